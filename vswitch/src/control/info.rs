@@ -1,0 +1,275 @@
+//! Plain values that the control side takes and gives: what gRPC and the command line show.
+
+use crate::limits;
+use crate::observe::PortTotals;
+use crate::packet::Mac;
+use crate::port::{FieldError, PortConfig};
+
+/// What a bridge does before anything is programmed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailMode {
+    /// Drop everything.
+    #[default]
+    Secure,
+    /// Learn addresses and forward like an Ethernet switch.
+    Standalone,
+}
+
+/// A bridge as its owner describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BridgeConfig {
+    /// Name, unique in the switch.
+    pub name: String,
+    /// What it does before anything is programmed.
+    pub fail_mode: FailMode,
+    /// Addresses that its MAC table holds at most.
+    pub fdb_entries: u32,
+    /// Seconds after which an unused learned address goes.
+    pub fdb_ageing_s: u32,
+}
+
+impl BridgeConfig {
+    /// A bridge with defaults.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            fail_mode: FailMode::Secure,
+            fdb_entries: limits::FDB_ENTRIES_DEFAULT,
+            fdb_ageing_s: limits::FDB_AGEING_S_DEFAULT,
+        }
+    }
+}
+
+/// A bridge as it is.
+#[derive(Clone, Debug)]
+pub struct BridgeInfo {
+    /// What was asked for.
+    pub config: BridgeConfig,
+    /// Its ports, by number.
+    pub ports: Vec<PortInfo>,
+    /// Its MAC table, in numbers.
+    pub fdb: FdbStats,
+}
+
+/// A port as it is.
+#[derive(Clone, Debug)]
+pub struct PortInfo {
+    /// Name of its bridge.
+    pub bridge: String,
+    /// What was asked for.
+    pub config: PortConfig,
+    /// Its OpenFlow number; `u32::MAX - 1` (0xfffffffe) is LOCAL.
+    pub number: u32,
+    /// Its address.
+    pub mac: Mac,
+    /// Whether it has a peer: carrier, a connected guest, the other end of a patch.
+    pub link_up: bool,
+    /// Link speed in Mbit/s; 0: unknown.
+    pub link_speed_mbps: u32,
+    /// Why it is not open, when it is not: it is kept, and opened again on request.
+    pub error: Option<String>,
+    /// Receive queues in use, and transmit queues.
+    pub rx_queues: u16,
+    /// See `rx_queues`.
+    pub tx_queues: u16,
+    /// Offloads in use, by name (`rx-csum`, `tx-csum`, `tx-tso`, `multi-segment`, ...).
+    pub offloads: Vec<&'static str>,
+    /// Counters, summed over workers.
+    pub totals: PortTotals,
+}
+
+/// OpenFlow number of a bridge's LOCAL port.
+pub const LOCAL: u32 = 0xffff_fffe;
+
+/// A change of some of a port's attributes; `None` leaves one as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortChange {
+    /// New administrative state.
+    pub admin_up: Option<bool>,
+    /// New no-flood flag.
+    pub no_flood: Option<bool>,
+    /// New MTU.
+    pub mtu: Option<u16>,
+    /// New external ids, all of them.
+    pub external_ids: Option<std::collections::BTreeMap<String, String>>,
+}
+
+/// Something that happened to a port.
+#[derive(Clone, Debug)]
+pub struct PortEvent {
+    /// Counts events of this switch, from 1, without gaps.
+    pub sequence: u64,
+    /// What.
+    pub kind: PortEventKind,
+    /// The port after it (before it, for `Removed`).
+    pub port: PortInfo,
+}
+
+/// Kinds of port events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortEventKind {
+    /// It exists now.
+    Added,
+    /// It is gone.
+    Removed,
+    /// Its link went up.
+    LinkUp,
+    /// Its link went down.
+    LinkDown,
+    /// Attributes changed.
+    Modified,
+}
+
+/// An address in a bridge's MAC table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FdbInfo {
+    /// Number of the port.
+    pub port_number: u32,
+    /// Name of the port.
+    pub port: String,
+    /// VLAN; 0: untagged.
+    pub vlan: u16,
+    /// The address.
+    pub mac: Mac,
+    /// Seconds since it was seen; `None`: static.
+    pub age_s: Option<u32>,
+}
+
+/// A bridge's MAC table in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FdbStats {
+    /// Addresses now, static ones included.
+    pub entries: u32,
+    /// Static addresses now.
+    pub statics: u32,
+    /// Most addresses it may hold.
+    pub limit: u32,
+    /// Addresses learned since start.
+    pub learned: u64,
+    /// Addresses that aged out.
+    pub expired: u64,
+    /// Addresses that gave way to others.
+    pub evicted: u64,
+    /// Addresses that changed their port.
+    pub moved: u64,
+    /// Addresses not learned because the table or the port's quota was full.
+    pub refused: u64,
+}
+
+/// Which addresses to flush; `None` matches all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FdbFilter {
+    /// Only of this port (by name).
+    pub port: Option<String>,
+    /// Only of this VLAN.
+    pub vlan: Option<u16>,
+    /// Only this address.
+    pub mac: Option<Mac>,
+    /// Static ones too.
+    pub statics: bool,
+}
+
+/// A worker as it is. Cycles are TSC cycles since it started, or since the last clear.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerInfo {
+    /// Its index.
+    pub id: u32,
+    /// Its core.
+    pub core: u32,
+    /// TSC cycles per second.
+    pub tsc_hz: u64,
+    /// Cycles in iterations that had packets.
+    pub busy_cycles: u64,
+    /// Cycles in iterations that had none.
+    pub idle_cycles: u64,
+    /// Cycles slept.
+    pub sleep_cycles: u64,
+    /// Iterations of the loop.
+    pub iterations: u64,
+    /// Packets received, and bursts that had any.
+    pub packets: u64,
+    /// See `packets`.
+    pub bursts: u64,
+    /// Milliseconds since its last heartbeat.
+    pub heartbeat_age_ms: u64,
+    /// Receive queues that it polls.
+    pub rxqs: u32,
+}
+
+/// A receive queue and where it is polled.
+#[derive(Clone, Debug)]
+pub struct RxqInfo {
+    /// Name of the bridge and of the port.
+    pub bridge: String,
+    /// See `bridge`.
+    pub port: String,
+    /// Queue number.
+    pub queue: u16,
+    /// Core of the worker that polls it.
+    pub core: u32,
+    /// Pinned there by request.
+    pub pinned: bool,
+    /// Part of the worker's cycles that went into it, in percent, over the last seconds.
+    pub usage_percent: f64,
+    /// Packets received.
+    pub packets: u64,
+}
+
+/// The mbuf pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MempoolInfo {
+    /// Buffers in all.
+    pub size: u64,
+    /// Buffers that devices, bursts and packets hold.
+    pub in_use: u64,
+    /// Bytes of DPDK's heap that are allocated.
+    pub heap_bytes: u64,
+}
+
+/// Why a change was refused. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SwitchError {
+    /// It does not exist.
+    #[error("{what} {name:?} does not exist; {hint}")]
+    NotFound {
+        /// "bridge", "port", ...
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// How to find out what exists.
+        hint: String,
+    },
+    /// Name, number or device is taken.
+    #[error("{what} {name:?} already exists; {hint}")]
+    Exists {
+        /// "bridge", "port", "port number", ...
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// What to do.
+        hint: String,
+    },
+    /// Values are wrong.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Invalid(Vec<FieldError>),
+    /// A limit is reached.
+    #[error("{what}: the limit of {limit} is reached")]
+    Exhausted {
+        /// What there are too many of.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+    /// A device could not be opened or changed.
+    #[error("port {name:?}: {reason}")]
+    Device {
+        /// Name of the port.
+        name: String,
+        /// What the device or kernel said, and a hint.
+        reason: String,
+    },
+    /// Not in this state.
+    #[error("{0}")]
+    Precondition(String),
+}

@@ -1,0 +1,15 @@
+//! The control side: configuration, the one writer of the switch's state, and the gRPC services in front of it.
+//!
+//! **Where in the walk**: nowhere; it publishes snapshots that workers pick up at a quiescent point.
+//!
+//! **Design**: [`Switch`] is the only writer. Everything that can ask for a change (the configuration file, gRPC) becomes a
+//! plain value first ([`crate::port::PortConfig`], [`BridgeConfig`]), is checked, then applied. Errors are typed and name the
+//! fix. The services translate between protobuf and these values and do nothing else.
+
+pub mod config;
+mod info;
+mod switch;
+
+pub use config::{DpdkConfig, SwitchConfig, WorkerConfig};
+pub use info::*;
+pub use switch::Switch;

@@ -1,0 +1,182 @@
+//! The environment abstraction layer: started once per process, on a thread of its own.
+
+use dpdk_sys as sys;
+use std::ffi::{CStr, CString, c_char};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+/// How to start EAL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EalConfig {
+    /// Core of EAL's own thread and of DPDK's control threads.
+    pub main_core: u32,
+    /// Memory for mbufs and devices, in MiB.
+    pub memory_mb: u32,
+    /// Use hugepages; else ordinary pages (slower, no physical devices).
+    pub hugepages: bool,
+    /// Prefix of EAL's runtime files, if any are written.
+    pub file_prefix: Option<String>,
+    /// Let PCI devices be probed.
+    pub pci: bool,
+    /// Arguments passed to EAL as they are.
+    pub args: Vec<String>,
+}
+
+/// Why EAL did not start.
+#[derive(Debug, thiserror::Error)]
+#[error("EAL did not start ({reason}) with arguments: {args}; {hint}")]
+pub struct EalError {
+    args: String,
+    reason: String,
+    hint: &'static str,
+}
+
+type Call = Box<dyn FnOnce() + Send>;
+
+/// The running EAL. Calls that DPDK wants from one thread go through [`Eal::run`]. Dropping it cleans EAL up.
+#[derive(Debug)]
+pub struct Eal {
+    calls: Option<mpsc::Sender<Call>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Eal {
+    /// Starts EAL. Works once per process: DPDK cannot start again after cleaning up.
+    ///
+    /// # Errors
+    /// When EAL refuses its arguments or finds no memory.
+    pub fn start(config: &EalConfig) -> Result<Self, EalError> {
+        let args = arguments(config);
+        let hugepages = config.hugepages;
+        let (calls, queue) = mpsc::channel::<Call>();
+        let (answer, started) = mpsc::sync_channel(1);
+        let thread = std::thread::Builder::new()
+            .name("eal".to_owned())
+            .spawn(move || {
+                let result = init(&args, hugepages);
+                let failed = result.is_err();
+                let _ = answer.send(result);
+                if failed {
+                    return;
+                }
+                while let Ok(call) = queue.recv() {
+                    call();
+                }
+                // SAFETY: EAL is up; the switch has closed every device and stopped every worker.
+                unsafe { sys::rte_eal_cleanup() };
+            })
+            .expect("a thread can be started");
+        match started.recv() {
+            Ok(Ok(())) => Ok(Self { calls: Some(calls), thread: Some(thread) }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => {
+                Err(EalError { args: String::new(), reason: "its thread died".to_owned(), hint: "see its output" })
+            }
+        }
+    }
+
+    /// Runs `f` on EAL's thread and waits for its result.
+    ///
+    /// # Panics
+    /// When an earlier call panicked and took the thread with it.
+    pub fn run<R: Send + 'static>(&self, f: impl FnOnce() -> R + Send + 'static) -> R {
+        let (answer, result) = mpsc::sync_channel(1);
+        let call: Call = Box::new(move || {
+            let _ = answer.send(f());
+        });
+        let calls = self.calls.as_ref().expect("present until drop");
+        calls.send(call).expect("EAL's thread lives");
+        result.recv().expect("EAL's thread lives")
+    }
+}
+
+impl Drop for Eal {
+    fn drop(&mut self) {
+        self.calls.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Version of the DPDK library that runs.
+#[must_use]
+pub fn version() -> String {
+    // SAFETY: returns a static string.
+    unsafe { CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
+}
+
+/// Text of an errno value, positive or negative.
+pub(super) fn errno_text(code: i32) -> String {
+    // SAFETY: returns a static or thread-local string.
+    unsafe { CStr::from_ptr(sys::rte_strerror(code.abs())) }.to_string_lossy().into_owned()
+}
+
+/// Text of this thread's `rte_errno`.
+pub(super) fn last_error() -> String {
+    // SAFETY: reads a thread-local.
+    errno_text(unsafe { sys::vs_errno() })
+}
+
+fn arguments(config: &EalConfig) -> Vec<String> {
+    let mut args = vec!["vswitchd".to_owned(), "-l".to_owned(), config.main_core.to_string()];
+    args.extend(["--no-telemetry", "--log-level=warning"].map(str::to_owned));
+    // Nothing is left behind after SIGKILL: no file in hugetlbfs, none in the runtime directory.
+    if config.hugepages {
+        args.push("--in-memory".to_owned());
+    } else {
+        args.extend(["--no-huge", "--no-shconf"].map(str::to_owned)); // EAL refuses --in-memory with --no-huge
+    }
+    if config.pci {
+        // An allow list without a match: nothing is probed at start, each device later by name.
+        args.extend(["-a", "0000:00:00.0"].map(str::to_owned));
+    } else {
+        args.push("--no-pci".to_owned());
+    }
+    args.extend(["-m".to_owned(), config.memory_mb.to_string()]);
+    args.push(format!("--file-prefix={}", config.file_prefix.as_deref().unwrap_or("vswitch")));
+    args.extend(config.args.iter().cloned());
+    args
+}
+
+fn init(args: &[String], hugepages: bool) -> Result<(), EalError> {
+    let error = |reason: String| EalError {
+        args: args.join(" "),
+        reason,
+        hint: if hugepages {
+            "are there enough free hugepages (grep Huge /proc/meminfo; sysctl vm.nr_hugepages=N)? or set [dpdk] hugepages = false"
+        } else {
+            "is there enough free memory for [dpdk] memory_mb?"
+        },
+    };
+    let owned: Vec<CString> = args
+        .iter()
+        .map(|arg| CString::new(arg.as_str()))
+        .collect::<Result<_, _>>()
+        .map_err(|_| error("an argument contains a NUL".to_owned()))?;
+    let mut argv: Vec<*mut c_char> = owned.iter().map(|arg| arg.as_ptr().cast_mut()).collect();
+    let argc = i32::try_from(argv.len()).map_err(|_| error("too many arguments".to_owned()))?;
+    argv.push(std::ptr::null_mut());
+    // SAFETY: argc strings and a null, alive during the call; EAL permutes the array but does not write the strings.
+    let rc = unsafe { sys::rte_eal_init(argc, argv.as_mut_ptr()) };
+    // DPDK keeps pointers into argv for its own command line records: let the strings live.
+    std::mem::forget(owned);
+    if rc < 0 { Err(error(last_error())) } else { Ok(()) }
+}
+
+/// Starts EAL for the tests of this process, once, without hugepages.
+#[cfg(test)]
+pub(crate) fn start_for_tests() -> &'static Eal {
+    static EAL: std::sync::OnceLock<Eal> = std::sync::OnceLock::new();
+    EAL.get_or_init(|| {
+        let config = EalConfig {
+            main_core: 0,
+            memory_mb: 256,
+            hugepages: false,
+            file_prefix: None,
+            pci: false,
+            args: Vec::new(),
+        };
+        Eal::start(&config).expect("EAL starts without hugepages")
+    })
+}

@@ -1,0 +1,84 @@
+//! Threads that poll: pinned to a core and known to DPDK as an lcore (mempool caches, per-lcore state).
+
+use std::io;
+
+/// Proof that the current thread is pinned and registered. Dropping it (on the same thread) unregisters.
+#[derive(Debug)]
+pub struct Lcore {
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Lcore {
+    /// Pins the current thread to `core` and registers it as an lcore.
+    ///
+    /// # Errors
+    /// When the core does not exist or DPDK has no lcore left.
+    pub fn enter(core: u32) -> io::Result<Self> {
+        pin(core)?;
+        register()?;
+        Ok(Self { _not_send: std::marker::PhantomData })
+    }
+}
+
+impl Drop for Lcore {
+    fn drop(&mut self) {
+        #[cfg(feature = "dpdk")]
+        // SAFETY: this thread registered itself in `enter`.
+        unsafe {
+            dpdk_sys::rte_thread_unregister();
+        }
+    }
+}
+
+/// Pins the current thread to one core.
+///
+/// # Errors
+/// When the core does not exist or is not ours.
+pub fn pin(core: u32) -> io::Result<()> {
+    // SAFETY: cpu_set_t is plain data; CPU_SET bounds-checks by the assertion before it.
+    let rc = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if core as usize >= libc::CPU_SETSIZE as usize {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        libc::CPU_SET(core as usize, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Cores that this process may run on.
+#[must_use]
+pub fn available_cores() -> Vec<u32> {
+    // SAFETY: cpu_set_t is plain data and large enough for its own size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
+            return Vec::new();
+        }
+        (0..libc::CPU_SETSIZE).filter(|core| libc::CPU_ISSET(*core as usize, &set)).map(|core| core as u32).collect()
+    }
+}
+
+#[cfg(feature = "dpdk")]
+fn register() -> io::Result<()> {
+    // SAFETY: EAL is up (a worker exists only after it).
+    if unsafe { dpdk_sys::rte_thread_register() } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("DPDK has no lcore left: {}", super::eal::last_error())))
+    }
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn register() -> io::Result<()> {
+    Ok(())
+}
+
+/// The time stamp counter, in cycles.
+#[inline]
+#[must_use]
+pub fn cycles() -> u64 {
+    // SAFETY: every x86-64 has it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

@@ -1,0 +1,289 @@
+//! An owned packet buffer (`struct rte_mbuf`, one or more segments).
+
+use super::{Csum, TxOffload};
+use dpdk_sys as sys;
+use std::ptr::NonNull;
+use sys::rte_mbuf;
+
+/// An owned packet: the chain of segments goes back to its pool on drop. One pointer wide, never null.
+///
+/// Invariant: this value holds the only reference to every segment (`refcnt` 1), and each segment's `data_off + data_len`
+/// lies in its buffer. Buffers are memory that EAL or librte_vhost zeroed or wrote, hence initialised.
+#[repr(transparent)]
+pub struct Mbuf(NonNull<rte_mbuf>);
+
+// SAFETY: an mbuf has one owner; pools take buffers back from any thread.
+unsafe impl Send for Mbuf {}
+
+impl Drop for Mbuf {
+    fn drop(&mut self) {
+        // SAFETY: we own the chain.
+        unsafe { sys::vs_mbuf_free(self.0.as_ptr()) }
+    }
+}
+
+impl std::fmt::Debug for Mbuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mbuf")
+            .field("len", &self.len())
+            .field("segments", &self.nb_segs())
+            .field("csum", &self.csum())
+            .finish()
+    }
+}
+
+const PARTIAL: u64 = sys::RTE_MBUF_F_RX_L4_CKSUM_NONE;
+const TX_FLAGS: u64 = sys::RTE_MBUF_F_TX_TCP_SEG
+    | sys::RTE_MBUF_F_TX_L4_MASK
+    | sys::RTE_MBUF_F_TX_IP_CKSUM
+    | sys::RTE_MBUF_F_TX_IPV4
+    | sys::RTE_MBUF_F_TX_IPV6;
+
+impl Mbuf {
+    /// Takes ownership of a chain that a device or pool gave.
+    ///
+    /// # Safety
+    /// `raw` is a valid chain, referenced by nobody else.
+    pub(super) const unsafe fn from_raw(raw: NonNull<rte_mbuf>) -> Self {
+        Self(raw)
+    }
+
+    /// Frees the mbufs of `slots` in bulk and empties the slots.
+    pub(super) fn free_all(slots: &mut [Option<Self>]) {
+        // SAFETY: Option<Mbuf> is a nullable pointer; rte_pktmbuf_free_bulk skips null ones. The slots are overwritten
+        // without dropping, since the mbufs are gone.
+        unsafe {
+            let n = u32::try_from(slots.len()).unwrap_or(u32::MAX);
+            sys::rte_pktmbuf_free_bulk(slots.as_mut_ptr().cast(), n);
+            std::ptr::write_bytes(slots.as_mut_ptr().cast::<*mut rte_mbuf>(), 0, slots.len());
+        }
+    }
+
+    #[inline]
+    fn raw(&self) -> &rte_mbuf {
+        // SAFETY: valid and ours, see the invariant.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    fn raw_mut(&mut self) -> &mut rte_mbuf {
+        // SAFETY: valid and ours, see the invariant.
+        unsafe { self.0.as_mut() }
+    }
+
+    fn last_mut(&mut self) -> &mut rte_mbuf {
+        let mut at = self.0.as_ptr();
+        // SAFETY: the chain is ours and ends with null.
+        unsafe {
+            while !(*at).next.is_null() {
+                at = (*at).next;
+            }
+            &mut *at
+        }
+    }
+
+    /// Bytes of all segments.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.raw().pkt_len as usize
+    }
+
+    /// Number of segments, at least 1.
+    #[inline]
+    #[must_use]
+    pub fn nb_segs(&self) -> usize {
+        self.raw().nb_segs.into()
+    }
+
+    /// Bytes of the first segment.
+    #[inline]
+    #[must_use]
+    pub fn head(&self) -> &[u8] {
+        data(self.raw())
+    }
+
+    /// Bytes of the first segment, to write.
+    #[inline]
+    pub fn head_mut(&mut self) -> &mut [u8] {
+        data_mut(self.raw_mut())
+    }
+
+    /// Bytes of every segment, in order.
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        let mut at = Some(self.raw());
+        std::iter::from_fn(move || {
+            let segment = at?;
+            // SAFETY: `next` is null or a segment of the chain that self owns.
+            at = unsafe { segment.next.as_ref() };
+            Some(data(segment))
+        })
+    }
+
+    /// Runs `f` on the bytes of every segment, in order, to write.
+    pub fn for_each_segment_mut(&mut self, mut f: impl FnMut(&mut [u8])) {
+        let mut at = self.0.as_ptr();
+        // SAFETY: the chain is ours and ends with null; one segment is borrowed at a time.
+        while let Some(segment) = unsafe { at.as_mut() } {
+            at = segment.next;
+            f(data_mut(segment));
+        }
+    }
+
+    /// Free bytes behind the data of the last segment.
+    pub fn tailroom_mut(&mut self) -> &mut [u8] {
+        let last = self.last_mut();
+        let used = usize::from(last.data_off) + usize::from(last.data_len);
+        let free = usize::from(last.buf_len) - used;
+        // SAFETY: inside the segment's buffer, which is ours and initialised.
+        unsafe { std::slice::from_raw_parts_mut(last.buf_addr.cast::<u8>().add(used), free) }
+    }
+
+    /// Lets the last segment grow by `n` bytes of its tailroom; false when there are fewer.
+    pub fn grow(&mut self, n: usize) -> bool {
+        if self.tailroom_mut().len() < n {
+            return false;
+        }
+        #[allow(clippy::cast_possible_truncation)] // tailroom < 64 KiB
+        {
+            self.last_mut().data_len += n as u16;
+            self.raw_mut().pkt_len += n as u32;
+        }
+        true
+    }
+
+    /// Adds `n` bytes in front and returns them; none when the headroom is shorter.
+    pub fn prepend(&mut self, n: usize) -> Option<&mut [u8]> {
+        let raw = self.raw_mut();
+        let n16 = u16::try_from(n).ok()?;
+        raw.data_off = raw.data_off.checked_sub(n16)?;
+        raw.data_len += n16;
+        raw.pkt_len += u32::from(n16);
+        Some(&mut self.head_mut()[..n])
+    }
+
+    /// Removes `n` bytes in front; false when the first segment is shorter.
+    pub fn trim_front(&mut self, n: usize) -> bool {
+        let raw = self.raw_mut();
+        let Some(n16) = u16::try_from(n).ok().filter(|n| *n <= raw.data_len) else { return false };
+        raw.data_off += n16;
+        raw.data_len -= n16;
+        raw.pkt_len -= u32::from(n16);
+        true
+    }
+
+    /// Appends the segments of another mbuf; its meta data is lost.
+    pub fn chain(&mut self, tail: Self) {
+        let (len, segments) = (tail.raw().pkt_len, tail.raw().nb_segs);
+        self.last_mut().next = tail.0.as_ptr();
+        std::mem::forget(tail);
+        let raw = self.raw_mut();
+        raw.pkt_len += len;
+        raw.nb_segs += segments;
+    }
+
+    /// What is known of the L4 checksum.
+    #[inline]
+    #[must_use]
+    pub fn csum(&self) -> Csum {
+        match self.raw().ol_flags & sys::RTE_MBUF_F_RX_L4_CKSUM_MASK {
+            0 => Csum::Unknown,
+            sys::RTE_MBUF_F_RX_L4_CKSUM_GOOD => Csum::Good,
+            sys::RTE_MBUF_F_RX_L4_CKSUM_BAD => Csum::Bad,
+            _ => Csum::Partial,
+        }
+    }
+
+    /// Says what is known of the L4 checksum.
+    #[inline]
+    pub fn set_csum(&mut self, csum: Csum) {
+        let raw = self.raw_mut();
+        raw.ol_flags &= !sys::RTE_MBUF_F_RX_L4_CKSUM_MASK;
+        raw.ol_flags |= match csum {
+            Csum::Unknown => 0,
+            Csum::Good => sys::RTE_MBUF_F_RX_L4_CKSUM_GOOD,
+            Csum::Bad => sys::RTE_MBUF_F_RX_L4_CKSUM_BAD,
+            Csum::Partial => PARTIAL,
+        };
+    }
+
+    /// Payload bytes per segment of a GSO packet; 0: an ordinary packet.
+    #[inline]
+    #[must_use]
+    pub fn gso_size(&self) -> u16 {
+        if self.raw().ol_flags & sys::RTE_MBUF_F_RX_LRO == 0 {
+            return 0;
+        }
+        #[allow(clippy::cast_possible_truncation)] // a 16-bit field
+        {
+            (self.raw().tx_offload >> 24) as u16
+        }
+    }
+
+    /// Makes it a GSO packet (or an ordinary one, with 0).
+    pub fn set_gso_size(&mut self, size: u16) {
+        let raw = self.raw_mut();
+        raw.tx_offload = u64::from(size) << 24;
+        if size == 0 {
+            raw.ol_flags &= !sys::RTE_MBUF_F_RX_LRO;
+        } else {
+            raw.ol_flags |= sys::RTE_MBUF_F_RX_LRO;
+        }
+    }
+
+    /// Whether a transmit queue must look at the packet: partial checksum or GSO.
+    #[inline]
+    #[must_use]
+    pub fn needs_offload(&self) -> bool {
+        let flags = self.raw().ol_flags;
+        flags & PARTIAL == PARTIAL || flags & sys::RTE_MBUF_F_RX_LRO != 0
+    }
+
+    /// Asks the device for work at transmission.
+    pub fn set_tx_offload(&mut self, tx: TxOffload) {
+        let raw = self.raw_mut();
+        raw.tx_offload = u64::from(tx.l2_len & 0x7f)
+            | u64::from(tx.l3_len & 0x1ff) << 7
+            | u64::from(tx.l4_len) << 16
+            | u64::from(tx.segment_size) << 24;
+        let ip = if tx.ipv4 { sys::RTE_MBUF_F_TX_IPV4 } else { sys::RTE_MBUF_F_TX_IPV6 };
+        let l4 = if tx.tcp { sys::RTE_MBUF_F_TX_TCP_CKSUM } else { sys::RTE_MBUF_F_TX_UDP_CKSUM };
+        let gso = match tx.segment_size {
+            0 => 0,
+            _ if tx.ipv4 => sys::RTE_MBUF_F_TX_TCP_SEG | sys::RTE_MBUF_F_TX_IP_CKSUM,
+            _ => sys::RTE_MBUF_F_TX_TCP_SEG,
+        };
+        raw.ol_flags = (raw.ol_flags & !TX_FLAGS) | ip | l4 | gso;
+    }
+
+    /// Asks the device for nothing.
+    pub fn clear_tx_offload(&mut self) {
+        self.raw_mut().ol_flags &= !TX_FLAGS;
+    }
+
+    /// Hash that the device computed over the packet's addresses and ports.
+    #[inline]
+    #[must_use]
+    pub fn rss_hash(&self) -> Option<u32> {
+        (self.raw().ol_flags & sys::RTE_MBUF_F_RX_RSS_HASH != 0).then(|| self.raw().rss)
+    }
+}
+
+#[inline]
+fn data(segment: &rte_mbuf) -> &[u8] {
+    // SAFETY: data_off and data_len lie in the buffer, which is initialised; it lives as long as the segment.
+    unsafe {
+        std::slice::from_raw_parts(segment.buf_addr.cast::<u8>().add(segment.data_off.into()), segment.data_len.into())
+    }
+}
+
+#[inline]
+fn data_mut(segment: &mut rte_mbuf) -> &mut [u8] {
+    // SAFETY: as in `data`, and the segment is borrowed mutably.
+    unsafe {
+        std::slice::from_raw_parts_mut(
+            segment.buf_addr.cast::<u8>().add(segment.data_off.into()),
+            segment.data_len.into(),
+        )
+    }
+}

@@ -1,0 +1,143 @@
+//! What both kinds of [`Mbuf`] do in safe code: copies across segments.
+
+use super::{Mbuf, Mempool};
+
+impl Mempool {
+    /// A packet with these bytes, in as many segments as it takes; none when the pool has too few.
+    #[must_use]
+    pub fn mbuf_from(&self, bytes: &[u8]) -> Option<Mbuf> {
+        let mut mbuf = self.alloc()?;
+        mbuf.append(bytes, self).then_some(mbuf)
+    }
+}
+
+impl Mbuf {
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends bytes, in new segments where the last one is full. False (and some bytes appended) when the pool is empty.
+    pub fn append(&mut self, mut bytes: &[u8], pool: &Mempool) -> bool {
+        loop {
+            let room = self.tailroom_mut();
+            let n = room.len().min(bytes.len());
+            room[..n].copy_from_slice(&bytes[..n]);
+            self.grow(n);
+            bytes = &bytes[n..];
+            if bytes.is_empty() {
+                return true;
+            }
+            let Some(segment) = pool.alloc() else { return false };
+            self.chain(segment);
+        }
+    }
+
+    /// Copies `to.len()` bytes from `offset`, across segments; false when the packet is shorter.
+    pub fn read(&self, mut offset: usize, to: &mut [u8]) -> bool {
+        let mut done = 0;
+        for segment in self.segments() {
+            if offset >= segment.len() {
+                offset -= segment.len();
+                continue;
+            }
+            let n = (segment.len() - offset).min(to.len() - done);
+            to[done..done + n].copy_from_slice(&segment[offset..offset + n]);
+            done += n;
+            offset = 0;
+            if done == to.len() {
+                break;
+            }
+        }
+        done == to.len()
+    }
+
+    /// Writes the bytes at `offset`, across segments; false when the packet is shorter.
+    pub fn write(&mut self, mut offset: usize, from: &[u8]) -> bool {
+        let mut done = 0;
+        self.for_each_segment_mut(|segment| {
+            if offset >= segment.len() || done == from.len() {
+                offset = offset.saturating_sub(segment.len());
+                return;
+            }
+            let n = (segment.len() - offset).min(from.len() - done);
+            segment[offset..offset + n].copy_from_slice(&from[done..done + n]);
+            done += n;
+            offset = 0;
+        });
+        done == from.len()
+    }
+
+    /// A packet of its own with the same bytes and the same meta data; none when the pool has too few segments.
+    #[must_use]
+    pub fn copy(&self, pool: &Mempool) -> Option<Self> {
+        let mut copy = pool.alloc()?;
+        for segment in self.segments() {
+            if !copy.append(segment, pool) {
+                return None;
+            }
+        }
+        copy.set_csum(self.csum());
+        copy.set_gso_size(self.gso_size());
+        Some(copy)
+    }
+
+    /// All bytes in one vector, for tests and slow paths.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len());
+        self.segments().for_each(|segment| bytes.extend_from_slice(segment));
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dpdk::Csum;
+
+    #[test]
+    fn long_packets_span_segments_and_survive_copies_reads_and_writes() {
+        let pool = Mempool::for_tests(64);
+        let bytes: Vec<u8> = (0..9000_u32).map(|i| i.to_be_bytes()[3]).collect();
+        let mut mbuf = pool.mbuf_from(&bytes).expect("mbuf");
+        assert_eq!((mbuf.len(), mbuf.nb_segs()), (9000, 5));
+        mbuf.set_csum(Csum::Partial);
+        mbuf.set_gso_size(1448);
+        let copy = mbuf.copy(&pool).expect("copy");
+        assert_eq!((copy.to_vec() == bytes, copy.csum(), copy.gso_size()), (true, Csum::Partial, 1448));
+        for offset in [0, 2040, 2047, 2048, 4090, 8990] {
+            let mut ten = [0; 10];
+            assert!(mbuf.read(offset, &mut ten), "read at {offset}");
+            assert_eq!(ten, bytes[offset..offset + 10], "at {offset}");
+            assert!(mbuf.write(offset, &[0xff; 10]), "write at {offset}");
+            assert!(mbuf.read(offset, &mut ten));
+            assert_eq!(ten, [0xff; 10], "at {offset}");
+            assert!(mbuf.write(offset, &bytes[offset..offset + 10]), "write back at {offset}");
+        }
+        assert!(!mbuf.read(8991, &mut [0; 10]), "past the end");
+        assert!(!mbuf.write(8991, &[0; 10]), "past the end");
+        drop((mbuf, copy));
+        assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn empty_pool_gives_nothing_and_leaks_nothing() {
+        let pool = Mempool::for_tests(3);
+        assert!(pool.mbuf_from(&[0; 9000]).is_none());
+        assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn headers_come_and_go_in_front() {
+        let pool = Mempool::for_tests(2);
+        let mut mbuf = pool.mbuf_from(&[7; 60]).expect("mbuf");
+        mbuf.prepend(4).expect("headroom").copy_from_slice(&[1, 2, 3, 4]);
+        assert_eq!((mbuf.len(), &mbuf.head()[..5]), (64, &[1, 2, 3, 4, 7][..]));
+        assert!(mbuf.trim_front(4));
+        assert!(!mbuf.trim_front(61));
+        assert!(mbuf.prepend(200).is_none(), "more than the headroom");
+        assert_eq!(mbuf.to_vec(), [7; 60]);
+    }
+}

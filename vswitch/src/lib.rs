@@ -1,0 +1,8 @@
+//! vswitch: a DPDK virtual switch. See ARCHITECTURE.md for the packet walk and the rooms.
+pub mod control;
+pub mod dpdk;
+pub mod limits;
+pub mod observe;
+pub mod packet;
+pub mod port;
+pub mod time;

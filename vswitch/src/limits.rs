@@ -1,0 +1,56 @@
+//! Every limit of the switch in one place, each with its reason. A full table refuses by name; it never grows.
+
+/// Packets that one poll of a receive queue returns at most. 32 keeps a burst's headers in L1 (32 x 64 B = 2 KiB).
+pub const BURST: usize = 32;
+
+/// Ports of all bridges together. A node has up to 250 Pods; four times that leaves room for patch and tunnel ports.
+pub const PORTS_MAX: usize = 1024;
+
+/// Bridges per switch.
+pub const BRIDGES_MAX: usize = 64;
+
+/// Queues of one port in one direction. More than the workers of a big node helps nobody.
+pub const QUEUES_MAX: u16 = 64;
+
+/// Workers. Bounded by the counter blocks that are laid out per worker.
+pub const WORKERS_MAX: usize = 64;
+
+/// Patch ports that one packet may cross (the resubmit depth of Open vSwitch).
+pub const DEPTH_MAX: u32 = 64;
+
+/// Largest OpenFlow port number of a real port (`OFPP_MAX` of OpenFlow 1.0 minus one: 0xfeff).
+pub const PORT_NUMBER_MAX: u32 = 0xfeff;
+
+/// Bytes of a port or bridge name: one less than the kernel's IFNAMSIZ, so that a port can be an interface.
+pub const NAME_MAX: usize = 15;
+
+/// MTU bounds: what IPv4 promises to carry (RFC 791), and what fits a GSO buffer with its Ethernet header.
+pub const MTU_MIN: u16 = 68;
+/// See [`MTU_MIN`].
+pub const MTU_MAX: u16 = 9702;
+
+/// Bytes of the shortest frame that can be parsed: two addresses and a type.
+pub const FRAME_MIN: usize = 14;
+
+/// Bytes of the largest packet that may enter: a GSO packet of 64 KiB with its Ethernet header and two VLAN tags.
+pub const FRAME_MAX: usize = 65535 + 14 + 8;
+
+/// Learned and static addresses per bridge, unless configured otherwise (Open vSwitch: mac-table-size 8192 since 3.0).
+pub const FDB_ENTRIES_DEFAULT: u32 = 8192;
+/// Largest configurable MAC table.
+pub const FDB_ENTRIES_MAX: u32 = 1 << 20;
+/// Seconds after which an unused learned address goes (Open vSwitch: mac-aging-time 300).
+pub const FDB_AGEING_S_DEFAULT: u32 = 300;
+/// Addresses that one port may hold of a bridge's table, in percent: one flooding guest leaves room for the others.
+pub const FDB_PORT_QUOTA_PERCENT: u32 = 50;
+
+/// External ids of a port: number, and bytes of one key or value.
+pub const EXTERNAL_IDS_MAX: usize = 64;
+/// See [`EXTERNAL_IDS_MAX`].
+pub const EXTERNAL_ID_LEN_MAX: usize = 256;
+
+/// Bytes of a configuration file.
+pub const CONFIG_LEN_MAX: u64 = 4 << 20;
+
+/// Port events a slow subscriber may fall behind before it is told how many it lost.
+pub const PORT_EVENTS_QUEUED: usize = 1024;

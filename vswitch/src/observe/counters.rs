@@ -1,0 +1,98 @@
+//! Single-writer counters: a worker adds with a plain load and store, readers sum over workers.
+
+use super::DropReason;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A word that one thread writes and any thread reads.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds, as the only writer: no locked instruction.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// The present value.
+    #[inline]
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Sets it, as the only writer.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+}
+
+/// What one worker counted for one port.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct PortCounters {
+    /// Packets received, dropped ones included.
+    pub rx_packets: Counter,
+    /// Bytes received, without FCS.
+    pub rx_bytes: Counter,
+    /// Packets that the port took.
+    pub tx_packets: Counter,
+    /// Bytes that the port took, without FCS.
+    pub tx_bytes: Counter,
+    /// Drops of packets that came in by this port, by reason.
+    pub rx_drops: [Counter; DropReason::COUNT],
+    /// Drops of packets that were to leave by this port, by reason.
+    pub tx_drops: [Counter; DropReason::COUNT],
+}
+
+/// A port's counters, summed over workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortTotals {
+    /// Packets received, dropped ones included.
+    pub rx_packets: u64,
+    /// Bytes received, without FCS.
+    pub rx_bytes: u64,
+    /// Packets that the port took.
+    pub tx_packets: u64,
+    /// Bytes that the port took, without FCS.
+    pub tx_bytes: u64,
+    /// Packets that the device lost or refused before the switch saw them (ethdev `imissed`, kernel drops).
+    pub rx_missed: u64,
+    /// Errors that the device reports.
+    pub rx_errors: u64,
+    /// Errors that the device reports.
+    pub tx_errors: u64,
+    /// Drops of packets that came in by this port, by reason.
+    pub rx_drops: [u64; DropReason::COUNT],
+    /// Drops of packets that were to leave by this port, by reason.
+    pub tx_drops: [u64; DropReason::COUNT],
+}
+
+impl PortTotals {
+    /// Adds what one worker counted.
+    pub fn add(&mut self, counters: &PortCounters) {
+        self.rx_packets += counters.rx_packets.get();
+        self.rx_bytes += counters.rx_bytes.get();
+        self.tx_packets += counters.tx_packets.get();
+        self.tx_bytes += counters.tx_bytes.get();
+        for (sum, counter) in self.rx_drops.iter_mut().zip(&counters.rx_drops) {
+            *sum += counter.get();
+        }
+        for (sum, counter) in self.tx_drops.iter_mut().zip(&counters.tx_drops) {
+            *sum += counter.get();
+        }
+    }
+
+    /// All packets that came in by this port and were dropped.
+    #[must_use]
+    pub fn rx_dropped(&self) -> u64 {
+        self.rx_drops.iter().sum::<u64>() + self.rx_missed
+    }
+
+    /// All packets that were to leave by this port and were dropped.
+    #[must_use]
+    pub fn tx_dropped(&self) -> u64 {
+        self.tx_drops.iter().sum()
+    }
+}

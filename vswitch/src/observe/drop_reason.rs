@@ -1,0 +1,72 @@
+//! Why a packet died: one name, one sentence and one counter per cause.
+
+macro_rules! drop_reasons {
+    ($($(#[$meta:meta])* $variant:ident = $number:literal, $name:literal, $sentence:literal;)*) => {
+        /// Why a packet was dropped. Numbers are stable: they appear in the API and are never reused.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum DropReason { $(#[doc = $sentence] $variant = $number,)* }
+
+        impl DropReason {
+            /// All reasons, in order of their numbers.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// Name in metrics, JSON and command output.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What happened, in one sentence for an operator.
+            #[must_use]
+            pub const fn sentence(self) -> &'static str {
+                match self { $(Self::$variant => $sentence,)* }
+            }
+        }
+    };
+}
+
+drop_reasons! {
+    EthShort = 0, "eth_short", "The frame was shorter than an Ethernet header (14 bytes).";
+    Oversize = 1, "oversize", "The frame was longer than the MTU of the port it came from or was to leave by.";
+    AdminDown = 2, "admin_down", "The port it came from or was to leave by is administratively down.";
+    LinkDown = 3, "link_down", "The port has no peer: no guest is connected, or the device has no carrier.";
+    TxFull = 4, "tx_full", "The port's transmit queue was full: its peer takes packets more slowly than they come.";
+    NoMbuf = 5, "no_mbuf", "The mbuf pool was empty.";
+    VnetHeader = 6, "vnet_header", "The virtio-net header of the packet contradicted its bytes.";
+    Segmentation = 7, "segmentation", "A GSO packet could not be segmented for a port that takes none.";
+    BridgeSecure = 8, "bridge_secure", "The bridge is in fail mode secure and nothing has been programmed.";
+    ReservedMulticast = 9, "reserved_multicast", "Sent to 01:80:c2:00:00:0x, which a bridge never forwards (IEEE 802.1D).";
+    SamePort = 10, "same_port", "The destination is on the port that the packet came from.";
+    NoPort = 11, "no_port", "There was no port to send it to.";
+    Depth = 12, "depth", "The packet crossed more patch ports than the limit: a loop between bridges.";
+    PortGone = 13, "port_gone", "The port was removed while the packet was on its way.";
+    TxError = 14, "tx_error", "The kernel or the device refused the packet.";
+}
+
+impl DropReason {
+    /// Number of reasons.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Index into counter arrays.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DropReason;
+    use std::collections::HashSet;
+
+    #[test]
+    fn numbers_are_dense_and_names_unique() {
+        let mut names = HashSet::new();
+        for (i, reason) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(reason.index(), i, "{}", reason.name());
+            assert!(names.insert(reason.name()), "{} twice", reason.name());
+            assert!(reason.sentence().ends_with('.'), "{}", reason.name());
+        }
+    }
+}

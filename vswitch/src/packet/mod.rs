@@ -1,0 +1,13 @@
+//! Bytes as headers: checked views, addresses, checksums, segmentation. Safe code over slices and [`crate::dpdk::Mbuf`].
+//!
+//! **Where in the walk**: behind receive (parse) and before transmit (finish checksums, segment).
+//!
+//! **Design**: a view is made by a constructor that checks the length once; accessors do not fail after that.
+
+mod mac;
+pub mod offload;
+mod vnet;
+
+pub use mac::Mac;
+pub use offload::TxCaps;
+pub use vnet::VnetHdr;

@@ -1,0 +1,273 @@
+//! What a port is asked to be: plain values, from the configuration file or the API alike.
+
+use crate::limits;
+use crate::packet::Mac;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A port as its owner describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortConfig {
+    /// Name, unique in the switch; at most [`limits::NAME_MAX`] bytes of `[A-Za-z0-9._-]`.
+    pub name: String,
+    /// Requested OpenFlow port number, 1 to [`limits::PORT_NUMBER_MAX`]; none: the lowest free one.
+    pub number: Option<u32>,
+    /// What is behind it.
+    pub kind: PortKind,
+    /// Requested address; none: what the device has, or a random local one.
+    pub mac: Option<Mac>,
+    /// Largest L3 packet, in bytes.
+    pub mtu: u16,
+    /// Takes and gives packets.
+    pub admin_up: bool,
+    /// Left out when a bridge floods.
+    pub no_flood: bool,
+    /// Free key-value pairs of the owner.
+    pub external_ids: BTreeMap<String, String>,
+}
+
+impl PortConfig {
+    /// A port with defaults.
+    #[must_use]
+    pub fn new(name: &str, kind: PortKind) -> Self {
+        Self {
+            name: name.to_owned(),
+            number: None,
+            kind,
+            mac: None,
+            mtu: 1500,
+            admin_up: true,
+            no_flood: false,
+            external_ids: BTreeMap::new(),
+        }
+    }
+}
+
+/// Kind of a port, with what only that kind needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// Any ethdev of DPDK: a PCI address or the devargs of a virtual device.
+    Dpdk {
+        /// For example `0000:3b:00.0`, `net_af_xdp0,iface=eth1`, `net_memif0,role=client,id=0`.
+        devargs: String,
+        /// Receive queues asked for; the device may have fewer.
+        queues: u16,
+    },
+    /// A guest or a virtio-user process, on librte_vhost.
+    VhostUser(VhostConfig),
+    /// A TAP interface that the switch makes in its network namespace.
+    Tap {
+        /// Name of the interface.
+        interface: String,
+    },
+    /// An existing interface (veth, physical), through a packet socket.
+    AfPacket {
+        /// Name of the interface.
+        interface: String,
+    },
+    /// Capture files, through DPDK's `net_pcap`.
+    Pcap {
+        /// Packets to receive.
+        rx_file: Option<PathBuf>,
+        /// Where to write sent packets.
+        tx_file: Option<PathBuf>,
+        /// Receive the file over and over, from memory.
+        infinite_rx: bool,
+    },
+    /// One end of a wire between two bridges.
+    Patch {
+        /// Name of the port at the other end.
+        peer: String,
+    },
+    /// An interface of the host (TAP), for the host's own traffic. Named like its bridge it is the bridge's LOCAL port.
+    Internal,
+}
+
+/// A vhost-user port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // one switch per negotiable feature
+pub struct VhostConfig {
+    /// The socket.
+    pub path: PathBuf,
+    /// Who makes the socket.
+    pub mode: VhostMode,
+    /// Queue pairs offered.
+    pub queues: u16,
+    /// Offer checksum offload both ways.
+    pub csum: bool,
+    /// Offer TSO both ways (needs `csum`).
+    pub tso: bool,
+    /// Offer mergeable receive buffers.
+    pub mergeable: bool,
+    /// Offer indirect descriptors.
+    pub indirect: bool,
+    /// Offer packed rings. Off by default: QEMU cannot recover their index after an unclean exit of the switch.
+    pub packed: bool,
+}
+
+impl VhostConfig {
+    /// The defaults for a socket.
+    #[must_use]
+    pub const fn new(path: PathBuf, mode: VhostMode) -> Self {
+        Self { path, mode, queues: 1, csum: true, tso: true, mergeable: true, indirect: true, packed: false }
+    }
+}
+
+/// Which side of a vhost-user socket the switch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VhostMode {
+    /// The switch connects, again and again; the guest (QEMU `server=on`) makes the socket. Survives restarts of both sides.
+    Client,
+    /// The switch makes the socket.
+    Server,
+}
+
+impl PortKind {
+    /// The word for it in configuration, API and output.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Dpdk { .. } => "dpdk",
+            Self::VhostUser(_) => "vhost-user",
+            Self::Tap { .. } => "tap",
+            Self::AfPacket { .. } => "af_packet",
+            Self::Pcap { .. } => "pcap",
+            Self::Patch { .. } => "patch",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// All words, for hints.
+    pub const NAMES: [&'static str; 7] = ["dpdk", "vhost-user", "tap", "af_packet", "pcap", "patch", "internal"];
+}
+
+/// One thing wrong with a [`PortConfig`] or another value of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}; {hint}")]
+pub struct FieldError {
+    /// The field, as the configuration file spells it.
+    pub field: &'static str,
+    /// What is wrong, naming the value.
+    pub problem: String,
+    /// How to fix it.
+    pub hint: String,
+}
+
+impl FieldError {
+    /// Names field, problem and fix.
+    pub fn new(field: &'static str, problem: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { field, problem: problem.into(), hint: hint.into() }
+    }
+}
+
+/// Whether a port or bridge may have this name: 1 to [`limits::NAME_MAX`] bytes of `[A-Za-z0-9._-]`, not `.` or `..`.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    (1..=limits::NAME_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+        && name != "."
+        && name != ".."
+}
+
+impl PortConfig {
+    /// Everything that is wrong with these values by themselves (not: names already taken, devices that do not exist).
+    #[must_use]
+    pub fn errors(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let mut wrong = |field, problem: String, hint: &str| errors.push(FieldError::new(field, problem, hint));
+        if !is_name(&self.name) {
+            wrong("name", format!("{:?} is not a name", self.name), "use 1 to 15 characters of A-Z a-z 0-9 . _ -");
+        }
+        if let Some(number) = self.number.filter(|number| !(1..=limits::PORT_NUMBER_MAX).contains(number)) {
+            wrong("number", format!("{number} is not a port number"), "use 1 to 65279");
+        }
+        if !(limits::MTU_MIN..=limits::MTU_MAX).contains(&self.mtu) {
+            wrong("mtu", format!("{} is out of range", self.mtu), "use 68 to 9702");
+        }
+        if let Some(mac) = self.mac.filter(|mac| mac.is_multicast() || mac.is_zero()) {
+            wrong("mac", format!("{mac} is not a host's address"), "use a unicast address, such as 02:00:00:00:00:01");
+        }
+        if self.external_ids.len() > limits::EXTERNAL_IDS_MAX {
+            wrong("external_ids", format!("{} pairs", self.external_ids.len()), "use at most 64");
+        }
+        for (key, value) in &self.external_ids {
+            if key.is_empty() || key.len() > limits::EXTERNAL_ID_LEN_MAX || value.len() > limits::EXTERNAL_ID_LEN_MAX {
+                wrong("external_ids", format!("the pair {key:?} is empty or too long"), "use 1 to 256 bytes");
+            }
+        }
+        self.kind.errors(&mut wrong);
+        errors
+    }
+}
+
+impl PortKind {
+    fn errors(&self, wrong: &mut impl FnMut(&'static str, String, &str)) {
+        let queues = |queues: u16, wrong: &mut dyn FnMut(&'static str, String, &str)| {
+            if !(1..=limits::QUEUES_MAX).contains(&queues) {
+                wrong("queues", format!("{queues} is out of range"), "use 1 to 64");
+            }
+        };
+        match self {
+            Self::Dpdk { devargs, queues: n } => {
+                if devargs.is_empty() || devargs.contains(['\0', '\n', ' ']) {
+                    wrong(
+                        "devargs",
+                        format!("{devargs:?} is no device"),
+                        "use a PCI address or devargs like net_null0",
+                    );
+                }
+                queues(*n, wrong);
+            }
+            Self::VhostUser(vhost) => {
+                let len = vhost.path.as_os_str().len();
+                if !vhost.path.is_absolute() || len > 107 {
+                    wrong(
+                        "path",
+                        format!("{:?} is no socket path", vhost.path),
+                        "use an absolute path of at most 107 bytes",
+                    );
+                }
+                if vhost.tso && !vhost.csum {
+                    wrong(
+                        "tso",
+                        "TSO without checksum offload".to_owned(),
+                        "set csum = true or tso = false (virtio 1.1, 5.1.3.1)",
+                    );
+                }
+                queues(vhost.queues, wrong);
+            }
+            Self::Tap { interface } | Self::AfPacket { interface } => {
+                if !is_name(interface) {
+                    wrong(
+                        "interface",
+                        format!("{interface:?} is no interface name"),
+                        "use 1 to 15 characters of A-Z a-z 0-9 . _ -",
+                    );
+                }
+            }
+            Self::Pcap { rx_file, tx_file, infinite_rx } => {
+                if rx_file.is_none() && tx_file.is_none() {
+                    wrong("rx_file", "a pcap port without files".to_owned(), "give rx_file, tx_file or both");
+                }
+                for file in [rx_file, tx_file].into_iter().flatten() {
+                    if file.to_string_lossy().contains([',', '\0']) {
+                        wrong(
+                            "rx_file",
+                            format!("{file:?} has a comma"),
+                            "rename the file: devargs are split at commas",
+                        );
+                    }
+                }
+                if *infinite_rx && rx_file.is_none() {
+                    wrong("infinite_rx", "infinite_rx without rx_file".to_owned(), "give rx_file");
+                }
+            }
+            Self::Patch { peer } => {
+                if !is_name(peer) {
+                    wrong("peer", format!("{peer:?} is no port name"), "name the port at the other end");
+                }
+            }
+            Self::Internal => {}
+        }
+    }
+}
