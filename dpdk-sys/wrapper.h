@@ -1,5 +1,6 @@
 /* What bindgen reads. No protocol headers (rte_ip.h, rte_arp.h, ...): packets are parsed in Rust. */
 #include <rte_config.h>
+#include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>

@@ -4,5 +4,6 @@ pub mod dpdk;
 pub mod limits;
 pub mod observe;
 pub mod packet;
+pub mod pipeline;
 pub mod port;
 pub mod time;

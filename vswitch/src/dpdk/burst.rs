@@ -79,6 +79,11 @@ impl Burst {
         self.slots[..self.len].iter().flatten()
     }
 
+    /// The mbufs that are still there, in order, to change.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Mbuf> {
+        self.slots[..self.len].iter_mut().flatten()
+    }
+
     /// Takes all mbufs out, in order, and leaves the burst empty.
     pub fn drain(&mut self) -> impl Iterator<Item = Mbuf> + '_ {
         let len = std::mem::take(&mut self.len);

@@ -75,11 +75,15 @@ impl Eal {
         }
     }
 
-    /// Runs `f` on EAL's thread and waits for its result.
+    /// Runs `f` on EAL's thread and waits for its result. From that thread itself, just runs it.
     ///
     /// # Panics
     /// When an earlier call panicked and took the thread with it.
     pub fn run<R: Send + 'static>(&self, f: impl FnOnce() -> R + Send + 'static) -> R {
+        let thread = self.thread.as_ref().expect("present until drop");
+        if thread.thread().id() == std::thread::current().id() {
+            return f();
+        }
         let (answer, result) = mpsc::sync_channel(1);
         let call: Call = Box::new(move || {
             let _ = answer.send(f());
@@ -166,8 +170,8 @@ fn init(args: &[String], hugepages: bool) -> Result<(), EalError> {
 
 /// Starts EAL for the tests of this process, once, without hugepages.
 #[cfg(test)]
-pub(crate) fn start_for_tests() -> &'static Eal {
-    static EAL: std::sync::OnceLock<Eal> = std::sync::OnceLock::new();
+pub(crate) fn start_for_tests() -> &'static std::sync::Arc<Eal> {
+    static EAL: std::sync::OnceLock<std::sync::Arc<Eal>> = std::sync::OnceLock::new();
     EAL.get_or_init(|| {
         let config = EalConfig {
             main_core: 0,
@@ -177,6 +181,6 @@ pub(crate) fn start_for_tests() -> &'static Eal {
             pci: false,
             args: Vec::new(),
         };
-        Eal::start(&config).expect("EAL starts without hugepages")
+        std::sync::Arc::new(Eal::start(&config).expect("EAL starts without hugepages"))
     })
 }

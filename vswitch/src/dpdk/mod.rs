@@ -16,8 +16,11 @@
 mod burst;
 #[cfg(feature = "dpdk")]
 pub mod eal;
+#[cfg(feature = "dpdk")]
+pub mod ethdev;
 pub mod lcore;
 mod mbuf_copy;
+mod mem;
 mod meta;
 
 #[cfg(feature = "dpdk")]
@@ -29,6 +32,7 @@ mod mempool;
 mod double;
 
 pub use burst::Burst;
+pub use mem::prefetch;
 pub use meta::{Csum, TxOffload};
 
 #[cfg(feature = "dpdk")]

@@ -4,10 +4,12 @@
 //!
 //! **Design**: a view is made by a constructor that checks the length once; accessors do not fail after that.
 
+mod l2;
 mod mac;
 pub mod offload;
 mod vnet;
 
+pub use l2::L2;
 pub use mac::Mac;
 pub use offload::TxCaps;
 pub use vnet::VnetHdr;

@@ -1,0 +1,436 @@
+//! Ethernet devices of DPDK: physical NICs and virtual devices, probed and removed while the switch runs.
+
+use super::eal::{Eal, errno_text};
+use super::{Burst, Mempool};
+use crate::packet::Mac;
+use dpdk_sys as sys;
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// Descriptors asked for per receive and transmit queue; the driver adjusts.
+const DESCRIPTORS: u16 = 1024;
+
+/// Key under which both directions of a connection hash alike (Woo and Park, "Scalable TCP Session Monitoring with
+/// Symmetric Receive-side Scaling", 2012): the 16-bit pattern 0x6d5a, repeated.
+const SYMMETRIC_KEY: [u8; 64] = {
+    let mut key = [0x6d; 64];
+    let mut i = 1;
+    while i < 64 {
+        key[i] = 0x5a;
+        i += 2;
+    }
+    key
+};
+
+const RX_WANTED: u64 = sys::RTE_ETH_RX_OFFLOAD_IPV4_CKSUM
+    | sys::RTE_ETH_RX_OFFLOAD_UDP_CKSUM
+    | sys::RTE_ETH_RX_OFFLOAD_TCP_CKSUM
+    | sys::RTE_ETH_RX_OFFLOAD_RSS_HASH;
+
+const TX_CSUM: u64 =
+    sys::RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | sys::RTE_ETH_TX_OFFLOAD_UDP_CKSUM | sys::RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
+
+/// Flow types to hash, where the device can.
+const RSS_WANTED: u64 = sys::RTE_ETH_RSS_IPV4
+    | sys::RTE_ETH_RSS_NONFRAG_IPV4_TCP
+    | sys::RTE_ETH_RSS_NONFRAG_IPV4_UDP
+    | sys::RTE_ETH_RSS_IPV6
+    | sys::RTE_ETH_RSS_NONFRAG_IPV6_TCP
+    | sys::RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+
+/// What to ask of a device.
+#[derive(Clone, Debug)]
+pub struct EthdevConfig {
+    /// Devargs: a name (`net_null0`, a PCI address) and its arguments.
+    pub devargs: String,
+    /// Receive queues; the device may have fewer.
+    pub rx_queues: u16,
+    /// Transmit queues; the device may have fewer.
+    pub tx_queues: u16,
+    /// Largest L3 packet, in bytes.
+    pub mtu: u16,
+    /// Address to set.
+    pub mac: Option<Mac>,
+}
+
+/// Why a device could not be opened or changed.
+#[derive(Debug, thiserror::Error)]
+#[error("device {device}: {step}: {reason}; {hint}")]
+pub struct EthdevError {
+    device: String,
+    step: &'static str,
+    reason: String,
+    hint: &'static str,
+}
+
+/// A started device. Dropping it stops, closes and removes it; by then no queue of it may be in use.
+#[derive(Debug)]
+pub struct Ethdev {
+    eal: Arc<Eal>,
+    name: String,
+    id: u16,
+    rx_offloads: u64,
+    tx_offloads: u64,
+}
+
+/// A receive queue. Its one owner polls it.
+#[derive(Debug)]
+pub struct EthRxQueue {
+    port: u16,
+    queue: u16,
+}
+
+/// A transmit queue. One thread at a time (`&mut`).
+#[derive(Debug)]
+pub struct EthTxQueue {
+    port: u16,
+    queue: u16,
+}
+
+impl EthRxQueue {
+    /// Appends what the device has, up to the burst's free slots.
+    #[inline]
+    pub fn receive(&mut self, burst: &mut Burst) {
+        let have = burst.len();
+        let slots = &mut burst.slots_mut()[have..];
+        // SAFETY: Option<Mbuf> is a nullable pointer and the slots are None; the driver writes at most slots.len() owned
+        // chains. The queue exists until its Ethdev is dropped, which the port room does after the last use.
+        let n = unsafe {
+            #[allow(clippy::cast_possible_truncation)] // at most BURST
+            sys::vs_eth_rx_burst(self.port, self.queue, slots.as_mut_ptr().cast(), slots.len() as u16)
+        };
+        burst.set_len(have + usize::from(n));
+    }
+}
+
+impl EthTxQueue {
+    /// Gives the device the front of the burst, as much as it takes; the rest stays, in order.
+    #[inline]
+    pub fn send(&mut self, burst: &mut Burst) {
+        let have = burst.len();
+        let slots = burst.slots_mut().as_mut_ptr().cast::<*mut sys::rte_mbuf>();
+        // SAFETY: the first `have` slots hold owned chains; those that the driver took are overwritten with null, without
+        // drop. See `receive` for the queue's life.
+        let n = unsafe {
+            #[allow(clippy::cast_possible_truncation)] // at most BURST
+            let n = sys::vs_eth_tx_burst(self.port, self.queue, slots, have as u16);
+            std::ptr::write_bytes(slots, 0, n.into());
+            n
+        };
+        burst.consume_front(n.into());
+    }
+
+    /// Lets the driver check and complete packets that ask for offloads; returns how many at the front are fit to send.
+    pub fn prepare(&mut self, burst: &mut Burst) -> usize {
+        let have = burst.len();
+        let slots = burst.slots_mut().as_mut_ptr().cast();
+        // SAFETY: the first `have` slots hold owned chains, which the driver may write but does not take.
+        #[allow(clippy::cast_possible_truncation)] // at most BURST
+        unsafe {
+            usize::from(sys::vs_eth_tx_prepare(self.port, self.queue, slots, have as u16))
+        }
+    }
+}
+
+impl Ethdev {
+    /// Probes, configures and starts a device, in promiscuous mode. Runs on EAL's thread and may take 100 ms.
+    ///
+    /// # Errors
+    /// When the device does not exist, is in use, or refuses the configuration. Nothing is left behind.
+    pub fn open(
+        eal: &Arc<Eal>,
+        config: EthdevConfig,
+        pool: &Mempool,
+    ) -> Result<(Self, Vec<EthRxQueue>, Vec<EthTxQueue>), EthdevError> {
+        let (on_eal, pool) = (Arc::clone(eal), pool.clone());
+        eal.run(move || {
+            let name = device_name(&config.devargs);
+            let id = probe(&config.devargs, &name)?;
+            let mut device = Self { eal: on_eal, name, id, rx_offloads: 0, tx_offloads: 0 };
+            match device.configure(&config, &pool) {
+                Ok((rx, tx)) => {
+                    let rx = (0..rx).map(|queue| EthRxQueue { port: id, queue }).collect();
+                    let tx = (0..tx).map(|queue| EthTxQueue { port: id, queue }).collect();
+                    Ok((device, rx, tx))
+                }
+                Err(error) => Err(error), // dropping the device removes it
+            }
+        })
+    }
+
+    fn error(&self, step: &'static str, rc: i32, hint: &'static str) -> EthdevError {
+        EthdevError { device: self.name.clone(), step, reason: errno_text(rc), hint }
+    }
+
+    fn info(&self) -> Result<sys::rte_eth_dev_info, EthdevError> {
+        let mut info = sys::rte_eth_dev_info::default();
+        // SAFETY: the port exists; the struct is written.
+        let rc = unsafe { sys::rte_eth_dev_info_get(self.id, &raw mut info) };
+        if rc == 0 { Ok(info) } else { Err(self.error("read its abilities", rc, "is the driver one of DPDK 22.11?")) }
+    }
+
+    fn configure(&mut self, config: &EthdevConfig, pool: &Mempool) -> Result<(u16, u16), EthdevError> {
+        let info = self.info()?;
+        let rx = config.rx_queues.min(info.max_rx_queues).max(1);
+        let tx = config.tx_queues.min(info.max_tx_queues).max(1);
+        let mut conf = sys::rte_eth_conf::default();
+        let mut rx_wanted = RX_WANTED;
+        if usize::from(config.mtu) + 22 > pool.segment_len() {
+            rx_wanted |= sys::RTE_ETH_RX_OFFLOAD_SCATTER;
+        }
+        conf.rxmode.mtu = config.mtu.into();
+        conf.rxmode.offloads = rx_wanted & info.rx_offload_capa;
+        let tso = if info.tx_offload_capa & TX_CSUM == TX_CSUM { sys::RTE_ETH_TX_OFFLOAD_TCP_TSO } else { 0 };
+        conf.txmode.offloads = (TX_CSUM | tso | sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS) & info.tx_offload_capa;
+        let mut key = SYMMETRIC_KEY;
+        if rx > 1 {
+            conf.rxmode.mq_mode = sys::RTE_ETH_MQ_RX_RSS;
+            conf.rx_adv_conf.rss_conf.rss_hf = RSS_WANTED & info.flow_type_rss_offloads;
+            if usize::from(info.hash_key_size) <= key.len() && info.hash_key_size > 0 {
+                conf.rx_adv_conf.rss_conf.rss_key = key.as_mut_ptr();
+                conf.rx_adv_conf.rss_conf.rss_key_len = info.hash_key_size;
+            }
+        }
+        // SAFETY: the port exists and is stopped; conf and the key outlive the call.
+        let rc = unsafe { sys::rte_eth_dev_configure(self.id, rx, tx, &raw const conf) };
+        if rc != 0 {
+            return Err(self.error("configure", rc, "try fewer queues or a smaller mtu"));
+        }
+        (self.rx_offloads, self.tx_offloads) = (conf.rxmode.offloads, conf.txmode.offloads);
+        self.set_up_queues(rx, tx, pool)?;
+        if let Some(mac) = config.mac {
+            self.set_mac(mac)?;
+        }
+        // SAFETY: the port exists and is configured.
+        let rc = unsafe { sys::rte_eth_dev_start(self.id) };
+        if rc != 0 {
+            return Err(self.error("start", rc, "see DPDK's messages above"));
+        }
+        // SAFETY: the port exists. Devices without these modes receive everything anyway.
+        unsafe {
+            sys::rte_eth_promiscuous_enable(self.id);
+            sys::rte_eth_allmulticast_enable(self.id);
+        }
+        Ok((rx, tx))
+    }
+
+    fn set_up_queues(&self, rx: u16, tx: u16, pool: &Mempool) -> Result<(), EthdevError> {
+        let (mut rx_desc, mut tx_desc) = (DESCRIPTORS, DESCRIPTORS);
+        // SAFETY: the port exists; two integers are written.
+        let rc = unsafe { sys::rte_eth_dev_adjust_nb_rx_tx_desc(self.id, &raw mut rx_desc, &raw mut tx_desc) };
+        if rc != 0 {
+            return Err(self.error("size its rings", rc, "see DPDK's messages above"));
+        }
+        // SAFETY: the port exists.
+        let socket = unsafe { sys::rte_eth_dev_socket_id(self.id) };
+        #[allow(clippy::cast_sign_loss)] // -1 is SOCKET_ID_ANY by definition
+        let socket = socket as u32;
+        for queue in 0..rx {
+            // SAFETY: the port exists and has the queue; the pool outlives the device (the switch drops it last).
+            let rc = unsafe {
+                sys::rte_eth_rx_queue_setup(self.id, queue, rx_desc, socket, std::ptr::null(), pool.as_ptr())
+            };
+            if rc != 0 {
+                return Err(self.error("set up a receive queue", rc, "is the mbuf pool large enough ([dpdk] mbufs)?"));
+            }
+        }
+        for queue in 0..tx {
+            // SAFETY: the port exists and has the queue.
+            let rc = unsafe { sys::rte_eth_tx_queue_setup(self.id, queue, tx_desc, socket, std::ptr::null()) };
+            if rc != 0 {
+                return Err(self.error("set up a transmit queue", rc, "see DPDK's messages above"));
+            }
+        }
+        Ok(())
+    }
+
+    fn set_mac(&self, mac: Mac) -> Result<(), EthdevError> {
+        let mut address = sys::rte_ether_addr { addr_bytes: mac.0 };
+        // SAFETY: the port exists; the address is read.
+        let rc = unsafe { sys::rte_eth_dev_default_mac_addr_set(self.id, &raw mut address) };
+        if rc == 0 { Ok(()) } else { Err(self.error("set its address", rc, "leave mac out: the driver keeps its own")) }
+    }
+
+    /// Changes the MTU, if the driver can while it runs.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn set_mtu(&self, mtu: u16) -> Result<(), EthdevError> {
+        let id = self.id;
+        // SAFETY: the port exists while self does.
+        let rc = self.eal.run(move || unsafe { sys::rte_eth_dev_set_mtu(id, mtu) });
+        if rc == 0 { Ok(()) } else { Err(self.error("set its mtu", rc, "remove the port and add it with the new mtu")) }
+    }
+
+    /// Carrier, and speed in Mbit/s (0: unknown).
+    #[must_use]
+    pub fn link(&self) -> (bool, u32) {
+        let mut link = MaybeUninit::<sys::rte_eth_link>::zeroed();
+        // SAFETY: the port exists; zeros are a valid link (down).
+        let link = unsafe {
+            sys::rte_eth_link_get_nowait(self.id, link.as_mut_ptr());
+            link.assume_init()
+        };
+        let speed = if link.link_speed == u32::MAX { 0 } else { link.link_speed };
+        (link.link_status() != 0, speed)
+    }
+
+    /// The device's address.
+    #[must_use]
+    pub fn mac(&self) -> Mac {
+        let mut address = sys::rte_ether_addr::default();
+        // SAFETY: the port exists; six bytes are written.
+        unsafe { sys::rte_eth_macaddr_get(self.id, &raw mut address) };
+        Mac(address.addr_bytes)
+    }
+
+    /// Packets lost before the switch saw them, receive errors, transmit errors.
+    #[must_use]
+    pub fn errors(&self) -> (u64, u64, u64) {
+        let mut stats = sys::rte_eth_stats::default();
+        // SAFETY: the port exists; the struct is written on success.
+        unsafe { sys::rte_eth_stats_get(self.id, &raw mut stats) };
+        (stats.imissed + stats.rx_nombuf, stats.ierrors, stats.oerrors)
+    }
+
+    /// Finishes partial TCP and UDP checksums.
+    #[must_use]
+    pub fn has_tx_csum(&self) -> bool {
+        self.tx_offloads & TX_CSUM == TX_CSUM
+    }
+
+    /// Segments TCP.
+    #[must_use]
+    pub fn has_tso(&self) -> bool {
+        self.tx_offloads & sys::RTE_ETH_TX_OFFLOAD_TCP_TSO != 0
+    }
+
+    /// Sends packets of several segments.
+    #[must_use]
+    pub fn has_multi_segment(&self) -> bool {
+        self.tx_offloads & sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS != 0
+    }
+
+    /// Verifies TCP and UDP checksums on receive.
+    #[must_use]
+    pub fn has_rx_csum(&self) -> bool {
+        self.rx_offloads & sys::RTE_ETH_RX_OFFLOAD_TCP_CKSUM != 0
+    }
+}
+
+impl Drop for Ethdev {
+    fn drop(&mut self) {
+        let (name, id) = (std::mem::take(&mut self.name), self.id);
+        self.eal.run(move || remove(id, &name));
+    }
+}
+
+/// Stops, closes and removes a device. On EAL's thread; nobody uses its queues any more.
+fn remove(id: u16, name: &str) {
+    let mut info = sys::rte_eth_dev_info::default();
+    // SAFETY: the port exists; info.device stays valid until the device is removed, also after the port is closed.
+    let rc = unsafe {
+        let found = sys::rte_eth_dev_info_get(id, &raw mut info);
+        sys::rte_eth_dev_stop(id);
+        sys::rte_eth_dev_close(id);
+        if found == 0 { sys::rte_dev_remove(info.device) } else { found }
+    };
+    if rc != 0 {
+        tracing::warn!(device = name, reason = errno_text(rc), "device was closed but not removed");
+    }
+}
+
+/// Whether devargs name a PCI device: `[domain:]bus:device.function`.
+#[must_use]
+pub fn is_pci(devargs: &str) -> bool {
+    let name = devargs.split(',').next().unwrap_or_default();
+    let name = name.strip_prefix("pci:").unwrap_or(name);
+    let Some((bus, function)) = name.rsplit_once('.') else { return false };
+    let parts: Vec<&str> = bus.split(':').collect();
+    let hex = |text: &str| !text.is_empty() && text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (2..=3).contains(&parts.len()) && parts.iter().all(|part| hex(part)) && hex(function)
+}
+
+/// The name under which ethdev knows the device of these devargs.
+fn device_name(devargs: &str) -> String {
+    let name = devargs.split(',').next().unwrap_or_default();
+    match (is_pci(devargs), name.matches(':').count()) {
+        (true, 1) => format!("0000:{name}"),
+        _ => name.to_owned(),
+    }
+}
+
+fn port_by_name(name: &CStr) -> Option<u16> {
+    let mut id = 0;
+    // SAFETY: NUL-terminated name; one integer is written on success.
+    (unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut id) } == 0).then_some(id)
+}
+
+fn probe(devargs: &str, name: &str) -> Result<u16, EthdevError> {
+    let error = |step, reason: String, hint| EthdevError { device: name.to_owned(), step, reason, hint };
+    let c_args = CString::new(devargs).map_err(|_| error("probe", "NUL in devargs".to_owned(), "remove it"))?;
+    let c_name = CString::new(name).map_err(|_| error("probe", "NUL in its name".to_owned(), "remove it"))?;
+    if port_by_name(&c_name).is_some() {
+        return Err(error(
+            "probe",
+            "it is in use".to_owned(),
+            "each device can be one port; choose another name or number",
+        ));
+    }
+    // SAFETY: NUL-terminated devargs; on EAL's thread.
+    let rc = unsafe { sys::rte_dev_probe(c_args.as_ptr()) };
+    if rc != 0 {
+        return Err(error(
+            "probe",
+            errno_text(rc),
+            "check the devargs, and for PCI that the device is bound to vfio-pci",
+        ));
+    }
+    port_by_name(&c_name).ok_or_else(|| {
+        error("probe", "no Ethernet device appeared".to_owned(), "is it an Ethernet device with a DPDK driver?")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dpdk::eal::start_for_tests;
+
+    #[test]
+    fn pci_addresses_are_told_from_virtual_devices() {
+        for (devargs, pci, name) in [
+            ("0000:3b:00.0", true, "0000:3b:00.0"),
+            ("3b:00.1,rx=1", true, "0000:3b:00.1"),
+            ("net_null0", false, "net_null0"),
+            ("net_af_xdp0,iface=eth1.7", false, "net_af_xdp0"),
+            ("net_pcap0,rx_pcap=/a:b:c.d", false, "net_pcap0"),
+        ] {
+            assert_eq!((is_pci(devargs), device_name(devargs).as_str()), (pci, name), "{devargs}");
+        }
+    }
+
+    fn config(devargs: &str) -> EthdevConfig {
+        EthdevConfig { devargs: devargs.to_owned(), rx_queues: 1, tx_queues: 1, mtu: 1500, mac: None }
+    }
+
+    #[test]
+    fn ring_device_loops_bursts_and_opens_once() {
+        let eal = start_for_tests();
+        let pool = Mempool::for_tests(4096);
+        let (device, mut rx, mut tx) = Ethdev::open(eal, config("net_null_test0,size=60"), &pool).expect("opens");
+        assert!(!device.mac().is_multicast(), "{}", device.mac());
+        let again = Ethdev::open(eal, config("net_null_test0"), &pool).expect_err("in use");
+        assert!(again.to_string().contains("in use"), "{again}");
+        let mut burst = Burst::new();
+        rx[0].receive(&mut burst);
+        assert_eq!(burst.len(), 32);
+        assert!(burst.iter().all(|mbuf| mbuf.len() == 60));
+        tx[0].send(&mut burst);
+        assert!(burst.is_empty());
+        drop((rx, tx, device));
+        assert_eq!(pool.in_use(), 0);
+        let error = Ethdev::open(eal, config("net_nonsense7"), &pool).expect_err("does not exist");
+        assert!(error.to_string().contains("net_nonsense7"), "{error}");
+    }
+}

@@ -1,0 +1,70 @@
+//! The part of a frame that a learning switch reads.
+
+/// Addresses and VLAN of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct L2 {
+    /// Destination address, low 48 bits, first byte most significant.
+    pub destination: u64,
+    /// Source address, likewise.
+    pub source: u64,
+    /// VLAN id of the outer 802.1Q tag; 0: untagged or priority-tagged.
+    pub vlan: u16,
+}
+
+impl L2 {
+    /// Reads a frame's first bytes; none when there are fewer than 14. A tag that is cut off counts as none.
+    #[inline]
+    #[must_use]
+    pub fn parse(frame: &[u8]) -> Option<Self> {
+        let head: &[u8; 14] = frame.first_chunk()?;
+        // Two overlapping words instead of twelve bytes.
+        let destination = u64::from_be_bytes(*head.first_chunk()?) >> 16;
+        let source = u64::from_be_bytes(*head[4..].first_chunk()?) & 0xffff_ffff_ffff;
+        let vlan = match (u16::from_be_bytes([head[12], head[13]]), frame.get(14..16)) {
+            (0x8100 | 0x88a8, Some(tci)) => u16::from_be_bytes([tci[0], tci[1]]) & 0xfff,
+            _ => 0,
+        };
+        Some(Self { destination, source, vlan })
+    }
+
+    /// The destination is a group.
+    #[inline]
+    #[must_use]
+    pub const fn destination_is_multicast(self) -> bool {
+        self.destination >> 40 & 1 != 0
+    }
+
+    /// The source is a group, which is against the standard.
+    #[inline]
+    #[must_use]
+    pub const fn source_is_multicast(self) -> bool {
+        self.source >> 40 & 1 != 0
+    }
+
+    /// The destination is 01:80:c2:00:00:00 to 0f, which a bridge never forwards (IEEE 802.1D-2004, table 7-10).
+    #[inline]
+    #[must_use]
+    pub const fn is_reserved(self) -> bool {
+        self.destination & !0xf == 0x0180_c200_0000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_addresses_and_the_outer_tag() {
+        let mut frame = vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 8, 0, 0xff, 0xff];
+        let plain = L2 { destination: 0x0102_0304_0506, source: 0x0708_090a_0b0c, vlan: 0 };
+        assert_eq!(L2::parse(&frame), Some(plain));
+        for tpid in [[0x81, 0x00], [0x88, 0xa8]] {
+            frame[12..14].copy_from_slice(&tpid);
+            assert_eq!(L2::parse(&frame), Some(L2 { vlan: 0xfff, ..plain }), "{tpid:x?}");
+            assert_eq!(L2::parse(&frame[..15]), Some(plain), "tag cut off, {tpid:x?}");
+        }
+        for len in 0..14 {
+            assert_eq!(L2::parse(&frame[..len]), None, "{len} bytes");
+        }
+    }
+}

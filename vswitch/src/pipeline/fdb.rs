@@ -1,0 +1,458 @@
+//! The MAC table of a bridge: which port an address was last seen on.
+//!
+//! **Design**: buckets of four slots, each one cache line: four keys, four values. An address has two candidate buckets
+//! (keyed hash, so that nobody can aim at one). Readers take no lock: key, value, key again. A learned address that is seen
+//! again costs one compare-and-swap a second, to renew its stamp. Whoever changes keys holds the writer lock; a worker that
+//! finds it taken does not wait and learns from the next packet.
+//!
+//! **Full**: a new address replaces the longest unused one of its buckets that belongs to a port with more addresses than the
+//! learner's; if there is none it is refused. One port holds at most half of the table. Static addresses never go.
+
+use crate::limits;
+use crate::packet::Mac;
+use crate::port::PortId;
+use parking_lot::Mutex;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Slots of a bucket: one cache line of keys and values.
+const SLOTS: usize = 4;
+
+/// An address in a VLAN (0: untagged), as one word: 48 bits address, 12 bits VLAN, 4 bits of which the lowest is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FdbKey(u64);
+
+impl FdbKey {
+    /// The key of an address in a VLAN.
+    #[inline]
+    #[must_use]
+    pub const fn new(mac: u64, vlan: u16) -> Self {
+        Self(mac << 16 | ((vlan & 0xfff) as u64) << 4 | 1)
+    }
+
+    /// The address.
+    #[must_use]
+    pub fn mac(self) -> Mac {
+        Mac::from_u64(self.0 >> 16)
+    }
+
+    /// The VLAN; 0: untagged.
+    #[must_use]
+    pub const fn vlan(self) -> u16 {
+        (self.0 >> 4 & 0xfff) as u16
+    }
+}
+
+/// Value word: 16 bits port, 1 bit static, 32 bits stamp (seconds) on top.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Value(u64);
+
+impl Value {
+    const STATIC: u64 = 1 << 16;
+
+    fn new(port: PortId, is_static: bool, stamp: u32) -> Self {
+        Self(u64::from(port.0) | if is_static { Self::STATIC } else { 0 } | u64::from(stamp) << 32)
+    }
+
+    const fn port(self) -> PortId {
+        PortId((self.0 & 0xffff) as u16)
+    }
+
+    const fn is_static(self) -> bool {
+        self.0 & Self::STATIC != 0
+    }
+
+    const fn stamp(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Bucket {
+    keys: [AtomicU64; SLOTS],
+    values: [AtomicU64; SLOTS],
+}
+
+/// Where a key may be: its two buckets.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(usize, usize);
+
+/// The table in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FdbStats {
+    /// Addresses now, static ones included.
+    pub entries: u32,
+    /// Static addresses now.
+    pub statics: u32,
+    /// Most addresses it may hold.
+    pub limit: u32,
+    /// Addresses learned since start.
+    pub learned: u64,
+    /// Addresses that aged out.
+    pub expired: u64,
+    /// Addresses that gave way to others.
+    pub evicted: u64,
+    /// Addresses that changed their port.
+    pub moved: u64,
+    /// Addresses not learned because the table or the port's quota was full.
+    pub refused: u64,
+}
+
+/// One address, as listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Address and VLAN.
+    pub key: FdbKey,
+    /// Port it was last seen on.
+    pub port: PortId,
+    /// Seconds (of [`crate::time::Millis`]) when it was last seen; none: static.
+    pub seen_s: Option<u32>,
+}
+
+/// A MAC table.
+#[derive(Debug)]
+pub struct Fdb {
+    buckets: Box<[Bucket]>,
+    seed: u64,
+    limit: u32,
+    quota: u32,
+    ageing_s: AtomicU32,
+    /// Addresses in the table, and per port. Written under the writer lock, read by anyone.
+    entries: AtomicU32,
+    per_port: Box<[AtomicU32]>,
+    refused: AtomicU64,
+    writer: Mutex<FdbStats>,
+}
+
+impl Fdb {
+    /// An empty table for at most `limit` addresses that age after `ageing_s` seconds.
+    #[must_use]
+    pub fn new(limit: u32, ageing_s: u32) -> Self {
+        let limit = limit.clamp(1, limits::FDB_ENTRIES_MAX);
+        // As many buckets as addresses: a quarter full at most, so that both buckets of a key are rarely full.
+        let buckets = (limit as usize).next_power_of_two().max(2);
+        Self {
+            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
+            seed: RandomState::new().hash_one(limit),
+            limit,
+            quota: (limit * limits::FDB_PORT_QUOTA_PERCENT / 100).max(1),
+            ageing_s: AtomicU32::new(ageing_s),
+            entries: AtomicU32::new(0),
+            per_port: (0..limits::PORTS_MAX).map(|_| AtomicU32::new(0)).collect(),
+            refused: AtomicU64::new(0),
+            writer: Mutex::default(),
+        }
+    }
+
+    /// Where a key may be. Computing it early lets [`Fdb::prefetch`] hide the memory.
+    #[inline]
+    #[must_use]
+    pub fn place(&self, key: FdbKey) -> Place {
+        let product = u128::from(key.0 ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
+        #[allow(clippy::cast_possible_truncation)] // the middle bits depend on all input bits
+        let hash = (product >> 64) as usize ^ product as usize;
+        let mask = self.buckets.len() - 1;
+        let first = hash & mask;
+        // The second differs from the first by an odd number: never the same bucket.
+        Place(first, first ^ (hash >> 32 & mask | 1) & mask)
+    }
+
+    /// Asks for the first bucket's cache line.
+    #[inline]
+    pub fn prefetch(&self, place: Place) {
+        crate::dpdk::prefetch(&self.buckets[place.0]);
+    }
+
+    #[inline]
+    fn find(&self, key: FdbKey, place: Place) -> Option<(&AtomicU64, Value)> {
+        for bucket in [&self.buckets[place.0], &self.buckets[place.1]] {
+            for slot in 0..SLOTS {
+                if bucket.keys[slot].load(Acquire) == key.0 {
+                    let value = Value(bucket.values[slot].load(Acquire));
+                    // A slot that changed hands meanwhile holds another key now, or this one with a fresh value.
+                    if bucket.keys[slot].load(Relaxed) == key.0 {
+                        return Some((&bucket.values[slot], value));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The port of an address.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, key: FdbKey, place: Place) -> Option<PortId> {
+        self.find(key, place).map(|(_, value)| value.port())
+    }
+
+    /// Notes that an address was seen on a port at second `now_s`. Never waits.
+    #[inline]
+    pub fn learn(&self, key: FdbKey, place: Place, port: PortId, now_s: u32) {
+        match self.find(key, place) {
+            Some((_, value)) if value.is_static() || (value.port() == port && value.stamp() == now_s) => {}
+            Some((word, value)) if value.port() == port => {
+                // Fails when the slot changed meanwhile: then somebody else knew better.
+                let renewed = Value::new(port, false, now_s);
+                let _ = word.compare_exchange(value.0, renewed.0, Release, Relaxed);
+            }
+            _ => self.learn_slowly(key, place, port, now_s),
+        }
+    }
+
+    #[cold]
+    fn learn_slowly(&self, key: FdbKey, place: Place, port: PortId, now_s: u32) {
+        // Without the lock first: a flood of new addresses against a full quota must stay cheap.
+        if self.of_port(port) >= self.quota && self.find(key, place).is_none() {
+            self.refused.fetch_add(1, Relaxed);
+            return;
+        }
+        let Some(mut stats) = self.writer.try_lock() else { return };
+        if let Some((word, value)) = self.find(key, place) {
+            if !value.is_static() && value.port() != port {
+                word.store(Value::new(port, false, now_s).0, Release);
+                self.per_port[value.port().index()].fetch_sub(1, Relaxed);
+                self.per_port[port.index()].fetch_add(1, Relaxed);
+                stats.moved += 1;
+            }
+        } else if self.insert(&mut stats, key, place, Value::new(port, false, now_s)) {
+            stats.learned += 1;
+        } else {
+            self.refused.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn of_port(&self, port: PortId) -> u32 {
+        self.per_port[port.index()].load(Relaxed)
+    }
+
+    /// Puts a key that is not there into a slot: a free one while the limit allows, else one that gives way.
+    fn insert(&self, stats: &mut FdbStats, key: FdbKey, place: Place, value: Value) -> bool {
+        let mut victim: Option<(&Bucket, usize, Value)> = None;
+        let mut free = None;
+        for bucket in [&self.buckets[place.0], &self.buckets[place.1]] {
+            for slot in 0..SLOTS {
+                if bucket.keys[slot].load(Relaxed) == 0 {
+                    free = free.or(Some((bucket, slot)));
+                    continue;
+                }
+                let present = Value(bucket.values[slot].load(Relaxed));
+                let richer = self.of_port(present.port()) > self.of_port(value.port()) || value.is_static();
+                if !present.is_static() && richer && victim.is_none_or(|(_, _, v)| present.stamp() < v.stamp()) {
+                    victim = Some((bucket, slot, present));
+                }
+            }
+        }
+        let full = self.entries.load(Relaxed) >= self.limit;
+        let (bucket, slot) = match (free, victim) {
+            (Some(free), _) if !full => free,
+            (_, Some((bucket, slot, old))) => {
+                self.remove_slot(stats, bucket, slot, old);
+                stats.evicted += 1;
+                (bucket, slot)
+            }
+            _ => return false,
+        };
+        bucket.values[slot].store(value.0, Release);
+        bucket.keys[slot].store(key.0, Release);
+        self.entries.fetch_add(1, Relaxed);
+        self.per_port[value.port().index()].fetch_add(1, Relaxed);
+        stats.statics += u32::from(value.is_static());
+        true
+    }
+
+    fn remove_slot(&self, stats: &mut FdbStats, bucket: &Bucket, slot: usize, value: Value) {
+        // Before the value changes hands: a reader that sees a new value also sees that the key went (Release/Acquire).
+        bucket.keys[slot].store(0, Relaxed);
+        self.entries.fetch_sub(1, Relaxed);
+        self.per_port[value.port().index()].fetch_sub(1, Relaxed);
+        stats.statics -= u32::from(value.is_static());
+    }
+
+    /// Adds or changes a static address; false when its buckets are full of static ones or the table is full.
+    pub fn add_static(&self, key: FdbKey, port: PortId) -> bool {
+        let mut stats = self.writer.lock();
+        self.remove_if(&mut stats, |found, _| found == key);
+        self.insert(&mut stats, key, self.place(key), Value::new(port, true, 0))
+    }
+
+    /// Removes the addresses that `which` accepts; returns how many.
+    pub fn flush(&self, mut which: impl FnMut(&Entry) -> bool) -> u64 {
+        let mut stats = self.writer.lock();
+        self.remove_if(&mut stats, |key, value| which(&entry(key, value)))
+    }
+
+    /// Removes learned addresses that were not seen for the ageing time; the control side calls it every second.
+    pub fn age(&self, now_s: u32) {
+        let ageing = self.ageing_s.load(Relaxed);
+        if ageing == 0 || self.entries.load(Relaxed) == 0 {
+            return;
+        }
+        let mut stats = self.writer.lock();
+        let old = |value: Value| !value.is_static() && now_s.saturating_sub(value.stamp()) >= ageing;
+        stats.expired += self.remove_if(&mut stats, |_, value| old(value));
+    }
+
+    fn remove_if(&self, stats: &mut FdbStats, mut which: impl FnMut(FdbKey, Value) -> bool) -> u64 {
+        let mut removed = 0;
+        for bucket in &self.buckets {
+            for slot in 0..SLOTS {
+                let key = bucket.keys[slot].load(Relaxed);
+                let value = Value(bucket.values[slot].load(Relaxed));
+                if key != 0 && which(FdbKey(key), value) {
+                    self.remove_slot(stats, bucket, slot, value);
+                    removed += 1;
+                }
+            }
+        }
+        removed
+    }
+
+    /// All addresses, in no order.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        let _writer = self.writer.lock();
+        let mut entries = Vec::with_capacity(self.entries.load(Relaxed) as usize);
+        for bucket in &self.buckets {
+            for slot in 0..SLOTS {
+                let key = bucket.keys[slot].load(Relaxed);
+                if key != 0 {
+                    entries.push(entry(FdbKey(key), Value(bucket.values[slot].load(Relaxed))));
+                }
+            }
+        }
+        entries
+    }
+
+    /// The table in numbers.
+    #[must_use]
+    pub fn stats(&self) -> FdbStats {
+        let stats = self.writer.lock();
+        FdbStats {
+            entries: self.entries.load(Relaxed),
+            limit: self.limit,
+            refused: self.refused.load(Relaxed),
+            ..*stats
+        }
+    }
+}
+
+fn entry(key: FdbKey, value: Value) -> Entry {
+    Entry { key, port: value.port(), seen_s: (!value.is_static()).then_some(value.stamp()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    fn learn(fdb: &Fdb, mac: u64, port: u16, now_s: u32) {
+        let key = FdbKey::new(mac, 0);
+        fdb.learn(key, fdb.place(key), PortId(port), now_s);
+    }
+
+    fn lookup(fdb: &Fdb, mac: u64) -> Option<u16> {
+        let key = FdbKey::new(mac, 0);
+        fdb.lookup(key, fdb.place(key)).map(|port| port.0)
+    }
+
+    #[test]
+    fn learns_moves_ages_and_keeps_vlans_apart() {
+        let fdb = Fdb::new(16, 300);
+        learn(&fdb, 0xa, 1, 0);
+        learn(&fdb, 0xb, 2, 200);
+        assert_eq!((lookup(&fdb, 0xa), lookup(&fdb, 0xb), lookup(&fdb, 0xc)), (Some(1), Some(2), None));
+        let tagged = FdbKey::new(0xa, 5);
+        assert_eq!(fdb.lookup(tagged, fdb.place(tagged)), None, "another VLAN");
+        learn(&fdb, 0xa, 3, 1);
+        assert_eq!((lookup(&fdb, 0xa), fdb.stats().moved), (Some(3), 1));
+        learn(&fdb, 0xa, 3, 100);
+        fdb.age(399);
+        assert_eq!(lookup(&fdb, 0xa), Some(3), "renewed at 100");
+        fdb.age(400);
+        assert_eq!((lookup(&fdb, 0xa), lookup(&fdb, 0xb), fdb.stats().expired), (None, Some(2), 1));
+        assert_eq!(fdb.flush(|entry| entry.port == PortId(2)), 1);
+        assert_eq!(fdb.stats().entries, 0);
+    }
+
+    #[test]
+    fn a_flooding_port_fills_its_quota_and_no_more() {
+        let fdb = Fdb::new(100, 300);
+        for mac in 0..10_000 {
+            learn(&fdb, mac, 1, 0);
+        }
+        assert_eq!(fdb.stats().entries, 50);
+        for mac in 0x10_0000..0x10_0040 {
+            learn(&fdb, mac, 2, 0);
+        }
+        let stats = fdb.stats();
+        assert!(stats.entries <= 100 && stats.refused > 9_000, "{stats:?}");
+        let found = (0x10_0000..0x10_0040).filter(|mac| lookup(&fdb, *mac) == Some(2)).count();
+        assert!(found >= 45, "the second port got {found} of its 50: {stats:?}");
+    }
+
+    #[test]
+    fn static_addresses_stay_put() {
+        let fdb = Fdb::new(4, 300);
+        assert!(fdb.add_static(FdbKey::new(0xa, 0), PortId(7)));
+        for mac in 0..1000 {
+            learn(&fdb, mac, 1, 0);
+            learn(&fdb, mac, 2, 0);
+        }
+        learn(&fdb, 0xa, 3, 0);
+        fdb.age(10_000);
+        assert_eq!(lookup(&fdb, 0xa), Some(7));
+        assert_eq!((fdb.stats().statics, fdb.stats().entries), (1, 1));
+        let kept = fdb.flush(|entry| entry.seen_s.is_some());
+        assert_eq!((kept, lookup(&fdb, 0xa)), (0, Some(7)));
+    }
+
+    proptest! {
+        /// With room for all, the table is a map from address to the last port that it was seen on.
+        #[test]
+        fn agrees_with_a_map(steps in proptest::collection::vec((0_u64..40, 0_u16..6, any::<bool>()), 0..200)) {
+            let fdb = Fdb::new(1024, 300);
+            let mut map = HashMap::new();
+            for (mac, port, flush) in steps {
+                if flush && port == 0 {
+                    fdb.flush(|entry| entry.key.mac().to_u64() == mac);
+                    map.remove(&mac);
+                } else {
+                    learn(&fdb, mac, port, 0);
+                    map.insert(mac, port);
+                }
+                for mac in 0..40 {
+                    prop_assert_eq!(lookup(&fdb, mac), map.get(&mac).copied(), "address {}", mac);
+                }
+                prop_assert_eq!(fdb.stats().entries as usize, map.len());
+                prop_assert_eq!(fdb.entries().len(), map.len());
+            }
+        }
+    }
+
+    #[test]
+    fn workers_that_learn_at_once_never_see_another_address() {
+        let fdb = Fdb::new(64, 300);
+        std::thread::scope(|scope| {
+            for worker in 0..4_u64 {
+                let fdb = &fdb;
+                scope.spawn(move || {
+                    for i in 0..50_000_u64 {
+                        // The port tells the address: a value read from another address's slot shows.
+                        let mac = (i * 7 + worker * 13) % 512;
+                        learn(fdb, mac, (mac % 97) as u16, (i / 1000) as u32);
+                        let probe = (i * 31) % 512;
+                        if let Some(port) = lookup(fdb, probe) {
+                            assert_eq!(u64::from(port), probe % 97, "address {probe}");
+                        }
+                    }
+                });
+            }
+        });
+        let sum: u32 = fdb.per_port.iter().map(|count| count.load(Relaxed)).sum();
+        assert_eq!((sum, fdb.entries().len()), (fdb.stats().entries, fdb.stats().entries as usize));
+    }
+}

@@ -1,0 +1,104 @@
+//! The Ethernet learning switch: OpenFlow's `NORMAL` action in a bridge without VLAN configuration
+//! (IEEE 802.1D; ovs-actions(7), "normal").
+
+use super::fdb::Place;
+use super::{Bridge, FailMode, FdbKey};
+use crate::observe::DropReason;
+use crate::packet::L2;
+use crate::port::PortId;
+
+/// What is to happen with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Leaves by one port.
+    Output(PortId),
+    /// Leaves by every port of the bridge's flood list but the one it came from.
+    Flood,
+    /// Dies.
+    Drop(DropReason),
+}
+
+/// A packet's addresses as keys of the MAC table, with their places.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookup {
+    source: FdbKey,
+    source_place: Place,
+    destination: FdbKey,
+    destination_place: Place,
+}
+
+impl Lookup {
+    /// Prepares both lookups and asks for their cache lines.
+    #[inline]
+    #[must_use]
+    pub fn new(bridge: &Bridge, l2: L2) -> Self {
+        let source = FdbKey::new(l2.source, l2.vlan);
+        let destination = FdbKey::new(l2.destination, l2.vlan);
+        let (source_place, destination_place) = (bridge.fdb.place(source), bridge.fdb.place(destination));
+        bridge.fdb.prefetch(source_place);
+        bridge.fdb.prefetch(destination_place);
+        Self { source, source_place, destination, destination_place }
+    }
+}
+
+/// Learns the source and finds where the packet goes.
+#[inline]
+pub fn decide(bridge: &Bridge, l2: L2, lookup: &Lookup, in_port: PortId, now_s: u32) -> Verdict {
+    if bridge.fail_mode == FailMode::Secure {
+        return Verdict::Drop(DropReason::BridgeSecure);
+    }
+    if l2.is_reserved() {
+        return Verdict::Drop(DropReason::ReservedMulticast);
+    }
+    if !l2.source_is_multicast() {
+        bridge.fdb.learn(lookup.source, lookup.source_place, in_port, now_s);
+    }
+    if l2.destination_is_multicast() {
+        return Verdict::Flood;
+    }
+    match bridge.fdb.lookup(lookup.destination, lookup.destination_place) {
+        Some(port) if port == in_port => Verdict::Drop(DropReason::SamePort),
+        Some(port) => Verdict::Output(port),
+        None => Verdict::Flood,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::Fdb;
+    use std::sync::Arc;
+
+    fn bridge(fail_mode: FailMode) -> Bridge {
+        Bridge { fail_mode, fdb: Arc::new(Fdb::new(16, 300)), flood: Vec::new() }
+    }
+
+    fn run(bridge: &Bridge, destination: u64, source: u64, in_port: u16) -> Verdict {
+        let l2 = L2 { destination, source, vlan: 0 };
+        decide(bridge, l2, &Lookup::new(bridge, l2), PortId(in_port), 0)
+    }
+
+    #[test]
+    fn learns_floods_and_filters_like_open_vswitch() {
+        let bridge = bridge(FailMode::Standalone);
+        let broadcast = 0xffff_ffff_ffff;
+        assert_eq!(run(&bridge, 0xb, 0xa, 1), Verdict::Flood, "unknown destination");
+        assert_eq!(run(&bridge, 0xa, 0xb, 2), Verdict::Output(PortId(1)));
+        assert_eq!(run(&bridge, 0xb, 0xa, 1), Verdict::Output(PortId(2)));
+        assert_eq!(run(&bridge, 0xb, 0xc, 2), Verdict::Drop(DropReason::SamePort));
+        assert_eq!(run(&bridge, broadcast, 0xa, 1), Verdict::Flood);
+        assert_eq!(run(&bridge, 0x0180_c200_000e, 0xa, 1), Verdict::Drop(DropReason::ReservedMulticast));
+        assert_eq!(run(&bridge, 0x0180_c200_0010, 0xa, 1), Verdict::Flood, "only 00 to 0f are reserved");
+        assert_eq!(run(&bridge, 0xa, 0x0100_5e00_0001, 3), Verdict::Output(PortId(1)), "multicast source: forwarded");
+        assert_eq!(run(&bridge, 0x0100_5e00_0001, 0xa, 1), Verdict::Flood, "and not learned");
+        assert_eq!(run(&bridge, 0xb, 0, 4), Verdict::Output(PortId(2)));
+        assert_eq!(run(&bridge, 0, 0xb, 2), Verdict::Output(PortId(4)), "the zero address is learned");
+    }
+
+    #[test]
+    fn secure_bridge_drops_and_learns_nothing() {
+        let bridge = bridge(FailMode::Secure);
+        assert_eq!(run(&bridge, 0xb, 0xa, 1), Verdict::Drop(DropReason::BridgeSecure));
+        assert_eq!(bridge.fdb.stats().entries, 0);
+    }
+}
