@@ -7,3 +7,4 @@ pub mod packet;
 pub mod pipeline;
 pub mod port;
 pub mod time;
+pub mod worker;

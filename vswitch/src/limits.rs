@@ -18,6 +18,10 @@ pub const WORKERS_MAX: usize = 64;
 /// Patch ports that one packet may cross (the resubmit depth of Open vSwitch).
 pub const DEPTH_MAX: u32 = 64;
 
+/// Patch ports that one packet and its copies may cross in all (the resubmit limit of Open vSwitch): a depth of 64 alone
+/// would allow 2^64 copies between two bridges joined by three patches.
+pub const CROSSINGS_MAX: u32 = 4096;
+
 /// Largest OpenFlow port number of a real port (`OFPP_MAX` of OpenFlow 1.0 minus one: 0xfeff).
 pub const PORT_NUMBER_MAX: u32 = 0xfeff;
 

@@ -90,6 +90,15 @@ impl Burst {
         self.slots[..len].iter_mut().filter_map(Option::take)
     }
 
+    /// Frees the mbuf in slot `i` and closes the gap.
+    pub fn remove(&mut self, i: usize) {
+        if i < self.len {
+            self.slots[i] = None;
+            self.slots[i..self.len].rotate_left(1);
+            self.len -= 1;
+        }
+    }
+
     /// Frees what is left and makes the burst empty.
     #[inline]
     pub fn clear(&mut self) {
@@ -165,7 +174,8 @@ mod tests {
         drop(burst.take(0));
         drop(burst.take(1));
         burst.consume_front(2);
+        burst.remove(1);
         let left: Vec<u8> = burst.drain().map(|mbuf| mbuf.head()[0]).collect();
-        assert_eq!(left, [2, 3, 4]);
+        assert_eq!(left, [2, 4]);
     }
 }

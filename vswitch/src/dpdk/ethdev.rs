@@ -94,12 +94,11 @@ impl EthRxQueue {
     pub fn receive(&mut self, burst: &mut Burst) {
         let have = burst.len();
         let slots = &mut burst.slots_mut()[have..];
-        // SAFETY: Option<Mbuf> is a nullable pointer and the slots are None; the driver writes at most slots.len() owned
-        // chains. The queue exists until its Ethdev is dropped, which the port room does after the last use.
-        let n = unsafe {
-            #[allow(clippy::cast_possible_truncation)] // at most BURST
-            sys::vs_eth_rx_burst(self.port, self.queue, slots.as_mut_ptr().cast(), slots.len() as u16)
-        };
+        #[allow(clippy::cast_possible_truncation)] // at most BURST
+        let free = slots.len() as u16;
+        // SAFETY: Option<Mbuf> is a nullable pointer and the slots are None; the driver writes at most `free` owned chains.
+        // The queue exists until its Ethdev is dropped, which the port room does after the last use.
+        let n = unsafe { sys::vs_eth_rx_burst(self.port, self.queue, slots.as_mut_ptr().cast(), free) };
         burst.set_len(have + usize::from(n));
     }
 }
@@ -125,11 +124,10 @@ impl EthTxQueue {
     pub fn prepare(&mut self, burst: &mut Burst) -> usize {
         let have = burst.len();
         let slots = burst.slots_mut().as_mut_ptr().cast();
-        // SAFETY: the first `have` slots hold owned chains, which the driver may write but does not take.
         #[allow(clippy::cast_possible_truncation)] // at most BURST
-        unsafe {
-            usize::from(sys::vs_eth_tx_prepare(self.port, self.queue, slots, have as u16))
-        }
+        let have = have as u16;
+        // SAFETY: the first `have` slots hold owned chains, which the driver may write but does not take.
+        usize::from(unsafe { sys::vs_eth_tx_prepare(self.port, self.queue, slots, have) })
     }
 }
 

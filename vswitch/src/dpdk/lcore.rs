@@ -56,7 +56,9 @@ pub fn available_cores() -> Vec<u32> {
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
             return Vec::new();
         }
-        (0..libc::CPU_SETSIZE).filter(|core| libc::CPU_ISSET(*core as usize, &set)).map(|core| core as u32).collect()
+        #[allow(clippy::cast_sign_loss)] // a positive constant
+        let cores = libc::CPU_SETSIZE as u32;
+        (0..cores).filter(|core| libc::CPU_ISSET(*core as usize, &set)).collect()
     }
 }
 
@@ -81,4 +83,25 @@ fn register() -> io::Result<()> {
 pub fn cycles() -> u64 {
     // SAFETY: every x86-64 has it.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// TSC cycles per second.
+#[must_use]
+pub fn tsc_hz() -> u64 {
+    #[cfg(feature = "dpdk")]
+    // SAFETY: EAL measured it when it started; a constant.
+    let hz = unsafe { dpdk_sys::rte_get_tsc_hz() };
+    #[cfg(not(feature = "dpdk"))]
+    let hz = 0;
+    if hz == 0 { measured_tsc_hz() } else { hz }
+}
+
+fn measured_tsc_hz() -> u64 {
+    static HZ: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    *HZ.get_or_init(|| {
+        let (start, from) = (std::time::Instant::now(), cycles());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let elapsed = start.elapsed().as_nanos().max(1);
+        u64::try_from(u128::from(cycles() - from) * 1_000_000_000 / elapsed).unwrap_or(1_000_000_000)
+    })
 }

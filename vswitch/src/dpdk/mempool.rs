@@ -112,8 +112,10 @@ impl Mempool {
     pub fn alloc_burst(&self, burst: &mut Burst) -> bool {
         burst.clear();
         let slots = burst.slots_mut().as_mut_ptr().cast::<*mut sys::rte_mbuf>();
+        #[allow(clippy::cast_possible_truncation)] // 32
+        let n = BURST as u32;
         // SAFETY: Option<Mbuf> is a nullable pointer; all slots are None; BURST of them are written on success.
-        let rc = unsafe { sys::vs_mbuf_alloc_bulk(self.as_ptr(), slots, BURST as u32) };
+        let rc = unsafe { sys::vs_mbuf_alloc_bulk(self.as_ptr(), slots, n) };
         if rc == 0 {
             burst.set_len(BURST);
         }

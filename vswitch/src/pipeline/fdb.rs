@@ -443,7 +443,7 @@ mod tests {
                     for i in 0..50_000_u64 {
                         // The port tells the address: a value read from another address's slot shows.
                         let mac = (i * 7 + worker * 13) % 512;
-                        learn(fdb, mac, (mac % 97) as u16, (i / 1000) as u32);
+                        learn(fdb, mac, (mac % 97) as u16, u32::try_from(i / 1000).expect("small"));
                         let probe = (i * 31) % 512;
                         if let Some(port) = lookup(fdb, probe) {
                             assert_eq!(u64::from(port), probe % 97, "address {probe}");

@@ -21,8 +21,16 @@
 
 mod config;
 mod device;
+#[cfg(feature = "dpdk")]
+mod ethdev;
 mod id;
+mod open;
+mod queue;
+#[cfg(test)]
+pub(crate) mod sim;
 
 pub use config::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode, is_name};
 pub use device::{DeviceCounters, Link, Quiesce};
 pub use id::PortId;
+pub use open::{Device, OpenContext, OpenPort, open};
+pub use queue::{RxQueue, TxQueue};

@@ -1,0 +1,129 @@
+//! Ports on DPDK's Ethernet devices: kinds `dpdk` and `pcap`.
+
+use super::device::{DeviceCounters, Link};
+use crate::dpdk::Burst;
+use crate::dpdk::ethdev::{EthTxQueue, Ethdev};
+use crate::observe::{DropReason, PortCounters};
+use crate::packet::{Mac, TxCaps, offload};
+
+/// Transmit queue of an Ethernet device.
+#[derive(Debug)]
+pub struct EthdevTxQueue {
+    queue: EthTxQueue,
+    multi_segment: bool,
+}
+
+impl EthdevTxQueue {
+    /// Wraps a queue of a device that can, or cannot, send several segments.
+    #[must_use]
+    pub const fn new(queue: EthTxQueue, multi_segment: bool) -> Self {
+        Self { queue, multi_segment }
+    }
+
+    /// Sends or drops every mbuf of the burst, and counts.
+    #[inline]
+    pub fn send(&mut self, burst: &mut Burst, counters: &PortCounters) {
+        let (mut bytes, mut special) = (0, false);
+        for mbuf in burst.iter() {
+            bytes += mbuf.len() as u64;
+            special |= mbuf.needs_offload() || (mbuf.nb_segs() > 1 && !self.multi_segment);
+        }
+        if special {
+            bytes = self.prepare(burst, counters);
+        }
+        let offered = burst.len();
+        self.queue.send(burst);
+        let left = burst.len();
+        if left > 0 {
+            bytes -= burst.iter().map(|mbuf| mbuf.len() as u64).sum::<u64>();
+            counters.tx_drops[DropReason::TxFull.index()].add(left as u64);
+            burst.clear();
+        }
+        counters.tx_packets.add((offered - left) as u64);
+        counters.tx_bytes.add(bytes);
+    }
+
+    /// Describes offloads to the device and drops what it cannot send; returns the bytes that are left.
+    #[cold]
+    fn prepare(&mut self, burst: &mut Burst, counters: &PortCounters) -> u64 {
+        let mut fit = Burst::new();
+        for mut mbuf in burst.drain() {
+            let described = if mbuf.needs_offload() { offload::describe(&mut mbuf) } else { Ok(()) };
+            let reason = match described {
+                Ok(()) if mbuf.nb_segs() == 1 || self.multi_segment => {
+                    let _ = fit.push(mbuf); // as large as the burst it comes from
+                    continue;
+                }
+                Ok(()) => DropReason::TxError,
+                Err(reason) => reason,
+            };
+            counters.tx_drops[reason.index()].add(1);
+        }
+        std::mem::swap(burst, &mut fit);
+        // The driver stops at the first packet that it cannot send: take that one out and go on behind it.
+        let mut from = 0;
+        while from < burst.len() {
+            from = self.queue.prepare(burst).max(from);
+            if from < burst.len() {
+                burst.remove(from);
+                counters.tx_drops[DropReason::TxError.index()].add(1);
+            }
+        }
+        burst.iter().map(|mbuf| mbuf.len() as u64).sum()
+    }
+}
+
+/// Control side of an Ethernet device.
+#[derive(Debug)]
+pub struct EthdevPort(pub Ethdev);
+
+impl EthdevPort {
+    /// Carrier and speed.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        let (up, speed_mbps) = self.0.link();
+        Link { up, speed_mbps }
+    }
+
+    /// The device's address.
+    #[must_use]
+    pub fn mac(&self) -> Mac {
+        self.0.mac()
+    }
+
+    /// Changes the MTU.
+    ///
+    /// # Errors
+    /// When the driver refuses, in words.
+    pub fn set_mtu(&self, mtu: u16) -> Result<(), String> {
+        self.0.set_mtu(mtu).map_err(|error| error.to_string())
+    }
+
+    /// What it takes unfinished.
+    #[must_use]
+    pub fn tx_caps(&self) -> TxCaps {
+        TxCaps { csum: self.0.has_tx_csum(), tso4: self.0.has_tso(), tso6: self.0.has_tso(), uso: false }
+    }
+
+    /// Offloads in use.
+    #[must_use]
+    pub fn offloads(&self) -> Vec<&'static str> {
+        let device = &self.0;
+        [
+            (device.has_rx_csum(), "rx-csum"),
+            (device.has_tx_csum(), "tx-csum"),
+            (device.has_tso(), "tx-gso"),
+            (device.has_multi_segment(), "multi-segment"),
+        ]
+        .into_iter()
+        .filter_map(|(has, name)| has.then_some(name))
+        .collect()
+    }
+
+    /// What the device counts.
+    #[must_use]
+    pub fn counters(&self) -> DeviceCounters {
+        let (rx_missed, rx_errors, tx_errors) = self.0.errors();
+        DeviceCounters { rx_missed, rx_errors, tx_errors }
+    }
+}

@@ -1,0 +1,191 @@
+//! From a [`PortConfig`] to a port that works.
+
+use super::device::{DeviceCounters, Link, Quiesce};
+use super::{PortConfig, PortKind, RxQueue, TxQueue};
+use crate::dpdk::Mempool;
+use crate::packet::{Mac, TxCaps};
+use std::path::Path;
+
+#[cfg(feature = "dpdk")]
+use super::ethdev::{EthdevPort, EthdevTxQueue};
+#[cfg(feature = "dpdk")]
+use crate::dpdk::{eal::Eal, ethdev};
+
+/// What opening a port needs of the switch.
+#[derive(Clone)]
+#[allow(missing_debug_implementations)] // holds a closure
+pub struct OpenContext {
+    /// For devices of DPDK.
+    #[cfg(feature = "dpdk")]
+    pub eal: std::sync::Arc<Eal>,
+    /// Where received packets come from.
+    pub pool: Mempool,
+    /// Waits for the workers.
+    pub quiesce: Quiesce,
+    /// Number of workers: as many transmit queues are useful.
+    pub workers: u16,
+}
+
+/// A port that is open.
+#[derive(Debug)]
+pub struct OpenPort {
+    /// Receive queues, each to be handed to one worker.
+    pub rx: Vec<RxQueue>,
+    /// Transmit queues; a worker takes the one of its index, modulo.
+    pub tx: Vec<TxQueue>,
+    /// The control side; dropped last.
+    pub device: Device,
+}
+
+/// The control side of a port.
+#[derive(Debug)]
+pub enum Device {
+    /// An Ethernet device of DPDK.
+    #[cfg(feature = "dpdk")]
+    Ethdev(EthdevPort),
+    /// A patch port: its other end is found by name at publication.
+    Patch,
+    /// Of a test.
+    #[cfg(test)]
+    Sim,
+}
+
+/// Opens a port. May take 100 ms.
+///
+/// # Errors
+/// In words that name the device, the step, the cause and a fix.
+pub fn open(context: &OpenContext, config: &PortConfig) -> Result<OpenPort, String> {
+    match &config.kind {
+        PortKind::Dpdk { devargs, queues } => ethdev_port(context, config, devargs.clone(), *queues),
+        PortKind::Pcap { rx_file, tx_file, infinite_rx } => {
+            let devargs = pcap_devargs(&config.name, rx_file.as_deref(), tx_file.as_deref(), *infinite_rx);
+            ethdev_port(context, config, devargs, 1)
+        }
+        PortKind::Patch { .. } => Ok(OpenPort { rx: Vec::new(), tx: Vec::new(), device: Device::Patch }),
+        _ => Err("not yet".to_owned()),
+    }
+}
+
+fn pcap_devargs(name: &str, rx_file: Option<&Path>, tx_file: Option<&Path>, infinite_rx: bool) -> String {
+    let mut devargs = format!("net_pcap_{name}");
+    for (key, file) in [("rx_pcap", rx_file), ("tx_pcap", tx_file)] {
+        if let Some(file) = file {
+            devargs.push_str(&format!(",{key}={}", file.display()));
+        }
+    }
+    if infinite_rx {
+        devargs.push_str(",infinite_rx=1");
+    }
+    devargs
+}
+
+#[cfg(feature = "dpdk")]
+fn ethdev_port(context: &OpenContext, config: &PortConfig, devargs: String, queues: u16) -> Result<OpenPort, String> {
+    let request = ethdev::EthdevConfig {
+        devargs,
+        rx_queues: queues,
+        tx_queues: context.workers,
+        mtu: config.mtu,
+        mac: config.mac,
+    };
+    let (device, rx, tx) =
+        ethdev::Ethdev::open(&context.eal, request, &context.pool).map_err(|error| error.to_string())?;
+    let multi_segment = device.has_multi_segment();
+    Ok(OpenPort {
+        rx: rx.into_iter().map(RxQueue::Ethdev).collect(),
+        tx: tx.into_iter().map(|queue| TxQueue::Ethdev(EthdevTxQueue::new(queue, multi_segment))).collect(),
+        device: Device::Ethdev(EthdevPort(device)),
+    })
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn ethdev_port(_: &OpenContext, _: &PortConfig, devargs: String, _: u16) -> Result<OpenPort, String> {
+    Err(format!("device {devargs}: this build has no DPDK; build with the feature dpdk"))
+}
+
+impl Device {
+    /// Carrier, guest, peer. A patch port's link is its peer's business and reported up here.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        match self {
+            #[cfg(feature = "dpdk")]
+            Self::Ethdev(device) => device.link(),
+            Self::Patch => Link { up: true, speed_mbps: 0 },
+            #[cfg(test)]
+            Self::Sim => Link { up: true, speed_mbps: 0 },
+        }
+    }
+
+    /// The device's own address, if it has one.
+    #[must_use]
+    pub fn mac(&self) -> Option<Mac> {
+        match self {
+            #[cfg(feature = "dpdk")]
+            Self::Ethdev(device) => Some(device.mac()),
+            Self::Patch => None,
+            #[cfg(test)]
+            Self::Sim => None,
+        }
+    }
+
+    /// Changes the MTU.
+    ///
+    /// # Errors
+    /// When the device refuses, in words.
+    pub fn set_mtu(&self, mtu: u16) -> Result<(), String> {
+        let _ = mtu;
+        match self {
+            #[cfg(feature = "dpdk")]
+            Self::Ethdev(device) => device.set_mtu(mtu),
+            Self::Patch => Ok(()),
+            #[cfg(test)]
+            Self::Sim => Ok(()),
+        }
+    }
+
+    /// Tells the device whether its port is up.
+    ///
+    /// # Errors
+    /// When the device refuses, in words.
+    pub fn set_admin(&self, up: bool) -> Result<(), String> {
+        let _ = up;
+        Ok(())
+    }
+
+    /// What its transmit queues take unfinished. May change when a guest connects.
+    #[inline]
+    #[must_use]
+    pub fn tx_caps(&self) -> TxCaps {
+        match self {
+            #[cfg(feature = "dpdk")]
+            Self::Ethdev(device) => device.tx_caps(),
+            Self::Patch => TxCaps { csum: true, tso4: true, tso6: true, uso: true },
+            #[cfg(test)]
+            Self::Sim => TxCaps::default(),
+        }
+    }
+
+    /// Offloads in use, by name.
+    #[must_use]
+    pub fn offloads(&self) -> Vec<&'static str> {
+        match self {
+            #[cfg(feature = "dpdk")]
+            Self::Ethdev(device) => device.offloads(),
+            Self::Patch => Vec::new(),
+            #[cfg(test)]
+            Self::Sim => Vec::new(),
+        }
+    }
+
+    /// What the device itself counts.
+    #[must_use]
+    pub fn counters(&self) -> DeviceCounters {
+        match self {
+            #[cfg(feature = "dpdk")]
+            Self::Ethdev(device) => device.counters(),
+            Self::Patch => DeviceCounters::default(),
+            #[cfg(test)]
+            Self::Sim => DeviceCounters::default(),
+        }
+    }
+}

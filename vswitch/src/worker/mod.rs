@@ -1,0 +1,24 @@
+//! Workers: pinned threads that poll receive queues and take every packet through the whole walk.
+//!
+//! **Where in the walk**: all of it. [`Walk::burst`] is the walk, top to bottom:
+//! `receive -> parse -> decide -> output -> send`.
+//!
+//! **Design**: run to completion, bursts of 32, nothing shared that is written per packet. A worker sees the world through
+//! one [`Snapshot`]; the control side publishes a new one, and the worker adopts it at its quiescent point, between two
+//! bursts. A receive queue is a value that one worker owns at a time; it changes hands through its [`RxqSlot`].
+//! [`Quiescence`] tells the control side when every worker has let go of what was unpublished.
+//!
+//! **Limits**: [`crate::limits::WORKERS_MAX`], [`crate::limits::BURST`], [`crate::limits::DEPTH_MAX`] patch ports per packet.
+//!
+//! **Threads**: one per core of `[dpdk] worker_cores`. A sleeping worker is offline: nobody waits for it.
+
+mod output;
+mod quiescence;
+mod run;
+mod snapshot;
+mod walk;
+
+pub use quiescence::Quiescence;
+pub use run::{Worker, WorkerStats};
+pub use snapshot::{PortShared, PortView, Publisher, RxqSlot, Snapshot};
+pub use walk::Walk;

@@ -1,0 +1,116 @@
+//! Gathers what leaves by each port during a burst, and sends it once at the burst's end.
+
+use super::Snapshot;
+use crate::dpdk::{Burst, Mbuf, Mempool};
+use crate::observe::{DropReason, PortCounters};
+use crate::packet::offload;
+use crate::port::PortId;
+
+/// Packets on their way to one port.
+#[derive(Debug, Default)]
+struct Gathered {
+    burst: Burst,
+    /// In the list of pending ports.
+    listed: bool,
+}
+
+/// Packets on their way out, by port; and those that died, to be freed in bulk.
+#[derive(Debug)]
+pub(super) struct Outputs {
+    worker: usize,
+    ports: Vec<Gathered>,
+    /// Ports that have something gathered. As long as `ports` at most: never allocates on the way.
+    pending: Vec<PortId>,
+    dead: Burst,
+}
+
+impl Outputs {
+    /// For a worker, for no ports yet.
+    #[must_use]
+    pub(super) fn new(worker: usize) -> Self {
+        Self { worker, ports: Vec::new(), pending: Vec::new(), dead: Burst::new() }
+    }
+
+    /// Makes room for the ports of a snapshot. Between bursts: nothing is gathered.
+    pub(super) fn fit(&mut self, snapshot: &Snapshot) {
+        debug_assert!(self.pending.is_empty(), "a snapshot changes between bursts");
+        self.ports.resize_with(snapshot.ports.len(), Gathered::default);
+        self.pending.reserve(snapshot.ports.len());
+    }
+
+    /// Queues a packet for a port that exists and is no patch port.
+    #[inline]
+    pub(super) fn push(&mut self, snapshot: &Snapshot, port: PortId, mbuf: Mbuf) {
+        let gathered = &mut self.ports[port.index()];
+        if !gathered.listed {
+            gathered.listed = true;
+            self.pending.push(port);
+        }
+        let _ = gathered.burst.push(mbuf); // there is room: a full burst is sent at once, below
+        if gathered.burst.is_full() {
+            self.send(snapshot, port);
+        }
+    }
+
+    /// Queues a packet whose checksum is partial or that is a GSO packet, in the form that the port takes.
+    #[cold]
+    pub(super) fn push_unfinished(&mut self, snapshot: &Snapshot, port: PortId, mbuf: Mbuf, pool: &Mempool) {
+        let Some(view) = snapshot.port(port) else { return };
+        let (caps, frame_max) = (view.shared.device.tx_caps(), view.frame_max);
+        let mut oversize = 0;
+        let result = offload::finish(mbuf, caps, pool, &mut |mbuf| {
+            if mbuf.gso_size() == 0 && mbuf.len() > frame_max {
+                oversize += 1;
+            } else {
+                self.push(snapshot, port, mbuf);
+            }
+        });
+        let counters = &view.shared.counters[self.worker];
+        counters.tx_drops[DropReason::Oversize.index()].add(oversize);
+        if let Err(reason) = result {
+            counters.tx_drops[reason.index()].add(1);
+        }
+    }
+
+    /// Frees a packet that died, and counts why.
+    #[inline]
+    pub(super) fn drop_packet(
+        &mut self,
+        drops: &[crate::observe::Counter; DropReason::COUNT],
+        reason: DropReason,
+        mbuf: Mbuf,
+    ) {
+        drops[reason.index()].add(1);
+        if self.dead.is_full() {
+            self.dead.clear();
+        }
+        let _ = self.dead.push(mbuf);
+    }
+
+    fn send(&mut self, snapshot: &Snapshot, port: PortId) {
+        let burst = &mut self.ports[port.index()].burst;
+        if burst.is_empty() {
+            return; // filled up and sent before the burst ended
+        }
+        match snapshot.port(port) {
+            Some(view) if !view.shared.tx.is_empty() => {
+                let shared = &view.shared;
+                let counters: &PortCounters = &shared.counters[self.worker];
+                shared.tx[self.worker % shared.tx.len()].lock().send(burst, counters);
+            }
+            _ => burst.clear(),
+        }
+    }
+
+    /// Sends everything that was gathered, port by port, and frees the dead.
+    #[inline]
+    pub(super) fn flush(&mut self, snapshot: &Snapshot) {
+        for i in 0..self.pending.len() {
+            let port = self.pending[i];
+            self.ports[port.index()].listed = false;
+            self.send(snapshot, port);
+        }
+        self.pending.clear();
+        self.dead.clear();
+    }
+}

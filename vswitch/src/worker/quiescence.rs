@@ -1,0 +1,134 @@
+//! Quiescent-state reclamation: "nobody uses it any more", without a lock or a shared write per packet.
+//!
+//! **Protocol**. Control side: unpublish (store), then [`Quiescence::wait`]: full fence, raise the epoch, wait until every
+//! worker is offline or has seen that epoch. Worker, between two bursts: load the epoch (Acquire), look at what is published,
+//! store the epoch as seen (Release). Who has seen the epoch has therefore finished all bursts that began before the
+//! unpublishing, and every later one starts from the new state. A worker that goes online stores its epoch, then a full
+//! fence, then looks at what is published: with the fence in `wait` either the control side sees it online and waits, or it
+//! sees the new state (Dekker).
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU64, fence};
+use std::time::{Duration, Instant};
+
+/// `seen` of a worker that uses nothing.
+const OFFLINE: u64 = u64::MAX;
+
+/// After this long without a quiescent point a worker is named in the log.
+const STUCK_AFTER: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+#[repr(align(64))]
+struct Seen(AtomicU64);
+
+/// The epochs of all workers.
+#[derive(Debug)]
+pub struct Quiescence {
+    epoch: AtomicU64,
+    workers: Box<[Seen]>,
+}
+
+impl Quiescence {
+    /// For this many workers, all offline.
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        Self { epoch: AtomicU64::new(1), workers: (0..workers).map(|_| Seen(AtomicU64::new(OFFLINE))).collect() }
+    }
+
+    /// The epoch to hand to [`Quiescence::quiescent`] after looking at what is published.
+    #[inline]
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Acquire)
+    }
+
+    /// The worker uses nothing from before `epoch`.
+    #[inline]
+    pub fn quiescent(&self, worker: usize, epoch: u64) {
+        self.workers[worker].0.store(epoch, Release);
+    }
+
+    /// The worker uses nothing until [`Quiescence::online`].
+    pub fn offline(&self, worker: usize) {
+        self.workers[worker].0.store(OFFLINE, Release);
+    }
+
+    /// The worker is about to look at what is published.
+    pub fn online(&self, worker: usize) {
+        self.workers[worker].0.store(self.epoch.load(Acquire), Relaxed);
+        fence(SeqCst);
+    }
+
+    /// Waits until no worker uses what was unpublished before. Not for workers themselves.
+    pub fn wait(&self) {
+        fence(SeqCst);
+        let target = self.epoch.fetch_add(1, SeqCst) + 1;
+        fence(SeqCst);
+        for (worker, seen) in self.workers.iter().enumerate() {
+            let start = Instant::now();
+            let mut reported = false;
+            let mut spins = 0_u32;
+            // OFFLINE is larger than every epoch.
+            while seen.0.load(Acquire) < target {
+                spins += 1;
+                if spins < 64 {
+                    std::hint::spin_loop();
+                } else {
+                    std::thread::sleep(Duration::from_micros(20));
+                }
+                if !reported && start.elapsed() > STUCK_AFTER {
+                    reported = true;
+                    tracing::error!(
+                        worker,
+                        "worker has had no quiescent point for 1 s: is its core taken away or a burst stuck?"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    /// A "device" is alive or closed; workers use it only while it is published. Using it closed is the bug.
+    #[test]
+    fn nobody_uses_what_was_unpublished() {
+        const WORKERS: usize = 3;
+        let quiescence = Quiescence::new(WORKERS);
+        let devices: Vec<AtomicBool> = (0..2000).map(|_| AtomicBool::new(true)).collect();
+        let (published, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for worker in 0..WORKERS {
+                let (quiescence, devices, published, stop) = (&quiescence, &devices, &published, &stop);
+                scope.spawn(move || {
+                    let mut turn = 0_u32;
+                    quiescence.online(worker);
+                    while !stop.load(Relaxed) {
+                        let epoch = quiescence.epoch();
+                        let device = &devices[usize::try_from(published.load(Acquire)).expect("an index")];
+                        quiescence.quiescent(worker, epoch);
+                        for _ in 0..20 {
+                            assert!(device.load(Relaxed), "worker {worker} used a closed device");
+                        }
+                        turn += 1;
+                        if turn.is_multiple_of(64) {
+                            quiescence.offline(worker);
+                            std::thread::yield_now();
+                            quiescence.online(worker);
+                        }
+                    }
+                    quiescence.offline(worker);
+                });
+            }
+            for (old, device) in devices.iter().enumerate().take(devices.len() - 1) {
+                published.store(old as u64 + 1, Release);
+                quiescence.wait();
+                device.store(false, Relaxed);
+            }
+            stop.store(true, Relaxed);
+        });
+    }
+}

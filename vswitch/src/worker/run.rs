@@ -1,0 +1,231 @@
+//! The poll loop: one pinned thread per worker core.
+
+use super::{Publisher, RxqSlot, Walk};
+use crate::dpdk::lcore::{self, Lcore};
+use crate::dpdk::{Burst, Mempool};
+use crate::observe::Counter;
+use crate::port::RxQueue;
+use crate::time::Millis;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Empty turns of the loop before a worker that may sleep does.
+const IDLE_TURNS: u32 = 1000;
+
+/// What a worker counts about itself; cycles are TSC cycles.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct WorkerStats {
+    /// In turns that had packets.
+    pub busy_cycles: Counter,
+    /// In turns that had none.
+    pub idle_cycles: Counter,
+    /// Asleep.
+    pub sleep_cycles: Counter,
+    /// Turns of the loop.
+    pub turns: Counter,
+    /// Packets received.
+    pub packets: Counter,
+    /// Bursts that had packets.
+    pub bursts: Counter,
+    /// [`Millis`] of the last heartbeat.
+    pub heartbeat_ms: Counter,
+}
+
+/// A running worker, as the control side holds it. Dropping it stops the thread and waits for it.
+#[derive(Debug)]
+pub struct Worker {
+    /// Its core.
+    pub core: u32,
+    /// What it counts.
+    pub stats: Arc<WorkerStats>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    /// Starts a worker on a core and waits until it polls.
+    ///
+    /// # Errors
+    /// When the core does not exist or DPDK has no lcore left.
+    pub fn start(
+        id: usize,
+        core: u32,
+        publisher: Arc<Publisher>,
+        pool: Mempool,
+        idle_sleep: Duration,
+    ) -> io::Result<Self> {
+        let (stats, stop) = (Arc::new(WorkerStats::default()), Arc::new(AtomicBool::new(false)));
+        let (started, answer) = mpsc::sync_channel(1);
+        let poll = Poll {
+            id,
+            version: 0,
+            walk: Walk::new(id, pool),
+            rxqs: Vec::new(),
+            publisher,
+            stats: Arc::clone(&stats),
+            stop: Arc::clone(&stop),
+            idle_sleep,
+        };
+        let thread = std::thread::Builder::new().name(format!("worker-{core}")).spawn(move || {
+            let lcore = Lcore::enter(core);
+            let failed = lcore.is_err();
+            let _ = started
+                .send(lcore.as_ref().map(|_| ()).map_err(|error| io::Error::new(error.kind(), error.to_string())));
+            if !failed {
+                poll.run();
+            }
+            drop(lcore);
+        })?;
+        answer.recv().unwrap_or_else(|_| Err(io::Error::other("the worker died at start")))?;
+        Ok(Self { core, stats, stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A receive queue that this worker owns.
+struct Owned {
+    slot: Arc<RxqSlot>,
+    /// None while the last owner has not let go.
+    queue: Option<RxQueue>,
+}
+
+struct Poll {
+    id: usize,
+    version: u64,
+    walk: Walk,
+    rxqs: Vec<Owned>,
+    publisher: Arc<Publisher>,
+    stats: Arc<WorkerStats>,
+    stop: Arc<AtomicBool>,
+    idle_sleep: Duration,
+}
+
+impl Poll {
+    fn run(mut self) {
+        let mut burst = Burst::new();
+        let mut now = Millis::now();
+        let cycles_per_ms = lcore::tsc_hz() / 1000;
+        let mut last = lcore::cycles();
+        let mut next_tick = last;
+        let mut idle_turns = 0;
+        self.publisher.quiescence.online(self.id);
+        while !self.stop.load(Relaxed) {
+            self.quiescent_point();
+            let packets = self.turn(&mut burst, now.seconds(), last);
+            let end = lcore::cycles();
+            self.account(packets, end.wrapping_sub(last));
+            last = end;
+            if end >= next_tick {
+                now = Millis::now();
+                self.stats.heartbeat_ms.set(now.0);
+                next_tick = end + cycles_per_ms;
+            }
+            idle_turns = if packets == 0 { idle_turns + 1 } else { 0 };
+            if idle_turns > IDLE_TURNS && !self.idle_sleep.is_zero() {
+                self.sleep(idle_turns - IDLE_TURNS);
+                let end = lcore::cycles();
+                self.stats.sleep_cycles.add(end - last);
+                last = end;
+            }
+        }
+        for owned in self.rxqs.drain(..) {
+            if let Some(queue) = owned.queue {
+                owned.slot.put(queue);
+            }
+        }
+        self.publisher.quiescence.offline(self.id);
+    }
+
+    /// Between two bursts: nothing of an older world is held. Adopts a newer one if there is one.
+    #[inline]
+    fn quiescent_point(&mut self) {
+        let epoch = self.publisher.quiescence.epoch();
+        if self.publisher.version() != self.version {
+            self.adopt();
+        }
+        self.publisher.quiescence.quiescent(self.id, epoch);
+    }
+
+    #[cold]
+    fn adopt(&mut self) {
+        self.version = self.publisher.version();
+        let snapshot = self.publisher.current();
+        let wanted = &snapshot.rxqs[self.id];
+        let mut old = std::mem::take(&mut self.rxqs);
+        for slot in wanted {
+            let kept = old.iter().position(|owned| Arc::ptr_eq(&owned.slot, slot));
+            self.rxqs.push(match kept {
+                Some(i) => old.swap_remove(i),
+                None => Owned { slot: Arc::clone(slot), queue: slot.take() },
+            });
+        }
+        for owned in old {
+            if let Some(queue) = owned.queue {
+                owned.slot.put(queue);
+            }
+        }
+        self.walk.adopt(snapshot);
+    }
+
+    /// Polls every queue once; returns the packets received.
+    #[inline]
+    fn turn(&mut self, burst: &mut Burst, now_s: u32, start: u64) -> u64 {
+        let mut packets = 0;
+        let mut last = start;
+        for owned in &mut self.rxqs {
+            let Some(queue) = &mut owned.queue else {
+                owned.queue = owned.slot.take();
+                continue;
+            };
+            let port = owned.slot.port;
+            let Some(view) = self.walk.snapshot().port(port) else { continue };
+            queue.receive(burst, &view.shared.counters[self.id]);
+            let received = burst.len() as u64;
+            if received == 0 {
+                continue;
+            }
+            self.walk.burst(burst, port, now_s);
+            self.walk.flush();
+            let end = lcore::cycles();
+            owned.slot.cycles.add(end.wrapping_sub(last));
+            owned.slot.packets.add(received);
+            self.stats.bursts.add(1);
+            last = end;
+            packets += received;
+        }
+        packets
+    }
+
+    #[inline]
+    fn account(&self, packets: u64, cycles: u64) {
+        self.stats.turns.add(1);
+        if packets == 0 {
+            self.stats.idle_cycles.add(cycles);
+        } else {
+            self.stats.packets.add(packets);
+            self.stats.busy_cycles.add(cycles);
+        }
+    }
+
+    /// Sleeps a little longer each time, up to the bound; nobody waits for this worker meanwhile.
+    #[cold]
+    fn sleep(&self, times: u32) {
+        self.publisher.quiescence.offline(self.id);
+        std::thread::sleep(self.idle_sleep.min(Duration::from_micros(u64::from(times))));
+        self.publisher.quiescence.online(self.id);
+    }
+}

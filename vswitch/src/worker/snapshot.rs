@@ -1,0 +1,152 @@
+//! The world as workers see it, and how a new one reaches them.
+
+use super::Quiescence;
+use crate::observe::{Counter, PortCounters, PortTotals};
+use crate::pipeline::Bridge;
+use crate::port::{Device, PortId, RxQueue, TxQueue};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// A state of the whole switch. Never changes once published.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// Bridges; a port names its own by index.
+    pub bridges: Vec<Bridge>,
+    /// Ports by [`PortId`].
+    pub ports: Vec<Option<PortView>>,
+    /// Receive queues per worker.
+    pub rxqs: Vec<Vec<Arc<RxqSlot>>>,
+}
+
+impl Snapshot {
+    /// A port, if it is in this snapshot.
+    #[inline]
+    #[must_use]
+    pub fn port(&self, id: PortId) -> Option<&PortView> {
+        self.ports.get(id.index())?.as_ref()
+    }
+}
+
+/// A port as one snapshot has it.
+#[derive(Debug, Clone)]
+pub struct PortView {
+    /// Index of its bridge.
+    pub bridge: usize,
+    /// Takes and gives packets.
+    pub admin_up: bool,
+    /// Longest frame that may come in or go out, in bytes: MTU, Ethernet header, two VLAN tags.
+    pub frame_max: usize,
+    /// The other end, of a patch port that has one.
+    pub peer: Option<PortId>,
+    /// What stays the same from snapshot to snapshot.
+    pub shared: Arc<PortShared>,
+}
+
+/// The part of a port that lives as long as it is open. Fields drop in order: the device last.
+#[derive(Debug)]
+pub struct PortShared {
+    /// Its index.
+    pub id: PortId,
+    /// Its name.
+    pub name: String,
+    /// Transmit queues; a worker takes the one of its index, modulo. One lock per burst.
+    pub tx: Box<[Mutex<TxQueue>]>,
+    /// Counters, one block per worker.
+    pub counters: Box<[PortCounters]>,
+    /// The control side.
+    pub device: Device,
+}
+
+impl PortShared {
+    /// Counters summed over workers, with the device's own.
+    #[must_use]
+    pub fn totals(&self) -> PortTotals {
+        let mut totals = PortTotals::default();
+        self.counters.iter().for_each(|counters| totals.add(counters));
+        let device = self.device.counters();
+        totals.rx_missed = device.rx_missed;
+        totals.rx_errors = device.rx_errors;
+        totals.tx_errors = device.tx_errors;
+        totals
+    }
+}
+
+/// Where a receive queue changes hands. It is in here only between two owners.
+#[derive(Debug)]
+pub struct RxqSlot {
+    /// Its port.
+    pub port: PortId,
+    /// Its number.
+    pub queue: u16,
+    /// TSC cycles that workers spent on its packets.
+    pub cycles: Counter,
+    /// Packets received.
+    pub packets: Counter,
+    parked: Mutex<Option<RxQueue>>,
+}
+
+impl RxqSlot {
+    /// A slot with its queue in it.
+    #[must_use]
+    pub fn new(port: PortId, number: u16, queue: RxQueue) -> Self {
+        Self {
+            port,
+            queue: number,
+            cycles: Counter::default(),
+            packets: Counter::default(),
+            parked: Mutex::new(Some(queue)),
+        }
+    }
+
+    /// Takes the queue, unless its last owner still has it.
+    pub fn take(&self) -> Option<RxQueue> {
+        self.parked.lock().take()
+    }
+
+    /// Gives the queue back.
+    pub fn put(&self, queue: RxQueue) {
+        *self.parked.lock() = Some(queue);
+    }
+}
+
+/// Publishes snapshots: one writer, any number of workers.
+#[derive(Debug)]
+pub struct Publisher {
+    version: AtomicU64,
+    current: Mutex<Arc<Snapshot>>,
+    /// When workers have let go.
+    pub quiescence: Quiescence,
+}
+
+impl Publisher {
+    /// Starts from an empty world.
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        let empty = Snapshot { rxqs: vec![Vec::new(); workers], ..Snapshot::default() };
+        Self { version: AtomicU64::new(1), current: Mutex::new(Arc::new(empty)), quiescence: Quiescence::new(workers) }
+    }
+
+    /// Makes a snapshot the present one, and waits until every worker has adopted it (or is offline).
+    pub fn publish(&self, snapshot: Snapshot) {
+        // The old one is kept until nobody uses it, so that what it owns is dropped here and not by a worker.
+        let old = std::mem::replace(&mut *self.current.lock(), Arc::new(snapshot));
+        self.version.fetch_add(1, Release);
+        self.quiescence.wait();
+        drop(old);
+    }
+
+    /// Number of the present snapshot.
+    #[inline]
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version.load(Acquire)
+    }
+
+    /// The present snapshot.
+    #[must_use]
+    pub fn current(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.lock())
+    }
+}
