@@ -5,15 +5,7 @@ use crate::observe::PortTotals;
 use crate::packet::Mac;
 use crate::port::{FieldError, PortConfig};
 
-/// What a bridge does before anything is programmed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FailMode {
-    /// Drop everything.
-    #[default]
-    Secure,
-    /// Learn addresses and forward like an Ethernet switch.
-    Standalone,
-}
+pub use crate::pipeline::{FailMode, FdbStats};
 
 /// A bridge as its owner describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,27 +126,6 @@ pub struct FdbInfo {
     pub mac: Mac,
     /// Seconds since it was seen; `None`: static.
     pub age_s: Option<u32>,
-}
-
-/// A bridge's MAC table in numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FdbStats {
-    /// Addresses now, static ones included.
-    pub entries: u32,
-    /// Static addresses now.
-    pub statics: u32,
-    /// Most addresses it may hold.
-    pub limit: u32,
-    /// Addresses learned since start.
-    pub learned: u64,
-    /// Addresses that aged out.
-    pub expired: u64,
-    /// Addresses that gave way to others.
-    pub evicted: u64,
-    /// Addresses that changed their port.
-    pub moved: u64,
-    /// Addresses not learned because the table or the port's quota was full.
-    pub refused: u64,
 }
 
 /// Which addresses to flush; `None` matches all.

@@ -110,6 +110,22 @@ pub fn version() -> String {
     unsafe { CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
 }
 
+/// Bytes of DPDK's heap that are allocated, on all sockets.
+#[must_use]
+pub fn heap_bytes() -> u64 {
+    // SAFETY: EAL is up; constants of the machine.
+    let sockets = unsafe { sys::rte_socket_count() };
+    let mut bytes = 0;
+    for i in 0..sockets {
+        let mut stats = sys::rte_malloc_socket_stats::default();
+        // SAFETY: the index is below the count; the struct is written on success.
+        if unsafe { sys::rte_malloc_get_socket_stats(sys::rte_socket_id_by_idx(i), &raw mut stats) } == 0 {
+            bytes += stats.heap_allocsz_bytes as u64;
+        }
+    }
+    bytes
+}
+
 /// Text of an errno value, positive or negative.
 pub(super) fn errno_text(code: i32) -> String {
     // SAFETY: returns a static or thread-local string.

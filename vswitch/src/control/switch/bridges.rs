@@ -1,0 +1,107 @@
+//! Bridges: add, remove, list, change.
+
+use super::Switch;
+use super::state::BridgeState;
+use crate::control::info::{BridgeConfig, BridgeInfo, FailMode, PortEventKind, SwitchError};
+use crate::limits;
+use crate::pipeline::Fdb;
+use crate::port::{FieldError, is_name};
+use std::sync::Arc;
+
+impl BridgeConfig {
+    /// Everything that is wrong with these values by themselves.
+    #[must_use]
+    pub fn errors(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if !is_name(&self.name) {
+            let problem = format!("{:?} is not a name", self.name);
+            errors.push(FieldError::new("name", problem, "use 1 to 15 characters of A-Z a-z 0-9 . _ -"));
+        }
+        if !(1..=limits::FDB_ENTRIES_MAX).contains(&self.fdb_entries) {
+            let problem = format!("{} is out of range", self.fdb_entries);
+            errors.push(FieldError::new("fdb_entries", problem, "use 1 to 1048576"));
+        }
+        errors
+    }
+}
+
+impl Switch {
+    /// Adds a bridge without ports.
+    ///
+    /// # Errors
+    /// When the name is taken or wrong, or there are too many bridges.
+    pub fn add_bridge(&self, config: BridgeConfig) -> Result<(), SwitchError> {
+        let errors = config.errors();
+        if !errors.is_empty() {
+            return Err(SwitchError::Invalid(errors));
+        }
+        self.with(|state| {
+            if state.bridges.contains_key(&config.name) {
+                let hint = "choose another name, or delete it first".to_owned();
+                return Err(SwitchError::Exists { what: "bridge", name: config.name, hint });
+            }
+            if state.bridges.len() >= limits::BRIDGES_MAX {
+                return Err(SwitchError::Exhausted { what: "bridges", limit: limits::BRIDGES_MAX });
+            }
+            let fdb = Arc::new(Fdb::new(config.fdb_entries, config.fdb_ageing_s));
+            state.bridges.insert(config.name.clone(), BridgeState { config, fdb });
+            self.publisher.publish(state.snapshot());
+            Ok(())
+        })
+    }
+
+    /// Removes a bridge with all its ports.
+    ///
+    /// # Errors
+    /// When it does not exist.
+    pub fn delete_bridge(&self, name: &str) -> Result<(), SwitchError> {
+        self.with(|state| {
+            state.bridge(name)?;
+            let mut gone = Vec::new();
+            for slot in &mut state.ports {
+                if slot.as_ref().is_some_and(|port| port.bridge == name) {
+                    gone.extend(slot.take());
+                }
+            }
+            state.bridges.remove(name);
+            self.publisher.publish(state.snapshot());
+            for port in gone {
+                self.event(state, PortEventKind::Removed, &port);
+                port.close();
+            }
+            Ok(())
+        })
+    }
+
+    /// Changes the fail mode of a bridge. Its MAC table starts empty.
+    ///
+    /// # Errors
+    /// When it does not exist.
+    pub fn set_fail_mode(&self, name: &str, fail_mode: FailMode) -> Result<(), SwitchError> {
+        self.with(|state| {
+            state.bridge(name)?;
+            if let Some(bridge) = state.bridges.get_mut(name) {
+                bridge.config.fail_mode = fail_mode;
+            }
+            self.publisher.publish(state.snapshot());
+            let bridge = state.bridge(name)?;
+            bridge.fdb.flush(|entry| entry.seen_s.is_some());
+            Ok(())
+        })
+    }
+
+    /// All bridges, by name.
+    #[must_use]
+    pub fn bridges(&self) -> Vec<BridgeInfo> {
+        self.with(|state| {
+            let info = |(name, bridge): (&String, &BridgeState)| {
+                let here = state.all_ports().filter(|(_, port)| port.bridge == *name);
+                let mut ports: Vec<_> = here.map(|(_, port)| state.info(port)).collect();
+                ports.sort_by_key(|port| port.number);
+                BridgeInfo { config: bridge.config.clone(), ports, fdb: bridge.fdb.stats() }
+            };
+            Ok(state.bridges.iter().map(info).collect())
+        })
+        .unwrap_or_default()
+    }
+}

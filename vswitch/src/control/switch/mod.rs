@@ -1,0 +1,164 @@
+//! The switch itself: the one writer of its state.
+//!
+//! Every change follows the same steps: check against the state, open what has to be opened, change the state, publish a
+//! snapshot, wait until the workers have adopted it, close what has to be closed. All under one lock, so that changes are
+//! serialised; workers never wait for it.
+
+mod bridges;
+mod fdb;
+mod monitor;
+mod ports;
+mod rxqs;
+mod start;
+mod state;
+
+use super::info::{MempoolInfo, PortEvent, SwitchError, WorkerInfo};
+use crate::dpdk::{Mempool, lcore};
+use crate::port::OpenContext;
+use crate::time::Millis;
+use crate::worker::{Publisher, Worker};
+use parking_lot::Mutex;
+use state::State;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::broadcast;
+
+/// A worker whose heart has not beaten for this long is not healthy.
+const HEARTBEAT_MAX_MS: u64 = 1000;
+
+/// The running switch. Every method may be called from any thread; changes are serialised. Methods block (a device may take
+/// 100 ms to open): call them from a blocking context.
+#[derive(Debug)]
+pub struct Switch {
+    events: broadcast::Sender<PortEvent>,
+    publisher: Arc<Publisher>,
+    /// None after [`Switch::stop`].
+    state: Mutex<Option<State>>,
+    engine: Mutex<Engine>,
+    stopped: AtomicBool,
+}
+
+/// What runs under the state. Fields drop in order: workers stop, then the pool goes, then EAL.
+#[derive(Debug, Default)]
+struct Engine {
+    workers: Vec<Worker>,
+    /// Readings at the last clear.
+    cleared: Vec<WorkerInfo>,
+    monitor: Option<monitor::Monitor>,
+    pool: Option<Mempool>,
+    #[cfg(feature = "dpdk")]
+    eal: Option<Arc<crate::dpdk::eal::Eal>>,
+}
+
+impl Switch {
+    /// Runs `f` on the state.
+    fn with<R>(&self, f: impl FnOnce(&mut State) -> Result<R, SwitchError>) -> Result<R, SwitchError> {
+        match &mut *self.state.lock() {
+            Some(state) => f(state),
+            None => Err(SwitchError::Precondition("the switch is stopping".to_owned())),
+        }
+    }
+
+    /// Events from now on. A subscriber that falls behind is told how many it lost (`RecvError::Lagged`).
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<PortEvent> {
+        self.events.subscribe()
+    }
+
+    /// All workers, in the order of their cores' configuration.
+    #[must_use]
+    pub fn workers(&self) -> Vec<WorkerInfo> {
+        let engine = self.engine.lock();
+        let mut infos = readings(&engine.workers);
+        for (info, base) in infos.iter_mut().zip(&engine.cleared) {
+            info.busy_cycles -= base.busy_cycles;
+            info.idle_cycles -= base.idle_cycles;
+            info.sleep_cycles -= base.sleep_cycles;
+            info.iterations -= base.iterations;
+            info.packets -= base.packets;
+            info.bursts -= base.bursts;
+        }
+        drop(engine);
+        if let Some(state) = &*self.state.lock() {
+            for info in &mut infos {
+                info.rxqs = state.rxqs().filter(|rxq| rxq.worker == info.id as usize).count().try_into().unwrap_or(0);
+            }
+        }
+        infos
+    }
+
+    /// Starts the workers' cycle counts over.
+    pub fn clear_worker_stats(&self) {
+        let mut engine = self.engine.lock();
+        engine.cleared = readings(&engine.workers);
+    }
+
+    /// The mbuf pool.
+    #[must_use]
+    pub fn mempool(&self) -> MempoolInfo {
+        let engine = self.engine.lock();
+        let (size, in_use) = engine.pool.as_ref().map_or((0, 0), |pool| (pool.size() as u64, pool.in_use() as u64));
+        #[cfg(feature = "dpdk")]
+        let heap_bytes = engine.eal.as_ref().map_or(0, |_| crate::dpdk::eal::heap_bytes());
+        #[cfg(not(feature = "dpdk"))]
+        let heap_bytes = 0;
+        MempoolInfo { size, in_use, heap_bytes }
+    }
+
+    /// Whether every worker's heart beat within the last second (gRPC health).
+    #[must_use]
+    pub fn healthy(&self) -> bool {
+        let engine = self.engine.lock();
+        let beats = |worker: &Worker| heartbeat_age(worker) <= HEARTBEAT_MAX_MS;
+        !self.stopped.load(Relaxed) && !engine.workers.is_empty() && engine.workers.iter().all(beats)
+    }
+
+    /// Stops the workers, closes all devices, cleans EAL up. Idempotent; afterwards changes are refused.
+    pub fn stop(&self) {
+        if self.stopped.swap(true, Relaxed) {
+            return;
+        }
+        let monitor = self.engine.lock().monitor.take();
+        drop(monitor);
+        if let Some(mut state) = self.state.lock().take() {
+            let ports = state.take_all_ports();
+            self.publisher.publish(state.snapshot());
+            ports.into_iter().for_each(state::PortState::close);
+        }
+        *self.engine.lock() = Engine::default();
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn heartbeat_age(worker: &Worker) -> u64 {
+    Millis::now().0.saturating_sub(worker.stats.heartbeat_ms.get())
+}
+
+fn readings(workers: &[Worker]) -> Vec<WorkerInfo> {
+    let tsc_hz = lcore::tsc_hz();
+    let read = |(id, worker): (usize, &Worker)| WorkerInfo {
+        id: u32::try_from(id).unwrap_or(u32::MAX),
+        core: worker.core,
+        tsc_hz,
+        busy_cycles: worker.stats.busy_cycles.get(),
+        idle_cycles: worker.stats.idle_cycles.get(),
+        sleep_cycles: worker.stats.sleep_cycles.get(),
+        iterations: worker.stats.turns.get(),
+        packets: worker.stats.packets.get(),
+        bursts: worker.stats.bursts.get(),
+        heartbeat_age_ms: heartbeat_age(worker),
+        rxqs: 0,
+    };
+    workers.iter().enumerate().map(read).collect()
+}
+
+/// What ports need in order to open.
+fn open_context(state: &State) -> OpenContext {
+    state.context.clone()
+}

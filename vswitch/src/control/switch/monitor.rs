@@ -1,0 +1,86 @@
+//! What happens without being asked: link events, ageing, load samples.
+
+use super::Switch;
+use crate::control::info::PortEventKind;
+use crate::port::PortId;
+use crate::time::Millis;
+use std::sync::{Arc, Weak, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Links are looked at this often; a change is reported at most so late.
+const LINK_PERIOD: Duration = Duration::from_millis(100);
+
+/// Tables age and load is sampled this often.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The thread that does it. Dropping it stops the thread and waits for it.
+#[derive(Debug)]
+pub(super) struct Monitor {
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Monitor {
+    pub(super) fn start(switch: &Arc<Switch>) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let weak = Arc::downgrade(switch);
+        let thread = std::thread::Builder::new()
+            .name("monitor".to_owned())
+            .spawn(move || watch(&weak, &stopped))
+            .map_err(|error| tracing::error!(%error, "no monitor thread: no link events, no ageing"))
+            .ok();
+        Self { stop: Some(stop), thread }
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.stop.take();
+        // The last reference to the switch may be the monitor's own, for a moment.
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(switch: &Weak<Switch>, stopped: &mpsc::Receiver<()>) {
+    let mut second = Instant::now();
+    while matches!(stopped.recv_timeout(LINK_PERIOD), Err(mpsc::RecvTimeoutError::Timeout)) {
+        let Some(switch) = switch.upgrade() else { return };
+        switch.look_at_links();
+        let elapsed = second.elapsed();
+        if elapsed >= SECOND {
+            second = Instant::now();
+            switch.every_second(elapsed.as_secs_f64());
+        }
+    }
+}
+
+impl Switch {
+    fn look_at_links(&self) {
+        let _ = self.with(|state| {
+            for i in 0..state.ports.len() {
+                let Some(port) = &state.ports[i] else { continue };
+                let (before, now) = (port.link, state.link_of(port));
+                if let Some(port) = &mut state.ports[i] {
+                    port.link = now;
+                }
+                if before.up != now.up {
+                    let kind = if now.up { PortEventKind::LinkUp } else { PortEventKind::LinkDown };
+                    self.event_of(state, kind, PortId(u16::try_from(i).unwrap_or(u16::MAX)))?;
+                }
+            }
+            Ok(())
+        });
+    }
+
+    fn every_second(&self, seconds: f64) {
+        let now_s = Millis::now().seconds();
+        let _ = self.with(|state| {
+            state.sample_rxqs(seconds);
+            state.bridges.values().for_each(|bridge| bridge.fdb.age(now_s));
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,205 @@
+//! Ports: add, remove, list, change; while traffic flows.
+
+use super::state::{Opened, PortState, Rxq, State};
+use super::{Switch, open_context};
+use crate::control::info::{PortChange, PortEvent, PortEventKind, PortInfo, SwitchError};
+use crate::limits;
+use crate::observe::PortCounters;
+use crate::packet::Mac;
+use crate::port::{self, FieldError, Link, OpenPort, PortConfig, PortId};
+use crate::worker::{PortShared, RxqSlot};
+use parking_lot::Mutex;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+impl Switch {
+    /// Adds a port to a bridge and opens it.
+    ///
+    /// # Errors
+    /// When name or number is taken, a value is wrong, or the device does not open. Then nothing has changed.
+    pub fn add_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError> {
+        self.insert_port(bridge, config, false)
+    }
+
+    /// Adds a port of the configuration file: one that does not open is logged and kept with its error.
+    ///
+    /// # Errors
+    /// As [`Switch::add_port`], but for the device.
+    pub(super) fn add_configured_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError> {
+        self.insert_port(bridge, config, true)
+    }
+
+    fn insert_port(&self, bridge: &str, config: PortConfig, keep_failed: bool) -> Result<PortInfo, SwitchError> {
+        let errors = config.errors();
+        if !errors.is_empty() {
+            return Err(SwitchError::Invalid(errors));
+        }
+        self.with(|state| {
+            state.bridge(bridge)?;
+            if let Some((_, port)) = state.all_ports().find(|(_, port)| port.config.name == config.name) {
+                let hint = format!("it is a port of bridge {}: choose another name, or delete it first", port.bridge);
+                return Err(SwitchError::Exists { what: "port", name: config.name, hint });
+            }
+            let number = state.number_for(bridge, &config)?;
+            let id = state.free_id()?;
+            let opened = open_port(state, id, &config);
+            if let Err(reason) = &opened {
+                if !keep_failed {
+                    return Err(SwitchError::Device { name: config.name, reason: reason.clone() });
+                }
+                tracing::error!(bridge, port = config.name, reason, "port did not open; the others run without it");
+            }
+            let mac = config.mac.unwrap_or_else(random_mac);
+            let port = PortState { bridge: bridge.to_owned(), config, number, mac, opened, link: Link::default() };
+            state.ports[id.index()] = Some(port);
+            self.publisher.publish(state.snapshot());
+            let link = state.ports[id.index()].as_ref().map(|port| state.link_of(port)).unwrap_or_default();
+            if let Some(port) = &mut state.ports[id.index()] {
+                port.link = link;
+            }
+            self.event_of(state, PortEventKind::Added, id)
+        })
+    }
+
+    /// Removes a port: workers let go of it, its addresses are forgotten, its device is closed.
+    ///
+    /// # Errors
+    /// When it does not exist.
+    pub fn delete_port(&self, bridge: &str, name: &str) -> Result<(), SwitchError> {
+        self.with(|state| {
+            let id = state.port(bridge, name)?;
+            let Some(port) = state.ports[id.index()].take() else { return Ok(()) };
+            self.publisher.publish(state.snapshot());
+            // After the workers let go: nobody learns on it any more, and the index is free for another port.
+            if let Some(bridge) = state.bridges.get(bridge) {
+                bridge.fdb.flush(|entry| entry.port == id);
+            }
+            self.event(state, PortEventKind::Removed, &port);
+            port.close();
+            Ok(())
+        })
+    }
+
+    /// Changes some of a port's attributes. Setting a port up that failed to open tries again.
+    ///
+    /// # Errors
+    /// When it does not exist, a value is wrong, or the device refuses. Then nothing has changed.
+    pub fn modify_port(&self, bridge: &str, name: &str, change: &PortChange) -> Result<PortInfo, SwitchError> {
+        self.with(|state| {
+            let id = state.port(bridge, name)?;
+            let Some(port) = &state.ports[id.index()] else {
+                return Err(SwitchError::Precondition("the port vanished".to_owned()));
+            };
+            let mut config = port.config.clone();
+            config.admin_up = change.admin_up.unwrap_or(config.admin_up);
+            config.no_flood = change.no_flood.unwrap_or(config.no_flood);
+            config.mtu = change.mtu.unwrap_or(config.mtu);
+            config.external_ids.clone_from(change.external_ids.as_ref().unwrap_or(&port.config.external_ids));
+            let errors = config.errors();
+            if !errors.is_empty() {
+                return Err(SwitchError::Invalid(errors));
+            }
+            let device = |reason| SwitchError::Device { name: name.to_owned(), reason };
+            let reopened = match &port.opened {
+                Ok(opened) => {
+                    if config.mtu != port.config.mtu {
+                        opened.shared.device.set_mtu(config.mtu).map_err(device)?;
+                    }
+                    if config.admin_up != port.config.admin_up {
+                        opened.shared.device.set_admin(config.admin_up).map_err(device)?;
+                    }
+                    None
+                }
+                Err(_) if change.admin_up == Some(true) => Some(open_port(state, id, &config).map_err(device)?),
+                Err(_) => None,
+            };
+            if let Some(port) = &mut state.ports[id.index()] {
+                port.config = config;
+                if let Some(opened) = reopened {
+                    port.opened = Ok(opened);
+                }
+            }
+            self.publisher.publish(state.snapshot());
+            self.event_of(state, PortEventKind::Modified, id)
+        })
+    }
+
+    /// Ports of one bridge, by number.
+    ///
+    /// # Errors
+    /// When the bridge does not exist.
+    pub fn ports(&self, bridge: &str) -> Result<Vec<PortInfo>, SwitchError> {
+        self.with(|state| {
+            state.bridge(bridge)?;
+            let here = state.all_ports().filter(|(_, port)| port.bridge == bridge);
+            let mut ports: Vec<_> = here.map(|(_, port)| state.info(port)).collect();
+            ports.sort_by_key(|port| port.number);
+            Ok(ports)
+        })
+    }
+
+    /// Tells subscribers what happened to a port.
+    pub(super) fn event(&self, state: &mut State, kind: PortEventKind, port: &PortState) -> PortInfo {
+        state.sequence += 1;
+        let info = state.info(port);
+        let _ = self.events.send(PortEvent { sequence: state.sequence, kind, port: info.clone() });
+        info
+    }
+
+    /// The same for a port that is still there.
+    pub(super) fn event_of(&self, state: &mut State, kind: PortEventKind, id: PortId) -> Result<PortInfo, SwitchError> {
+        let Some(port) = state.ports[id.index()].take() else {
+            return Err(SwitchError::Precondition("the port vanished".to_owned()));
+        };
+        let info = self.event(state, kind, &port);
+        state.ports[id.index()] = Some(port);
+        Ok(info)
+    }
+}
+
+impl State {
+    fn free_id(&mut self) -> Result<PortId, SwitchError> {
+        let free = self.ports.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.ports.push(None);
+            self.ports.len() - 1
+        });
+        match u16::try_from(free) {
+            Ok(id) if free < limits::PORTS_MAX => Ok(PortId(id)),
+            _ => {
+                self.ports.truncate(limits::PORTS_MAX);
+                Err(SwitchError::Exhausted { what: "ports", limit: limits::PORTS_MAX })
+            }
+        }
+    }
+}
+
+/// Opens a port's device and places its receive queues.
+fn open_port(state: &State, id: PortId, config: &PortConfig) -> Result<Opened, String> {
+    let OpenPort { rx, tx, device } = port::open(&open_context(state), config)?;
+    let shared = Arc::new(PortShared {
+        id,
+        name: config.name.clone(),
+        tx: tx.into_iter().map(Mutex::new).collect(),
+        counters: state.cores.iter().map(|_| PortCounters::default()).collect(),
+        device,
+    });
+    let mut rxqs: Vec<Rxq> = Vec::with_capacity(rx.len());
+    for (number, queue) in (0..).zip(rx) {
+        let worker = state.least_loaded(&rxqs);
+        let slot = Arc::new(RxqSlot::new(id, number, queue));
+        rxqs.push(Rxq { slot, worker, pinned: false, usage: 0.0, sampled: 0 });
+    }
+    Ok(Opened { rxqs, shared })
+}
+
+/// A random unicast address with the local bit set (IEEE 802, clause 8.2.2).
+fn random_mac() -> Mac {
+    let [_, _, _, b, c, d, e, f] = RandomState::new().hash_one(0).to_be_bytes();
+    Mac([0x02, b, c, d, e, f])
+}
+
+impl From<FieldError> for SwitchError {
+    fn from(error: FieldError) -> Self {
+        Self::Invalid(vec![error])
+    }
+}

@@ -1,0 +1,111 @@
+//! Starting: EAL, pool, workers, then bridges and ports.
+
+use super::state::State;
+use super::{Engine, Switch, monitor};
+use crate::control::config::{DpdkConfig, SwitchConfig};
+use crate::dpdk::Mempool;
+use crate::limits;
+use crate::port::OpenContext;
+use crate::worker::{Publisher, Worker};
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tokio::sync::broadcast;
+
+/// Bytes of pool memory per mbuf: header, headroom, data room, and the mempool's own words, rounded up.
+const BYTES_PER_MBUF: u64 = 2560;
+
+/// Largest pool made without being asked: bigger ones only cost cache.
+const MBUFS_MAX: u64 = 256 * 1024 - 1;
+
+impl Switch {
+    /// Starts EAL and the workers and applies the configuration. A port that fails to open is logged and kept with its error.
+    ///
+    /// # Errors
+    /// When EAL, the mbuf pool or a worker cannot start, or the configuration contradicts itself. Nothing is left running.
+    pub fn start(config: &SwitchConfig) -> anyhow::Result<Arc<Self>> {
+        let (engine, publisher, state) = start_engine(config)?;
+        let (events, _) = broadcast::channel(limits::PORT_EVENTS_QUEUED);
+        let switch = Arc::new(Self {
+            events,
+            publisher,
+            state: Mutex::new(Some(state)),
+            engine: Mutex::new(engine),
+            stopped: AtomicBool::new(false),
+        });
+        for (bridge, ports) in &config.bridges {
+            switch.add_bridge(bridge.clone()).with_context(|| format!("bridge {}", bridge.name))?;
+            for port in ports {
+                switch
+                    .add_configured_port(&bridge.name, port.clone())
+                    .with_context(|| format!("bridge {}, port {}", bridge.name, port.name))?;
+            }
+        }
+        let monitor = monitor::Monitor::start(&switch);
+        switch.engine.lock().monitor = Some(monitor);
+        Ok(switch)
+    }
+}
+
+fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>, State)> {
+    let cores = &config.dpdk.worker_cores;
+    anyhow::ensure!(!cores.is_empty(), "[dpdk] worker_cores is empty; give at least one core");
+    let mut engine = Engine::default();
+    #[cfg(feature = "dpdk")]
+    {
+        engine.eal = Some(Arc::new(start_eal(config)?));
+    }
+    let pool = make_pool(&config.dpdk)?;
+    engine.pool = Some(pool.clone());
+    let publisher = Arc::new(Publisher::new(cores.len()));
+    let idle_sleep = Duration::from_micros(config.worker.idle_sleep_us.into());
+    for (id, core) in cores.iter().enumerate() {
+        let worker = Worker::start(id, *core, Arc::clone(&publisher), pool.clone(), idle_sleep)
+            .with_context(|| format!("worker on core {core}; does the core exist, and may this process use it?"))?;
+        engine.workers.push(worker);
+    }
+    let waiting = Arc::clone(&publisher);
+    let context = OpenContext {
+        #[cfg(feature = "dpdk")]
+        eal: Arc::clone(engine.eal.as_ref().context("EAL was started above")?),
+        pool,
+        quiesce: Arc::new(move || waiting.quiescence.wait()),
+        workers: u16::try_from(cores.len()).unwrap_or(u16::MAX),
+    };
+    let state = State::new(context, cores.clone());
+    Ok((engine, publisher, state))
+}
+
+#[cfg(feature = "dpdk")]
+fn start_eal(config: &SwitchConfig) -> anyhow::Result<crate::dpdk::eal::Eal> {
+    use crate::dpdk::eal::{Eal, EalConfig};
+    use crate::dpdk::ethdev::is_pci;
+    use crate::port::PortKind;
+    let ports = config.bridges.iter().flat_map(|(_, ports)| ports);
+    let pci_port = |kind: &PortKind| matches!(kind, PortKind::Dpdk { devargs, .. } if is_pci(devargs));
+    let pci = config.dpdk.pci || ports.map(|port| &port.kind).any(pci_port);
+    Ok(Eal::start(&EalConfig {
+        main_core: config.dpdk.main_core,
+        memory_mb: config.dpdk.memory_mb,
+        hugepages: config.dpdk.hugepages,
+        file_prefix: config.dpdk.file_prefix.clone(),
+        pci,
+        args: config.dpdk.args.clone(),
+    })?)
+}
+
+#[cfg(feature = "dpdk")]
+fn make_pool(config: &DpdkConfig) -> anyhow::Result<Mempool> {
+    let fits = u64::from(config.memory_mb) * 1024 * 1024 * 3 / 4 / BYTES_PER_MBUF;
+    let size = config.mbufs.map_or(fits.min(MBUFS_MAX), u64::from);
+    Ok(Mempool::create("packets", usize::try_from(size)?)?)
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn make_pool(config: &DpdkConfig) -> anyhow::Result<Mempool> {
+    let fits = u64::from(config.memory_mb) * 1024 * 1024 * 3 / 4 / BYTES_PER_MBUF;
+    let size = config.mbufs.map_or(fits.min(MBUFS_MAX), u64::from);
+    Ok(Mempool::for_tests(usize::try_from(size)?))
+}

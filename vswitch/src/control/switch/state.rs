@@ -1,0 +1,243 @@
+//! What there is: bridges, ports, receive queues; and the snapshot made of it.
+
+use crate::control::info::{BridgeConfig, LOCAL, PortInfo, SwitchError};
+use crate::observe::PortTotals;
+use crate::packet::Mac;
+use crate::pipeline::{Bridge, Fdb};
+use crate::port::{Link, OpenContext, PortConfig, PortId, PortKind};
+use crate::worker::{PortShared, PortView, RxqSlot, Snapshot};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Ethernet header and two VLAN tags: what a frame may have beyond the MTU.
+const L2_OVERHEAD: usize = 14 + 8;
+
+/// How long closing a port waits for workers to let go of it. They do within a burst, or one sleep.
+const RELEASE_MAX: Duration = Duration::from_secs(5);
+
+pub(super) struct State {
+    pub(super) context: OpenContext,
+    /// Core of each worker.
+    pub(super) cores: Vec<u32>,
+    pub(super) bridges: BTreeMap<String, BridgeState>,
+    /// By [`PortId`].
+    pub(super) ports: Vec<Option<PortState>>,
+    /// Of the last port event.
+    pub(super) sequence: u64,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("bridges", &self.bridges).field("ports", &self.ports).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct BridgeState {
+    pub(super) config: BridgeConfig,
+    pub(super) fdb: Arc<Fdb>,
+}
+
+#[derive(Debug)]
+pub(super) struct PortState {
+    pub(super) bridge: String,
+    pub(super) config: PortConfig,
+    pub(super) number: u32,
+    /// Used where the device has none.
+    pub(super) mac: Mac,
+    pub(super) opened: Result<Opened, String>,
+    /// As last reported.
+    pub(super) link: Link,
+}
+
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) rxqs: Vec<Rxq>,
+    pub(super) shared: Arc<PortShared>,
+}
+
+#[derive(Debug)]
+pub(super) struct Rxq {
+    pub(super) slot: Arc<RxqSlot>,
+    /// Index of the worker that polls it.
+    pub(super) worker: usize,
+    pub(super) pinned: bool,
+    /// Part of its worker's time, 0 to 1, smoothed over seconds.
+    pub(super) usage: f64,
+    /// Cycles at the last sample.
+    pub(super) sampled: u64,
+}
+
+impl State {
+    pub(super) fn new(context: OpenContext, cores: Vec<u32>) -> Self {
+        Self { context, cores, bridges: BTreeMap::new(), ports: Vec::new(), sequence: 0 }
+    }
+
+    /// All ports that there are.
+    pub(super) fn all_ports(&self) -> impl Iterator<Item = (PortId, &PortState)> {
+        self.ports.iter().enumerate().filter_map(|(i, port)| Some((PortId(u16::try_from(i).ok()?), port.as_ref()?)))
+    }
+
+    /// All receive queues.
+    pub(super) fn rxqs(&self) -> impl Iterator<Item = &Rxq> {
+        self.ports.iter().flatten().filter_map(|port| port.opened.as_ref().ok()).flat_map(|opened| &opened.rxqs)
+    }
+
+    /// All receive queues, to change.
+    pub(super) fn rxqs_mut(&mut self) -> impl Iterator<Item = &mut Rxq> {
+        self.ports.iter_mut().flatten().filter_map(|port| port.opened.as_mut().ok()).flat_map(|opened| &mut opened.rxqs)
+    }
+
+    /// A bridge by name.
+    pub(super) fn bridge(&self, name: &str) -> Result<&BridgeState, SwitchError> {
+        self.bridges.get(name).ok_or_else(|| SwitchError::NotFound {
+            what: "bridge",
+            name: name.to_owned(),
+            hint: hint("bridges", self.bridges.keys().map(String::as_str)),
+        })
+    }
+
+    /// A port of a bridge by name.
+    pub(super) fn port(&self, bridge: &str, name: &str) -> Result<PortId, SwitchError> {
+        self.bridge(bridge)?;
+        let mut here = self.all_ports().filter(|(_, port)| port.bridge == bridge);
+        here.find(|(_, port)| port.config.name == name).map(|(id, _)| id).ok_or_else(|| SwitchError::NotFound {
+            what: "port",
+            name: name.to_owned(),
+            hint: match self.all_ports().find(|(_, port)| port.config.name == name) {
+                Some((_, port)) => format!("it is a port of bridge {:?}", port.bridge),
+                None => hint(
+                    "ports",
+                    self.all_ports().filter(|(_, p)| p.bridge == bridge).map(|(_, p)| p.config.name.as_str()),
+                ),
+            },
+        })
+    }
+
+    /// Removes all ports from the state, to be closed after publication.
+    pub(super) fn take_all_ports(&mut self) -> Vec<PortState> {
+        std::mem::take(&mut self.ports).into_iter().flatten().collect()
+    }
+
+    /// The state as workers see it.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let index: BTreeMap<&str, usize> =
+            self.bridges.keys().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
+        let mut bridges: Vec<Bridge> = self
+            .bridges
+            .values()
+            .map(|bridge| Bridge {
+                fail_mode: bridge.config.fail_mode,
+                fdb: Arc::clone(&bridge.fdb),
+                flood: Vec::new(),
+            })
+            .collect();
+        let mut ports: Vec<Option<PortView>> = vec![None; self.ports.len()];
+        let mut rxqs = vec![Vec::new(); self.cores.len()];
+        let mut by_number: Vec<_> = self.all_ports().collect();
+        by_number.sort_by_key(|(_, port)| port.number);
+        for (id, port) in by_number {
+            let Ok(opened) = &port.opened else { continue };
+            let bridge = index[port.bridge.as_str()];
+            if port.config.admin_up && !port.config.no_flood {
+                bridges[bridge].flood.push(id);
+            }
+            for rxq in &opened.rxqs {
+                rxqs[rxq.worker].push(Arc::clone(&rxq.slot));
+            }
+            ports[id.index()] = Some(PortView {
+                bridge,
+                admin_up: port.config.admin_up,
+                frame_max: usize::from(port.config.mtu) + L2_OVERHEAD,
+                peer: self.peer_of(port),
+                shared: Arc::clone(&opened.shared),
+            });
+        }
+        Snapshot { bridges, ports, rxqs }
+    }
+
+    /// The other end of a patch port, if it is there and points back.
+    pub(super) fn peer_of(&self, port: &PortState) -> Option<PortId> {
+        let PortKind::Patch { peer } = &port.config.kind else { return None };
+        let back = |other: &PortState| {
+            other.config.name == *peer
+                && matches!(&other.config.kind, PortKind::Patch { peer } if *peer == port.config.name)
+        };
+        self.all_ports().find(|(_, other)| back(other)).map(|(id, _)| id)
+    }
+
+    /// A port as the API shows it.
+    pub(super) fn info(&self, port: &PortState) -> PortInfo {
+        let opened = port.opened.as_ref().ok();
+        let count = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+        PortInfo {
+            bridge: port.bridge.clone(),
+            config: port.config.clone(),
+            number: port.number,
+            mac: opened.and_then(|opened| opened.shared.device.mac()).unwrap_or(port.mac),
+            link_up: port.link.up,
+            link_speed_mbps: port.link.speed_mbps,
+            error: port.opened.as_ref().err().cloned(),
+            rx_queues: opened.map_or(0, |opened| count(opened.rxqs.len())),
+            tx_queues: opened.map_or(0, |opened| count(opened.shared.tx.len())),
+            offloads: opened.map_or_else(Vec::new, |opened| opened.shared.device.offloads()),
+            totals: opened.map_or_else(PortTotals::default, |opened| opened.shared.totals()),
+        }
+    }
+
+    /// Link of a port now.
+    pub(super) fn link_of(&self, port: &PortState) -> Link {
+        match (&port.opened, &port.config.kind) {
+            (Err(_), _) => Link::default(),
+            (Ok(_), PortKind::Patch { .. }) => Link { up: self.peer_of(port).is_some(), speed_mbps: 0 },
+            (Ok(opened), _) => opened.shared.device.link(),
+        }
+    }
+
+    /// The lowest free port number of a bridge, or the requested one. An internal port named like its bridge is LOCAL.
+    pub(super) fn number_for(&self, bridge: &str, config: &PortConfig) -> Result<u32, SwitchError> {
+        let used: Vec<u32> = self.all_ports().filter(|(_, p)| p.bridge == bridge).map(|(_, p)| p.number).collect();
+        let free = (1..=crate::limits::PORT_NUMBER_MAX).find(|number| !used.contains(number));
+        if config.name == bridge && config.kind == PortKind::Internal {
+            return Ok(LOCAL);
+        }
+        match config.number {
+            Some(number) if used.contains(&number) => Err(SwitchError::Exists {
+                what: "port number",
+                name: number.to_string(),
+                hint: format!("the lowest free one of bridge {bridge} is {}", free.unwrap_or(0)),
+            }),
+            Some(number) => Ok(number),
+            None => free.ok_or(SwitchError::Exhausted { what: "port numbers", limit: crate::limits::PORTS_MAX }),
+        }
+    }
+}
+
+fn hint<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.take(8).collect();
+    if names.is_empty() { format!("there are no {what}") } else { format!("{what} are: {}", names.join(", ")) }
+}
+
+impl PortState {
+    /// Closes the port. It is unpublished and every worker has adopted the newer snapshot or sleeps.
+    pub(super) fn close(self) {
+        let Ok(Opened { rxqs, shared }) = self.opened else { return };
+        let deadline = Instant::now() + RELEASE_MAX;
+        let wait = |done: &dyn Fn() -> bool| {
+            while !done() {
+                if Instant::now() > deadline {
+                    tracing::error!(port = self.config.name, "a worker does not let go of the port");
+                    return;
+                }
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        };
+        for rxq in rxqs {
+            wait(&|| rxq.slot.take().is_some());
+        }
+        // A sleeping worker still holds its old snapshot: the device is to be closed here, not there.
+        wait(&|| Arc::strong_count(&shared) == 1);
+        drop(shared);
+    }
+}
