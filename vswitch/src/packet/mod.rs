@@ -4,10 +4,16 @@
 //!
 //! **Design**: a view is made by a constructor that checks the length once; accessors do not fail after that.
 
+pub mod checksum;
+pub mod headers;
 mod mac;
 pub mod offload;
+mod segment;
+#[cfg(test)]
+mod testing;
 mod vnet;
 
+pub use headers::Headers;
 pub use mac::Mac;
 pub use offload::TxCaps;
 pub use vnet::VnetHdr;
