@@ -39,6 +39,10 @@ pub const FRAME_MIN: usize = 14;
 /// Bytes of the largest packet that may enter: a GSO packet of 64 KiB with its Ethernet header and two VLAN tags.
 pub const FRAME_MAX: usize = 65535 + 14 + 8;
 
+/// Segments that one GSO packet may be cut into for a port without GSO. 64 KiB at an MSS of 64: less than any path has, and
+/// one descriptor of a guest shall not become 65,535 packets.
+pub const GSO_SEGMENTS_MAX: usize = 1024;
+
 /// Learned and static addresses per bridge, unless configured otherwise (Open vSwitch: mac-table-size 8192 since 3.0).
 pub const FDB_ENTRIES_DEFAULT: u32 = 8192;
 /// Largest configurable MAC table.

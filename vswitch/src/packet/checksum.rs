@@ -1,0 +1,240 @@
+//! The Internet checksum (RFC 1071) over slices and over packets of many segments, and its incremental update (RFC 1624).
+
+use crate::dpdk::Mbuf;
+
+/// A ones' complement sum under way. Bytes are added in order; a piece may have odd length, the next one then continues in
+/// the middle of a 16-bit word.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum {
+    /// Words in memory order: the sum of swapped words is the swapped sum (RFC 1071, 2.B), so only the end converts.
+    words: u64,
+    odd: bool,
+}
+
+impl Sum {
+    /// Nothing summed yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { words: 0, odd: false }
+    }
+
+    /// The sum over some bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self::new().bytes(bytes)
+    }
+
+    /// The sum over the bytes `from..to` of a packet, whatever its segments; none when the packet is shorter.
+    #[must_use]
+    pub fn of_mbuf(mbuf: &Mbuf, from: usize, to: usize) -> Option<Self> {
+        let mut sum = Self::new();
+        let mut left = to.checked_sub(from).filter(|_| to <= mbuf.len())?;
+        let mut skip = from;
+        for segment in mbuf.segments() {
+            if left == 0 {
+                break;
+            }
+            if skip >= segment.len() {
+                skip -= segment.len();
+                continue;
+            }
+            let piece = &segment[skip..];
+            let piece = &piece[..piece.len().min(left)];
+            sum = sum.bytes(piece);
+            left -= piece.len();
+            skip = 0;
+        }
+        (left == 0).then_some(sum)
+    }
+
+    /// Adds bytes behind those already added.
+    #[must_use]
+    #[inline]
+    pub fn bytes(self, bytes: &[u8]) -> Self {
+        let piece = memory_order_sum(bytes);
+        // Every byte of a piece that starts in the middle of a word counts for the other half of its word.
+        let piece = if self.odd { u64::from(fold(piece).swap_bytes()) } else { piece };
+        Self { words: add(self.words, piece), odd: self.odd ^ (bytes.len() % 2 == 1) }
+    }
+
+    /// Adds one 16-bit word, given in host byte order. The bytes added so far must be even in number.
+    #[must_use]
+    #[inline]
+    pub fn word(self, word: u16) -> Self {
+        debug_assert!(!self.odd, "a word in the middle of another one");
+        Self { words: add(self.words, u64::from(word.to_be())), odd: self.odd }
+    }
+
+    /// Subtracts one 16-bit word, given in host byte order.
+    #[must_use]
+    #[inline]
+    pub fn minus_word(self, word: u16) -> Self {
+        self.word(!word)
+    }
+
+    /// The folded sum, host byte order: what the checksum field of a packet with a partial checksum holds (over its
+    /// pseudo-header).
+    #[must_use]
+    #[inline]
+    pub fn folded(self) -> u16 {
+        u16::from_be(fold(self.words))
+    }
+
+    /// The checksum: the complement of the folded sum, host byte order.
+    #[must_use]
+    #[inline]
+    pub fn checksum(self) -> u16 {
+        !self.folded()
+    }
+}
+
+/// Adds with the carry brought around.
+#[inline]
+fn add(a: u64, b: u64) -> u64 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + u64::from(carry)
+}
+
+#[inline]
+fn memory_order_sum(bytes: &[u8]) -> u64 {
+    let mut sum = 0_u64;
+    let (words, rest) = bytes.as_chunks::<4>();
+    // No carry is lost: 2^32 words of 32 bits fit, more than any packet has. The loop vectorises.
+    for word in words {
+        sum += u64::from(u32::from_ne_bytes(*word));
+    }
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    sum + u64::from(u32::from_ne_bytes(last))
+}
+
+#[inline]
+fn fold(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    #[allow(clippy::cast_possible_truncation)] // at most 0xffff after these steps
+    {
+        sum as u16
+    }
+}
+
+/// The sum over the IPv4 pseudo-header (RFC 9293, 3.1); `len` is the length of the L4 header and its payload, in bytes.
+#[must_use]
+pub fn pseudo_v4(source: [u8; 4], destination: [u8; 4], protocol: u8, len: u16) -> Sum {
+    Sum::of(&source).bytes(&destination).word(protocol.into()).word(len)
+}
+
+/// The sum over the IPv6 pseudo-header (RFC 8200, 8.1); `len` is the length of the L4 header and its payload, in bytes,
+/// `destination` the final one where a routing header names it.
+#[must_use]
+pub fn pseudo_v6(source: &[u8; 16], destination: &[u8; 16], protocol: u8, len: u32) -> Sum {
+    Sum::of(source).bytes(destination).bytes(&len.to_be_bytes()).word(protocol.into())
+}
+
+/// What a checksum becomes when the 16-bit word `old` under it becomes `new` (RFC 1624, equation 3), host byte order.
+#[must_use]
+pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    Sum::new().word(!checksum).minus_word(old).word(new).checksum()
+}
+
+/// [`update`] for a run of bytes that starts at an even offset (an address): `old` and `new` have the same, even length.
+#[must_use]
+pub fn update_bytes(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
+    debug_assert!(old.len() == new.len() && old.len().is_multiple_of(2), "{} and {} bytes", old.len(), new.len());
+    Sum::new().word(!checksum).minus_word(Sum::of(old).folded()).bytes(new).checksum()
+}
+
+/// Finishes a partial checksum: sums `start..end` (the field at `field` in it holds the pseudo-header sum) and writes the
+/// result; with `no_zero` a result of 0 is written as 0xffff, as UDP asks (RFC 768). False, and nothing is written, when
+/// the packet is shorter.
+pub fn finish(mbuf: &mut Mbuf, start: usize, field: usize, end: usize, no_zero: bool) -> bool {
+    let Some(sum) = Sum::of_mbuf(mbuf, start, end) else { return false };
+    let checksum = match sum.checksum() {
+        0 if no_zero => 0xffff,
+        checksum => checksum,
+    };
+    mbuf.write(field, &checksum.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{cut, cuts, naive_checksum};
+    use super::*;
+    use crate::dpdk::Mempool;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_example_of_rfc_1071() {
+        let sum = Sum::of(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
+        assert_eq!((sum.folded(), sum.checksum()), (0xddf2, 0x220d));
+        // RFC 1624, section 4: the word 0x5555 becomes 0x3285 under the checksum 0xdd2f.
+        assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
+    #[test]
+    fn pseudo_headers_are_sums_over_their_bytes() {
+        let v4 = pseudo_v4([10, 0, 0, 1], [10, 255, 254, 253], 17, 0x1234);
+        let bytes = [10, 0, 0, 1, 10, 255, 254, 253, 0, 17, 0x12, 0x34];
+        assert_eq!(v4.checksum(), naive_checksum(&bytes), "IPv4");
+        let (source, destination) = ([0xfe; 16], [0x81; 16]);
+        let mut bytes = [source, destination].concat();
+        bytes.extend_from_slice(&[0x00, 0x01, 0x00, 0x02, 0, 0, 0, 58]);
+        assert_eq!(pseudo_v6(&source, &destination, 58, 0x1_0002).checksum(), naive_checksum(&bytes), "IPv6");
+    }
+
+    #[test]
+    fn a_range_that_the_packet_does_not_have_has_no_sum() {
+        let pool = Mempool::for_tests(16);
+        let mbuf = cut(&pool, &[0xff; 100], &[33, 0, 33]);
+        for (from, to) in [(0, 101), (100, 101), (101, 101), (5, 4), (usize::MAX, usize::MAX)] {
+            assert!(Sum::of_mbuf(&mbuf, from, to).is_none(), "{from}..{to}");
+        }
+        for (from, to) in [(0, 100), (100, 100), (0, 0), (33, 33), (66, 67)] {
+            assert!(Sum::of_mbuf(&mbuf, from, to).is_some(), "{from}..{to}");
+        }
+    }
+
+    #[test]
+    fn long_runs_of_ones_lose_no_carry() {
+        let pool = Mempool::for_tests(64);
+        let bytes = vec![0xff; 65_535];
+        let mbuf = pool.mbuf_from(&bytes).expect("mbuf");
+        for from in 0..4 {
+            let sum = Sum::of_mbuf(&mbuf, from, bytes.len()).expect("in range").checksum();
+            assert_eq!(sum, naive_checksum(&bytes[from..]), "from {from}");
+        }
+    }
+
+    #[test]
+    fn sums_over_segments_equal_the_plain_sum() {
+        let pool = Mempool::for_tests(512);
+        let case = (proptest::collection::vec(any::<u8>(), 0..4000), cuts(), any::<(u16, u16)>());
+        proptest!(|((bytes, cuts, (a, b)) in case)| {
+            let (a, b) = (usize::from(a) % (bytes.len() + 1), usize::from(b) % (bytes.len() + 1));
+            let (from, to) = (a.min(b), a.max(b));
+            let mbuf = cut(&pool, &bytes, &cuts);
+            let sum = Sum::of_mbuf(&mbuf, from, to).expect("in range");
+            prop_assert_eq!(sum.checksum(), naive_checksum(&bytes[from..to]));
+        });
+        assert_eq!(pool.in_use(), 0, "segments leaked");
+    }
+
+    #[test]
+    fn an_update_equals_a_new_sum() {
+        let case = (proptest::collection::vec(any::<u8>(), 20..200), 0..8_usize, any::<[u8; 4]>());
+        proptest!(|((mut bytes, at, new) in case)| {
+            bytes[0] |= 1; // all zero has two sums, 0 and 0xffff: not a packet
+            let before = naive_checksum(&bytes);
+            let old: [u8; 4] = *bytes[2 * at + 2..].first_chunk().expect("20 bytes at least");
+            bytes[2 * at + 2..][..4].copy_from_slice(&new);
+            let after = naive_checksum(&bytes);
+            prop_assert_eq!(update_bytes(before, &old, &new), after);
+            let word = |bytes: [u8; 4], i: usize| u16::from_be_bytes([bytes[i], bytes[i + 1]]);
+            let first = update(before, word(old, 0), word(new, 0));
+            prop_assert_eq!(update(first, word(old, 2), word(new, 2)), after);
+        });
+    }
+}
