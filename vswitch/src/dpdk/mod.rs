@@ -16,6 +16,7 @@
 mod burst;
 #[cfg(feature = "dpdk")]
 pub mod eal;
+pub mod kernel;
 pub mod lcore;
 mod mbuf_copy;
 mod meta;

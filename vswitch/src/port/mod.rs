@@ -19,8 +19,15 @@
 //!
 //! **Limits**: [`crate::limits::PORTS_MAX`], [`crate::limits::QUEUES_MAX`].
 
+pub mod af_packet;
 mod config;
 mod device;
+#[cfg(test)]
+mod kernel_tests;
+pub mod tap;
 
 pub use config::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode, is_name};
 pub use device::{DeviceCounters, Link, Quiesce};
+
+/// What ports on the kernel's interfaces do: checksums and GSO unfinished both ways, packets in several segments.
+const KERNEL_OFFLOADS: &[&str] = &["rx-csum", "tx-csum", "rx-gso", "tx-gso", "multi-segment"];
