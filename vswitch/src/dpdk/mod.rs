@@ -18,6 +18,7 @@ mod burst;
 pub mod eal;
 #[cfg(feature = "dpdk")]
 pub mod ethdev;
+pub mod kernel;
 pub mod lcore;
 mod mbuf_copy;
 mod mem;

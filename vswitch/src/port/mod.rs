@@ -19,6 +19,7 @@
 //!
 //! **Limits**: [`crate::limits::PORTS_MAX`], [`crate::limits::QUEUES_MAX`].
 
+pub mod af_packet;
 mod config;
 mod device;
 #[cfg(feature = "dpdk")]
@@ -34,3 +35,10 @@ pub use device::{DeviceCounters, Link, Quiesce};
 pub use id::PortId;
 pub use open::{Device, OpenContext, OpenPort, open};
 pub use queue::{RxQueue, TxQueue};
+#[cfg(test)]
+mod kernel_tests;
+pub mod tap;
+
+
+/// What ports on the kernel's interfaces do: checksums and GSO unfinished both ways, packets in several segments.
+const KERNEL_OFFLOADS: &[&str] = &["rx-csum", "tx-csum", "rx-gso", "tx-gso", "multi-segment"];
