@@ -8,6 +8,8 @@
 
 pub mod config;
 mod info;
+pub mod server;
+mod services;
 mod switch;
 
 pub use config::{DpdkConfig, SwitchConfig, WorkerConfig};

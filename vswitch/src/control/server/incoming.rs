@@ -1,0 +1,267 @@
+//! New connections: how many, and how long they may take to say something.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::Sleep;
+use tonic::transport::server::{Connected, UdsConnectInfo};
+
+/// Bytes that a client of HTTP/2 sends first (RFC 9113, 3.4). Once they are there, pings find out whether it lives.
+const PREFACE_LEN: usize = 24;
+
+/// Pause before the next try when the kernel cannot accept: out of descriptors or memory, which takes time to pass.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// How long to wait after `accept` failed. Nothing may end the loop: a server that stops accepting because a client went
+/// away too early or descriptors ran out for a moment is down for good (CVE-2024-47609 was that, in tonic).
+fn retry_delay(error: &io::Error) -> Duration {
+    match error.raw_os_error() {
+        // The connection is gone already, the next one may be fine (accept(2)).
+        Some(libc::ECONNABORTED | libc::EINTR | libc::EPROTO | libc::EPERM) => Duration::ZERO,
+        _ => RETRY_DELAY,
+    }
+}
+
+/// Accepts connections for as long as someone takes them. At most `limit` exist at a time; the rest waits in the kernel.
+pub(super) async fn accept<F, Fut>(
+    mut accept_one: F,
+    limit: usize,
+    preface_timeout: Duration,
+    aborted: watch::Receiver<bool>,
+    connections: mpsc::Sender<io::Result<Connection>>,
+) where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = io::Result<UnixStream>>,
+{
+    let permits = Arc::new(Semaphore::new(limit));
+    // One message per trouble, not one per try.
+    let (mut full, mut failing) = (false, false);
+    let accepting = async {
+        loop {
+            if !full && permits.available_permits() == 0 {
+                tracing::warn!(limit, "as many control connections as may be are open; later ones wait");
+            }
+            full = permits.available_permits() == 0;
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+            match accept_one().await {
+                Ok(stream) => {
+                    failing = false;
+                    let connection = Connection::new(stream, permit, preface_timeout, aborted.clone());
+                    if connections.send(Ok(connection)).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    if !failing {
+                        tracing::warn!(%error, "cannot accept control connections; trying again");
+                    }
+                    failing = true;
+                    tokio::time::sleep(retry_delay(&error)).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = connections.closed() => {}
+    }
+}
+
+/// A connection that counts against the limit while it exists.
+pub(super) struct Connection {
+    stream: UnixStream,
+    _permit: OwnedSemaphorePermit,
+    /// Bytes of the preface still to come, and until when.
+    preface_missing: usize,
+    preface_deadline: Pin<Box<Sleep>>,
+    /// Ready when the server has waited long enough for this connection to end by itself.
+    aborted: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Connection {
+    fn new(
+        stream: UnixStream,
+        permit: OwnedSemaphorePermit,
+        preface_timeout: Duration,
+        mut aborted: watch::Receiver<bool>,
+    ) -> Self {
+        let aborted = async move {
+            // An error means that the server is gone.
+            let _ = aborted.wait_for(|aborted| *aborted).await;
+        };
+        Self {
+            stream,
+            _permit: permit,
+            preface_missing: PREFACE_LEN,
+            preface_deadline: Box::pin(tokio::time::sleep(preface_timeout)),
+            aborted: Some(Box::pin(aborted)),
+        }
+    }
+
+    /// An error if the connection is to end now. Asked wherever HTTP/2 may wait: for the client to send, or to read.
+    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.aborted.as_mut().is_none_or(|aborted| aborted.as_mut().poll(cx).is_ready()) {
+            self.aborted = None; // a future must not be polled again
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the server stops"));
+        }
+        if self.preface_missing > 0 && self.preface_deadline.as_mut().poll(cx).is_ready() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not speak HTTP/2"));
+        }
+        Ok(())
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.preface_missing = self.preface_missing.saturating_sub(buffer.filled().len() - before);
+        polled
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = UdsConnectInfo;
+
+    fn connect_info(&self) -> UdsConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+        tokio::time::timeout(Duration::from_secs(5), future).await.unwrap_or_else(|_| panic!("{what}: not within 5 s"))
+    }
+
+    async fn connection(timeout: Duration, aborted: watch::Receiver<bool>) -> (Connection, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.expect("a permit");
+        (Connection::new(ours, permit, timeout, aborted), theirs)
+    }
+
+    #[tokio::test]
+    async fn no_error_of_accept_ends_the_loop() {
+        let (ours, _theirs) = UnixStream::pair().expect("a pair");
+        let errors = [libc::ECONNABORTED, libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EPROTO, libc::EINVAL];
+        let mut script: VecDeque<_> = errors.map(|code| Err(io::Error::from_raw_os_error(code))).into();
+        script.push_back(Ok(ours));
+        let script = Arc::new(Mutex::new(script));
+        let (sender, mut receiver) = mpsc::channel(1);
+        let (_abort, aborted) = watch::channel(false);
+        let accept_one = move || {
+            let next = script.lock().expect("a lock").pop_front();
+            async move { if let Some(next) = next { next } else { std::future::pending().await } }
+        };
+        let task = tokio::spawn(accept(accept_one, 2, LONG, aborted, sender));
+        soon("a connection after six errors", receiver.recv()).await.expect("a connection").expect("no error");
+        drop(receiver);
+        soon("the loop ends with its receiver", task).await.expect("no panic");
+    }
+
+    #[test]
+    fn only_a_shortage_makes_it_wait() {
+        let delay = |code| retry_delay(&io::Error::from_raw_os_error(code));
+        assert_eq!(delay(libc::ECONNABORTED), Duration::ZERO);
+        assert_eq!(delay(libc::EMFILE), RETRY_DELAY, "a loop without a pause would eat a core");
+        assert_eq!(delay(libc::ENFILE), RETRY_DELAY);
+        assert_eq!(retry_delay(&io::Error::other("unknown")), RETRY_DELAY);
+    }
+
+    #[tokio::test]
+    async fn connections_over_the_limit_wait_for_one_to_end() {
+        let peers = Arc::new(Mutex::new(Vec::new()));
+        let (sender, mut receiver) = mpsc::channel(8);
+        let (_abort, aborted) = watch::channel(false);
+        let kept = Arc::clone(&peers);
+        let accept_one = move || {
+            let (ours, theirs) = UnixStream::pair().expect("a pair");
+            kept.lock().expect("a lock").push(theirs);
+            async move { Ok(ours) }
+        };
+        tokio::spawn(accept(accept_one, 2, LONG, aborted, sender));
+        let first = soon("the first", receiver.recv()).await.expect("a connection").expect("no error");
+        let _second = soon("the second", receiver.recv()).await.expect("a connection").expect("no error");
+        assert!(
+            tokio::time::timeout(Duration::from_millis(100), receiver.recv()).await.is_err(),
+            "a third was accepted"
+        );
+        drop(first);
+        soon("the third", receiver.recv()).await.expect("a connection").expect("no error");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_says_too_little_is_cut_off() {
+        let (_abort, aborted) = watch::channel(false);
+        let (mut connection, mut client) = connection(Duration::from_millis(200), aborted.clone()).await;
+        client.write_all(&[b'x'; PREFACE_LEN - 1]).await.expect("room");
+        let mut bytes = Vec::new();
+        let error = soon("an error", connection.read_to_end(&mut bytes)).await.expect_err("a timeout");
+        assert_eq!((error.kind(), bytes.len()), (io::ErrorKind::TimedOut, PREFACE_LEN - 1));
+        let (mut connection, mut client) = self::connection(Duration::from_millis(50), aborted).await;
+        client.write_all(&[b'x'; PREFACE_LEN]).await.expect("room");
+        let mut bytes = [0; PREFACE_LEN + 1];
+        soon("the preface", connection.read_exact(&mut bytes[..PREFACE_LEN])).await.expect("no error");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        client.write_all(b"y").await.expect("room");
+        soon("a byte after the deadline", connection.read_exact(&mut bytes[PREFACE_LEN..])).await.expect("no error");
+    }
+
+    #[tokio::test]
+    async fn aborting_wakes_readers_and_writers() {
+        let (abort, aborted) = watch::channel(false);
+        let (mut reader, _client) = connection(LONG, aborted.clone()).await;
+        let (mut writer, _client_that_reads_nothing) = connection(LONG, aborted).await;
+        let reading = tokio::spawn(async move { reader.read(&mut [0; 1]).await });
+        let writing = tokio::spawn(async move { writer.write_all(&vec![0; 64 << 20]).await });
+        tokio::time::sleep(Duration::from_millis(50)).await; // both wait now
+        abort.send(true).expect("receivers");
+        let error = soon("the reader", reading).await.expect("no panic").expect_err("aborted");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+        let error = soon("the writer", writing).await.expect("no panic").expect_err("aborted");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+    }
+}

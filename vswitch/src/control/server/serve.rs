@@ -1,0 +1,201 @@
+//! Serving until told to stop.
+
+use super::incoming;
+use super::socket::ControlListener;
+use crate::control::Switch;
+use crate::control::services::{Bridges, Capabilities, Control, Fdbs, Ports, Statistics, SwitchApi, Workers};
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Server;
+use tonic::transport::server::Router;
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::server::{HealthReporter, health_reporter};
+use vswitch_proto::v1::bridge_service_server as bridge;
+use vswitch_proto::v1::capabilities_service_server as capabilities;
+use vswitch_proto::v1::fdb_service_server as fdb;
+use vswitch_proto::v1::port_service_server as port;
+use vswitch_proto::v1::statistics_service_server as statistics;
+use vswitch_proto::v1::worker_service_server as worker;
+
+/// Connections at a time. Agents keep one, `vsctl` has one for the time of a command.
+pub(super) const CONNECTIONS_MAX: usize = 64;
+
+/// Calls at a time on one connection.
+const STREAMS_MAX: u32 = 128;
+
+/// Bytes of a request.
+pub(super) const REQUEST_LEN_MAX: usize = 16 << 20;
+
+/// Bytes of a request's headers.
+const HEADERS_LEN_MAX: u32 = 16 << 10;
+
+/// Time for a new connection to speak HTTP/2.
+const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A silent client is pinged, and dropped if it does not answer.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// See [`KEEPALIVE_INTERVAL`].
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often health is looked at.
+const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time for calls in flight to end when the server stops; then their connections are cut.
+pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+
+/// Names under which health is told: the server as a whole, and each service.
+pub(super) const HEALTH_NAMES: [&str; 7] = [
+    "",
+    bridge::SERVICE_NAME,
+    port::SERVICE_NAME,
+    worker::SERVICE_NAME,
+    fdb::SERVICE_NAME,
+    statistics::SERVICE_NAME,
+    capabilities::SERVICE_NAME,
+];
+
+/// Why the server stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The socket cannot be used.
+    #[error("the control socket cannot be polled: {0}")]
+    Listener(#[from] io::Error),
+    /// The API's own description is broken.
+    #[error("gRPC reflection cannot describe the API: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// HTTP/2 failed.
+    #[error("the gRPC server failed: {0}")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// Serves the API until `shutdown` is ready: then no connection is accepted any more, streams are ended, calls in flight have
+/// 2 s to end, and the socket and its lock file are removed. Streams that nobody reads do not hold it up.
+///
+/// # Errors
+/// [`ServeError`]: the server could not be started. Nothing that a client does ends it.
+pub async fn serve(
+    switch: Arc<Switch>,
+    listener: ControlListener,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError> {
+    serve_api(switch, listener, shutdown).await
+}
+
+/// [`serve`], for any switch.
+pub(super) async fn serve_api(
+    switch: Arc<dyn SwitchApi>,
+    listener: ControlListener,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError> {
+    // Kept to the end: dropping it removes the socket.
+    let ControlListener { listener, guard: _guard } = listener;
+    let listener = Arc::new(UnixListener::from_std(listener)?);
+    let (stop, mut stopping) = watch::channel(false);
+    let (abort, aborted) = watch::channel(false);
+
+    let (reporter, health) = health_reporter();
+    set_health(&reporter, is_healthy(&switch).await).await;
+    let watching_health = tokio::spawn(watch_health(Arc::clone(&switch), reporter, stopping.clone()));
+    let router = router(&Control::new(switch, stopping.clone()), health)?;
+
+    let (sender, connections) = mpsc::channel(1);
+    let accept_one = move || {
+        let listener = Arc::clone(&listener);
+        async move { listener.accept().await.map(|(stream, _)| stream) }
+    };
+    let accepting = tokio::spawn(incoming::accept(accept_one, CONNECTIONS_MAX, PREFACE_TIMEOUT, aborted, sender));
+
+    let shutdown = async {
+        shutdown.await;
+        stop.send_replace(true);
+    };
+    let deadline = async {
+        let _ = stopping.wait_for(|stopping| *stopping).await; // its sender lives in this function
+        tokio::time::sleep(SHUTDOWN_GRACE).await;
+        tracing::warn!("control connections are cut: calls did not end in time");
+        abort.send_replace(true);
+        // What does not even notice that does not hold up the exit.
+        tokio::time::sleep(SHUTDOWN_GRACE).await;
+    };
+    let result = tokio::select! {
+        result = router.serve_with_incoming_shutdown(ReceiverStream::new(connections), shutdown) => result,
+        () = deadline => Ok(()),
+    };
+    stop.send_replace(true);
+    abort.send_replace(true);
+    for task in [accepting, watching_health] {
+        task.abort();
+        let _ = task.await; // the listener is closed before the socket is removed
+    }
+    Ok(result?)
+}
+
+/// All services with their limits.
+fn router(control: &Control, health: HealthServer<impl Health>) -> Result<Router, ServeError> {
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(vswitch_proto::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()?;
+    macro_rules! limited {
+        ($module:ident::$server:ident($service:expr)) => {
+            $module::$server::new($service).max_decoding_message_size(REQUEST_LEN_MAX)
+        };
+    }
+    Ok(Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .http2_max_header_list_size(HEADERS_LEN_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .add_service(health)
+        .add_service(reflection)
+        .add_service(limited!(bridge::BridgeServiceServer(Bridges(control.clone()))))
+        .add_service(limited!(port::PortServiceServer(Ports(control.clone()))))
+        .add_service(limited!(worker::WorkerServiceServer(Workers(control.clone()))))
+        .add_service(limited!(fdb::FdbServiceServer(Fdbs(control.clone()))))
+        .add_service(limited!(statistics::StatisticsServiceServer(Statistics(control.clone()))))
+        .add_service(limited!(capabilities::CapabilitiesServiceServer(Capabilities))))
+}
+
+/// Asks the switch on a blocking thread, past the queue of calls: health must not wait for them.
+async fn is_healthy(switch: &Arc<dyn SwitchApi>) -> bool {
+    let switch = Arc::clone(switch);
+    tokio::task::spawn_blocking(move || switch.healthy()).await.unwrap_or(false)
+}
+
+async fn set_health(reporter: &HealthReporter, healthy: bool) {
+    let status = if healthy { ServingStatus::Serving } else { ServingStatus::NotServing };
+    for name in HEALTH_NAMES {
+        reporter.set_service_status(name, status).await;
+    }
+}
+
+/// Tells changes of health; at the end tells that the server is gone, and ends the streams of those who watch.
+async fn watch_health(switch: Arc<dyn SwitchApi>, mut reporter: HealthReporter, mut stopping: watch::Receiver<bool>) {
+    let mut told = None;
+    loop {
+        let healthy = is_healthy(&switch).await;
+        if told != Some(healthy) {
+            set_health(&reporter, healthy).await;
+            if !healthy {
+                tracing::error!("not healthy: a worker's heartbeat is overdue");
+            } else if told.is_some() {
+                tracing::info!("healthy again");
+            }
+            told = Some(healthy);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(HEALTH_INTERVAL) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => break,
+        }
+    }
+    set_health(&reporter, false).await;
+    for name in HEALTH_NAMES {
+        reporter.clear_service_status(name).await;
+    }
+}

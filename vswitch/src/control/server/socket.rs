@@ -1,0 +1,372 @@
+//! Taking the control socket, and giving it back.
+
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+/// Owner and group may talk to the switch, others may not.
+const SOCKET_MODE: u32 = 0o660;
+
+/// Bytes of a unix socket's path: `sun_path` without its final NUL (unix(7)).
+const PATH_LEN_MAX: usize = 107;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// Times that the lock file may vanish between opening and locking it, because its holder just left.
+const LOCK_TRIES: u32 = 16;
+
+/// Why the control socket could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Its directory is missing.
+    #[error("control socket {path:?}: directory {directory:?} does not exist; make it with `mkdir -p {directory:?}`")]
+    NoDirectory {
+        /// The socket.
+        path: PathBuf,
+        /// Where it was to be.
+        directory: PathBuf,
+    },
+    /// It does not fit into a socket address.
+    #[error("control socket {path:?}: the path has {len} bytes; use one of 1 to {PATH_LEN_MAX} bytes")]
+    Length {
+        /// The socket.
+        path: PathBuf,
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// Another instance holds its lock file.
+    #[error(
+        "control socket {path:?}: another vswitchd, process {pid}, has it (it holds {lock:?}); stop that process or \
+         configure another [control] socket"
+    )]
+    Locked {
+        /// The socket.
+        path: PathBuf,
+        /// The lock file.
+        lock: PathBuf,
+        /// Process id of the holder, or "unknown".
+        pid: String,
+    },
+    /// Something without a lock file listens there.
+    #[error(
+        "control socket {path:?}: a process is listening there (`ss -xlp src {path:?}` shows which); stop it or configure \
+         another [control] socket"
+    )]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something else has that name.
+    #[error(
+        "control socket {path:?}: there is {kind} of that name, which is not replaced; move it away or configure another [control] socket"
+    )]
+    NotSocket {
+        /// The socket.
+        path: PathBuf,
+        /// What is there: "a file", "a directory", ...
+        kind: &'static str,
+    },
+    /// The kernel refused.
+    #[error("control socket {path:?}: cannot {what}: {source}")]
+    Io {
+        /// The socket, or its lock file.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+fn io_error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> BindError {
+    move |source| BindError::Io { path: path.to_owned(), what, source }
+}
+
+/// The control socket, listening. Dropping it removes the socket and its lock file.
+#[derive(Debug)]
+pub struct ControlListener {
+    pub(super) listener: UnixListener,
+    pub(super) guard: SocketGuard,
+}
+
+/// Removes the socket when dropped, if it is still the one that was bound, and then the lock file.
+#[derive(Debug)]
+pub(super) struct SocketGuard {
+    path: PathBuf,
+    device_and_inode: (u64, u64),
+    _lock: Lock,
+}
+
+impl Drop for SocketGuard {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.device_and_inode) {
+            let _ = fs::remove_file(&self.path); // nobody is left to be told
+        }
+    }
+}
+
+/// Takes the control socket: a lock file `PATH.lock` keeps other instances out, a socket that nobody listens on is replaced,
+/// and nobody but owner and group can connect at any moment.
+///
+/// # Errors
+/// [`BindError`] says who or what is in the way.
+pub fn bind(path: &Path) -> Result<ControlListener, BindError> {
+    let len = path.as_os_str().len();
+    if len == 0 || len > PATH_LEN_MAX {
+        return Err(BindError::Length { path: path.to_owned(), len });
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        return Err(BindError::NoDirectory { path: path.to_owned(), directory: directory.to_owned() });
+    }
+    let lock = Lock::take(path)?;
+    remove_stale(path)?;
+    let listener = listen(path).map_err(io_error(path, "listen"))?;
+    let metadata = fs::symlink_metadata(path).map_err(io_error(path, "look at the new socket"))?;
+    let guard = SocketGuard { path: path.to_owned(), device_and_inode: (metadata.dev(), metadata.ino()), _lock: lock };
+    // The umask may have taken more than it should.
+    fs::set_permissions(path, Permissions::from_mode(SOCKET_MODE)).map_err(io_error(path, "set the mode to 0660"))?;
+    Ok(ControlListener { listener, guard })
+}
+
+/// Binds so that the socket's mode is at most 0660 from the moment it exists. Linux gives the new inode the mode of the
+/// socket itself less the umask (`unix_bind_bsd`), so the mode is set on the descriptor first. The umask is not touched: it
+/// belongs to the whole process, and other threads make files too.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    let descriptor = File::from(OwnedFd::from(socket.try_clone()?));
+    descriptor.set_permissions(Permissions::from_mode(SOCKET_MODE))?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(OwnedFd::from(socket).into())
+}
+
+/// Makes way for a new socket: removes one that nobody listens on, refuses everything else.
+fn remove_stale(path: &Path) -> Result<(), BindError> {
+    let kind = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(io_error(path, "look at what is there")(error)),
+    };
+    if !kind.is_socket() {
+        let kind = if kind.is_dir() {
+            "a directory"
+        } else if kind.is_symlink() {
+            "a symbolic link"
+        } else {
+            "a file"
+        };
+        return Err(BindError::NotSocket { path: path.to_owned(), kind });
+    }
+    match knock(path) {
+        Ok(()) => Err(BindError::InUse { path: path.to_owned() }),
+        Err(error) => match error.kind() {
+            // Nobody listens: the process that made it is gone.
+            io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(path).map_err(io_error(path, "remove the stale socket"))
+            }
+            io::ErrorKind::NotFound => Ok(()),
+            // A full queue, or a socket of another type: alive in any case.
+            io::ErrorKind::WouldBlock => Err(BindError::InUse { path: path.to_owned() }),
+            _ if error.raw_os_error() == Some(libc::EPROTOTYPE) => Err(BindError::InUse { path: path.to_owned() }),
+            _ => Err(io_error(path, "find out whether it is in use")(error)),
+        },
+    }
+}
+
+/// Connects, without waiting.
+fn knock(path: &Path) -> io::Result<()> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(&SockAddr::unix(path)?)
+}
+
+/// An exclusive lock on `PATH.lock`, which holds the process id of its holder. The kernel releases it when the process ends,
+/// however it ends; a clean end removes the file too.
+#[derive(Debug)]
+struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path); // while it is still locked: see `Lock::take`
+    }
+}
+
+impl Lock {
+    fn take(socket: &Path) -> Result<Self, BindError> {
+        let path = PathBuf::from(format!("{}.lock", socket.display()));
+        for _ in 0..LOCK_TRIES {
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o644)
+                .custom_flags(libc::O_NOFOLLOW)
+                .open(&path)
+                .map_err(io_error(&path, "open the lock file"))?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Err(BindError::Locked { path: socket.to_owned(), pid: holder(&mut file), lock: path });
+                }
+                Err(TryLockError::Error(error)) => return Err(io_error(&path, "lock the lock file")(error)),
+            }
+            // The last holder may have removed the file after it was opened here: then this is a lock on nothing.
+            let locked = file.metadata().map_err(io_error(&path, "look at the lock file"))?;
+            if fs::symlink_metadata(&path).is_ok_and(|now| (now.dev(), now.ino()) == (locked.dev(), locked.ino())) {
+                let text = format!("{}\n", std::process::id());
+                file.set_len(0)
+                    .and_then(|()| file.write_all(text.as_bytes()))
+                    .map_err(io_error(&path, "write the lock file"))?;
+                return Ok(Self { path, _file: file });
+            }
+        }
+        Err(BindError::Locked { path: socket.to_owned(), lock: path, pid: "unknown".to_owned() })
+    }
+}
+
+/// The process id in a lock file.
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    let pid = file.take(16).read_to_string(&mut text).ok().and_then(|_| text.trim().parse::<u32>().ok());
+    pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixDatagram;
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).expect("it exists").mode() & 0o7777
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).expect("a directory");
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn the_socket_has_mode_0660_a_lock_file_with_our_pid_and_leaves_nothing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.sock");
+        let listener = bind(&path).expect("free");
+        assert_eq!(mode(&path), 0o660);
+        let lock = fs::read_to_string(directory.path().join("a.sock.lock")).expect("a lock file");
+        assert_eq!(lock, format!("{}\n", std::process::id()));
+        drop(listener);
+        assert_eq!(names(directory.path()), [""; 0], "left behind");
+    }
+
+    #[test]
+    fn the_mode_is_never_wider_than_0660() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.sock");
+        let _listener = listen(&path).expect("free"); // as it is before the mode is made exact
+        assert_eq!(mode(&path) & !SOCKET_MODE, 0, "mode {:o}", mode(&path));
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.sock");
+        drop(UnixListener::bind(&path).expect("free")); // the file stays
+        assert!(path.exists());
+        fs::write(directory.path().join("a.sock.lock"), "123456789\n").expect("a lock file of a dead process");
+        let listener = bind(&path).expect("stale");
+        assert_eq!(mode(&path), 0o660);
+        knock(&path).expect("it listens");
+        assert_eq!(
+            fs::read_to_string(directory.path().join("a.sock.lock")).expect("a lock file").trim(),
+            std::process::id().to_string()
+        );
+        drop(listener);
+    }
+
+    #[test]
+    fn a_second_instance_is_told_who_has_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.sock");
+        let _listener = bind(&path).expect("free");
+        let error = bind(&path).expect_err("taken").to_string();
+        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+        assert!(error.contains("a.sock.lock"), "{error}");
+        knock(&path).expect("the first one still listens");
+    }
+
+    #[test]
+    fn a_listener_without_lock_file_is_left_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.sock");
+        let _listener = UnixListener::bind(&path).expect("free");
+        let error = bind(&path).expect_err("in use");
+        assert!(matches!(&error, BindError::InUse { .. }), "{error:?}");
+        assert!(error.to_string().contains("a.sock"), "{error}");
+        knock(&path).expect("it still listens");
+        assert_eq!(names(directory.path()), ["a.sock"], "the lock file was left behind");
+        let path = directory.path().join("datagram.sock");
+        let _socket = UnixDatagram::bind(&path).expect("free");
+        let error = bind(&path).expect_err("in use");
+        assert!(matches!(&error, BindError::InUse { .. }), "{error:?}");
+    }
+
+    #[test]
+    fn what_is_no_socket_is_left_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("file"), "precious").expect("a file");
+        fs::create_dir(at("directory")).expect("a directory");
+        drop(UnixListener::bind(at("stale")).expect("free"));
+        std::os::unix::fs::symlink(at("stale"), at("link")).expect("a link");
+        for (name, kind) in [("file", "a file"), ("directory", "a directory"), ("link", "a symbolic link")] {
+            match bind(&at(name)).expect_err("not a socket") {
+                BindError::NotSocket { kind: found, .. } => assert_eq!(found, kind),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+        assert_eq!(fs::read_to_string(at("file")).expect("a file"), "precious");
+        assert!(at("stale").exists() && at("link").is_symlink() && at("directory").is_dir());
+    }
+
+    #[test]
+    fn a_lock_file_that_is_a_link_is_not_followed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let target = directory.path().join("target");
+        fs::write(&target, "precious").expect("a file");
+        std::os::unix::fs::symlink(&target, directory.path().join("a.sock.lock")).expect("a link");
+        let error = bind(&directory.path().join("a.sock")).expect_err("a link");
+        assert!(error.to_string().contains("cannot open the lock file"), "{error}");
+        assert_eq!(fs::read_to_string(&target).expect("a file"), "precious");
+    }
+
+    #[test]
+    fn bad_paths_say_how_to_fix_them() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let error = bind(&directory.path().join("no/such/a.sock")).expect_err("no directory").to_string();
+        assert!(error.contains("does not exist; make it with `mkdir -p ") && error.contains("no/such"), "{error}");
+        let error = bind(&directory.path().join("x".repeat(108))).expect_err("too long").to_string();
+        assert!(error.contains("use one of 1 to 107 bytes"), "{error}");
+        assert!(matches!(bind(Path::new("")), Err(BindError::Length { len: 0, .. })));
+    }
+
+    #[test]
+    fn a_successors_socket_is_not_removed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.sock");
+        let listener = bind(&path).expect("free");
+        fs::rename(&path, directory.path().join("old.sock")).expect("moved away");
+        let _successor = UnixListener::bind(&path).expect("free");
+        drop(listener);
+        assert!(path.exists(), "the successor's socket was removed");
+    }
+}

@@ -1,0 +1,143 @@
+//! What the services need of a switch, and how they call it.
+
+use super::status::{clip, status};
+use crate::control::{
+    BridgeConfig, BridgeInfo, FailMode, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent, PortInfo,
+    RxqInfo, Switch, SwitchError, WorkerInfo,
+};
+use crate::packet::Mac;
+use crate::port::PortConfig;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, broadcast, watch};
+use tonic::transport::server::UdsConnectInfo;
+use tonic::{Extensions, Status};
+
+/// Calls of the switch at a time. They block, and changes wait for each other anyway: more threads would only wait.
+pub(in crate::control) const CALLS_MAX: usize = 8;
+
+/// Declares the trait and its implementation by the real switch from one list.
+macro_rules! switch_api {
+    ($(fn $name:ident(&self $(, $argument:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
+        /// What the services need of a switch; see the methods of [`Switch`]. All of them block.
+        pub(in crate::control) trait SwitchApi: Send + Sync + 'static {
+            $(fn $name(&self $(, $argument: $type)*) $(-> $result)?;)*
+        }
+
+        impl SwitchApi for Switch {
+            $(fn $name(&self $(, $argument: $type)*) $(-> $result)? { Self::$name(self $(, $argument)*) })*
+        }
+    };
+}
+
+switch_api! {
+    fn add_bridge(&self, config: BridgeConfig) -> Result<(), SwitchError>;
+    fn delete_bridge(&self, name: &str) -> Result<(), SwitchError>;
+    fn set_fail_mode(&self, name: &str, fail_mode: FailMode) -> Result<(), SwitchError>;
+    fn bridges(&self) -> Vec<BridgeInfo>;
+    fn add_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError>;
+    fn delete_port(&self, bridge: &str, name: &str) -> Result<(), SwitchError>;
+    fn modify_port(&self, bridge: &str, name: &str, change: &PortChange) -> Result<PortInfo, SwitchError>;
+    fn ports(&self, bridge: &str) -> Result<Vec<PortInfo>, SwitchError>;
+    fn subscribe(&self) -> broadcast::Receiver<PortEvent>;
+    fn workers(&self) -> Vec<WorkerInfo>;
+    fn clear_worker_stats(&self);
+    fn rxqs(&self) -> Vec<RxqInfo>;
+    fn pin_rxq(&self, port: &str, queue: u16, core: Option<u32>) -> Result<(), SwitchError>;
+    fn rebalance(&self) -> usize;
+    fn fdb(&self, bridge: &str) -> Result<Vec<FdbInfo>, SwitchError>;
+    fn fdb_stats(&self, bridge: &str) -> Result<FdbStats, SwitchError>;
+    fn fdb_add(&self, bridge: &str, port: &str, vlan: u16, mac: Mac) -> Result<(), SwitchError>;
+    fn fdb_delete(&self, bridge: &str, vlan: u16, mac: Mac) -> Result<(), SwitchError>;
+    fn fdb_flush(&self, bridge: &str, filter: &FdbFilter) -> Result<u64, SwitchError>;
+    fn mempool(&self) -> MempoolInfo;
+    fn healthy(&self) -> bool;
+}
+
+/// The way from the services to the switch.
+#[derive(Clone)]
+pub(in crate::control) struct Control {
+    switch: Arc<dyn SwitchApi>,
+    calls: Arc<Semaphore>,
+    /// Becomes true when the server is to stop: streams without an end of their own end then.
+    pub(super) stopping: watch::Receiver<bool>,
+}
+
+impl Control {
+    pub(in crate::control) fn new(switch: Arc<dyn SwitchApi>, stopping: watch::Receiver<bool>) -> Self {
+        Self { switch, calls: Arc::new(Semaphore::new(CALLS_MAX)), stopping }
+    }
+
+    /// Asks the switch something, on a blocking thread.
+    pub(super) async fn read<R, F>(&self, call: F) -> Result<R, Status>
+    where
+        R: Send + 'static,
+        F: FnOnce(&dyn SwitchApi) -> R + Send + 'static,
+    {
+        let permit = Arc::clone(&self.calls).acquire_owned().await.map_err(|error| Status::internal(error.to_string()));
+        let (permit, switch) = (permit?, Arc::clone(&self.switch));
+        let answer = tokio::task::spawn_blocking(move || {
+            // Held by the call, not by the handler, which the client may cancel.
+            let _permit = permit;
+            call(&*switch)
+        });
+        answer.await.map_err(|error| Status::internal(format!("the call failed inside the switch: {error}; report it")))
+    }
+
+    /// Asks the switch something that can fail.
+    pub(super) async fn try_read<R, F>(&self, call: F) -> Result<R, Status>
+    where
+        R: Send + 'static,
+        F: FnOnce(&dyn SwitchApi) -> Result<R, SwitchError> + Send + 'static,
+    {
+        self.read(call).await?.map_err(|error| status(&error))
+    }
+
+    /// Changes the switch, and logs who asked for it and how it went.
+    pub(super) async fn change<R, F>(&self, asked: Asked, call: F) -> Result<R, Status>
+    where
+        R: Send + 'static,
+        F: FnOnce(&dyn SwitchApi) -> Result<R, SwitchError> + Send + 'static,
+    {
+        let Asked { rpc, subject, uid, pid } = asked;
+        self.read(move |switch| {
+            let result = call(switch);
+            match &result {
+                Ok(_) => tracing::info!(rpc, subject, uid, pid, "changed"),
+                Err(error) => tracing::warn!(rpc, subject, uid, pid, error = %clip(&error.to_string(), 512), "refused"),
+            }
+            result
+        })
+        .await?
+        .map_err(|error| status(&error))
+    }
+}
+
+/// Who asked for a change of what.
+pub(super) struct Asked {
+    rpc: &'static str,
+    subject: String,
+    uid: Option<u32>,
+    pid: Option<i32>,
+}
+
+impl Asked {
+    /// Takes the peer's credentials from the connection; names are quoted and cut, since anyone may have chosen them.
+    pub(super) fn new(rpc: &'static str, extensions: &Extensions, names: &[&str]) -> Self {
+        let peer = extensions.get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
+        let names: Vec<String> = names.iter().map(|name| format!("{:?}", clip(name, 64))).collect();
+        Self { rpc, subject: names.join(" "), uid: peer.map(|peer| peer.uid()), pid: peer.and_then(|peer| peer.pid()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_the_log_are_quoted_and_cut() {
+        let long = "x".repeat(1 << 20);
+        let asked = Asked::new("AddPort", &Extensions::new(), &["br0\nfake=1", &long]);
+        assert!(asked.subject.starts_with(r#""br0\nfake=1" "xxx"#), "{:?}", asked.subject);
+        assert!(asked.subject.len() < 100, "a name of 1 MiB became {} bytes", asked.subject.len());
+    }
+}

@@ -1,0 +1,120 @@
+//! `CapabilitiesService`.
+
+use crate::limits;
+use crate::observe::DropReason;
+use crate::port::PortKind;
+use tonic::{Request, Response, Status};
+use vswitch_proto::v1;
+
+/// See `proto/vswitch/v1/capabilities.proto`.
+pub(in crate::control) struct Capabilities;
+
+/// The CPU that this was compiled for. Levels as in the x86-64 psABI, by the features that each adds.
+const fn cpu_baseline() -> &'static str {
+    if cfg!(not(target_arch = "x86_64")) {
+        return std::env::consts::ARCH;
+    }
+    let v2 = cfg!(all(
+        target_feature = "cmpxchg16b",
+        target_feature = "popcnt",
+        target_feature = "sse4.2",
+        target_feature = "ssse3"
+    ));
+    let v3 = cfg!(all(
+        target_feature = "avx2",
+        target_feature = "bmi1",
+        target_feature = "bmi2",
+        target_feature = "f16c",
+        target_feature = "fma",
+        target_feature = "lzcnt",
+        target_feature = "movbe"
+    ));
+    let v4 = cfg!(all(
+        target_feature = "avx512f",
+        target_feature = "avx512bw",
+        target_feature = "avx512cd",
+        target_feature = "avx512dq",
+        target_feature = "avx512vl"
+    ));
+    match (v2, v3, v4) {
+        (true, true, true) => "x86-64-v4",
+        (true, true, false) => "x86-64-v3",
+        (true, false, _) => "x86-64-v2",
+        (false, _, _) => "x86-64",
+    }
+}
+
+fn version() -> v1::Version {
+    #[cfg(feature = "dpdk")]
+    let (dpdk_runtime, dpdk_build) = (crate::dpdk::eal::version(), dpdk_sys::BUILD_VERSION.to_owned());
+    #[cfg(not(feature = "dpdk"))]
+    let (dpdk_runtime, dpdk_build) = (String::new(), String::new());
+    v1::Version {
+        package: env!("CARGO_PKG_VERSION").to_owned(),
+        dpdk_runtime,
+        dpdk_build,
+        cpu_baseline: cpu_baseline().to_owned(),
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // constants, all far below 2^32
+fn limits() -> v1::Limits {
+    v1::Limits {
+        bridges_max: limits::BRIDGES_MAX as u32,
+        ports_max: limits::PORTS_MAX as u32,
+        queues_max: limits::QUEUES_MAX.into(),
+        workers_max: limits::WORKERS_MAX as u32,
+        burst: limits::BURST as u32,
+        depth_max: limits::DEPTH_MAX,
+        port_number_max: limits::PORT_NUMBER_MAX,
+        name_max: limits::NAME_MAX as u32,
+        mtu_min: limits::MTU_MIN.into(),
+        mtu_max: limits::MTU_MAX.into(),
+        fdb_entries_default: limits::FDB_ENTRIES_DEFAULT,
+        fdb_entries_max: limits::FDB_ENTRIES_MAX,
+        fdb_ageing_seconds_default: limits::FDB_AGEING_S_DEFAULT,
+        fdb_port_quota_percent: limits::FDB_PORT_QUOTA_PERCENT,
+        external_ids_max: limits::EXTERNAL_IDS_MAX as u32,
+        external_id_len_max: limits::EXTERNAL_ID_LEN_MAX as u32,
+        port_events_queued: limits::PORT_EVENTS_QUEUED as u32,
+    }
+}
+
+fn drop_reason(reason: DropReason) -> v1::DropReason {
+    v1::DropReason { number: reason as u32, name: reason.name().to_owned(), sentence: reason.sentence().to_owned() }
+}
+
+#[tonic::async_trait]
+impl v1::capabilities_service_server::CapabilitiesService for Capabilities {
+    async fn get_capabilities(
+        &self,
+        _: Request<v1::GetCapabilitiesRequest>,
+    ) -> Result<Response<v1::GetCapabilitiesResponse>, Status> {
+        Ok(Response::new(v1::GetCapabilitiesResponse {
+            version: Some(version()),
+            limits: Some(limits()),
+            port_types: PortKind::NAMES.map(str::to_owned).to_vec(),
+            drop_reasons: DropReason::ALL.iter().copied().map(drop_reason).collect(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_baseline_is_the_one_of_the_workspace() {
+        // .cargo/config.toml asks for it; a build with other flags must not claim it.
+        let v3 = cfg!(all(target_arch = "x86_64", target_feature = "avx2", target_feature = "bmi2"));
+        assert_eq!(cpu_baseline().starts_with("x86-64-v3") || cpu_baseline().starts_with("x86-64-v4"), v3);
+    }
+
+    #[cfg(feature = "dpdk")]
+    #[test]
+    fn both_dpdk_versions_are_told() {
+        let version = version();
+        assert!(version.dpdk_runtime.starts_with("DPDK "), "{version:?}");
+        assert!(version.dpdk_build.starts_with(|c: char| c.is_ascii_digit()), "{version:?}");
+    }
+}

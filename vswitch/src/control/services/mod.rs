@@ -1,0 +1,35 @@
+//! The gRPC services of `proto/vswitch/v1`, one file each.
+//!
+//! **Where in the walk**: in front of [`super::Switch`]; nothing here touches a packet.
+//!
+//! **Design**: a service turns a request into plain values (`parse`), calls the switch, and turns what comes back into a
+//! response (`present`) or a status (`status`). It does nothing else: what is valid and what is possible is the switch's
+//! business, except for what a plain value cannot express. `api` is the list of what the services call; its other
+//! implementation is the double of the tests.
+//!
+//! **Limits**: at most [`api::CALLS_MAX`] calls of the switch at a time; statuses fit into an HTTP/2 header list.
+//!
+//! **Threads**: handlers run on the tokio runtime, calls of the switch on its blocking threads. A call that has begun is
+//! finished even if the client has gone: a change is made whole or not at all.
+
+mod api;
+mod bridge;
+mod capabilities;
+#[cfg(test)]
+pub(super) mod double;
+mod fdb;
+mod parse;
+mod port;
+mod present;
+mod statistics;
+mod status;
+mod watch;
+mod worker;
+
+pub(super) use api::{Control, SwitchApi};
+pub(super) use bridge::Bridges;
+pub(super) use capabilities::Capabilities;
+pub(super) use fdb::Fdbs;
+pub(super) use port::Ports;
+pub(super) use statistics::Statistics;
+pub(super) use worker::Workers;
