@@ -249,13 +249,9 @@ impl PortKind {
                 if rx_file.is_none() && tx_file.is_none() {
                     wrong("rx_file", "a pcap port without files".to_owned(), "give rx_file, tx_file or both");
                 }
-                for file in [rx_file, tx_file].into_iter().flatten() {
-                    if file.to_string_lossy().contains([',', '\0']) {
-                        wrong(
-                            "rx_file",
-                            format!("{file:?} has a comma"),
-                            "rename the file: devargs are split at commas",
-                        );
+                for (field, file) in [("rx_file", rx_file), ("tx_file", tx_file)] {
+                    if let Some(file) = file.as_ref().filter(|file| file.to_string_lossy().contains([',', '\0'])) {
+                        wrong(field, format!("{file:?} has a comma"), "rename the file: devargs are split at commas");
                     }
                 }
                 if *infinite_rx && rx_file.is_none() {

@@ -1,6 +1,6 @@
-//! The configuration of the switch as values. Reading it from TOML is the job of `config::parse` (strict, all errors at once).
+//! The configuration of the switch as values.
 
-use super::info::BridgeConfig;
+use crate::control::BridgeConfig;
 use crate::port::PortConfig;
 use std::path::PathBuf;
 
@@ -43,4 +43,41 @@ pub struct DpdkConfig {
 pub struct WorkerConfig {
     /// Longest sleep of an idle worker, in microseconds; 0: never sleeps.
     pub idle_sleep_us: u32,
+}
+
+/// Where gRPC listens by default. Its directory is made at start; any other must exist.
+pub const SOCKET_DEFAULT: &str = "/run/vswitch/vswitch.sock";
+
+impl SwitchConfig {
+    /// What an empty file means on a machine where the process may run on `cores`.
+    #[must_use]
+    pub fn with_defaults(cores: &[u32]) -> Self {
+        let main_core = default_main_core(cores, &[]);
+        Self {
+            dpdk: DpdkConfig {
+                worker_cores: default_worker_cores(cores, main_core),
+                main_core,
+                memory_mb: 512,
+                mbufs: None,
+                hugepages: true,
+                file_prefix: None,
+                pci: false,
+                args: Vec::new(),
+            },
+            worker: WorkerConfig::default(),
+            socket: PathBuf::from(SOCKET_DEFAULT),
+            bridges: Vec::new(),
+        }
+    }
+}
+
+/// The lowest core that is no worker's, else the lowest.
+pub(super) fn default_main_core(cores: &[u32], workers: &[u32]) -> u32 {
+    let free = cores.iter().filter(|core| !workers.contains(core)).min();
+    free.or(cores.iter().min()).copied().unwrap_or(0)
+}
+
+/// The highest core that is not the main core, else the main core itself.
+pub(super) fn default_worker_cores(cores: &[u32], main_core: u32) -> Vec<u32> {
+    vec![cores.iter().filter(|core| **core != main_core).max().copied().unwrap_or(main_core)]
 }

@@ -1,0 +1,50 @@
+//! Compares what the file asks for with what the machine has: everything that can be known before anything starts.
+
+mod cores;
+mod devices;
+mod memory;
+mod socket;
+
+use super::environment::Environment;
+use super::file::ConfigFile;
+use super::place::{Place, Places};
+use super::report::Problem;
+use super::value::SwitchConfig;
+
+pub(super) use devices::pci_address;
+
+/// What the checks read, and what they found.
+struct Check<'a> {
+    config: &'a SwitchConfig,
+    places: &'a Places,
+    environment: &'a Environment,
+    found: Vec<Problem>,
+}
+
+impl Check<'_> {
+    /// An error about a key's value, at its position if the file has the key.
+    fn error(&self, place: &Place, problem: impl Into<String>, hint: impl Into<String>) -> Problem {
+        let field = match place {
+            Place::Dpdk(key) | Place::Control(key) | Place::Port(_, _, key) => key,
+            Place::WorkerCore(_) => "worker_cores",
+        };
+        Problem::error(self.places.position(place), field, problem, hint)
+    }
+}
+
+impl ConfigFile {
+    /// Adds to the report what this machine cannot give: cores, memory, devices, files, the socket. Says nothing about values
+    /// that were refused already, and nothing at all if the file could not be parsed as a whole.
+    pub fn check(&mut self, environment: &Environment) {
+        if self.is_whole {
+            let mut check = Check { config: &self.config, places: &self.places, environment, found: Vec::new() };
+            check.cores();
+            check.memory();
+            check.devices();
+            check.socket();
+            let found = check.found;
+            self.report.extend(found);
+            self.report.sort();
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The control socket: nobody else's, and in a directory that exists.
+
+use super::super::value::SOCKET_DEFAULT;
+use super::{Check, Place};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+/// Longer, a listener is there but does not accept.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+impl Check<'_> {
+    pub(super) fn socket(&mut self) {
+        let place = Place::Control("socket");
+        if self.places.is_refused(&place) {
+            return;
+        }
+        let path = &self.config.socket;
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        if !directory.is_dir() {
+            // The default directory is the switch's own and is made at start; another one may have a meaning to someone.
+            if path != Path::new(SOCKET_DEFAULT) {
+                let problem = format!("there is no directory {directory:?}");
+                let hint = format!(
+                    "mkdir -p {}; only the directory of the default socket is made at start",
+                    directory.display()
+                );
+                self.found.push(self.error(&place, problem, hint));
+            }
+            return;
+        }
+        match std::fs::metadata(path) {
+            Ok(metadata) if !metadata.file_type().is_socket() => {
+                let problem = format!("{path:?} exists and is not a socket");
+                self.found.push(self.error(&place, problem, "remove it or use another path"));
+            }
+            Ok(_) if has_live_listener(path) => {
+                let problem = format!("another process listens on {path:?}");
+                let hint = "stop it (is vswitchd running already?) or use another path";
+                self.found.push(self.error(&place, problem, hint));
+            }
+            _ => {} // none, or left behind by a process that died: it will be replaced
+        }
+    }
+}
+
+/// Whether somebody accepts connections there. A listener with a full backlog makes connect(2) wait: it counts as alive.
+fn has_live_listener(path: &Path) -> bool {
+    let (answer, result) = sync_channel(1);
+    let target = path.to_owned();
+    std::thread::spawn(move || {
+        let _ = answer.send(UnixStream::connect(target).is_ok());
+    });
+    match result.recv_timeout(CONNECT_TIMEOUT) {
+        Ok(connected) => connected,
+        Err(RecvTimeoutError::Timeout) => true,
+        Err(RecvTimeoutError::Disconnected) => false,
+    }
+}

@@ -1,0 +1,221 @@
+//! `[[bridge.port]]`: the keys of all ports, then those of its type.
+
+use super::across::{PortEntry, Resource};
+use super::check::pci_address;
+use super::document::{Reader, Section, Span, quoted, type_of};
+use super::parse::{Walk, field_errors};
+use super::suggest::did_you_mean;
+use crate::limits;
+use crate::packet::Mac;
+use crate::port::{PortConfig, PortKind, VhostConfig, VhostMode};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use toml::de::DeValue;
+
+/// Keys of every port.
+const COMMON: [&str; 8] = ["name", "number", "type", "mac", "mtu", "admin_up", "no_flood", "external_ids"];
+
+/// Keys of one type of port.
+const fn own_keys(kind: &str) -> &'static [&'static str] {
+    match kind.as_bytes() {
+        b"dpdk" => &["devargs", "queues"],
+        b"vhost-user" => &["path", "mode", "queues", "csum", "tso", "mergeable", "indirect", "packed"],
+        b"tap" | b"af_packet" => &["interface"],
+        b"pcap" => &["rx_file", "tx_file", "infinite_rx"],
+        b"patch" => &["peer"],
+        _ => &[],
+    }
+}
+
+impl Walk<'_> {
+    /// Reads one port; `None` if its type is not known.
+    pub(super) fn port(&mut self, section: &mut Section<'_, '_>) -> Option<PortConfig> {
+        let reader = &mut self.reader;
+        let name = section.string(reader, "name", "p0");
+        if !section.has("name") {
+            reader.absent(&section.header, "name", "missing", "every port needs one: name = \"p0\"");
+            section.refuse("name");
+        }
+        let types = PortKind::NAMES.map(|name| (name, name));
+        let kind_name = section.word(reader, "type", &types);
+        if !section.has("type") {
+            let hint = format!("every port needs one of: {}", PortKind::NAMES.join(", "));
+            reader.absent(&section.header, "type", "missing", hint);
+        }
+        let number = section.integer(reader, "number", &(1..=i128::from(limits::PORT_NUMBER_MAX)));
+        let mac = mac(section, reader);
+        let mtu = section.integer(reader, "mtu", &(i128::from(limits::MTU_MIN)..=i128::from(limits::MTU_MAX)));
+        let admin_up = section.boolean(reader, "admin_up").unwrap_or(true);
+        let no_flood = section.boolean(reader, "no_flood").unwrap_or(false);
+        let external_ids = external_ids(section, reader);
+        let kind = kind_name.and_then(|kind| self::kind(section, reader, kind));
+        unknown_keys(section, reader, kind_name);
+        let port = kind.map(|kind| PortConfig {
+            number,
+            mac,
+            mtu: mtu.unwrap_or(1500),
+            admin_up,
+            no_flood,
+            external_ids,
+            ..PortConfig::new(name.as_deref().unwrap_or_default(), kind)
+        });
+        if let Some(port) = &port {
+            field_errors(reader, section, port.errors());
+        }
+        let entry = PortEntry {
+            name: name.map(|name| (name, section.span("name"))),
+            number: number.map(|number| (number, section.span("number"))),
+            kind: kind_name,
+            peer: port.as_ref().and_then(|port| match &port.kind {
+                PortKind::Patch { peer } if !section.is_refused("peer") => Some((peer.clone(), section.span("peer"))),
+                _ => None,
+            }),
+            resources: port.as_ref().map(|port| resources(section, port)).unwrap_or_default(),
+        };
+        if let Some(bridge) = self.across.bridges.last_mut() {
+            bridge.ports.push(entry);
+        }
+        port
+    }
+}
+
+fn mac(section: &mut Section<'_, '_>, reader: &mut Reader<'_>) -> Option<Mac> {
+    let text = section.string(reader, "mac", "02:00:00:00:00:01")?;
+    let parsed: Result<Mac, _> = text.parse();
+    if parsed.is_err() {
+        let problem = format!("{} is no Ethernet address", quoted(&text));
+        reader.wrong(&section.span("mac"), "mac", problem, "write it like \"02:00:00:00:00:01\"");
+        section.refuse("mac");
+    }
+    parsed.ok()
+}
+
+fn external_ids(section: &mut Section<'_, '_>, reader: &mut Reader<'_>) -> BTreeMap<String, String> {
+    let key = "external_ids";
+    let want = ("a table of strings", "{ owner = \"pod-1\" }");
+    let Some((table, _)) = section.typed(reader, key, want, DeValue::as_table) else { return BTreeMap::new() };
+    let mut ids = BTreeMap::new();
+    for (name, value) in table {
+        match value.get_ref() {
+            DeValue::String(text) => {
+                ids.insert(name.get_ref().to_string(), text.to_string());
+            }
+            other => {
+                let problem = format!("{} is {}, must be a string", quoted(name.get_ref()), type_of(other));
+                reader.wrong(&value.span(), key, problem, "put the value in double quotes");
+                section.refuse(key);
+            }
+        }
+    }
+    ids
+}
+
+/// The keys of a port's type. `None` if one that it needs is missing or wrong.
+fn kind(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, name: &'static str) -> Option<PortKind> {
+    let required = |section: &mut Section<'_, '_>, reader: &mut Reader<'_>, key: &'static str, example: &str| {
+        let value = section.string(reader, key, example);
+        if !section.has(key) {
+            let hint = format!("a port of type {name} needs it: {key} = {example:?}");
+            reader.absent(&section.header, key, "missing", hint);
+            section.refuse(key);
+        }
+        value
+    };
+    Some(match name {
+        "dpdk" => {
+            let devargs = required(section, reader, "devargs", "0000:3b:00.0");
+            let queues = queues(section, reader);
+            PortKind::Dpdk { devargs: devargs?, queues }
+        }
+        "vhost-user" => {
+            let path = required(section, reader, "path", "/run/vswitch/p0.sock");
+            let modes = [("client", VhostMode::Client), ("server", VhostMode::Server)];
+            let mode = section.word(reader, "mode", &modes).unwrap_or(VhostMode::Client);
+            let defaults = VhostConfig::new(PathBuf::new(), mode);
+            let queues = queues(section, reader);
+            let mut switch = |key, default| section.boolean(reader, key).unwrap_or(default);
+            let csum = switch("csum", defaults.csum);
+            let tso = switch("tso", defaults.tso);
+            let mergeable = switch("mergeable", defaults.mergeable);
+            let indirect = switch("indirect", defaults.indirect);
+            let packed = switch("packed", defaults.packed);
+            let path = PathBuf::from(path?);
+            PortKind::VhostUser(VhostConfig { path, mode, queues, csum, tso, mergeable, indirect, packed })
+        }
+        "tap" => PortKind::Tap { interface: required(section, reader, "interface", "tap0")? },
+        "af_packet" => PortKind::AfPacket { interface: required(section, reader, "interface", "eth0")? },
+        "pcap" => PortKind::Pcap {
+            rx_file: section.string(reader, "rx_file", "/tmp/rx.pcap").map(PathBuf::from),
+            tx_file: section.string(reader, "tx_file", "/tmp/tx.pcap").map(PathBuf::from),
+            infinite_rx: section.boolean(reader, "infinite_rx").unwrap_or(false),
+        },
+        "patch" => PortKind::Patch { peer: required(section, reader, "peer", "patch1")? },
+        _ => PortKind::Internal,
+    })
+}
+
+fn queues(section: &mut Section<'_, '_>, reader: &mut Reader<'_>) -> u16 {
+    section.integer(reader, "queues", &(1..=i128::from(limits::QUEUES_MAX))).unwrap_or(1)
+}
+
+/// Complains about keys of no port, and about keys of another type.
+fn unknown_keys(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, kind: Option<&'static str>) {
+    let mut known = COMMON.to_vec();
+    known.extend(kind.map(own_keys).unwrap_or_default());
+    let all_own = PortKind::NAMES.iter().flat_map(|kind| own_keys(kind));
+    for key in all_own.copied() {
+        if known.contains(&key) {
+            continue;
+        }
+        known.push(key);
+        if let (Some(kind), Some(span)) = (kind, section.key(key)) {
+            let owners: Vec<_> = PortKind::NAMES.into_iter().filter(|kind| own_keys(kind).contains(&key)).collect();
+            let own = own_keys(kind);
+            let hint = if own.is_empty() {
+                format!("remove it; type {kind} has no keys of its own")
+            } else {
+                let suggestion = did_you_mean(key, own.iter().copied().filter(|own| !section.has(own)));
+                format!("{suggestion}type {kind} has the keys: {}", own.join(", "))
+            };
+            let problem = format!("is a key of type {}, not of type {kind}", owners.join(" or "));
+            reader.wrong(&span, key, problem, hint);
+        }
+    }
+    // What is listed as known in the hint: the common keys and those of the port's own type.
+    let shown: Vec<_> = match kind {
+        Some(kind) => COMMON.iter().chain(own_keys(kind)).copied().collect(),
+        None => known.clone(),
+    };
+    section.finish(reader, &known, &shown);
+}
+
+/// What only one port can have.
+fn resources(section: &Section<'_, '_>, port: &PortConfig) -> Vec<(Resource, &'static str, Span)> {
+    let mut found = Vec::new();
+    let mut add = |key: &'static str, resource| {
+        if section.has(key) && !section.is_refused(key) {
+            found.push((resource, key, section.span(key)));
+        }
+    };
+    match &port.kind {
+        PortKind::Dpdk { devargs, .. } => {
+            let device = devargs.split(',').next().unwrap_or_default();
+            let name = pci_address(device).unwrap_or_else(|| device.to_owned());
+            add("devargs", Resource::Device(name));
+        }
+        PortKind::VhostUser(vhost) => add("path", Resource::Socket(vhost.path.clone())),
+        PortKind::Tap { interface } | PortKind::AfPacket { interface } => {
+            add("interface", Resource::Interface(interface.clone()));
+        }
+        PortKind::Pcap { rx_file, tx_file, .. } => {
+            for (key, file) in [("rx_file", rx_file), ("tx_file", tx_file)] {
+                if let Some(file) = file {
+                    add(key, Resource::File(file.clone(), key == "tx_file"));
+                }
+            }
+        }
+        PortKind::Patch { .. } => {}
+        PortKind::Internal => add("name", Resource::Interface(port.name.clone())),
+    }
+    found
+}
