@@ -1,0 +1,55 @@
+//! Checksum errors that a namespace's kernel has counted.
+
+use super::netns::Netns;
+
+/// Packets that a receiver dropped for a wrong checksum, by protocol, since its namespace began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChecksumErrors {
+    /// TCP, over IPv4 and IPv6 alike (`TcpInCsumErrors`).
+    pub(crate) tcp: u64,
+    /// UDP over IPv4.
+    pub(crate) udp: u64,
+    /// UDP over IPv6.
+    pub(crate) udp6: u64,
+    /// ICMP.
+    pub(crate) icmp: u64,
+    /// `ICMPv6`.
+    pub(crate) icmp6: u64,
+    /// IPv4 headers (`IpExtInCsumErrors`).
+    pub(crate) ip: u64,
+}
+
+impl ChecksumErrors {
+    /// Reads them.
+    ///
+    /// # Panics
+    /// When the kernel does not have one of them.
+    pub(crate) fn of(ns: &Netns) -> Self {
+        let v4 = ns.run(&["cat", "/proc/net/snmp", "/proc/net/netstat"]);
+        let v6 = ns.run(&["cat", "/proc/net/snmp6"]);
+        Self {
+            tcp: table(&v4, "Tcp:", "InCsumErrors"),
+            udp: table(&v4, "Udp:", "InCsumErrors"),
+            udp6: line(&v6, "Udp6InCsumErrors"),
+            icmp: table(&v4, "Icmp:", "InCsumErrors"),
+            icmp6: line(&v6, "Icmp6InCsumErrors"),
+            ip: table(&v4, "IpExt:", "InCsumErrors"),
+        }
+    }
+}
+
+/// Reads `/proc/net/snmp`: a line of names, then a line of values, both begin with the protocol.
+fn table(text: &str, protocol: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter(|line| line.split_whitespace().next() == Some(protocol));
+    let names = lines.next().unwrap_or_default().split_whitespace();
+    let values = lines.next().unwrap_or_default().split_whitespace();
+    let value = names.zip(values).find(|(column, _)| *column == name).and_then(|(_, value)| value.parse().ok());
+    value.unwrap_or_else(|| panic!("the kernel has no counter {protocol} {name}:\n{text}"))
+}
+
+/// Reads `/proc/net/snmp6`: a name and a value per line.
+fn line(text: &str, name: &str) -> u64 {
+    let mut words = text.lines().map(str::split_whitespace);
+    let value = words.find_map(|mut line| (line.next() == Some(name)).then(|| line.next()?.parse().ok()).flatten());
+    value.unwrap_or_else(|| panic!("the kernel has no counter {name}:\n{text}"))
+}

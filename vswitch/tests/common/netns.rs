@@ -1,0 +1,107 @@
+//! Network namespaces and veth pairs that go when their guard does.
+
+use super::command::{self, output, run, unique};
+use std::process::Output;
+
+/// A network namespace with its loopback up and IPv6 ready without waiting (no duplicate address detection).
+#[derive(Debug)]
+pub(crate) struct Netns {
+    name: String,
+}
+
+impl Netns {
+    /// Makes one; `label` shows up in its name.
+    pub(crate) fn new(label: &str) -> Self {
+        let name = format!("vt{}-{}-{label}", std::process::id(), unique());
+        run(&["ip", "netns", "add", &name]);
+        let ns = Self { name };
+        ns.run(&["ip", "link", "set", "lo", "up"]);
+        ns.run(&["sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0", "net.ipv6.conf.default.accept_ra=0"]);
+        ns
+    }
+
+    /// Its name, for `ip netns exec`.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs a program in it that may fail.
+    pub(crate) fn exec(&self, argv: &[&str]) -> Output {
+        output(&[&["ip", "netns", "exec", &self.name], argv].concat())
+    }
+
+    /// Runs a program in it and returns what it printed.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub(crate) fn run(&self, argv: &[&str]) -> String {
+        let output = self.exec(argv);
+        assert!(
+            output.status.success(),
+            "`{}` in {} failed: {}",
+            argv.join(" "),
+            self.name,
+            command::describe(&output)
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Moves an interface of the host in here.
+    pub(crate) fn take(&self, interface: &str) {
+        run(&["ip", "link", "set", "dev", interface, "netns", &self.name]);
+    }
+
+    /// Gives an interface in here addresses (with prefix length) and brings it up.
+    pub(crate) fn configure(&self, interface: &str, addresses: &[&str]) {
+        for address in addresses {
+            let nodad: &[&str] = if address.contains(':') { &["nodad"] } else { &[] };
+            self.run(&[&["ip", "address", "add", address, "dev", interface], nodad].concat());
+        }
+        self.run(&["ip", "link", "set", "dev", interface, "up"]);
+    }
+}
+
+impl Drop for Netns {
+    fn drop(&mut self) {
+        // Programs in it would keep it alive, and its interfaces with it.
+        let pids = output(&["ip", "netns", "pids", &self.name]);
+        for pid in String::from_utf8_lossy(&pids.stdout).split_whitespace() {
+            output(&["kill", "-KILL", pid]);
+        }
+        output(&["ip", "netns", "delete", &self.name]);
+    }
+}
+
+/// A veth pair: one end stays with the host (for the switch), the other is in a namespace.
+#[derive(Debug)]
+pub(crate) struct Veth {
+    host: String,
+}
+
+impl Veth {
+    /// Makes a pair whose far end is `inside` in `ns`. The near end is up and takes no part in IPv6.
+    pub(crate) fn new(ns: &Netns, inside: &str) -> Self {
+        let host = interface_name('v');
+        run(&["ip", "link", "add", "name", &host, "type", "veth", "peer", "name", inside, "netns", ns.name()]);
+        let veth = Self { host };
+        run(&["ip", "link", "set", "dev", &veth.host, "addrgenmode", "none"]);
+        run(&["ip", "link", "set", "dev", &veth.host, "up"]);
+        veth
+    }
+
+    /// Name of the host's end.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+impl Drop for Veth {
+    fn drop(&mut self) {
+        output(&["ip", "link", "delete", &self.host]);
+    }
+}
+
+/// An interface name that is unique on this machine; at most 15 characters.
+pub(crate) fn interface_name(kind: char) -> String {
+    format!("vt{}{kind}{}", std::process::id(), unique())
+}

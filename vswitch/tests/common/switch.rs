@@ -1,0 +1,202 @@
+//! A `vswitchd` of its own for a test.
+
+use super::command::{self, output, unique, wait_for};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+/// Long enough for EAL on a machine that compiles something at the same time.
+const START_LIMIT: Duration = Duration::from_secs(30);
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// Lines of the log that a failed test shows.
+const LOG_LINES: usize = 80;
+
+/// A running `vswitchd` with its own directory, control socket and EAL file prefix, without hugepages. Dropping it stops it.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+impl Switch {
+    /// Starts a switch and waits until its control socket answers. `config` is TOML for everything but `[control]`; the
+    /// section `[dpdk]` is the harness's (256 MiB of ordinary pages) unless `config` has one. `@DIR@` in it stands for the
+    /// switch's own directory, which goes with it.
+    ///
+    /// # Panics
+    /// When it does not start; the message has its log.
+    pub(crate) fn start(config: &str) -> Self {
+        let dir = tempfile::Builder::new().prefix("vswitch-test-").tempdir().expect("a temporary directory");
+        let mut text = format!("[control]\nsocket = {:?}\n\n", dir.path().join("vswitch.sock"));
+        if !config.lines().any(|line| line.trim() == "[dpdk]") {
+            let prefix = format!("vt{}-{}", std::process::id(), unique());
+            text += &format!("[dpdk]\nmemory_mb = 256\nhugepages = false\nfile_prefix = {prefix:?}\n\n");
+        }
+        text += &config.replace("@DIR@", &dir.path().to_string_lossy());
+        fs::write(dir.path().join("vswitchd.toml"), text).expect("the configuration is written");
+        let mut switch = Self { child: spawn(dir.path()), dir };
+        switch.wait_until_healthy();
+        switch
+    }
+
+    /// Starts it again after [`Switch::kill`] or [`Switch::terminate`], with the same configuration.
+    pub(crate) fn start_again(&mut self) {
+        assert!(self.exited().is_some(), "vswitchd {} still runs", self.pid());
+        self.child = spawn(self.dir.path());
+        self.wait_until_healthy();
+    }
+
+    fn wait_until_healthy(&mut self) {
+        let start = std::time::Instant::now();
+        loop {
+            if let Some(status) = self.exited() {
+                panic!("vswitchd ended at start ({status}); its log:\n{}", self.log());
+            }
+            let health = self.vsctl(&["health"]);
+            if health.status.success() {
+                return;
+            }
+            assert!(
+                start.elapsed() < START_LIMIT,
+                "vswitchd is not healthy within {START_LIMIT:?}: {}\nlog:\n{}",
+                command::describe(&health),
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Directory of its files.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Its control socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join("vswitch.sock")
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it logged so far, standard output included.
+    pub(crate) fn log(&self) -> String {
+        let text = fs::read(self.dir.path().join("vswitchd.log")).unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Its exit status if it has ended.
+    pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("our own child can be waited for")
+    }
+
+    /// Runs `vsctl` on it; it may fail.
+    ///
+    /// # Panics
+    /// When there is no `vsctl` next to `vswitchd`.
+    pub(crate) fn vsctl(&self, args: &[&str]) -> Output {
+        let vsctl = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vsctl");
+        assert!(vsctl.exists(), "{} does not exist: run `cargo build --workspace` first", vsctl.display());
+        let socket = self.socket();
+        output(&[&[path(&vsctl), "--socket", path(&socket)], args].concat())
+    }
+
+    /// Runs `vsctl` and returns what it printed.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub(crate) fn vsctl_ok(&self, args: &[&str]) -> String {
+        let output = self.vsctl(args);
+        assert!(output.status.success(), "`vsctl {}` failed: {}", args.join(" "), command::describe(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Runs `vsctl --json` and returns what it printed, as a value.
+    ///
+    /// # Panics
+    /// When it fails or prints no JSON.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let text = self.vsctl_ok(&[&["--json"], args].concat());
+        serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("`vsctl --json {}` printed no JSON ({error}): {text}", args.join(" ")))
+    }
+
+    /// A port of a bridge as `dump-ports` shows it.
+    ///
+    /// # Panics
+    /// When there is no such port.
+    pub(crate) fn port(&self, bridge: &str, name: &str) -> Value {
+        let ports = self.json(&["dump-ports", bridge]);
+        let found = ports.as_array().and_then(|ports| ports.iter().find(|port| port["name"] == name));
+        found.unwrap_or_else(|| panic!("bridge {bridge} has no port {name}: {ports:#}")).clone()
+    }
+
+    /// Mbufs that somebody holds now.
+    pub(crate) fn mbufs_in_use(&self) -> u64 {
+        let pool = self.json(&["mempool-show"]);
+        command::number(pool.get(0).unwrap_or(&pool), "in_use")
+    }
+
+    /// Kills it with SIGKILL and waits for its end.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("our own child can be killed");
+        self.child.wait().expect("our own child can be waited for");
+    }
+
+    /// Asks it to end (SIGTERM) and returns how it did.
+    ///
+    /// # Panics
+    /// When it does not end within 10 s.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        command::run(&["kill", "-TERM", &self.pid().to_string()]);
+        wait_for("vswitchd ends after SIGTERM", STOP_LIMIT, || self.exited().is_some());
+        self.exited().expect("it has ended")
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        if self.exited().is_none() {
+            output(&["kill", "-TERM", &self.pid().to_string()]);
+            let start = std::time::Instant::now();
+            while self.exited().is_none() && start.elapsed() < STOP_LIMIT {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            if self.exited().is_none() {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                // A panic during a panic would abort and hide the first.
+                assert!(std::thread::panicking(), "vswitchd did not end within {STOP_LIMIT:?} after SIGTERM");
+            }
+        }
+        if std::thread::panicking() {
+            let log = self.log();
+            let skip = log.lines().count().saturating_sub(LOG_LINES);
+            let tail: Vec<&str> = log.lines().skip(skip).collect();
+            #[allow(clippy::print_stderr)] // captured and shown by the test runner
+            {
+                eprintln!("--- log of vswitchd {} (last {} lines)\n{}\n---", self.pid(), tail.len(), tail.join("\n"));
+            }
+        }
+    }
+}
+
+fn spawn(dir: &Path) -> Child {
+    let log = File::options().create(true).append(true).open(dir.join("vswitchd.log")).expect("the log can be written");
+    Command::new(env!("CARGO_BIN_EXE_vswitchd"))
+        .arg("--config")
+        .arg(dir.join("vswitchd.toml"))
+        .stdin(Stdio::null())
+        .stderr(log.try_clone().expect("a file can be cloned"))
+        .stdout(log)
+        .spawn()
+        .expect("vswitchd can be started")
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("temporary and target directories have UTF-8 names")
+}

@@ -1,0 +1,81 @@
+//! Traffic between namespaces: ping and iperf3.
+
+use super::command::{self, wait_for};
+use super::netns::Netns;
+use serde_json::Value;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Sends `count` echo requests with `size` bytes of data; panics unless every one is answered.
+pub(crate) fn ping(from: &Netns, to: &str, count: u32, size: u32) {
+    let (count, size) = (count.to_string(), size.to_string());
+    let argv = ["ping", "-n", "-i", "0.05", "-W", "2", "-c", &count, "-s", &size, to];
+    let text = from.run(&argv);
+    assert!(text.contains(" 0% packet loss"), "ping {to} from {} lost packets:\n{text}", from.name());
+}
+
+/// What one run of iperf3 achieved.
+#[derive(Clone, Debug)]
+pub(crate) struct Iperf {
+    /// Bits per second that arrived.
+    pub(crate) received_bps: f64,
+    /// Bytes sent.
+    pub(crate) sent_bytes: u64,
+    /// Segments that TCP sent again.
+    pub(crate) retransmits: u64,
+    /// Datagrams lost, in percent (UDP).
+    pub(crate) lost_percent: f64,
+    /// The whole report.
+    pub(crate) report: Value,
+}
+
+/// An `iperf3 -s -1` that ends when it is dropped.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs iperf3 for about a second: `client` in one namespace, `address` in `server`. Further arguments go to the client:
+/// `-u -b 20M`, `-R`, `-t 2`, ...
+///
+/// # Panics
+/// When it cannot connect, or reports an error.
+pub(crate) fn iperf3(server: &Netns, client: &Netns, address: &str, args: &[&str]) -> Iperf {
+    let _server = Server(
+        Command::new("ip")
+            .args(["netns", "exec", server.name(), "iperf3", "-s", "-1", "-B", address])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("iperf3 can be started"),
+    );
+    wait_for("iperf3 listens", Duration::from_secs(10), || {
+        !server.run(&["ss", "-Hltn", "sport", "=", ":5201"]).is_empty()
+    });
+    let argv = [&["timeout", "30", "iperf3", "-c", address, "-J", "-t", "1"], args].concat();
+    let output = client.exec(&argv);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let what = format!("`{}` in {}", argv.join(" "), client.name());
+    let report: Value = serde_json::from_str(&text)
+        .unwrap_or_else(|error| panic!("{what} printed no JSON ({error}): {}", command::describe(&output)));
+    assert!(output.status.success() && report.get("error").is_none(), "{what} failed: {}", report["error"]);
+    let end = &report["end"];
+    let (sent, received) = if end["sum_received"].is_object() {
+        (&end["sum_sent"], &end["sum_received"])
+    } else {
+        (&end["sum"], &end["sum"]) // UDP
+    };
+    let lost_percent = end["sum"]["lost_percent"].as_f64().unwrap_or(0.0);
+    Iperf {
+        received_bps: received["bits_per_second"].as_f64().unwrap_or(0.0),
+        sent_bytes: sent["bytes"].as_u64().unwrap_or(0),
+        retransmits: sent["retransmits"].as_u64().unwrap_or(0),
+        lost_percent,
+        report,
+    }
+}

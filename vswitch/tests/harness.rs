@@ -1,0 +1,75 @@
+//! The harness itself, on a plain kernel link without a switch: what other tests conclude from it must be true.
+
+mod common;
+
+use common::{ChecksumErrors, Netns, Veth, iperf3, ping, run, wait_for};
+use std::time::Duration;
+
+/// Two namespaces on one veth pair, 10.98.0.1 and .2, fd98::1 and ::2.
+fn pair() -> (Netns, Netns, Veth) {
+    let (a, b) = (Netns::new("a"), Netns::new("b"));
+    let veth = Veth::new(&b, "eth0");
+    a.take(veth.host());
+    a.configure(veth.host(), &["10.98.0.1/24", "fd98::1/64"]);
+    b.configure("eth0", &["10.98.0.2/24", "fd98::2/64"]);
+    (a, b, veth)
+}
+
+#[test]
+fn traffic_between_namespaces() {
+    let (a, b, _veth) = pair();
+    ping(&a, "10.98.0.2", 3, 4000);
+    ping(&b, "fd98::1", 3, 56);
+    for (address, args) in [("10.98.0.2", &[][..]), ("fd98::2", &["-R"])] {
+        let tcp = iperf3(&b, &a, address, args);
+        assert!(tcp.received_bps > 50e6 && tcp.sent_bytes > 6_000_000, "{address} {args:?}: {:#}", tcp.report["end"]);
+    }
+    for args in [&["-u", "-b", "20M"][..], &["-u", "-b", "20M", "-R"]] {
+        let udp = iperf3(&b, &a, "fd98::2", args);
+        let end = &udp.report["end"];
+        assert!(udp.received_bps > 18e6 && udp.lost_percent < 2.0 && udp.retransmits == 0, "{args:?}: {end:#}");
+    }
+    assert_eq!(ChecksumErrors::of(&a), ChecksumErrors::default());
+    assert_eq!(ChecksumErrors::of(&b), ChecksumErrors::default());
+}
+
+#[test]
+fn a_wrong_checksum_is_counted() {
+    let (a, b, _veth) = pair();
+    ping(&a, "10.98.0.2", 1, 56); // resolves the address
+    // UDP port 1 to 2, 8 bytes of header and 4 of data, checksum 0xdead.
+    let send = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP); \
+                s.sendto(bytes.fromhex('00010002000cdead') + b'data', ('10.98.0.2', 0))";
+    a.run(&["python3", "-c", send]);
+    wait_for("the receiver counts it", Duration::from_secs(2), || ChecksumErrors::of(&b).udp == 1);
+    assert_eq!(ChecksumErrors::of(&b), ChecksumErrors { udp: 1, ..ChecksumErrors::default() });
+}
+
+#[test]
+fn a_lost_ping_and_a_dead_server_are_failures() {
+    let (a, b, _veth) = pair();
+    b.run(&["ip", "address", "flush", "dev", "eth0"]);
+    let lost = std::panic::catch_unwind(|| ping(&a, "10.98.0.2", 2, 56));
+    assert!(lost.is_err(), "ping to nobody was no failure");
+    let dead = std::panic::catch_unwind(|| iperf3(&a, &b, "10.98.0.1", &["--connect-timeout", "300"]));
+    assert!(dead.is_err(), "iperf3 without a route was no failure");
+}
+
+#[test]
+fn guards_clean_up_when_a_test_panics() {
+    let exists = |name: &str| run(&["ip", "netns", "list"]).lines().any(|line| line.split(' ').next() == Some(name));
+    let seen = std::sync::Mutex::new(None);
+    let panicked = std::panic::catch_unwind(|| {
+        let (_, b, _veth) = pair();
+        assert!(exists(b.name()));
+        // A program that is still there must not keep the namespace.
+        let pid = b.run(&["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!"]);
+        *seen.lock().expect("nobody panicked with it") = Some((b.name().to_owned(), pid.trim().to_owned()));
+        panic!("on purpose");
+    });
+    assert!(panicked.is_err());
+    let (name, pid) = seen.into_inner().expect("nobody panicked with it").expect("it came so far");
+    assert!(!exists(&name), "{name} is still there");
+    let gone = || !std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("sleep"));
+    wait_for("its program ends", Duration::from_secs(2), gone);
+}
