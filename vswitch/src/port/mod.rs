@@ -39,6 +39,5 @@ pub use queue::{RxQueue, TxQueue};
 mod kernel_tests;
 pub mod tap;
 
-
 /// What ports on the kernel's interfaces do: checksums and GSO unfinished both ways, packets in several segments.
 const KERNEL_OFFLOADS: &[&str] = &["rx-csum", "tx-csum", "rx-gso", "tx-gso", "multi-segment"];

@@ -1,7 +1,7 @@
 //! From a [`PortConfig`] to a port that works.
 
 use super::device::{DeviceCounters, Link, Quiesce};
-use super::{PortConfig, PortKind, RxQueue, TxQueue};
+use super::{PortConfig, PortKind, RxQueue, TxQueue, af_packet, tap};
 use crate::dpdk::Mempool;
 use crate::packet::{Mac, TxCaps};
 use std::path::Path;
@@ -43,6 +43,10 @@ pub enum Device {
     /// An Ethernet device of DPDK.
     #[cfg(feature = "dpdk")]
     Ethdev(EthdevPort),
+    /// A TAP interface.
+    Tap(tap::TapDevice),
+    /// A packet socket on somebody else's interface.
+    AfPacket(af_packet::AfPacketDevice),
     /// A patch port: its other end is found by name at publication.
     Patch,
     /// Of a test.
@@ -62,8 +66,13 @@ pub fn open(context: &OpenContext, config: &PortConfig) -> Result<OpenPort, Stri
             ethdev_port(context, config, devargs, 1)
         }
         PortKind::Patch { .. } => Ok(OpenPort { rx: Vec::new(), tx: Vec::new(), device: Device::Patch }),
-        _ => Err("not yet".to_owned()),
     }
+}
+
+fn tap_port(context: &OpenContext, config: &PortConfig, interface: &str) -> Result<OpenPort, String> {
+    let (rx, tx, device) =
+        tap::open(interface, config.mac, config.mtu, &context.pool).map_err(|error| error.to_string())?;
+    Ok(OpenPort { rx: vec![RxQueue::Tap(rx)], tx: vec![TxQueue::Tap(tx)], device: Device::Tap(device) })
 }
 
 fn pcap_devargs(name: &str, rx_file: Option<&Path>, tx_file: Option<&Path>, infinite_rx: bool) -> String {
@@ -110,6 +119,8 @@ impl Device {
         match self {
             #[cfg(feature = "dpdk")]
             Self::Ethdev(device) => device.link(),
+            Self::Tap(device) => device.link(),
+            Self::AfPacket(device) => device.link(),
             Self::Patch => Link { up: true, speed_mbps: 0 },
             #[cfg(test)]
             Self::Sim => Link { up: true, speed_mbps: 0 },
@@ -122,6 +133,8 @@ impl Device {
         match self {
             #[cfg(feature = "dpdk")]
             Self::Ethdev(device) => Some(device.mac()),
+            Self::Tap(device) => device.mac(),
+            Self::AfPacket(device) => device.mac(),
             Self::Patch => None,
             #[cfg(test)]
             Self::Sim => None,
@@ -133,10 +146,11 @@ impl Device {
     /// # Errors
     /// When the device refuses, in words.
     pub fn set_mtu(&self, mtu: u16) -> Result<(), String> {
-        let _ = mtu;
         match self {
             #[cfg(feature = "dpdk")]
             Self::Ethdev(device) => device.set_mtu(mtu),
+            Self::Tap(device) => device.set_mtu(mtu).map_err(|error| error.to_string()),
+            Self::AfPacket(device) => device.set_mtu(mtu).map_err(|error| error.to_string()),
             Self::Patch => Ok(()),
             #[cfg(test)]
             Self::Sim => Ok(()),
@@ -148,8 +162,11 @@ impl Device {
     /// # Errors
     /// When the device refuses, in words.
     pub fn set_admin(&self, up: bool) -> Result<(), String> {
-        let _ = up;
-        Ok(())
+        match self {
+            Self::Tap(device) => device.set_admin(up).map_err(|error| error.to_string()),
+            // The walk gates their traffic; a device of somebody else is not ours to take down.
+            _ => Ok(()),
+        }
     }
 
     /// What its transmit queues take unfinished. May change when a guest connects.
@@ -159,6 +176,8 @@ impl Device {
         match self {
             #[cfg(feature = "dpdk")]
             Self::Ethdev(device) => device.tx_caps(),
+            Self::Tap(device) => device.tx_caps(),
+            Self::AfPacket(device) => device.tx_caps(),
             Self::Patch => TxCaps { csum: true, tso4: true, tso6: true, uso: true },
             #[cfg(test)]
             Self::Sim => TxCaps::default(),
@@ -171,6 +190,8 @@ impl Device {
         match self {
             #[cfg(feature = "dpdk")]
             Self::Ethdev(device) => device.offloads(),
+            Self::Tap(device) => device.offloads().to_vec(),
+            Self::AfPacket(device) => device.offloads().to_vec(),
             Self::Patch => Vec::new(),
             #[cfg(test)]
             Self::Sim => Vec::new(),
@@ -183,6 +204,8 @@ impl Device {
         match self {
             #[cfg(feature = "dpdk")]
             Self::Ethdev(device) => device.counters(),
+            Self::Tap(device) => device.counters(),
+            Self::AfPacket(device) => device.counters(),
             Self::Patch => DeviceCounters::default(),
             #[cfg(test)]
             Self::Sim => DeviceCounters::default(),

@@ -1,5 +1,7 @@
 //! The two ends of the walk: one `match` per burst.
 
+use super::af_packet::{AfPacketRxQueue, AfPacketTxQueue};
+use super::tap::{TapRxQueue, TapTxQueue};
 use crate::dpdk::Burst;
 use crate::observe::PortCounters;
 
@@ -14,6 +16,10 @@ pub enum RxQueue {
     /// Of an Ethernet device of DPDK.
     #[cfg(feature = "dpdk")]
     Ethdev(EthRxQueue),
+    /// Of a TAP interface.
+    Tap(TapRxQueue),
+    /// Of a packet socket.
+    AfPacket(AfPacketRxQueue),
     /// Of a test.
     #[cfg(test)]
     Sim(super::sim::SimRxQueue),
@@ -25,6 +31,10 @@ pub enum TxQueue {
     /// Of an Ethernet device of DPDK.
     #[cfg(feature = "dpdk")]
     Ethdev(EthdevTxQueue),
+    /// Of a TAP interface.
+    Tap(TapTxQueue),
+    /// Of a packet socket.
+    AfPacket(AfPacketTxQueue),
     /// Of a test.
     #[cfg(test)]
     Sim(super::sim::SimTxQueue),
@@ -34,10 +44,11 @@ impl RxQueue {
     /// Appends what came in, up to the burst's free slots. Never blocks. What had to be refused is counted in `rx_drops`.
     #[inline]
     pub fn receive(&mut self, burst: &mut Burst, counters: &PortCounters) {
-        let _ = counters;
         match self {
             #[cfg(feature = "dpdk")]
             Self::Ethdev(queue) => queue.receive(burst),
+            Self::Tap(queue) => queue.receive(burst, counters),
+            Self::AfPacket(queue) => queue.receive(burst, counters),
             #[cfg(test)]
             Self::Sim(queue) => queue.receive(burst),
         }
@@ -51,6 +62,8 @@ impl TxQueue {
         match self {
             #[cfg(feature = "dpdk")]
             Self::Ethdev(queue) => queue.send(burst, counters),
+            Self::Tap(queue) => queue.send(burst, counters),
+            Self::AfPacket(queue) => queue.send(burst, counters),
             #[cfg(test)]
             Self::Sim(queue) => queue.send(burst, counters),
         }
