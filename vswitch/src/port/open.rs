@@ -65,6 +65,17 @@ pub fn open(context: &OpenContext, config: &PortConfig) -> Result<OpenPort, Stri
             let devargs = pcap_devargs(&config.name, rx_file.as_deref(), tx_file.as_deref(), *infinite_rx);
             ethdev_port(context, config, devargs, 1)
         }
+        PortKind::VhostUser(_) => Err("not yet".to_owned()),
+        PortKind::Tap { interface } => tap_port(context, config, interface),
+        PortKind::Internal => tap_port(context, config, &config.name),
+        PortKind::AfPacket { interface } => {
+            let (rx, tx, device) = af_packet::open(interface, &context.pool).map_err(|error| error.to_string())?;
+            Ok(OpenPort {
+                rx: vec![RxQueue::AfPacket(rx)],
+                tx: vec![TxQueue::AfPacket(tx)],
+                device: Device::AfPacket(device),
+            })
+        }
         PortKind::Patch { .. } => Ok(OpenPort { rx: Vec::new(), tx: Vec::new(), device: Device::Patch }),
     }
 }
