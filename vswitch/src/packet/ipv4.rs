@@ -2,6 +2,7 @@
 
 use super::checksum::Sum;
 use super::field::{be16, bytes, set};
+use super::{WithOptions, WithOptionsMut};
 use std::net::Ipv4Addr;
 use std::ops::{Deref, DerefMut};
 
@@ -16,7 +17,7 @@ impl Ipv4<&[u8; 20]> {
     /// The header at the front of a packet, its options, and its payload without padding. None when it is not version 4 or
     /// its header or total length contradict each other or the packet.
     #[must_use]
-    pub fn parse(packet: &[u8]) -> Option<(Ipv4<&[u8; 20]>, &[u8], &[u8])> {
+    pub fn parse(packet: &[u8]) -> Option<WithOptions<'_, Ipv4<&[u8; 20]>>> {
         let (header_len, total_len) = lengths(packet)?;
         let (header, rest) = packet.get(..total_len)?.split_first_chunk()?;
         let (options, payload) = rest.split_at_checked(header_len - 20)?;
@@ -25,7 +26,7 @@ impl Ipv4<&[u8; 20]> {
 
     /// [`Ipv4::parse`], to write.
     #[must_use]
-    pub fn parse_mut(packet: &mut [u8]) -> Option<(Ipv4<&mut [u8; 20]>, &mut [u8], &mut [u8])> {
+    pub fn parse_mut(packet: &mut [u8]) -> Option<WithOptionsMut<'_, Ipv4<&mut [u8; 20]>>> {
         let (header_len, total_len) = lengths(packet)?;
         let (header, rest) = packet.get_mut(..total_len)?.split_first_chunk_mut()?;
         let (options, payload) = rest.split_at_mut_checked(header_len - 20)?;
@@ -217,9 +218,10 @@ mod tests {
 
     #[test]
     fn short_packets_and_bad_lengths_are_none() {
+        let mut copy = PACKET;
         for len in 0..29 {
             assert!(Ipv4::parse(&PACKET[..len]).is_none(), "{len} bytes");
-            assert!(Ipv4::parse_mut(&mut PACKET.clone()[..len]).is_none(), "{len} bytes, to write");
+            assert!(Ipv4::parse_mut(&mut copy[..len]).is_none(), "{len} bytes, to write");
         }
         for (at, value) in [(0, 0x36), (0, 0x66), (0, 0x44), (0, 0x48), (3, 0), (3, 23), (3, 33), (2, 1)] {
             let mut packet = PACKET;

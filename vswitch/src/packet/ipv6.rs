@@ -133,9 +133,10 @@ mod tests {
 
     #[test]
     fn short_packets_and_bad_lengths_are_none() {
+        let mut copy = PACKET;
         for len in 0..43 {
             assert!(Ipv6::parse(&PACKET[..len]).is_none(), "{len} bytes");
-            assert!(Ipv6::parse_mut(&mut PACKET.clone()[..len]).is_none(), "{len} bytes, to write");
+            assert!(Ipv6::parse_mut(&mut copy[..len]).is_none(), "{len} bytes, to write");
         }
         for (at, value) in [(0, 0x4b), (0, 0x7b), (5, 6), (4, 1)] {
             let mut packet = PACKET;

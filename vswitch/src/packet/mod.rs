@@ -43,3 +43,9 @@ pub use offload::TxCaps;
 pub use tcp::Tcp;
 pub use udp::Udp;
 pub use vnet::VnetHdr;
+
+/// A header, its options, and its payload.
+pub type WithOptions<'a, H> = (H, &'a [u8], &'a [u8]);
+
+/// [`WithOptions`], to write.
+pub type WithOptionsMut<'a, H> = (H, &'a mut [u8], &'a mut [u8]);

@@ -1,6 +1,7 @@
 //! TCP headers (RFC 9293).
 
 use super::field::{be16, be32, set};
+use super::{WithOptions, WithOptionsMut};
 use std::ops::{Deref, DerefMut};
 
 /// Protocol number.
@@ -37,7 +38,7 @@ impl Tcp<&[u8; 20]> {
     /// The header at the front of an IP payload, its options, and its payload. None when the data offset is below 5 or
     /// beyond the segment.
     #[must_use]
-    pub fn parse(segment: &[u8]) -> Option<(Tcp<&[u8; 20]>, &[u8], &[u8])> {
+    pub fn parse(segment: &[u8]) -> Option<WithOptions<'_, Tcp<&[u8; 20]>>> {
         let (header, rest) = segment.split_first_chunk()?;
         let (options, payload) = rest.split_at_checked(options_len(header)?)?;
         Some((Tcp(header), options, payload))
@@ -45,7 +46,7 @@ impl Tcp<&[u8; 20]> {
 
     /// [`Tcp::parse`], to write.
     #[must_use]
-    pub fn parse_mut(segment: &mut [u8]) -> Option<(Tcp<&mut [u8; 20]>, &mut [u8], &mut [u8])> {
+    pub fn parse_mut(segment: &mut [u8]) -> Option<WithOptionsMut<'_, Tcp<&mut [u8; 20]>>> {
         let (header, rest) = segment.split_first_chunk_mut()?;
         let (options, payload) = rest.split_at_mut_checked(options_len(header)?)?;
         Some((Tcp(header), options, payload))
@@ -153,9 +154,10 @@ mod tests {
 
     #[test]
     fn short_segments_and_bad_offsets_are_none() {
+        let mut copy = SEGMENT;
         for len in 0..24 {
             assert!(Tcp::parse(&SEGMENT[..len]).is_none(), "{len} bytes");
-            assert!(Tcp::parse_mut(&mut SEGMENT.clone()[..len]).is_none(), "{len} bytes, to write");
+            assert!(Tcp::parse_mut(&mut copy[..len]).is_none(), "{len} bytes, to write");
         }
         for offset in [0, 4, 7, 15] {
             let mut segment = SEGMENT;
