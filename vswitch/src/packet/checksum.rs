@@ -151,7 +151,8 @@ pub fn update_bytes(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
 /// result; with `no_zero` a result of 0 is written as 0xffff, as UDP asks (RFC 768). False, and nothing is written, when
 /// the packet is shorter.
 pub fn finish(mbuf: &mut Mbuf, start: usize, field: usize, end: usize, no_zero: bool) -> bool {
-    let Some(sum) = Sum::of_mbuf(mbuf, start, end) else { return false };
+    let inside = field.checked_add(2).is_some_and(|behind| behind <= mbuf.len());
+    let Some(sum) = Sum::of_mbuf(mbuf, start, end).filter(|_| inside) else { return false };
     let checksum = match sum.checksum() {
         0 if no_zero => 0xffff,
         checksum => checksum,
@@ -195,6 +196,18 @@ mod tests {
         for (from, to) in [(0, 100), (100, 100), (0, 0), (33, 33), (66, 67)] {
             assert!(Sum::of_mbuf(&mbuf, from, to).is_some(), "{from}..{to}");
         }
+    }
+
+    #[test]
+    fn a_field_that_is_not_all_there_is_not_written() {
+        let pool = Mempool::for_tests(16);
+        let mut mbuf = cut(&pool, &[0x11; 100], &[33, 0, 33]);
+        for (start, field, end) in [(0, 99, 100), (0, usize::MAX, 100), (0, 10, 101), (11, 10, 10)] {
+            assert!(!finish(&mut mbuf, start, field, end, true), "{start}..{end}, field at {field}");
+            assert_eq!(mbuf.to_vec(), [0x11; 100], "{start}..{end}, field at {field}");
+        }
+        assert!(finish(&mut mbuf, 50, 98, 100, true));
+        assert_eq!(mbuf.to_vec()[98..], naive_checksum(&[0x11; 50]).to_be_bytes());
     }
 
     #[test]

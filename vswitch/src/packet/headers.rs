@@ -1,5 +1,6 @@
 //! Where the headers of a packet lie, for work that needs only offsets: checksum offload and segmentation.
 
+use super::{ethertype, tcp, udp};
 use crate::dpdk::Mbuf;
 
 /// Bytes at the front of a packet that are searched for headers: two VLAN tags, IPv6 with 130 bytes of extension headers and
@@ -11,9 +12,6 @@ const EXTENSIONS_MAX: usize = 8;
 
 /// VLAN tags that are skipped.
 const TAGS_MAX: usize = 2;
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 /// An L4 protocol whose checksum and segmentation can be left to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,17 +102,17 @@ impl Headers {
     /// `bytes` is the front of a packet of `len` bytes.
     fn parse(bytes: &[u8], len: usize) -> Option<Self> {
         let mut l2_len = 14;
-        let mut ethertype = be16(bytes, 12)?;
+        let mut kind = be16(bytes, 12)?;
         for _ in 0..TAGS_MAX {
-            if !matches!(ethertype, 0x8100 | 0x88a8) {
+            if !ethertype::is_vlan(kind) {
                 break;
             }
-            ethertype = be16(bytes, l2_len + 2)?;
+            kind = be16(bytes, l2_len + 2)?;
             l2_len += 4;
         }
-        match ethertype {
-            0x0800 => Self::ipv4(bytes, l2_len, len),
-            0x86dd => Self::ipv6(bytes, l2_len, len),
+        match kind {
+            ethertype::IPV4 => Self::ipv4(bytes, l2_len, len),
+            ethertype::IPV6 => Self::ipv6(bytes, l2_len, len),
             _ => None,
         }
     }
@@ -175,8 +173,10 @@ impl Headers {
         let start = self.l4_start();
         let header = &bytes[start.min(bytes.len())..self.end.min(bytes.len())];
         let found = match self.protocol {
-            TCP => header.get(12).map(|byte| (L4::Tcp, usize::from(byte >> 4) * 4)).filter(|(_, len)| *len >= 20),
-            UDP => be16(header, 4).filter(|len| usize::from(*len) == self.end - start).map(|_| (L4::Udp, 8)),
+            tcp::PROTOCOL => {
+                header.get(12).map(|byte| (L4::Tcp, usize::from(byte >> 4) * 4)).filter(|(_, len)| *len >= 20)
+            }
+            udp::PROTOCOL => be16(header, 4).filter(|len| usize::from(*len) == self.end - start).map(|_| (L4::Udp, 8)),
             _ => None,
         };
         if let Some((l4, l4_len)) = found.filter(|(_, l4_len)| *l4_len <= header.len()) {

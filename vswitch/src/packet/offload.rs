@@ -201,6 +201,19 @@ mod tests {
     }
 
     #[test]
+    fn padding_behind_a_gso_packet_is_not_for_devices() {
+        let pool = Mempool::for_tests(8);
+        let mut spec = Spec::plain(true, L4::Tcp, 3000);
+        spec.padding = 1;
+        for (gso_size, result) in [(0, Ok(())), (1000, Err(DropReason::VnetHeader)), (3000, Ok(()))] {
+            let mut mbuf = cut(&pool, &spec.partial(), &[]);
+            mbuf.set_csum(Csum::Partial);
+            mbuf.set_gso_size(gso_size);
+            assert_eq!(describe(&mut mbuf), result, "gso_size {gso_size}");
+        }
+    }
+
+    #[test]
     fn devices_are_told_lengths_from_the_bytes() {
         let pool = Mempool::for_tests(512);
         proptest!(|((mut spec, cuts, gso_size) in (specs(3000), cuts(), 0..2000_u16))| {
