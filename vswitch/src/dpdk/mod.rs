@@ -19,6 +19,7 @@ pub mod eal;
 pub mod lcore;
 mod mbuf_copy;
 mod meta;
+pub mod process;
 
 #[cfg(feature = "dpdk")]
 mod mbuf;
