@@ -1,5 +1,6 @@
 //! vswitch: a DPDK virtual switch. See ARCHITECTURE.md for the packet walk and the rooms.
 pub mod control;
+pub mod daemon;
 pub mod dpdk;
 pub mod limits;
 pub mod observe;

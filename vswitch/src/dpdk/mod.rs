@@ -23,6 +23,7 @@ pub mod lcore;
 mod mbuf_copy;
 mod mem;
 mod meta;
+pub mod process;
 
 #[cfg(feature = "dpdk")]
 mod mbuf;

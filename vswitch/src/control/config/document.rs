@@ -11,8 +11,8 @@ use toml::de::{DeTable, DeValue};
 /// A range of bytes in the file.
 pub(super) type Span = Range<usize>;
 
-/// Collects complaints. After a syntax error the parser resumes as well as it can: complaints about the same line, and
-/// conclusions from what is absent, could be its fault and are left out.
+/// Collects complaints. After a syntax error the parser resumes as well as it can: complaints about the same line (after a
+/// broken header: about its whole section), and conclusions from what is absent, could be its fault and are left out.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     lines: LineIndex<'a>,
@@ -30,11 +30,20 @@ impl<'a> Reader<'a> {
         let (document, errors) = DeTable::parse_recoverable(text);
         for error in errors {
             let position = self.lines.position(error.span().map_or(0, |span| span.start));
-            self.broken.insert(position.line);
+            self.distrust(position.line);
             let (problem, hint) = (error.message(), syntax_hint(error.message()));
             self.report.push(Problem::error(Some(position), "", problem, hint));
         }
         document.into_inner()
+    }
+
+    /// Notes that a line has a syntax error.
+    fn distrust(&mut self, line: usize) {
+        let is_header = |line| self.lines.line(line).trim_ascii_start().starts_with(b"[");
+        if self.broken.insert(line) && is_header(line) {
+            let section = line + 1..=self.lines.line_count();
+            self.broken.extend(section.take_while(|line| !is_header(*line)));
+        }
     }
 
     /// Whether the whole document could be parsed.

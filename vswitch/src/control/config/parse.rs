@@ -269,8 +269,10 @@ impl<'a> Walk<'a> {
 pub(super) fn field_errors(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, errors: Vec<FieldError>) {
     for FieldError { field, problem, hint } in errors {
         if !section.is_refused(field) {
-            if section.has(field) {
-                reader.wrong(&section.span(field), field, problem, hint);
+            // TSO is on unless told otherwise: then turning checksums off is what went wrong.
+            let key = if field == "tso" && !section.has(field) { "csum" } else { field };
+            if section.has(key) {
+                reader.wrong(&section.span(key), field, problem, hint);
             } else {
                 reader.absent(&section.header, field, problem, hint);
             }

@@ -57,6 +57,17 @@ impl<'a> LineIndex<'a> {
         self.counts[stride] + characters(&self.text[stride * STRIDE..offset])
     }
 
+    /// The bytes of a line, without what ends it. Empty beyond the last line.
+    pub(super) fn line(&self, line: usize) -> &'a [u8] {
+        let start = self.lines.get(line - 1).copied().unwrap_or(self.text.len());
+        let rest = &self.text[start..];
+        rest.split(|byte| *byte == b'\n').next().unwrap_or_default()
+    }
+
+    pub(super) fn line_count(&self) -> usize {
+        self.lines.len()
+    }
+
     /// The position of a byte; beyond the end: of the end.
     pub(super) fn position(&self, offset: usize) -> Position {
         let offset = offset.min(self.text.len()).max(self.lines[0]);

@@ -90,8 +90,11 @@ impl Report {
         &self.file
     }
 
-    /// Adds a problem. Beyond [`PROBLEMS_MAX`] it is only counted.
+    /// Adds a problem, unless it repeats the last one. Beyond [`PROBLEMS_MAX`] it is only counted.
     pub fn push(&mut self, problem: Problem) {
+        if self.problems.last() == Some(&problem) {
+            return;
+        }
         self.errors += usize::from(problem.severity == Severity::Error);
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(problem);
@@ -129,18 +132,30 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Its lines, `file:line:column: [warning: ]key: problem; hint`.
+    pub fn lines(&self) -> impl Iterator<Item = (Severity, String)> {
+        let file = self.file.display();
+        let lines = self.problems.iter().map(move |problem| {
+            let line = match problem.position {
+                Some(position) => format!("{file}:{position}: {problem}"),
+                None => format!("{file}: {problem}"),
+            };
+            (problem.severity, line)
+        });
+        let omitted = (self.omitted > 0).then(|| {
+            let line = format!("{}: and {} more problems; fix these first", self.file.display(), self.omitted);
+            (Severity::Error, line)
+        });
+        lines.chain(omitted)
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = self.file.display();
-        for (i, problem) in self.problems.iter().enumerate() {
+        for (i, (_, line)) in self.lines().enumerate() {
             let line_end = if i == 0 { "" } else { "\n" };
-            match problem.position {
-                Some(position) => write!(f, "{line_end}{file}:{position}: {problem}")?,
-                None => write!(f, "{line_end}{file}: {problem}")?,
-            }
-        }
-        if self.omitted > 0 {
-            write!(f, "\n{file}: and {} more problems; fix these first", self.omitted)?;
+            write!(f, "{line_end}{line}")?;
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ impl Check<'_> {
         let path = &vhost.path;
         let directory = path.parent().unwrap_or(Path::new("/"));
         let is_server = vhost.mode == VhostMode::Server;
-        if !directory.is_dir() {
+        if !directory.is_dir() && !self.is_made_at_start(directory) {
             let problem = format!("there is no directory {directory:?}");
             let found = self.error(place, problem, format!("mkdir -p {}", directory.display()));
             // A client tries again and again: the directory may come with the guest.

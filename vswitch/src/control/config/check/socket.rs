@@ -20,8 +20,7 @@ impl Check<'_> {
         let path = &self.config.socket;
         let directory = path.parent().unwrap_or(Path::new("/"));
         if !directory.is_dir() {
-            // The default directory is the switch's own and is made at start; another one may have a meaning to someone.
-            if path != Path::new(SOCKET_DEFAULT) {
+            if !self.is_made_at_start(directory) {
                 let problem = format!("there is no directory {directory:?}");
                 let hint = format!(
                     "mkdir -p {}; only the directory of the default socket is made at start",
@@ -43,6 +42,12 @@ impl Check<'_> {
             }
             _ => {} // none, or left behind by a process that died: it will be replaced
         }
+    }
+
+    /// The directory of the default socket is the switch's own; another one may have a meaning (and an owner) to someone.
+    pub(super) fn is_made_at_start(&self, directory: &Path) -> bool {
+        let default = Path::new(SOCKET_DEFAULT);
+        self.config.socket == default && default.parent() == Some(directory)
     }
 }
 
