@@ -1,0 +1,109 @@
+"""Numbers of a run as a summary, a table and an SVG chart."""
+
+from statistics import median
+from xml.sax.saxutils import escape
+
+DEVICES = ("switch", "testpmd")
+COLORS = {"switch": "#2b6cb0", "testpmd": "#a0aec0"}
+
+
+def summarize(samples):
+    """{case: {device: [sample dicts]}} as {case: {device: {samples, medians}, ratio}}."""
+    result = {}
+    for case, devices in samples.items():
+        entry = {}
+        for device, rounds in devices.items():
+            if rounds:
+                entry[device] = {
+                    "mpps": median(r["mpps"] for r in rounds),
+                    "cycles_per_packet": median(r["cycles_per_packet"] for r in rounds),
+                    "cycles_from": rounds[0]["cycles_from"] if len({r["cycles_from"] for r in rounds}) == 1 else "mixed",
+                    "rounds": rounds,
+                }
+        if all(device in entry for device in DEVICES):
+            entry["ratio_mpps"] = round(entry["switch"]["mpps"] / entry["testpmd"]["mpps"], 3)
+        result[case] = entry
+    return result
+
+
+def table(summary):
+    """The summary as text. Medians; in brackets the lowest and highest round."""
+    lines = [f"{'case':<20} {'device':<8} {'Mpps':>24} {'cycles/packet':>24} {'core busy':>10} {'ratio':>7}"]
+    for case, entry in summary.items():
+        for device in DEVICES:
+            if device not in entry:
+                continue
+            values = entry[device]
+            cells = []
+            for key, digits in (("mpps", 2), ("cycles_per_packet", 0)):
+                rounds = [r[key] for r in values["rounds"]]
+                cells.append(f"{values[key]:.{digits}f} [{min(rounds):.{digits}f} - {max(rounds):.{digits}f}]")
+            cells[1] += "" if values["cycles_from"] == "saturated" else " *"
+            busy = f"{100 * median(r['busy'] for r in values['rounds']):.0f} %"
+            ratio = f"{entry['ratio_mpps']:.2f}" if device == "switch" and "ratio_mpps" in entry else ""
+            lines.append(f"{case:<20} {device:<8} {cells[0]:>24} {cells[1]:>24} {busy:>10} {ratio:>7}")
+    if any(entry[d]["cycles_from"] != "saturated" for entry in summary.values() for d in DEVICES if d in entry):
+        lines.append("* the core had idle time: busy cycles per packet; else TSC cycles per second / packets per second")
+    return "\n".join(lines)
+
+
+def machine_line(machine):
+    """Where it was measured, in one line."""
+    return (
+        f"{machine['cpu']}, TSC {machine['tsc_hz'] / 1e9:.2f} GHz, {machine['cores']} cores; DPDK {machine['dpdk']}, "
+        f"Linux {machine['kernel']}; commit {machine['commit']}, {machine['date']}"
+    )
+
+
+def chart(summary, machine):
+    """The summary as an SVG: one panel for Mpps, one for cycles per packet; bars are medians, whiskers lowest to highest."""
+    panels = (("mpps", "Mpps (more is better)"), ("cycles_per_packet", "TSC cycles per packet (less is better)"))
+    bar, gap, left, panel_width, pad = 22, 20, 170, 300, 110
+    cases = [case for case, entry in summary.items() if any(device in entry for device in DEVICES)]
+    group = len(DEVICES) * bar + gap
+    top, width = 100, left + 2 * (panel_width + pad)
+    height = top + len(cases) * group + 30
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        'font-family="system-ui, sans-serif" font-size="12" fill="#1a202c">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        '<text x="16" y="26" font-size="17" font-weight="600">vswitch and testpmd on the same devices, one core</text>',
+        f'<text x="16" y="45" font-size="11" fill="#4a5568">{escape(machine_line(machine))}</text>',
+    ]
+    for number, device in enumerate(DEVICES):
+        out.append(f'<rect x="{16 + number * 90}" y="58" width="12" height="12" fill="{COLORS[device]}"/>')
+        out.append(f'<text x="{33 + number * 90}" y="68">{device}</text>')
+    out.append('<text x="196" y="68" fill="#4a5568">bars: median; whiskers: lowest and highest round</text>')
+    for row, case in enumerate(cases):
+        y = top + row * group + bar + 4
+        out.append(f'<text x="{left - 12}" y="{y}" text-anchor="end" font-weight="600">{escape(case)}</text>')
+        if "ratio_mpps" in summary[case]:
+            ratio = f"{100 * summary[case]['ratio_mpps']:.0f} % of testpmd"
+            out.append(f'<text x="{left - 12}" y="{y + 16}" text-anchor="end" fill="#4a5568">{ratio}</text>')
+    for number, (key, title) in enumerate(panels):
+        x0 = left + number * (panel_width + pad)
+        out.append(f'<text x="{x0}" y="{top - 8}" font-weight="600">{title}</text>')
+        highest = max((r[key] for c in cases for d in DEVICES if d in summary[c] for r in summary[c][d]["rounds"]), default=1)
+        scale = panel_width / (highest or 1)
+        for row, case in enumerate(cases):
+            for line, device in enumerate(DEVICES):
+                if device in summary[case]:
+                    y = top + row * group + line * bar
+                    out += _bar(x0, y, bar - 4, scale, summary[case][device], key, device)
+        out.append(f'<line x1="{x0}" y1="{top - 2}" x2="{x0}" y2="{height - 30}" stroke="#1a202c"/>')
+    out.append("</svg>")
+    return "\n".join(out) + "\n"
+
+
+def _bar(x0, y, thick, scale, values, key, device):
+    rounds = [r[key] for r in values["rounds"]]
+    end, low, high = (x0 + value * scale for value in (values[key], min(rounds), max(rounds)))
+    middle = y + thick / 2
+    star = "" if key == "mpps" or values["cycles_from"] == "saturated" else " (busy cycles)"
+    text = f"{values[key]:.2f}" if key == "mpps" else f"{values[key]:.0f}{star}"
+    return [
+        f'<rect x="{x0}" y="{y}" width="{end - x0:.1f}" height="{thick}" fill="{COLORS[device]}"/>',
+        f'<path d="M{low:.1f} {middle}H{high:.1f}M{low:.1f} {y + 4}v{thick - 8}M{high:.1f} {y + 4}v{thick - 8}" '
+        'stroke="#1a202c" fill="none"/>',
+        f'<text x="{max(end, high) + 6:.1f}" y="{middle + 4}">{text}</text>',
+    ]

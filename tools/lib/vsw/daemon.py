@@ -1,0 +1,126 @@
+"""A running vswitchd, and vsctl on it."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+from . import machine
+from .machine import Failure
+
+UNREACHABLE = 3  # vsctl's exit status when nobody answers
+
+
+def build(profile):
+    """Builds vswitchd and vsctl; returns the directory of the binaries."""
+    argv = ["cargo", "build", "--locked", "--profile", profile, "-p", "vswitch", "-p", "vsctl"]
+    done = subprocess.run(argv, cwd=machine.ROOT, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise Failure(f"`{' '.join(argv)}` failed")
+    return bin_dir(profile)
+
+
+def bin_dir(profile):
+    """Where cargo puts the binaries of a profile."""
+    return machine.ROOT / "target" / ("debug" if profile == "dev" else profile)
+
+
+def configuration(dpdk, bridge_ports, directory, **worker):
+    """The text of a vswitchd.toml with one learning bridge, br0. `bridge_ports` are dicts, a [[bridge.port]] each."""
+
+    def table(values):
+        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
+
+    text = f"[dpdk]\n{table(dpdk)}\n"
+    if worker:
+        text += f"[worker]\n{table(worker)}\n"
+    text += f"[control]\n{table({'socket': str(Path(directory) / 'vswitch.sock')})}\n"
+    text += f"[[bridge]]\n{table({'name': 'br0', 'fail_mode': 'standalone'})}\n"
+    for port in bridge_ports:
+        text += f"[[bridge.port]]\n{table(port)}\n"
+    return text
+
+
+class Switch:
+    """vswitchd with its files in `directory`: configuration, log and control socket."""
+
+    def __init__(self, binaries, directory, config):
+        self.binaries, self.directory = Path(binaries), Path(directory)
+        (self.directory / "vswitchd.toml").write_text(config)
+        with open(self.directory / "vswitchd.log", "ab") as log:
+            argv = [self.binaries / "vswitchd", "--config", self.directory / "vswitchd.toml"]
+            self.process = machine.spawn(argv, stdout=log, stderr=log)
+
+    def wait_ready(self, limit=30.0):
+        """Waits until the control socket answers and the switch calls itself healthy."""
+        start = time.monotonic()
+        while True:
+            if self.process.poll() is not None:
+                raise Failure(f"vswitchd ended at start with status {self.process.returncode}; its log:\n{self.log_tail()}")
+            status, said = self._vsctl(["health"])
+            if status == 0:
+                return
+            if time.monotonic() - start > limit:
+                what = "is not reachable" if status == UNREACHABLE else "is not healthy"
+                raise Failure(f"vswitchd {what} after {limit:.0f} s: {said.strip()}\nits log:\n{self.log_tail()}")
+            time.sleep(0.1)
+
+    def log_tail(self, lines=30):
+        """The end of its log."""
+        try:
+            text = (self.directory / "vswitchd.log").read_text(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _vsctl(self, args):
+        argv = [str(self.binaries / "vsctl"), "--socket", str(self.directory / "vswitch.sock"), *map(str, args)]
+        try:
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+        except FileNotFoundError as error:
+            raise Failure(f"{argv[0]} does not exist; build first") from error
+        except subprocess.TimeoutExpired as error:
+            raise Failure(f"`vsctl {' '.join(map(str, args))}` did not end within 20 s") from error
+        return done.returncode, done.stdout if done.returncode == 0 else done.stderr or done.stdout
+
+    def vsctl(self, *args):
+        """Runs vsctl and returns what it printed."""
+        status, text = self._vsctl(args)
+        if status:
+            raise Failure(f"`vsctl {' '.join(map(str, args))}` failed with status {status}: {text.strip()}")
+        return text
+
+    def json(self, *args):
+        """Runs vsctl --json; a value."""
+        text = self.vsctl("--json", *args)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise Failure(f"`vsctl --json {' '.join(map(str, args))}` printed no JSON: {text[:200]!r}") from error
+
+    def ports(self):
+        """Ports of br0 by name, as dump-ports has them."""
+        return {port["name"]: port for port in rows(self.json("dump-ports", "br0"))}
+
+    def workers(self):
+        """Workers, as worker-show has them."""
+        return rows(self.json("worker-show"))
+
+    def stop(self):
+        """Ends it; Failure when it had crashed or had to be killed."""
+        crashed = self.process.poll()
+        graceful = machine.end(self.process)
+        if crashed is not None:
+            raise Failure(f"vswitchd had ended by itself with status {crashed}; its log:\n{self.log_tail()}")
+        if not graceful:
+            raise Failure(f"vswitchd did not end within 10 s after SIGTERM; its log:\n{self.log_tail()}")
+
+
+def rows(value):
+    """A JSON answer that is a list, or an object with one list in it."""
+    if isinstance(value, list):
+        return value
+    lists = [part for part in value.values() if isinstance(part, list)] if isinstance(value, dict) else []
+    if len(lists) != 1:
+        raise Failure(f"expected a list from vsctl --json, got {json.dumps(value)[:200]}")
+    return lists[0]

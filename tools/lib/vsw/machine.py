@@ -1,0 +1,158 @@
+"""Cores, hugepages, signals and processes."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+HUGEPAGES = Path(os.environ.get("VSWITCH_HUGEPAGES_DIR", "/sys/kernel/mm/hugepages/hugepages-2048kB"))
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Failure(Exception):
+    """Something that the user should read in one line (or a few); no traceback."""
+
+
+class Stop(BaseException):
+    """A signal asked us to end. Not an Exception, so that nothing but the cleanup catches it."""
+
+    def __init__(self, signum):
+        super().__init__(signum)
+        self.signum = signum
+
+
+_STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def stop_on_signals():
+    """From now on SIGINT, SIGTERM and SIGHUP raise Stop."""
+
+    def stop(signum, _frame):
+        ignore_signals()  # one is enough: what follows is the cleanup
+        raise Stop(signum)
+
+    for number in _STOPPERS:
+        signal.signal(number, stop)
+
+
+def ignore_signals():
+    """For the cleanup: it must not be interrupted."""
+    for number in _STOPPERS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def cores():
+    """Cores that we may use, lowest first."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def output(argv, **options):
+    """Runs a command and returns what it printed; Failure with its output when it fails."""
+    options.setdefault("timeout", 60)
+    argv = [str(word) for word in argv]
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, preexec_fn=_child(), **options)
+    except FileNotFoundError as error:
+        raise Failure(f"{argv[0]} is not installed; run tools/setup") from error
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"`{' '.join(argv)}` did not end within {options['timeout']} s") from error
+    if done.returncode:
+        raise Failure(f"`{' '.join(argv)}` failed with status {done.returncode}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def _child(use_cores=None):
+    """What a child does before it becomes the program: die with us (even by SIGKILL), take signals again, pin itself."""
+
+    def prepare():
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        for number in _STOPPERS:
+            signal.signal(number, signal.SIG_DFL)
+        if use_cores:
+            os.sched_setaffinity(0, use_cores)
+
+    return prepare
+
+
+def spawn(argv, use_cores=None, **options):
+    """Starts a process in a session of its own: a Ctrl-C in the terminal reaches us only, and we end it in order."""
+    argv = [str(word) for word in argv]
+    options.setdefault("stdin", subprocess.DEVNULL)
+    try:
+        return subprocess.Popen(argv, start_new_session=True, preexec_fn=_child(use_cores), **options)
+    except FileNotFoundError as error:
+        raise Failure(f"{argv[0]} does not exist; run tools/setup, or build first") from error
+
+
+def end(process, grace=10.0):
+    """Ends a process: SIGTERM, then SIGKILL. True when it ended by itself or by SIGTERM."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(grace)
+        return True
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return False
+
+
+def wait_until(what, limit, done, interval=0.05):
+    """Waits until done() is true; Failure after `limit` seconds."""
+    start = time.monotonic()
+    while not done():
+        if time.monotonic() - start > limit:
+            raise Failure(f"{what}: not within {limit} s")
+        time.sleep(interval)
+
+
+def _number(name):
+    try:
+        return int((HUGEPAGES / name).read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def free_hugepages():
+    """Hugepages of 2 MiB that nobody uses."""
+    return _number("free_hugepages") - _number("resv_hugepages")
+
+
+class HugepageReserve:
+    """Has `pages` free hugepages of 2 MiB, reserving more if need be; `undo` restores the number there was."""
+
+    def __init__(self, pages):
+        self.before = _number("nr_hugepages")
+        self.after = self.before
+        self.note = ""
+        missing = pages - free_hugepages()
+        if missing <= 0:
+            return
+        try:
+            (HUGEPAGES / "nr_hugepages").write_text(f"{self.before + missing}\n")
+        except OSError as error:
+            self.note = f"no hugepages can be reserved here ({error.strerror})"
+            return
+        self.after = _number("nr_hugepages")
+        if free_hugepages() < pages:
+            self.note = f"only {free_hugepages()} of {pages} hugepages of 2 MiB can be had"
+            self.undo()
+
+    @property
+    def ok(self):
+        """They are there."""
+        return not self.note
+
+    def undo(self):
+        """Restores the number of before, unless somebody else has changed it since; says so then."""
+        if self.after == self.before:
+            return ""
+        if _number("nr_hugepages") != self.after:
+            return f"hugepages: somebody else has changed their number since, it stays at {_number('nr_hugepages')}"
+        (HUGEPAGES / "nr_hugepages").write_text(f"{self.before}\n")
+        self.after = self.before
+        return ""
