@@ -35,7 +35,6 @@ mod vnet;
 
 pub use arp::Arp;
 pub use ethernet::{Ethernet, Vlan, ethertype};
-pub use headers::Headers;
 pub use headers::{Headers, L4};
 pub use icmp::Icmp;
 pub use ipv4::Ipv4;
