@@ -17,6 +17,9 @@ use tokio::sync::broadcast;
 /// Bytes of pool memory per mbuf: header, headroom, data room, and the mempool's own words, rounded up.
 const BYTES_PER_MBUF: u64 = 2560;
 
+/// The same without hugepages: an mbuf does not cross a page of 4 KiB.
+const BYTES_PER_MBUF_NO_HUGE: u64 = 4352;
+
 /// Largest pool made without being asked: bigger ones only cost cache.
 const MBUFS_MAX: u64 = 256 * 1024 - 1;
 
@@ -96,16 +99,9 @@ fn start_eal(config: &SwitchConfig) -> anyhow::Result<crate::dpdk::eal::Eal> {
     })?)
 }
 
-#[cfg(feature = "dpdk")]
 fn make_pool(config: &DpdkConfig) -> anyhow::Result<Mempool> {
-    let fits = u64::from(config.memory_mb) * 1024 * 1024 * 3 / 4 / BYTES_PER_MBUF;
+    let each = if config.hugepages { BYTES_PER_MBUF } else { BYTES_PER_MBUF_NO_HUGE };
+    let fits = u64::from(config.memory_mb) * 1024 * 1024 * 3 / 4 / each;
     let size = config.mbufs.map_or(fits.min(MBUFS_MAX), u64::from);
     Ok(Mempool::create("packets", usize::try_from(size)?)?)
-}
-
-#[cfg(not(feature = "dpdk"))]
-fn make_pool(config: &DpdkConfig) -> anyhow::Result<Mempool> {
-    let fits = u64::from(config.memory_mb) * 1024 * 1024 * 3 / 4 / BYTES_PER_MBUF;
-    let size = config.mbufs.map_or(fits.min(MBUFS_MAX), u64::from);
-    Ok(Mempool::for_tests(usize::try_from(size)?))
 }
