@@ -20,10 +20,12 @@ pub mod eal;
 pub mod ethdev;
 pub mod kernel;
 pub mod lcore;
+mod limits;
 mod mbuf_copy;
 mod mem;
 mod meta;
 pub mod process;
+pub mod vhost;
 
 #[cfg(feature = "dpdk")]
 mod mbuf;
@@ -34,6 +36,7 @@ mod mempool;
 mod double;
 
 pub use burst::Burst;
+pub use limits::raise_fd_limit;
 pub use mem::prefetch;
 pub use meta::{Csum, TxOffload};
 

@@ -25,19 +25,20 @@ mod device;
 #[cfg(feature = "dpdk")]
 mod ethdev;
 mod id;
+#[cfg(test)]
+mod kernel_tests;
 mod open;
 mod queue;
 #[cfg(test)]
 pub(crate) mod sim;
+pub mod tap;
+mod vhost;
 
 pub use config::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode, is_name};
 pub use device::{DeviceCounters, Link, Quiesce};
 pub use id::PortId;
 pub use open::{Device, OpenContext, OpenPort, open};
 pub use queue::{RxQueue, TxQueue};
-#[cfg(test)]
-mod kernel_tests;
-pub mod tap;
 
 /// What ports on the kernel's interfaces do: checksums and GSO unfinished both ways, packets in several segments.
 const KERNEL_OFFLOADS: &[&str] = &["rx-csum", "tx-csum", "rx-gso", "tx-gso", "multi-segment"];

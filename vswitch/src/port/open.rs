@@ -1,7 +1,7 @@
 //! From a [`PortConfig`] to a port that works.
 
 use super::device::{DeviceCounters, Link, Quiesce};
-use super::{PortConfig, PortKind, RxQueue, TxQueue, af_packet, tap};
+use super::{PortConfig, PortKind, RxQueue, TxQueue, VhostConfig, af_packet, tap, vhost};
 use crate::dpdk::Mempool;
 use crate::packet::{Mac, TxCaps};
 use std::path::Path;
@@ -47,6 +47,8 @@ pub enum Device {
     Tap(tap::TapDevice),
     /// A packet socket on somebody else's interface.
     AfPacket(af_packet::AfPacketDevice),
+    /// A guest.
+    Vhost(vhost::VhostDevice),
     /// A patch port: its other end is found by name at publication.
     Patch,
     /// Of a test.
@@ -65,7 +67,7 @@ pub fn open(context: &OpenContext, config: &PortConfig) -> Result<OpenPort, Stri
             let devargs = pcap_devargs(&config.name, rx_file.as_deref(), tx_file.as_deref(), *infinite_rx);
             ethdev_port(context, config, devargs, 1)
         }
-        PortKind::VhostUser(_) => Err("not yet".to_owned()),
+        PortKind::VhostUser(request) => vhost_port(context, config, request),
         PortKind::Tap { interface } => tap_port(context, config, interface),
         PortKind::Internal => tap_port(context, config, &config.name),
         PortKind::AfPacket { interface } => {
@@ -78,6 +80,17 @@ pub fn open(context: &OpenContext, config: &PortConfig) -> Result<OpenPort, Stri
         }
         PortKind::Patch { .. } => Ok(OpenPort { rx: Vec::new(), tx: Vec::new(), device: Device::Patch }),
     }
+}
+
+fn vhost_port(context: &OpenContext, config: &PortConfig, request: &VhostConfig) -> Result<OpenPort, String> {
+    let quiesce = Quiesce::clone(&context.quiesce);
+    let (rx, tx, device) =
+        vhost::open(request, config.mtu, quiesce, &context.pool).map_err(|error| error.to_string())?;
+    Ok(OpenPort {
+        rx: rx.into_iter().map(RxQueue::Vhost).collect(),
+        tx: tx.into_iter().map(TxQueue::Vhost).collect(),
+        device: Device::Vhost(device),
+    })
 }
 
 fn tap_port(context: &OpenContext, config: &PortConfig, interface: &str) -> Result<OpenPort, String> {
@@ -132,6 +145,7 @@ impl Device {
             Self::Ethdev(device) => device.link(),
             Self::Tap(device) => device.link(),
             Self::AfPacket(device) => device.link(),
+            Self::Vhost(device) => device.link(),
             Self::Patch => Link { up: true, speed_mbps: 0 },
             #[cfg(test)]
             Self::Sim => Link { up: true, speed_mbps: 0 },
@@ -146,7 +160,7 @@ impl Device {
             Self::Ethdev(device) => Some(device.mac()),
             Self::Tap(device) => device.mac(),
             Self::AfPacket(device) => device.mac(),
-            Self::Patch => None,
+            Self::Vhost(_) | Self::Patch => None,
             #[cfg(test)]
             Self::Sim => None,
         }
@@ -162,6 +176,7 @@ impl Device {
             Self::Ethdev(device) => device.set_mtu(mtu),
             Self::Tap(device) => device.set_mtu(mtu).map_err(|error| error.to_string()),
             Self::AfPacket(device) => device.set_mtu(mtu).map_err(|error| error.to_string()),
+            Self::Vhost(device) => device.set_mtu(mtu).map_err(|error| error.to_string()),
             Self::Patch => Ok(()),
             #[cfg(test)]
             Self::Sim => Ok(()),
@@ -189,6 +204,7 @@ impl Device {
             Self::Ethdev(device) => device.tx_caps(),
             Self::Tap(device) => device.tx_caps(),
             Self::AfPacket(device) => device.tx_caps(),
+            Self::Vhost(device) => device.tx_caps(),
             Self::Patch => TxCaps { csum: true, tso4: true, tso6: true, uso: true },
             #[cfg(test)]
             Self::Sim => TxCaps::default(),
@@ -203,6 +219,7 @@ impl Device {
             Self::Ethdev(device) => device.offloads(),
             Self::Tap(device) => device.offloads().to_vec(),
             Self::AfPacket(device) => device.offloads().to_vec(),
+            Self::Vhost(device) => device.offloads(),
             Self::Patch => Vec::new(),
             #[cfg(test)]
             Self::Sim => Vec::new(),
@@ -217,6 +234,7 @@ impl Device {
             Self::Ethdev(device) => device.counters(),
             Self::Tap(device) => device.counters(),
             Self::AfPacket(device) => device.counters(),
+            Self::Vhost(device) => device.counters(),
             Self::Patch => DeviceCounters::default(),
             #[cfg(test)]
             Self::Sim => DeviceCounters::default(),

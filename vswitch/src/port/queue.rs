@@ -2,6 +2,7 @@
 
 use super::af_packet::{AfPacketRxQueue, AfPacketTxQueue};
 use super::tap::{TapRxQueue, TapTxQueue};
+use super::vhost::{VhostRxQueue, VhostTxQueue};
 use crate::dpdk::Burst;
 use crate::observe::PortCounters;
 
@@ -20,6 +21,8 @@ pub enum RxQueue {
     Tap(TapRxQueue),
     /// Of a packet socket.
     AfPacket(AfPacketRxQueue),
+    /// Of a guest.
+    Vhost(VhostRxQueue),
     /// Of a test.
     #[cfg(test)]
     Sim(super::sim::SimRxQueue),
@@ -35,6 +38,8 @@ pub enum TxQueue {
     Tap(TapTxQueue),
     /// Of a packet socket.
     AfPacket(AfPacketTxQueue),
+    /// Of a guest.
+    Vhost(VhostTxQueue),
     /// Of a test.
     #[cfg(test)]
     Sim(super::sim::SimTxQueue),
@@ -49,6 +54,7 @@ impl RxQueue {
             Self::Ethdev(queue) => queue.receive(burst),
             Self::Tap(queue) => queue.receive(burst, counters),
             Self::AfPacket(queue) => queue.receive(burst, counters),
+            Self::Vhost(queue) => queue.receive(burst, counters),
             #[cfg(test)]
             Self::Sim(queue) => queue.receive(burst),
         }
@@ -64,6 +70,7 @@ impl TxQueue {
             Self::Ethdev(queue) => queue.send(burst, counters),
             Self::Tap(queue) => queue.send(burst, counters),
             Self::AfPacket(queue) => queue.send(burst, counters),
+            Self::Vhost(queue) => queue.send(burst, counters),
             #[cfg(test)]
             Self::Sim(queue) => queue.send(burst, counters),
         }

@@ -53,6 +53,10 @@ impl Switch {
 }
 
 fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>, State)> {
+    // A port with a guest takes several descriptors; without more than the usual 1,024 a full node does not fit.
+    if let Err(error) = crate::dpdk::raise_fd_limit() {
+        tracing::warn!(%error, "the limit of open files stays as it is: raise LimitNOFILE for more than a few hundred ports");
+    }
     let cores = &config.dpdk.worker_cores;
     anyhow::ensure!(!cores.is_empty(), "[dpdk] worker_cores is empty; give at least one core");
     let mut engine = Engine::default();
