@@ -200,7 +200,10 @@ impl AfPacketTxQueue {
 /// Why the kernel did not take a packet.
 fn refusal(error: &io::Error) -> Refusal {
     match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::ENOBUFS) => Refusal::Rest(DropReason::TxFull),
+        // The socket's send buffer is full.
+        Some(libc::EAGAIN) => Refusal::Rest(DropReason::TxFull),
+        // The interface's queue dropped this packet; a veth says so too of one that its peer refuses.
+        Some(libc::ENOBUFS) => Refusal::One(DropReason::TxFull),
         Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => Refusal::Rest(DropReason::LinkDown),
         _ => Refusal::One(DropReason::TxError),
     }
@@ -304,7 +307,7 @@ mod tests {
     fn refusals_say_who_is_meant() {
         for (errno, refused) in [
             (libc::EAGAIN, Refusal::Rest(DropReason::TxFull)),
-            (libc::ENOBUFS, Refusal::Rest(DropReason::TxFull)),
+            (libc::ENOBUFS, Refusal::One(DropReason::TxFull)),
             (libc::ENETDOWN, Refusal::Rest(DropReason::LinkDown)),
             (libc::ENXIO, Refusal::Rest(DropReason::LinkDown)),
             (libc::EMSGSIZE, Refusal::One(DropReason::TxError)),

@@ -24,6 +24,8 @@ mod config;
 mod device;
 #[cfg(test)]
 mod kernel_tests;
+#[cfg(test)]
+mod kernel_traffic_tests;
 pub mod tap;
 
 pub use config::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode, is_name};

@@ -51,12 +51,8 @@ impl PacketSocket {
         if self.name().is_some_and(|address| address.sll_hatype != libc::ARPHRD_ETHER) {
             return Err(at("hardware type")(io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
         }
-        let promiscuous = libc::packet_mreq {
-            mr_ifindex: self.index,
-            mr_type: PACKET_MR_PROMISC,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
+        let promiscuous =
+            libc::packet_mreq { mr_ifindex: self.index, mr_type: PACKET_MR_PROMISC, mr_alen: 0, mr_address: [0; 8] };
         self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, promiscuous).map_err(at("PACKET_ADD_MEMBERSHIP"))?;
         Ok(ring)
     }

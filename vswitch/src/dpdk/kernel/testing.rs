@@ -16,6 +16,21 @@ pub(crate) fn unique_name(suffix: &str) -> String {
     format!("kernel{:x}{suffix}{}", std::process::id(), NEXT.fetch_add(1, Relaxed))
 }
 
+/// Waits up to two seconds for something.
+///
+/// # Panics
+/// When it does not come.
+pub(crate) fn eventually<R>(what: &str, mut poll: impl FnMut() -> Option<R>) -> R {
+    let until = Instant::now() + Duration::from_secs(2);
+    loop {
+        if let Some(result) = poll() {
+            return result;
+        }
+        assert!(Instant::now() < until, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Runs a command to its end and returns its output.
 ///
 /// # Panics
@@ -150,18 +165,11 @@ impl PlainSocket {
         check(unsafe { libc::send(self.0.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) } as i64)
     }
 
-    /// The next frame within a second whose destination begins with `prefix`, with its header and the tag that the kernel
-    /// took out.
-    pub(crate) fn receive(&self, prefix: &[u8]) -> Option<([u8; 10], Option<[u8; 4]>, Vec<u8>)> {
-        let until = Instant::now() + Duration::from_secs(1);
-        while Instant::now() < until {
-            match self.receive_any() {
-                Some((header, tag, frame)) if frame.starts_with(prefix) => return Some((header, tag, frame)),
-                Some(_) => {}
-                None => std::thread::sleep(Duration::from_millis(1)),
-            }
-        }
-        None
+    /// The next frame whose destination begins with `prefix`, with its header and the tag that the kernel took out.
+    pub(crate) fn receive(&self, prefix: &[u8]) -> ([u8; 10], Option<[u8; 4]>, Vec<u8>) {
+        eventually("a frame", || {
+            std::iter::from_fn(|| self.receive_any()).find(|(_, _, frame)| frame.starts_with(prefix))
+        })
     }
 
     fn receive_any(&self) -> Option<([u8; 10], Option<[u8; 4]>, Vec<u8>)> {
