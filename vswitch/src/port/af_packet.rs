@@ -276,6 +276,7 @@ impl AfPacketDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dpdk::kernel::testing::filler;
 
     #[test]
     fn offsets_move_behind_the_tag() {
@@ -291,7 +292,7 @@ mod tests {
     fn parts_fill_segments_and_an_empty_pool_takes_nothing() {
         let pool = Mempool::for_tests(40);
         let mut segments = Vec::with_capacity(SEGMENTS);
-        let bytes: Vec<u8> = (0..65_557_u32).map(|i| (i % 251) as u8).collect();
+        let bytes = filler(65_557);
         for len in [0, 1, 12, 2047, 2048, 2049, 65_557] {
             let (a, b) = bytes[..len].split_at(len.min(12));
             let mbuf = copy([a, &[1, 2, 3, 4], b], &pool, &mut segments).expect("mbuf");

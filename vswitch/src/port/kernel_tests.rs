@@ -1,7 +1,7 @@
 //! The ports `tap` and `af_packet` on real interfaces, frame by frame. Needs root.
 
 use super::{Link, af_packet, tap};
-use crate::dpdk::kernel::testing::{Netns, PlainSocket, eventually, ip, run, unique_name};
+use crate::dpdk::kernel::testing::{Netns, PlainSocket, eventually, filler, ip, run, unique_name};
 use crate::dpdk::{Burst, Csum, Mbuf, Mempool};
 use crate::limits::BURST;
 use crate::observe::{DropReason, PortCounters};
@@ -18,6 +18,8 @@ enum Kind {
     Tap(tap::TapRxQueue, tap::TapTxQueue, tap::TapDevice),
     AfPacket(af_packet::AfPacketRxQueue, af_packet::AfPacketTxQueue, af_packet::AfPacketDevice),
 }
+
+type Drops = Vec<(DropReason, u64)>;
 
 impl Port {
     pub(super) fn receive(&mut self, burst: &mut Burst) {
@@ -84,7 +86,7 @@ impl Port {
     }
 
     /// Drops by reason, received and sent.
-    pub(super) fn drops(&self) -> (Vec<(DropReason, u64)>, Vec<(DropReason, u64)>) {
+    pub(super) fn drops(&self) -> (Drops, Drops) {
         let nonzero = |counters: &[crate::observe::Counter]| {
             let counts = DropReason::ALL.iter().map(|reason| (*reason, counters[reason.index()].get()));
             counts.filter(|(_, n)| *n > 0).collect()
@@ -125,10 +127,7 @@ const MAC: [u8; 6] = [0x02, 0xaa, 0xbb, 1, 2, 3];
 
 /// A frame for [`MAC`] with VLAN tags and a type for local experiments.
 fn frame(tags: &[u8], len: usize) -> Vec<u8> {
-    let mut frame = [&MAC[..], &[2, 0, 0, 0, 0, 9], tags, &[0x88, 0xb5]].concat();
-    let filler = (0..).map(|i: usize| (i % 253) as u8);
-    frame.extend(filler.take(len - 14));
-    frame
+    [&MAC[..], &[2, 0, 0, 0, 0, 9], tags, &[0x88, 0xb5], &filler(len - 14)].concat()
 }
 
 fn frames() -> Vec<Vec<u8>> {
@@ -143,11 +142,6 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// A frame as it was on the wire: the tag back in its place.
-fn with_tag(tag: Option<[u8; 4]>, frame: &[u8]) -> Vec<u8> {
-    [&frame[..12], tag.as_ref().map_or(&[][..], |tag| tag), &frame[12..]].concat()
-}
-
 #[test]
 fn frames_cross_both_ways_byte_for_byte_with_their_tags() {
     let pool = Mempool::for_tests(256);
@@ -160,8 +154,8 @@ fn frames_cross_both_ways_byte_for_byte_with_their_tags() {
         }
         port.send_all(&pool, &frames());
         for frame in frames() {
-            let (_, tag, bytes) = peer.receive(&MAC);
-            assert_eq!(with_tag(tag, &bytes), frame, "{kind}: sent {} bytes", frame.len());
+            let sent = peer.receive(&MAC).on_the_wire();
+            assert_eq!(sent, frame, "{kind}: sent {} bytes", frame.len());
         }
         let bytes: usize = frames().iter().map(Vec::len).sum();
         let counted = (port.counters.tx_packets.get(), port.counters.tx_bytes.get());
@@ -202,8 +196,7 @@ fn gso(ipv4: bool, tags: &[u8], payload: usize) -> (VnetHdr, Vec<u8>) {
         csum_start,
         csum_offset: 16,
     };
-    let filler = (0..payload).map(|i| (i % 253) as u8).collect();
-    (header, [l2, l3, l4, filler].concat())
+    (header, [l2, l3, l4, filler(payload)].concat())
 }
 
 #[test]
@@ -222,13 +215,13 @@ fn gso_packets_cross_both_ways_with_segment_size_and_partial_checksum() {
             let mut burst = Burst::new();
             burst.push(mbuf).expect("room");
             port.send(&mut burst);
-            let (sent, tag, frame) = peer.receive(&MAC);
-            assert!(with_tag(tag, &frame) == bytes, "sent bytes differ: {what}");
+            let sent = peer.receive(&MAC);
+            assert!(sent.on_the_wire() == bytes, "sent bytes differ: {what}");
             let mut expected = header;
             // The kernel counts without a tag that it took out.
-            let stripped = if tag.is_some() { 4 } else { 0 };
+            let stripped = if sent.tag.is_some() { 4 } else { 0 };
             expected.csum_start -= stripped;
-            let sent = VnetHdr { hdr_len: expected.hdr_len, ..VnetHdr::from_bytes(&sent) };
+            let sent = VnetHdr { hdr_len: expected.hdr_len, ..VnetHdr::from_bytes(&sent.header) };
             assert_eq!(sent, expected, "{what}");
         }
         assert_eq!(port.drops(), (vec![], vec![]), "{kind}");
@@ -258,7 +251,7 @@ fn an_interface_that_is_down_drops_by_name_and_comes_back_whole() {
         eventually("the link is up", || port.link().up.then_some(()));
         port.send_all(&pool, &frames);
         for _ in &frames {
-            assert_eq!(peer.receive(&MAC).2, frame(&[], 60), "{kind}");
+            assert_eq!(peer.receive(&MAC).on_the_wire(), frame(&[], 60), "{kind}");
         }
         assert_eq!(port.counters.tx_packets.get(), BURST as u64, "{kind}");
         peer.send([0; 10], &frame(&[], 77)).expect("sent");
@@ -303,7 +296,7 @@ fn a_packet_that_the_kernel_refuses_takes_no_other_with_it() {
         frames[5] = frames[2].clone();
         port.send_all(&pool, &frames);
         for n in [20, 21, 23, 24] {
-            assert_eq!(peer.receive(&MAC).2.len(), n * 10, "{kind}");
+            assert_eq!(peer.receive(&MAC).on_the_wire().len(), n * 10, "{kind}");
         }
         assert_eq!(port.drops(), (vec![], vec![(DropReason::TxError, 2)]), "{kind}");
         assert_eq!(port.counters.tx_packets.get(), 4, "{kind}");

@@ -126,7 +126,7 @@ impl Tap {
             return TapState::Up;
         }
         // Not writable: down, or up with a full send buffer.
-        match self.with_interface(|socket, name| ifreq::flags(socket, name)) {
+        match self.with_interface(ifreq::flags) {
             Ok(flags) if flags & ifreq::flag(libc::IFF_UP) != 0 => TapState::Up,
             _ => TapState::Down,
         }
