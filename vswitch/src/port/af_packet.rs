@@ -221,7 +221,8 @@ impl AfPacketDevice {
     /// Up while the interface exists, is up and has carrier.
     #[must_use]
     pub fn link(&self) -> Link {
-        Link { up: self.socket.running(), speed_mbps: self.socket.speed_mbps() }
+        let up = self.socket.running();
+        Link { up, speed_mbps: if up { self.socket.speed_mbps() } else { 0 } }
     }
 
     /// Address of the interface; none when it is gone.

@@ -1,127 +1,13 @@
 //! The ports `tap` and `af_packet` on real interfaces, frame by frame. Needs root.
 
+use super::kernel_testbed::{af_packet_port, on_both};
 use super::{Link, af_packet, tap};
-use crate::dpdk::kernel::testing::{Netns, PlainSocket, eventually, filler, ip, run, unique_name};
+use crate::dpdk::kernel::release_takes_uso;
+use crate::dpdk::kernel::testing::{Netns, eventually, filler, ip, run, unique_name};
 use crate::dpdk::{Burst, Csum, Mbuf, Mempool};
 use crate::limits::BURST;
 use crate::observe::{DropReason, PortCounters};
 use crate::packet::VnetHdr;
-
-/// Either kind of port, with its counters.
-pub(super) struct Port {
-    kind: Kind,
-    pub(super) counters: PortCounters,
-}
-
-#[allow(clippy::large_enum_variant)] // two of them in a test
-enum Kind {
-    Tap(tap::TapRxQueue, tap::TapTxQueue, tap::TapDevice),
-    AfPacket(af_packet::AfPacketRxQueue, af_packet::AfPacketTxQueue, af_packet::AfPacketDevice),
-}
-
-type Drops = Vec<(DropReason, u64)>;
-
-impl Port {
-    pub(super) fn receive(&mut self, burst: &mut Burst) {
-        match &mut self.kind {
-            Kind::Tap(rx, ..) => rx.receive(burst, &self.counters),
-            Kind::AfPacket(rx, ..) => rx.receive(burst, &self.counters),
-        }
-    }
-
-    pub(super) fn send(&mut self, burst: &mut Burst) {
-        match &mut self.kind {
-            Kind::Tap(_, tx, _) => tx.send(burst, &self.counters),
-            Kind::AfPacket(_, tx, _) => tx.send(burst, &self.counters),
-        }
-        assert!(burst.is_empty(), "send leaves the burst empty");
-    }
-
-    fn link(&self) -> Link {
-        match &self.kind {
-            Kind::Tap(.., device) => device.link(),
-            Kind::AfPacket(.., device) => device.link(),
-        }
-    }
-
-    fn missed(&self) -> u64 {
-        match &self.kind {
-            Kind::Tap(.., device) => device.counters().rx_missed,
-            Kind::AfPacket(.., device) => device.counters().rx_missed,
-        }
-    }
-
-    fn set_mtu(&self, mtu: u16) {
-        match &self.kind {
-            Kind::Tap(.., device) => device.set_mtu(mtu),
-            Kind::AfPacket(.., device) => device.set_mtu(mtu),
-        }
-        .expect("the MTU is set");
-    }
-
-    fn mac(&self) -> Option<String> {
-        match &self.kind {
-            Kind::Tap(.., device) => device.mac(),
-            Kind::AfPacket(.., device) => device.mac(),
-        }
-        .map(|mac| mac.to_string())
-    }
-
-    /// The next frame whose destination begins with `prefix`.
-    fn receive_one(&mut self, prefix: &[u8]) -> Mbuf {
-        let mut burst = Burst::new();
-        eventually("a frame", || {
-            self.receive(&mut burst);
-            burst.drain().find(|mbuf| mbuf.head().starts_with(prefix))
-        })
-    }
-
-    /// Sends frames in one burst.
-    fn send_all(&mut self, pool: &Mempool, frames: &[Vec<u8>]) {
-        let mut burst = Burst::new();
-        for frame in frames {
-            burst.push(pool.mbuf_from(frame).expect("mbuf")).expect("room");
-        }
-        self.send(&mut burst);
-    }
-
-    /// Drops by reason, received and sent.
-    pub(super) fn drops(&self) -> (Drops, Drops) {
-        let nonzero = |counters: &[crate::observe::Counter]| {
-            let counts = DropReason::ALL.iter().map(|reason| (*reason, counters[reason.index()].get()));
-            counts.filter(|(_, n)| *n > 0).collect()
-        };
-        (nonzero(&self.counters.rx_drops), nonzero(&self.counters.tx_drops))
-    }
-}
-
-/// A port whose other end is `eth0` of a namespace.
-pub(super) fn af_packet_port(pool: &Mempool) -> (Netns, String, Port) {
-    let (netns, host) = Netns::with_veth();
-    let (rx, tx, device) = af_packet::open(&host, pool).expect("a port");
-    (netns, host, Port { kind: Kind::AfPacket(rx, tx, device), counters: PortCounters::default() })
-}
-
-/// A port whose interface is `eth0` of a namespace.
-pub(super) fn tap_port(pool: &Mempool) -> (Netns, Port) {
-    let (netns, name) = (Netns::new(), unique_name("t"));
-    let (rx, tx, device) = tap::open(&name, None, 1500, pool).expect("a port");
-    ip(&format!("link set {name} netns {}", netns.name()));
-    netns.ip(&format!("link set {name} name eth0"));
-    netns.ip("link set eth0 up");
-    (netns, Port { kind: Kind::Tap(rx, tx, device), counters: PortCounters::default() })
-}
-
-/// Runs a test on both kinds, with a socket on the interface at the other end.
-fn on_both(pool: &Mempool, test: impl Fn(&str, &mut Port, &PlainSocket, &Netns)) {
-    let (netns, _, mut port) = af_packet_port(pool);
-    test("af_packet", &mut port, &netns.plain_socket("eth0"), &netns);
-    drop((netns, port));
-    let (netns, mut port) = tap_port(pool);
-    test("tap", &mut port, &netns.plain_socket("eth0"), &netns);
-    drop((netns, port));
-    assert_eq!(pool.in_use(), 0, "mbufs leaked");
-}
 
 const MAC: [u8; 6] = [0x02, 0xaa, 0xbb, 1, 2, 3];
 
@@ -164,38 +50,44 @@ fn frames_cross_both_ways_byte_for_byte_with_their_tags() {
     });
 }
 
-/// A TCP packet whose checksum field holds the pseudo-header sum, with the header that describes it.
-fn gso(ipv4: bool, tags: &[u8], payload: usize) -> (VnetHdr, Vec<u8>) {
-    let l4_len = u16::try_from(20 + payload).expect("at most 64 KiB");
-    let mut l3 = match ipv4 {
-        true => {
-            [&[0x45, 0][..], &(l4_len + 20).to_be_bytes(), &[0, 1, 0x40, 0, 64, 6, 0, 0], &[10, 0, 0, 1, 10, 0, 0, 2]]
-                .concat()
-        }
-        false => [&[0x60, 0, 0, 0][..], &l4_len.to_be_bytes(), &[6, 64], &[0xfd; 32]].concat(),
+/// Sum of 16-bit words as checksums have it, folded.
+fn sum(bytes: &[u8], start: u32) -> u16 {
+    let sum = bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>() + start;
+    let sum = (sum & 0xffff) + (sum >> 16);
+    u16::try_from((sum & 0xffff) + (sum >> 16)).expect("folded")
+}
+
+/// A TCP packet or train of UDP datagrams whose checksum field holds the pseudo-header sum, with the header that
+/// describes it.
+fn gso(ipv4: bool, udp: bool, tags: &[u8], payload: usize) -> (VnetHdr, Vec<u8>) {
+    let (protocol, l4_header, csum_offset) = if udp { (17, 8, 6) } else { (6, 20, 16) };
+    let l4_len = u16::try_from(l4_header + payload).expect("at most 64 KiB");
+    let mut l3 = if ipv4 {
+        let (len, addresses) = ((l4_len + 20).to_be_bytes(), [10, 0, 0, 1, 10, 0, 0, 2]);
+        [&[0x45, 0][..], &len, &[0, 1, 0x40, 0, 64, protocol, 0, 0], &addresses].concat()
+    } else {
+        [&[0x60, 0, 0, 0][..], &l4_len.to_be_bytes(), &[protocol, 64], &[0xfd; 32]].concat()
     };
-    let sum = |bytes: &[u8], start: u32| {
-        let sum = bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>() + start;
-        let sum = (sum & 0xffff) + (sum >> 16);
-        u16::try_from((sum & 0xffff) + (sum >> 16)).expect("folded")
-    };
-    let pseudo = sum(&l3[l3.len() - if ipv4 { 8 } else { 32 }..], u32::from(l4_len) + 6);
+    let addresses = &l3[l3.len() - if ipv4 { 8 } else { 32 }..];
+    let pseudo = sum(addresses, u32::from(l4_len) + u32::from(protocol)).to_be_bytes();
     if ipv4 {
         let checksum = !sum(&l3, 0);
         l3[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
-    let l4 =
-        [&[0x12, 0x34, 0, 80, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0][..], &pseudo.to_be_bytes(), &[0, 0]].concat();
+    let l4 = if udp {
+        [&[0x12, 0x34, 0, 80][..], &l4_len.to_be_bytes(), &pseudo].concat()
+    } else {
+        [&[0x12, 0x34, 0, 80, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0][..], &pseudo, &[0, 0]].concat()
+    };
     let l2 = [&MAC[..], &[2, 0, 0, 0, 0, 9], tags, if ipv4 { &[8, 0] } else { &[0x86, 0xdd] }].concat();
     let csum_start = u16::try_from(l2.len() + l3.len()).expect("small");
-    let header = VnetHdr {
-        flags: VnetHdr::NEEDS_CSUM,
-        gso_type: if ipv4 { 1 } else { 4 },
-        hdr_len: csum_start + 20,
-        gso_size: 1400,
-        csum_start,
-        csum_offset: 16,
+    let gso_type = match (udp, ipv4) {
+        (true, _) => 5,
+        (false, true) => 1,
+        (false, false) => 4,
     };
+    let hdr_len = csum_start + u16::try_from(l4_header).expect("small");
+    let header = VnetHdr { flags: VnetHdr::NEEDS_CSUM, gso_type, hdr_len, gso_size: 1400, csum_start, csum_offset };
     (header, [l2, l3, l4, filler(payload)].concat())
 }
 
@@ -205,7 +97,7 @@ fn gso_packets_cross_both_ways_with_segment_size_and_partial_checksum() {
     on_both(&pool, |kind, port, peer, _| {
         for (ipv4, tags) in [(true, &[][..]), (true, &[0x81, 0, 0, 7]), (false, &[]), (false, &[0x81, 0, 0, 7])] {
             let what = format!("{kind}, IPv4 {ipv4}, {} bytes of tags", tags.len());
-            let (header, bytes) = gso(ipv4, tags, 60_000);
+            let (header, bytes) = gso(ipv4, false, tags, 60_000);
             peer.send(header.to_bytes(), &bytes).expect("sent");
             let mbuf = port.receive_one(&MAC);
             assert!(mbuf.to_vec() == bytes, "received bytes differ: {what}");
@@ -226,6 +118,65 @@ fn gso_packets_cross_both_ways_with_segment_size_and_partial_checksum() {
         }
         assert_eq!(port.drops(), (vec![], vec![]), "{kind}");
     });
+}
+
+/// UDP datagrams of 1400 bytes: a train of them goes out in one piece where the kernel can, and is never announced to be
+/// welcome on the way in from a TAP.
+#[test]
+fn udp_trains_leave_whole_where_the_capabilities_say_so() {
+    let pool = Mempool::for_tests(256);
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("procfs");
+    on_both(&pool, |kind, port, peer, _| {
+        let caps = port.tx_caps();
+        assert_eq!((caps.csum, caps.tso4, caps.tso6), (true, true, true), "{kind}");
+        assert_eq!(caps.uso, release_takes_uso(&release), "{kind} on Linux {release}");
+        for (refused, ipv4) in [(1, true), (2, false)] {
+            let (header, bytes) = gso(ipv4, true, &[], 14_000);
+            let mut mbuf = pool.mbuf_from(&bytes).expect("mbuf");
+            header.accept(&mut mbuf).expect("a valid header");
+            let mut burst = Burst::new();
+            burst.push(mbuf).expect("room");
+            port.send(&mut burst);
+            if caps.uso {
+                let sent = peer.receive(&MAC);
+                assert!(sent.on_the_wire() == bytes, "{kind}");
+                let sent = VnetHdr { hdr_len: header.hdr_len, ..VnetHdr::from_bytes(&sent.header) };
+                assert_eq!(sent, header, "{kind}");
+                peer.send(header.to_bytes(), &bytes).expect("sent");
+                let mbuf = port.receive_one(&MAC);
+                let expected = if kind == "tap" { (bytes.len() - 9 * 1400, 0) } else { (bytes.len(), 1400) };
+                assert_eq!((mbuf.len(), mbuf.gso_size()), expected, "{kind}");
+            } else {
+                assert_eq!(port.drops().1, [(DropReason::TxError, refused)], "{kind}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_renamed_interface_stays_the_same_port() {
+    let pool = Mempool::for_tests(64);
+    let (netns, host, mut port) = af_packet_port(&pool);
+    let mac = port.mac();
+    let renamed = unique_name("r");
+    ip(&format!("link set {host} down"));
+    ip(&format!("link set {host} name {renamed}"));
+    assert!(!port.link().up);
+    ip(&format!("link set {renamed} up"));
+    eventually("the link is up", || port.link().up.then_some(()));
+    assert!(port.link().speed_mbps > 0, "a veth says 10 Gbit/s");
+    port.set_mtu(1400);
+    let shown = ip(&format!("link show {renamed}"));
+    assert!(shown.contains("mtu 1400"), "{shown}");
+    assert_eq!(port.mac(), mac);
+    netns.plain_socket("eth0").send([0; 10], &frame(&[], 60)).expect("sent");
+    assert_eq!(port.receive_one(&MAC).len(), 60);
+    // Away and back with its index: the socket has lost it for good, and the port says so.
+    let other = Netns::new();
+    ip(&format!("link set {renamed} netns {}", other.name()));
+    other.ip(&format!("link set {renamed} netns {}", std::process::id()));
+    ip(&format!("link set {renamed} up"));
+    assert_eq!((port.link(), port.mac()), (Link::default(), None));
 }
 
 #[test]
@@ -333,7 +284,7 @@ fn an_empty_pool_costs_one_drop_per_packet_and_never_wedges() {
         assert_eq!(dropped + received, total, "{kind}");
         assert!(dropped >= total - 33, "{kind}: {dropped}");
         held.clear();
-        let long = gso(true, &[], 50_000);
+        let long = gso(true, false, &[], 50_000);
         peer.send(long.0.to_bytes(), &long.1).expect("sent");
         assert!(port.receive_one(&MAC).to_vec() == long.1, "{kind}: after the pool filled up");
     });

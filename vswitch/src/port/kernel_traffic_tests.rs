@@ -1,6 +1,6 @@
 //! Real TCP, UDP and ICMP between two namespaces through two ports, with every offload at the kernel's default. Needs root.
 
-use super::kernel_tests::{Port, af_packet_port, tap_port};
+use super::kernel_testbed::{Port, af_packet_port, tap_port};
 use crate::dpdk::kernel::testing::{Netns, eventually};
 use crate::dpdk::{Burst, Mempool};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -23,6 +23,8 @@ pub mod af_packet;
 mod config;
 mod device;
 #[cfg(test)]
+mod kernel_testbed;
+#[cfg(test)]
 mod kernel_tests;
 #[cfg(test)]
 mod kernel_traffic_tests;
