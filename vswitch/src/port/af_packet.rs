@@ -200,7 +200,10 @@ impl AfPacketTxQueue {
 /// Why the kernel did not take a packet.
 fn refusal(error: &io::Error) -> Refusal {
     match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::ENOBUFS) => Refusal::Rest(DropReason::TxFull),
+        // The socket's send buffer is full.
+        Some(libc::EAGAIN) => Refusal::Rest(DropReason::TxFull),
+        // The interface's queue dropped this packet; a veth says so too of one that its peer refuses.
+        Some(libc::ENOBUFS) => Refusal::One(DropReason::TxFull),
         Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => Refusal::Rest(DropReason::LinkDown),
         _ => Refusal::One(DropReason::TxError),
     }
@@ -218,7 +221,8 @@ impl AfPacketDevice {
     /// Up while the interface exists, is up and has carrier.
     #[must_use]
     pub fn link(&self) -> Link {
-        Link { up: self.socket.running(), speed_mbps: self.socket.speed_mbps() }
+        let up = self.socket.running();
+        Link { up, speed_mbps: if up { self.socket.speed_mbps() } else { 0 } }
     }
 
     /// Address of the interface; none when it is gone.
@@ -273,6 +277,7 @@ impl AfPacketDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dpdk::kernel::testing::filler;
 
     #[test]
     fn offsets_move_behind_the_tag() {
@@ -288,7 +293,7 @@ mod tests {
     fn parts_fill_segments_and_an_empty_pool_takes_nothing() {
         let pool = Mempool::for_tests(40);
         let mut segments = Vec::with_capacity(SEGMENTS);
-        let bytes: Vec<u8> = (0..65_557_u32).map(|i| (i % 251) as u8).collect();
+        let bytes = filler(65_557);
         for len in [0, 1, 12, 2047, 2048, 2049, 65_557] {
             let (a, b) = bytes[..len].split_at(len.min(12));
             let mbuf = copy([a, &[1, 2, 3, 4], b], &pool, &mut segments).expect("mbuf");
@@ -304,7 +309,7 @@ mod tests {
     fn refusals_say_who_is_meant() {
         for (errno, refused) in [
             (libc::EAGAIN, Refusal::Rest(DropReason::TxFull)),
-            (libc::ENOBUFS, Refusal::Rest(DropReason::TxFull)),
+            (libc::ENOBUFS, Refusal::One(DropReason::TxFull)),
             (libc::ENETDOWN, Refusal::Rest(DropReason::LinkDown)),
             (libc::ENXIO, Refusal::Rest(DropReason::LinkDown)),
             (libc::EMSGSIZE, Refusal::One(DropReason::TxError)),

@@ -26,7 +26,11 @@ mod device;
 mod ethdev;
 mod id;
 #[cfg(test)]
+mod kernel_testbed;
+#[cfg(test)]
 mod kernel_tests;
+#[cfg(test)]
+mod kernel_traffic_tests;
 mod open;
 mod queue;
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub struct TapRxQueue {
 impl TapRxQueue {
     /// Appends what came in, up to a full burst. A deleted interface gives nothing.
     pub fn receive(&mut self, burst: &mut Burst, counters: &PortCounters) {
-        if self.idle.skips() {
+        if burst.is_full() || self.idle.skips() {
             return;
         }
         let mut anything = false;

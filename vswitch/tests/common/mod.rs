@@ -16,6 +16,7 @@ mod counters;
 mod host;
 mod netns;
 mod switch;
+mod testpmd;
 mod traffic;
 
 pub(crate) use command::{number, run, unique, wait_for};
@@ -23,4 +24,5 @@ pub(crate) use counters::ChecksumErrors;
 pub(crate) use host::{Host, Wire};
 pub(crate) use netns::{Netns, Veth};
 pub(crate) use switch::Switch;
+pub(crate) use testpmd::Testpmd;
 pub(crate) use traffic::{Iperf, iperf3, ping};

@@ -111,6 +111,7 @@ fn iovec(bytes: &[u8]) -> libc::iovec {
 mod tests {
     use super::*;
     use crate::dpdk::Mempool;
+    use crate::dpdk::kernel::testing::filler;
     use std::io::Read;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
@@ -119,7 +120,7 @@ mod tests {
     fn bytes_leave_in_order_and_too_many_segments_are_refused() {
         let pool = Mempool::for_tests(4096);
         let (mut reader, writer) = UnixStream::pair().expect("a socket pair");
-        let bytes: Vec<u8> = (0..5000_u32).map(|i| (i % 251) as u8).collect();
+        let bytes = filler(5000);
         let packet = Outgoing { header: *b"0123456789", mbuf: pool.mbuf_from(&bytes).expect("mbuf") };
         let mut gather = Gather::default();
         gather.write(writer.as_fd(), &packet).expect("written");

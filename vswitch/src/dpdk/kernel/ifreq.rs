@@ -161,7 +161,8 @@ pub(super) fn speed_mbps(socket: BorrowedFd<'_>, name: &str) -> u32 {
 
 /// An `IFF_*` constant as the 16 bits that it has in an ifreq.
 pub(super) const fn flag(flag: i32) -> u16 {
-    (flag & 0xffff).cast_unsigned() as u16
+    let [low, high, ..] = flag.to_le_bytes();
+    u16::from_le_bytes([low, high])
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::{Gather, KernelError, Outgoing, RxRing, check, ifreq};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 /// Kernel memory that packets from us may hold until the interface took them. The kernel doubles it.
@@ -47,7 +47,7 @@ impl PacketSocket {
             .map_err(at("SO_SNDBUF"))?;
         self.set(libc::SOL_PACKET, libc::PACKET_RX_RING, RxRing::request()).map_err(at("PACKET_RX_RING"))?;
         let ring = RxRing::new(self.fd.as_fd(), Arc::clone(self)).map_err(at("mmap"))?;
-        self.bind().map_err(at("bind"))?;
+        bind(self.fd.as_fd(), self.index).map_err(at("bind"))?;
         if self.name().is_some_and(|address| address.sll_hatype != libc::ARPHRD_ETHER) {
             return Err(at("hardware type")(io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
         }
@@ -63,17 +63,6 @@ impl PacketSocket {
         // SAFETY: the kernel reads `len` bytes of `value`, plain data without padding.
         let rc = unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, (&raw const value).cast(), len) };
         check(rc.into()).map(drop)
-    }
-
-    fn bind(&self) -> io::Result<()> {
-        // SAFETY: plain data.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = u16::try_from(libc::AF_PACKET).expect("17");
-        address.sll_protocol = u16::try_from(libc::ETH_P_ALL).expect("3").to_be();
-        address.sll_ifindex = self.index;
-        let len = libc::socklen_t::try_from(size_of::<libc::sockaddr_ll>()).expect("20");
-        // SAFETY: the kernel reads `len` bytes of `address`.
-        check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) }.into()).map(drop)
     }
 
     /// What the socket is bound to, with the interface's present address; none when the interface is gone.
@@ -149,6 +138,18 @@ impl PacketSocket {
         self.name().ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
         ifreq::name_of(self.fd.as_fd(), self.index)
     }
+}
+
+/// Lets a packet socket receive everything that comes in by an interface.
+pub(super) fn bind(fd: BorrowedFd<'_>, index: i32) -> io::Result<()> {
+    // SAFETY: plain data.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = u16::try_from(libc::AF_PACKET).expect("17");
+    address.sll_protocol = u16::try_from(libc::ETH_P_ALL).expect("3").to_be();
+    address.sll_ifindex = index;
+    let len = libc::socklen_t::try_from(size_of::<libc::sockaddr_ll>()).expect("20");
+    // SAFETY: the kernel reads `len` bytes of `address`.
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) }.into()).map(drop)
 }
 
 /// `TPACKET_V2` of linux/if_packet.h.

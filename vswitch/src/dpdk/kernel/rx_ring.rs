@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn only_packets_that_lie_whole_in_their_frame_are_read() {
-        let largest = (FRAME - 76) as u32;
+        let largest = u32::try_from(FRAME - 76).expect("small");
         for (mac, snaplen, len, ok) in [
             (76, 60, 60, true),
             (76, 0, 0, true),

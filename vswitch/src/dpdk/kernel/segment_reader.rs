@@ -136,12 +136,9 @@ fn iovec(bytes: &mut [u8]) -> libc::iovec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dpdk::kernel::testing::filler;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixDatagram;
-
-    fn bytes(len: usize) -> Vec<u8> {
-        (0..len).map(|i| (i % 251) as u8).collect()
-    }
 
     /// A datagram socket pair keeps packet boundaries like a TAP.
     fn pair() -> (UnixDatagram, UnixDatagram) {
@@ -151,7 +148,7 @@ mod tests {
     }
 
     fn send(peer: &UnixDatagram, len: usize) {
-        peer.send(&[b"0123456789".to_vec(), bytes(len)].concat()).expect("sent");
+        peer.send(&[b"0123456789".to_vec(), filler(len)].concat()).expect("sent");
     }
 
     #[test]
@@ -163,7 +160,7 @@ mod tests {
             send(&peer, len);
             let packet = reader.read(ours.as_fd()).expect("read").expect("a packet").expect("fits");
             assert_eq!(packet.header, *b"0123456789", "{len}");
-            assert_eq!(packet.mbuf.to_vec(), bytes(len), "{len}");
+            assert_eq!(packet.mbuf.to_vec(), filler(len), "{len}");
             assert_eq!(packet.mbuf.nb_segs(), len.div_ceil(2048).max(1), "{len}");
             assert_eq!(pool.in_use(), SegmentReader::SPARES + packet.mbuf.nb_segs(), "{len}");
         }
@@ -185,7 +182,7 @@ mod tests {
         assert_eq!(read(), Some(Err(DropReason::Oversize)));
         assert_eq!(read(), Some(Err(DropReason::VnetHeader)));
         assert_eq!(read(), None);
-        assert_eq!(read(), Some(Ok(bytes(60))));
+        assert_eq!(read(), Some(Ok(filler(60))));
     }
 
     #[test]
@@ -199,7 +196,7 @@ mod tests {
         for len in [16 * 2048, 16 * 2048, 4096, 2048, 60, 60] {
             send(&peer, len);
             let read = reader.read(ours.as_fd()).expect("read").expect("a packet");
-            got.push(read.map(|packet| (packet.mbuf.to_vec() == bytes(len), packet.mbuf)));
+            got.push(read.map(|packet| (packet.mbuf.to_vec() == filler(len), packet.mbuf)));
         }
         let summary: Vec<_> = got.iter().map(|r| r.as_ref().map(|(equal, _)| *equal).map_err(|e| *e)).collect();
         let full = Err(DropReason::NoMbuf);
@@ -207,7 +204,7 @@ mod tests {
         drop((held, got));
         send(&peer, FRAME_MAX);
         let packet = reader.read(ours.as_fd()).expect("read").expect("a packet").expect("room again");
-        assert_eq!(packet.mbuf.to_vec(), bytes(FRAME_MAX));
+        assert_eq!(packet.mbuf.to_vec(), filler(FRAME_MAX));
         drop((packet, reader));
         assert_eq!(pool.in_use(), 0);
     }

@@ -126,7 +126,7 @@ impl Tap {
             return TapState::Up;
         }
         // Not writable: down, or up with a full send buffer.
-        match self.with_interface(|socket, name| ifreq::flags(socket, name)) {
+        match self.with_interface(ifreq::flags) {
             Ok(flags) if flags & ifreq::flag(libc::IFF_UP) != 0 => TapState::Up,
             _ => TapState::Down,
         }
@@ -217,7 +217,7 @@ fn tx_dropped(table: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dpdk::kernel::testing::{Netns, ip, unique_name};
+    use crate::dpdk::kernel::testing::{Netns, eventually, ip, unique_name};
 
     #[test]
     fn drop_column_of_proc_net_dev() {
@@ -255,11 +255,8 @@ mod tests {
         netns.flood("inside", 1200);
         assert!(tap.missed() >= 100, "missed {}", tap.missed());
         drop(netns);
-        let gone = (0..100).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            tap.state() == TapState::Gone
-        });
-        assert!(gone, "our descriptor kept the namespace alive");
+        // It would not be if our descriptor kept the namespace alive.
+        eventually("the interface is gone", || (tap.state() == TapState::Gone).then_some(()));
         let error = tap.set_mtu(1500).expect_err("no interface");
         assert!(error.to_string().contains(&name), "{error}");
         assert_eq!((tap.mac(), tap.missed()), (None, 0));
@@ -273,11 +270,18 @@ mod tests {
         assert_eq!((error.call, error.error.raw_os_error()), ("TUNSETIFF", Some(libc::EBUSY)));
         assert!(error.to_string().contains("taken by another interface"), "{error}");
         drop(tap);
-        let error = Tap::create(&name, Some([1; 6]), 1500).expect_err("a multicast address");
+        // A process that another test starts at this moment holds a copy of the descriptor until it execs.
+        let create = |mac, mtu| {
+            eventually("the name is free again", || match Tap::create(&name, mac, mtu) {
+                Err(error) if error.error.raw_os_error() == Some(libc::EBUSY) => None,
+                other => Some(other),
+            })
+        };
+        let error = create(Some([1; 6]), 1500).expect_err("a multicast address");
         assert_eq!(error.call, "SIOCSIFHWADDR", "{error}");
-        let error = Tap::create(&name, None, 20).expect_err("an MTU of 20");
+        let error = create(None, 20).expect_err("an MTU of 20");
         assert_eq!(error.call, "SIOCSIFMTU", "{error}");
-        Tap::create(&name, None, 1500).expect("free again");
+        create(None, 1500).expect("nothing is left of the attempts");
         let error = Tap::create("bad%d", None, 1500).expect_err("a pattern");
         assert_eq!(error.error.raw_os_error(), Some(libc::EINVAL), "{error}");
     }

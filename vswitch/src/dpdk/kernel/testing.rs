@@ -1,7 +1,7 @@
-//! What tests on real interfaces need: network namespaces that clean up after themselves, and a packet socket that shares
-//! no code with the one under test.
+//! What tests on real interfaces need: network namespaces that clean up after themselves, and a packet socket whose
+//! way of sending and receiving shares no code with the ones under test.
 
-use super::{check, ifreq, netns};
+use super::{check, ifreq, netns, packet_socket};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -14,6 +14,26 @@ use std::time::{Duration, Instant};
 pub(crate) fn unique_name(suffix: &str) -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     format!("kernel{:x}{suffix}{}", std::process::id(), NEXT.fetch_add(1, Relaxed))
+}
+
+/// Bytes that differ from their neighbours.
+pub(crate) fn filler(len: usize) -> Vec<u8> {
+    (0..251).cycle().take(len).collect()
+}
+
+/// Waits up to two seconds for something.
+///
+/// # Panics
+/// When it does not come.
+pub(crate) fn eventually<R>(what: &str, mut poll: impl FnMut() -> Option<R>) -> R {
+    let until = Instant::now() + Duration::from_secs(2);
+    loop {
+        if let Some(result) = poll() {
+            return result;
+        }
+        assert!(Instant::now() < until, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Runs a command to its end and returns its output.
@@ -116,6 +136,23 @@ impl Drop for Background {
     }
 }
 
+/// A frame as a [`PlainSocket`] receives it.
+#[derive(Debug)]
+pub(crate) struct PlainFrame {
+    /// Its virtio-net header, which counts without the tag that the kernel took out.
+    pub(crate) header: [u8; 10],
+    /// That tag.
+    pub(crate) tag: Option<[u8; 4]>,
+    bytes: Vec<u8>,
+}
+
+impl PlainFrame {
+    /// The frame as it was on the wire: the tag back in its place.
+    pub(crate) fn on_the_wire(&self) -> Vec<u8> {
+        [&self.bytes[..12], self.tag.as_ref().map_or(&[][..], |tag| tag), &self.bytes[12..]].concat()
+    }
+}
+
 /// A packet socket by `sendmsg` and `recvmsg`, with virtio-net headers.
 #[derive(Debug)]
 pub(crate) struct PlainSocket(OwnedFd);
@@ -126,19 +163,15 @@ impl PlainSocket {
         // SAFETY: no pointers; the descriptor is fresh; plain data is zeroed; lengths are those of what is pointed to.
         unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            let fd = check(libc::socket(libc::AF_PACKET, kind, 0).into())?;
-            let fd = OwnedFd::from_raw_fd(fd as i32);
+            let fd = libc::socket(libc::AF_PACKET, kind, 0);
+            check(fd.into())?;
+            let fd = OwnedFd::from_raw_fd(fd);
             for option in [libc::PACKET_VNET_HDR, libc::PACKET_AUXDATA, libc::PACKET_IGNORE_OUTGOING] {
                 let one: libc::c_int = 1;
                 let value = (&raw const one).cast();
                 check(libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, value, 4).into())?;
             }
-            let mut address: libc::sockaddr_ll = std::mem::zeroed();
-            address.sll_family = libc::AF_PACKET as u16;
-            address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-            address.sll_ifindex = ifreq::index(fd.as_fd(), interface)?;
-            let len = size_of_val(&address) as u32;
-            check(libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len).into())?;
+            packet_socket::bind(fd.as_fd(), ifreq::index(fd.as_fd(), interface)?)?;
             Ok(Self(fd))
         }
     }
@@ -150,21 +183,14 @@ impl PlainSocket {
         check(unsafe { libc::send(self.0.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) } as i64)
     }
 
-    /// The next frame within a second whose destination begins with `prefix`, with its header and the tag that the kernel
-    /// took out.
-    pub(crate) fn receive(&self, prefix: &[u8]) -> Option<([u8; 10], Option<[u8; 4]>, Vec<u8>)> {
-        let until = Instant::now() + Duration::from_secs(1);
-        while Instant::now() < until {
-            match self.receive_any() {
-                Some((header, tag, frame)) if frame.starts_with(prefix) => return Some((header, tag, frame)),
-                Some(_) => {}
-                None => std::thread::sleep(Duration::from_millis(1)),
-            }
-        }
-        None
+    /// The next frame whose destination begins with `prefix`.
+    pub(crate) fn receive(&self, prefix: &[u8]) -> PlainFrame {
+        eventually("a frame", || {
+            std::iter::from_fn(|| self.receive_any()).find(|frame| frame.bytes.starts_with(prefix))
+        })
     }
 
-    fn receive_any(&self) -> Option<([u8; 10], Option<[u8; 4]>, Vec<u8>)> {
+    fn receive_any(&self) -> Option<PlainFrame> {
         let mut bytes = vec![0; 80_000];
         let mut control = [0_u64; 16];
         let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -185,7 +211,7 @@ impl PlainSocket {
             }
             bytes.truncate(n);
             let frame = bytes.split_off(10);
-            Some((bytes.try_into().ok()?, tag, frame))
+            Some(PlainFrame { header: bytes.try_into().ok()?, tag, bytes: frame })
         }
     }
 }

@@ -1,0 +1,104 @@
+//! vhost-user ports of a real `vswitchd`, with `dpdk-testpmd` as the guest.
+
+mod common;
+
+use common::{Host, Switch, Testpmd, Wire, number, wait_for};
+use std::time::Duration;
+
+const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n";
+
+/// Reconnects happen once a second (librte_vhost), and testpmd takes a moment to open its device.
+const RESUME: Duration = Duration::from_secs(15);
+
+/// One host on a veth, and a guest that sends every frame back with its addresses swapped. What the host broadcasts to the
+/// guest's bridge comes back to it: traffic both ways through the vhost-user port.
+fn host_and_guest() -> (Host, Switch) {
+    let host = Host::new(Wire::AfPacket, 1);
+    let guest = "[[bridge.port]]\nname = \"guest\"\nnumber = 9\ntype = \"vhost-user\"\npath = \"@DIR@/guest.sock\"\n\n";
+    let switch = Switch::start(&[BRIDGE, &host.config(1), guest].concat());
+    host.attach();
+    (host, switch)
+}
+
+/// Sends packets from the host until the guest has sent `more` of them back.
+fn echoes(switch: &Switch, host: &Host, more: u64, why: &str) {
+    let before = switch.port("br0", "guest");
+    let (received, sent) = (number(&before, "rx_packets"), number(&before, "tx_packets"));
+    wait_for(&format!("{why}: {more} packets go to the guest and come back"), RESUME, || {
+        // Nobody has the address: every ARP request is flooded to the guest.
+        host.ns.exec(&["ping", "-n", "-c", "3", "-i", "0.05", "-W", "0.2", "10.99.0.77"]);
+        host.ns.exec(&["ip", "neigh", "flush", "all"]);
+        let now = switch.port("br0", "guest");
+        number(&now, "rx_packets") >= received + more && number(&now, "tx_packets") >= sent + more
+    });
+}
+
+fn link_up(switch: &Switch) -> bool {
+    switch.port("br0", "guest")["link_up"] == true
+}
+
+#[test]
+fn traffic_resumes_when_the_guest_or_the_switch_is_restarted() {
+    let (host, mut switch) = host_and_guest();
+    let socket = switch.dir().join("guest.sock");
+    let idle = switch.mbufs_in_use();
+    assert!(!link_up(&switch), "no guest yet");
+
+    let mut guest = Testpmd::start(&socket, "macswap");
+    wait_for("the guest connects", RESUME, || link_up(&switch));
+    echoes(&switch, &host, 3, "at first");
+
+    guest.kill();
+    wait_for("the link goes down with the guest", RESUME, || !link_up(&switch));
+    let guest = Testpmd::start(&socket, "macswap");
+    wait_for("the restarted guest connects", RESUME, || link_up(&switch));
+    echoes(&switch, &host, 3, "after the guest's restart");
+
+    switch.kill();
+    switch.start_again();
+    wait_for("the restarted switch finds the guest", RESUME, || link_up(&switch));
+    echoes(&switch, &host, 3, "after the switch's restart");
+
+    assert_eq!(switch.terminate().code(), Some(0), "log:\n{}", switch.log());
+    switch.start_again();
+    wait_for("the switch finds the guest again", RESUME, || link_up(&switch));
+    echoes(&switch, &host, 3, "after a clean restart of the switch");
+
+    drop(guest);
+    wait_for("the link goes down", RESUME, || !link_up(&switch));
+    wait_for("mbufs come back", RESUME, || switch.mbufs_in_use() <= idle);
+}
+
+#[test]
+fn two_hundred_guests_fit() {
+    let host = Host::new(Wire::AfPacket, 1);
+    let mut config = [BRIDGE, &host.config(1)].concat();
+    for i in 0..200 {
+        let mode = if i % 2 == 0 { "client" } else { "server" };
+        config += &format!(
+            "[[bridge.port]]\nname = \"vhu{i}\"\ntype = \"vhost-user\"\npath = \"@DIR@/{i}.sock\"\nmode = \"{mode}\"\n\n"
+        );
+    }
+    let mut switch = Switch::start(&config);
+    host.attach();
+    let ports = switch.json(&["dump-ports", "br0"]);
+    let ports = ports.as_array().expect("an array");
+    assert_eq!(ports.len(), 201);
+    assert!(ports.iter().all(|port| port["error"].is_null()), "{ports:#?}");
+    // One in the middle works while the others wait for their guests.
+    let guest = Testpmd::start(&switch.dir().join("100.sock"), "macswap");
+    wait_for("the guest connects", RESUME, || switch.port("br0", "vhu100")["link_up"] == true);
+    wait_for("a packet comes back", RESUME, || {
+        host.ns.exec(&["ping", "-n", "-c", "2", "-i", "0.05", "-W", "0.2", "10.99.0.77"]);
+        number(&switch.port("br0", "vhu100"), "rx_packets") > 0
+    });
+    drop(guest);
+    assert_eq!(switch.terminate().code(), Some(0), "log:\n{}", switch.log());
+    let left: Vec<_> = std::fs::read_dir(switch.dir())
+        .expect("its directory")
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().ends_with(".sock"))
+        .map(|entry| entry.file_name())
+        .collect();
+    assert!(left.iter().all(|name| name == "100.sock"), "sockets left behind: {left:?}"); // 100 was the guest's own
+}
