@@ -39,6 +39,8 @@ pub(super) struct BridgeEntry {
 #[derive(Debug, Default)]
 pub(super) struct Across {
     pub(super) bridges: Vec<BridgeEntry>,
+    /// The control socket.
+    pub(super) socket: Option<(PathBuf, Span)>,
     pub(super) port_count: usize,
 }
 
@@ -84,7 +86,8 @@ impl Across {
     }
 
     fn resources(&self, reader: &mut Reader<'_>) {
-        let mut first: HashMap<Resource, &Span> = HashMap::new();
+        let socket = self.socket.iter().map(|(path, span)| (Resource::Socket(path.clone()), span));
+        let mut first: HashMap<Resource, &Span> = socket.collect();
         for (resource, key, span) in self.ports().flat_map(|port| &port.resources) {
             let (what, other) = match resource {
                 Resource::Device(name) => (format!("device {}", quoted(name)), None),
@@ -99,7 +102,7 @@ impl Across {
                 let problem = format!("{what} is used by two ports or ways, first at {}", reader.locate(clash));
                 reader.wrong(span, key, problem, "give each port its own");
             } else {
-                first.insert(resource.clone(), span);
+                first.entry(resource.clone()).or_insert(span);
             }
         }
     }

@@ -96,6 +96,7 @@ fn syntax_hint(message: &str) -> &'static str {
         ("recurs", "nest less deeply"),
         ("key with no value", "write key = value"),
         ("missing value", "write key = value"),
+        ("unclosed array table", "write [[section]]"),
         ("unclosed array", "close it with ]"),
         ("unclosed table", "write [section]"),
         ("unclosed inline table", "close it with }"),

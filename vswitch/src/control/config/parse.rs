@@ -159,6 +159,7 @@ impl<'a> Walk<'a> {
                 self.reader.wrong(&section.span("socket"), "socket", problem, hint);
                 section.refuse("socket");
             } else {
+                self.across.socket = Some((socket.clone(), section.span("socket")));
                 self.config.socket = socket;
             }
         }
