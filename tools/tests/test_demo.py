@@ -74,7 +74,7 @@ class Demo(unittest.TestCase):
     def test_one_round(self):
         said = self.finish(start("--once", "--seconds", "1"), 0)
         for what in ("ping vsd-c -> vsd-b", "TCP    vsd-a -> vsd-b", "UDP    vsd-b -> vsd-c", "TCP/v6 vsd-a -> vsd-c",
-                     "worker load 25 %", "no wrong checksum", "port vsd-c0"):
+                     "% lost", "retransmitted", "worker load 25 %", "no wrong checksum", "port vsd-c0"):
             self.assertIn(what, said)
 
     def test_signals_during_traffic(self):
@@ -134,6 +134,21 @@ class Demo(unittest.TestCase):
         self.assertIn(b"\x1b[?1049l", rest)
         self.assertEqual(process.wait(20), 0, rest.decode(errors="replace"))
         os.close(terminal)
+
+
+class IperfReports(unittest.TestCase):
+    def test_tcp(self):
+        text = '{"end": {"sum_sent": {"bits_per_second": 9e6, "retransmits": 3}, "sum_received": {"bits_per_second": 8e6}}}'
+        self.assertEqual(netns.iperf_result(text), {"mbps": 8.0, "retransmits": 3})
+
+    def test_udp(self):
+        text = '{"end": {"sum": {"bits_per_second": 2e6, "lost_percent": 25}, "sum_received": {"bits_per_second": 2e6}}}'
+        self.assertEqual(netns.iperf_result(text), {"mbps": 1.5, "lost_percent": 25})
+
+    def test_errors(self):
+        for text, said in (('{"error": "unable to connect"}', "unable to connect"), ("iperf3: usage", "no JSON")):
+            with self.subTest(text), self.assertRaisesRegex(machine.Failure, said):
+                netns.iperf_result(text)
 
 
 class Arguments(unittest.TestCase):

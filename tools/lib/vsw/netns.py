@@ -96,12 +96,12 @@ def iperf_result(text):
     if "error" in report:
         raise Failure(f"iperf3: {report['error']}")
     end = report["end"]
-    if "sum_received" in end:  # TCP
+    if "sum" in end:  # UDP
+        result = {"lost_percent": end["sum"]["lost_percent"]}
+        bits = end["sum"]["bits_per_second"] * (1 - result["lost_percent"] / 100)
+    else:
         result = {"retransmits": end["sum_sent"].get("retransmits", 0)}
         bits = end["sum_received"]["bits_per_second"]
-    else:
-        result = {"lost_percent": end["sum"]["lost_percent"]}
-        bits = end["sum"]["bits_per_second"] * (1 - end["sum"]["lost_percent"] / 100)
     return {"mbps": bits / 1e6, **result}
 
 
