@@ -14,9 +14,7 @@ UNREACHABLE = 3  # vsctl's exit status when nobody answers
 def build(profile):
     """Builds vswitchd and vsctl; returns the directory of the binaries."""
     argv = ["cargo", "build", "--locked", "--profile", profile, "-p", "vswitch", "-p", "vsctl"]
-    done = subprocess.run(argv, cwd=machine.ROOT, stdin=subprocess.DEVNULL)
-    if done.returncode:
-        raise Failure(f"`{' '.join(argv)}` failed")
+    machine.foreground(argv, cwd=machine.ROOT)
     return bin_dir(profile)
 
 

@@ -55,7 +55,10 @@ def output(argv, **options):
     options.setdefault("timeout", 60)
     argv = [str(word) for word in argv]
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, preexec_fn=_child(), **options)
+        # A session of its own: a second Ctrl-C must not kill a command of the cleanup.
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, start_new_session=True, preexec_fn=_child(), **options
+        )
     except FileNotFoundError as error:
         raise Failure(f"{argv[0]} is not installed; run tools/setup") from error
     except subprocess.TimeoutExpired as error:
@@ -86,6 +89,19 @@ def spawn(argv, use_cores=None, **options):
         return subprocess.Popen(argv, start_new_session=True, preexec_fn=_child(use_cores), **options)
     except FileNotFoundError as error:
         raise Failure(f"{argv[0]} does not exist; run tools/setup, or build first") from error
+
+
+def foreground(argv, **options):
+    """Runs a long command with its output shown; when we are stopped meanwhile, it ends with all that it started."""
+    process = spawn(argv, **options)
+    try:
+        status = process.wait()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGTERM)
+        end(process, 5)
+        raise
+    if status:
+        raise Failure(f"`{' '.join(map(str, argv))}` failed with status {status}")
 
 
 def end(process, grace=10.0):
@@ -123,12 +139,14 @@ def free_hugepages():
 
 
 class HugepageReserve:
-    """Has `pages` free hugepages of 2 MiB, reserving more if need be; `undo` restores the number there was."""
+    """Has free hugepages of 2 MiB, reserving more if need be; `undo` restores the number there was."""
 
-    def __init__(self, pages):
-        self.before = _number("nr_hugepages")
-        self.after = self.before
+    def __init__(self):
+        self.before = self.after = _number("nr_hugepages")
         self.note = ""
+
+    def take(self, pages):
+        """Sees to it that `pages` are free; `ok` and `note` tell whether they are."""
         missing = pages - free_hugepages()
         if missing <= 0:
             return

@@ -65,14 +65,14 @@ pub(crate) fn iperf3(server: &Netns, client: &Netns, address: &str, args: &[&str
         .unwrap_or_else(|error| panic!("{what} printed no JSON ({error}): {}", command::describe(&output)));
     assert!(output.status.success() && report.get("error").is_none(), "{what} failed: {}", report["error"]);
     let end = &report["end"];
-    let (sent, received) = if end["sum_received"].is_object() {
-        (&end["sum_sent"], &end["sum_received"])
-    } else {
-        (&end["sum"], &end["sum"]) // UDP
-    };
+    let bits = |sum: &Value| sum["bits_per_second"].as_f64().unwrap_or(0.0);
     let lost_percent = end["sum"]["lost_percent"].as_f64().unwrap_or(0.0);
+    // UDP has `sum`, what was sent with the part that was lost; TCP has one sum for each end only.
+    let received_bps =
+        if end["sum"].is_object() { bits(&end["sum"]) * (1.0 - lost_percent / 100.0) } else { bits(&end["sum_received"]) };
+    let sent = &end["sum_sent"];
     Iperf {
-        received_bps: received["bits_per_second"].as_f64().unwrap_or(0.0),
+        received_bps,
         sent_bytes: sent["bytes"].as_u64().unwrap_or(0),
         retransmits: sent["retransmits"].as_u64().unwrap_or(0),
         lost_percent,

@@ -1,0 +1,183 @@
+"""What perf/run computes and draws, and its arguments."""
+
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
+
+from bench import cases, pcapfile, report, testpmd  # noqa: E402
+from vsw.machine import Failure  # noqa: E402
+
+STATS = """
+  ######################## NIC statistics for port 0  ########################
+  RX-packets: 360452352  RX-missed: 7          RX-bytes:  21627141120
+  RX-errors: 0
+  RX-nombuf:  0
+  TX-packets: 5          TX-errors: 0          TX-bytes:  300
+
+  Throughput (since last show)
+  Rx-pps:     69491969          Rx-bps:  33356145512
+  Tx-pps:            1          Tx-bps:            0
+  ############################################################################
+
+  ######################## NIC statistics for port 1  ########################
+  RX-packets: 0          RX-missed: 0          RX-bytes:  0
+  TX-packets: 360452352  TX-errors: 0          TX-bytes:  21627141120
+  ############################################################################
+"""
+CYCLES = "  CPU cycles/packet=354.44 (total cycles=1603045348 / total io packets=4522752) at 2600 MHz Clock\n"
+MACHINE = {"cpu": "A <fast> & \"cheap\" CPU", "tsc_hz": 2_600_000_000, "cores": 2, "dpdk": "22.11", "kernel": "6.1",
+           "commit": "abc", "date": "2026-01-01"}
+
+
+def rounds(*mpps, source="saturated"):
+    return [{"mpps": m, "cycles_per_packet": 2600 / m, "cycles_from": source, "busy": 1.0, "forwarded": 1.0} for m in mpps]
+
+
+class Testpmd(unittest.TestCase):
+    def test_port_stats(self):
+        stats = testpmd.port_stats(STATS)
+        self.assertEqual(stats[0]["RX-packets"], 360452352)
+        self.assertEqual((stats[0]["Rx-pps"], stats[0]["RX-missed"], stats[0]["TX-packets"]), (69491969, 7, 5))
+        self.assertEqual((stats[1]["RX-packets"], stats[1]["TX-packets"]), (0, 360452352))
+        with self.assertRaises(Failure):
+            testpmd.port_stats("Bad arguments\n")
+
+    def test_core_cycles(self):
+        self.assertEqual(testpmd.core_cycles(CYCLES), (1603045348, 4522752, 2600))
+        self.assertIsNone(testpmd.core_cycles(STATS))
+
+    def test_a_testpmd_that_ends_is_a_failure(self):
+        with tempfile.TemporaryDirectory() as directory:
+            dut = testpmd.Testpmd(Path(directory).name, 0, 0, 16, ["net_no_such_driver0"], [], ["--no-huge"])
+            try:
+                with self.assertRaisesRegex(Failure, "has ended; it said"):
+                    dut.wait_ready()
+            finally:
+                dut.stop()
+
+
+class Samples(unittest.TestCase):
+    def test_saturated_core(self):
+        result = cases.sample(30_000_000, 30_000_100, 3.0, 2_600_000_000, 0.97, 250.0)
+        self.assertEqual((result.mpps, result.cycles_per_packet, result.cycles_from), (10.0, 260.0, "saturated"))
+
+    def test_idle_core(self):
+        result = cases.sample(3_000_000, 3_000_000, 3.0, 2_600_000_000, 0.1, 250.0)
+        self.assertEqual((result.mpps, result.cycles_per_packet, result.cycles_from), (1.0, 250.0, "busy"))
+
+    def test_drops_and_silence_are_no_result(self):
+        with self.assertRaisesRegex(Failure, "this measures drops"):
+            cases.sample(1000, 500, 1.0, 1, 1.0, 1.0)
+        with self.assertRaisesRegex(Failure, "no packet"):
+            cases.sample(0, 0, 1.0, 1, 1.0, 1.0)
+
+    def test_a_switch_that_answers(self):
+        """Rates and cycles of a switch that handles 1,000 packets in 300,000 cycles, half of its time."""
+
+        class Switch:
+            asked_workers = asked_ports = 0
+
+            def workers(self):
+                self.asked_workers += 1
+                cycles = 300_000 * self.asked_workers
+                return [{"busy_cycles": cycles, "idle_cycles": cycles, "packets": 1000 * self.asked_workers, "tsc_hz": 10**9}]
+
+            def ports(self):
+                self.asked_ports += 1
+                count = 1000 * self.asked_ports
+                return {"a": {"rx_packets": count, "tx_packets": 0}, "b": {"rx_packets": 0, "tx_packets": count}}
+
+        result = cases.measure_switch(Switch(), 0.2)
+        self.assertEqual((result.busy, result.cycles_per_packet, result.cycles_from), (0.5, 300.0, "busy"))
+        self.assertAlmostEqual(result.mpps, 0.005, delta=0.001)  # 1,000 in 0.2 s
+
+
+class Capture(unittest.TestCase):
+    def test_packets(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "x.pcap"
+            sources, destinations = pcapfile.write_mac_pairs(path, 1000, 16)
+            data = path.read_bytes()
+        self.assertEqual((len(set(sources)), len(set(destinations)), len(set(sources) & set(destinations))), (16, 16, 0))
+        self.assertEqual(len(data), 24 + 1000 * (16 + 60))
+        seen = set()
+        for offset in range(24, len(data), 76):
+            _, _, captured, length = struct.unpack_from("<IIII", data, offset)
+            packet = data[offset + 16 : offset + 76]
+            self.assertEqual((captured, length), (60, 60))
+            total = sum(struct.unpack("!10H", packet[14:34]))
+            self.assertEqual((total & 0xFFFF) + (total >> 16), 0xFFFF, "IPv4 header checksum")
+            seen.add((packet[6:12].hex(":"), packet[:6].hex(":")))
+        self.assertEqual(seen, set(zip(sources, destinations)))
+
+
+class Report(unittest.TestCase):
+    def summary(self):
+        return report.summarize({
+            "one": {"switch": rounds(5.0, 10.0, 4.0), "testpmd": rounds(20.0, 19.0, 22.0)},
+            "two<&>": {"switch": [], "testpmd": rounds(1.0, source="busy")},
+        })
+
+    def test_medians_and_ratio(self):
+        summary = self.summary()
+        self.assertEqual((summary["one"]["switch"]["mpps"], summary["one"]["ratio_mpps"]), (5.0, 0.25))
+        self.assertNotIn("switch", summary["two<&>"])
+        self.assertNotIn("ratio_mpps", summary["two<&>"])
+
+    def test_table(self):
+        text = report.table(self.summary())
+        for part in ("5.00 [4.00 - 10.00]", "0.25", "130 [118 - 137]", "2600 [2600 - 2600] *", "busy cycles per packet"):
+            self.assertIn(part, text)
+
+    def test_chart(self):
+        chart = report.chart(self.summary(), MACHINE)
+        root = xml.fromstring(chart)
+        name = "{http://www.w3.org/2000/svg}"
+        texts = [element.text for element in root.iter(f"{name}text")]
+        self.assertIn("two<&>", texts)
+        self.assertIn("25 % of testpmd", texts)
+        self.assertTrue(any(text.startswith(MACHINE["cpu"]) for text in texts))
+        bars = [float(r.get("width")) for r in root.iter(f"{name}rect") if r.get("height") == "18"]
+        self.assertEqual(len(bars), 6)
+        # In the panel of Mpps: the highest round, 22, is as wide as the panel.
+        self.assertAlmostEqual(bars[0], 300 * 5 / 22, delta=0.1)
+        self.assertAlmostEqual(bars[1], 300 * 20 / 22, delta=0.1)
+        whiskers = [p.get("d") for p in root.iter(f"{name}path")]
+        self.assertEqual(len(whiskers), 6)
+        self.assertTrue(whiskers[0].startswith(f"M{170 + 300 * 4 / 22:.1f} "), whiskers[0])
+        width, height = float(root.get("width")), float(root.get("height"))
+        for element in root.iter():
+            for key, limit in (("x", width), ("y", height)):
+                if element.get(key):
+                    self.assertTrue(0 <= float(element.get(key)) <= limit, xml.tostring(element))
+
+
+class Arguments(unittest.TestCase):
+    def run_perf(self, *words):
+        return subprocess.run([ROOT / "perf" / "run", *words], capture_output=True, text=True, timeout=20)
+
+    def test_list(self):
+        done = self.run_perf("--list")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], list(cases.CASES))
+
+    def test_usage(self):
+        for words in (["--rounds", "0"], ["--seconds", "-1"], ["--case", "none"], ["--only", "ovs"], ["extra"]):
+            with self.subTest(words):
+                self.assertEqual(self.run_perf(*words).returncode, 2)
+
+    def test_no_hugepages(self):
+        done = self.run_perf("--memory-mb", "99998", "--no-build")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tools/setup --hugepages 50063", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,119 @@
+"""Hosts in network namespaces, and iperf3 between them."""
+
+import json
+import os
+import re
+import subprocess
+
+from . import machine
+from .machine import Failure, output
+
+
+def ip(*words):
+    """Runs ip(8)."""
+    return output(["ip", *words])
+
+
+class Host:
+    """A namespace with one interface on the switch."""
+
+    def __init__(self, name, index):
+        self.name, self.v4, self.v6 = name, f"10.99.0.{index}", f"fd99::{index}"
+        ip("netns", "add", name)
+
+    def prepare(self):
+        """Loopback up, and IPv6 addresses usable at once."""
+        self.run("ip", "link", "set", "lo", "up")
+        self.run("sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0", "net.ipv6.conf.default.accept_ra=0")
+
+    def configure(self, interface):
+        """Addresses, and up."""
+        self.run("ip", "address", "add", f"{self.v4}/24", "dev", interface)
+        self.run("ip", "address", "add", f"{self.v6}/64", "dev", interface, "nodad")
+        self.run("ip", "link", "set", "dev", interface, "up")
+
+    def run(self, *words, **options):
+        """Runs a command in it."""
+        return output(["ip", "netns", "exec", self.name, *words], **options)
+
+    def spawn(self, *words, **options):
+        """Starts a command in it."""
+        return machine.spawn(["ip", "netns", "exec", self.name, *words], **options)
+
+    def checksum_errors(self):
+        """Packets that its kernel dropped for a wrong checksum."""
+        tables = self.run("cat", "/proc/net/snmp", "/proc/net/netstat").splitlines()
+        total = 0
+        for names, values in zip(tables[::2], tables[1::2]):
+            total += sum(int(v) for n, v in zip(names.split(), values.split()) if n == "InCsumErrors")
+        return total + sum(map(int, re.findall(r"^\w+InCsumErrors\s+(\d+)", self.run("cat", "/proc/net/snmp6"), re.M)))
+
+    def reaches(self, address):
+        """One ping is answered."""
+        try:
+            self.run("ping", "-n", "-c", "1", "-W", "1", address)
+            return True
+        except Failure:
+            return False
+
+    def ping(self, address, count=5):
+        """Average round trip in ms; Failure when an answer is missing."""
+        said = self.run("ping", "-n", "-i", "0.05", "-W", "2", "-c", count, address)
+        loss, rtt = re.search(r"([\d.]+)% packet loss", said), re.search(r"= [\d.]+/([\d.]+)/", said)
+        if not loss or float(loss[1]) > 0 or not rtt:
+            raise Failure(f"ping from {self.name} to {address} lost packets: {said.strip()}")
+        return float(rtt[1])
+
+
+def remove_namespace(name):
+    """Ends what runs in it, then removes it; it may not exist."""
+    if name not in namespaces():
+        return
+    for pid in ip("netns", "pids", name).split():
+        try:
+            os.kill(int(pid), 9)
+        except ProcessLookupError:
+            pass
+    ip("netns", "delete", name)
+
+
+def namespaces():
+    """Names of all network namespaces."""
+    return {line.split()[0] for line in ip("netns", "list").splitlines() if line.strip()}
+
+
+def interfaces():
+    """Names of this namespace's interfaces."""
+    return {link["ifname"] for link in json.loads(ip("-j", "link", "show"))}
+
+
+def iperf_result(text):
+    """Of `iperf3 -J`: {mbps, retransmits or lost_percent}; Failure when it reports an error."""
+    try:
+        report = json.loads(text)
+    except ValueError as error:
+        raise Failure(f"iperf3 printed no JSON: {text[:200]!r}") from error
+    if "error" in report:
+        raise Failure(f"iperf3: {report['error']}")
+    end = report["end"]
+    if "sum" in end:  # UDP
+        result = {"lost_percent": end["sum"]["lost_percent"]}
+        bits = end["sum"]["bits_per_second"] * (1 - result["lost_percent"] / 100)
+    else:
+        result = {"retransmits": end["sum_sent"].get("retransmits", 0)}
+        bits = end["sum_received"]["bits_per_second"]
+    return {"mbps": bits / 1e6, **result}
+
+
+def start_iperf_server(host, use_cores=None):
+    """An iperf3 server, listening."""
+    devnull = subprocess.DEVNULL
+    server = host.spawn("iperf3", "-s", use_cores=use_cores, stdout=devnull, stderr=devnull)
+
+    def listens():
+        if server.poll() is not None:
+            raise Failure(f"the iperf3 server in {host.name} ended with status {server.returncode}")
+        return host.run("ss", "-Hltn", "sport", "=", ":5201").strip() != ""
+
+    machine.wait_until(f"iperf3 listens in {host.name}", 10, listens)
+    return server

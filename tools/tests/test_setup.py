@@ -1,0 +1,85 @@
+"""tools/setup against stand-ins for dpkg-query, apt-get and rustc."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Setup(unittest.TestCase):
+    def setUp(self):
+        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.log, self.pages = self.directory / "apt.log", self.directory / "nr_hugepages"
+        self.pages.write_text("4\n")
+        self.program("dpkg-query", 'case " $MISSING " in *" ${@: -1} "*) exit 1 ;; *) printf installed ;; esac')
+        self.program("apt-get", f'echo "$DEBIAN_FRONTEND $*" >>{self.log}; echo output of apt-get; exit ${{APT_STATUS:-0}}')
+        self.program("rustc", 'echo "rustc ${RUSTC_VERSION:-1.95.0} (abc 2026-01-01)"')
+        self.program("cargo", "exit 0")
+
+    def program(self, name, text):
+        path = self.directory / name
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(0o755)
+
+    def run_setup(self, *words, status=0, **variables):
+        variables = {"VSWITCH_HUGEPAGES_FILE": str(self.pages), **variables}
+        environment = {**os.environ, **variables, "PATH": f"{self.directory}:{os.environ['PATH']}"}
+        argv = [ROOT / "tools" / "setup", *words]
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=20)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def apt_calls(self):
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+    def test_nothing_missing_never_runs_apt_and_says_nothing(self):
+        for _ in range(2):
+            self.assertEqual(self.run_setup("--hugepages", "4"), "")
+        self.assertEqual(self.apt_calls(), [])
+
+    def test_installs_what_is_missing_only(self):
+        self.run_setup("--no-hugepages", MISSING="iperf3 libdpdk-dev")
+        update, install = self.apt_calls()
+        self.assertEqual(update, "noninteractive -q update")
+        self.assertTrue(install.startswith("noninteractive -q -y") and install.endswith(" install libdpdk-dev iperf3"), install)
+
+    def test_quiet_unless_apt_fails(self):
+        self.assertNotIn("output of apt-get", self.run_setup("--no-hugepages", MISSING="gcc"))
+        self.assertIn("output of apt-get", self.run_setup("--no-hugepages", status=1, MISSING="gcc", APT_STATUS="100"))
+
+    def test_check_installs_nothing(self):
+        said = self.run_setup("--check", status=1, MISSING="gcc")
+        self.assertIn("missing packages: gcc", said)
+        self.assertEqual((self.apt_calls(), self.pages.read_text()), ([], "4\n"))
+
+    def test_rust(self):
+        for version, status in (("1.95.0", 0), ("1.100.0", 0), ("2.0.0", 0), ("1.95.0-nightly", 0), ("1.94.9", 1), ("1.9.0", 1)):
+            with self.subTest(version):
+                said = self.run_setup("--no-hugepages", status=status, RUSTC_VERSION=version)
+                self.assertEqual("rustup" in said, status == 1, said)
+
+    def test_hugepages_only_rise(self):
+        self.run_setup("--hugepages", "3")
+        self.assertEqual(self.pages.read_text(), "4\n")
+        self.run_setup("--hugepages", "9")
+        self.assertEqual(self.pages.read_text(), "9\n")
+
+    def test_goes_on_without_hugepages(self):
+        said = self.run_setup(VSWITCH_HUGEPAGES_FILE="/nonexistent/nr_hugepages")
+        self.assertIn("hugepages = false", said)
+        # A number that nobody may write, not even root.
+        said = self.run_setup("--hugepages", "999999", VSWITCH_HUGEPAGES_FILE="/proc/sys/kernel/ngroups_max")
+        self.assertIn("not writable", said)
+
+    def test_usage(self):
+        self.assertIn("usage:", self.run_setup("--help"))
+        for words in (["--hugepages"], ["--hugepages", "x"], ["--hugepages", "-1"], ["bogus"]):
+            with self.subTest(words):
+                self.assertIn("usage:", self.run_setup(*words, status=2))
+
+
+if __name__ == "__main__":
+    unittest.main()
