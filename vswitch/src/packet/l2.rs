@@ -26,27 +26,6 @@ impl L2 {
         };
         Some(Self { destination, source, vlan })
     }
-
-    /// The destination is a group.
-    #[inline]
-    #[must_use]
-    pub const fn destination_is_multicast(self) -> bool {
-        self.destination >> 40 & 1 != 0
-    }
-
-    /// The source is a group, which is against the standard.
-    #[inline]
-    #[must_use]
-    pub const fn source_is_multicast(self) -> bool {
-        self.source >> 40 & 1 != 0
-    }
-
-    /// The destination is 01:80:c2:00:00:00 to 0f, which a bridge never forwards (IEEE 802.1D-2004, table 7-10).
-    #[inline]
-    #[must_use]
-    pub const fn is_reserved(self) -> bool {
-        self.destination & !0xf == 0x0180_c200_0000
-    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 const SLOTS: usize = 4;
 
 /// An address in a VLAN (0: untagged), as one word: 48 bits address, 12 bits VLAN, 4 bits of which the lowest is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FdbKey(u64);
 
 impl FdbKey {
@@ -29,6 +29,20 @@ impl FdbKey {
     #[must_use]
     pub const fn new(mac: u64, vlan: u16) -> Self {
         Self(mac << 16 | ((vlan & 0xfff) as u64) << 4 | 1)
+    }
+
+    /// The address is a group's.
+    #[inline]
+    #[must_use]
+    pub const fn is_multicast(self) -> bool {
+        self.0 >> 56 & 1 != 0
+    }
+
+    /// The address is 01:80:c2:00:00:00 to 0f, which a bridge never forwards (IEEE 802.1D-2004, table 7-10).
+    #[inline]
+    #[must_use]
+    pub const fn is_reserved(self) -> bool {
+        self.0 >> 20 == 0x0180_c200_0000 >> 4
     }
 
     /// The address.
@@ -75,9 +89,24 @@ struct Bucket {
     values: [AtomicU64; SLOTS],
 }
 
-/// Where a key may be: its two buckets.
-#[derive(Clone, Copy, Debug)]
-pub struct Place(usize, usize);
+impl Bucket {
+    /// All four keys are compared before anything branches: which slot it is cannot be predicted.
+    #[inline]
+    fn find(&self, key: FdbKey) -> Option<(&AtomicU64, Value)> {
+        let hits = self.keys.iter().rev().fold(0_u32, |hits, word| hits << 1 | u32::from(word.load(Acquire) == key.0));
+        if hits == 0 {
+            return None;
+        }
+        let slot = hits.trailing_zeros() as usize % SLOTS;
+        let value = Value(self.values[slot].load(Acquire));
+        // A slot that changed hands meanwhile holds another key now, or this one with a fresh value.
+        (self.keys[slot].load(Relaxed) == key.0).then_some((&self.values[slot], value))
+    }
+}
+
+/// A key's hash: says where the key may be. Computing it early lets [`Fdb::prefetch`] hide the memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FdbHash(u64);
 
 /// The table in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,78 +175,81 @@ impl Fdb {
         }
     }
 
-    /// Where a key may be. Computing it early lets [`Fdb::prefetch`] hide the memory.
+    /// The hash of a key in this table.
     #[inline]
     #[must_use]
-    pub fn place(&self, key: FdbKey) -> Place {
+    pub fn hash(&self, key: FdbKey) -> FdbHash {
         let product = u128::from(key.0 ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
         #[allow(clippy::cast_possible_truncation)] // the middle bits depend on all input bits
-        let hash = (product >> 64) as usize ^ product as usize;
-        let mask = self.buckets.len() - 1;
-        let first = hash & mask;
-        // The second differs from the first by an odd number: never the same bucket.
-        Place(first, first ^ (hash >> 32 & mask | 1) & mask)
+        FdbHash((product >> 64) as u64 ^ product as u64)
+    }
+
+    #[inline]
+    fn first(&self, hash: FdbHash) -> &Bucket {
+        #[allow(clippy::cast_possible_truncation)] // usize has 64 bits
+        &self.buckets[hash.0 as usize & (self.buckets.len() - 1)]
+    }
+
+    /// The other bucket: its index differs from the first's by an odd number, so that it is never the same.
+    fn second(&self, hash: FdbHash) -> &Bucket {
+        #[allow(clippy::cast_possible_truncation)]
+        let (low, high) = (hash.0 as usize, (hash.0 >> 32) as usize);
+        &self.buckets[(low ^ (high | 1)) & (self.buckets.len() - 1)]
     }
 
     /// Asks for the first bucket's cache line.
     #[inline]
-    pub fn prefetch(&self, place: Place) {
-        crate::dpdk::prefetch(&self.buckets[place.0]);
+    pub fn prefetch(&self, hash: FdbHash) {
+        crate::dpdk::prefetch(self.first(hash));
     }
 
     #[inline]
-    fn find(&self, key: FdbKey, place: Place) -> Option<(&AtomicU64, Value)> {
-        for bucket in [&self.buckets[place.0], &self.buckets[place.1]] {
-            for slot in 0..SLOTS {
-                if bucket.keys[slot].load(Acquire) == key.0 {
-                    let value = Value(bucket.values[slot].load(Acquire));
-                    // A slot that changed hands meanwhile holds another key now, or this one with a fresh value.
-                    if bucket.keys[slot].load(Relaxed) == key.0 {
-                        return Some((&bucket.values[slot], value));
-                    }
-                }
-            }
-        }
-        None
+    fn find(&self, key: FdbKey, hash: FdbHash) -> Option<(&AtomicU64, Value)> {
+        self.first(hash).find(key).or_else(|| self.find_second(key, hash))
+    }
+
+    #[cold]
+    fn find_second(&self, key: FdbKey, hash: FdbHash) -> Option<(&AtomicU64, Value)> {
+        self.second(hash).find(key)
     }
 
     /// The port of an address.
     #[inline]
     #[must_use]
-    pub fn lookup(&self, key: FdbKey, place: Place) -> Option<PortId> {
-        self.find(key, place).map(|(_, value)| value.port())
+    pub fn lookup(&self, key: FdbKey, hash: FdbHash) -> Option<PortId> {
+        self.find(key, hash).map(|(_, value)| value.port())
     }
 
     /// Notes that an address was seen on a port at second `now_s`. Never waits.
     #[inline]
-    pub fn learn(&self, key: FdbKey, place: Place, port: PortId, now_s: u32) {
-        match self.find(key, place) {
+    pub fn learn(&self, key: FdbKey, hash: FdbHash, port: PortId, now_s: u32) {
+        match self.find(key, hash) {
             Some((_, value)) if value.is_static() || (value.port() == port && value.stamp() == now_s) => {}
             Some((word, value)) if value.port() == port => {
                 // Fails when the slot changed meanwhile: then somebody else knew better.
                 let renewed = Value::new(port, false, now_s);
                 let _ = word.compare_exchange(value.0, renewed.0, Release, Relaxed);
             }
-            _ => self.learn_slowly(key, place, port, now_s),
+            _ => self.learn_slowly(key, hash, port, now_s),
         }
     }
 
     #[cold]
-    fn learn_slowly(&self, key: FdbKey, place: Place, port: PortId, now_s: u32) {
+    fn learn_slowly(&self, key: FdbKey, hash: FdbHash, port: PortId, now_s: u32) {
         // Without the lock first: a flood of new addresses against a full quota must stay cheap.
-        if self.of_port(port) >= self.quota && self.find(key, place).is_none() {
+        if self.of_port(port) >= self.quota && self.find(key, hash).is_none() {
             self.refused.fetch_add(1, Relaxed);
             return;
         }
         let Some(mut stats) = self.writer.try_lock() else { return };
-        if let Some((word, value)) = self.find(key, place) {
+        if let Some((word, value)) = self.find(key, hash) {
             if !value.is_static() && value.port() != port {
                 word.store(Value::new(port, false, now_s).0, Release);
                 self.per_port[value.port().index()].fetch_sub(1, Relaxed);
                 self.per_port[port.index()].fetch_add(1, Relaxed);
                 stats.moved += 1;
             }
-        } else if self.insert(&mut stats, key, place, Value::new(port, false, now_s)) {
+        } else if self.insert(&mut stats, key, hash, Value::new(port, false, now_s)) {
             stats.learned += 1;
         } else {
             self.refused.fetch_add(1, Relaxed);
@@ -229,10 +261,10 @@ impl Fdb {
     }
 
     /// Puts a key that is not there into a slot: a free one while the limit allows, else one that gives way.
-    fn insert(&self, stats: &mut FdbStats, key: FdbKey, place: Place, value: Value) -> bool {
+    fn insert(&self, stats: &mut FdbStats, key: FdbKey, hash: FdbHash, value: Value) -> bool {
         let mut victim: Option<(&Bucket, usize, Value)> = None;
         let mut free = None;
-        for bucket in [&self.buckets[place.0], &self.buckets[place.1]] {
+        for bucket in [self.first(hash), self.second(hash)] {
             for slot in 0..SLOTS {
                 if bucket.keys[slot].load(Relaxed) == 0 {
                     free = free.or(Some((bucket, slot)));
@@ -275,7 +307,7 @@ impl Fdb {
     pub fn add_static(&self, key: FdbKey, port: PortId) -> bool {
         let mut stats = self.writer.lock();
         self.remove_if(&mut stats, |found, _| found == key);
-        self.insert(&mut stats, key, self.place(key), Value::new(port, true, 0))
+        self.insert(&mut stats, key, self.hash(key), Value::new(port, true, 0))
     }
 
     /// Removes the addresses that `which` accepts; returns how many.
@@ -351,12 +383,12 @@ mod tests {
 
     fn learn(fdb: &Fdb, mac: u64, port: u16, now_s: u32) {
         let key = FdbKey::new(mac, 0);
-        fdb.learn(key, fdb.place(key), PortId(port), now_s);
+        fdb.learn(key, fdb.hash(key), PortId(port), now_s);
     }
 
     fn lookup(fdb: &Fdb, mac: u64) -> Option<u16> {
         let key = FdbKey::new(mac, 0);
-        fdb.lookup(key, fdb.place(key)).map(|port| port.0)
+        fdb.lookup(key, fdb.hash(key)).map(|port| port.0)
     }
 
     #[test]
@@ -366,7 +398,7 @@ mod tests {
         learn(&fdb, 0xb, 2, 200);
         assert_eq!((lookup(&fdb, 0xa), lookup(&fdb, 0xb), lookup(&fdb, 0xc)), (Some(1), Some(2), None));
         let tagged = FdbKey::new(0xa, 5);
-        assert_eq!(fdb.lookup(tagged, fdb.place(tagged)), None, "another VLAN");
+        assert_eq!(fdb.lookup(tagged, fdb.hash(tagged)), None, "another VLAN");
         learn(&fdb, 0xa, 3, 1);
         assert_eq!((lookup(&fdb, 0xa), fdb.stats().moved), (Some(3), 1));
         learn(&fdb, 0xa, 3, 100);

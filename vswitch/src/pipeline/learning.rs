@@ -1,8 +1,7 @@
 //! The Ethernet learning switch: OpenFlow's `NORMAL` action in a bridge without VLAN configuration
 //! (IEEE 802.1D; ovs-actions(7), "normal").
 
-use super::fdb::Place;
-use super::{Bridge, FailMode, FdbKey};
+use super::{Bridge, FailMode, FdbHash, FdbKey};
 use crate::observe::DropReason;
 use crate::packet::L2;
 use crate::port::PortId;
@@ -18,13 +17,13 @@ pub enum Verdict {
     Drop(DropReason),
 }
 
-/// A packet's addresses as keys of the MAC table, with their places.
-#[derive(Clone, Copy, Debug)]
+/// A packet's addresses as keys of the MAC table, with their hashes. The default is that of no packet.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Lookup {
     source: FdbKey,
-    source_place: Place,
     destination: FdbKey,
-    destination_place: Place,
+    source_hash: FdbHash,
+    destination_hash: FdbHash,
 }
 
 impl Lookup {
@@ -34,29 +33,36 @@ impl Lookup {
     pub fn new(bridge: &Bridge, l2: L2) -> Self {
         let source = FdbKey::new(l2.source, l2.vlan);
         let destination = FdbKey::new(l2.destination, l2.vlan);
-        let (source_place, destination_place) = (bridge.fdb.place(source), bridge.fdb.place(destination));
-        bridge.fdb.prefetch(source_place);
-        bridge.fdb.prefetch(destination_place);
-        Self { source, source_place, destination, destination_place }
+        let (source_hash, destination_hash) = (bridge.fdb.hash(source), bridge.fdb.hash(destination));
+        bridge.fdb.prefetch(source_hash);
+        bridge.fdb.prefetch(destination_hash);
+        Self { source, destination, source_hash, destination_hash }
+    }
+
+    /// It is that of a packet.
+    #[inline]
+    #[must_use]
+    pub fn is_some(&self) -> bool {
+        self.source != FdbKey::default()
     }
 }
 
 /// Learns the source and finds where the packet goes.
 #[inline]
-pub fn decide(bridge: &Bridge, l2: L2, lookup: &Lookup, in_port: PortId, now_s: u32) -> Verdict {
+pub fn decide(bridge: &Bridge, lookup: &Lookup, in_port: PortId, now_s: u32) -> Verdict {
     if bridge.fail_mode == FailMode::Secure {
         return Verdict::Drop(DropReason::BridgeSecure);
     }
-    if l2.is_reserved() {
+    if lookup.destination.is_reserved() {
         return Verdict::Drop(DropReason::ReservedMulticast);
     }
-    if !l2.source_is_multicast() {
-        bridge.fdb.learn(lookup.source, lookup.source_place, in_port, now_s);
+    if !lookup.source.is_multicast() {
+        bridge.fdb.learn(lookup.source, lookup.source_hash, in_port, now_s);
     }
-    if l2.destination_is_multicast() {
+    if lookup.destination.is_multicast() {
         return Verdict::Flood;
     }
-    match bridge.fdb.lookup(lookup.destination, lookup.destination_place) {
+    match bridge.fdb.lookup(lookup.destination, lookup.destination_hash) {
         Some(port) if port == in_port => Verdict::Drop(DropReason::SamePort),
         Some(port) => Verdict::Output(port),
         None => Verdict::Flood,
@@ -75,7 +81,7 @@ mod tests {
 
     fn run(bridge: &Bridge, destination: u64, source: u64, in_port: u16) -> Verdict {
         let l2 = L2 { destination, source, vlan: 0 };
-        decide(bridge, l2, &Lookup::new(bridge, l2), PortId(in_port), 0)
+        decide(bridge, &Lookup::new(bridge, l2), PortId(in_port), 0)
     }
 
     #[test]

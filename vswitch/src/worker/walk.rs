@@ -1,7 +1,7 @@
 //! The packet walk: what happens to a burst between a receive queue and the transmit queues.
 
-use super::Snapshot;
 use super::output::Outputs;
+use super::{PortView, Snapshot};
 use crate::dpdk::{Burst, Mbuf, Mempool};
 use crate::limits::{BURST, CROSSINGS_MAX, DEPTH_MAX};
 use crate::observe::DropReason;
@@ -62,34 +62,27 @@ impl Walk {
         let frame_max = if view.admin_up { view.frame_max } else { 0 };
 
         // Parse, and ask for the table lines that the next loop reads.
-        let mut parsed = [const { None }; BURST];
+        let mut lookups = [Lookup::default(); BURST];
         let mut bytes = 0;
-        for (mbuf, parsed) in burst.iter().zip(&mut parsed) {
+        for (mbuf, lookup) in burst.iter().zip(&mut lookups) {
             bytes += mbuf.len() as u64;
-            *parsed = L2::parse(mbuf.head()).map(|l2| (l2, Lookup::new(bridge, l2)));
+            if let Some(l2) = L2::parse(mbuf.head()) {
+                *lookup = Lookup::new(bridge, l2);
+            }
         }
         let received = burst.len();
         counters.rx_packets.add(received as u64);
         counters.rx_bytes.add(bytes);
 
         // Decide and output, in order.
-        let mut step = Step {
-            worker: self.worker,
-            pool: &self.pool,
-            snapshot: &self.snapshot,
-            outputs: &mut self.outputs,
-            now_s,
-            crossings: 0,
-        };
-        for (i, parsed) in parsed.iter().enumerate().take(received) {
+        let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
+        let mut step = Step { worker, pool, snapshot, outputs, now_s, crossings: 0 };
+        for (i, lookup) in lookups.iter().enumerate().take(received) {
             let Some(mbuf) = burst.take(i) else { continue };
-            let verdict = match parsed {
-                Some((l2, lookup)) if mbuf.len() <= frame_max || (frame_max > 0 && mbuf.gso_size() > 0) => {
-                    decide(bridge, *l2, lookup, port, now_s)
-                }
-                _ if frame_max == 0 => Verdict::Drop(DropReason::AdminDown),
-                Some(_) => Verdict::Drop(DropReason::Oversize),
-                None => Verdict::Drop(DropReason::EthShort),
+            let verdict = if mbuf.len() <= frame_max && lookup.is_some() || is_gso(&mbuf, frame_max) {
+                decide(bridge, lookup, port, now_s)
+            } else {
+                Verdict::Drop(refusal(view, lookup))
             };
             step.crossings = 0;
             step.act(bridge, port, verdict, mbuf, 0);
@@ -101,6 +94,24 @@ impl Walk {
     #[inline]
     pub fn flush(&mut self) {
         self.outputs.flush(&self.snapshot);
+    }
+}
+
+/// A packet longer than the MTU that may come in all the same, by a port that is up.
+#[inline]
+fn is_gso(mbuf: &Mbuf, frame_max: usize) -> bool {
+    frame_max > 0 && mbuf.len() > frame_max && mbuf.gso_size() > 0
+}
+
+/// Why a packet may not come in.
+#[cold]
+fn refusal(view: &PortView, lookup: &Lookup) -> DropReason {
+    if !view.admin_up {
+        DropReason::AdminDown
+    } else if lookup.is_some() {
+        DropReason::Oversize
+    } else {
+        DropReason::EthShort
     }
 }
 
@@ -177,7 +188,7 @@ impl Step<'_> {
         received.rx_bytes.add(len);
         let bridge = &self.snapshot.bridges[view.bridge];
         let verdict = match L2::parse(mbuf.head()) {
-            Some(l2) => decide(bridge, l2, &Lookup::new(bridge, l2), peer, self.now_s),
+            Some(l2) => decide(bridge, &Lookup::new(bridge, l2), peer, self.now_s),
             None => Verdict::Drop(DropReason::EthShort),
         };
         self.act(bridge, peer, verdict, mbuf, depth + 1);
@@ -207,7 +218,7 @@ impl Step<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PortShared, PortView};
+    use super::super::PortShared;
     use super::*;
     use crate::observe::PortCounters;
     use crate::pipeline::{FailMode, Fdb};
