@@ -45,7 +45,7 @@ pub fn main() -> ExitCode {
     log::start(cli.log_format, &cli.log_filter());
     let read = read(&cli.config);
     if cli.check {
-        return check(&cli.config, read);
+        return check(&cli.config, &read);
     }
     let read = match read {
         Ok(read) if !read.report().has_errors() => read,
@@ -73,8 +73,8 @@ fn read(file: &Path) -> Result<ConfigFile, ConfigErrors> {
 }
 
 /// Prints what `--check` found.
-fn check(file: &Path, read: Result<ConfigFile, ConfigErrors>) -> ExitCode {
-    let report = match &read {
+fn check(file: &Path, read: &Result<ConfigFile, ConfigErrors>) -> ExitCode {
+    let report = match read {
         Ok(read) => read.report(),
         Err(report) => report,
     };
