@@ -8,6 +8,7 @@
 
 pub mod config;
 mod info;
+pub mod server;
 mod switch;
 
 pub use config::{DpdkConfig, SwitchConfig, WorkerConfig};
