@@ -2,10 +2,10 @@
 //!
 //! **Where in the walk**: around it.
 //!
-//! **Design**: in the order of a start. [`cpu`] refuses a machine that this build would crash on; [`cli`] reads the command
-//! line, [`log`] sets the log up; the configuration is read and compared with the machine
-//! ([`crate::control::config`]), and refused as a whole or not at all; [`run`] takes the control socket, starts the switch,
-//! tells the service manager ([`notify`]) and serves until a signal ([`signals`]) comes. It stays in the foreground.
+//! **Design**: in the order of a start. `cpu` refuses a machine that this build would crash on; `cli` reads the command
+//! line, `log` sets the log up; the configuration is read and compared with the machine
+//! ([`crate::control::config`]), and refused as a whole or not at all; `run` takes the control socket, starts the switch,
+//! tells the service manager (`notify`) and serves until a signal (`signals`) comes. It stays in the foreground.
 //!
 //! **Exit codes**: 0 stopped by a signal, or nothing wrong (`--check`); 1 failed while starting or running; 2 wrong usage; 78
 //! (`EX_CONFIG` of sysexits.h) refused configuration; 101 or SIGABRT after a panic, whose reason is in the log; 128 + signal
@@ -45,7 +45,7 @@ pub fn main() -> ExitCode {
     log::start(cli.log_format, &cli.log_filter());
     let read = read(&cli.config);
     if cli.check {
-        return check(&cli.config, read);
+        return check(&cli.config, &read);
     }
     let read = match read {
         Ok(read) if !read.report().has_errors() => read,
@@ -73,8 +73,8 @@ fn read(file: &Path) -> Result<ConfigFile, ConfigErrors> {
 }
 
 /// Prints what `--check` found.
-fn check(file: &Path, read: Result<ConfigFile, ConfigErrors>) -> ExitCode {
-    let report = match &read {
+fn check(file: &Path, read: &Result<ConfigFile, ConfigErrors>) -> ExitCode {
+    let report = match read {
         Ok(read) => read.report(),
         Err(report) => report,
     };

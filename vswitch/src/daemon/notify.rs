@@ -57,10 +57,10 @@ impl Notifier {
     }
 
     fn send(&self, message: &str) {
-        if let Some((socket, address)) = &self.socket {
-            if let Err(error) = socket.send_to_addr(message.as_bytes(), address) {
-                tracing::warn!("the service manager cannot be told {message:?}: {error}");
-            }
+        if let Some((socket, address)) = &self.socket
+            && let Err(error) = socket.send_to_addr(message.as_bytes(), address)
+        {
+            tracing::warn!("the service manager cannot be told {message:?}: {error}");
         }
     }
 }

@@ -6,10 +6,15 @@ use super::suggest::did_you_mean;
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A range of bytes in the file.
 pub(super) type Span = Range<usize>;
+
+/// Bytes of a text whose syntax errors are all reported; of a longer one only the first is. The parser keeps every error, and a
+/// text can have three for every two bytes. A thousand ports take half of this.
+const RECOVER_LEN_MAX: usize = 512 << 10;
 
 /// Collects complaints. After a syntax error the parser resumes as well as it can: complaints about the same line (after a
 /// broken header: about its whole section), and conclusions from what is absent, could be its fault and are left out.
@@ -27,7 +32,14 @@ impl<'a> Reader<'a> {
 
     /// Parses a document and reports its syntax errors.
     pub(super) fn document(&mut self, text: &'a str) -> DeTable<'a> {
-        let (document, errors) = DeTable::parse_recoverable(text);
+        let (document, errors) = if text.len() <= RECOVER_LEN_MAX {
+            DeTable::parse_recoverable(text)
+        } else {
+            DeTable::parse(text).map_or_else(
+                |error| (Spanned::new(0..0, DeTable::new()), vec![error]),
+                |document| (document, Vec::new()),
+            )
+        };
         for error in errors {
             let position = self.lines.position(error.span().map_or(0, |span| span.start));
             self.distrust(position.line);

@@ -8,7 +8,8 @@
 //! for each problem, `file:line:column: key: problem; fix`, in the order of the file.
 //!
 //! **Limits**: [`crate::limits::CONFIG_LEN_MAX`] bytes; nesting is bounded by the TOML parser (80); a report holds
-//! [`PROBLEMS_MAX`] problems and counts the rest. Work is linear in the size of the file.
+//! [`PROBLEMS_MAX`] problems and counts the rest; of a file beyond 512 KiB only the first syntax error is told. Work and memory
+//! are linear in the size of the file.
 //!
 //! **Threads**: plain values.
 //!

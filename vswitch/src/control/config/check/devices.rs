@@ -66,10 +66,10 @@ impl Check<'_> {
                 let problem = format!("there is no PCI device {address}");
                 self.found.push(self.error(place, problem, "`lspci -D` lists them"));
             }
-        } else if device.starts_with("net_af_xdp") || device.starts_with("net_af_packet") {
-            if let Some(name) = parts.find_map(|part| part.strip_prefix("iface=")) {
-                self.present(place, name, interfaces);
-            }
+        } else if (device.starts_with("net_af_xdp") || device.starts_with("net_af_packet"))
+            && let Some(name) = parts.find_map(|part| part.strip_prefix("iface="))
+        {
+            self.present(place, name, interfaces);
         }
     }
 

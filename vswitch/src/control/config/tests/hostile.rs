@@ -118,6 +118,12 @@ fn a_file_that_anyone_may_change_is_a_warning() {
     assert!(!read.report().has_errors());
 }
 
+#[test]
+fn of_a_long_file_the_first_syntax_error_is_told() {
+    let text = format!("#{}\nx = ture\ny = ture\n", "#".repeat(512 << 10));
+    expect(&text, &["f:2:5: invalid boolean, expected `true`; see https://toml.io/en/v1.1.0"]);
+}
+
 /// Nothing is worse than linear: 4 MiB of anything take a moment, not minutes.
 #[test]
 fn large_files_of_nonsense_are_refused_quickly() {
@@ -139,6 +145,7 @@ fn large_files_of_nonsense_are_refused_quickly() {
         ("dotted keys", fill("a.")),
         ("quotes", fill("\"")),
         ("equals", fill("=\n")),
+        ("equals, all of them reported", "=\n".repeat(256 << 10)),
         ("headers cut short", fill("[[bridge.port\n")),
         ("a long name", format!("[[bridge]]\nname = '{}'", fill("x"))),
         ("a long key", fill("x")),
