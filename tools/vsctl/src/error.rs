@@ -15,7 +15,7 @@ pub(crate) enum Error {
     #[error("{0}")]
     Usage(#[from] clap::Error),
     /// The switch cannot be reached, or does not answer.
-    #[error("{socket:?}: {reason}; is vswitchd running? (--socket or VSWITCH_SOCKET names another socket)")]
+    #[error("{socket:?}: {reason}; {}", hint(.reason))]
     Unreachable {
         /// Its socket.
         socket: PathBuf,
@@ -98,6 +98,15 @@ impl Error {
     }
 }
 
+/// What to do about a switch that cannot be reached.
+fn hint(reason: &str) -> &'static str {
+    if reason.starts_with("Permission denied") {
+        "become root, or a member of the group that owns the socket"
+    } else {
+        "is vswitchd running? (--socket or VSWITCH_SOCKET names another socket)"
+    }
+}
+
 /// The text of the last error of a chain: what the kernel said.
 pub(crate) fn innermost(mut error: &(dyn std::error::Error + 'static)) -> String {
     while let Some(source) = error.source() {
@@ -163,6 +172,11 @@ mod tests {
         assert_eq!((error.exit_code(), error.code()), (3, "UNREACHABLE"));
         let text = error.text();
         assert!(text.starts_with("vsctl: \"/run/x.sock\": connection reset; is vswitchd running?"), "{text}");
+        let closed = io::Error::from_raw_os_error(13);
+        let closed = Error::Unreachable { socket: "/s".into(), reason: innermost(&closed) }.to_string();
+        let want =
+            "\"/s\": Permission denied (os error 13); become root, or a member of the group that owns the socket";
+        assert_eq!(closed, want);
         let refused = Error::from_status(Status::unavailable("port \"p0\": no such device"), Path::new("/s"));
         assert_eq!((refused.exit_code(), refused.code()), (1, "UNAVAILABLE"));
         assert_eq!(refused.json()["error"].get("fields"), None);
