@@ -1,0 +1,386 @@
+//! What can be asked: the arguments.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where vswitchd listens unless configured otherwise.
+pub(crate) const DEFAULT_SOCKET: &str = "/run/vswitch/vswitch.sock";
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done; 1 the switch refused; 2 wrong usage; 3 vswitchd cannot be reached or does not answer.
+The environment variable VSWITCH_SOCKET names the socket where --socket is not given.";
+
+/// Shows and changes a running vswitchd.
+#[derive(Debug, Parser)]
+#[command(name = "vsctl", version, after_help = AFTER_HELP, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// Socket of vswitchd.
+    #[arg(long, global = true, value_name = "PATH", env = "VSWITCH_SOCKET", default_value = DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
+    /// Print JSON: answers on stdout, errors on stderr.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Seconds to wait for an answer. port-events waits that long for its beginning only.
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show all bridges with their ports.
+    Show,
+    /// Add a bridge.
+    AddBr(AddBridge),
+    /// Remove a bridge with all its ports.
+    DelBr(BridgeName),
+    /// List the names of all bridges.
+    ListBr,
+    /// Set what a bridge does before anything is programmed.
+    SetFailMode {
+        /// Name of the bridge.
+        bridge: String,
+        /// The fail mode.
+        mode: FailMode,
+    },
+    /// Add a port to a bridge.
+    AddPort(Box<AddPort>),
+    /// Remove a port.
+    DelPort {
+        /// Name of the bridge.
+        bridge: String,
+        /// Name of the port.
+        name: String,
+    },
+    /// List the names of a bridge's ports.
+    ListPorts(BridgeName),
+    /// Change a port.
+    ModPort(ModPort),
+    /// Show counters of a bridge's ports, like `ovs-ofctl dump-ports`.
+    DumpPorts {
+        /// Name of the bridge.
+        bridge: String,
+        /// Name of one port.
+        port: Option<String>,
+    },
+    /// Tell what happens to ports, one line each, until interrupted.
+    PortEvents {
+        /// Begin with the ports that exist.
+        #[arg(long)]
+        existing: bool,
+        /// End after so many lines.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        count: Option<u64>,
+    },
+    /// Show a bridge's MAC table, like `ovs-appctl fdb/show`.
+    FdbShow(BridgeName),
+    /// Remove addresses from a bridge's MAC table: all learned ones, or those that match.
+    FdbFlush(FdbFlush),
+    /// Add a static address to a bridge's MAC table.
+    FdbAdd {
+        /// Name of the bridge.
+        bridge: String,
+        /// Name of the port.
+        port: String,
+        /// VLAN, 0 (untagged) to 4095.
+        #[arg(value_parser = clap::value_parser!(u32).range(0..=4095))]
+        vlan: u32,
+        /// The address.
+        #[arg(value_parser = mac)]
+        mac: [u8; 6],
+    },
+    /// Remove an address from a bridge's MAC table.
+    FdbDel {
+        /// Name of the bridge.
+        bridge: String,
+        /// VLAN, 0 (untagged) to 4095.
+        #[arg(value_parser = clap::value_parser!(u32).range(0..=4095))]
+        vlan: u32,
+        /// The address.
+        #[arg(value_parser = mac)]
+        mac: [u8; 6],
+    },
+    /// Show a bridge's MAC table in numbers, like `ovs-appctl fdb/stats-show`.
+    FdbStats(BridgeName),
+    /// Show the workers and what they spend their time on.
+    WorkerShow,
+    /// Start the workers' counts over.
+    WorkerClear,
+    /// Show which worker polls which receive queue, like `ovs-appctl dpif-netdev/pmd-rxq-show`.
+    WorkerRxqShow,
+    /// Pin a receive queue to the worker on a core.
+    WorkerRxqPin {
+        /// Name of the port.
+        port: String,
+        /// Queue number.
+        queue: u32,
+        /// Core of the worker; `auto`: by load.
+        #[arg(value_name = "CORE|auto", value_parser = core)]
+        core: Core,
+    },
+    /// Place all receive queues that are not pinned anew, by load.
+    WorkerRxqRebalance,
+    /// Show the use of the mbuf pool.
+    MempoolShow,
+    /// List why packets are dropped.
+    DropReasons,
+    /// Show versions, limits and port types of the switch.
+    Capabilities,
+    /// Say whether the switch is healthy (exit code 1: it is not).
+    Health,
+    /// Show the versions of vsctl and, if it can be reached, vswitchd.
+    Version,
+    /// Print a completion script.
+    Completion {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print a manual page, of vsctl or of one verb.
+    Man {
+        /// The verb.
+        verb: Option<String>,
+    },
+}
+
+/// A bridge.
+#[derive(Debug, Args)]
+pub(crate) struct BridgeName {
+    /// Name of the bridge.
+    pub(crate) bridge: String,
+}
+
+/// What a bridge does before anything is programmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailMode {
+    /// Drop everything.
+    Secure,
+    /// Forward like an Ethernet switch.
+    Standalone,
+}
+
+/// A new bridge.
+#[derive(Debug, Args)]
+pub(crate) struct AddBridge {
+    /// Name of the bridge.
+    pub(crate) name: String,
+    /// What it does before anything is programmed [default: secure].
+    #[arg(long, value_name = "MODE")]
+    pub(crate) fail_mode: Option<FailMode>,
+    /// Addresses that its MAC table holds at most [default: 8192].
+    #[arg(long, value_name = "N")]
+    pub(crate) fdb_size: Option<u32>,
+    /// Seconds after which an unused learned address goes [default: 300].
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) fdb_ageing: Option<u32>,
+}
+
+/// Kinds of ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PortType {
+    /// Any device of DPDK; needs --devargs.
+    Dpdk,
+    /// A guest or a virtio-user process; needs --path.
+    VhostUser,
+    /// A TAP interface that the switch makes.
+    Tap,
+    /// An existing interface of the host.
+    #[value(name = "af_packet")]
+    AfPacket,
+    /// Capture files; needs --rx-file, --tx-file or both.
+    Pcap,
+    /// One end of a wire between two bridges; needs --peer.
+    Patch,
+    /// An interface for the host's own traffic.
+    Internal,
+}
+
+/// Which side of a vhost-user socket the switch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VhostMode {
+    /// The guest makes the socket (QEMU: server=on).
+    Client,
+    /// The switch makes the socket.
+    Server,
+}
+
+/// A new port.
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools)] // flags of a command line
+pub(crate) struct AddPort {
+    /// Name of the bridge.
+    pub(crate) bridge: String,
+    /// Name of the port.
+    pub(crate) name: String,
+    /// Kind of the port.
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) port_type: PortType,
+    /// OpenFlow port number, 1 to 65279 [default: the lowest free one].
+    #[arg(long, value_name = "N")]
+    pub(crate) number: Option<u32>,
+    /// dpdk: a PCI address or the devargs of a virtual device.
+    #[arg(long, required_if_eq("port_type", "dpdk"))]
+    pub(crate) devargs: Option<String>,
+    /// vhost-user: the socket, an absolute path.
+    #[arg(long, required_if_eq("port_type", "vhost-user"))]
+    pub(crate) path: Option<String>,
+    /// vhost-user: who makes the socket [default: client].
+    #[arg(long)]
+    pub(crate) mode: Option<VhostMode>,
+    /// dpdk, vhost-user: queues [default: 1].
+    #[arg(long, value_name = "N")]
+    pub(crate) queues: Option<u32>,
+    /// tap, af_packet: the interface [default: the port's name].
+    #[arg(long)]
+    pub(crate) interface: Option<String>,
+    /// patch: name of the port at the other end.
+    #[arg(long, value_name = "PORT", required_if_eq("port_type", "patch"))]
+    pub(crate) peer: Option<String>,
+    /// pcap: packets to receive.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rx_file: Option<String>,
+    /// pcap: where to write sent packets.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tx_file: Option<String>,
+    /// pcap: receive the file over and over.
+    #[arg(long)]
+    pub(crate) infinite_rx: bool,
+    /// Address [default: the device's, or a random one].
+    #[arg(long, value_parser = mac)]
+    pub(crate) mac: Option<[u8; 6]>,
+    /// Largest L3 packet in bytes, 68 to 9702 [default: 1500].
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) mtu: Option<u32>,
+    /// Leave it out when the bridge floods.
+    #[arg(long)]
+    pub(crate) no_flood: bool,
+    /// Add it switched off.
+    #[arg(long)]
+    pub(crate) admin_down: bool,
+    /// A key-value pair for the owner's use; may be repeated.
+    #[arg(long = "external-id", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) external_ids: Vec<(String, String)>,
+    /// vhost-user: do not offer checksum offload (nor TSO).
+    #[arg(long)]
+    pub(crate) no_csum: bool,
+    /// vhost-user: do not offer TSO.
+    #[arg(long)]
+    pub(crate) no_tso: bool,
+    /// vhost-user: do not offer mergeable receive buffers.
+    #[arg(long)]
+    pub(crate) no_mergeable: bool,
+    /// vhost-user: do not offer indirect descriptors.
+    #[arg(long)]
+    pub(crate) no_indirect: bool,
+    /// vhost-user: offer packed rings.
+    #[arg(long)]
+    pub(crate) packed: bool,
+}
+
+/// A change of a port.
+#[derive(Debug, Args)]
+pub(crate) struct ModPort {
+    /// Name of the bridge.
+    pub(crate) bridge: String,
+    /// Name of the port.
+    pub(crate) name: String,
+    /// New state.
+    pub(crate) state: Vec<PortState>,
+    /// New MTU, 68 to 9702 bytes.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) mtu: Option<u32>,
+    /// A key-value pair; may be repeated. Those given replace all that were there.
+    #[arg(long = "external-id", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) external_ids: Vec<(String, String)>,
+    /// Remove all external ids.
+    #[arg(long, conflicts_with = "external_ids")]
+    pub(crate) no_external_ids: bool,
+}
+
+/// Words of `mod-port`, those of `ovs-ofctl mod-port`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PortState {
+    /// Take and give packets.
+    Up,
+    /// Drop packets.
+    Down,
+    /// Take part when the bridge floods.
+    Flood,
+    /// Be left out when the bridge floods.
+    NoFlood,
+}
+
+/// Which addresses to remove.
+#[derive(Debug, Args)]
+pub(crate) struct FdbFlush {
+    /// Name of the bridge.
+    pub(crate) bridge: String,
+    /// Only those of this port.
+    #[arg(long)]
+    pub(crate) port: Option<String>,
+    /// Only those of this VLAN, 0 (untagged) to 4095.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=4095))]
+    pub(crate) vlan: Option<u32>,
+    /// Only this address.
+    #[arg(long, value_parser = mac)]
+    pub(crate) mac: Option<[u8; 6]>,
+    /// Static ones too.
+    #[arg(long = "static")]
+    pub(crate) statics: bool,
+}
+
+/// Shells that can complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// bash(1).
+    Bash,
+    /// zsh(1).
+    Zsh,
+    /// fish(1).
+    Fish,
+}
+
+/// Where a receive queue is to be polled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Core {
+    /// By load.
+    Auto,
+    /// By the worker on this core.
+    On(u32),
+}
+
+fn core(text: &str) -> Result<Core, String> {
+    if text == "auto" {
+        return Ok(Core::Auto);
+    }
+    text.parse().map(Core::On).map_err(|_| "give the number of a core, or auto".to_owned())
+}
+
+fn mac(text: &str) -> Result<[u8; 6], String> {
+    let octet = |part: &str| {
+        let digits = (1..=2).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if digits { u8::from_str_radix(part, 16).ok() } else { None }
+    };
+    let octets: Option<Vec<u8>> = text.split(':').map(octet).collect();
+    octets.and_then(|octets| octets.try_into().ok()).ok_or_else(|| "give an address like 02:00:00:00:00:01".to_owned())
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("give KEY=VALUE")?;
+    if key.is_empty() { Err("the key is empty".to_owned()) } else { Ok((key.to_owned(), value.to_owned())) }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds".to_owned())?;
+    if !(0.001..=86_400.0).contains(&seconds) {
+        return Err("give 0.001 to 86400 seconds".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+#[path = "cli_tests.rs"]
+mod tests;

@@ -1,0 +1,71 @@
+//! How the switch is reached.
+
+use crate::error::{Error, innermost};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Response, Status};
+use tonic_health::pb::health_client::HealthClient;
+use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
+use vswitch_proto::v1::capabilities_service_client::CapabilitiesServiceClient;
+use vswitch_proto::v1::fdb_service_client::FdbServiceClient;
+use vswitch_proto::v1::port_service_client::PortServiceClient;
+use vswitch_proto::v1::statistics_service_client::StatisticsServiceClient;
+use vswitch_proto::v1::worker_service_client::WorkerServiceClient;
+
+/// Bytes of an answer: 1024 ports with all the external ids that they may have are half of it.
+const ANSWER_LEN_MAX: usize = 64 << 20;
+
+/// A long stream finds out that the switch is gone without a word (a stopped process).
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+
+/// The way to the switch. It connects when a service is asked for, so that wrong usage is told without a switch.
+pub(crate) struct Client {
+    socket: PathBuf,
+}
+
+macro_rules! services {
+    ($($name:ident: $client:ident,)*) => {
+        $(pub(crate) async fn $name(&self) -> Result<$client<Channel>, Error> {
+            Ok($client::new(self.connect().await?).max_decoding_message_size(ANSWER_LEN_MAX))
+        })*
+    };
+}
+
+impl Client {
+    pub(crate) fn new(socket: &Path) -> Self {
+        Self { socket: socket.to_owned() }
+    }
+
+    services! {
+        bridges: BridgeServiceClient,
+        ports: PortServiceClient,
+        workers: WorkerServiceClient,
+        fdb: FdbServiceClient,
+        statistics: StatisticsServiceClient,
+        capabilities: CapabilitiesServiceClient,
+        health: HealthClient,
+    }
+
+    async fn connect(&self) -> Result<Channel, Error> {
+        let path = self.socket.to_str().ok_or_else(|| self.unreachable("the path is not UTF-8"))?;
+        let endpoint = Endpoint::from_shared(format!("unix://{path}"));
+        let endpoint = endpoint.map_err(|error| self.unreachable(innermost(&error)))?;
+        let endpoint = endpoint.http2_keep_alive_interval(KEEPALIVE_INTERVAL).keep_alive_while_idle(true);
+        endpoint.connect().await.map_err(|error| self.unreachable(innermost(&error)))
+    }
+
+    /// The answer of a call.
+    pub(crate) fn answer<T>(&self, result: Result<Response<T>, Status>) -> Result<T, Error> {
+        result.map(Response::into_inner).map_err(|status| self.error(status))
+    }
+
+    /// The error of a call.
+    pub(crate) fn error(&self, status: Status) -> Error {
+        Error::from_status(status, &self.socket)
+    }
+
+    pub(crate) fn unreachable(&self, reason: impl Into<String>) -> Error {
+        Error::Unreachable { socket: self.socket.clone(), reason: reason.into() }
+    }
+}

@@ -1,0 +1,70 @@
+//! What is asked of the switch, and how the answers look. One file per noun, like the API.
+
+mod about;
+mod bridge;
+mod events;
+mod fdb;
+mod port;
+mod shell;
+mod statistics;
+#[cfg(test)]
+mod testing;
+mod worker;
+
+use crate::cli::{Cli, Command};
+use crate::client::Client;
+use crate::error::Error;
+use crate::output::{Report, print};
+use std::io::Write;
+
+/// What a command comes to.
+type Answer = Result<Box<dyn Report>, Error>;
+
+/// Does what the arguments say, and writes the answer.
+pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let client = Client::new(&cli.socket);
+    runtime.block_on(async {
+        if let Command::PortEvents { existing, count } = &cli.command {
+            return events::follow(&client, *existing, *count, cli.timeout, cli.json, out).await;
+        }
+        let answer = tokio::time::timeout(cli.timeout, ask(&client, &cli.command)).await;
+        let report = answer.map_err(|_| client.unreachable(format!("no answer within {:?}", cli.timeout)))??;
+        print(&*report, cli.json, out)?;
+        report.verdict()
+    })
+}
+
+async fn ask(client: &Client, command: &Command) -> Answer {
+    match command {
+        Command::Show => bridge::show(client).await,
+        Command::AddBr(bridge) => bridge::add(client, bridge).await,
+        Command::DelBr(name) => bridge::delete(client, &name.bridge).await,
+        Command::ListBr => bridge::list(client).await,
+        Command::SetFailMode { bridge, mode } => bridge::set_fail_mode(client, bridge, *mode).await,
+        Command::AddPort(port) => port::add(client, port).await,
+        Command::DelPort { bridge, name } => port::delete(client, bridge, name).await,
+        Command::ListPorts(name) => port::list(client, &name.bridge).await,
+        Command::ModPort(change) => port::modify(client, change).await,
+        Command::DumpPorts { bridge, port } => statistics::dump_ports(client, bridge, port.as_deref()).await,
+        Command::FdbShow(name) => fdb::show(client, &name.bridge).await,
+        Command::FdbFlush(filter) => fdb::flush(client, filter).await,
+        Command::FdbAdd { bridge, port, vlan, mac } => fdb::add(client, bridge, port, *vlan, *mac).await,
+        Command::FdbDel { bridge, vlan, mac } => fdb::delete(client, bridge, *vlan, *mac).await,
+        Command::FdbStats(name) => fdb::stats(client, &name.bridge).await,
+        Command::WorkerShow => worker::show(client).await,
+        Command::WorkerClear => worker::clear(client).await,
+        Command::WorkerRxqShow => worker::rxq_show(client).await,
+        Command::WorkerRxqPin { port, queue, core } => worker::rxq_pin(client, port, *queue, *core).await,
+        Command::WorkerRxqRebalance => worker::rebalance(client).await,
+        Command::MempoolShow => statistics::mempool(client).await,
+        Command::DropReasons => about::drop_reasons(client).await,
+        Command::Capabilities => about::capabilities(client).await,
+        Command::Health => about::health(client).await,
+        Command::Version => about::version(client).await,
+        Command::Completion { shell } => Ok(Box::new(shell::completion(*shell))),
+        Command::Man { verb } => Ok(Box::new(shell::man(verb.as_deref())?)),
+        // Not one answer but many: `run` has taken it.
+        Command::PortEvents { .. } => Ok(Box::new(crate::output::Done)),
+    }
+}

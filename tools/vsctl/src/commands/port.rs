@@ -1,0 +1,263 @@
+//! Ports.
+
+use super::Answer;
+use crate::cli::{AddPort, Cli, ModPort, PortState, PortType, VhostMode};
+use crate::client::Client;
+use crate::error::Error;
+use crate::output::{self, Done, Report, clean, port_number};
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use vswitch_proto::v1;
+use vswitch_proto::v1::port_config::Kind;
+
+pub(super) async fn add(client: &Client, args: &AddPort) -> Answer {
+    let request = v1::AddPortRequest { bridge: args.bridge.clone(), port: Some(config(args)?) };
+    let port = client.answer(client.ports().await?.add_port(request).await)?.port.unwrap_or_default();
+    Ok(Box::new(Changed(port)))
+}
+
+pub(super) async fn delete(client: &Client, bridge: &str, name: &str) -> Answer {
+    let request = v1::DeletePortRequest { bridge: bridge.to_owned(), name: name.to_owned() };
+    client.answer(client.ports().await?.delete_port(request).await)?;
+    Ok(Box::new(Done))
+}
+
+pub(super) async fn list(client: &Client, bridge: &str) -> Answer {
+    let request = v1::ListPortsRequest { bridge: bridge.to_owned() };
+    Ok(Box::new(Names(client.answer(client.ports().await?.list_ports(request).await)?.ports)))
+}
+
+pub(super) async fn modify(client: &Client, args: &ModPort) -> Answer {
+    let request = change(args)?;
+    let port = client.answer(client.ports().await?.modify_port(request).await)?.port.unwrap_or_default();
+    Ok(Box::new(Changed(port)))
+}
+
+fn usage(kind: ErrorKind, message: impl std::fmt::Display) -> Error {
+    Cli::command().error(kind, message).into()
+}
+
+/// Options that mean nothing to the chosen kind of port. (Number, address, MTU, flags and external ids suit every kind.)
+fn strangers(args: &AddPort) -> Vec<&'static str> {
+    use PortType::{AfPacket, Dpdk, Patch, Pcap, Tap, VhostUser};
+    let options: [(&str, bool, &[PortType]); 14] = [
+        ("--devargs", args.devargs.is_some(), &[Dpdk]),
+        ("--queues", args.queues.is_some(), &[Dpdk, VhostUser]),
+        ("--path", args.path.is_some(), &[VhostUser]),
+        ("--mode", args.mode.is_some(), &[VhostUser]),
+        ("--no-csum", args.no_csum, &[VhostUser]),
+        ("--no-tso", args.no_tso, &[VhostUser]),
+        ("--no-mergeable", args.no_mergeable, &[VhostUser]),
+        ("--no-indirect", args.no_indirect, &[VhostUser]),
+        ("--packed", args.packed, &[VhostUser]),
+        ("--interface", args.interface.is_some(), &[Tap, AfPacket]),
+        ("--peer", args.peer.is_some(), &[Patch]),
+        ("--rx-file", args.rx_file.is_some(), &[Pcap]),
+        ("--tx-file", args.tx_file.is_some(), &[Pcap]),
+        ("--infinite-rx", args.infinite_rx, &[Pcap]),
+    ];
+    let strange = options.iter().filter(|(_, given, kinds)| *given && !kinds.contains(&args.port_type));
+    strange.map(|(name, ..)| *name).collect()
+}
+
+fn config(args: &AddPort) -> Result<v1::PortConfig, Error> {
+    let strangers = strangers(args);
+    if !strangers.is_empty() {
+        let message = format!("{} cannot be used with this --type", strangers.join(", "));
+        return Err(usage(ErrorKind::ArgumentConflict, message));
+    }
+    let interface = args.interface.clone().unwrap_or_default();
+    let kind = match args.port_type {
+        PortType::Dpdk => {
+            Kind::Dpdk(v1::DpdkPort { devargs: args.devargs.clone().unwrap_or_default(), queues: args.queues })
+        }
+        PortType::VhostUser => Kind::VhostUser(vhost(args)),
+        PortType::Tap => Kind::Tap(v1::TapPort { interface }),
+        PortType::AfPacket => Kind::AfPacket(v1::AfPacketPort { interface }),
+        PortType::Pcap => Kind::Pcap(v1::PcapPort {
+            rx_file: args.rx_file.clone(),
+            tx_file: args.tx_file.clone(),
+            infinite_rx: args.infinite_rx,
+        }),
+        PortType::Patch => Kind::Patch(v1::PatchPort { peer: args.peer.clone().unwrap_or_default() }),
+        PortType::Internal => Kind::Internal(v1::InternalPort {}),
+    };
+    Ok(v1::PortConfig {
+        name: args.name.clone(),
+        number: args.number,
+        mac: args.mac.map(|octets| v1::MacAddress { octets: octets.to_vec() }),
+        mtu: args.mtu,
+        admin_up: args.admin_down.then_some(false),
+        no_flood: args.no_flood,
+        external_ids: args.external_ids.iter().cloned().collect(),
+        kind: Some(kind),
+    })
+}
+
+fn vhost(args: &AddPort) -> v1::VhostUserPort {
+    let mode = match args.mode {
+        None => v1::VhostUserMode::Unspecified,
+        Some(VhostMode::Client) => v1::VhostUserMode::Client,
+        Some(VhostMode::Server) => v1::VhostUserMode::Server,
+    };
+    v1::VhostUserPort {
+        path: args.path.clone().unwrap_or_default(),
+        mode: mode.into(),
+        queues: args.queues,
+        csum: args.no_csum.then_some(false),
+        // TSO needs checksums: who wants no checksums wants no TSO.
+        tso: (args.no_tso || args.no_csum).then_some(false),
+        mergeable: args.no_mergeable.then_some(false),
+        indirect: args.no_indirect.then_some(false),
+        packed: args.packed,
+    }
+}
+
+fn change(args: &ModPort) -> Result<v1::ModifyPortRequest, Error> {
+    let mut request = v1::ModifyPortRequest {
+        bridge: args.bridge.clone(),
+        name: args.name.clone(),
+        mtu: args.mtu,
+        ..Default::default()
+    };
+    for state in &args.state {
+        let (field, value) = match state {
+            PortState::Up => (&mut request.admin_up, true),
+            PortState::Down => (&mut request.admin_up, false),
+            PortState::Flood => (&mut request.no_flood, false),
+            PortState::NoFlood => (&mut request.no_flood, true),
+        };
+        if field.replace(value).is_some_and(|old| old != value) {
+            return Err(usage(ErrorKind::ArgumentConflict, "up and down, or flood and no-flood, exclude each other"));
+        }
+    }
+    if args.no_external_ids || !args.external_ids.is_empty() {
+        request.external_ids = Some(v1::ExternalIds { ids: args.external_ids.iter().cloned().collect() });
+    }
+    if args.state.is_empty() && args.mtu.is_none() && request.external_ids.is_none() {
+        let message = "nothing to change: give up, down, flood, no-flood, --mtu, --external-id or --no-external-ids";
+        return Err(usage(ErrorKind::MissingRequiredArgument, message));
+    }
+    Ok(request)
+}
+
+/// What is special about a kind of port, under the names of the configuration file.
+fn options(kind: Option<&Kind>) -> Value {
+    match kind {
+        Some(Kind::Dpdk(port)) => json!({ "devargs": port.devargs, "queues": port.queues }),
+        Some(Kind::VhostUser(port)) => json!({
+            "path": port.path,
+            "mode": match port.mode() {
+                v1::VhostUserMode::Unspecified => "unknown",
+                v1::VhostUserMode::Client => "client",
+                v1::VhostUserMode::Server => "server",
+            },
+            "queues": port.queues,
+            "csum": port.csum,
+            "tso": port.tso,
+            "mergeable": port.mergeable,
+            "indirect": port.indirect,
+            "packed": port.packed,
+        }),
+        Some(Kind::Tap(v1::TapPort { interface }) | Kind::AfPacket(v1::AfPacketPort { interface })) => {
+            json!({ "interface": interface })
+        }
+        Some(Kind::Pcap(port)) => {
+            json!({ "rx_file": port.rx_file, "tx_file": port.tx_file, "infinite_rx": port.infinite_rx })
+        }
+        Some(Kind::Patch(port)) => json!({ "peer": port.peer }),
+        Some(Kind::Internal(v1::InternalPort {})) | None => json!({}),
+    }
+}
+
+/// A port, for programs.
+pub(super) fn json(port: &v1::Port) -> Value {
+    let config = port.config.clone().unwrap_or_default();
+    json!({
+        "name": config.name,
+        "number": port.number,
+        "type": port.r#type,
+        "bridge": port.bridge,
+        "link_up": port.link_up,
+        "link_speed_mbps": port.link_speed_mbps,
+        "admin_up": config.admin_up.unwrap_or(true),
+        "no_flood": config.no_flood,
+        "mac": output::mac(port.mac.as_ref()),
+        "mtu": config.mtu,
+        "rx_queues": port.rx_queues,
+        "tx_queues": port.tx_queues,
+        "offloads": port.offloads,
+        "external_ids": config.external_ids.iter().collect::<BTreeMap<_, _>>(),
+        "options": options(config.kind.as_ref()),
+        "error": port.error,
+    })
+}
+
+/// Pairs as `a=1, b=2`; strings without quotes, nothing of what is not set.
+fn pairs(object: &Value) -> String {
+    let pairs = object.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let pairs = pairs.map(|(key, value)| match value {
+        Value::String(value) => format!("{}={}", clean(key), clean(value)),
+        other => format!("{}={other}", clean(key)),
+    });
+    pairs.collect::<Vec<_>>().join(", ")
+}
+
+/// A port, for people: its part of `show`.
+pub(super) fn describe(port: &v1::Port) -> String {
+    let config = port.config.clone().unwrap_or_default();
+    let mut text = format!("    Port {}\n        number: {}\n", config.name, port_number(port.number));
+    let mut line = |key: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "        {key}: {value}");
+        }
+    };
+    let all = json(port);
+    let options = pairs(&all["options"]);
+    let kind = if options.is_empty() { port.r#type.clone() } else { format!("{} ({options})", port.r#type) };
+    line("type", &kind);
+    let speed = if port.link_speed_mbps > 0 { format!(", {} Mbit/s", port.link_speed_mbps) } else { String::new() };
+    line("link", &format!("{}{speed}", if port.link_up { "up" } else { "down" }));
+    let flags = [("admin-down", config.admin_up == Some(false)), ("no-flood", config.no_flood)];
+    let flags: Vec<_> = flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
+    line("flags", &flags.join(" "));
+    line("mac", &format!("{}, mtu: {}", output::mac(port.mac.as_ref()), config.mtu.unwrap_or_default()));
+    line("queues", &format!("{} rx, {} tx", port.rx_queues, port.tx_queues));
+    line("offloads", &port.offloads.join(" "));
+    line("external_ids", &pairs(&all["external_ids"]));
+    line("error", &clean(port.error.as_deref().unwrap_or_default()));
+    text
+}
+
+/// `add-port` and `mod-port`: silent like those of Open vSwitch.
+struct Changed(v1::Port);
+
+impl Report for Changed {
+    fn text(&self) -> String {
+        String::new()
+    }
+
+    fn json(&self) -> Value {
+        json(&self.0)
+    }
+}
+
+/// `list-ports`.
+struct Names(Vec<v1::Port>);
+
+impl Report for Names {
+    fn text(&self) -> String {
+        self.0.iter().filter_map(|port| port.config.as_ref()).map(|config| format!("{}\n", config.name)).collect()
+    }
+
+    fn json(&self) -> Value {
+        self.0.iter().map(json).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "port_tests.rs"]
+mod tests;

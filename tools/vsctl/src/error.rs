@@ -1,0 +1,190 @@
+//! What can go wrong, how it is told, and the exit code.
+
+use crate::output::clean;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The arguments are wrong, or help was asked for.
+    #[error("{0}")]
+    Usage(#[from] clap::Error),
+    /// The switch cannot be reached, or does not answer.
+    #[error("{socket:?}: {reason}; {}", hint(.reason))]
+    Unreachable {
+        /// Its socket.
+        socket: PathBuf,
+        /// What happened.
+        reason: String,
+    },
+    /// The switch refused.
+    #[error("{}", .0.message())]
+    Refused(Box<Status>),
+    /// It answered, and is not healthy. The answer is printed already.
+    #[error("the switch is not healthy")]
+    Unhealthy,
+    /// The answer could not be written.
+    #[error("cannot write the answer: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Error {
+    /// 1: refused. 2: wrong usage. 3: not reached. 0 if only the reader of the output went away, or help was asked for.
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(error) => u8::try_from(error.exit_code()).unwrap_or(2),
+            Self::Unreachable { .. } => 3,
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Refused(_) | Self::Unhealthy | Self::Output(_) => 1,
+        }
+    }
+
+    /// A word for scripts: gRPC's name of the status code, or one of our own.
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Usage(_) => "USAGE",
+            Self::Unreachable { .. } => "UNREACHABLE",
+            Self::Refused(status) => code_name(status.code()),
+            Self::Unhealthy => "UNHEALTHY",
+            Self::Output(_) => "OUTPUT",
+        }
+    }
+
+    /// `{"error": {"code", "exit_code", "message", "fields"}}`; fields only where the switch named some.
+    fn json(&self) -> Value {
+        let message = match self {
+            Self::Usage(error) => error.render().to_string().trim_end().to_owned(),
+            other => other.to_string(),
+        };
+        let mut error = json!({ "code": self.code(), "exit_code": self.exit_code(), "message": message });
+        if let Self::Refused(status) = self
+            && let Some(request) = status.get_details_bad_request()
+        {
+            let violations = request.field_violations.into_iter();
+            error["fields"] = violations.map(|v| json!({ "field": v.field, "description": v.description })).collect();
+        }
+        json!({ "error": error })
+    }
+
+    /// Tells the error on stderr (help on stdout). What cannot be written is lost; the exit code still says it.
+    pub(crate) fn report(&self, as_json: bool) -> ExitCode {
+        let _ = match self {
+            Self::Usage(error) if !as_json || error.exit_code() == 0 => error.print(),
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Self::Unhealthy if !as_json => Ok(()),
+            _ if as_json => writeln!(io::stderr().lock(), "{}", self.json()),
+            _ => writeln!(io::stderr().lock(), "{}", self.text()),
+        };
+        ExitCode::from(self.exit_code())
+    }
+
+    /// One line, or one line per wrong field.
+    fn text(&self) -> String {
+        let message = self.to_string();
+        message.lines().map(|line| format!("vsctl: {}", clean(line))).collect::<Vec<_>>().join("\n")
+    }
+
+    /// From the status of a call. One that this side made (its source is a transport error) means that the switch is away.
+    pub(crate) fn from_status(status: Status, socket: &std::path::Path) -> Self {
+        match std::error::Error::source(&status) {
+            Some(source) => Self::Unreachable { socket: socket.to_owned(), reason: innermost(source) },
+            None => Self::Refused(Box::new(status)),
+        }
+    }
+}
+
+/// What to do about a switch that cannot be reached.
+fn hint(reason: &str) -> &'static str {
+    if reason.starts_with("Permission denied") {
+        "become root, or a member of the group that owns the socket"
+    } else {
+        "is vswitchd running? (--socket or VSWITCH_SOCKET names another socket)"
+    }
+}
+
+/// The text of the last error of a chain: what the kernel said.
+pub(crate) fn innermost(mut error: &(dyn std::error::Error + 'static)) -> String {
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+const fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use tonic_types::{ErrorDetails, FieldViolation};
+
+    #[test]
+    fn a_refusal_keeps_code_text_and_fields() {
+        let details =
+            ErrorDetails::with_bad_request(vec![FieldViolation::new("mtu", "9 is out of range; use 68 to 9702")]);
+        let text = "mtu: 9 is out of range; use 68 to 9702\nmac: bad\u{1b}[2J; use another";
+        let status = Status::with_error_details(Code::InvalidArgument, text, details);
+        let error = Error::from_status(status, Path::new("/s"));
+        assert_eq!(error.exit_code(), 1);
+        assert_eq!(
+            error.text(),
+            "vsctl: mtu: 9 is out of range; use 68 to 9702\nvsctl: mac: bad\\u{1b}[2J; use another",
+            "one line per field, nothing that a terminal obeys"
+        );
+        let want = json!({ "error": {
+            "code": "INVALID_ARGUMENT",
+            "exit_code": 1,
+            "message": text,
+            "fields": [{ "field": "mtu", "description": "9 is out of range; use 68 to 9702" }],
+        }});
+        assert_eq!(error.json(), want);
+    }
+
+    #[test]
+    fn a_broken_connection_is_not_a_refusal() {
+        let broken = io::Error::from(io::ErrorKind::ConnectionReset);
+        let error = Error::from_status(Status::from_error(Box::new(broken)), Path::new("/run/x.sock"));
+        assert_eq!((error.exit_code(), error.code()), (3, "UNREACHABLE"));
+        let text = error.text();
+        assert!(text.starts_with("vsctl: \"/run/x.sock\": connection reset; is vswitchd running?"), "{text}");
+        let closed = io::Error::from_raw_os_error(13);
+        let closed = Error::Unreachable { socket: "/s".into(), reason: innermost(&closed) }.to_string();
+        let want =
+            "\"/s\": Permission denied (os error 13); become root, or a member of the group that owns the socket";
+        assert_eq!(closed, want);
+        let refused = Error::from_status(Status::unavailable("port \"p0\": no such device"), Path::new("/s"));
+        assert_eq!((refused.exit_code(), refused.code()), (1, "UNAVAILABLE"));
+        assert_eq!(refused.json()["error"].get("fields"), None);
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_error() {
+        assert_eq!(Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).exit_code(), 0);
+        assert_eq!(Error::from(io::Error::from(io::ErrorKind::StorageFull)).exit_code(), 1);
+    }
+}

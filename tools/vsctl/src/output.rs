@@ -1,0 +1,155 @@
+//! How answers look: text with the shapes of Open vSwitch's tools, or JSON.
+
+use crate::error::Error;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::io::{self, Write};
+use vswitch_proto::v1;
+
+/// OpenFlow number of a bridge's own port.
+pub(crate) const LOCAL: u32 = 0xffff_fffe;
+
+/// An answer that can be printed both ways.
+pub(crate) trait Report {
+    /// For people: lines, each with its newline; may be empty.
+    fn text(&self) -> String;
+    /// For programs.
+    fn json(&self) -> Value;
+    /// Whether the answer is good news; if not, the exit code says so after it is printed.
+    fn verdict(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// The answer of a change that has nothing to tell.
+pub(crate) struct Done;
+
+impl Report for Done {
+    fn text(&self) -> String {
+        String::new()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::json!({ "ok": true })
+    }
+}
+
+/// Writes an answer.
+pub(crate) fn print(report: &dyn Report, as_json: bool, out: &mut dyn Write) -> io::Result<()> {
+    if as_json {
+        serde_json::to_writer_pretty(&mut *out, &report.json())?;
+        writeln!(out)?;
+    } else {
+        out.write_all(report.text().as_bytes())?;
+    }
+    out.flush()
+}
+
+/// Columns of a table and whether they hold numbers, which are aligned to the right.
+pub(crate) type Columns<'a> = &'a [(&'a str, bool)];
+
+/// An aligned table without borders.
+pub(crate) fn table(columns: Columns<'_>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(columns.iter().map(|(name, _)| *name));
+    for row in rows {
+        table.add_row(row);
+    }
+    for (column, (_, is_number)) in table.column_iter_mut().zip(columns) {
+        column.set_padding((0, 2));
+        if *is_number {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Text of someone else's making, with everything that a terminal would obey escaped.
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().any(char::is_control) {
+        let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+        text.chars().map(escape).collect::<String>().into()
+    } else {
+        text.into()
+    }
+}
+
+/// A port number as Open vSwitch writes it.
+pub(crate) fn port_number(number: u32) -> String {
+    if number == LOCAL { "LOCAL".to_owned() } else { number.to_string() }
+}
+
+/// An address; a wrong one from a newer switch shows as what it is.
+pub(crate) fn mac(mac: Option<&v1::MacAddress>) -> String {
+    let octets = mac.map_or(&[][..], |mac| &mac.octets);
+    octets.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":")
+}
+
+/// Part of a whole in percent; 0 of nothing.
+#[allow(clippy::cast_precision_loss)] // for display
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+/// Ratio of two counts; 0 to nothing.
+#[allow(clippy::cast_precision_loss)] // for display
+pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_aligned_without_trailing_blanks() {
+        let rows = [vec!["a".to_owned(), "5".to_owned()], vec!["longer".to_owned(), "1000".to_owned()]];
+        let text = table(&[("NAME", false), ("COUNT", true)], rows);
+        assert_eq!(text, "NAME    COUNT\na           5\nlonger   1000\n");
+        assert_eq!(table(&[("NAME", false), ("COUNT", true)], []), "NAME  COUNT\n");
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_gets_through() {
+        assert_eq!(clean("plain \u{e9}"), "plain \u{e9}");
+        assert_eq!(clean("a\u{1b}[2Jb\nc\u{9b}d"), "a\\u{1b}[2Jb\\nc\\u{9b}d");
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(port_number(7), "7");
+        assert_eq!(port_number(4_294_967_294), "LOCAL");
+        assert_eq!(mac(Some(&v1::MacAddress { octets: vec![2, 0, 0, 0, 0xab, 1] })), "02:00:00:00:ab:01");
+        assert_eq!(mac(None), "");
+        assert!((percent(1, 8) - 12.5).abs() < f64::EPSILON && percent(1, 0) == 0.0);
+        assert!((ratio(9, 2) - 4.5).abs() < f64::EPSILON && ratio(9, 0) == 0.0);
+    }
+
+    #[test]
+    fn a_failing_writer_is_an_error_not_a_panic() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        for as_json in [true, false] {
+            struct Line;
+            impl Report for Line {
+                fn text(&self) -> String {
+                    "line\n".to_owned()
+                }
+                fn json(&self) -> Value {
+                    Value::Null
+                }
+            }
+            let error = print(&Line, as_json, &mut Full).expect_err("it cannot be written");
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "json: {as_json}");
+        }
+    }
+}
