@@ -68,8 +68,11 @@ pub(crate) fn iperf3(server: &Netns, client: &Netns, address: &str, args: &[&str
     let bits = |sum: &Value| sum["bits_per_second"].as_f64().unwrap_or(0.0);
     let lost_percent = end["sum"]["lost_percent"].as_f64().unwrap_or(0.0);
     // UDP has `sum`, what was sent with the part that was lost; TCP has one sum for each end only.
-    let received_bps =
-        if end["sum"].is_object() { bits(&end["sum"]) * (1.0 - lost_percent / 100.0) } else { bits(&end["sum_received"]) };
+    let received_bps = if end["sum"].is_object() {
+        bits(&end["sum"]) * (1.0 - lost_percent / 100.0)
+    } else {
+        bits(&end["sum_received"])
+    };
     let sent = &end["sum_sent"];
     Iperf {
         received_bps,
