@@ -39,6 +39,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_vhost_driver_set_features",
     "rte_vhost_driver_get_features",
     "rte_vhost_driver_disable_features",
+    "rte_vhost_driver_set_protocol_features",
     "rte_vhost_driver_callback_register",
     "rte_vhost_driver_start",
     "rte_vhost_enable_guest_notification",
@@ -48,6 +49,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_vhost_get_mtu",
     "rte_vhost_get_negotiated_features",
     "rte_vhost_get_vring_num",
+    "rte_vhost_extern_callback_register",
     "vs_.*",
 ];
 
@@ -61,10 +63,23 @@ const TYPES: &[&str] = &[
     "rte_ether_addr",
     "rte_malloc_socket_stats",
     "rte_vhost_device_ops",
+    "rte_vhost_msg_result",
+    "rte_vhost_user_extern_ops",
     "vs_constant",
 ];
 
-const VARS: &[&str] = &["vs_.*", "RTE_ETHDEV_.*", "RTE_ETH_NAME_MAX_LEN", "rte_eth_rx_mq_mode.*"];
+const VARS: &[&str] = &[
+    "vs_.*",
+    "RTE_ETHDEV_.*",
+    "RTE_ETH_NAME_MAX_LEN",
+    "rte_eth_rx_mq_mode.*",
+    "VHOST_F_LOG_ALL",
+    "VHOST_USER_F_PROTOCOL_FEATURES",
+    "VHOST_USER_PROTOCOL_F_.*",
+    "VIRTIO_F_.*",
+    "VIRTIO_NET_F_.*",
+    "VIRTIO_RING_F_.*",
+];
 
 /// Archives of a static link: the libraries in dependency order, then the PMDs, all whole (PMDs register themselves
 /// in constructors that nothing refers to).

@@ -121,6 +121,8 @@ pub(super) fn last_error() -> String {
 fn arguments(config: &EalConfig) -> Vec<String> {
     let mut args = vec!["vswitchd".to_owned(), "-l".to_owned(), config.main_core.to_string()];
     args.extend(["--no-telemetry", "--log-level=warning"].map(str::to_owned));
+    // A guest can make librte_vhost complain as often as it likes, on its workers' threads too (an empty mbuf pool).
+    args.push("--log-level=lib.vhost.*:critical".to_owned());
     // Nothing is left behind after SIGKILL: no file in hugetlbfs, none in the runtime directory.
     if config.hugepages {
         args.push("--in-memory".to_owned());

@@ -17,8 +17,10 @@ mod burst;
 #[cfg(feature = "dpdk")]
 pub mod eal;
 pub mod lcore;
+mod limits;
 mod mbuf_copy;
 mod meta;
+pub mod vhost;
 
 #[cfg(feature = "dpdk")]
 mod mbuf;
@@ -29,6 +31,7 @@ mod mempool;
 mod double;
 
 pub use burst::Burst;
+pub use limits::raise_fd_limit;
 pub use meta::{Csum, TxOffload};
 
 #[cfg(feature = "dpdk")]

@@ -21,6 +21,8 @@
 
 mod config;
 mod device;
+mod vhost;
 
 pub use config::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode, is_name};
 pub use device::{DeviceCounters, Link, Quiesce};
+pub use vhost::{VhostDevice, VhostRxQueue, VhostTxQueue, open as open_vhost};

@@ -1,0 +1,150 @@
+//! Which virtio and vhost-user features are offered, and what a negotiated set means (virtio 1.1, 5.1.3 and 6).
+
+use super::{Negotiated, Offer};
+use dpdk_sys as sys;
+
+const fn bit(number: u32) -> u64 {
+    1 << number
+}
+
+/// Ways of speaking that change nothing for packets. Control queue commands end in QEMU or virtio-user, never here.
+const ALWAYS: u64 = bit(sys::VIRTIO_F_VERSION_1)
+    | bit(sys::VIRTIO_F_ANY_LAYOUT)
+    | bit(sys::VIRTIO_F_IN_ORDER)
+    | bit(sys::VIRTIO_RING_F_EVENT_IDX)
+    | bit(sys::VIRTIO_NET_F_CTRL_VQ)
+    | bit(sys::VIRTIO_NET_F_CTRL_RX)
+    | bit(sys::VIRTIO_NET_F_GUEST_ANNOUNCE)
+    | bit(sys::VHOST_F_LOG_ALL)
+    | bit(sys::VHOST_USER_F_PROTOCOL_FEATURES);
+
+const CSUM: u64 = bit(sys::VIRTIO_NET_F_CSUM) | bit(sys::VIRTIO_NET_F_GUEST_CSUM);
+
+/// Without the legacy `VIRTIO_NET_F_GSO`, which old drivers take for leave to send UFO.
+const TSO: u64 = bit(sys::VIRTIO_NET_F_HOST_TSO4)
+    | bit(sys::VIRTIO_NET_F_HOST_TSO6)
+    | bit(sys::VIRTIO_NET_F_HOST_ECN)
+    | bit(sys::VIRTIO_NET_F_GUEST_TSO4)
+    | bit(sys::VIRTIO_NET_F_GUEST_TSO6)
+    | bit(sys::VIRTIO_NET_F_GUEST_ECN);
+
+/// The features that may be offered. Everything else is taken away from what the library supports: UFO (fragments IP behind
+/// our back), MTU (the library cannot tell the guest a value), IOMMU (a miss would block a worker on the socket).
+pub(super) const fn allowed(offer: Offer) -> u64 {
+    let mut features = ALWAYS;
+    if offer.csum {
+        features |= CSUM;
+    }
+    if offer.csum && offer.tso {
+        features |= TSO;
+    }
+    if offer.mergeable {
+        features |= bit(sys::VIRTIO_NET_F_MRG_RXBUF);
+    }
+    if offer.indirect {
+        features |= bit(sys::VIRTIO_RING_F_INDIRECT_DESC);
+    }
+    if offer.packed {
+        features |= bit(sys::VIRTIO_F_RING_PACKED);
+    }
+    if offer.multiqueue {
+        features |= bit(sys::VIRTIO_NET_F_MQ);
+    }
+    features
+}
+
+/// The vhost-user protocol features offered: nothing with which the back end talks to the front end by itself.
+pub(super) const fn protocol(offer: Offer) -> u64 {
+    let features = bit(sys::VHOST_USER_PROTOCOL_F_LOG_SHMFD)
+        | bit(sys::VHOST_USER_PROTOCOL_F_RARP)
+        | bit(sys::VHOST_USER_PROTOCOL_F_REPLY_ACK)
+        | bit(sys::VHOST_USER_PROTOCOL_F_STATUS);
+    if offer.multiqueue { features | bit(sys::VHOST_USER_PROTOCOL_F_MQ) } else { features }
+}
+
+/// Whether rings are packed.
+pub(super) const fn is_packed(features: u64) -> bool {
+    features & bit(sys::VIRTIO_F_RING_PACKED) != 0
+}
+
+/// What negotiated features mean for packets. TSO without checksum offload is no TSO (virtio 1.1, 5.1.3.1); the library
+/// does not check that.
+pub(super) const fn meaning(features: u64) -> Negotiated {
+    let rx_csum = features & bit(sys::VIRTIO_NET_F_CSUM) != 0;
+    let tx_csum = features & bit(sys::VIRTIO_NET_F_GUEST_CSUM) != 0;
+    Negotiated {
+        rx_csum,
+        rx_tso4: rx_csum && features & bit(sys::VIRTIO_NET_F_HOST_TSO4) != 0,
+        rx_tso6: rx_csum && features & bit(sys::VIRTIO_NET_F_HOST_TSO6) != 0,
+        tx_csum,
+        tx_tso4: tx_csum && features & bit(sys::VIRTIO_NET_F_GUEST_TSO4) != 0,
+        tx_tso6: tx_csum && features & bit(sys::VIRTIO_NET_F_GUEST_TSO6) != 0,
+    }
+}
+
+/// Names of the negotiated features that an operator asks for, in the spelling of the virtio specification.
+pub(super) fn names(features: u64) -> Vec<&'static str> {
+    const NAMES: [(u32, &str); 14] = [
+        (sys::VIRTIO_NET_F_CSUM, "csum"),
+        (sys::VIRTIO_NET_F_GUEST_CSUM, "guest_csum"),
+        (sys::VIRTIO_NET_F_HOST_TSO4, "host_tso4"),
+        (sys::VIRTIO_NET_F_HOST_TSO6, "host_tso6"),
+        (sys::VIRTIO_NET_F_HOST_ECN, "host_ecn"),
+        (sys::VIRTIO_NET_F_GUEST_TSO4, "guest_tso4"),
+        (sys::VIRTIO_NET_F_GUEST_TSO6, "guest_tso6"),
+        (sys::VIRTIO_NET_F_GUEST_ECN, "guest_ecn"),
+        (sys::VIRTIO_NET_F_MRG_RXBUF, "mrg_rxbuf"),
+        (sys::VIRTIO_NET_F_MQ, "mq"),
+        (sys::VIRTIO_RING_F_INDIRECT_DESC, "indirect_desc"),
+        (sys::VIRTIO_RING_F_EVENT_IDX, "event_idx"),
+        (sys::VIRTIO_F_RING_PACKED, "ring_packed"),
+        (sys::VIRTIO_F_IN_ORDER, "in_order"),
+    ];
+    NAMES.iter().filter(|(number, _)| features & bit(*number) != 0).map(|(_, name)| *name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Offer =
+        Offer { client: false, multiqueue: true, csum: true, tso: true, mergeable: true, indirect: true, packed: true };
+
+    #[test]
+    fn ufo_mtu_and_iommu_are_never_offered() {
+        for number in [
+            sys::VIRTIO_NET_F_GUEST_UFO,
+            sys::VIRTIO_NET_F_HOST_UFO,
+            sys::VIRTIO_NET_F_GSO,
+            sys::VIRTIO_NET_F_MTU,
+            sys::VIRTIO_F_IOMMU_PLATFORM,
+            sys::VIRTIO_NET_F_RSS,
+        ] {
+            assert_eq!(allowed(ALL) & bit(number), 0, "feature {number}");
+        }
+        assert_eq!(protocol(ALL) & bit(sys::VHOST_USER_PROTOCOL_F_SLAVE_REQ), 0);
+    }
+
+    #[test]
+    fn every_switch_takes_its_own_bits_away() {
+        let without = |change: fn(&mut Offer)| {
+            let mut offer = ALL;
+            change(&mut offer);
+            allowed(ALL) & !allowed(offer)
+        };
+        assert_eq!(without(|offer| offer.csum = false), CSUM | TSO, "TSO needs checksum offload");
+        assert_eq!(without(|offer| offer.tso = false), TSO);
+        assert_eq!(without(|offer| offer.mergeable = false), bit(sys::VIRTIO_NET_F_MRG_RXBUF));
+        assert_eq!(without(|offer| offer.indirect = false), bit(sys::VIRTIO_RING_F_INDIRECT_DESC));
+        assert_eq!(without(|offer| offer.packed = false), bit(sys::VIRTIO_F_RING_PACKED));
+        assert_eq!(without(|offer| offer.multiqueue = false), bit(sys::VIRTIO_NET_F_MQ));
+    }
+
+    #[test]
+    fn tso_without_csum_is_no_tso() {
+        let lie = bit(sys::VIRTIO_NET_F_HOST_TSO4) | bit(sys::VIRTIO_NET_F_GUEST_TSO6);
+        assert_eq!(meaning(lie), Negotiated::default());
+        let all = meaning(allowed(ALL));
+        assert!(all.rx_csum && all.rx_tso4 && all.rx_tso6 && all.tx_csum && all.tx_tso4 && all.tx_tso6, "{all:?}");
+    }
+}

@@ -1,0 +1,134 @@
+//! vhost-user back ends on librte_vhost: sockets, rings, and the callbacks in between.
+//!
+//! **Where in the walk**: both ends. A worker takes a burst out of a guest's transmit ring ([`Rings::receive`]) and copies
+//! one into its receive ring ([`Rings::send`]). Not through `net_vhost`: an ethdev per Pod would end at `RTE_MAX_ETHPORTS`.
+//!
+//! **Design**: [`Vhost`] is the control side of one socket, [`Rings`] its data path. Both point to one `Shared` block, which
+//! the callbacks find by the socket's path in a registry. The word `vid` in it names the running device, or is -1; two masks
+//! say which queue pairs are enabled. All data is copied: no mbuf is ever shared with a guest.
+//!
+//! **Threads** (read in DPDK 22.11.11; what a callback may do follows from it):
+//!
+//! | thread | runs | holds meanwhile |
+//! |---|---|---|
+//! | `vhost-events` (one per process) | every message; all callbacks except those below | `access_lock` of *all* rings of the device in `vring_state_changed` and in the guard, none elsewhere |
+//! | `vhost_reconn` (one per process) | `new_connection` of client sockets, retried each second | the library's reconnect list |
+//! | control, in [`Vhost::open`] | `new_connection`, if a client socket connects at once | our `OPENING` |
+//! | control, in the drop of [`Vhost`] | `destroy_device` | the library's socket table, and no lock of ours |
+//! | worker | `rte_vhost_dequeue_burst` (tries `access_lock`), `rte_vhost_enqueue_burst` (spins for it) | that `access_lock` |
+//!
+//! Hence three rules, each the way out of a deadlock:
+//! 1. `vring_state_changed` never waits for workers: one may spin for a lock that the callback's thread holds. Nor has it to:
+//!    a worker is inside a ring only with the ring's `access_lock`, and that lock is held here, so nobody is.
+//! 2. `destroy_device` takes `vid` away and waits (`quiesce`), with no lock held; afterwards the library unmaps the guest.
+//! 3. Closing waits *before* it enters the library, and then makes `destroy_device` not wait: inside, it would hold the
+//!    socket table, for which `vhost-events` may wait with ring locks for which a worker spins.
+//!
+//! `quiesce` must not need a lock that is held around the drop of [`Vhost`], and may be called from several threads at once.
+//!
+//! **Never trust the guest**: `guard` refuses what makes the library's own ring arithmetic unsafe; connections are made
+//! non-blocking and limited to one per socket (`socket`), so that a peer that stops in the middle of a message, or never
+//! reads a reply, is disconnected instead of stopping the thread (and, through `access_lock`, the workers) of all ports.
+//!
+//! **Limits** of librte_vhost 22.11 that we cannot lift: 1024 sockets, 1024 devices and 1024 polled descriptors per process,
+//! listeners and connections together (about 500 server sockets in use, or 1000 client sockets). A descriptor that cannot be
+//! opened (EMFILE) during a reconnect makes it use a stale one: see [`super::raise_fd_limit`]. Closing while a peer
+//! disconnects is racy in its reconnect list: the drop waits out a disconnect that just began. A peer that disconnects within
+//! microseconds of the reconnect thread's connect races with the library's own list of connections. GSO packets reach the
+//! guest with a pseudo-header sum without the length (Intel's convention), which only a guest that *forwards* without
+//! hardware offload can notice. A guest that truncates its memory file kills the process (SIGBUS). Its sockets are not closed on
+//! exec: a child process of the switch must close what it inherits, or peers do not notice that the switch closed them.
+//! Messages of the library are lowered to `critical` at EAL's start (a guest could flood the log with them); to see them:
+//! `args = ["--log-level=lib.vhost.config:info"]`.
+
+mod error;
+#[cfg(feature = "dpdk")]
+mod features;
+
+#[cfg(feature = "dpdk")]
+mod callbacks;
+#[cfg(feature = "dpdk")]
+mod guard;
+#[cfg(feature = "dpdk")]
+mod open;
+#[cfg(feature = "dpdk")]
+mod rings;
+#[cfg(feature = "dpdk")]
+mod shared;
+#[cfg(feature = "dpdk")]
+mod socket;
+
+#[cfg(not(feature = "dpdk"))]
+mod double;
+
+#[cfg(all(test, feature = "dpdk"))]
+pub(crate) mod testing;
+
+pub use error::VhostError;
+
+#[cfg(feature = "dpdk")]
+pub use {open::Vhost, rings::Rings};
+
+#[cfg(not(feature = "dpdk"))]
+pub use double::{Rings, Vhost};
+
+use std::sync::Arc;
+
+/// Waits until no thread is in [`Rings::receive`] or [`Rings::send`] that was there when the call began.
+pub type Quiesce = Arc<dyn Fn() + Send + Sync>;
+
+/// Queue pairs of a guest that are served; one bit each in [`Rings::receive_pairs`]. The library itself takes 128.
+pub const PAIRS_MAX: u16 = 64;
+
+/// What to offer to a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // one switch per negotiable feature
+pub struct Offer {
+    /// We connect; else we listen.
+    pub client: bool,
+    /// More than one queue pair.
+    pub multiqueue: bool,
+    /// Checksum offload both ways.
+    pub csum: bool,
+    /// TSO both ways; needs `csum`.
+    pub tso: bool,
+    /// Mergeable receive buffers.
+    pub mergeable: bool,
+    /// Indirect descriptors.
+    pub indirect: bool,
+    /// Packed rings.
+    pub packed: bool,
+}
+
+/// What a guest negotiated, as far as packets are concerned; all false without a guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // one per negotiated feature
+pub struct Negotiated {
+    /// The guest may send partial checksums.
+    pub rx_csum: bool,
+    /// The guest may send TCP over IPv4 longer than its MTU.
+    pub rx_tso4: bool,
+    /// The guest may send TCP over IPv6 longer than its MTU.
+    pub rx_tso6: bool,
+    /// The guest takes partial checksums.
+    pub tx_csum: bool,
+    /// The guest takes TCP over IPv4 longer than its MTU.
+    pub tx_tso4: bool,
+    /// The guest takes TCP over IPv6 longer than its MTU.
+    pub tx_tso6: bool,
+}
+
+/// What became of a burst that was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Packets that the guest's ring took.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets for which the ring had no room.
+    pub full: u64,
+    /// Packets whose transmit offload did not fit their bytes.
+    pub malformed: u64,
+    /// Packets without a device.
+    pub down: u64,
+}

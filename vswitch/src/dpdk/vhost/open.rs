@@ -1,0 +1,101 @@
+//! Opening and closing a vhost-user socket.
+
+use super::rings::Rings;
+use super::shared::{Full, Shared};
+use super::{Offer, Quiesce, VhostError, callbacks, features, socket};
+use dpdk_sys as sys;
+use parking_lot::Mutex;
+use std::ffi::{CStr, c_int};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Serialises opening: the library starts its threads without a lock of its own. Callbacks never take it.
+static OPENING: Mutex<()> = Mutex::new(());
+
+/// The control side of one vhost-user socket. Dropping it disconnects the guest, waits for the workers and removes a server's
+/// socket file.
+#[derive(Debug)]
+pub struct Vhost {
+    shared: Arc<Shared>,
+}
+
+impl Vhost {
+    /// Makes (server) or connects to (client; tried again each second, and after each disconnect) the socket at `path`.
+    ///
+    /// `quiesce` is called from library threads and at the drop; see the module for what it must not do.
+    ///
+    /// # Errors
+    /// See [`VhostError`].
+    pub fn open(path: &Path, offer: Offer, quiesce: Quiesce) -> Result<Self, VhostError> {
+        let c_path = socket::c_path(path)?;
+        let _opening = OPENING.lock();
+        let shared = Shared::register(c_path, offer.client, quiesce).map_err(|full| match full {
+            Full::Taken => VhostError::InUse { path: path.to_owned(), who: "another port of this switch" },
+            Full::TooMany => VhostError::TooMany { path: path.to_owned() },
+        })?;
+        let prepared = if offer.client { socket::prepare_client(path) } else { socket::prepare_server(path) };
+        if let Err(error) = prepared {
+            shared.unregister();
+            return Err(error);
+        }
+        let failed = |call| VhostError::Library { path: path.to_owned(), call };
+        if let Err(call) = start(&shared.path, offer) {
+            shared.unregister();
+            return Err(failed(call));
+        }
+        Ok(Self { shared })
+    }
+
+    /// Its data path.
+    #[must_use]
+    pub fn rings(&self) -> Rings {
+        Rings::new(Arc::clone(&self.shared))
+    }
+
+    /// Names of the features that the connected guest negotiated.
+    #[must_use]
+    pub fn offloads(&self) -> Vec<&'static str> {
+        features::names(self.shared.features())
+    }
+}
+
+impl Drop for Vhost {
+    fn drop(&mut self) {
+        self.shared.close();
+        // SAFETY: the path is NUL-terminated and registered. No worker uses the device, no lock of ours is held.
+        unsafe { sys::rte_vhost_driver_unregister(self.shared.path.as_ptr()) };
+        self.shared.unregister();
+    }
+}
+
+/// Registers and starts the socket; on failure it is not registered, and the name of the call is returned.
+fn start(path: &CStr, offer: Offer) -> Result<(), &'static str> {
+    let at = path.as_ptr();
+    let check = |call: &'static str, rc: c_int| if rc == 0 { Ok(()) } else { Err(call) };
+    let client = if offer.client { sys::RTE_VHOST_USER_CLIENT } else { 0 };
+    // SAFETY: the path is NUL-terminated in all calls here, and copied by the library. EAL is up: a pool of its exists.
+    let rc = unsafe { sys::rte_vhost_driver_register(at, client | sys::RTE_VHOST_USER_NET_COMPLIANT_OL_FLAGS) };
+    check("rte_vhost_driver_register", rc)?;
+    let configured = (|| {
+        let mut supported = 0;
+        // SAFETY: as above; one u64 is written.
+        check("rte_vhost_driver_get_features", unsafe { sys::rte_vhost_driver_get_features(at, &raw mut supported) })?;
+        let excess = supported & !features::allowed(offer);
+        // SAFETY: as above.
+        check("rte_vhost_driver_disable_features", unsafe { sys::rte_vhost_driver_disable_features(at, excess) })?;
+        let protocol = features::protocol(offer);
+        // SAFETY: as above.
+        let rc = unsafe { sys::rte_vhost_driver_set_protocol_features(at, protocol) };
+        check("rte_vhost_driver_set_protocol_features", rc)?;
+        // SAFETY: as above; the table is static.
+        let rc = unsafe { sys::rte_vhost_driver_callback_register(at, callbacks::device_ops()) };
+        check("rte_vhost_driver_callback_register", rc)?;
+        // SAFETY: as above; callbacks may come from here on.
+        check("rte_vhost_driver_start", unsafe { sys::rte_vhost_driver_start(at) })
+    })();
+    if configured.is_err() {
+        // SAFETY: as above.
+        unsafe { sys::rte_vhost_driver_unregister(at) };
+    }
+    configured
+}

@@ -1,0 +1,209 @@
+//! The data path: bursts out of and into a guest's rings.
+
+use super::shared::{NONE, Shared};
+use super::{Negotiated, Sent, features};
+use crate::dpdk::{Burst, Mempool};
+use crate::limits::BURST;
+use dpdk_sys as sys;
+use std::ffi::c_int;
+use std::sync::Arc;
+use sys::rte_mbuf;
+
+/// Everything that asks the library for work at transmission.
+const TX_FLAGS: u64 = sys::RTE_MBUF_F_TX_TCP_SEG
+    | sys::RTE_MBUF_F_TX_L4_MASK
+    | sys::RTE_MBUF_F_TX_IP_CKSUM
+    | sys::RTE_MBUF_F_TX_IPV4
+    | sys::RTE_MBUF_F_TX_IPV6;
+
+/// The rings of one socket's guest. All methods are calls of one burst: they neither block nor allocate, apart from the
+/// library's own lock per ring.
+#[derive(Clone, Debug)]
+pub struct Rings {
+    shared: Arc<Shared>,
+}
+
+/// What a device negotiated.
+pub(super) fn negotiated_features(vid: c_int) -> u64 {
+    let mut features = 0;
+    // SAFETY: the device exists (called from callbacks about it); one u64 is written.
+    unsafe { sys::rte_vhost_get_negotiated_features(vid, &raw mut features) };
+    features
+}
+
+impl Rings {
+    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// What the connected guest negotiated.
+    #[must_use]
+    pub fn negotiated(&self) -> Negotiated {
+        features::meaning(self.shared.features())
+    }
+
+    /// Queue pairs from which the guest may send, one bit each; 0 without a guest.
+    #[inline]
+    #[must_use]
+    pub fn receive_pairs(&self) -> u64 {
+        self.shared.receive_pairs()
+    }
+
+    /// Queue pairs into which the guest takes packets, one bit each; 0 without a guest.
+    #[inline]
+    #[must_use]
+    pub fn send_pairs(&self) -> u64 {
+        self.shared.send_pairs()
+    }
+
+    /// Appends what the guest sent on a queue pair; returns how many packets. What they say of themselves (`csum`,
+    /// `gso_size`) is the guest's word.
+    pub fn receive(&self, pair: u16, pool: &Mempool, burst: &mut Burst) -> usize {
+        let vid = self.shared.vid();
+        if vid == NONE || burst.is_full() {
+            return 0;
+        }
+        if self.shared.take_kicking(pair) {
+            quieten(vid, pair);
+        }
+        let at = burst.len();
+        let free = &mut burst.slots_mut()[at..];
+        let room = free.len();
+        let slots = free.as_mut_ptr().cast::<*mut rte_mbuf>();
+        #[allow(clippy::cast_possible_truncation)] // at most BURST
+        // SAFETY: Option<Mbuf> is a nullable pointer, and all `room` slots are None. The device is not destroyed while we are
+        // here (`destroy_device` waits). The library writes slots it gives us, and may leave pointers to mbufs that it freed
+        // again behind them: those are overwritten.
+        let n = unsafe {
+            let n = sys::rte_vhost_dequeue_burst(vid, 2 * pair + 1, pool.as_ptr(), slots, room as u16);
+            let n = usize::from(n).min(room);
+            std::ptr::write_bytes(slots.add(n), 0, room - n);
+            n
+        };
+        burst.set_len(at + n);
+        n
+    }
+
+    /// Copies a burst into a queue pair of the guest and leaves the burst empty.
+    pub fn send(&self, pair: u16, burst: &mut Burst) -> Sent {
+        let mut sent = Sent::default();
+        let vid = self.shared.vid();
+        let len = burst.len();
+        let slots = burst.slots_mut().as_mut_ptr().cast::<*mut rte_mbuf>();
+        let mut mbufs = [std::ptr::null_mut(); BURST];
+        let mut n = 0;
+        for i in 0..len {
+            // SAFETY: Option<Mbuf> is a nullable pointer; `i` is a slot.
+            let raw = unsafe { *slots.add(i) };
+            // SAFETY: null, or an mbuf that the burst owns.
+            let Some(mbuf) = (unsafe { raw.as_mut() }) else { continue };
+            if !settle_offload(mbuf) {
+                sent.malformed += 1;
+                continue;
+            }
+            mbufs[n] = raw;
+            n += 1;
+        }
+        if vid == NONE {
+            sent.down = n as u64;
+            burst.clear();
+            return sent;
+        }
+        #[allow(clippy::cast_possible_truncation)] // at most BURST
+        // SAFETY: `n` mbufs that the burst owns and keeps: the library copies them. Offload requests lie inside their first
+        // segments. The device is not destroyed while we are here.
+        let taken =
+            usize::from(unsafe { sys::rte_vhost_enqueue_burst(vid, 2 * pair, mbufs.as_mut_ptr(), n as u16) }).min(n);
+        // SAFETY: as above; the mbufs are still ours.
+        sent.bytes = mbufs[..taken].iter().map(|mbuf| u64::from(unsafe { (**mbuf).pkt_len })).sum();
+        sent.packets = taken as u64;
+        sent.full = (n - taken) as u64;
+        burst.clear();
+        sent
+    }
+}
+
+/// Tells the guest not to kick for the rings of a pair: they are polled. Rings that are not ready are left alone; the pair is
+/// marked again when they are.
+#[cold]
+fn quieten(vid: c_int, pair: u16) {
+    for ring in [2 * pair, 2 * pair + 1] {
+        // SAFETY: the device is not destroyed while a worker is in `receive`; the library checks the ring.
+        unsafe { sys::rte_vhost_enable_guest_notification(vid, ring, 0) };
+    }
+}
+
+/// Whether the library may act on the mbuf's transmit offload: it writes checksums where the lengths say, without a look at
+/// the packet's length. Requests left over from another way out, on a packet that needs nothing, are removed.
+fn settle_offload(mbuf: &mut rte_mbuf) -> bool {
+    let partial = mbuf.ol_flags & sys::RTE_MBUF_F_RX_L4_CKSUM_MASK == sys::RTE_MBUF_F_RX_L4_CKSUM_NONE;
+    if !partial && mbuf.ol_flags & sys::RTE_MBUF_F_RX_LRO == 0 {
+        mbuf.ol_flags &= !TX_FLAGS;
+        return true;
+    }
+    let flags = mbuf.ol_flags & TX_FLAGS;
+    let ipv4 = flags & sys::RTE_MBUF_F_TX_IPV4 != 0;
+    let l2 = (mbuf.tx_offload & 0x7f) as usize;
+    let l3 = (mbuf.tx_offload >> 7 & 0x1ff) as usize;
+    let l4 = (mbuf.tx_offload >> 16 & 0xff) as usize;
+    let l4_min = match flags & sys::RTE_MBUF_F_TX_L4_MASK {
+        sys::RTE_MBUF_F_TX_TCP_CKSUM => 20,
+        sys::RTE_MBUF_F_TX_UDP_CKSUM => 8,
+        _ => return false, // nothing was described
+    };
+    let l3_min = if ipv4 { 20 } else { 40 };
+    if l3 < l3_min || l2 + l3 + l4.max(l4_min) > usize::from(mbuf.data_len) {
+        return false;
+    }
+    // SAFETY: the byte lies in the first segment, as just checked.
+    let first = unsafe { *mbuf.buf_addr.cast::<u8>().add(usize::from(mbuf.data_off) + l2) };
+    // The IPv4 checksum covers as many bytes as the header itself says.
+    !ipv4 || usize::from(first & 0xf) * 4 <= l3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dpdk::{Csum, Mbuf, TxOffload};
+
+    fn settle(mbuf: Mbuf) -> (bool, Mbuf) {
+        let mut burst = Burst::new();
+        burst.push(mbuf).expect("room");
+        // SAFETY: slot 0 holds an mbuf that the burst owns.
+        let ok = settle_offload(unsafe { &mut **burst.slots_mut().as_mut_ptr().cast::<*mut rte_mbuf>() });
+        (ok, burst.take(0).expect("still there"))
+    }
+
+    #[test]
+    fn offload_outside_the_first_segment_is_refused() {
+        let pool = Mempool::for_tests(8);
+        let tcp4 = TxOffload { l2_len: 14, l3_len: 20, l4_len: 20, ipv4: true, tcp: true, segment_size: 0 };
+        let mut bytes = [0; 54];
+        bytes[14] = 0x45;
+        let partial = |bytes: &[u8], tx: TxOffload| {
+            let mut mbuf = pool.mbuf_from(bytes).expect("mbuf");
+            mbuf.set_csum(Csum::Partial);
+            mbuf.set_tx_offload(tx);
+            settle(mbuf).0
+        };
+        assert!(partial(&bytes, tcp4));
+        assert!(!partial(&bytes[..53], tcp4), "one byte short");
+        assert!(!partial(&bytes, TxOffload { l3_len: 19, ..tcp4 }), "shorter than an IPv4 header");
+        assert!(!partial(&bytes, TxOffload { l3_len: 511, l2_len: 127, ..tcp4 }));
+        assert!(!partial(&bytes, TxOffload { ipv4: false, ..tcp4 }), "shorter than an IPv6 header");
+        assert!(partial(&[&bytes[..], &[0; 20]].concat(), TxOffload { ipv4: false, l3_len: 40, ..tcp4 }));
+        bytes[14] = 0x4f;
+        assert!(!partial(&bytes, tcp4), "the header says 60 bytes");
+    }
+
+    #[test]
+    fn requests_left_over_are_removed_and_missing_ones_refused() {
+        let pool = Mempool::for_tests(8);
+        let mut mbuf = pool.mbuf_from(&[0; 60]).expect("mbuf");
+        mbuf.set_tx_offload(TxOffload { l2_len: 127, l3_len: 511, ipv4: true, tcp: true, ..Default::default() });
+        let (ok, mut mbuf) = settle(mbuf);
+        assert!(ok);
+        mbuf.set_csum(Csum::Partial);
+        assert!(!settle(mbuf).0, "the request was removed, and nothing describes the partial checksum");
+    }
+}

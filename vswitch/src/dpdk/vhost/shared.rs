@@ -1,0 +1,255 @@
+//! What callbacks, workers and the control side know of one socket, and the registry by which callbacks find it.
+
+use super::guard::Guard;
+use super::{PAIRS_MAX, Quiesce, socket};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+/// No device, no connection.
+pub(super) const NONE: i32 = -1;
+
+/// Log lines about one socket: at most one per this time, so that a flapping guest does not fill the log.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Descriptors that the library may have to poll at most: its table of 1024 less its pipe, connections that it has not yet
+/// noticed to be dead, and connections on their way to being refused.
+const POLLED_MAX: usize = 1000;
+
+/// How long after a disconnect the library may still be busy with it (it takes about 0.1 ms, longer if preempted).
+const DISCONNECT_SETTLES: Duration = Duration::from_millis(20);
+
+/// One socket.
+pub(super) struct Shared {
+    pub(super) path: CString,
+    pub(super) client: bool,
+    quiesce: Quiesce,
+    /// The running device. Written by callbacks and by closing; `Acquire` in a worker pairs with `Release` in `start`.
+    vid: AtomicI32,
+    /// What it negotiated.
+    features: AtomicU64,
+    /// Queue pairs whose guest-transmit ring is enabled.
+    receive_pairs: AtomicU64,
+    /// Queue pairs whose guest-receive ring is enabled.
+    send_pairs: AtomicU64,
+    /// Queue pairs of which a ring was enabled and may still ask the guest for kicks.
+    kicking: AtomicU64,
+    /// The connection whose ring states the masks describe.
+    current: AtomicI32,
+    /// Closed, and no worker uses it any more.
+    drained: AtomicBool,
+    control: Mutex<Control>,
+}
+
+#[derive(Default)]
+struct Control {
+    closing: bool,
+    connections: Vec<Connection>,
+    last_disconnect: Option<Instant>,
+    last_log: Option<Instant>,
+    unlogged: u32,
+}
+
+struct Connection {
+    vid: i32,
+    fd: Option<RawFd>,
+    guard: Guard,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("path", &self.path).field("vid", &self.vid).finish_non_exhaustive()
+    }
+}
+
+static REGISTRY: LazyLock<Mutex<HashMap<CString, Arc<Shared>>>> = LazyLock::new(Mutex::default);
+
+/// The socket of this path.
+pub(super) fn find(path: &CString) -> Option<Arc<Shared>> {
+    REGISTRY.lock().get(path).cloned()
+}
+
+/// Why a socket cannot be registered.
+pub(super) enum Full {
+    /// Its path is taken.
+    Taken,
+    /// The library would have to poll too many descriptors.
+    TooMany,
+}
+
+impl Shared {
+    /// Enters a socket into the registry.
+    pub(super) fn register(path: CString, client: bool, quiesce: Quiesce) -> Result<Arc<Self>, Full> {
+        let shared = Arc::new(Self {
+            path: path.clone(),
+            client,
+            quiesce,
+            vid: AtomicI32::new(NONE),
+            features: AtomicU64::new(0),
+            receive_pairs: AtomicU64::new(0),
+            send_pairs: AtomicU64::new(0),
+            kicking: AtomicU64::new(0),
+            current: AtomicI32::new(NONE),
+            drained: AtomicBool::new(false),
+            control: Mutex::default(),
+        });
+        let mut registry = REGISTRY.lock();
+        if registry.contains_key(&path) {
+            return Err(Full::Taken);
+        }
+        let polled = |client: bool| if client { 1 } else { 2 };
+        if registry.values().map(|other| polled(other.client)).sum::<usize>() + polled(client) > POLLED_MAX {
+            return Err(Full::TooMany);
+        }
+        registry.insert(path, Arc::clone(&shared));
+        Ok(shared)
+    }
+
+    /// Takes a socket out of the registry.
+    pub(super) fn unregister(&self) {
+        REGISTRY.lock().remove(&self.path);
+    }
+
+    /// The running device, or [`NONE`].
+    #[inline]
+    pub(super) fn vid(&self) -> i32 {
+        self.vid.load(Acquire)
+    }
+
+    #[inline]
+    pub(super) fn features(&self) -> u64 {
+        if self.vid() == NONE { 0 } else { self.features.load(Relaxed) }
+    }
+
+    #[inline]
+    pub(super) fn receive_pairs(&self) -> u64 {
+        if self.vid() == NONE { 0 } else { self.receive_pairs.load(Relaxed) }
+    }
+
+    #[inline]
+    pub(super) fn send_pairs(&self) -> u64 {
+        if self.vid() == NONE { 0 } else { self.send_pairs.load(Relaxed) }
+    }
+
+    /// Whether rings of this pair were enabled since the last call.
+    #[inline]
+    pub(super) fn take_kicking(&self, pair: u16) -> bool {
+        let bit = 1 << pair;
+        self.kicking.load(Relaxed) & bit != 0 && self.kicking.fetch_and(!bit, Relaxed) & bit != 0
+    }
+
+    /// A peer connected: true to let it. One connection at a time; a second one only if the first is dead but the library
+    /// has not noticed yet (a front end that was killed and restarted).
+    pub(super) fn connect(&self, vid: i32) -> bool {
+        let mut control = self.control.lock();
+        if control.closing {
+            return false;
+        }
+        let known: Vec<RawFd> = control.connections.iter().filter_map(|connection| connection.fd).collect();
+        if control.connections.len() > known.len() || known.iter().any(|fd| !socket::is_hung_up(*fd)) {
+            self.log(&mut control, "refused a second connection");
+            return false;
+        }
+        let fd = socket::find_connection(&self.path, self.client, &known);
+        match fd {
+            Some(fd) => socket::adopt(fd),
+            None => tracing::debug!(socket = ?self.path, "connection not found in /proc/self/fd: it stays blocking"),
+        }
+        control.connections.push(Connection { vid, fd, guard: Guard::default() });
+        self.receive_pairs.store(0, Relaxed);
+        self.send_pairs.store(0, Relaxed);
+        self.kicking.store(0, Relaxed);
+        self.current.store(vid, Relaxed);
+        true
+    }
+
+    /// A connection is gone.
+    pub(super) fn disconnect(&self, vid: i32) {
+        let mut control = self.control.lock();
+        control.connections.retain(|connection| connection.vid != vid);
+        control.last_disconnect = Some(Instant::now());
+    }
+
+    /// A device is ready: true to use it.
+    pub(super) fn start(&self, vid: i32, features: u64) -> bool {
+        let mut control = self.control.lock();
+        if control.closing {
+            return false;
+        }
+        self.features.store(features, Relaxed);
+        self.vid.store(vid, Release);
+        self.log(&mut control, "guest is up");
+        true
+    }
+
+    /// A device is going: returns when no worker uses it. The masks stay: the library reports the state of each ring by
+    /// itself, and does not repeat what it reported before a device stopped and started again.
+    pub(super) fn stop(&self, vid: i32) {
+        if self.vid.compare_exchange(vid, NONE, AcqRel, Relaxed).is_ok() {
+            self.log(&mut self.control.lock(), "guest is down");
+        }
+        // Even if the exchange failed (closing, or a successor), a worker may still have the old value.
+        if !self.drained.load(Acquire) {
+            (self.quiesce)();
+        }
+    }
+
+    /// A ring was enabled or disabled. The caller holds the locks of all rings of the device, so that no worker is inside.
+    pub(super) fn ring_changed(&self, vid: i32, ring: u16, enabled: bool, is_packed: bool) {
+        let pair = ring / 2;
+        if pair >= PAIRS_MAX || self.current.load(Relaxed) != vid {
+            return;
+        }
+        let (bit, mask) = (1 << pair, if ring.is_multiple_of(2) { &self.send_pairs } else { &self.receive_pairs });
+        if enabled && self.guarded(vid, |guard| guard.may_run(ring, is_packed)).unwrap_or(false) {
+            mask.fetch_or(bit, Relaxed);
+            self.kicking.fetch_or(bit, Relaxed);
+        } else {
+            mask.fetch_and(!bit, Relaxed);
+        }
+    }
+
+    /// Runs `f` on the guard of a connection.
+    pub(super) fn guarded<R>(&self, vid: i32, f: impl FnOnce(&mut Guard) -> R) -> Option<R> {
+        let mut control = self.control.lock();
+        control
+            .connections
+            .iter_mut()
+            .find(|connection| connection.vid == vid)
+            .map(|connection| f(&mut connection.guard))
+    }
+
+    /// Stops everything for good: returns when no worker uses a device and none will again, and a disconnect that just began
+    /// is over.
+    pub(super) fn close(&self) {
+        {
+            let mut control = self.control.lock();
+            control.closing = true;
+            self.vid.store(NONE, Release);
+        }
+        (self.quiesce)();
+        self.drained.store(true, Release);
+        let settled = |at: Instant| DISCONNECT_SETTLES.saturating_sub(at.elapsed());
+        let mut wait = self.control.lock().last_disconnect.map_or(Duration::ZERO, settled);
+        while !wait.is_zero() {
+            std::thread::sleep(wait);
+            // A peer disconnects at most once more: closing refuses new connections.
+            wait = self.control.lock().last_disconnect.map_or(Duration::ZERO, settled);
+        }
+    }
+
+    fn log(&self, control: &mut Control, what: &str) {
+        if control.last_log.is_some_and(|at| at.elapsed() < LOG_INTERVAL) {
+            control.unlogged = control.unlogged.saturating_add(1);
+            return;
+        }
+        control.last_log = Some(Instant::now());
+        let suppressed = std::mem::take(&mut control.unlogged);
+        tracing::info!(socket = ?self.path, suppressed, "vhost-user: {what}");
+    }
+}

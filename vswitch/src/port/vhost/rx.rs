@@ -1,0 +1,93 @@
+//! From the guest.
+
+use super::Mtu;
+use crate::dpdk::vhost::{Negotiated, PAIRS_MAX, Rings};
+use crate::dpdk::{Burst, Csum, Mbuf, Mempool};
+use crate::limits::FRAME_MAX;
+use crate::observe::{DropReason, PortCounters};
+use crate::packet::VnetHdr;
+
+/// Rings that one poll looks into at most: a guest with 64 empty queue pairs does not slow its worker down.
+const POLL_MAX: usize = 8;
+
+/// `VIRTIO_NET_HDR_GSO_TCPV4` and `..._TCPV6`, without the ECN bit (virtio 1.1, 5.1.6).
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+const GSO_ECN: u8 = 0x80;
+
+/// A receive queue: its share of the guest's queue pairs.
+#[derive(Debug)]
+pub struct VhostRxQueue {
+    rings: Rings,
+    pool: Mempool,
+    mtu: Mtu,
+    /// Queue pairs that are ours, one bit each.
+    share: u64,
+    /// Queue pair to look into first.
+    next: u32,
+}
+
+impl VhostRxQueue {
+    pub(super) fn new(rings: Rings, pool: Mempool, mtu: Mtu, index: u16, of: u16) -> Self {
+        let share = (index..PAIRS_MAX).step_by(of.into()).fold(0, |share, pair| share | 1 << pair);
+        Self { rings, pool, mtu, share, next: 0 }
+    }
+
+    /// Appends what the guest sent. Drops what is too long and what lies about its checksum or segmentation.
+    pub fn receive(&mut self, burst: &mut Burst, counters: &PortCounters) {
+        let enabled = self.rings.receive_pairs() & self.share;
+        if enabled == 0 {
+            return;
+        }
+        let start = burst.iter().count();
+        let first = self.next;
+        let mut left = enabled.rotate_right(first);
+        for _ in 0..POLL_MAX {
+            if left == 0 || burst.is_full() {
+                break;
+            }
+            let pair = (first + left.trailing_zeros()) % u32::from(PAIRS_MAX);
+            left &= left - 1;
+            #[allow(clippy::cast_possible_truncation)] // below PAIRS_MAX
+            self.rings.receive(pair as u16, &self.pool, burst);
+            self.next = (pair + 1) % u32::from(PAIRS_MAX);
+        }
+        let frame_max = self.mtu.frame_max();
+        let plain = |mbuf: &Mbuf| !mbuf.needs_offload() && mbuf.len() <= frame_max;
+        if burst.iter().skip(start).all(plain) {
+            return;
+        }
+        let negotiated = self.rings.negotiated();
+        let mut all = std::mem::take(burst);
+        for (i, mbuf) in all.drain().enumerate() {
+            // What came before `start` was checked by whoever put it there.
+            match if i < start { Ok(()) } else { check(&mbuf, frame_max, negotiated) } {
+                Ok(()) => drop(burst.push(mbuf)), // never full: as many as before
+                Err(reason) => counters.rx_drops[reason.index()].add(1),
+            }
+        }
+    }
+}
+
+/// Whether a guest may send this packet.
+fn check(mbuf: &Mbuf, frame_max: usize, negotiated: Negotiated) -> Result<(), DropReason> {
+    let gso = mbuf.gso_size() != 0;
+    if mbuf.len() > if gso { FRAME_MAX } else { frame_max } {
+        return Err(DropReason::Oversize);
+    }
+    if !mbuf.needs_offload() {
+        return Ok(());
+    }
+    let may_gso = negotiated.rx_tso4 || negotiated.rx_tso6;
+    if mbuf.csum() != Csum::Partial || !negotiated.rx_csum || (gso && !may_gso) {
+        return Err(DropReason::VnetHeader);
+    }
+    let header = VnetHdr::describe(mbuf)?;
+    let allowed = match header.gso_type & !GSO_ECN {
+        0 => !gso,
+        GSO_TCPV4 => gso && negotiated.rx_tso4,
+        GSO_TCPV6 => gso && negotiated.rx_tso6,
+        _ => false, // the library also takes UFO, which nobody negotiated
+    };
+    if allowed { Ok(()) } else { Err(DropReason::VnetHeader) }
+}
