@@ -3,7 +3,7 @@
 use crate::limits;
 use crate::observe::PortTotals;
 use crate::packet::Mac;
-use crate::port::{FieldError, PortConfig};
+use crate::port::{FieldError, PortConfig, is_name};
 
 pub use crate::pipeline::{FailMode, FdbStats};
 
@@ -30,6 +30,28 @@ impl BridgeConfig {
             fdb_entries: limits::FDB_ENTRIES_DEFAULT,
             fdb_ageing_s: limits::FDB_AGEING_S_DEFAULT,
         }
+    }
+}
+
+impl BridgeConfig {
+    /// Everything that is wrong with these values by themselves.
+    #[must_use]
+    pub fn errors(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if !is_name(&self.name) {
+            let problem = format!("{:?} is not a name", self.name);
+            errors.push(FieldError::new("name", problem, "use 1 to 15 characters of A-Z a-z 0-9 . _ -"));
+        }
+        for (field, value, range) in [
+            ("fdb_entries", self.fdb_entries, 1..=limits::FDB_ENTRIES_MAX),
+            ("fdb_ageing_s", self.fdb_ageing_s, limits::FDB_AGEING_S),
+        ] {
+            if !range.contains(&value) {
+                let hint = format!("use {} to {}", range.start(), range.end());
+                errors.push(FieldError::new(field, format!("{value} is out of range"), hint));
+            }
+        }
+        errors
     }
 }
 

@@ -36,7 +36,7 @@ mod queue;
 #[cfg(test)]
 pub(crate) mod sim;
 pub mod tap;
-mod vhost;
+pub mod vhost;
 
 pub use config::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode, is_name};
 pub use device::{DeviceCounters, Link, Quiesce};

@@ -29,7 +29,6 @@ mod value;
 
 pub use environment::Environment;
 pub use file::{ConfigFile, parse};
-pub use parse::bridge_errors;
 pub use place::{Place, Position};
 pub use report::{ConfigErrors, PROBLEMS_MAX, Problem, Report, Severity};
 pub use value::{DpdkConfig, SOCKET_DEFAULT, SwitchConfig, WorkerConfig};

@@ -28,30 +28,9 @@ const MBUF_BYTES: u64 = 2432;
 const IDLE_SLEEP_US: RangeInclusive<i128> = 0..=10_000;
 
 /// Seconds: a day is as good as never.
-const FDB_AGEING_S: RangeInclusive<u32> = 1..=86_400;
 
 /// Bytes of a unix socket's path, without its NUL (`unix(7)`).
 const SOCKET_PATH_MAX: usize = 107;
-
-/// Everything that is wrong with a bridge's values by themselves.
-#[must_use]
-pub fn bridge_errors(bridge: &BridgeConfig) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if !is_name(&bridge.name) {
-        let problem = format!("{:?} is not a name", bridge.name);
-        errors.push(FieldError::new("name", problem, "use 1 to 15 characters of A-Z a-z 0-9 . _ -"));
-    }
-    for (field, value, range) in [
-        ("fdb_entries", bridge.fdb_entries, 1..=limits::FDB_ENTRIES_MAX),
-        ("fdb_ageing_s", bridge.fdb_ageing_s, FDB_AGEING_S),
-    ] {
-        if !range.contains(&value) {
-            let hint = format!("use {} to {}", range.start(), range.end());
-            errors.push(FieldError::new(field, format!("{value} is out of range"), hint));
-        }
-    }
-    errors
-}
 
 /// One pass over a document.
 pub(super) struct Walk<'a> {
@@ -229,9 +208,9 @@ impl<'a> Walk<'a> {
         bridge.fail_mode = section.word(reader, "fail_mode", &modes).unwrap_or_default();
         let entries = section.integer(reader, "fdb_entries", &(1..=i128::from(limits::FDB_ENTRIES_MAX)));
         bridge.fdb_entries = entries.unwrap_or(bridge.fdb_entries);
-        let ageing = i128::from(*FDB_AGEING_S.start())..=i128::from(*FDB_AGEING_S.end());
+        let ageing = i128::from(*limits::FDB_AGEING_S.start())..=i128::from(*limits::FDB_AGEING_S.end());
         bridge.fdb_ageing_s = section.integer(reader, "fdb_ageing_s", &ageing).unwrap_or(bridge.fdb_ageing_s);
-        field_errors(reader, section, bridge_errors(&bridge));
+        field_errors(reader, section, bridge.errors());
         let known = ["name", "fail_mode", "fdb_entries", "fdb_ageing_s", "port"];
         section.finish(reader, &known, &known);
         let name = name.map(|name| (name, section.span("name")));

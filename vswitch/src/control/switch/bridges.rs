@@ -5,25 +5,7 @@ use super::state::BridgeState;
 use crate::control::info::{BridgeConfig, BridgeInfo, FailMode, PortEventKind, SwitchError};
 use crate::limits;
 use crate::pipeline::Fdb;
-use crate::port::{FieldError, is_name};
 use std::sync::Arc;
-
-impl BridgeConfig {
-    /// Everything that is wrong with these values by themselves.
-    #[must_use]
-    pub fn errors(&self) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        if !is_name(&self.name) {
-            let problem = format!("{:?} is not a name", self.name);
-            errors.push(FieldError::new("name", problem, "use 1 to 15 characters of A-Z a-z 0-9 . _ -"));
-        }
-        if !(1..=limits::FDB_ENTRIES_MAX).contains(&self.fdb_entries) {
-            let problem = format!("{} is out of range", self.fdb_entries);
-            errors.push(FieldError::new("fdb_entries", problem, "use 1 to 1048576"));
-        }
-        errors
-    }
-}
 
 impl Switch {
     /// Adds a bridge without ports.

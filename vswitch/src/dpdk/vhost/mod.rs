@@ -36,7 +36,8 @@
 //! disconnects is racy in its reconnect list: the drop waits out a disconnect that just began. A peer that disconnects within
 //! microseconds of the reconnect thread's connect races with the library's own list of connections. GSO packets reach the
 //! guest with a pseudo-header sum without the length (Intel's convention), which only a guest that *forwards* without
-//! hardware offload can notice. A guest that truncates its memory file kills the process (SIGBUS).
+//! hardware offload can notice. A guest that truncates its memory file kills the process (SIGBUS). Its sockets are not closed on
+//! exec: a child process of the switch must close what it inherits, or peers do not notice that the switch closed them.
 //! Messages of the library are lowered to `critical` at EAL's start (a guest could flood the log with them); to see them:
 //! `args = ["--log-level=lib.vhost.config:info"]`.
 

@@ -205,7 +205,7 @@ impl Shared {
         if pair >= PAIRS_MAX || self.current.load(Relaxed) != vid {
             return;
         }
-        let (bit, mask) = (1 << pair, if ring % 2 == 0 { &self.send_pairs } else { &self.receive_pairs });
+        let (bit, mask) = (1 << pair, if ring.is_multiple_of(2) { &self.send_pairs } else { &self.receive_pairs });
         if enabled && self.guarded(vid, |guard| guard.may_run(ring, is_packed)).unwrap_or(false) {
             mask.fetch_or(bit, Relaxed);
             self.kicking.fetch_or(bit, Relaxed);

@@ -12,6 +12,13 @@ use std::path::Path;
 /// Bytes of a socket's path, with its NUL (`struct sockaddr_un`).
 const PATH_MAX: usize = 108;
 
+#[allow(clippy::cast_possible_truncation)] // constants that fit
+const FAMILY: libc::sa_family_t = libc::AF_UNIX as libc::sa_family_t;
+#[allow(clippy::cast_possible_truncation)] // constants that fit
+const ADDRESS_LEN: libc::socklen_t = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+#[allow(clippy::cast_possible_truncation)] // constants that fit
+const INT_LEN: libc::socklen_t = size_of::<libc::c_int>() as libc::socklen_t;
+
 /// The path as librte_vhost takes it.
 pub(super) fn c_path(path: &Path) -> Result<CString, VhostError> {
     let wrong = |problem| VhostError::Path { path: path.to_owned(), problem };
@@ -98,14 +105,12 @@ fn probe(path: &Path) -> io::Result<()> {
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: plain data.
     let mut address: libc::sockaddr_un = unsafe { zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    address.sun_family = FAMILY;
     for (to, from) in address.sun_path[..PATH_MAX - 1].iter_mut().zip(path.as_os_str().as_bytes()) {
         *to = libc::c_char::from_ne_bytes([*from]);
     }
     // SAFETY: the address is a sockaddr_un of that size, NUL-terminated.
-    let rc = unsafe {
-        libc::connect(fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_un>() as libc::socklen_t)
-    };
+    let rc = unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), ADDRESS_LEN) };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -149,7 +154,7 @@ fn is_connection(fd: RawFd) -> bool {
 
 fn option(fd: RawFd, name: libc::c_int) -> Option<libc::c_int> {
     let mut value: libc::c_int = 0;
-    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    let mut len = INT_LEN;
     // SAFETY: the value is an int of that length.
     let rc = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut len) };
     (rc == 0).then_some(value)
@@ -159,7 +164,7 @@ fn option(fd: RawFd, name: libc::c_int) -> Option<libc::c_int> {
 fn name_of(fd: RawFd, peer: bool) -> Option<Vec<u8>> {
     // SAFETY: plain data.
     let mut address: libc::sockaddr_un = unsafe { zeroed() };
-    let mut len = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    let mut len = ADDRESS_LEN;
     // SAFETY: the kernel writes at most `len` bytes.
     let rc = unsafe {
         let at = (&raw mut address).cast();

@@ -141,3 +141,15 @@ impl VhostDevice {
         DeviceCounters::default()
     }
 }
+
+#[cfg(all(test, not(feature = "dpdk")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_dpdk_opening_names_the_feature() {
+        let config = VhostConfig::new("/run/none".into(), VhostMode::Server);
+        let error = open(&config, 1500, Arc::new(|| ()), &Mempool::for_tests(1)).expect_err("no DPDK").to_string();
+        assert!(error.contains("/run/none") && error.contains("feature dpdk"), "{error}");
+    }
+}

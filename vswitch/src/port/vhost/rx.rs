@@ -78,7 +78,8 @@ fn check(mbuf: &Mbuf, frame_max: usize, negotiated: Negotiated) -> Result<(), Dr
     if !mbuf.needs_offload() {
         return Ok(());
     }
-    if mbuf.csum() != Csum::Partial || !negotiated.rx_csum {
+    let may_gso = negotiated.rx_tso4 || negotiated.rx_tso6;
+    if mbuf.csum() != Csum::Partial || !negotiated.rx_csum || (gso && !may_gso) {
         return Err(DropReason::VnetHeader);
     }
     let header = VnetHdr::describe(mbuf)?;

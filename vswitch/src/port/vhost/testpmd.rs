@@ -4,6 +4,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+/// librte_vhost opens its sockets without close-on-exec. A child with a copy of one would hide from the peer that the switch
+/// closed it.
+const CLOSE_AND_EXEC: &str = r#"
+    for fd in /proc/$$/fd/*; do fd=${fd##*/}; [ "$fd" -gt 2 ] && eval "exec $fd>&-"; done
+    exec "$@"
+"#;
+
 /// A running testpmd that makes the socket and sends every packet back with its Ethernet addresses swapped. Killed on drop.
 pub(super) struct Testpmd {
     child: Child,
@@ -19,11 +26,12 @@ impl Testpmd {
         let device =
             format!("--vdev=net_virtio_user0,path={},server=1,queues={queues},queue_size=256", socket.display());
         // Own, ordinary memory; both threads may share a core with the test.
-        let child = Command::new("dpdk-testpmd")
+        let child = Command::new("bash")
+            .args(["-c", CLOSE_AND_EXEC, "bash", "dpdk-testpmd"])
             .args(["--lcores=0@(0-1),1@(0-1)", "--no-pci", "--no-huge", "--no-shconf", "-m", "64", "--no-telemetry"])
             .arg(format!("--file-prefix=vswitch-test-{}", std::process::id()))
             .arg(device)
-            .args(["--", "--total-num-mbufs=2048", "--forward-mode=macswap", "--auto-start", "--no-lsc-interrupt"])
+            .args(["--", "--total-num-mbufs=2048", "--forward-mode=macswap", "--auto-start"])
             .arg(format!("--rxq={queues}"))
             .arg(format!("--txq={queues}"))
             .stdin(Stdio::piped()) // it ends when it can read nothing

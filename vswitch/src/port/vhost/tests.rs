@@ -101,7 +101,7 @@ fn echo(port: &mut Port, pool: &Mempool, testpmd: &Testpmd, n: u32) {
     let probe = frame(u32::MAX, 60);
     let end = Instant::now() + Duration::from_secs(20);
     while !port.receive().contains(&swapped(&probe)) {
-        assert!(Instant::now() < end, "no echo; link {:?}; testpmd:\n{}", port.device.link(), testpmd.output());
+        assert!(Instant::now() < end, "no echo; link {:?}; testpmd:\n{}", port.device.rings, testpmd.output());
         port.send(0, std::slice::from_ref(&probe), pool);
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -152,4 +152,54 @@ fn testpmd_echoes_and_both_sides_survive_the_other() {
     echo(&mut port, &pool, &testpmd, 200);
     drop((port, testpmd));
     assert_eq!(pool.in_use(), 0);
+}
+
+fn serve(dir: &TempDir, name: &str, pool: &Mempool) -> (Port, PathBuf) {
+    let config = config(dir, name, VhostMode::Server);
+    (Port::new(&config, pool), config.path)
+}
+
+/// A guest with these features on a server socket, its first queue pair running.
+fn guest(path: &Path, features: u64, protocol: u64) -> Frontend {
+    let mut guest = Frontend::connect(path).expect("connects");
+    guest.negotiate(features, protocol).expect("negotiates");
+    guest.start_pair(0).expect("starts");
+    guest
+}
+
+/// One frame each way.
+#[track_caller]
+fn both_ways(port: &mut Port, guest: &mut Frontend, pool: &Mempool, number: u32) {
+    let (there, here) = (frame(number, 100), frame(!number, 1514));
+    port.send(0, std::slice::from_ref(&there), pool);
+    let (header, got) = guest.receive(0).expect("readable").expect("a frame is there at once");
+    assert_eq!((header, got), ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0], there), "to the guest");
+    guest.send(0, [0; 10], &here).expect("sent");
+    assert_eq!(port.receive(), [here], "from the guest");
+}
+
+fn open_fds() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("procfs").count()
+}
+
+#[test]
+fn a_guest_of_hostile_reconnects_leaks_nothing() {
+    let (dir, pool) = (dir(), Mempool::for_tests(512));
+    let (mut port, path) = serve(&dir, "s", &pool);
+    let wait_idle = |port: &Port| wait("link down", 5, || !port.device.link().up);
+    let mut flat = None;
+    for round in 0..100 {
+        {
+            let mut guest = guest(&path, BASIC, REPLY_ACK);
+            assert!(port.device.link().up, "round {round}");
+            assert_eq!(port.device.offloads(), ["mrg_rxbuf"]);
+            both_ways(&mut port, &mut guest, &pool, round);
+        } // vanishes
+        wait_idle(&port);
+        flat.get_or_insert(pool.in_use());
+    }
+    assert_eq!(flat, Some(0), "mbufs in use without a guest");
+    drop(port);
+    assert_eq!(pool.in_use(), 0);
+    assert!(!path.exists(), "the socket file is gone");
 }

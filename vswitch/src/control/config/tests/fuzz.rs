@@ -48,7 +48,7 @@ fn check(text: &str) -> Result<(), TestCaseError> {
     prop_assert!(positions.iter().all(|position| position.line <= last.line), "{positions:?} beyond {last}");
     if let Ok(config) = file.into_config() {
         for (bridge, ports) in &config.bridges {
-            prop_assert!(super::super::bridge_errors(bridge).is_empty(), "accepted {bridge:?}");
+            prop_assert!(bridge.errors().is_empty(), "accepted {bridge:?}");
             for port in ports {
                 prop_assert!(port.errors().is_empty(), "accepted {port:?}");
             }
