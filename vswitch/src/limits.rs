@@ -49,7 +49,7 @@ pub const FDB_ENTRIES_DEFAULT: u32 = 8192;
 pub const FDB_ENTRIES_MAX: u32 = 1 << 20;
 /// Seconds after which an unused learned address goes (Open vSwitch: mac-aging-time 300).
 pub const FDB_AGEING_S_DEFAULT: u32 = 300;
-/// Configurable ageing times, in seconds.
+/// Configurable ageing times, in seconds: a day is as good as never.
 pub const FDB_AGEING_S: std::ops::RangeInclusive<u32> = 1..=86_400;
 /// Addresses that one port may hold of a bridge's table, in percent: one flooding guest leaves room for the others.
 pub const FDB_PORT_QUOTA_PERCENT: u32 = 50;

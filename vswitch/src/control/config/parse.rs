@@ -7,7 +7,7 @@ use super::place::{Place, Places};
 use super::value::{SwitchConfig, default_main_core, default_worker_cores};
 use crate::control::{BridgeConfig, FailMode};
 use crate::limits;
-use crate::port::{FieldError, PortConfig, is_name};
+use crate::port::{FieldError, PortConfig};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
@@ -27,7 +27,6 @@ const MBUF_BYTES: u64 = 2432;
 /// Microseconds: Open vSwitch's bound of pmd-sleep-max.
 const IDLE_SLEEP_US: RangeInclusive<i128> = 0..=10_000;
 
-/// Seconds: a day is as good as never.
 
 /// Bytes of a unix socket's path, without its NUL (`unix(7)`).
 const SOCKET_PATH_MAX: usize = 107;
