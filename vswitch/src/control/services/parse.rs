@@ -75,6 +75,7 @@ fn fail_mode(mode: i32, fields: &mut Fields) -> Option<FailMode> {
 }
 
 /// A new bridge, with defaults for what was not given.
+#[allow(clippy::needless_pass_by_value)] // consumed: a request is used once
 pub(super) fn bridge_config(config: v1::BridgeConfig) -> Result<BridgeConfig, Status> {
     let mut fields = Fields::default();
     let mut bridge = BridgeConfig::new(&config.name);
