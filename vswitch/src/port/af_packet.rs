@@ -12,7 +12,9 @@
 //! discipline bypassed: the bypass drops packets that the device cannot segment itself.
 //!
 //! **Limits**: [`RxRing::BYTES`] (9 MiB) of kernel memory per port: 135 frames, each for a whole GSO packet. A packet longer
-//! than that ("BIG TCP") is dropped as oversize.
+//! than that ("BIG TCP") is dropped as oversize. Packets that hardware merged (LRO) come without a checksum that could be
+//! finished and are dropped as vnet_header: `ethtool -K IF lro off`; GRO is welcome. Linux sends frames of at most the
+//! interface's MTU, plus 14 bytes of header and one 802.1Q tag.
 //!
 //! **Threads**: each queue has one user at a time; the device may be used from any thread.
 //!

@@ -3,7 +3,7 @@
 use super::kernel_testbed::{af_packet_port, on_both};
 use super::{Link, af_packet, tap};
 use crate::dpdk::kernel::release_takes_uso;
-use crate::dpdk::kernel::testing::{Netns, eventually, filler, ip, run, unique_name};
+use crate::dpdk::kernel::testing::{Netns, PlainSocket, eventually, filler, ip, run, unique_name};
 use crate::dpdk::{Burst, Csum, Mbuf, Mempool};
 use crate::limits::BURST;
 use crate::observe::{DropReason, PortCounters};
@@ -154,6 +154,25 @@ fn udp_trains_leave_whole_where_the_capabilities_say_so() {
 }
 
 #[test]
+fn an_af_packet_port_takes_all_that_comes_in_and_nothing_that_goes_out() {
+    let pool = Mempool::for_tests(64);
+    let (netns, host, mut port) = af_packet_port(&pool);
+    let promiscuity = || {
+        let shown = ip(&format!("-d link show {host}"));
+        shown.split("promiscuity ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number").to_owned()
+    };
+    assert_eq!(promiscuity(), "1");
+    // What the port and the host send by the interface comes first, if it comes.
+    port.send_all(&pool, &[frame(&[], 61)]);
+    PlainSocket::new(&host).expect("a socket").send([0; 10], &frame(&[], 62)).expect("sent");
+    netns.plain_socket("eth0").send([0; 10], &frame(&[], 63)).expect("sent");
+    assert_eq!(port.receive_one(&MAC).len(), 63);
+    drop(port);
+    // A process that another test starts at this moment holds a copy of the descriptor until it execs.
+    eventually("the interface is as it was", || (promiscuity() == "0").then_some(()));
+}
+
+#[test]
 fn a_renamed_interface_stays_the_same_port() {
     let pool = Mempool::for_tests(64);
     let (netns, host, mut port) = af_packet_port(&pool);
@@ -163,6 +182,7 @@ fn a_renamed_interface_stays_the_same_port() {
     ip(&format!("link set {host} name {renamed}"));
     assert!(!port.link().up);
     ip(&format!("link set {renamed} up"));
+    eventually("the peer is up", || netns.ip("link show eth0").contains("state UP").then_some(()));
     eventually("the link is up", || port.link().up.then_some(()));
     assert!(port.link().speed_mbps > 0, "a veth says 10 Gbit/s");
     port.set_mtu(1400);
@@ -198,6 +218,7 @@ fn an_interface_that_is_down_drops_by_name_and_comes_back_whole() {
             netns.ip("link set eth0 up");
         } else {
             ip(&format!("link set {} up", netns_peer(netns)));
+            eventually("the peer is up", || netns.ip("link show eth0").contains("state UP").then_some(()));
         }
         eventually("the link is up", || port.link().up.then_some(()));
         port.send_all(&pool, &frames);

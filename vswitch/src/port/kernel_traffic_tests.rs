@@ -52,8 +52,9 @@ fn join(one: &Netns, two: &Netns, mut a: Port, mut b: Port) {
         assert!(bytes > 1 << 20, "TCP moved {bytes} bytes");
         let bytes = iperf(one, two, "-t1 -R");
         assert!(bytes > 1 << 20, "TCP moved {bytes} bytes backwards");
-        let bytes = iperf(one, two, "-u -n 1M -b 100M -l 1400");
-        assert!(bytes > 500_000, "UDP moved {bytes} bytes");
+        let bytes = iperf(one, two, "-u -n 1M -b 20M -l 1400");
+        // Some may be lost when the forwarding thread has to wait for a processor.
+        assert!(bytes > 200_000, "UDP moved {bytes} bytes");
         stop.store(true, Relaxed);
         forwarder.join().expect("the forwarder")
     });

@@ -78,6 +78,8 @@ impl TapRxQueue {
         let mut anything = false;
         for _ in burst.len()..BURST {
             let refused = match self.reader.read(self.tap.fd()) {
+                // The kernel had a packet that the header cannot describe, and dropped it.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Some(DropReason::VnetHeader),
                 // EAGAIN, or EBADFD of a deleted interface: nothing now, and the same back-off.
                 Ok(None) | Err(_) => break,
                 Ok(Some(Err(reason))) => Some(reason),

@@ -107,7 +107,7 @@ impl Tap {
     /// Sends one packet, never blocking.
     ///
     /// # Errors
-    /// `EAGAIN`: more than [`SNDBUF`] bytes are on their way. `EIO`: the interface is down. `EBADFD`: it was deleted.
+    /// `EAGAIN`: packets of 4 MiB are on their way already. `EIO`: the interface is down. `EBADFD`: it was deleted.
     /// Others: the packet was refused.
     pub fn write(&self, gather: &mut Gather, packet: &Outgoing) -> io::Result<()> {
         gather.write(self.file.as_fd(), packet)
@@ -251,9 +251,9 @@ mod tests {
         let shown = netns.ip("link show inside");
         assert!(shown.contains("LOWER_UP"), "{shown}");
         // Nobody reads: the queue of 1000 packets overflows and the kernel counts.
-        assert_eq!(tap.missed(), 0);
+        let before = tap.missed();
         netns.flood("inside", 1200);
-        assert!(tap.missed() >= 100, "missed {}", tap.missed());
+        assert!((before + 100..=before + 1200).contains(&tap.missed()), "missed {before}, then {}", tap.missed());
         drop(netns);
         // It would not be if our descriptor kept the namespace alive.
         eventually("the interface is gone", || (tap.state() == TapState::Gone).then_some(()));

@@ -74,6 +74,11 @@ impl Netns {
         run(&["sysctl", "-qw", &format!("net.ipv6.conf.{host}.disable_ipv6=1")]);
         this.ip("link set eth0 up");
         ip(&format!("link set {host} up"));
+        // Until the kernel has noticed both carriers, some time after, it drops what is sent without a word.
+        let ready = |shown: String| shown.contains("state UP");
+        eventually("both ends are up", || {
+            (ready(this.ip("link show eth0")) && ready(ip(&format!("link show {host}")))).then_some(())
+        });
         (this, host)
     }
 
@@ -121,6 +126,8 @@ impl Netns {
 
 impl Drop for Netns {
     fn drop(&mut self) {
+        // First the interface: TCP connections that could not end hold the namespace for minutes.
+        let _ = Command::new("ip").args(["-n", &self.0, "link", "delete", "eth0"]).stderr(Stdio::null()).status();
         let _ = Command::new("ip").args(["netns", "del", &self.0]).stderr(Stdio::null()).status();
     }
 }
