@@ -8,7 +8,7 @@ import contextlib
 import time
 from dataclasses import asdict, dataclass
 
-from vsw import daemon
+from vsw import daemon, machine
 from vsw.machine import Failure
 
 from . import testpmd
@@ -36,6 +36,7 @@ class Sample:
     busy: float  # part of the core's time
     forwarded: float  # packets sent / packets received
     tsc_hz: int
+    preempted: int = 0  # times that something else got a core of the device under test during the measurement
     generator_busy: float | None = None  # part of the generator's core's time
 
 
@@ -69,14 +70,18 @@ def measure_switch(switch, seconds):
 
     time.sleep(WARM_UP_S)
     (worker_0,), start = switch.workers(), totals()
+    preempted = -machine.preemptions(switch.process.pid)
     time.sleep(seconds)
+    preempted += machine.preemptions(switch.process.pid)
     finish, (worker_1,) = totals(), switch.workers()
     elapsed, received, sent = (b - a for a, b in zip(start, finish))
     cycles = {kind: worker_1[f"{kind}_cycles"] - worker_0.get(f"{kind}_cycles", 0) for kind in ("busy", "idle")}
     asleep = worker_1.get("sleep_cycles", 0) - worker_0.get("sleep_cycles", 0)
     worker_packets = worker_1["packets"] - worker_0["packets"]
     busy = cycles["busy"] / max(1, cycles["busy"] + cycles["idle"] + asleep)
-    return sample(received, sent, elapsed, worker_1["tsc_hz"], busy, cycles["busy"] / max(1, worker_packets))
+    result = sample(received, sent, elapsed, worker_1["tsc_hz"], busy, cycles["busy"] / max(1, worker_packets))
+    result.preempted = preempted
+    return result
 
 
 def measure_testpmd(dut, seconds):
@@ -89,8 +94,9 @@ def measure_testpmd(dut, seconds):
         middle = (before + time.monotonic()) / 2
         return middle, sum(port["RX-packets"] for port in ports), sum(port["TX-packets"] for port in ports)
 
-    start = totals()
+    start, preempted = totals(), -machine.preemptions(dut.process.pid)
     time.sleep(seconds)
+    preempted += machine.preemptions(dut.process.pid)
     elapsed, received, sent = (b - a for a, b in zip(start, totals()))
     # The burst during which it is switched on is counted from TSC 0 (22.11): cleared once that burst is over.
     dut.command("set record-core-cycles on")
@@ -103,7 +109,9 @@ def measure_testpmd(dut, seconds):
         raise Failure("no packet came through testpmd")
     cycles, packets, mhz = recorded
     busy = min(1.0, cycles / (mhz * 1e6 * (time.monotonic() - began)))
-    return sample(received, sent, elapsed, mhz * 1_000_000, busy, cycles / max(1, packets))
+    result = sample(received, sent, elapsed, mhz * 1_000_000, busy, cycles / max(1, packets))
+    result.preempted = preempted
+    return result
 
 
 def switch_under_test(bench, stack, ports):

@@ -1,5 +1,6 @@
 """What perf/run computes and draws, and its arguments."""
 
+import os
 import struct
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as xml
 from pathlib import Path
+from unittest.mock import Mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
@@ -83,6 +85,7 @@ class Samples(unittest.TestCase):
 
         class Switch:
             asked_workers = asked_ports = 0
+            process = Mock(pid=os.getpid())
 
             def workers(self):
                 self.asked_workers += 1

@@ -57,8 +57,8 @@ fn udp(a: &Host, b: &Host) {
             for length in ["1400", "8000"] {
                 let run = iperf3(&b.ns, &a.ns, address, &[&["-u", "-b", "20M", "-l", length], direction].concat());
                 let what = format!("UDP to {address} {direction:?} in datagrams of {length}");
-                assert!(run.lost_percent < 2.0, "{what}: {} % lost", run.lost_percent);
-                assert!(run.sent_bytes > 1_000_000, "{what}: only {} bytes sent", run.sent_bytes);
+                assert!(run.lost_percent < 5.0, "{what}: {} % lost", run.lost_percent);
+                assert!(run.received_bps > 5e6, "{what}: only {} bit/s arrived", run.received_bps);
             }
         }
     }

@@ -126,6 +126,18 @@ def wait_until(what, limit, done, interval=0.05):
         time.sleep(interval)
 
 
+def preemptions(pid):
+    """How often the kernel took a core from this process's threads for something else."""
+    total = 0
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        try:
+            words = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        except OSError:  # the thread has ended
+            continue
+        total += int(words["nonvoluntary_ctxt_switches"])
+    return total
+
+
 def _number(name):
     try:
         return int((HUGEPAGES / name).read_text())

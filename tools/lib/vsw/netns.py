@@ -42,11 +42,21 @@ class Host:
 
     def checksum_errors(self):
         """Packets that its kernel dropped for a wrong checksum."""
+        return self._counters("InCsumErrors")
+
+    def socket_drops(self):
+        """Datagrams that its kernel dropped since the program that should read them was too slow."""
+        return self._counters("RcvbufErrors")
+
+    def _counters(self, suffix):
+        """Sum of all protocols' counters of that name, IPv4 and IPv6. UDP-Lite is left out: it repeats UDP's."""
         tables = self.run("cat", "/proc/net/snmp", "/proc/net/netstat").splitlines()
         total = 0
         for names, values in zip(tables[::2], tables[1::2]):
-            total += sum(int(v) for n, v in zip(names.split(), values.split()) if n == "InCsumErrors")
-        return total + sum(map(int, re.findall(r"^\w+InCsumErrors\s+(\d+)", self.run("cat", "/proc/net/snmp6"), re.M)))
+            if not names.startswith("UdpLite"):
+                total += sum(int(v) for n, v in zip(names.split(), values.split()) if n == suffix)
+        six = re.findall(rf"^(?!UdpLite)\w+{suffix}\s+(\d+)", self.run("cat", "/proc/net/snmp6"), re.M)
+        return total + sum(map(int, six))
 
     def reaches(self, address):
         """One ping is answered."""
@@ -88,7 +98,7 @@ def interfaces():
 
 
 def iperf_result(text):
-    """Of `iperf3 -J`: {mbps, retransmits or lost_percent}; Failure when it reports an error."""
+    """Of `iperf3 -J`: {mbps} and {retransmits} or {lost, packets}; Failure when it reports an error."""
     try:
         report = json.loads(text)
     except ValueError as error:
@@ -97,8 +107,9 @@ def iperf_result(text):
         raise Failure(f"iperf3: {report['error']}")
     end = report["end"]
     if "sum" in end:  # UDP
-        result = {"lost_percent": end["sum"]["lost_percent"]}
-        bits = end["sum"]["bits_per_second"] * (1 - result["lost_percent"] / 100)
+        part = end["sum"]["lost_packets"] / max(1, end["sum"]["packets"])
+        result = {"lost": end["sum"]["lost_packets"], "packets": end["sum"]["packets"]}
+        bits = end["sum"]["bits_per_second"] * (1 - part)
     else:
         result = {"retransmits": end["sum_sent"].get("retransmits", 0)}
         bits = end["sum_received"]["bits_per_second"]

@@ -1,4 +1,4 @@
-//! Checksum errors that a namespace's kernel has counted.
+//! What a namespace's kernel has counted: checksum errors, and datagrams that nobody read in time.
 
 use super::netns::Netns;
 
@@ -36,6 +36,12 @@ impl ChecksumErrors {
             ip: table(&v4, "IpExt:", "InCsumErrors"),
         }
     }
+}
+
+/// Datagrams that a namespace's kernel dropped since the program that should read them was too slow.
+pub(crate) fn socket_drops(ns: &Netns) -> u64 {
+    let v4 = ns.run(&["cat", "/proc/net/snmp"]);
+    table(&v4, "Udp:", "RcvbufErrors") + line(&ns.run(&["cat", "/proc/net/snmp6"]), "Udp6RcvbufErrors")
 }
 
 /// Reads `/proc/net/snmp`: a line of names, then a line of values, both begin with the protocol.

@@ -1,6 +1,7 @@
 //! Traffic between namespaces: ping and iperf3.
 
 use super::command::{self, wait_for};
+use super::counters::socket_drops;
 use super::netns::Netns;
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
@@ -23,7 +24,7 @@ pub(crate) struct Iperf {
     pub(crate) sent_bytes: u64,
     /// Segments that TCP sent again.
     pub(crate) retransmits: u64,
-    /// Datagrams lost, in percent (UDP).
+    /// Datagrams lost on the way, in percent (UDP). What the receiving program was too slow to read is not counted.
     pub(crate) lost_percent: f64,
     /// The whole report.
     pub(crate) report: Value,
@@ -58,6 +59,7 @@ pub(crate) fn iperf3(server: &Netns, client: &Netns, address: &str, args: &[&str
         !server.run(&["ss", "-Hltn", "sport", "=", ":5201"]).is_empty()
     });
     let argv = [&["timeout", "30", "iperf3", "-c", address, "-J", "-t", "1"], args].concat();
+    let slow_before = socket_drops(server) + socket_drops(client);
     let output = client.exec(&argv);
     let text = String::from_utf8_lossy(&output.stdout);
     let what = format!("`{}` in {}", argv.join(" "), client.name());
@@ -66,10 +68,13 @@ pub(crate) fn iperf3(server: &Netns, client: &Netns, address: &str, args: &[&str
     assert!(output.status.success() && report.get("error").is_none(), "{what} failed: {}", report["error"]);
     let end = &report["end"];
     let bits = |sum: &Value| sum["bits_per_second"].as_f64().unwrap_or(0.0);
-    let lost_percent = end["sum"]["lost_percent"].as_f64().unwrap_or(0.0);
+    let count = |key: &str| end["sum"][key].as_f64().unwrap_or(0.0);
+    #[allow(clippy::cast_precision_loss)] // far below 2^53
+    let slow = (socket_drops(server) + socket_drops(client) - slow_before) as f64;
+    let lost_percent = 100.0 * (count("lost_packets") - slow).max(0.0) / count("packets").max(1.0);
     // UDP has `sum`, what was sent with the part that was lost; TCP has one sum for each end only.
     let received_bps = if end["sum"].is_object() {
-        bits(&end["sum"]) * (1.0 - lost_percent / 100.0)
+        bits(&end["sum"]) * (1.0 - count("lost_percent") / 100.0)
     } else {
         bits(&end["sum_received"])
     };
