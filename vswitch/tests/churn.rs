@@ -77,7 +77,8 @@ fn churn(switch: &Switch, rounds: usize, add: &[&str]) {
     }
     let after = held(switch);
     assert!(number(&switch.port("br0", "out"), "tx_packets") > out + rounds as u64, "the load has stopped");
-    assert_eq!(after.fds, before.fds, "descriptors after {rounds} rounds of {add:?}");
+    // A connection of vsctl may still have been closing at the first reading.
+    assert!(after.fds <= before.fds, "descriptors: {before:?}, after {rounds} rounds of {add:?}: {after:?}");
     // The device of the load has a burst in flight at any moment; a leak of one per round would show.
     assert!(after.mbufs <= before.mbufs + 64, "mbufs: {before:?}, after {rounds} rounds of {add:?}: {after:?}");
     assert!(after.heap <= before.heap + 65536, "DPDK heap: {before:?}, after {rounds} rounds of {add:?}: {after:?}");

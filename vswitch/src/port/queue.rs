@@ -61,6 +61,15 @@ impl RxQueue {
     }
 }
 
+impl RxQueue {
+    /// Time has passed without polls: whatever backs off by counting polls starts over.
+    pub fn wake(&mut self) {
+        if let Self::Tap(queue) = self {
+            queue.wake();
+        }
+    }
+}
+
 impl TxQueue {
     /// Sends or drops every mbuf of the burst, counts both, and leaves the burst empty. Never blocks.
     #[inline]

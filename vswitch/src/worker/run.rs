@@ -223,9 +223,10 @@ impl Poll {
 
     /// Sleeps a little longer each time, up to the bound; nobody waits for this worker meanwhile.
     #[cold]
-    fn sleep(&self, times: u32) {
+    fn sleep(&mut self, times: u32) {
         self.publisher.quiescence.offline(self.id);
         std::thread::sleep(self.idle_sleep.min(Duration::from_micros(u64::from(times))));
         self.publisher.quiescence.online(self.id);
+        self.rxqs.iter_mut().filter_map(|owned| owned.queue.as_mut()).for_each(RxQueue::wake);
     }
 }

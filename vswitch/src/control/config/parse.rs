@@ -27,7 +27,6 @@ const MBUF_BYTES: u64 = 2432;
 /// Microseconds: Open vSwitch's bound of pmd-sleep-max.
 const IDLE_SLEEP_US: RangeInclusive<i128> = 0..=10_000;
 
-
 /// Bytes of a unix socket's path, without its NUL (`unix(7)`).
 const SOCKET_PATH_MAX: usize = 107;
 
