@@ -47,7 +47,7 @@ fn what_is_offered_follows_the_configuration() {
 }
 
 /// A TCP packet of 1 Ethernet, 20 IPv4 and 20 TCP bytes, with `payload` bytes behind and a pseudo-header sum.
-fn tcp4(payload: usize) -> Vec<u8> {
+pub(super) fn tcp4(payload: usize) -> Vec<u8> {
     let mut packet = frame(5, 54 + payload);
     packet.truncate(54 + payload);
     packet[12..14].copy_from_slice(&[8, 0]);
@@ -63,14 +63,14 @@ fn tcp4(payload: usize) -> Vec<u8> {
     packet
 }
 
-fn ones<'a>(words: impl Iterator<Item = &'a [u8]>) -> u16 {
+pub(super) fn ones<'a>(words: impl Iterator<Item = &'a [u8]>) -> u16 {
     let sum = words.fold(0_u32, |sum, word| sum + u32::from(word[0]) * 256 + u32::from(word[1]));
     let sum = (sum & 0xffff) + (sum >> 16);
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
 /// `struct virtio_net_hdr`: flags, GSO type, header length, segment size, checksum start and offset.
-fn vnet(flags: u8, gso_type: u8, gso_size: u16, start: u16, offset: u16) -> [u8; 10] {
+pub(super) fn vnet(flags: u8, gso_type: u8, gso_size: u16, start: u16, offset: u16) -> [u8; 10] {
     let mut header = [flags, gso_type, 54, 0, 0, 0, 0, 0, 0, 0];
     header[4..6].copy_from_slice(&gso_size.to_le_bytes());
     header[6..8].copy_from_slice(&start.to_le_bytes());

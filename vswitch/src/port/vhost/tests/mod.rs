@@ -4,6 +4,7 @@ mod features;
 mod frontend;
 mod hostile;
 mod lifecycle;
+mod offload;
 mod peers;
 mod testpmd;
 
