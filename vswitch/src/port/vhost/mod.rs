@@ -14,10 +14,6 @@ mod rx;
 mod tx;
 
 #[cfg(all(test, feature = "dpdk"))]
-mod frontend;
-#[cfg(all(test, feature = "dpdk"))]
-mod testpmd;
-#[cfg(all(test, feature = "dpdk"))]
 mod tests;
 
 pub use rx::VhostRxQueue;
@@ -143,7 +139,7 @@ impl VhostDevice {
 }
 
 #[cfg(all(test, not(feature = "dpdk")))]
-mod tests {
+mod tests_without_dpdk {
     use super::*;
 
     #[test]

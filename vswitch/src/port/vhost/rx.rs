@@ -59,9 +59,9 @@ impl VhostRxQueue {
         }
         let negotiated = self.rings.negotiated();
         let mut all = std::mem::take(burst);
-        for (i, mbuf) in all.drain().enumerate() {
+        for (i, mut mbuf) in all.drain().enumerate() {
             // What came before `start` was checked by whoever put it there.
-            match if i < start { Ok(()) } else { check(&mbuf, frame_max, negotiated) } {
+            match if i < start { Ok(()) } else { check(&mut mbuf, frame_max, negotiated) } {
                 Ok(()) => drop(burst.push(mbuf)), // never full: as many as before
                 Err(reason) => counters.rx_drops[reason.index()].add(1),
             }
@@ -69,25 +69,22 @@ impl VhostRxQueue {
     }
 }
 
-/// Whether a guest may send this packet.
-fn check(mbuf: &Mbuf, frame_max: usize, negotiated: Negotiated) -> Result<(), DropReason> {
-    let gso = mbuf.gso_size() != 0;
-    if mbuf.len() > if gso { FRAME_MAX } else { frame_max } {
-        return Err(DropReason::Oversize);
+/// Whether a guest may send this packet. Segmentation of what is one segment anyway is forgotten.
+fn check(mbuf: &mut Mbuf, frame_max: usize, negotiated: Negotiated) -> Result<(), DropReason> {
+    if mbuf.needs_offload() {
+        let gso = mbuf.gso_size() != 0;
+        let may_gso = negotiated.rx_tso4 || negotiated.rx_tso6;
+        if mbuf.csum() != Csum::Partial || !negotiated.rx_csum || (gso && !may_gso) {
+            return Err(DropReason::VnetHeader);
+        }
+        let header = VnetHdr::describe(mbuf)?;
+        match header.gso_type & !GSO_ECN {
+            0 => mbuf.set_gso_size(0),
+            GSO_TCPV4 if negotiated.rx_tso4 => {}
+            GSO_TCPV6 if negotiated.rx_tso6 => {}
+            _ => return Err(DropReason::VnetHeader), // the library also takes UFO, which nobody negotiated
+        }
     }
-    if !mbuf.needs_offload() {
-        return Ok(());
-    }
-    let may_gso = negotiated.rx_tso4 || negotiated.rx_tso6;
-    if mbuf.csum() != Csum::Partial || !negotiated.rx_csum || (gso && !may_gso) {
-        return Err(DropReason::VnetHeader);
-    }
-    let header = VnetHdr::describe(mbuf)?;
-    let allowed = match header.gso_type & !GSO_ECN {
-        0 => !gso,
-        GSO_TCPV4 => gso && negotiated.rx_tso4,
-        GSO_TCPV6 => gso && negotiated.rx_tso6,
-        _ => false, // the library also takes UFO, which nobody negotiated
-    };
-    if allowed { Ok(()) } else { Err(DropReason::VnetHeader) }
+    let len_max = if mbuf.gso_size() == 0 { frame_max } else { FRAME_MAX };
+    if mbuf.len() > len_max { Err(DropReason::Oversize) } else { Ok(()) }
 }

@@ -1,13 +1,18 @@
-//! vhost-user ports against real and hostile peers.
+//! vhost-user ports against real and hostile peers. Here: what the tests share.
 
-use super::frontend::*;
-use super::testpmd::Testpmd;
+mod features;
+mod frontend;
+mod hostile;
+mod lifecycle;
+mod offload;
+mod peers;
+mod testpmd;
+
 use super::*;
-use crate::dpdk::{Burst, Csum};
+use crate::dpdk::Burst;
 use crate::observe::{DropReason, PortCounters};
-use parking_lot::Mutex;
-use std::os::fd::AsFd;
-use std::os::unix::net::{UnixListener, UnixStream};
+use frontend::{Frontend, MRG_RXBUF, PROTOCOL, VERSION_1};
+use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -69,6 +74,12 @@ fn config(dir: &TempDir, name: &str, mode: VhostMode) -> VhostConfig {
     VhostConfig::new(dir.path().join(name), mode)
 }
 
+/// One test at a time: some count the descriptors of the process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock()
+}
+
 /// Waits for a condition; the message says what did not come.
 #[track_caller]
 fn wait(what: &str, seconds: u64, mut done: impl FnMut() -> bool) {
@@ -94,66 +105,6 @@ fn swapped(frame: &[u8]) -> Vec<u8> {
     [&frame[6..12], &frame[..6], &frame[12..]].concat()
 }
 
-/// Sends `n` frames through a testpmd and checks every byte that comes back.
-#[track_caller]
-fn echo(port: &mut Port, pool: &Mempool, testpmd: &Testpmd, n: u32) {
-    // It says that it forwards before its receive queue is filled; a probe that comes back is the proof.
-    let probe = frame(u32::MAX, 60);
-    let end = Instant::now() + Duration::from_secs(20);
-    while !port.receive().contains(&swapped(&probe)) {
-        assert!(Instant::now() < end, "no echo; link {:?}; testpmd:\n{}", port.device.rings, testpmd.output());
-        port.send(0, std::slice::from_ref(&probe), pool);
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    std::thread::sleep(Duration::from_millis(20));
-    while !port.receive().is_empty() {}
-    let tx = (port.counters.tx_packets.get(), port.counters.tx_bytes.get());
-    let frames: Vec<_> = (0..n).map(|i| frame(i, 60 + (i as usize * 37) % 1455)).collect();
-    let mut back = Vec::new();
-    for chunk in frames.chunks(32) {
-        port.send(0, chunk, pool);
-        let end = Instant::now() + Duration::from_secs(5);
-        let sent = back.len() + chunk.len();
-        while back.len() < sent && Instant::now() < end {
-            back.extend(port.receive());
-        }
-    }
-    let bytes: usize = frames.iter().map(Vec::len).sum();
-    assert_eq!(port.counters.tx_packets.get() - tx.0, u64::from(n), "packets counted");
-    assert_eq!(port.counters.tx_bytes.get() - tx.1, bytes as u64, "bytes counted");
-    assert_eq!(back.len(), n as usize, "frames back of those sent");
-    for (sent, got) in frames.iter().zip(&back) {
-        assert_eq!(*got, swapped(sent), "frame {:?}", &sent[14..18]);
-    }
-}
-
-#[test]
-fn testpmd_echoes_and_both_sides_survive_the_other() {
-    let (dir, pool) = (dir(), Mempool::for_tests(2048));
-    let config = config(&dir, "s", VhostMode::Client);
-    let mut testpmd = Testpmd::start(&config.path, 1);
-    let mut port = Port::new(&config, &pool);
-    echo(&mut port, &pool, &testpmd, 1000);
-    assert!(port.device.link().up);
-    assert!(port.device.offloads().contains(&"mrg_rxbuf"), "{:?}", port.device.offloads());
-
-    // The guest is killed and starts again: nothing is done here.
-    testpmd.kill();
-    wait("link down", 5, || !port.device.link().up);
-    port.send(0, &[frame(0, 60)], &pool);
-    assert_eq!(port.dropped(DropReason::LinkDown).1, 1 + port.dropped(DropReason::LinkDown).1 - 1);
-    drop(testpmd);
-    let testpmd = Testpmd::start(&config.path, 1);
-    echo(&mut port, &pool, &testpmd, 200);
-
-    // The switch closes and opens again: nothing is done there.
-    drop(port);
-    let mut port = Port::new(&config, &pool);
-    echo(&mut port, &pool, &testpmd, 200);
-    drop((port, testpmd));
-    assert_eq!(pool.in_use(), 0);
-}
-
 fn serve(dir: &TempDir, name: &str, pool: &Mempool) -> (Port, PathBuf) {
     let config = config(dir, name, VhostMode::Server);
     (Port::new(&config, pool), config.path)
@@ -164,6 +115,14 @@ fn guest(path: &Path, features: u64, protocol: u64) -> Frontend {
     let mut guest = Frontend::connect(path).expect("connects");
     guest.negotiate(features, protocol).expect("negotiates");
     guest.start_pair(0).expect("starts");
+    guest
+}
+
+/// A guest whose device the port uses: the last acknowledgement comes before that.
+#[track_caller]
+fn running_guest(port: &Port, path: &Path, features: u64) -> Frontend {
+    let guest = guest(path, features, frontend::REPLY_ACK);
+    wait("link up", 5, || port.device.link().up);
     guest
 }
 
@@ -180,26 +139,4 @@ fn both_ways(port: &mut Port, guest: &mut Frontend, pool: &Mempool, number: u32)
 
 fn open_fds() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("procfs").count()
-}
-
-#[test]
-fn a_guest_of_hostile_reconnects_leaks_nothing() {
-    let (dir, pool) = (dir(), Mempool::for_tests(512));
-    let (mut port, path) = serve(&dir, "s", &pool);
-    let wait_idle = |port: &Port| wait("link down", 5, || !port.device.link().up);
-    let mut flat = None;
-    for round in 0..100 {
-        {
-            let mut guest = guest(&path, BASIC, REPLY_ACK);
-            assert!(port.device.link().up, "round {round}");
-            assert_eq!(port.device.offloads(), ["mrg_rxbuf"]);
-            both_ways(&mut port, &mut guest, &pool, round);
-        } // vanishes
-        wait_idle(&port);
-        flat.get_or_insert(pool.in_use());
-    }
-    assert_eq!(flat, Some(0), "mbufs in use without a guest");
-    drop(port);
-    assert_eq!(pool.in_use(), 0);
-    assert!(!path.exists(), "the socket file is gone");
 }

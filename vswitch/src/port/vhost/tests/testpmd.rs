@@ -18,13 +18,14 @@ pub(super) struct Testpmd {
 }
 
 impl Testpmd {
-    /// Starts it; it opens its device when the back end connects. `queues` queue pairs; output goes to `<socket>.log`.
-    pub(super) fn start(socket: &Path, queues: u16) -> Self {
+    /// Starts it; it opens its device when the back end connects. `queues` queue pairs, `more` device
+    /// arguments; output goes to `<socket>.log`.
+    pub(super) fn start(socket: &Path, queues: u16, more: &str) -> Self {
         // virtio-user does not replace the socket of a killed predecessor.
         let _ = std::fs::remove_file(socket);
         let log = File::create(socket.with_extension("log")).expect("the test's directory is writable");
         let device =
-            format!("--vdev=net_virtio_user0,path={},server=1,queues={queues},queue_size=256", socket.display());
+            format!("--vdev=net_virtio_user0,path={},server=1,queues={queues},queue_size=256{more}", socket.display());
         // Own, ordinary memory; both threads may share a core with the test.
         let child = Command::new("bash")
             .args(["-c", CLOSE_AND_EXEC, "bash", "dpdk-testpmd"])
@@ -32,13 +33,14 @@ impl Testpmd {
             .arg(format!("--file-prefix=vswitch-test-{}", std::process::id()))
             .arg(device)
             .args(["--", "--total-num-mbufs=2048", "--forward-mode=macswap", "--auto-start"])
+            // With one forwarding core, all queues are polled.
             .arg(format!("--rxq={queues}"))
             .arg(format!("--txq={queues}"))
             .stdin(Stdio::piped()) // it ends when it can read nothing
             .stdout(log.try_clone().expect("a descriptor"))
             .stderr(log)
             .spawn()
-            .expect("dpdk-testpmd is installed (apt-get install dpdk)");
+            .expect("bash is there; without dpdk-testpmd (apt-get install dpdk) the log says so");
         Self { child, socket: socket.to_owned() }
     }
 

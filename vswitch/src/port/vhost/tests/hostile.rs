@@ -1,0 +1,226 @@
+//! Peers that mean harm: their own port may suffer, the others never.
+
+use super::frontend::*;
+use super::*;
+use crate::dpdk::vhost::testing::{FDS_MAX, send_with_fds};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+/// A port with a peaceful guest, and one that is attacked.
+struct Scene {
+    good: Port,
+    good_path: PathBuf,
+    good_guest: Frontend,
+    bad: Port,
+    bad_path: PathBuf,
+    pool: Mempool,
+    _dir: TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let alone = alone();
+        let (dir, pool) = (dir(), Mempool::for_tests(1024));
+        let (good, good_path) = serve(&dir, "good", &pool);
+        let (bad, bad_path) = serve(&dir, "bad", &pool);
+        let good_guest = running_guest(&good, &good_path, BASIC);
+        Self { good, good_path, good_guest, bad, bad_path, pool, _dir: dir, _alone: alone }
+    }
+
+    fn connect(&self) -> UnixStream {
+        let socket = UnixStream::connect(&self.bad_path).expect("connects");
+        socket.set_read_timeout(Some(Duration::from_secs(5))).expect("settable");
+        socket
+    }
+
+    /// The good port forwards, and a new guest of it is served in time.
+    #[track_caller]
+    fn others_are_fine(&mut self, after: &str) {
+        let start = Instant::now();
+        both_ways(&mut self.good, &mut self.good_guest, &self.pool, 1);
+        self.good_guest.socket.shutdown(std::net::Shutdown::Both).expect("open");
+        wait("link down", 5, || !self.good.device.link().up);
+        self.good_guest = running_guest(&self.good, &self.good_path, BASIC);
+        both_ways(&mut self.good, &mut self.good_guest, &self.pool, 2);
+        assert!(start.elapsed() < Duration::from_secs(1), "after {after}: {:?}", start.elapsed());
+    }
+
+    /// The attacked port serves the next guest.
+    #[track_caller]
+    fn bad_recovers(&mut self) {
+        wait("link down", 5, || !self.bad.device.link().up);
+        let mut guest = running_guest(&self.bad, &self.bad_path, BASIC);
+        both_ways(&mut self.bad, &mut guest, &self.pool, 3);
+    }
+}
+
+fn header(request: u32, size: u32) -> Vec<u8> {
+    [request, 1, size].map(u32::to_ne_bytes).concat()
+}
+
+#[track_caller]
+fn is_disconnected(mut socket: &UnixStream, after: &str) {
+    let mut byte = [0];
+    match socket.read(&mut byte) {
+        Ok(0) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        other => panic!("after {after}: not disconnected: {other:?}"),
+    }
+}
+
+#[test]
+fn half_messages_and_nonsense_disconnect_only_their_sender() {
+    let mut scene = Scene::new();
+    let garbage: Vec<u8> = (0..4096_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let attacks: [(&str, Vec<u8>); 8] = [
+        ("five bytes of a header", header(1, 0)[..5].to_vec()),
+        ("a header without its payload", header(SET_FEATURES, 8)),
+        ("half a payload", [header(SET_FEATURES, 8), vec![0; 3]].concat()),
+        ("a payload of 4 GiB", header(SET_FEATURES, u32::MAX)),
+        ("request 9999", header(9999, 0)),
+        ("request 0", header(0, 0)),
+        ("ring 255 of no memory", [header(SET_VRING_ADDR, 40), vec![0xff; 40]].concat()),
+        ("garbage", garbage),
+    ];
+    for (what, bytes) in attacks {
+        let mut socket = scene.connect();
+        socket.write_all(&bytes).expect("sent");
+        scene.others_are_fine(what); // while the connection is open
+        is_disconnected(&socket, what);
+    }
+    scene.bad_recovers();
+}
+
+#[test]
+fn silent_connections_hold_nothing_up() {
+    let mut scene = Scene::new();
+    let before = open_fds();
+    let idle: Vec<_> = (0..300).map(|_| scene.connect()).collect();
+    scene.others_are_fine("300 idle connections");
+    drop(idle);
+    scene.bad_recovers();
+    wait("descriptors closed", 5, || open_fds() < before + 60);
+}
+
+#[test]
+fn surplus_descriptors_are_closed() {
+    let mut scene = Scene::new();
+    let before = open_fds();
+    let null = std::fs::File::open("/dev/null").expect("there");
+    for (request, fds) in [(GET_FEATURES, 1), (GET_FEATURES, FDS_MAX), (SET_FEATURES, 8), (SET_VRING_NUM, 3), (9999, 8)]
+    {
+        for _ in 0..50 {
+            let socket = scene.connect();
+            let fds: Vec<BorrowedFd<'_>> = (0..fds).map(|_| null.as_fd()).collect();
+            send_with_fds(&socket, &[header(request, 8), vec![0; 8]].concat(), &fds).expect("sent");
+            drop(socket);
+        }
+    }
+    scene.others_are_fine("descriptors");
+    scene.bad_recovers();
+    let after = open_fds();
+    assert!(after < before + 60, "{before} descriptors before, {after} after");
+}
+
+#[test]
+fn a_peer_that_reads_no_replies_stalls_nobody() {
+    let mut scene = Scene::new();
+    let guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
+    guest.socket.set_nonblocking(true).expect("settable");
+    // Each is handled with all locks of the device's rings held, and acknowledged.
+    let call = u64::from(1 | 1_u32 << 8).to_ne_bytes();
+    let end = Instant::now() + Duration::from_secs(2);
+    let (mut refused, mut slowest) = (0, Duration::ZERO);
+    while Instant::now() < end && refused < 200 {
+        match guest.raw(SET_VRING_CALL, 1 << 3, &call, &[]) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                refused += 1;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(_) => break,
+        }
+        let start = Instant::now();
+        scene.bad.send(0, &[frame(1, 60)], &scene.pool);
+        slowest = slowest.max(start.elapsed());
+    }
+    assert!(slowest < Duration::from_millis(500), "a worker was held up for {slowest:?}");
+    scene.others_are_fine("a flood without reading");
+    drop(guest);
+    scene.bad_recovers();
+}
+
+#[test]
+fn rings_out_of_order_do_not_run() {
+    let mut scene = Scene::new();
+    // Never sized.
+    let mut guest = Frontend::connect(&scene.bad_path).expect("connects");
+    guest.negotiate(BASIC, REPLY_ACK).expect("negotiates");
+    for ring in 0..2_u32 {
+        let off = u64::from(ring | 1 << 8).to_ne_bytes();
+        let _ = guest.set(SET_VRING_ADDR, &Frontend::ring_addr(ring), &[]);
+        let _ = guest.set(SET_VRING_KICK, &off, &[]);
+        let _ = guest.set(SET_VRING_CALL, &off, &[]);
+        let _ = guest.enable(ring, true);
+    }
+    scene.others_are_fine("unsized rings");
+    assert!(!scene.bad.device.link().up);
+    assert!(scene.bad.receive().is_empty());
+    drop(guest);
+    scene.bad_recovers();
+
+    // Grown while it runs: refused, and it runs on.
+    let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
+    for size in [32768, 512, 1, 0, 3, 65536] {
+        assert!(!guest.set(SET_VRING_NUM, &Frontend::state(1, size), &[]).expect("answered"), "size {size}");
+        both_ways(&mut scene.bad, &mut guest, &scene.pool, size);
+    }
+    assert!(!guest.set(SET_FEATURES, &(BASIC | PACKED).to_ne_bytes(), &[]).expect("answered"));
+    both_ways(&mut scene.bad, &mut guest, &scene.pool, 9);
+
+    // Stopped (its bookkeeping is freed) and started without a size.
+    guest.stop(1).expect("stopped");
+    let _ = guest.set(SET_VRING_ADDR, &Frontend::ring_addr(1), &[]);
+    let _ = guest.set(SET_VRING_KICK, &u64::from(1 | 1_u32 << 8).to_ne_bytes(), &[]);
+    let _ = guest.set(SET_VRING_CALL, &u64::from(1 | 1_u32 << 8).to_ne_bytes(), &[]);
+    let _ = guest.enable(1, true);
+    let _ = guest.send(0, [0; 10], &frame(1, 60));
+    assert!(scene.bad.receive().is_empty());
+    scene.others_are_fine("a ring without bookkeeping");
+    drop(guest);
+    scene.bad_recovers();
+}
+
+#[test]
+fn descriptors_that_lie_cost_their_sender_only() {
+    let mut scene = Scene::new();
+    let attacks: [(&str, u64, u64, u64); 9] = [
+        ("length 0", 0x40_0000, 0, 0),
+        ("shorter than the header", 0x40_0000, 11, 0),
+        ("only the header", 0x40_0000, 12, 0),
+        ("4 GiB", 0x40_0000, 0xffff_ffff, 0),
+        ("outside the memory", MEMORY, 60, 0),
+        ("across the end", MEMORY - 30, 60, 0),
+        ("around the address space", u64::MAX - 10, 60, 0),
+        ("a chain that is a loop", 0x40_0000, 60, 1),
+        ("an indirect table with odd length", 0x40_0000, 17, 4),
+    ];
+    for (what, address, len, flags) in attacks {
+        let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
+        for _ in 0..40 {
+            guest.offer_at(1, address, len, flags).expect("written");
+        }
+        for _ in 0..10 {
+            for got in scene.bad.receive() {
+                assert!(got.len() <= 1522, "{what}: {} bytes", got.len());
+            }
+        }
+        both_ways(&mut scene.good, &mut scene.good_guest, &scene.pool, 1);
+        drop(guest);
+        scene.bad_recovers();
+        wait("link down", 5, || !scene.bad.device.link().up);
+        assert_eq!(scene.pool.in_use(), 0, "after {what}");
+    }
+}
