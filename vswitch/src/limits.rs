@@ -18,9 +18,13 @@ pub const WORKERS_MAX: usize = 64;
 /// Patch ports that one packet may cross (the resubmit depth of Open vSwitch).
 pub const DEPTH_MAX: u32 = 64;
 
-/// Patch ports that one packet and its copies may cross in all (the resubmit limit of Open vSwitch): a depth of 64 alone
-/// would allow 2^64 copies between two bridges joined by three patches.
-pub const CROSSINGS_MAX: u32 = 4096;
+/// Outputs that one packet may lead to in all, flooded copies and patch ports included (the resubmit limit of Open vSwitch). A
+/// depth of 64 alone would allow 2^64 copies between two bridges joined by three patches.
+pub const OUTPUTS_MAX: u32 = 4096;
+
+/// Mbufs that the floods of one burst may take for copies, software segments included: 32 small broadcasts to 250 ports, or
+/// one GSO packet of 64 KiB. Beyond, copies are dropped: the pool is everybody's.
+pub const FLOOD_MBUFS_MAX: u32 = 8192;
 
 /// Largest OpenFlow port number of a real port (`OFPP_MAX` of OpenFlow 1.0 minus one: 0xfeff).
 pub const PORT_NUMBER_MAX: u32 = 0xfeff;
@@ -46,13 +50,18 @@ pub const GSO_SEGMENTS_MAX: usize = 1024;
 /// Learned and static addresses per bridge, unless configured otherwise (Open vSwitch: mac-table-size 8192 since 3.0).
 pub const FDB_ENTRIES_DEFAULT: u32 = 8192;
 /// Largest configurable MAC table.
-pub const FDB_ENTRIES_MAX: u32 = 1 << 20;
+pub const FDB_ENTRIES_MAX: u32 = 1 << 18;
 /// Seconds after which an unused learned address goes (Open vSwitch: mac-aging-time 300).
 pub const FDB_AGEING_S_DEFAULT: u32 = 300;
 /// Configurable ageing times, in seconds: a day is as good as never.
 pub const FDB_AGEING_S: std::ops::RangeInclusive<u32> = 1..=86_400;
-/// Addresses that one port may hold of a bridge's table, in percent: one flooding guest leaves room for the others.
-pub const FDB_PORT_QUOTA_PERCENT: u32 = 50;
+/// Addresses that one port may hold of a bridge's table, in percent: an uplink may own most of them, and a flooding guest
+/// still leaves room for others.
+pub const FDB_PORT_QUOTA_PERCENT: u32 = 75;
+
+/// Buckets that are searched for an address to give way when the table is full and a new address's own buckets have none.
+/// A full table has one address per bucket, so that a few suffice.
+pub const FDB_EVICTION_SEARCH: usize = 64;
 
 /// External ids of a port: number, and bytes of one key or value.
 pub const EXTERNAL_IDS_MAX: usize = 64;

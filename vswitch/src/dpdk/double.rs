@@ -1,6 +1,6 @@
 //! Heap-backed doubles of [`Mbuf`] and [`Mempool`] for builds without DPDK: same names, same contracts, bounded the same way.
 
-use super::{Burst, Csum, TxOffload};
+use super::{Csum, TxOffload};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -93,19 +93,6 @@ impl Mempool {
         Some(Mbuf {
             inner: Box::new(Inner { segments: vec![segment], csum: Csum::Unknown, gso_size: 0, tx: None, used }),
         })
-    }
-
-    /// Fills the burst with empty mbufs, all or none; false when the pool has too few.
-    pub fn alloc_burst(&self, burst: &mut Burst) -> bool {
-        burst.clear();
-        while !burst.is_full() {
-            let Some(mbuf) = self.alloc() else {
-                burst.clear();
-                return false;
-            };
-            let _ = burst.push(mbuf);
-        }
-        true
     }
 }
 

@@ -1,7 +1,6 @@
 //! Pools of packet buffers (`rte_pktmbuf_pool`).
 
-use super::{Burst, Mbuf};
-use crate::limits::BURST;
+use super::Mbuf;
 use dpdk_sys as sys;
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -106,19 +105,5 @@ impl Mempool {
         let rc = unsafe { sys::vs_mbuf_alloc_bulk(self.as_ptr(), &raw mut raw, 1) };
         // SAFETY: on success `raw` is a fresh mbuf with one reference, ours.
         (rc == 0).then(|| unsafe { Mbuf::from_raw(NonNull::new_unchecked(raw)) })
-    }
-
-    /// Fills the burst with empty mbufs, all or none; false when the pool has too few.
-    pub fn alloc_burst(&self, burst: &mut Burst) -> bool {
-        burst.clear();
-        let slots = burst.slots_mut().as_mut_ptr().cast::<*mut sys::rte_mbuf>();
-        #[allow(clippy::cast_possible_truncation)] // 32
-        let n = BURST as u32;
-        // SAFETY: Option<Mbuf> is a nullable pointer; all slots are None; BURST of them are written on success.
-        let rc = unsafe { sys::vs_mbuf_alloc_bulk(self.as_ptr(), slots, n) };
-        if rc == 0 {
-            burst.set_len(BURST);
-        }
-        rc == 0
     }
 }

@@ -14,6 +14,7 @@
 #![allow(unsafe_code)]
 
 mod burst;
+pub mod devargs;
 #[cfg(feature = "dpdk")]
 pub mod eal;
 #[cfg(feature = "dpdk")]

@@ -46,6 +46,15 @@ pub struct PortCounters {
     pub tx_drops: [Counter; DropReason::COUNT],
 }
 
+impl PortCounters {
+    /// Counts a packet that a receive queue could not give to the walk: it came in and died.
+    pub fn refuse(&self, reason: DropReason, bytes: usize) {
+        self.rx_packets.add(1);
+        self.rx_bytes.add(bytes as u64);
+        self.rx_drops[reason.index()].add(1);
+    }
+}
+
 /// A port's counters, summed over workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortTotals {

@@ -42,6 +42,7 @@ drop_reasons! {
     Depth = 12, "depth", "The packet crossed more patch ports than the limit: a loop between bridges.";
     PortGone = 13, "port_gone", "The port was removed while the packet was on its way.";
     TxError = 14, "tx_error", "The kernel or the device refused the packet.";
+    FloodBudget = 15, "flood_budget", "A flooded copy too many: the floods of one burst would have taken too many mbufs.";
 }
 
 impl DropReason {

@@ -73,7 +73,7 @@ impl AfPacketRxQueue {
                     // There is room: the loop counts the slots.
                     let _ = burst.push(mbuf);
                 }
-                Err(reason) => counters.rx_drops[reason.index()].add(1),
+                Err(reason) => counters.refuse(reason, frame.bytes().len()),
             }
         }
     }

@@ -195,6 +195,16 @@ impl Device {
         }
     }
 
+    /// Whether packets for it can leave now. Only a guest can be absent; a kernel interface that is down says so when sent to.
+    #[inline]
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        match self {
+            Self::Vhost(device) => device.is_ready(),
+            _ => true,
+        }
+    }
+
     /// What its transmit queues take unfinished. May change when a guest connects.
     #[inline]
     #[must_use]

@@ -79,22 +79,22 @@ impl TapRxQueue {
         for _ in burst.len()..BURST {
             let refused = match self.reader.read(self.tap.fd()) {
                 // The kernel had a packet that the header cannot describe, and dropped it.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Some(DropReason::VnetHeader),
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Some((DropReason::VnetHeader, 0)),
                 // EAGAIN, or EBADFD of a deleted interface: nothing now, and the same back-off.
                 Ok(None) | Err(_) => break,
-                Ok(Some(Err(reason))) => Some(reason),
+                Ok(Some(Err(reason))) => Some((reason, 0)),
                 Ok(Some(Ok(mut packet))) => match VnetHdr::from_bytes(&packet.header).accept(&mut packet.mbuf) {
                     Ok(()) => {
                         // There is room: the loop counts the slots.
                         let _ = burst.push(packet.mbuf);
                         None
                     }
-                    Err(reason) => Some(reason),
+                    Err(reason) => Some((reason, packet.mbuf.len())),
                 },
             };
             anything = true;
-            if let Some(reason) = refused {
-                counters.rx_drops[reason.index()].add(1);
+            if let Some((reason, bytes)) = refused {
+                counters.refuse(reason, bytes);
             }
         }
         self.idle.found(anything);

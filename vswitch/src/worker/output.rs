@@ -3,7 +3,7 @@
 use super::Snapshot;
 use crate::dpdk::{Burst, Mbuf, Mempool};
 use crate::observe::{DropReason, PortCounters};
-use crate::packet::offload;
+use crate::packet::{Headers, offload};
 use crate::port::PortId;
 
 /// Packets on their way to one port.
@@ -56,7 +56,14 @@ impl Outputs {
     #[cold]
     pub(super) fn push_unfinished(&mut self, snapshot: &Snapshot, port: PortId, mbuf: Mbuf, pool: &Mempool) {
         let Some(view) = snapshot.port(port) else { return };
-        let (caps, frame_max) = (view.shared.device.tx_caps(), view.frame_max);
+        let counters = &view.shared.counters[self.worker];
+        let (device, frame_max) = (&view.shared.device, view.frame_max);
+        let refused = if device.is_ready() { oversize_gso(&mbuf, frame_max) } else { Some(DropReason::LinkDown) };
+        if let Some(reason) = refused {
+            self.drop_packet(&counters.tx_drops, reason, mbuf);
+            return;
+        }
+        let caps = device.tx_caps();
         let mut oversize = 0;
         let result = offload::finish(mbuf, caps, pool, &mut |mbuf| {
             if mbuf.gso_size() == 0 && mbuf.len() > frame_max {
@@ -65,7 +72,6 @@ impl Outputs {
                 self.push(snapshot, port, mbuf);
             }
         });
-        let counters = &view.shared.counters[self.worker];
         counters.tx_drops[DropReason::Oversize.index()].add(oversize);
         if let Err(reason) = result {
             counters.tx_drops[reason.index()].add(1);
@@ -113,4 +119,14 @@ impl Outputs {
         self.pending.clear();
         self.dead.clear();
     }
+}
+
+/// Why a GSO packet may not leave although it will be cut: its pieces would still be longer than the MTU.
+fn oversize_gso(mbuf: &Mbuf, frame_max: usize) -> Option<DropReason> {
+    if mbuf.gso_size() == 0 {
+        return None;
+    }
+    let headers = Headers::of(mbuf)?; // without headers `finish` refuses it by its own reason
+    let piece = headers.payload_start() + usize::from(mbuf.gso_size());
+    (piece > frame_max).then_some(DropReason::Oversize)
 }

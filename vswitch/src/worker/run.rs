@@ -82,8 +82,9 @@ impl Worker {
             }
             drop(lcore);
         })?;
-        answer.recv().unwrap_or_else(|_| Err(io::Error::other("the worker died at start")))?;
-        Ok(Self { core, stats, stop, thread: Some(thread) })
+        // On failure the drop joins the thread: it must not outlive the pool that it holds.
+        let worker = Self { core, stats, stop, thread: Some(thread) };
+        answer.recv().unwrap_or_else(|_| Err(io::Error::other("the worker died at start"))).map(|()| worker)
     }
 }
 
@@ -121,7 +122,7 @@ impl Poll {
         let cycles_per_ms = lcore::tsc_hz() / 1000;
         let mut last = lcore::cycles();
         let mut next_tick = last;
-        let mut idle_turns = 0;
+        let mut idle_turns = 0_u32;
         self.publisher.quiescence.online(self.id);
         while !self.stop.load(Relaxed) {
             self.quiescent_point();
@@ -134,7 +135,7 @@ impl Poll {
                 self.stats.heartbeat_ms.set(now.0);
                 next_tick = end + cycles_per_ms;
             }
-            idle_turns = if packets == 0 { idle_turns + 1 } else { 0 };
+            idle_turns = if packets == 0 { idle_turns.saturating_add(1) } else { 0 };
             if idle_turns > IDLE_TURNS && !self.idle_sleep.is_zero() {
                 self.sleep(idle_turns - IDLE_TURNS);
                 let end = lcore::cycles();

@@ -3,7 +3,7 @@
 use super::output::Outputs;
 use super::{PortView, Snapshot};
 use crate::dpdk::{Burst, Mbuf, Mempool};
-use crate::limits::{BURST, CROSSINGS_MAX, DEPTH_MAX};
+use crate::limits::{BURST, DEPTH_MAX, FLOOD_MBUFS_MAX, OUTPUTS_MAX};
 use crate::observe::DropReason;
 use crate::packet::L2;
 use crate::pipeline::{Bridge, Lookup, Verdict, decide};
@@ -26,8 +26,10 @@ struct Step<'a> {
     snapshot: &'a Snapshot,
     outputs: &'a mut Outputs,
     now_s: u32,
-    /// Patch ports that this packet and its copies have crossed.
-    crossings: u32,
+    /// Outputs that this packet led to so far, its copies included.
+    outputs_made: u32,
+    /// Mbufs that this burst took for copies.
+    flooded_mbufs: u32,
 }
 
 impl Walk {
@@ -76,15 +78,15 @@ impl Walk {
 
         // Decide and output, in order.
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
-        let mut step = Step { worker, pool, snapshot, outputs, now_s, crossings: 0 };
+        let mut step = Step { worker, pool, snapshot, outputs, now_s, outputs_made: 0, flooded_mbufs: 0 };
         for (i, lookup) in lookups.iter().enumerate().take(received) {
             let Some(mbuf) = burst.take(i) else { continue };
-            let verdict = if mbuf.len() <= frame_max && lookup.is_some() || is_gso(&mbuf, frame_max) {
+            let verdict = if lookup.is_some() && (mbuf.len() <= frame_max || is_gso(&mbuf, frame_max)) {
                 decide(bridge, lookup, port, now_s)
             } else {
                 Verdict::Drop(refusal(view, lookup))
             };
-            step.crossings = 0;
+            step.outputs_made = 0;
             step.act(bridge, port, verdict, mbuf, 0);
         }
         burst.reset();
@@ -149,19 +151,38 @@ impl Step<'_> {
     /// A copy for every port of the flood list but the ingress port; the last one gets the packet itself.
     #[cold]
     fn flood(&mut self, bridge: &Bridge, in_port: PortId, mbuf: Mbuf, depth: u32) {
-        let mut targets = bridge.flood.iter().copied().filter(|port| *port != in_port);
-        let Some(mut port) = targets.next() else {
-            self.drop_in(in_port, DropReason::NoPort, mbuf);
-            return;
-        };
-        for next in targets {
-            match mbuf.copy(self.pool) {
-                Some(copy) => self.output(port, in_port, copy, depth),
-                None => self.count_out(port, DropReason::NoMbuf),
+        let mut last = None;
+        for port in bridge.flood.iter().copied().filter(|port| *port != in_port) {
+            if let Some(port) = last.replace(port) {
+                self.flood_copy(port, in_port, &mbuf, depth);
             }
-            port = next;
         }
-        self.output(port, in_port, mbuf, depth);
+        match last {
+            Some(port) => self.output(port, in_port, mbuf, depth),
+            None => self.drop_in(in_port, DropReason::NoPort, mbuf),
+        }
+    }
+
+    fn flood_copy(&mut self, port: PortId, in_port: PortId, mbuf: &Mbuf, depth: u32) {
+        self.outputs_made += 1;
+        let segments = mbuf.len() / usize::from(mbuf.gso_size()).max(64);
+        self.flooded_mbufs += u32::try_from(mbuf.nb_segs().max(segments)).unwrap_or(FLOOD_MBUFS_MAX);
+        // What cannot leave is not copied.
+        let ready = self.snapshot.port(port).is_some_and(|view| view.shared.device.is_ready());
+        let reason = if !ready {
+            DropReason::LinkDown
+        } else if self.outputs_made > OUTPUTS_MAX {
+            DropReason::Depth
+        } else if self.flooded_mbufs > FLOOD_MBUFS_MAX {
+            DropReason::FloodBudget
+        } else if let Some(copy) = mbuf.copy(self.pool) {
+            return self.output(port, in_port, copy, depth);
+        } else {
+            DropReason::NoMbuf
+        };
+        if let Some(view) = self.snapshot.port(port) {
+            view.shared.counters[self.worker].tx_drops[reason.index()].add(1);
+        }
     }
 
     /// Through a patch port: out of one bridge and into another, at once.
@@ -171,8 +192,8 @@ impl Step<'_> {
             self.drop_out(port, DropReason::PortGone, mbuf);
             return;
         };
-        self.crossings += 1;
-        if depth >= DEPTH_MAX || self.crossings > CROSSINGS_MAX {
+        self.outputs_made += 1;
+        if depth >= DEPTH_MAX || self.outputs_made > OUTPUTS_MAX {
             self.drop_out(port, DropReason::Depth, mbuf);
             return;
         }
@@ -205,13 +226,6 @@ impl Step<'_> {
     fn drop_out(&mut self, port: PortId, reason: DropReason, mbuf: Mbuf) {
         if let Some(view) = self.snapshot.port(port) {
             self.outputs.drop_packet(&view.shared.counters[self.worker].tx_drops, reason, mbuf);
-        }
-    }
-
-    #[cold]
-    fn count_out(&mut self, port: PortId, reason: DropReason) {
-        if let Some(view) = self.snapshot.port(port) {
-            view.shared.counters[self.worker].tx_drops[reason.index()].add(1);
         }
     }
 }

@@ -105,6 +105,19 @@ impl Switch {
         output(&[&[path(&vsctl), "--socket", path(&socket)], args].concat())
     }
 
+    /// Starts `vsctl` with its standard output piped, for what goes on while other things happen.
+    ///
+    /// # Panics
+    /// When there is no `vsctl` next to `vswitchd`.
+    pub(crate) fn vsctl_spawn(&self, args: &[&str]) -> Child {
+        let vsctl = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vsctl");
+        let mut command = Command::new(&vsctl);
+        command.arg("--socket").arg(self.socket()).args(args).stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}; run `cargo build --workspace` first", vsctl.display()))
+    }
+
     /// Runs `vsctl` and returns what it printed.
     ///
     /// # Panics

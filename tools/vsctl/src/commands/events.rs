@@ -1,6 +1,6 @@
 //! What happens to ports, as it happens.
 
-use super::port;
+use super::{port, statistics};
 use crate::client::Client;
 use crate::error::Error;
 use crate::output::port_number;
@@ -90,6 +90,7 @@ fn json(update: &Update) -> Value {
             "sequence": event.sequence,
             "event": word(event.kind()),
             "port": port::json(&event.port.clone().unwrap_or_default()),
+            "statistics": statistics::counters(&event.statistics.clone().unwrap_or_default()),
         }),
         Update::Lost(lost) => json!({ "lost": lost }),
     }
@@ -104,13 +105,14 @@ mod tests {
     fn events_are_one_line_each() {
         let kind = v1::PortEventKind::LinkDown.into();
         let port = v1::Port { link_up: false, ..testing::guest() };
-        let event = Update::Event(v1::PortEvent { sequence: 12, kind, port: Some(port) });
+        let event = Update::Event(v1::PortEvent { sequence: 12, kind, port: Some(port), statistics: None });
         assert_eq!(text(&event), "12 link-down bridge=br0 port=vm0 number=1 type=vhost-user admin=up link=down");
         let json = json(&event);
         assert_eq!((&json["sequence"], &json["event"]), (&json!(12), &json!("link-down")));
         assert_eq!((&json["port"]["name"], &json["port"]["link_up"]), (&json!("vm0"), &json!(false)));
         assert!(!json.to_string().contains('\n'));
-        let local = Update::Event(v1::PortEvent { sequence: 0, kind: 1, port: Some(testing::local()) });
+        let local =
+            Update::Event(v1::PortEvent { sequence: 0, kind: 1, port: Some(testing::local()), statistics: None });
         assert_eq!(text(&local), "0 added bridge=br0 port=br0 number=LOCAL type=internal admin=up link=up");
     }
 

@@ -52,10 +52,7 @@ impl Report for Ports {
 
 fn port_json(statistics: &v1::PortStatistics) -> Value {
     let port = port::json(&statistics.port.clone().unwrap_or_default());
-    let by_reason = |drops: &[v1::DropCount]| {
-        drops.iter().map(|drop| (drop.reason.clone(), drop.packets.into())).collect::<Map<String, Value>>()
-    };
-    json!({
+    let mut object = json!({
         "name": port["name"],
         "number": port["number"],
         "type": port["type"],
@@ -65,6 +62,19 @@ fn port_json(statistics: &v1::PortStatistics) -> Value {
         "no_flood": port["no_flood"],
         "mac": port["mac"],
         "mtu": port["mtu"],
+    });
+    if let (Some(object), Value::Object(counters)) = (object.as_object_mut(), counters(statistics)) {
+        object.extend(counters);
+    }
+    object
+}
+
+/// The counters alone.
+pub(super) fn counters(statistics: &v1::PortStatistics) -> Value {
+    let by_reason = |drops: &[v1::DropCount]| {
+        drops.iter().map(|drop| (drop.reason.clone(), drop.packets.into())).collect::<Map<String, Value>>()
+    };
+    json!({
         "rx_packets": statistics.rx_packets,
         "rx_bytes": statistics.rx_bytes,
         "rx_dropped": statistics.rx_dropped,

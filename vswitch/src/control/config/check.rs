@@ -11,8 +11,6 @@ use super::place::{Place, Places};
 use super::report::Problem;
 use super::value::SwitchConfig;
 
-pub(super) use devices::pci_address;
-
 /// What the checks read, and what they found.
 struct Check<'a> {
     config: &'a SwitchConfig,

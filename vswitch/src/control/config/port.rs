@@ -1,10 +1,10 @@
 //! `[[bridge.port]]`: the keys of all ports, then those of its type.
 
 use super::across::{PortEntry, Resource};
-use super::check::pci_address;
 use super::document::{Reader, Section, Span, quoted, type_of};
 use super::parse::{Walk, field_errors};
 use super::suggest::did_you_mean;
+use crate::dpdk::devargs::device_name;
 use crate::limits;
 use crate::packet::Mac;
 use crate::port::{PortConfig, PortKind, VhostConfig, VhostMode};
@@ -200,7 +200,7 @@ fn resources(section: &Section<'_, '_>, port: &PortConfig) -> Vec<(Resource, &'s
     match &port.kind {
         PortKind::Dpdk { devargs, .. } => {
             let device = devargs.split(',').next().unwrap_or_default();
-            let name = pci_address(device).unwrap_or_else(|| device.to_owned());
+            let name = device_name(device);
             add("devargs", Resource::Device(name));
         }
         PortKind::VhostUser(vhost) => add("path", Resource::Socket(vhost.path.clone())),

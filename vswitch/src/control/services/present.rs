@@ -111,7 +111,13 @@ pub(super) fn port_event(event: &PortEvent) -> v1::PortEvent {
         PortEventKind::LinkDown => v1::PortEventKind::LinkDown,
         PortEventKind::Modified => v1::PortEventKind::Modified,
     };
-    v1::PortEvent { sequence: event.sequence, kind: kind.into(), port: Some(port(&event.port)) }
+    let statistics = v1::PortStatistics { port: None, ..port_statistics(&event.port) }; // the port is there once already
+    v1::PortEvent {
+        sequence: event.sequence,
+        kind: kind.into(),
+        port: Some(port(&event.port)),
+        statistics: Some(statistics),
+    }
 }
 
 pub(super) fn port_statistics(info: &PortInfo) -> v1::PortStatistics {

@@ -1,7 +1,7 @@
 //! The stream of port events.
 
 use super::present;
-use crate::control::{BridgeInfo, PortEvent};
+use crate::control::{BridgeInfo, PortEvent, PortEventKind};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -43,9 +43,8 @@ async fn forward(
     messages: &mpsc::Sender<Message>,
 ) {
     for port in existing.iter().flat_map(|bridge| &bridge.ports) {
-        let kind = v1::PortEventKind::Added.into();
-        let event = v1::PortEvent { sequence: 0, kind, port: Some(present::port(port)) };
-        if messages.send(Ok(message(Update::Event(event)))).await.is_err() {
+        let event = PortEvent { sequence: 0, kind: PortEventKind::Added, port: port.clone() };
+        if messages.send(Ok(message(Update::Event(present::port_event(&event))))).await.is_err() {
             return;
         }
     }

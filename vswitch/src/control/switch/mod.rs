@@ -14,7 +14,6 @@ mod state;
 
 use super::info::{MempoolInfo, PortEvent, SwitchError, WorkerInfo};
 use crate::dpdk::{Mempool, lcore};
-use crate::port::OpenContext;
 use crate::time::Millis;
 use crate::worker::{Publisher, Worker};
 use parking_lot::Mutex;
@@ -80,10 +79,10 @@ impl Switch {
             info.bursts -= base.bursts;
         }
         drop(engine);
-        if let Some(state) = &*self.state.lock() {
-            for info in &mut infos {
-                info.rxqs = state.rxqs().filter(|rxq| rxq.worker == info.id as usize).count().try_into().unwrap_or(0);
-            }
+        // Not from the state: a worker that is stuck holds up a change, and this must still tell which one.
+        let snapshot = self.publisher.current();
+        for (info, rxqs) in infos.iter_mut().zip(&snapshot.rxqs) {
+            info.rxqs = rxqs.len().try_into().unwrap_or(u32::MAX);
         }
         infos
     }
@@ -156,9 +155,4 @@ fn readings(workers: &[Worker]) -> Vec<WorkerInfo> {
         rxqs: 0,
     };
     workers.iter().enumerate().map(read).collect()
-}
-
-/// What ports need in order to open.
-fn open_context(state: &State) -> OpenContext {
-    state.context.clone()
 }

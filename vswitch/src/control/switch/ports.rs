@@ -1,7 +1,7 @@
 //! Ports: add, remove, list, change; while traffic flows.
 
+use super::Switch;
 use super::state::{Opened, PortState, Rxq, State};
-use super::{Switch, open_context};
 use crate::control::info::{PortChange, PortEvent, PortEventKind, PortInfo, SwitchError};
 use crate::limits;
 use crate::observe::PortCounters;
@@ -40,6 +40,7 @@ impl Switch {
                 let hint = format!("it is a port of bridge {}: choose another name, or delete it first", port.bridge);
                 return Err(SwitchError::Exists { what: "port", name: config.name, hint });
             }
+            state.check_patch(bridge, &config)?;
             let number = state.number_for(bridge, &config)?;
             let id = state.free_id()?;
             let opened = open_port(state, id, &config);
@@ -102,12 +103,7 @@ impl Switch {
             let device = |reason| SwitchError::Device { name: name.to_owned(), reason };
             let reopened = match &port.opened {
                 Ok(opened) => {
-                    if config.mtu != port.config.mtu {
-                        opened.shared.device.set_mtu(config.mtu).map_err(device)?;
-                    }
-                    if config.admin_up != port.config.admin_up {
-                        opened.shared.device.set_admin(config.admin_up).map_err(device)?;
-                    }
+                    reconfigure(opened, &port.config, &config).map_err(device)?;
                     None
                 }
                 Err(_) if change.admin_up == Some(true) => Some(open_port(state, id, &config).map_err(device)?),
@@ -175,7 +171,10 @@ impl State {
 
 /// Opens a port's device and places its receive queues.
 fn open_port(state: &State, id: PortId, config: &PortConfig) -> Result<Opened, String> {
-    let OpenPort { rx, tx, device } = port::open(&open_context(state), config)?;
+    let OpenPort { rx, tx, device } = port::open(&state.context, config)?;
+    if !config.admin_up {
+        device.set_admin(false)?;
+    }
     let shared = Arc::new(PortShared {
         id,
         name: config.name.clone(),
@@ -190,6 +189,22 @@ fn open_port(state: &State, id: PortId, config: &PortConfig) -> Result<Opened, S
         rxqs.push(Rxq { slot, worker, pinned: false, usage: 0.0, sampled: 0 });
     }
     Ok(Opened { rxqs, shared })
+}
+
+/// Tells the device what has changed; all or nothing.
+fn reconfigure(opened: &Opened, old: &PortConfig, new: &PortConfig) -> Result<(), String> {
+    let device = &opened.shared.device;
+    if new.mtu != old.mtu {
+        device.set_mtu(new.mtu)?;
+    }
+    if new.admin_up == old.admin_up {
+        return Ok(());
+    }
+    device.set_admin(new.admin_up).inspect_err(|_| {
+        if let Err(reason) = device.set_mtu(old.mtu) {
+            tracing::error!(port = new.name, reason, "the device keeps the new mtu though the change failed");
+        }
+    })
 }
 
 /// A random unicast address with the local bit set (IEEE 802, clause 8.2.2).

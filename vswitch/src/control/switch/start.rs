@@ -87,11 +87,11 @@ fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>
 
 #[cfg(feature = "dpdk")]
 fn start_eal(config: &SwitchConfig) -> anyhow::Result<crate::dpdk::eal::Eal> {
+    use crate::dpdk::devargs::pci_address;
     use crate::dpdk::eal::{Eal, EalConfig};
-    use crate::dpdk::ethdev::is_pci;
     use crate::port::PortKind;
     let ports = config.bridges.iter().flat_map(|(_, ports)| ports);
-    let pci_port = |kind: &PortKind| matches!(kind, PortKind::Dpdk { devargs, .. } if is_pci(devargs));
+    let pci_port = |kind: &PortKind| matches!(kind, PortKind::Dpdk { devargs, .. } if devargs.split(',').next().and_then(pci_address).is_some());
     let pci = config.dpdk.pci || ports.map(|port| &port.kind).any(pci_port);
     Ok(Eal::start(&EalConfig {
         main_core: config.dpdk.main_core,

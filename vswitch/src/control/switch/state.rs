@@ -4,7 +4,7 @@ use crate::control::info::{BridgeConfig, LOCAL, PortInfo, SwitchError};
 use crate::observe::PortTotals;
 use crate::packet::Mac;
 use crate::pipeline::{Bridge, Fdb};
-use crate::port::{Link, OpenContext, PortConfig, PortId, PortKind};
+use crate::port::{FieldError, Link, OpenContext, PortConfig, PortId, PortKind};
 use crate::worker::{PortShared, PortView, RxqSlot, Snapshot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// Ethernet header and two VLAN tags: what a frame may have beyond the MTU.
 const L2_OVERHEAD: usize = 14 + 8;
 
-/// How long closing a port waits for workers to let go of it. They do within a burst, or one sleep.
-const RELEASE_MAX: Duration = Duration::from_secs(5);
+/// A worker lets go of a port within a burst, or one sleep. After this long it is reported.
+const RELEASE_SOON: Duration = Duration::from_secs(1);
 
 pub(super) struct State {
     pub(super) context: OpenContext,
@@ -157,6 +157,17 @@ impl State {
         Snapshot { bridges, ports, rxqs }
     }
 
+    /// A patch port joins two bridges: its other end is another port, elsewhere.
+    pub(super) fn check_patch(&self, bridge: &str, config: &PortConfig) -> Result<(), SwitchError> {
+        let PortKind::Patch { peer } = &config.kind else { return Ok(()) };
+        let here = self.all_ports().any(|(_, port)| port.config.name == *peer && port.bridge == bridge);
+        if *peer != config.name && !here {
+            return Ok(());
+        }
+        let problem = format!("{peer:?} is in the same bridge");
+        Err(FieldError::new("peer", problem, "name a patch port of another bridge").into())
+    }
+
     /// The other end of a patch port, if it is there and points back.
     pub(super) fn peer_of(&self, port: &PortState) -> Option<PortId> {
         let PortKind::Patch { peer } = &port.config.kind else { return None };
@@ -223,12 +234,12 @@ impl PortState {
     /// Closes the port. It is unpublished and every worker has adopted the newer snapshot or sleeps.
     pub(super) fn close(self) {
         let Ok(Opened { rxqs, shared }) = self.opened else { return };
-        let deadline = Instant::now() + RELEASE_MAX;
         let wait = |done: &dyn Fn() -> bool| {
+            let (start, mut reported) = (Instant::now(), false);
             while !done() {
-                if Instant::now() > deadline {
-                    tracing::error!(port = self.config.name, "a worker does not let go of the port");
-                    return;
+                if !reported && start.elapsed() > RELEASE_SOON {
+                    reported = true;
+                    tracing::error!(port = self.config.name, "a worker has not let go of the port for 1 s");
                 }
                 std::thread::sleep(Duration::from_micros(50));
             }

@@ -119,6 +119,13 @@ impl VhostDevice {
         Ok(())
     }
 
+    /// A guest is there to take packets.
+    #[inline]
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.rings.send_pairs() != 0
+    }
+
     /// What the connected guest takes unfinished; nothing without a guest.
     #[must_use]
     pub fn tx_caps(&self) -> TxCaps {

@@ -63,7 +63,7 @@ impl VhostRxQueue {
             // What came before `start` was checked by whoever put it there.
             match if i < start { Ok(()) } else { check(&mut mbuf, frame_max, negotiated) } {
                 Ok(()) => drop(burst.push(mbuf)), // never full: as many as before
-                Err(reason) => counters.rx_drops[reason.index()].add(1),
+                Err(reason) => counters.refuse(reason, mbuf.len()),
             }
         }
     }

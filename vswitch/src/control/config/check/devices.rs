@@ -2,6 +2,7 @@
 
 use super::super::suggest::did_you_mean;
 use super::{Check, Place};
+use crate::dpdk::devargs::pci_address;
 use crate::port::{PortKind, VhostConfig, VhostMode};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -122,19 +123,4 @@ impl Check<'_> {
 
 const fn needs_dpdk(kind: &PortKind) -> bool {
     matches!(kind, PortKind::Dpdk { .. } | PortKind::VhostUser(_) | PortKind::Pcap { .. })
-}
-
-/// The full form (`0000:3b:00.0`) of a PCI address; `None` for the name of a virtual device.
-pub(in super::super) fn pci_address(device: &str) -> Option<String> {
-    let (rest, function) = device.rsplit_once('.')?;
-    let hex =
-        |text: &str, len: usize| (1..=len).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let parts: Vec<_> = rest.split(':').collect();
-    let (domain, bus, slot) = match parts[..] {
-        [bus, slot] => ("0000", bus, slot),
-        [domain, bus, slot] => (domain, bus, slot),
-        _ => return None,
-    };
-    let is_address = hex(domain, 8) && hex(bus, 2) && hex(slot, 2) && hex(function, 1);
-    is_address.then(|| format!("{domain:0>4}:{bus:0>2}:{slot:0>2}.{function}").to_ascii_lowercase())
 }

@@ -1,0 +1,44 @@
+//! Names of devices, as EAL spells them.
+
+/// The full form (`0000:3b:00.0`) of a PCI address; `None` for the name of a virtual device.
+#[must_use]
+pub fn pci_address(device: &str) -> Option<String> {
+    let (rest, function) = device.rsplit_once('.')?;
+    let hex =
+        |text: &str, len: usize| (1..=len).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let parts: Vec<_> = rest.split(':').collect();
+    let (domain, bus, slot) = match parts[..] {
+        [bus, slot] => ("0000", bus, slot),
+        [domain, bus, slot] => (domain, bus, slot),
+        _ => return None,
+    };
+    let is_address = hex(domain, 8) && hex(bus, 2) && hex(slot, 2) && hex(function, 1);
+    is_address.then(|| format!("{domain:0>4}:{bus:0>2}:{slot:0>2}.{function}").to_ascii_lowercase())
+}
+
+/// The device that devargs name: up to the first comma, a PCI address in its full form.
+#[must_use]
+pub fn device_name(devargs: &str) -> String {
+    let name = devargs.split(',').next().unwrap_or_default();
+    pci_address(name).unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pci_addresses_are_told_from_virtual_devices() {
+        for (devargs, pci, name) in [
+            ("0000:3b:00.0", true, "0000:3b:00.0"),
+            ("3B:00.1,rx=1", true, "0000:3b:00.1"),
+            ("10000:e1:00.0", true, "10000:e1:00.0"),
+            ("net_null0", false, "net_null0"),
+            ("net_af_xdp0,iface=eth1.7", false, "net_af_xdp0"),
+            ("net_pcap0,rx_pcap=/a:b:c.d", false, "net_pcap0"),
+        ] {
+            let device = devargs.split(',').next().unwrap_or_default();
+            assert_eq!((pci_address(device).is_some(), device_name(devargs).as_str()), (pci, name), "{devargs}");
+        }
+    }
+}
