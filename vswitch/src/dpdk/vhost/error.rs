@@ -69,8 +69,8 @@ pub enum VhostError {
     },
     /// librte_vhost refused.
     #[error(
-        "librte_vhost: {call} failed for {}; are there free descriptors (ulimit -n)? --log-level=lib.vhost.config:info in \
-         [dpdk] args tells more",
+        "librte_vhost: {call} failed for {}; are there free descriptors (ulimit -n)? \
+         args = [\"--log-level=info\", \"--log-level=lib.vhost.*:info\"] in [dpdk] tells more",
         path.display()
     )]
     Library {

@@ -30,16 +30,23 @@
 //! non-blocking and limited to one per socket (`socket`), so that a peer that stops in the middle of a message, or never
 //! reads a reply, is disconnected instead of stopping the thread (and, through `access_lock`, the workers) of all ports.
 //!
-//! **Limits** of librte_vhost 22.11 that we cannot lift: 1024 sockets, 1024 devices and 1024 polled descriptors per process,
-//! listeners and connections together (about 500 server sockets in use, or 1000 client sockets). A descriptor that cannot be
-//! opened (EMFILE) during a reconnect makes it use a stale one: see [`super::raise_fd_limit`]. Closing while a peer
-//! disconnects is racy in its reconnect list: the drop waits out a disconnect that just began. A peer that disconnects within
-//! microseconds of the reconnect thread's connect races with the library's own list of connections. GSO packets reach the
-//! guest with a pseudo-header sum without the length (Intel's convention), which only a guest that *forwards* without
-//! hardware offload can notice. A guest that truncates its memory file kills the process (SIGBUS). Its sockets are not closed on
-//! exec: a child process of the switch must close what it inherits, or peers do not notice that the switch closed them.
-//! Messages of the library are lowered to `critical` at EAL's start (a guest could flood the log with them); to see them:
-//! `args = ["--log-level=lib.vhost.config:info"]`.
+//! **Limits** of librte_vhost 22.11 that we cannot lift:
+//! - 1024 sockets, 1024 devices and 1024 polled descriptors per process, listeners and connections together: about 500 server
+//!   sockets or 1000 client sockets; more are refused. A new server socket answers up to a second late (its poll is not woken).
+//! - Without descriptors (EMFILE) during a reconnect it goes on with a stale number: [`super::raise_fd_limit`].
+//! - Its sockets are not closed on exec: a child process of the switch must close what it inherits, or peers do not notice
+//!   that the switch closed them. (Connections are marked by us, once they are made.)
+//! - Closing while a peer disconnects is racy in its reconnect list: the drop waits out a disconnect that just began. A peer
+//!   that disconnects within microseconds of the reconnect thread's connect races with its list of connections.
+//! - GSO packets reach the guest with a pseudo-header sum without the length (Intel's convention); a guest notices only if it
+//!   forwards them and segments in software.
+//! - A guest that truncates its memory file kills the process (SIGBUS). One packet may take all mbufs of the pool for a moment
+//!   (256 descriptors of any length), before it is dropped as too long.
+//! - A connection that cannot be told from its name (a client socket whose peer bound it under another file name) stays
+//!   blocking.
+//!
+//! Messages of the library are lowered to `critical` at EAL's start, since a guest could flood the log with them, some on its
+//! workers' threads. To see them: `args = ["--log-level=info", "--log-level=lib.vhost.*:info"]` in `[dpdk]`.
 
 mod error;
 #[cfg(feature = "dpdk")]

@@ -26,7 +26,7 @@ fn what_is_offered_follows_the_configuration() {
         (VhostConfig { mergeable: false, ..all.clone() }, "mergeable"),
         (VhostConfig { indirect: false, ..all.clone() }, "indirect"),
         (VhostConfig { packed: false, ..all.clone() }, "packed"),
-        (VhostConfig { queues: 1, ..all.clone() }, "mq"),
+        (VhostConfig { queues: 1, ..all }, "mq"),
     ];
     for (config, missing) in cases {
         let _port = Port::new(&config, &pool);

@@ -222,3 +222,41 @@ fn guests_come_and_go_under_traffic() {
     drop(port);
     assert_eq!(pool.in_use(), 0);
 }
+
+/// Mappings of guest memory in this process.
+fn guest_memory() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("procfs");
+    maps.lines().filter(|line| line.contains("/dev/shm/")).count()
+}
+
+#[test]
+fn a_guests_memory_stays_until_the_workers_left() {
+    let _alone = alone();
+    let (dir, pool) = (dir(), Mempool::for_tests(64));
+    let (port, path) = serve(&dir, "s", &pool);
+    let before = guest_memory();
+    let gate = Arc::clone(&port.gate);
+    for stops_a_ring in [false, true] {
+        let guest = running_guest(&port, &path, BASIC);
+        assert_eq!(guest_memory(), before + 1);
+        let inside = gate.lock(); // a worker in the middle of its burst
+        if stops_a_ring {
+            guest.raw(frontend::GET_VRING_BASE, 0, &Frontend::state(0, 0), &[]).expect("sent");
+        }
+        drop(guest);
+        wait("link down", 5, || !port.device.link().up);
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(guest_memory(), before + 1, "unmapped under a worker; stopped a ring: {stops_a_ring}");
+        drop(inside);
+        wait("unmapped", 5, || guest_memory() == before);
+    }
+    let _guest = running_guest(&port, &path, BASIC);
+    let inside = gate.lock();
+    let closing = std::thread::spawn(move || drop(port));
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!closing.is_finished(), "closed under a worker");
+    assert_eq!(guest_memory(), before + 1);
+    drop(inside);
+    closing.join().expect("closed");
+    assert_eq!(guest_memory(), before);
+}
