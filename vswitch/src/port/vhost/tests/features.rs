@@ -66,7 +66,7 @@ pub(super) fn tcp4(payload: usize) -> Vec<u8> {
 pub(super) fn ones<'a>(words: impl Iterator<Item = &'a [u8]>) -> u16 {
     let sum = words.fold(0_u32, |sum, word| sum + u32::from(word[0]) * 256 + u32::from(word[1]));
     let sum = (sum & 0xffff) + (sum >> 16);
-    ((sum & 0xffff) + (sum >> 16)) as u16
+    u16::try_from((sum & 0xffff) + (sum >> 16)).expect("few words")
 }
 
 /// `struct virtio_net_hdr`: flags, GSO type, header length, segment size, checksum start and offset.

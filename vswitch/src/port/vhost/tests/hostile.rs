@@ -5,7 +5,7 @@ use super::*;
 use crate::dpdk::vhost::testing::{FDS_MAX, send_with_fds};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 /// A port with a peaceful guest, and one that is attacked.
 struct Scene {
@@ -15,7 +15,7 @@ struct Scene {
     bad: Port,
     bad_path: PathBuf,
     pool: Mempool,
-    _dir: TempDir,
+    dir: TempDir,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -26,7 +26,7 @@ impl Scene {
         let (good, good_path) = serve(&dir, "good", &pool);
         let (bad, bad_path) = serve(&dir, "bad", &pool);
         let good_guest = running_guest(&good, &good_path, BASIC);
-        Self { good, good_path, good_guest, bad, bad_path, pool, _dir: dir, _alone: alone }
+        Self { good, good_path, good_guest, bad, bad_path, pool, dir, _alone: alone }
     }
 
     fn connect(&self) -> UnixStream {
@@ -91,6 +91,25 @@ fn half_messages_and_nonsense_disconnect_only_their_sender() {
         is_disconnected(&socket, what);
     }
     scene.bad_recovers();
+}
+
+#[test]
+fn a_front_end_that_listens_may_be_hostile_too() {
+    let mut scene = Scene::new();
+    let config = config(&scene.dir, "client", VhostMode::Client);
+    let listener = UnixListener::bind(&config.path).expect("bind");
+    let port = Port::new(&config, &scene.pool);
+    for bytes in [header(1, 0)[..5].to_vec(), header(SET_FEATURES, 8), header(9999, 0)] {
+        let (mut socket, _) = listener.accept().expect("the port connects, again and again");
+        socket.set_read_timeout(Some(Duration::from_secs(5))).expect("settable");
+        socket.write_all(&bytes).expect("sent");
+        scene.others_are_fine("a hostile listener");
+        is_disconnected(&socket, "a hostile listener");
+    }
+    let mut guest = Frontend::on(listener.accept().expect("connects").0).expect("memory");
+    guest.negotiate(BASIC, REPLY_ACK).expect("negotiates");
+    guest.start_pair(0).expect("starts");
+    wait("link up", 5, || port.device.link().up);
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn frame(number: u32, len: usize) -> Vec<u8> {
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
     frame[12..14].copy_from_slice(&[0x88, 0xb5]); // IEEE local experimental
     for (i, byte) in frame[18..].iter_mut().enumerate() {
-        *byte = (i as u32).wrapping_mul(31).wrapping_add(number) as u8;
+        *byte = (i * 31).to_le_bytes()[0].wrapping_add(number.to_le_bytes()[0]);
     }
     frame[14..18].copy_from_slice(&number.to_be_bytes());
     frame
