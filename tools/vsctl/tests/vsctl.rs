@@ -21,7 +21,8 @@ struct Fake;
 type Answer<T> = Result<Response<T>, Status>;
 
 fn event(sequence: u64) -> v1::WatchPortsResponse {
-    let event = v1::PortEvent { sequence, kind: v1::PortEventKind::LinkUp.into(), port: Some(v1::Port::default()) };
+    let kind = v1::PortEventKind::LinkUp.into();
+    let event = v1::PortEvent { sequence, kind, port: Some(v1::Port::default()), statistics: None };
     v1::WatchPortsResponse { update: Some(v1::watch_ports_response::Update::Event(event)) }
 }
 
