@@ -34,14 +34,14 @@ fn held(switch: &Switch) -> Held {
 }
 
 /// A switch whose ports `in` (an endless capture) and `out` (counts and drops) are under load, with fixed addresses so that
-/// nothing floods: every packet in must come out.
+/// nothing floods, and left out when a host's own broadcasts flood: every packet in must come out, and nothing else.
 fn loaded_switch(hosts: &[Host]) -> Switch {
     let capture = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(capture.path(), pcap(&[2, 0, 0, 0, 0, 2], &[2, 0, 0, 0, 0, 1])).expect("written");
     let mut config = format!(
         "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n\
-         [[bridge.port]]\nname = \"out\"\nnumber = 2\ntype = \"dpdk\"\ndevargs = \"net_null0,no-rx=1\"\n\n\
-         [[bridge.port]]\nname = \"in\"\nnumber = 1\ntype = \"pcap\"\nrx_file = {:?}\ninfinite_rx = true\nadmin_up = false\n\n",
+         [[bridge.port]]\nname = \"out\"\nnumber = 2\ntype = \"dpdk\"\ndevargs = \"net_null0,no-rx=1\"\nno_flood = true\n\n\
+         [[bridge.port]]\nname = \"in\"\nnumber = 1\ntype = \"pcap\"\nrx_file = {:?}\ninfinite_rx = true\nadmin_up = false\nno_flood = true\n\n",
         capture.path()
     );
     for (number, host) in (3..).zip(hosts) {
