@@ -204,6 +204,12 @@ impl Mbuf {
         self.inner.csum == Csum::Partial || self.inner.gso_size != 0
     }
 
+    /// One segment, and nothing for a transmit queue to do but send it.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        !self.needs_offload() && self.nb_segs() == 1
+    }
+
     /// Asks the device for work at transmission.
     pub fn set_tx_offload(&mut self, tx: TxOffload) {
         self.inner.tx = Some(tx);

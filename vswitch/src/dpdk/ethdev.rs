@@ -103,7 +103,9 @@ impl EthRxQueue {
         // its Ethdev is dropped, which the port room does after the last use.
         let n = unsafe {
             let n = sys::vs_eth_rx_burst(self.port, self.queue, slots, free).min(free);
-            std::ptr::write_bytes(slots.add(n.into()), 0, (free - n).into());
+            if n < free {
+                std::ptr::write_bytes(slots.add(n.into()), 0, (free - n).into());
+            }
             n
         };
         burst.set_len(have + usize::from(n));

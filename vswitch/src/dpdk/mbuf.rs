@@ -239,6 +239,13 @@ impl Mbuf {
         flags & PARTIAL == PARTIAL || flags & sys::RTE_MBUF_F_RX_LRO != 0
     }
 
+    /// One segment, and nothing for a transmit queue to do but send it.
+    #[inline]
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        !self.needs_offload() && self.raw().nb_segs == 1
+    }
+
     /// Asks the device for work at transmission.
     pub fn set_tx_offload(&mut self, tx: TxOffload) {
         let raw = self.raw_mut();

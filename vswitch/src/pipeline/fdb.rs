@@ -9,6 +9,7 @@
 //! more addresses than the learner's; if there is none it is refused. One port holds at most three quarters of the table.
 //! Static addresses never go, and may replace any learned one.
 
+use crate::dpdk::Words;
 use crate::limits;
 use crate::packet::Mac;
 use crate::port::PortId;
@@ -63,7 +64,7 @@ impl FdbKey {
 }
 
 /// Value word: 16 bits port, 1 bit static, 32 bits stamp (seconds) on top.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Value(u64);
 
 impl Value {
@@ -86,25 +87,37 @@ impl Value {
     }
 }
 
+/// That an address was seen on a port in a second: the same for all packets of a burst.
+#[derive(Clone, Copy, Debug)]
+pub struct Sighting(Value);
+
+impl Sighting {
+    /// On this port, at second `now_s` of [`crate::time::Millis`].
+    #[must_use]
+    pub fn new(port: PortId, now_s: u32) -> Self {
+        Self(Value::new(port, false, now_s))
+    }
+}
+
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Bucket {
-    keys: [AtomicU64; SLOTS],
+    keys: Words,
     values: [AtomicU64; SLOTS],
 }
 
 impl Bucket {
-    /// All four keys are compared before anything branches: which slot it is cannot be predicted.
     #[inline]
     fn find(&self, key: FdbKey) -> Option<(&AtomicU64, Value)> {
-        let hits = self.keys.iter().rev().fold(0_u32, |hits, word| hits << 1 | u32::from(word.load(Acquire) == key.0));
+        let hits = self.keys.equal_to(key.0);
         if hits == 0 {
             return None;
         }
         let slot = hits.trailing_zeros() as usize % SLOTS;
+        // The address of the value depends on what was read of the keys: it is not read before them.
         let value = Value(self.values[slot].load(Acquire));
         // A slot that changed hands meanwhile holds another key now, or this one with a fresh value.
-        (self.keys[slot].load(Relaxed) == key.0).then_some((&self.values[slot], value))
+        (self.keys.0[slot].load(Relaxed) == key.0).then_some((&self.values[slot], value))
     }
 }
 
@@ -148,7 +161,10 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Fdb {
     buckets: Box<[Bucket]>,
-    seed: u64,
+    /// Random and odd: universal hashing by multiplication (Dietzfelbinger et al. 1997).
+    multiplier: u64,
+    /// 64 minus the logarithm of the number of buckets.
+    shift: u32,
     limit: u32,
     quota: u32,
     ageing_s: u32,
@@ -168,7 +184,8 @@ impl Fdb {
         let buckets = (limit as usize).next_power_of_two().max(2);
         Self {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
-            seed: RandomState::new().hash_one(limit),
+            multiplier: RandomState::new().hash_one(limit) | 1,
+            shift: 64 - buckets.trailing_zeros(),
             limit,
             quota: (limit * limits::FDB_PORT_QUOTA_PERCENT / 100).max(1),
             ageing_s,
@@ -183,22 +200,18 @@ impl Fdb {
     #[inline]
     #[must_use]
     pub fn hash(&self, key: FdbKey) -> FdbHash {
-        let product = u128::from(key.0 ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
-        #[allow(clippy::cast_possible_truncation)] // the middle bits depend on all input bits
-        FdbHash((product >> 64) as u64 ^ product as u64)
+        FdbHash(key.0.wrapping_mul(self.multiplier))
     }
 
     #[inline]
     fn first(&self, hash: FdbHash) -> &Bucket {
-        #[allow(clippy::cast_possible_truncation)] // usize has 64 bits
-        &self.buckets[hash.0 as usize & (self.buckets.len() - 1)]
+        &self.buckets[index(hash.0 >> self.shift) & (self.buckets.len() - 1)]
     }
 
     /// The other bucket: its index differs from the first's by an odd number, so that it is never the same.
     fn second(&self, hash: FdbHash) -> &Bucket {
-        #[allow(clippy::cast_possible_truncation)]
-        let (low, high) = (hash.0 as usize, (hash.0 >> 32) as usize);
-        &self.buckets[(low ^ (high | 1)) & (self.buckets.len() - 1)]
+        let other = index(hash.0 >> self.shift) ^ (index(hash.0 >> 20) | 1);
+        &self.buckets[other & (self.buckets.len() - 1)]
     }
 
     /// Asks for the first bucket's cache line.
@@ -224,22 +237,29 @@ impl Fdb {
         self.find(key, hash).map(|(_, value)| value.port())
     }
 
-    /// Notes that an address was seen on a port at second `now_s`. Never waits.
+    /// Notes that an address was seen. Never waits.
     #[inline]
-    pub fn learn(&self, key: FdbKey, hash: FdbHash, port: PortId, now_s: u32) {
-        match self.find(key, hash) {
-            Some((_, value)) if value.is_static() || (value.port() == port && value.stamp() == now_s) => {}
-            Some((word, value)) if value.port() == port => {
-                // Fails when the slot changed meanwhile: then somebody else knew better.
-                let renewed = Value::new(port, false, now_s);
-                let _ = word.compare_exchange(value.0, renewed.0, Release, Relaxed);
-            }
-            _ => self.learn_slowly(key, hash, port, now_s),
+    pub fn learn(&self, key: FdbKey, hash: FdbHash, seen: Sighting) {
+        match self.first(hash).find(key) {
+            Some((_, value)) if value == seen.0 => {} // on this port, in this second: nothing new
+            _ => self.learn_news(key, hash, seen),
         }
     }
 
     #[cold]
-    fn learn_slowly(&self, key: FdbKey, hash: FdbHash, port: PortId, now_s: u32) {
+    fn learn_news(&self, key: FdbKey, hash: FdbHash, seen: Sighting) {
+        match self.find(key, hash) {
+            Some((_, value)) if value.is_static() || value == seen.0 => {}
+            Some((word, value)) if value.port() == seen.0.port() => {
+                // Fails when the slot changed meanwhile: then somebody else knew better.
+                let _ = word.compare_exchange(value.0, seen.0.0, Release, Relaxed);
+            }
+            _ => self.learn_slowly(key, hash, seen.0),
+        }
+    }
+
+    fn learn_slowly(&self, key: FdbKey, hash: FdbHash, seen: Value) {
+        let port = seen.port();
         // Without the lock first: a flood of new addresses against a full quota must stay cheap.
         if self.of_port(port) >= self.quota && self.find(key, hash).is_none() {
             self.refused.fetch_add(1, Relaxed);
@@ -248,12 +268,12 @@ impl Fdb {
         let Some(mut stats) = self.writer.try_lock() else { return };
         if let Some((word, value)) = self.find(key, hash) {
             if !value.is_static() && value.port() != port {
-                word.store(Value::new(port, false, now_s).0, Release);
+                word.store(seen.0, Release);
                 self.per_port[value.port().index()].fetch_sub(1, Relaxed);
                 self.per_port[port.index()].fetch_add(1, Relaxed);
                 stats.moved += 1;
             }
-        } else if self.insert(&mut stats, key, hash, Value::new(port, false, now_s)) {
+        } else if self.insert(&mut stats, key, hash, seen) {
             stats.learned += 1;
         } else {
             self.refused.fetch_add(1, Relaxed);
@@ -272,7 +292,7 @@ impl Fdb {
     fn insert(&self, stats: &mut FdbStats, key: FdbKey, hash: FdbHash, value: Value) -> bool {
         let own = [self.first(hash), self.second(hash)];
         let free = || {
-            let slot = |bucket: &&Bucket| (0..SLOTS).find(|slot| bucket.keys[*slot].load(Relaxed) == 0);
+            let slot = |bucket: &&Bucket| (0..SLOTS).find(|slot| bucket.keys.0[*slot].load(Relaxed) == 0);
             own.into_iter().find_map(|bucket| Some((bucket, slot(&bucket)?)))
         };
         let (bucket, slot) = match free() {
@@ -289,7 +309,7 @@ impl Fdb {
             }
         };
         bucket.values[slot].store(value.0, Release);
-        bucket.keys[slot].store(key.0, Release);
+        bucket.keys.0[slot].store(key.0, Release);
         self.entries.fetch_add(1, Relaxed);
         self.per_port[value.port().index()].fetch_add(1, Relaxed);
         stats.statics += u32::from(value.is_static());
@@ -303,7 +323,7 @@ impl Fdb {
         value: Value,
     ) -> Option<(&'a Bucket, usize, Value)> {
         let all = buckets.flat_map(|bucket| (0..SLOTS).map(move |slot| (bucket, slot)));
-        let used = all.filter(|(bucket, slot)| bucket.keys[*slot].load(Relaxed) != 0);
+        let used = all.filter(|(bucket, slot)| bucket.keys.0[*slot].load(Relaxed) != 0);
         let learned = used.map(|(bucket, slot)| (bucket, slot, Value(bucket.values[slot].load(Relaxed))));
         let of = self.of_port(value.port());
         let yields = |old: Value| !old.is_static() && (value.is_static() || self.of_port(old.port()) > of);
@@ -312,15 +332,14 @@ impl Fdb {
 
     /// Some buckets behind a key's first one.
     fn others(&self, hash: FdbHash) -> impl Iterator<Item = &Bucket> {
-        #[allow(clippy::cast_possible_truncation)] // usize has 64 bits
-        let start = hash.0 as usize;
+        let start = index(hash.0 >> self.shift);
         let n = limits::FDB_EVICTION_SEARCH.min(self.buckets.len());
         (1..=n).map(move |i| &self.buckets[start.wrapping_add(i) & (self.buckets.len() - 1)])
     }
 
     fn remove_slot(&self, stats: &mut FdbStats, bucket: &Bucket, slot: usize, value: Value) {
         // Before the value changes hands: a reader that sees a new value also sees that the key went (Release/Acquire).
-        bucket.keys[slot].store(0, Relaxed);
+        bucket.keys.0[slot].store(0, Relaxed);
         self.entries.fetch_sub(1, Relaxed);
         self.per_port[value.port().index()].fetch_sub(1, Relaxed);
         stats.statics -= u32::from(value.is_static());
@@ -393,10 +412,16 @@ impl Fdb {
     }
 }
 
+#[allow(clippy::cast_possible_truncation)] // usize has 64 bits here
+#[inline]
+const fn index(word: u64) -> usize {
+    word as usize
+}
+
 /// The slots in use of some buckets; under the writer lock.
 fn used(buckets: &[Bucket]) -> impl Iterator<Item = (&Bucket, usize, FdbKey, Value)> {
     let slots = buckets.iter().flat_map(|bucket| (0..SLOTS).map(move |slot| (bucket, slot)));
-    slots.filter_map(|(bucket, slot)| match bucket.keys[slot].load(Relaxed) {
+    slots.filter_map(|(bucket, slot)| match bucket.keys.0[slot].load(Relaxed) {
         0 => None,
         key => Some((bucket, slot, FdbKey(key), Value(bucket.values[slot].load(Relaxed)))),
     })
@@ -414,7 +439,7 @@ mod tests {
 
     fn learn(fdb: &Fdb, mac: u64, port: u16, now_s: u32) {
         let key = FdbKey::new(mac, 0);
-        fdb.learn(key, fdb.hash(key), PortId(port), now_s);
+        fdb.learn(key, fdb.hash(key), Sighting::new(PortId(port), now_s));
     }
 
     fn lookup(fdb: &Fdb, mac: u64) -> Option<u16> {

@@ -1,7 +1,7 @@
 //! The Ethernet learning switch: OpenFlow's `NORMAL` action in a bridge without VLAN configuration
 //! (IEEE 802.1D; ovs-actions(7), "normal").
 
-use super::{Bridge, FailMode, FdbHash, FdbKey};
+use super::{Bridge, FailMode, FdbHash, FdbKey, Sighting};
 use crate::observe::DropReason;
 use crate::packet::L2;
 use crate::port::PortId;
@@ -47,9 +47,9 @@ impl Lookup {
     }
 }
 
-/// Learns the source and finds where the packet goes.
-#[inline]
-pub fn decide(bridge: &Bridge, lookup: &Lookup, in_port: PortId, now_s: u32) -> Verdict {
+/// Learns the source, seen on `in_port`, and finds where the packet goes.
+#[inline(always)] // in the walk's inner loop: a call costs as much as a lookup
+pub fn decide(bridge: &Bridge, lookup: &Lookup, in_port: PortId, seen: Sighting) -> Verdict {
     if bridge.fail_mode == FailMode::Secure {
         return Verdict::Drop(DropReason::BridgeSecure);
     }
@@ -57,7 +57,7 @@ pub fn decide(bridge: &Bridge, lookup: &Lookup, in_port: PortId, now_s: u32) -> 
         return Verdict::Drop(DropReason::ReservedMulticast);
     }
     if !lookup.source.is_multicast() {
-        bridge.fdb.learn(lookup.source, lookup.source_hash, in_port, now_s);
+        bridge.fdb.learn(lookup.source, lookup.source_hash, seen);
     }
     if lookup.destination.is_multicast() {
         return Verdict::Flood;
@@ -81,7 +81,10 @@ mod tests {
 
     fn run(bridge: &Bridge, destination: u64, source: u64, in_port: u16) -> Verdict {
         let l2 = L2 { destination, source, vlan: 0 };
-        decide(bridge, &Lookup::new(bridge, l2), PortId(in_port), 0)
+        {
+            let (port, lookup) = (PortId(in_port), Lookup::new(bridge, l2));
+            decide(bridge, &lookup, port, Sighting::new(port, 0))
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Ports on DPDK's Ethernet devices: kinds `dpdk` and `pcap`.
 
 use super::device::{DeviceCounters, Link};
+use super::queue::Sum;
 use crate::dpdk::Burst;
 use crate::dpdk::ethdev::{EthTxQueue, Ethdev};
 use crate::observe::{DropReason, PortCounters};
@@ -22,13 +23,9 @@ impl EthdevTxQueue {
 
     /// Sends or drops every mbuf of the burst, and counts.
     #[inline]
-    pub fn send(&mut self, burst: &mut Burst, counters: &PortCounters) {
-        let (mut bytes, mut special) = (0, false);
-        for mbuf in burst.iter() {
-            bytes += mbuf.len() as u64;
-            special |= mbuf.needs_offload() || (mbuf.nb_segs() > 1 && !self.multi_segment);
-        }
-        if special {
+    pub fn send(&mut self, burst: &mut Burst, sum: Sum, counters: &PortCounters) {
+        let mut bytes = sum.bytes;
+        if sum.special {
             bytes = self.prepare(burst, counters);
         }
         let offered = burst.len();

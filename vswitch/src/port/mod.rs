@@ -42,7 +42,7 @@ pub use config::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode, is_na
 pub use device::{DeviceCounters, Link, Quiesce};
 pub use id::PortId;
 pub use open::{Device, OpenContext, OpenPort, open};
-pub use queue::{RxQueue, TxQueue};
+pub use queue::{RxQueue, Sum, TxQueue};
 
 /// What ports on the kernel's interfaces do: checksums and GSO unfinished both ways, packets in several segments.
 const KERNEL_OFFLOADS: &[&str] = &["rx-csum", "tx-csum", "rx-gso", "tx-gso", "multi-segment"];

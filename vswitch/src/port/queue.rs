@@ -11,6 +11,15 @@ use super::ethdev::EthdevTxQueue;
 #[cfg(feature = "dpdk")]
 use crate::dpdk::ethdev::EthRxQueue;
 
+/// What the gatherer of a burst knows of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Bytes of all packets.
+    pub bytes: u64,
+    /// Some packet is not plain ([`crate::dpdk::Mbuf::is_plain`]).
+    pub special: bool,
+}
+
 /// A receive queue, owned by the worker that polls it.
 #[derive(Debug)]
 pub enum RxQueue {
@@ -73,10 +82,12 @@ impl RxQueue {
 impl TxQueue {
     /// Sends or drops every mbuf of the burst, counts both, and leaves the burst empty. Never blocks.
     #[inline]
-    pub fn send(&mut self, burst: &mut Burst, counters: &PortCounters) {
+    pub fn send(&mut self, burst: &mut Burst, sum: Sum, counters: &PortCounters) {
+        let _ = sum; // of use to some
+
         match self {
             #[cfg(feature = "dpdk")]
-            Self::Ethdev(queue) => queue.send(burst, counters),
+            Self::Ethdev(queue) => queue.send(burst, sum, counters),
             Self::Tap(queue) => queue.send(burst, counters),
             Self::AfPacket(queue) => queue.send(burst, counters),
             Self::Vhost(queue) => queue.send(burst, counters),

@@ -1,10 +1,10 @@
 //! Gathers what leaves by each port during a burst, and sends it once at the burst's end.
 
-use super::Snapshot;
+use super::{PortView, Snapshot};
 use crate::dpdk::{Burst, Mbuf, Mempool};
 use crate::observe::{DropReason, PortCounters};
 use crate::packet::{Headers, offload};
-use crate::port::PortId;
+use crate::port::{PortId, Sum};
 
 /// Packets on their way to one port.
 #[derive(Debug, Default)]
@@ -12,6 +12,10 @@ struct Gathered {
     burst: Burst,
     /// In the list of pending ports.
     listed: bool,
+    /// Longest frame that may be queued without a second look, in bytes; 0: every packet needs one.
+    plain_max: usize,
+    /// What is gathered, in sum.
+    sum: Sum,
 }
 
 /// Packets on their way out, by port; and those that died, to be freed in bulk.
@@ -35,13 +39,30 @@ impl Outputs {
     pub(super) fn fit(&mut self, snapshot: &Snapshot) {
         debug_assert!(self.pending.is_empty(), "a snapshot changes between bursts");
         self.ports.resize_with(snapshot.ports.len(), Gathered::default);
+        for (gathered, view) in self.ports.iter_mut().zip(&snapshot.ports) {
+            let sends = |view: &&PortView| view.admin_up && view.peer.is_none() && !view.shared.tx.is_empty();
+            gathered.plain_max = view.as_ref().filter(sends).map_or(0, |view| view.frame_max);
+        }
         self.pending.reserve(snapshot.ports.len());
     }
 
-    /// Queues a packet for a port that exists and is no patch port.
-    #[inline]
-    pub(super) fn push(&mut self, snapshot: &Snapshot, port: PortId, mbuf: Mbuf) {
-        let gathered = &mut self.ports[port.index()];
+    /// Queues an ordinary packet for an ordinary port; gives back one that needs a second look.
+    #[inline(always)] // in the walk's inner loop
+    pub(super) fn push_plain(&mut self, snapshot: &Snapshot, port: PortId, mbuf: Mbuf) -> Result<(), Mbuf> {
+        match self.ports.get(port.index()) {
+            Some(gathered) if mbuf.len() <= gathered.plain_max && mbuf.is_plain() => {
+                self.push(snapshot, port, mbuf, false);
+                Ok(())
+            }
+            _ => Err(mbuf),
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, snapshot: &Snapshot, port: PortId, mbuf: Mbuf, special: bool) {
+        let Some(gathered) = self.ports.get_mut(port.index()) else { return };
+        gathered.sum.bytes += mbuf.len() as u64;
+        gathered.sum.special |= special;
         if !gathered.listed {
             gathered.listed = true;
             self.pending.push(port);
@@ -52,7 +73,7 @@ impl Outputs {
         }
     }
 
-    /// Queues a packet whose checksum is partial or that is a GSO packet, in the form that the port takes.
+    /// Queues a packet with a partial checksum, for segmentation or in several segments, in the form that the port takes.
     #[cold]
     pub(super) fn push_unfinished(&mut self, snapshot: &Snapshot, port: PortId, mbuf: Mbuf, pool: &Mempool) {
         let Some(view) = snapshot.port(port) else { return };
@@ -69,7 +90,8 @@ impl Outputs {
             if mbuf.gso_size() == 0 && mbuf.len() > frame_max {
                 oversize += 1;
             } else {
-                self.push(snapshot, port, mbuf);
+                let special = !mbuf.is_plain();
+                self.push(snapshot, port, mbuf, special);
             }
         });
         counters.tx_drops[DropReason::Oversize.index()].add(oversize);
@@ -93,8 +115,10 @@ impl Outputs {
         let _ = self.dead.push(mbuf);
     }
 
+    #[inline(never)]
     fn send(&mut self, snapshot: &Snapshot, port: PortId) {
-        let burst = &mut self.ports[port.index()].burst;
+        let Gathered { burst, sum, .. } = &mut self.ports[port.index()];
+        let sum = std::mem::take(sum);
         if burst.is_empty() {
             return; // filled up and sent before the burst ended
         }
@@ -102,7 +126,7 @@ impl Outputs {
             Some(view) if !view.shared.tx.is_empty() => {
                 let shared = &view.shared;
                 let counters: &PortCounters = &shared.counters[self.worker];
-                shared.tx[self.worker % shared.tx.len()].lock().send(burst, counters);
+                shared.tx[self.worker % shared.tx.len()].lock().send(burst, sum, counters);
             }
             _ => burst.clear(),
         }

@@ -126,8 +126,7 @@ impl Poll {
         self.publisher.quiescence.online(self.id);
         while !self.stop.load(Relaxed) {
             self.quiescent_point();
-            let packets = self.turn(&mut burst, now.seconds(), last);
-            let end = lcore::cycles();
+            let (packets, end) = self.turn(&mut burst, now.seconds(), last);
             self.account(packets, end.wrapping_sub(last));
             last = end;
             if end >= next_tick {
@@ -182,9 +181,9 @@ impl Poll {
         self.walk.adopt(snapshot);
     }
 
-    /// Polls every queue once; returns the packets received.
+    /// Polls every queue once; returns the packets received, and the cycle counter at the end.
     #[inline]
-    fn turn(&mut self, burst: &mut Burst, now_s: u32, start: u64) -> u64 {
+    fn turn(&mut self, burst: &mut Burst, now_s: u32, start: u64) -> (u64, u64) {
         let mut packets = 0;
         let mut last = start;
         for owned in &mut self.rxqs {
@@ -208,7 +207,8 @@ impl Poll {
             last = end;
             packets += received;
         }
-        packets
+        // Empty polls behind the last packet count for the next turn: one reading less.
+        (packets, if packets == 0 { lcore::cycles() } else { last })
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use crate::dpdk::{Burst, Mbuf, Mempool};
 use crate::limits::{BURST, DEPTH_MAX, FLOOD_MBUFS_MAX, OUTPUTS_MAX};
 use crate::observe::DropReason;
 use crate::packet::L2;
-use crate::pipeline::{Bridge, Lookup, Verdict, decide};
+use crate::pipeline::{Bridge, Lookup, Sighting, Verdict, decide};
 use crate::port::PortId;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Walk {
 
     /// Takes a burst that came in by `port` through the switch and leaves it empty. Packets are looked at in their order of
     /// arrival: what one teaches, the next knows. Nothing leaves before [`Walk::flush`].
-    #[inline]
+    #[inline(never)] // registers of its own
     pub fn burst(&mut self, burst: &mut Burst, port: PortId, now_s: u32) {
         let Some(view) = self.snapshot.port(port) else {
             burst.clear(); // a queue of a port that is no longer there is not polled
@@ -63,28 +63,30 @@ impl Walk {
         let counters = &view.shared.counters[self.worker];
         let frame_max = if view.admin_up { view.frame_max } else { 0 };
 
-        // Parse, and ask for the table lines that the next loop reads.
         let mut lookups = [Lookup::default(); BURST];
-        let mut bytes = 0;
-        for (mbuf, lookup) in burst.iter().zip(&mut lookups) {
-            bytes += mbuf.len() as u64;
-            if let Some(l2) = L2::parse(mbuf.head()) {
-                *lookup = Lookup::new(bridge, l2);
-            }
-        }
+        let bytes = parse(bridge, burst, &mut lookups);
         let received = burst.len();
         counters.rx_packets.add(received as u64);
         counters.rx_bytes.add(bytes);
 
         // Decide and output, in order.
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
+        let seen = Sighting::new(port, now_s);
         let mut step = Step { worker, pool, snapshot, outputs, now_s, outputs_made: 0, flooded_mbufs: 0 };
         for (i, lookup) in lookups.iter().enumerate().take(received) {
             let Some(mbuf) = burst.take(i) else { continue };
             let verdict = if lookup.is_some() && (mbuf.len() <= frame_max || is_gso(&mbuf, frame_max)) {
-                decide(bridge, lookup, port, now_s)
+                decide(bridge, lookup, port, seen)
             } else {
                 Verdict::Drop(refusal(view, lookup))
+            };
+            // The common case in a straight line; everything else is a call.
+            let mbuf = match verdict {
+                Verdict::Output(out) => match step.outputs.push_plain(step.snapshot, out, mbuf) {
+                    Ok(()) => continue,
+                    Err(mbuf) => mbuf,
+                },
+                _ => mbuf,
             };
             step.outputs_made = 0;
             step.act(bridge, port, verdict, mbuf, 0);
@@ -97,6 +99,19 @@ impl Walk {
     pub fn flush(&mut self) {
         self.outputs.flush(&self.snapshot);
     }
+}
+
+/// Parses a burst and asks for the table lines that the lookups will read; returns the bytes of all packets.
+#[inline(never)] // registers of its own
+fn parse(bridge: &Bridge, burst: &Burst, lookups: &mut [Lookup; BURST]) -> u64 {
+    let mut bytes = 0;
+    for (mbuf, lookup) in burst.iter().zip(lookups) {
+        bytes += mbuf.len() as u64;
+        if let Some(l2) = L2::parse(mbuf.head()) {
+            *lookup = Lookup::new(bridge, l2);
+        }
+    }
+    bytes
 }
 
 /// A packet longer than the MTU that may come in all the same, by a port that is up.
@@ -118,7 +133,7 @@ fn refusal(view: &PortView, lookup: &Lookup) -> DropReason {
 }
 
 impl Step<'_> {
-    #[inline]
+    #[cold]
     fn act(&mut self, bridge: &Bridge, in_port: PortId, verdict: Verdict, mbuf: Mbuf, depth: u32) {
         match verdict {
             Verdict::Output(port) => self.output(port, in_port, mbuf, depth),
@@ -127,8 +142,15 @@ impl Step<'_> {
         }
     }
 
-    #[inline]
     fn output(&mut self, port: PortId, in_port: PortId, mbuf: Mbuf, depth: u32) {
+        if let Err(mbuf) = self.outputs.push_plain(self.snapshot, port, mbuf) {
+            self.output_special(port, in_port, mbuf, depth);
+        }
+    }
+
+    /// Patch ports, packets that are to be finished first, and all the reasons not to send.
+    #[cold]
+    fn output_special(&mut self, port: PortId, in_port: PortId, mbuf: Mbuf, depth: u32) {
         let Some(view) = self.snapshot.port(port) else {
             self.drop_in(in_port, DropReason::PortGone, mbuf);
             return;
@@ -137,14 +159,12 @@ impl Step<'_> {
             self.cross(port, peer, mbuf, depth);
         } else if !view.admin_up {
             self.drop_out(port, DropReason::AdminDown, mbuf);
-        } else if mbuf.needs_offload() {
-            self.outputs.push_unfinished(self.snapshot, port, mbuf, self.pool);
-        } else if mbuf.len() > view.frame_max {
-            self.drop_out(port, DropReason::Oversize, mbuf);
         } else if view.shared.tx.is_empty() {
             self.drop_out(port, DropReason::LinkDown, mbuf); // a patch port without its other end
+        } else if mbuf.is_plain() {
+            self.drop_out(port, DropReason::Oversize, mbuf);
         } else {
-            self.outputs.push(self.snapshot, port, mbuf);
+            self.outputs.push_unfinished(self.snapshot, port, mbuf, self.pool);
         }
     }
 
@@ -209,7 +229,7 @@ impl Step<'_> {
         received.rx_bytes.add(len);
         let bridge = &self.snapshot.bridges[view.bridge];
         let verdict = match L2::parse(mbuf.head()) {
-            Some(l2) => decide(bridge, &Lookup::new(bridge, l2), peer, self.now_s),
+            Some(l2) => decide(bridge, &Lookup::new(bridge, l2), peer, Sighting::new(peer, self.now_s)),
             None => Verdict::Drop(DropReason::EthShort),
         };
         self.act(bridge, peer, verdict, mbuf, depth + 1);
