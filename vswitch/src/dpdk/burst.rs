@@ -85,6 +85,7 @@ impl Burst {
     }
 
     /// Takes all mbufs out, in order, and leaves the burst empty.
+    #[inline]
     pub fn drain(&mut self) -> impl Iterator<Item = Mbuf> + '_ {
         let len = std::mem::take(&mut self.len);
         self.slots[..len].iter_mut().filter_map(Option::take)
@@ -106,13 +107,6 @@ impl Burst {
             Mbuf::free_all(&mut self.slots[..self.len]);
             self.len = 0;
         }
-    }
-
-    /// Forgets the slots after every mbuf was taken out of them.
-    #[inline]
-    pub fn reset(&mut self) {
-        debug_assert!(self.slots[..self.len].iter().all(Option::is_none), "reset() of a burst that still owns mbufs");
-        self.len = 0;
     }
 
     /// Drops the first `n` slots after a device took their mbufs, and moves the rest to the front.

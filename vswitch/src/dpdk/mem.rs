@@ -21,14 +21,13 @@ impl Words {
     /// One comparison instead of four: 3 cycles of a packet's lookup instead of 9.
     #[inline]
     #[must_use]
-    pub fn equal_to(&self, word: u64) -> u32 {
+    pub fn equal_to(&self, word: &u64) -> u32 {
         let hits: u32;
-        // SAFETY: reads the 32 aligned bytes of self and writes registers only. AVX2 is in the baseline (x86-64-v3). A vector
+        // SAFETY: reads the 32 aligned bytes of self and the word, and writes registers only. AVX2 is in the baseline (x86-64-v3). A vector
         // load is atomic for each aligned 8-byte element, and being assembly it is no data race to the compiler.
         unsafe {
             asm!(
-                "vmovq {wide:x}, {word}",
-                "vpbroadcastq {wide:y}, {wide:x}",
+                "vpbroadcastq {wide:y}, qword ptr [{word}]",
                 "vpcmpeqq {wide:y}, {wide:y}, ymmword ptr [{words}]",
                 "vmovmskpd {hits:e}, {wide:y}",
                 words = in(reg) self,
@@ -50,7 +49,7 @@ mod tests {
     fn every_equal_word_shows_and_no_other() {
         let words = Words([5, u64::MAX, 5, 0].map(AtomicU64::new));
         for (word, hits) in [(5, 0b0101), (u64::MAX, 0b0010), (0, 0b1000), (4, 0), (5 << 32, 0)] {
-            assert_eq!(words.equal_to(word), hits, "{word:#x}");
+            assert_eq!(words.equal_to(&word), hits, "{word:#x}");
         }
     }
 }

@@ -108,8 +108,8 @@ struct Bucket {
 
 impl Bucket {
     #[inline]
-    fn find(&self, key: FdbKey) -> Option<(&AtomicU64, Value)> {
-        let hits = self.keys.equal_to(key.0);
+    fn find(&self, key: &FdbKey) -> Option<(&AtomicU64, Value)> {
+        let hits = self.keys.equal_to(&key.0);
         if hits == 0 {
             return None;
         }
@@ -221,25 +221,25 @@ impl Fdb {
     }
 
     #[inline]
-    fn find(&self, key: FdbKey, hash: FdbHash) -> Option<(&AtomicU64, Value)> {
+    fn find(&self, key: &FdbKey, hash: FdbHash) -> Option<(&AtomicU64, Value)> {
         self.first(hash).find(key).or_else(|| self.find_second(key, hash))
     }
 
     #[cold]
-    fn find_second(&self, key: FdbKey, hash: FdbHash) -> Option<(&AtomicU64, Value)> {
+    fn find_second(&self, key: &FdbKey, hash: FdbHash) -> Option<(&AtomicU64, Value)> {
         self.second(hash).find(key)
     }
 
     /// The port of an address.
     #[inline]
     #[must_use]
-    pub fn lookup(&self, key: FdbKey, hash: FdbHash) -> Option<PortId> {
+    pub fn lookup(&self, key: &FdbKey, hash: FdbHash) -> Option<PortId> {
         self.find(key, hash).map(|(_, value)| value.port())
     }
 
     /// Notes that an address was seen. Never waits.
     #[inline]
-    pub fn learn(&self, key: FdbKey, hash: FdbHash, seen: Sighting) {
+    pub fn learn(&self, key: &FdbKey, hash: FdbHash, seen: Sighting) {
         match self.first(hash).find(key) {
             Some((_, value)) if value == seen.0 => {} // on this port, in this second: nothing new
             _ => self.learn_news(key, hash, seen),
@@ -247,7 +247,7 @@ impl Fdb {
     }
 
     #[cold]
-    fn learn_news(&self, key: FdbKey, hash: FdbHash, seen: Sighting) {
+    fn learn_news(&self, key: &FdbKey, hash: FdbHash, seen: Sighting) {
         match self.find(key, hash) {
             Some((_, value)) if value.is_static() || value == seen.0 => {}
             Some((word, value)) if value.port() == seen.0.port() => {
@@ -258,7 +258,7 @@ impl Fdb {
         }
     }
 
-    fn learn_slowly(&self, key: FdbKey, hash: FdbHash, seen: Value) {
+    fn learn_slowly(&self, key: &FdbKey, hash: FdbHash, seen: Value) {
         let port = seen.port();
         // Without the lock first: a flood of new addresses against a full quota must stay cheap.
         if self.of_port(port) >= self.quota && self.find(key, hash).is_none() {
@@ -273,7 +273,7 @@ impl Fdb {
                 self.per_port[port.index()].fetch_add(1, Relaxed);
                 stats.moved += 1;
             }
-        } else if self.insert(&mut stats, key, hash, seen) {
+        } else if self.insert(&mut stats, *key, hash, seen) {
             stats.learned += 1;
         } else {
             self.refused.fetch_add(1, Relaxed);
@@ -350,7 +350,7 @@ impl Fdb {
     pub fn add_static(&self, key: FdbKey, port: PortId) -> bool {
         let mut stats = self.writer.lock();
         let (hash, value) = (self.hash(key), Value::new(port, true, 0));
-        let Some((word, old)) = self.find(key, hash) else { return self.insert(&mut stats, key, hash, value) };
+        let Some((word, old)) = self.find(&key, hash) else { return self.insert(&mut stats, key, hash, value) };
         word.store(value.0, Release);
         self.per_port[old.port().index()].fetch_sub(1, Relaxed);
         self.per_port[port.index()].fetch_add(1, Relaxed);
@@ -439,12 +439,12 @@ mod tests {
 
     fn learn(fdb: &Fdb, mac: u64, port: u16, now_s: u32) {
         let key = FdbKey::new(mac, 0);
-        fdb.learn(key, fdb.hash(key), Sighting::new(PortId(port), now_s));
+        fdb.learn(&key, fdb.hash(key), Sighting::new(PortId(port), now_s));
     }
 
     fn lookup(fdb: &Fdb, mac: u64) -> Option<u16> {
         let key = FdbKey::new(mac, 0);
-        fdb.lookup(key, fdb.hash(key)).map(|port| port.0)
+        fdb.lookup(&key, fdb.hash(key)).map(|port| port.0)
     }
 
     #[test]
@@ -454,7 +454,7 @@ mod tests {
         learn(&fdb, 0xb, 2, 200);
         assert_eq!((lookup(&fdb, 0xa), lookup(&fdb, 0xb), lookup(&fdb, 0xc)), (Some(1), Some(2), None));
         let tagged = FdbKey::new(0xa, 5);
-        assert_eq!(fdb.lookup(tagged, fdb.hash(tagged)), None, "another VLAN");
+        assert_eq!(fdb.lookup(&tagged, fdb.hash(tagged)), None, "another VLAN");
         learn(&fdb, 0xa, 3, 1);
         assert_eq!((lookup(&fdb, 0xa), fdb.stats().moved), (Some(3), 1));
         learn(&fdb, 0xa, 3, 100);

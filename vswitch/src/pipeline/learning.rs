@@ -53,16 +53,17 @@ pub fn decide(bridge: &Bridge, lookup: &Lookup, in_port: PortId, seen: Sighting)
     if bridge.fail_mode == FailMode::Secure {
         return Verdict::Drop(DropReason::BridgeSecure);
     }
-    if lookup.destination.is_reserved() {
+    let flood = lookup.destination.is_multicast();
+    if flood && lookup.destination.is_reserved() {
         return Verdict::Drop(DropReason::ReservedMulticast);
     }
     if !lookup.source.is_multicast() {
-        bridge.fdb.learn(lookup.source, lookup.source_hash, seen);
+        bridge.fdb.learn(&lookup.source, lookup.source_hash, seen);
     }
-    if lookup.destination.is_multicast() {
+    if flood {
         return Verdict::Flood;
     }
-    match bridge.fdb.lookup(lookup.destination, lookup.destination_hash) {
+    match bridge.fdb.lookup(&lookup.destination, lookup.destination_hash) {
         Some(port) if port == in_port => Verdict::Drop(DropReason::SamePort),
         Some(port) => Verdict::Output(port),
         None => Verdict::Flood,

@@ -73,8 +73,7 @@ impl Walk {
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
         let seen = Sighting::new(port, now_s);
         let mut step = Step { worker, pool, snapshot, outputs, now_s, outputs_made: 0, flooded_mbufs: 0 };
-        for (i, lookup) in lookups.iter().enumerate().take(received) {
-            let Some(mbuf) = burst.take(i) else { continue };
+        for (mbuf, lookup) in burst.drain().zip(&lookups) {
             let verdict = if lookup.is_some() && (mbuf.len() <= frame_max || is_gso(&mbuf, frame_max)) {
                 decide(bridge, lookup, port, seen)
             } else {
@@ -91,7 +90,6 @@ impl Walk {
             step.outputs_made = 0;
             step.act(bridge, port, verdict, mbuf, 0);
         }
-        burst.reset();
     }
 
     /// Sends what was gathered.
