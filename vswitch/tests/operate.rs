@@ -1,0 +1,190 @@
+//! What an operator does and sees: failed ports, hostile frames, sleeping and several workers, queues that move, patches.
+
+mod common;
+
+use common::{Host, Switch, Wire, number, ping, wait_for};
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(10);
+const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n";
+
+/// A `[dpdk]` section of ordinary memory for these workers, and the rest of the configuration.
+fn with_workers(cores: &str, worker: &str) -> String {
+    let prefix = format!("vt{}-{}", std::process::id(), common::unique());
+    format!(
+        "[dpdk]\nworker_cores = {cores}\nmemory_mb = 256\nhugepages = false\nfile_prefix = {prefix:?}\n\n{worker}{BRIDGE}"
+    )
+}
+
+/// Two hosts that reach each other through a switch with this configuration in front of their ports.
+fn two_hosts(config: &str) -> (Host, Host, Switch) {
+    let (a, b) = (Host::new(Wire::AfPacket, 1), Host::new(Wire::Tap, 2));
+    let switch = Switch::start(&[config, &a.config(1), &b.config(2)].concat());
+    a.attach();
+    b.attach();
+    a.wait_reaches(&b);
+    (a, b, switch)
+}
+
+/// A capture of frames (pcap 2.4, Ethernet).
+fn pcap(path: &Path, frames: &[Vec<u8>]) {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1] {
+        file.extend_from_slice(&word.to_le_bytes());
+    }
+    for frame in frames {
+        let len = u32::try_from(frame.len()).expect("a short frame");
+        for word in [0, 0, len, len] {
+            file.extend_from_slice(&word.to_le_bytes());
+        }
+        file.extend_from_slice(frame);
+    }
+    std::fs::write(path, file).expect("written");
+}
+
+#[test]
+fn a_port_that_does_not_open_leaves_the_others_running() {
+    let bad = "[[bridge.port]]\nname = \"bad\"\nnumber = 7\ntype = \"dpdk\"\ndevargs = \"net_nonsense0\"\n\n";
+    let (a, b, switch) = two_hosts(&[BRIDGE, bad].concat());
+    ping(&a.ns, &b.v4, 3, 56);
+    let ports = switch.json(&["list-ports", "br0"]);
+    let port = ports.as_array().and_then(|ports| ports.iter().find(|port| port["name"] == "bad")).expect("kept");
+    assert!(port["error"].as_str().is_some_and(|error| error.contains("net_nonsense0")), "{port:#}");
+    assert_eq!(port["link_up"], false, "{port:#}");
+
+    let again = switch.vsctl(&["mod-port", "br0", "bad", "up"]);
+    assert_eq!(again.status.code(), Some(1), "opening it again fails again");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("net_nonsense0"), "{again:?}");
+    let refused = switch.vsctl(&["add-port", "br0", "bad2", "--type", "dpdk", "--devargs", "net_nonsense1"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(!switch.vsctl_ok(&["list-ports", "br0"]).contains("bad2"), "a port added by hand is not kept");
+    for (what, args) in [
+        ("a name that is taken", vec!["add-port", "br0", "bad", "--type", "internal"]),
+        ("a number that is taken", vec!["add-port", "br0", "x", "--type", "internal", "--number", "7"]),
+        ("a bridge that is not there", vec!["add-port", "br9", "x", "--type", "internal"]),
+        ("a patch to itself", vec!["add-port", "br0", "x", "--type", "patch", "--peer", "x"]),
+    ] {
+        assert_eq!(switch.vsctl(&args).status.code(), Some(1), "{what}");
+    }
+    switch.vsctl_ok(&["del-port", "br0", "bad"]);
+    ping(&a.ns, &b.v4, 3, 56);
+}
+
+#[test]
+fn frames_of_every_size_are_counted_and_stop_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let capture = dir.path().join("in.pcap");
+    let frame = |len: usize| {
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
+        frame.resize(len, 0);
+        frame
+    };
+    // net_pcap counts an empty record as an error of its own, so the shortest frame has one byte.
+    let sizes: Vec<usize> = (1..=64).chain([1500, 1514, 1522, 1523, 2000, 4000, 9000, 16000]).collect();
+    pcap(&capture, &sizes.iter().map(|size| frame(*size)).collect::<Vec<_>>());
+    let sink = "[[bridge.port]]\nname = \"out\"\nnumber = 2\ntype = \"pcap\"\ntx_file = \"@DIR@/out.pcap\"\n\n";
+    let switch = Switch::start(&[BRIDGE, sink].concat());
+    let idle = switch.mbufs_in_use();
+    let path = capture.to_str().expect("UTF-8");
+    switch.vsctl_ok(&["add-port", "br0", "in", "--type", "pcap", "--rx-file", path, "--number", "1"]);
+    let sizes_n = sizes.len() as u64;
+    let received = |port: &Value| number(port, "rx_packets") == sizes_n;
+    wait_for("the capture is played", SOON, || received(&switch.port("br0", "in")));
+    let (input, output) = (switch.port("br0", "in"), switch.port("br0", "out"));
+    assert_eq!(number(&input["rx_drops"], "eth_short"), 13, "1 to 13 bytes: {input:#}");
+    assert_eq!(number(&input["rx_drops"], "oversize"), 5, "1523 bytes and more: {input:#}");
+    assert_eq!(number(&output, "tx_packets"), sizes_n - 18, "{output:#}");
+    assert_eq!(switch.json(&["fdb-show", "br0"]).as_array().map(Vec::len), Some(1), "one address was learned");
+    switch.vsctl_ok(&["del-port", "br0", "in"]);
+    wait_for("mbufs come back", SOON, || switch.mbufs_in_use() <= idle);
+    assert!(switch.vsctl(&["health"]).status.success());
+}
+
+#[test]
+fn idle_workers_sleep_and_wake_for_traffic_and_changes() {
+    let (a, b, switch) = two_hosts(&with_workers("[1]", "[worker]\nidle_sleep_us = 500\n\n"));
+    switch.vsctl_ok(&["worker-clear"]);
+    std::thread::sleep(Duration::from_millis(300));
+    let slept = |workers: Value| number(&workers[0], "sleep_cycles") > number(&workers[0], "busy_cycles");
+    wait_for("the idle worker sleeps", SOON, || slept(switch.json(&["worker-show"])));
+    ping(&a.ns, &b.v4, 5, 56);
+    for round in 0..20 {
+        let added = switch.vsctl(&["add-port", "br0", "vtsleepy", "--type", "internal"]);
+        assert!(added.status.success(), "round {round}: {added:?}");
+        switch.vsctl_ok(&["del-port", "br0", "vtsleepy"]);
+    }
+    assert!(!Path::new("/sys/class/net/vtsleepy").exists(), "a sleeping worker kept the port open");
+    ping(&a.ns, &b.v4, 5, 1472);
+}
+
+#[test]
+fn queues_move_between_workers_without_loss() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        panic!("this test needs two cores");
+    }
+    // Both workers sleep when idle: two that spin would leave nothing of two cores for the hosts.
+    let (a, b, switch) = two_hosts(&with_workers("[0, 1]", "[worker]\nidle_sleep_us = 200\n\n"));
+    let drops = || {
+        [&a.port, &b.port].map(|port| {
+            let port = switch.port("br0", port);
+            [port["rx_drops"].clone(), port["tx_drops"].clone()]
+        })
+    };
+    let before = drops(); // a host's first frames may have met an interface that was still down
+    let (ns, to) = (a.ns.name().to_owned(), b.v4.clone());
+    let pinging = std::thread::spawn(move || {
+        let argv = ["netns", "exec", &ns, "ping", "-n", "-q", "-i", "0.01", "-c", "300", "-W", "2", &to];
+        std::process::Command::new("ip").args(argv).output().expect("ping runs")
+    });
+    let mut round = 0;
+    while !pinging.is_finished() {
+        let core = (round % 2).to_string();
+        for port in [&a.port, &b.port] {
+            switch.vsctl_ok(&["worker-rxq-pin", port, "0", &core]);
+        }
+        let rxqs = switch.json(&["worker-rxq-show"]);
+        let moved =
+            rxqs.as_array().expect("an array").iter().all(|rxq| rxq["core"] == round % 2 && rxq["pinned"] == true);
+        assert!(moved, "round {round}: {rxqs:#}");
+        round += 1;
+    }
+    let output = pinging.join().expect("no panic");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("300 received"), "{round} moves: {text}");
+    assert!(round > 20, "only {round} moves");
+    for port in [&a.port, &b.port] {
+        switch.vsctl_ok(&["worker-rxq-pin", port, "0", "auto"]);
+    }
+    assert_eq!(drops(), before, "drops before and after {round} moves");
+    switch.vsctl_ok(&["worker-rxq-rebalance"]);
+    ping(&a.ns, &b.v4, 3, 56);
+}
+
+#[test]
+fn patch_ports_join_bridges_and_secure_bridges_forward_nothing() {
+    let (a, b) = (Host::new(Wire::AfPacket, 1), Host::new(Wire::AfPacket, 2));
+    let patch = |name: &str, peer: &str| {
+        format!("[[bridge.port]]\nname = {name:?}\nnumber = 9\ntype = \"patch\"\npeer = {peer:?}\n\n")
+    };
+    let second = "[[bridge]]\nname = \"br1\"\nfail_mode = \"standalone\"\n\n";
+    let config = [BRIDGE, &a.config(1), &patch("p0", "p1"), second, &b.config(1), &patch("p1", "p0")].concat();
+    let switch = Switch::start(&config);
+    a.attach();
+    b.attach();
+    a.wait_reaches(&b);
+    ping(&a.ns, &b.v6, 3, 56);
+    let (out, back) = (switch.port("br0", "p0"), switch.port("br1", "p1"));
+    assert_eq!(out["link_up"], true, "{out:#}");
+    assert!(number(&out, "tx_packets") > 3 && number(&back, "rx_packets") > 3, "{out:#}\n{back:#}");
+
+    switch.vsctl_ok(&["set-fail-mode", "br1", "secure"]);
+    assert!(!a.ns.exec(&["ping", "-n", "-c", "2", "-i", "0.2", "-W", "1", &b.v4]).status.success(), "secure forwards");
+    let dropped = number(&switch.port("br1", "p1")["rx_drops"], "bridge_secure");
+    assert!(dropped > 0, "what came through the patch is dropped by name");
+    switch.vsctl_ok(&["set-fail-mode", "br1", "standalone"]);
+    a.wait_reaches(&b);
+    switch.vsctl_ok(&["del-br", "br1"]);
+    assert_eq!(switch.port("br0", "p0")["link_up"], false, "its other end is gone");
+}
