@@ -101,15 +101,12 @@ const STATIC_LIBS: &[&str] = &[
     "meter",
     "ethdev",
     "pci",
-    "cmdline",
-    "metrics",
     "timer",
     "hash",
     "cryptodev",
     "dmadev",
     "security",
     "vhost",
-    "gso",
     "bus_pci",
     "bus_vdev",
     "mempool_ring",
@@ -118,7 +115,6 @@ const STATIC_LIBS: &[&str] = &[
     "net_af_xdp",
     "net_memif",
     "net_virtio",
-    "net_vhost",
 ];
 
 fn main() {
@@ -202,7 +198,7 @@ fn link_static(dpdk: &pkg_config::Library) {
     for lib in STATIC_LIBS.iter().filter(|lib| present(lib)) {
         println!("cargo:rustc-link-lib=static:+whole-archive=rte_{lib}");
     }
-    for lib in ["pcap", "numa", "bsd", "elf", "crypto", "fdt", "bpf", "xdp", "z", "m", "dl", "pthread"] {
+    for lib in ["pcap", "numa", "bsd", "elf", "crypto", "fdt", "bpf", "xdp", "z", "m", "dl", "pthread", "atomic"] {
         println!("cargo:rustc-link-lib=dylib={lib}");
     }
 }
