@@ -62,10 +62,10 @@ pub enum Device {
 /// In words that name the device, the step, the cause and a fix.
 pub fn open(context: &OpenContext, config: &PortConfig) -> Result<OpenPort, String> {
     match &config.kind {
-        PortKind::Dpdk { devargs, queues } => ethdev_port(context, config, devargs.clone(), *queues),
+        PortKind::Dpdk { devargs, queues } => ethdev_port(context, config, devargs, *queues),
         PortKind::Pcap { rx_file, tx_file, infinite_rx } => {
             let devargs = pcap_devargs(&config.name, rx_file.as_deref(), tx_file.as_deref(), *infinite_rx);
-            ethdev_port(context, config, devargs, 1)
+            ethdev_port(context, config, &devargs, 1)
         }
         PortKind::VhostUser(request) => vhost_port(context, config, request),
         PortKind::Tap { interface } => tap_port(context, config, interface),
@@ -113,9 +113,9 @@ fn pcap_devargs(name: &str, rx_file: Option<&Path>, tx_file: Option<&Path>, infi
 }
 
 #[cfg(feature = "dpdk")]
-fn ethdev_port(context: &OpenContext, config: &PortConfig, devargs: String, queues: u16) -> Result<OpenPort, String> {
+fn ethdev_port(context: &OpenContext, config: &PortConfig, devargs: &str, queues: u16) -> Result<OpenPort, String> {
     let request = ethdev::EthdevConfig {
-        devargs,
+        devargs: devargs.to_owned(),
         rx_queues: queues,
         tx_queues: context.workers,
         mtu: config.mtu,
@@ -132,7 +132,7 @@ fn ethdev_port(context: &OpenContext, config: &PortConfig, devargs: String, queu
 }
 
 #[cfg(not(feature = "dpdk"))]
-fn ethdev_port(_: &OpenContext, _: &PortConfig, devargs: String, _: u16) -> Result<OpenPort, String> {
+fn ethdev_port(_: &OpenContext, _: &PortConfig, devargs: &str, _: u16) -> Result<OpenPort, String> {
     Err(format!("device {devargs}: this build has no DPDK; build with the feature dpdk"))
 }
 
