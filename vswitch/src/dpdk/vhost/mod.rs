@@ -57,6 +57,10 @@ mod callbacks;
 #[cfg(feature = "dpdk")]
 mod guard;
 #[cfg(feature = "dpdk")]
+mod memory;
+#[cfg(feature = "dpdk")]
+mod message;
+#[cfg(feature = "dpdk")]
 mod open;
 #[cfg(feature = "dpdk")]
 mod rings;

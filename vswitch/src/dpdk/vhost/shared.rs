@@ -1,7 +1,8 @@
 //! What callbacks, workers and the control side know of one socket, and the registry by which callbacks find it.
 
-use super::guard::Guard;
-use super::{PAIRS_MAX, Quiesce, socket};
+use super::guard::{Guard, State, Verdict};
+use super::message::Message;
+use super::{PAIRS_MAX, Quiesce, features, socket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -152,7 +153,7 @@ impl Shared {
         }
         let known: Vec<RawFd> = control.connections.iter().filter_map(|connection| connection.fd).collect();
         if control.connections.len() > known.len() || known.iter().any(|fd| !socket::is_hung_up(*fd)) {
-            self.log(&mut control, "refused a second connection");
+            self.log(&mut control, format_args!("refused a second connection"));
             return false;
         }
         let fd = socket::find_connection(&self.path, self.client, &known);
@@ -181,17 +182,25 @@ impl Shared {
         if control.closing {
             return false;
         }
+        // A ring that the library freed since was not reported.
+        let packed = features::is_packed(features);
+        let guard =
+            control.connections.iter().find(|connection| connection.vid == vid).map(|connection| &connection.guard);
+        let served = |direction| guard.map_or(0, |guard| guard.may_run_pairs(direction, packed));
+        self.send_pairs.fetch_and(served(0), Relaxed);
+        self.receive_pairs.fetch_and(served(1), Relaxed);
         self.features.store(features, Relaxed);
         self.vid.store(vid, Release);
-        self.log(&mut control, "guest is up");
+        self.log(&mut control, format_args!("guest is up"));
         true
     }
 
     /// A device is going: returns when no worker uses it. The masks stay: the library reports the state of each ring by
-    /// itself, and does not repeat what it reported before a device stopped and started again.
+    /// itself, and does not repeat what it reported before a device stopped and started again ([`Shared::start`] removes what is
+    /// no longer so).
     pub(super) fn stop(&self, vid: i32) {
         if self.vid.compare_exchange(vid, NONE, AcqRel, Relaxed).is_ok() {
-            self.log(&mut self.control.lock(), "guest is down");
+            self.log(&mut self.control.lock(), format_args!("guest is down"));
         }
         // Even if the exchange failed (closing, or a successor), a worker may still have the old value.
         if !self.drained.load(Acquire) {
@@ -214,8 +223,33 @@ impl Shared {
         }
     }
 
+    /// Before the library handles a message.
+    pub(super) fn before_message(&self, vid: i32, message: &mut Message<'_>, features: u64) -> Verdict {
+        let state = self.state(vid, features);
+        // Without a guard the connection is not one of ours.
+        let verdict = self
+            .guarded(vid, |guard| guard.before(message, state, features::is_packed))
+            .unwrap_or(Verdict::Refuse("a connection that was not accepted"));
+        if let Verdict::Refuse(reason) = verdict {
+            let request = message.request();
+            self.log(&mut self.control.lock(), format_args!("refused request {request}: {reason}"));
+        }
+        verdict
+    }
+
+    /// After the library accepted a message.
+    pub(super) fn after_message(&self, vid: i32, message: &Message<'_>) {
+        // The state's ring format is not looked at.
+        let state = self.state(vid, 0);
+        self.guarded(vid, |guard| guard.after(message, state, features::has_multiqueue));
+    }
+
+    fn state(&self, vid: i32, features: u64) -> State {
+        State { packed: features::is_packed(features), running: self.vid() == vid }
+    }
+
     /// Runs `f` on the guard of a connection.
-    pub(super) fn guarded<R>(&self, vid: i32, f: impl FnOnce(&mut Guard) -> R) -> Option<R> {
+    fn guarded<R>(&self, vid: i32, f: impl FnOnce(&mut Guard) -> R) -> Option<R> {
         let mut control = self.control.lock();
         control
             .connections
@@ -243,7 +277,7 @@ impl Shared {
         }
     }
 
-    fn log(&self, control: &mut Control, what: &str) {
+    fn log(&self, control: &mut Control, what: std::fmt::Arguments<'_>) {
         if control.last_log.is_some_and(|at| at.elapsed() < LOG_INTERVAL) {
             control.unlogged = control.unlogged.saturating_add(1);
             return;

@@ -156,6 +156,28 @@ fn a_guest_with_more_queue_pairs_than_the_port_is_heard_on_all() {
 }
 
 #[test]
+fn a_driver_without_multiqueue_has_one_pair_whatever_came_before() {
+    let _alone = alone();
+    let (dir, pool) = (dir(), Mempool::for_tests(512));
+    let config = VhostConfig { queues: 2, ..config(&dir, "s", VhostMode::Server) };
+    let mut port = Port::new(&config, &pool);
+    let mut guest = guest(&config.path, BASIC | MQ, REPLY_ACK | MQ_PROTOCOL);
+    guest.start_pair(1).expect("starts");
+    wait("two pairs", 5, || port.device.rings.receive_pairs() == 0b11 && port.device.rings.send_pairs() == 0b11);
+    for ring in 0..2 {
+        guest.stop(ring).expect("stopped");
+    }
+    assert!(!port.device.link().up);
+    assert!(guest.set(frontend::SET_FEATURES, &BASIC.to_ne_bytes(), &[]).expect("answered"));
+    guest.start_pair(0).expect("starts");
+    wait("link up", 5, || port.device.link().up);
+    assert_eq!((port.device.rings.receive_pairs(), port.device.rings.send_pairs()), (0b1, 0b1));
+    both_ways(&mut port, &mut guest, &pool, 1);
+    port.send(1, &[frame(2, 60)], &pool);
+    assert_eq!(guest.receive(0).expect("readable").map(|(_, bytes)| bytes), Some(frame(2, 60)));
+}
+
+#[test]
 fn rings_that_are_full_drop_and_count_the_rest() {
     let _alone = alone();
     let (dir, pool) = (dir(), Mempool::for_tests(512));
