@@ -64,6 +64,11 @@ pub(super) const fn has_multiqueue(features: u64) -> bool {
     features & bit(sys::VIRTIO_NET_F_MQ) != 0
 }
 
+/// Whether a packet may fill several of the guest's buffers.
+pub(super) const fn is_mergeable(features: u64) -> bool {
+    features & bit(sys::VIRTIO_NET_F_MRG_RXBUF) != 0
+}
+
 /// Whether rings are packed.
 pub(super) const fn is_packed(features: u64) -> bool {
     features & bit(sys::VIRTIO_F_RING_PACKED) != 0

@@ -1,7 +1,7 @@
 //! What callbacks, workers and the control side know of one socket, and the registry by which callbacks find it.
 
 use super::guard::{Guard, State, Verdict};
-use super::message::Message;
+use super::message::{Message, SET_MEM_TABLE};
 use super::{PAIRS_MAX, Quiesce, features, socket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -40,6 +40,8 @@ pub(super) struct Shared {
     send_pairs: AtomicU64,
     /// Queue pairs of which a ring was enabled and may still ask the guest for kicks.
     kicking: AtomicU64,
+    /// The library is exchanging the guest's memory with the rings locked; or it failed to.
+    remapping: AtomicBool,
     /// The connection whose ring states the masks describe.
     current: AtomicI32,
     /// Closed, and no worker uses it any more.
@@ -50,6 +52,8 @@ pub(super) struct Shared {
 #[derive(Default)]
 struct Control {
     closing: bool,
+    /// A connection is being looked for.
+    connecting: bool,
     connections: Vec<Connection>,
     last_disconnect: Option<Instant>,
     last_log: Option<Instant>,
@@ -95,6 +99,7 @@ impl Shared {
             receive_pairs: AtomicU64::new(0),
             send_pairs: AtomicU64::new(0),
             kicking: AtomicU64::new(0),
+            remapping: AtomicBool::new(false),
             current: AtomicI32::new(NONE),
             drained: AtomicBool::new(false),
             control: Mutex::default(),
@@ -137,6 +142,13 @@ impl Shared {
         if self.vid() == NONE { 0 } else { self.send_pairs.load(Relaxed) }
     }
 
+    /// Whether to stay away from the rings: their locks may be held for long (a front end decides how much memory there is to
+    /// unmap, and how often), and if the library fails, they are gone. A hint: a worker may already be waiting.
+    #[inline]
+    pub(super) fn is_remapping(&self) -> bool {
+        self.remapping.load(Relaxed)
+    }
+
     /// Whether rings of this pair were enabled since the last call.
     #[inline]
     pub(super) fn take_kicking(&self, pair: u16) -> bool {
@@ -147,24 +159,35 @@ impl Shared {
     /// A peer connected: true to let it. One connection at a time; a second one only if the first is dead but the library
     /// has not noticed yet (a front end that was killed and restarted).
     pub(super) fn connect(&self, vid: i32) -> bool {
-        let mut control = self.control.lock();
-        if control.closing {
-            return false;
-        }
-        let known: Vec<RawFd> = control.connections.iter().filter_map(|connection| connection.fd).collect();
-        if control.connections.len() > known.len() || known.iter().any(|fd| !socket::is_hung_up(*fd)) {
-            self.log(&mut control, format_args!("refused a second connection"));
-            return false;
-        }
+        let known: Vec<RawFd> = {
+            let mut control = self.control.lock();
+            if control.closing || control.connecting {
+                return false;
+            }
+            let known: Vec<RawFd> = control.connections.iter().filter_map(|connection| connection.fd).collect();
+            if control.connections.len() > known.len() || known.iter().any(|fd| !socket::is_hung_up(*fd)) {
+                self.log(&mut control, format_args!("refused a second connection"));
+                return false;
+            }
+            control.connecting = true;
+            known
+        };
+        // Without the lock, for which `vhost-events` may wait with ring locks: this takes as long as there are descriptors.
         let fd = socket::find_connection(&self.path, self.client, &known);
         match fd {
             Some(fd) => socket::adopt(fd),
             None => tracing::debug!(socket = ?self.path, "connection not found in /proc/self/fd: it stays blocking"),
         }
+        let mut control = self.control.lock();
+        control.connecting = false;
+        if control.closing {
+            return false;
+        }
         control.connections.push(Connection { vid, fd, guard: Guard::default() });
         self.receive_pairs.store(0, Relaxed);
         self.send_pairs.store(0, Relaxed);
         self.kicking.store(0, Relaxed);
+        self.remapping.store(false, Relaxed);
         self.current.store(vid, Relaxed);
         true
     }
@@ -230,6 +253,9 @@ impl Shared {
         let verdict = self
             .guarded(vid, |guard| guard.before(message, state, features::is_packed))
             .unwrap_or(Verdict::Refuse("a connection that was not accepted"));
+        if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
+            self.remapping.store(true, Relaxed);
+        }
         if let Verdict::Refuse(reason) = verdict {
             let request = message.request();
             self.log(&mut self.control.lock(), format_args!("refused request {request}: {reason}"));
@@ -239,6 +265,9 @@ impl Shared {
 
     /// After the library accepted a message.
     pub(super) fn after_message(&self, vid: i32, message: &Message<'_>) {
+        if message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
+            self.remapping.store(false, Relaxed);
+        }
         // The state's ring format is not looked at.
         let state = self.state(vid, 0);
         self.guarded(vid, |guard| guard.after(message, state, features::has_multiqueue));

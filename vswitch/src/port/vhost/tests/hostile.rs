@@ -2,6 +2,7 @@
 
 use super::frontend::*;
 use super::*;
+use crate::dpdk::vhost::Lost;
 use crate::dpdk::vhost::testing::{FDS_MAX, send_with_fds};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -323,6 +324,73 @@ fn memory_that_cannot_be_mapped_leaves_the_old_memory() {
     scene.others_are_fine("other memory");
     drop(guest);
     scene.bad_recovers();
+}
+
+#[test]
+fn a_packet_without_end_takes_its_ration_and_is_counted() {
+    let mut scene = Scene::new();
+    let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
+    let big = Mempool::for_tests(2048);
+    let budget = rx::budget(&big);
+    assert!((1024..2000).contains(&budget), "{budget}: less than the pool");
+    for round in 1..=20 {
+        guest.offer_at(1, 0x40_0000, 8 << 20, 0).expect("written"); // 4096 mbufs
+        let (mut burst, mut left) = (Burst::new(), budget);
+        let received = scene.bad.device.rings.receive(0, &big, &mut burst, &mut left);
+        assert_eq!((received.packets, received.lost, left), (0, Some(Lost::TooLong), 0));
+        assert_eq!(big.in_use(), 0, "all came back");
+        guest.offer_at(1, 0x40_0000, 8 << 20, 0).expect("written");
+        assert!(scene.bad.receive().is_empty());
+        // The scene's pool is smaller than the budget.
+        assert_eq!((scene.bad.dropped(DropReason::NoMbuf).0, scene.bad.counters.rx_packets.get()), (round, round));
+        guest.send(0, [0; 10], &frame(1, 60)).expect("sent");
+        assert_eq!(scene.bad.receive(), [frame(1, 60)]);
+    }
+    // The longest packets that may be are all there.
+    for _ in 0..32 {
+        guest.offer_at(1, 0x40_0000, crate::limits::FRAME_MAX as u64 + 12, 0).expect("written");
+    }
+    let (mut burst, mut left) = (Burst::new(), budget);
+    let received = scene.bad.device.rings.receive(0, &big, &mut burst, &mut left);
+    assert_eq!((received.packets, received.lost, left), (32, None, 0));
+    assert!(burst.iter().all(|mbuf| mbuf.len() == crate::limits::FRAME_MAX));
+    drop(burst);
+    assert_eq!((big.in_use(), scene.pool.in_use()), (0, 0));
+    // Too long for the port, and counted there.
+    scene.bad.rx[0] = VhostRxQueue::new(scene.bad.device.rings.clone(), big, scene.bad.device.mtu.clone(), 0, 1);
+    guest.offer_at(1, 0x40_0000, 8 << 20, 0).expect("written");
+    guest.offer_at(1, 0x40_0000, 1 << 20, 0).expect("written");
+    assert!(scene.bad.receive().is_empty() && scene.bad.receive().is_empty());
+    assert_eq!(scene.bad.dropped(DropReason::Oversize).0, 2);
+}
+
+#[test]
+fn a_flood_of_memory_tables_stalls_nobody() {
+    let mut scene = Scene::new();
+    let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
+    let (end, mut slowest) = (Instant::now() + Duration::from_secs(2), Duration::ZERO);
+    std::thread::scope(|scope| {
+        let guest = &mut guest;
+        let flood = scope.spawn(move || {
+            let mut tables = 0_u64;
+            while Instant::now() < end {
+                guest.mem_table(MEMORY >> (tables % 2)).expect("accepted");
+                tables += 1;
+            }
+            tables
+        });
+        while Instant::now() < end {
+            let start = Instant::now();
+            scene.bad.send(0, &[frame(1, 60)], &scene.pool);
+            slowest = slowest.max(start.elapsed());
+        }
+        assert!(flood.join().expect("the front end lives") > 1000);
+    });
+    assert!(slowest < Duration::from_millis(100), "a worker was held up for {slowest:?}");
+    assert!(scene.bad.counters.tx_packets.get() > 0);
+    while guest.receive(0).expect("readable").is_some() {}
+    both_ways(&mut scene.bad, &mut guest, &scene.pool, 7);
+    scene.others_are_fine("a flood of memory tables");
 }
 
 #[test]

@@ -203,6 +203,40 @@ fn rings_that_are_full_drop_and_count_the_rest() {
 }
 
 #[test]
+fn a_frame_longer_than_the_guests_buffers_costs_only_itself() {
+    let _alone = alone();
+    let (dir, pool) = (dir(), Mempool::for_tests(512));
+    let (mut port, path) = serve(&dir, "s", &pool);
+    port.device.set_mtu(9000).expect("settable");
+    let mut guest = running_guest(&port, &path, BASIC & !MRG_RXBUF);
+    for (i, at) in (0_u64..).zip([0, 1, 5, 9]) {
+        let lens = (0..10).map(|k| if k == at { 3000 } else { 100 });
+        let frames: Vec<_> = (0..).zip(lens).map(|(number, len)| frame(number, len)).collect();
+        port.send(0, &frames, &pool);
+        for small in frames.iter().filter(|frame| frame.len() == 100) {
+            assert_eq!(guest.receive(0).expect("readable").map(|(_, bytes)| bytes).as_ref(), Some(small), "{at}");
+        }
+        assert!(guest.receive(0).expect("readable").is_none());
+        let (oversize, full) = (port.dropped(DropReason::Oversize).1, port.dropped(DropReason::TxFull).1);
+        // As the last of a burst, it cannot be told from one that met a full ring.
+        assert_eq!((oversize, full), if at == 9 { (i, 1) } else { (i + 1, 0) }, "{at}");
+    }
+    assert_eq!(port.counters.tx_packets.get(), 36);
+    // A ring that is full is full.
+    let frames: Vec<_> = (0..300).map(|i| frame(i, 60)).collect();
+    port.send(0, &frames, &pool);
+    assert_eq!((port.dropped(DropReason::Oversize).1, port.dropped(DropReason::TxFull).1), (3, 1 + 300 - 256));
+    drop(guest);
+    // A guest that merges its buffers gets everything.
+    wait("link down", 5, || !port.device.link().up);
+    let _guest = running_guest(&port, &path, BASIC);
+    port.send(0, &[frame(1, 3000), frame(2, 100)], &pool);
+    assert_eq!(port.dropped(DropReason::Oversize).1, 3);
+    assert_eq!(port.counters.tx_packets.get(), 36 + 256 + 2);
+    assert_eq!(pool.in_use(), 0);
+}
+
+#[test]
 fn guests_come_and_go_under_traffic() {
     let _alone = alone();
     let (dir, pool) = (dir(), Mempool::for_tests(1024));
