@@ -41,7 +41,6 @@ const FUNCTIONS: &[&str] = &[
     "rte_socket_id_by_idx",
     "rte_vhost_driver_register",
     "rte_vhost_driver_unregister",
-    "rte_vhost_driver_set_features",
     "rte_vhost_driver_get_features",
     "rte_vhost_driver_disable_features",
     "rte_vhost_driver_set_protocol_features",
@@ -49,11 +48,8 @@ const FUNCTIONS: &[&str] = &[
     "rte_vhost_driver_start",
     "rte_vhost_enable_guest_notification",
     "rte_vhost_enqueue_burst",
-    "rte_vhost_dequeue_burst",
     "rte_vhost_get_ifname",
-    "rte_vhost_get_mtu",
     "rte_vhost_get_negotiated_features",
-    "rte_vhost_get_vring_num",
     "rte_vhost_extern_callback_register",
     "vs_.*",
 ];
@@ -71,10 +67,12 @@ const TYPES: &[&str] = &[
     "rte_vhost_msg_result",
     "rte_vhost_user_extern_ops",
     "vs_constant",
+    "vs_lost",
 ];
 
 const VARS: &[&str] = &[
     "vs_.*",
+    "VS_.*",
     "RTE_ETHDEV_.*",
     "RTE_ETH_NAME_MAX_LEN",
     "rte_eth_rx_mq_mode.*",

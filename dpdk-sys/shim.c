@@ -1,8 +1,9 @@
 #include "shim.h"
 #include <rte_errno.h>
 #include <rte_lcore.h>
-#include <rte_log.h>
+#include <rte_mempool.h>
 #include <rte_version.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #if RTE_VERSION < RTE_VERSION_NUM(22, 11, 0, 0)
@@ -39,15 +40,92 @@ int vs_errno(void)
 	return rte_errno;
 }
 
-unsigned int vs_lcore_id(void)
+/* librte_vhost copies a chain of a guest's descriptors into as many mbufs as it takes, without a limit; it only knows how to
+ * stop when its pool is empty. So it gets a pool that has no buffers: each request is passed on to the real pool until the
+ * budget of the call is used up. Mbufs know the real pool as theirs, and go back there. */
+static __thread struct {
+	struct rte_mempool *from;
+	uint32_t budget;
+	bool begun;
+	enum vs_lost lost;
+} ration;
+
+static struct rte_mempool *ration_pool;
+
+static int ration_dequeue(struct rte_mempool *unused __rte_unused, void **objects, unsigned int n)
 {
-	return rte_lcore_id();
+	/* The first request is for the burst's first segments: until it is met, nothing has been taken from the guest. */
+	const bool begun = ration.begun;
+
+	ration.begun = true;
+	if (n > ration.budget) {
+		ration.lost = begun ? VS_LOST_TOO_LONG : VS_LOST_NONE;
+		return -ENOBUFS;
+	}
+	if (rte_mempool_get_bulk(ration.from, objects, n) != 0) {
+		ration.lost = begun ? VS_LOST_NO_MBUF : VS_LOST_NONE;
+		return -ENOBUFS;
+	}
+	ration.budget -= n;
+	return 0;
 }
 
-void vs_log_to(FILE *stream, uint32_t level)
+/* Never called: the pool is not populated, and nothing names it as its pool. */
+static int ration_alloc(struct rte_mempool *unused __rte_unused)
 {
-	rte_openlog_stream(stream);
-	rte_log_set_global_level(level);
+	return -ENOTSUP;
+}
+
+static int ration_enqueue(struct rte_mempool *unused __rte_unused, void *const *objects __rte_unused,
+			  unsigned int n __rte_unused)
+{
+	return -ENOTSUP;
+}
+
+static unsigned int ration_count(const struct rte_mempool *unused __rte_unused)
+{
+	return 0;
+}
+
+static const struct rte_mempool_ops ration_ops = {
+	.name = "vswitch_ration",
+	.alloc = ration_alloc,
+	.enqueue = ration_enqueue,
+	.dequeue = ration_dequeue,
+	.get_count = ration_count,
+};
+RTE_MEMPOOL_REGISTER_OPS(ration_ops);
+
+int vs_vhost_prepare(void)
+{
+	struct rte_mempool *pool;
+
+	if (ration_pool != NULL)
+		return 0;
+	/* Without a cache: each request reaches `ration_dequeue`. */
+	pool = rte_mempool_create_empty("vswitch_ration", 1, sizeof(struct rte_mbuf), 0,
+					sizeof(struct rte_pktmbuf_pool_private), SOCKET_ID_ANY, 0);
+	if (pool == NULL)
+		return -1;
+	if (rte_mempool_set_ops_byname(pool, ration_ops.name, NULL) != 0) {
+		rte_mempool_free(pool);
+		return -1;
+	}
+	ration_pool = pool;
+	return 0;
+}
+
+uint16_t vs_vhost_dequeue_burst(int vid, uint16_t queue, struct rte_mempool *pool, struct rte_mbuf **mbufs, uint16_t n,
+				uint32_t *budget, enum vs_lost *lost)
+{
+	ration.from = pool;
+	ration.budget = *budget;
+	ration.begun = false;
+	ration.lost = VS_LOST_NONE;
+	n = rte_vhost_dequeue_burst(vid, queue, ration_pool, mbufs, n);
+	*budget = ration.budget;
+	*lost = ration.lost;
+	return n;
 }
 
 #define C(name) { #name, (uint64_t)(name) }

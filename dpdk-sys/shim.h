@@ -12,8 +12,17 @@ uint16_t vs_eth_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **mbuf
 int vs_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n);
 void vs_mbuf_free(struct rte_mbuf *mbuf);
 int vs_errno(void);
-unsigned int vs_lcore_id(void);
-void vs_log_to(FILE *stream, uint32_t level);
+
+/* A packet that librte_vhost took out of a guest's ring and could not hand out. */
+enum vs_lost { VS_LOST_NONE, VS_LOST_TOO_LONG, VS_LOST_NO_MBUF };
+
+/* Once before the first vs_vhost_dequeue_burst, by one thread at a time; 0 on success. */
+int vs_vhost_prepare(void);
+
+/* rte_vhost_dequeue_burst that takes at most *budget mbufs, those for chained segments included, and lessens it by what it
+ * took. At most one packet is lost per call. */
+uint16_t vs_vhost_dequeue_burst(int vid, uint16_t queue, struct rte_mempool *pool, struct rte_mbuf **mbufs, uint16_t n,
+				uint32_t *budget, enum vs_lost *lost);
 
 /* Constants that bindgen loses (RTE_BIT64 and casts), by name. */
 struct vs_constant {

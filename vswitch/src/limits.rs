@@ -40,8 +40,11 @@ pub const MTU_MAX: u16 = 9702;
 /// Bytes of the shortest frame that can be parsed: two addresses and a type.
 pub const FRAME_MIN: usize = 14;
 
+/// Bytes that a frame may have besides its MTU: an Ethernet header and two VLAN tags.
+pub const L2_OVERHEAD: usize = 14 + 8;
+
 /// Bytes of the largest packet that may enter: a GSO packet of 64 KiB with its Ethernet header and two VLAN tags.
-pub const FRAME_MAX: usize = 65535 + 14 + 8;
+pub const FRAME_MAX: usize = 65535 + L2_OVERHEAD;
 
 /// Segments that one GSO packet may be cut into for a port without GSO. 64 KiB at an MSS of 64: less than any path has, and
 /// one descriptor of a guest shall not become 65,535 packets.

@@ -1,5 +1,7 @@
 //! What every kind of port's control side reports.
 
+pub use crate::dpdk::vhost::Quiesce;
+
 /// Link of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
@@ -19,7 +21,3 @@ pub struct DeviceCounters {
     /// Transmit errors.
     pub tx_errors: u64,
 }
-
-/// Waits until every worker has passed a quiescent point: whatever was unpublished before the call is not in use after it.
-/// Called from control threads only.
-pub type Quiesce = std::sync::Arc<dyn Fn() + Send + Sync>;

@@ -1,6 +1,7 @@
 //! What there is: bridges, ports, receive queues; and the snapshot made of it.
 
 use crate::control::info::{BridgeConfig, LOCAL, PortInfo, SwitchError};
+use crate::limits::L2_OVERHEAD;
 use crate::observe::PortTotals;
 use crate::packet::Mac;
 use crate::pipeline::{Bridge, Fdb};
@@ -9,9 +10,6 @@ use crate::worker::{PortShared, PortView, RxqSlot, Snapshot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Ethernet header and two VLAN tags: what a frame may have beyond the MTU.
-const L2_OVERHEAD: usize = 14 + 8;
 
 /// A worker lets go of a port within a burst, or one sleep. After this long it is reported.
 const RELEASE_SOON: Duration = Duration::from_secs(1);

@@ -1,6 +1,7 @@
 //! What librte_vhost calls: one table for all sockets; each call finds its socket by path.
 
-use super::guard::MESSAGE_LEN;
+use super::guard::Verdict;
+use super::message::{CONTEXT_LEN, Message};
 use super::shared::{self, Shared};
 use super::{features, rings};
 use dpdk_sys as sys;
@@ -78,22 +79,34 @@ unsafe extern "C" fn vring_state_changed(vid: c_int, ring: u16, enable: c_int) -
     0
 }
 
-unsafe extern "C" fn before_message(vid: c_int, message: *mut c_void) -> sys::rte_vhost_msg_result {
-    if let Some(shared) = socket_of(vid) {
-        let is_packed = features::is_packed(rings::negotiated_features(vid));
-        // SAFETY: the library passes its `struct vhu_msg_context`, which starts with a whole vhost-user message: 12 bytes
-        // and a payload of at least 264 (a memory table), aligned for bytes, and used by this thread only.
-        let bytes = unsafe { &mut *message.cast::<[u8; MESSAGE_LEN]>() };
-        shared.guarded(vid, |guard| guard.before(bytes, is_packed, features::is_packed));
-    }
-    sys::RTE_VHOST_MSG_RESULT_NOT_HANDLED
+/// The message of a handler's call.
+///
+/// # Safety
+/// `context` must be what the library passed; the result must not outlive the call.
+unsafe fn message<'a>(context: *mut c_void) -> Message<'a> {
+    // SAFETY: the library passes its `struct vhu_msg_context`, of at least this length, packed (aligned for bytes), and used
+    // by this thread only.
+    Message::new(unsafe { &mut *context.cast::<[u8; CONTEXT_LEN]>() })
 }
 
-unsafe extern "C" fn after_message(vid: c_int, message: *mut c_void) -> sys::rte_vhost_msg_result {
+unsafe extern "C" fn before_message(vid: c_int, context: *mut c_void) -> sys::rte_vhost_msg_result {
+    // SAFETY: as the library calls it.
+    let mut message = unsafe { message(context) };
+    let verdict = match socket_of(vid) {
+        Some(shared) => shared.before_message(vid, &mut message, rings::negotiated_features(vid)),
+        None => Verdict::Refuse("a socket that is closing"),
+    };
+    match verdict {
+        Verdict::Pass => return sys::RTE_VHOST_MSG_RESULT_NOT_HANDLED,
+        Verdict::Done | Verdict::Refuse(_) => message.close_fds(),
+    }
+    if verdict == Verdict::Done { sys::RTE_VHOST_MSG_RESULT_OK } else { sys::RTE_VHOST_MSG_RESULT_ERR }
+}
+
+unsafe extern "C" fn after_message(vid: c_int, context: *mut c_void) -> sys::rte_vhost_msg_result {
     if let Some(shared) = socket_of(vid) {
-        // SAFETY: as in `before_message`.
-        let bytes = unsafe { &mut *message.cast::<[u8; MESSAGE_LEN]>() };
-        shared.guarded(vid, |guard| guard.after(bytes));
+        // SAFETY: as the library calls it.
+        shared.after_message(vid, &unsafe { message(context) });
     }
     sys::RTE_VHOST_MSG_RESULT_NOT_HANDLED
 }

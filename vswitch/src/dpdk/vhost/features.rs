@@ -15,7 +15,6 @@ const ALWAYS: u64 = bit(sys::VIRTIO_F_VERSION_1)
     | bit(sys::VIRTIO_NET_F_CTRL_VQ)
     | bit(sys::VIRTIO_NET_F_CTRL_RX)
     | bit(sys::VIRTIO_NET_F_GUEST_ANNOUNCE)
-    | bit(sys::VHOST_F_LOG_ALL)
     | bit(sys::VHOST_USER_F_PROTOCOL_FEATURES);
 
 const CSUM: u64 = bit(sys::VIRTIO_NET_F_CSUM) | bit(sys::VIRTIO_NET_F_GUEST_CSUM);
@@ -29,7 +28,8 @@ const TSO: u64 = bit(sys::VIRTIO_NET_F_HOST_TSO4)
     | bit(sys::VIRTIO_NET_F_GUEST_ECN);
 
 /// The features that may be offered. Everything else is taken away from what the library supports: UFO (fragments IP behind
-/// our back), MTU (the library cannot tell the guest a value), IOMMU (a miss would block a worker on the socket).
+/// our back), MTU (the library cannot tell the guest a value), IOMMU (a miss would block a worker on the socket), the dirty log
+/// (no live migration).
 pub(super) const fn allowed(offer: Offer) -> u64 {
     let mut features = ALWAYS;
     if offer.csum {
@@ -55,11 +55,18 @@ pub(super) const fn allowed(offer: Offer) -> u64 {
 
 /// The vhost-user protocol features offered: nothing with which the back end talks to the front end by itself.
 pub(super) const fn protocol(offer: Offer) -> u64 {
-    let features = bit(sys::VHOST_USER_PROTOCOL_F_LOG_SHMFD)
-        | bit(sys::VHOST_USER_PROTOCOL_F_RARP)
-        | bit(sys::VHOST_USER_PROTOCOL_F_REPLY_ACK)
-        | bit(sys::VHOST_USER_PROTOCOL_F_STATUS);
+    let features = bit(sys::VHOST_USER_PROTOCOL_F_REPLY_ACK) | bit(sys::VHOST_USER_PROTOCOL_F_STATUS);
     if offer.multiqueue { features | bit(sys::VHOST_USER_PROTOCOL_F_MQ) } else { features }
+}
+
+/// Whether there may be more than one queue pair.
+pub(super) const fn has_multiqueue(features: u64) -> bool {
+    features & bit(sys::VIRTIO_NET_F_MQ) != 0
+}
+
+/// Whether a packet may fill several of the guest's buffers.
+pub(super) const fn is_mergeable(features: u64) -> bool {
+    features & bit(sys::VIRTIO_NET_F_MRG_RXBUF) != 0
 }
 
 /// Whether rings are packed.
@@ -111,7 +118,7 @@ mod tests {
         Offer { client: false, multiqueue: true, csum: true, tso: true, mergeable: true, indirect: true, packed: true };
 
     #[test]
-    fn ufo_mtu_and_iommu_are_never_offered() {
+    fn what_would_do_harm_is_never_offered() {
         for number in [
             sys::VIRTIO_NET_F_GUEST_UFO,
             sys::VIRTIO_NET_F_HOST_UFO,
@@ -119,10 +126,18 @@ mod tests {
             sys::VIRTIO_NET_F_MTU,
             sys::VIRTIO_F_IOMMU_PLATFORM,
             sys::VIRTIO_NET_F_RSS,
+            sys::VHOST_F_LOG_ALL,
         ] {
             assert_eq!(allowed(ALL) & bit(number), 0, "feature {number}");
         }
-        assert_eq!(protocol(ALL) & bit(sys::VHOST_USER_PROTOCOL_F_SLAVE_REQ), 0);
+        for number in [
+            sys::VHOST_USER_PROTOCOL_F_SLAVE_REQ,
+            sys::VHOST_USER_PROTOCOL_F_LOG_SHMFD,
+            sys::VHOST_USER_PROTOCOL_F_RARP,
+            sys::VHOST_USER_PROTOCOL_F_INFLIGHT_SHMFD,
+        ] {
+            assert_eq!(protocol(ALL) & bit(number), 0, "protocol feature {number}");
+        }
     }
 
     #[test]

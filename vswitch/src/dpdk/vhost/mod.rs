@@ -26,7 +26,7 @@
 //!
 //! `quiesce` must not need a lock that is held around the drop of [`Vhost`], and may be called from several threads at once.
 //!
-//! **Never trust the guest**: `guard` refuses what makes the library's own ring arithmetic unsafe; connections are made
+//! **Never trust the guest**: a burst's mbufs are rationed (`Rings::receive`, the shim); `guard` refuses what makes the library's own ring arithmetic unsafe; connections are made
 //! non-blocking and limited to one per socket (`socket`), so that a peer that stops in the middle of a message, or never
 //! reads a reply, is disconnected instead of stopping the thread (and, through `access_lock`, the workers) of all ports.
 //!
@@ -40,8 +40,14 @@
 //!   that disconnects within microseconds of the reconnect thread's connect races with its list of connections.
 //! - GSO packets reach the guest with a pseudo-header sum without the length (Intel's convention); a guest notices only if it
 //!   forwards them and segments in software.
-//! - A guest that truncates its memory file kills the process (SIGBUS). One packet may take all mbufs of the pool for a moment
-//!   (256 descriptors of any length), before it is dropped as too long.
+//! - A guest that truncates its memory file kills the process (SIGBUS).
+//! - Packets that contradict their ring (a chain shorter than the virtio-net header, outside the memory, or a loop) are lost
+//!   without being counted: the library does not tell. What is lost for want of mbufs is counted.
+//! - A guest's frame that is too long is copied as far as the budget of a burst goes (2 MiB) before it is dropped.
+//! - A memory table that is good, but for which the library has no heap left, unmaps the rings under a worker that is just
+//!   waiting for their lock; workers that come later stay out (`Shared::is_remapping`).
+//! - No live migration: the dirty log is not offered, so that QEMU refuses to migrate. Guest memory must be in tmpfs (memfd) or
+//!   hugetlbfs, in regions made of 4 KiB pages; rings have at most 4096 entries.
 //! - A connection that cannot be told from its name (a client socket whose peer bound it under another file name) stays
 //!   blocking.
 //!
@@ -56,6 +62,10 @@ mod features;
 mod callbacks;
 #[cfg(feature = "dpdk")]
 mod guard;
+#[cfg(feature = "dpdk")]
+mod memory;
+#[cfg(feature = "dpdk")]
+mod message;
 #[cfg(feature = "dpdk")]
 mod open;
 #[cfg(feature = "dpdk")]
@@ -81,7 +91,8 @@ pub use double::{Rings, Vhost};
 
 use std::sync::Arc;
 
-/// Waits until no thread is in [`Rings::receive`] or [`Rings::send`] that was there when the call began.
+/// Waits until no thread is in [`Rings::receive`] or [`Rings::send`] that was there when the call began: whatever was unpublished
+/// before the call is not in use after it. Never called by a worker.
 pub type Quiesce = Arc<dyn Fn() + Send + Sync>;
 
 /// Queue pairs of a guest that are served; one bit each in [`Rings::receive_pairs`]. The library itself takes 128.
@@ -125,6 +136,24 @@ pub struct Negotiated {
     pub tx_tso6: bool,
 }
 
+/// What came out of a guest's ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Packets that were appended to the burst.
+    pub packets: usize,
+    /// Why one more packet, which was taken from the guest, was lost.
+    pub lost: Option<Lost>,
+}
+
+/// Why a packet that was taken from a guest was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It needed more mbufs than the budget.
+    TooLong,
+    /// The pool was empty.
+    NoMbuf,
+}
+
 /// What became of a burst that was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
@@ -134,6 +163,8 @@ pub struct Sent {
     pub bytes: u64,
     /// Packets for which the ring had no room.
     pub full: u64,
+    /// Packets that were longer than the guest's next buffer, which cannot be merged with others.
+    pub oversize: u64,
     /// Packets whose transmit offload did not fit their bytes.
     pub malformed: u64,
     /// Packets without a device.

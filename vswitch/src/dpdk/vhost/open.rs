@@ -73,7 +73,9 @@ fn start(path: &CStr, offer: Offer) -> Result<(), &'static str> {
     let at = path.as_ptr();
     let check = |call: &'static str, rc: c_int| if rc == 0 { Ok(()) } else { Err(call) };
     let client = if offer.client { sys::RTE_VHOST_USER_CLIENT } else { 0 };
-    // SAFETY: the path is NUL-terminated in all calls here, and copied by the library. EAL is up: a pool of its exists.
+    // SAFETY: EAL is up: a pool of its exists. One thread at a time is here, under `OPENING`.
+    check("rte_mempool_create_empty", unsafe { sys::vs_vhost_prepare() })?;
+    // SAFETY: the path is NUL-terminated in all calls here, and copied by the library.
     let rc = unsafe { sys::rte_vhost_driver_register(at, client | sys::RTE_VHOST_USER_NET_COMPLIANT_OL_FLAGS) };
     check("rte_vhost_driver_register", rc)?;
     let configured = (|| {

@@ -1,7 +1,7 @@
 //! The data path: bursts out of and into a guest's rings.
 
 use super::shared::{NONE, Shared};
-use super::{Negotiated, Sent, features};
+use super::{Lost, Negotiated, Received, Sent, features};
 use crate::dpdk::{Burst, Mempool};
 use crate::limits::BURST;
 use dpdk_sys as sys;
@@ -56,12 +56,12 @@ impl Rings {
         self.shared.send_pairs()
     }
 
-    /// Appends what the guest sent on a queue pair; returns how many packets. What they say of themselves (`csum`,
-    /// `gso_size`) is the guest's word.
-    pub fn receive(&self, pair: u16, pool: &Mempool, burst: &mut Burst) -> usize {
+    /// Appends what the guest sent on a queue pair, as far as `budget` mbufs suffice, which is lessened by what was taken. What
+    /// packets say of themselves (`csum`, `gso_size`) is the guest's word.
+    pub fn receive(&self, pair: u16, pool: &Mempool, burst: &mut Burst, budget: &mut u32) -> Received {
         let vid = self.shared.vid();
-        if vid == NONE || burst.is_full() {
-            return 0;
+        if vid == NONE || burst.is_full() || self.shared.is_remapping() {
+            return Received::default();
         }
         if self.shared.take_kicking(pair) {
             quieten(vid, pair);
@@ -70,18 +70,32 @@ impl Rings {
         let free = &mut burst.slots_mut()[at..];
         let room = free.len();
         let slots = free.as_mut_ptr().cast::<*mut rte_mbuf>();
+        let (queue, mut lost) = (2 * pair + 1, sys::VS_LOST_NONE);
         #[allow(clippy::cast_possible_truncation)] // at most BURST
         // SAFETY: Option<Mbuf> is a nullable pointer, and all `room` slots are None. The device is not destroyed while we are
         // here (`destroy_device` waits). The library writes slots it gives us, and may leave pointers to mbufs that it freed
-        // again behind them: those are overwritten.
+        // again behind them: those are overwritten. The shim was prepared when the socket was opened.
         let n = unsafe {
-            let n = sys::rte_vhost_dequeue_burst(vid, 2 * pair + 1, pool.as_ptr(), slots, room as u16);
+            let n = sys::vs_vhost_dequeue_burst(
+                vid,
+                queue,
+                pool.as_ptr(),
+                slots,
+                room as u16,
+                &raw mut *budget,
+                &raw mut lost,
+            );
             let n = usize::from(n).min(room);
             std::ptr::write_bytes(slots.add(n), 0, room - n);
             n
         };
         burst.set_len(at + n);
-        n
+        let lost = match lost {
+            sys::VS_LOST_TOO_LONG => Some(Lost::TooLong),
+            sys::VS_LOST_NO_MBUF => Some(Lost::NoMbuf),
+            _ => None,
+        };
+        Received { packets: n, lost }
     }
 
     /// Copies a burst into a queue pair of the guest and leaves the burst empty.
@@ -106,20 +120,40 @@ impl Rings {
         }
         if vid == NONE {
             sent.down = n as u64;
-            burst.clear();
-            return sent;
+        } else if self.shared.is_remapping() {
+            sent.full = n as u64; // waiting for the library could take long
+        } else {
+            self.enqueue(vid, 2 * pair, &mut mbufs[..n], &mut sent);
         }
-        #[allow(clippy::cast_possible_truncation)] // at most BURST
-        // SAFETY: `n` mbufs that the burst owns and keeps: the library copies them. Offload requests lie inside their first
-        // segments. The device is not destroyed while we are here.
-        let taken =
-            usize::from(unsafe { sys::rte_vhost_enqueue_burst(vid, 2 * pair, mbufs.as_mut_ptr(), n as u16) }).min(n);
-        // SAFETY: as above; the mbufs are still ours.
-        sent.bytes = mbufs[..taken].iter().map(|mbuf| u64::from(unsafe { (**mbuf).pkt_len })).sum();
-        sent.packets = taken as u64;
-        sent.full = (n - taken) as u64;
         burst.clear();
         sent
+    }
+
+    /// Copies mbufs into a ring. They are the burst's, and stay there.
+    fn enqueue(&self, vid: c_int, ring: u16, mbufs: &mut [*mut rte_mbuf], sent: &mut Sent) {
+        let mut copy = |mbufs: &mut [*mut rte_mbuf]| {
+            #[allow(clippy::cast_possible_truncation)] // at most BURST
+            // SAFETY: mbufs that the burst owns and keeps: the library copies them. Offload requests lie inside their first
+            // segments. The device is not destroyed while we are here.
+            let taken = unsafe { sys::rte_vhost_enqueue_burst(vid, ring, mbufs.as_mut_ptr(), mbufs.len() as u16) };
+            let taken = usize::from(taken).min(mbufs.len());
+            // SAFETY: as above; the mbufs are still ours.
+            sent.bytes += mbufs[..taken].iter().map(|mbuf| u64::from(unsafe { (**mbuf).pkt_len })).sum::<u64>();
+            sent.packets += taken as u64;
+            taken
+        };
+        let taken = copy(mbufs);
+        let Some((_, rest)) = mbufs[taken..].split_first_mut() else { return };
+        // Without mergeable buffers the library stops at a packet that is longer than the next buffer, as if the ring were
+        // full. If it takes what is behind, the ring was not.
+        let skipped = if rest.is_empty() || features::is_mergeable(self.shared.features()) { 0 } else { copy(rest) };
+        let left = (rest.len() - skipped) as u64;
+        if skipped > 0 {
+            sent.oversize = 1;
+            sent.full = left;
+        } else {
+            sent.full = left + 1;
+        }
     }
 }
 

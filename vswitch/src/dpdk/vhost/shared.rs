@@ -1,7 +1,8 @@
 //! What callbacks, workers and the control side know of one socket, and the registry by which callbacks find it.
 
-use super::guard::Guard;
-use super::{PAIRS_MAX, Quiesce, socket};
+use super::guard::{Guard, State, Verdict};
+use super::message::{Message, SET_MEM_TABLE};
+use super::{PAIRS_MAX, Quiesce, features, socket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -39,6 +40,8 @@ pub(super) struct Shared {
     send_pairs: AtomicU64,
     /// Queue pairs of which a ring was enabled and may still ask the guest for kicks.
     kicking: AtomicU64,
+    /// The library is exchanging the guest's memory with the rings locked; or it failed to.
+    remapping: AtomicBool,
     /// The connection whose ring states the masks describe.
     current: AtomicI32,
     /// Closed, and no worker uses it any more.
@@ -49,6 +52,8 @@ pub(super) struct Shared {
 #[derive(Default)]
 struct Control {
     closing: bool,
+    /// A connection is being looked for.
+    connecting: bool,
     connections: Vec<Connection>,
     last_disconnect: Option<Instant>,
     last_log: Option<Instant>,
@@ -94,6 +99,7 @@ impl Shared {
             receive_pairs: AtomicU64::new(0),
             send_pairs: AtomicU64::new(0),
             kicking: AtomicU64::new(0),
+            remapping: AtomicBool::new(false),
             current: AtomicI32::new(NONE),
             drained: AtomicBool::new(false),
             control: Mutex::default(),
@@ -136,6 +142,13 @@ impl Shared {
         if self.vid() == NONE { 0 } else { self.send_pairs.load(Relaxed) }
     }
 
+    /// Whether to stay away from the rings: their locks may be held for long (a front end decides how much memory there is to
+    /// unmap, and how often), and if the library fails, they are gone. A hint: a worker may already be waiting.
+    #[inline]
+    pub(super) fn is_remapping(&self) -> bool {
+        self.remapping.load(Relaxed)
+    }
+
     /// Whether rings of this pair were enabled since the last call.
     #[inline]
     pub(super) fn take_kicking(&self, pair: u16) -> bool {
@@ -146,24 +159,35 @@ impl Shared {
     /// A peer connected: true to let it. One connection at a time; a second one only if the first is dead but the library
     /// has not noticed yet (a front end that was killed and restarted).
     pub(super) fn connect(&self, vid: i32) -> bool {
-        let mut control = self.control.lock();
-        if control.closing {
-            return false;
-        }
-        let known: Vec<RawFd> = control.connections.iter().filter_map(|connection| connection.fd).collect();
-        if control.connections.len() > known.len() || known.iter().any(|fd| !socket::is_hung_up(*fd)) {
-            self.log(&mut control, "refused a second connection");
-            return false;
-        }
+        let known: Vec<RawFd> = {
+            let mut control = self.control.lock();
+            if control.closing || control.connecting {
+                return false;
+            }
+            let known: Vec<RawFd> = control.connections.iter().filter_map(|connection| connection.fd).collect();
+            if control.connections.len() > known.len() || known.iter().any(|fd| !socket::is_hung_up(*fd)) {
+                self.log(&mut control, format_args!("refused a second connection"));
+                return false;
+            }
+            control.connecting = true;
+            known
+        };
+        // Without the lock, for which `vhost-events` may wait with ring locks: this takes as long as there are descriptors.
         let fd = socket::find_connection(&self.path, self.client, &known);
         match fd {
             Some(fd) => socket::adopt(fd),
             None => tracing::debug!(socket = ?self.path, "connection not found in /proc/self/fd: it stays blocking"),
         }
+        let mut control = self.control.lock();
+        control.connecting = false;
+        if control.closing {
+            return false;
+        }
         control.connections.push(Connection { vid, fd, guard: Guard::default() });
         self.receive_pairs.store(0, Relaxed);
         self.send_pairs.store(0, Relaxed);
         self.kicking.store(0, Relaxed);
+        self.remapping.store(false, Relaxed);
         self.current.store(vid, Relaxed);
         true
     }
@@ -181,17 +205,25 @@ impl Shared {
         if control.closing {
             return false;
         }
+        // A ring that the library freed since was not reported.
+        let packed = features::is_packed(features);
+        let guard =
+            control.connections.iter().find(|connection| connection.vid == vid).map(|connection| &connection.guard);
+        let served = |direction| guard.map_or(0, |guard| guard.may_run_pairs(direction, packed));
+        self.send_pairs.fetch_and(served(0), Relaxed);
+        self.receive_pairs.fetch_and(served(1), Relaxed);
         self.features.store(features, Relaxed);
         self.vid.store(vid, Release);
-        self.log(&mut control, "guest is up");
+        self.log(&mut control, format_args!("guest is up"));
         true
     }
 
     /// A device is going: returns when no worker uses it. The masks stay: the library reports the state of each ring by
-    /// itself, and does not repeat what it reported before a device stopped and started again.
+    /// itself, and does not repeat what it reported before a device stopped and started again ([`Shared::start`] removes what is
+    /// no longer so).
     pub(super) fn stop(&self, vid: i32) {
         if self.vid.compare_exchange(vid, NONE, AcqRel, Relaxed).is_ok() {
-            self.log(&mut self.control.lock(), "guest is down");
+            self.log(&mut self.control.lock(), format_args!("guest is down"));
         }
         // Even if the exchange failed (closing, or a successor), a worker may still have the old value.
         if !self.drained.load(Acquire) {
@@ -214,8 +246,39 @@ impl Shared {
         }
     }
 
+    /// Before the library handles a message.
+    pub(super) fn before_message(&self, vid: i32, message: &mut Message<'_>, features: u64) -> Verdict {
+        let state = self.state(vid, features);
+        // Without a guard the connection is not one of ours.
+        let verdict = self
+            .guarded(vid, |guard| guard.before(message, state, features::is_packed))
+            .unwrap_or(Verdict::Refuse("a connection that was not accepted"));
+        if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
+            self.remapping.store(true, Relaxed);
+        }
+        if let Verdict::Refuse(reason) = verdict {
+            let request = message.request();
+            self.log(&mut self.control.lock(), format_args!("refused request {request}: {reason}"));
+        }
+        verdict
+    }
+
+    /// After the library accepted a message.
+    pub(super) fn after_message(&self, vid: i32, message: &Message<'_>) {
+        if message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
+            self.remapping.store(false, Relaxed);
+        }
+        // The state's ring format is not looked at.
+        let state = self.state(vid, 0);
+        self.guarded(vid, |guard| guard.after(message, state, features::has_multiqueue));
+    }
+
+    fn state(&self, vid: i32, features: u64) -> State {
+        State { packed: features::is_packed(features), running: self.vid() == vid }
+    }
+
     /// Runs `f` on the guard of a connection.
-    pub(super) fn guarded<R>(&self, vid: i32, f: impl FnOnce(&mut Guard) -> R) -> Option<R> {
+    fn guarded<R>(&self, vid: i32, f: impl FnOnce(&mut Guard) -> R) -> Option<R> {
         let mut control = self.control.lock();
         control
             .connections
@@ -243,7 +306,7 @@ impl Shared {
         }
     }
 
-    fn log(&self, control: &mut Control, what: &str) {
+    fn log(&self, control: &mut Control, what: std::fmt::Arguments<'_>) {
         if control.last_log.is_some_and(|at| at.elapsed() < LOG_INTERVAL) {
             control.unlogged = control.unlogged.saturating_add(1);
             return;

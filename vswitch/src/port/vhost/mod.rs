@@ -22,6 +22,7 @@ pub use tx::VhostTxQueue;
 use super::{DeviceCounters, Link, Quiesce, VhostConfig, VhostMode};
 use crate::dpdk::Mempool;
 use crate::dpdk::vhost::{Negotiated, Offer, Rings, Vhost, VhostError};
+use crate::limits::L2_OVERHEAD;
 use crate::packet::{Mac, TxCaps};
 use std::io;
 use std::sync::Arc;
@@ -30,9 +31,6 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 #[cfg(doc)]
 use crate::observe::DropReason;
 
-/// Ethernet header and two VLAN tags: what a frame may have besides its MTU.
-const FRAME_OVERHEAD: usize = 14 + 8;
-
 /// Largest L3 packet, shared by queues and device.
 #[derive(Clone, Debug)]
 struct Mtu(Arc<AtomicU16>);
@@ -40,7 +38,7 @@ struct Mtu(Arc<AtomicU16>);
 impl Mtu {
     /// Bytes of the longest frame that is not a GSO packet.
     fn frame_max(&self) -> usize {
-        usize::from(self.0.load(Relaxed)) + FRAME_OVERHEAD
+        usize::from(self.0.load(Relaxed)) + L2_OVERHEAD
     }
 }
 
@@ -107,15 +105,6 @@ impl VhostDevice {
     #[allow(clippy::unnecessary_wraps)] // same form for all devices
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
         self.mtu.0.store(mtu, Relaxed);
-        Ok(())
-    }
-
-    /// Nothing to do on the device: the guest is not told, the switch drops.
-    ///
-    /// # Errors
-    /// Never.
-    #[allow(clippy::unnecessary_wraps)] // same form for all devices
-    pub const fn set_admin(&self, _up: bool) -> io::Result<()> {
         Ok(())
     }
 

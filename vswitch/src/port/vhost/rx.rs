@@ -1,9 +1,9 @@
 //! From the guest.
 
 use super::Mtu;
-use crate::dpdk::vhost::{Negotiated, PAIRS_MAX, Rings};
+use crate::dpdk::vhost::{Lost, Negotiated, PAIRS_MAX, Rings};
 use crate::dpdk::{Burst, Csum, Mbuf, Mempool};
-use crate::limits::FRAME_MAX;
+use crate::limits::{BURST, FRAME_MAX};
 use crate::observe::{DropReason, PortCounters};
 use crate::packet::VnetHdr;
 
@@ -15,12 +15,19 @@ const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_ECN: u8 = 0x80;
 
+/// Mbufs that one poll may take: a burst of the longest packets. The pool is everybody's, and a guest decides how long a
+/// packet is.
+pub(super) fn budget(pool: &Mempool) -> u32 {
+    u32::try_from(BURST * FRAME_MAX.div_ceil(pool.segment_len())).unwrap_or(u32::MAX)
+}
+
 /// A receive queue: its share of the guest's queue pairs.
 #[derive(Debug)]
 pub struct VhostRxQueue {
     rings: Rings,
     pool: Mempool,
     mtu: Mtu,
+    budget: u32,
     /// Queue pairs that are ours, one bit each.
     share: u64,
     /// Queue pair to look into first.
@@ -30,7 +37,7 @@ pub struct VhostRxQueue {
 impl VhostRxQueue {
     pub(super) fn new(rings: Rings, pool: Mempool, mtu: Mtu, index: u16, of: u16) -> Self {
         let share = (index..PAIRS_MAX).step_by(of.into()).fold(0, |share, pair| share | 1 << pair);
-        Self { rings, pool, mtu, share, next: 0 }
+        Self { rings, budget: budget(&pool), pool, mtu, share, next: 0 }
     }
 
     /// Appends what the guest sent. Drops what is too long and what lies about its checksum or segmentation.
@@ -41,6 +48,7 @@ impl VhostRxQueue {
         }
         let start = burst.iter().count();
         let first = self.next;
+        let mut budget = self.budget;
         let mut left = enabled.rotate_right(first);
         for _ in 0..POLL_MAX {
             if left == 0 || burst.is_full() {
@@ -49,7 +57,12 @@ impl VhostRxQueue {
             let pair = (first + left.trailing_zeros()) % u32::from(PAIRS_MAX);
             left &= left - 1;
             #[allow(clippy::cast_possible_truncation)] // below PAIRS_MAX
-            self.rings.receive(pair as u16, &self.pool, burst);
+            let received = self.rings.receive(pair as u16, &self.pool, burst, &mut budget);
+            match received.lost {
+                None => {}
+                Some(Lost::TooLong) => counters.refuse(DropReason::Oversize, 0), // nobody knows how long
+                Some(Lost::NoMbuf) => counters.refuse(DropReason::NoMbuf, 0),
+            }
             self.next = (pair + 1) % u32::from(PAIRS_MAX);
         }
         let frame_max = self.mtu.frame_max();

@@ -26,8 +26,8 @@ impl VhostTxQueue {
         caps(self.rings.negotiated())
     }
 
-    /// Copies the burst into the guest's ring and leaves it empty. What does not fit is dropped as `TxFull`, everything as
-    /// `LinkDown` while no guest takes packets.
+    /// Copies the burst into the guest's ring and leaves it empty. What does not fit is dropped as `TxFull` (as `Oversize` if only
+    /// a longer buffer is missing), everything as `LinkDown` while no guest takes packets.
     pub fn send(&mut self, burst: &mut Burst, counters: &PortCounters) {
         let drops = |reason: DropReason, n: u64| {
             if n > 0 {
@@ -56,6 +56,7 @@ impl VhostTxQueue {
         counters.tx_packets.add(sent.packets);
         counters.tx_bytes.add(sent.bytes);
         drops(DropReason::TxFull, sent.full);
+        drops(DropReason::Oversize, sent.oversize);
         drops(DropReason::VnetHeader, sent.malformed);
         drops(DropReason::LinkDown, sent.down);
     }

@@ -13,7 +13,9 @@ use std::time::Duration;
 pub(super) const GET_FEATURES: u32 = 1;
 pub(super) const SET_FEATURES: u32 = 2;
 pub(super) const SET_OWNER: u32 = 3;
+pub(super) const RESET_OWNER: u32 = 4;
 pub(super) const SET_MEM_TABLE: u32 = 5;
+pub(super) const SET_LOG_BASE: u32 = 6;
 pub(super) const SET_VRING_NUM: u32 = 8;
 pub(super) const SET_VRING_ADDR: u32 = 9;
 pub(super) const SET_VRING_BASE: u32 = 10;
@@ -23,6 +25,11 @@ pub(super) const SET_VRING_CALL: u32 = 13;
 pub(super) const GET_PROTOCOL_FEATURES: u32 = 15;
 pub(super) const SET_PROTOCOL_FEATURES: u32 = 16;
 pub(super) const SET_VRING_ENABLE: u32 = 18;
+pub(super) const SEND_RARP: u32 = 19;
+pub(super) const POSTCOPY_ADVISE: u32 = 28;
+pub(super) const POSTCOPY_LISTEN: u32 = 29;
+pub(super) const GET_INFLIGHT_FD: u32 = 31;
+pub(super) const SET_INFLIGHT_FD: u32 = 32;
 
 /// Flags of a message: protocol version 1, and "acknowledge this".
 const VERSION: u32 = 1;
@@ -139,13 +146,17 @@ impl Frontend {
 
     /// Gives `size` bytes of memory.
     pub(super) fn mem_table(&mut self, size: u64) -> io::Result<()> {
-        let table = [1, 0, size, USER, 0].map(u64::to_ne_bytes).concat();
         let memory = self.memory.try_clone()?;
-        if self.set(SET_MEM_TABLE, &table, &[memory.as_fd()])? {
+        if self.set(SET_MEM_TABLE, &Self::table(size, 0), &[memory.as_fd()])? {
             Ok(())
         } else {
             Err(io::Error::other("memory refused"))
         }
+    }
+
+    /// A memory table of one region that starts at `offset` in its file.
+    pub(super) fn table(size: u64, offset: u64) -> Vec<u8> {
+        [1, 0, size, USER, offset].map(u64::to_ne_bytes).concat()
     }
 
     pub(super) fn ring_addr(ring: u32) -> Vec<u8> {

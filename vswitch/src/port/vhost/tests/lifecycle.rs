@@ -156,6 +156,28 @@ fn a_guest_with_more_queue_pairs_than_the_port_is_heard_on_all() {
 }
 
 #[test]
+fn a_driver_without_multiqueue_has_one_pair_whatever_came_before() {
+    let _alone = alone();
+    let (dir, pool) = (dir(), Mempool::for_tests(512));
+    let config = VhostConfig { queues: 2, ..config(&dir, "s", VhostMode::Server) };
+    let mut port = Port::new(&config, &pool);
+    let mut guest = guest(&config.path, BASIC | MQ, REPLY_ACK | MQ_PROTOCOL);
+    guest.start_pair(1).expect("starts");
+    wait("two pairs", 5, || port.device.rings.receive_pairs() == 0b11 && port.device.rings.send_pairs() == 0b11);
+    for ring in 0..2 {
+        guest.stop(ring).expect("stopped");
+    }
+    assert!(!port.device.link().up);
+    assert!(guest.set(frontend::SET_FEATURES, &BASIC.to_ne_bytes(), &[]).expect("answered"));
+    guest.start_pair(0).expect("starts");
+    wait("link up", 5, || port.device.link().up);
+    assert_eq!((port.device.rings.receive_pairs(), port.device.rings.send_pairs()), (0b1, 0b1));
+    both_ways(&mut port, &mut guest, &pool, 1);
+    port.send(1, &[frame(2, 60)], &pool);
+    assert_eq!(guest.receive(0).expect("readable").map(|(_, bytes)| bytes), Some(frame(2, 60)));
+}
+
+#[test]
 fn rings_that_are_full_drop_and_count_the_rest() {
     let _alone = alone();
     let (dir, pool) = (dir(), Mempool::for_tests(512));
@@ -178,6 +200,40 @@ fn rings_that_are_full_drop_and_count_the_rest() {
     both_ways(&mut port, &mut guest, &pool, 1);
     guest.send(0, [0; 10], &frame(0, 1523)).expect("sent");
     assert_eq!(port.receive(), [frame(0, 1523)]);
+}
+
+#[test]
+fn a_frame_longer_than_the_guests_buffers_costs_only_itself() {
+    let _alone = alone();
+    let (dir, pool) = (dir(), Mempool::for_tests(512));
+    let (mut port, path) = serve(&dir, "s", &pool);
+    port.device.set_mtu(9000).expect("settable");
+    let mut guest = running_guest(&port, &path, BASIC & !MRG_RXBUF);
+    for (i, at) in (0_u64..).zip([0, 1, 5, 9]) {
+        let lens = (0..10).map(|k| if k == at { 3000 } else { 100 });
+        let frames: Vec<_> = (0..).zip(lens).map(|(number, len)| frame(number, len)).collect();
+        port.send(0, &frames, &pool);
+        for small in frames.iter().filter(|frame| frame.len() == 100) {
+            assert_eq!(guest.receive(0).expect("readable").map(|(_, bytes)| bytes).as_ref(), Some(small), "{at}");
+        }
+        assert!(guest.receive(0).expect("readable").is_none());
+        let (oversize, full) = (port.dropped(DropReason::Oversize).1, port.dropped(DropReason::TxFull).1);
+        // As the last of a burst, it cannot be told from one that met a full ring.
+        assert_eq!((oversize, full), if at == 9 { (i, 1) } else { (i + 1, 0) }, "{at}");
+    }
+    assert_eq!(port.counters.tx_packets.get(), 36);
+    // A ring that is full is full.
+    let frames: Vec<_> = (0..300).map(|i| frame(i, 60)).collect();
+    port.send(0, &frames, &pool);
+    assert_eq!((port.dropped(DropReason::Oversize).1, port.dropped(DropReason::TxFull).1), (3, 1 + 300 - 256));
+    drop(guest);
+    // A guest that merges its buffers gets everything.
+    wait("link down", 5, || !port.device.link().up);
+    let _guest = running_guest(&port, &path, BASIC);
+    port.send(0, &[frame(1, 3000), frame(2, 100)], &pool);
+    assert_eq!(port.dropped(DropReason::Oversize).1, 3);
+    assert_eq!(port.counters.tx_packets.get(), 36 + 256 + 2);
+    assert_eq!(pool.in_use(), 0);
 }
 
 #[test]

@@ -1,0 +1,200 @@
+//! One vhost-user message in the library's hands: its fields, and the descriptors that came with it.
+//!
+//! Source of the layout: QEMU, docs/interop/vhost-user.rst; where the library keeps descriptors: `struct vhu_msg_context` of
+//! DPDK 22.11 (lib/vhost/vhost_user.h), which it passes to external handlers. With another layout the descriptors would not
+//! add up, and a message that needs them is refused.
+
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+pub(super) const GET_FEATURES: u32 = 1;
+pub(super) const SET_FEATURES: u32 = 2;
+pub(super) const RESET_OWNER: u32 = 4;
+pub(super) const SET_MEM_TABLE: u32 = 5;
+pub(super) const SET_VRING_NUM: u32 = 8;
+pub(super) const SET_VRING_ADDR: u32 = 9;
+pub(super) const SET_VRING_BASE: u32 = 10;
+pub(super) const GET_VRING_BASE: u32 = 11;
+pub(super) const SET_VRING_ERR: u32 = 14;
+pub(super) const GET_PROTOCOL_FEATURES: u32 = 15;
+pub(super) const SET_VRING_ENABLE: u32 = 18;
+pub(super) const SET_STATUS: u32 = 39;
+pub(super) const GET_STATUS: u32 = 40;
+
+/// Regions of a memory table, and descriptors of a message (`VHOST_MEMORY_MAX_NREGIONS`).
+const REGIONS_MAX: usize = 8;
+
+/// Bytes of a message's header: request, flags, size, of 4 bytes each in host byte order.
+const HEADER: usize = 12;
+/// Where the descriptors are: behind the longest payload, 632 bytes of a crypto session.
+const FDS: usize = HEADER + 632;
+const FD_COUNT: usize = FDS + 4 * REGIONS_MAX;
+
+/// Bytes of `struct vhu_msg_context`.
+pub(super) const CONTEXT_LEN: usize = FD_COUNT + 4;
+
+/// A region of guest memory as the front end describes it; all in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    pub(super) guest: u64,
+    pub(super) size: u64,
+    pub(super) user: u64,
+    pub(super) offset: u64,
+}
+
+/// A message.
+pub(super) struct Message<'a>(&'a mut [u8; CONTEXT_LEN]);
+
+impl<'a> Message<'a> {
+    pub(super) const fn new(bytes: &'a mut [u8; CONTEXT_LEN]) -> Self {
+        Self(bytes)
+    }
+
+    pub(super) fn u32(&self, at: usize) -> u32 {
+        let mut word = [0; 4];
+        word.copy_from_slice(&self.0[at..at + 4]);
+        u32::from_ne_bytes(word)
+    }
+
+    pub(super) fn u64(&self, at: usize) -> u64 {
+        let mut word = [0; 8];
+        word.copy_from_slice(&self.0[at..at + 8]);
+        u64::from_ne_bytes(word)
+    }
+
+    pub(super) fn set_u32(&mut self, at: usize, value: u32) {
+        self.0[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    pub(super) fn request(&self) -> u32 {
+        self.u32(0)
+    }
+
+    /// The ring that a message about a ring names.
+    pub(super) fn ring(&self) -> usize {
+        self.u32(HEADER) as usize
+    }
+
+    /// The value of a `struct vhost_vring_state`.
+    pub(super) fn value(&self) -> u32 {
+        self.u32(HEADER + 4)
+    }
+
+    pub(super) fn set_value(&mut self, value: u32) {
+        self.set_u32(HEADER + 4, value);
+    }
+
+    /// The features of `SET_FEATURES`.
+    pub(super) fn features(&self) -> u64 {
+        self.u64(HEADER)
+    }
+
+    /// Addresses of a `struct vhost_vring_addr`: descriptors, used ring, available ring (packed: descriptors, device and
+    /// driver event area).
+    pub(super) fn ring_addresses(&self) -> [u64; 3] {
+        [8, 16, 24].map(|at| self.u64(HEADER + at))
+    }
+
+    /// The regions of a memory table; none if there are too many of them.
+    pub(super) fn regions(&self) -> Option<impl ExactSizeIterator<Item = Region> + '_> {
+        let n = self.u32(HEADER) as usize;
+        (n <= REGIONS_MAX).then(|| {
+            (0..n).map(|i| {
+                let [guest, size, user, offset] = [0, 8, 16, 24].map(|at| self.u64(HEADER + 8 + 32 * i + at));
+                Region { guest, size, user, offset }
+            })
+        })
+    }
+
+    fn fd(&self, i: usize) -> RawFd {
+        RawFd::from_ne_bytes(self.u32(FDS + 4 * i).to_ne_bytes())
+    }
+
+    /// How many descriptors came with the message; none if the fields contradict each other, as they would elsewhere than in
+    /// the layout above.
+    fn fd_count(&self) -> Option<usize> {
+        let n = self.u32(FD_COUNT) as usize;
+        let fits = |n: &usize| *n <= REGIONS_MAX && (0..REGIONS_MAX).all(|i| (self.fd(i) >= 0) == (i < *n));
+        Some(n).filter(fits)
+    }
+
+    /// The descriptors of the message; empty if it has none.
+    pub(super) fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let n = self.fd_count().unwrap_or(0);
+        // SAFETY: open, not negative, and the message's own until somebody closes them, which takes `&mut self`.
+        (0..n).map(|i| unsafe { BorrowedFd::borrow_raw(self.fd(i)) }).collect()
+    }
+
+    /// Closes the descriptors of a message that the library is not going to handle; it would leak them.
+    pub(super) fn close_fds(&mut self) {
+        for i in 0..self.fd_count().unwrap_or(0) {
+            let fd = self.fd(i);
+            self.set_u32(FDS + 4 * i, u32::MAX); // -1: as the library marks it
+            // SAFETY: received with this message, owned by nobody else, and no longer named in it.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+        self.set_u32(FD_COUNT, 0);
+    }
+}
+
+/// A message without descriptors, for tests.
+#[cfg(test)]
+pub(super) fn for_tests(request: u32, payload: &[u8]) -> [u8; CONTEXT_LEN] {
+    let mut bytes = [0; CONTEXT_LEN];
+    bytes[..4].copy_from_slice(&request.to_ne_bytes());
+    bytes[HEADER..HEADER + payload.len()].copy_from_slice(payload);
+    bytes[FDS..FD_COUNT].fill(0xff);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::{AsRawFd, IntoRawFd};
+
+    fn put(bytes: &mut [u8; CONTEXT_LEN], fd: RawFd) {
+        bytes[FDS..FDS + 4].copy_from_slice(&fd.to_ne_bytes());
+        bytes[FD_COUNT..].copy_from_slice(&1_u32.to_ne_bytes());
+    }
+
+    #[test]
+    fn descriptors_are_closed_once() {
+        let file = tempfile::tempfile().expect("a file");
+        let mut bytes = for_tests(SET_MEM_TABLE, &[]);
+        let other = file.try_clone().expect("a descriptor");
+        put(&mut bytes, other.into_raw_fd());
+        let mut message = Message::new(&mut bytes);
+        assert_eq!(message.fds().len(), 1);
+        message.close_fds();
+        assert!(message.fds().is_empty() && message.fd(0) == -1);
+        message.close_fds();
+    }
+
+    #[test]
+    fn descriptors_that_do_not_add_up_are_left_alone() {
+        let file = tempfile::tempfile().expect("a file");
+        let mut bytes = for_tests(SET_MEM_TABLE, &[]);
+        put(&mut bytes, file.as_raw_fd());
+        bytes[FD_COUNT] = 2;
+        assert!(Message::new(&mut bytes).fds().is_empty());
+        bytes[FD_COUNT] = 9;
+        Message::new(&mut bytes).close_fds();
+        assert!(file.metadata().is_ok(), "still open");
+    }
+
+    #[test]
+    fn a_memory_table_has_at_most_eight_regions() {
+        let mut table = vec![0; 8 + 8 * 32];
+        table[8..16].copy_from_slice(&7_u64.to_ne_bytes());
+        for n in [0_u32, 1, 8, 9, u32::MAX] {
+            table[..4].copy_from_slice(&n.to_ne_bytes());
+            let mut bytes = for_tests(SET_MEM_TABLE, &table);
+            let message = Message::new(&mut bytes);
+            let regions = message.regions().map(|regions| regions.len() as u32);
+            assert_eq!(regions, Some(n).filter(|n| *n <= 8));
+            if n == 1 {
+                let region = message.regions().and_then(|mut regions| regions.next());
+                assert_eq!(region, Some(Region { guest: 7, size: 0, user: 0, offset: 0 }));
+            }
+        }
+    }
+}
