@@ -108,12 +108,20 @@ struct Bucket {
 
 impl Bucket {
     #[inline]
-    fn find(&self, key: &FdbKey) -> Option<(&AtomicU64, Value)> {
+    fn slot_of(&self, key: &FdbKey) -> Option<usize> {
         let hits = self.keys.equal_to(&key.0);
-        if hits == 0 {
-            return None;
-        }
-        let slot = hits.trailing_zeros() as usize % SLOTS;
+        (hits != 0).then_some(hits.trailing_zeros() as usize % SLOTS)
+    }
+
+    /// What stands beside the key; when the slot changes hands meanwhile, maybe beside another one.
+    #[inline]
+    fn value_of(&self, key: &FdbKey) -> Option<Value> {
+        Some(Value(self.values[self.slot_of(key)?].load(Relaxed)))
+    }
+
+    #[inline]
+    fn find(&self, key: &FdbKey) -> Option<(&AtomicU64, Value)> {
+        let slot = self.slot_of(key)?;
         // The address of the value depends on what was read of the keys: it is not read before them.
         let value = Value(self.values[slot].load(Acquire));
         // A slot that changed hands meanwhile holds another key now, or this one with a fresh value.
@@ -240,9 +248,9 @@ impl Fdb {
     /// Notes that an address was seen. Never waits.
     #[inline]
     pub fn learn(&self, key: &FdbKey, hash: FdbHash, seen: Sighting) {
-        match self.first(hash).find(key) {
-            Some((_, value)) if value == seen.0 => {} // on this port, in this second: nothing new
-            _ => self.learn_news(key, hash, seen),
+        // On this port, in this second: nothing new. A slot that just changed hands may say so wrongly; the next packet tells.
+        if self.first(hash).value_of(key) != Some(seen.0) {
+            self.learn_news(key, hash, seen);
         }
     }
 

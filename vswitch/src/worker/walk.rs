@@ -64,7 +64,7 @@ impl Walk {
         let frame_max = if view.admin_up { view.frame_max } else { 0 };
 
         let mut lookups = [Lookup::default(); BURST];
-        let bytes = parse(bridge, burst, &mut lookups);
+        let (bytes, ordinary) = parse(bridge, burst, &mut lookups, frame_max);
         let received = burst.len();
         counters.rx_packets.add(received as u64);
         counters.rx_bytes.add(bytes);
@@ -74,7 +74,7 @@ impl Walk {
         let seen = Sighting::new(port, now_s);
         let mut step = Step { worker, pool, snapshot, outputs, now_s, outputs_made: 0, flooded_mbufs: 0 };
         for (mbuf, lookup) in burst.drain().zip(&lookups) {
-            let verdict = if lookup.is_some() && (mbuf.len() <= frame_max || is_gso(&mbuf, frame_max)) {
+            let verdict = if ordinary || may_enter(&mbuf, lookup, frame_max) {
                 decide(bridge, lookup, port, seen)
             } else {
                 Verdict::Drop(refusal(view, lookup))
@@ -99,23 +99,26 @@ impl Walk {
     }
 }
 
-/// Parses a burst and asks for the table lines that the lookups will read; returns the bytes of all packets.
+/// Parses a burst and asks for the table lines that the lookups will read. Returns the bytes of all packets, and whether all of
+/// them are frames of ordinary length, which need no second look.
 #[inline(never)] // registers of its own
-fn parse(bridge: &Bridge, burst: &Burst, lookups: &mut [Lookup; BURST]) -> u64 {
-    let mut bytes = 0;
+fn parse(bridge: &Bridge, burst: &Burst, lookups: &mut [Lookup; BURST], frame_max: usize) -> (u64, bool) {
+    let (mut bytes, mut ordinary) = (0, true);
     for (mbuf, lookup) in burst.iter().zip(lookups) {
         bytes += mbuf.len() as u64;
-        if let Some(l2) = L2::parse(mbuf.head()) {
-            *lookup = Lookup::new(bridge, l2);
+        ordinary &= mbuf.len() <= frame_max;
+        match L2::parse(mbuf.head()) {
+            Some(l2) => *lookup = Lookup::new(bridge, l2),
+            None => ordinary = false,
         }
     }
-    bytes
+    (bytes, ordinary)
 }
 
-/// A packet longer than the MTU that may come in all the same, by a port that is up.
-#[inline]
-fn is_gso(mbuf: &Mbuf, frame_max: usize) -> bool {
-    frame_max > 0 && mbuf.len() > frame_max && mbuf.gso_size() > 0
+/// Whether a packet of a burst that is not all ordinary may come in: it may be longer than the MTU if it is for segmentation.
+#[cold]
+fn may_enter(mbuf: &Mbuf, lookup: &Lookup, frame_max: usize) -> bool {
+    lookup.is_some() && (mbuf.len() <= frame_max || (frame_max > 0 && mbuf.gso_size() > 0))
 }
 
 /// Why a packet may not come in.
