@@ -46,6 +46,8 @@
 //! - A guest's frame that is too long is copied as far as the budget of a burst goes (2 MiB) before it is dropped.
 //! - A memory table that is good, but for which the library has no heap left, unmaps the rings under a worker that is just
 //!   waiting for their lock; workers that come later stay out (`Shared::is_remapping`).
+//! - A transmitting worker spins for a ring's lock. A front end that floods its connection with messages can find it there, and
+//!   hold it up while a preempted thread of the library keeps the lock (0.1 s was seen, two cores, both busy).
 //! - No live migration: the dirty log is not offered, so that QEMU refuses to migrate. Guest memory must be in tmpfs (memfd) or
 //!   hugetlbfs, in regions made of 4 KiB pages; rings have at most 4096 entries.
 //! - A connection that cannot be told from its name (a client socket whose peer bound it under another file name) stays

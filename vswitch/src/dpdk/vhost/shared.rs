@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,22 @@ const POLLED_MAX: usize = 1000;
 /// How long after a disconnect the library may still be busy with it (it takes about 0.1 ms, longer if preempted).
 const DISCONNECT_SETTLES: Duration = Duration::from_millis(20);
 
+/// Values of `Shared::remapping`.
+const NO: u8 = 0;
+const EXCHANGING: u8 = 1;
+const SETTLING: u8 = 2;
+
+/// Nanoseconds for which workers stay away from a running device's rings after its memory was exchanged: a front end that
+/// sends one table after the other shall not find them waiting for the locks.
+const MEMORY_SETTLES: u64 = 1_000_000;
+
+static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Nanoseconds since [`EPOCH`].
+fn now() -> u64 {
+    u64::try_from(EPOCH.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// One socket.
 pub(super) struct Shared {
     pub(super) path: CString,
@@ -40,8 +56,11 @@ pub(super) struct Shared {
     send_pairs: AtomicU64,
     /// Queue pairs of which a ring was enabled and may still ask the guest for kicks.
     kicking: AtomicU64,
-    /// The library is exchanging the guest's memory with the rings locked; or it failed to.
-    remapping: AtomicBool,
+    /// The library is exchanging the guest's memory with the rings locked, or it failed to; or it just has: [`NO`],
+    /// [`EXCHANGING`] or [`SETTLING`].
+    remapping: AtomicU8,
+    /// When it last has, in nanoseconds since [`EPOCH`].
+    remapped: AtomicU64,
     /// The connection whose ring states the masks describe.
     current: AtomicI32,
     /// Closed, and no worker uses it any more.
@@ -99,7 +118,8 @@ impl Shared {
             receive_pairs: AtomicU64::new(0),
             send_pairs: AtomicU64::new(0),
             kicking: AtomicU64::new(0),
-            remapping: AtomicBool::new(false),
+            remapping: AtomicU8::new(NO),
+            remapped: AtomicU64::new(0),
             current: AtomicI32::new(NONE),
             drained: AtomicBool::new(false),
             control: Mutex::default(),
@@ -146,7 +166,18 @@ impl Shared {
     /// unmap, and how often), and if the library fails, they are gone. A hint: a worker may already be waiting.
     #[inline]
     pub(super) fn is_remapping(&self) -> bool {
-        self.remapping.load(Relaxed)
+        self.remapping.load(Relaxed) != NO && self.is_unsettled()
+    }
+
+    #[cold]
+    fn is_unsettled(&self) -> bool {
+        if self.remapping.load(Relaxed) == SETTLING
+            && now().saturating_sub(self.remapped.load(Relaxed)) >= MEMORY_SETTLES
+        {
+            // Fails if the next exchange has begun.
+            let _ = self.remapping.compare_exchange(SETTLING, NO, Relaxed, Relaxed);
+        }
+        self.remapping.load(Relaxed) != NO
     }
 
     /// Whether rings of this pair were enabled since the last call.
@@ -187,7 +218,7 @@ impl Shared {
         self.receive_pairs.store(0, Relaxed);
         self.send_pairs.store(0, Relaxed);
         self.kicking.store(0, Relaxed);
-        self.remapping.store(false, Relaxed);
+        self.remapping.store(NO, Relaxed);
         self.current.store(vid, Relaxed);
         true
     }
@@ -254,7 +285,7 @@ impl Shared {
             .guarded(vid, |guard| guard.before(message, state, features::is_packed))
             .unwrap_or(Verdict::Refuse("a connection that was not accepted"));
         if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
-            self.remapping.store(true, Relaxed);
+            self.remapping.store(EXCHANGING, Relaxed);
         }
         if let Verdict::Refuse(reason) = verdict {
             let request = message.request();
@@ -266,7 +297,9 @@ impl Shared {
     /// After the library accepted a message.
     pub(super) fn after_message(&self, vid: i32, message: &Message<'_>) {
         if message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
-            self.remapping.store(false, Relaxed);
+            self.remapped.store(now(), Relaxed);
+            // Rings are still locked, and the next table may be here before a worker that waits gets the lock.
+            self.remapping.store(if self.vid() == vid { SETTLING } else { NO }, Relaxed);
         }
         // The state's ring format is not looked at.
         let state = self.state(vid, 0);

@@ -6,6 +6,7 @@ mod hostile;
 mod lifecycle;
 mod offload;
 mod peers;
+mod refused;
 mod testpmd;
 
 use super::*;
