@@ -16,12 +16,16 @@ impl L2 {
     #[inline]
     #[must_use]
     pub fn parse(frame: &[u8]) -> Option<Self> {
-        let head: &[u8; 14] = frame.first_chunk()?;
+        // One length check for what is not cut off; a tag is read with the type before it.
+        let (head, tag): (&[u8; 14], u32) = match frame.first_chunk::<16>() {
+            Some(head) => (head.first_chunk()?, u32::from_be_bytes(*head.last_chunk()?)),
+            None => (frame.first_chunk()?, 0),
+        };
         // Two overlapping words instead of twelve bytes.
         let destination = u64::from_be_bytes(*head.first_chunk()?) >> 16;
         let source = u64::from_be_bytes(*head[4..].first_chunk()?) & 0xffff_ffff_ffff;
-        let vlan = match (u16::from_be_bytes([head[12], head[13]]), frame.get(14..16)) {
-            (0x8100 | 0x88a8, Some(tci)) => u16::from_be_bytes([tci[0], tci[1]]) & 0xfff,
+        let vlan = match tag >> 16 {
+            0x8100 | 0x88a8 => (tag & 0xfff) as u16,
             _ => 0,
         };
         Some(Self { destination, source, vlan })

@@ -129,9 +129,19 @@ impl Bucket {
     }
 }
 
-/// A key's hash: says where the key may be. Computing it early lets [`Fdb::prefetch`] hide the memory.
+/// Where a key is looked for first: the index of a bucket. Computing it early lets [`FdbReader::prefetch`] hide the memory.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FdbHash(u64);
+pub struct Place(usize);
+
+/// A table as a burst's loops hold it: what never changes is in values of their own, since a compiler must assume of
+/// anything inside an [`Fdb`] that another thread changes it.
+#[derive(Clone, Copy, Debug)]
+pub struct FdbReader<'a> {
+    fdb: &'a Fdb,
+    buckets: &'a [Bucket],
+    multiplier: u64,
+    shift: u32,
+}
 
 /// The table in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -204,84 +214,66 @@ impl Fdb {
         }
     }
 
-    /// The hash of a key in this table.
+    /// For the loops of a burst.
     #[inline]
     #[must_use]
-    pub fn hash(&self, key: FdbKey) -> FdbHash {
-        FdbHash(key.0.wrapping_mul(self.multiplier))
+    pub fn reader(&self) -> FdbReader<'_> {
+        FdbReader { fdb: self, buckets: &self.buckets, multiplier: self.multiplier, shift: self.shift }
     }
 
-    #[inline]
-    fn first(&self, hash: FdbHash) -> &Bucket {
-        &self.buckets[index(hash.0 >> self.shift) & (self.buckets.len() - 1)]
+    fn hash(&self, key: FdbKey) -> u64 {
+        key.0.wrapping_mul(self.multiplier)
+    }
+
+    fn first(&self, key: FdbKey) -> &Bucket {
+        &self.buckets[index(self.hash(key) >> self.shift)]
     }
 
     /// The other bucket: its index differs from the first's by an odd number, so that it is never the same.
-    fn second(&self, hash: FdbHash) -> &Bucket {
-        let other = index(hash.0 >> self.shift) ^ (index(hash.0 >> 20) | 1);
+    fn second(&self, key: FdbKey) -> &Bucket {
+        let hash = self.hash(key);
+        let other = index(hash >> self.shift) ^ (index(hash >> 20) | 1);
         &self.buckets[other & (self.buckets.len() - 1)]
     }
 
-    /// Asks for the first bucket's cache line.
-    #[inline]
-    pub fn prefetch(&self, hash: FdbHash) {
-        crate::dpdk::prefetch(self.first(hash));
+    fn find(&self, key: &FdbKey) -> Option<(&AtomicU64, Value)> {
+        self.first(*key).find(key).or_else(|| self.second(*key).find(key))
     }
 
-    #[inline]
-    fn find(&self, key: &FdbKey, hash: FdbHash) -> Option<(&AtomicU64, Value)> {
-        self.first(hash).find(key).or_else(|| self.find_second(key, hash))
+    /// Where an address is that is not in its first bucket.
+    #[cold]
+    fn lookup_second(&self, key: &FdbKey) -> Option<PortId> {
+        self.second(*key).find(key).map(|(_, value)| value.port())
     }
 
     #[cold]
-    fn find_second(&self, key: &FdbKey, hash: FdbHash) -> Option<(&AtomicU64, Value)> {
-        self.second(hash).find(key)
-    }
-
-    /// The port of an address.
-    #[inline]
-    #[must_use]
-    pub fn lookup(&self, key: &FdbKey, hash: FdbHash) -> Option<PortId> {
-        self.find(key, hash).map(|(_, value)| value.port())
-    }
-
-    /// Notes that an address was seen. Never waits.
-    #[inline]
-    pub fn learn(&self, key: &FdbKey, hash: FdbHash, seen: Sighting) {
-        // On this port, in this second: nothing new. A slot that just changed hands may say so wrongly; the next packet tells.
-        if self.first(hash).value_of(key) != Some(seen.0) {
-            self.learn_news(key, hash, seen);
-        }
-    }
-
-    #[cold]
-    fn learn_news(&self, key: &FdbKey, hash: FdbHash, seen: Sighting) {
-        match self.find(key, hash) {
+    fn learn_news(&self, key: &FdbKey, seen: Sighting) {
+        match self.find(key) {
             Some((_, value)) if value.is_static() || value == seen.0 => {}
             Some((word, value)) if value.port() == seen.0.port() => {
                 // Fails when the slot changed meanwhile: then somebody else knew better.
                 let _ = word.compare_exchange(value.0, seen.0.0, Release, Relaxed);
             }
-            _ => self.learn_slowly(key, hash, seen.0),
+            _ => self.learn_slowly(key, seen.0),
         }
     }
 
-    fn learn_slowly(&self, key: &FdbKey, hash: FdbHash, seen: Value) {
+    fn learn_slowly(&self, key: &FdbKey, seen: Value) {
         let port = seen.port();
         // Without the lock first: a flood of new addresses against a full quota must stay cheap.
-        if self.of_port(port) >= self.quota && self.find(key, hash).is_none() {
+        if self.of_port(port) >= self.quota && self.find(key).is_none() {
             self.refused.fetch_add(1, Relaxed);
             return;
         }
         let Some(mut stats) = self.writer.try_lock() else { return };
-        if let Some((word, value)) = self.find(key, hash) {
+        if let Some((word, value)) = self.find(key) {
             if !value.is_static() && value.port() != port {
                 word.store(seen.0, Release);
                 self.per_port[value.port().index()].fetch_sub(1, Relaxed);
                 self.per_port[port.index()].fetch_add(1, Relaxed);
                 stats.moved += 1;
             }
-        } else if self.insert(&mut stats, *key, hash, seen) {
+        } else if self.insert(&mut stats, *key, seen) {
             stats.learned += 1;
         } else {
             self.refused.fetch_add(1, Relaxed);
@@ -297,8 +289,8 @@ impl Fdb {
     }
 
     /// Puts a key that is not there into a slot: a free one, once another address gave way if the table is full.
-    fn insert(&self, stats: &mut FdbStats, key: FdbKey, hash: FdbHash, value: Value) -> bool {
-        let own = [self.first(hash), self.second(hash)];
+    fn insert(&self, stats: &mut FdbStats, key: FdbKey, value: Value) -> bool {
+        let own = [self.first(key), self.second(key)];
         let free = || {
             let slot = |bucket: &&Bucket| (0..SLOTS).find(|slot| bucket.keys.0[*slot].load(Relaxed) == 0);
             own.into_iter().find_map(|bucket| Some((bucket, slot(&bucket)?)))
@@ -306,7 +298,7 @@ impl Fdb {
         let (bucket, slot) = match free() {
             Some(free) if !self.is_full() => free,
             found => {
-                let elsewhere = || found.and_then(|_| self.victim(self.others(hash), value));
+                let elsewhere = || found.and_then(|_| self.victim(self.others(key), value));
                 let Some((bucket, slot, old)) = self.victim(own.into_iter(), value).or_else(elsewhere) else {
                     return false;
                 };
@@ -339,8 +331,8 @@ impl Fdb {
     }
 
     /// Some buckets behind a key's first one.
-    fn others(&self, hash: FdbHash) -> impl Iterator<Item = &Bucket> {
-        let start = index(hash.0 >> self.shift);
+    fn others(&self, key: FdbKey) -> impl Iterator<Item = &Bucket> {
+        let start = index(self.hash(key) >> self.shift);
         let n = limits::FDB_EVICTION_SEARCH.min(self.buckets.len());
         (1..=n).map(move |i| &self.buckets[start.wrapping_add(i) & (self.buckets.len() - 1)])
     }
@@ -357,8 +349,8 @@ impl Fdb {
     /// ones or the table is.
     pub fn add_static(&self, key: FdbKey, port: PortId) -> bool {
         let mut stats = self.writer.lock();
-        let (hash, value) = (self.hash(key), Value::new(port, true, 0));
-        let Some((word, old)) = self.find(&key, hash) else { return self.insert(&mut stats, key, hash, value) };
+        let value = Value::new(port, true, 0);
+        let Some((word, old)) = self.find(&key) else { return self.insert(&mut stats, key, value) };
         word.store(value.0, Release);
         self.per_port[old.port().index()].fetch_sub(1, Relaxed);
         self.per_port[port.index()].fetch_add(1, Relaxed);
@@ -420,6 +412,42 @@ impl Fdb {
     }
 }
 
+impl FdbReader<'_> {
+    /// Where a key is looked for first.
+    #[inline]
+    #[must_use]
+    pub fn place(&self, key: FdbKey) -> Place {
+        Place(index(key.0.wrapping_mul(self.multiplier) >> self.shift))
+    }
+
+    /// Asks for the cache line of a place.
+    #[inline]
+    pub fn prefetch(&self, place: Place) {
+        if let Some(bucket) = self.buckets.get(place.0) {
+            crate::dpdk::prefetch(bucket);
+        }
+    }
+
+    /// The port of an address.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, key: &FdbKey, place: Place) -> Option<PortId> {
+        match self.buckets.get(place.0)?.find(key) {
+            Some((_, value)) => Some(value.port()),
+            None => self.fdb.lookup_second(key),
+        }
+    }
+
+    /// Notes that an address was seen. Never waits.
+    #[inline]
+    pub fn learn(&self, key: &FdbKey, place: Place, seen: Sighting) {
+        // On this port, in this second: nothing new. A slot that just changed hands may say so wrongly; the next packet tells.
+        if self.buckets.get(place.0).and_then(|bucket| bucket.value_of(key)) != Some(seen.0) {
+            self.fdb.learn_news(key, seen);
+        }
+    }
+}
+
 #[allow(clippy::cast_possible_truncation)] // usize has 64 bits here
 #[inline]
 const fn index(word: u64) -> usize {
@@ -446,13 +474,13 @@ mod tests {
     use std::collections::HashMap;
 
     fn learn(fdb: &Fdb, mac: u64, port: u16, now_s: u32) {
-        let key = FdbKey::new(mac, 0);
-        fdb.learn(&key, fdb.hash(key), Sighting::new(PortId(port), now_s));
+        let (key, reader) = (FdbKey::new(mac, 0), fdb.reader());
+        reader.learn(&key, reader.place(key), Sighting::new(PortId(port), now_s));
     }
 
     fn lookup(fdb: &Fdb, mac: u64) -> Option<u16> {
-        let key = FdbKey::new(mac, 0);
-        fdb.lookup(&key, fdb.hash(key)).map(|port| port.0)
+        let (key, reader) = (FdbKey::new(mac, 0), fdb.reader());
+        reader.lookup(&key, reader.place(key)).map(|port| port.0)
     }
 
     #[test]
@@ -462,7 +490,7 @@ mod tests {
         learn(&fdb, 0xb, 2, 200);
         assert_eq!((lookup(&fdb, 0xa), lookup(&fdb, 0xb), lookup(&fdb, 0xc)), (Some(1), Some(2), None));
         let tagged = FdbKey::new(0xa, 5);
-        assert_eq!(fdb.lookup(&tagged, fdb.hash(tagged)), None, "another VLAN");
+        assert_eq!(fdb.reader().lookup(&tagged, fdb.reader().place(tagged)), None, "another VLAN");
         learn(&fdb, 0xa, 3, 1);
         assert_eq!((lookup(&fdb, 0xa), fdb.stats().moved), (Some(3), 1));
         learn(&fdb, 0xa, 3, 100);

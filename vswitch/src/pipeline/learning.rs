@@ -1,7 +1,7 @@
 //! The Ethernet learning switch: OpenFlow's `NORMAL` action in a bridge without VLAN configuration
 //! (IEEE 802.1D; ovs-actions(7), "normal").
 
-use super::{Bridge, FailMode, FdbHash, FdbKey, Sighting};
+use super::{FailMode, FdbKey, FdbReader, Place, Sighting};
 use crate::observe::DropReason;
 use crate::packet::L2;
 use crate::port::PortId;
@@ -22,21 +22,21 @@ pub enum Verdict {
 pub struct Lookup {
     source: FdbKey,
     destination: FdbKey,
-    source_hash: FdbHash,
-    destination_hash: FdbHash,
+    source_place: Place,
+    destination_place: Place,
 }
 
 impl Lookup {
     /// Prepares both lookups and asks for their cache lines.
     #[inline]
     #[must_use]
-    pub fn new(bridge: &Bridge, l2: L2) -> Self {
+    pub fn new(fdb: FdbReader<'_>, l2: L2) -> Self {
         let source = FdbKey::new(l2.source, l2.vlan);
         let destination = FdbKey::new(l2.destination, l2.vlan);
-        let (source_hash, destination_hash) = (bridge.fdb.hash(source), bridge.fdb.hash(destination));
-        bridge.fdb.prefetch(source_hash);
-        bridge.fdb.prefetch(destination_hash);
-        Self { source, destination, source_hash, destination_hash }
+        let (source_place, destination_place) = (fdb.place(source), fdb.place(destination));
+        fdb.prefetch(source_place);
+        fdb.prefetch(destination_place);
+        Self { source, destination, source_place, destination_place }
     }
 
     /// It is that of a packet.
@@ -49,8 +49,8 @@ impl Lookup {
 
 /// Learns the source, seen on `in_port`, and finds where the packet goes.
 #[inline(always)] // in the walk's inner loop: a call costs as much as a lookup
-pub fn decide(bridge: &Bridge, lookup: &Lookup, in_port: PortId, seen: Sighting) -> Verdict {
-    if bridge.fail_mode == FailMode::Secure {
+pub fn decide(fail_mode: FailMode, fdb: FdbReader<'_>, lookup: &Lookup, in_port: PortId, seen: Sighting) -> Verdict {
+    if fail_mode == FailMode::Secure {
         return Verdict::Drop(DropReason::BridgeSecure);
     }
     let flood = lookup.destination.is_multicast();
@@ -58,12 +58,12 @@ pub fn decide(bridge: &Bridge, lookup: &Lookup, in_port: PortId, seen: Sighting)
         return Verdict::Drop(DropReason::ReservedMulticast);
     }
     if !lookup.source.is_multicast() {
-        bridge.fdb.learn(&lookup.source, lookup.source_hash, seen);
+        fdb.learn(&lookup.source, lookup.source_place, seen);
     }
     if flood {
         return Verdict::Flood;
     }
-    match bridge.fdb.lookup(&lookup.destination, lookup.destination_hash) {
+    match fdb.lookup(&lookup.destination, lookup.destination_place) {
         Some(port) if port == in_port => Verdict::Drop(DropReason::SamePort),
         Some(port) => Verdict::Output(port),
         None => Verdict::Flood,
@@ -73,7 +73,7 @@ pub fn decide(bridge: &Bridge, lookup: &Lookup, in_port: PortId, seen: Sighting)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::Fdb;
+    use crate::pipeline::{Bridge, Fdb};
     use std::sync::Arc;
 
     fn bridge(fail_mode: FailMode) -> Bridge {
@@ -82,10 +82,8 @@ mod tests {
 
     fn run(bridge: &Bridge, destination: u64, source: u64, in_port: u16) -> Verdict {
         let l2 = L2 { destination, source, vlan: 0 };
-        {
-            let (port, lookup) = (PortId(in_port), Lookup::new(bridge, l2));
-            decide(bridge, &lookup, port, Sighting::new(port, 0))
-        }
+        let (port, fdb) = (PortId(in_port), bridge.fdb.reader());
+        decide(bridge.fail_mode, fdb, &Lookup::new(fdb, l2), port, Sighting::new(port, 0))
     }
 
     #[test]

@@ -16,5 +16,5 @@ mod fdb;
 mod learning;
 
 pub use bridge::{Bridge, FailMode};
-pub use fdb::{Entry, Fdb, FdbHash, FdbKey, FdbStats, Sighting};
+pub use fdb::{Entry, Fdb, FdbKey, FdbReader, FdbStats, Place, Sighting};
 pub use learning::{Lookup, Verdict, decide};

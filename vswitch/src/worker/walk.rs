@@ -6,7 +6,7 @@ use crate::dpdk::{Burst, Mbuf, Mempool};
 use crate::limits::{BURST, DEPTH_MAX, FLOOD_MBUFS_MAX, OUTPUTS_MAX};
 use crate::observe::DropReason;
 use crate::packet::L2;
-use crate::pipeline::{Bridge, Lookup, Sighting, Verdict, decide};
+use crate::pipeline::{Bridge, FdbReader, Lookup, Sighting, Verdict, decide};
 use crate::port::PortId;
 use std::sync::Arc;
 
@@ -64,7 +64,8 @@ impl Walk {
         let frame_max = if view.admin_up { view.frame_max } else { 0 };
 
         let mut lookups = [Lookup::default(); BURST];
-        let (bytes, ordinary) = parse(bridge, burst, &mut lookups, frame_max);
+        let fdb = bridge.fdb.reader();
+        let (bytes, ordinary) = parse(fdb, burst, &mut lookups, frame_max);
         let received = burst.len();
         counters.rx_packets.add(received as u64);
         counters.rx_bytes.add(bytes);
@@ -75,7 +76,7 @@ impl Walk {
         let mut step = Step { worker, pool, snapshot, outputs, now_s, outputs_made: 0, flooded_mbufs: 0 };
         for (mbuf, lookup) in burst.drain().zip(&lookups) {
             let verdict = if ordinary || may_enter(&mbuf, lookup, frame_max) {
-                decide(bridge, lookup, port, seen)
+                decide(bridge.fail_mode, fdb, lookup, port, seen)
             } else {
                 Verdict::Drop(refusal(view, lookup))
             };
@@ -102,13 +103,13 @@ impl Walk {
 /// Parses a burst and asks for the table lines that the lookups will read. Returns the bytes of all packets, and whether all of
 /// them are frames of ordinary length, which need no second look.
 #[inline(never)] // registers of its own
-fn parse(bridge: &Bridge, burst: &Burst, lookups: &mut [Lookup; BURST], frame_max: usize) -> (u64, bool) {
+fn parse(fdb: FdbReader<'_>, burst: &Burst, lookups: &mut [Lookup; BURST], frame_max: usize) -> (u64, bool) {
     let (mut bytes, mut ordinary) = (0, true);
     for (mbuf, lookup) in burst.iter().zip(lookups) {
         bytes += mbuf.len() as u64;
         ordinary &= mbuf.len() <= frame_max;
         match L2::parse(mbuf.head()) {
-            Some(l2) => *lookup = Lookup::new(bridge, l2),
+            Some(l2) => *lookup = Lookup::new(fdb, l2),
             None => ordinary = false,
         }
     }
@@ -230,7 +231,10 @@ impl Step<'_> {
         received.rx_bytes.add(len);
         let bridge = &self.snapshot.bridges[view.bridge];
         let verdict = match L2::parse(mbuf.head()) {
-            Some(l2) => decide(bridge, &Lookup::new(bridge, l2), peer, Sighting::new(peer, self.now_s)),
+            Some(l2) => {
+                let (fdb, seen) = (bridge.fdb.reader(), Sighting::new(peer, self.now_s));
+                decide(bridge.fail_mode, fdb, &Lookup::new(fdb, l2), peer, seen)
+            }
             None => Verdict::Drop(DropReason::EthShort),
         };
         self.act(bridge, peer, verdict, mbuf, depth + 1);
