@@ -66,9 +66,8 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
     let status = status(&switch);
     tracing::info!("ready: {status}, control socket {}", config.socket.display());
     notifier.ready(&status);
-    if let Some(interval) = notifier.watchdog_interval() {
-        tokio::spawn(feed_watchdog(Arc::clone(&notifier), Arc::clone(&switch), interval));
-    }
+    let feed = |interval| tokio::spawn(feed_watchdog(Arc::clone(&notifier), Arc::clone(&switch), interval));
+    let watchdog = notifier.watchdog_interval().map(feed);
     drop(entered);
     let stopping = Arc::clone(&notifier);
     let shutdown = async move {
@@ -76,6 +75,9 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
         stopping.stopping();
     };
     let served = runtime.block_on(server::serve(Arc::clone(&switch), listener, shutdown));
+    if let Some(watchdog) = watchdog {
+        watchdog.abort(); // a switch that stops is not one whose heart stands still
+    }
     stop(runtime, &switch);
     served.context("the control socket cannot be served")?;
     tracing::info!("stopped");

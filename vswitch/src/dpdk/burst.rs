@@ -61,13 +61,6 @@ impl Burst {
         }
     }
 
-    /// The mbuf in slot `i`, if it is there and was not taken.
-    #[inline]
-    #[must_use]
-    pub fn get(&self, i: usize) -> Option<&Mbuf> {
-        self.slots.get(i)?.as_ref()
-    }
-
     /// Takes the mbuf out of slot `i`.
     #[inline]
     pub fn take(&mut self, i: usize) -> Option<Mbuf> {
@@ -77,11 +70,6 @@ impl Burst {
     /// The mbufs that are still there, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Mbuf> {
         self.slots[..self.len].iter().flatten()
-    }
-
-    /// The mbufs that are still there, in order, to change.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Mbuf> {
-        self.slots[..self.len].iter_mut().flatten()
     }
 
     /// Takes all mbufs out, in order, and leaves the burst empty.

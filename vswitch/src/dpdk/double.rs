@@ -219,10 +219,4 @@ impl Mbuf {
     pub fn clear_tx_offload(&mut self) {
         self.inner.tx = None;
     }
-
-    /// Hash that the device computed over the packet's addresses and ports.
-    #[must_use]
-    pub fn rss_hash(&self) -> Option<u32> {
-        None
-    }
 }

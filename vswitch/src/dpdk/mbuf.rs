@@ -267,13 +267,6 @@ impl Mbuf {
     pub fn clear_tx_offload(&mut self) {
         self.raw_mut().ol_flags &= !TX_FLAGS;
     }
-
-    /// Hash that the device computed over the packet's addresses and ports.
-    #[inline]
-    #[must_use]
-    pub fn rss_hash(&self) -> Option<u32> {
-        (self.raw().ol_flags & sys::RTE_MBUF_F_RX_RSS_HASH != 0).then(|| self.raw().rss)
-    }
 }
 
 #[inline]

@@ -130,7 +130,8 @@ impl Publisher {
 
     /// Makes a snapshot the present one, and waits until every worker has adopted it (or is offline).
     pub fn publish(&self, snapshot: Snapshot) {
-        // The old one is kept until nobody uses it, so that what it owns is dropped here and not by a worker.
+        // The old one is kept until nobody uses it, so that what it owns is dropped here and not by a worker (but for one that
+        // sleeps and finds itself the last: only memory hangs on it, ports are waited for when they are closed).
         let old = std::mem::replace(&mut *self.current.lock(), Arc::new(snapshot));
         self.version.fetch_add(1, Release);
         self.quiescence.wait();

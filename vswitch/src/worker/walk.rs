@@ -52,7 +52,7 @@ impl Walk {
     }
 
     /// Takes a burst that came in by `port` through the switch and leaves it empty. Packets are looked at in their order of
-    /// arrival: what one teaches, the next knows. Nothing leaves before [`Walk::flush`].
+    /// arrival: what one teaches, the next knows. What was gathered leaves with [`Walk::flush`], or as soon as it is a full burst.
     #[inline(never)] // registers of its own
     pub fn burst(&mut self, burst: &mut Burst, port: PortId, now_s: u32) {
         let Some(view) = self.snapshot.port(port) else {

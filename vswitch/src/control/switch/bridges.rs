@@ -55,7 +55,7 @@ impl Switch {
         })
     }
 
-    /// Changes the fail mode of a bridge. Its MAC table starts empty.
+    /// Changes the fail mode of a bridge. What it has learned is forgotten.
     ///
     /// # Errors
     /// When it does not exist.
