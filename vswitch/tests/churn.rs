@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Host, Switch, Wire, number, run};
+use common::{Host, Switch, Wire, number, run, write_pcap};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -35,32 +35,20 @@ fn held(switch: &Switch) -> Held {
 
 /// A switch whose ports `in` (an endless capture) and `out` (counts and drops) are under load, with fixed addresses so that
 /// nothing floods, and left out when a host's own broadcasts flood: every packet in must come out, and nothing else.
-fn loaded_switch(hosts: &[Host]) -> Switch {
+fn loaded_switch() -> Switch {
     let capture = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(capture.path(), pcap(&[2, 0, 0, 0, 0, 2], &[2, 0, 0, 0, 0, 1])).expect("written");
-    let mut config = format!(
+    let addresses = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+    write_pcap(capture.path(), &[[&addresses, &[8, 0][..], &[0; 46][..]].concat()]);
+    let config = format!(
         "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n\
          [[bridge.port]]\nname = \"out\"\nnumber = 2\ntype = \"dpdk\"\ndevargs = \"net_null0,no-rx=1\"\nno_flood = true\n\n\
          [[bridge.port]]\nname = \"in\"\nnumber = 1\ntype = \"pcap\"\nrx_file = {:?}\ninfinite_rx = true\nadmin_up = false\nno_flood = true\n\n",
         capture.path()
     );
-    for (number, host) in (3..).zip(hosts) {
-        config += &host.config(number);
-    }
     let switch = Switch::start(&config);
     switch.vsctl_ok(&["fdb-add", "br0", "out", "0", "02:00:00:00:00:02"]);
     switch.vsctl_ok(&["mod-port", "br0", "in", "up"]);
     switch
-}
-
-/// A capture of one frame of 60 bytes (pcap 2.4, Ethernet).
-fn pcap(destination: &[u8; 6], source: &[u8; 6]) -> Vec<u8> {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1, 0, 0, 60, 60] {
-        file.extend_from_slice(&word.to_le_bytes());
-    }
-    file.extend_from_slice(&[destination, source, &[8, 0][..], &[0; 46][..]].concat());
-    file
 }
 
 /// Adds and removes a port `rounds` times. Then: the load ran through, nothing was lost on its way, nothing is held.
@@ -115,7 +103,7 @@ fn nothing_was_lost(switch: &Switch) {
 
 #[test]
 fn vhost_user_ports_come_and_go_a_thousand_times() {
-    let switch = loaded_switch(&[]);
+    let switch = loaded_switch();
     let socket = switch.dir().join("churn.sock");
     let path = socket.to_str().expect("UTF-8");
     churn(&switch, 500, &["--type", "vhost-user", "--path", path, "--mode", "server"]);
@@ -126,9 +114,7 @@ fn vhost_user_ports_come_and_go_a_thousand_times() {
 
 #[test]
 fn pcap_ports_come_and_go_a_thousand_times() {
-    let switch = loaded_switch(&[]);
-    let file = switch.dir().join("churn.pcap");
-    std::fs::write(&file, pcap(&[2, 0, 0, 0, 0, 9], &[2, 0, 0, 0, 0, 8])).expect("written");
+    let switch = loaded_switch();
     churn(&switch, 1000, &["--type", "pcap", "--tx-file", path(&switch.dir().join("out.pcap"))]);
     nothing_was_lost(&switch);
 }
@@ -137,7 +123,7 @@ fn pcap_ports_come_and_go_a_thousand_times() {
 fn kernel_ports_come_and_go_a_hundred_times() {
     let host = Host::new(Wire::AfPacket, 1);
     let veth = common::Veth::new(&host.ns, "churn0");
-    let switch = loaded_switch(&[]);
+    let switch = loaded_switch();
     churn(&switch, 100, &["--type", "tap", "--interface", "vtchurn"]);
     churn(&switch, 100, &["--type", "af_packet", "--interface", veth.host()]);
     churn(&switch, 100, &["--type", "internal"]);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Host, Switch, Wire, number, ping, wait_for};
+use common::{Host, Switch, Wire, number, ping, wait_for, write_pcap};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -26,22 +26,6 @@ fn two_hosts(config: &str) -> (Host, Host, Switch) {
     b.attach();
     a.wait_reaches(&b);
     (a, b, switch)
-}
-
-/// A capture of frames (pcap 2.4, Ethernet).
-fn pcap(path: &Path, frames: &[Vec<u8>]) {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1] {
-        file.extend_from_slice(&word.to_le_bytes());
-    }
-    for frame in frames {
-        let len = u32::try_from(frame.len()).expect("a short frame");
-        for word in [0, 0, len, len] {
-            file.extend_from_slice(&word.to_le_bytes());
-        }
-        file.extend_from_slice(frame);
-    }
-    std::fs::write(path, file).expect("written");
 }
 
 #[test]
@@ -83,7 +67,7 @@ fn frames_of_every_size_are_counted_and_stop_nothing() {
     };
     // net_pcap counts an empty record as an error of its own, so the shortest frame has one byte.
     let sizes: Vec<usize> = (1..=64).chain([1500, 1514, 1522, 1523, 2000, 4000, 9000, 16000]).collect();
-    pcap(&capture, &sizes.iter().map(|size| frame(*size)).collect::<Vec<_>>());
+    write_pcap(&capture, &sizes.iter().map(|size| frame(*size)).collect::<Vec<_>>());
     let sink = "[[bridge.port]]\nname = \"out\"\nnumber = 2\ntype = \"pcap\"\ntx_file = \"@DIR@/out.pcap\"\n\n";
     let switch = Switch::start(&[BRIDGE, sink].concat());
     let idle = switch.mbufs_in_use();
