@@ -1,0 +1,153 @@
+//! A packet with its metadata, as words; and masks over it.
+//!
+//! ```text
+//! word  bits 63..0                                      word   bits 63..0
+//!  0    metadata                                         26    conj_id 32, actset_output 32
+//!  1-8  reg0 32, reg1 32 (= xreg0), ...                  27    recirc_id 32, dp_hash 32
+//!  9    tun_id                                           28    eth_dst 48, eth_type 16
+//!  10   tun_src 32, tun_dst 32                           29    eth_src 48, vlan_tci 16 (bit 12: there is a tag)
+//!  11   tun_ipv6_src (2), 13: tun_ipv6_dst (2)           30    TPID of tag 0, TPID of tag 1, TCI of tag 1, -
+//!  15   tun flags 16, gbp id 16, gbp flags 8, tos, ttl   31    nw_src 32, nw_dst 32 (arp_spa, arp_tpa)
+//!  16   ct_mark 32, ct_zone 16, ct_state 16              32    ipv6_src (2), 34: ipv6_dst (2)
+//!  17   ct_label (2)                                     36    ipv6_label 32, tos 8, ttl 8, proto 8, frag 8
+//!  19   ct_nw_src 32, ct_nw_dst 32                       37    tp_src 16, tp_dst 16, tcp_flags 16, -
+//!  20   ct_ipv6_src (2), 22: ct_ipv6_dst (2)             38    arp_sha 48 (nd_sll), nd_options_type; 39: arp_tha 48 (nd_tll)
+//!  24   ct_tp_src, ct_tp_dst, ct_nw_proto 8, -           40    nd_target (2)
+//!  25   pkt_mark 32, in_port 32                          42    igmp_group_ip4 32, nd_reserved 32
+//!                                                        43-58 tun_metadata0 (2) .. tun_metadata7 (2)
+//! ```
+//! All values are numbers (first byte on the wire most significant), not bytes in network order.
+
+use crate::{Field, Location, Subfield};
+
+/// Words of a key. At most 64: a bitmap of words is a `u64`.
+pub const WORDS: usize = 59;
+
+/// First word of what is read from the packet's bytes; the words before it are metadata.
+pub const FIRST_PACKET_WORD: usize = 28;
+/// Word after the last one of what is read from the packet's bytes (tunnel options follow).
+pub const LAST_PACKET_WORD: usize = 43;
+
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, PartialEq, Eq, Hash)]
+        #[repr(align(64))]
+        pub struct $name(pub [u64; WORDS]);
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self([0; WORDS])
+            }
+        }
+
+        impl $name {
+            /// The bits of a field.
+            #[inline]
+            #[must_use]
+            pub const fn get(&self, field: Field) -> u128 {
+                let Location { word, shift, width } = field.location();
+                let word = word as usize;
+                if width == 128 {
+                    (self.0[word] as u128) << 64 | self.0[word + 1] as u128
+                } else {
+                    ((self.0[word] >> shift) & (u64::MAX >> (64 - width))) as u128
+                }
+            }
+
+            /// Replaces the bits of a field. What does not fit is cut off.
+            #[inline]
+            pub const fn set(&mut self, field: Field, value: u128) {
+                self.set_masked(field, value, field.ones());
+            }
+
+            /// Replaces those bits of a field that `mask` selects.
+            #[inline]
+            #[allow(clippy::cast_possible_truncation)] // halves of 128 bits
+            pub const fn set_masked(&mut self, field: Field, value: u128, mask: u128) {
+                let Location { word, shift, width } = field.location();
+                let word = word as usize;
+                let mask = mask & field.ones();
+                if width == 128 {
+                    self.0[word] = self.0[word] & !((mask >> 64) as u64) | ((value & mask) >> 64) as u64;
+                    self.0[word + 1] = self.0[word + 1] & !(mask as u64) | (value & mask) as u64;
+                } else {
+                    self.0[word] = self.0[word] & !((mask as u64) << shift) | ((value & mask) as u64) << shift;
+                }
+            }
+
+            /// The bits of a subfield, as a number.
+            #[inline]
+            #[must_use]
+            pub const fn get_sub(&self, sub: Subfield) -> u128 {
+                (self.get(sub.field) & sub.mask()) >> sub.start
+            }
+
+            /// Replaces the bits of a subfield by a number. What does not fit is cut off.
+            #[inline]
+            pub const fn set_sub(&mut self, sub: Subfield, value: u128) {
+                self.set_masked(sub.field, value << sub.start, sub.mask());
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let words = self.0.iter().enumerate().filter(|(_, word)| **word != 0);
+                f.debug_map().entries(words.map(|(i, word)| (i, format!("{word:#x}")))).finish()
+            }
+        }
+    };
+}
+
+words! {
+    /// A packet with all its metadata.
+    FlowKey
+}
+
+words! {
+    /// A set of bits of a [`FlowKey`]: the bits that matter to a match, or that a decision has used.
+    FlowMask
+}
+
+impl FlowMask {
+    /// Adds all bits of a field.
+    #[inline]
+    pub const fn add(&mut self, field: Field) {
+        self.set(field, u128::MAX);
+    }
+
+    /// Adds some bits of a field.
+    #[inline]
+    pub const fn add_bits(&mut self, field: Field, bits: u128) {
+        self.set_masked(field, u128::MAX, bits);
+    }
+
+    /// Adds all bits of another mask.
+    #[inline]
+    pub fn add_mask(&mut self, other: &Self) {
+        for (word, other) in self.0.iter_mut().zip(&other.0) {
+            *word |= other;
+        }
+    }
+
+    /// Which words have bits: bit `i` for word `i`.
+    #[inline]
+    #[must_use]
+    pub fn map(&self) -> u64 {
+        self.0.iter().enumerate().fold(0, |map, (i, word)| map | u64::from(*word != 0) << i)
+    }
+
+    /// Whether every bit of `other` is in this mask.
+    #[must_use]
+    pub fn contains(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).all(|(word, other)| other & !word == 0)
+    }
+}
+
+impl FlowKey {
+    /// The key with all bits outside a mask cleared.
+    #[must_use]
+    pub fn masked(&self, mask: &FlowMask) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] & mask.0[i]))
+    }
+}

@@ -1,0 +1,77 @@
+//! The syntax of ovs-ofctl(8), ovs-fields(7) and ovs-actions(7): one parser and one printer for daemon and tools. What is
+//! printed is what `ovs-ofctl -O OpenFlow15` prints, and can be parsed again.
+
+mod actions;
+mod line;
+mod matching;
+mod value;
+
+pub use actions::{format_actions, parse_actions};
+pub use line::{
+    FlowCommand, FlowCounters, GroupLine, PacketOut, format_bucket, format_flow, format_group, format_meter,
+    parse_bundle_line, parse_filter, parse_flow, parse_group, parse_meter, parse_packet_out,
+};
+pub use matching::{MatchBuilder, compose, format_match, parse_key, parse_match};
+pub use value::{field_by_name, format_subfield, format_value, parse_subfield, parse_value};
+
+/// Names of ports and tables, both ways.
+pub trait Names {
+    /// Number of a port.
+    fn port(&self, name: &str) -> Option<u32>;
+    /// Name of a port.
+    fn port_name(&self, number: u32) -> Option<&str>;
+    /// Number of a table.
+    fn table(&self, name: &str) -> Option<u8>;
+    /// Name of a table.
+    fn table_name(&self, number: u8) -> Option<&str>;
+}
+
+/// Nothing has a name.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoNames;
+
+impl Names for NoNames {
+    fn port(&self, _: &str) -> Option<u32> {
+        None
+    }
+    fn port_name(&self, _: u32) -> Option<&str> {
+        None
+    }
+    fn table(&self, _: &str) -> Option<u8> {
+        None
+    }
+    fn table_name(&self, _: u8) -> Option<&str> {
+        None
+    }
+}
+
+/// What is wrong with a text, where, and how to fix it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {reason}{}{hint}", if .hint.is_empty() { "" } else { "; " })]
+pub struct TextError {
+    /// Byte of the text, from 1.
+    pub column: usize,
+    /// What is wrong, naming it.
+    pub reason: String,
+    /// The nearest valid form, or what would be right; may be empty.
+    pub hint: String,
+    /// OpenFlow's code name where there is one (`OFPBMC_BAD_PREREQ`, ...), else empty.
+    pub code: &'static str,
+    /// The field or keyword it is about; may be empty.
+    pub field: String,
+}
+
+/// Something parsed, and what was odd about it (`10.0.0.5/24` has bits outside its mask, ...).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Parsed<T> {
+    pub value: T,
+    pub warnings: Vec<String>,
+}
+
+/// How things are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Ports and tables by name (`--names`).
+    pub names: bool,
+}
