@@ -2,7 +2,7 @@
 
 use super::Quiescence;
 use crate::observe::{Counter, PortCounters, PortTotals};
-use crate::pipeline::Bridge;
+use crate::pipeline::World;
 use crate::port::{Device, PortId, RxQueue, TxQueue};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 /// A state of the whole switch. Never changes once published.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// Bridges; a port names its own by index.
-    pub bridges: Vec<Bridge>,
+    /// Bridges, and ports as translation sees them. A port names its bridge by index.
+    pub world: Arc<World>,
     /// Ports by [`PortId`].
     pub ports: Vec<Option<PortView>>,
     /// Receive queues per worker.

@@ -59,7 +59,7 @@ impl Walk {
             burst.clear(); // a queue of a port that is no longer there is not polled
             return;
         };
-        let bridge = &self.snapshot.bridges[view.bridge];
+        let bridge = &self.snapshot.world.bridges[view.bridge];
         let counters = &view.shared.counters[self.worker];
         let frame_max = if view.admin_up { view.frame_max } else { 0 };
 
@@ -229,7 +229,7 @@ impl Step<'_> {
         sent.tx_bytes.add(len);
         received.rx_packets.add(1);
         received.rx_bytes.add(len);
-        let bridge = &self.snapshot.bridges[view.bridge];
+        let bridge = &self.snapshot.world.bridges[view.bridge];
         let verdict = match L2::parse(mbuf.head()) {
             Some(l2) => {
                 let (fdb, seen) = (bridge.fdb.reader(), Sighting::new(peer, self.now_s));
@@ -260,7 +260,7 @@ mod tests {
     use super::super::PortShared;
     use super::*;
     use crate::observe::PortCounters;
-    use crate::pipeline::{FailMode, Fdb};
+    use crate::pipeline::{self, FailMode, Fdb};
     use crate::port::sim::{SimRxQueue, SimTxQueue, SimWire};
     use crate::port::{Device, RxQueue, TxQueue};
     use parking_lot::Mutex;
@@ -300,14 +300,14 @@ mod tests {
         let bridges = bridges
             .iter()
             .map(|members| Bridge {
-                fail_mode: FailMode::Standalone,
-                fdb: Arc::new(Fdb::new(1024, 300)),
                 flood: members.iter().map(|port| id(*port)).collect(),
+                ..Bridge::new("br", FailMode::Standalone, Arc::new(Fdb::new(1024, 300)))
             })
             .collect();
+        let world = Arc::new(pipeline::World { bridges, ..pipeline::World::default() });
         let pool = Mempool::for_tests(512);
         let mut walk = Walk::new(0, pool.clone());
-        walk.adopt(Arc::new(Snapshot { bridges, ports: views, rxqs: vec![Vec::new()] }));
+        walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));
         World { pool, wires, walk }
     }
 

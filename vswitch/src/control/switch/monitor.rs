@@ -4,6 +4,7 @@ use super::Switch;
 use crate::control::info::PortEventKind;
 use crate::port::PortId;
 use crate::time::Millis;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -65,8 +66,10 @@ impl Switch {
                 let (before, now) = (port.link, state.link_of(port));
                 if let Some(port) = &mut state.ports[i] {
                     port.link = now;
+                    port.link_up.store(now.up, Relaxed);
                 }
                 if before.up != now.up {
+                    state.changes.link_changed();
                     let kind = if now.up { PortEventKind::LinkUp } else { PortEventKind::LinkDown };
                     self.event_of(state, kind, PortId(u16::try_from(i).unwrap_or(u16::MAX)))?;
                 }

@@ -4,11 +4,12 @@ use crate::control::info::{BridgeConfig, LOCAL, PortInfo, SwitchError};
 use crate::limits::L2_OVERHEAD;
 use crate::observe::PortTotals;
 use crate::packet::Mac;
-use crate::pipeline::{Bridge, Fdb};
+use crate::pipeline::{Bridge, Changes, Fdb, PortFacts, World};
 use crate::port::{FieldError, Link, OpenContext, PortConfig, PortId, PortKind};
 use crate::worker::{PortShared, PortView, RxqSlot, Snapshot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// A worker lets go of a port within a burst, or one sleep. After this long it is reported.
@@ -23,6 +24,8 @@ pub(super) struct State {
     pub(super) ports: Vec<Option<PortState>>,
     /// Of the last port event.
     pub(super) sequence: u64,
+    /// What workers' cached decisions are checked against.
+    pub(super) changes: Arc<Changes>,
 }
 
 impl std::fmt::Debug for State {
@@ -37,6 +40,13 @@ pub(super) struct BridgeState {
     pub(super) fdb: Arc<Fdb>,
 }
 
+impl BridgeState {
+    /// As workers see it, without its ports.
+    fn view(&self) -> Bridge {
+        Bridge::new(&self.config.name, self.config.fail_mode, Arc::clone(&self.fdb))
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct PortState {
     pub(super) bridge: String,
@@ -47,6 +57,8 @@ pub(super) struct PortState {
     pub(super) opened: Result<Opened, String>,
     /// As last reported.
     pub(super) link: Link,
+    /// The same for workers.
+    pub(super) link_up: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -69,7 +81,7 @@ pub(super) struct Rxq {
 
 impl State {
     pub(super) fn new(context: OpenContext, cores: Vec<u32>) -> Self {
-        Self { context, cores, bridges: BTreeMap::new(), ports: Vec::new(), sequence: 0 }
+        Self { context, cores, bridges: BTreeMap::new(), ports: Vec::new(), sequence: 0, changes: Arc::default() }
     }
 
     /// All ports that there are.
@@ -122,15 +134,9 @@ impl State {
     pub(super) fn snapshot(&self) -> Snapshot {
         let index: BTreeMap<&str, usize> =
             self.bridges.keys().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
-        let mut bridges: Vec<Bridge> = self
-            .bridges
-            .values()
-            .map(|bridge| Bridge {
-                fail_mode: bridge.config.fail_mode,
-                fdb: Arc::clone(&bridge.fdb),
-                flood: Vec::new(),
-            })
-            .collect();
+        let mut bridges: Vec<Bridge> = self.bridges.values().map(BridgeState::view).collect();
+        let mut numbers = vec![HashMap::new(); bridges.len()];
+        let mut facts: Vec<Option<PortFacts>> = vec![None; self.ports.len()];
         let mut ports: Vec<Option<PortView>> = vec![None; self.ports.len()];
         let mut rxqs = vec![Vec::new(); self.cores.len()];
         let mut by_number: Vec<_> = self.all_ports().collect();
@@ -141,6 +147,8 @@ impl State {
             if port.config.admin_up && !port.config.no_flood {
                 bridges[bridge].flood.push(id);
             }
+            numbers[bridge].insert(port.number, id);
+            facts[id.index()] = Some(port.facts(bridge, self.peer_of(port)));
             for rxq in &opened.rxqs {
                 rxqs[rxq.worker].push(Arc::clone(&rxq.slot));
             }
@@ -152,7 +160,12 @@ impl State {
                 shared: Arc::clone(&opened.shared),
             });
         }
-        Snapshot { bridges, ports, rxqs }
+        for (bridge, numbers) in bridges.iter_mut().zip(numbers) {
+            bridge.numbers = Arc::new(numbers);
+        }
+        let changes = Arc::clone(&self.changes);
+        let world = Arc::new(World { number: 0, ports_changed: 0, bridges, ports: facts, changes });
+        Snapshot { world, ports, rxqs }
     }
 
     /// A patch port joins two bridges: its other end is another port, elsewhere.
@@ -229,6 +242,23 @@ fn hint<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl PortState {
+    /// As translation sees it.
+    fn facts(&self, bridge: usize, peer: Option<PortId>) -> PortFacts {
+        PortFacts {
+            bridge,
+            number: self.number,
+            name: self.config.name.as_str().into(),
+            admin_up: self.config.admin_up,
+            link_up: Arc::clone(&self.link_up),
+            no_flood: self.config.no_flood,
+            no_forward: false,
+            no_receive: false,
+            peer,
+            patch: matches!(self.config.kind, PortKind::Patch { .. }),
+            strict: false,
+        }
+    }
+
     /// Closes the port. It is unpublished and every worker has adopted the newer snapshot or sleeps.
     pub(super) fn close(self) {
         let Ok(Opened { rxqs, shared }) = self.opened else { return };

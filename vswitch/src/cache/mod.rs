@@ -1,0 +1,3 @@
+//! The megaflow cache: decisions of the pipeline, kept per worker.
+//!
+//! **Where in the walk**: between parse and pipeline.

@@ -1,0 +1,41 @@
+//! The epoch: a number that rises with every change that workers or links make on their own, outside of the publication of worlds.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// Counts changes of learned rules, MAC tables and links, of all bridges. A decision reads the epoch before it looks at anything and
+/// remembers it: it is good while the epoch stands, and later if nothing it used ([`super::Deps`]) changed at a later epoch.
+#[derive(Debug, Default)]
+pub struct Changes {
+    epoch: AtomicU64,
+    links: AtomicU64,
+}
+
+impl Changes {
+    /// The present epoch.
+    #[inline]
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Acquire)
+    }
+
+    /// Begins a new epoch and returns it. Call it after the change itself is visible, then note the number with what changed: a decision
+    /// that saw the change but not the number is looked at once more; one that saw neither is stale.
+    pub fn advance(&self) -> u64 {
+        self.epoch.fetch_add(1, Release) + 1
+    }
+
+    /// A link went up or down.
+    pub fn link_changed(&self) {
+        // Whoever sees the new epoch must see that links changed at it.
+        self.links.store(self.epoch() + 1, Release);
+        let epoch = self.advance();
+        self.links.fetch_max(epoch, Release);
+    }
+
+    /// Epoch of the last change of a link.
+    #[must_use]
+    pub fn links(&self) -> u64 {
+        self.links.load(Acquire)
+    }
+}

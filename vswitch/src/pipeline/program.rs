@@ -1,0 +1,94 @@
+//! Tables, groups and meters of a bridge as one snapshot has them.
+
+use super::Learned;
+use crate::group::Group;
+use crate::meter::Meter;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU64};
+use vswitch_flow::SparseMatch;
+use vswitch_flow::action::Action;
+use vswitch_flow::classifier::Classifier;
+use vswitch_flow::spec::FlowFlags;
+
+/// Number of tables of a bridge: 0 to 253.
+pub const TABLES: usize = 254;
+
+/// Tables, groups and meters. Immutable but for counters and learned rules; parts that did not change are shared with the program before.
+#[derive(Debug, Default)]
+pub struct Program {
+    /// By number; at most [`TABLES`]. A table that was never used is None: every lookup misses.
+    pub tables: Vec<Option<Arc<Table>>>,
+    /// By id.
+    pub groups: Arc<HashMap<u32, Arc<Group>>>,
+    /// By id.
+    pub meters: Arc<HashMap<u32, Arc<Meter>>>,
+    /// Rules that workers install. Outlives the program.
+    pub learned: Arc<Learned>,
+    /// World in which groups or meters last changed.
+    pub groups_changed: u64,
+}
+
+/// A table.
+#[derive(Debug)]
+pub struct Table {
+    /// Its number.
+    pub id: u8,
+    /// Its rules, learned ones apart.
+    pub rules: Classifier<Arc<Rule>>,
+    /// Counters.
+    pub stats: Arc<TableStats>,
+    /// World in which it last changed.
+    pub changed: u64,
+}
+
+/// Counters of a table (`dump-tables`).
+#[derive(Debug, Default)]
+pub struct TableStats {
+    /// Packets looked up.
+    pub lookups: AtomicU64,
+    /// Packets that a rule matched.
+    pub matches: AtomicU64,
+}
+
+/// A rule in use.
+#[derive(Debug)]
+pub struct Rule {
+    /// Its table.
+    pub table: u8,
+    /// Higher wins.
+    pub priority: u16,
+    /// What it matches.
+    pub matching: Arc<SparseMatch>,
+    /// The agent's mark.
+    pub cookie: u64,
+    /// What it does.
+    pub actions: Arc<[Action]>,
+    /// Flags.
+    pub flags: FlowFlags,
+    /// Kept and printed.
+    pub importance: u16,
+    /// Seconds without a packet after which it goes; 0: never. fin_timeout lowers it.
+    pub idle_timeout: AtomicU16,
+    /// Seconds after `modified_ms` when it goes; 0: never.
+    pub hard_timeout: AtomicU16,
+    /// Milliseconds when it was added (a new duration starts with every add).
+    pub created_ms: u64,
+    /// Milliseconds when it was added, modified, or learned again.
+    pub modified_ms: AtomicU64,
+    /// Installed by learn.
+    pub learned: bool,
+    /// Counters; survive an add over the rule unless `reset_counts`.
+    pub stats: Arc<RuleStats>,
+}
+
+/// Counters of a rule. Added to when megaflows are collected, and by uncached packets.
+#[derive(Debug, Default)]
+pub struct RuleStats {
+    /// Packets.
+    pub packets: AtomicU64,
+    /// Bytes, as long as the packets were when their stage began.
+    pub bytes: AtomicU64,
+    /// Milliseconds when it was last hit; 0: never.
+    pub used_ms: AtomicU64,
+}
