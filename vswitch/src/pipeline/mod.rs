@@ -18,6 +18,7 @@ mod learned;
 mod learning;
 mod packet_in;
 mod program;
+pub mod state;
 pub mod translate;
 mod world;
 
