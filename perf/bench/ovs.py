@@ -1,4 +1,4 @@
-"""OVS-DPDK (Debian's openvswitch-switch-dpdk) as a peer: one PMD thread on the core under test."""
+"""Open vSwitch as a peer: OVS-DPDK (Debian's openvswitch-switch-dpdk) with one PMD thread on the core under test, or without DPDK."""
 
 import os
 import re
@@ -8,35 +8,40 @@ from pathlib import Path
 from vsw import machine
 from vsw.machine import Failure
 
-DAEMON = Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk")
+DAEMONS = {
+    True: Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"),
+    False: Path("/usr/lib/openvswitch-switch/ovs-vswitchd"),
+}
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 
 
 class Ovs:
     """A private Open vSwitch in `directory`: database, daemon, bridge br0."""
 
-    def __init__(self, directory, tag, core, main_core, memory_mb):
-        if not DAEMON.exists():
-            raise Failure("openvswitch-switch-dpdk is not installed; run tools/setup --peers")
+    def __init__(self, directory, tag, core=0, main_core=0, memory_mb=0, dpdk=True):
+        self.processes = []
+        if not DAEMONS[dpdk].exists():
+            raise Failure(f"{DAEMONS[dpdk]} is not installed; run tools/setup --peers")
         self.directory = Path(directory) / "ovs"
         self.directory.mkdir(exist_ok=True)
         for old in self.directory.iterdir():
             old.unlink()
         self.environment = os.environ | {f"OVS_{name}DIR": str(self.directory) for name in ("RUN", "LOG", "DB")}
-        self.processes = []
         database, socket = self.directory / "conf.db", self.directory / "db.sock"
         self._run("ovsdb-tool", "create", database, SCHEMA)
         self._start("ovsdb-server", f"--remote=punix:{socket}", f"--unixctl={self.directory / 'db.ctl'}", database)
         machine.wait_until("the database socket of Open vSwitch", 10, socket.exists)
         self.database = f"--db=unix:{socket}"
         self.vsctl("--no-wait", "init")
-        self.vsctl(
-            "--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true", f"other_config:dpdk-socket-mem={memory_mb}",
-            f"other_config:pmd-cpu-mask={1 << core:x}", f"other_config:dpdk-lcore-mask={1 << main_core:x}",
-            f'other_config:dpdk-extra="--no-pci --in-memory --file-prefix=vsperf{tag}o"',
-        )
+        if dpdk:
+            self.vsctl(
+                "--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true", f"other_config:dpdk-socket-mem={memory_mb}",
+                f"other_config:pmd-cpu-mask={1 << core:x}", f"other_config:dpdk-lcore-mask={1 << main_core:x}",
+                f'other_config:dpdk-extra="--no-pci --in-memory --file-prefix=vsperf{tag}o"',
+            )
         self.control = self.directory / "vswitchd.ctl"
-        self._start(DAEMON, f"--unixctl={self.control}", f"unix:{socket}")
+        options = [] if dpdk else ["--disable-system", "--disable-system-route"]
+        self._start(DAEMONS[dpdk], f"--unixctl={self.control}", *options, f"unix:{socket}")
         machine.wait_until("the control socket of Open vSwitch", 30, self.control.exists)
         self.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail_mode=secure",
                    "protocols=OpenFlow10,OpenFlow15")

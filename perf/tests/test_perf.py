@@ -13,7 +13,7 @@ from unittest.mock import Mock
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
 
-from bench import cases, flows, pcapfile, report, testpmd  # noqa: E402
+from bench import cases, flows, pcapfile, policies, report, testpmd  # noqa: E402
 from vsw.machine import Failure  # noqa: E402
 
 STATS = """
@@ -185,6 +185,17 @@ class Captures(unittest.TestCase):
             self.assertEqual(struct.unpack("!H", packet[36:38]), (80,))
             self.assertEqual(pcapfile._checksum(packet[14:34]), 0)
             self.assertEqual(pcapfile._checksum(packet[26:34] + struct.pack("!HH", 6, 26) + packet[34:60]), 0)
+
+
+class Policies(unittest.TestCase):
+    def test_every_rule_is_a_conjunction_of_three(self):
+        lines = list(policies.lines(3))
+        self.assertEqual(len(lines), 3 * 23)
+        for rule in (1, 2, 3):
+            mine = [line for line in lines if f"priority={60000 - rule}," in line]
+            clauses = [line.split("conjunction(")[1] for line in mine if "conjunction(" in line]
+            self.assertEqual([clauses.count(f"{rule},{k}/3)") for k in (1, 2, 3)], [10, 10, 2])
+            self.assertEqual(len({line.split(" ")[0] for line in mine}), 23)
 
 
 class Arguments(unittest.TestCase):
