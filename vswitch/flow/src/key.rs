@@ -8,11 +8,11 @@
 //!  10   tun_src 32, tun_dst 32                           29    eth_src 48, vlan_tci 16 (bit 12: there is a tag)
 //!  11   tun_ipv6_src (2), 13: tun_ipv6_dst (2)           30    TPID of tag 0, TPID of tag 1, TCI of tag 1, -
 //!  15   tun flags 16, gbp id 16, gbp flags 8, tos, ttl   31    nw_src 32, nw_dst 32 (arp_spa, arp_tpa)
-//!  16   ct_mark 32, ct_zone 16, ct_state 16              32    ipv6_src (2), 34: ipv6_dst (2)
+//!  16   ct_mark 32, ct_state 32                          32    ipv6_src (2), 34: ipv6_dst (2)
 //!  17   ct_label (2)                                     36    ipv6_label 32, tos 8, ttl 8, proto 8, frag 8
 //!  19   ct_nw_src 32, ct_nw_dst 32                       37    tp_src 16, tp_dst 16, tcp_flags 16, -
 //!  20   ct_ipv6_src (2), 22: ct_ipv6_dst (2)             38    arp_sha 48 (nd_sll), nd_options_type; 39: arp_tha 48 (nd_tll)
-//!  24   ct_tp_src, ct_tp_dst, ct_nw_proto 8, -           40    nd_target (2)
+//!  24   ct_tp_src, ct_tp_dst, ct_nw_proto 8, -, ct_zone  40    nd_target (2)
 //!  25   pkt_mark 32, in_port 32                          42    igmp_group_ip4 32, nd_reserved 32
 //!                                                        43-58 tun_metadata0 (2) .. tun_metadata7 (2)
 //! ```

@@ -14,7 +14,7 @@
 pub mod action;
 pub mod classifier;
 pub mod extract;
-mod field;
+pub mod field;
 mod key;
 mod matching;
 pub mod spec;
