@@ -18,6 +18,7 @@
 //! ```
 //! All values are numbers (first byte on the wire most significant), not bytes in network order.
 
+use crate::field::number::FRAG_ANY;
 use crate::{Field, Location, Subfield};
 
 /// Words of a key. At most 64: a bitmap of words is a `u64`.
@@ -27,6 +28,14 @@ pub const WORDS: usize = 59;
 pub const FIRST_PACKET_WORD: usize = 28;
 /// Word after the last one of what is read from the packet's bytes (tunnel options follow).
 pub const LAST_PACKET_WORD: usize = 43;
+
+const PORTS: usize = Field::TpSrc.location().word as usize;
+const PORT_BITS: u64 = 0xffff_ffff << 32;
+
+/// Ports that a lookup does not see. See [`FlowKey::hide_fragment_ports`].
+#[derive(Debug)]
+#[must_use = "the ports are to be put back"]
+pub struct HiddenPorts(u64);
 
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident) => {
@@ -145,6 +154,23 @@ impl FlowMask {
 }
 
 impl FlowKey {
+    /// For a lookup: the ports of a first fragment as tables see them, 0 (`frags=normal` of ovs-ofctl(8)); they are in the packet, and
+    /// actions can read and write them. Other packets stay as they are. Put the ports back ([`Self::restore_ports`]) afterwards.
+    #[inline]
+    pub const fn hide_fragment_ports(&mut self) -> HiddenPorts {
+        let (ip, ports) = (self.0[Field::NwFrag.location().word as usize], &mut self.0[PORTS]);
+        let hidden = if ip & FRAG_ANY as u64 == 0 { 0 } else { *ports & PORT_BITS };
+        *ports &= !hidden;
+        HiddenPorts(hidden)
+    }
+
+    /// Puts back what [`Self::hide_fragment_ports`] took away.
+    #[inline]
+    #[allow(clippy::needless_pass_by_value)] // used up
+    pub const fn restore_ports(&mut self, hidden: HiddenPorts) {
+        self.0[PORTS] |= hidden.0;
+    }
+
     /// The key with all bits outside a mask cleared.
     #[must_use]
     pub fn masked(&self, mask: &FlowMask) -> Self {

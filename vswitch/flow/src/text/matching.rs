@@ -22,7 +22,7 @@ use hashbrown::HashMap;
 use std::sync::LazyLock;
 
 pub use compose::compose;
-pub use format::format_match;
+pub use format::{format_key, format_match};
 
 /// Items of one match at most: more than there are fields.
 const MAX_ITEMS: usize = 256;

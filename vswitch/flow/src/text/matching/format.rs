@@ -5,12 +5,58 @@ use crate::text::value::{
     self, CT_STATE, TCP_FLAGS, TUN_FLAGS, push, push_ethernet, push_flags, push_frag, push_hex, push_ipv4, push_ipv6,
 };
 use crate::text::{Names, Style};
-use crate::{Field, FlowKey, FlowMask, SparseMatch};
+use crate::{FIRST_PACKET_WORD, Field, FlowKey, FlowMask, SparseMatch};
 
 /// In the order and form of OVS, without priority; nothing for a match of everything.
 pub fn format_match(matching: &SparseMatch, style: Style, names: &dyn Names, out: &mut String) {
     let (key, mask) = matching.expand();
-    let mut printer = Printer { key: &key, mask: &mask, style, names, start: out.len(), out };
+    print(&key, &mask, style, names, out);
+}
+
+/// A packet with its metadata, as OVS prints it (`flow_format`: the line `Flow:` of ofproto/trace, packet-ins): the fields that the packet
+/// has, and the metadata that is not 0.
+pub fn format_key(key: &FlowKey, style: Style, names: &dyn Names, out: &mut String) {
+    print(key, &shown(key), style, names, out);
+}
+
+/// The fields of a packet that [`format_key`] prints.
+fn shown(key: &FlowKey) -> FlowMask {
+    const ND: [Field; 3] = [Field::NdTarget, Field::NdSll, Field::NdTll];
+    let mut mask = FlowMask::default();
+    let metadata = Field::ALL.iter().filter(|field| (field.location().word as usize) < FIRST_PACKET_WORD);
+    metadata.filter(|field| key.get(**field) != 0).for_each(|field| mask.add(*field));
+    let mut add = |fields: &[Field]| fields.iter().for_each(|field| mask.add(*field));
+    add(&[Field::EthSrc, Field::EthDst, Field::EthType, Field::VlanTci]);
+    if key.get(Field::VlanTci) != 0 {
+        add(&[Field::VlanTci1]);
+    }
+    let has = |field: Field| field.exists_in(key);
+    if has(Field::ArpOp) {
+        add(&[Field::ArpSpa, Field::ArpTpa, Field::ArpOp, Field::ArpSha, Field::ArpTha]);
+    } else if has(Field::NwProto) {
+        let addresses = if has(Field::Ipv6Src) {
+            [Field::Ipv6Src, Field::Ipv6Dst, Field::Ipv6Label].as_slice()
+        } else {
+            &[Field::NwSrc, Field::NwDst]
+        };
+        add(addresses);
+        add(&[Field::NwProto, Field::NwTos, Field::NwTtl, Field::NwFrag]);
+        let later = key.get(Field::NwFrag) & u128::from(FRAG_LATER) != 0;
+        let proto = key.get(Field::NwProto);
+        let is = |numbers: &[u8]| !later && numbers.iter().any(|number| u128::from(*number) == proto);
+        add(if is(&[IP_TCP, IP_UDP, IP_SCTP, IP_ICMP, IP_IGMP, IP_ICMPV6]) {
+            &[Field::TpSrc, Field::TpDst]
+        } else {
+            &[]
+        });
+        add(if is(&[IP_TCP]) { &[Field::TcpFlags] } else { &[] });
+        add(if has(Field::NdTarget) { &ND } else { &[] });
+    }
+    mask
+}
+
+fn print(key: &FlowKey, mask: &FlowMask, style: Style, names: &dyn Names, out: &mut String) {
+    let mut printer = Printer { key, mask, style, names, start: out.len(), out };
     printer.metadata();
     printer.connection();
     let (type_shown, proto_shown) = printer.protocol();
@@ -184,34 +230,36 @@ impl Printer<'_> {
         }
     }
 
-    #[allow(clippy::cast_possible_truncation)] // a 16-bit field
-    fn vlan(&mut self) {
-        let (value, mask) = self.get(Field::VlanTci);
+    /// One tag: `dl_vlan=5,dl_vlan_pcp=0` if that says it, else `vlan_tci`. Names of the second one end in 1.
+    #[allow(clippy::cast_possible_truncation)] // 16-bit fields
+    fn tag(&mut self, field: Field, [tci, vid, pcp]: [&str; 3]) {
+        let (value, mask) = self.get(field);
         let (value, mask) = (value as u16, mask as u16);
-        let (vid, pcp) = (mask & 0xfff, mask & 0xe000);
-        if mask == 0 {
-        } else if mask & value & VLAN_PRESENT != 0
-            && (vid == 0 || vid == 0xfff)
-            && (pcp == 0 || pcp == 0xe000)
-            && (vid | pcp) != 0
-        {
-            if vid != 0 {
-                self.word("dl_vlan=");
-                push(self.out, format_args!("{}", value & 0xfff));
-            }
-            if pcp != 0 {
-                self.word("dl_vlan_pcp=");
-                push(self.out, format_args!("{}", value >> 13));
-            }
-        } else {
-            self.word("vlan_tci=");
+        let (vid_mask, pcp_mask) = (mask & 0xfff, mask & 0xe000);
+        let present = mask & value & VLAN_PRESENT != 0;
+        let simple = matches!((vid_mask, pcp_mask), (0xfff, 0 | 0xe000) | (0, 0xe000));
+        if mask != 0 && !(present && simple) {
+            self.word(tci);
             push(self.out, format_args!("{value:#06x}"));
             if mask != 0xffff {
                 push(self.out, format_args!("/{mask:#06x}"));
             }
+            return;
         }
-        // Only in masks of cached decisions.
-        self.hex("vlan_tci1", Field::VlanTci1);
+        if vid_mask != 0 {
+            self.word(vid);
+            push(self.out, format_args!("{}", value & 0xfff));
+        }
+        if pcp_mask != 0 {
+            self.word(pcp);
+            push(self.out, format_args!("{}", value >> 13));
+        }
+    }
+
+    fn vlan(&mut self) {
+        self.tag(Field::VlanTci, ["vlan_tci=", "dl_vlan=", "dl_vlan_pcp="]);
+        // Only in masks of cached decisions and in packets.
+        self.tag(Field::VlanTci1, ["vlan_tci1=", "dl_vlan1=", "dl_vlan_pcp1="]);
         self.hex("vlan_tpid", Field::VlanTpid0);
         self.hex("vlan_tpid1", Field::VlanTpid1);
     }

@@ -82,9 +82,9 @@ fn signed(field: Field, names: FlagNames, text: &str) -> Result<Masked, TextErro
     Ok((value, Some(mask)))
 }
 
-/// `new|trk` if the mask is `exact`, else `+new-est`.
+/// `new|trk` if the mask has all bits of `exact`, else `+new-est`.
 pub(crate) fn push_flags(names: FlagNames, value: u128, mask: u128, exact: u128, out: &mut String) {
-    if mask == exact {
+    if mask & exact == exact {
         return push_set(names, value & exact, out);
     }
     if mask & (u128::MAX >> (128 - names.len())) == 0 {
