@@ -16,6 +16,7 @@ mod tests;
 use super::suggest::nearest;
 use super::value::{self, Written, push_hex};
 use super::{Names, Parsed, TextError};
+use crate::action::port;
 use crate::field::{lower, number::*};
 use crate::{Field, FlowKey, FlowMask, SparseMatch};
 use hashbrown::HashMap;
@@ -54,6 +55,8 @@ const KEYWORDS: [(&str, u16, u8); 18] = [
 enum Word {
     Keyword(u16, u8),
     Field(Field),
+    /// `dl_vlan1`, `dl_vlan_pcp1`: the second tag, in keys and masks of cached decisions.
+    SecondTag(Field),
     PacketType,
 }
 
@@ -71,6 +74,8 @@ static WORDS: LazyLock<Words> = LazyLock::new(|| {
         words.insert(keyword, Word::Keyword(eth_type, proto));
     }
     words.insert("packet_type", Word::PacketType);
+    words.insert("dl_vlan1", Word::SecondTag(Field::DlVlan));
+    words.insert("dl_vlan_pcp1", Word::SecondTag(Field::VlanPcp));
     words
 });
 
@@ -82,6 +87,8 @@ pub struct MatchBuilder<'a> {
     mask: FlowMask,
     warnings: Vec<String>,
     items: usize,
+    /// Takes fields that flows cannot match: the text is that of a packet.
+    internal: bool,
 }
 
 impl std::fmt::Debug for dyn Names + '_ {
@@ -94,7 +101,14 @@ impl<'a> MatchBuilder<'a> {
     /// Nothing yet: matches everything.
     #[must_use]
     pub fn new(names: &'a dyn Names) -> Self {
-        Self { names, key: FlowKey::default(), mask: FlowMask::default(), warnings: Vec::new(), items: 0 }
+        Self {
+            names,
+            key: FlowKey::default(),
+            mask: FlowMask::default(),
+            warnings: Vec::new(),
+            items: 0,
+            internal: false,
+        }
     }
 
     /// Adds an item (`tcp`; `nw_src` with `10.0.0.0/8`). False: it is no item of a match. Columns of errors count from the start of
@@ -127,14 +141,17 @@ impl<'a> MatchBuilder<'a> {
                     return Err(value::error(key, reason, "packet_type=(0,0), or leave it out"));
                 }
             }
-            (Word::Field(field), value) => self.add_field(key, field, value.unwrap_or_default())?,
+            (Word::Field(field), value) => self.add_field(key, field, value.unwrap_or_default(), Field::VlanTci)?,
+            (Word::SecondTag(field), value) => {
+                self.add_field(key, field, value.unwrap_or_default(), Field::VlanTci1)?
+            }
         }
         Ok(true)
     }
 
-    /// Adds a field. `key` is its name as written.
-    fn add_field(&mut self, key: &str, field: Field, text: &str) -> Result<(), TextError> {
-        if matches!(field, Field::RecircId | Field::DpHash) {
+    /// Adds a field. `key` is its name as written, `tag` the tag that it is about if it is a part of one.
+    fn add_field(&mut self, key: &str, field: Field, text: &str, tag: Field) -> Result<(), TextError> {
+        if matches!(field, Field::RecircId | Field::DpHash) && !self.internal {
             let reason = format!("{key} is no field that flows can match");
             return Err(TextError { code: "OFPBRC_EPERM", ..value::error(key, reason, "") });
         }
@@ -144,7 +161,7 @@ impl<'a> MatchBuilder<'a> {
         }
         let written =
             value::read(field, text, self.names).map_err(|error| TextError { field: key.to_owned(), ..error })?;
-        let (target, value, mask) = place(field, text, written);
+        let (target, value, mask) = place(field, text, written, tag);
         let kept = value & mask;
         if written.excess {
             self.warnings.push(format!("{key}={text} does not fit into the field and matches {}", shown(target, kept)));
@@ -199,14 +216,14 @@ fn shown_masked(field: Field, value: u128, mask: u128) -> String {
 }
 
 /// The field, value and mask that an item of a match is about, where they are not those of the field it names.
-fn place(field: Field, text: &str, written: Written) -> (Field, u128, u128) {
+fn place(field: Field, text: &str, written: Written, tag: Field) -> (Field, u128, u128) {
     let Written { value, mask, .. } = written;
     let present = u128::from(VLAN_PRESENT);
     match field {
         // OpenFlow 1.0's "no tag".
-        Field::DlVlan if value::is_number(text, 0xffff) => (Field::VlanTci, 0, present | 0xfff),
-        Field::DlVlan if mask != 0 => (Field::VlanTci, present | value, present | 0xfff),
-        Field::VlanPcp if mask != 0 => (Field::VlanTci, present | value << 13, present | 0xe000),
+        Field::DlVlan if value::is_number(text, 0xffff) => (tag, 0, present | 0xfff),
+        Field::DlVlan if mask != 0 => (tag, present | value, present | 0xfff),
+        Field::VlanPcp if mask != 0 => (tag, present | value << 13, present | 0xe000),
         // ICMP's type and code are the whole of the ports' fields.
         Field::IcmpType | Field::Icmpv6Type if mask != 0 => (Field::TpSrc, value, Field::TpSrc.ones()),
         Field::IcmpCode | Field::Icmpv6Code if mask != 0 => (Field::TpDst, value, Field::TpDst.ones()),
@@ -315,22 +332,36 @@ pub fn parse_match(text: &str, names: &dyn Names) -> Result<Parsed<SparseMatch>,
 }
 
 /// A packet with metadata in match syntax, exact values only, as `ofproto/trace` takes it (`in_port=1,tcp,nw_src=10.0.0.1`).
+/// Without `in_port` the port is NONE. VLAN tags are 0x8100 unless `vlan_tpid` says otherwise.
 ///
 /// # Errors
-/// See [`MatchBuilder`]; and masks.
+/// See [`MatchBuilder`]; and masks, and fields that the packet cannot have.
 pub fn parse_key(text: &str, names: &dyn Names) -> Result<FlowKey, TextError> {
-    let mut builder = MatchBuilder::new(names);
+    let mut builder = MatchBuilder { internal: true, ..MatchBuilder::new(names) };
     add_all(&mut builder, text)?;
-    let (key, mask) = (builder.key.clone(), builder.mask.clone());
     for item in Items::new(text) {
         let Some(field) = value::field_by_name(item.key) else { continue };
         let exact = field.exact_mask();
-        if item.value != Some("*") && mask.get(field) & exact != exact {
-            let reason = format!("{} has a mask, but a packet has exact values", item.key);
+        if builder.mask.get(field) & exact != exact {
+            let reason =
+                format!("{}={} leaves bits open, but a packet has exact values", item.key, item.value.unwrap_or(""));
             let hint = format!("{}=VALUE", item.key);
             return Err(TextError { column: item.value_column, reason, hint, code: "", field: item.key.to_owned() });
         }
     }
-    builder.finish()?;
+    let mut key = builder.key.clone();
+    let given = builder.mask.get(Field::InPort) != 0;
+    let warnings = builder.finish()?.warnings;
+    if let Some(warning) = warnings.into_iter().next() {
+        return Err(TextError { column: 1, reason: warning, hint: String::new(), code: "", field: String::new() });
+    }
+    if !given {
+        key.set(Field::InPort, port::NONE.into());
+    }
+    for (tci, tpid) in [(Field::VlanTci, Field::VlanTpid0), (Field::VlanTci1, Field::VlanTpid1)] {
+        if key.get(tci) != 0 && key.get(tpid) == 0 {
+            key.set(tpid, ETH_VLAN.into());
+        }
+    }
     Ok(key)
 }

@@ -101,7 +101,7 @@ fn push_set(names: FlagNames, value: u128, out: &mut String) {
         return out.push('0');
     }
     let start = out.len();
-    for (bit, name) in names.iter().enumerate().filter(|(bit, _)| value >> bit & 1 != 0) {
+    for (_, name) in names.iter().enumerate().filter(|(bit, _)| value >> bit & 1 != 0) {
         if out.len() > start {
             out.push('|');
         }
