@@ -179,7 +179,8 @@ impl<T: Clone> Classifier<T> {
     /// Conjunctions (ovs-fields(7), and as observed): with H the best plain entry and S the highest priority of matching clauses:
     /// H >= S: H. Else if an id has all its clauses at S: the packet is looked up once more in the whole table with `conj_id` = id and no
     /// clauses, and that result is final. Else the next lower clause priority above H. One entry never counts for two clauses of an id.
-    /// Of several ids at S, the one that is listed first in the entry added first. The floor holds in the second lookup too.
+    /// Of several ids at S, the one listed first in the matching entry that has the fewest clauses (the first added of such). The floor holds
+    /// in the second lookup too.
     ///
     /// `conj_id` is 0 in the key of a packet. It is no bit of the packet: it is never added to `used`.
     pub fn lookup<'a>(&'a self, key: &FlowKey, used: &mut FlowMask, floor: Option<u16>) -> Option<Found<'a, T>> {
