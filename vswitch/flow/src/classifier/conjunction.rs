@@ -68,7 +68,7 @@ pub(super) struct Registry {
 
 /// The band of similar priorities that a priority belongs to.
 pub(super) fn band(priority: u16) -> u16 {
-    priority / 64
+    priority / 256
 }
 
 /// Block and bit of a number.

@@ -22,7 +22,8 @@ pub(super) fn complete<T>(slots: &[&Slot<T>], registry: &Registry, above: Option
 fn intersect<T>(sets: &[&[&List]], best: &mut Best<'_, T>) {
     let len = |set: &[&List]| set.iter().map(|list| list.numbers.len()).sum::<usize>();
     let Some((shortest, set)) = sets.iter().enumerate().min_by_key(|(_, set)| len(set)) else { return };
-    if len(set) > 2 * best.registry.blocks() {
+    // A number costs about as much as two words.
+    if len(set) > best.registry.blocks() / 2 {
         return intersect_bitmaps(sets, best);
     }
     for number in set.iter().flat_map(|list| list.numbers.iter()) {
@@ -42,6 +43,9 @@ fn intersect_bitmaps<T>(sets: &[&[&List]], best: &mut Best<'_, T>) {
         set.fill(0);
         lists.iter().for_each(|list| list.numbers.add_to(&mut set));
         all.iter_mut().zip(&set).for_each(|(all, word)| *all &= word);
+    }
+    if all.iter().fold(0, |any, word| any | word) == 0 {
+        return;
     }
     #[allow(clippy::cast_possible_truncation)] // numbers are 32 bits
     for (at, block) in registry.order() {
@@ -97,7 +101,7 @@ impl<T> Best<'_, T> {
         (0..can.len()).all(|clause| place(clause, &can, &mut holder, &mut vec![false; self.slots.len()]))
     }
 
-    /// The best one's id. Of several: the one that is listed first in the first entry that lists one.
+    /// The best one's id. Of several: the one that is listed first in the entry with the shortest list that lists one.
     fn id(mut self) -> Option<u32> {
         self.numbers.sort_unstable();
         self.numbers.dedup();
@@ -110,7 +114,7 @@ impl<T> Best<'_, T> {
             self.numbers.iter().map(|n| self.registry.get(*n)).map(|c| (c.id, c.clauses)).collect();
         names.sort_unstable();
         let mut rows: Vec<_> = self.slots.iter().filter_map(|slot| slot.rows.get(first.priority)).collect();
-        rows.sort_unstable_by_key(|row| row.seq);
+        rows.sort_unstable_by_key(|row| (row.entry.clauses.len(), row.seq));
         let mut listed = rows.iter().flat_map(|row| row.entry.clauses.iter());
         listed.find(|c| names.binary_search(&(c.id, c.clauses)).is_ok()).map(|c| c.id)
     }

@@ -118,23 +118,19 @@ pub struct Found<'a, T> {
 impl<T: Clone> Classifier<T> {
     /// Adds an entry; returns the one of equal match and priority that it replaces. It takes that one's place in the order of adding.
     pub fn insert(&mut self, entry: Entry<T>) -> Option<Entry<T>> {
-        let (matching, priority) = (Arc::clone(&entry.matching), entry.priority);
-        let clauses = Arc::clone(&entry.clauses);
-        let moved = self.row(&matching, priority, clauses.is_empty()).map(|row| row.seq);
-        let moved = moved.and_then(|_| self.take(&matching, priority, clauses.is_empty()));
-        let seq = moved.as_ref().map_or(self.added, |row| row.seq);
-        let old = if clauses.is_empty() {
-            Arc::make_mut(&mut self.plain).insert(entry, seq)
-        } else {
+        let (priority, soft) = (entry.priority, !entry.clauses.is_empty());
+        let moved = self.take(&entry.matching, priority, !soft);
+        let row = Row { seq: moved.as_ref().map_or(self.added, |row| row.seq), entry };
+        let replaced = if soft {
             let Soft { space, registry } = Arc::make_mut(&mut self.soft);
-            let old = space.insert(entry, seq);
-            if let Some(slot) = space.slot_mut(&matching) {
-                let before = old.as_ref().map_or(&[][..], |row| &row.entry.clauses);
-                registry.change(slot, priority, before, &clauses);
-            }
-            old
+            let clauses = Arc::clone(&row.entry.clauses);
+            space.insert(row, |slot, old| {
+                registry.change(slot, priority, old.map_or(&[], |old| &old.clauses), &clauses);
+            })
+        } else {
+            Arc::make_mut(&mut self.plain).insert(row, |_, _| {})
         };
-        let old = moved.or(old);
+        let old = moved.or(replaced);
         self.added += 1;
         self.len += usize::from(old.is_none());
         old.map(|row| row.entry)
@@ -142,8 +138,7 @@ impl<T: Clone> Classifier<T> {
 
     /// Removes the entry of this match and priority.
     pub fn remove(&mut self, matching: &SparseMatch, priority: u16) -> Option<Entry<T>> {
-        let soft = [false, true].into_iter().find(|soft| self.row(matching, priority, *soft).is_some())?;
-        let row = self.take(matching, priority, soft)?;
+        let row = self.take(matching, priority, false).or_else(|| self.take(matching, priority, true))?;
         self.len -= 1;
         Some(row.entry)
     }
@@ -179,7 +174,8 @@ impl<T: Clone> Classifier<T> {
     /// Conjunctions (ovs-fields(7), and as observed): with H the best plain entry and S the highest priority of matching clauses:
     /// H >= S: H. Else if an id has all its clauses at S: the packet is looked up once more in the whole table with `conj_id` = id and no
     /// clauses, and that result is final. Else the next lower clause priority above H. One entry never counts for two clauses of an id.
-    /// Of several ids at S, the one that is listed first in the entry added first. The floor holds in the second lookup too.
+    /// Of several ids at S, the one listed first in the matching entry that has the fewest clauses (the first added of such). The floor holds
+    /// in the second lookup too.
     ///
     /// `conj_id` is 0 in the key of a packet. It is no bit of the packet: it is never added to `used`.
     pub fn lookup<'a>(&'a self, key: &FlowKey, used: &mut FlowMask, floor: Option<u16>) -> Option<Found<'a, T>> {
@@ -215,17 +211,14 @@ impl<T: Clone> Classifier<T> {
         space.get(matching, priority)
     }
 
-    /// Removes an entry that is there.
+    /// Removes an entry. Copies nothing if it is not there.
     fn take(&mut self, matching: &SparseMatch, priority: u16, soft: bool) -> Option<Row<T>> {
+        self.row(matching, priority, soft)?;
         if !soft {
-            return Arc::make_mut(&mut self.plain).remove(matching, priority);
+            return Arc::make_mut(&mut self.plain).remove(matching, priority, |_, _| {});
         }
         let Soft { space, registry } = Arc::make_mut(&mut self.soft);
-        let clauses = Arc::clone(&space.get(matching, priority)?.entry.clauses);
-        if let Some(slot) = space.slot_mut(matching) {
-            registry.change(slot, priority, &clauses, &[]);
-        }
-        space.remove(matching, priority)
+        space.remove(matching, priority, |slot, old| registry.change(slot, priority, &old.clauses, &[]))
     }
 }
 

@@ -90,9 +90,11 @@ impl<T> Reference<T> {
 }
 
 /// The id that is complete among these entries, which are of one priority and in the order in which they were added. Of several, the one
-/// that is listed first in the first entry that lists one.
+/// that is listed first in the entry with the fewest clauses.
 fn complete<T>(entries: &[&Entry<T>]) -> Option<u32> {
-    let mut listed = entries.iter().flat_map(|e| e.clauses.iter()).filter(|c| c.is_valid());
+    let mut shortest = entries.to_vec();
+    shortest.sort_by_key(|entry| entry.clauses.len());
+    let mut listed = shortest.iter().flat_map(|e| e.clauses.iter()).filter(|c| c.is_valid());
     listed.find(|c| represented(0, c, entries, &mut vec![false; entries.len()])).map(|c| c.id)
 }
 

@@ -1,7 +1,7 @@
 //! What entries of one subtable have in common: the mask. In the order in which a lookup uses its words, with its prefixes.
 
 use super::trie::{FIELDS, prefix_len};
-use crate::{FlowKey, FlowMask};
+use crate::{FlowKey, FlowMask, SparseMatch};
 
 /// The words of each stage. `conj_id` (no packet bit, and 0 in the first lookup of every packet) comes first: a miss there costs nothing.
 /// Then what packets have in common most: metadata and tunnel, L2, L3, L4.
@@ -14,7 +14,9 @@ const fn bits(from: u32, to: u32) -> u64 {
     (1 << to) - (1 << from)
 }
 
-const _: () = assert!(STAGES[0] | STAGES[1] | STAGES[2] | STAGES[3] | STAGES[4] == bits(0, crate::WORDS as u32));
+// All words.
+const _: () =
+    assert!((STAGES[0] | STAGES[1] | STAGES[2] | STAGES[3] | STAGES[4]).count_ones() as usize == crate::WORDS);
 
 /// A check that a prefix of some length is among those of the table: which trie, what length, in which step.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +32,8 @@ pub(super) struct PrefixCheck {
 #[derive(Debug)]
 pub(super) struct Shape {
     mask: FlowMask,
+    /// Its words.
+    map: u64,
     /// Index and bits of each word, by stage.
     words: Box<[(u8, u64)]>,
     /// Per stage that has words: the end of its words in `words`.
@@ -52,11 +56,12 @@ impl Shape {
             }
             ends.push(words.len());
         }
-        Self { mask: mask.clone(), words: words.into(), ends: ends.into(), prefixes: prefixes.into() }
+        Self { mask: mask.clone(), map, words: words.into(), ends: ends.into(), prefixes: prefixes.into() }
     }
 
-    pub(super) fn mask(&self) -> &FlowMask {
-        &self.mask
+    /// Whether a match has this mask.
+    pub(super) fn is_mask_of(&self, matching: &SparseMatch) -> bool {
+        self.map == matching.map() && matching.iter().all(|(i, _, bits)| self.mask.0[i] == bits)
     }
 
     /// Number of steps in which a key is hashed. None: it matches everything.

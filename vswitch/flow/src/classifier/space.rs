@@ -24,7 +24,7 @@ pub(super) struct Space<T> {
     seed: u64,
     /// By number; numbers of subtables that are gone are free.
     tables: Vec<Option<Arc<Subtable<T>>>>,
-    /// Hash of the mask and number.
+    /// Hash of the mask, and number.
     by_mask: HashTable<(u64, usize)>,
     order: Vec<Place>,
     tries: [Trie; FIELDS.len()],
@@ -39,14 +39,23 @@ impl<T> Default for Space<T> {
     }
 }
 
-fn hash_mask(mask: &FlowMask) -> u64 {
-    mask.0.iter().fold(1, |hash, word| fold(hash ^ word))
+/// A match's values and mask, ready for a subtable.
+struct Located {
+    key: FlowKey,
+    /// Hash of the mask.
+    hash: u64,
+    table: Option<usize>,
 }
 
 impl<T> Space<T> {
-    fn table_of(&self, mask: &FlowMask) -> Option<usize> {
-        let fits = |at: &(u64, usize)| self.table(at.1).is_some_and(|table| table.shape().mask() == mask);
-        self.by_mask.find(hash_mask(mask), fits).map(|at| at.1)
+    fn locate(&self, matching: &SparseMatch) -> Located {
+        let (mut key, mut hash) = (FlowKey::default(), matching.map());
+        for (i, value, bits) in matching.iter() {
+            key.0[i] = value;
+            hash = fold(hash ^ bits);
+        }
+        let fits = |at: &(u64, usize)| self.table(at.1).is_some_and(|table| table.shape().is_mask_of(matching));
+        Located { key, hash, table: self.by_mask.find(hash, fits).map(|at| at.1) }
     }
 
     fn table(&self, number: usize) -> Option<&Subtable<T>> {
@@ -54,8 +63,8 @@ impl<T> Space<T> {
     }
 
     pub(super) fn get(&self, matching: &SparseMatch, priority: u16) -> Option<&Row<T>> {
-        let (key, mask) = matching.expand();
-        self.table(self.table_of(&mask)?)?.slot(&key)?.rows.get(priority)
+        let at = self.locate(matching);
+        self.table(at.table?)?.slot(&at.key)?.rows.get(priority)
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = &Row<T>> {
@@ -92,61 +101,65 @@ impl<T> Space<T> {
 }
 
 impl<T: Clone> Space<T> {
-    /// Adds an entry; returns the one that it replaces, whose `seq` it gets.
-    pub(super) fn insert(&mut self, entry: Entry<T>, seq: u64) -> Option<Row<T>> {
-        let (key, mask) = entry.matching.expand();
-        let number = self.table_of(&mask).unwrap_or_else(|| self.add_table(&mask));
+    /// Adds an entry; returns the one that it replaces, whose `seq` it gets. `relink` is called on its slot, with what it replaces.
+    pub(super) fn insert(
+        &mut self,
+        row: Row<T>,
+        relink: impl FnOnce(&mut Slot<T>, Option<&Entry<T>>),
+    ) -> Option<Row<T>> {
+        let at = self.locate(&row.entry.matching);
+        let number = at.table.unwrap_or_else(|| self.add_table(&row.entry.matching, at.hash));
         let table = Arc::make_mut(self.tables.get_mut(number)?.as_mut()?);
         let was = table.rank();
-        let (old, fresh) = table.insert(&key, Row { seq, entry });
+        let (old, fresh) = table.insert(&at.key, row, relink);
         let now = table.rank();
         if fresh {
             for check in table.shape().prefixes() {
-                self.tries[check.trie].insert(aligned(key.get(FIELDS[check.trie]), FIELDS[check.trie]), check.len);
+                let field = FIELDS[check.trie];
+                self.tries[check.trie].insert(aligned(at.key.get(field), field), check.len);
             }
         }
         self.move_table(number, was, now);
         old
     }
 
-    /// Removes an entry that is there.
-    pub(super) fn remove(&mut self, matching: &SparseMatch, priority: u16) -> Option<Row<T>> {
-        let (key, mask) = matching.expand();
-        let number = self.table_of(&mask)?;
+    /// Removes an entry that is there. `relink` is called on its slot, with what was removed.
+    pub(super) fn remove(
+        &mut self,
+        matching: &SparseMatch,
+        priority: u16,
+        relink: impl FnOnce(&mut Slot<T>, &Entry<T>),
+    ) -> Option<Row<T>> {
+        let at = self.locate(matching);
+        let number = at.table?;
         let table = Arc::make_mut(self.tables.get_mut(number)?.as_mut()?);
         let was = table.rank();
-        let (old, last) = table.remove(&key, priority);
+        let (old, last) = table.remove(&at.key, priority, relink);
         let now = table.rank();
         if last {
             for check in table.shape().prefixes() {
-                self.tries[check.trie].remove(aligned(key.get(FIELDS[check.trie]), FIELDS[check.trie]), check.len);
+                let field = FIELDS[check.trie];
+                self.tries[check.trie].remove(aligned(at.key.get(field), field), check.len);
             }
         }
         self.move_table(number, was, now);
         if now.is_none() {
             self.tables[number] = None;
-            if let Ok(at) = self.by_mask.find_entry(hash_mask(&mask), |at| at.1 == number) {
-                at.remove();
+            if let Ok(mask) = self.by_mask.find_entry(at.hash, |mask| mask.1 == number) {
+                mask.remove();
             }
         }
         old
     }
 
-    /// The slot of a match, to change its lists.
-    pub(super) fn slot_mut(&mut self, matching: &SparseMatch) -> Option<&mut Slot<T>> {
-        let (key, mask) = matching.expand();
-        let number = self.table_of(&mask)?;
-        Arc::make_mut(self.tables.get_mut(number)?.as_mut()?).slot_mut(&key)
-    }
-
-    fn add_table(&mut self, mask: &FlowMask) -> usize {
+    fn add_table(&mut self, matching: &SparseMatch, hash: u64) -> usize {
         let number = self.tables.iter().position(Option::is_none).unwrap_or(self.tables.len());
-        let table = Some(Arc::new(Subtable::new(mask, self.seed)));
+        let table = Some(Arc::new(Subtable::new(&matching.expand().1, self.seed)));
         match self.tables.get_mut(number) {
             Some(free) => *free = table,
             None => self.tables.push(table),
         }
-        self.by_mask.insert_unique(hash_mask(mask), (hash_mask(mask), number), |at| at.0);
+        self.by_mask.insert_unique(hash, (hash, number), |at| at.0);
         number
     }
 

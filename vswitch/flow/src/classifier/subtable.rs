@@ -169,52 +169,64 @@ impl<T> Subtable<T> {
 }
 
 impl<T: Clone> Subtable<T> {
-    /// The slot of a match that is there, to change its lists.
-    pub(super) fn slot_mut(&mut self, key: &FlowKey) -> Option<&mut Slot<T>> {
-        let Self { shape, seed, slots, .. } = self;
-        let slot = slots.find_mut(shape.hash(*seed, key), |slot| shape.matches(&slot.values, key))?;
-        Some(Arc::make_mut(slot))
-    }
-
-    /// Adds an entry, whose match is that of `key`. Returns the entry that it replaces (and whose `seq` it gets), and whether its match is new.
-    pub(super) fn insert(&mut self, key: &FlowKey, mut row: Row<T>) -> (Option<Row<T>>, bool) {
-        let priority = row.entry.priority;
-        if self.slot(key).is_none() {
-            self.add_level(priority, row.seq);
-            self.add_slot(key, Ranks::One(priority, row));
+    /// Adds an entry whose match has these values. Returns the entry that it replaces (and whose `seq` it gets), and whether its match is
+    /// new. `relink` is called on its slot, with what it replaces.
+    pub(super) fn insert(
+        &mut self,
+        key: &FlowKey,
+        mut row: Row<T>,
+        relink: impl FnOnce(&mut Slot<T>, Option<&Entry<T>>),
+    ) -> (Option<Row<T>>, bool) {
+        let Self { shape, slots, .. } = self;
+        let (hash, priority, seq) = (shape.hash(self.seed, key), row.entry.priority, row.seq);
+        let fits = |slot: &Arc<Slot<T>>| shape.matches(&slot.values, key);
+        if slots.find(hash, fits).is_none() {
+            let rows = Ranks::One(priority, row);
+            let mut slot = Slot { hash, values: shape.values(key).collect(), rows, lists: Vec::new() };
+            relink(&mut slot, None);
+            slots.insert(Arc::new(slot));
+            self.count_stems(key, true);
+            self.add_level(priority, seq);
             return (None, true);
         }
-        let Some(slot) = self.slot_mut(key) else { return (None, false) };
-        if let Some(there) = slot.rows.get_mut(priority) {
-            row.seq = there.seq;
-            return (Some(std::mem::replace(there, row)), false);
+        let Some(slot) = slots.find_mut(hash, fits).map(Arc::make_mut) else { return (None, false) };
+        let old = match slot.rows.get_mut(priority) {
+            Some(there) => {
+                row.seq = there.seq;
+                Some(std::mem::replace(there, row))
+            }
+            None => {
+                slot.rows.insert(priority, row);
+                None
+            }
+        };
+        relink(slot, old.as_ref().map(|row| &row.entry));
+        if old.is_none() {
+            self.add_level(priority, seq);
         }
-        let seq = row.seq;
-        slot.rows.insert(priority, row);
-        self.add_level(priority, seq);
-        (None, false)
+        (old, false)
     }
 
-    /// Removes an entry that is there, and tells whether it was the last of its match.
-    pub(super) fn remove(&mut self, key: &FlowKey, priority: u16) -> (Option<Row<T>>, bool) {
-        let Some(slot) = self.slot_mut(key) else { return (None, false) };
-        let row = slot.rows.remove(priority);
-        let (empty, hash) = (slot.rows.is_empty(), slot.hash);
-        if row.is_some() {
-            self.remove_level(priority);
-        }
-        if empty {
-            let shape = &self.shape;
-            self.slots.remove(hash, |slot| shape.matches(&slot.values, key));
+    /// Removes an entry that is there, and tells whether it was the last of its match. `relink` is called on its slot.
+    pub(super) fn remove(
+        &mut self,
+        key: &FlowKey,
+        priority: u16,
+        relink: impl FnOnce(&mut Slot<T>, &Entry<T>),
+    ) -> (Option<Row<T>>, bool) {
+        let Self { shape, slots, .. } = self;
+        let hash = shape.hash(self.seed, key);
+        let fits = |slot: &Arc<Slot<T>>| shape.matches(&slot.values, key);
+        let Some(slot) = slots.find_mut(hash, fits).map(Arc::make_mut) else { return (None, false) };
+        let Some(row) = slot.rows.remove(priority) else { return (None, false) };
+        relink(slot, &row.entry);
+        let last = slot.rows.is_empty();
+        if last {
+            slots.remove(hash, fits);
             self.count_stems(key, false);
         }
-        (row, empty)
-    }
-
-    fn add_slot(&mut self, key: &FlowKey, rows: Ranks<Row<T>>) {
-        let (hash, values) = (self.shape.hash(self.seed, key), self.shape.values(key).collect());
-        self.slots.insert(Arc::new(Slot { hash, values, rows, lists: Vec::new() }));
-        self.count_stems(key, true);
+        self.remove_level(priority);
+        (Some(row), last)
     }
 
     fn count_stems(&mut self, key: &FlowKey, add: bool) {

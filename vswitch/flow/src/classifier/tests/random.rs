@@ -182,3 +182,54 @@ fn an_emptied_classifier_is_like_new() {
         assert_eq!(both.used(&[(Field::EthType, 0x800), (Field::NwSrc, 1)]), FlowMask::default());
     }
 }
+
+/// Hundreds of conjunctions on six matches: long sets, bitmaps, lists of clauses that grow and shrink.
+fn crowd() -> impl Strategy<Value = Vec<(u16, [usize; 3], u8)>> {
+    let rule = (prop_oneof![Just(200u16), 0u16..2_000, 0u16..4], any::<[Index; 3]>(), 2u8..4);
+    prop::collection::vec(rule.prop_map(|(priority, at, n)| (priority, at.map(|at| at.index(6)), n)), 150..500)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn crowds_of_conjunctions_equal_the_reference(
+        rules in crowd(), gone in any::<[Index; 100]>(), packets in prop::collection::vec(0u128..64, 20), floor in 0u16..2_500,
+    ) {
+        let at = |i: usize| masked(&[(Field::Reg0, 1 << i, 1 << i)]);
+        let mut both = Both::default();
+        let mut lists = std::collections::BTreeMap::<(u16, usize), Vec<(u32, u8, u8)>>::new();
+        for (id, (priority, clauses, n)) in (1..).zip(rules) {
+            for (k, i) in (1..=n).zip(clauses) {
+                let list = lists.entry((priority, i)).or_default();
+                list.push((id, k, n));
+                both.insert(soft(priority, at(i), list, id));
+            }
+            both.insert(plain(priority / 2 * 3, matching(&[(Field::ConjId, id.into())]), id));
+        }
+        let check = |both: &Both| {
+            for bits in &packets {
+                for floor in [None, Some(floor)] {
+                    both.lookup(&packet(&[(Field::Reg0, *bits)]), floor);
+                }
+            }
+        };
+        check(&both);
+        let full = both.clone();
+        for index in gone {
+            let keys: Vec<_> = lists.keys().copied().collect();
+            let Some((priority, i)) = keys.get(index.index(keys.len().max(1))).copied() else { break };
+            let list = lists.get_mut(&(priority, i)).expect("is there");
+            list.truncate(list.len() / 4);
+            if list.is_empty() {
+                lists.remove(&(priority, i));
+                prop_assert!(both.remove(&at(i), priority).is_some());
+            } else {
+                both.insert(soft(priority, at(i), list, 0));
+            }
+        }
+        check(&both);
+        check_content(&both);
+        check(&full);
+    }
+}
