@@ -14,7 +14,7 @@ mod normalize;
 mod tests;
 
 use super::suggest::nearest;
-use super::value::{self, Written, push_hex};
+use super::value::{self, Written};
 use super::{Names, Parsed, TextError};
 use crate::action::port;
 use crate::field::{lower, number::*};
@@ -163,13 +163,13 @@ impl<'a> MatchBuilder<'a> {
             value::read(field, text, self.names).map_err(|error| TextError { field: key.to_owned(), ..error })?;
         let (target, value, mask) = place(field, text, written, tag);
         let kept = value & mask;
-        if written.excess {
-            self.warnings.push(format!("{key}={text} does not fit into the field and matches {}", shown(target, kept)));
+        let no_tag = field == Field::DlVlan && kept == 0;
+        if written.excess && !no_tag {
+            let cut = shown(field, written.value & field.exact_mask(), u128::MAX);
+            self.warnings.push(format!("{key}={text} does not fit into the field and matches {cut}"));
         } else if value != kept {
-            self.warnings.push(format!(
-                "{key}={text} has bits outside its mask and matches {}",
-                shown_masked(target, kept, mask)
-            ));
+            let cut = shown(target, kept, mask);
+            self.warnings.push(format!("{key}={text} has bits outside its mask and matches {cut}"));
         }
         self.merge(key, target, kept, mask)
     }
@@ -196,22 +196,10 @@ impl<'a> MatchBuilder<'a> {
     }
 }
 
-fn shown(field: Field, value: u128) -> String {
+/// A value for a message.
+fn shown(field: Field, value: u128, mask: u128) -> String {
     let mut out = String::new();
-    super::format_value(field, value, u128::MAX, super::Style::default(), &super::NoNames, &mut out);
-    out
-}
-
-fn shown_masked(field: Field, value: u128, mask: u128) -> String {
-    let mut out = String::new();
-    match field.info().format {
-        crate::field::Format::Decimal => {
-            push_hex(value, &mut out);
-            out.push('/');
-            push_hex(mask, &mut out);
-        }
-        _ => super::format_value(field, value, mask, super::Style::default(), &super::NoNames, &mut out),
-    }
+    super::format_value(field, value, mask, super::Style::default(), &super::NoNames, &mut out);
     out
 }
 
