@@ -22,6 +22,25 @@ pub const DEPTH_MAX: u32 = 64;
 /// depth of 64 alone would allow 2^64 copies between two bridges joined by three patches.
 pub const OUTPUTS_MAX: u32 = 4096;
 
+/// Resubmits of one packet in all, gotos and patch ports included (`MAX_RESUBMITS` of Open vSwitch).
+pub const RESUBMITS_MAX: u32 = 4096;
+
+/// Actions that one packet may execute: 4,096 resubmits to lists of 64. A list of 10,000 actions, resubmitted to 4,096 times,
+/// would otherwise hold a worker for a second.
+pub const ACTIONS_EXECUTED_MAX: u32 = 1 << 18;
+
+/// Ops that one translation may yield. With nested clones, what is committed inside each of them counts.
+pub const OPS_MAX: u32 = 1 << 16;
+
+/// Clones and length checks that may be nested in one another. Ops are nested likewise, and executed by recursion.
+pub const CLONES_NESTED_MAX: u32 = 64;
+
+/// Entries of a packet's stack (`push`). Open vSwitch allows 64 KiB, in entries of up to 17 bytes.
+pub const STACK_MAX: usize = 4096;
+
+/// Groups that a watch_group may lead through (`MAX_LIVENESS_RECURSION` of Open vSwitch), and buckets looked at in all.
+pub const LIVENESS_DEPTH_MAX: u32 = 128;
+
 /// Mbufs that the floods of one burst may take for copies, software segments included: 32 small broadcasts to 250 ports, or
 /// one GSO packet of 64 KiB. Beyond, copies are dropped: the pool is everybody's.
 pub const FLOOD_MBUFS_MAX: u32 = 8192;
