@@ -10,6 +10,13 @@
 //!
 //! **Threads**: ops are immutable and shared.
 
+pub mod arp;
+pub mod ethernet;
+pub mod ip;
+pub mod l4;
+pub mod nd;
 mod op;
+mod packet;
 
 pub use op::{CheckLen, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd, SetPorts};
+pub use packet::Packet;

@@ -43,6 +43,8 @@ drop_reasons! {
     PortGone = 13, "port_gone", "The port was removed while the packet was on its way.";
     TxError = 14, "tx_error", "The kernel or the device refused the packet.";
     FloodBudget = 15, "flood_budget", "A flooded copy too many: the floods of one burst would have taken too many mbufs.";
+    Headroom = 16, "headroom", "There was no room in front of the packet for another VLAN tag.";
+    Meter = 17, "meter", "A meter's drop band: the packet came faster than the meter's rate.";
 }
 
 impl DropReason {

@@ -26,7 +26,7 @@ impl Switch {
                 return Err(SwitchError::Exhausted { what: "bridges", limit: limits::BRIDGES_MAX });
             }
             let fdb = Arc::new(Fdb::new(config.fdb_entries, config.fdb_ageing_s));
-            state.bridges.insert(config.name.clone(), BridgeState { config, fdb });
+            state.bridges.insert(config.name.clone(), BridgeState { config, fdb, packet_ins: Arc::default() });
             self.publisher.publish(state.snapshot());
             Ok(())
         })

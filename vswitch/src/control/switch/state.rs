@@ -4,7 +4,7 @@ use crate::control::info::{BridgeConfig, LOCAL, PortInfo, SwitchError};
 use crate::limits::L2_OVERHEAD;
 use crate::observe::PortTotals;
 use crate::packet::Mac;
-use crate::pipeline::{Bridge, Changes, Fdb, PortFacts, World};
+use crate::pipeline::{Bridge, Changes, Fdb, PacketIns, PortFacts, World};
 use crate::port::{FieldError, Link, OpenContext, PortConfig, PortId, PortKind};
 use crate::worker::{PortShared, PortView, RxqSlot, Snapshot};
 use std::collections::{BTreeMap, HashMap};
@@ -38,12 +38,15 @@ impl std::fmt::Debug for State {
 pub(super) struct BridgeState {
     pub(super) config: BridgeConfig,
     pub(super) fdb: Arc<Fdb>,
+    /// Who gets packet-ins.
+    pub(super) packet_ins: Arc<PacketIns>,
 }
 
 impl BridgeState {
     /// As workers see it, without its ports.
     fn view(&self) -> Bridge {
-        Bridge::new(&self.config.name, self.config.fail_mode, Arc::clone(&self.fdb))
+        let bridge = Bridge::new(&self.config.name, self.config.fail_mode, Arc::clone(&self.fdb));
+        Bridge { packet_ins: Arc::clone(&self.packet_ins), ..bridge }
     }
 }
 
