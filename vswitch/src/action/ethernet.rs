@@ -52,12 +52,12 @@ pub fn pop_vlan(packet: &mut Packet) {
     }
 }
 
-/// Rewrites bits of the outer tag, if there is one.
+/// Rewrites bits of the outer tag, if there is one. The DEI bit becomes 0: Open vSwitch pops and pushes.
 pub fn set_vlan_tci(packet: &mut Packet, tci: &Masked<u16>) {
     if outer_tag(packet)
         && let Some(field) = packet.bytes_mut::<2>(14)
     {
-        *field = tci.apply(u16::from_be_bytes(*field)).to_be_bytes();
+        *field = (tci.apply(u16::from_be_bytes(*field)) & !DEI).to_be_bytes();
     }
 }
 

@@ -10,13 +10,15 @@
 //!
 //! **Threads**: ops are immutable and shared.
 
-pub mod arp;
-pub mod ethernet;
-pub mod ip;
-pub mod l4;
-pub mod nd;
+mod arp;
+mod ethernet;
+mod ip;
+mod l4;
+mod nd;
 mod op;
 mod packet;
+#[cfg(test)]
+mod tests;
 
 pub use op::{CheckLen, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd, SetPorts};
 pub use packet::Packet;

@@ -1,6 +1,8 @@
 //! A packet while ops are applied to it, and where its headers lie.
 
+use super::{Op, arp, ethernet, ip, l4, nd};
 use crate::dpdk::{Csum, Mbuf};
+use crate::observe::DropReason;
 use crate::packet::{checksum, ethertype, icmp, tcp, udp};
 use vswitch_flow::extract::Layers;
 
@@ -44,6 +46,38 @@ pub(super) struct L4Header {
 }
 
 impl Packet {
+    /// Applies an op that changes bytes. Other ops are the executor's own and change nothing here.
+    ///
+    /// # Errors
+    /// Why the packet dies of it.
+    pub fn rewrite(&mut self, op: &Op) -> Result<(), DropReason> {
+        match op {
+            Op::SetEth(set) => ethernet::set_eth(self, set),
+            Op::PushVlan { tpid, tci } => return ethernet::push_vlan(self, *tpid, *tci),
+            Op::PopVlan => ethernet::pop_vlan(self),
+            Op::SetVlanTci(tci) => ethernet::set_vlan_tci(self, tci),
+            Op::SetIpv4(set) => ip::set_ipv4(self, set),
+            Op::SetIpv6(set) => ip::set_ipv6(self, set),
+            Op::SetPorts(set) => l4::set_ports(self, set),
+            Op::SetIcmp(set) => l4::set_icmp(self, set),
+            Op::SetArp(set) => arp::set_arp(self, set),
+            Op::SetNd(set) => nd::set_nd(self, set),
+            Op::Output(_)
+            | Op::OutputTruncated(..)
+            | Op::Crossed(..)
+            | Op::Meter(_)
+            | Op::PacketIn(_)
+            | Op::Clone(_)
+            | Op::CheckLen(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Raises the drop precedence of the packet's code point, as a meter's remark does.
+    pub fn remark(&mut self, by: u8) {
+        ip::remark(self, by);
+    }
+
     /// Bytes `from..from + N` of the packet, if they are there.
     #[inline]
     pub(super) fn bytes<const N: usize>(&self, from: usize) -> Option<&[u8; N]> {

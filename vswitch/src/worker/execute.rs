@@ -1,7 +1,7 @@
 //! The executor: the one `match` over [`Op`].
 
 use super::step::Step;
-use crate::action::{CheckLen, Op, Packet, PacketInOp, arp, ethernet, ip, l4, nd};
+use crate::action::{CheckLen, Op, Packet, PacketInOp};
 use crate::dpdk::{Csum, Mbuf};
 use crate::meter::{Meter, Verdict};
 use crate::observe::DropReason;
@@ -49,7 +49,7 @@ impl Step<'_> {
                     Ok(())
                 }
                 Op::CheckLen(check) => return self.execute(check.ops(packet.mbuf.len()), packet, origin),
-                op => rewrite(op, &mut packet),
+                op => packet.rewrite(op),
             };
             if let Err(reason) = changed {
                 return self.drop_in(origin.port, reason, packet.mbuf);
@@ -97,7 +97,7 @@ impl Step<'_> {
             Verdict::Pass => Ok(()),
             Verdict::Drop => Err(DropReason::Meter),
             Verdict::Remark(by) => {
-                ip::remark(packet, by);
+                packet.remark(by);
                 Ok(())
             }
         }
@@ -157,28 +157,4 @@ fn finished(mut mbuf: Mbuf) -> Mbuf {
     }
     mbuf.set_gso_size(0);
     mbuf
-}
-
-/// Ops that change bytes.
-fn rewrite(op: &Op, packet: &mut Packet) -> Result<(), DropReason> {
-    match op {
-        Op::SetEth(set) => ethernet::set_eth(packet, set),
-        Op::PushVlan { tpid, tci } => return ethernet::push_vlan(packet, *tpid, *tci),
-        Op::PopVlan => ethernet::pop_vlan(packet),
-        Op::SetVlanTci(tci) => ethernet::set_vlan_tci(packet, tci),
-        Op::SetIpv4(set) => ip::set_ipv4(packet, set),
-        Op::SetIpv6(set) => ip::set_ipv6(packet, set),
-        Op::SetPorts(set) => l4::set_ports(packet, set),
-        Op::SetIcmp(set) => l4::set_icmp(packet, set),
-        Op::SetArp(set) => arp::set_arp(packet, set),
-        Op::SetNd(set) => nd::set_nd(packet, set),
-        Op::Output(_)
-        | Op::OutputTruncated(..)
-        | Op::Crossed(..)
-        | Op::Meter(_)
-        | Op::PacketIn(_)
-        | Op::Clone(_)
-        | Op::CheckLen(_) => {} // the executor's own
-    }
-    Ok(())
 }
