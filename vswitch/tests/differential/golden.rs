@@ -162,7 +162,9 @@ pub(crate) fn cases() -> Vec<Case> {
 pub(crate) fn check_oracle(oracle: &mut dyn Subject, cases: &[Case]) -> Vec<String> {
     let mut wrong = Vec::new();
     for case in cases {
+        let start = std::time::Instant::now();
         let found = run(oracle, case.steps());
+        eprintln!("{}: {:?}", case.path.display(), start.elapsed());
         if std::env::var_os(RECORD).is_some() {
             std::fs::write(&case.path, case.text(&found)).expect("the case can be written");
             continue;

@@ -11,6 +11,9 @@ pub(crate) struct Record {
     pub(crate) end: Vec<String>,
 }
 
+/// Print what is refused, in full.
+const VERBOSE: &str = "VSWITCH_DIFF_VERBOSE";
+
 /// The dumps at the end of a scenario.
 const DUMPS: [&str; 5] = ["dump-flows", "dump-groups", "dump-group-stats", "dump-meters", "meter-stats"];
 
@@ -19,17 +22,21 @@ pub(crate) fn run<'a>(subject: &mut dyn Subject, steps: impl IntoIterator<Item =
     subject.reset();
     let mut record = Record::default();
     let mut flows: Vec<&str> = Vec::new();
+    let mut sent: &[u8] = &[];
     let mut steps = steps.into_iter().peekable();
     while let Some(step) = steps.next() {
         let mut lines = Vec::new();
         if let Step::Flow(line) = step {
             flows.push(line);
             if !matches!(steps.peek(), Some(Step::Flow(_))) {
-                outcome(subject.add_flows(&flows), &[], &mut lines);
+                outcome(step, subject.add_flows(&flows), &[], &mut lines);
                 flows.clear();
             }
         } else {
-            run_step(subject, step, &mut lines);
+            if let Step::Packet { bytes, .. } | Step::PacketOut { bytes, .. } = step {
+                sent = bytes;
+            }
+            run_step(subject, step, sent, &mut lines);
         }
         record.steps.push(lines);
     }
@@ -49,37 +56,42 @@ pub(crate) fn dump(subject: &mut dyn Subject, options: &[&str], verb: &str) -> V
     }
 }
 
-fn run_step(subject: &mut dyn Subject, step: &Step, lines: &mut Vec<String>) {
+/// `sent` is the last packet that was sent.
+fn run_step(subject: &mut dyn Subject, step: &Step, sent: &[u8], lines: &mut Vec<String>) {
     match step {
         Step::Flow(_) => {}
         Step::Control(command) => match subject.control(command) {
             Ok((printed, effect)) => {
                 let sorted = !command.options.iter().any(|option| option.contains("sort"));
                 lines.extend(normalise(&printed, sorted));
-                lines.extend(effect.lines(&[]));
+                lines.extend(effect.lines(sent));
             }
-            Err(error) => lines.push(refusal(&error)),
+            Err(error) => lines.push(refusal(step, &error)),
         },
         Step::Table(number, name) => subject.name_table(*number, name),
-        Step::Port(port, change) => lines.extend(subject.change_port(*port, *change).lines(&[])),
-        Step::Packet { port, bytes, .. } => lines.extend(subject.packet(*port, bytes).lines(bytes)),
-        Step::PacketOut { expanded, bytes, .. } => outcome(subject.packet_out(expanded), bytes, lines),
-        Step::Resume => lines.extend(subject.resume().lines(&[])),
-        Step::Warp(ms) => lines.extend(subject.warp(*ms).lines(&[])),
+        Step::Port(port, change) => lines.extend(subject.change_port(*port, *change).lines(sent)),
+        Step::Packet { port, bytes, .. } => lines.extend(subject.packet(*port, bytes).lines(sent)),
+        Step::PacketOut { expanded, .. } => outcome(step, subject.packet_out(expanded), sent, lines),
+        Step::Resume => lines.extend(subject.resume().lines(sent)),
+        Step::Warp(ms) => lines.extend(subject.warp(*ms).lines(sent)),
     }
 }
 
-fn outcome(result: Result<Effect, String>, sent: &[u8], lines: &mut Vec<String>) {
+fn outcome(step: &Step, result: Result<Effect, String>, sent: &[u8], lines: &mut Vec<String>) {
     match result {
         Ok(effect) => lines.extend(effect.lines(sent)),
-        Err(error) => lines.push(refusal(&error)),
+        Err(error) => lines.push(refusal(step, &error)),
     }
 }
 
 /// `refused`, and the name that OpenFlow or Open vSwitch has for the error, if the message has one.
-fn refusal(error: &str) -> String {
+fn refusal(step: &Step, error: &str) -> String {
+    if std::env::var_os(VERBOSE).is_some() {
+        eprintln!("{step}: {error}");
+    }
     let words = error.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');
-    let code = words.filter(|word| word.starts_with("OFP") || word.starts_with("NX")).find(|word| word.contains('_'));
+    let code = words.filter(|word| word.starts_with("OFP") || word.starts_with("NX"))
+        .find(|word| word.contains('_') && !["OFPT_", "OFPST_", "NXM_"].iter().any(|other| word.starts_with(other)));
     code.map_or_else(|| "refused".to_owned(), |code| format!("refused {code}"))
 }
 

@@ -136,7 +136,12 @@ impl Command {
             options.push(option.to_owned());
             rest = after.trim_start();
         }
-        let (verb, argument) = rest.split_once(' ').unwrap_or((rest, ""));
+        let (verb, mut argument) = rest.split_once(' ').unwrap_or((rest, ""));
+        while argument.starts_with("--") {
+            let (option, after) = argument.split_once(' ').unwrap_or((argument, ""));
+            options.push(option.to_owned());
+            argument = after.trim_start();
+        }
         let argument = Some(argument.trim().to_owned()).filter(|argument| !argument.is_empty());
         Self { options, verb: verb.to_owned(), argument, input }
     }

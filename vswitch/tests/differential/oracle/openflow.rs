@@ -132,24 +132,29 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
+/// Decodes `ofp_flow_removed` (OpenFlow 1.5.1, 7.4.4); its counters are a list of fields (OXS).
 fn flow_removed(body: &[u8]) -> Event {
-    let reason = match body[10] {
-        0 => "idle",
-        1 => "hard",
-        2 => "delete",
-        3 => "group_delete",
-        4 => "meter_delete",
-        _ => "other",
-    };
+    let reasons = ["idle", "hard", "delete", "group_delete", "meter_delete"];
+    let reason = reasons.get(usize::from(body[1])).unwrap_or(&"other");
+    let match_len = usize::from(u16::from_be_bytes([body[18], body[19]])).next_multiple_of(8);
+    let mut stats = &body[16 + match_len + 4..];
+    let mut counters = [0; 6];
+    while stats.len() >= 4 {
+        let (field, len) = (usize::from(stats[2] >> 1), usize::from(stats[3]));
+        if let Some(counter) = counters.get_mut(field) {
+            *counter = number(&stats[4..4 + len]);
+        }
+        stats = stats.get(4 + len..).unwrap_or_default();
+    }
     Event::FlowRemoved(format!(
-        "cookie={:#x} priority={} reason={reason} table={} idle={} hard={} n_packets={} n_bytes={}",
-        number(&body[..8]),
-        number(&body[8..10]),
-        body[11],
-        number(&body[20..22]),
-        number(&body[22..24]),
-        number(&body[24..32]),
-        number(&body[32..40]),
+        "cookie={:#x} table={} priority={} reason={reason} idle_timeout={} hard_timeout={} n_packets={} n_bytes={}",
+        number(&body[8..16]),
+        body[0],
+        number(&body[2..4]),
+        number(&body[4..6]),
+        number(&body[6..8]),
+        counters[4],
+        counters[5],
     ))
 }
 
