@@ -6,6 +6,8 @@
 mod info;
 mod lookup;
 mod prerequisite;
+#[cfg(test)]
+mod tests;
 
 pub use info::{FieldInfo, Format};
 pub(crate) use lookup::lower;
