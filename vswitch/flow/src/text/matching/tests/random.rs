@@ -1,4 +1,5 @@
 //! Random matches and random text.
+#![allow(clippy::cast_possible_truncation)] // small numbers of the cases
 
 use super::*;
 use proptest::prelude::*;
