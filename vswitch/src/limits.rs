@@ -22,6 +22,25 @@ pub const DEPTH_MAX: u32 = 64;
 /// depth of 64 alone would allow 2^64 copies between two bridges joined by three patches.
 pub const OUTPUTS_MAX: u32 = 4096;
 
+/// Resubmits of one packet in all, gotos and patch ports included (`MAX_RESUBMITS` of Open vSwitch).
+pub const RESUBMITS_MAX: u32 = 4096;
+
+/// Actions that one packet may execute: 4,096 resubmits to lists of 64. A list of 10,000 actions, resubmitted to 4,096 times,
+/// would otherwise hold a worker for a second.
+pub const ACTIONS_EXECUTED_MAX: u32 = 1 << 18;
+
+/// Ops that one translation may yield. With nested clones, what is committed inside each of them counts.
+pub const OPS_MAX: u32 = 1 << 16;
+
+/// Clones and length checks that may be nested in one another. Ops are nested likewise, and executed by recursion.
+pub const CLONES_NESTED_MAX: u32 = 64;
+
+/// Entries of a packet's stack (`push`). Open vSwitch allows 64 KiB, in entries of up to 17 bytes.
+pub const STACK_MAX: usize = 4096;
+
+/// Groups that a watch_group may lead through (`MAX_LIVENESS_RECURSION` of Open vSwitch), and buckets looked at in all.
+pub const LIVENESS_DEPTH_MAX: u32 = 128;
+
 /// Mbufs that the floods of one burst may take for copies, software segments included: 32 small broadcasts to 250 ports, or
 /// one GSO packet of 64 KiB. Beyond, copies are dropped: the pool is everybody's.
 pub const FLOOD_MBUFS_MAX: u32 = 8192;
@@ -95,3 +114,26 @@ pub const INJECTED_QUEUED: usize = 256;
 
 /// Bytes of a packet-out: a frame of the largest MTU.
 pub const PACKET_OUT_MAX: usize = MTU_MAX as usize + L2_OVERHEAD;
+/// Flows of one table (Open vSwitch reports `max_entries=1000000`), learned ones included.
+pub const FLOWS_PER_TABLE_MAX: usize = 1_000_000;
+/// Flows of one bridge. At about 1 KB each this is 2 GB of the node's memory.
+pub const FLOWS_PER_BRIDGE_MAX: usize = 2_000_000;
+/// Flow-removed events that a slow subscriber may fall behind before it is told how many it lost.
+pub const FLOW_EVENTS_QUEUED: usize = 8192;
+
+/// Groups of one bridge: one per Service port and direction on a node of the largest clusters, four times over.
+pub const GROUPS_MAX: usize = 65_536;
+/// Largest group id (`OFPG_MAX`).
+pub const GROUP_ID_MAX: u32 = 0xffff_ff00;
+/// Buckets of one group: as many as outputs that one packet may lead to.
+pub const BUCKETS_MAX: usize = 4096;
+/// Largest bucket id (`OFPG_BUCKET_MAX`).
+pub const BUCKET_ID_MAX: u32 = 0xffff_ff00;
+
+/// Meters of one bridge, and the largest meter id (Open vSwitch's userspace datapath: `max_meter`).
+pub const METERS_MAX: u32 = 262_144;
+/// Bands of one meter (Open vSwitch's userspace datapath: `max_bands`).
+pub const BANDS_MAX: usize = 8;
+
+/// Bytes of a table's name (OpenFlow 1.3's `OFP_MAX_TABLE_NAME_LEN` minus the terminator).
+pub const TABLE_NAME_MAX: usize = 31;

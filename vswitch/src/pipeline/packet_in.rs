@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::mpsc;
-use vswitch_flow::FlowKey;
 use vswitch_flow::action::Reason;
+use vswitch_flow::{Action, FlowKey};
 
 /// A packet for controllers.
 #[derive(Clone, Debug)]
@@ -39,9 +39,30 @@ pub struct PacketIn {
     pub token: Vec<u8>,
 }
 
-/// Where a paused packet goes on.
+/// Where a paused packet goes on. The packet itself and its metadata are with the packet-in: to resume, translate the packet (as the
+/// controller returns it) with that metadata from [`super::Start::Resume`].
 #[derive(Clone, Debug, Default)]
-pub struct Continuation {}
+pub struct Continuation {
+    /// Name of the bridge where it stopped: the index may be another one by then.
+    pub bridge: Arc<str>,
+    /// What is still to be done, the innermost list first.
+    pub segments: Box<[Segment]>,
+    /// The action set.
+    pub set: Box<[Action]>,
+    /// The packet's stack, the top last.
+    pub stack: Box<[u128]>,
+}
+
+/// The rest of one action list.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Table of its rule.
+    pub table: u8,
+    /// Cookie of its rule.
+    pub cookie: u64,
+    /// The actions.
+    pub actions: Box<[Action]>,
+}
 
 /// A packet that waits for its controller.
 #[derive(Clone, Debug)]

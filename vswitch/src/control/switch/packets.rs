@@ -97,14 +97,6 @@ impl Switch {
     fn packet_ins(&self, bridge: &str) -> Result<Arc<PacketIns>, SwitchError> {
         self.with(|state| Ok(Arc::clone(&state.bridge(bridge)?.packet_ins)))
     }
-
-    /// The program of a bridge as workers have it.
-    fn program(&self, bridge: &str) -> Result<Arc<Program>, SwitchError> {
-        self.with(|state| state.bridge(bridge).map(|_| ()))?;
-        let snapshot = self.publisher.current();
-        let found = snapshot.world.bridges.iter().find(|found| *found.name == *bridge);
-        Ok(found.map(|found| Arc::clone(&found.program)).unwrap_or_default())
-    }
 }
 
 /// The first group or meter that actions name and that does not exist.
