@@ -98,6 +98,24 @@ pub const CONFIG_LEN_MAX: u64 = 4 << 20;
 /// Port events a slow subscriber may fall behind before it is told how many it lost.
 pub const PORT_EVENTS_QUEUED: usize = 1024;
 
+/// Bytes at a packet's front that lie in its first segment before its headers are read; else the packet is copied into segments that
+/// are full. Every header that rules match fits, with some IPv6 extension headers.
+pub const HEAD_LEN: usize = 512;
+
+/// Packet-ins that a slow subscriber may fall behind before it loses some.
+pub const PACKET_INS_QUEUED: usize = 1024;
+
+/// Subscribers to the packet-ins of one bridge: agents, a few monitors.
+pub const PACKET_IN_SUBSCRIBERS_MAX: usize = 64;
+
+/// Packets of one bridge that wait to be resumed; beyond, the oldest cannot be resumed any more. An agent answers in milliseconds.
+pub const PAUSED_MAX: usize = 4096;
+
+/// Packet-outs that wait for one worker. Callers wait for theirs: more than there are callers is of no use.
+pub const INJECTED_QUEUED: usize = 256;
+
+/// Bytes of a packet-out: a frame of the largest MTU.
+pub const PACKET_OUT_MAX: usize = MTU_MAX as usize + L2_OVERHEAD;
 /// Flows of one table (Open vSwitch reports `max_entries=1000000`), learned ones included.
 pub const FLOWS_PER_TABLE_MAX: usize = 1_000_000;
 /// Flows of one bridge. At about 1 KB each this is 2 GB of the node's memory.
@@ -123,21 +141,3 @@ pub const BANDS_MAX: usize = 8;
 
 /// Bytes of a table's name (OpenFlow 1.3's `OFP_MAX_TABLE_NAME_LEN` minus the terminator).
 pub const TABLE_NAME_MAX: usize = 31;
-/// Bytes at a packet's front that lie in its first segment before its headers are read; else the packet is copied into segments that
-/// are full. Every header that rules match fits, with some IPv6 extension headers.
-pub const HEAD_LEN: usize = 512;
-
-/// Packet-ins that a slow subscriber may fall behind before it loses some.
-pub const PACKET_INS_QUEUED: usize = 1024;
-
-/// Subscribers to the packet-ins of one bridge: agents, a few monitors.
-pub const PACKET_IN_SUBSCRIBERS_MAX: usize = 64;
-
-/// Packets of one bridge that wait to be resumed; beyond, the oldest cannot be resumed any more. An agent answers in milliseconds.
-pub const PAUSED_MAX: usize = 4096;
-
-/// Packet-outs that wait for one worker. Callers wait for theirs: more than there are callers is of no use.
-pub const INJECTED_QUEUED: usize = 256;
-
-/// Bytes of a packet-out: a frame of the largest MTU.
-pub const PACKET_OUT_MAX: usize = MTU_MAX as usize + L2_OVERHEAD;

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::mpsc;
-
 use vswitch_flow::action::Reason;
 use vswitch_flow::{Action, FlowKey};
 

@@ -54,8 +54,7 @@ impl Event {
             Self::FlowRemoved(text) => return format!("flow-removed {text}"),
             Self::PacketIn(event) => event,
         };
-        let mut line =
-            format!("packet-in table={} cookie={:#x} reason={}", event.table, event.cookie, event.reason);
+        let mut line = format!("packet-in table={} cookie={:#x} reason={}", event.table, event.cookie, event.reason);
         for (name, value) in &event.metadata {
             let _ = write!(line, " {name}={value}");
         }
