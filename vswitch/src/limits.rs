@@ -76,3 +76,9 @@ pub const CONFIG_LEN_MAX: u64 = 4 << 20;
 
 /// Port events a slow subscriber may fall behind before it is told how many it lost.
 pub const PORT_EVENTS_QUEUED: usize = 1024;
+
+/// Updates of one transaction. Nine times the largest policy set that is known (115,000 flows).
+pub const TRANSACTION_UPDATES_MAX: usize = 1 << 20;
+
+/// Bytes that all transactions that are being received may take together, as estimated from their messages.
+pub const TRANSACTIONS_LEN_MAX: usize = 2 << 30;
