@@ -171,7 +171,10 @@ pub(crate) fn check_oracle(oracle: &mut dyn Subject, cases: &[Case]) -> Vec<Stri
         }
         let differences = case.differences(&case.recorded, &found);
         if !differences.is_empty() {
-            wrong.push(format!("{}: Open vSwitch does something else than recorded\n{differences}", case.path.display()));
+            wrong.push(format!(
+                "{}: Open vSwitch does something else than recorded\n{differences}",
+                case.path.display()
+            ));
         }
     }
     wrong

@@ -90,7 +90,8 @@ fn refusal(step: &Step, error: &str) -> String {
         eprintln!("{step}: {error}");
     }
     let words = error.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');
-    let code = words.filter(|word| word.starts_with("OFP") || word.starts_with("NX"))
+    let code = words
+        .filter(|word| word.starts_with("OFP") || word.starts_with("NX"))
         .find(|word| word.contains('_') && !["OFPT_", "OFPST_", "NXM_"].iter().any(|other| word.starts_with(other)));
     code.map_or_else(|| "refused".to_owned(), |code| format!("refused {code}"))
 }
@@ -102,7 +103,8 @@ fn normalise(printed: &str, sorted: bool) -> Vec<String> {
         if line.starts_with("OFPST_") || line.starts_with("NXST_") {
             continue;
         }
-        let continues = line.starts_with("type=") || line.split_once(": ").is_some_and(|(n, _)| n.parse::<u32>().is_ok());
+        let continues =
+            line.starts_with("type=") || line.split_once(": ").is_some_and(|(n, _)| n.parse::<u32>().is_ok());
         match lines.last_mut().filter(|_| continues) {
             Some(last) => *last += &format!(" {line}"),
             None => lines.push(without_times(line)),
