@@ -41,6 +41,12 @@ pub(crate) struct Effect {
 }
 
 impl Effect {
+    /// Adds what happened after it.
+    pub(crate) fn merge(&mut self, later: Self) {
+        self.outputs.extend(later.outputs);
+        self.events.extend(later.events);
+    }
+
     /// In lines. Packets are described relative to `sent`, what the step sent.
     pub(crate) fn lines(&self, sent: &[u8]) -> Vec<String> {
         let outputs = self.outputs.iter().map(|(port, packet)| format!("{port} {}", relative(packet, sent)));

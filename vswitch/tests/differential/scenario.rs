@@ -39,7 +39,7 @@ pub(crate) struct Command {
 }
 
 /// What can happen to a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PortChange {
     Up,
     Down,
@@ -50,6 +50,16 @@ pub(crate) enum PortChange {
 impl PortChange {
     const ALL: [(&'static str, Self); 4] =
         [("up", Self::Up), ("down", Self::Down), ("flood", Self::Flood), ("no-flood", Self::NoFlood)];
+
+    /// The change that takes this one back.
+    pub(crate) fn undone(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+            Self::Flood => Self::NoFlood,
+            Self::NoFlood => Self::Flood,
+        }
+    }
 }
 
 impl Step {

@@ -14,6 +14,7 @@ use crate::scenario::{Command, PortChange};
 use crate::subject::{BRIDGE, LOCAL, PORTS, SECOND_CONTROLLER, Subject, port_name};
 use capture::Capture;
 use openflow::Controller;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
@@ -24,8 +25,8 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// Debian's binary without DPDK.
 const VSWITCHD: &str = "/usr/lib/openvswitch-switch/ovs-vswitchd";
-/// Milliseconds from which time goes on in steps of a second.
-const LONG: u64 = 20_000;
+/// Milliseconds that time goes on at once.
+const PIECE: usize = 2000;
 /// The newest protocol: its dumps are the normal form.
 const PROTOCOL: &str = "OpenFlow15";
 
@@ -35,6 +36,10 @@ pub(crate) struct Oracle {
     captures: Vec<(String, Capture)>,
     controllers: [Controller; 2],
     ctl: UnixCtl,
+    /// For a command that waits while others run.
+    second_ctl: UnixCtl,
+    /// Ports that are down, and ports that do not flood.
+    changed: BTreeSet<(u32, PortChange)>,
     // Last: the directory outlives the processes.
     processes: Processes,
 }
@@ -62,10 +67,12 @@ impl Oracle {
         let management = dir.join(format!("{BRIDGE}.mgmt"));
         let controllers =
             [Controller::connect(&management, 0, true), Controller::connect(&management, SECOND_CONTROLLER, false)];
-        let mut ctl = UnixCtl::connect(&dir.join("vswitchd.ctl")).expect("ovs-vswitchd's control socket");
+        let connect = || UnixCtl::connect(&dir.join("vswitchd.ctl")).expect("ovs-vswitchd's control socket");
+        let (mut ctl, second_ctl) = (connect(), connect());
         ctl.run("vlog/set", &["off"]);
         ctl.run("time/stop", &[]);
-        Self { captures, controllers, ctl, processes }
+        second_ctl.set_patience(Duration::from_millis(1));
+        Self { captures, controllers, ctl, second_ctl, changed: BTreeSet::new(), processes }
     }
 
     fn ofctl(&self, options: &[&str], input: Option<&str>) -> Result<String, String> {
@@ -101,9 +108,8 @@ impl Subject for Oracle {
         for verb in ["del-flows", "del-groups", "del-meters"] {
             self.ofctl(&[verb, BRIDGE], None).unwrap_or_else(|error| panic!("{verb}: {error}"));
         }
-        for port in 1..=PORTS {
-            self.change_port(port, PortChange::Up);
-            self.change_port(port, PortChange::Flood);
+        for (port, change) in self.changed.clone() {
+            self.change_port(port, change.undone());
         }
         self.ctl.run("fdb/flush", &[BRIDGE]);
         self.settle();
@@ -135,6 +141,11 @@ impl Subject for Oracle {
 
     fn change_port(&mut self, port: u32, change: PortChange) -> Effect {
         let name = port_name(port);
+        if matches!(change, PortChange::Up | PortChange::Flood) {
+            self.changed.remove(&(port, change.undone()));
+        } else {
+            self.changed.insert((port, change));
+        }
         match change {
             PortChange::Up => drop(self.ctl.run("netdev-dummy/set-admin-state", &[&name, "up"])),
             PortChange::Down => drop(self.ctl.run("netdev-dummy/set-admin-state", &[&name, "down"])),
@@ -145,6 +156,8 @@ impl Subject for Oracle {
                 self.processes.run("ovs-ofctl", &arguments, None).expect("mod-port works");
             }
         }
+        // It takes some rounds of its main loop until everybody knows.
+        (0..5).for_each(|_| drop(self.ctl.run("version", &[])));
         self.settle()
     }
 
@@ -165,15 +178,23 @@ impl Subject for Oracle {
     }
 
     fn warp(&mut self, ms: u64) -> Effect {
-        // In pieces: controllers that say nothing for 5 s are thought to be dead.
-        let step = if ms > LONG { "1000" } else { "100" };
+        // In pieces: a controller that says nothing for 5 s is thought to be dead.
         let mut effect = Effect::default();
-        for piece in (0..ms).step_by(2000).map(|start| (ms - start).min(2000)) {
-            self.ctl.run("time/warp", &[&piece.to_string(), step]);
-            let more = self.settle();
-            effect.outputs.extend(more.outputs);
-            effect.events.extend(more.events);
+        for piece in (0..ms).step_by(PIECE).map(|start| (ms - start).min(PIECE as u64)) {
+            let piece = piece.to_string();
+            self.ctl.run("time/warp", &[&piece, &piece]);
+            self.controllers.iter_mut().for_each(Controller::barrier);
         }
+        // Flows expire when the revalidators have looked at all megaflows.
+        effect.merge(self.settle());
+        self.second_ctl.send("revalidator/wait", &[]);
+        self.ctl.run("version", &[]);
+        self.controllers[0].make_a_change();
+        // Open vSwitch sleeps unless it is asked something.
+        while self.second_ctl.try_answer().is_none() {
+            self.ctl.run("version", &[]);
+        }
+        effect.merge(self.settle());
         effect
     }
 

@@ -20,6 +20,7 @@ mod kind {
     pub(super) const EXPERIMENTER: u8 = 4;
     pub(super) const SET_CONFIG: u8 = 9;
     pub(super) const FLOW_REMOVED: u8 = 11;
+    pub(super) const FLOW_MOD: u8 = 14;
     pub(super) const BARRIER_REQUEST: u8 = 20;
     pub(super) const BARRIER_REPLY: u8 = 21;
 }
@@ -76,6 +77,17 @@ impl Controller {
         let properties = self.paused.take().expect("a packet was paused");
         self.nicira(nicira::RESUME, &properties);
         self.barrier();
+    }
+
+    /// Adds a flow to the last table and takes it away again: a change makes the revalidators look at all megaflows.
+    pub(crate) fn make_a_change(&mut self) {
+        for command in [0, 4] {
+            let mut body = vec![0; 16]; // cookie and mask
+            body.extend_from_slice(&[253, command, 0, 0, 0, 0, 0, 0]);
+            body.extend_from_slice(&[0xff; 12]); // buffer, port and group: none
+            body.extend_from_slice(&[0, 0, 0, 0, 0, 1, 0, 4, 0, 0, 0, 0]); // flags, importance; matches everything
+            self.send(kind::FLOW_MOD, &body);
+        }
     }
 
     fn send(&mut self, kind: u8, body: &[u8]) {

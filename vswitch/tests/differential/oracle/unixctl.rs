@@ -48,6 +48,16 @@ impl UnixCtl {
 
     /// The answer to the oldest command without one.
     pub(crate) fn answer(&mut self) -> Result<String, String> {
+        self.try_answer().unwrap_or_else(|| panic!("ovs-vswitchd does not answer within {ANSWER_LIMIT:?}"))
+    }
+
+    /// Does not wait for answers much longer than this.
+    pub(crate) fn set_patience(&self, limit: Duration) {
+        self.stream.set_read_timeout(Some(limit)).expect("a timeout");
+    }
+
+    /// Like [`UnixCtl::answer`]; none: it has not come yet.
+    pub(crate) fn try_answer(&mut self) -> Option<Result<String, String>> {
         let mut chunk = [0; 16384];
         loop {
             let mut values = serde_json::Deserializer::from_slice(&self.received).into_iter::<Value>();
@@ -55,15 +65,18 @@ impl UnixCtl {
                 Some(Ok(answer)) => {
                     let used = values.byte_offset();
                     self.received.drain(..used);
-                    return match (answer["result"].as_str(), answer["error"].as_str()) {
+                    return Some(match (answer["result"].as_str(), answer["error"].as_str()) {
                         (Some(result), _) => Ok(result.to_owned()),
                         (None, error) => Err(error.unwrap_or("no result").trim_end().to_owned()),
-                    };
+                    });
                 }
                 Some(Err(error)) if !error.is_eof() => panic!("ovs-vswitchd's control socket speaks no JSON: {error}"),
                 _ => {}
             }
-            let n = self.stream.read(&mut chunk).expect("ovs-vswitchd answers on its control socket");
+            let n = match self.stream.read(&mut chunk) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return None,
+                n => n.expect("ovs-vswitchd's control socket can be read"),
+            };
             assert!(n > 0, "ovs-vswitchd has closed its control socket: it died");
             self.received.extend_from_slice(&chunk[..n]);
         }
