@@ -38,8 +38,10 @@ pub const CLONES_NESTED_MAX: u32 = 64;
 /// Entries of a packet's stack (`push`). Open vSwitch allows 64 KiB, in entries of up to 17 bytes.
 pub const STACK_MAX: usize = 4096;
 
-/// Groups that a watch_group may lead through (`MAX_LIVENESS_RECURSION` of Open vSwitch), and buckets looked at in all.
+/// Groups that a watch_group may lead through (`MAX_LIVENESS_RECURSION` of Open vSwitch).
 pub const LIVENESS_DEPTH_MAX: u32 = 128;
+/// Buckets that are looked at to judge those of one group: groups may watch each other in circles.
+pub const LIVENESS_LOOKS_MAX: u32 = 1 << 16;
 
 /// Mbufs that the floods of one burst may take for copies, software segments included: 32 small broadcasts to 250 ports, or
 /// one GSO packet of 64 KiB. Beyond, copies are dropped: the pool is everybody's.

@@ -191,10 +191,13 @@ impl Translator<'_, '_> {
             return Step::Exit;
         }
         self.commit();
+        let (stack, set) = (self.stack.clone(), self.set.clone());
         self.work.clones += 1;
         let (larger, ended) = self.way(to, 1, frame);
+        // Stack and set go from the one way to the other: so it is in Open vSwitch.
         let (smaller, _) = self.way(to, 0, frame);
         self.work.clones -= 1;
+        (self.stack, self.set) = (stack, set);
         if !larger.is_empty() || !smaller.is_empty() {
             let (larger, smaller) = (larger.into(), smaller.into());
             let check = Op::CheckLen(Box::new(CheckLen { len, larger, smaller }));
@@ -205,13 +208,11 @@ impl Translator<'_, '_> {
 
     fn way(&mut self, to: Subfield, larger: u128, frame: &Frame<'_>) -> (Vec<Op>, Ended) {
         let packet = Box::new(self.view.packet.clone());
-        let (stack, set) = (self.stack.clone(), self.set.clone());
         let before = std::mem::take(&mut self.ops);
         self.load(to, larger);
         self.indent += 1;
         let ended = self.run_with_set(frame.within(frame.rest()));
         self.indent -= 1;
-        (self.stack, self.set) = (stack, set);
         self.view.packet = *packet;
         let mut ops = std::mem::replace(&mut self.ops, before);
         super::run::flatten(&mut ops);

@@ -5,8 +5,9 @@ use super::run::{Frame, Translator};
 use super::set::in_order;
 use super::view::{eth_type, proto};
 use crate::group::Group;
-use crate::limits::LIVENESS_DEPTH_MAX;
+use crate::limits::{LIVENESS_DEPTH_MAX, LIVENESS_LOOKS_MAX};
 use crate::observe::DropReason;
+use std::cell::Cell;
 use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -73,52 +74,39 @@ impl Translator<'_, '_> {
 
     /// Index of the bucket that this packet takes.
     fn choose(&mut self, group: &Group) -> Option<usize> {
-        if group.spec.kind == GroupKind::FastFailover {
-            return (0..group.spec.buckets.len()).find(|i| self.is_live(group, *i));
-        }
         let hash = match &group.spec.selection {
+            _ if group.spec.kind != GroupKind::Select => 0,
             Selection::Default => self.hash_tuple(SEED),
             Selection::DpHash { param } => self.hash_tuple(SEED ^ param),
             Selection::Hash { param, fields } => self.hash_fields(SEED ^ param, fields),
         };
-        let slots = &group.slots;
-        // From the slot on, so that the shares of dead buckets are spread.
-        #[allow(clippy::cast_possible_truncation)] // a remainder
-        let first = hash.checked_rem(slots.len() as u64)? as usize;
-        let (behind, ahead) = slots.split_at(first);
-        // Slots are many, buckets few: each is judged once.
-        let mut judged = vec![None; group.spec.buckets.len()];
-        ahead
-            .iter()
-            .chain(behind)
-            .map(|slot| usize::from(*slot))
-            .find(|i| judged.get_mut(*i).is_some_and(|live| *live.get_or_insert_with(|| self.is_live(group, *i))))
+        self.out.deps.links |= group.spec.buckets.iter().any(is_watched);
+        let looks = Cell::new(LIVENESS_LOOKS_MAX);
+        let buckets = &group.spec.buckets;
+        #[allow(clippy::cast_possible_truncation)] // half of a hash is a hash
+        group.pick(hash as u32, |i| buckets.get(i).is_some_and(|bucket| self.is_bucket_live(bucket, 0, &looks)))
     }
 
-    fn is_live(&mut self, group: &Group, bucket: usize) -> bool {
-        group.spec.buckets.get(bucket).is_some_and(|bucket| self.is_bucket_live(bucket, 0))
-    }
-
-    fn is_bucket_live(&mut self, bucket: &BucketSpec, depth: u32) -> bool {
-        if bucket.watch_port.is_none() && bucket.watch_group.is_none() {
+    fn is_bucket_live(&self, bucket: &BucketSpec, depth: u32, looks: &Cell<u32>) -> bool {
+        if !is_watched(bucket) {
             return true;
         }
-        bucket.watch_port.is_some_and(|port| self.is_port_live(port))
-            || bucket.watch_group.is_some_and(|group| self.is_group_live(group, depth + 1))
-    }
-
-    fn is_group_live(&mut self, id: u32, depth: u32) -> bool {
-        if depth >= LIVENESS_DEPTH_MAX {
+        if looks.get() == 0 {
             return false;
         }
-        let world = self.world;
-        let group = world.bridges[self.bridge].program.groups.get(&id);
-        group.is_some_and(|group| group.spec.buckets.iter().any(|bucket| self.is_bucket_live(bucket, depth)))
+        looks.set(looks.get() - 1);
+        bucket.watch_port.is_some_and(|port| self.is_port_live(port))
+            || bucket.watch_group.is_some_and(|group| self.is_group_live(group, depth + 1, looks))
     }
 
-    /// A port that could send: administratively up, with a link.
-    pub(super) fn is_port_live(&mut self, number: PortNo) -> bool {
-        self.out.deps.links = true;
+    fn is_group_live(&self, id: u32, depth: u32, looks: &Cell<u32>) -> bool {
+        let group = self.world.bridges[self.bridge].program.groups.get(&id);
+        depth < LIVENESS_DEPTH_MAX
+            && group.is_some_and(|group| group.spec.buckets.iter().any(|b| self.is_bucket_live(b, depth, looks)))
+    }
+
+    /// A port that could send: administratively up, with a link. The decision depends on links then.
+    pub(super) fn is_port_live(&self, number: PortNo) -> bool {
         let facts = self.port(number).and_then(|id| self.facts(id));
         facts.is_some_and(|facts| facts.admin_up && facts.link_up.load(Relaxed))
     }
@@ -157,6 +145,10 @@ impl Translator<'_, '_> {
         }
         hash.finish()
     }
+}
+
+const fn is_watched(bucket: &BucketSpec) -> bool {
+    bucket.watch_port.is_some() || bucket.watch_group.is_some()
 }
 
 /// A hash that is the same in every process.

@@ -12,6 +12,7 @@ mod output;
 mod result;
 mod run;
 mod set;
+mod show;
 mod table;
 mod tags;
 mod tell;
@@ -20,6 +21,7 @@ mod tests;
 mod view;
 
 pub use result::{Credit, Deps, Effect, Translation};
+pub use show::format_ops;
 
 use super::{Rule, World};
 use crate::observe::DropReason;

@@ -280,10 +280,12 @@ impl<'a, 'o> Translator<'a, 'o> {
     /// Appends ops that are to be executed on a copy.
     fn append_copy(&mut self, mut inner: Vec<Op>) {
         flatten(&mut inner);
-        if inner.iter().all(leaves_packet) {
-            self.ops.append(&mut inner);
-        } else {
-            self.push(Op::Clone(inner.into_boxed_slice()));
+        // What only sends needs no copy of its own.
+        let sends = inner.iter().take_while(|op| leaves_packet(op)).count();
+        let rest = inner.split_off(sends);
+        self.ops.append(&mut inner);
+        if !rest.is_empty() {
+            self.push(Op::Clone(rest.into_boxed_slice()));
         }
     }
 

@@ -94,16 +94,15 @@ impl View {
     fn change_tci(&mut self, value: u16, bits: u16) {
         let (tci, mask) = (Field::VlanTci, u128::from(bits));
         let known = self.packet.written.get(tci) | self.mask.get(tci);
-        let changed = mask & !(known & !(self.packet.key.get(tci) ^ u128::from(value)));
+        let changes = mask & (!known | self.packet.key.get(tci) ^ u128::from(value)) != 0;
         self.packet.key.set_masked(tci, u128::from(value), mask);
         self.packet.written.add_bits(tci, mask);
         let tags = &mut self.packet.tags;
         if let Some((_, top)) = tags.pushes.last_mut() {
             *top = *top & !bits | value & bits;
-        } else {
-            let changed = to_16(changed);
-            tags.set.value = tags.set.value & !changed | value & changed;
-            tags.set.mask |= changed;
+        } else if changes {
+            tags.set.value = tags.set.value & !bits | value & bits;
+            tags.set.mask |= bits;
         }
     }
 

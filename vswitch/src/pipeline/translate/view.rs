@@ -121,11 +121,11 @@ impl View {
         let packet = &mut self.packet;
         // What is known to have this value already need not be written to the packet.
         let known = packet.written.get(field) | self.mask.get(field);
-        let changed = bits & !(known & !(packet.key.get(field) ^ value));
+        let changes = bits & (!known | packet.key.get(field) ^ value) != 0;
         packet.key.set_masked(field, value, bits);
         packet.written.add_bits(field, bits);
-        if (FIRST_PACKET_WORD..LAST_PACKET_WORD).contains(&usize::from(field.location().word)) {
-            packet.pending.add_bits(field, changed);
+        if changes && (FIRST_PACKET_WORD..LAST_PACKET_WORD).contains(&usize::from(field.location().word)) {
+            packet.pending.add_bits(field, bits);
         }
     }
 
