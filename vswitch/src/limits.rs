@@ -132,8 +132,10 @@ pub const BUCKETS_MAX: usize = 4096;
 /// Largest bucket id (`OFPG_BUCKET_MAX`).
 pub const BUCKET_ID_MAX: u32 = 0xffff_ff00;
 
-/// Meters of one bridge, and the largest meter id (Open vSwitch's userspace datapath: `max_meter`).
-pub const METERS_MAX: u32 = 262_144;
+/// Meters of one bridge (Open vSwitch's userspace datapath: `max_meter`).
+pub const METERS_MAX: usize = 262_144;
+/// Largest meter id (`OFPM_MAX`).
+pub const METER_ID_MAX: u32 = 0xffff_0000;
 /// Bands of one meter (Open vSwitch's userspace datapath: `max_bands`).
 pub const BANDS_MAX: usize = 8;
 
