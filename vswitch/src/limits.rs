@@ -116,6 +116,13 @@ pub const INJECTED_QUEUED: usize = 256;
 
 /// Bytes of a packet-out: a frame of the largest MTU.
 pub const PACKET_OUT_MAX: usize = MTU_MAX as usize + L2_OVERHEAD;
+
+/// Updates of one transaction. Nine times the largest policy set that is known (115,000 flows).
+pub const TRANSACTION_UPDATES_MAX: usize = 1 << 20;
+
+/// Bytes that all transactions that are being received may take together, as estimated from their messages.
+pub const TRANSACTIONS_LEN_MAX: usize = 2 << 30;
+
 /// Flows of one table (Open vSwitch reports `max_entries=1000000`), learned ones included.
 pub const FLOWS_PER_TABLE_MAX: usize = 1_000_000;
 /// Flows of one bridge. At about 1 KB each this is 2 GB of the node's memory.
