@@ -116,6 +116,7 @@ pub const INJECTED_QUEUED: usize = 256;
 
 /// Bytes of a packet-out: a frame of the largest MTU.
 pub const PACKET_OUT_MAX: usize = MTU_MAX as usize + L2_OVERHEAD;
+
 /// Updates of one transaction. Nine times the largest policy set that is known (115,000 flows).
 pub const TRANSACTION_UPDATES_MAX: usize = 1 << 20;
 
@@ -147,3 +148,16 @@ pub const BANDS_MAX: usize = 8;
 
 /// Bytes of a table's name (OpenFlow 1.3's `OFP_MAX_TABLE_NAME_LEN` minus the terminator).
 pub const TABLE_NAME_MAX: usize = 31;
+
+/// Megaflows per worker (Open vSwitch keeps at most 65,536 per PMD thread too). With ops and credits one takes about 1 KB.
+pub const MEGAFLOWS_MAX: usize = 65_536;
+/// Masks per bridge and worker. Every mask costs a lookup that misses one probe; an attacker who makes masks (Csikor et al. 2019) gets
+/// no more.
+pub const MEGAFLOW_MASKS_MAX: usize = 128;
+/// Milliseconds after which an unused megaflow goes (Open vSwitch: max-idle 10000).
+pub const MEGAFLOW_IDLE_MS: u64 = 10_000;
+
+/// Entries of a worker's exact-match cache for IPv4: 64 bytes each, 8 MiB.
+pub const EXACT_V4_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
+/// Likewise for IPv6: 128 bytes each, 4 MiB.
+pub const EXACT_V6_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 15 };

@@ -8,15 +8,28 @@ use crate::observe::DropReason;
 use crate::packet::offload;
 use crate::pipeline::PacketIn;
 use crate::port::PortId;
-use vswitch_flow::FlowKey;
+use vswitch_flow::action::PortNo;
+use vswitch_flow::{Field, FlowKey};
 
 /// Where a packet came from, as far as its ops want to know.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin<'a> {
     /// Where its drops are counted; [`PortId::NONE`]: nowhere.
     pub(super) port: PortId,
-    /// Its metadata (the metadata words count).
-    pub(super) metadata: &'a FlowKey,
+    /// Its metadata (the metadata words count); none: only `in_port`.
+    pub(super) metadata: Option<&'a FlowKey>,
+    /// OpenFlow number of the port that it came from.
+    pub(super) in_port: PortNo,
+}
+
+impl Origin<'_> {
+    fn metadata(&self) -> FlowKey {
+        self.metadata.cloned().unwrap_or_else(|| {
+            let mut key = FlowKey::default();
+            key.set(Field::InPort, self.in_port.into());
+            key
+        })
+    }
 }
 
 impl Step<'_> {
@@ -25,9 +38,11 @@ impl Step<'_> {
         for (i, op) in ops.iter().enumerate() {
             let last = i + 1 == ops.len();
             let changed = match op {
-                Op::Output(port) if last => return self.output(*port, origin.port, packet.mbuf, 0),
+                Op::Output(port) if last => return self.output(*port, origin.port, packet.mbuf),
                 Op::Output(port) => {
-                    self.output_copy(*port, origin.port, &packet.mbuf, 0);
+                    if let Some(copy) = self.copy_for(*port, &packet.mbuf) {
+                        self.output(*port, origin.port, copy);
+                    }
                     Ok(())
                 }
                 Op::OutputTruncated(port, len) => {
@@ -69,14 +84,15 @@ impl Step<'_> {
     #[cold]
     fn output_truncated(&mut self, port: PortId, mbuf: &Mbuf, len: usize, origin: Origin<'_>) {
         if len >= mbuf.len() {
-            return self.output_copy(port, origin.port, mbuf, 0);
+            let whole = self.copy_for(port, mbuf);
+            return whole.into_iter().for_each(|whole| self.output(port, origin.port, whole));
         }
         let cut = self.copy_within_budget(mbuf).and_then(|whole| {
             let finished = finished(whole);
             finished.copy_front(len, self.pool).ok_or(DropReason::NoMbuf)
         });
         match cut {
-            Ok(cut) => self.output(port, origin.port, cut, 0),
+            Ok(cut) => self.output(port, origin.port, cut),
             Err(reason) => self.count_drop_out(port, reason),
         }
     }
@@ -121,12 +137,13 @@ impl Step<'_> {
             Ok(packet) => packet,
             Err(reason) => return self.count_drop_in(origin.port, reason),
         };
+        let own = origin.metadata();
         let metadata = FlowKey(std::array::from_fn(|i| {
             if (vswitch_flow::FIRST_PACKET_WORD..vswitch_flow::LAST_PACKET_WORD).contains(&i) {
                 return 0;
             }
             let defined = op.defined.0[i];
-            op.metadata.0[i] & defined | origin.metadata.0[i] & !defined
+            op.metadata.0[i] & defined | own.0[i] & !defined
         }));
         bridge.packet_ins.deliver(PacketIn {
             table: op.table,

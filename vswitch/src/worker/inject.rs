@@ -152,7 +152,7 @@ impl Walk {
             Begin::Resume(continuation) => Start::Resume(continuation),
         };
         let mut step = Step { worker, pool, snapshot, outputs, now, outputs_made: 0, flooded_mbufs: 0 };
-        step.enter(index, port, injection.metadata.clone(), start, mbuf);
+        step.once(index, port, injection.metadata.clone(), start, mbuf);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use super::step::Step;
 use super::walk::Way;
 use super::{PortView, Walk};
+use crate::cache::{Cache, Megaflow};
 use crate::dpdk::{Burst, Mbuf};
 use crate::limits::{BURST, DEPTH_MAX, OUTPUTS_MAX};
 use crate::observe::DropReason;
@@ -10,6 +11,7 @@ use crate::packet::L2;
 use crate::pipeline::{Bridge, FdbReader, Lookup, Sighting, Verdict, decide};
 use crate::port::PortId;
 use crate::time::Millis;
+use std::sync::Arc;
 
 impl Walk {
     /// [`Walk::burst`] for a port of a bridge without tables.
@@ -33,23 +35,30 @@ impl Walk {
         // Decide and output, in order.
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
         let seen = Sighting::new(port, now.seconds());
-        let mut step = Step { worker, pool, snapshot, outputs, now, outputs_made: 0, flooded_mbufs: 0 };
+        let step = Step { worker, pool, snapshot, outputs, now, outputs_made: 0, flooded_mbufs: 0 };
+        let mut switching = Switching { step, cache: &mut self.cache, ways: &self.bridge_ways, tallies: &self.tallies };
+        let (mut counted, mut counted_bytes) = (received as u64, bytes);
         for (mbuf, lookup) in burst.drain().zip(&lookups) {
             let verdict = if ordinary || may_enter(&mbuf, lookup, frame_max) {
                 decide(bridge.fail_mode, fdb, lookup, port, seen)
             } else {
+                counted -= 1;
+                counted_bytes -= mbuf.len() as u64;
                 Verdict::Drop(refusal(view, lookup))
             };
             // The common case in a straight line; everything else is a call.
             let mbuf = match verdict {
-                Verdict::Output(out) => match step.outputs.push_plain(step.snapshot, out, mbuf) {
+                Verdict::Output(out) => match switching.step.outputs.push_plain(switching.step.snapshot, out, mbuf) {
                     Ok(()) => continue,
                     Err(mbuf) => mbuf,
                 },
                 _ => mbuf,
             };
-            step.outputs_made = 0;
-            step.act(bridge, port, verdict, mbuf, 0);
+            switching.step.outputs_made = 0;
+            switching.act(bridge, port, verdict, mbuf, 0);
+        }
+        if let Some(Some(tally)) = self.tallies.get(view.bridge) {
+            tally.count(counted, counted_bytes, now);
         }
     }
 }
@@ -72,13 +81,13 @@ fn parse(fdb: FdbReader<'_>, burst: &Burst, lookups: &mut [Lookup; BURST], frame
 
 /// Whether a packet of a burst that is not all ordinary may come in: it may be longer than the MTU if it is for segmentation.
 #[cold]
-pub(super) fn may_enter(mbuf: &Mbuf, lookup: &Lookup, frame_max: usize) -> bool {
+fn may_enter(mbuf: &Mbuf, lookup: &Lookup, frame_max: usize) -> bool {
     lookup.is_some() && (mbuf.len() <= frame_max || (frame_max > 0 && mbuf.gso_size() > 0))
 }
 
 /// Why a packet may not come in.
 #[cold]
-pub(super) fn refusal(view: &PortView, lookup: &Lookup) -> DropReason {
+fn refusal(view: &PortView, lookup: &Lookup) -> DropReason {
     if !view.admin_up {
         DropReason::AdminDown
     } else if lookup.is_some() {
@@ -88,13 +97,33 @@ pub(super) fn refusal(view: &PortView, lookup: &Lookup) -> DropReason {
     }
 }
 
-impl Step<'_> {
+/// A packet's way through learning switches, and out of them.
+pub(super) struct Switching<'a> {
+    pub(super) step: Step<'a>,
+    pub(super) cache: &'a mut Cache,
+    /// By bridge.
+    pub(super) ways: &'a [Way],
+    /// By bridge.
+    pub(super) tallies: &'a [Option<Arc<Megaflow>>],
+}
+
+impl Switching<'_> {
     #[cold]
     fn act(&mut self, bridge: &Bridge, in_port: PortId, verdict: Verdict, mbuf: Mbuf, depth: u32) {
         match verdict {
             Verdict::Output(port) => self.output(port, in_port, mbuf, depth),
             Verdict::Flood => self.flood(bridge, in_port, mbuf, depth),
-            Verdict::Drop(reason) => self.drop_in(in_port, reason, mbuf),
+            Verdict::Drop(reason) => self.step.drop_in(in_port, reason, mbuf),
+        }
+    }
+
+    /// A packet leaves by a port, or crosses a patch port.
+    fn output(&mut self, port: PortId, in_port: PortId, mbuf: Mbuf, depth: u32) {
+        if let Err(mbuf) = self.step.outputs.push_plain(self.step.snapshot, port, mbuf) {
+            match self.step.snapshot.port(port).and_then(|view| view.peer) {
+                Some(peer) => self.cross(port, peer, mbuf, depth),
+                None => self.step.output_special(port, in_port, mbuf),
+            }
         }
     }
 
@@ -103,46 +132,51 @@ impl Step<'_> {
     fn flood(&mut self, bridge: &Bridge, in_port: PortId, mbuf: Mbuf, depth: u32) {
         let mut last = None;
         for port in bridge.flood.iter().copied().filter(|port| *port != in_port) {
-            if let Some(port) = last.replace(port) {
-                self.output_copy(port, in_port, &mbuf, depth);
+            if let Some(port) = last.replace(port)
+                && let Some(copy) = self.step.copy_for(port, &mbuf)
+            {
+                self.output(port, in_port, copy, depth);
             }
         }
         match last {
             Some(port) => self.output(port, in_port, mbuf, depth),
-            None => self.drop_in(in_port, DropReason::NoPort, mbuf),
+            None => self.step.drop_in(in_port, DropReason::NoPort, mbuf),
         }
     }
 
     /// Through a patch port: out of one bridge and into another, at once.
     #[cold]
-    pub(super) fn cross(&mut self, port: PortId, peer: PortId, mbuf: Mbuf, depth: u32) {
-        let (Some(out), Some(view)) = (self.snapshot.port(port), self.snapshot.port(peer)) else {
-            self.drop_out(port, DropReason::PortGone, mbuf);
+    fn cross(&mut self, port: PortId, peer: PortId, mbuf: Mbuf, depth: u32) {
+        let step = &mut self.step;
+        let (Some(out), Some(view)) = (step.snapshot.port(port), step.snapshot.port(peer)) else {
+            step.drop_out(port, DropReason::PortGone, mbuf);
             return;
         };
-        self.outputs_made += 1;
-        if depth >= DEPTH_MAX || self.outputs_made > OUTPUTS_MAX {
-            self.drop_out(port, DropReason::Depth, mbuf);
+        step.outputs_made += 1;
+        if depth >= DEPTH_MAX || step.outputs_made > OUTPUTS_MAX {
+            step.drop_out(port, DropReason::Depth, mbuf);
             return;
         }
         if !out.admin_up || !view.admin_up {
-            self.drop_out(port, DropReason::AdminDown, mbuf);
+            step.drop_out(port, DropReason::AdminDown, mbuf);
             return;
         }
         let len = mbuf.len() as u64;
-        let (sent, received) = (&out.shared.counters[self.worker], &view.shared.counters[self.worker]);
+        let (sent, received) = (&out.shared.counters[step.worker], &view.shared.counters[step.worker]);
         sent.tx_packets.add(1);
         sent.tx_bytes.add(len);
         received.rx_packets.add(1);
         received.rx_bytes.add(len);
-        let bridge = &self.snapshot.world.bridges[view.bridge];
-        if Way::of(bridge) == Way::Tables {
-            self.tables(peer, mbuf);
-            return;
+        let bridge = &step.snapshot.world.bridges[view.bridge];
+        if self.ways.get(view.bridge) != Some(&Way::Learning) {
+            return step.enter(self.cache, peer, mbuf);
+        }
+        if let Some(Some(tally)) = self.tallies.get(view.bridge) {
+            tally.count(1, len, step.now);
         }
         let verdict = match L2::parse(mbuf.head()) {
             Some(l2) => {
-                let (fdb, seen) = (bridge.fdb.reader(), Sighting::new(peer, self.now.seconds()));
+                let (fdb, seen) = (bridge.fdb.reader(), Sighting::new(peer, step.now.seconds()));
                 decide(bridge.fail_mode, fdb, &Lookup::new(fdb, l2), peer, seen)
             }
             None => Verdict::Drop(DropReason::EthShort),

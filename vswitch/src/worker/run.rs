@@ -65,7 +65,7 @@ impl Worker {
         let poll = Poll {
             id,
             version: 0,
-            walk: Walk::new(id, pool),
+            walk: Walk::new(id, pool, Arc::clone(&publisher.caches[id])),
             rxqs: Vec::new(),
             publisher,
             stats: Arc::clone(&stats),
@@ -133,6 +133,7 @@ impl Poll {
             if end >= next_tick {
                 now = Millis::now();
                 self.stats.heartbeat_ms.set(now.0);
+                self.walk.tend(now);
                 next_tick = end + cycles_per_ms;
             }
             idle_turns = if packets == 0 { idle_turns.saturating_add(1) } else { 0 };

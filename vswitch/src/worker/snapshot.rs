@@ -1,6 +1,7 @@
 //! The world as workers see it, and how a new one reaches them.
 
 use super::{Inbox, Quiescence};
+use crate::cache::CacheShared;
 use crate::observe::{Counter, PortCounters, PortTotals};
 use crate::pipeline::World;
 use crate::port::{Device, PortId, RxQueue, TxQueue};
@@ -120,6 +121,8 @@ pub struct Publisher {
     pub quiescence: Quiescence,
     /// By worker: packets that the control side sends.
     pub inboxes: Box<[Inbox]>,
+    /// By worker: its caches, from outside.
+    pub caches: Box<[Arc<CacheShared>]>,
 }
 
 impl Publisher {
@@ -132,6 +135,7 @@ impl Publisher {
             current: Mutex::new(Arc::new(empty)),
             quiescence: Quiescence::new(workers),
             inboxes: (0..workers).map(|_| Inbox::default()).collect(),
+            caches: (0..workers).map(|_| Arc::default()).collect(),
         }
     }
 

@@ -22,27 +22,25 @@ pub(super) struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// A packet leaves by a port. What is wrong with `in_port` is counted there.
+    /// A packet leaves by a port that is no patch port. If the port is gone, that is counted at `in_port`.
     #[inline]
-    pub(super) fn output(&mut self, port: PortId, in_port: PortId, mbuf: Mbuf, depth: u32) {
+    pub(super) fn output(&mut self, port: PortId, in_port: PortId, mbuf: Mbuf) {
         if let Err(mbuf) = self.outputs.push_plain(self.snapshot, port, mbuf) {
-            self.output_special(port, in_port, mbuf, depth);
+            self.output_special(port, in_port, mbuf);
         }
     }
 
-    /// Patch ports, packets that are to be finished first, and all the reasons not to send.
+    /// Packets that are to be finished first, and all the reasons not to send.
     #[cold]
-    fn output_special(&mut self, port: PortId, in_port: PortId, mbuf: Mbuf, depth: u32) {
+    pub(super) fn output_special(&mut self, port: PortId, in_port: PortId, mbuf: Mbuf) {
         let Some(view) = self.snapshot.port(port) else {
             self.drop_in(in_port, DropReason::PortGone, mbuf);
             return;
         };
-        if let Some(peer) = view.peer {
-            self.cross(port, peer, mbuf, depth);
-        } else if !view.admin_up {
+        if !view.admin_up {
             self.drop_out(port, DropReason::AdminDown, mbuf);
         } else if view.shared.tx.is_empty() {
-            self.drop_out(port, DropReason::LinkDown, mbuf); // a patch port without its other end
+            self.drop_out(port, DropReason::LinkDown, mbuf); // a patch port: the other end is missing
         } else if mbuf.is_plain() {
             self.drop_out(port, DropReason::Oversize, mbuf);
         } else {
@@ -50,8 +48,8 @@ impl Step<'_> {
         }
     }
 
-    /// A copy leaves by a port, within the budgets.
-    pub(super) fn output_copy(&mut self, port: PortId, in_port: PortId, mbuf: &Mbuf, depth: u32) {
+    /// A copy to leave by a port, within the budgets. Why there is none is counted at the port.
+    pub(super) fn copy_for(&mut self, port: PortId, mbuf: &Mbuf) -> Option<Mbuf> {
         let spent = self.spend(mbuf);
         // What cannot leave is not copied.
         let ready = self.snapshot.port(port).is_some_and(|view| view.shared.device.is_ready());
@@ -60,10 +58,7 @@ impl Step<'_> {
             Err(reason) => Err(reason),
             Ok(()) => mbuf.copy(self.pool).ok_or(DropReason::NoMbuf),
         };
-        match copy {
-            Ok(copy) => self.output(port, in_port, copy, depth),
-            Err(reason) => self.count_drop_out(port, reason),
-        }
+        copy.inspect_err(|reason| self.count_drop_out(port, *reason)).ok()
     }
 
     /// A copy of a packet to work on, within the budgets.

@@ -1,12 +1,15 @@
 //! The packet walk: what happens to a burst between a receive queue and the transmit queues.
 
-use super::Snapshot;
 use super::output::Outputs;
+use super::{PortView, Snapshot};
+use crate::cache::{Cache, CacheShared, Megaflow};
 use crate::dpdk::{Burst, Mempool};
-use crate::pipeline::Bridge;
+use crate::pipeline::{Bridge, Credit, FailMode, PortFacts, Rule};
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::Arc;
+use vswitch_flow::Action;
+use vswitch_flow::action::port::NORMAL;
 
 /// One worker's way through the switch.
 #[derive(Debug)]
@@ -15,8 +18,12 @@ pub struct Walk {
     pub(super) pool: Mempool,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) outputs: Outputs,
-    /// By port: which way its packets take.
+    pub(super) cache: Cache,
+    /// By port, and by bridge: which way packets take.
     ways: Vec<Way>,
+    pub(super) bridge_ways: Vec<Way>,
+    /// By bridge: counters of the one rule of a learning switch.
+    pub(super) tallies: Vec<Option<Arc<Megaflow>>>,
 }
 
 /// How packets that come in by a port find their way.
@@ -32,25 +39,76 @@ pub(super) enum Way {
 impl Way {
     /// Of the packets that enter a bridge.
     pub(super) fn of(bridge: &Bridge) -> Self {
-        if bridge.program.tables.is_empty() { Self::Learning } else { Self::Tables }
+        let mut rules = bridge.program.tables.iter().flatten().flat_map(|table| table.rules.iter());
+        let (first, more) = (rules.next(), rules.next().is_some());
+        let learned = bridge.program.learned.tables();
+        let learned = learned.iter().flatten().any(|table| !table.rules.is_empty());
+        match first {
+            _ if more || learned => Self::Tables,
+            None if bridge.fail_mode == FailMode::Secure || bridge.program.tables.is_empty() => Self::Learning,
+            Some(entry) if bridge.fail_mode == FailMode::Standalone && is_normal(&entry.data) => Self::Learning,
+            _ => Self::Tables,
+        }
     }
+}
+
+/// Whether a rule is the one that a standalone bridge begins with: `priority=0,actions=NORMAL` in table 0.
+fn is_normal(rule: &Rule) -> bool {
+    let normal = [Action::Output { port: NORMAL, max_len: None }];
+    (rule.table, rule.priority, rule.matching.map()) == (0, 0, 0) && *rule.actions == normal
+}
+
+/// Whose counters each packet of a learning switch adds to: those of its table and its rule.
+fn credits(bridge: &Bridge) -> Vec<Credit> {
+    let Some(table) = bridge.program.table(0) else { return Vec::new() };
+    let rule = table.rules.iter().next().map(|entry| Credit::Rule(Arc::clone(&entry.data.stats)));
+    let table = Credit::Table(Arc::clone(&table.stats), rule.is_some());
+    std::iter::once(table).chain(rule).collect()
 }
 
 impl Walk {
     /// A walk through an empty world.
     #[must_use]
-    pub fn new(worker: usize, pool: Mempool) -> Self {
-        Self { worker, pool, snapshot: Arc::default(), outputs: Outputs::new(worker), ways: Vec::new() }
+    pub fn new(worker: usize, pool: Mempool, cache: Arc<CacheShared>) -> Self {
+        Self {
+            worker,
+            pool,
+            snapshot: Arc::default(),
+            outputs: Outputs::new(worker),
+            cache: Cache::new(cache),
+            ways: Vec::new(),
+            bridge_ways: Vec::new(),
+            tallies: Vec::new(),
+        }
     }
 
     /// From now on the world looks like this. Between bursts.
     pub fn adopt(&mut self, snapshot: Arc<Snapshot>) {
         self.outputs.fit(&snapshot);
-        let way = |view: &Option<super::PortView>| {
-            view.as_ref().map_or(Way::Learning, |view| Way::of(&snapshot.world.bridges[view.bridge]))
+        self.cache.adopt(&snapshot.world);
+        let bridges = &snapshot.world.bridges;
+        let mut ways: Vec<Way> = bridges.iter().map(Way::of).collect();
+        // What the learning switch knows nothing of.
+        let flagged = |facts: &&PortFacts| facts.no_receive || facts.no_forward;
+        for facts in snapshot.world.ports.iter().flatten().filter(flagged) {
+            ways[facts.bridge] = Way::Tables;
+        }
+        self.tallies.drain(..).flatten().for_each(|tally| Cache::end_tally(&tally));
+        let tally = |(bridge, way): (&Bridge, &Way)| match way {
+            Way::Learning => Some(credits(bridge)).filter(|credits| !credits.is_empty()),
+            Way::Tables => None,
         };
+        let tallies = bridges.iter().zip(&ways).map(tally);
+        self.tallies = tallies.map(|credits| Some(self.cache.tally(credits?))).collect();
+        let way = |view: &Option<PortView>| view.as_ref().map_or(Way::Learning, |view| ways[view.bridge]);
         self.ways = snapshot.ports.iter().map(way).collect();
+        self.bridge_ways = ways;
         self.snapshot = snapshot;
+    }
+
+    /// Once a millisecond, between bursts: what is idle goes.
+    pub fn tend(&mut self, now: Millis) {
+        self.cache.tend(now);
     }
 
     /// The world as it looks now.

@@ -54,7 +54,7 @@ fn world(bridges: &[&[usize]], patches: &[(usize, usize)], change: impl Fn(usize
         .collect();
     let world = Arc::new(pipeline::World { bridges, ..pipeline::World::default() });
     let pool = Mempool::for_tests(512);
-    let mut walk = Walk::new(0, pool.clone());
+    let mut walk = Walk::new(0, pool.clone(), Arc::default());
     walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));
     World { pool, wires, walk }
 }
