@@ -23,7 +23,10 @@ pub fn format_key(key: &FlowKey, style: Style, names: &dyn Names, out: &mut Stri
 fn shown(key: &FlowKey) -> FlowMask {
     const ND: [Field; 3] = [Field::NdTarget, Field::NdSll, Field::NdTll];
     let mut mask = FlowMask::default();
+    // Not the wide views of registers.
+    let views = Field::Xreg0..=Field::Xxreg3;
     let metadata = Field::ALL.iter().filter(|field| (field.location().word as usize) < FIRST_PACKET_WORD);
+    let metadata = metadata.filter(|field| !views.contains(field));
     metadata.filter(|field| key.get(**field) != 0).for_each(|field| mask.add(*field));
     let mut add = |fields: &[Field]| fields.iter().for_each(|field| mask.add(*field));
     add(&[Field::EthSrc, Field::EthDst, Field::EthType, Field::VlanTci]);

@@ -17,6 +17,7 @@ pub(super) fn normalize(key: &mut FlowKey, mask: &mut FlowMask, warnings: &mut V
     let mut matching = Match { key, mask, warnings };
     matching.vlan()?;
     matching.headers();
+    matching.versions()?;
     matching.later_fragment()?;
     matching.connection()
 }
@@ -112,6 +113,22 @@ impl Match<'_> {
             (Field::NdOptionsType, "nd_options_type"),
         ];
         self.keep_if(solicit || advert, &fields, "icmp6,icmpv6_type=135 or icmp6,icmpv6_type=136");
+    }
+
+    /// What a match is refused for because of its protocols.
+    fn versions(&self) -> Result<(), TextError> {
+        let (eth_type, proto) = (self.get(Field::EthType), self.get(Field::NwProto));
+        let is = |version: u16, number: u8| eth_type == u32::from(version) && proto == u32::from(number);
+        if is(ETH_IPV4, IP_ICMP) || is(ETH_IPV6, IP_ICMPV6) {
+            for (field, name) in [(Field::TpSrc, "icmp_type"), (Field::TpDst, "icmp_code")] {
+                let mask = self.mask.get(field);
+                if mask != 0 && (mask != field.ones() || self.get(field) > 0xff) {
+                    let reason = format!("{name} is one byte, matched whole, not {:#x}/{mask:#x}", self.get(field));
+                    return Err(refused("OFPBMC_BAD_MASK", name, reason, "a number from 0 to 255"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Later fragments have no ports.
