@@ -76,3 +76,33 @@ pub const CONFIG_LEN_MAX: u64 = 4 << 20;
 
 /// Port events a slow subscriber may fall behind before it is told how many it lost.
 pub const PORT_EVENTS_QUEUED: usize = 1024;
+
+/// Updates of one transaction. Nine times the largest policy set that is known (115,000 flows).
+pub const TRANSACTION_UPDATES_MAX: usize = 1 << 20;
+
+/// Bytes that all transactions that are being received may take together, as estimated from their messages.
+pub const TRANSACTIONS_LEN_MAX: usize = 2 << 30;
+
+/// Flows of one table (Open vSwitch reports `max_entries=1000000`), learned ones included.
+pub const FLOWS_PER_TABLE_MAX: usize = 1_000_000;
+/// Flows of one bridge. At about 1 KB each this is 2 GB of the node's memory.
+pub const FLOWS_PER_BRIDGE_MAX: usize = 2_000_000;
+/// Flow-removed events that a slow subscriber may fall behind before it is told how many it lost.
+pub const FLOW_EVENTS_QUEUED: usize = 8192;
+
+/// Groups of one bridge: one per Service port and direction on a node of the largest clusters, four times over.
+pub const GROUPS_MAX: usize = 65_536;
+/// Largest group id (`OFPG_MAX`).
+pub const GROUP_ID_MAX: u32 = 0xffff_ff00;
+/// Buckets of one group: as many as outputs that one packet may lead to.
+pub const BUCKETS_MAX: usize = 4096;
+/// Largest bucket id (`OFPG_BUCKET_MAX`).
+pub const BUCKET_ID_MAX: u32 = 0xffff_ff00;
+
+/// Meters of one bridge, and the largest meter id (Open vSwitch's userspace datapath: `max_meter`).
+pub const METERS_MAX: u32 = 262_144;
+/// Bands of one meter (Open vSwitch's userspace datapath: `max_bands`).
+pub const BANDS_MAX: usize = 8;
+
+/// Bytes of a table's name (OpenFlow 1.3's `OFP_MAX_TABLE_NAME_LEN` minus the terminator).
+pub const TABLE_NAME_MAX: usize = 31;

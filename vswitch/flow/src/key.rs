@@ -8,16 +8,17 @@
 //!  10   tun_src 32, tun_dst 32                           29    eth_src 48, vlan_tci 16 (bit 12: there is a tag)
 //!  11   tun_ipv6_src (2), 13: tun_ipv6_dst (2)           30    TPID of tag 0, TPID of tag 1, TCI of tag 1, -
 //!  15   tun flags 16, gbp id 16, gbp flags 8, tos, ttl   31    nw_src 32, nw_dst 32 (arp_spa, arp_tpa)
-//!  16   ct_mark 32, ct_zone 16, ct_state 16              32    ipv6_src (2), 34: ipv6_dst (2)
+//!  16   ct_mark 32, ct_state 32                          32    ipv6_src (2), 34: ipv6_dst (2)
 //!  17   ct_label (2)                                     36    ipv6_label 32, tos 8, ttl 8, proto 8, frag 8
 //!  19   ct_nw_src 32, ct_nw_dst 32                       37    tp_src 16, tp_dst 16, tcp_flags 16, -
 //!  20   ct_ipv6_src (2), 22: ct_ipv6_dst (2)             38    arp_sha 48 (nd_sll), nd_options_type; 39: arp_tha 48 (nd_tll)
-//!  24   ct_tp_src, ct_tp_dst, ct_nw_proto 8, -           40    nd_target (2)
+//!  24   ct_tp_src, ct_tp_dst, ct_nw_proto 8, -, ct_zone  40    nd_target (2)
 //!  25   pkt_mark 32, in_port 32                          42    igmp_group_ip4 32, nd_reserved 32
 //!                                                        43-58 tun_metadata0 (2) .. tun_metadata7 (2)
 //! ```
 //! All values are numbers (first byte on the wire most significant), not bytes in network order.
 
+use crate::field::number::FRAG_ANY;
 use crate::{Field, Location, Subfield};
 
 /// Words of a key. At most 64: a bitmap of words is a `u64`.
@@ -27,6 +28,14 @@ pub const WORDS: usize = 59;
 pub const FIRST_PACKET_WORD: usize = 28;
 /// Word after the last one of what is read from the packet's bytes (tunnel options follow).
 pub const LAST_PACKET_WORD: usize = 43;
+
+const PORTS: usize = Field::TpSrc.location().word as usize;
+const PORT_BITS: u64 = 0xffff_ffff << 32;
+
+/// Ports that a lookup does not see. See [`FlowKey::hide_fragment_ports`].
+#[derive(Debug)]
+#[must_use = "the ports are to be put back"]
+pub struct HiddenPorts(u64);
 
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident) => {
@@ -145,6 +154,23 @@ impl FlowMask {
 }
 
 impl FlowKey {
+    /// For a lookup: the ports of a first fragment as tables see them, 0 (`frags=normal` of ovs-ofctl(8)); they are in the packet, and
+    /// actions can read and write them. Other packets stay as they are. Put the ports back ([`Self::restore_ports`]) afterwards.
+    #[inline]
+    pub const fn hide_fragment_ports(&mut self) -> HiddenPorts {
+        let (ip, ports) = (self.0[Field::NwFrag.location().word as usize], &mut self.0[PORTS]);
+        let hidden = if ip & FRAG_ANY as u64 == 0 { 0 } else { *ports & PORT_BITS };
+        *ports &= !hidden;
+        HiddenPorts(hidden)
+    }
+
+    /// Puts back what [`Self::hide_fragment_ports`] took away.
+    #[inline]
+    #[allow(clippy::needless_pass_by_value)] // used up
+    pub const fn restore_ports(&mut self, hidden: HiddenPorts) {
+        self.0[PORTS] |= hidden.0;
+    }
+
     /// The key with all bits outside a mask cleared.
     #[must_use]
     pub fn masked(&self, mask: &FlowMask) -> Self {

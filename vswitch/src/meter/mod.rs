@@ -10,6 +10,7 @@ use vswitch_flow::spec::MeterSpec;
 pub struct Meter {
     /// As configured.
     pub spec: MeterSpec,
+    created_ms: u64,
 }
 
 /// What a meter says of a packet.
@@ -38,8 +39,19 @@ impl Meter {
     /// A meter with full buckets.
     #[must_use]
     pub fn new(spec: MeterSpec, now: Millis) -> Self {
-        let _ = now;
-        Self { spec }
+        Self { spec, created_ms: now.0 }
+    }
+
+    /// The meter after a change: full buckets and zero counters; the duration goes on.
+    #[must_use]
+    pub fn modified(&self, spec: MeterSpec, now: Millis) -> Self {
+        Self { created_ms: self.created_ms, ..Self::new(spec, now) }
+    }
+
+    /// Milliseconds when it was added.
+    #[must_use]
+    pub fn created_ms(&self) -> u64 {
+        self.created_ms
     }
 
     /// Counts a packet of `len` bytes (L2, as received at this point) and judges it.
@@ -48,7 +60,7 @@ impl Meter {
         Verdict::Pass
     }
 
-    /// Counters since creation (modify keeps them? as OVS does).
+    /// Counters since creation, or since the last change.
     #[must_use]
     pub fn stats(&self) -> MeterStats {
         MeterStats::default()

@@ -3,13 +3,15 @@
 use super::Learned;
 use crate::group::Group;
 use crate::meter::Meter;
+use crate::time::Millis;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU16, AtomicU64};
 use vswitch_flow::SparseMatch;
 use vswitch_flow::action::Action;
-use vswitch_flow::classifier::Classifier;
-use vswitch_flow::spec::FlowFlags;
+use vswitch_flow::classifier::{Classifier, Clause, Entry};
+use vswitch_flow::spec::{FlowFlags, FlowSpec};
 
 /// Number of tables of a bridge: 0 to 253.
 pub const TABLES: usize = 254;
@@ -54,6 +56,8 @@ pub struct TableStats {
 /// A rule in use.
 #[derive(Debug)]
 pub struct Rule {
+    /// Its place in the order of arrival, unique in the bridge: dumps are sorted by it. An add over a rule keeps it.
+    pub serial: u64,
     /// Its table.
     pub table: u8,
     /// Higher wins.
@@ -80,6 +84,71 @@ pub struct Rule {
     pub learned: bool,
     /// Counters; survive an add over the rule unless `reset_counts`.
     pub stats: Arc<RuleStats>,
+}
+
+impl Rule {
+    /// A rule as written, new in every respect.
+    #[must_use]
+    pub fn new(spec: FlowSpec, serial: u64, now: Millis) -> Self {
+        let FlowSpec { table, priority, matching, cookie, idle_timeout, hard_timeout, importance, flags, actions } =
+            spec;
+        Self {
+            serial,
+            table,
+            priority,
+            matching,
+            cookie,
+            actions,
+            flags,
+            importance,
+            idle_timeout: AtomicU16::new(idle_timeout),
+            hard_timeout: AtomicU16::new(hard_timeout),
+            created_ms: now.0,
+            modified_ms: AtomicU64::new(now.0),
+            learned: false,
+            stats: Arc::default(),
+        }
+    }
+
+    /// The rule as an agent would write it. Timeouts are the present ones.
+    #[must_use]
+    pub fn spec(&self) -> FlowSpec {
+        FlowSpec {
+            table: self.table,
+            priority: self.priority,
+            matching: Arc::clone(&self.matching),
+            cookie: self.cookie,
+            idle_timeout: self.idle_timeout.load(Relaxed),
+            hard_timeout: self.hard_timeout.load(Relaxed),
+            importance: self.importance,
+            flags: self.flags,
+            actions: Arc::clone(&self.actions),
+        }
+    }
+
+    /// The rule as the classifier takes it.
+    #[must_use]
+    pub fn entry(self: &Arc<Self>) -> Entry<Arc<Self>> {
+        let clause = |action: &Action| match *action {
+            Action::Conjunction { id, clause, clauses } => Some(Clause { id, clause, clauses }),
+            _ => None,
+        };
+        Entry {
+            priority: self.priority,
+            matching: Arc::clone(&self.matching),
+            clauses: self.actions.iter().filter_map(clause).collect(),
+            data: Arc::clone(self),
+        }
+    }
+}
+
+impl Program {
+    /// A table, if it was ever used.
+    #[inline]
+    #[must_use]
+    pub fn table(&self, id: u8) -> Option<&Arc<Table>> {
+        self.tables.get(usize::from(id))?.as_ref()
+    }
 }
 
 /// Counters of a rule. Added to when megaflows are collected, and by uncached packets.

@@ -1,9 +1,13 @@
 //! Tables, groups, meters, packets: what the API asks of a bridge's pipeline.
 
 use super::Switch;
+use super::state::BridgeState;
 use crate::control::info::SwitchError;
-use crate::pipeline::PacketIn;
-use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, Refused, TableInfo};
+use crate::limits;
+use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, Refused, TableInfo};
+use crate::pipeline::{PacketIn, Program, TABLES};
+use crate::port::FieldError;
+use crate::time::Millis;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::broadcast;
@@ -92,7 +96,17 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn names(&self, bridge: &str) -> Result<NameMap, SwitchError> {
-        self.with(|state| state.bridge(bridge).map(|_| NameMap::default()))
+        self.with(|state| {
+            let tables = state.bridge(bridge)?.pipeline.names();
+            let ports = state.all_ports().filter(|(_, port)| port.bridge == bridge);
+            let ports: Vec<(String, u32)> = ports.map(|(_, port)| (port.config.name.clone(), port.number)).collect();
+            Ok(NameMap {
+                port_names: ports.iter().map(|(name, number)| (*number, name.clone())).collect(),
+                ports: ports.into_iter().collect(),
+                tables: tables.iter().map(|(number, name)| (name.clone(), *number)).collect(),
+                table_names: tables.iter().map(|(number, name)| (*number, name.clone())).collect(),
+            })
+        })
     }
 
     /// Applies a transaction and waits until all workers see it.
@@ -100,8 +114,19 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist or an update is refused; then nothing has changed.
     pub fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError> {
-        let _ = (bridge, updates);
-        Ok(Applied::default())
+        let applied = self.with(|state| {
+            state.bridge(bridge)?;
+            let world = state.next_world();
+            let Some(view) = state.bridges.get_mut(bridge) else { return Ok(Ok(Applied::default())) };
+            let applied = view.pipeline.apply(updates, world, Millis::now());
+            if applied.is_ok() {
+                self.publisher.publish(state.reprogrammed(&self.publisher.current(), bridge));
+                // After it is so: an agent that hears of it may rely on it.
+                state.bridges.get_mut(bridge).into_iter().for_each(BridgeState::tell_removed);
+            }
+            Ok(applied)
+        })?;
+        Ok(applied?)
     }
 
     /// Names a table (None: the lowest number without name and flows), and returns its number.
@@ -109,8 +134,13 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist, name or number are taken or wrong.
     pub fn add_table(&self, bridge: &str, number: Option<u8>, name: &str) -> Result<u8, SwitchError> {
-        let _ = (bridge, name);
-        Ok(number.unwrap_or(0))
+        self.with(|state| {
+            state.bridge(bridge)?;
+            match state.bridges.get_mut(bridge) {
+                Some(bridge) => add_table(&mut bridge.pipeline, number, name),
+                None => Ok(0),
+            }
+        })
     }
 
     /// Tables that have a name or a flow.
@@ -118,8 +148,7 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError> {
-        let _ = bridge;
-        Ok(Vec::new())
+        self.with(|state| Ok(state.bridge(bridge)?.pipeline.tables()))
     }
 
     /// Flows that a filter selects.
@@ -127,8 +156,7 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn flows(&self, bridge: &str, filter: &FlowFilter) -> Result<Vec<FlowInfo>, SwitchError> {
-        let _ = (bridge, filter);
-        Ok(Vec::new())
+        Ok(self.program(bridge)?.flows(filter, Millis::now()))
     }
 
     /// Groups.
@@ -136,8 +164,7 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn groups(&self, bridge: &str, id: Option<u32>) -> Result<Vec<GroupInfo>, SwitchError> {
-        let _ = (bridge, id);
-        Ok(Vec::new())
+        Ok(self.program(bridge)?.group_infos(id, Millis::now()))
     }
 
     /// Meters.
@@ -145,8 +172,12 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn meters(&self, bridge: &str, id: Option<u32>) -> Result<Vec<MeterInfo>, SwitchError> {
-        let _ = (bridge, id);
-        Ok(Vec::new())
+        Ok(self.program(bridge)?.meter_infos(id, Millis::now()))
+    }
+
+    /// Tables, groups and meters of a bridge as they are now: what takes long is done with these, not under the lock.
+    fn program(&self, bridge: &str) -> Result<Arc<Program>, SwitchError> {
+        self.with(|state| Ok(state.bridge(bridge)?.pipeline.program()))
     }
 
     /// Sends a packet through actions, and returns when it has left.
@@ -182,8 +213,7 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError> {
-        let _ = bridge;
-        Ok(broadcast::channel(1).1)
+        self.with(|state| Ok(state.bridge(bridge)?.flow_events.subscribe()))
     }
 
     /// What would happen to a packet, step by step. No side effect.
@@ -201,4 +231,42 @@ impl Switch {
         let _ = bridge;
         Vec::new()
     }
+}
+
+fn add_table(pipeline: &mut PipelineState, number: Option<u8>, name: &str) -> Result<u8, SwitchError> {
+    if !is_table_name(name) {
+        let hint = "use a letter or _, then letters, digits, _ . -: 31 characters at most";
+        return Err(FieldError::new("name", format!("{name:?} is not a table's name"), hint).into());
+    }
+    if let Some((number, _)) = pipeline.names().iter().find(|(_, taken)| *taken == name) {
+        let hint = format!("it is table {number}");
+        return Err(SwitchError::Exists { what: "table", name: name.to_owned(), hint });
+    }
+    let last = u8::try_from(TABLES - 1).unwrap_or(u8::MAX);
+    let number = match number {
+        Some(number) if number > last => {
+            return Err(FieldError::new("number", format!("{number} is no table"), "use 0 to 253").into());
+        }
+        Some(number) => match pipeline.names().get(&number) {
+            Some(taken) => {
+                let hint = format!("its name is {taken:?}");
+                return Err(SwitchError::Exists { what: "table", name: number.to_string(), hint });
+            }
+            None => number,
+        },
+        None => {
+            // What is listed has a name or a flow.
+            let used: Vec<u8> = pipeline.tables().iter().map(|table| table.id).collect();
+            let free = (0..=last).find(|number| !used.contains(number));
+            free.ok_or(SwitchError::Exhausted { what: "tables", limit: TABLES })?
+        }
+    };
+    pipeline.name_table(number, name);
+    Ok(number)
+}
+
+fn is_table_name(name: &str) -> bool {
+    name.len() <= limits::TABLE_NAME_MAX
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
 }

@@ -3,104 +3,49 @@
 //! **Where in the walk**: beside it. One [`PipelineState`] per bridge lives in the state of the switch; its [`Program`] goes into the next world.
 //!
 //! **Design**: a transaction is applied to a copy (persistent parts make that cheap), judged on its final state, and adopted as a whole or
-//! not at all.
+//! not at all. What is not persistent (indexes by cookie, by group, by deadline) is changed in place and changed back from a journal.
+//!
+//! **What is judged in order and what at the end**: that a group exists that is added, or does not that is modified, is judged when its update's turn
+//! comes. References of flows to groups and meters are judged on the final state: a flow may name a group that a later update adds. A flow
+//! written after the update that deleted its group is refused; one written before goes with the group, unless the group is added again.
+//!
+//! **Limits**: flows, groups, buckets, meters, bands: [`crate::limits`].
+//!
+//! **Threads**: one owner. Readers take the [`Program`] and ask that.
 
-use super::{Changes, Program};
+mod draft;
+mod dump;
+mod expire;
+mod filter;
+mod flows;
+mod groups;
+mod index;
+mod info;
+mod meters;
+mod refs;
+#[cfg(test)]
+mod tests;
+
+pub use info::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, Refused, RemovedReason, TableInfo};
+
+use super::{Changes, Program, Rule};
 use crate::time::Millis;
+use draft::Draft;
+use index::Index;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use vswitch_flow::spec::{BucketSpec, FlowFilter, FlowSpec, GroupSpec, MeterSpec, Update};
-use vswitch_flow::text::FlowCounters;
+use vswitch_flow::spec::{FlowFilter, Update};
 
 /// Tables, groups and meters of a bridge, with everything that workers do not need.
 #[derive(Debug, Default)]
 pub struct PipelineState {
     program: Arc<Program>,
-}
-
-/// Why a transaction was refused. Nothing was changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("update {}: {code}: {reason}{}{hint}", .index + 1, if .hint.is_empty() { "" } else { "; " })]
-pub struct Refused {
-    /// Which update, from 0.
-    pub index: usize,
-    /// OpenFlow's name (`OFPBAC_BAD_OUT_GROUP`, `OFPGMFC_GROUP_EXISTS`, ...) or ours for limits.
-    pub code: &'static str,
-    /// What is wrong, with the value.
-    pub reason: String,
-    /// The field it is about; may be empty.
-    pub field: &'static str,
-    /// How to fix it; may be empty.
-    pub hint: String,
-}
-
-/// What a transaction did, per update.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Applied {
-    /// Flows, groups or meters that each update added, changed or removed.
-    pub counts: Vec<u64>,
-}
-
-/// A flow as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlowInfo {
-    /// The flow.
-    pub flow: FlowSpec,
-    /// Its numbers, collected up to now.
-    pub counters: FlowCounters,
-}
-
-/// A table as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct TableInfo {
-    pub id: u8,
-    pub name: Option<String>,
-    pub flows: u64,
-    pub lookups: u64,
-    pub matches: u64,
-}
-
-/// A group as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct GroupInfo {
-    pub group: GroupSpec,
-    pub duration_ms: u64,
-    pub ref_count: u64,
-    pub packets: u64,
-    pub bytes: u64,
-    pub buckets: Vec<(u64, u64)>,
-}
-
-/// A meter as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct MeterInfo {
-    pub meter: MeterSpec,
-    pub duration_ms: u64,
-    pub flow_count: u64,
-    pub packets: u64,
-    pub bytes: u64,
-    pub bands: Vec<(u64, u64)>,
-}
-
-/// Why a flow went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum RemovedReason {
-    IdleTimeout,
-    HardTimeout,
-    Delete,
-    GroupDelete,
-    MeterDelete,
-}
-
-/// A flow that asked to be reported (`send_flow_rem`) went.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct FlowRemoved {
-    pub flow: FlowInfo,
-    pub reason: RemovedReason,
+    /// Names of tables.
+    names: BTreeMap<u8, String>,
+    index: Index,
+    /// Serial of the last rule.
+    serial: u64,
+    removed: Vec<FlowRemoved>,
 }
 
 impl PipelineState {
@@ -108,7 +53,7 @@ impl PipelineState {
     #[must_use]
     pub fn new(changes: &Arc<Changes>) -> Self {
         let learned = Arc::new(super::Learned::new(Arc::clone(changes)));
-        Self { program: Arc::new(Program { learned, ..Program::default() }) }
+        Self { program: Arc::new(Program { learned, ..Program::default() }), ..Self::default() }
     }
 
     /// What workers see.
@@ -122,48 +67,119 @@ impl PipelineState {
     /// # Errors
     /// The first update that cannot be.
     pub fn apply(&mut self, updates: &[Update], world: u64, now: Millis) -> Result<Applied, Refused> {
-        let _ = (updates, world, now);
-        Ok(Applied::default())
+        let mut draft = Draft::new(self, now);
+        let mut counts = Vec::with_capacity(updates.len());
+        let updated = updates.iter().enumerate().try_for_each(|(i, update)| {
+            draft.update = i;
+            counts.push(draft.apply(update).map_err(|refused| refused.at(i))?);
+            Ok(())
+        });
+        match updated.and_then(|()| draft.finish(&mut counts)) {
+            Ok(()) => draft.commit(world),
+            Err(refused) => {
+                draft.roll_back();
+                return Err(refused);
+            }
+        }
+        Ok(Applied { counts })
     }
 
     /// Flows that a filter selects, learned ones included, by table, then in the order they were added.
     #[must_use]
     pub fn flows(&self, filter: &FlowFilter, now: Millis) -> Vec<FlowInfo> {
-        let _ = (filter, now);
-        Vec::new()
+        self.program.flows(filter, now)
     }
 
     /// All tables that have a name or a flow.
     #[must_use]
     pub fn tables(&self) -> Vec<TableInfo> {
-        Vec::new()
+        self.program.table_infos(&self.names)
     }
 
     /// All groups (or one), by id.
     #[must_use]
     pub fn groups(&self, id: Option<u32>, now: Millis) -> Vec<GroupInfo> {
-        let _ = (id, now);
-        Vec::new()
+        self.program.group_infos(id, now)
     }
 
     /// All meters (or one), by id.
     #[must_use]
     pub fn meters(&self, id: Option<u32>, now: Millis) -> Vec<MeterInfo> {
-        let _ = (id, now);
-        Vec::new()
+        self.program.meter_infos(id, now)
+    }
+
+    /// Names of tables, by number.
+    #[must_use]
+    pub fn names(&self) -> &BTreeMap<u8, String> {
+        &self.names
+    }
+
+    /// Gives a table a name. The caller has checked that neither is taken.
+    pub fn name_table(&mut self, table: u8, name: &str) {
+        self.names.insert(table, name.to_owned());
     }
 
     /// Removes flows whose time is over (call it after counters were collected). True: the program has changed and is to be published.
     pub fn expire(&mut self, world: u64, now: Millis) -> bool {
-        let _ = (world, now);
-        false
+        let expired = self.expired(now);
+        if expired.is_empty() {
+            return false;
+        }
+        let mut draft = Draft::new(self, now);
+        expired.into_iter().for_each(|(rule, reason)| draft.take(rule, reason));
+        draft.delete_learned();
+        draft.commit(world);
+        true
     }
 
     /// Flow-removed events since the last call.
     pub fn take_removed(&mut self) -> Vec<FlowRemoved> {
-        Vec::new()
+        std::mem::take(&mut self.removed)
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// Tells of a rule that went, if it asked for that.
+    fn report(&mut self, rule: &Rule, reason: RemovedReason, now: Millis) {
+        if rule.flags.send_flow_rem {
+            self.removed.push(FlowRemoved { flow: dump::flow_info(rule, now), reason });
+        }
     }
 }
 
-#[allow(dead_code)]
-type Unused = BucketSpec;
+impl Draft<'_> {
+    /// Applies an update; returns how many flows, groups or meters it added, changed or removed.
+    fn apply(&mut self, update: &Update) -> Result<u64, Refused> {
+        match update {
+            Update::AddFlow(spec) => self.add_flow(spec),
+            Update::ModifyFlows { filter, actions, reset_counts, cookie } => {
+                self.modify_flows(filter, actions, *reset_counts, *cookie)
+            }
+            Update::DeleteFlows(filter) => self.delete_flows(filter),
+            Update::AddGroup(spec) => self.add_group(spec),
+            Update::ModifyGroup { spec, may_create } => self.modify_group(spec, *may_create),
+            Update::DeleteGroups(id) => Ok(self.delete_groups(*id)),
+            Update::InsertBuckets { group, place, buckets } => self.insert_buckets(*group, *place, buckets),
+            Update::RemoveBuckets { group, place } => self.remove_buckets(*group, *place),
+            Update::AddMeter(spec) => self.add_meter(spec),
+            Update::ModifyMeter(spec) => self.modify_meter(spec),
+            Update::DeleteMeters(id) => Ok(self.delete_meters(*id)),
+            Update::ReplaceFlows(filter) => self.replace(filter, false, false),
+            Update::ReplaceAll { meters } => self.replace(&FlowFilter::default(), true, *meters),
+        }
+    }
+
+    /// What the end of the transaction brings: sweeps, judgement of references, and what goes with what went.
+    fn finish(&mut self, counts: &mut [u64]) -> Result<(), Refused> {
+        for (update, count) in self.sweep_flows() {
+            counts[update] += count;
+        }
+        self.sweep_groups_and_meters();
+        self.judge_references()?;
+        self.delete_learned();
+        Ok(())
+    }
+}
