@@ -15,8 +15,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod frame;
+mod generate;
 mod golden;
 mod oracle;
+mod random;
 mod record;
 mod run;
 mod scenario;
@@ -30,4 +32,20 @@ fn cases_tell_the_truth_about_open_vswitch() {
     let mut oracle = oracle::Oracle::start();
     let wrong = golden::check_oracle(&mut oracle, &cases);
     assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+/// The generator's programs are accepted by Open vSwitch, and their packets hit them.
+#[test]
+fn generated_programs_are_worth_running() {
+    let mut oracle = oracle::Oracle::start();
+    let start = std::time::Instant::now();
+    let summary = random::survey(&mut oracle);
+    eprintln!("{summary:?} in {:?}", start.elapsed());
+}
+/// Shows what a seed makes.
+#[test]
+fn show() {
+    if let Ok(seed) = std::env::var("VSWITCH_DIFF_SHOW") {
+        random::print(seed.parse().expect("a number"));
+    }
 }
