@@ -25,15 +25,14 @@ impl Changes {
         self.epoch.fetch_add(1, Release) + 1
     }
 
-    /// A link went up or down.
+    /// A link went up or down. The monitor alone says so.
     pub fn link_changed(&self) {
-        // Whoever sees the new epoch must see that links changed at it.
-        self.links.store(self.epoch() + 1, Release);
-        let epoch = self.advance();
-        self.links.fetch_max(epoch, Release);
+        // Whoever sees the new epoch must see that links changed at it, or are changing.
+        self.links.store(u64::MAX, Release);
+        self.links.store(self.advance(), Release);
     }
 
-    /// Epoch of the last change of a link.
+    /// Epoch of the last change of a link, or all ones while one is noted.
     #[must_use]
     pub fn links(&self) -> u64 {
         self.links.load(Acquire)

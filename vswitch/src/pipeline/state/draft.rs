@@ -9,7 +9,6 @@ use crate::time::Millis;
 use std::collections::HashMap;
 use std::sync::Arc;
 use vswitch_flow::SparseMatch;
-use vswitch_flow::action::Action;
 use vswitch_flow::classifier::Classifier;
 use vswitch_flow::spec::FlowFilter;
 
@@ -49,8 +48,6 @@ pub(super) struct Draft<'a> {
     /// What was added since a sweep began: flows by serial, and groups and meters; with the update.
     pub(super) added_flows: HashMap<u64, usize>,
     pub(super) added_refs: HashMap<Ref, usize>,
-    /// Action lists that were asked for, whether or not a flow took them.
-    pub(super) asked: Vec<(usize, Arc<[Action]>)>,
 }
 
 impl<'a> Draft<'a> {
@@ -67,7 +64,6 @@ impl<'a> Draft<'a> {
             sweeps: Vec::new(),
             added_flows: HashMap::new(),
             added_refs: HashMap::new(),
-            asked: Vec::new(),
         }
     }
 
@@ -209,18 +205,6 @@ impl<'a> Draft<'a> {
             match self.deleted.get(&what) {
                 Some(by) if *by > change.update => gone.push((Arc::clone(new), what, *by)),
                 _ => return Err(missing_ref(what).at(change.update)),
-            }
-        }
-        for (update, actions) in &self.asked {
-            let mut missing = None;
-            refs::refs(actions, &mut |what| {
-                let deleted_later = self.deleted.get(&what).is_some_and(|by| by > update);
-                if !self.exists(what) && !deleted_later {
-                    missing = missing.or(Some(what));
-                }
-            });
-            if let Some(what) = missing {
-                return Err(missing_ref(what).at(*update));
             }
         }
         let mut deleted: Vec<_> = self.deleted.iter().filter(|(what, _)| !self.exists(**what)).collect();

@@ -13,14 +13,12 @@ use vswitch_flow::text::FlowCounters;
 /// A rule as it is.
 pub(super) fn flow_info(rule: &Rule, now: Millis) -> FlowInfo {
     let since = |then: u64| now.0.saturating_sub(then);
-    let modified = rule.modified_ms.load(Relaxed);
-    let used = rule.stats.used_ms.load(Relaxed).max(rule.created_ms);
     let counters = FlowCounters {
         duration_ms: since(rule.created_ms),
         packets: rule.stats.packets.load(Relaxed),
         bytes: rule.stats.bytes.load(Relaxed),
-        idle_age_s: since(used) / 1000,
-        hard_age_s: since(modified) / 1000,
+        idle_age_s: since(rule.stats.used_ms.load(Relaxed)) / 1000,
+        hard_age_s: since(rule.modified_ms.load(Relaxed)) / 1000,
     };
     FlowInfo { flow: rule.spec(), counters }
 }

@@ -13,8 +13,8 @@ const FIN_PERIOD_MS: u64 = 500;
 /// When a rule goes unless something happens, and why.
 pub(super) fn deadline(rule: &Rule) -> Option<(u64, RemovedReason)> {
     let after = |since: u64, seconds: u16| (seconds != 0).then(|| since + u64::from(seconds) * 1000);
-    let used = rule.stats.used_ms.load(Relaxed).max(rule.created_ms);
-    let idle = after(used, rule.idle_timeout.load(Relaxed)).map(|at| (at, RemovedReason::IdleTimeout));
+    let idle = after(rule.stats.used_ms.load(Relaxed), rule.idle_timeout.load(Relaxed))
+        .map(|at| (at, RemovedReason::IdleTimeout));
     let hard = after(rule.modified_ms.load(Relaxed), rule.hard_timeout.load(Relaxed));
     let hard = hard.map(|at| (at, RemovedReason::HardTimeout));
     // At the same moment the hard timeout is named, as Open vSwitch looks at it first.

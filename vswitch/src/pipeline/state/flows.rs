@@ -17,7 +17,8 @@ impl Draft<'_> {
         check_table(table)?;
         check_actions(&spec.actions, &spec.matching, table)?;
         let old = self.get(table, &spec.matching, spec.priority).cloned();
-        if spec.flags.check_overlap {
+        // An add over an equal flow changes which packets nobody else gets.
+        if spec.flags.check_overlap && old.is_none() {
             self.check_overlap(table, spec)?;
         }
         if let Some(old) = &old
@@ -33,8 +34,8 @@ impl Draft<'_> {
         }
         let serial = old.as_ref().map_or_else(|| self.state.next_serial(), |old| old.serial);
         let mut rule = Rule::new(FlowSpec { table, ..spec.clone() }, serial, self.now);
-        if let Some(old) = old.as_ref().filter(|_| !spec.flags.reset_counts) {
-            rule.stats = Arc::clone(&old.stats);
+        if let Some(old) = &old {
+            rule.take_counters(old, spec.flags.reset_counts);
         }
         if !self.sweeps.is_empty() {
             self.added_flows.insert(serial, self.update);
@@ -90,16 +91,13 @@ impl Draft<'_> {
         for table in tables {
             check_actions(actions, &filter.matching, table)?;
         }
-        self.asked.push((self.update, Arc::clone(actions)));
         let count = rules.len() as u64;
         for old in rules {
             let mut rule = Rule::new(old.spec(), old.serial, self.now);
             rule.actions = Arc::clone(actions);
             rule.cookie = cookie.unwrap_or(old.cookie);
             rule.created_ms = old.created_ms;
-            if !reset_counts {
-                rule.stats = Arc::clone(&old.stats);
-            }
+            rule.take_counters(&old, reset_counts);
             self.put(rule, Some(old));
         }
         Ok(count)

@@ -1,0 +1,1 @@
+//! Header changes and what they do to the mask.
