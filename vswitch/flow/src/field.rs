@@ -31,8 +31,7 @@ macro_rules! fields {
         /// A field of a packet or of its metadata, by the names of ovs-fields(7).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
-        #[allow(missing_docs)] // the names are the documentation, see ovs-fields(7)
-        pub enum Field { $($variant,)* }
+        pub enum Field { $(#[doc = concat!("`", $name, "`")] $variant,)* }
 
         impl Field {
             /// All fields, in order of their numbers.

@@ -9,6 +9,7 @@
 
 mod compose;
 mod format;
+mod items;
 mod normalize;
 #[cfg(test)]
 mod tests;
@@ -17,23 +18,25 @@ use super::suggest::nearest;
 use super::value::{self, Written};
 use super::{Names, Parsed, TextError};
 use crate::action::port;
-use crate::field::{lower, number::*};
+use crate::field::{Format, lower, number::*};
 use crate::{Field, FlowKey, FlowMask, SparseMatch};
 use hashbrown::HashMap;
 use std::sync::LazyLock;
 
 pub use compose::compose;
 pub use format::{format_key, format_match};
+pub use items::{Item, Items};
 
 /// Items of one match at most: more than there are fields.
 const MAX_ITEMS: usize = 256;
 
 /// Keywords, with the `eth_type` and `nw_proto` that they stand for. `eth` says only that the packet is an Ethernet frame.
-const KEYWORDS: [(&str, u16, u8); 18] = [
+const KEYWORDS: [(&str, u16, u8); 19] = [
     ("eth", 0, 0),
     ("ip", ETH_IPV4, 0),
     ("ipv4", ETH_IPV4, 0),
     ("ipv6", ETH_IPV6, 0),
+    ("ip6", ETH_IPV6, 0),
     ("icmp", ETH_IPV4, IP_ICMP),
     ("icmp6", ETH_IPV6, IP_ICMPV6),
     ("igmp", ETH_IPV4, IP_IGMP),
@@ -143,7 +146,7 @@ impl<'a> MatchBuilder<'a> {
             }
             (Word::Field(field), value) => self.add_field(key, field, value.unwrap_or_default(), Field::VlanTci)?,
             (Word::SecondTag(field), value) => {
-                self.add_field(key, field, value.unwrap_or_default(), Field::VlanTci1)?
+                self.add_field(key, field, value.unwrap_or_default(), Field::VlanTci1)?;
             }
         }
         Ok(true)
@@ -196,8 +199,12 @@ impl<'a> MatchBuilder<'a> {
     }
 }
 
-/// A value for a message.
+/// A value for a message, in the form that a match has.
 fn shown(field: Field, value: u128, mask: u128) -> String {
+    let exact = field.exact_mask();
+    if field.info().format == Format::Decimal && mask & exact != exact {
+        return format!("{value:#x}/{mask:#x}");
+    }
     let mut out = String::new();
     super::format_value(field, value, mask, super::Style::default(), &super::NoNames, &mut out);
     out
@@ -218,71 +225,6 @@ fn place(field: Field, text: &str, written: Written, tag: Field) -> (Field, u128
         // Written without shift, but the lowest two bits are another field's.
         Field::NwTos => (Field::NwTos, value & 0xfc, mask & 0xfc),
         _ => (field, value, mask),
-    }
-}
-
-/// An item of a match or flow: a key and, unless it is a keyword, a value, with their columns (from 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item<'a> {
-    /// The key.
-    pub key: &'a str,
-    /// Byte where it starts, from 1.
-    pub key_column: usize,
-    /// The value.
-    pub value: Option<&'a str>,
-    /// Byte where it starts, from 1; that of the key if there is none.
-    pub value_column: usize,
-}
-
-/// Splits `tcp, nw_dst=10.0.0.1` into its items. Items end at commas and blanks outside of quotes and parentheses.
-#[derive(Clone, Debug)]
-pub struct Items<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Items<'a> {
-    /// Of a text.
-    #[must_use]
-    pub const fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
-    }
-}
-
-impl<'a> Iterator for Items<'a> {
-    type Item = Item<'a>;
-
-    fn next(&mut self) -> Option<Item<'a>> {
-        let bytes = self.text.as_bytes();
-        let blank = |byte: u8| matches!(byte, b',' | b' ' | b'\t' | b'\r' | b'\n');
-        while self.at < bytes.len() && blank(bytes[self.at]) {
-            self.at += 1;
-        }
-        let start = self.at;
-        let (mut depth, mut quoted, mut equals) = (0usize, false, None);
-        while let Some(&byte) = bytes.get(self.at) {
-            match byte {
-                b'\\' if quoted => self.at += 1,
-                b'"' => quoted = !quoted,
-                _ if quoted => {}
-                b'(' => depth += 1,
-                b')' => depth = depth.saturating_sub(1),
-                b'=' if depth == 0 && equals.is_none() => equals = Some(self.at),
-                byte if depth == 0 && blank(byte) => break,
-                _ => {}
-            }
-            self.at += 1;
-        }
-        self.at = self.at.min(bytes.len());
-        if start == self.at {
-            return None;
-        }
-        let (key, value) = match equals {
-            Some(at) => (&self.text[start..at], Some((&self.text[at + 1..self.at], at + 2))),
-            None => (&self.text[start..self.at], None),
-        };
-        let value_column = value.map_or(start + 1, |(_, column)| column);
-        Some(Item { key, key_column: start + 1, value: value.map(|(text, _)| text), value_column })
     }
 }
 

@@ -77,9 +77,9 @@ pub(super) fn read(field: Field, text: &str, names: &dyn Names) -> Result<Writte
         Format::Ipv6 => whole(address::read_ipv6(field, text)?),
         Format::Port => whole((u128::from(parse_port(text, names).map_err(|e| in_field(e, field))?), None)),
         Format::Frag => whole(flags::read_frag(field, text)?),
-        Format::TcpFlags => whole(flags::read(field, flags::TCP_FLAGS, text)?),
-        Format::TunFlags => whole(flags::read(field, flags::TUN_FLAGS, text)?),
-        Format::CtState => whole(flags::read(field, flags::CT_STATE, text)?),
+        Format::TcpFlags => whole(flags::read(field, TCP_FLAGS, text)?),
+        Format::TunFlags => whole(flags::read(field, TUN_FLAGS, text)?),
+        Format::CtState => whole(flags::read(field, CT_STATE, text)?),
     };
     if !field.info().maskable && written.mask != 0 && written.mask & exact != exact {
         let hint = format!("{0} without mask, or {0}=*", field.name());

@@ -3,7 +3,10 @@
 use super::incoming;
 use super::socket::ControlListener;
 use crate::control::Switch;
-use crate::control::services::{Bridges, Capabilities, Control, Fdbs, Ports, Statistics, SwitchApi, Workers};
+use crate::control::services::{
+    Bridges, Capabilities, Control, Fdbs, Flows, Groups, Meters, Packets, Pipelines, Ports, Statistics, SwitchApi,
+    Tables, Traces, Workers,
+};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -19,8 +22,15 @@ use tonic_health::server::{HealthReporter, health_reporter};
 use vswitch_proto::v1::bridge_service_server as bridge;
 use vswitch_proto::v1::capabilities_service_server as capabilities;
 use vswitch_proto::v1::fdb_service_server as fdb;
+use vswitch_proto::v1::flow_service_server as flow;
+use vswitch_proto::v1::group_service_server as group;
+use vswitch_proto::v1::meter_service_server as meter;
+use vswitch_proto::v1::packet_service_server as packet;
+use vswitch_proto::v1::pipeline_service_server as pipeline;
 use vswitch_proto::v1::port_service_server as port;
 use vswitch_proto::v1::statistics_service_server as statistics;
+use vswitch_proto::v1::table_service_server as table;
+use vswitch_proto::v1::trace_service_server as trace;
 use vswitch_proto::v1::worker_service_server as worker;
 
 /// Connections at a time. Agents keep one, `vsctl` has one for the time of a command.
@@ -50,7 +60,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told: the server as a whole, and each service.
-pub(super) const HEALTH_NAMES: [&str; 7] = [
+pub(super) const HEALTH_NAMES: [&str; 14] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
@@ -58,6 +68,13 @@ pub(super) const HEALTH_NAMES: [&str; 7] = [
     fdb::SERVICE_NAME,
     statistics::SERVICE_NAME,
     capabilities::SERVICE_NAME,
+    pipeline::SERVICE_NAME,
+    table::SERVICE_NAME,
+    flow::SERVICE_NAME,
+    group::SERVICE_NAME,
+    meter::SERVICE_NAME,
+    packet::SERVICE_NAME,
+    trace::SERVICE_NAME,
 ];
 
 /// Why the server stopped.
@@ -159,6 +176,13 @@ fn router(control: &Control, health: HealthServer<impl Health>) -> Result<Router
         .add_service(limited!(worker::WorkerServiceServer(Workers(control.clone()))))
         .add_service(limited!(fdb::FdbServiceServer(Fdbs(control.clone()))))
         .add_service(limited!(statistics::StatisticsServiceServer(Statistics(control.clone()))))
+        .add_service(limited!(pipeline::PipelineServiceServer(Pipelines::new(control.clone()))))
+        .add_service(limited!(table::TableServiceServer(Tables(control.clone()))))
+        .add_service(limited!(flow::FlowServiceServer(Flows(control.clone()))))
+        .add_service(limited!(group::GroupServiceServer(Groups(control.clone()))))
+        .add_service(limited!(meter::MeterServiceServer(Meters(control.clone()))))
+        .add_service(limited!(packet::PacketServiceServer(Packets(control.clone()))))
+        .add_service(limited!(trace::TraceServiceServer(Traces(control.clone()))))
         .add_service(limited!(capabilities::CapabilitiesServiceServer(Capabilities))))
 }
 

@@ -7,6 +7,8 @@
 mod bridges;
 mod fdb;
 mod monitor;
+pub mod packets;
+pub mod pipeline;
 mod ports;
 mod rxqs;
 mod start;

@@ -55,7 +55,7 @@ impl Checker<'_> {
                 readable(to.field, key, mask)?;
                 if let LearnSource::Immediate(value) = from {
                     key.set_sub(*to, *value);
-                    mask.set_sub(*to, u128::MAX);
+                    mask.add_bits(to.field, to.mask());
                 }
                 Ok(())
             }

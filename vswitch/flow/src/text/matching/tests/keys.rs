@@ -1,4 +1,5 @@
 //! Packets as text and as bytes.
+#![allow(clippy::cast_possible_truncation)] // small numbers of the cases
 
 use super::*;
 use crate::extract::extract;
