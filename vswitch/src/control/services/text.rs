@@ -87,7 +87,7 @@ pub(super) fn packet_in(packet_in: &PacketIn, style: Style, names: &NameMap) -> 
 /// The headers of a packet, as `ofp_packet_to_string` of Open vSwitch.
 fn packet(bytes: &[u8], text: &mut String) {
     let mut key = FlowKey::default();
-    extract(bytes, bytes.len(), &mut key);
+    let _ = extract(bytes, bytes.len(), &mut key);
     let matching = SparseMatch::new(&key, &packet_mask(&key));
     format_match(&matching, Style::default(), &vswitch_flow::text::NoNames, text);
 }
