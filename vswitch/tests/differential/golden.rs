@@ -1,5 +1,6 @@
 //! Cases by hand: scenarios in files with what Open vSwitch did, line by line (`cases/README.md`).
 
+use crate::compare::differences;
 use crate::run::{Record, run};
 use crate::scenario::Step;
 use crate::subject::Subject;
@@ -67,8 +68,11 @@ impl Case {
     }
 
     /// Its steps.
-    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
-        self.lines.iter().filter_map(|line| if let Line::Step(step) = line { Some(step) } else { None })
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        self.lines
+            .iter()
+            .filter_map(|line| if let Line::Step(step) = line { Some(step.clone()) } else { None })
+            .collect()
     }
 
     /// The file with this record in it.
@@ -96,29 +100,6 @@ impl Case {
         text += "end\n";
         expectation(&mut text, '>', &record.end);
         expectation(&mut text, '!', &self.ours.end);
-        text
-    }
-
-    /// Where two records of this case differ, in words; empty: nowhere.
-    pub(crate) fn differences(&self, expected: &Record, found: &Record) -> String {
-        let mut text = String::new();
-        let steps = self.steps().map(ToString::to_string).chain(["end".to_owned()]);
-        let expected = expected.steps.iter().chain([&expected.end]);
-        let found = found.steps.iter().chain([&found.end]);
-        for ((step, expected), found) in steps.zip(expected).zip(found) {
-            if expected != found {
-                let _ = writeln!(text, "  {step}");
-                for line in expected.iter().filter(|line| !found.contains(line)) {
-                    let _ = writeln!(text, "    expected: {line}");
-                }
-                for line in found.iter().filter(|line| !expected.contains(line)) {
-                    let _ = writeln!(text, "    found:    {line}");
-                }
-                if expected.iter().all(|line| found.contains(line)) && expected.len() >= found.len() {
-                    let _ = writeln!(text, "    (order or number)\n    expected {expected:?}\n    found    {found:?}");
-                }
-            }
-        }
         text
     }
 
@@ -162,14 +143,12 @@ pub(crate) fn cases() -> Vec<Case> {
 pub(crate) fn check_oracle(oracle: &mut dyn Subject, cases: &[Case]) -> Vec<String> {
     let mut wrong = Vec::new();
     for case in cases {
-        let start = std::time::Instant::now();
-        let found = run(oracle, case.steps());
-        eprintln!("{}: {:?}", case.path.display(), start.elapsed());
+        let found = run(oracle, &case.steps());
         if std::env::var_os(RECORD).is_some() {
             std::fs::write(&case.path, case.text(&found)).expect("the case can be written");
             continue;
         }
-        let differences = case.differences(&case.recorded, &found);
+        let differences = differences(&case.steps(), &case.recorded, &found);
         if !differences.is_empty() {
             wrong.push(format!(
                 "{}: Open vSwitch does something else than recorded\n{differences}",

@@ -14,10 +14,12 @@
 #[allow(clippy::duplicate_mod)]
 #[path = "../common/mod.rs"]
 mod common;
+mod compare;
 mod frame;
 mod generate;
 mod golden;
 mod oracle;
+mod ours;
 mod random;
 mod record;
 mod run;

@@ -1,5 +1,6 @@
 //! Random programs on both switches.
 
+use crate::compare::differences;
 use crate::generate::{Program, Rng, Summary};
 use crate::run::run;
 use crate::scenario::Step;
@@ -45,7 +46,8 @@ pub(crate) fn survey(oracle: &mut dyn Subject) -> Summary {
         summary.add(&steps, &record);
         if std::env::var_os("VSWITCH_DIFF_TWICE").is_some() {
             let again = run(oracle, &steps);
-            assert!(again == record, "seed {seed}: not the same the second time");
+            let differences = differences(&steps, &record, &again);
+            assert!(differences.is_empty(), "seed {seed}: not the same the second time\n{differences}");
         }
     }
     summary

@@ -2,7 +2,7 @@
 
 use crate::record::Effect;
 use crate::scenario::{Command, Step};
-use crate::subject::Subject;
+use crate::subject::{Expected, Subject};
 
 /// What a switch did: lines per step, and its dumps at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,12 +18,13 @@ const VERBOSE: &str = "VSWITCH_DIFF_VERBOSE";
 const DUMPS: [&str; 5] = ["dump-flows", "dump-groups", "dump-group-stats", "dump-meters", "meter-stats"];
 
 /// Runs steps on a switch as it was at first.
-pub(crate) fn run<'a>(subject: &mut dyn Subject, steps: impl IntoIterator<Item = &'a Step>) -> Record {
+pub(crate) fn run(subject: &mut dyn Subject, steps: &[Step]) -> Record {
     subject.reset();
+    subject.expect(expected(steps));
     let mut record = Record::default();
     let mut flows: Vec<&str> = Vec::new();
     let mut sent: &[u8] = &[];
-    let mut steps = steps.into_iter().peekable();
+    let mut steps = steps.iter().peekable();
     while let Some(step) = steps.next() {
         let mut lines = Vec::new();
         if let Step::Flow(line) = step {
@@ -40,10 +41,26 @@ pub(crate) fn run<'a>(subject: &mut dyn Subject, steps: impl IntoIterator<Item =
         }
         record.steps.push(lines);
     }
+    record.end.extend(subject.rest().lines(sent));
     for verb in DUMPS {
         record.end.extend(dump(subject, &[], verb));
     }
     record
+}
+
+/// What events the steps may cause.
+fn expected(steps: &[Step]) -> Expected {
+    let mut expected = Expected { packet_ins: false, flow_removed: false };
+    for step in steps {
+        if matches!(step, Step::Packet { .. }) {
+            continue;
+        }
+        let text = step.to_string();
+        expected.packet_ins |=
+            ["controller", "CONTROLLER", "dec_ttl(", "0xfffd"].iter().any(|word| text.contains(word));
+        expected.flow_removed |= text.contains("send_flow_rem");
+    }
+    expected
 }
 
 /// What a dump prints, normalised.

@@ -51,6 +51,16 @@ impl PortChange {
     const ALL: [(&'static str, Self); 4] =
         [("up", Self::Up), ("down", Self::Down), ("flood", Self::Flood), ("no-flood", Self::NoFlood)];
 
+    /// Its word.
+    pub(crate) fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
+    }
+
+    /// A port is so at first.
+    pub(crate) fn is_default(self) -> bool {
+        matches!(self, Self::Up | Self::Flood)
+    }
+
     /// The change that takes this one back.
     pub(crate) fn undone(self) -> Self {
         match self {
@@ -118,8 +128,7 @@ impl std::fmt::Display for Step {
             Self::Control(command) => write!(f, "ctl {command}"),
             Self::Table(table, name) => write!(f, "table {table} {name}"),
             Self::Port(port, change) => {
-                let word = PortChange::ALL.iter().find(|(_, other)| other == change).map_or("", |(word, _)| word);
-                write!(f, "port {} {word}", number(*port))
+                write!(f, "port {} {}", number(*port), change.word())
             }
             Self::Packet { port, text, .. } => write!(f, "packet {} {text}", number(*port)),
             Self::PacketOut { text, .. } => write!(f, "packet-out {text}"),

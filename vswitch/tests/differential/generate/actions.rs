@@ -287,7 +287,7 @@ impl Place<'_> {
         if self.met(Needs::Ip) && rng.chance(15) {
             actions.push("dec_ttl".to_owned());
         }
-        if rng.chance(15) {
+        if tags < 2 && rng.chance(15) {
             actions.push("push_vlan:0x8100".to_owned());
         }
         if self.features.groups && !self.groups.is_empty() && rng.chance(20) {

@@ -11,7 +11,7 @@ mod unixctl;
 
 use crate::record::Effect;
 use crate::scenario::{Command, PortChange};
-use crate::subject::{BRIDGE, LOCAL, PORTS, SECOND_CONTROLLER, Subject, port_name};
+use crate::subject::{BRIDGE, Expected, LOCAL, PORTS, SECOND_CONTROLLER, Subject, port_name};
 use capture::Capture;
 use openflow::Controller;
 use std::collections::BTreeSet;
@@ -91,8 +91,14 @@ impl Oracle {
 
     fn collect(&mut self) -> Effect {
         let mut effect = Effect::default();
+        let down = |name: &str| {
+            self.changed.iter().any(|(port, change)| *change == PortChange::Down && port_name(*port) == name)
+        };
         for (name, capture) in &mut self.captures {
-            effect.outputs.extend(capture.take().into_iter().map(|packet| (name.clone(), packet)));
+            let packets = capture.take();
+            // A dummy device sends even when it is down; no other device does.
+            let packets = if down(name) { Vec::new() } else { packets };
+            effect.outputs.extend(packets.into_iter().map(|packet| (name.clone(), packet)));
         }
         effect.events = self.controllers.iter_mut().flat_map(Controller::take).collect();
         effect
@@ -102,6 +108,14 @@ impl Oracle {
 impl Subject for Oracle {
     fn name(&self) -> &'static str {
         "Open vSwitch"
+    }
+
+    fn expect(&mut self, _: Expected) {
+        // Everything comes with each step anyhow.
+    }
+
+    fn rest(&mut self) -> Effect {
+        self.settle()
     }
 
     fn reset(&mut self) {
@@ -141,18 +155,17 @@ impl Subject for Oracle {
 
     fn change_port(&mut self, port: u32, change: PortChange) -> Effect {
         let name = port_name(port);
-        if matches!(change, PortChange::Up | PortChange::Flood) {
-            self.changed.remove(&(port, change.undone()));
-        } else {
+        self.changed.remove(&(port, change.undone()));
+        if !change.is_default() {
             self.changed.insert((port, change));
         }
         match change {
-            PortChange::Up => drop(self.ctl.run("netdev-dummy/set-admin-state", &[&name, "up"])),
-            PortChange::Down => drop(self.ctl.run("netdev-dummy/set-admin-state", &[&name, "down"])),
+            PortChange::Up | PortChange::Down => {
+                self.ctl.run("netdev-dummy/set-admin-state", &[&name, change.word()]);
+            }
             PortChange::Flood | PortChange::NoFlood => {
-                let word = if change == PortChange::Flood { "flood" } else { "no-flood" };
                 // Only OpenFlow 1.0 knows this flag.
-                let arguments = ["-O", "OpenFlow10", "mod-port", BRIDGE, &name, word];
+                let arguments = ["-O", "OpenFlow10", "mod-port", BRIDGE, &name, change.word()];
                 self.processes.run("ovs-ofctl", &arguments, None).expect("mod-port works");
             }
         }
@@ -162,6 +175,9 @@ impl Subject for Oracle {
     }
 
     fn packet(&mut self, port: u32, packet: &[u8]) -> Effect {
+        if self.changed.contains(&(port, PortChange::Down)) {
+            return Effect::default();
+        }
         let hex = crate::record::hex(packet);
         self.ctl.run("netdev-dummy/receive", &[&port_name(port), &hex]);
         self.settle()
