@@ -29,6 +29,9 @@ pub(super) mod proto {
     pub(in super::super) const SCTP: u128 = 132;
 }
 
+/// The 16-bit form of `in_port`.
+const IN_PORT_16: Subfield = Subfield { field: Field::InPort, start: 0, len: 16 };
+
 /// Bit of `nw_frag`: not the first fragment.
 const FRAG_LATER: u128 = 2;
 
@@ -107,13 +110,13 @@ impl View {
                 self.write_tci(Field::VlanTci, value & 0xfff | present, bits | present);
             }
             Field::VlanTpid0 | Field::VlanTpid1 | Field::VlanTci1 => {}
+            // The 16-bit form stands for the whole port: reserved ones are the highest of either width.
+            Field::InPort if bits == IN_PORT_16.mask() => {
+                let mut key = FlowKey::default();
+                key.set_sub(IN_PORT_16, value);
+                self.write_plain(field, key.get(field), field.ones());
+            }
             _ => self.write_plain(field, value, bits),
-        }
-        if field == Field::InPort && bits >> 16 == 0 {
-            // The 16-bit form of a port number: reserved ports are the highest of either width.
-            let low = self.packet.key.get(Field::InPort) & 0xffff;
-            let high = if low >= 0xff00 { 0xffff_0000 } else { 0 };
-            self.write_plain(Field::InPort, high, 0xffff_0000);
         }
     }
 

@@ -1,8 +1,10 @@
 //! Tests of translation, by what it yields: ops as text, mask, credits.
 
+mod groups;
 mod headers;
 mod lists;
 mod outputs;
+mod random;
 
 use super::{Request, Start, Translation, format_ops, translate};
 use crate::pipeline::state::PipelineState;
