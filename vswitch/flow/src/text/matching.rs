@@ -18,7 +18,7 @@ use super::suggest::nearest;
 use super::value::{self, Written};
 use super::{Names, Parsed, TextError};
 use crate::action::port;
-use crate::field::{lower, number::*};
+use crate::field::{Format, lower, number::*};
 use crate::{Field, FlowKey, FlowMask, SparseMatch};
 use hashbrown::HashMap;
 use std::sync::LazyLock;
@@ -198,8 +198,12 @@ impl<'a> MatchBuilder<'a> {
     }
 }
 
-/// A value for a message.
+/// A value for a message, in the form that a match has.
 fn shown(field: Field, value: u128, mask: u128) -> String {
+    let exact = field.exact_mask();
+    if field.info().format == Format::Decimal && mask & exact != exact {
+        return format!("{value:#x}/{mask:#x}");
+    }
     let mut out = String::new();
     super::format_value(field, value, mask, super::Style::default(), &super::NoNames, &mut out);
     out
