@@ -21,7 +21,11 @@ fn gotos_and_resubmits_share_the_packet() {
     setup.flow(2, "reg0=2", [out(3)]);
     setup.flow(3, "reg0=2", [out(5)]);
     assert_eq!(setup.ops(TCP), "p2,p3,p4,p5");
-    assert_eq!(setup.mask(TCP), "recirc_id=0,ip,in_port=1,nw_frag=no", "registers that a rule wrote are not in the mask");
+    assert_eq!(
+        setup.mask(TCP),
+        "recirc_id=0,ip,in_port=1,nw_frag=no",
+        "registers that a rule wrote are not in the mask"
+    );
 }
 
 #[test]
@@ -144,18 +148,26 @@ fn dec_ttl_ends_only_its_own_list() {
 #[test]
 fn the_stack_outlives_lists() {
     let mut setup = Setup::new();
-    setup.flow(0, "", [
-        resubmit(1),
-        Action::StackPop(sub("NXM_NX_REG2[0..7]")),
-        Action::StackPop(sub("NXM_NX_REG3[]")),
-        Action::StackPop(sub("NXM_NX_REG4[]")),
-        resubmit(2),
-    ]);
-    setup.flow(1, "", [
-        set(Field::Reg0, 0x1234),
-        Action::StackPush(sub("NXM_NX_REG0[0..7]")),
-        Action::StackPush(sub("NXM_NX_REG0[]")),
-    ]);
+    setup.flow(
+        0,
+        "",
+        [
+            resubmit(1),
+            Action::StackPop(sub("NXM_NX_REG2[0..7]")),
+            Action::StackPop(sub("NXM_NX_REG3[]")),
+            Action::StackPop(sub("NXM_NX_REG4[]")),
+            resubmit(2),
+        ],
+    );
+    setup.flow(
+        1,
+        "",
+        [
+            set(Field::Reg0, 0x1234),
+            Action::StackPush(sub("NXM_NX_REG0[0..7]")),
+            Action::StackPush(sub("NXM_NX_REG0[]")),
+        ],
+    );
     setup.flow(2, "reg2=0x34,reg3=0x34,reg4=0", [out(2)]);
     assert_eq!(setup.ops(TCP), "p2", "the last pushed first, cut off; nothing from an empty stack");
     let mut setup = Setup::new();
