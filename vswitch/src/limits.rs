@@ -154,6 +154,11 @@ pub const BANDS_MAX: usize = 8;
 /// Bytes of a table's name (OpenFlow 1.3's `OFP_MAX_TABLE_NAME_LEN` minus the terminator).
 pub const TABLE_NAME_MAX: usize = 31;
 
+/// Packets that may wait at a dummy port.
+pub const DUMMY_QUEUED: usize = 4096;
+/// Packets that dummy ports have sent and nobody has asked for.
+pub const DUMMY_SENT_MAX: usize = 1 << 20;
+
 /// Megaflows per worker (Open vSwitch keeps at most 65,536 per PMD thread too). With ops and credits one takes about 1 KB.
 pub const MEGAFLOWS_MAX: usize = 65_536;
 /// Masks per bridge and worker. Every mask costs a lookup that misses one probe; an attacker who makes masks (Csikor et al. 2019) gets
