@@ -127,6 +127,11 @@ pub const TRANSACTIONS_LEN_MAX: usize = 2 << 30;
 pub const FLOWS_PER_TABLE_MAX: usize = 1_000_000;
 /// Flows of one bridge. At about 1 KB each this is 2 GB of the node's memory.
 pub const FLOWS_PER_BRIDGE_MAX: usize = 2_000_000;
+/// Learned flows of one table: a Service with session affinity has one per client, and clients are not ours to count.
+pub const LEARNED_PER_TABLE_MAX: usize = 131_072;
+/// Learned flows of one bridge. At about 1 KB each this is 256 MB that packets may claim.
+pub const LEARNED_PER_BRIDGE_MAX: usize = 262_144;
+
 /// Flow-removed events that a slow subscriber may fall behind before it is told how many it lost.
 pub const FLOW_EVENTS_QUEUED: usize = 8192;
 

@@ -3,11 +3,11 @@
 #[path = "../examples/classify/policies.rs"]
 mod policies;
 
-use policies::{Kind, Mix, Numbers, entries, packet_of, rules, verdict};
+use policies::{Kind, Mix, Numbers, Rule, address, entries, packet_of, rules};
 use vswitch_flow::classifier::Classifier;
 use vswitch_flow::{Field, FlowKey, FlowMask};
 
-fn load(kind: Kind, expected: usize) -> (Vec<policies::Rule>, Classifier<u32>) {
+fn load(kind: Kind, expected: usize) -> (Vec<Rule>, Classifier<u32>) {
     let rules = rules(kind);
     let mut table = Classifier::default();
     for entry in entries(&rules) {
@@ -18,13 +18,23 @@ fn load(kind: Kind, expected: usize) -> (Vec<policies::Rule>, Classifier<u32>) {
 }
 
 /// The priority of the rule that allows a packet.
-fn find(rules: &[policies::Rule], table: &Classifier<u32>, key: &FlowKey, used: &mut FlowMask) -> Option<u16> {
+fn find(rules: &[Rule], table: &Classifier<u32>, key: &FlowKey, used: &mut FlowMask) -> Option<u16> {
     let found = table.lookup(key, used, None)?;
     assert_eq!(found.entry.data, found.conj_id, "a rule's own flow");
     Some(rules[found.conj_id as usize - 1].priority)
 }
 
-fn check(rules: &[policies::Rule], table: &Classifier<u32>) {
+/// The priority of the best rule that allows a packet: found from the rules, not from their flows.
+fn verdict(rules: &[Rule], key: &FlowKey) -> Option<u16> {
+    let allows = |rule: &&Rule| {
+        rule.sources.iter().any(|s| address(*s) == key.get(Field::NwSrc))
+            && rule.ports.iter().any(|p| u128::from(*p) + 1 == key.get(Field::Reg1))
+            && rule.services.iter().any(|s| u128::from(*s) == key.get(Field::TpDst))
+    };
+    rules.iter().filter(allows).map(|rule| rule.priority).max()
+}
+
+fn check(rules: &[Rule], table: &Classifier<u32>) {
     let mut numbers = Numbers(11);
     for mix in [Mix::Allowed, Mix::Any, Mix::Stranger, Mix::OtherService] {
         let mut allowed = 0;

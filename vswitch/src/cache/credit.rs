@@ -1,5 +1,6 @@
 //! Counters of rules, groups and tables.
 
+use crate::group::GroupStats;
 use crate::pipeline::Credit;
 use crate::time::Millis;
 use std::sync::atomic::AtomicU64;
@@ -12,6 +13,10 @@ impl Credit {
             to.0.fetch_add(packets, Relaxed);
             to.1.fetch_add(bytes, Relaxed);
         };
+        let group = |stats: &GroupStats| {
+            stats.packets.fetch_add(packets, Relaxed);
+            stats.bytes.fetch_add(bytes, Relaxed);
+        };
         match self {
             Self::Rule(stats) => {
                 stats.packets.fetch_add(packets, Relaxed);
@@ -19,13 +24,15 @@ impl Credit {
                 stats.used_ms.fetch_max(used.0, Relaxed);
             }
             Self::Bucket(stats, bucket) => {
+                group(stats);
                 if let Some(bucket) = stats.buckets.get(*bucket) {
                     add(bucket);
                 }
             }
-            Self::Group(stats) => {
-                stats.packets.fetch_add(packets, Relaxed);
-                stats.bytes.fetch_add(bytes, Relaxed);
+            Self::Group(stats) => group(stats),
+            Self::AllBuckets(stats) => {
+                group(stats);
+                stats.buckets.iter().for_each(add);
             }
             Self::AllBuckets(stats) => {
                 stats.packets.fetch_add(packets, Relaxed);

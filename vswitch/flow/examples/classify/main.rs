@@ -76,11 +76,10 @@ fn prefixes() {
     let mut numbers = Numbers(5);
     let mut flows = vec![plain(0, &[])];
     for _ in 0..10_000 {
-        let len = [8, 12, 16, 20, 22, 24, 24, 24, 28, 32][numbers.below(10) as usize];
+        let len = [8u16, 12, 16, 20, 22, 24, 24, 24, 28, 32][numbers.below(10) as usize];
         let bits = u128::from(u32::MAX << (32 - len));
         let value = u128::from(numbers.below(1 << 24)) << 6;
-        #[allow(clippy::cast_possible_truncation)] // at most 32
-        flows.push(plain(len as u16, &[(Field::EthType, 0x800, u128::MAX), (Field::NwDst, value & bits, bits)]));
+        flows.push(plain(len, &[(Field::EthType, 0x800, u128::MAX), (Field::NwDst, value & bits, bits)]));
     }
     let table = load(flows);
     let packet = |dst: u32| key(&[(Field::EthType, 0x800), (Field::NwDst, dst.into())]);

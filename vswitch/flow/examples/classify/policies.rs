@@ -6,26 +6,26 @@ use vswitch_flow::classifier::{Clause, Entry};
 use vswitch_flow::{Field, FlowKey, FlowMask, SparseMatch};
 
 /// Conjunctive rules of the set.
-pub const RULES: u32 = 5_000;
+pub(crate) const RULES: u32 = 5_000;
 /// Addresses, Pod ports and further services that rules choose from.
 const SOURCES: u32 = 1_000;
 const PORTS: u32 = 100;
 const SERVICES: u32 = 50;
 
 /// Numbers that look random and are always the same.
-pub struct Numbers(pub u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
     /// Below a limit.
     #[allow(clippy::cast_possible_truncation)] // below a u32
-    pub fn below(&mut self, limit: u32) -> u32 {
+    pub(crate) fn below(&mut self, limit: u32) -> u32 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % u64::from(limit)) as u32
     }
 }
 
 /// A match on whole fields or prefixes of them.
-pub fn matching(fields: &[(Field, u128, u128)]) -> SparseMatch {
+pub(crate) fn matching(fields: &[(Field, u128, u128)]) -> SparseMatch {
     let (mut key, mut mask) = (FlowKey::default(), FlowMask::default());
     for (field, value, bits) in fields {
         key.set(*field, *value);
@@ -47,23 +47,27 @@ fn tcp_dst(port: u16) -> SparseMatch {
     matching(&fields.map(|(field, value)| (field, value, u128::MAX)))
 }
 
-fn address(source: u32) -> u128 {
+/// The address of a source.
+pub(crate) fn address(source: u32) -> u128 {
     // Pods of 250 to a node, a /24 each.
     0x0a0a_0001 + u128::from(source / 250) * 256 + u128::from(source % 250)
 }
 
 /// A rule. Its id is its number and 1.
-pub struct Rule {
+pub(crate) struct Rule {
     /// Of its clauses and its `conj_id` flow.
-    pub priority: u16,
-    sources: Vec<u32>,
-    ports: Vec<u32>,
-    services: [u16; 2],
+    pub(crate) priority: u16,
+    /// For [`address`].
+    pub(crate) sources: Vec<u32>,
+    /// `reg1` of Pods, less 1.
+    pub(crate) ports: Vec<u32>,
+    /// TCP ports.
+    pub(crate) services: [u16; 2],
 }
 
 /// How priorities are given.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Antrea-native: every rule has its own, clauses and `conj_id` flow alike.
     Own,
     /// Kubernetes: all clauses at 200, all `conj_id` flows at 190; rules share flows.
@@ -72,7 +76,7 @@ pub enum Kind {
 
 /// The rules. All of them name port 80.
 #[allow(clippy::cast_possible_truncation)] // small numbers
-pub fn rules(kind: Kind) -> Vec<Rule> {
+pub(crate) fn rules(kind: Kind) -> Vec<Rule> {
     let mut numbers = Numbers(1);
     // Priorities come in no order: 7 has no factor in common with 5,000.
     let priority = |i: u32| if kind == Kind::Own { 100 + (i * 7 % RULES * 12) as u16 } else { 200 };
@@ -96,7 +100,7 @@ pub fn rules(kind: Kind) -> Vec<Rule> {
 
 /// The flows of the rules: 10 + 10 + 2 clauses and a `conj_id` flow each, where clauses of equal match and priority are one flow. The data
 /// of a `conj_id` flow is its id, else 0.
-pub fn entries(rules: &[Rule]) -> Vec<Entry<u32>> {
+pub(crate) fn entries(rules: &[Rule]) -> Vec<Entry<u32>> {
     let mut flows: Vec<(SparseMatch, u16, Clause)> = Vec::new();
     for (id, rule) in (1..).zip(rules) {
         let sources = rule.sources.iter().map(|s| (0, ip_src(*s)));
@@ -127,7 +131,7 @@ pub fn entries(rules: &[Rule]) -> Vec<Entry<u32>> {
 }
 
 /// A packet from a source to a Pod's port.
-pub fn packet(source: u128, port: u32, service: u16) -> FlowKey {
+pub(crate) fn packet(source: u128, port: u32, service: u16) -> FlowKey {
     let mut key = FlowKey::default();
     let fields = [(Field::EthType, 0x800), (Field::NwProto, 6), (Field::NwSrc, source), (Field::NwDst, 0x0a0a_0909)];
     let more = [(Field::Reg1, u128::from(port) + 1), (Field::TpDst, service.into()), (Field::TpSrc, 40_000)];
@@ -139,7 +143,7 @@ pub fn packet(source: u128, port: u32, service: u16) -> FlowKey {
 
 /// What packets have in common.
 #[derive(Clone, Copy, Debug)]
-pub enum Mix {
+pub(crate) enum Mix {
     /// Allowed by a rule, to port 80, which all rules name.
     Allowed,
     /// From a source, to a port and a service that rules name, any of them.
@@ -151,7 +155,7 @@ pub enum Mix {
 }
 
 /// A packet.
-pub fn packet_of(mix: Mix, rules: &[Rule], numbers: &mut Numbers) -> FlowKey {
+pub(crate) fn packet_of(mix: Mix, rules: &[Rule], numbers: &mut Numbers) -> FlowKey {
     let rule = &rules[numbers.below(RULES) as usize];
     let (source, port) = (rule.sources[numbers.below(10) as usize], rule.ports[numbers.below(10) as usize]);
     match mix {
@@ -160,14 +164,4 @@ pub fn packet_of(mix: Mix, rules: &[Rule], numbers: &mut Numbers) -> FlowKey {
         Mix::Stranger => packet(0xac10_0000 + u128::from(numbers.below(65_536)), port, 80),
         Mix::OtherService => packet(address(source), port, 9_999),
     }
-}
-
-/// What a packet must find: the id of the best rule that allows it. Found from the rules, not from their flows.
-pub fn verdict(rules: &[Rule], key: &FlowKey) -> Option<u16> {
-    let allows = |rule: &&Rule| {
-        rule.sources.iter().any(|s| address(*s) == key.get(Field::NwSrc))
-            && rule.ports.iter().any(|p| u128::from(*p) + 1 == key.get(Field::Reg1))
-            && rule.services.iter().any(|s| u128::from(*s) == key.get(Field::TpDst))
-    };
-    rules.iter().filter(allows).map(|rule| rule.priority).max()
 }

@@ -320,3 +320,51 @@ impl Numbers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn numbers_are_a_set_whether_short_or_long(
+            numbers in prop::collection::vec(0u32..1_000, 0..400), removed in prop::collection::vec(0u32..1_000, 0..1_000),
+            blocks in 16usize..800,
+        ) {
+            let (mut set, mut model) = (Numbers::Short(Vec::new()), BTreeSet::new());
+            for number in numbers {
+                if model.insert(number) {
+                    set.insert(number, blocks);
+                }
+            }
+            let added = (0..1_000).filter(|n| set.contains(*n)).collect::<BTreeSet<_>>();
+            prop_assert_eq!(&added, &model);
+            for number in removed {
+                if model.remove(&number) {
+                    set.remove(number);
+                }
+                prop_assert_eq!(set.contains(number), false);
+            }
+            let mut bitmap = vec![0; blocks];
+            set.add_to(&mut bitmap);
+            let bitmap = Numbers::Long(bitmap, model.len());
+            for set in [set, bitmap] {
+                prop_assert_eq!(set.iter().collect::<Vec<_>>(), model.iter().copied().collect::<Vec<_>>());
+                prop_assert_eq!(set.len(), model.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_set_takes_the_form_that_fits() {
+        let mut set = Numbers::Short(Vec::new());
+        (0..64).for_each(|n| set.insert(n * 5, 100));
+        assert!(matches!(set, Numbers::Short(_)), "64 numbers");
+        set.insert(1, 100);
+        assert!(matches!(set, Numbers::Long(..)), "65 numbers");
+        (20..64).for_each(|n| set.remove(n * 5));
+        assert!(matches!(&set, Numbers::Short(list) if list.len() == 21), "few are left: {set:?}");
+    }
+}

@@ -23,13 +23,13 @@
 //! |---|---|
 //! | lookup | a probe per mask that may beat the best so far, a walk of up to log2 n nodes per prefix field that a probe missed in, and with clauses the shortest set × number of matches, or a word per 64 conjunctions × sets, whichever is less |
 //! | insert, remove, get | a probe, a walk per prefix field and some binary searches: about 1 µs. Clauses: a probe and a search each; of an entry that is replaced only clauses that differ |
-//! | the first change after `clone` | also copies a pointer per mask, and per changed entry at most some hundred pointers |
-//! | clone | two reference counts |
+//! | changes after `clone` | also copy a pointer per mask and some per conjunction, once, and some hundred pointers per changed entry: 5 to 10 µs among 115,000 entries |
+//! | clone | two reference counts. Dropping the last clone of a state frees what newer states do not share |
 //!
-//! **Limits**: none of its own but memory, some hundred bytes per entry; the owner of a table limits its entries. What costs time is many
+//! **Limits**: none of its own but memory, about 200 bytes per entry beside its match and data; the owner of a table limits its entries. What costs time is many
 //! different masks of high priority, and conjunctions that are complete by the thousand at one priority.
 //!
-//! **Threads**: a plain value. The owner changes a clone and publishes it.
+//! **Threads**: a plain value. The owner changes a clone and publishes it, and keeps the old one until the workers have left it.
 
 mod conjunction;
 mod intersect;

@@ -14,7 +14,9 @@ const fn bits(from: u32, to: u32) -> u64 {
     (1 << to) - (1 << from)
 }
 
-const _: () = assert!(STAGES[0] | STAGES[1] | STAGES[2] | STAGES[3] | STAGES[4] == bits(0, crate::WORDS as u32));
+// All words.
+const _: () =
+    assert!((STAGES[0] | STAGES[1] | STAGES[2] | STAGES[3] | STAGES[4]).count_ones() as usize == crate::WORDS);
 
 /// A check that a prefix of some length is among those of the table: which trie, what length, in which step.
 #[derive(Clone, Copy, Debug)]

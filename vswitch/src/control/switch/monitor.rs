@@ -91,6 +91,7 @@ impl Switch {
                 bridge.tell_removed();
                 if changed {
                     self.publisher.publish(state.reprogrammed(&self.publisher.current(), &name));
+                    state.bridge(&name)?.pipeline.adopted();
                 }
             }
             Ok(())

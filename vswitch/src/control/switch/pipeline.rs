@@ -103,6 +103,7 @@ impl Switch {
             let applied = view.pipeline.apply(updates, world, Millis::now());
             if applied.is_ok() {
                 self.publisher.publish(state.reprogrammed(&self.publisher.current(), bridge));
+                state.bridge(bridge)?.pipeline.adopted();
                 // After it is so: an agent that hears of it may rely on it.
                 state.bridges.get_mut(bridge).into_iter().for_each(BridgeState::tell_removed);
             }

@@ -32,7 +32,7 @@ impl Draft<'_> {
         if old.is_none() {
             self.check_room(table)?;
         }
-        let serial = old.as_ref().map_or_else(|| self.state.next_serial(), |old| old.serial);
+        let serial = old.as_ref().map_or_else(|| self.state.program.learned.next_serial(), |old| old.serial);
         let mut rule = Rule::new(FlowSpec { table, ..spec.clone() }, serial, self.now);
         if let Some(old) = &old {
             rule.take_counters(old, spec.flags.reset_counts);
@@ -45,11 +45,10 @@ impl Draft<'_> {
     }
 
     fn check_overlap(&self, table: u8, spec: &FlowSpec) -> Result<(), Refused> {
-        let Some(rules) = self.rules(table) else { return Ok(()) };
         let overlaps = |rule: &&Arc<Rule>| {
             rule.priority == spec.priority && *rule.matching != *spec.matching && rule.matching.overlaps(&spec.matching)
         };
-        match rules.iter().map(|entry| &entry.data).find(overlaps) {
+        match self.all_rules(table).find(overlaps) {
             None => Ok(()),
             Some(rule) => Err(Refused::new(
                 "OFPFMFC_OVERLAP",
@@ -64,7 +63,7 @@ impl Draft<'_> {
         let full = |what: String, limit| {
             Refused::new("OFPFMFC_TABLE_FULL", "table", format!("{what} is full: the limit is {limit} flows"))
         };
-        if self.rules(table).map_or(0, |rules| rules.len()) >= limits::FLOWS_PER_TABLE_MAX {
+        if self.len(table) >= limits::FLOWS_PER_TABLE_MAX {
             return Err(full(format!("table {table}"), limits::FLOWS_PER_TABLE_MAX));
         }
         if self.state.index.len() >= limits::FLOWS_PER_BRIDGE_MAX {
@@ -104,11 +103,8 @@ impl Draft<'_> {
     }
 
     pub(super) fn delete_flows(&mut self, filter: &FlowFilter) -> Result<u64, Refused> {
-        let filter = checked(filter)?;
-        let rules = self.select(&filter);
-        let count = rules.len() as u64;
-        rules.into_iter().for_each(|rule| self.take(rule, super::RemovedReason::Delete));
-        Ok(count)
+        let filter = checked(filter)?.into_owned();
+        Ok(self.take_all(filter, |_, _| false))
     }
 
     pub(super) fn replace(&mut self, flows: &FlowFilter, groups: bool, meters: bool) -> Result<u64, Refused> {
@@ -123,14 +119,8 @@ impl Draft<'_> {
         let mut counts = Vec::new();
         for (update, flows) in sweeps {
             self.update = update;
-            let mut count = 0;
-            for rule in self.select(&flows) {
-                if self.added_flows.get(&rule.serial).is_none_or(|added| *added < update) {
-                    self.take(rule, super::RemovedReason::Delete);
-                    count += 1;
-                }
-            }
-            counts.push((update, count));
+            let added = |draft: &Self, rule: &Rule| draft.added_flows.get(&rule.serial).is_some_and(|at| *at > update);
+            counts.push((update, self.take_all(flows, added)));
         }
         counts
     }

@@ -223,16 +223,45 @@ fn a_floor_wins_against_equal_and_lower_priorities() {
     assert_eq!(two_clauses(8).lookup(&packet(&[A, B]), Some(9)).0, None, "found in the second lookup, below the floor");
 }
 
+/// Subtables are tried in the order of their first entries, but it is the entry found that counts.
+#[test]
+fn the_first_added_wins_also_where_its_subtable_comes_later() {
+    let other = (InPort, 2);
+    let mut both = Both::new([plain(5, one(other), 1), plain(5, one(B), 2), plain(5, one(A), 3)]);
+    assert_eq!(both.find(&[A, B]), Some((2, 0)), "in_port has an earlier entry, but of another port");
+    let mut clause_first = Both::new([soft(5, one(A), &[(1, 1, 2)], 1), plain(5, one(B), 2), plain(5, one(other), 3)]);
+    clause_first.insert(plain(5, one(A), 4));
+    assert_eq!(clause_first.find(&[A, B]), Some((4, 0)), "in the place of the clause, before all others");
+    both.remove(&one(other), 5);
+    assert_eq!(both.find(&[A, B]), Some((2, 0)));
+}
+
+#[test]
+fn the_second_lookup_uses_bits_too_but_for_conj_id() {
+    let mut both = two_clauses(1);
+    both.insert(plain(2, matching(&[(ConjId, 5), (TpDst, 80)]), 51));
+    let clauses = [(InPort, u128::from(u32::MAX)), (Reg0, u128::from(u32::MAX))];
+    assert_eq!(both.lookup(&packet(&[A, B]), None), (Some((50, 5)), mask(&[clauses[0], clauses[1], (TpDst, 0xffc0)])));
+    let port = (TpDst, 0xffff);
+    assert_eq!(
+        both.lookup(&packet(&[A, B, (TpDst, 80)]), None),
+        (Some((51, 5)), mask(&[clauses[0], clauses[1], port]))
+    );
+    assert_eq!(both.used(&[A]), mask(&clauses), "nothing complete: no bit of the conj_id flows");
+}
+
 /// Of routes by /24: the ethertype and 24 bits, and for a packet elsewhere only the bits that tell.
 #[test]
 fn routes_use_no_more_than_their_prefixes() {
     let route = |i: u128| masked(&[(EthType, 0x800, 0xffff), (NwDst, 0x0a00_0000 | i << 8, 0xffff_ff00)]);
-    let both = Both::new((0..200).map(|i| plain(100, route(i), 1)));
-    let ip = |dst: u128| both.used(&[(EthType, 0x800), (NwDst, dst), (NwSrc, 7), (TpDst, 80)]);
-    assert_eq!(ip(0x0a00_0505), mask(&[(EthType, 0xffff), (NwDst, 0xffff_ff00)]));
-    assert_eq!(ip(0x8a00_0505), mask(&[(NwDst, 0x8000_0000)]));
-    assert_eq!(ip(0x0a00_ff05), mask(&[(NwDst, 0xffff_e000)]), "10.0.192.0/19 is taken, 10.0.224.0/19 is not");
+    let mut both = Both::new((0..200).map(|i| plain(100, route(i), 1)));
+    let ip = |both: &Both, dst: u128| both.used(&[(EthType, 0x800), (NwDst, dst), (NwSrc, 7), (TpDst, 80)]);
+    assert_eq!(ip(&both, 0x0a00_0505), mask(&[(EthType, 0xffff), (NwDst, 0xffff_ff00)]));
+    assert_eq!(ip(&both, 0x8a00_0505), mask(&[(NwDst, 0x8000_0000)]));
+    assert_eq!(ip(&both, 0x0a00_ff05), mask(&[(NwDst, 0xffff_e000)]), "10.0.192.0/19 is taken, 10.0.224.0/19 is not");
     assert_eq!(both.used(&[(EthType, 0x806), (NwDst, 0x0a00_0505)]), mask(&[(EthType, 0xffff)]), "ARP ends at L2");
+    (128..200).for_each(|i| drop(both.remove(&route(i), 100)));
+    assert_eq!(ip(&both, 0x0a00_ff05), mask(&[(NwDst, 0xffff_8000)]), "with 10.0.128.0/17 gone");
 }
 
 /// Longer prefixes of higher priority that a packet does not have cost only the bits that tell.
@@ -255,15 +284,17 @@ fn longest_prefixes_are_skipped_by_the_trie() {
 #[test]
 fn early_stages_keep_later_fields_out() {
     let flow = |i: u128| matching(&[(InPort, i), (EthType, 0x800), (NwProto, 6), (TpDst, 80)]);
-    let both = Both::new((0..20).map(|i| plain(5, flow(i), 1)));
+    let mut both = Both::new((0..20).map(|i| plain(5, flow(i), 1)));
     let all = [(InPort, u128::from(u32::MAX)), (EthType, 0xffff), (NwProto, 0xff), (TpDst, 0xffff)];
     let used =
-        |i, eth, proto, port| both.used(&[(InPort, i), (EthType, eth), (NwProto, proto), (TpDst, port), (TpSrc, 9)]);
-    assert_eq!(used(77, 0x800, 6, 80), mask(&all[..1]));
-    assert_eq!(used(7, 0x806, 6, 80), mask(&all[..2]));
-    assert_eq!(used(7, 0x800, 17, 80), mask(&all[..3]));
-    assert_eq!(used(7, 0x800, 6, 0x8050), mask(&[(TpDst, 0x8000)]));
-    assert_eq!(used(7, 0x800, 6, 80), mask(&all));
+        |both: &Both, i, eth, proto, port| both.used(&[(InPort, i), (EthType, eth), (NwProto, proto), (TpDst, port)]);
+    assert_eq!(used(&both, 77, 0x800, 6, 80), mask(&all[..1]));
+    assert_eq!(used(&both, 7, 0x806, 6, 80), mask(&all[..2]));
+    assert_eq!(used(&both, 7, 0x800, 17, 80), mask(&all[..3]));
+    assert_eq!(used(&both, 7, 0x800, 6, 0x8050), mask(&[(TpDst, 0x8000)]));
+    assert_eq!(used(&both, 7, 0x800, 6, 80), mask(&all));
+    both.remove(&flow(7), 5);
+    assert_eq!(used(&both, 7, 0x800, 6, 80), mask(&all[..1]), "no flow of port 7 any more");
 }
 
 #[test]

@@ -8,6 +8,12 @@ use super::{Classifier, Clause, Entry};
 use crate::{Field, FlowKey, FlowMask, SparseMatch};
 use std::sync::Arc;
 
+/// A state is read by workers while its successor is made.
+const _: fn() = || {
+    fn is_shared<T: Send + Sync + 'static>() {}
+    is_shared::<Classifier<Arc<u32>>>();
+};
+
 /// A match on whole fields, or with a mask.
 fn matching(fields: &[(Field, u128)]) -> SparseMatch {
     masked(&fields.iter().map(|(field, value)| (*field, *value, u128::MAX)).collect::<Vec<_>>())

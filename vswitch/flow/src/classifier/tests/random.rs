@@ -19,6 +19,7 @@ fn constraint() -> impl Strategy<Value = (Field, u128, u128)> {
     const V6: &[u128] = &[0xfd00 << 112 | 1, 0xfd00 << 112 | 2, 0xfd00 << 112 | 1 << 64, 0xfe80 << 112];
     prop_oneof![
         whole(InPort, &[1, 2, 3]),
+        whole(Metadata, &[1, 2, 3]),
         whole(EthType, &[0x800, 0x806, 0x86dd]),
         whole(ConjId, &[0, 1, 2, 3]),
         masked(Reg1, &[0, 1, 2, 3, 0x1_0001], &[0xffff_ffff, 1, 3, 0xffff_0000]),
@@ -33,6 +34,13 @@ fn constraint() -> impl Strategy<Value = (Field, u128, u128)> {
         masked(TpDst, &[80, 81, 88, 443], &[0xffff, 0xfff8, 0x00ff]),
         prefix(TpSrc, &[80, 1024], &[6, 16]),
     ]
+}
+
+/// Of few masks, so that entries share subtables.
+fn familiar() -> impl Strategy<Value = SparseMatch> {
+    let field = prop_oneof![Just(Field::InPort), Just(Field::Reg1), Just(Field::Metadata)];
+    let pair = (field, 1u128..4, select(&[u128::MAX, 2][..]));
+    prop::collection::vec(pair, 1..3).prop_map(|fields| masked(&fields))
 }
 
 fn any_match(most: usize) -> impl Strategy<Value = SparseMatch> {
@@ -55,7 +63,8 @@ fn clauses() -> impl Strategy<Value = Vec<(u32, u8, u8)>> {
 }
 
 fn entry() -> impl Strategy<Value = Entry<u32>> {
-    let shape = prop_oneof![3 => any_match(2), 1 => any_match(5)];
+    let conj_id = ((1u128..4), constraint()).prop_map(|(id, more)| masked(&[more, (Field::ConjId, id, u128::MAX)]));
+    let shape = prop_oneof![3 => any_match(2), 1 => any_match(5), 4 => familiar(), 1 => conj_id];
     (0u16..6, shape, clauses(), any::<u32>())
         .prop_map(|(priority, m, clauses, data)| soft(priority * 40, m, &clauses, data))
 }
@@ -168,10 +177,10 @@ proptest! {
 #[test]
 fn an_emptied_classifier_is_like_new() {
     let mut both = Both::default();
-    for round in 0..3u32 {
+    for round in 0..30u32 {
         for i in 0..500u32 {
             let source = matching(&[(Field::EthType, 0x800), (Field::NwSrc, (i / 2).into())]);
-            let priority = (i * 31 % 700) as u16;
+            let priority = (i * 31 % 700) as u16 + 700 * round as u16;
             both.insert(soft(priority, source, &[(i, 1, 2), (i + 1, 2, 3)], i + round));
         }
         assert_eq!(both.fast.len(), 500);
@@ -179,6 +188,58 @@ fn an_emptied_classifier_is_like_new() {
             both.remove(&entry.matching, entry.priority);
         }
         check_content(&both);
+        assert!(both.fast.soft.registry.blocks() < 50, "blocks of the index are used again");
         assert_eq!(both.used(&[(Field::EthType, 0x800), (Field::NwSrc, 1)]), FlowMask::default());
+    }
+}
+
+/// Hundreds of conjunctions on four matches: long sets, bitmaps, lists of clauses that grow and shrink.
+fn crowd() -> impl Strategy<Value = Vec<(u16, [usize; 3], u8)>> {
+    let rule = (prop_oneof![Just(200u16), 0u16..2_000, 0u16..4], any::<[Index; 3]>(), select(&[2u8, 2, 2, 3][..]));
+    prop::collection::vec(rule.prop_map(|(priority, at, n)| (priority, at.map(|at| at.index(4)), n)), 200..700)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn crowds_of_conjunctions_equal_the_reference(
+        rules in crowd(), gone in any::<[(Index, bool); 100]>(), packets in prop::collection::vec(0u128..16, 10), floor in 0u16..2_500,
+    ) {
+        let at = |i: usize| masked(&[(Field::Reg0, 1 << i, 1 << i)]);
+        let mut both = Both::default();
+        let mut lists = std::collections::BTreeMap::<(u16, usize), Vec<(u32, u8, u8)>>::new();
+        for (id, (priority, clauses, n)) in (1..).zip(rules) {
+            for (k, i) in (1..=n).zip(clauses) {
+                let list = lists.entry((priority, i)).or_default();
+                list.push((id, k, n));
+                both.insert(soft(priority, at(i), list, id));
+            }
+            both.insert(plain(priority / 2 * 3, matching(&[(Field::ConjId, id.into())]), id));
+        }
+        let check = |both: &Both| {
+            for bits in &packets {
+                for floor in [None, Some(floor)] {
+                    both.lookup(&packet(&[(Field::Reg0, *bits)]), floor);
+                }
+            }
+        };
+        check(&both);
+        let full = both.clone();
+        for (index, most) in gone {
+            let keys: Vec<_> = lists.keys().copied().collect();
+            let Some((priority, i)) = keys.get(index.index(keys.len().max(1))).copied() else { break };
+            let list = lists.get_mut(&(priority, i)).expect("is there");
+            list.truncate(if most { list.len() / 4 } else { list.len() - 1 });
+            if list.is_empty() {
+                lists.remove(&(priority, i));
+                prop_assert!(both.remove(&at(i), priority).is_some());
+            } else {
+                both.insert(soft(priority, at(i), list, 0));
+            }
+        }
+        check(&both);
+        check_content(&both);
+        check(&full);
     }
 }
