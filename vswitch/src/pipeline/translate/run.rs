@@ -5,7 +5,7 @@
 //! bounded by [`DEPTH_MAX`] and [`CLONES_NESTED_MAX`].
 
 use super::set::ActionSet;
-use super::view::{PRESENT, View};
+use super::view::View;
 use super::{Credit, Effect, Observer, Request, Translation};
 use crate::action::Op;
 use crate::limits::{ACTIONS_EXECUTED_MAX, CLONES_NESTED_MAX, DEPTH_MAX, OPS_MAX, RESUBMITS_MAX};
@@ -14,7 +14,7 @@ use crate::pipeline::{Rule, World};
 use crate::time::Millis;
 use std::sync::Arc;
 use vswitch_flow::action::Controller;
-use vswitch_flow::{Action, Field, FlowKey};
+use vswitch_flow::{Action, FlowKey};
 
 /// A list being executed.
 #[derive(Clone, Debug)]
@@ -296,13 +296,8 @@ impl<'a, 'o> Translator<'a, 'o> {
         if self.out.drop.is_none() {
             self.out.ops = self.ops;
         }
+        self.view.close_mask();
         self.out.mask = self.view.mask;
-        for tci in [Field::VlanTci, Field::VlanTci1] {
-            // Bits of a tag say nothing without the one that says that there is a tag.
-            if self.out.mask.get(tci) != 0 {
-                self.out.mask.add_bits(tci, u128::from(PRESENT));
-            }
-        }
         self.out
     }
 

@@ -122,9 +122,8 @@ impl View {
 
     fn write_plain(&mut self, field: Field, value: u128, bits: u128) {
         let packet = &mut self.packet;
-        // What is known to have this value already need not be written to the packet.
-        let known = packet.written.get(field) | self.mask.get(field);
-        let changes = bits & (!known | packet.key.get(field) ^ value) != 0;
+        // What was written before and has this value need not be written again.
+        let changes = bits & (!packet.written.get(field) | packet.key.get(field) ^ value) != 0;
         packet.key.set_masked(field, value, bits);
         packet.written.add_bits(field, bits);
         if changes && (FIRST_PACKET_WORD..LAST_PACKET_WORD).contains(&usize::from(field.location().word)) {
@@ -141,6 +140,25 @@ impl View {
     pub(super) fn clear(&mut self, field: Field) {
         self.packet.key.set(field, 0);
         self.packet.written.add(field);
+    }
+
+    /// Adds what tells that the used bits are there at all: a TCI's present bit, the protocol above ports and the like.
+    pub(super) fn close_mask(&mut self) {
+        for tci in [Field::VlanTci, Field::VlanTci1] {
+            if self.mask.get(tci) != 0 {
+                self.mask.add_bits(tci, u128::from(PRESENT));
+            }
+        }
+        let l4 = usize::from(Field::TpSrc.location().word)..LAST_PACKET_WORD;
+        if self.is_ip() && self.mask.0[l4].iter().any(|word| *word != 0) {
+            self.read(Field::NwProto);
+            // Whether there is a neighbour discovery header hangs on type and code (CVE-2023-5366).
+            let nd = [Field::NdTarget, Field::NdReserved, Field::NdSll, Field::NdTll, Field::NdOptionsType];
+            if nd.into_iter().any(|field| self.mask.get(field) != 0) {
+                self.read(Field::TpSrc);
+                self.read(Field::TpDst);
+            }
+        }
     }
 
     /// Whether the packet has a field (`mf_are_prereqs_ok` of Open vSwitch). What decides that is used.
