@@ -151,12 +151,13 @@ impl View {
         }
         let l4 = usize::from(Field::TpSrc.location().word)..LAST_PACKET_WORD;
         if self.is_ip() && self.mask.0[l4].iter().any(|word| *word != 0) {
-            self.read(Field::NwProto);
+            // Of the packet as it came in, whatever was written since.
+            self.mask.add(Field::NwProto);
             // Whether there is a neighbour discovery header hangs on type and code (CVE-2023-5366).
             let nd = [Field::NdTarget, Field::NdReserved, Field::NdSll, Field::NdTll, Field::NdOptionsType];
             if nd.into_iter().any(|field| self.mask.get(field) != 0) {
-                self.read(Field::TpSrc);
-                self.read(Field::TpDst);
+                self.mask.add(Field::TpSrc);
+                self.mask.add(Field::TpDst);
             }
         }
     }
