@@ -25,11 +25,14 @@ impl Translator<'_, '_> {
             return None;
         }
         if disguise.ct && (self.view.read(Field::CtNwProto) == 0 || !self.view.is_ip()) {
-            self.say(|| ">>>> resubmit(ct) with non-tracked or non-IP packet! <<<<".to_owned());
+            self.err(|| "resubmit(ct) with non-tracked or non-IP packet!".to_owned());
             return None;
         }
         self.work.resubmits += 1;
-        let rule = self.lookup(table, disguise)?;
+        self.indent += 1;
+        let rule = self.lookup(table, disguise);
+        self.indent -= 1;
+        let rule = rule?;
         Some(Frame { deepens: table <= from, ..Frame::of_rule(rule) })
     }
 

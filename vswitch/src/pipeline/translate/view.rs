@@ -142,6 +142,13 @@ impl View {
         self.packet.written.add(field);
     }
 
+    /// The key without what only translation knows.
+    pub(super) fn end(&self) -> FlowKey {
+        let mut key = self.packet.key.clone();
+        key.set(Field::ActsetOutput, 0);
+        key
+    }
+
     /// Adds what tells that the used bits are there at all: a TCI's present bit, the protocol above ports and the like.
     pub(super) fn close_mask(&mut self) {
         for tci in [Field::VlanTci, Field::VlanTci1] {

@@ -55,7 +55,11 @@ fn fast_failover_takes_the_first_that_lives() {
     let mut setup = Setup::new();
     let group_watched = BucketSpec { watch_group: Some(2), ..bucket(2, [out(4)]) };
     setup.group(group(2, GroupKind::All, vec![watching(0, 5, [out(5)])]));
-    setup.group(group(1, GroupKind::FastFailover, vec![watching(0, 2, [out(2)]), watching(1, 3, [out(3)]), group_watched]));
+    setup.group(group(
+        1,
+        GroupKind::FastFailover,
+        vec![watching(0, 2, [out(2)]), watching(1, 3, [out(3)]), group_watched],
+    ));
     setup.flow(0, "", [Action::Group(1)]);
     let translation = setup.run(TCP);
     assert_eq!(setup.show(&translation), "p2");
@@ -78,7 +82,11 @@ fn fast_failover_takes_the_first_that_lives() {
 #[test]
 fn chains_of_groups() {
     let mut setup = Setup::new();
-    setup.group(group(1, GroupKind::All, vec![bucket(0, [Action::Group(2)]), bucket(1, [Action::Group(99)]), bucket(2, [out(3)])]));
+    setup.group(group(
+        1,
+        GroupKind::All,
+        vec![bucket(0, [Action::Group(2)]), bucket(1, [Action::Group(99)]), bucket(2, [out(3)])],
+    ));
     setup.group(group(2, GroupKind::Indirect, vec![bucket(0, [out(2)])]));
     setup.flow(0, "", [Action::Group(1), out(4)]);
     assert_eq!(setup.ops(TCP), "p2,p3,p4", "a missing group is skipped");
@@ -120,10 +128,7 @@ fn select_shares_by_weight_and_keeps_connections() {
     assert!((400..600).contains(&shares["p2"]) && shares.len() == 2, "500 expected: {shares:?}");
     assert_eq!(share(&setup, packets()), shares, "the same again");
     let mask = setup.mask(&udp(5, 6));
-    assert_eq!(
-        mask,
-        "recirc_id=0,udp,in_port=1,nw_src=10.0.0.5,nw_dst=10.0.0.2,nw_frag=no,tp_src=6,tp_dst=53"
-    );
+    assert_eq!(mask, "recirc_id=0,udp,in_port=1,nw_src=10.0.0.5,nw_dst=10.0.0.2,nw_frag=no,tp_src=6,tp_dst=53");
     let mut later = key(&udp(5, 0));
     later.set(Field::NwFrag, 3);
     assert_eq!(setup.translate(&later, Start::Table).mask.get(Field::TpSrc), 0, "a fragment's ports are not used");
@@ -170,7 +175,11 @@ fn multipath_and_bundle_choose() {
         arg: 0,
         to: sub("NXM_NX_REG0[0..15]"),
     };
-    setup.flow(0, "", [Action::Multipath(multipath.into()), Action::OutputField { from: sub("NXM_NX_REG0[]"), max_len: None }]);
+    setup.flow(
+        0,
+        "",
+        [Action::Multipath(multipath.into()), Action::OutputField { from: sub("NXM_NX_REG0[]"), max_len: None }],
+    );
     let mask = setup.mask(TCP);
     assert!(mask.contains("nw_src=10.0.0.1") && mask.contains("tp_src=1234") && mask.contains("dl_src"), "{mask}");
     let bundle = |hrw, to| {
@@ -218,7 +227,9 @@ fn what_is_learned_works_at_once() {
     setup.flow(0, "", [Action::Learn(learn(0).into()), resubmit(1)]);
     setup.flow(1, "", [out(8)]);
     let packet = |in_port: u32, source: u32, destination: u32| {
-        format!("in_port={in_port},dl_src=02:00:00:00:00:{source:02x},dl_dst=02:00:00:00:00:{destination:02x},dl_type=0x1234")
+        format!(
+            "in_port={in_port},dl_src=02:00:00:00:00:{source:02x},dl_dst=02:00:00:00:00:{destination:02x},dl_type=0x1234"
+        )
     };
     let translation = setup.run(&packet(2, 0xa, 0xb));
     assert_eq!(setup.show(&translation), "p8");
@@ -239,7 +250,8 @@ fn the_result_of_learn_goes_into_a_field() {
     let learn = Learn { limit: 2, result: Some(sub("NXM_NX_REG5[0]")), ..learn(2) };
     setup.flow(0, "", [Action::Learn(learn.into()), resubmit(2)]);
     setup.flow(2, "reg5=1", [out(2)]).flow(2, "reg5=0", [out(3)]);
-    let packet = |source: u32| format!("in_port=1,dl_src=02:00:00:00:00:{source:02x},dl_dst=02:00:00:00:00:01,dl_type=0x1234");
+    let packet =
+        |source: u32| format!("in_port=1,dl_src=02:00:00:00:00:{source:02x},dl_dst=02:00:00:00:00:01,dl_type=0x1234");
     let results: Vec<String> = [1, 2, 3, 1].map(|source| setup.ops(&packet(source))).into();
     assert_eq!(results, ["p2", "p2", "p3", "p2"], "two fit, a third does not, the first is there already");
     assert!(!setup.run(&packet(3)).cacheable, "there may be room for the next packet");

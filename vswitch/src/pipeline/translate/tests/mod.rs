@@ -5,6 +5,7 @@ mod headers;
 mod lists;
 mod outputs;
 mod random;
+mod story;
 
 use super::{Request, Start, Translation, format_ops, translate};
 use crate::group::Group;

@@ -55,14 +55,30 @@ impl Random {
             key.set(field, self.value(field));
         }
         let tags = self.below(4);
-        for (tpid, tci) in [(F::VlanTpid0, F::VlanTci), (F::VlanTpid1, F::VlanTci1)].iter().take(tags.saturating_sub(1) as usize) {
+        for (tpid, tci) in
+            [(F::VlanTpid0, F::VlanTci), (F::VlanTpid1, F::VlanTci1)].iter().take(tags.saturating_sub(1) as usize)
+        {
             key.set(*tpid, *self.pick(&[0x8100, 0x88a8]));
             key.set(*tci, self.value(*tci));
         }
         let eth_type = *self.pick(&[0x0800, 0x0800, 0x0800, 0x86dd, 0x86dd, 0x0806, 0x1234]);
         key.set(F::EthType, eth_type);
-        for field in [F::NwSrc, F::NwDst, F::Ipv6Src, F::Ipv6Dst, F::Ipv6Label, F::NwTos, F::NwTtl, F::TpSrc, F::TpDst, F::TcpFlags,
-                      F::ArpSha, F::ArpTha, F::NdTarget, F::NdReserved] {
+        for field in [
+            F::NwSrc,
+            F::NwDst,
+            F::Ipv6Src,
+            F::Ipv6Dst,
+            F::Ipv6Label,
+            F::NwTos,
+            F::NwTtl,
+            F::TpSrc,
+            F::TpDst,
+            F::TcpFlags,
+            F::ArpSha,
+            F::ArpTha,
+            F::NdTarget,
+            F::NdReserved,
+        ] {
             key.set(field, self.value(field));
         }
         let protocol = *self.pick(&[0, 1, 6, 6, 17, 17, 58, 58, 132, 99]);
@@ -136,9 +152,37 @@ impl Random {
     fn field_to_set(&mut self) -> Field {
         use Field as F;
         *self.pick(&[
-            F::EthSrc, F::EthDst, F::NwSrc, F::NwDst, F::Ipv6Src, F::Ipv6Dst, F::NwTos, F::IpDscp, F::NwEcn, F::NwTtl, F::TpSrc,
-            F::TpDst, F::TcpDst, F::UdpDst, F::IcmpType, F::Icmpv6Type, F::ArpOp, F::ArpSpa, F::ArpTha, F::NdTarget, F::NdSll,
-            F::VlanTci, F::VlanVid, F::VlanPcp, F::Reg0, F::Reg1, F::Reg2, F::Metadata, F::PktMark, F::InPort, F::Ipv6Label,
+            F::EthSrc,
+            F::EthDst,
+            F::NwSrc,
+            F::NwDst,
+            F::Ipv6Src,
+            F::Ipv6Dst,
+            F::NwTos,
+            F::IpDscp,
+            F::NwEcn,
+            F::NwTtl,
+            F::TpSrc,
+            F::TpDst,
+            F::TcpDst,
+            F::UdpDst,
+            F::IcmpType,
+            F::Icmpv6Type,
+            F::ArpOp,
+            F::ArpSpa,
+            F::ArpTha,
+            F::NdTarget,
+            F::NdSll,
+            F::VlanTci,
+            F::VlanVid,
+            F::VlanPcp,
+            F::Reg0,
+            F::Reg1,
+            F::Reg2,
+            F::Metadata,
+            F::PktMark,
+            F::InPort,
+            F::Ipv6Label,
         ])
     }
 
@@ -206,7 +250,9 @@ impl Random {
                 3 => Action::WriteActions([out(1 + self.below(4) as u32)].into()),
                 _ => Action::ClearActions,
             },
-            _ => Action::Controller(Controller { id: 1, pause: self.one_in(2), max_len: 65535, ..Controller::default() }.into()),
+            _ => Action::Controller(
+                Controller { id: 1, pause: self.one_in(2), max_len: 65535, ..Controller::default() }.into(),
+            ),
         }
     }
 
