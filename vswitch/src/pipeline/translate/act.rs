@@ -89,7 +89,7 @@ impl Translator<'_, '_> {
             }
             Action::StackPop(to) => match self.stack.pop() {
                 Some(value) => self.load(*to, value),
-                None => self.say(|| ">>>> stack underflow <<<<".to_owned()),
+                None => self.err(|| "stack underflow".to_owned()),
             },
             Action::CtClear => self.clear_ct(),
             Action::DeleteField(field) => self.view.clear(*field),
@@ -119,7 +119,7 @@ impl Translator<'_, '_> {
         if self.view.has(field) {
             self.view.write(field, value, mask);
         } else {
-            self.say(|| format!(" >> unmet prerequisites for {}, set_field ignored", field.name()));
+            self.warn(|| format!("unmet prerequisites for {}, set_field ignored", field.name()));
         }
     }
 
@@ -250,7 +250,7 @@ impl Translator<'_, '_> {
         let there = if self.side_effects {
             learned.learn(learn, self.key(), self.now)
         } else {
-            self.say(|| " >> suppressing side effects, so learn action ignored".to_owned());
+            self.warn(|| "suppressing side effects, so learn action ignored".to_owned());
             true
         };
         if let Some(to) = learn.result {

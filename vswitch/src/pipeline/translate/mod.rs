@@ -18,10 +18,12 @@ mod tags;
 mod tell;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod view;
 
 pub use result::{Credit, Deps, Effect, Translation};
-pub use show::format_ops;
+pub use show::{format_megaflow, format_ops};
+pub use trace::{Trace, trace};
 
 use super::{Rule, World};
 use crate::observe::DropReason;
@@ -30,6 +32,7 @@ use run::{Ended, Frame, Translator};
 use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::Relaxed;
 use table::Disguise;
+use vswitch_flow::text::Names;
 use vswitch_flow::{Action, FlowKey};
 
 /// What is to be translated.
@@ -63,6 +66,17 @@ pub trait Observer {
     /// A line of the story at a depth of indentation.
     fn line(&mut self, depth: usize, text: &dyn Fn() -> String) {
         let _ = (depth, text);
+    }
+
+    /// Names that lines are to use for ports and tables of a bridge (by index); None: numbers.
+    fn names(&self, bridge: usize) -> Option<&dyn Names> {
+        let _ = bridge;
+        None
+    }
+
+    /// The packet as it is in the end.
+    fn end(&mut self, key: &FlowKey) {
+        let _ = key;
     }
 }
 

@@ -38,7 +38,7 @@ impl Translator<'_, '_> {
         let tci = view.read_bits(Field::VlanTci, u128::from(PRESENT | 0xfff)) as u16;
         let eth_type = view.read(Field::EthType);
         if matches!(eth_type, 0x8100 | 0x88a8) && tci & PRESENT == 0 {
-            self.say(|| " >> partial VLAN tag, dropping".to_owned());
+            self.warn(|| "partial VLAN tag, dropping".to_owned());
             return;
         }
         let vlan = if tci & PRESENT == 0 { 0 } else { tci & 0xfff };
@@ -78,11 +78,11 @@ impl Translator<'_, '_> {
     fn forward(&mut self, known: Option<PortId>) {
         match known {
             Some(port) => {
-                self.say(|| "-> forwarding to learned port".to_owned());
+                self.detail(|| "forwarding to learned port".to_owned());
                 self.send(port, None);
             }
             None => {
-                self.say(|| "-> no learned MAC for destination, flooding".to_owned());
+                self.detail(|| "no learned MAC for destination, flooding".to_owned());
                 self.flood(false);
             }
         }
