@@ -5,7 +5,7 @@ use crate::dpdk::lcore::{self, Lcore};
 use crate::dpdk::{Burst, Mempool};
 use crate::observe::Counter;
 use crate::port::RxQueue;
-use crate::time::Millis;
+use crate::time::{self, Millis};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -125,8 +125,14 @@ impl Poll {
         let mut idle_turns = 0_u32;
         self.publisher.inboxes[self.id].attend(Some(std::thread::current()));
         self.publisher.quiescence.online(self.id);
+        let mut clock = time::generation();
         while !self.stop.load(Relaxed) {
             self.quiescent_point();
+            if clock != time::generation() {
+                // Somebody moved the clock, and waits for a quiescent point before it sends packets that are to see that.
+                clock = time::generation();
+                now = Millis::now();
+            }
             let (packets, end) = self.turn(&mut burst, now, last);
             self.account(packets, end.wrapping_sub(last));
             last = end;

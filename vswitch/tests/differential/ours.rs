@@ -5,9 +5,9 @@
 //! of their own; a marker sent through each of them tells that nothing is under way any more.
 
 use crate::common::Switch;
-use crate::record::{Effect, Event, PacketIn, hex};
+use crate::record::{Effect, PacketIn, hex};
 use crate::scenario::{Command, PortChange};
-use crate::subject::{BRIDGE, Expected, LOCAL, PORTS, SECOND_CONTROLLER, Subject, port_name};
+use crate::subject::{BRIDGE, LOCAL, PORTS, SECOND_CONTROLLER, Subject, port_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
 use tokio::runtime::Runtime;
@@ -35,7 +35,8 @@ pub(crate) struct Ours {
     packet_ins: [Streaming<v1::WatchPacketInsResponse>; 2],
     removed: Streaming<v1::WatchFlowsResponse>,
     runtime: Runtime,
-    expected: Expected,
+    /// Look for packet-ins after each step.
+    listens: bool,
     markers: u64,
     paused: Option<Vec<u8>>,
     /// Ports that are down, and ports that do not flood.
@@ -75,7 +76,7 @@ impl Ours {
             packet_ins,
             removed,
             runtime,
-            expected: Expected::all(),
+            listens: true,
             markers: 0,
             paused: None,
             changed: BTreeSet::new(),
@@ -98,19 +99,13 @@ impl Ours {
         }
     }
 
-    /// Collects the events of everything so far.
+    /// Collects the packet-ins of everything so far.
     fn settle(&mut self) -> Effect {
-        let mut effect = Effect::default();
-        if self.expected.packet_ins {
-            effect.events.extend(self.take_packet_ins());
-        }
-        if self.expected.flow_removed {
-            effect.events.extend(self.take_removed());
-        }
-        effect
+        let packet_ins = if self.listens { self.take_packet_ins() } else { Vec::new() };
+        Effect { packet_ins, ..Effect::default() }
     }
 
-    fn take_packet_ins(&mut self) -> Vec<Event> {
+    fn take_packet_ins(&mut self) -> Vec<PacketIn> {
         self.markers += 1;
         let marker = [&MARKER.to_be_bytes()[..4], &self.markers.to_be_bytes()].concat();
         let userdata = marker.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(".");
@@ -141,10 +136,10 @@ impl Ours {
                 self.paused = Some(event.continuation.clone());
             }
         }
-        events.into_iter().map(|event| Event::PacketIn(packet_in(event))).collect()
+        events.into_iter().map(packet_in).collect()
     }
 
-    fn take_removed(&mut self) -> Vec<Event> {
+    fn take_removed(&mut self) -> Vec<String> {
         self.markers += 1;
         let cookie = MARKER + self.markers;
         let mut events = Vec::new();
@@ -214,7 +209,7 @@ fn packet_in(told: v1::PacketIn) -> PacketIn {
     }
 }
 
-fn flow_removed(reason: v1::FlowRemovedReason, flow: &v1::Flow, statistics: &v1::FlowStatistics) -> Event {
+fn flow_removed(reason: v1::FlowRemovedReason, flow: &v1::Flow, statistics: &v1::FlowStatistics) -> String {
     let reason = match reason {
         v1::FlowRemovedReason::Unspecified => "other",
         v1::FlowRemovedReason::IdleTimeout => "idle",
@@ -223,7 +218,7 @@ fn flow_removed(reason: v1::FlowRemovedReason, flow: &v1::Flow, statistics: &v1:
         v1::FlowRemovedReason::GroupDelete => "group_delete",
         v1::FlowRemovedReason::MeterDelete => "meter_delete",
     };
-    Event::FlowRemoved(format!(
+    format!(
         "cookie={:#x} table={} priority={} reason={reason} idle_timeout={} hard_timeout={} n_packets={} n_bytes={}",
         flow.cookie,
         flow.table,
@@ -232,7 +227,7 @@ fn flow_removed(reason: v1::FlowRemovedReason, flow: &v1::Flow, statistics: &v1:
         flow.hard_timeout,
         statistics.packets,
         statistics.bytes
-    ))
+    )
 }
 
 impl Subject for Ours {
@@ -240,8 +235,8 @@ impl Subject for Ours {
         "our switch"
     }
 
-    fn expect(&mut self, expected: Expected) {
-        self.expected = expected;
+    fn expect_packet_ins(&mut self, expected: bool) {
+        self.listens = expected;
     }
 
     fn reset(&mut self) {
@@ -324,10 +319,7 @@ impl Subject for Ours {
     }
 
     fn rest(&mut self) -> Effect {
-        let expected = std::mem::replace(&mut self.expected, Expected::all());
-        let effect = self.settle();
-        self.expected = expected;
-        effect
+        Effect { packet_ins: self.take_packet_ins(), removed: self.take_removed(), ..Effect::default() }
     }
 
     fn trace(&mut self, port: u32, packet: &[u8]) -> String {

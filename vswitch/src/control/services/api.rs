@@ -3,7 +3,7 @@
 use super::status::{clip, status};
 use crate::control::switch::pipeline::{MegaflowInfo, NameMap, PacketStream, TraceInput, TraceReport, WriteError};
 use crate::control::{
-    BridgeConfig, BridgeInfo, FailMode, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent, PortInfo,
+    BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent, PortInfo,
     RxqInfo, Switch, SwitchError, WorkerInfo,
 };
 use crate::packet::Mac;
@@ -36,7 +36,7 @@ macro_rules! switch_api {
 switch_api! {
     fn add_bridge(&self, config: BridgeConfig) -> Result<(), SwitchError>;
     fn delete_bridge(&self, name: &str) -> Result<(), SwitchError>;
-    fn set_fail_mode(&self, name: &str, fail_mode: FailMode) -> Result<(), SwitchError>;
+    fn set_bridge(&self, name: &str, change: BridgeChange) -> Result<(), SwitchError>;
     fn bridges(&self) -> Vec<BridgeInfo>;
     fn add_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError>;
     fn delete_port(&self, bridge: &str, name: &str) -> Result<(), SwitchError>;

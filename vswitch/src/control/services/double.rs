@@ -3,7 +3,7 @@
 use super::SwitchApi;
 use crate::control::switch::pipeline::{MegaflowInfo, NameMap, PacketStream, TraceInput, TraceReport, WriteError};
 use crate::control::{
-    BridgeConfig, BridgeInfo, FailMode, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent,
+    BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent,
     PortEventKind, PortInfo, RxqInfo, SwitchError, WorkerInfo,
 };
 use crate::observe::PortTotals;
@@ -127,9 +127,10 @@ impl SwitchApi for Double {
         Ok(())
     }
 
-    fn set_fail_mode(&self, name: &str, fail_mode: FailMode) -> Result<(), SwitchError> {
+    fn set_bridge(&self, name: &str, change: BridgeChange) -> Result<(), SwitchError> {
         self.with_bridge(name, |bridge| {
-            bridge.config.fail_mode = fail_mode;
+            bridge.config.fail_mode = change.fail_mode.unwrap_or(bridge.config.fail_mode);
+            bridge.config.strict = change.strict.unwrap_or(bridge.config.strict);
             Ok(())
         })
     }
@@ -166,6 +167,7 @@ impl SwitchApi for Double {
             let port = port.ok_or_else(|| missing("port", name))?;
             port.config.admin_up = change.admin_up.unwrap_or(port.config.admin_up);
             port.config.no_flood = change.no_flood.unwrap_or(port.config.no_flood);
+            port.config.strict = change.strict.unwrap_or(port.config.strict);
             port.config.mtu = change.mtu.unwrap_or(port.config.mtu);
             port.config.external_ids = change.external_ids.clone().unwrap_or(port.config.external_ids.clone());
             Ok(port.clone())

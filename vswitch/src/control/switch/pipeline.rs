@@ -96,6 +96,8 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist or an update is refused; then nothing has changed.
     pub fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError> {
+        // For the counters of flows that go.
+        self.collect();
         let applied = self.with(|state| {
             state.bridge(bridge)?;
             let world = state.next_world();
@@ -131,6 +133,7 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError> {
+        self.collect();
         self.with(|state| Ok(state.bridge(bridge)?.pipeline.tables()))
     }
 
@@ -160,6 +163,7 @@ impl Switch {
 
     /// Tables, groups and meters of a bridge as they are now: what takes long is done with these, not under the lock.
     pub(super) fn program(&self, bridge: &str) -> Result<Arc<Program>, SwitchError> {
+        self.collect();
         self.with(|state| Ok(state.bridge(bridge)?.pipeline.program()))
     }
 

@@ -11,7 +11,7 @@ mod unixctl;
 
 use crate::record::Effect;
 use crate::scenario::{Command, PortChange};
-use crate::subject::{BRIDGE, Expected, LOCAL, PORTS, SECOND_CONTROLLER, Subject, port_name};
+use crate::subject::{BRIDGE, LOCAL, PORTS, SECOND_CONTROLLER, Subject, port_name};
 use capture::Capture;
 use openflow::Controller;
 use std::collections::BTreeSet;
@@ -89,6 +89,20 @@ impl Oracle {
         self.collect()
     }
 
+    /// Makes the revalidators look at all megaflows: afterwards flows have expired, and what waited for all threads is done.
+    fn revalidate(&mut self) -> Effect {
+        let mut effect = self.settle();
+        self.second_ctl.send("revalidator/wait", &[]);
+        self.ctl.run("version", &[]);
+        self.controllers[0].make_a_change();
+        // Open vSwitch sleeps unless it is asked something.
+        while self.second_ctl.try_answer().is_none() {
+            self.ctl.run("version", &[]);
+        }
+        effect.merge(self.settle());
+        effect
+    }
+
     fn collect(&mut self) -> Effect {
         let mut effect = Effect::default();
         let down = |name: &str| {
@@ -100,7 +114,7 @@ impl Oracle {
             let packets = if down(name) { Vec::new() } else { packets };
             effect.outputs.extend(packets.into_iter().map(|packet| (name.clone(), packet)));
         }
-        effect.events = self.controllers.iter_mut().flat_map(Controller::take).collect();
+        self.controllers.iter_mut().for_each(|controller| effect.merge(controller.take()));
         effect
     }
 }
@@ -110,12 +124,12 @@ impl Subject for Oracle {
         "Open vSwitch"
     }
 
-    fn expect(&mut self, _: Expected) {
-        // Everything comes with each step anyhow.
+    fn expect_packet_ins(&mut self, _: bool) {
+        // They come with each step anyhow.
     }
 
     fn rest(&mut self) -> Effect {
-        self.settle()
+        self.revalidate()
     }
 
     fn reset(&mut self) {
@@ -201,16 +215,7 @@ impl Subject for Oracle {
             self.ctl.run("time/warp", &[&piece, &piece]);
             self.controllers.iter_mut().for_each(Controller::barrier);
         }
-        // Flows expire when the revalidators have looked at all megaflows.
-        effect.merge(self.settle());
-        self.second_ctl.send("revalidator/wait", &[]);
-        self.ctl.run("version", &[]);
-        self.controllers[0].make_a_change();
-        // Open vSwitch sleeps unless it is asked something.
-        while self.second_ctl.try_answer().is_none() {
-            self.ctl.run("version", &[]);
-        }
-        effect.merge(self.settle());
+        effect.merge(self.revalidate());
         effect
     }
 
