@@ -41,12 +41,11 @@ impl Changes {
         }
     }
 
-    /// A link went up or down.
+    /// A link went up or down; what tells so is stored already.
     pub fn link_changed(&self) {
-        // Whoever sees the new epoch must see that links changed at it.
-        self.links.store(self.epoch() + 1, Release);
-        let epoch = self.advance();
-        self.links.fetch_max(epoch, Release);
+        self.publish(|epoch| {
+            self.links.fetch_max(epoch, Release);
+        });
     }
 
     /// Epoch of the last change of a link.

@@ -30,8 +30,10 @@ impl Switch {
             }
             let mut bridge = BridgeState::new(config, &state.changes);
             default_flow(&mut bridge, state.next_world());
-            state.bridges.insert(bridge.config.name.clone(), bridge);
+            let name = bridge.config.name.clone();
+            state.bridges.insert(name.clone(), bridge);
             self.publisher.publish(state.snapshot());
+            state.bridge(&name)?.pipeline.adopted();
             Ok(())
         })
     }
@@ -75,6 +77,7 @@ impl Switch {
             }
             self.publisher.publish(state.snapshot());
             let bridge = state.bridge(name)?;
+            bridge.pipeline.adopted();
             bridge.fdb.flush(|entry| entry.seen_s.is_some());
             Ok(())
         })
