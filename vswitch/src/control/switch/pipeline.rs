@@ -1,5 +1,9 @@
 //! Tables, groups, meters, packets: what the API asks of a bridge's pipeline.
 
+// The real DPDK starts once per process, not once per test.
+#[cfg(all(test, not(feature = "dpdk")))]
+mod tests;
+
 use super::Switch;
 use super::state::BridgeState;
 use crate::control::info::SwitchError;
