@@ -91,12 +91,6 @@ macro_rules! words {
             pub const fn get_sub(&self, sub: Subfield) -> u128 {
                 (self.get(sub.field) & sub.mask()) >> sub.start
             }
-
-            /// Replaces the bits of a subfield by a number. What does not fit is cut off.
-            #[inline]
-            pub const fn set_sub(&mut self, sub: Subfield, value: u128) {
-                self.set_masked(sub.field, value << sub.start, sub.mask());
-            }
         }
 
         impl std::fmt::Debug for $name {
@@ -154,6 +148,19 @@ impl FlowMask {
 }
 
 impl FlowKey {
+    /// Replaces the bits of a subfield by a number. What does not fit is cut off. The 16-bit form of `in_port` stands for the whole:
+    /// 0xfffe is LOCAL.
+    #[inline]
+    pub const fn set_sub(&mut self, sub: Subfield, value: u128) {
+        const IN_PORT_16: Subfield = Subfield { field: Field::InPort, start: 0, len: 16 };
+        if matches!(sub.field, Field::InPort) && sub.start == IN_PORT_16.start && sub.len == IN_PORT_16.len {
+            let number = value & 0xffff;
+            let reserved = if number >= 0xff00 { 0xffff_0000 } else { 0 };
+            return self.set(Field::InPort, number | reserved);
+        }
+        self.set_masked(sub.field, value << sub.start, sub.mask());
+    }
+
     /// For a lookup: the ports of a first fragment as tables see them, 0 (`frags=normal` of ovs-ofctl(8)); they are in the packet, and
     /// actions can read and write them. Other packets stay as they are. Put the ports back ([`Self::restore_ports`]) afterwards.
     #[inline]
@@ -175,5 +182,71 @@ impl FlowKey {
     #[must_use]
     pub fn masked(&self, mask: &FlowMask) -> Self {
         Self(std::array::from_fn(|i| self.0[i] & mask.0[i]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_come_back_and_their_neighbours_stay() {
+        for field in Field::ALL.iter().copied() {
+            let mut key = FlowKey([u64::MAX; WORDS]);
+            key.set(field, 0);
+            assert_eq!(key.get(field), 0, "{field:?}");
+            let zeros: u32 = key.0.iter().map(|word| word.count_zeros()).sum();
+            assert_eq!(zeros, field.width(), "{field:?}");
+            let value = 0x0123_4567_89ab_cdef_0011_2233_4455_6677 & field.ones();
+            key.set(field, value);
+            assert_eq!(key.get(field), value, "{field:?}");
+            // More than fits is cut off.
+            key.set(field, u128::MAX);
+            assert_eq!(key, FlowKey([u64::MAX; WORDS]), "{field:?}");
+            key.set_masked(field, 0, 0b10);
+            assert_eq!(key.get(field), field.ones() & !0b10, "{field:?}");
+        }
+    }
+
+    #[test]
+    fn subfields() {
+        let mut key = FlowKey::default();
+        let middle = Subfield { field: Field::Xxreg1, start: 60, len: 8 };
+        key.set_sub(middle, 0xa5);
+        assert_eq!((key.get_sub(middle), key.get(Field::Xxreg1)), (0xa5, 0xa5 << 60));
+        assert_eq!((key.get(Field::Reg5), key.get(Field::Reg6)), (0xa, 0x5000_0000));
+        key.set_sub(middle, 0x1ff);
+        assert_eq!(key.get(Field::Xxreg1), 0xff << 60);
+    }
+
+    #[test]
+    fn the_short_form_of_in_port_is_the_whole_port() {
+        let short = Subfield { field: Field::InPort, start: 0, len: 16 };
+        let mut key = FlowKey::default();
+        for (written, port) in [(0xfffe, 0xffff_fffe), (7, 7), (0xff00, 0xffff_ff00), (0xfeff, 0xfeff), (0x1_0005, 5)] {
+            key.set_sub(short, written);
+            assert_eq!(key.get(Field::InPort), port, "{written:#x}");
+            assert_eq!(key.get_sub(short), written & 0xffff);
+        }
+        key.set(Field::InPort, 0xffff_fffe);
+        key.set_sub(Subfield { len: 4, ..short }, 3);
+        assert_eq!(key.get(Field::InPort), 0xffff_fff3);
+    }
+
+    #[test]
+    fn masks() {
+        let mut mask = FlowMask::default();
+        assert_eq!(mask.map(), 0);
+        mask.add(Field::Reg1);
+        mask.add_bits(Field::Ipv6Dst, 1);
+        assert_eq!(mask.map(), 1 << 1 | 1 << 35);
+        let mut more = mask.clone();
+        more.add(Field::Xreg0);
+        assert!(more.contains(&mask) && !mask.contains(&more));
+        mask.add_mask(&more);
+        assert_eq!(mask, more);
+        let key = FlowKey([u64::MAX; WORDS]).masked(&mask);
+        assert_eq!(key.0, mask.0);
+        assert_eq!(format!("{mask:?}"), r#"{1: "0xffffffffffffffff", 35: "0x1"}"#);
     }
 }

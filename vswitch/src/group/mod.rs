@@ -15,6 +15,7 @@ mod slots;
 use crate::time::Millis;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use vswitch_flow::spec::{GroupKind, GroupSpec};
 
 pub use slots::SLOTS_MAX;
@@ -76,20 +77,35 @@ impl Group {
         Self { spec, stats, created_ms, slots }
     }
 
-    /// The bucket (by index) that takes a packet: of a select group the one that the hash picks, of a fast failover group the first live
-    /// one, of an indirect group its only one if it lives. None: nothing takes it. For groups of kind all: the first live one.
+    /// The group after buckets were inserted or removed: as [`Group::modified`], but buckets that stay keep their counters.
+    #[must_use]
+    pub fn rearranged(&self, spec: GroupSpec) -> Self {
+        let group = self.modified(spec);
+        for (new, bucket) in group.stats.buckets.iter().zip(&group.spec.buckets) {
+            let old = self.spec.buckets.iter().position(|old| old.id == bucket.id);
+            if let Some((packets, bytes)) = old.and_then(|i| self.stats.buckets.get(i)) {
+                new.0.store(packets.load(Relaxed), Relaxed);
+                new.1.store(bytes.load(Relaxed), Relaxed);
+            }
+        }
+        group
+    }
+
+    /// The bucket (by index) that takes a packet: of a select group the one that the hash picks, of others the first that lives. None:
+    /// nothing takes it.
     ///
-    /// When a bucket of a select group does not live, only its share moves, to the others by their weights. Buckets of weight 0 take packets only if no live
-    /// bucket has a weight.
+    /// When a bucket of a select group does not live, only its share moves, to the others by their weights. A bucket of weight 0 takes
+    /// nothing, even if all have it.
     #[must_use]
     pub fn pick(&self, hash: u32, live: impl Fn(usize) -> bool) -> Option<usize> {
         match self.spec.kind {
-            GroupKind::Select => slots::pick(&self.slots, hash, &live).or_else(|| self.first_live(&live)),
-            _ => self.first_live(&live),
+            GroupKind::Select => slots::pick(&self.slots, hash, &live),
+            GroupKind::All | GroupKind::Indirect | GroupKind::FastFailover => {
+                (0..self.spec.buckets.len()).find(|i| live(*i))
+            }
         }
     }
-
-    fn first_live(&self, live: &impl Fn(usize) -> bool) -> Option<usize> {
-        (0..self.spec.buckets.len()).find(|i| live(*i))
-    }
 }
+
+#[cfg(test)]
+mod tests;

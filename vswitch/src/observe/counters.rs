@@ -8,6 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Counter(AtomicU64);
 
 impl Counter {
+    /// Of this value.
+    #[must_use]
+    pub const fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
     /// Adds, as the only writer: no locked instruction.
     #[inline]
     pub fn add(&self, n: u64) {

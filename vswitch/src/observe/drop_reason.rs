@@ -43,6 +43,19 @@ drop_reasons! {
     PortGone = 13, "port_gone", "The port was removed while the packet was on its way.";
     TxError = 14, "tx_error", "The kernel or the device refused the packet.";
     FloodBudget = 15, "flood_budget", "A flooded copy too many: the floods of one burst would have taken too many mbufs.";
+    Headroom = 16, "headroom", "There was no room in front of the packet for another VLAN tag.";
+    Meter = 17, "meter", "A meter's drop band: the packet came faster than the meter's rate.";
+    TableMiss = 18, "table_miss", "No flow of a table matched, and the table has no flow for what no other matches.";
+    RuleDrop = 19, "rule_drop", "A flow matched that sends the packet nowhere.";
+    ResubmitDepth = 20, "resubmit_depth", "More than 64 nested resubmits to the same or an earlier table, groups and patch ports.";
+    ResubmitCount = 21, "resubmit_count", "More than 4096 resubmits.";
+    CtUnsupported = 22, "ct_unsupported", "The packet met a ct() action: connections are not tracked yet.";
+    NoReceive = 23, "no_receive", "The port it came from is set not to receive.";
+    NoForward = 24, "no_forward", "The port it was to leave by is set not to forward.";
+    NoBucket = 25, "no_bucket", "A group had no live bucket for it.";
+    InvalidTtl = 26, "invalid_ttl", "dec_ttl met a TTL of 0 or 1.";
+    StackDepth = 27, "stack_depth", "Too much was pushed on the packet's stack.";
+    WorkLimit = 28, "work_limit", "Its actions were more work than one packet may cause: actions, outputs or nested clones.";
 }
 
 impl DropReason {

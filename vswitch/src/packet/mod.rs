@@ -29,7 +29,7 @@ pub mod offload;
 mod segment;
 pub mod tcp;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod udp;
 mod vnet;
 

@@ -1,7 +1,7 @@
 //! The epoch: a number that rises with every change that workers or links make on their own, outside of the publication of worlds.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 /// Counts changes of learned rules, MAC tables and links, of all bridges. A decision reads the epoch before it looks at anything and
 /// remembers it: it is good while the epoch stands, and later if nothing it used ([`super::Deps`]) changed at a later epoch.
@@ -25,15 +25,30 @@ impl Changes {
         self.epoch.fetch_add(1, Release) + 1
     }
 
-    /// A link went up or down.
-    pub fn link_changed(&self) {
-        // Whoever sees the new epoch must see that links changed at it.
-        self.links.store(self.epoch() + 1, Release);
-        let epoch = self.advance();
-        self.links.fetch_max(epoch, Release);
+    /// Shows a change and begins the epoch that it belongs to, so that nobody sees the epoch without the change: `show` publishes the
+    /// change together with the number that it is given. It is called again, with a higher number, when others began an epoch meanwhile.
+    ///
+    /// A decision of an earlier epoch is stale once this one has begun, whether it saw the change or not; a decision of this epoch has
+    /// seen it.
+    pub fn publish(&self, mut show: impl FnMut(u64)) -> u64 {
+        let mut epoch = self.epoch();
+        loop {
+            show(epoch + 1);
+            match self.epoch.compare_exchange(epoch, epoch + 1, AcqRel, Acquire) {
+                Ok(_) => return epoch + 1,
+                Err(now) => epoch = now,
+            }
+        }
     }
 
-    /// Epoch of the last change of a link.
+    /// A link went up or down. The monitor alone says so.
+    pub fn link_changed(&self) {
+        // Whoever sees the new epoch must see that links changed at it, or are changing.
+        self.links.store(u64::MAX, Release);
+        self.links.store(self.advance(), Release);
+    }
+
+    /// Epoch of the last change of a link, or all ones while one is noted.
     #[must_use]
     pub fn links(&self) -> u64 {
         self.links.load(Acquire)

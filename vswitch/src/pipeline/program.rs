@@ -106,7 +106,17 @@ impl Rule {
             created_ms: now.0,
             modified_ms: AtomicU64::new(now.0),
             learned: false,
-            stats: Arc::default(),
+            stats: Arc::new(RuleStats { used_ms: AtomicU64::new(now.0), ..RuleStats::default() }),
+        }
+    }
+
+    /// Goes on counting where another rule stands, unless `reset`. When it was last hit is taken over in any case.
+    pub fn take_counters(&mut self, old: &Self, reset: bool) {
+        if reset {
+            let used_ms = AtomicU64::new(old.stats.used_ms.load(Relaxed));
+            self.stats = Arc::new(RuleStats { used_ms, ..RuleStats::default() });
+        } else {
+            self.stats = Arc::clone(&old.stats);
         }
     }
 
@@ -158,6 +168,7 @@ pub struct RuleStats {
     pub packets: AtomicU64,
     /// Bytes, as long as the packets were when their stage began.
     pub bytes: AtomicU64,
-    /// Milliseconds when it was last hit; 0: never.
+    /// Milliseconds when it was last hit, or added if it never was. An add over a rule keeps it, as in Open vSwitch: the new
+    /// rule's idle timeout counts from the last packet of the old one.
     pub used_ms: AtomicU64,
 }

@@ -18,7 +18,7 @@ use super::suggest::nearest;
 use super::value::{self, Written};
 use super::{Names, Parsed, TextError};
 use crate::action::port;
-use crate::field::{lower, number::*};
+use crate::field::{Format, lower, number::*};
 use crate::{Field, FlowKey, FlowMask, SparseMatch};
 use hashbrown::HashMap;
 use std::sync::LazyLock;
@@ -31,11 +31,12 @@ pub use items::{Item, Items};
 const MAX_ITEMS: usize = 256;
 
 /// Keywords, with the `eth_type` and `nw_proto` that they stand for. `eth` says only that the packet is an Ethernet frame.
-const KEYWORDS: [(&str, u16, u8); 18] = [
+const KEYWORDS: [(&str, u16, u8); 19] = [
     ("eth", 0, 0),
     ("ip", ETH_IPV4, 0),
     ("ipv4", ETH_IPV4, 0),
     ("ipv6", ETH_IPV6, 0),
+    ("ip6", ETH_IPV6, 0),
     ("icmp", ETH_IPV4, IP_ICMP),
     ("icmp6", ETH_IPV6, IP_ICMPV6),
     ("igmp", ETH_IPV4, IP_IGMP),
@@ -198,8 +199,12 @@ impl<'a> MatchBuilder<'a> {
     }
 }
 
-/// A value for a message.
+/// A value for a message, in the form that a match has.
 fn shown(field: Field, value: u128, mask: u128) -> String {
+    let exact = field.exact_mask();
+    if field.info().format == Format::Decimal && mask & exact != exact {
+        return format!("{value:#x}/{mask:#x}");
+    }
     let mut out = String::new();
     super::format_value(field, value, mask, super::Style::default(), &super::NoNames, &mut out);
     out

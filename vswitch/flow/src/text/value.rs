@@ -5,7 +5,7 @@
 
 mod address;
 mod flags;
-mod number;
+pub(super) mod number;
 mod port;
 mod subfield;
 #[cfg(test)]

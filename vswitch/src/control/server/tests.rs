@@ -1,5 +1,7 @@
 //! The server from outside: a real socket, a real client, a double of the switch behind it.
 
+mod pipeline;
+
 use super::serve::{HEALTH_NAMES, REQUEST_LEN_MAX, SHUTDOWN_GRACE, serve_api};
 use super::{ServeError, bind};
 use crate::control::services::double::Double;

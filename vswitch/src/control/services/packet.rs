@@ -29,7 +29,7 @@ fn message(packet_in: &PacketIn, style: Style, names: &NameMap) -> v1::PacketIn 
         userdata: packet_in.userdata.to_vec(),
         metadata: typed::fields(&packet_in.metadata),
         packet: packet_in.packet.clone(),
-        continuation: packet_in.continuation.as_ref().map(|_| Vec::new()).unwrap_or_default(),
+        continuation: packet_in.token.clone(),
         text: text::packet_in(packet_in, style, names),
     }
 }

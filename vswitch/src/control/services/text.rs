@@ -1,13 +1,14 @@
 //! What `ovs-ofctl monitor` prints: packet-ins and flow-removed messages.
 
+use super::typed::metadata_mask;
 use crate::control::switch::pipeline::NameMap;
 use crate::pipeline::PacketIn;
 use crate::pipeline::state::{FlowRemoved, RemovedReason};
 use std::fmt::Write;
 use vswitch_flow::action::Reason;
 use vswitch_flow::extract::extract;
-use vswitch_flow::text::{Style, format_match};
-use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, FlowMask, LAST_PACKET_WORD, SparseMatch};
+use vswitch_flow::text::{NoNames, Style, format_key, format_match};
+use vswitch_flow::{Field, FlowKey, SparseMatch};
 
 /// OpenFlow's name of a reason (`ofputil_packet_in_reason_to_string`).
 const fn reason(reason: Reason) -> &'static str {
@@ -21,49 +22,15 @@ const fn reason(reason: Reason) -> &'static str {
     }
 }
 
-/// The flags of ct_state, in the order in which Open vSwitch prints them.
-const CT_STATE: [(&str, u128); 8] = [
-    ("new", 0x01),
-    ("est", 0x02),
-    ("rel", 0x04),
-    ("rpl", 0x08),
-    ("inv", 0x10),
-    ("trk", 0x20),
-    ("snat", 0x40),
-    ("dnat", 0x80),
-];
-
-/// Metadata that is not 0, as `format_metadata` of Open vSwitch: like a match, but ct_state's flags with bars.
-fn metadata(packet_in: &PacketIn, style: Style, names: &NameMap) -> String {
-    let key = &packet_in.metadata;
-    let mut mask = FlowMask::default();
-    for (i, word) in key.0.iter().enumerate() {
-        if *word != 0 && !(FIRST_PACKET_WORD..LAST_PACKET_WORD).contains(&i) {
-            mask.0[i] = u64::MAX;
-        }
-    }
-    // Words hold several fields: those that are 0 are not printed.
-    for field in Field::ALL.iter().copied().filter(|field| field.width() <= 32 && key.get(*field) == 0) {
-        mask.set(field, 0);
-    }
-    let state = key.get(Field::CtState);
-    mask.set(Field::CtState, 0);
-    let mut text = String::new();
-    if state != 0 {
-        let flags: Vec<_> = CT_STATE.iter().filter(|(_, bit)| state & bit != 0).map(|(name, _)| *name).collect();
-        let _ = write!(text, "ct_state={}", flags.join("|"));
-    }
-    let mut rest = String::new();
-    format_match(&SparseMatch::new(key, &mask), style, names, &mut rest);
-    if !text.is_empty() && !rest.is_empty() {
-        text.push(',');
-    }
-    text + &rest
+fn hex(octets: &[u8], separator: &str) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(separator)
 }
 
 /// A packet-in as `ovs-ofctl monitor` prints it, without the newline at its end.
 pub(super) fn packet_in(packet_in: &PacketIn, style: Style, names: &NameMap) -> String {
-    let len = packet_in.packet.len();
+    let (key, len) = (&packet_in.metadata, packet_in.packet.len());
+    let mut metadata = String::new();
+    format_match(&SparseMatch::new(key, &metadata_mask(key)), style, names, &mut metadata);
     let mut text = "NXT_PACKET_IN2 (OF1.5) (xid=0x0):".to_owned();
     if packet_in.table != 0 {
         let _ = write!(text, " table_id={}", packet_in.table);
@@ -72,55 +39,42 @@ pub(super) fn packet_in(packet_in: &PacketIn, style: Style, names: &NameMap) -> 
         text,
         " cookie={:#x} total_len={len} {} (via {}) data_len={len} (unbuffered)",
         packet_in.cookie,
-        metadata(packet_in, style, names),
+        metadata,
         reason(packet_in.reason)
     );
     if !packet_in.userdata.is_empty() {
-        let octets: Vec<_> = packet_in.userdata.iter().map(|octet| format!("{octet:02x}")).collect();
-        let _ = write!(text, "\n userdata={}", octets.join("."));
+        let _ = write!(text, "\n userdata={}", hex(&packet_in.userdata, "."));
+    }
+    if !packet_in.token.is_empty() {
+        let _ = write!(text, "\n continuation.token={}", hex(&packet_in.token, ""));
     }
     text.push('\n');
     packet(&packet_in.packet, &mut text);
     text
 }
 
-/// The headers of a packet, as `ofp_packet_to_string` of Open vSwitch.
+/// The headers of a packet, as `ofp_packet_to_string` of Open vSwitch: its fields, and the checksum of its payload.
 fn packet(bytes: &[u8], text: &mut String) {
     let mut key = FlowKey::default();
-    extract(bytes, bytes.len(), &mut key);
-    let matching = SparseMatch::new(&key, &packet_mask(&key));
-    format_match(&matching, Style::default(), &vswitch_flow::text::NoNames, text);
+    let layers = extract(bytes, bytes.len(), &mut key);
+    format_key(&key, Style::default(), &NoNames, text);
+    let (name, at, len) = match (key.get(Field::EthType), key.get(Field::NwProto)) {
+        (0x0800 | 0x86dd, 6) => ("tcp", 16, 2),
+        (0x0800 | 0x86dd, 17) => ("udp", 6, 2),
+        (0x0800 | 0x86dd, 132) => ("sctp", 8, 4),
+        (0x0800, 1) => ("icmp", 2, 2),
+        (0x86dd, 58) => ("icmp6", 2, 2),
+        _ => return,
+    };
+    let start = usize::from(layers.l4) + at;
+    if let Some(octets) = bytes.get(start..start + len).filter(|_| layers.l4 != u16::MAX) {
+        let checksum = octets.iter().fold(0, |sum, octet| sum << 8 | u64::from(*octet));
+        let _ = write!(text, " {name}_csum:{checksum:x}");
+    }
 }
 
-/// The fields that a packet of this type has.
-fn packet_mask(key: &FlowKey) -> FlowMask {
-    use Field as F;
-    let mut mask = FlowMask::default();
-    let mut add = |fields: &[Field]| fields.iter().for_each(|field| mask.add(*field));
-    add(&[F::EthSrc, F::EthDst, F::EthType, F::VlanTci]);
-    match key.get(F::EthType) {
-        0x0800 => add(&[F::NwSrc, F::NwDst, F::NwProto, F::NwTos, F::NwTtl, F::NwFrag]),
-        0x86dd => add(&[F::Ipv6Src, F::Ipv6Dst, F::Ipv6Label, F::NwProto, F::NwTos, F::NwTtl, F::NwFrag]),
-        0x0806 | 0x8035 => {
-            add(&[F::ArpSpa, F::ArpTpa, F::ArpOp, F::ArpSha, F::ArpTha]);
-            return mask;
-        }
-        _ => return mask,
-    }
-    match (key.get(F::EthType), key.get(F::NwProto)) {
-        (_, 6) => add(&[F::TpSrc, F::TpDst, F::TcpFlags]),
-        (_, 17 | 132) => add(&[F::TpSrc, F::TpDst]),
-        (0x0800, 1) => add(&[F::IcmpType, F::IcmpCode]),
-        (0x86dd, 58) => {
-            add(&[F::Icmpv6Type, F::Icmpv6Code]);
-            if matches!(key.get(F::Icmpv6Type), 135 | 136) {
-                add(&[F::NdTarget, F::NdSll, F::NdTll]);
-            }
-        }
-        _ => {}
-    }
-    mask
-}
+/// Priority that is not printed.
+const PRIORITY_DEFAULT: u16 = 32768;
 
 /// A flow-removed message as `ovs-ofctl monitor` prints it, without the newline at its end.
 pub(super) fn flow_removed(removed: &FlowRemoved, style: Style, names: &NameMap) -> String {
@@ -133,12 +87,13 @@ pub(super) fn flow_removed(removed: &FlowRemoved, style: Style, names: &NameMap)
         RemovedReason::MeterDelete => "meter_delete",
     };
     let mut text = "OFPT_FLOW_REMOVED (OF1.5) (xid=0x0): ".to_owned();
-    let _ = write!(text, "priority={}", flow.priority);
     let mut matching = String::new();
     format_match(&flow.matching, style, names, &mut matching);
-    if !matching.is_empty() {
-        let _ = write!(text, ",{matching}");
+    if flow.priority != PRIORITY_DEFAULT {
+        let comma = if matching.is_empty() { "" } else { "," };
+        let _ = write!(text, "priority={}{comma}", flow.priority);
     }
+    text.push_str(&matching);
     let _ = write!(text, " reason={reason} table_id={}", flow.table);
     if flow.cookie != 0 {
         let _ = write!(text, " cookie:{:#x}", flow.cookie);
@@ -150,4 +105,92 @@ pub(super) fn flow_removed(removed: &FlowRemoved, style: Style, names: &NameMap)
     }
     let _ = write!(text, " pkts{} bytes{}", counters.packets, counters.bytes);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::state::FlowInfo;
+    use std::sync::Arc;
+    use vswitch_flow::spec::{FlowFlags, FlowSpec};
+    use vswitch_flow::text::{FlowCounters, parse_match};
+
+    const UDP: &str = "02000000000202000000000108004500002000010000401166ca0a0000010a00000200010035000c26d761626364";
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits: Vec<u8> = hex.bytes().collect();
+        let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("digits"), 16).expect("digits");
+        digits.chunks(2).map(pair).collect()
+    }
+
+    fn lines(packet: &[u8], set: &[(Field, u128)], token: &[u8]) -> String {
+        let mut metadata = FlowKey::default();
+        set.iter().for_each(|(field, value)| metadata.set(*field, *value));
+        let packet_in = PacketIn {
+            table: 9,
+            cookie: 0x10,
+            reason: Reason::NoMatch,
+            controller: 0,
+            userdata: [1, 2, 0xab].into(),
+            metadata,
+            packet: packet.to_vec(),
+            continuation: None,
+            token: token.to_vec(),
+        };
+        super::packet_in(&packet_in, Style::default(), &NameMap::default())
+    }
+
+    #[test]
+    fn packet_ins_are_those_of_ovs_ofctl() {
+        let udp = bytes(UDP);
+        let set =
+            [(Field::Reg0, 7), (Field::Metadata, 9), (Field::InPort, 1), (Field::CtState, 0x21), (Field::CtZone, 3)];
+        let want = "NXT_PACKET_IN2 (OF1.5) (xid=0x0): table_id=9 cookie=0x10 total_len=46 \
+                    ct_state=new|trk,ct_zone=3,reg0=0x7,metadata=0x9,in_port=1 (via no_match) data_len=46 (unbuffered)\n \
+                    userdata=01.02.ab\n\
+                    udp,vlan_tci=0x0000,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,nw_src=10.0.0.1,nw_dst=10.0.0.2,\
+                    nw_tos=0,nw_ecn=0,nw_ttl=64,nw_frag=no,tp_src=1,tp_dst=53 udp_csum:26d7";
+        assert_eq!(lines(&udp, &set, &[]), want);
+        let bare = lines(&bytes("0200000000020200000000018888"), &set[2..3], &[9, 0xff]);
+        let want = "\n userdata=01.02.ab\n continuation.token=09ff\n\
+                    vlan_tci=0x0000,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,dl_type=0x8888";
+        assert!(bare.ends_with(want), "{bare}");
+        // Cut off in the middle of the header: no checksum, and nothing breaks.
+        for len in 0..udp.len() {
+            let cut = lines(&udp[..len], &[], &[]);
+            assert_eq!(cut.contains("udp_csum"), len >= 42 && cut.contains("udp,"), "{len} bytes: {cut}");
+        }
+    }
+
+    #[test]
+    fn flow_removed_messages_are_those_of_ovs_ofctl() {
+        let line = |priority, matching: &str, cookie, hard_timeout, reason| {
+            let matching = parse_match(matching, &NoNames).expect("a match").value;
+            let flow = FlowSpec {
+                table: 4,
+                priority,
+                matching: Arc::new(matching),
+                cookie,
+                idle_timeout: 3,
+                hard_timeout,
+                importance: 0,
+                flags: FlowFlags::default(),
+                actions: [].into(),
+            };
+            let counters = FlowCounters { duration_ms: 3031, packets: 2, bytes: 120, ..FlowCounters::default() };
+            let removed = FlowRemoved { flow: FlowInfo { flow, counters }, reason };
+            flow_removed(&removed, Style::default(), &NameMap::default())
+        };
+        assert_eq!(
+            line(77, "tcp,in_port=2", 5, 1, RemovedReason::HardTimeout),
+            "OFPT_FLOW_REMOVED (OF1.5) (xid=0x0): priority=77,tcp,in_port=2 reason=hard table_id=4 cookie:0x5 \
+             duration3.031s idle3 hard1 pkts2 bytes120"
+        );
+        let plain = line(32768, "", 0, 0, RemovedReason::Delete);
+        assert_eq!(
+            plain,
+            "OFPT_FLOW_REMOVED (OF1.5) (xid=0x0):  reason=delete table_id=4 duration3.031s idle3 pkts2 bytes120"
+        );
+        assert!(line(3, "", 0, 0, RemovedReason::IdleTimeout).contains(": priority=3 reason=idle"));
+    }
 }

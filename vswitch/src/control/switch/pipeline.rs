@@ -5,14 +5,17 @@ use super::state::BridgeState;
 use crate::control::info::SwitchError;
 use crate::limits;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, Refused, TableInfo};
-use crate::pipeline::{PacketIn, Program, TABLES};
+use crate::pipeline::{Program, TABLES};
 use crate::port::FieldError;
 use crate::time::Millis;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::broadcast;
 use vswitch_flow::spec::{FlowFilter, Update};
-use vswitch_flow::text::{Names, PacketOut};
+use vswitch_flow::text::Names;
+
+pub use super::packets::MegaflowInfo;
+pub use crate::pipeline::Subscription as PacketStream;
 
 /// Why a write failed.
 #[derive(Debug, thiserror::Error)]
@@ -50,19 +53,6 @@ impl Names for NameMap {
     }
 }
 
-/// A megaflow as listed: of which worker, its text (`dump-megaflows` line) and numbers.
-#[derive(Clone, Debug, Default)]
-#[allow(missing_docs)]
-pub struct MegaflowInfo {
-    pub worker: u32,
-    pub bridge: String,
-    pub matching: String,
-    pub actions: String,
-    pub packets: u64,
-    pub bytes: u64,
-    pub used_ms_ago: Option<u64>,
-}
-
 /// What trace is asked: a flow in match syntax, or a packet's bytes with its ingress port.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
@@ -80,14 +70,6 @@ pub struct TraceReport {
     pub megaflow: String,
     pub actions: String,
     pub drop_reason: Option<&'static str>,
-}
-
-/// A subscription to packet-ins; lost ones are counted.
-#[derive(Debug)]
-#[allow(missing_docs)]
-pub struct PacketStream {
-    pub receiver: tokio::sync::mpsc::Receiver<PacketIn>,
-    pub lost: Arc<std::sync::atomic::AtomicU64>,
 }
 
 impl Switch {
@@ -114,6 +96,8 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist or an update is refused; then nothing has changed.
     pub fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError> {
+        // For the counters of flows that go.
+        self.collect();
         let applied = self.with(|state| {
             state.bridge(bridge)?;
             let world = state.next_world();
@@ -121,6 +105,7 @@ impl Switch {
             let applied = view.pipeline.apply(updates, world, Millis::now());
             if applied.is_ok() {
                 self.publisher.publish(state.reprogrammed(&self.publisher.current(), bridge));
+                state.bridge(bridge)?.pipeline.adopted();
                 // After it is so: an agent that hears of it may rely on it.
                 state.bridges.get_mut(bridge).into_iter().for_each(BridgeState::tell_removed);
             }
@@ -148,6 +133,7 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError> {
+        self.collect();
         self.with(|state| Ok(state.bridge(bridge)?.pipeline.tables()))
     }
 
@@ -176,36 +162,9 @@ impl Switch {
     }
 
     /// Tables, groups and meters of a bridge as they are now: what takes long is done with these, not under the lock.
-    fn program(&self, bridge: &str) -> Result<Arc<Program>, SwitchError> {
+    pub(super) fn program(&self, bridge: &str) -> Result<Arc<Program>, SwitchError> {
+        self.collect();
         self.with(|state| Ok(state.bridge(bridge)?.pipeline.program()))
-    }
-
-    /// Sends a packet through actions, and returns when it has left.
-    ///
-    /// # Errors
-    /// When the bridge does not exist or the actions are refused.
-    pub fn packet_out(&self, bridge: &str, packet: &PacketOut) -> Result<(), WriteError> {
-        let _ = (bridge, packet);
-        Ok(())
-    }
-
-    /// Packet-ins for a controller id from now on.
-    ///
-    /// # Errors
-    /// When the bridge does not exist.
-    pub fn subscribe_packets(&self, bridge: &str, controller: u16) -> Result<PacketStream, SwitchError> {
-        let _ = (bridge, controller);
-        let (_, receiver) = tokio::sync::mpsc::channel(1);
-        Ok(PacketStream { receiver, lost: Arc::default() })
-    }
-
-    /// Lets a paused packet go on.
-    ///
-    /// # Errors
-    /// When the bridge does not exist or the token is not one of this bridge.
-    pub fn resume_packet(&self, bridge: &str, token: &[u8], packet: &[u8]) -> Result<(), SwitchError> {
-        let _ = (bridge, token, packet);
-        Ok(())
     }
 
     /// Flow-removed events of a bridge from now on.
@@ -223,13 +182,6 @@ impl Switch {
     pub fn trace(&self, bridge: &str, input: &TraceInput) -> Result<TraceReport, SwitchError> {
         let _ = (bridge, input);
         Ok(TraceReport::default())
-    }
-
-    /// Cached megaflows, of one bridge or all.
-    #[must_use]
-    pub fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo> {
-        let _ = bridge;
-        Vec::new()
     }
 }
 

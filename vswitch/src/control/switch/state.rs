@@ -53,7 +53,7 @@ pub(super) struct BridgeState {
 impl BridgeState {
     /// A bridge without ports and flows.
     pub(super) fn new(config: BridgeConfig, changes: &Arc<Changes>) -> Self {
-        let fdb = Arc::new(Fdb::new(config.fdb_entries, config.fdb_ageing_s));
+        let fdb = Arc::new(Fdb::with_changes(config.fdb_entries, config.fdb_ageing_s, Arc::clone(changes)));
         let pipeline = PipelineState::new(changes);
         let (flow_events, _) = broadcast::channel(limits::FLOW_EVENTS_QUEUED);
         Self { config, fdb, pipeline, packet_ins: Arc::default(), flow_events }

@@ -2,25 +2,24 @@
 
 use super::refs::{self, Ref};
 use super::{FlowInfo, GroupInfo, MeterInfo, TableInfo, filter};
-use crate::pipeline::{Program, Rule, Table};
+use crate::pipeline::{LearnedTable, Program, Rule, Table};
 use crate::time::Millis;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use vswitch_flow::classifier::Classifier;
 use vswitch_flow::spec::FlowFilter;
 use vswitch_flow::text::FlowCounters;
 
 /// A rule as it is.
 pub(super) fn flow_info(rule: &Rule, now: Millis) -> FlowInfo {
     let since = |then: u64| now.0.saturating_sub(then);
-    let modified = rule.modified_ms.load(Relaxed);
-    let used = rule.stats.used_ms.load(Relaxed).max(rule.created_ms);
     let counters = FlowCounters {
         duration_ms: since(rule.created_ms),
         packets: rule.stats.packets.load(Relaxed),
         bytes: rule.stats.bytes.load(Relaxed),
-        idle_age_s: since(used) / 1000,
-        hard_age_s: since(modified) / 1000,
+        idle_age_s: since(rule.stats.used_ms.load(Relaxed)) / 1000,
+        hard_age_s: since(rule.modified_ms.load(Relaxed)) / 1000,
     };
     FlowInfo { flow: rule.spec(), counters }
 }
@@ -29,25 +28,46 @@ impl Program {
     /// Flows that a filter selects, learned ones included, by table, then in the order they were added.
     #[must_use]
     pub fn flows(&self, filter: &FlowFilter, now: Millis) -> Vec<FlowInfo> {
-        let mut rules: Vec<&Arc<Rule>> = self.rules().filter(|rule| filter::selects(filter, rule)).collect();
+        let learned = self.learned.tables();
+        let mut rules: Vec<&Arc<Rule>> = self.rules(&learned).filter(|rule| filter::selects(filter, rule)).collect();
         rules.sort_unstable_by_key(|rule| (rule.table, rule.serial));
         rules.into_iter().map(|rule| flow_info(rule, now)).collect()
     }
 
-    /// All rules, in no order.
-    fn rules(&self) -> impl Iterator<Item = &Arc<Rule>> {
-        self.tables.iter().flatten().flat_map(|table| table.rules.iter()).map(|entry| &entry.data)
+    /// All rules, in no order. Hand-made ones that learned ones have replaced are not there any more.
+    fn rules<'a>(&'a self, learned: &'a [Option<Arc<LearnedTable>>]) -> impl Iterator<Item = &'a Arc<Rule>> {
+        let there = |table: &Table, rule: &Rule| {
+            let learned = learned.get(usize::from(table.id)).and_then(Option::as_ref);
+            learned.is_none_or(|learned| learned.rules.get(&rule.matching, rule.priority).is_none())
+        };
+        let hand_made =
+            self.tables.iter().flatten().flat_map(move |table| {
+                table.rules.iter().map(|entry| &entry.data).filter(move |rule| there(table, rule))
+            });
+        hand_made.chain(learned.iter().flatten().flat_map(|table| table.rules.iter()).map(|entry| &entry.data))
+    }
+
+    /// How many rules a table has.
+    fn len(&self, id: u8, learned: &[Option<Arc<LearnedTable>>]) -> usize {
+        let hand_made = self.table(id).map(|table| &table.rules);
+        let Some(learned) = learned.get(usize::from(id)).and_then(Option::as_ref).map(|table| &table.rules) else {
+            return hand_made.map_or(0, Classifier::len);
+        };
+        let Some(hand_made) = hand_made else { return learned.len() };
+        let replaced = learned.iter().filter(|entry| hand_made.get(&entry.matching, entry.priority).is_some()).count();
+        hand_made.len() + learned.len() - replaced
     }
 
     /// Tables that have a name or a flow.
     #[must_use]
     pub fn table_infos(&self, names: &BTreeMap<u8, String>) -> Vec<TableInfo> {
+        let learned = self.learned.tables();
         let info = |id: u8| {
             let table: Option<&Arc<Table>> = self.table(id);
             TableInfo {
                 id,
                 name: names.get(&id).cloned(),
-                flows: table.map_or(0, |table| table.rules.len() as u64),
+                flows: self.len(id, &learned) as u64,
                 lookups: table.map_or(0, |table| table.stats.lookups.load(Relaxed)),
                 matches: table.map_or(0, |table| table.stats.matches.load(Relaxed)),
             }
@@ -58,7 +78,8 @@ impl Program {
     /// How many flows use each group and meter.
     fn uses(&self) -> HashMap<Ref, u64> {
         let mut uses = HashMap::new();
-        for rule in self.rules() {
+        // Learned rules use neither.
+        for rule in self.rules(&[]) {
             let mut once = Vec::new();
             refs::refs(&rule.actions, &mut |what| {
                 if !once.contains(&what) {

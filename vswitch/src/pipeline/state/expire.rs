@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering::Relaxed;
 const FIN_PERIOD_MS: u64 = 500;
 
 /// When a rule goes unless something happens, and why.
-pub(super) fn deadline(rule: &Rule) -> Option<(u64, RemovedReason)> {
+pub(in crate::pipeline) fn deadline(rule: &Rule) -> Option<(u64, RemovedReason)> {
     let after = |since: u64, seconds: u16| (seconds != 0).then(|| since + u64::from(seconds) * 1000);
-    let used = rule.stats.used_ms.load(Relaxed).max(rule.created_ms);
-    let idle = after(used, rule.idle_timeout.load(Relaxed)).map(|at| (at, RemovedReason::IdleTimeout));
+    let idle = after(rule.stats.used_ms.load(Relaxed), rule.idle_timeout.load(Relaxed))
+        .map(|at| (at, RemovedReason::IdleTimeout));
     let hard = after(rule.modified_ms.load(Relaxed), rule.hard_timeout.load(Relaxed));
     let hard = hard.map(|at| (at, RemovedReason::HardTimeout));
     // At the same moment the hard timeout is named, as Open vSwitch looks at it first.
@@ -22,7 +22,7 @@ pub(super) fn deadline(rule: &Rule) -> Option<(u64, RemovedReason)> {
 }
 
 /// When a rule is to be looked at: at its deadline, which traffic only moves away, but for flows with `fin_timeout`.
-pub(super) fn look_at(rule: &Rule, now: u64) -> Option<u64> {
+pub(in crate::pipeline) fn look_at(rule: &Rule, now: u64) -> Option<u64> {
     let at = deadline(rule).map(|(at, _)| at);
     let soon = refs::has_fin_timeout(&rule.actions).then_some(now + FIN_PERIOD_MS);
     [at, soon].into_iter().flatten().min()

@@ -6,7 +6,7 @@ use vswitch_flow::SparseMatch;
 use vswitch_flow::spec::FlowFilter;
 
 /// Whether the filter selects a rule.
-pub(super) fn selects(filter: &FlowFilter, rule: &Rule) -> bool {
+pub(in crate::pipeline) fn selects(filter: &FlowFilter, rule: &Rule) -> bool {
     filter.table.is_none_or(|table| table == rule.table)
         && (rule.cookie ^ filter.cookie) & filter.cookie_mask == 0
         && match filter.strict {

@@ -17,7 +17,8 @@ impl Draft<'_> {
         check_table(table)?;
         check_actions(&spec.actions, &spec.matching, table)?;
         let old = self.get(table, &spec.matching, spec.priority).cloned();
-        if spec.flags.check_overlap {
+        // An add over an equal flow changes which packets nobody else gets.
+        if spec.flags.check_overlap && old.is_none() {
             self.check_overlap(table, spec)?;
         }
         if let Some(old) = &old
@@ -31,10 +32,10 @@ impl Draft<'_> {
         if old.is_none() {
             self.check_room(table)?;
         }
-        let serial = old.as_ref().map_or_else(|| self.state.next_serial(), |old| old.serial);
+        let serial = old.as_ref().map_or_else(|| self.state.program.learned.next_serial(), |old| old.serial);
         let mut rule = Rule::new(FlowSpec { table, ..spec.clone() }, serial, self.now);
-        if let Some(old) = old.as_ref().filter(|_| !spec.flags.reset_counts) {
-            rule.stats = Arc::clone(&old.stats);
+        if let Some(old) = &old {
+            rule.take_counters(old, spec.flags.reset_counts);
         }
         if !self.sweeps.is_empty() {
             self.added_flows.insert(serial, self.update);
@@ -44,11 +45,10 @@ impl Draft<'_> {
     }
 
     fn check_overlap(&self, table: u8, spec: &FlowSpec) -> Result<(), Refused> {
-        let Some(rules) = self.rules(table) else { return Ok(()) };
         let overlaps = |rule: &&Arc<Rule>| {
             rule.priority == spec.priority && *rule.matching != *spec.matching && rule.matching.overlaps(&spec.matching)
         };
-        match rules.iter().map(|entry| &entry.data).find(overlaps) {
+        match self.all_rules(table).find(overlaps) {
             None => Ok(()),
             Some(rule) => Err(Refused::new(
                 "OFPFMFC_OVERLAP",
@@ -63,7 +63,7 @@ impl Draft<'_> {
         let full = |what: String, limit| {
             Refused::new("OFPFMFC_TABLE_FULL", "table", format!("{what} is full: the limit is {limit} flows"))
         };
-        if self.rules(table).map_or(0, |rules| rules.len()) >= limits::FLOWS_PER_TABLE_MAX {
+        if self.len(table) >= limits::FLOWS_PER_TABLE_MAX {
             return Err(full(format!("table {table}"), limits::FLOWS_PER_TABLE_MAX));
         }
         if self.state.index.len() >= limits::FLOWS_PER_BRIDGE_MAX {
@@ -90,27 +90,21 @@ impl Draft<'_> {
         for table in tables {
             check_actions(actions, &filter.matching, table)?;
         }
-        self.asked.push((self.update, Arc::clone(actions)));
         let count = rules.len() as u64;
         for old in rules {
             let mut rule = Rule::new(old.spec(), old.serial, self.now);
             rule.actions = Arc::clone(actions);
             rule.cookie = cookie.unwrap_or(old.cookie);
             rule.created_ms = old.created_ms;
-            if !reset_counts {
-                rule.stats = Arc::clone(&old.stats);
-            }
+            rule.take_counters(&old, reset_counts);
             self.put(rule, Some(old));
         }
         Ok(count)
     }
 
     pub(super) fn delete_flows(&mut self, filter: &FlowFilter) -> Result<u64, Refused> {
-        let filter = checked(filter)?;
-        let rules = self.select(&filter);
-        let count = rules.len() as u64;
-        rules.into_iter().for_each(|rule| self.take(rule, super::RemovedReason::Delete));
-        Ok(count)
+        let filter = checked(filter)?.into_owned();
+        Ok(self.take_all(filter, |_, _| false))
     }
 
     pub(super) fn replace(&mut self, flows: &FlowFilter, groups: bool, meters: bool) -> Result<u64, Refused> {
@@ -125,14 +119,8 @@ impl Draft<'_> {
         let mut counts = Vec::new();
         for (update, flows) in sweeps {
             self.update = update;
-            let mut count = 0;
-            for rule in self.select(&flows) {
-                if self.added_flows.get(&rule.serial).is_none_or(|added| *added < update) {
-                    self.take(rule, super::RemovedReason::Delete);
-                    count += 1;
-                }
-            }
-            counts.push((update, count));
+            let added = |draft: &Self, rule: &Rule| draft.added_flows.get(&rule.serial).is_some_and(|at| *at > update);
+            counts.push((update, self.take_all(flows, added)));
         }
         counts
     }

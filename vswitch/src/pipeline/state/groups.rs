@@ -57,7 +57,8 @@ impl Draft<'_> {
         let at = match place {
             BucketPlace::First => 0,
             BucketPlace::Last => spec.buckets.len(),
-            BucketPlace::Before(bucket) => position(&spec, bucket)?,
+            // Behind it, as Open vSwitch does.
+            BucketPlace::Before(bucket) => position(&spec, bucket)? + 1,
             BucketPlace::All => {
                 return Err(Refused::new("OFPGMFC_BAD_BUCKET", "command_bucket_id", "all is no place to insert at")
                     .hint("use first, last, or the id of a bucket"));
@@ -65,7 +66,7 @@ impl Draft<'_> {
         };
         spec.buckets.splice(at..at, new.iter().cloned());
         check_spec(&spec)?;
-        let group = old.modified(spec);
+        let group = old.rearranged(spec);
         self.put_group(group);
         Ok(new.len() as u64)
     }
@@ -80,8 +81,9 @@ impl Draft<'_> {
             BucketPlace::Before(bucket) => drop(spec.buckets.remove(position(&spec, bucket)?)),
             BucketPlace::All => spec.buckets.clear(),
         }
+        check_spec(&spec)?;
         let count = before - spec.buckets.len();
-        let group = old.modified(spec);
+        let group = old.rearranged(spec);
         self.put_group(group);
         Ok(count as u64)
     }
@@ -168,9 +170,9 @@ fn check_spec(spec: &GroupSpec) -> Result<(), Refused> {
 
 fn check_bucket(spec: &GroupSpec, bucket: &BucketSpec, ids: &mut HashSet<u32>) -> Result<(), Refused> {
     let id = bucket.id;
-    if id >= limits::BUCKET_ID_MAX {
+    if id > limits::BUCKET_ID_MAX {
         let reason = format!("{id:#x} is no bucket id");
-        return Err(Refused::new("OFPGMFC_BAD_BUCKET", "bucket_id", reason).hint("use 0 to 0xfffffeff"));
+        return Err(Refused::new("OFPGMFC_BAD_BUCKET", "bucket_id", reason).hint("use 0 to 0xffffff00"));
     }
     if !ids.insert(id) {
         return Err(Refused::new("OFPGMFC_BAD_BUCKET", "bucket_id", format!("bucket {id} is there twice")));

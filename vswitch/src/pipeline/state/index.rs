@@ -2,7 +2,7 @@
 
 use super::refs::{self, Ref};
 use crate::pipeline::Rule;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,10 +14,10 @@ pub(super) struct Index {
     /// Rules by cookie, table and serial.
     cookies: BTreeMap<(u64, u8, u64), Arc<Rule>>,
     /// Number of learns with `delete_learned`, by table and cookie of what they learn.
-    learners: HashMap<(u8, u64), u32>,
+    learners: BTreeMap<(u8, u64), u32>,
     /// Rules that may expire, by when they are to be looked at, and the same the other way around.
     due: BTreeMap<(u64, u64), Arc<Rule>>,
-    due_of: HashMap<u64, u64>,
+    due_of: BTreeMap<u64, u64>,
 }
 
 impl Index {

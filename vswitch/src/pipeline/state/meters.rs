@@ -22,6 +22,9 @@ impl Draft<'_> {
                 self.added_refs.insert(what, self.update);
                 return Ok(1);
             }
+        } else if self.meters().len() >= limits::METERS_MAX {
+            let reason = format!("the limit of {} meters is reached", limits::METERS_MAX);
+            return Err(Refused::new("OFPMMFC_OUT_OF_METERS", "meter", reason));
         }
         let meter = Meter::new(spec.clone(), self.now);
         self.put_meter(meter);
@@ -60,30 +63,32 @@ impl Draft<'_> {
 }
 
 fn check_spec(spec: &MeterSpec) -> Result<(), Refused> {
-    if spec.id == 0 || spec.id > limits::METERS_MAX {
+    if spec.id == 0 || spec.id > limits::METER_ID_MAX {
         let reason = format!("{} is no meter id", spec.id);
-        let hint = format!("use 1 to {}", limits::METERS_MAX);
+        let hint = format!("use 1 to {}", limits::METER_ID_MAX);
         return Err(Refused::new("OFPMMFC_INVALID_METER", "meter", reason).hint(hint));
     }
-    if spec.bands.len() > limits::BANDS_MAX {
-        let reason = format!("{} bands: the limit is {}", spec.bands.len(), limits::BANDS_MAX);
+    if spec.bands.is_empty() || spec.bands.len() > limits::BANDS_MAX {
+        let reason = format!("a meter has 1 to {} bands, not {}", limits::BANDS_MAX, spec.bands.len());
         return Err(Refused::new("OFPMMFC_OUT_OF_BANDS", "bands", reason));
     }
     for (i, band) in spec.bands.iter().enumerate() {
-        let at = |reason: &str| format!("band {}: {reason}", i + 1);
+        let at = |code, field, reason: &str| Refused::new(code, field, format!("band {}: {reason}", i + 1));
         if band.rate == 0 {
-            let hint = "to drop everything, use actions=drop";
-            return Err(Refused::new("OFPMMFC_BAD_RATE", "rate", at("a rate of 0 lets nothing pass")).hint(hint));
+            let refused = at("OFPMMFC_BAD_RATE", "rate", "a rate of 0 lets nothing pass");
+            return Err(refused.hint("to drop everything, use actions=drop"));
         }
         if spec.burst && band.burst == 0 {
-            let hint = "leave `burst` out for a burst of one second of the rate";
-            return Err(
-                Refused::new("OFPMMFC_BAD_BURST", "burst_size", at("a burst of 0 lets nothing pass")).hint(hint)
-            );
+            let refused = at("OFPMMFC_BAD_BURST", "burst_size", "a burst of 0 lets nothing pass");
+            return Err(refused.hint("leave `burst` out for a burst of one second of the rate"));
         }
-        if let BandKind::DscpRemark { precedence: 0 | 4.. } = band.kind {
-            let reason = at("a packet's drop precedence can be raised by 1 or 2 only");
-            return Err(Refused::new("OFPMMFC_BAD_BAND", "prec_level", reason));
+        if !spec.burst && band.burst != 0 {
+            let refused = at("OFPMMFC_BAD_BURST", "burst_size", "the meter has a burst_size but not the flag `burst`");
+            return Err(refused.hint("give the flag"));
+        }
+        if let BandKind::DscpRemark { precedence: 0 } = band.kind {
+            let refused = at("OFPMMFC_BAD_BAND", "prec_level", "it raises the drop precedence by nothing");
+            return Err(refused.hint("use 1 or 2"));
         }
     }
     Ok(())

@@ -16,7 +16,7 @@
 mod draft;
 mod dump;
 mod expire;
-mod filter;
+pub(super) mod filter;
 mod flows;
 mod groups;
 mod index;
@@ -26,6 +26,7 @@ mod refs;
 #[cfg(test)]
 mod tests;
 
+pub(super) use expire::{deadline, look_at};
 pub use info::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, Refused, RemovedReason, TableInfo};
 
 use super::{Changes, Program, Rule};
@@ -43,8 +44,6 @@ pub struct PipelineState {
     /// Names of tables.
     names: BTreeMap<u8, String>,
     index: Index,
-    /// Serial of the last rule.
-    serial: u64,
     removed: Vec<FlowRemoved>,
 }
 
@@ -54,6 +53,12 @@ impl PipelineState {
     pub fn new(changes: &Arc<Changes>) -> Self {
         let learned = Arc::new(super::Learned::new(Arc::clone(changes)));
         Self { program: Arc::new(Program { learned, ..Program::default() }), ..Self::default() }
+    }
+
+    /// All workers have adopted the present program. (The next transaction takes that for granted; until one of both, whatever is learned is
+    /// learned for the program before, too.)
+    pub fn adopted(&self) {
+        self.program.learned.adopted();
     }
 
     /// What workers see.
@@ -121,12 +126,20 @@ impl PipelineState {
 
     /// Removes flows whose time is over (call it after counters were collected). True: the program has changed and is to be published.
     pub fn expire(&mut self, world: u64, now: Millis) -> bool {
-        let expired = self.expired(now);
-        if expired.is_empty() {
+        let hand_made = self.expired(now);
+        if hand_made.is_empty()
+            && let Some(learned) = self.program.learned.expire(now)
+        {
+            learned.iter().for_each(|(rule, reason)| self.report(rule, *reason, now));
             return false;
         }
+        let learned = self.program.learned.due(now);
         let mut draft = Draft::new(self, now);
-        expired.into_iter().for_each(|(rule, reason)| draft.take(rule, reason));
+        for (rule, reason) in hand_made.into_iter().chain(learned) {
+            if draft.is_live(&rule) {
+                draft.take(rule, reason);
+            }
+        }
         draft.delete_learned();
         draft.commit(world);
         true
@@ -135,11 +148,6 @@ impl PipelineState {
     /// Flow-removed events since the last call.
     pub fn take_removed(&mut self) -> Vec<FlowRemoved> {
         std::mem::take(&mut self.removed)
-    }
-
-    fn next_serial(&mut self) -> u64 {
-        self.serial += 1;
-        self.serial
     }
 
     /// Tells of a rule that went, if it asked for that.

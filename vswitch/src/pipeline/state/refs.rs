@@ -22,29 +22,27 @@ pub(super) fn any(actions: &[Action], visit: &mut impl FnMut(&Action) -> bool) -
     })
 }
 
-/// Calls `found` for each group and meter that the list uses, once per mention.
+/// Calls `found` for each group and meter that the list uses, once per mention. The meter of a packet-in is no such use: it may be missing.
 pub(super) fn refs(actions: &[Action], found: &mut impl FnMut(Ref)) {
     any(actions, &mut |action| {
         match action {
             Action::Group(id) => found(Ref::Group(*id)),
             Action::Meter(id) => found(Ref::Meter(*id)),
-            Action::Controller(controller) => controller.meter.into_iter().for_each(|id| found(Ref::Meter(id))),
             _ => (),
         }
         false
     });
 }
 
-/// Table and cookie of every learn with `delete_learned`.
+/// Table and cookie of every learn with `delete_learned`. As in Open vSwitch those inside of other actions do not count.
 pub(super) fn learners(actions: &[Action], found: &mut impl FnMut((u8, u64))) {
-    any(actions, &mut |action| {
+    for action in actions {
         if let Action::Learn(learn) = action
             && learn.delete_learned
         {
             found((learn.table, learn.cookie));
         }
-        false
-    });
+    }
 }
 
 /// Whether a flow has `fin_timeout`: workers may shorten its timeouts.
@@ -52,10 +50,10 @@ pub(super) fn has_fin_timeout(actions: &[Action]) -> bool {
     any(actions, &mut |action| matches!(action, Action::FinTimeout { .. }))
 }
 
-/// Whether the list outputs to a port, as the filter `out_port` means it: by number, not through a register, a group or a bundle.
+/// Whether the list outputs to a port, as the filter `out_port` means it: whole packets, by number, not through a register, a group or a bundle.
 pub(super) fn outputs_to(actions: &[Action], to: PortNo) -> bool {
     any(actions, &mut |action| match action {
-        Action::Output { port, .. } => *port == to,
+        Action::Output { port, max_len: None } => *port == to,
         Action::Controller(_) => to == port::CONTROLLER,
         _ => false,
     })

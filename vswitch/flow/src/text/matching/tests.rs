@@ -242,6 +242,8 @@ fn what_ovs_changes_silently_is_changed_with_a_warning() {
     assert_eq!(parsed.warnings, ["tp_dst is ignored: it needs tcp, udp, sctp, icmp or their IPv6 forms in the match"]);
     let parsed = parse_match("ip,nw_src=10.0.0.5/24", &NoNames).unwrap();
     assert_eq!(parsed.warnings, ["nw_src=10.0.0.5/24 has bits outside its mask and matches 10.0.0.0/24"]);
+    let parsed = parse_match("tcp,tp_dst=0x51/0xfff0", &NoNames).unwrap();
+    assert_eq!(parsed.warnings, ["tp_dst=0x51/0xfff0 has bits outside its mask and matches 0x50/0xfff0"]);
     let parsed = parse_match("dl_vlan=5000", &NoNames).unwrap();
     assert_eq!(parsed.warnings, ["dl_vlan=5000 does not fit into the field and matches 904"]);
 }

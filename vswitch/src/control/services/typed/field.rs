@@ -2,7 +2,7 @@
 
 use super::{narrow, wrong};
 use vswitch_flow::text::{TextError, field_by_name};
-use vswitch_flow::{Field, FlowKey, Subfield};
+use vswitch_flow::{Field, FlowKey, FlowMask, Subfield};
 use vswitch_proto::v1;
 use vswitch_proto::v1::field_value::{Mask, Value};
 
@@ -35,8 +35,8 @@ pub(super) fn value(message: &v1::FieldValue) -> Result<(Field, u128, u128), Tex
         Some(Mask::MaskOctets(octets)) => number(name, octets)?,
         None => field.ones(),
     };
-    if (value | mask) & !field.ones() != 0 {
-        let reason = format!("{name}: {:#x} has more than {} bits", value | mask, field.width());
+    if let Some(wide) = [value, mask].into_iter().find(|bits| bits & !field.ones() != 0) {
+        let reason = format!("{name}: {wide:#x} has more than {} bits", field.width());
         return Err(wrong(name, reason, "give what fits the field"));
     }
     Ok((field, value, mask))
@@ -80,19 +80,21 @@ pub(in crate::control::services) fn metadata(messages: &[v1::FieldValue]) -> Res
     Ok(key)
 }
 
+/// The metadata of a packet that is not 0, as a mask of whole fields; wide views of registers do not count.
+pub(in crate::control::services) fn metadata_mask(key: &FlowKey) -> FlowMask {
+    let views = Field::Xreg0..=Field::Xxreg3;
+    let read = vswitch_flow::FIRST_PACKET_WORD..vswitch_flow::LAST_PACKET_WORD;
+    let is_metadata = |field: &Field| !read.contains(&usize::from(field.location().word)) && !views.contains(field);
+    let mut mask = FlowMask::default();
+    let fields = Field::ALL.iter().copied().filter(is_metadata);
+    fields.filter(|field| key.get(*field) != 0).for_each(|field| mask.add(field));
+    mask
+}
+
 /// The fields of a packet's metadata that are not 0.
 pub(in crate::control::services) fn fields(key: &FlowKey) -> Vec<v1::FieldValue> {
-    let mut key = key.clone();
-    key.0[vswitch_flow::FIRST_PACKET_WORD..vswitch_flow::LAST_PACKET_WORD].fill(0);
-    let mut mask = vswitch_flow::FlowMask::default();
-    for (mask, word) in mask.0.iter_mut().zip(&key.0) {
-        *mask = if *word == 0 { 0 } else { u64::MAX };
-    }
-    let all = super::matching::parts(&key, &mask);
-    all.into_iter()
-        .filter(|(_, value, _)| *value != 0)
-        .map(|(field, value, mask)| value_message(field, value, mask))
-        .collect()
+    let parts = super::matching::parts(key, &metadata_mask(key));
+    parts.into_iter().map(|(field, value, mask)| value_message(field, value, mask)).collect()
 }
 
 /// Some bits of a field.
