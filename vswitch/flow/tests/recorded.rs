@@ -33,7 +33,8 @@ fn ours(line: &str) -> Result<String, (&'static str, String)> {
             let Update::AddFlow(flow) = parsed.value else { panic!("{line} is no flow to add") };
             let mut out = String::new();
             format_flow(&flow, None, Style::default(), &Ports, &mut out);
-            let again = parse_flow(&out, FlowCommand::Add, &Ports).unwrap_or_else(|error| panic!("{line}: {out}: {error}"));
+            let again =
+                parse_flow(&out, FlowCommand::Add, &Ports).unwrap_or_else(|error| panic!("{line}: {out}: {error}"));
             assert_eq!(again.value, Update::AddFlow(flow), "{line}: {out} is another flow");
             Ok(out)
         }
@@ -61,7 +62,8 @@ fn what_open_vswitch_made_of_flow_lines() {
         let same = match (&ours, expected.split_at(2)) {
             (Ok(ours), ("= ", theirs)) => ours == theirs,
             (Err((code, _)), ("! ", theirs)) => {
-                let has_code = theirs.split(' ').count() == 1 && theirs.contains('_') && theirs.to_uppercase() == theirs;
+                let has_code =
+                    theirs.split(' ').count() == 1 && theirs.contains('_') && theirs.to_uppercase() == theirs;
                 !has_code || *code == theirs
             }
             _ => false,

@@ -169,7 +169,7 @@ impl Ours {
     fn write(&self, kind: v1::LineKind, line: String) {
         let line = v1::update::Update::Line(v1::LineUpdate { kind: kind.into(), line });
         let update = v1::Update { update: Some(line), ..v1::Update::default() };
-        let request = v1::WriteRequest { bridge: BRIDGE.to_owned(), updates: vec![update] };
+        let request = v1::WriteRequest { bridge: BRIDGE.to_owned(), updates: vec![update], commit: true };
         let mut service = PipelineServiceClient::new(self.channel.clone());
         self.runtime.block_on(service.write(tokio_stream::iter([request]))).expect("a marker can be written");
     }

@@ -64,6 +64,7 @@ impl BridgeState {
         Bridge {
             program: self.pipeline.program(),
             packet_ins: Arc::clone(&self.packet_ins),
+            strict: self.config.strict,
             ..Bridge::new(&self.config.name, self.config.fail_mode, Arc::clone(&self.fdb))
         }
     }
@@ -314,7 +315,7 @@ impl PortState {
             no_receive: false,
             peer,
             patch: matches!(self.config.kind, PortKind::Patch { .. }),
-            strict: false,
+            strict: self.config.strict,
         }
     }
 

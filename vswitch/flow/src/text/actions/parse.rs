@@ -2,7 +2,7 @@
 
 use super::{ct, fields, hash, learn, output};
 use crate::action::{Reason, limits, port};
-use crate::text::scan::{Form, Result, Source, Token, Tokens, quoted};
+use crate::text::scan::{Result, Source, Token, Tokens, quoted};
 use crate::text::{Names, TextError, nearest, parse_port, parse_subfield, unquote};
 use crate::{Action, Field, Subfield};
 
@@ -192,10 +192,6 @@ impl<'a> Parser<'a> {
     }
 
     fn nested(&mut self, token: &Token<'a>) -> Result<Box<[Action]>> {
-        if token.form == Form::Bare {
-            let error = self.source.error(token.key, format!("{} needs actions in parentheses", token.key));
-            return Err(error.hint(format!("{}(ACTION,...)", token.key)).field(token.key));
-        }
         Ok(self.list(token.value)?.into())
     }
 
