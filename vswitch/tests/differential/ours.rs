@@ -41,6 +41,8 @@ pub(crate) struct Ours {
     paused: Option<Vec<u8>>,
     /// Ports that are down, and ports that do not flood.
     changed: BTreeSet<(u32, PortChange)>,
+    /// Tables have names.
+    named: bool,
     switch: Switch,
 }
 
@@ -80,6 +82,7 @@ impl Ours {
             markers: 0,
             paused: None,
             changed: BTreeSet::new(),
+            named: false,
             switch,
         }
     }
@@ -240,6 +243,11 @@ impl Subject for Ours {
     }
 
     fn reset(&mut self) {
+        if self.named {
+            // Tables keep their names.
+            *self = Self::start();
+            return;
+        }
         for verb in ["del-flows", "del-groups", "del-meters"] {
             self.vsctl(&[verb, BRIDGE], None).unwrap_or_else(|error| panic!("{verb}: {error}"));
         }
@@ -267,6 +275,7 @@ impl Subject for Ours {
     }
 
     fn name_table(&mut self, number: u8, name: &str) {
+        self.named = true;
         let number = format!("--number={number}");
         self.vsctl(&["add-table", BRIDGE, name, &number], None).unwrap_or_else(|error| panic!("add-table: {error}"));
     }
