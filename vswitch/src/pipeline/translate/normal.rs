@@ -8,6 +8,7 @@ use crate::packet::Mac;
 use crate::pipeline::{FailMode, FdbKey, Sighting};
 use crate::port::PortId;
 use vswitch_flow::Field;
+use vswitch_flow::action::port;
 
 impl Translator<'_, '_> {
     /// What a bridge does whose tables have no rule for a packet: if nothing was ever programmed, what its fail mode says.
@@ -49,8 +50,12 @@ impl Translator<'_, '_> {
             self.skip(DropReason::ReservedMulticast);
             return;
         }
-        let in_port = self.view.in_port();
-        let in_port = self.port(in_port);
+        let number = self.view.in_port();
+        let in_port = self.port(number);
+        if in_port.is_none() && !matches!(number, port::NONE | port::CONTROLLER) {
+            self.skip(DropReason::NoPort);
+            return;
+        }
         let fdb = &self.world.bridges[self.bridge].fdb;
         let reader = fdb.reader();
         self.out.deps.fdb = true;

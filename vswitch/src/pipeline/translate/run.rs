@@ -163,16 +163,20 @@ impl<'a, 'o> Translator<'a, 'o> {
     }
 
     /// Executes a list and all that it calls.
-    pub(super) fn run(&mut self, first: Frame<'_>) -> Ended {
+    pub(super) fn run(&mut self, list: Frame<'_>) -> Ended {
+        self.run_all(vec![list])
+    }
+
+    /// Executes lists, the last one first, and all that they call.
+    pub(super) fn run_all(&mut self, lists: Vec<Frame<'_>>) -> Ended {
         let (depth, indent) = (self.work.depth, self.indent);
-        let ended = self.run_frames(first);
+        let ended = self.run_frames(lists);
         (self.work.depth, self.indent) = (depth, indent);
         ended
     }
 
-    fn run_frames(&mut self, first: Frame<'_>) -> Ended {
+    fn run_frames(&mut self, mut frames: Vec<Frame<'_>>) -> Ended {
         let indent = self.indent;
-        let mut frames = vec![first];
         while let Some(mut frame) = frames.pop() {
             self.indent = indent + frames.len();
             match self.run_list(&mut frame) {
@@ -296,7 +300,8 @@ impl<'a, 'o> Translator<'a, 'o> {
             observer.end(&self.view.end());
         }
         self.out.drop = self.error.or_else(|| (!self.delivered).then_some(self.reason.unwrap_or(DropReason::RuleDrop)));
-        if self.out.drop.is_none() {
+        // A packet that is dropped may have been counted by meters and patch ports before; after an error nothing happened.
+        if self.error.is_none() {
             self.out.ops = self.ops;
         }
         self.view.close_mask();

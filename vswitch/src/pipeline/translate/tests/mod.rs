@@ -178,12 +178,14 @@ impl Setup {
 
     /// Ops, or why there are none.
     pub(super) fn show(&self, translation: &Translation) -> String {
-        if let Some(reason) = translation.drop {
-            assert!(translation.ops.is_empty(), "dropped ({}), but {:?}", reason.name(), translation.ops);
-            return format!("drop: {}", reason.name());
-        }
         let mut text = String::new();
-        format_ops(&translation.ops, &self.world, &mut text);
+        if !translation.ops.is_empty() || translation.drop.is_none() {
+            format_ops(&translation.ops, &self.world, &mut text);
+        }
+        if let Some(reason) = translation.drop {
+            let separator = if text.is_empty() { "" } else { ", " };
+            text.push_str(&format!("{separator}drop: {}", reason.name()));
+        }
         text
     }
 
