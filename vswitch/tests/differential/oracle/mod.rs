@@ -11,7 +11,7 @@ mod unixctl;
 
 use crate::record::Effect;
 use crate::scenario::{Command, PortChange};
-use crate::subject::{BRIDGE, LOCAL, PORTS, SECOND_CONTROLLER, Subject, port_name};
+use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, port_name};
 use capture::Capture;
 use openflow::Controller;
 use std::collections::BTreeSet;
@@ -54,18 +54,18 @@ struct Processes {
 }
 
 impl Oracle {
-    /// Starts it with the ports of [`PORTS`].
+    /// Starts it with these ports (LOCAL comes by itself).
     ///
     /// # Panics
     /// When it does not start: Debian's `openvswitch-switch` is missing (tools/setup installs it).
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(ports: &[(String, u32)]) -> Self {
         let dir = tempfile::Builder::new().prefix("vswitch-oracle-").tempdir().expect("a temporary directory");
         let mut processes = Processes { vswitchd: None, database: None, dir };
-        processes.start();
+        processes.start(ports);
         let dir = processes.dir.path().to_owned();
-        let ports = (1..=PORTS).map(port_name).chain([BRIDGE.to_owned()]);
+        let names = ports.iter().map(|(name, _)| name.clone()).chain([BRIDGE.to_owned()]);
         let captures =
-            ports.map(|name| (name.clone(), Capture::open(&dir.join(format!("{name}.pcap"))))).collect::<Vec<_>>();
+            names.map(|name| (name.clone(), Capture::open(&dir.join(format!("{name}.pcap"))))).collect::<Vec<_>>();
         let management = dir.join(format!("{BRIDGE}.mgmt"));
         let controllers =
             [Controller::connect(&management, 0, true), Controller::connect(&management, SECOND_CONTROLLER, false)];
@@ -247,7 +247,7 @@ impl Processes {
         self.dir.path().join(name)
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, ports: &[(String, u32)]) {
         assert!(Path::new(VSWITCHD).exists(), "{VSWITCHD} is missing: install openvswitch-switch (tools/setup does)");
         let (socket, config) = (self.path("db.sock"), self.path("conf.db"));
         self.run("ovsdb-tool", &["create", text(&config), SCHEMA], None).expect("a database");
@@ -260,21 +260,20 @@ impl Processes {
         self.vsctl(&["--no-wait", "init"]);
         self.vswitchd = Some(self.spawn(&[&[VSWITCHD], &words[..], &[&control, &socket]].concat()));
         wait_for_socket(&self.path("vswitchd.ctl"));
-        self.make_ports();
+        self.make_ports(ports);
     }
 
-    fn make_ports(&self) {
+    fn make_ports(&self, ports: &[(String, u32)]) {
         let pcap = |name: &str| format!("options:tx_pcap={}", text(&self.path(&format!("{name}.pcap"))));
         let mut words = format!(
             "add-br {BRIDGE} -- set bridge {BRIDGE} datapath_type=dummy fail_mode=secure \
              protocols=OpenFlow10,OpenFlow13,OpenFlow15 -- set interface {BRIDGE} {}",
             pcap(BRIDGE)
         );
-        for number in 1..=PORTS {
-            let name = port_name(number);
+        for (name, number) in ports {
             words += &format!(
                 " -- add-port {BRIDGE} {name} -- set interface {name} type=dummy ofport_request={number} {}",
-                pcap(&name)
+                pcap(name)
             );
         }
         self.vsctl(&words.split_whitespace().collect::<Vec<_>>());
