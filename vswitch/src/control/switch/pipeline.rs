@@ -226,7 +226,7 @@ fn trace_key(input: &TraceInput, names: &NameMap) -> Result<FlowKey, SwitchError
             bytes
         }
     };
-    extract(bytes, bytes.len(), &mut key);
+    let _ = extract(bytes, bytes.len(), &mut key);
     Ok(key)
 }
 
