@@ -81,9 +81,7 @@ fn prepare(cache: &mut Cache, burst: &Burst, port: PortId, frame_max: usize, cac
         ordinary &= len <= frame_max && len >= FRAME_MIN;
         cache.prepare(i, mbuf, port, cached);
     }
-    for i in 0..burst.len() {
-        cache.prefetch(i);
-    }
+    cache.locate(burst.len());
     (bytes, ordinary)
 }
 
