@@ -103,6 +103,7 @@ impl Step<'_> {
     /// A packet enters a bridge with tables by a patch port.
     #[cold]
     pub(super) fn enter(&mut self, cache: &mut Cache, port: PortId, mbuf: Mbuf) {
+        let _ = cache.begin(); // there is no compact key, on or off
         cache.sync(&self.snapshot.world.changes);
         match self.snapshot.world.ports.get(port.index()) {
             Some(Some(facts)) => self.miss(cache, port, facts, mbuf, &Compact::default()),
