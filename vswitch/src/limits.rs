@@ -38,6 +38,9 @@ pub const CLONES_NESTED_MAX: u32 = 64;
 /// Entries of a packet's stack (`push`). Open vSwitch allows 64 KiB, in entries of up to 17 bytes.
 pub const STACK_MAX: usize = 4096;
 
+/// Flows of a table that trace looks at to tell why it had none for a packet.
+pub const TRACE_LOOKS_MAX: usize = 1 << 17;
+
 /// Groups that a watch_group may lead through (`MAX_LIVENESS_RECURSION` of Open vSwitch).
 pub const LIVENESS_DEPTH_MAX: u32 = 128;
 /// Buckets that are looked at to judge those of one group: groups may watch each other in circles.
@@ -171,3 +174,12 @@ pub const MEGAFLOW_IDLE_MS: u64 = 10_000;
 pub const EXACT_V4_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
 /// Likewise for IPv6: 128 bytes each, 4 MiB.
 pub const EXACT_V6_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 15 };
+
+/// MPLS labels that a strict port looks through for the bottom of the stack. Segment routing makes stacks of about ten.
+pub const STRICT_MPLS_LABELS_MAX: usize = 16;
+/// IPv6 extension headers that a strict port lets pass (RFC 8504, 5.3, allows such limits; RFC 8200 names six kinds).
+pub const STRICT_IP6_EXTENSIONS_MAX: usize = 8;
+/// Options of one IPv6 extension header that a strict port lets pass, padding included. (RFC 8504, 5.3, suggests 8 without it.)
+pub const STRICT_IP6_OPTIONS_MAX: usize = 32;
+/// Options of one neighbour discovery message that a strict port lets pass.
+pub const STRICT_ND_OPTIONS_MAX: usize = 32;

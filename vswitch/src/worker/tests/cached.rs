@@ -214,7 +214,7 @@ fn masks_are_bounded() {
     for round in 0..2 {
         for (i, source) in (0..32).flat_map(|table| (0..32_u32).map(move |bit| (table, 1 << bit))) {
             let mut frame = tcp(1, i, 80);
-            frame[26..30].copy_from_slice(&(source as u32 | 1).to_be_bytes());
+            frame[26..30].copy_from_slice(&(source.cast_unsigned() | 1).to_be_bytes());
             bed.receive(1, &frame);
         }
         bed.walk.tend(bed.now);

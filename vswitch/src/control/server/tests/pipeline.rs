@@ -41,13 +41,18 @@ impl Running {
         running
     }
 
-    async fn write(&self, messages: Vec<v1::WriteRequest>) -> Result<v1::WriteResponse, Status> {
+    async fn write(&self, mut messages: Vec<v1::WriteRequest>) -> Result<v1::WriteResponse, Status> {
+        messages.last_mut().into_iter().for_each(|last| last.commit = true);
+        self.send(messages).await
+    }
+
+    async fn send(&self, messages: Vec<v1::WriteRequest>) -> Result<v1::WriteResponse, Status> {
         let mut client = PipelineServiceClient::new(self.channel.clone());
         Ok(soon("a write", client.write(tokio_stream::iter(messages))).await?.into_inner())
     }
 
     async fn update(&self, updates: Vec<v1::Update>) -> v1::WriteResponse {
-        self.write(vec![v1::WriteRequest { bridge: "br0".to_owned(), updates }]).await.expect("an answer")
+        self.write(vec![v1::WriteRequest { bridge: "br0".to_owned(), updates, commit: true }]).await.expect("an answer")
     }
 
     async fn flows(&self, request: v1::ListFlowsRequest) -> Result<Vec<v1::FlowEntry>, Status> {
@@ -70,7 +75,7 @@ impl Running {
 #[tokio::test]
 async fn a_transaction_is_applied_as_a_whole_in_many_messages() {
     let running = Running::with_bridge().await;
-    let message = |bridge: &str, updates| v1::WriteRequest { bridge: bridge.to_owned(), updates };
+    let message = |bridge: &str, updates| v1::WriteRequest { bridge: bridge.to_owned(), updates, commit: false };
     let typed = v1::Flow {
         table: 1,
         priority: Some(7),
@@ -153,7 +158,7 @@ async fn texts_of_a_transaction_are_bounded() {
 #[tokio::test]
 async fn calls_that_cannot_be_a_transaction_are_refused() {
     let running = Running::with_bridge().await;
-    let message = |bridge: &str, updates| v1::WriteRequest { bridge: bridge.to_owned(), updates };
+    let message = |bridge: &str, updates| v1::WriteRequest { bridge: bridge.to_owned(), updates, commit: false };
     let cases = [
         (vec![], Code::InvalidArgument, "bridge: the first message names none; name a bridge"),
         (vec![message("", vec![])], Code::InvalidArgument, "bridge: the first message names none; name a bridge"),
@@ -168,6 +173,11 @@ async fn calls_that_cannot_be_a_transaction_are_refused() {
         let status = running.write(messages).await.expect_err(text);
         assert_eq!((status.code(), status.message()), (code, text));
     }
+    let early = vec![v1::WriteRequest { commit: true, ..message("br0", Vec::new()) }, message("br0", Vec::new())];
+    let status = running.send(early).await.expect_err("after commit");
+    assert_eq!(status.message(), "commit: a message came after it; set it in the last message");
+    let status = running.send(vec![message("br0", vec![flow(1, "actions=drop")])]).await.expect_err("no commit");
+    assert_eq!(status.code(), Code::Aborted, "{status:?}");
     // An update that says nothing is one bad update, not a bad call.
     let response = running.update(vec![v1::Update { tag: 1, update: None }]).await;
     assert_eq!(response.statuses[0].reason, "the update is empty");
@@ -186,7 +196,7 @@ async fn a_client_that_goes_away_in_the_middle_changes_nothing() {
     let (sender, receiver) = tokio::sync::mpsc::channel(4);
     let mut client = PipelineServiceClient::new(running.channel.clone());
     let call = tokio::spawn(async move { client.write(tokio_stream::wrappers::ReceiverStream::new(receiver)).await });
-    let message = v1::WriteRequest { bridge: "br0".to_owned(), updates: vec![flow(1, "actions=drop")] };
+    let message = v1::WriteRequest { bridge: "br0".to_owned(), updates: vec![flow(1, "actions=drop")], commit: false };
     sender.send(message).await.expect("a call");
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     call.abort(); // resets the stream; the sender is still there, so that it does not just end
@@ -320,7 +330,8 @@ async fn groups_and_meters_are_listed_with_their_numbers() {
         }
     };
     let listed = groups(v1::ListGroupsRequest { names: true, ..Default::default() }).await.expect("groups");
-    let want = "group_id=1,type=select,bucket=bucket_id:0,weight:50,actions=output:p1,bucket=bucket_id:1,weight:1,actions=output:p2";
+    let want =
+        "group_id=1,type=select,bucket=bucket_id:0,weight:50,actions=output:p1,bucket=bucket_id:1,actions=output:p2";
     assert_eq!((listed.len(), listed[0].line.as_str()), (3, want));
     let statistics = listed[0].statistics.clone().expect("numbers");
     assert_eq!((statistics.duration_ms, statistics.ref_count, statistics.buckets.len()), (2500, 1, 2));
