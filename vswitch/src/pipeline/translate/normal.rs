@@ -24,7 +24,6 @@ impl Translator<'_, '_> {
             return;
         }
         // A rule in any table ends this.
-        self.out.deps.tables = [u64::MAX; 4];
         match bridge.fail_mode {
             FailMode::Secure => self.reason = Some(DropReason::BridgeSecure),
             // Of a bridge whose default flow was deleted, tables are there, but empty.

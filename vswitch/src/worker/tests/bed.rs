@@ -107,6 +107,12 @@ impl Bed {
         self.walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));
     }
 
+    /// Ports take frames of up to 9,000 bytes.
+    pub(super) fn big_frames(&mut self) {
+        self.views.iter_mut().for_each(|view| view.frame_max = 9000);
+        self.publish();
+    }
+
     /// A transaction.
     pub(super) fn write(&mut self, updates: &[Update]) {
         self.try_write(updates).expect("a good transaction");

@@ -322,7 +322,7 @@ static RECEIVED: AtomicU64 = AtomicU64::new(0);
 #[test]
 fn caches_change_nothing() {
     let programs = (proptest::collection::vec(line(), 1..16), proptest::collection::vec(step(), 1..60));
-    proptest!(ProptestConfig { cases: 300, max_shrink_iters: 2000, ..ProptestConfig::default() }, |((start, steps) in programs)| {
+    proptest!(ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::default() }, |((start, steps) in programs)| {
         compare(&start, &steps)?;
     });
     let (translated, received) = (TRANSLATED.load(Relaxed), RECEIVED.load(Relaxed));

@@ -128,6 +128,51 @@ fn every_lost_packet_has_one_reason() {
 }
 
 #[test]
+fn long_packets_and_headers_in_pieces_are_rewritten_too() {
+    use crate::dpdk::{Burst, Csum};
+    use crate::packet::L4;
+    use crate::packet::testing::{Spec, cut};
+    for cache in [true, false] {
+        let mut bed = Bed::new(2);
+        bed.shared.enable(cache);
+        bed.add(0, 1, "tcp", vec![set(Field::TcpDst, 9), set(Field::NwSrc, 0x0a09_0807), output(2)]);
+        let spec = Spec::plain(true, L4::Tcp, 3000);
+        for (what, cuts, gso_size) in
+            [("one piece", vec![], 0), ("many", vec![20, 20, 20, 500], 0), ("to be segmented", vec![7, 600], 1000)]
+        {
+            for _ in 0..2 {
+                let mut mbuf = cut(&bed.pool, &spec.partial(), &cuts);
+                mbuf.set_csum(Csum::Partial);
+                mbuf.set_gso_size(gso_size);
+                let mut burst = Burst::new();
+                burst.push(mbuf).expect("room");
+                bed.big_frames();
+                bed.walk.burst(&mut burst, crate::port::PortId(0), bed.now);
+                bed.walk.flush();
+                let sent = bed.sent();
+                assert_eq!(sent.len(), if gso_size == 0 { 1 } else { 3 }, "{what}, cache {cache}");
+                for (_, packet) in sent {
+                    let headers = crate::packet::Headers::of_bytes(&packet).expect("IP");
+                    assert_eq!((&packet[26..30], &packet[36..38]), (&[10, 9, 8, 7][..], &[0, 9][..]), "{what}");
+                    let sum = crate::packet::checksum::pseudo_v4(
+                        [10, 9, 8, 7],
+                        [packet[30], packet[31], packet[32], packet[33]],
+                        6,
+                        u16::try_from(headers.end - 34).expect("short"),
+                    );
+                    assert_eq!(
+                        sum.bytes(&packet[34..headers.end]).checksum(),
+                        0,
+                        "{what}, cache {cache}: TCP checksum"
+                    );
+                }
+            }
+        }
+        assert_eq!(bed.pool.in_use(), 0);
+    }
+}
+
+#[test]
 fn empty_pool_costs_copies_not_the_packet() {
     let mut bed = Bed::new(3);
     bed.add(0, 1, "", vec![output(2), output(3)]);
