@@ -38,6 +38,9 @@ pub const CLONES_NESTED_MAX: u32 = 64;
 /// Entries of a packet's stack (`push`). Open vSwitch allows 64 KiB, in entries of up to 17 bytes.
 pub const STACK_MAX: usize = 4096;
 
+/// Flows of a table that trace looks at to tell why it had none for a packet.
+pub const TRACE_LOOKS_MAX: usize = 1 << 17;
+
 /// Groups that a watch_group may lead through (`MAX_LIVENESS_RECURSION` of Open vSwitch).
 pub const LIVENESS_DEPTH_MAX: u32 = 128;
 /// Buckets that are looked at to judge those of one group: groups may watch each other in circles.

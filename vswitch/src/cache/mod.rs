@@ -245,6 +245,7 @@ impl Cache {
     ///
     /// # Errors
     /// The translation itself.
+    #[allow(clippy::result_large_err)] // moved once, on a miss
     pub(crate) fn insert(
         &mut self,
         bridge: usize,

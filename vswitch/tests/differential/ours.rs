@@ -7,7 +7,7 @@
 use crate::common::Switch;
 use crate::record::{Effect, PacketIn, hex};
 use crate::scenario::{Command, PortChange};
-use crate::subject::{BRIDGE, LOCAL, PORTS, SECOND_CONTROLLER, Subject, port_name};
+use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, port_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
 use tokio::runtime::Runtime;
@@ -41,16 +41,20 @@ pub(crate) struct Ours {
     paused: Option<Vec<u8>>,
     /// Ports that are down, and ports that do not flood.
     changed: BTreeSet<(u32, PortChange)>,
+    /// Tables have names.
+    named: bool,
+    ports: Vec<(String, u32)>,
     switch: Switch,
 }
 
 impl Ours {
-    /// Starts it with the same ports as the oracle.
-    pub(crate) fn start() -> Self {
-        let mut config = format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n\n");
+    /// Starts it with these ports, and LOCAL.
+    pub(crate) fn start(ports: &[(String, u32)]) -> Self {
+        // A worker that sleeps leaves its core to the oracle; a packet wakes it.
+        let mut config = "[worker]\nidle_sleep_us = 1000\n\n".to_owned();
+        config += &format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n\n");
         config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\n\n");
-        for number in 1..=PORTS {
-            let name = port_name(number);
+        for (name, number) in ports {
             config += &format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\ntype = \"dummy\"\n\n");
         }
         let switch = Switch::start_with(&config, &["--enable-dummy"]);
@@ -80,6 +84,8 @@ impl Ours {
             markers: 0,
             paused: None,
             changed: BTreeSet::new(),
+            named: false,
+            ports: ports.to_vec(),
             switch,
         }
     }
@@ -97,6 +103,25 @@ impl Ours {
             Some(0) => Ok(String::from_utf8_lossy(&stdout).into_owned()),
             _ => Err(String::from_utf8_lossy(&stderr).trim().to_owned()),
         }
+    }
+
+    /// Hands in a packet; what left since the last call.
+    fn receive(&mut self, port: u32, packet: &[u8]) -> Vec<(String, Vec<u8>)> {
+        let request = v1::ReceiveRequest { port: port_name(port), packet: packet.to_vec() };
+        let answer = self.runtime.block_on(async {
+            self.packets.send(request).await.expect("a packet can be handed in");
+            self.sent.message().await.expect("a packet is processed").expect("no end")
+        });
+        let mut outputs = answer.sent.into_iter().map(|sent| (sent.port, sent.packet)).collect::<Vec<_>>();
+        // Between ports no order is compared: a capture file of the oracle has one port's packets.
+        outputs.sort_by_key(|(port, _)| (port == BRIDGE, port.clone()));
+        outputs
+    }
+
+    /// What happened without a packet that came in. An empty one, which goes nowhere, makes the switch tell.
+    fn sent_otherwise(&mut self) -> Effect {
+        let outputs = self.receive(1, &[]);
+        Effect { outputs, ..self.settle() }
     }
 
     /// Collects the packet-ins of everything so far.
@@ -240,6 +265,11 @@ impl Subject for Ours {
     }
 
     fn reset(&mut self) {
+        if self.named {
+            // Tables keep their names.
+            *self = Self::start(&self.ports.clone());
+            return;
+        }
         for verb in ["del-flows", "del-groups", "del-meters"] {
             self.vsctl(&[verb, BRIDGE], None).unwrap_or_else(|error| panic!("{verb}: {error}"));
         }
@@ -267,6 +297,7 @@ impl Subject for Ours {
     }
 
     fn name_table(&mut self, number: u8, name: &str) {
+        self.named = true;
         let number = format!("--number={number}");
         self.vsctl(&["add-table", BRIDGE, name, &number], None).unwrap_or_else(|error| panic!("add-table: {error}"));
     }
@@ -285,22 +316,13 @@ impl Subject for Ours {
         if self.changed.contains(&(port, PortChange::Down)) {
             return Effect::default();
         }
-        let request = v1::ReceiveRequest { port: port_name(port), packet: packet.to_vec() };
-        let answer = self.runtime.block_on(async {
-            self.packets.send(request).await.expect("a packet can be handed in");
-            self.sent.message().await.expect("a packet is processed").expect("no end")
-        });
-        let mut outputs = answer.sent.into_iter().map(|sent| (sent.port, sent.packet)).collect::<Vec<_>>();
-        // Between ports no order is compared: a capture file of the oracle has one port's packets.
-        outputs.sort_by_key(|(port, _)| (port == BRIDGE, port.clone()));
-        let mut effect = self.settle();
-        effect.outputs = outputs;
-        effect
+        let outputs = self.receive(port, packet);
+        Effect { outputs, ..self.settle() }
     }
 
     fn packet_out(&mut self, text: &str) -> Result<Effect, String> {
-        let _ = text;
-        Err("not yet".to_owned())
+        self.vsctl(&["packet-out", BRIDGE, text], None)?;
+        Ok(self.sent_otherwise())
     }
 
     fn resume(&mut self) -> Effect {
@@ -308,7 +330,7 @@ impl Subject for Ours {
         let request = v1::ResumePacketRequest { bridge: BRIDGE.to_owned(), continuation, packet: Vec::new() };
         let mut service = PacketServiceClient::new(self.channel.clone());
         self.runtime.block_on(service.resume_packet(request)).expect("a paused packet goes on");
-        self.settle()
+        self.sent_otherwise()
     }
 
     fn warp(&mut self, ms: u64) -> Effect {

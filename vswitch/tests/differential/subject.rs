@@ -58,3 +58,8 @@ pub(crate) trait Subject {
 pub(crate) fn port_name(port: u32) -> String {
     if port == LOCAL { BRIDGE.to_owned() } else { format!("p{port}") }
 }
+
+/// The ports that scenarios use.
+pub(crate) fn ports() -> Vec<(String, u32)> {
+    (1..=PORTS).map(|number| (port_name(number), number)).collect()
+}

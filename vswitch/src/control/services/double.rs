@@ -56,6 +56,7 @@ pub(in crate::control) struct Double {
     pipelines: Mutex<HashMap<String, PipelineState>>,
     flow_events: broadcast::Sender<Arc<FlowRemoved>>,
     /// Streams of packet-ins with their controller ids and counts of losses.
+    #[allow(clippy::type_complexity)] // said in the line above
     pub(in crate::control) packet_ins: Mutex<Vec<(u16, mpsc::Sender<PacketIn>, Arc<AtomicU64>)>>,
     fdb: Mutex<Vec<FdbInfo>>,
     events: broadcast::Sender<PortEvent>,

@@ -264,16 +264,16 @@ impl<'a> Draft<'a> {
         let mut gone: Vec<(Arc<Rule>, Ref, usize)> = Vec::new();
         for change in &self.journal {
             let Some(new) = &change.new else { continue };
-            let mut missing = None;
-            refs::refs(&new.actions, &mut |what| {
-                if !self.exists(what) {
-                    missing = missing.or(Some(what));
+            let mut missing = Vec::new();
+            refs::refs(&new.actions, &mut |what| missing.extend((!self.exists(what)).then_some(what)));
+            if missing.is_empty() || !self.is_live(new) {
+                continue;
+            }
+            for what in missing {
+                match self.deleted.get(&what) {
+                    Some(by) if *by > change.update => gone.push((Arc::clone(new), what, *by)),
+                    _ => return Err(missing_ref(what).at(change.update)),
                 }
-            });
-            let Some(what) = missing.filter(|_| self.is_live(new)) else { continue };
-            match self.deleted.get(&what) {
-                Some(by) if *by > change.update => gone.push((Arc::clone(new), what, *by)),
-                _ => return Err(missing_ref(what).at(change.update)),
             }
         }
         let mut deleted: Vec<_> = self.deleted.iter().filter(|(what, _)| !self.exists(**what)).collect();

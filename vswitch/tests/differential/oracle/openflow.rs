@@ -20,6 +20,7 @@ mod kind {
     pub(super) const EXPERIMENTER: u8 = 4;
     pub(super) const SET_CONFIG: u8 = 9;
     pub(super) const FLOW_REMOVED: u8 = 11;
+    pub(super) const PORT_STATUS: u8 = 12;
     pub(super) const FLOW_MOD: u8 = 14;
     pub(super) const BARRIER_REQUEST: u8 = 20;
     pub(super) const BARRIER_REPLY: u8 = 21;
@@ -42,6 +43,8 @@ pub(crate) struct Controller {
     /// The properties of the last paused packet.
     paused: Option<Vec<u8>>,
     flow_events: bool,
+    /// How often a port has changed.
+    pub(crate) port_changes: u64,
 }
 
 impl Controller {
@@ -49,8 +52,14 @@ impl Controller {
     pub(crate) fn connect(socket: &Path, id: u16, flow_events: bool) -> Self {
         let stream = UnixStream::connect(socket).unwrap_or_else(|error| panic!("{}: {error}", socket.display()));
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
-        let mut controller =
-            Self { stream, received: Vec::new(), events: Effect::default(), paused: None, flow_events };
+        let mut controller = Self {
+            stream,
+            received: Vec::new(),
+            events: Effect::default(),
+            paused: None,
+            flow_events,
+            port_changes: 0,
+        };
         controller.send(kind::HELLO, &[]);
         controller.send(kind::SET_CONFIG, &[0, 0, 0xff, 0xff]);
         controller.nicira(nicira::SET_PACKET_IN_FORMAT, &2_u32.to_be_bytes());
@@ -113,6 +122,7 @@ impl Controller {
         match head[1] {
             kind::ECHO_REQUEST => self.send(kind::ECHO_REPLY, &body),
             kind::ERROR => panic!("ovs-vswitchd refuses what a controller sent: {body:02x?}"),
+            kind::PORT_STATUS => self.port_changes += 1,
             kind::FLOW_REMOVED if self.flow_events => self.events.removed.push(flow_removed(&body)),
             kind::EXPERIMENTER if number(&body[..4]) == u64::from(NICIRA) => {
                 if number(&body[4..8]) == u64::from(nicira::PACKET_IN2) {
@@ -235,6 +245,8 @@ fn name(class: u16, field: u8) -> String {
         (0x0001, 31) => "tun_src",
         (0x0001, 32) => "tun_dst",
         (0x0001, 33) => "pkt_mark",
+        (0x0001, 38) => "tun_gbp_id",
+        (0x0001, 39) => "tun_gbp_flags",
         _ => return format!("oxm_{class:04x}_{field}"),
     };
     name.to_owned()
