@@ -44,10 +44,16 @@ struct Running {
 
 impl Running {
     async fn start() -> Self {
+        Self::start_with(|_| ()).await
+    }
+
+    /// Starts with a switch that was prepared.
+    async fn start_with(prepare: impl FnOnce(&Double)) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("vswitch.sock");
         let listener = bind(&path).expect("a free path");
         let switch = Arc::new(Double::default());
+        prepare(&switch);
         let (shutdown, told) = oneshot::channel();
         let server = serve_api(Arc::<Double>::clone(&switch), listener, async {
             let _ = told.await;

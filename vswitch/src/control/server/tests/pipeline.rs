@@ -8,6 +8,7 @@ use tonic::{Code, Status};
 use vswitch_flow::action::Reason;
 use vswitch_flow::{Field, FlowKey};
 use vswitch_proto::v1;
+use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
 use vswitch_proto::v1::flow_service_client::FlowServiceClient;
 use vswitch_proto::v1::group_service_client::GroupServiceClient;
 use vswitch_proto::v1::meter_service_client::MeterServiceClient;
@@ -499,5 +500,38 @@ async fn packets_are_sent_resumed_and_traced() {
     assert_eq!(parts.message().await.expect("no error").expect("a message").megaflows.len(), 1);
     let none = v1::ListMegaflowsRequest { bridge: "br9".to_owned() };
     assert_eq!(flows.list_megaflows(none).await.expect_err("no bridge").code(), Code::NotFound);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_tests_need_is_served_only_when_asked_for() {
+    let running = Running::start().await;
+    let mut client = DummyServiceClient::new(running.channel.clone());
+    let status = client.stop_time(v1::StopTimeRequest {}).await.expect_err("not enabled");
+    assert_eq!(status.code(), Code::Unimplemented, "{status:?}");
+    running.stop().await;
+
+    let running = Running::start_with(|switch| switch.dummies.store(true, Relaxed)).await;
+    let mut client = DummyServiceClient::new(running.channel.clone());
+    let request = |port: &str, packet: &[u8]| v1::ReceiveRequest { port: port.to_owned(), packet: packet.to_vec() };
+    let requests = [request("p1", &[7]), request("p1", &[8, 9]), request("p9", &[1]), request("p1", &[2])];
+    let mut answers = client.receive(tokio_stream::iter(requests)).await.expect("a stream").into_inner();
+    for want in [&[7][..], &[8, 9]] {
+        let answer = soon("an answer", answers.message()).await.expect("no error").expect("a message");
+        assert_eq!(answer.sent, vec![v1::SentPacket { port: "p2".to_owned(), packet: want.to_vec() }; want.len()]);
+    }
+    let status = soon("the third", answers.message()).await.expect_err("no such port");
+    assert_eq!(status.code(), Code::NotFound, "{status:?}");
+    client.stop_time(v1::StopTimeRequest {}).await.expect("stopped");
+    let warp = |milliseconds, step_milliseconds| v1::WarpTimeRequest { milliseconds, step_milliseconds };
+    client.warp_time(warp(250, 100)).await.expect("warped");
+    client.warp_time(warp(9, 0)).await.expect("warped");
+    client.warp_time(warp(0, 0)).await.expect("warped");
+    let status = client.warp_time(warp(u64::MAX, 1)).await.expect_err("too many steps");
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    client.set_link(v1::SetLinkRequest { port: "p1".to_owned(), up: true }).await.expect("set");
+    client.set_cache(v1::SetCacheRequest { enabled: Some(false), flush: true }).await.expect("set");
+    let calls = running.switch.calls.lock().join(" ");
+    assert_eq!(calls, "stop warp 100 warp 100 warp 50 warp 9 link p1 true cache false flush");
     running.stop().await;
 }
