@@ -153,7 +153,11 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError> {
-        self.with(|state| Ok(state.bridge(bridge)?.pipeline.tables()))
+        let (program, names) = self.with(|state| {
+            let pipeline = &state.bridge(bridge)?.pipeline;
+            Ok((pipeline.program(), pipeline.names().clone()))
+        })?;
+        Ok(program.table_infos(&names))
     }
 
     /// Flows that a filter selects.
