@@ -1,7 +1,46 @@
 //! Actions, as parsed: the union of what ovs-actions(7) describes, in the normal form of OpenFlow 1.5 (`load` is a
 //! [`Action::SetField`], `mod_vlan_vid` on an untagged match is push and set, ...). Text: [`crate::text`].
+//!
+//! Plain values: what actions mean is the business of the translator. Here are the types, their limits, the checks that Open vSwitch
+//! does when a flow is added ([`check`]) and the normal form ([`normalize`]).
 
-use crate::{Field, SparseMatch, Subfield};
+mod check;
+mod normal;
+mod parameters;
+mod size;
+
+pub use check::{CheckContext, CheckError, Place, check};
+pub use normal::normalize;
+pub use parameters::{
+    Bundle, Controller, Ct, CtZone, HashFields, Learn, LearnSource, LearnSpec, Multipath, MultipathAlgorithm, Nat,
+    Reason, Sample, SampleDirection,
+};
+pub use size::encoded_len;
+
+use crate::{Field, Subfield};
+
+/// What bounds a list of actions.
+pub mod limits {
+    /// Bytes that a list may take in OpenFlow 1.5: a message has 65,535 bytes, of which its header takes 8, the fixed part of a flow
+    /// entry 40, an empty match 8 and the instruction around the list 8. 4,091 resubmits fit, 10,000 do not.
+    pub const MAX_BYTES: usize = 65_535 - 64;
+    /// Levels of `clone` in each other (Open vSwitch: 99). Bounds the recursion of whatever walks a list.
+    pub const MAX_NESTING: usize = 32;
+    /// Ports that a `bundle` chooses from.
+    pub const MAX_MEMBERS: usize = 2048;
+    /// Elements of a `learn`.
+    pub const MAX_LEARN_SPECS: usize = 64;
+    /// Controllers that a `dec_ttl` tells.
+    pub const MAX_CONTROLLERS: usize = 64;
+    /// Clauses of a conjunction.
+    pub const CLAUSES: std::ops::RangeInclusive<u8> = 2..=64;
+    /// Shortest packet that `output(port=N,max_len=N)` makes: an Ethernet header.
+    pub const MIN_TRUNCATED: u16 = 14;
+    /// Tables that flows can be in: 0 to 253.
+    pub const MAX_TABLE: u8 = 253;
+    /// Highest id of a meter.
+    pub const MAX_METER: u32 = 0xffff_0000;
+}
 
 /// An OpenFlow port number: 1 to 0xfeff, or one of the reserved ones below (as 32 bits: 0xffff_fff8 and up).
 pub type PortNo = u32;
@@ -33,28 +72,52 @@ pub mod port {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// To a port. `max_len` only where the text had one (`output(port=N,max_len=N)` truncates).
-    Output { port: PortNo, max_len: Option<u16> },
+    Output {
+        /// The port.
+        port: PortNo,
+        /// At least [`limits::MIN_TRUNCATED`].
+        max_len: Option<u16>,
+    },
     /// To the port whose 16- or 32-bit number a subfield holds.
-    OutputField { from: Subfield, max_len: Option<u16> },
+    OutputField {
+        /// The subfield.
+        from: Subfield,
+        /// Never given in text.
+        max_len: Option<u16>,
+    },
     /// To the controllers: a packet-in.
     Controller(Box<Controller>),
     /// Through a group.
     Group(u32),
-    /// Bound by a meter.
+    /// Bound by a meter. First in its list.
     Meter(u32),
     /// Sets those bits of a field that `mask` selects.
-    SetField { field: Field, value: u128, mask: u128 },
+    SetField {
+        /// The field. [`Field::TpSrc`] and [`Field::TpDst`] only come from `mod_tp_src` and `mod_tp_dst` where the protocol is not
+        /// known (in buckets and packet-outs): ports of TCP, UDP or SCTP.
+        field: Field,
+        /// No bits outside `mask`.
+        value: u128,
+        /// [`Field::exact_mask`] for the whole field.
+        mask: u128,
+    },
     /// Copies bits.
-    Move { from: Subfield, to: Subfield },
+    Move {
+        /// The bits.
+        from: Subfield,
+        /// As many bits.
+        to: Subfield,
+    },
     /// `mod_nw_ttl`.
     SetTtl(u8),
-    /// `dec_ttl`, with the ids of the controllers to tell (none written: 0).
+    /// `dec_ttl`, with the ids of the controllers to tell; `[0]` where none are written.
     DecTtl(Box<[u16]>),
     /// Pushes a tag of this TPID with TCI 0 (or that of the tag below).
     PushVlan(u16),
     /// Removes the outer tag.
     PopVlan,
-    /// OpenFlow 1.0's `mod_vlan_vid` where it cannot be split: sets the VID, pushing a tag if there is none.
+    /// OpenFlow 1.0's `mod_vlan_vid`: sets the VID, pushing a tag if there is none. Only as parsed: [`normalize`] makes
+    /// [`Action::PushVlan`] (where the match has no tag) and [`Action::SetField`] of it.
     SetVlanVid(u16),
     /// Likewise `mod_vlan_pcp`.
     SetVlanPcp(u8),
@@ -63,269 +126,69 @@ pub enum Action {
     /// Pops bits from it.
     StackPop(Subfield),
     /// Another table's actions, here.
-    Resubmit { port: Option<PortNo>, table: Option<u8>, ct: bool },
+    Resubmit {
+        /// Look up as if from this port; None: the packet's own.
+        port: Option<PortNo>,
+        /// None: this table. One of `port` and `table` is given.
+        table: Option<u8>,
+        /// Look up by the connection's original addresses and ports.
+        ct: bool,
+    },
     /// Hash to a link number.
     Multipath(Box<Multipath>),
     /// Hash to a port of a list.
     Bundle(Box<Bundle>),
     /// Installs a flow.
     Learn(Box<Learn>),
-    /// `fin_timeout`.
-    FinTimeout { idle: u16, hard: u16 },
+    /// Shorter timeouts of this flow after a FIN or RST. 0: unchanged.
+    FinTimeout {
+        /// Seconds.
+        idle: u16,
+        /// Seconds.
+        hard: u16,
+    },
     /// This flow is a clause of a conjunction.
-    Conjunction { id: u32, clause: u8, clauses: u8 },
+    Conjunction {
+        /// Of the conjunction.
+        id: u32,
+        /// From 0: one less than in text.
+        clause: u8,
+        /// 2 to 64.
+        clauses: u8,
+    },
     /// Actions on a copy.
     Clone(Box<[Action]>),
-    /// A comment, in bytes.
+    /// A comment, in bytes: 6, 14, 22, ... of them, as OpenFlow pads it.
     Note(Box<[u8]>),
     /// Ends all processing.
     Exit,
     /// Accepted; nothing collects samples yet.
     Sample(Box<Sample>),
     /// Whether the packet is longer than a number of bytes, into one bit.
-    CheckPktLarger { len: u16, to: Subfield },
+    CheckPktLarger {
+        /// Bytes.
+        len: u16,
+        /// One bit.
+        to: Subfield,
+    },
     /// Connection tracking. Parsed, checked and printed; executed by the next capability.
     Ct(Box<Ct>),
     /// Forgets the connection.
     CtClear,
-    /// Only inside `ct(...)`: in [`Ct::nat`]. `delete_field:tun_metadataN`.
+    /// `delete_field:tun_metadataN`: no such option in the tunnel header.
     DeleteField(Field),
     // Instructions. In this order behind all actions: clear, write, metadata, goto.
     /// Empties the action set.
     ClearActions,
-    /// Merges into the action set.
+    /// Merges into the action set. Not empty.
     WriteActions(Box<[Action]>),
     /// Sets bits of the metadata.
-    WriteMetadata { value: u64, mask: u64 },
+    WriteMetadata {
+        /// The bits.
+        value: u64,
+        /// Which.
+        mask: u64,
+    },
     /// Goes on in a later table.
     GotoTable(u8),
-}
-
-/// Why a packet-in (OpenFlow 1.5.1, 7.4.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Reason {
-    NoMatch,
-    #[default]
-    Action,
-    InvalidTtl,
-    ActionSet,
-    Group,
-    PacketOut,
-}
-
-/// `controller(...)`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Controller {
-    /// Only for controllers of this id.
-    pub id: u16,
-    /// Given or implied.
-    pub reason: Reason,
-    /// Printed; a packet-in always carries the whole packet. 65535 where not given.
-    pub max_len: u16,
-    /// Sent along.
-    pub userdata: Box<[u8]>,
-    /// Stop until resumed.
-    pub pause: bool,
-    /// Limits the packet-ins.
-    pub meter: Option<u32>,
-}
-
-/// Hash fields of multipath and bundle: what ovs-actions(7) calls them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum HashFields {
-    EthSrc,
-    SymmetricL4,
-    SymmetricL3L4,
-    SymmetricL3L4Udp,
-    NwSrc,
-    NwDst,
-    SymmetricL3,
-}
-
-/// `multipath(fields,basis,algorithm,n_links,arg,dst)`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Multipath {
-    pub fields: HashFields,
-    pub basis: u16,
-    pub algorithm: MultipathAlgorithm,
-    pub links: u16,
-    pub arg: u32,
-    pub to: Subfield,
-}
-
-/// How a hash becomes a link number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum MultipathAlgorithm {
-    ModuloN,
-    HashThreshold,
-    Hrw,
-    IterHash,
-}
-
-/// `bundle(...)` and, with `to`, `bundle_load(...)`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Bundle {
-    pub fields: HashFields,
-    pub basis: u16,
-    pub hrw: bool,
-    pub members: Box<[PortNo]>,
-    pub to: Option<Subfield>,
-}
-
-/// `learn(...)`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Learn {
-    /// Of the learned flow, in seconds; 0: none.
-    pub idle_timeout: u16,
-    /// From the last execution of learn.
-    pub hard_timeout: u16,
-    /// After a FIN or RST.
-    pub fin_idle_timeout: u16,
-    /// See `fin_idle_timeout`.
-    pub fin_hard_timeout: u16,
-    /// Of the learned flow.
-    pub priority: u16,
-    /// Of the learned flow.
-    pub cookie: u64,
-    /// Of the learned flow.
-    pub table: u8,
-    /// Learned flows tell when they go.
-    pub send_flow_rem: bool,
-    /// Learned flows go with the last learn of this (table, cookie).
-    pub delete_learned: bool,
-    /// Flows with this cookie in that table at most; 0: no limit.
-    pub limit: u32,
-    /// One bit: whether the flow is there now.
-    pub result: Option<Subfield>,
-    /// What the flow matches and does.
-    pub specs: Box<[LearnSpec]>,
-}
-
-/// One element of a learned flow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum LearnSpec {
-    /// Match `to` against a constant or against the packet's `from`.
-    Match { from: LearnSource, to: Subfield },
-    /// Action: load a constant or the packet's `from` into `to`.
-    Load { from: LearnSource, to: Subfield },
-    /// Action: output to the port in `from`.
-    Output(Subfield),
-}
-
-/// Where a [`LearnSpec`] takes its bits from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum LearnSource {
-    Field(Subfield),
-    Immediate(u128),
-}
-
-/// `sample(...)`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Sample {
-    pub probability: u16,
-    pub collector_set: u32,
-    pub domain: u32,
-    pub point: u32,
-    pub port: Option<PortNo>,
-    pub direction: SampleDirection,
-}
-
-/// When a packet is sampled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum SampleDirection {
-    #[default]
-    Default,
-    Ingress,
-    Egress,
-}
-
-/// `ct(...)`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Ct {
-    pub commit: bool,
-    pub force: bool,
-    pub table: Option<u8>,
-    pub zone: CtZone,
-    /// 0: none; 21: ftp; 69: tftp.
-    pub alg: u16,
-    pub nat: Option<Nat>,
-    /// SetField and Move only.
-    pub exec: Box<[Action]>,
-}
-
-/// Zone of a `ct(...)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum CtZone {
-    Immediate(u16),
-    Field(Subfield),
-}
-
-impl Default for CtZone {
-    fn default() -> Self {
-        Self::Immediate(0)
-    }
-}
-
-/// `nat(...)`; neither source nor destination: apply what the connection has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Nat {
-    /// Some(true): source; Some(false): destination.
-    pub source: Option<bool>,
-    /// First and last address.
-    pub addresses: Option<(std::net::IpAddr, std::net::IpAddr)>,
-    /// First and last port.
-    pub ports: Option<(u16, u16)>,
-    pub persistent: bool,
-    pub hash: bool,
-    pub random: bool,
-}
-
-/// Where an action list stands: some actions are allowed in some places only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Place {
-    Flow { table: u8 },
-    Bucket,
-    PacketOut,
-}
-
-/// What actions refer to: the facts a check needs beyond the list itself. Missing groups and meters are judged by the
-/// transaction, on the final state.
-#[derive(Debug)]
-pub struct CheckContext<'a> {
-    /// The flow's match: prerequisites of fields. None in buckets and packet-outs, where they are not checked.
-    pub matching: Option<&'a SparseMatch>,
-    /// Where the list stands.
-    pub place: Place,
-}
-
-/// Checks a list as Open vSwitch does when a flow is added: prerequisites, order, places, limits. Returns the first problem.
-///
-/// # Errors
-/// What is wrong, with the code name that OpenFlow has for it (`OFPBAC_MATCH_INCONSISTENT`, ...).
-pub fn check(actions: &[Action], context: &CheckContext<'_>) -> Result<(), CheckError> {
-    let _ = (actions, context);
-    Ok(())
-}
-
-/// Why an action list is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{code}: {reason}")]
-pub struct CheckError {
-    /// OpenFlow's or Open vSwitch's name of the error.
-    pub code: &'static str,
-    /// What is wrong and how to fix it.
-    pub reason: String,
 }

@@ -1,4 +1,18 @@
-//! The table of fields: where each one lies in a [`crate::FlowKey`] and what it is called.
+//! The table of fields: where each one lies in a [`crate::FlowKey`], what it is called, how its values are written, when it exists.
+//!
+//! Positions and names stand here, beside the enum; the other columns are in `field/info.rs`, the prerequisites in
+//! `field/prerequisite.rs`. Widths are ours: where Open vSwitch counts the bits of `NAME[]` differently, [`FieldInfo::bits`] says so.
+
+mod info;
+mod lookup;
+mod prerequisite;
+#[cfg(test)]
+mod tests;
+
+pub use info::{FieldInfo, Format};
+pub(crate) use lookup::lower;
+pub use lookup::{field_by_name, names, subfield_field_by_name};
+pub use prerequisite::{Prerequisite, number};
 
 /// Where a field lies: `width` bits of word `word`, the lowest of them at `shift`. 128-bit fields take `word` (high half) and
 /// `word + 1`.
@@ -17,8 +31,7 @@ macro_rules! fields {
         /// A field of a packet or of its metadata, by the names of ovs-fields(7).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
-        #[allow(missing_docs)] // the names are the documentation, see ovs-fields(7)
-        pub enum Field { $($variant,)* }
+        pub enum Field { $(#[doc = concat!("`", $name, "`")] $variant,)* }
 
         impl Field {
             /// All fields, in order of their numbers.
@@ -45,7 +58,8 @@ fields! {
     TunIpv6Src "tun_ipv6_src" 11 0 128; TunIpv6Dst "tun_ipv6_dst" 13 0 128;
     TunFlags "tun_flags" 15 48 16; TunGbpId "tun_gbp_id" 15 32 16; TunGbpFlags "tun_gbp_flags" 15 24 8;
     TunTos "tun_tos" 15 16 8; TunTtl "tun_ttl" 15 8 8;
-    CtMark "ct_mark" 16 32 32; CtZone "ct_zone" 16 16 16; CtState "ct_state" 16 0 16;
+    // ct_state is 32 bits wide in moves; the bits above the eight flags are always 0, and no match looks at them.
+    CtMark "ct_mark" 16 32 32; CtZone "ct_zone" 24 0 16; CtState "ct_state" 16 0 32;
     CtLabel "ct_label" 17 0 128;
     CtNwSrc "ct_nw_src" 19 32 32; CtNwDst "ct_nw_dst" 19 0 32;
     CtIpv6Src "ct_ipv6_src" 20 0 128; CtIpv6Dst "ct_ipv6_dst" 22 0 128;
@@ -56,15 +70,15 @@ fields! {
     EthDst "eth_dst" 28 16 48; EthType "eth_type" 28 0 16;
     // vlan_tci is the whole tag word of OVS: bit 12 is "present". vlan_vid is the 12 bits with the present bit, as in OpenFlow.
     EthSrc "eth_src" 29 16 48; VlanTci "vlan_tci" 29 0 16;
-    DlVlan "dl_vlan" 29 0 12; VlanVid "vlan_vid" 29 0 13; VlanPcp "dl_vlan_pcp" 29 13 3;
+    DlVlan "dl_vlan" 29 0 12; VlanVid "vlan_vid" 29 0 13; VlanPcp "vlan_pcp" 29 13 3;
     VlanTpid0 "vlan_tpid" 30 48 16; VlanTpid1 "vlan_tpid1" 30 32 16; VlanTci1 "vlan_tci1" 30 16 16;
-    NwSrc "nw_src" 31 32 32; NwDst "nw_dst" 31 0 32;
+    NwSrc "ip_src" 31 32 32; NwDst "ip_dst" 31 0 32;
     ArpSpa "arp_spa" 31 32 32; ArpTpa "arp_tpa" 31 0 32;
     Ipv6Src "ipv6_src" 32 0 128; Ipv6Dst "ipv6_dst" 34 0 128;
     // The low 20 bits of its 32.
     Ipv6Label "ipv6_label" 36 32 20;
     NwTos "nw_tos" 36 24 8; IpDscp "ip_dscp" 36 26 6; NwEcn "nw_ecn" 36 24 2;
-    NwTtl "nw_ttl" 36 16 8; NwProto "nw_proto" 36 8 8; ArpOp "arp_op" 36 8 8; NwFrag "nw_frag" 36 0 8;
+    NwTtl "nw_ttl" 36 16 8; NwProto "nw_proto" 36 8 8; ArpOp "arp_op" 36 8 8; NwFrag "ip_frag" 36 0 8;
     TpSrc "tp_src" 37 48 16; TpDst "tp_dst" 37 32 16; TcpFlags "tcp_flags" 37 16 16;
     TcpSrc "tcp_src" 37 48 16; TcpDst "tcp_dst" 37 32 16; UdpSrc "udp_src" 37 48 16; UdpDst "udp_dst" 37 32 16;
     SctpSrc "sctp_src" 37 48 16; SctpDst "sctp_dst" 37 32 16;
@@ -93,7 +107,7 @@ impl Field {
         Self::LOCATIONS[self as usize].width as u32
     }
 
-    /// Its first name in ovs-fields(7).
+    /// Its first name in ovs-fields(7), as in `set_field:...->ip_src`. (Matches print others: `nw_src`, `tp_dst`.)
     #[must_use]
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]

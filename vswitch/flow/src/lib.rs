@@ -14,7 +14,7 @@
 pub mod action;
 pub mod classifier;
 pub mod extract;
-mod field;
+pub mod field;
 mod key;
 mod matching;
 pub mod spec;
@@ -22,5 +22,5 @@ pub mod text;
 
 pub use action::Action;
 pub use field::{Field, Location, Subfield};
-pub use key::{FIRST_PACKET_WORD, FlowKey, FlowMask, LAST_PACKET_WORD, WORDS};
+pub use key::{FIRST_PACKET_WORD, FlowKey, FlowMask, HiddenPorts, LAST_PACKET_WORD, WORDS};
 pub use matching::SparseMatch;

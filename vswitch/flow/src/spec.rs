@@ -6,12 +6,17 @@ use std::sync::Arc;
 
 /// Flags of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, clippy::struct_excessive_bools)]
+#[allow(clippy::struct_excessive_bools)] // five independent flags of the protocol
 pub struct FlowFlags {
+    /// Tell the controllers when it goes.
     pub send_flow_rem: bool,
+    /// Refuse it if it overlaps another flow of its priority.
     pub check_overlap: bool,
+    /// Start counting anew if it replaces another flow.
     pub reset_counts: bool,
+    /// Packets need not be counted (they are).
     pub no_packet_counts: bool,
+    /// Bytes need not be counted (they are).
     pub no_byte_counts: bool,
 }
 
@@ -59,12 +64,15 @@ pub struct FlowFilter {
 
 /// Kinds of groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum GroupKind {
+    /// Executes all buckets.
     #[default]
     All,
+    /// Executes one, chosen by weight and hash.
     Select,
+    /// Has one bucket at most.
     Indirect,
+    /// Executes the first that is live.
     FastFailover,
 }
 
@@ -75,17 +83,25 @@ pub enum Selection {
     #[default]
     Default,
     /// The same, asked for by name; `param` is the hash basis.
-    DpHash { param: u64 },
-    /// Hash of exactly these fields (with masks), in the order given.
-    Hash { param: u64, fields: Box<[(crate::Field, u128)]> },
+    DpHash {
+        /// Low 32 bits: the basis; high ones: the algorithm.
+        param: u64,
+    },
+    /// Hash of exactly these fields (with masks), in the order of Open vSwitch. None: of the 5-tuple and the Ethernet header.
+    Hash {
+        /// The hash basis.
+        param: u64,
+        /// Each once. Mask bits: those to hash.
+        fields: Box<[(crate::Field, u128)]>,
+    },
 }
 
 /// A bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketSpec {
-    /// 0 to 0xffffff00-1; given by the agent or counted from 0.
+    /// 0 to 0xffffff00; given by the agent or counted from 0.
     pub id: u32,
-    /// Only select groups; 1 where not given in one (text prints `weight:` then).
+    /// Only in select groups: 1 where not given (text prints `weight:` otherwise). 0 in others.
     pub weight: u16,
     /// Live if this port is.
     pub watch_port: Option<PortNo>,
@@ -97,85 +113,116 @@ pub struct BucketSpec {
 
 /// A group to add, or as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct GroupSpec {
+    /// 0 to 0xffffff00.
     pub id: u32,
+    /// What it does with its buckets.
     pub kind: GroupKind,
+    /// How a select group chooses.
     pub selection: Selection,
+    /// In order.
     pub buckets: Vec<BucketSpec>,
 }
 
 /// Where inserted buckets go, and which are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum BucketPlace {
+    /// Before the first; the first one.
     First,
+    /// Behind the last; the last one.
     Last,
+    /// Before the bucket with this id; this bucket.
     Before(u32),
+    /// Only to remove: all of them.
     All,
 }
 
 /// A band of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Band {
+    /// What happens above the rate.
     pub kind: BandKind,
+    /// In packets or kilobits per second. Not 0.
     pub rate: u32,
+    /// In packets or kilobits; 0 unless the meter has bursts.
     pub burst: u32,
 }
 
 /// What a band does with a packet above its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum BandKind {
+    /// Drops it.
     Drop,
-    DscpRemark { precedence: u8 },
+    /// Raises its drop precedence.
+    DscpRemark {
+        /// By how much.
+        precedence: u8,
+    },
 }
 
 /// A meter to add, or as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct MeterSpec {
+    /// 1 to 0xffff0000, or one of [`crate::text::METER_CONTROLLER`], [`crate::text::METER_SLOWPATH`].
     pub id: u32,
     /// Packets, not kilobits.
     pub pktps: bool,
     /// Bursts given; else a second of the rate.
     pub burst: bool,
+    /// Asked for statistics (there are always some).
     pub stats: bool,
+    /// 1 to 8.
     pub bands: Vec<Band>,
 }
 
 /// One update of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Update {
+    /// Adds a flow, or replaces the one of the same table, priority and match.
     AddFlow(FlowSpec),
     /// Changes actions (and nothing else) of matching flows.
     ModifyFlows {
+        /// Which flows.
         filter: FlowFilter,
+        /// What they do from now on.
         actions: Arc<[Action]>,
+        /// Start counting anew.
         reset_counts: bool,
+        /// The cookie that they get.
         cookie: Option<u64>,
     },
+    /// Deletes flows.
     DeleteFlows(FlowFilter),
+    /// Adds a group.
     AddGroup(GroupSpec),
     /// `mod-group`, with `--may-create`.
     ModifyGroup {
+        /// What it is from now on.
         spec: GroupSpec,
+        /// Add it if there is none.
         may_create: bool,
     },
     /// None: all.
     DeleteGroups(Option<u32>),
+    /// `insert-buckets`
     InsertBuckets {
+        /// The group.
         group: u32,
+        /// Where.
         place: BucketPlace,
+        /// Of weight 1 where the text gave none, whatever the group's kind.
         buckets: Vec<BucketSpec>,
     },
+    /// `remove-buckets`
     RemoveBuckets {
+        /// The group.
         group: u32,
+        /// Which.
         place: BucketPlace,
     },
+    /// Adds a meter.
     AddMeter(MeterSpec),
+    /// Changes a meter.
     ModifyMeter(MeterSpec),
     /// None: all.
     DeleteMeters(Option<u32>),
@@ -184,6 +231,7 @@ pub enum Update {
     ReplaceFlows(FlowFilter),
     /// Likewise everything: flows and groups (and meters if `meters`).
     ReplaceAll {
+        /// Meters too.
         meters: bool,
     },
 }

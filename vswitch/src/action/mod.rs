@@ -10,6 +10,15 @@
 //!
 //! **Threads**: ops are immutable and shared.
 
+mod arp;
+mod ethernet;
+mod ip;
+mod l4;
+mod nd;
 mod op;
+mod packet;
+#[cfg(test)]
+mod tests;
 
 pub use op::{CheckLen, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd, SetPorts};
+pub use packet::Packet;

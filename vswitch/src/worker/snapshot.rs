@@ -1,6 +1,7 @@
 //! The world as workers see it, and how a new one reaches them.
 
-use super::Quiescence;
+use super::{Inbox, Quiescence};
+use crate::cache::CacheShared;
 use crate::observe::{Counter, PortCounters, PortTotals};
 use crate::pipeline::World;
 use crate::port::{Device, PortId, RxQueue, TxQueue};
@@ -118,6 +119,10 @@ pub struct Publisher {
     current: Mutex<Arc<Snapshot>>,
     /// When workers have let go.
     pub quiescence: Quiescence,
+    /// By worker: packets that the control side sends.
+    pub inboxes: Box<[Inbox]>,
+    /// By worker: its caches, from outside.
+    pub caches: Box<[Arc<CacheShared>]>,
 }
 
 impl Publisher {
@@ -125,7 +130,13 @@ impl Publisher {
     #[must_use]
     pub fn new(workers: usize) -> Self {
         let empty = Snapshot { rxqs: vec![Vec::new(); workers], ..Snapshot::default() };
-        Self { version: AtomicU64::new(1), current: Mutex::new(Arc::new(empty)), quiescence: Quiescence::new(workers) }
+        Self {
+            version: AtomicU64::new(1),
+            current: Mutex::new(Arc::new(empty)),
+            quiescence: Quiescence::new(workers),
+            inboxes: (0..workers).map(|_| Inbox::default()).collect(),
+            caches: (0..workers).map(|_| Arc::default()).collect(),
+        }
     }
 
     /// Makes a snapshot the present one, and waits until every worker has adopted it (or is offline).

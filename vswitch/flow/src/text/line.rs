@@ -1,125 +1,93 @@
-//! Lines: flows, filters, groups, meters, and the lines of bundle files.
+//! Lines: flows, filters, groups, meters, packet-outs, and the lines of bundle files, in the syntax of ovs-ofctl(8).
+//!
+//! One file per kind. Each cuts its line into tokens ([`super::scan`]); `actions=` and `bucket=` take the rest of the line.
+//! Lists of actions are checked here for where they stand ([`crate::action::check`]), so that an error has its column.
+//!
+//! Deviations from ovs-ofctl: `cookie=V` without mask means exactly V in deletes and filters (refused there); a bucket without id gets
+//! the lowest id that is free in its line (3.1 may give out one that is taken); `meter` lines in bundles.
 
-use super::{Names, Parsed, Style, TextError};
-use crate::spec::{BucketSpec, FlowFilter, FlowSpec, GroupSpec, MeterSpec, Update};
+mod bundle;
+mod filter;
+mod flow;
+mod group;
+mod meter;
+mod packet_out;
+#[cfg(test)]
+mod tests;
 
-/// What a flow line asks for when it does not say itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum FlowCommand {
-    Add,
-    Modify,
-    ModifyStrict,
-    Delete,
-    DeleteStrict,
+use super::scan::{Source, Token};
+use super::{Names, TextError};
+use crate::action::{CheckContext, Place, check};
+use crate::{Action, SparseMatch};
+
+pub use bundle::{parse_bundle_line, significant};
+pub use filter::parse_filter;
+pub use flow::{FlowCommand, FlowCounters, format_flow, parse_flow};
+pub use group::{GroupCommand, GroupLine, format_bucket, format_group, parse_group, parse_group_update};
+pub use meter::{METER_CONTROLLER, METER_SLOWPATH, format_meter, parse_meter};
+pub use packet_out::{PacketOut, parse_packet_out};
+
+/// Longest line: no OpenFlow message that a line could become is longer than 65,535 bytes, and text is not 16 times that.
+pub const MAX_LINE: usize = 1 << 20;
+
+/// A line to read.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    source: Source<'a>,
+    names: &'a dyn Names,
 }
 
-/// A flow line (ovs-ofctl(8), Flow Syntax) as an update. `table=all` only where it makes sense; checks actions against the match.
-/// A line of a dump parses too: duration, n_packets, n_bytes, idle_age, hard_age are skipped.
-///
-/// # Errors
-/// With the column.
-pub fn parse_flow(line: &str, command: FlowCommand, names: &dyn Names) -> Result<Parsed<Update>, TextError> {
-    let _ = (line, command, names);
-    Err(TextError { column: 1, reason: String::new(), hint: String::new(), code: "", field: String::new() })
-}
+impl<'a> Line<'a> {
+    /// # Errors
+    /// When the line is too long or has a NUL in it.
+    fn new(text: &'a str, names: &'a dyn Names) -> Result<Self, TextError> {
+        let source = Source(text);
+        if text.len() > MAX_LINE {
+            let reason = format!("the line is {} bytes long, at most {MAX_LINE} are read", text.len());
+            return Err(source.error(text, reason).hint("one flow, group or meter per line"));
+        }
+        if let Some(at) = text.bytes().position(|byte| byte == 0) {
+            return Err(source.error(&text[at..at], "there is a NUL character in the line").hint("remove it"));
+        }
+        Ok(Self { source, names })
+    }
 
-/// A filter as dump-flows, dump-aggregate and del-flows take it.
-///
-/// # Errors
-/// With the column.
-pub fn parse_filter(line: &str, strict: bool, names: &dyn Names) -> Result<Parsed<FlowFilter>, TextError> {
-    let _ = (line, strict, names);
-    Ok(Parsed { value: FlowFilter::default(), warnings: Vec::new() })
-}
+    /// Checks a list of actions. `text` is where it came from, for the column of what is wrong.
+    fn check(
+        &self,
+        text: &'a str,
+        actions: &[Action],
+        matching: Option<&SparseMatch>,
+        place: Place,
+    ) -> Result<(), TextError> {
+        check(actions, &CheckContext { matching, place }).map_err(|error| {
+            let part = self.nth_action(text, error.index).unwrap_or(text);
+            self.source.error(part, error.reason).code(error.code)
+        })
+    }
 
-/// What a dump shows beside the flow itself. Times in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct FlowCounters {
-    pub duration_ms: u64,
-    pub packets: u64,
-    pub bytes: u64,
-    pub idle_age_s: u64,
-    pub hard_age_s: u64,
-}
+    /// The text of an action of a list, by the action's index.
+    fn nth_action(&self, text: &'a str, index: usize) -> Option<&'a str> {
+        let mut parser = super::actions::Parser::new(self.source, self.names);
+        let mut tokens = super::scan::Tokens::new(self.source, text);
+        let mut actions = Vec::new();
+        while let Ok(Some(token)) = tokens.next() {
+            if !token.key.eq_ignore_ascii_case("drop") {
+                parser.action(&token, &mut actions).ok()?;
+            }
+            if actions.len() > index {
+                return Some(token.key);
+            }
+        }
+        None
+    }
 
-/// A line of dump-flows, without the leading blank and without newline; counters None: `--no-stats`.
-pub fn format_flow(
-    flow: &FlowSpec,
-    counters: Option<&FlowCounters>,
-    style: Style,
-    names: &dyn Names,
-    out: &mut String,
-) {
-    let _ = (flow, counters, style, names, out);
-}
-
-/// A group line (`group_id=1,type=select,bucket=...`). For insert-buckets and remove-buckets: `command_bucket_id=` is in the result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct GroupLine {
-    pub spec: GroupSpec,
-    pub kind_given: bool,
-    pub place: Option<crate::spec::BucketPlace>,
-}
-
-/// See [`GroupLine`].
-///
-/// # Errors
-/// With the column.
-pub fn parse_group(line: &str, names: &dyn Names) -> Result<Parsed<GroupLine>, TextError> {
-    let _ = (line, names);
-    Err(TextError { column: 1, reason: String::new(), hint: String::new(), code: "", field: String::new() })
-}
-
-/// A line of dump-groups, without the leading blank.
-pub fn format_group(group: &GroupSpec, style: Style, names: &dyn Names, out: &mut String) {
-    let _ = (group, style, names, out);
-}
-
-/// One bucket, as in a group line.
-pub fn format_bucket(bucket: &BucketSpec, select: bool, style: Style, names: &dyn Names, out: &mut String) {
-    let _ = (bucket, select, style, names, out);
-}
-
-/// A meter line (`meter=1,pktps,burst,bands=type=drop,rate=100,burst_size=10`).
-///
-/// # Errors
-/// With the column.
-pub fn parse_meter(line: &str) -> Result<Parsed<MeterSpec>, TextError> {
-    let _ = line;
-    Err(TextError { column: 1, reason: String::new(), hint: String::new(), code: "", field: String::new() })
-}
-
-/// As in dump-meters.
-pub fn format_meter(meter: &MeterSpec, out: &mut String) {
-    let _ = (meter, out);
-}
-
-/// A line of a bundle file (ovs-ofctl(8), `bundle`): `flow add ...`, `group insert_buckets ...`, `meter` too (an extension). A line
-/// without `flow`/`group` is a flow line, with an optional command word (`add`, `delete`, ...). Also `packet-out`? No: refused.
-///
-/// # Errors
-/// With the column.
-pub fn parse_bundle_line(line: &str, names: &dyn Names) -> Result<Parsed<Update>, TextError> {
-    parse_flow(line, FlowCommand::Add, names)
-}
-
-/// `in_port=36,packet=HEX,actions=...` of packet-out (and metadata fields before `actions`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct PacketOut {
-    pub metadata: crate::FlowKey,
-    pub packet: Vec<u8>,
-    pub actions: Vec<crate::Action>,
-}
-
-/// See [`PacketOut`].
-///
-/// # Errors
-/// With the column.
-pub fn parse_packet_out(line: &str, names: &dyn Names) -> Result<Parsed<PacketOut>, TextError> {
-    let _ = (line, names);
-    Err(TextError { column: 1, reason: String::new(), hint: String::new(), code: "", field: String::new() })
+    /// The value of a key that needs one.
+    fn value(&self, token: &Token<'a>) -> Result<&'a str, TextError> {
+        if token.value.is_empty() {
+            let error = self.source.error(token.key, format!("{} has no value", token.key));
+            return Err(error.hint(format!("{}=VALUE", token.key)).field(token.key));
+        }
+        Ok(token.value)
+    }
 }

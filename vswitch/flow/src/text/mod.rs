@@ -4,15 +4,24 @@
 mod actions;
 mod line;
 mod matching;
+mod scan;
+mod suggest;
 mod value;
 
 pub use actions::{format_actions, parse_actions};
 pub use line::{
-    FlowCommand, FlowCounters, GroupLine, PacketOut, format_bucket, format_flow, format_group, format_meter,
-    parse_bundle_line, parse_filter, parse_flow, parse_group, parse_meter, parse_packet_out,
+    FlowCommand, FlowCounters, GroupCommand, GroupLine, MAX_LINE, METER_CONTROLLER, METER_SLOWPATH, PacketOut,
+    format_bucket, format_flow, format_group, format_meter, parse_bundle_line, parse_filter, parse_flow, parse_group,
+    parse_group_update, parse_meter, parse_packet_out, significant,
 };
-pub use matching::{MatchBuilder, compose, format_match, parse_key, parse_match};
-pub use value::{field_by_name, format_subfield, format_value, parse_subfield, parse_value};
+pub use matching::{
+    Item, Items, MatchBuilder, compose, format_key, format_match, parse_key, parse_match, unknown_item,
+};
+pub use suggest::nearest;
+pub use value::{
+    field_by_name, format_name, format_port, format_subfield, format_value, parse_port, parse_subfield, parse_value,
+    unquote,
+};
 
 /// Names of ports and tables, both ways.
 pub trait Names {

@@ -18,7 +18,7 @@ pub(super) fn flow(learn: &Learn, packet: &FlowKey) -> FlowSpec {
             LearnSpec::Match { from, to } => {
                 let (to, value) = written(*to, value(*from, packet));
                 key.set_sub(to, value);
-                mask.set_sub(to, u128::MAX);
+                mask.add_bits(to.field, to.mask());
             }
             LearnSpec::Load { from, to } => {
                 let (to, value) = written(*to, value(*from, packet));

@@ -37,6 +37,8 @@ pub enum Credit {
     Bucket(Arc<GroupStats>, usize),
     /// A group alone.
     Group(Arc<GroupStats>),
+    /// A group and all of its buckets (all, indirect).
+    AllBuckets(Arc<GroupStats>),
     /// A table: looked up, and whether a rule matched.
     Table(Arc<TableStats>, bool),
 }

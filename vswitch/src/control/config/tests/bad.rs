@@ -13,7 +13,7 @@ fn unknown_keys() {
             "f:5:1: \"\": unknown key; [worker] has the keys: idle_sleep_us",
             "f:7:1: port: unknown key; [control] has the keys: socket",
             "f:10:1: fail-mode: unknown key; did you mean fail_mode? [[bridge]] has the keys: name, fail_mode, fdb_entries, \
-             fdb_ageing_s, port",
+             fdb_ageing_s, strict, port",
         ],
     );
 }
@@ -91,7 +91,7 @@ fn missing_keys_and_unknown_words() {
             "f:6:8: type: \"dpkd\" is not known; did you mean dpdk? use one of: dpdk, vhost-user, tap, af_packet, pcap, patch, \
              internal",
             "f:8:1: foo: unknown key; [[bridge.port]] has the keys: name, number, type, mac, mtu, admin_up, no_flood, \
-             external_ids, devargs, queues, path, mode, csum, tso, mergeable, indirect, packed, interface, rx_file, tx_file, \
+             strict, external_ids, devargs, queues, path, mode, csum, tso, mergeable, indirect, packed, interface, rx_file, tx_file, \
              infinite_rx, peer",
         ],
     );

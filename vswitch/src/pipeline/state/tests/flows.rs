@@ -86,7 +86,7 @@ fn filters_select() {
     let mut bench = Bench::default();
     let two = FlowSpec { matching: matching(&[(Field::Reg0, 1), (Field::Reg1, 5)]), ..flow(1, 12, 0, 0x12, &[]) };
     let truncated = Action::Output { port: 2, max_len: Some(100) };
-    let packet_in = Action::Controller(Box::new(Controller::default()));
+    let packet_in = Action::Controller(Box::default());
     bench.ok(&[
         add_group(7),
         add(0, 10, 1, 0x10, &[output(2)]),

@@ -103,7 +103,8 @@ impl Model {
         let mut bad = Vec::new();
         for flow in &self.flows {
             let Some(written) = flow.written else { continue };
-            let kinds: [(&str, &dyn Fn(u32) -> bool, &BTreeMap<u32, usize>, &str); 2] = [
+            type Kind<'a> = (&'a str, &'a dyn Fn(u32) -> bool, &'a BTreeMap<u32, usize>, &'a str);
+            let kinds: [Kind<'_>; 2] = [
                 ("Group(", &|id| self.groups.contains_key(&id), &self.deleted_groups, "OFPBAC_BAD_OUT_GROUP"),
                 ("Meter(", &|id| self.meters.contains_key(&id), &self.deleted_meters, "OFPMMFC_INVALID_METER"),
             ];

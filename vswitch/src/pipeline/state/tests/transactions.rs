@@ -13,8 +13,8 @@ fn references_are_judged_on_the_final_state() {
     // Updates on top of a group 1 and a meter 1 with a flow each (reg0 1 and 2); the flows that are there then, or the refusal.
     type Outcome = Result<&'static [&'static str], (usize, &'static str)>;
     let cases: &[(&str, &[Update], Outcome)] = &[
-        ("the group goes", &[gone.clone()], Ok(&["0/1:3"])),
-        ("the meter goes", &[meter_gone.clone()], Ok(&["0/1:1"])),
+        ("the group goes", std::slice::from_ref(&gone), Ok(&["0/1:3"])),
+        ("the meter goes", std::slice::from_ref(&meter_gone), Ok(&["0/1:1"])),
         ("the group comes again", &[gone.clone(), add_group(1)], Ok(&["0/1:1", "0/1:3"])),
         ("used, then gone", &[uses(3), hidden(4), gone.clone()], Ok(&["0/1:3"])),
         ("gone, then used", &[gone.clone(), uses(3)], Err((1, "OFPBAC_BAD_OUT_GROUP"))),

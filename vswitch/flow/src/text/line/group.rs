@@ -1,0 +1,562 @@
+//! Group lines.
+
+use super::Line;
+use crate::action::{Place, normalize, port};
+use crate::spec::{BucketPlace, BucketSpec, GroupKind, GroupSpec, Selection, Update};
+use crate::text::actions::Parser;
+use crate::text::scan::{Form, Token, Tokens, quoted};
+use crate::text::{
+    Names, Parsed, Style, TextError, field_by_name, format_actions, format_port, format_value, parse_value, value,
+};
+use crate::{Action, Field};
+
+/// Highest id of a group.
+const MAX_GROUP: u64 = 0xffff_ff00;
+/// Highest id of a bucket.
+const MAX_BUCKET: u64 = 0xffff_ff00;
+
+/// What a group line asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupCommand {
+    /// `add-group`
+    Add,
+    /// `mod-group`
+    Modify,
+    /// `mod-group --may-create`
+    AddOrModify,
+    /// `del-groups`
+    Delete,
+    /// `insert-buckets`
+    InsertBuckets,
+    /// `remove-buckets`
+    RemoveBuckets,
+}
+
+/// A group line (`group_id=1,type=select,bucket=...`). For insert-buckets and remove-buckets: `command_bucket_id=` is in the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupLine {
+    /// The group. Buckets of a line without `type` have weight 1 where none is given.
+    pub spec: GroupSpec,
+    /// Whether there is a `type`.
+    pub kind_given: bool,
+    /// `command_bucket_id=`
+    pub place: Option<BucketPlace>,
+}
+
+/// See [`GroupLine`]. `group_id=all` is not one: see [`parse_group_update`].
+///
+/// # Errors
+/// With the column.
+pub fn parse_group(line: &str, names: &dyn Names) -> Result<Parsed<GroupLine>, TextError> {
+    let line = Line::new(line, names)?;
+    let raw = Raw::read(&line, line.source.0)?;
+    let warnings = raw.warnings;
+    match raw.id {
+        Some(Id::One(id)) => {
+            let spec =
+                GroupSpec { id, kind: raw.kind.unwrap_or_default(), selection: raw.selection, buckets: raw.buckets };
+            Ok(Parsed { value: GroupLine { spec, kind_given: raw.kind.is_some(), place: raw.place }, warnings })
+        }
+        _ => Err(no_id(&line)),
+    }
+}
+
+fn no_id(line: &Line<'_>) -> TextError {
+    line.source.error(line.source.0, "there is no group_id").hint("group_id=N").field("group_id")
+}
+
+/// A group line as an update, with what ovs-ofctl(8) asks of the command: `type` to add and modify, `command_bucket_id` to insert
+/// and remove buckets.
+///
+/// # Errors
+/// With the column.
+pub fn parse_group_update(line: &str, command: GroupCommand, names: &dyn Names) -> Result<Parsed<Update>, TextError> {
+    let line = Line::new(line, names)?;
+    parse_part(&line, line.source.0, command)
+}
+
+/// The same of a part of a line.
+pub(super) fn parse_part<'a>(
+    line: &Line<'a>,
+    text: &'a str,
+    command: GroupCommand,
+) -> Result<Parsed<Update>, TextError> {
+    let raw = Raw::read(line, text)?;
+    let source = line.source;
+    let warnings = raw.warnings;
+    let refuse = |reason: &str, field: &str| Err(source.error(text, reason).field(field));
+    let whole = matches!(command, GroupCommand::Add | GroupCommand::Modify | GroupCommand::AddOrModify);
+    if whole && raw.kind.is_none() {
+        return Err(source.error(text, "there is no type").hint("type=all, select, indirect or ff").field("type"));
+    }
+    if !whole && raw.kind.is_some() {
+        return refuse("the group has a type already: leave type out", "type");
+    }
+    let buckets = matches!(command, GroupCommand::InsertBuckets | GroupCommand::RemoveBuckets);
+    if !buckets && raw.place.is_some() {
+        return refuse("command_bucket_id is only for inserting and removing buckets", "command_bucket_id");
+    }
+    if matches!(command, GroupCommand::Delete | GroupCommand::RemoveBuckets) && !raw.buckets.is_empty() {
+        return refuse("buckets have no meaning here", "bucket");
+    }
+    if command == GroupCommand::Delete {
+        let id = match raw.id {
+            Some(Id::One(id)) => Some(id),
+            Some(Id::All) => None,
+            None if text.trim().is_empty() => None,
+            None => return Err(no_id(line)),
+        };
+        return Ok(Parsed { value: Update::DeleteGroups(id), warnings });
+    }
+    let Some(Id::One(id)) = raw.id else { return Err(no_id(line)) };
+    let spec = |kind: GroupKind| GroupSpec { id, kind, selection: raw.selection, buckets: Vec::new() };
+    let value = match (command, raw.place) {
+        (GroupCommand::InsertBuckets, Some(BucketPlace::All)) => {
+            return refuse(
+                "buckets cannot be inserted at all places: command_bucket_id=first, last or an id",
+                "command_bucket_id",
+            );
+        }
+        (GroupCommand::InsertBuckets, Some(_)) if raw.buckets.is_empty() => {
+            return refuse("there is no bucket to insert", "bucket");
+        }
+        (GroupCommand::InsertBuckets, Some(place)) => Update::InsertBuckets { group: id, place, buckets: raw.buckets },
+        (GroupCommand::RemoveBuckets, Some(place)) => Update::RemoveBuckets { group: id, place },
+        (GroupCommand::InsertBuckets | GroupCommand::RemoveBuckets, None) => {
+            let error = source.error(text, "there is no command_bucket_id");
+            return Err(error.hint("command_bucket_id=first, last, all or an id").field("command_bucket_id"));
+        }
+        (GroupCommand::Add, _) => {
+            Update::AddGroup(GroupSpec { buckets: raw.buckets, ..spec(raw.kind.unwrap_or_default()) })
+        }
+        (_, _) => Update::ModifyGroup {
+            spec: GroupSpec { buckets: raw.buckets, ..spec(raw.kind.unwrap_or_default()) },
+            may_create: command == GroupCommand::AddOrModify,
+        },
+    };
+    Ok(Parsed { value, warnings })
+}
+
+#[derive(Clone, Copy)]
+enum Id {
+    One(u32),
+    All,
+}
+
+/// A line, cut up.
+struct Raw {
+    id: Option<Id>,
+    kind: Option<GroupKind>,
+    selection: Selection,
+    place: Option<BucketPlace>,
+    buckets: Vec<BucketSpec>,
+    warnings: Vec<String>,
+}
+
+/// The parts of [`Selection`].
+#[derive(Default)]
+struct Method<'a> {
+    name: Option<&'a str>,
+    param: Option<(u64, &'a str)>,
+    fields: Vec<(Field, u128)>,
+    fields_at: Option<&'a str>,
+}
+
+impl Raw {
+    fn read<'a>(line: &Line<'a>, text: &'a str) -> Result<Self, TextError> {
+        let mut raw = Self {
+            id: None,
+            kind: None,
+            selection: Selection::Default,
+            place: None,
+            buckets: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let mut method = Method::default();
+        let mut tokens = Tokens::new(line.source, text);
+        let mut buckets = false;
+        while let Some(token) = tokens.next()? {
+            if token.key == "bucket" && token.form == Form::Value {
+                tokens.rewind_to_value(&token);
+                buckets = true;
+                break;
+            }
+            raw.key(line, &token, &mut method)?;
+        }
+        raw.selection = method.selection(line, raw.kind)?;
+        if buckets {
+            raw.read_buckets(line, &mut tokens)?;
+        }
+        Ok(raw)
+    }
+
+    fn key<'a>(&mut self, line: &Line<'a>, token: &Token<'a>, method: &mut Method<'a>) -> Result<(), TextError> {
+        const KEYS: [&str; 7] =
+            ["group_id", "type", "command_bucket_id", "selection_method", "selection_method_param", "fields", "bucket"];
+        let source = line.source;
+        let value = || line.value(token);
+        match token.key {
+            "group_id" => {
+                self.id = Some(match value()? {
+                    "all" | "ALL" => Id::All,
+                    text => Id::One(id(line, "group id", text, MAX_GROUP)?),
+                });
+            }
+            "type" => {
+                self.kind = Some(match value()? {
+                    "all" => GroupKind::All,
+                    "select" => GroupKind::Select,
+                    "indirect" => GroupKind::Indirect,
+                    "ff" | "fast_failover" => GroupKind::FastFailover,
+                    other => return Err(source.unknown(other, "type of group", ["all", "select", "indirect", "ff"])),
+                });
+            }
+            "command_bucket_id" => {
+                self.place = Some(match value()? {
+                    "first" => BucketPlace::First,
+                    "last" => BucketPlace::Last,
+                    "all" => BucketPlace::All,
+                    text => BucketPlace::Before(id(line, "bucket id", text, MAX_BUCKET)?),
+                });
+            }
+            "selection_method" => method.name = Some(value()?),
+            "selection_method_param" => method.param = Some((source.u64("parameter", value()?)?, token.key)),
+            "fields" => {
+                method.fields_at = Some(token.key);
+                method.fields = fields(line, token.value)?;
+            }
+            key => return Err(source.unknown(key, "keyword of a group", KEYS)),
+        }
+        Ok(())
+    }
+
+    fn read_buckets<'a>(&mut self, line: &Line<'a>, tokens: &mut Tokens<'a>) -> Result<(), TextError> {
+        let mut given = Vec::new();
+        let mut more = true;
+        while more {
+            let mut bucket = Bucket::new();
+            let start = tokens.rest();
+            more = false;
+            while let Some(token) = tokens.next()? {
+                if token.key == "bucket" && token.form == Form::Value {
+                    tokens.rewind_to_value(&token);
+                    more = true;
+                    break;
+                }
+                bucket.key(line, &token, tokens)?;
+            }
+            let (id, spec) = bucket.finish(line, start, self.kind)?;
+            given.push(id);
+            self.buckets.push(spec);
+        }
+        if self.kind == Some(GroupKind::Indirect) && self.buckets.len() > 1 {
+            let error = line.source.error(line.source.0, "an indirect group has at most one bucket");
+            return Err(error.hint("type=all executes all buckets").code("OFPGMFC_BAD_BUCKET").field("bucket"));
+        }
+        self.number_buckets(line, &given)
+    }
+
+    /// Gives ids to the buckets that have none: the lowest that are free.
+    fn number_buckets(&mut self, line: &Line<'_>, given: &[Option<u32>]) -> Result<(), TextError> {
+        let mut taken: Vec<u32> = given.iter().flatten().copied().collect();
+        taken.sort_unstable();
+        if let Some(twice) = taken.windows(2).find(|pair| pair[0] == pair[1]) {
+            let error = line.source.error(line.source.0, format!("two buckets have the id {}", twice[0]));
+            return Err(error
+                .hint("give each bucket another id, or none")
+                .code("OFPGMFC_BAD_BUCKET")
+                .field("bucket_id"));
+        }
+        let mut taken = taken.into_iter().peekable();
+        let mut free = 0;
+        for (bucket, given) in self.buckets.iter_mut().zip(given) {
+            bucket.id = given.unwrap_or_else(|| {
+                while taken.next_if_eq(&free).is_some() {
+                    free += 1;
+                }
+                free += 1;
+                free - 1
+            });
+        }
+        Ok(())
+    }
+}
+
+fn id(line: &Line<'_>, what: &str, text: &str, most: u64) -> Result<u32, TextError> {
+    line.source.number(what, text, 0, most).map(|id| u32::try_from(id).unwrap_or_default())
+}
+
+impl Method<'_> {
+    fn selection(self, line: &Line<'_>, kind: Option<GroupKind>) -> Result<Selection, TextError> {
+        let source = line.source;
+        if let (Some(at), false) = (self.fields_at, self.name == Some("hash")) {
+            let error = source.error(at, "fields need selection_method=hash");
+            return Err(error.hint("add selection_method=hash, or leave fields out").field("fields"));
+        }
+        let param = match (self.param, self.name) {
+            (Some((_, at)), None) => {
+                let error = source.error(at, "selection_method_param needs a selection_method");
+                return Err(error.hint("selection_method=hash or dp_hash").field("selection_method_param"));
+            }
+            (param, _) => param.map_or(0, |(param, _)| param),
+        };
+        let Some(name) = self.name else { return Ok(Selection::Default) };
+        if kind != Some(GroupKind::Select) {
+            let error = source.error(name, "only select groups select").hint("type=select, or no selection_method");
+            return Err(error.code("OFPBPC_BAD_VALUE").field("selection_method"));
+        }
+        match name {
+            "hash" => Ok(Selection::Hash { param, fields: self.fields.into() }),
+            "dp_hash" => Ok(Selection::DpHash { param }),
+            other => Err(source.unknown(other, "selection method", ["hash", "dp_hash"]).code("OFPBPC_BAD_VALUE")),
+        }
+    }
+}
+
+/// `ip_src,ip_dst=255.255.0.0`: fields with masks, in the order that Open vSwitch has them.
+fn fields<'a>(line: &Line<'a>, text: &'a str) -> Result<Vec<(Field, u128)>, TextError> {
+    let source = line.source;
+    let mut fields: Vec<(Field, u128)> = Vec::new();
+    let mut tokens = Tokens::new(source, text);
+    while let Some(token) = tokens.next()? {
+        let named = field_by_name(token.key);
+        let field =
+            named.ok_or_else(|| source.unknown(token.key, "field", crate::field::names().collect::<Vec<_>>()))?;
+        if fields.iter().any(|(other, _)| *other == field) {
+            return Err(source.error(token.key, format!("{} is there twice", quoted(token.key))).field(token.key));
+        }
+        let mask = match token.value {
+            "" => field.exact_mask(),
+            text => {
+                let (value, mask) = parse_value(field, text, line.names).map_err(|error| source.within(text, error))?;
+                if mask != field.exact_mask() || value == 0 {
+                    let error = source.error(text, format!("{} is no mask of {}", quoted(text), token.key));
+                    return Err(error.hint("the bits to hash, as a value of the field, without /").field(token.key));
+                }
+                value
+            }
+        };
+        fields.push((field, mask));
+    }
+    fields.sort_by_key(|(field, _)| rank(*field));
+    Ok(fields)
+}
+
+/// Place of a field in the order of Open vSwitch: by kind, and within a kind as in our table, but for these.
+const fn rank(field: Field) -> (u8, u8) {
+    use Field as F;
+    let number = field as u8;
+    let kind = match field {
+        F::TunId
+        | F::TunSrc
+        | F::TunDst
+        | F::TunIpv6Src
+        | F::TunIpv6Dst
+        | F::TunFlags
+        | F::TunGbpId
+        | F::TunGbpFlags => 0,
+        F::TunTos | F::TunTtl => 1,
+        _ if number >= F::TunMetadata0 as u8 && number <= F::TunMetadata7 as u8 => 2,
+        F::Metadata => 3,
+        F::InPort => 4,
+        F::PktMark => 5,
+        F::CtState => 6,
+        F::CtZone => 7,
+        F::CtMark | F::CtLabel => 8,
+        F::CtNwProto => 9,
+        F::CtNwSrc | F::CtNwDst | F::CtIpv6Src | F::CtIpv6Dst | F::CtTpSrc | F::CtTpDst => 10,
+        _ if number >= F::Reg0 as u8 && number <= F::Xxreg3 as u8 => 11,
+        F::EthSrc => 12,
+        F::EthDst => 13,
+        F::EthType | F::VlanTci | F::DlVlan | F::VlanVid | F::VlanPcp | F::NwSrc | F::NwDst => 14,
+        F::Ipv6Src | F::Ipv6Dst | F::Ipv6Label => 15,
+        F::NwProto => 16,
+        F::NwTos | F::IpDscp | F::NwEcn | F::NwTtl => 17,
+        F::NwFrag => 18,
+        F::ArpOp => 19,
+        F::ArpSpa | F::ArpTpa | F::ArpSha | F::ArpTha => 20,
+        F::TcpSrc | F::TcpDst => 21,
+        F::TcpFlags => 22,
+        F::NdTarget => 24,
+        F::NdSll | F::NdTll => 25,
+        _ => 23,
+    };
+    (kind, number)
+}
+
+/// A bucket, cut up.
+struct Bucket {
+    id: Option<u32>,
+    weight: Option<u16>,
+    watch_port: Option<u32>,
+    watch_group: Option<u32>,
+    actions: Vec<Action>,
+    /// Whether there is anything that says what it does.
+    acts: bool,
+    /// Whether that is `drop`.
+    drops: bool,
+}
+
+impl Bucket {
+    const fn new() -> Self {
+        Self {
+            id: None,
+            weight: None,
+            watch_port: None,
+            watch_group: None,
+            actions: Vec::new(),
+            acts: false,
+            drops: false,
+        }
+    }
+
+    fn key<'a>(&mut self, line: &Line<'a>, token: &Token<'a>, tokens: &mut Tokens<'a>) -> Result<(), TextError> {
+        let source = line.source;
+        match token.key {
+            "bucket_id" => self.id = Some(id(line, "bucket id", line.value(token)?, MAX_BUCKET)?),
+            "weight" => self.weight = Some(source.u16("weight", line.value(token)?)?),
+            "watch_port" => {
+                let mut parser = Parser::new(source, line.names);
+                let port = parser.port(line.value(token)?)?;
+                parser.warnings.clear();
+                if port >= 0xff00 && port != port::NONE {
+                    let error = source.error(token.value, format!("{} cannot be watched", quoted(token.value)));
+                    return Err(error.hint("an ordinary port").code("OFPGMFC_BAD_WATCH").field("watch_port"));
+                }
+                self.watch_port = Some(port).filter(|port| *port != port::NONE);
+            }
+            "watch_group" => self.watch_group = Some(id(line, "group id", line.value(token)?, MAX_GROUP)?),
+            "action" | "actions" if token.form == Form::Value => {
+                self.acts = true;
+                // Its first action is this token's value; the others are tokens of their own.
+                tokens.rewind_to_value(token);
+            }
+            "drop" => (self.acts, self.drops) = (true, true),
+            _ => {
+                self.acts = true;
+                Parser::new(source, line.names).action(token, &mut self.actions)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(
+        self,
+        line: &Line<'_>,
+        start: &str,
+        kind: Option<GroupKind>,
+    ) -> Result<(Option<u32>, BucketSpec), TextError> {
+        let refuse = |reason: &str, hint: &str, field: &str| {
+            let error = line.source.error(start, reason).hint(hint).field(field);
+            Err(error.code("OFPGMFC_BAD_BUCKET"))
+        };
+        if !self.acts {
+            return refuse("a bucket has no actions", "bucket=actions=drop", "actions");
+        }
+        if self.drops && !self.actions.is_empty() {
+            return refuse("drop must stand alone", "leave drop out, or the other actions", "drop");
+        }
+        let select = matches!(kind, Some(GroupKind::Select) | None);
+        if !select && self.weight.is_some_and(|weight| weight != 0) {
+            return refuse("only buckets of select groups have weights", "leave weight out", "weight");
+        }
+        let watched = self.watch_port.is_some() || self.watch_group.is_some();
+        if kind == Some(GroupKind::FastFailover) && !watched {
+            return refuse(
+                "a fast failover bucket must be watched",
+                "watch_port:PORT or watch_group:GROUP",
+                "watch_port",
+            );
+        }
+        line.check_bucket(start, &self.actions)?;
+        let spec = BucketSpec {
+            id: 0,
+            weight: if select { self.weight.unwrap_or(1) } else { 0 },
+            watch_port: self.watch_port,
+            watch_group: self.watch_group,
+            actions: normalize(self.actions, None).into(),
+        };
+        Ok((self.id, spec))
+    }
+}
+
+impl Line<'_> {
+    /// The column of what is wrong with a bucket's actions is that of the bucket: they may be scattered among its other keys.
+    fn check_bucket(&self, start: &str, actions: &[Action]) -> Result<(), TextError> {
+        let context = crate::action::CheckContext { matching: None, place: Place::Bucket };
+        crate::action::check(actions, &context)
+            .map_err(|error| self.source.error(start, error.reason).code(error.code).field("bucket"))
+    }
+}
+
+/// A line of dump-groups, without the leading blank.
+pub fn format_group(group: &GroupSpec, style: Style, names: &dyn Names, out: &mut String) {
+    let kind = match group.kind {
+        GroupKind::All => "all",
+        GroupKind::Select => "select",
+        GroupKind::Indirect => "indirect",
+        GroupKind::FastFailover => "ff",
+    };
+    value::push(out, format_args!("group_id={},type={kind}", group.id));
+    let param = |param: u64, out: &mut String| {
+        if param != 0 {
+            value::push(out, format_args!(",selection_method_param={param}"));
+        }
+    };
+    match &group.selection {
+        Selection::Default => {}
+        Selection::DpHash { param: number } => {
+            out.push_str(",selection_method=dp_hash");
+            param(*number, out);
+        }
+        Selection::Hash { param: number, fields } => {
+            out.push_str(",selection_method=hash");
+            param(*number, out);
+            format_fields(fields, out);
+        }
+    }
+    for bucket in &group.buckets {
+        out.push_str(",bucket=");
+        format_bucket(bucket, group.kind == GroupKind::Select, style, names, out);
+    }
+}
+
+fn format_fields(fields: &[(Field, u128)], out: &mut String) {
+    let open = match fields {
+        [] => return,
+        [_] => ",fields=",
+        _ => ",fields(",
+    };
+    out.push_str(open);
+    for (i, (field, mask)) in fields.iter().enumerate() {
+        if i != 0 {
+            out.push(',');
+        }
+        out.push_str(field.name());
+        if mask & field.exact_mask() != field.exact_mask() {
+            out.push('=');
+            format_value(*field, *mask, field.exact_mask(), Style::default(), &crate::text::NoNames, out);
+        }
+    }
+    if fields.len() > 1 {
+        out.push(')');
+    }
+}
+
+/// One bucket, as in a group line.
+pub fn format_bucket(bucket: &BucketSpec, select: bool, style: Style, names: &dyn Names, out: &mut String) {
+    value::push(out, format_args!("bucket_id:{},", bucket.id));
+    if select && bucket.weight != 1 {
+        value::push(out, format_args!("weight:{},", bucket.weight));
+    }
+    if let Some(port) = bucket.watch_port {
+        out.push_str("watch_port:");
+        format_port(port, style, names, out);
+        out.push(',');
+    }
+    if let Some(group) = bucket.watch_group {
+        value::push(out, format_args!("watch_group:{group},"));
+    }
+    out.push_str("actions=");
+    format_actions(&bucket.actions, style, names, out);
+}

@@ -1,0 +1,68 @@
+//! The nearest valid word to a misspelt one.
+
+/// Words longer than this are not compared (and no valid one is).
+const MAX_WORD: usize = 48;
+
+/// The candidate that takes the fewest edits (insertions, deletions, replacements, swaps of neighbours) to get from `word`, if that is
+/// near enough to be what was meant. Case does not matter.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.is_empty() || word.len() > MAX_WORD {
+        return None;
+    }
+    let near = 1 + word.len() / 4;
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(word.as_bytes(), candidate.as_bytes()), candidate))
+        .filter(|(distance, _)| *distance <= near)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Damerau-Levenshtein distance (optimal string alignment).
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    if b.len() > MAX_WORD {
+        return usize::MAX;
+    }
+    // Rows i-2, i-1 and i of the table.
+    let mut rows = [[0usize; MAX_WORD + 1]; 3];
+    for (j, cell) in rows[1].iter_mut().enumerate() {
+        *cell = j;
+    }
+    for i in 1..=a.len() {
+        let [before, last, row] = &mut rows;
+        row[0] = i;
+        for j in 1..=b.len() {
+            let same = a[i - 1].eq_ignore_ascii_case(&b[j - 1]);
+            let mut best = (last[j - 1] + usize::from(!same)).min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1].eq_ignore_ascii_case(&b[j - 2]) && a[i - 2].eq_ignore_ascii_case(&b[j - 1]) {
+                best = best.min(before[j - 2] + 1);
+            }
+            row[j] = best;
+        }
+        rows.rotate_left(1);
+    }
+    rows[1][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typos_find_their_words() {
+        let words = ["tp_dst", "tp_src", "nw_src", "ip", "ipv6"];
+        for (typo, right) in [("tp_dts", "tp_dst"), ("tp_srcc", "tp_src"), ("nwsrc", "nw_src"), ("NW_SRX", "nw_src")] {
+            assert_eq!(nearest(typo, words), Some(right), "{typo}");
+        }
+        assert_eq!(nearest("entirely_other", words), None);
+        assert_eq!(nearest("", words), None);
+        assert_eq!(nearest(&"x".repeat(100_000), words), None);
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, d) in [("", "abc", 3), ("abc", "", 3), ("abc", "acb", 1), ("abc", "abc", 0), ("ca", "abc", 3)] {
+            assert_eq!(distance(a.as_bytes(), b.as_bytes()), d, "{a} {b}");
+        }
+    }
+}
