@@ -140,7 +140,11 @@ impl Switch {
     /// When the bridge does not exist.
     pub fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError> {
         self.collect();
-        self.with(|state| Ok(state.bridge(bridge)?.pipeline.tables()))
+        let (program, names) = self.with(|state| {
+            let pipeline = &state.bridge(bridge)?.pipeline;
+            Ok((pipeline.program(), pipeline.names().clone()))
+        })?;
+        Ok(program.table_infos(&names))
     }
 
     /// Flows that a filter selects.

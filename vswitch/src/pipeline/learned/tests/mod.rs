@@ -61,6 +61,11 @@ fn flow(priority: u16, from: u32, cookie: u64, actions: &[Action]) -> FlowSpec {
     }
 }
 
+/// A learn of the same table and cookie that deletes its flows, as an action of any flow.
+fn last_learn(learn: &Learn) -> Action {
+    Action::Learn(Box::new(Learn { delete_learned: true, specs: [].into(), ..learn.clone() }))
+}
+
 fn output(port: u32) -> Action {
     Action::Output { port, max_len: None }
 }

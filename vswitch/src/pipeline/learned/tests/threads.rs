@@ -63,7 +63,7 @@ fn an_epoch_never_hides_a_change() {
 fn nothing_is_left_of_a_learn_that_went() {
     const WORKERS: usize = 3;
     let last = Learn { delete_learned: true, ..learn() };
-    let learner = FlowSpec { table: 0, ..flow(1, 1, 1, &[Action::Learn(Box::new(last.clone()))]) };
+    let learner = FlowSpec { table: 0, ..flow(1, 1, 1, &[last_learn(&last)]) };
     let mut bench = Bench::new();
     let published = ArcSwap::new(bench.state.program());
     let seen: Vec<AtomicU64> = (0..WORKERS).map(|_| AtomicU64::new(0)).collect();

@@ -6,7 +6,7 @@ use crate::pipeline::state::FlowRemoved;
 #[test]
 fn references_are_judged_on_the_final_state() {
     let uses = |reg0| add(0, 1, reg0, 1, &[Action::Group(1)]);
-    let hidden = |reg0| add(0, 1, reg0, 2, &[clone(write(Action::Group(1)))]);
+    let hidden = |reg0| add(0, 1, reg0, 2, &[clone(clone(Action::Group(1)))]);
     let metered = |reg0| add(0, 1, reg0, 3, &[Action::Meter(1)]);
     let (gone, meter_gone) = (Update::DeleteGroups(Some(1)), Update::DeleteMeters(None));
     let out_group = FlowFilter { out_group: Some(1), ..FlowFilter::default() };
