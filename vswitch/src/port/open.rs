@@ -19,7 +19,7 @@ use crate::dpdk::{eal::Eal, ethdev};
 pub struct OpenContext {
     /// For devices of DPDK.
     #[cfg(feature = "dpdk")]
-    pub eal: std::sync::Arc<Eal>,
+    pub eal: Arc<Eal>,
     /// Where received packets come from.
     pub pool: Mempool,
     /// Waits for the workers.

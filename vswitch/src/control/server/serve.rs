@@ -163,7 +163,7 @@ pub(super) async fn serve_api(
 fn router(control: &Control, health: HealthServer<impl Health>, dummies: bool) -> Result<Router, ServeError> {
     let names = HEALTH_NAMES.iter().filter(|name| !name.is_empty()).copied();
     let names = names.chain(dummies.then_some(dummy::SERVICE_NAME)).chain([HEALTH_SERVICE]);
-    let reflection = names.fold(tonic_reflection::server::Builder::configure(), Builder::with_service_name);
+    let reflection = names.fold(Builder::configure(), Builder::with_service_name);
     let reflection = reflection
         .register_encoded_file_descriptor_set(vswitch_proto::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)

@@ -124,14 +124,14 @@ impl Controller {
             kind::ERROR => panic!("ovs-vswitchd refuses what a controller sent: {body:02x?}"),
             kind::PORT_STATUS => self.port_changes += 1,
             kind::FLOW_REMOVED if self.flow_events => self.events.removed.push(flow_removed(&body)),
-            kind::EXPERIMENTER if number(&body[..4]) == u64::from(NICIRA) => {
-                if number(&body[4..8]) == u64::from(nicira::PACKET_IN2) {
-                    let event = packet_in(&body[8..]);
-                    if event.paused {
-                        self.paused = Some(body[8..].to_vec());
-                    }
-                    self.events.packet_ins.push(event);
+            kind::EXPERIMENTER
+                if number(&body[..4]) == u64::from(NICIRA) && number(&body[4..8]) == u64::from(nicira::PACKET_IN2) =>
+            {
+                let event = packet_in(&body[8..]);
+                if event.paused {
+                    self.paused = Some(body[8..].to_vec());
                 }
+                self.events.packet_ins.push(event);
             }
             _ => {}
         }
