@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from vsw import daemon, machine
 from vsw.machine import Failure
 
-from . import testpmd
+from . import flows, testpmd
 from .pcapfile import write_mac_pairs
 from .testpmd import Testpmd
 
@@ -114,8 +114,8 @@ def measure_testpmd(dut, seconds):
     return result
 
 
-def switch_under_test(bench, stack, ports):
-    """Starts the switch with one learning bridge on the core under test."""
+def switch_under_test(bench, stack, ports, fail_mode="standalone"):
+    """Starts the switch with one bridge on the core under test."""
     dpdk = {
         "worker_cores": [bench.dut_core],
         "main_core": bench.other_core,
@@ -124,7 +124,7 @@ def switch_under_test(bench, stack, ports):
         "hugepages": True,
         "file_prefix": f"vsperf{bench.tag}",
     }
-    config = daemon.configuration(dpdk, ports, bench.directory, idle_sleep_us=0)
+    config = daemon.configuration(dpdk, ports, bench.directory, fail_mode, idle_sleep_us=0)
     switch = daemon.Switch(bench.binaries, bench.directory, config)
     stack.callback(switch.stop)
     return switch
@@ -210,6 +210,12 @@ def check_fdb(switch, expected, limit=5.0):
 
 
 CASES = {"l2-pcap-null": l2_pcap_null, "vhost-virtio-user": vhost_virtio_user}
+CASES |= {f"flows-{count}": flows.case(count) for count in (1, 1000, 10_000, 100_000)}
+
+
+def devices(name):
+    """The devices that a case measures, in turn."""
+    return getattr(CASES[name], "devices", ("switch", "testpmd"))
 
 
 def as_dict(result):

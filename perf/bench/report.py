@@ -3,8 +3,8 @@
 from statistics import median
 from xml.sax.saxutils import escape
 
-DEVICES = ("switch", "testpmd")
-COLORS = {"switch": "#2b6cb0", "testpmd": "#a0aec0"}
+DEVICES = ("switch", "ovs", "testpmd")
+COLORS = {"switch": "#2b6cb0", "ovs": "#dd6b20", "testpmd": "#a0aec0"}
 
 
 def summarize(samples):
@@ -20,8 +20,9 @@ def summarize(samples):
                     "cycles_from": rounds[0]["cycles_from"] if len({r["cycles_from"] for r in rounds}) == 1 else "mixed",
                     "rounds": rounds,
                 }
-        if all(device in entry for device in DEVICES):
-            entry["ratio_mpps"] = round(entry["switch"]["mpps"] / entry["testpmd"]["mpps"], 3)
+        for device, key in (("testpmd", "ratio_mpps"), ("ovs", "ratio_ovs")):
+            if device in entry and "switch" in entry:
+                entry[key] = round(entry["switch"]["mpps"] / entry[device]["mpps"], 3)
         result[case] = entry
     return result
 
@@ -40,7 +41,8 @@ def table(summary):
                 cells.append(f"{values[key]:.{digits}f} [{min(rounds):.{digits}f} - {max(rounds):.{digits}f}]")
             cells[1] += "" if values["cycles_from"] == "saturated" else " *"
             busy = f"{100 * median(r['busy'] for r in values['rounds']):.0f} %"
-            ratio = f"{entry['ratio_mpps']:.2f}" if device == "switch" and "ratio_mpps" in entry else ""
+            key = {"testpmd": "ratio_mpps", "ovs": "ratio_ovs"}.get(device)
+            ratio = f"{entry[key]:.2f}" if key in entry else ""
             lines.append(f"{case:<20} {device:<8} {cells[0]:>24} {cells[1]:>24} {busy:>10} {ratio:>7}")
     if any(entry[d]["cycles_from"] != "saturated" for entry in summary.values() for d in DEVICES if d in entry):
         lines.append("* the core had idle time: busy cycles per packet; else TSC cycles per second / packets per second")
@@ -58,7 +60,7 @@ def machine_line(machine):
 def chart(summary, machine):
     """The summary as an SVG: one panel for Mpps, one for cycles per packet; bars are medians, whiskers lowest to highest."""
     panels = (("mpps", "Mpps (more is better)"), ("cycles_per_packet", "TSC cycles per packet (less is better)"))
-    bar, gap, left, panel_width, pad = 22, 20, 170, 300, 110
+    bar, gap, left, panel_width, pad = 22, 20, 210, 300, 110
     cases = [case for case, entry in summary.items() if any(device in entry for device in DEVICES)]
     group = len(DEVICES) * bar + gap
     top, width = 100, left + 2 * (panel_width + pad)
@@ -67,7 +69,7 @@ def chart(summary, machine):
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'font-family="system-ui, sans-serif" font-size="12" fill="#1a202c">',
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        '<text x="16" y="26" font-size="17" font-weight="600">vswitch and testpmd on the same devices, one core</text>',
+        '<text x="16" y="26" font-size="17" font-weight="600">vswitch and its peers on the same devices, one core</text>',
         f'<text x="16" y="45" font-size="11" fill="#4a5568">{escape(machine_line(machine))}</text>',
     ]
     for number, device in enumerate(DEVICES):
@@ -79,6 +81,8 @@ def chart(summary, machine):
         out.append(f'<text x="{left - 12}" y="{y}" text-anchor="end" font-weight="600">{escape(case)}</text>')
         if "ratio_mpps" in summary[case]:
             ratio = f"{100 * summary[case]['ratio_mpps']:.0f} % of testpmd"
+            if "ratio_ovs" in summary[case]:
+                ratio += f", {summary[case]['ratio_ovs']:.2f} x OVS-DPDK"
             out.append(f'<text x="{left - 12}" y="{y + 16}" text-anchor="end" fill="#4a5568">{ratio}</text>')
     for number, (key, title) in enumerate(panels):
         x0 = left + number * (panel_width + pad)

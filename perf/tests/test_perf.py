@@ -13,7 +13,7 @@ from unittest.mock import Mock
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
 
-from bench import cases, pcapfile, report, testpmd  # noqa: E402
+from bench import cases, flows, pcapfile, policies, report, testpmd  # noqa: E402
 from vsw.machine import Failure  # noqa: E402
 
 STATS = """
@@ -134,6 +134,14 @@ class Report(unittest.TestCase):
         self.assertNotIn("switch", summary["two<&>"])
         self.assertNotIn("ratio_mpps", summary["two<&>"])
 
+    def test_ratio_to_ovs(self):
+        summary = report.summarize({"flows-1": {"switch": rounds(30.0), "ovs": rounds(20.0), "testpmd": rounds(60.0)}})
+        self.assertEqual((summary["flows-1"]["ratio_ovs"], summary["flows-1"]["ratio_mpps"]), (1.5, 0.5))
+        lines = report.table(summary).splitlines()
+        self.assertEqual([line.split()[1] for line in lines[1:]], ["switch", "ovs", "testpmd"])
+        self.assertTrue(lines[2].endswith("1.50") and lines[3].endswith("0.50"), lines)
+        self.assertIn("50 % of testpmd, 1.50 x OVS-DPDK", report.chart(summary, MACHINE))
+
     def test_table(self):
         text = report.table(self.summary())
         for part in ("5.00 [4.00 - 10.00]", "0.25", "130 [118 - 137]", "2600 [2600 - 2600] *", "busy cycles per packet"):
@@ -154,12 +162,40 @@ class Report(unittest.TestCase):
         self.assertAlmostEqual(bars[1], 300 * 20 / 22, delta=0.1)
         whiskers = [p.get("d") for p in root.iter(f"{name}path")]
         self.assertEqual(len(whiskers), 6)
-        self.assertTrue(whiskers[0].startswith(f"M{170 + 300 * 4 / 22:.1f} "), whiskers[0])
+        self.assertTrue(whiskers[0].startswith(f"M{210 + 300 * 4 / 22:.1f} "), whiskers[0])
         width, height = float(root.get("width")), float(root.get("height"))
         for element in root.iter():
             for key, limit in (("x", width), ("y", height)):
                 if element.get(key):
                     self.assertTrue(0 <= float(element.get(key)) <= limit, xml.tostring(element))
+
+
+class Captures(unittest.TestCase):
+    def test_flows(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "flows.pcap"
+            flows.write_flows(path, 60_001)
+            data = path.read_bytes()
+        self.assertEqual(len(data), 24 + 60_001 * (16 + 60))
+        packets = [data[at + 16 : at + 76] for at in range(24, len(data), 76)]
+        tuples = {packet[26:38] for packet in packets}
+        self.assertEqual(len(tuples), 60_001)  # no two packets are of one flow
+        for packet in packets[:100]:
+            self.assertEqual(packet[:14].hex(), "020000000202020000000101" + "0800")
+            self.assertEqual(struct.unpack("!H", packet[36:38]), (80,))
+            self.assertEqual(pcapfile._checksum(packet[14:34]), 0)
+            self.assertEqual(pcapfile._checksum(packet[26:34] + struct.pack("!HH", 6, 26) + packet[34:60]), 0)
+
+
+class Policies(unittest.TestCase):
+    def test_every_rule_is_a_conjunction_of_three(self):
+        lines = list(policies.lines(3))
+        self.assertEqual(len(lines), 3 * 23)
+        for rule in (1, 2, 3):
+            mine = [line for line in lines if f"priority={60000 - rule}," in line]
+            clauses = [line.split("conjunction(")[1] for line in mine if "conjunction(" in line]
+            self.assertEqual([clauses.count(f"{rule},{k}/3)") for k in (1, 2, 3)], [10, 10, 2])
+            self.assertEqual(len({line.split(" ")[0] for line in mine}), 23)
 
 
 class Arguments(unittest.TestCase):
@@ -172,7 +208,7 @@ class Arguments(unittest.TestCase):
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], list(cases.CASES))
 
     def test_usage(self):
-        for words in (["--rounds", "0"], ["--seconds", "-1"], ["--case", "none"], ["--only", "ovs"], ["extra"]):
+        for words in (["--rounds", "0"], ["--seconds", "-1"], ["--case", "none"], ["--only", "vpp"], ["extra"]):
             with self.subTest(words):
                 self.assertEqual(self.run_perf(*words).returncode, 2)
 

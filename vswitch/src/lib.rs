@@ -1,8 +1,12 @@
 //! vswitch: a DPDK virtual switch. See ARCHITECTURE.md for the packet walk and the rooms.
+pub mod action;
+pub mod cache;
 pub mod control;
 pub mod daemon;
 pub mod dpdk;
+pub mod group;
 pub mod limits;
+pub mod meter;
 pub mod observe;
 pub mod packet;
 pub mod pipeline;

@@ -22,6 +22,30 @@ pub const DEPTH_MAX: u32 = 64;
 /// depth of 64 alone would allow 2^64 copies between two bridges joined by three patches.
 pub const OUTPUTS_MAX: u32 = 4096;
 
+/// Resubmits of one packet in all, gotos and patch ports included (`MAX_RESUBMITS` of Open vSwitch).
+pub const RESUBMITS_MAX: u32 = 4096;
+
+/// Actions that one packet may execute: 4,096 resubmits to lists of 64. A list of 10,000 actions, resubmitted to 4,096 times,
+/// would otherwise hold a worker for a second.
+pub const ACTIONS_EXECUTED_MAX: u32 = 1 << 18;
+
+/// Ops that one translation may yield. With nested clones, what is committed inside each of them counts.
+pub const OPS_MAX: u32 = 1 << 16;
+
+/// Clones and length checks that may be nested in one another. Ops are nested likewise, and executed by recursion.
+pub const CLONES_NESTED_MAX: u32 = 64;
+
+/// Entries of a packet's stack (`push`). Open vSwitch allows 64 KiB, in entries of up to 17 bytes.
+pub const STACK_MAX: usize = 4096;
+
+/// Flows of a table that trace looks at to tell why it had none for a packet.
+pub const TRACE_LOOKS_MAX: usize = 1 << 17;
+
+/// Groups that a watch_group may lead through (`MAX_LIVENESS_RECURSION` of Open vSwitch).
+pub const LIVENESS_DEPTH_MAX: u32 = 128;
+/// Buckets that are looked at to judge those of one group: groups may watch each other in circles.
+pub const LIVENESS_LOOKS_MAX: u32 = 1 << 16;
+
 /// Mbufs that the floods of one burst may take for copies, software segments included: 32 small broadcasts to 250 ports, or
 /// one GSO packet of 64 KiB. Beyond, copies are dropped: the pool is everybody's.
 pub const FLOOD_MBUFS_MAX: u32 = 8192;
@@ -76,3 +100,86 @@ pub const CONFIG_LEN_MAX: u64 = 4 << 20;
 
 /// Port events a slow subscriber may fall behind before it is told how many it lost.
 pub const PORT_EVENTS_QUEUED: usize = 1024;
+
+/// Bytes at a packet's front that lie in its first segment before its headers are read; else the packet is copied into segments that
+/// are full. Every header that rules match fits, with some IPv6 extension headers.
+pub const HEAD_LEN: usize = 512;
+
+/// Packet-ins that a slow subscriber may fall behind before it loses some.
+pub const PACKET_INS_QUEUED: usize = 1024;
+
+/// Subscribers to the packet-ins of one bridge: agents, a few monitors.
+pub const PACKET_IN_SUBSCRIBERS_MAX: usize = 64;
+
+/// Packets of one bridge that wait to be resumed; beyond, the oldest cannot be resumed any more. An agent answers in milliseconds.
+pub const PAUSED_MAX: usize = 4096;
+
+/// Packet-outs that wait for one worker. Callers wait for theirs: more than there are callers is of no use.
+pub const INJECTED_QUEUED: usize = 256;
+
+/// Bytes of a packet-out: a frame of the largest MTU.
+pub const PACKET_OUT_MAX: usize = MTU_MAX as usize + L2_OVERHEAD;
+
+/// Updates of one transaction. Nine times the largest policy set that is known (115,000 flows).
+pub const TRANSACTION_UPDATES_MAX: usize = 1 << 20;
+
+/// Bytes that all transactions that are being received may take together, as estimated from their messages.
+pub const TRANSACTIONS_LEN_MAX: usize = 2 << 30;
+
+/// Flows of one table (Open vSwitch reports `max_entries=1000000`), learned ones included.
+pub const FLOWS_PER_TABLE_MAX: usize = 1_000_000;
+/// Flows of one bridge. At about 1 KB each this is 2 GB of the node's memory.
+pub const FLOWS_PER_BRIDGE_MAX: usize = 2_000_000;
+/// Learned flows of one table: a Service with session affinity has one per client, and clients are not ours to count.
+pub const LEARNED_PER_TABLE_MAX: usize = 131_072;
+/// Learned flows of one bridge. At about 1 KB each this is 256 MB that packets may claim.
+pub const LEARNED_PER_BRIDGE_MAX: usize = 262_144;
+
+/// Flow-removed events that a slow subscriber may fall behind before it is told how many it lost.
+pub const FLOW_EVENTS_QUEUED: usize = 8192;
+
+/// Groups of one bridge: one per Service port and direction on a node of the largest clusters, four times over.
+pub const GROUPS_MAX: usize = 65_536;
+/// Largest group id (`OFPG_MAX`).
+pub const GROUP_ID_MAX: u32 = 0xffff_ff00;
+/// Buckets of one group: as many as outputs that one packet may lead to.
+pub const BUCKETS_MAX: usize = 4096;
+/// Largest bucket id (`OFPG_BUCKET_MAX`).
+pub const BUCKET_ID_MAX: u32 = 0xffff_ff00;
+
+/// Meters of one bridge (Open vSwitch's userspace datapath: `max_meter`).
+pub const METERS_MAX: usize = 262_144;
+/// Largest meter id (`OFPM_MAX`).
+pub const METER_ID_MAX: u32 = 0xffff_0000;
+/// Bands of one meter (Open vSwitch's userspace datapath: `max_bands`).
+pub const BANDS_MAX: usize = 8;
+
+/// Bytes of a table's name (OpenFlow 1.3's `OFP_MAX_TABLE_NAME_LEN` minus the terminator).
+pub const TABLE_NAME_MAX: usize = 31;
+
+/// Packets that may wait at a dummy port.
+pub const DUMMY_QUEUED: usize = 4096;
+/// Packets that dummy ports have sent and nobody has asked for.
+pub const DUMMY_SENT_MAX: usize = 1 << 20;
+
+/// Megaflows per worker (Open vSwitch keeps at most 65,536 per PMD thread too). With ops and credits one takes about 1 KB.
+pub const MEGAFLOWS_MAX: usize = 65_536;
+/// Masks per bridge and worker. Every mask costs a lookup that misses one probe; an attacker who makes masks (Csikor et al. 2019) gets
+/// no more.
+pub const MEGAFLOW_MASKS_MAX: usize = 128;
+/// Milliseconds after which an unused megaflow goes (Open vSwitch: max-idle 10000).
+pub const MEGAFLOW_IDLE_MS: u64 = 10_000;
+
+/// Entries of a worker's exact-match cache for IPv4: 64 bytes each, 8 MiB.
+pub const EXACT_V4_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
+/// Likewise for IPv6: 128 bytes each, 4 MiB.
+pub const EXACT_V6_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 15 };
+
+/// MPLS labels that a strict port looks through for the bottom of the stack. Segment routing makes stacks of about ten.
+pub const STRICT_MPLS_LABELS_MAX: usize = 16;
+/// IPv6 extension headers that a strict port lets pass (RFC 8504, 5.3, allows such limits; RFC 8200 names six kinds).
+pub const STRICT_IP6_EXTENSIONS_MAX: usize = 8;
+/// Options of one IPv6 extension header that a strict port lets pass, padding included. (RFC 8504, 5.3, suggests 8 without it.)
+pub const STRICT_IP6_OPTIONS_MAX: usize = 32;
+/// Options of one neighbour discovery message that a strict port lets pass.
+pub const STRICT_ND_OPTIONS_MAX: usize = 32;

@@ -23,8 +23,8 @@ def bin_dir(profile):
     return machine.ROOT / "target" / ("debug" if profile == "dev" else profile)
 
 
-def configuration(dpdk, bridge_ports, directory, **worker):
-    """The text of a vswitchd.toml with one learning bridge, br0. `bridge_ports` are dicts, a [[bridge.port]] each."""
+def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", **worker):
+    """The text of a vswitchd.toml with one bridge, br0. `bridge_ports` are dicts, a [[bridge.port]] each."""
 
     def table(values):
         return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
@@ -33,7 +33,7 @@ def configuration(dpdk, bridge_ports, directory, **worker):
     if worker:
         text += f"[worker]\n{table(worker)}\n"
     text += f"[control]\n{table({'socket': str(Path(directory) / 'vswitch.sock')})}\n"
-    text += f"[[bridge]]\n{table({'name': 'br0', 'fail_mode': 'standalone'})}\n"
+    text += f"[[bridge]]\n{table({'name': 'br0', 'fail_mode': fail_mode})}\n"
     for port in bridge_ports:
         text += f"[[bridge.port]]\n{table(port)}\n"
     return text

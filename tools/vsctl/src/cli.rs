@@ -1,6 +1,11 @@
 //! What can be asked: the arguments.
 
+mod pipeline;
+
+pub(crate) use pipeline::{Bytes, CacheState, DumpFlows, Id, Monitor, Names, OptionalText, Pipeline, Testing, Text};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +13,7 @@ use std::time::Duration;
 pub(crate) const DEFAULT_SOCKET: &str = "/run/vswitch/vswitch.sock";
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done; 1 the switch refused; 2 wrong usage; 3 vswitchd cannot be reached or does not answer.
+Exit codes: 0 done; 1 the switch refused; 2 wrong usage, or diff-flows found differences; 3 vswitchd cannot be reached or does not answer.
 The environment variable VSWITCH_SOCKET names the socket where --socket is not given.";
 
 /// Shows and changes a running vswitchd.
@@ -24,9 +29,44 @@ pub(crate) struct Cli {
     /// Seconds to wait for an answer. port-events waits that long for its beginning only.
     #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(crate) timeout: Duration,
+    /// As ovs-ofctl has it; no effect.
+    #[arg(short = 'O', long = "protocols", global = true, value_name = "VERSION", hide = true)]
+    pub(crate) protocols: Option<String>,
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Options of single verbs that ovs-ofctl takes in front of the verb too.
+const OFCTL_OPTIONS: [&str; 9] =
+    ["--strict", "--bundle", "--may-create", "--names", "--no-names", "--stats", "--no-stats", "--sort", "--rsort"];
+
+/// Options with a value of their own, which is no verb.
+const WITH_VALUE: [&str; 4] = ["--socket", "--timeout", "-O", "--protocols"];
+
+/// Arguments with options of ovs-ofctl moved behind the verb: `--strict del-flows br0` is `del-flows br0 --strict`.
+pub(crate) fn arguments(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let (mut front, mut moved, mut rest) = (Vec::new(), Vec::new(), arguments.into_iter());
+    front.extend(rest.next()); // the program
+    while let Some(argument) = rest.next() {
+        let text = argument.to_str().unwrap_or_default();
+        let name = text.split_once('=').map_or(text, |(name, _)| name);
+        if OFCTL_OPTIONS.contains(&name) {
+            moved.push(argument);
+            continue;
+        }
+        let (takes_value, is_verb) = (WITH_VALUE.contains(&text), !text.starts_with('-'));
+        front.push(argument);
+        if takes_value {
+            front.extend(rest.next());
+        } else if is_verb {
+            front.append(&mut moved);
+            break;
+        }
+    }
+    front.extend(moved);
+    front.extend(rest);
+    front
 }
 
 /// The verbs.
@@ -46,6 +86,13 @@ pub(crate) enum Command {
         bridge: String,
         /// The fail mode.
         mode: FailMode,
+    },
+    /// Drop malformed packets that come in by a bridge's ports, by name; or treat them as Open vSwitch does.
+    SetStrict {
+        /// Name of the bridge.
+        bridge: String,
+        /// Whether.
+        strict: OnOff,
     },
     /// Add a port to a bridge.
     AddPort(Box<AddPort>),
@@ -124,6 +171,12 @@ pub(crate) enum Command {
     },
     /// Place all receive queues that are not pinned anew, by load.
     WorkerRxqRebalance,
+    /// Tables, flows, groups, meters, packets.
+    #[command(flatten)]
+    Pipeline(Pipeline),
+    /// For tests.
+    #[command(flatten)]
+    Testing(Testing),
     /// Show the use of the mbuf pool.
     MempoolShow,
     /// List why packets are dropped.
@@ -162,6 +215,15 @@ pub(crate) enum FailMode {
     Standalone,
 }
 
+/// A switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnOff {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
 /// A new bridge.
 #[derive(Debug, Args)]
 pub(crate) struct AddBridge {
@@ -176,6 +238,9 @@ pub(crate) struct AddBridge {
     /// Seconds after which an unused learned address goes [default: 300].
     #[arg(long, value_name = "SECONDS")]
     pub(crate) fdb_ageing: Option<u32>,
+    /// Drop malformed packets that come in by its ports, by name.
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 /// Kinds of ports.
@@ -196,6 +261,8 @@ pub(crate) enum PortType {
     Patch,
     /// An interface for the host's own traffic.
     Internal,
+    /// For tests, in a vswitchd --enable-dummy.
+    Dummy,
 }
 
 /// Which side of a vhost-user socket the switch is.
@@ -257,6 +324,9 @@ pub(crate) struct AddPort {
     /// Leave it out when the bridge floods.
     #[arg(long)]
     pub(crate) no_flood: bool,
+    /// Drop malformed packets that come in by it, by name.
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Add it switched off.
     #[arg(long)]
     pub(crate) admin_down: bool,
@@ -300,7 +370,7 @@ pub(crate) struct ModPort {
     pub(crate) no_external_ids: bool,
 }
 
-/// Words of `mod-port`, those of `ovs-ofctl mod-port`.
+/// Words of `mod-port`: those of `ovs-ofctl mod-port`, and two of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PortState {
     /// Take and give packets.
@@ -311,6 +381,10 @@ pub(crate) enum PortState {
     Flood,
     /// Be left out when the bridge floods.
     NoFlood,
+    /// Drop malformed packets that come in by it, by name.
+    Strict,
+    /// Treat malformed packets as Open vSwitch does.
+    NoStrict,
 }
 
 /// Which addresses to remove.

@@ -5,11 +5,16 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(std::iter::once("vsctl").chain(line.split_whitespace()))
+    let words = std::iter::once("vsctl").chain(line.split_whitespace());
+    Cli::try_parse_from(arguments(words.map(OsString::from)))
 }
 
 fn command(line: &str) -> String {
-    format!("{:?}", parse(line).unwrap_or_else(|error| panic!("{line}: {error}")).command)
+    match parse(line).unwrap_or_else(|error| panic!("{line}: {error}")).command {
+        Command::Pipeline(command) => format!("{command:?}"),
+        Command::Testing(command) => format!("{command:?}"),
+        command => format!("{command:?}"),
+    }
 }
 
 #[test]
@@ -24,6 +29,7 @@ fn every_verb_parses() {
         ("list-br", "ListBr"),
         ("del-br br0", r#"DelBr(BridgeName { bridge: "br0" })"#),
         ("set-fail-mode br0 secure", r#"SetFailMode { bridge: "br0", mode: Secure }"#),
+        ("set-strict br0 on", r#"SetStrict { bridge: "br0", strict: On }"#),
         ("del-port br0 p0", r#"DelPort { bridge: "br0", name: "p0" }"#),
         ("list-ports br0", r#"ListPorts(BridgeName { bridge: "br0" })"#),
         ("dump-ports br0", r#"DumpPorts { bridge: "br0", port: None }"#),
@@ -58,12 +64,60 @@ fn every_verb_parses() {
         ("completion fish", "Completion { shell: Fish }"),
         ("man", "Man { verb: None }"),
         ("man add-port", r#"Man { verb: Some("add-port") }"#),
+        ("add-table br0 Classifier", r#"AddTable { bridge: "br0", name: "Classifier", number: None }"#),
+        ("add-table br0 Output --number 99", r#"AddTable { bridge: "br0", name: "Output", number: Some(99) }"#),
+        ("dump-tables br0", r#"DumpTables { bridge: "br0" }"#),
+        ("dump-aggregate br0 table=1", r#"DumpAggregate { bridge: "br0", flows: Some("table=1") }"#),
+        ("dump-group-stats br0 group_id=0x10", r#"DumpGroupStats { bridge: "br0", group: Some(Id(Some(16))) }"#),
+        ("dump-meters br0 all", r#"DumpMeters { bridge: "br0", meter: Some(Id(None)) }"#),
+        ("dump-meter br0 meter=1", r#"DumpMeters { bridge: "br0", meter: Some(Id(Some(1))) }"#),
+        ("meter-stats br0", r#"MeterStats { bridge: "br0", meter: None }"#),
+        ("packet-out br0 in_port=1", r#"PacketOut { bridge: "br0", packet: "in_port=1" }"#),
+        ("dump-megaflows", "DumpMegaflows { bridge: None }"),
+        (
+            "trace br0 in_port=1,tcp",
+            r#"Trace { bridge: "br0", flow: Some("in_port=1,tcp"), packet: None, in_port: "LOCAL" }"#,
+        ),
+        (
+            "ofproto/trace br0 --packet 02fF --in-port p1",
+            r#"Trace { bridge: "br0", flow: None, packet: Some(Bytes([2, 255])), in_port: "p1" }"#,
+        ),
+        ("dummy/receive p1 00 ff", r#"Receive { port: "p1", packets: [Bytes([0]), Bytes([255])] }"#),
+        ("time/stop", "StopTime"),
+        ("time/warp 5000 100", "WarpTime { milliseconds: 5000, step: Some(100) }"),
+        ("cache flush", "Cache { state: Flush }"),
     ];
     for (line, want) in cases {
         assert_eq!(command(line), want, "{line}");
     }
     // Those with many options are tested where they become requests; here only that their words are right.
-    let longer = ["add-br br0 --fail-mode standalone --fdb-size 100 --fdb-ageing 60", "mod-port br0 p0 up"];
+    let longer = [
+        "add-br br0 --fail-mode standalone --fdb-size 100 --fdb-ageing 60",
+        "mod-port br0 p0 up",
+        "add-flow br0 actions=drop",
+        "add-flow br0 -",
+        "add-flows br0 /tmp/flows --bundle",
+        "mod-flows br0 --strict in_port=1,actions=drop",
+        "del-flows br0",
+        "del-flows br0 in_port=1 --strict",
+        "replace-flows br0 - --filter cookie=0x10/0xf0",
+        "diff-flows br0 /tmp/flows --no-names",
+        "dump-flows br0 table=1,tcp --names --no-stats --sort --rsort=nw_src --rsort",
+        "add-group br0 group_id=1,type=all",
+        "add-groups br0 -",
+        "mod-group br0 group_id=1,type=all --may-create",
+        "del-groups br0",
+        "del-groups br0 group_id=1",
+        "insert-buckets br0 group_id=1,command_bucket_id=last,bucket=actions=1",
+        "remove-buckets br0 group_id=1,command_bucket_id=first",
+        "dump-groups br0 1 --names",
+        "add-meter br0 meter=1,pktps,band=type=drop,rate=1",
+        "mod-meter br0 meter=1,pktps,band=type=drop,rate=1",
+        "del-meters br0 meter=1",
+        "del-meter br0 meter=1",
+        "bundle br0 - --replace-all --replace-meters",
+        "monitor br0 65534 --controller 7 --resume --count 3 --no-names",
+    ];
     for line in longer {
         parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     }
@@ -85,6 +139,25 @@ fn global_options_go_anywhere() {
     }
     let cli = parse("show").expect("it parses");
     assert_eq!((cli.json, cli.timeout), (false, Duration::from_secs(10)));
+}
+
+#[test]
+fn options_of_ovs_ofctl_may_stand_before_the_verb() {
+    let cases = [
+        ("--strict del-flows br0 in_port=1", "del-flows --strict br0 in_port=1"),
+        ("-O OpenFlow15 --bundle add-flows br0 f", "-O OpenFlow15 add-flows --bundle br0 f"),
+        ("--names --rsort=nw_src --socket /s dump-flows br0", "--socket /s dump-flows --names --rsort=nw_src br0"),
+        ("dump-flows --no-stats br0", "dump-flows --no-stats br0"),
+        ("--json show", "--json show"),
+        ("--strict", "--strict"),
+    ];
+    for (line, want) in cases {
+        let words = std::iter::once("vsctl").chain(line.split_whitespace()).map(OsString::from);
+        let got: Vec<_> = arguments(words).into_iter().skip(1).collect();
+        assert_eq!(got.join(&OsString::from(" ")), OsString::from(want), "{line}");
+    }
+    let Command::Pipeline(Pipeline::DelFlows(flows)) = parse(cases[0].0).expect("it parses").command else { panic!() };
+    assert!(flows.strict);
 }
 
 #[test]
@@ -112,6 +185,17 @@ fn what_cannot_be_meant_is_refused() {
         ("worker-rxq-pin p0 0 any", ErrorKind::ValueValidation),
         ("port-events --count 0", ErrorKind::ValueValidation),
         ("completion tcsh", ErrorKind::InvalidValue),
+        ("add-table br0 t --number 254", ErrorKind::ValueValidation),
+        ("add-flow br0", ErrorKind::MissingRequiredArgument),
+        ("replace-flows br0", ErrorKind::MissingRequiredArgument),
+        ("dump-groups br0 one", ErrorKind::ValueValidation),
+        ("trace br0", ErrorKind::MissingRequiredArgument),
+        ("trace br0 tcp --packet 00", ErrorKind::ArgumentConflict),
+        ("trace br0 --packet 0", ErrorKind::ValueValidation),
+        ("trace br0 --packet 0x", ErrorKind::ValueValidation),
+        ("monitor br0 --controller 65536", ErrorKind::ValueValidation),
+        ("dummy/receive p1", ErrorKind::MissingRequiredArgument),
+        ("cache maybe", ErrorKind::InvalidValue),
         ("show --timeout 0", ErrorKind::ValueValidation),
         ("show --timeout nan", ErrorKind::ValueValidation),
         ("show --timeout 1e9", ErrorKind::ValueValidation),

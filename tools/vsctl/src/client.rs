@@ -8,9 +8,17 @@ use tonic::{Response, Status};
 use tonic_health::pb::health_client::HealthClient;
 use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
 use vswitch_proto::v1::capabilities_service_client::CapabilitiesServiceClient;
+use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
 use vswitch_proto::v1::fdb_service_client::FdbServiceClient;
+use vswitch_proto::v1::flow_service_client::FlowServiceClient;
+use vswitch_proto::v1::group_service_client::GroupServiceClient;
+use vswitch_proto::v1::meter_service_client::MeterServiceClient;
+use vswitch_proto::v1::packet_service_client::PacketServiceClient;
+use vswitch_proto::v1::pipeline_service_client::PipelineServiceClient;
 use vswitch_proto::v1::port_service_client::PortServiceClient;
 use vswitch_proto::v1::statistics_service_client::StatisticsServiceClient;
+use vswitch_proto::v1::table_service_client::TableServiceClient;
+use vswitch_proto::v1::trace_service_client::TraceServiceClient;
 use vswitch_proto::v1::worker_service_client::WorkerServiceClient;
 
 /// Bytes of an answer: 1024 ports with all the external ids that they may have are half of it.
@@ -44,6 +52,14 @@ impl Client {
         fdb: FdbServiceClient,
         statistics: StatisticsServiceClient,
         capabilities: CapabilitiesServiceClient,
+        pipeline: PipelineServiceClient,
+        tables: TableServiceClient,
+        flows: FlowServiceClient,
+        groups: GroupServiceClient,
+        meters: MeterServiceClient,
+        packets: PacketServiceClient,
+        traces: TraceServiceClient,
+        dummy: DummyServiceClient,
         health: HealthClient,
     }
 

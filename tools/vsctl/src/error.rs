@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
+use vswitch_proto::v1;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,25 @@ pub(crate) enum Error {
     /// It answered, and is not healthy. The answer is printed already.
     #[error("the switch is not healthy")]
     Unhealthy,
+    /// Updates of a transaction, or lines, are wrong or were refused. Nothing has changed.
+    #[error("{}", bad_updates(.updates, *.count))]
+    Updates {
+        /// Those that are told.
+        updates: Vec<BadUpdate>,
+        /// How many there are.
+        count: u64,
+    },
+    /// A file cannot be read.
+    #[error("{name}: {error}")]
+    Input {
+        /// Its name.
+        name: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// Flows differ. The answer is printed already.
+    #[error("the flows differ")]
+    Differ,
     /// The answer could not be written.
     #[error("cannot write the answer: {0}")]
     Output(#[from] io::Error),
@@ -40,7 +60,8 @@ impl Error {
             Self::Usage(error) => u8::try_from(error.exit_code()).unwrap_or(2),
             Self::Unreachable { .. } => 3,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-            Self::Refused(_) | Self::Unhealthy | Self::Output(_) => 1,
+            Self::Differ => 2, // as ovs-ofctl
+            Self::Refused(_) | Self::Updates { .. } | Self::Input { .. } | Self::Unhealthy | Self::Output(_) => 1,
         }
     }
 
@@ -50,7 +71,11 @@ impl Error {
             Self::Usage(_) => "USAGE",
             Self::Unreachable { .. } => "UNREACHABLE",
             Self::Refused(status) => code_name(status.code()),
+            Self::Updates { updates, .. } if updates.iter().any(|update| update.refused) => "FAILED_PRECONDITION",
+            Self::Updates { .. } => "INVALID_ARGUMENT",
+            Self::Input { .. } => "INPUT",
             Self::Unhealthy => "UNHEALTHY",
+            Self::Differ => "DIFFER",
             Self::Output(_) => "OUTPUT",
         }
     }
@@ -68,6 +93,10 @@ impl Error {
             let violations = request.field_violations.into_iter();
             error["fields"] = violations.map(|v| json!({ "field": v.field, "description": v.description })).collect();
         }
+        if let Self::Updates { updates, count } = self {
+            error["count"] = (*count).into();
+            error["updates"] = updates.iter().map(BadUpdate::json).collect();
+        }
         json!({ "error": error })
     }
 
@@ -77,6 +106,7 @@ impl Error {
             Self::Usage(error) if !as_json || error.exit_code() == 0 => error.print(),
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Self::Unhealthy if !as_json => Ok(()),
+            Self::Differ => Ok(()),
             _ if as_json => writeln!(io::stderr().lock(), "{}", self.json()),
             _ => writeln!(io::stderr().lock(), "{}", self.text()),
         };
@@ -95,6 +125,80 @@ impl Error {
             Some(source) => Self::Unreachable { socket: socket.to_owned(), reason: innermost(source) },
             None => Self::Refused(Box::new(status)),
         }
+    }
+}
+
+/// Bad updates that are told as text; programs get all of them.
+const BAD_UPDATES_MAX: usize = 20;
+
+/// An update or a line that is wrong or was refused.
+#[derive(Debug)]
+pub(crate) struct BadUpdate {
+    place: String,
+    line: u32,
+    column: u32,
+    code: String,
+    reason: String,
+    field: String,
+    hint: String,
+    refused: bool,
+}
+
+/// Where a line came from: `FILE:LINE`, or nothing for the command line.
+pub(crate) fn place(file: &str, line: u32) -> String {
+    if file.is_empty() || line == 0 { String::new() } else { format!("{file}:{line}: ") }
+}
+
+impl BadUpdate {
+    /// From its status; the tag is the number of its line.
+    pub(crate) fn new(file: &str, status: &v1::UpdateStatus) -> Self {
+        Self {
+            place: place(file, status.tag),
+            line: status.tag,
+            column: status.column,
+            code: status.code.clone(),
+            reason: status.reason.clone(),
+            field: status.field.clone(),
+            hint: status.hint.clone(),
+            refused: status.outcome() == v1::UpdateOutcome::Refused,
+        }
+    }
+
+    /// `FILE:LINE: column C: reason; hint`.
+    fn text(&self) -> String {
+        let Self { place, column, code, reason, hint, .. } = self;
+        let column = if *column == 0 { String::new() } else { format!("column {column}: ") };
+        let code = if code.starts_with("OFP") || self.refused { format!("{code}: ") } else { String::new() };
+        let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
+        format!("{place}{column}{code}{reason}{hint}")
+    }
+
+    fn json(&self) -> Value {
+        let some = |text: &String| (!text.is_empty()).then(|| text.clone());
+        json!({
+            "line": (self.line != 0).then_some(self.line),
+            "column": (self.column != 0).then_some(self.column),
+            "code": self.code,
+            "reason": self.reason,
+            "field": some(&self.field),
+            "hint": some(&self.hint),
+        })
+    }
+}
+
+fn bad_updates(updates: &[BadUpdate], count: u64) -> String {
+    let mut lines: Vec<_> = updates.iter().take(BAD_UPDATES_MAX).map(BadUpdate::text).collect();
+    let more = count.saturating_sub(lines.len() as u64);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines.join("\n")
+}
+
+/// Tells what was odd, on stderr. What cannot be written is lost.
+pub(crate) fn warn(warnings: &[String]) {
+    for warning in warnings {
+        let _ = writeln!(io::stderr().lock(), "vsctl: warning: {}", clean(warning));
     }
 }
 

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
-    let result = match cli::Cli::try_parse() {
+    let result = match cli::Cli::try_parse_from(cli::arguments(std::env::args_os())) {
         Ok(cli) => commands::run(&cli, &mut std::io::stdout().lock()),
         Err(error) => Err(error.into()),
     };

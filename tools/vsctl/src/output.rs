@@ -16,6 +16,10 @@ pub(crate) trait Report {
     fn text(&self) -> String;
     /// For programs.
     fn json(&self) -> Value;
+    /// What was odd and was accepted; told on stderr, and part of the JSON.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Whether the answer is good news; if not, the exit code says so after it is printed.
     fn verdict(&self) -> Result<(), Error> {
         Ok(())

@@ -10,7 +10,7 @@ pub mod config;
 mod info;
 pub mod server;
 mod services;
-mod switch;
+pub mod switch;
 
 pub use config::{DpdkConfig, SwitchConfig, WorkerConfig};
 pub use info::*;

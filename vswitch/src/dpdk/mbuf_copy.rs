@@ -83,6 +83,21 @@ impl Mbuf {
         Some(copy)
     }
 
+    /// A packet of its own of the first `len` bytes, or all if there are fewer; nothing is known of its checksum. None when the pool
+    /// has too few segments.
+    #[must_use]
+    pub fn copy_front(&self, len: usize, pool: &Mempool) -> Option<Self> {
+        let (mut copy, mut left) = (pool.alloc()?, len);
+        for segment in self.segments() {
+            let piece = &segment[..segment.len().min(left)];
+            left -= piece.len();
+            if !copy.append(piece, pool) {
+                return None;
+            }
+        }
+        Some(copy)
+    }
+
     /// All bytes in one vector, for tests and slow paths.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {

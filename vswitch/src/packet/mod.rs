@@ -27,9 +27,10 @@ mod l2;
 mod mac;
 pub mod offload;
 mod segment;
+pub mod strict;
 pub mod tcp;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod udp;
 mod vnet;
 

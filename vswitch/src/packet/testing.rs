@@ -6,27 +6,27 @@ use proptest::prelude::*;
 
 /// A TCP or UDP packet to be.
 #[derive(Clone, Debug)]
-pub(super) struct Spec {
-    pub(super) tags: Vec<u16>,
-    pub(super) ipv4: bool,
+pub(crate) struct Spec {
+    pub(crate) tags: Vec<u16>,
+    pub(crate) ipv4: bool,
     /// 32-bit words of IPv4 options.
-    pub(super) ip_options: usize,
+    pub(crate) ip_options: usize,
     /// IPv6 extension headers: type, and length in units of 8 bytes.
-    pub(super) extensions: Vec<(u8, u8)>,
-    pub(super) l4: L4,
+    pub(crate) extensions: Vec<(u8, u8)>,
+    pub(crate) l4: L4,
     /// 32-bit words of TCP options.
-    pub(super) tcp_options: usize,
-    pub(super) tcp_flags: u8,
-    pub(super) tcp_seq: u32,
-    pub(super) ipv4_id: u16,
-    pub(super) payload: Vec<u8>,
+    pub(crate) tcp_options: usize,
+    pub(crate) tcp_flags: u8,
+    pub(crate) tcp_seq: u32,
+    pub(crate) ipv4_id: u16,
+    pub(crate) payload: Vec<u8>,
     /// Bytes behind the end of the IP packet.
-    pub(super) padding: usize,
+    pub(crate) padding: usize,
 }
 
 impl Spec {
     /// A TCP or UDP packet without anything special.
-    pub(super) fn plain(ipv4: bool, l4: L4, payload: usize) -> Self {
+    pub(crate) fn plain(ipv4: bool, l4: L4, payload: usize) -> Self {
         Self {
             tags: vec![],
             ipv4,
@@ -42,11 +42,11 @@ impl Spec {
         }
     }
 
-    pub(super) fn l2_len(&self) -> usize {
+    pub(crate) fn l2_len(&self) -> usize {
         14 + 4 * self.tags.len()
     }
 
-    pub(super) fn l3_len(&self) -> usize {
+    pub(crate) fn l3_len(&self) -> usize {
         if self.ipv4 {
             20 + 4 * self.ip_options
         } else {
@@ -54,23 +54,23 @@ impl Spec {
         }
     }
 
-    pub(super) fn l4_len(&self) -> usize {
+    pub(crate) fn l4_len(&self) -> usize {
         if self.l4 == L4::Tcp { 20 + 4 * self.tcp_options } else { 8 }
     }
 
-    pub(super) fn l4_start(&self) -> usize {
+    pub(crate) fn l4_start(&self) -> usize {
         self.l2_len() + self.l3_len()
     }
 
-    pub(super) fn payload_start(&self) -> usize {
+    pub(crate) fn payload_start(&self) -> usize {
         self.l4_start() + self.l4_len()
     }
 
-    pub(super) fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         self.payload_start() + self.payload.len()
     }
 
-    pub(super) fn checksum_at(&self) -> usize {
+    pub(crate) fn checksum_at(&self) -> usize {
         self.l4_start() + if self.l4 == L4::Tcp { 16 } else { 6 }
     }
 
@@ -79,7 +79,7 @@ impl Spec {
     }
 
     /// The pseudo-header as bytes. Behind a routing header its destination is not the one in the IPv6 header.
-    pub(super) fn pseudo(&self, l4_len: usize) -> Vec<u8> {
+    pub(crate) fn pseudo(&self, l4_len: usize) -> Vec<u8> {
         let mut bytes = if self.ipv4 { [V4_SOURCE, V4_DESTINATION].concat() } else { V6_SOURCE.to_vec() };
         if !self.ipv4 {
             let routed = self.extensions.iter().any(|(kind, _)| *kind == 43);
@@ -91,7 +91,7 @@ impl Spec {
     }
 
     /// The packet with a partial L4 checksum: its field holds the pseudo-header sum.
-    pub(super) fn partial(&self) -> Vec<u8> {
+    pub(crate) fn partial(&self) -> Vec<u8> {
         let mut bytes = self.without_checksum();
         let sum = !naive_checksum(&self.pseudo(self.end() - self.l4_start()));
         bytes[self.checksum_at()..][..2].copy_from_slice(&sum.to_be_bytes());
@@ -99,7 +99,7 @@ impl Spec {
     }
 
     /// The packet with its L4 checksum in full.
-    pub(super) fn complete(&self) -> Vec<u8> {
+    pub(crate) fn complete(&self) -> Vec<u8> {
         let mut bytes = self.without_checksum();
         let mut summed = self.pseudo(self.end() - self.l4_start());
         summed.extend_from_slice(&bytes[self.l4_start()..self.end()]);
@@ -166,7 +166,7 @@ const V6_DESTINATION: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 const V6_FINAL: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0xaa, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
 
 /// The checksum as RFC 1071 describes it, one word after the other.
-pub(super) fn naive_checksum(bytes: &[u8]) -> u16 {
+pub(crate) fn naive_checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0_u64;
     for pair in bytes.chunks(2) {
         sum += u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |byte| u64::from(*byte));
@@ -178,7 +178,7 @@ pub(super) fn naive_checksum(bytes: &[u8]) -> u16 {
 }
 
 /// An mbuf with these bytes, cut into segments of the given lengths (again and again; empty ones too).
-pub(super) fn cut(pool: &Mempool, bytes: &[u8], lengths: &[usize]) -> Mbuf {
+pub(crate) fn cut(pool: &Mempool, bytes: &[u8], lengths: &[usize]) -> Mbuf {
     let mut lengths = lengths.iter().copied().chain([usize::MAX]);
     let mut mbuf: Option<Mbuf> = None;
     let mut rest = bytes;
@@ -198,7 +198,7 @@ pub(super) fn cut(pool: &Mempool, bytes: &[u8], lengths: &[usize]) -> Mbuf {
 }
 
 /// Where a test cuts a packet into segments: many short ones in front, where the headers are.
-pub(super) fn cuts() -> impl Strategy<Value = Vec<usize>> {
+pub(crate) fn cuts() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![
         Just(vec![]),
         proptest::collection::vec(0..40_usize, 1..12),
@@ -208,7 +208,7 @@ pub(super) fn cuts() -> impl Strategy<Value = Vec<usize>> {
 }
 
 /// Any packet with up to `payload` bytes of payload.
-pub(super) fn specs(payload: usize) -> impl Strategy<Value = Spec> {
+pub(crate) fn specs(payload: usize) -> impl Strategy<Value = Spec> {
     let ip = (
         proptest::collection::vec(any::<u16>(), 0..=2),
         any::<bool>(),

@@ -1,8 +1,4 @@
-//! A bridge as workers see it.
-
-use super::Fdb;
-use crate::port::PortId;
-use std::sync::Arc;
+//! What a bridge does by itself.
 
 /// What a bridge does before anything is programmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,15 +8,4 @@ pub enum FailMode {
     Secure,
     /// Learn addresses and forward like an Ethernet switch.
     Standalone,
-}
-
-/// A bridge as one snapshot has it.
-#[derive(Clone, Debug)]
-pub struct Bridge {
-    /// What it does before anything is programmed.
-    pub fail_mode: FailMode,
-    /// Its MAC table, shared with later snapshots.
-    pub fdb: Arc<Fdb>,
-    /// Ports that take flooded packets: up, and not no-flood.
-    pub flood: Vec<PortId>,
 }

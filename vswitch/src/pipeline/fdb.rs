@@ -9,12 +9,14 @@
 //! more addresses than the learner's; if there is none it is refused. One port holds at most three quarters of the table.
 //! Static addresses never go, and may replace any learned one.
 
+use super::Changes;
 use crate::dpdk::Words;
 use crate::limits;
 use crate::packet::Mac;
 use crate::port::PortId;
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -191,12 +193,21 @@ pub struct Fdb {
     per_port: Box<[AtomicU32]>,
     refused: AtomicU64,
     writer: Mutex<FdbStats>,
+    changes: Arc<Changes>,
+    /// Epoch of the last change; all ones while one is being made.
+    changed: AtomicU64,
 }
 
 impl Fdb {
     /// An empty table for at most `limit` addresses that age after `ageing_s` seconds.
     #[must_use]
     pub fn new(limit: u32, ageing_s: u32) -> Self {
+        Self::with_changes(limit, ageing_s, Arc::default())
+    }
+
+    /// [`Fdb::new`], of a bridge: what changes in it begins an epoch.
+    #[must_use]
+    pub fn with_changes(limit: u32, ageing_s: u32, changes: Arc<Changes>) -> Self {
         let limit = limit.clamp(1, limits::FDB_ENTRIES_MAX);
         // As many buckets as addresses: a quarter full at most, so that both buckets of a key are rarely full.
         let buckets = (limit as usize).next_power_of_two().max(2);
@@ -211,7 +222,27 @@ impl Fdb {
             per_port: (0..limits::PORTS_MAX).map(|_| AtomicU32::new(0)).collect(),
             refused: AtomicU64::new(0),
             writer: Mutex::default(),
+            changes,
+            changed: AtomicU64::new(0),
         }
+    }
+
+    /// Epoch in which an address was last added, moved or removed; renewing one is no change. A number not below the true one: all
+    /// ones while the table is being changed.
+    #[inline]
+    #[must_use]
+    pub fn changed(&self) -> u64 {
+        self.changed.load(Acquire)
+    }
+
+    /// The table is about to change, under the writer lock.
+    fn begin_change(&self) {
+        self.changed.store(u64::MAX, Release);
+    }
+
+    /// The table has changed.
+    fn end_change(&self) {
+        self.changed.store(self.changes.advance(), Release);
     }
 
     /// For the loops of a burst.
@@ -268,7 +299,9 @@ impl Fdb {
         let Some(mut stats) = self.writer.try_lock() else { return };
         if let Some((word, value)) = self.find(key) {
             if !value.is_static() && value.port() != port {
+                self.begin_change();
                 word.store(seen.0, Release);
+                self.end_change();
                 self.per_port[value.port().index()].fetch_sub(1, Relaxed);
                 self.per_port[port.index()].fetch_add(1, Relaxed);
                 stats.moved += 1;
@@ -302,14 +335,20 @@ impl Fdb {
                 let Some((bucket, slot, old)) = self.victim(own.into_iter(), value).or_else(elsewhere) else {
                     return false;
                 };
+                self.begin_change();
                 self.remove_slot(stats, bucket, slot, old);
                 stats.evicted += 1;
-                let Some(free) = free() else { return false };
+                let Some(free) = free() else {
+                    self.end_change();
+                    return false;
+                };
                 free
             }
         };
+        self.begin_change();
         bucket.values[slot].store(value.0, Release);
         bucket.keys.0[slot].store(key.0, Release);
+        self.end_change();
         self.entries.fetch_add(1, Relaxed);
         self.per_port[value.port().index()].fetch_add(1, Relaxed);
         stats.statics += u32::from(value.is_static());
@@ -351,7 +390,9 @@ impl Fdb {
         let mut stats = self.writer.lock();
         let value = Value::new(port, true, 0);
         let Some((word, old)) = self.find(&key) else { return self.insert(&mut stats, key, value) };
+        self.begin_change();
         word.store(value.0, Release);
+        self.end_change();
         self.per_port[old.port().index()].fetch_sub(1, Relaxed);
         self.per_port[port.index()].fetch_add(1, Relaxed);
         stats.statics += u32::from(!old.is_static());
@@ -378,11 +419,16 @@ impl Fdb {
         let mut removed = 0;
         for part in self.buckets.chunks(BUCKETS_PER_LOCK) {
             let mut stats = self.writer.lock();
+            let before = removed;
             for (bucket, slot, key, value) in used(part) {
                 if which(key, value) {
+                    self.begin_change();
                     self.remove_slot(&mut stats, bucket, slot, value);
                     removed += 1;
                 }
+            }
+            if removed > before {
+                self.end_change();
             }
         }
         removed
@@ -516,6 +562,32 @@ mod tests {
         assert!(stats.entries <= 100 && stats.refused > 9_000, "{stats:?}");
         let found = (0x10_0000..0x10_0040).filter(|mac| lookup(&fdb, *mac) == Some(2)).count();
         assert!(found >= 48, "the second port got {found} of its share of 50: {stats:?}");
+    }
+
+    #[test]
+    fn only_changes_begin_an_epoch() {
+        let changes = Arc::new(Changes::default());
+        let fdb = Fdb::with_changes(4, 300, Arc::clone(&changes));
+        let step = |what: &str, changed: bool, step: &dyn Fn()| {
+            let before = changes.epoch();
+            step();
+            assert_eq!(changes.epoch() > before, changed, "{what}");
+            assert_eq!(fdb.changed() > before, changed, "{what}");
+        };
+        step("learned", true, &|| learn(&fdb, 0xa, 1, 0));
+        step("renewed", false, &|| learn(&fdb, 0xa, 1, 5));
+        step("moved", true, &|| learn(&fdb, 0xa, 2, 6));
+        step("static", true, &|| assert!(fdb.add_static(FdbKey::new(0xb, 0), PortId(1))));
+        step("static elsewhere", false, &|| learn(&fdb, 0xb, 2, 6));
+        step("not old", false, &|| fdb.age(7));
+        step("aged", true, &|| fdb.age(1000));
+        step("nothing to flush", false, &|| assert_eq!(fdb.flush(|_| false), 0));
+        step("flushed", true, &|| assert_eq!(fdb.flush(|_| true), 1));
+        for mac in 0..3 {
+            learn(&fdb, mac, 1, 0);
+        }
+        step("refused", false, &|| learn(&fdb, 3, 1, 0));
+        assert_eq!(fdb.stats().refused, 1);
     }
 
     #[test]

@@ -77,7 +77,7 @@ mod tests {
     use std::sync::Arc;
 
     fn bridge(fail_mode: FailMode) -> Bridge {
-        Bridge { fail_mode, fdb: Arc::new(Fdb::new(16, 300)), flood: Vec::new() }
+        Bridge::new("br", fail_mode, Arc::new(Fdb::new(16, 300)))
     }
 
     fn run(bridge: &Bridge, destination: u64, source: u64, in_port: u16) -> Verdict {

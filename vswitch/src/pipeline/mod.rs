@@ -12,9 +12,24 @@
 //! **Threads**: any number of workers read and learn; the control side ages, flushes and adds static addresses.
 
 mod bridge;
+mod changes;
 mod fdb;
+mod learned;
 mod learning;
+mod packet_in;
+mod program;
+pub mod state;
+pub mod translate;
+mod world;
 
-pub use bridge::{Bridge, FailMode};
+pub use bridge::FailMode;
+pub use changes::Changes;
 pub use fdb::{Entry, Fdb, FdbKey, FdbReader, FdbStats, Place, Sighting};
+pub use learned::{Learned, LearnedTable};
 pub use learning::{Lookup, Verdict, decide};
+pub use packet_in::{Continuation, PacketIn, PacketIns, Paused, Subscription};
+pub use program::{Program, Rule, RuleStats, TABLES, Table, TableStats};
+pub use translate::{
+    Credit, Deps, Effect, Request, Start, Trace, Translation, format_megaflow, format_ops, trace, translate,
+};
+pub use world::{Bridge, PortFacts, World};

@@ -22,6 +22,9 @@ pub struct PortConfig {
     pub admin_up: bool,
     /// Left out when a bridge floods.
     pub no_flood: bool,
+    /// Malformed packets that come in by it are dropped by name ([`crate::packet::strict`]). Not for patch ports: their packets
+    /// were looked at where they came in.
+    pub strict: bool,
     /// Free key-value pairs of the owner.
     pub external_ids: BTreeMap<String, String>,
 }
@@ -38,6 +41,7 @@ impl PortConfig {
             mtu: 1500,
             admin_up: true,
             no_flood: false,
+            strict: false,
             external_ids: BTreeMap::new(),
         }
     }
@@ -81,6 +85,8 @@ pub enum PortKind {
     },
     /// An interface of the host (TAP), for the host's own traffic. Named like its bridge it is the bridge's LOCAL port.
     Internal,
+    /// A port for tests ([`super::dummy`]).
+    Dummy,
 }
 
 /// A vhost-user port.
@@ -134,11 +140,13 @@ impl PortKind {
             Self::Pcap { .. } => "pcap",
             Self::Patch { .. } => "patch",
             Self::Internal => "internal",
+            Self::Dummy => "dummy",
         }
     }
 
     /// All words, for hints.
-    pub const NAMES: [&'static str; 7] = ["dpdk", "vhost-user", "tap", "af_packet", "pcap", "patch", "internal"];
+    pub const NAMES: [&'static str; 8] =
+        ["dpdk", "vhost-user", "tap", "af_packet", "pcap", "patch", "internal", "dummy"];
 }
 
 /// One thing wrong with a [`PortConfig`] or another value of the configuration.
@@ -194,6 +202,9 @@ impl PortConfig {
             if key.is_empty() || key.len() > limits::EXTERNAL_ID_LEN_MAX || value.len() > limits::EXTERNAL_ID_LEN_MAX {
                 wrong("external_ids", format!("the pair {key:?} is empty or too long"), "use 1 to 256 bytes");
             }
+        }
+        if self.strict && matches!(self.kind, PortKind::Patch { .. }) {
+            wrong("strict", "a patch port cannot be strict".to_owned(), "set it where packets come in from outside");
         }
         self.kind.errors(&mut wrong);
         errors
@@ -263,7 +274,7 @@ impl PortKind {
                     wrong("peer", format!("{peer:?} is no port name"), "name the port at the other end");
                 }
             }
-            Self::Internal => {}
+            Self::Internal | Self::Dummy => {}
         }
     }
 }

@@ -6,6 +6,9 @@
 pub struct PortId(pub u16);
 
 impl PortId {
+    /// No port: where a packet of a controller came from. No index reaches it ([`crate::limits::PORTS_MAX`]).
+    pub const NONE: Self = Self(u16::MAX);
+
     /// As an index into arrays.
     #[inline]
     #[must_use]

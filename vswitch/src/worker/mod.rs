@@ -12,12 +12,21 @@
 //!
 //! **Threads**: one per core of `[dpdk] worker_cores`. A sleeping worker is offline: nobody waits for it.
 
+mod execute;
+mod inject;
+mod learning;
 mod output;
 mod quiescence;
 mod run;
 mod snapshot;
+mod step;
+mod strict;
+mod tables;
+#[cfg(test)]
+mod tests;
 mod walk;
 
+pub use inject::{Begin, Inbox, InjectError, Injection};
 pub use quiescence::Quiescence;
 pub use run::{Worker, WorkerStats};
 pub use snapshot::{PortShared, PortView, Publisher, RxqSlot, Snapshot};

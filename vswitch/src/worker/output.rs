@@ -109,6 +109,12 @@ impl Outputs {
         mbuf: Mbuf,
     ) {
         drops[reason.index()].add(1);
+        self.free(mbuf);
+    }
+
+    /// Frees a packet that nothing more happens to.
+    #[inline]
+    pub(super) fn free(&mut self, mbuf: Mbuf) {
         if self.dead.is_full() {
             self.dead.clear();
         }

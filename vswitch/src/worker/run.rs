@@ -5,7 +5,7 @@ use crate::dpdk::lcore::{self, Lcore};
 use crate::dpdk::{Burst, Mempool};
 use crate::observe::Counter;
 use crate::port::RxQueue;
-use crate::time::Millis;
+use crate::time::{self, Millis};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -65,7 +65,7 @@ impl Worker {
         let poll = Poll {
             id,
             version: 0,
-            walk: Walk::new(id, pool),
+            walk: Walk::new(id, pool, Arc::clone(&publisher.caches[id])),
             rxqs: Vec::new(),
             publisher,
             stats: Arc::clone(&stats),
@@ -123,15 +123,23 @@ impl Poll {
         let mut last = lcore::cycles();
         let mut next_tick = last;
         let mut idle_turns = 0_u32;
+        self.publisher.inboxes[self.id].attend();
         self.publisher.quiescence.online(self.id);
+        let mut clock = time::generation();
         while !self.stop.load(Relaxed) {
             self.quiescent_point();
-            let (packets, end) = self.turn(&mut burst, now.seconds(), last);
+            if clock != time::generation() {
+                // Somebody moved the clock, and waits for a quiescent point before it sends packets that are to see that.
+                clock = time::generation();
+                now = Millis::now();
+            }
+            let (packets, end) = self.turn(&mut burst, now, last);
             self.account(packets, end.wrapping_sub(last));
             last = end;
             if end >= next_tick {
                 now = Millis::now();
                 self.stats.heartbeat_ms.set(now.0);
+                self.walk.tend(now);
                 next_tick = end + cycles_per_ms;
             }
             idle_turns = if packets == 0 { idle_turns.saturating_add(1) } else { 0 };
@@ -142,6 +150,7 @@ impl Poll {
                 last = end;
             }
         }
+        self.publisher.inboxes[self.id].leave();
         for owned in self.rxqs.drain(..) {
             if let Some(queue) = owned.queue {
                 owned.slot.put(queue);
@@ -183,7 +192,7 @@ impl Poll {
 
     /// Polls every queue once; returns the packets received, and the cycle counter at the end.
     #[inline]
-    fn turn(&mut self, burst: &mut Burst, now_s: u32, start: u64) -> (u64, u64) {
+    fn turn(&mut self, burst: &mut Burst, now: Millis, start: u64) -> (u64, u64) {
         let mut packets = 0;
         let mut last = start;
         for owned in &mut self.rxqs {
@@ -198,7 +207,7 @@ impl Poll {
             if received == 0 {
                 continue;
             }
-            self.walk.burst(burst, port, now_s);
+            self.walk.burst(burst, port, now);
             self.walk.flush();
             let end = lcore::cycles();
             owned.slot.cycles.add(end.wrapping_sub(last));
@@ -206,6 +215,9 @@ impl Poll {
             self.stats.bursts.add(1);
             last = end;
             packets += received;
+        }
+        if !self.publisher.inboxes[self.id].is_empty() {
+            self.walk.serve(&self.publisher.inboxes[self.id], now);
         }
         // Empty polls behind the last packet count for the next turn: one reading less.
         (packets, if packets == 0 { lcore::cycles() } else { last })
@@ -226,7 +238,8 @@ impl Poll {
     #[cold]
     fn sleep(&mut self, times: u32) {
         self.publisher.quiescence.offline(self.id);
-        std::thread::sleep(self.idle_sleep.min(Duration::from_micros(u64::from(times))));
+        // Ends early when the control side has a packet.
+        std::thread::park_timeout(self.idle_sleep.min(Duration::from_micros(u64::from(times))));
         self.publisher.quiescence.online(self.id);
         self.rxqs.iter_mut().filter_map(|owned| owned.queue.as_mut()).for_each(RxQueue::wake);
     }

@@ -1,8 +1,9 @@
 //! The world as workers see it, and how a new one reaches them.
 
-use super::Quiescence;
+use super::{Inbox, Quiescence};
+use crate::cache::CacheShared;
 use crate::observe::{Counter, PortCounters, PortTotals};
-use crate::pipeline::Bridge;
+use crate::pipeline::World;
 use crate::port::{Device, PortId, RxQueue, TxQueue};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 /// A state of the whole switch. Never changes once published.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// Bridges; a port names its own by index.
-    pub bridges: Vec<Bridge>,
+    /// Bridges, and ports as translation sees them. A port names its bridge by index.
+    pub world: Arc<World>,
     /// Ports by [`PortId`].
     pub ports: Vec<Option<PortView>>,
     /// Receive queues per worker.
@@ -118,6 +119,10 @@ pub struct Publisher {
     current: Mutex<Arc<Snapshot>>,
     /// When workers have let go.
     pub quiescence: Quiescence,
+    /// By worker: packets that the control side sends.
+    pub inboxes: Box<[Inbox]>,
+    /// By worker: its caches, from outside.
+    pub caches: Box<[Arc<CacheShared>]>,
 }
 
 impl Publisher {
@@ -125,7 +130,13 @@ impl Publisher {
     #[must_use]
     pub fn new(workers: usize) -> Self {
         let empty = Snapshot { rxqs: vec![Vec::new(); workers], ..Snapshot::default() };
-        Self { version: AtomicU64::new(1), current: Mutex::new(Arc::new(empty)), quiescence: Quiescence::new(workers) }
+        Self {
+            version: AtomicU64::new(1),
+            current: Mutex::new(Arc::new(empty)),
+            quiescence: Quiescence::new(workers),
+            inboxes: (0..workers).map(|_| Inbox::default()).collect(),
+            caches: (0..workers).map(|_| Arc::default()).collect(),
+        }
     }
 
     /// Makes a snapshot the present one, and waits until every worker has adopted it (or is offline).

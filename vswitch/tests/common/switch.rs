@@ -3,6 +3,7 @@
 use super::command::{self, output, unique, wait_for};
 use serde_json::Value;
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
@@ -18,6 +19,7 @@ const LOG_LINES: usize = 80;
 pub(crate) struct Switch {
     child: Child,
     dir: tempfile::TempDir,
+    arguments: Vec<String>,
 }
 
 impl Switch {
@@ -28,6 +30,14 @@ impl Switch {
     /// # Panics
     /// When it does not start; the message has its log.
     pub(crate) fn start(config: &str) -> Self {
+        Self::start_with(config, &[])
+    }
+
+    /// Likewise, with more arguments on its command line.
+    ///
+    /// # Panics
+    /// When it does not start; the message has its log.
+    pub(crate) fn start_with(config: &str, arguments: &[&str]) -> Self {
         let dir = tempfile::Builder::new().prefix("vswitch-test-").tempdir().expect("a temporary directory");
         let mut text = format!("[control]\nsocket = {:?}\n\n", dir.path().join("vswitch.sock"));
         if !config.lines().any(|line| line.trim() == "[dpdk]") {
@@ -36,7 +46,8 @@ impl Switch {
         }
         text += &config.replace("@DIR@", &dir.path().to_string_lossy());
         fs::write(dir.path().join("vswitchd.toml"), text).expect("the configuration is written");
-        let mut switch = Self { child: spawn(dir.path()), dir };
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let mut switch = Self { child: spawn(dir.path(), &arguments), dir, arguments };
         switch.wait_until_healthy();
         switch
     }
@@ -44,7 +55,7 @@ impl Switch {
     /// Starts it again after [`Switch::kill`] or [`Switch::terminate`], with the same configuration.
     pub(crate) fn start_again(&mut self) {
         assert!(self.exited().is_some(), "vswitchd {} still runs", self.pid());
-        self.child = spawn(self.dir.path());
+        self.child = spawn(self.dir.path(), &self.arguments);
         self.wait_until_healthy();
     }
 
@@ -103,6 +114,24 @@ impl Switch {
         assert!(vsctl.exists(), "{} does not exist: run `cargo build --workspace` first", vsctl.display());
         let socket = self.socket();
         output(&[&[path(&vsctl), "--socket", path(&socket)], args].concat())
+    }
+
+    /// Runs `vsctl` on it with this on its standard input; it may fail.
+    ///
+    /// # Panics
+    /// When there is no `vsctl` next to `vswitchd`.
+    pub(crate) fn vsctl_with(&self, args: &[&str], input: Option<&str>) -> Output {
+        let Some(input) = input else { return self.vsctl(args) };
+        let vsctl = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vsctl");
+        let mut command = Command::new(&vsctl);
+        command.arg("--socket").arg(self.socket()).args(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}; run `cargo build --workspace` first", vsctl.display()));
+        // It may stop reading at a line that it does not like; its answer says so.
+        let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+        child.wait_with_output().expect("a child that ends")
     }
 
     /// Starts `vsctl` with its standard output piped, for what goes on while other things happen.
@@ -198,11 +227,12 @@ impl Drop for Switch {
     }
 }
 
-fn spawn(dir: &Path) -> Child {
+fn spawn(dir: &Path, arguments: &[String]) -> Child {
     let log = File::options().create(true).append(true).open(dir.join("vswitchd.log")).expect("the log can be written");
     Command::new(env!("CARGO_BIN_EXE_vswitchd"))
         .arg("--config")
         .arg(dir.join("vswitchd.toml"))
+        .args(arguments)
         .stdin(Stdio::null())
         .stderr(log.try_clone().expect("a file can be cloned"))
         .stdout(log)

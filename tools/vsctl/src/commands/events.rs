@@ -47,7 +47,7 @@ async fn begin(client: &Client, include_existing: bool) -> Result<Streaming<v1::
 }
 
 /// A switch that says that it stops is one that cannot be reached.
-fn end(client: &Client, status: Status) -> Error {
+pub(super) fn end(client: &Client, status: Status) -> Error {
     if status.code() == Code::Unavailable { client.unreachable(status.message()) } else { client.error(status) }
 }
 

@@ -4,6 +4,7 @@ mod about;
 mod bridge;
 mod events;
 mod fdb;
+mod pipeline;
 mod port;
 mod shell;
 mod statistics;
@@ -11,9 +12,9 @@ mod statistics;
 mod testing;
 mod worker;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Pipeline};
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::output::{Report, print};
 use std::io::Write;
 
@@ -28,8 +29,19 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
         if let Command::PortEvents { existing, count } = &cli.command {
             return events::follow(&client, *existing, *count, cli.timeout, cli.json, out).await;
         }
-        let answer = tokio::time::timeout(cli.timeout, ask(&client, &cli.command)).await;
-        let report = answer.map_err(|_| client.unreachable(format!("no answer within {:?}", cli.timeout)))??;
+        let report = match &cli.command {
+            Command::Pipeline(Pipeline::Monitor(monitor)) => {
+                return pipeline::follow(&client, monitor, cli.timeout, cli.json, out).await;
+            }
+            Command::Pipeline(command) => pipeline::ask(&client, command, cli).await?,
+            command => {
+                let answer = tokio::time::timeout(cli.timeout, ask(&client, command)).await;
+                answer.map_err(|_| client.unreachable(format!("no answer within {:?}", cli.timeout)))??
+            }
+        };
+        if !cli.json {
+            error::warn(&report.warnings());
+        }
         print(&*report, cli.json, out)?;
         report.verdict()
     })
@@ -42,6 +54,7 @@ async fn ask(client: &Client, command: &Command) -> Answer {
         Command::DelBr(name) => bridge::delete(client, &name.bridge).await,
         Command::ListBr => bridge::list(client).await,
         Command::SetFailMode { bridge, mode } => bridge::set_fail_mode(client, bridge, *mode).await,
+        Command::SetStrict { bridge, strict } => bridge::set_strict(client, bridge, *strict).await,
         Command::AddPort(port) => port::add(client, port).await,
         Command::DelPort { bridge, name } => port::delete(client, bridge, name).await,
         Command::ListPorts(name) => port::list(client, &name.bridge).await,
@@ -64,7 +77,8 @@ async fn ask(client: &Client, command: &Command) -> Answer {
         Command::Version => about::version(client).await,
         Command::Completion { shell } => Ok(Box::new(shell::completion(*shell))),
         Command::Man { verb } => Ok(Box::new(shell::man(verb.as_deref())?)),
-        // Not one answer but many: `run` has taken it.
-        Command::PortEvents { .. } => Ok(Box::new(crate::output::Done)),
+        Command::Testing(command) => pipeline::ask_dummy(client, command).await,
+        // `run` has taken them.
+        Command::PortEvents { .. } | Command::Pipeline(_) => Ok(Box::new(crate::output::Done)),
     }
 }

@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn no_such_verb() {
-        match man(Some("add-flow")) {
-            Err(Error::Usage(error)) => assert!(error.to_string().contains("\"add-flow\" is no verb"), "{error}"),
+        match man(Some("frobnicate")) {
+            Err(Error::Usage(error)) => assert!(error.to_string().contains("\"frobnicate\" is no verb"), "{error}"),
             other => panic!("{:?}", other.map(|script| script.0)),
         }
     }

@@ -53,11 +53,12 @@ impl<'a> Walk<'a> {
     pub(super) fn run(mut self, text: &'a str) -> ConfigFile {
         let document = self.reader.document(text);
         let mut root = Section::new("the file", 0..0, Some(&document));
-        let known = ["dpdk", "worker", "control", "bridge"];
+        let known = ["dpdk", "worker", "control", "debug", "bridge"];
         root.finish(&mut self.reader, &known, &known);
         self.dpdk(&mut root);
         self.worker(&mut root);
         self.control(&mut root);
+        self.debug(&mut root);
         let bridges = self.tables(&mut root, "bridge", "[[bridge]]");
         self.bridges(bridges);
         self.across.check(&mut self.reader);
@@ -144,6 +145,12 @@ impl<'a> Walk<'a> {
         section.record(&self.reader, &mut self.places, Place::Control);
     }
 
+    fn debug(&mut self, root: &mut Section<'_, '_>) {
+        let mut section = self.section(root, "debug", "[debug]");
+        self.config.debug.cache = section.boolean(&mut self.reader, "cache").unwrap_or(true);
+        section.finish(&mut self.reader, &["cache"], &["cache"]);
+    }
+
     /// The tables of an array of tables.
     fn tables<'d, 'i>(
         &mut self,
@@ -208,8 +215,9 @@ impl<'a> Walk<'a> {
         bridge.fdb_entries = entries.unwrap_or(bridge.fdb_entries);
         let ageing = i128::from(*limits::FDB_AGEING_S.start())..=i128::from(*limits::FDB_AGEING_S.end());
         bridge.fdb_ageing_s = section.integer(reader, "fdb_ageing_s", &ageing).unwrap_or(bridge.fdb_ageing_s);
+        bridge.strict = section.boolean(reader, "strict").unwrap_or(false);
         field_errors(reader, section, bridge.errors());
-        let known = ["name", "fail_mode", "fdb_entries", "fdb_ageing_s", "port"];
+        let known = ["name", "fail_mode", "fdb_entries", "fdb_ageing_s", "strict", "port"];
         section.finish(reader, &known, &known);
         let name = name.map(|name| (name, section.span("name")));
         self.across.bridges.push(BridgeEntry { name, ports: Vec::new() });

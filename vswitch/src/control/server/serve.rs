@@ -3,7 +3,10 @@
 use super::incoming;
 use super::socket::ControlListener;
 use crate::control::Switch;
-use crate::control::services::{Bridges, Capabilities, Control, Fdbs, Ports, Statistics, SwitchApi, Workers};
+use crate::control::services::{
+    Bridges, Capabilities, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets, Pipelines, Ports, Statistics,
+    SwitchApi, Tables, Traces, Workers,
+};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -16,11 +19,20 @@ use tonic::transport::server::Router;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
+use tonic_reflection::server::Builder;
 use vswitch_proto::v1::bridge_service_server as bridge;
 use vswitch_proto::v1::capabilities_service_server as capabilities;
+use vswitch_proto::v1::dummy_service_server as dummy;
 use vswitch_proto::v1::fdb_service_server as fdb;
+use vswitch_proto::v1::flow_service_server as flow;
+use vswitch_proto::v1::group_service_server as group;
+use vswitch_proto::v1::meter_service_server as meter;
+use vswitch_proto::v1::packet_service_server as packet;
+use vswitch_proto::v1::pipeline_service_server as pipeline;
 use vswitch_proto::v1::port_service_server as port;
 use vswitch_proto::v1::statistics_service_server as statistics;
+use vswitch_proto::v1::table_service_server as table;
+use vswitch_proto::v1::trace_service_server as trace;
 use vswitch_proto::v1::worker_service_server as worker;
 
 /// Connections at a time. Agents keep one, `vsctl` has one for the time of a command.
@@ -50,7 +62,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told: the server as a whole, and each service.
-pub(super) const HEALTH_NAMES: [&str; 7] = [
+pub(super) const HEALTH_NAMES: [&str; 14] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
@@ -58,7 +70,17 @@ pub(super) const HEALTH_NAMES: [&str; 7] = [
     fdb::SERVICE_NAME,
     statistics::SERVICE_NAME,
     capabilities::SERVICE_NAME,
+    pipeline::SERVICE_NAME,
+    table::SERVICE_NAME,
+    flow::SERVICE_NAME,
+    group::SERVICE_NAME,
+    meter::SERVICE_NAME,
+    packet::SERVICE_NAME,
+    trace::SERVICE_NAME,
 ];
+
+/// The service that tells health.
+const HEALTH_SERVICE: &str = "grpc.health.v1.Health";
 
 /// Why the server stopped.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +124,8 @@ pub(super) async fn serve_api(
     let (reporter, health) = health_reporter();
     set_health(&reporter, is_healthy(&switch).await).await;
     let watching_health = tokio::spawn(watch_health(Arc::clone(&switch), reporter, stopping.clone()));
-    let router = router(&Control::new(switch, stopping.clone()), health)?;
+    let dummies = switch.dummies_enabled();
+    let router = router(&Control::new(switch, stopping.clone()), health, dummies)?;
 
     let (sender, connections) = mpsc::channel(1);
     let accept_one = move || {
@@ -136,9 +159,12 @@ pub(super) async fn serve_api(
     Ok(result?)
 }
 
-/// All services with their limits.
-fn router(control: &Control, health: HealthServer<impl Health>) -> Result<Router, ServeError> {
-    let reflection = tonic_reflection::server::Builder::configure()
+/// All services with their limits; that for tests only if it was asked for.
+fn router(control: &Control, health: HealthServer<impl Health>, dummies: bool) -> Result<Router, ServeError> {
+    let names = HEALTH_NAMES.iter().filter(|name| !name.is_empty()).copied();
+    let names = names.chain(dummies.then_some(dummy::SERVICE_NAME)).chain([HEALTH_SERVICE]);
+    let reflection = names.fold(Builder::configure(), Builder::with_service_name);
+    let reflection = reflection
         .register_encoded_file_descriptor_set(vswitch_proto::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()?;
@@ -159,7 +185,15 @@ fn router(control: &Control, health: HealthServer<impl Health>) -> Result<Router
         .add_service(limited!(worker::WorkerServiceServer(Workers(control.clone()))))
         .add_service(limited!(fdb::FdbServiceServer(Fdbs(control.clone()))))
         .add_service(limited!(statistics::StatisticsServiceServer(Statistics(control.clone()))))
-        .add_service(limited!(capabilities::CapabilitiesServiceServer(Capabilities))))
+        .add_service(limited!(pipeline::PipelineServiceServer(Pipelines::new(control.clone()))))
+        .add_service(limited!(table::TableServiceServer(Tables(control.clone()))))
+        .add_service(limited!(flow::FlowServiceServer(Flows(control.clone()))))
+        .add_service(limited!(group::GroupServiceServer(Groups(control.clone()))))
+        .add_service(limited!(meter::MeterServiceServer(Meters(control.clone()))))
+        .add_service(limited!(packet::PacketServiceServer(Packets(control.clone()))))
+        .add_service(limited!(trace::TraceServiceServer(Traces(control.clone()))))
+        .add_service(limited!(capabilities::CapabilitiesServiceServer(Capabilities)))
+        .add_optional_service(dummies.then(|| limited!(dummy::DummyServiceServer(Dummies(control.clone()))))))
 }
 
 /// Asks the switch on a blocking thread, past the queue of calls: health must not wait for them.

@@ -1,16 +1,21 @@
 //! What the services need of a switch, and how they call it.
 
 use super::status::{clip, status};
+use crate::control::switch::pipeline::{MegaflowInfo, NameMap, PacketStream, TraceInput, TraceReport, WriteError};
 use crate::control::{
-    BridgeConfig, BridgeInfo, FailMode, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent, PortInfo,
+    BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent, PortInfo,
     RxqInfo, Switch, SwitchError, WorkerInfo,
 };
 use crate::packet::Mac;
+use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, TableInfo};
 use crate::port::PortConfig;
+use crate::port::dummy::Sent;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, broadcast, watch};
 use tonic::transport::server::UdsConnectInfo;
 use tonic::{Extensions, Status};
+use vswitch_flow::spec::{FlowFilter, Update};
+use vswitch_flow::text::PacketOut;
 
 /// Calls of the switch at a time. They block, and changes wait for each other anyway: more threads would only wait.
 pub(in crate::control) const CALLS_MAX: usize = 8;
@@ -32,7 +37,7 @@ macro_rules! switch_api {
 switch_api! {
     fn add_bridge(&self, config: BridgeConfig) -> Result<(), SwitchError>;
     fn delete_bridge(&self, name: &str) -> Result<(), SwitchError>;
-    fn set_fail_mode(&self, name: &str, fail_mode: FailMode) -> Result<(), SwitchError>;
+    fn set_bridge(&self, name: &str, change: BridgeChange) -> Result<(), SwitchError>;
     fn bridges(&self) -> Vec<BridgeInfo>;
     fn add_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError>;
     fn delete_port(&self, bridge: &str, name: &str) -> Result<(), SwitchError>;
@@ -51,6 +56,26 @@ switch_api! {
     fn fdb_flush(&self, bridge: &str, filter: &FdbFilter) -> Result<u64, SwitchError>;
     fn mempool(&self) -> MempoolInfo;
     fn healthy(&self) -> bool;
+    fn names(&self, bridge: &str) -> Result<NameMap, SwitchError>;
+    fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError>;
+    fn add_table(&self, bridge: &str, number: Option<u8>, name: &str) -> Result<u8, SwitchError>;
+    fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError>;
+    fn flows(&self, bridge: &str, filter: &FlowFilter) -> Result<Vec<FlowInfo>, SwitchError>;
+    fn groups(&self, bridge: &str, id: Option<u32>) -> Result<Vec<GroupInfo>, SwitchError>;
+    fn meters(&self, bridge: &str, id: Option<u32>) -> Result<Vec<MeterInfo>, SwitchError>;
+    fn packet_out(&self, bridge: &str, packet: &PacketOut) -> Result<(), WriteError>;
+    fn subscribe_packets(&self, bridge: &str, controller: u16) -> Result<PacketStream, SwitchError>;
+    fn resume_packet(&self, bridge: &str, token: &[u8], packet: &[u8]) -> Result<(), SwitchError>;
+    fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError>;
+    fn trace(&self, bridge: &str, input: &TraceInput) -> Result<TraceReport, SwitchError>;
+    fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo>;
+    fn dummies_enabled(&self) -> bool;
+    fn dummy_receive(&self, port: &str, packet: &[u8]) -> Result<Vec<Sent>, SwitchError>;
+    fn dummy_link(&self, port: &str, up: bool) -> Result<(), SwitchError>;
+    fn time_stop(&self) -> Result<(), SwitchError>;
+    fn time_warp(&self, ms: u64) -> Result<(), SwitchError>;
+    fn cache_enable(&self, on: bool);
+    fn cache_flush(&self);
 }
 
 /// The way from the services to the switch.
@@ -98,13 +123,9 @@ impl Control {
         R: Send + 'static,
         F: FnOnce(&dyn SwitchApi) -> Result<R, SwitchError> + Send + 'static,
     {
-        let Asked { rpc, subject, uid, pid } = asked;
         self.read(move |switch| {
             let result = call(switch);
-            match &result {
-                Ok(_) => tracing::info!(rpc, subject, uid, pid, "changed"),
-                Err(error) => tracing::warn!(rpc, subject, uid, pid, error = %clip(&error.to_string(), 512), "refused"),
-            }
+            asked.log(result.as_ref().err().map(ToString::to_string).as_deref());
             result
         })
         .await?
@@ -126,6 +147,15 @@ impl Asked {
         let peer = extensions.get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
         let names: Vec<String> = names.iter().map(|name| format!("{:?}", clip(name, 64))).collect();
         Self { rpc, subject: names.join(" "), uid: peer.map(|peer| peer.uid()), pid: peer.and_then(|peer| peer.pid()) }
+    }
+
+    /// Logs how it went.
+    pub(super) fn log(&self, error: Option<&str>) {
+        let Self { rpc, subject, uid, pid } = self;
+        match error {
+            None => tracing::info!(rpc, subject, uid, pid, "changed"),
+            Some(error) => tracing::warn!(rpc, subject, uid, pid, error = %clip(error, 512), "refused"),
+        }
     }
 }
 

@@ -1,16 +1,25 @@
 //! A switch without ports and packets, for the tests of the services and the server.
 
 use super::SwitchApi;
+use crate::control::switch::pipeline::{MegaflowInfo, NameMap, PacketStream, TraceInput, TraceReport, WriteError};
 use crate::control::{
-    BridgeConfig, BridgeInfo, FailMode, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent,
+    BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent,
     PortEventKind, PortInfo, RxqInfo, SwitchError, WorkerInfo,
 };
 use crate::observe::PortTotals;
 use crate::packet::Mac;
+use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, TableInfo};
+use crate::pipeline::{Changes, PacketIn};
+use crate::port::dummy::Sent;
 use crate::port::{PortConfig, PortKind};
+use crate::time::Millis;
 use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, mpsc};
+use vswitch_flow::spec::{FlowFilter, Update};
+use vswitch_flow::text::PacketOut;
 
 /// A port as a switch would show it.
 pub(in crate::control) fn port(bridge: &str, name: &str, number: u32) -> PortInfo {
@@ -38,12 +47,22 @@ pub(in crate::control) fn bridge(name: &str, ports: Vec<PortInfo>) -> BridgeInfo
     BridgeInfo { config: BridgeConfig::new(name), ports, fdb: FdbStats::default() }
 }
 
-/// Keeps bridges, ports and static addresses in lists, and notes the other calls.
+/// Packet-ins that a stream of the double holds.
+const PACKET_INS_QUEUED: usize = 4;
+
+/// Keeps bridges, ports and static addresses in lists, has real pipelines that no packet passes, and notes the other calls.
 pub(in crate::control) struct Double {
     bridges: Mutex<Vec<BridgeInfo>>,
+    pipelines: Mutex<HashMap<String, PipelineState>>,
+    flow_events: broadcast::Sender<Arc<FlowRemoved>>,
+    /// Streams of packet-ins with their controller ids and counts of losses.
+    #[allow(clippy::type_complexity)] // said in the line above
+    pub(in crate::control) packet_ins: Mutex<Vec<(u16, mpsc::Sender<PacketIn>, Arc<AtomicU64>)>>,
     fdb: Mutex<Vec<FdbInfo>>,
     events: broadcast::Sender<PortEvent>,
     sequence: AtomicU64,
+    /// What `dummies_enabled` says.
+    pub(in crate::control) dummies: AtomicBool,
     /// What `healthy` says.
     pub(in crate::control) healthy: AtomicBool,
     /// Calls that change nothing that could be asked for.
@@ -54,9 +73,13 @@ impl Default for Double {
     fn default() -> Self {
         Self {
             bridges: Mutex::default(),
+            pipelines: Mutex::default(),
+            flow_events: broadcast::channel(16).0,
+            packet_ins: Mutex::default(),
             fdb: Mutex::default(),
             events: broadcast::channel(16).0,
             sequence: AtomicU64::new(0),
+            dummies: AtomicBool::new(false),
             healthy: AtomicBool::new(true),
             calls: Mutex::default(),
         }
@@ -81,6 +104,14 @@ impl Double {
         let mut bridges = self.bridges.lock();
         f(bridges.iter_mut().find(|bridge| bridge.config.name == name).ok_or_else(|| missing("bridge", name))?)
     }
+
+    fn with_pipeline<R>(&self, bridge: &str, f: impl FnOnce(&mut PipelineState) -> R) -> Result<R, SwitchError> {
+        self.pipelines.lock().get_mut(bridge).map(f).ok_or_else(|| missing("bridge", bridge))
+    }
+
+    fn note(&self, bridge: &str, call: String) -> Result<(), SwitchError> {
+        self.with_pipeline(bridge, |_| self.calls.lock().push(call))
+    }
 }
 
 impl SwitchApi for Double {
@@ -89,6 +120,8 @@ impl SwitchApi for Double {
         if bridges.iter().any(|bridge| bridge.config.name == config.name) {
             return Err(SwitchError::Exists { what: "bridge", name: config.name, hint: "use another".to_owned() });
         }
+        let changes = Arc::new(Changes::default());
+        self.pipelines.lock().insert(config.name.clone(), PipelineState::new(&changes));
         bridges.push(BridgeInfo { config, ports: Vec::new(), fdb: FdbStats::default() });
         Ok(())
     }
@@ -99,9 +132,10 @@ impl SwitchApi for Double {
         Ok(())
     }
 
-    fn set_fail_mode(&self, name: &str, fail_mode: FailMode) -> Result<(), SwitchError> {
+    fn set_bridge(&self, name: &str, change: BridgeChange) -> Result<(), SwitchError> {
         self.with_bridge(name, |bridge| {
-            bridge.config.fail_mode = fail_mode;
+            bridge.config.fail_mode = change.fail_mode.unwrap_or(bridge.config.fail_mode);
+            bridge.config.strict = change.strict.unwrap_or(bridge.config.strict);
             Ok(())
         })
     }
@@ -138,6 +172,7 @@ impl SwitchApi for Double {
             let port = port.ok_or_else(|| missing("port", name))?;
             port.config.admin_up = change.admin_up.unwrap_or(port.config.admin_up);
             port.config.no_flood = change.no_flood.unwrap_or(port.config.no_flood);
+            port.config.strict = change.strict.unwrap_or(port.config.strict);
             port.config.mtu = change.mtu.unwrap_or(port.config.mtu);
             port.config.external_ids = change.external_ids.clone().unwrap_or(port.config.external_ids.clone());
             Ok(port.clone())
@@ -221,5 +256,114 @@ impl SwitchApi for Double {
 
     fn healthy(&self) -> bool {
         self.healthy.load(Relaxed)
+    }
+
+    fn names(&self, bridge: &str) -> Result<NameMap, SwitchError> {
+        let ports: Vec<_> = self.ports(bridge)?.into_iter().map(|port| (port.config.name, port.number)).collect();
+        let tables = self.with_pipeline(bridge, |pipeline| pipeline.names().clone())?;
+        Ok(NameMap {
+            port_names: ports.iter().map(|(name, number)| (*number, name.clone())).collect(),
+            ports: ports.into_iter().collect(),
+            tables: tables.iter().map(|(number, name)| (name.clone(), *number)).collect(),
+            table_names: tables.into_iter().collect(),
+        })
+    }
+
+    fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError> {
+        let (applied, removed) =
+            self.with_pipeline(bridge, |pipeline| (pipeline.apply(updates, 1, Millis(1000)), pipeline.take_removed()))?;
+        for removed in removed {
+            let _ = self.flow_events.send(Arc::new(removed)); // nobody may listen
+        }
+        Ok(applied?)
+    }
+
+    fn add_table(&self, bridge: &str, number: Option<u8>, name: &str) -> Result<u8, SwitchError> {
+        self.with_pipeline(bridge, |pipeline| {
+            let number = number.unwrap_or(pipeline.names().len().try_into().unwrap_or(0));
+            pipeline.name_table(number, name);
+            number
+        })
+    }
+
+    fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError> {
+        self.with_pipeline(bridge, |pipeline| pipeline.tables())
+    }
+
+    fn flows(&self, bridge: &str, filter: &FlowFilter) -> Result<Vec<FlowInfo>, SwitchError> {
+        self.with_pipeline(bridge, |pipeline| pipeline.flows(filter, Millis(3500)))
+    }
+
+    fn groups(&self, bridge: &str, id: Option<u32>) -> Result<Vec<GroupInfo>, SwitchError> {
+        self.with_pipeline(bridge, |pipeline| pipeline.groups(id, Millis(3500)))
+    }
+
+    fn meters(&self, bridge: &str, id: Option<u32>) -> Result<Vec<MeterInfo>, SwitchError> {
+        self.with_pipeline(bridge, |pipeline| pipeline.meters(id, Millis(3500)))
+    }
+
+    fn packet_out(&self, bridge: &str, packet: &PacketOut) -> Result<(), WriteError> {
+        Ok(self.note(bridge, format!("packet-out {:?} {:?}", packet.packet, packet.actions))?)
+    }
+
+    fn subscribe_packets(&self, bridge: &str, controller: u16) -> Result<PacketStream, SwitchError> {
+        self.with_pipeline(bridge, |_| {
+            let (sender, receiver) = mpsc::channel(PACKET_INS_QUEUED);
+            let lost = Arc::<AtomicU64>::default();
+            self.packet_ins.lock().push((controller, sender, Arc::clone(&lost)));
+            PacketStream { receiver, lost }
+        })
+    }
+
+    fn resume_packet(&self, bridge: &str, token: &[u8], packet: &[u8]) -> Result<(), SwitchError> {
+        self.note(bridge, format!("resume {token:?} {packet:?}"))
+    }
+
+    fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError> {
+        self.with_pipeline(bridge, |_| self.flow_events.subscribe())
+    }
+
+    fn trace(&self, bridge: &str, input: &TraceInput) -> Result<TraceReport, SwitchError> {
+        self.note(bridge, format!("trace {input:?}"))?;
+        Ok(TraceReport { text: "a story".to_owned(), drop_reason: Some("table_miss"), ..TraceReport::default() })
+    }
+
+    fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo> {
+        let bridge = bridge.unwrap_or("br0").to_owned();
+        vec![MegaflowInfo { bridge, matching: "ip".to_owned(), actions: "drop".to_owned(), ..MegaflowInfo::default() }]
+    }
+
+    fn dummies_enabled(&self) -> bool {
+        self.dummies.load(Relaxed)
+    }
+
+    fn dummy_receive(&self, port: &str, packet: &[u8]) -> Result<Vec<Sent>, SwitchError> {
+        match port {
+            "p9" => Err(missing("port", port)),
+            _ => Ok(vec![Sent { port: "p2".into(), packet: packet.to_vec() }; packet.len()]),
+        }
+    }
+
+    fn dummy_link(&self, port: &str, up: bool) -> Result<(), SwitchError> {
+        self.calls.lock().push(format!("link {port} {up}"));
+        Ok(())
+    }
+
+    fn time_stop(&self) -> Result<(), SwitchError> {
+        self.calls.lock().push("stop".to_owned());
+        Ok(())
+    }
+
+    fn time_warp(&self, ms: u64) -> Result<(), SwitchError> {
+        self.calls.lock().push(format!("warp {ms}"));
+        Ok(())
+    }
+
+    fn cache_enable(&self, on: bool) {
+        self.calls.lock().push(format!("cache {on}"));
+    }
+
+    fn cache_flush(&self) {
+        self.calls.lock().push("flush".to_owned());
     }
 }

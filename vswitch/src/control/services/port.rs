@@ -62,6 +62,6 @@ impl v1::port_service_server::PortService for Ports {
             .0
             .read(move |switch| (switch.subscribe(), if include_existing { switch.bridges() } else { Vec::new() }))
             .await?;
-        Ok(Response::new(watch::stream(existing, events, self.0.stopping.clone())))
+        Ok(Response::new(watch::ports(&existing, events, self.0.stopping.clone())))
     }
 }

@@ -1,7 +1,8 @@
-//! The stream of port events.
+//! Streams of events.
 
 use super::present;
-use crate::control::{BridgeInfo, PortEvent, PortEventKind};
+use crate::control::{BridgeInfo, PortEvent, PortEventKind, PortInfo};
+use std::future::Future;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -13,15 +14,25 @@ use vswitch_proto::v1::watch_ports_response::Update;
 /// where it is told how much it lost.
 const STREAM_QUEUED: usize = 16;
 
-type Message = Result<v1::WatchPortsResponse, Status>;
+/// What a subscription yields.
+pub(super) enum Updates<T> {
+    /// Something happened.
+    Event(T),
+    /// The subscriber fell behind by so many.
+    Lost(u64),
+}
 
-/// A stream of the ports that exist and then of all events, until the client goes away or the server stops.
-pub(super) fn stream(
-    existing: Vec<BridgeInfo>,
-    events: broadcast::Receiver<PortEvent>,
+/// A stream that a task fills until the client goes away or the server stops.
+pub(super) fn until_stopped<M, F>(
     mut stopping: watch::Receiver<bool>,
-) -> ReceiverStream<Message> {
+    fill: impl FnOnce(mpsc::Sender<Result<M, Status>>) -> F,
+) -> ReceiverStream<Result<M, Status>>
+where
+    M: Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
     let (messages, receiver) = mpsc::channel(STREAM_QUEUED);
+    let filling = fill(messages.clone());
     tokio::spawn(async move {
         tokio::select! {
             () = messages.closed() => {}
@@ -30,47 +41,66 @@ pub(super) fn stream(
                 // Without room the client is slow; then its stream just ends.
                 let _ = messages.try_send(Err(Status::unavailable("vswitchd is stopping; call again when it is back")));
             }
-            () = forward(existing, events, &messages) => {}
+            () = filling => {}
         }
     });
     ReceiverStream::new(receiver)
 }
 
-/// Sends until the receiver is gone, or the switch is.
-async fn forward(
-    existing: Vec<BridgeInfo>,
-    mut events: broadcast::Receiver<PortEvent>,
-    messages: &mpsc::Sender<Message>,
-) {
-    for port in existing.iter().flat_map(|bridge| &bridge.ports) {
-        let event = PortEvent { sequence: 0, kind: PortEventKind::Added, port: port.clone() };
-        if messages.send(Ok(message(Update::Event(present::port_event(&event))))).await.is_err() {
-            return;
+/// A stream of what exists and then of all events, until the client goes away or the server stops.
+pub(super) fn stream<T, M>(
+    existing: Vec<T>,
+    mut events: broadcast::Receiver<T>,
+    stopping: watch::Receiver<bool>,
+    message: impl Fn(Updates<T>) -> M + Send + 'static,
+) -> ReceiverStream<Result<M, Status>>
+where
+    T: Clone + Send + 'static,
+    M: Send + 'static,
+{
+    until_stopped(stopping, |messages| async move {
+        for event in existing {
+            if messages.send(Ok(message(Updates::Event(event)))).await.is_err() {
+                return;
+            }
         }
-    }
-    loop {
-        let update = match events.recv().await {
-            Ok(event) => Update::Event(present::port_event(&event)),
-            Err(RecvError::Lagged(lost)) => Update::Lost(lost),
-            Err(RecvError::Closed) => return,
-        };
-        if messages.send(Ok(message(update))).await.is_err() {
-            return;
+        loop {
+            let update = match events.recv().await {
+                Ok(event) => Updates::Event(event),
+                Err(RecvError::Lagged(lost)) => Updates::Lost(lost),
+                Err(RecvError::Closed) => return,
+            };
+            if messages.send(Ok(message(update))).await.is_err() {
+                return;
+            }
         }
-    }
+    })
 }
 
-fn message(update: Update) -> v1::WatchPortsResponse {
-    v1::WatchPortsResponse { update: Some(update) }
+/// The stream of port events: first the ports that there are.
+pub(super) fn ports(
+    existing: &[BridgeInfo],
+    events: broadcast::Receiver<PortEvent>,
+    stopping: watch::Receiver<bool>,
+) -> ReceiverStream<Result<v1::WatchPortsResponse, Status>> {
+    let added = |port: &PortInfo| PortEvent { sequence: 0, kind: PortEventKind::Added, port: port.clone() };
+    let existing = existing.iter().flat_map(|bridge| &bridge.ports).map(added).collect();
+    stream(existing, events, stopping, |update| v1::WatchPortsResponse {
+        update: Some(match update {
+            Updates::Event(event) => Update::Event(present::port_event(&event)),
+            Updates::Lost(lost) => Update::Lost(lost),
+        }),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::PortEventKind;
     use crate::control::services::double;
     use std::time::Duration;
     use tokio_stream::StreamExt;
+
+    type Message = Result<v1::WatchPortsResponse, Status>;
 
     fn event(sequence: u64) -> PortEvent {
         PortEvent { sequence, kind: PortEventKind::LinkUp, port: double::port("br0", "p0", 1) }
@@ -94,7 +124,7 @@ mod tests {
         }
         let (_stop, stopping) = watch::channel(false);
         let existing = vec![double::bridge("br0", vec![double::port("br0", "p0", 1)])];
-        let mut stream = stream(existing, events, stopping);
+        let mut stream = ports(&existing, events, stopping);
         for want in ["0 Added", "lost 3", "4 LinkUp", "5 LinkUp", "6 LinkUp", "7 LinkUp"] {
             assert_eq!(next(&mut stream).await.expect("a message").expect("no error"), want);
         }
@@ -106,7 +136,7 @@ mod tests {
     async fn it_ends_when_the_server_stops_even_if_the_client_reads_nothing() {
         let (sender, events) = broadcast::channel(64);
         let (stop, stopping) = watch::channel(false);
-        let mut stream = stream(Vec::new(), events, stopping);
+        let mut stream = ports(&[], events, stopping);
         for sequence in 1..=40 {
             sender.send(event(sequence)).expect("a subscriber");
         }
@@ -129,7 +159,7 @@ mod tests {
     async fn a_client_that_reads_is_told_that_the_server_stops() {
         let (_sender, events) = broadcast::channel(4);
         let (stop, stopping) = watch::channel(false);
-        let mut stream = stream(Vec::new(), events, stopping);
+        let mut stream = ports(&[], events, stopping);
         stop.send(true).expect("a receiver");
         let status = next(&mut stream).await.expect("a message").expect_err("a status");
         assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");

@@ -2,10 +2,13 @@
 
 use super::Switch;
 use super::state::BridgeState;
-use crate::control::info::{BridgeConfig, BridgeInfo, FailMode, PortEventKind, SwitchError};
+use crate::control::info::{BridgeChange, BridgeConfig, BridgeInfo, FailMode, PortEventKind, SwitchError};
 use crate::limits;
-use crate::pipeline::Fdb;
+use crate::time::Millis;
 use std::sync::Arc;
+use vswitch_flow::Action;
+use vswitch_flow::action::port::NORMAL;
+use vswitch_flow::spec::{FlowFilter, FlowFlags, FlowSpec, Update};
 
 impl Switch {
     /// Adds a bridge without ports.
@@ -25,9 +28,12 @@ impl Switch {
             if state.bridges.len() >= limits::BRIDGES_MAX {
                 return Err(SwitchError::Exhausted { what: "bridges", limit: limits::BRIDGES_MAX });
             }
-            let fdb = Arc::new(Fdb::new(config.fdb_entries, config.fdb_ageing_s));
-            state.bridges.insert(config.name.clone(), BridgeState { config, fdb });
+            let mut bridge = BridgeState::new(config, &state.changes);
+            default_flow(&mut bridge, state.next_world());
+            let name = bridge.config.name.clone();
+            state.bridges.insert(name.clone(), bridge);
             self.publisher.publish(state.snapshot());
+            state.bridge(&name)?.pipeline.adopted();
             Ok(())
         })
     }
@@ -55,19 +61,29 @@ impl Switch {
         })
     }
 
-    /// Changes the fail mode of a bridge. What it has learned is forgotten.
+    /// Changes some of a bridge's attributes. With another fail mode, what it has learned is forgotten. A bridge that becomes standalone gets the flow that makes
+    /// it a learning switch, unless it has flows; one that becomes secure loses that flow, if it is as it was made. (Open vSwitch
+    /// removes all flows in both cases; an agent's flows are not ours to remove.)
     ///
     /// # Errors
     /// When it does not exist.
-    pub fn set_fail_mode(&self, name: &str, fail_mode: FailMode) -> Result<(), SwitchError> {
+    pub fn set_bridge(&self, name: &str, change: BridgeChange) -> Result<(), SwitchError> {
         self.with(|state| {
             state.bridge(name)?;
+            let world = state.next_world();
             if let Some(bridge) = state.bridges.get_mut(name) {
-                bridge.config.fail_mode = fail_mode;
+                bridge.config.strict = change.strict.unwrap_or(bridge.config.strict);
+                if let Some(fail_mode) = change.fail_mode {
+                    bridge.config.fail_mode = fail_mode;
+                    default_flow(bridge, world);
+                }
             }
             self.publisher.publish(state.snapshot());
             let bridge = state.bridge(name)?;
-            bridge.fdb.flush(|entry| entry.seen_s.is_some());
+            bridge.pipeline.adopted();
+            if change.fail_mode.is_some() {
+                bridge.fdb.flush(|entry| entry.seen_s.is_some());
+            }
             Ok(())
         })
     }
@@ -85,5 +101,29 @@ impl Switch {
             Ok(state.bridges.iter().map(info).collect())
         })
         .unwrap_or_default()
+    }
+}
+
+/// A standalone bridge without flows gets `priority=0,actions=NORMAL` in table 0; a secure bridge whose only flow it is loses it.
+fn default_flow(bridge: &mut BridgeState, world: u64) {
+    let normal = FlowSpec {
+        table: 0,
+        priority: 0,
+        matching: Arc::default(),
+        cookie: 0,
+        idle_timeout: 0,
+        hard_timeout: 0,
+        importance: 0,
+        flags: FlowFlags::default(),
+        actions: [Action::Output { port: NORMAL, max_len: None }].into(),
+    };
+    let flows = bridge.pipeline.flows(&FlowFilter::default(), Millis::now());
+    let update = match bridge.config.fail_mode {
+        FailMode::Standalone if flows.is_empty() => Update::AddFlow(normal),
+        FailMode::Secure if flows.len() == 1 && flows[0].flow == normal => Update::DeleteFlows(FlowFilter::default()),
+        _ => return,
+    };
+    if let Err(refused) = bridge.pipeline.apply(&[update], world, Millis::now()) {
+        tracing::error!(bridge = bridge.config.name, %refused, "the flow of the fail mode");
     }
 }

@@ -5,14 +5,18 @@
 //! serialised; workers never wait for it.
 
 mod bridges;
+mod dummy;
 mod fdb;
 mod monitor;
+pub mod packets;
+pub mod pipeline;
 mod ports;
 mod rxqs;
 mod start;
 mod state;
 
 use super::info::{MempoolInfo, PortEvent, SwitchError, WorkerInfo};
+use crate::cache::Collector;
 use crate::dpdk::{Mempool, lcore};
 use crate::time::Millis;
 use crate::worker::{Publisher, Worker};
@@ -35,6 +39,8 @@ pub struct Switch {
     /// None after [`Switch::stop`].
     state: Mutex<Option<State>>,
     engine: Mutex<Engine>,
+    /// What workers' caches count goes to rules, groups and tables through it. Locked last.
+    collector: Mutex<Collector>,
     stopped: AtomicBool,
 }
 

@@ -1,9 +1,10 @@
-//! What happens without being asked: link events, ageing, load samples.
+//! What happens without being asked: link events, timeouts of flows, ageing, load samples.
 
 use super::Switch;
 use crate::control::info::PortEventKind;
 use crate::port::PortId;
 use crate::time::Millis;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -49,6 +50,7 @@ fn watch(switch: &Weak<Switch>, stopped: &mpsc::Receiver<()>) {
     while matches!(stopped.recv_timeout(LINK_PERIOD), Err(mpsc::RecvTimeoutError::Timeout)) {
         let Some(switch) = switch.upgrade() else { return };
         switch.look_at_links();
+        switch.expire_flows();
         let elapsed = second.elapsed();
         if elapsed >= SECOND {
             second = Instant::now();
@@ -58,15 +60,17 @@ fn watch(switch: &Weak<Switch>, stopped: &mpsc::Receiver<()>) {
 }
 
 impl Switch {
-    fn look_at_links(&self) {
+    pub(super) fn look_at_links(&self) {
         let _ = self.with(|state| {
             for i in 0..state.ports.len() {
                 let Some(port) = &state.ports[i] else { continue };
                 let (before, now) = (port.link, state.link_of(port));
                 if let Some(port) = &mut state.ports[i] {
                     port.link = now;
+                    port.link_up.store(now.up, Relaxed);
                 }
                 if before.up != now.up {
+                    state.changes.link_changed();
                     let kind = if now.up { PortEventKind::LinkUp } else { PortEventKind::LinkDown };
                     self.event_of(state, kind, PortId(u16::try_from(i).unwrap_or(u16::MAX)))?;
                 }
@@ -75,10 +79,39 @@ impl Switch {
         });
     }
 
+    /// Removes flows whose time is over. (What workers' caches counted is to be collected before.)
+    pub(super) fn expire_flows(&self) {
+        // Idle timeouts are judged by what the caches have counted.
+        self.collect();
+        let now = Millis::now();
+        let _ = self.with(|state| {
+            let names: Vec<String> = state.bridges.keys().cloned().collect();
+            for name in names {
+                let world = state.next_world();
+                let Some(bridge) = state.bridges.get_mut(&name) else { continue };
+                let changed = bridge.pipeline.expire(world, now);
+                bridge.tell_removed();
+                if changed {
+                    self.publisher.publish(state.reprogrammed(&self.publisher.current(), &name));
+                    state.bridge(&name)?.pipeline.adopted();
+                }
+            }
+            Ok(())
+        });
+    }
+
     fn every_second(&self, seconds: f64) {
-        let now_s = Millis::now().seconds();
         let _ = self.with(|state| {
             state.sample_rxqs(seconds);
+            Ok(())
+        });
+        self.age();
+    }
+
+    /// Lets old addresses go.
+    pub(super) fn age(&self) {
+        let now_s = Millis::now().seconds();
+        let _ = self.with(|state| {
             state.bridges.values().for_each(|bridge| bridge.fdb.age(now_s));
             Ok(())
         });

@@ -51,7 +51,9 @@ impl Switch {
                 tracing::error!(bridge, port = config.name, reason, "port did not open; the others run without it");
             }
             let mac = config.mac.unwrap_or_else(random_mac);
-            let port = PortState { bridge: bridge.to_owned(), config, number, mac, opened, link: Link::default() };
+            let link_up = Arc::default();
+            let bridge = bridge.to_owned();
+            let port = PortState { bridge, config, number, mac, opened, link: Link::default(), link_up };
             state.ports[id.index()] = Some(port);
             self.publisher.publish(state.snapshot());
             let link = state.ports[id.index()].as_ref().map(|port| state.link_of(port)).unwrap_or_default();
@@ -94,6 +96,7 @@ impl Switch {
             let mut config = port.config.clone();
             config.admin_up = change.admin_up.unwrap_or(config.admin_up);
             config.no_flood = change.no_flood.unwrap_or(config.no_flood);
+            config.strict = change.strict.unwrap_or(config.strict);
             config.mtu = change.mtu.unwrap_or(config.mtu);
             config.external_ids.clone_from(change.external_ids.as_ref().unwrap_or(&port.config.external_ids));
             let errors = config.errors();

@@ -1,15 +1,18 @@
 //! What there is: bridges, ports, receive queues; and the snapshot made of it.
 
 use crate::control::info::{BridgeConfig, LOCAL, PortInfo, SwitchError};
-use crate::limits::L2_OVERHEAD;
+use crate::limits::{self, L2_OVERHEAD};
 use crate::observe::PortTotals;
 use crate::packet::Mac;
-use crate::pipeline::{Bridge, Fdb};
+use crate::pipeline::state::{FlowRemoved, PipelineState};
+use crate::pipeline::{Bridge, Changes, Fdb, PacketIns, PortFacts, World};
 use crate::port::{FieldError, Link, OpenContext, PortConfig, PortId, PortKind};
 use crate::worker::{PortShared, PortView, RxqSlot, Snapshot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use tokio::sync::broadcast;
 
 /// A worker lets go of a port within a burst, or one sleep. After this long it is reported.
 const RELEASE_SOON: Duration = Duration::from_secs(1);
@@ -23,6 +26,10 @@ pub(super) struct State {
     pub(super) ports: Vec<Option<PortState>>,
     /// Of the last port event.
     pub(super) sequence: u64,
+    /// What workers' cached decisions are checked against.
+    pub(super) changes: Arc<Changes>,
+    /// Number of the last world.
+    pub(super) world: u64,
 }
 
 impl std::fmt::Debug for State {
@@ -35,6 +42,40 @@ impl std::fmt::Debug for State {
 pub(super) struct BridgeState {
     pub(super) config: BridgeConfig,
     pub(super) fdb: Arc<Fdb>,
+    /// Tables, groups and meters.
+    pub(super) pipeline: PipelineState,
+    /// Who gets packet-ins.
+    pub(super) packet_ins: Arc<PacketIns>,
+    /// Who is told about flows that went.
+    pub(super) flow_events: broadcast::Sender<Arc<FlowRemoved>>,
+}
+
+impl BridgeState {
+    /// A bridge without ports and flows.
+    pub(super) fn new(config: BridgeConfig, changes: &Arc<Changes>) -> Self {
+        let fdb = Arc::new(Fdb::with_changes(config.fdb_entries, config.fdb_ageing_s, Arc::clone(changes)));
+        let pipeline = PipelineState::new(changes);
+        let (flow_events, _) = broadcast::channel(limits::FLOW_EVENTS_QUEUED);
+        Self { config, fdb, pipeline, packet_ins: Arc::default(), flow_events }
+    }
+
+    /// As workers see it, without its ports.
+    fn view(&self) -> Bridge {
+        Bridge {
+            program: self.pipeline.program(),
+            packet_ins: Arc::clone(&self.packet_ins),
+            strict: self.config.strict,
+            ..Bridge::new(&self.config.name, self.config.fail_mode, Arc::clone(&self.fdb))
+        }
+    }
+
+    /// Tells subscribers about flows that went.
+    pub(super) fn tell_removed(&mut self) {
+        for removed in self.pipeline.take_removed() {
+            // Nobody may listen.
+            let _ = self.flow_events.send(Arc::new(removed));
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -47,6 +88,8 @@ pub(super) struct PortState {
     pub(super) opened: Result<Opened, String>,
     /// As last reported.
     pub(super) link: Link,
+    /// The same for workers.
+    pub(super) link_up: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -69,7 +112,15 @@ pub(super) struct Rxq {
 
 impl State {
     pub(super) fn new(context: OpenContext, cores: Vec<u32>) -> Self {
-        Self { context, cores, bridges: BTreeMap::new(), ports: Vec::new(), sequence: 0 }
+        Self {
+            context,
+            cores,
+            bridges: BTreeMap::new(),
+            ports: Vec::new(),
+            sequence: 0,
+            changes: Arc::default(),
+            world: 0,
+        }
     }
 
     /// All ports that there are.
@@ -118,19 +169,33 @@ impl State {
         std::mem::take(&mut self.ports).into_iter().flatten().collect()
     }
 
-    /// The state as workers see it.
-    pub(super) fn snapshot(&self) -> Snapshot {
+    /// Number of the next world.
+    pub(super) fn next_world(&self) -> u64 {
+        self.world + 1
+    }
+
+    /// The state as workers see it, after tables, groups or meters of a bridge have changed and nothing else: all but its
+    /// program is that of the last snapshot.
+    pub(super) fn reprogrammed(&mut self, last: &Snapshot, bridge: &str) -> Snapshot {
+        self.world = self.next_world();
+        let mut bridges = last.world.bridges.clone();
+        if let Some((view, state)) = bridges.iter_mut().find(|b| *b.name == *bridge).zip(self.bridges.get(bridge)) {
+            view.program = state.pipeline.program();
+        }
+        let (ports, changes) = (last.world.ports.clone(), Arc::clone(&self.changes));
+        let ports_changed = last.world.ports_changed;
+        let world = Arc::new(World { number: self.world, ports_changed, bridges, ports, changes });
+        Snapshot { world, ports: last.ports.clone(), rxqs: last.rxqs.clone() }
+    }
+
+    /// The state as workers see it, after bridges or ports have changed.
+    pub(super) fn snapshot(&mut self) -> Snapshot {
+        self.world = self.next_world();
         let index: BTreeMap<&str, usize> =
             self.bridges.keys().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
-        let mut bridges: Vec<Bridge> = self
-            .bridges
-            .values()
-            .map(|bridge| Bridge {
-                fail_mode: bridge.config.fail_mode,
-                fdb: Arc::clone(&bridge.fdb),
-                flood: Vec::new(),
-            })
-            .collect();
+        let mut bridges: Vec<Bridge> = self.bridges.values().map(BridgeState::view).collect();
+        let mut numbers = vec![HashMap::new(); bridges.len()];
+        let mut facts: Vec<Option<PortFacts>> = vec![None; self.ports.len()];
         let mut ports: Vec<Option<PortView>> = vec![None; self.ports.len()];
         let mut rxqs = vec![Vec::new(); self.cores.len()];
         let mut by_number: Vec<_> = self.all_ports().collect();
@@ -141,6 +206,8 @@ impl State {
             if port.config.admin_up && !port.config.no_flood {
                 bridges[bridge].flood.push(id);
             }
+            numbers[bridge].insert(port.number, id);
+            facts[id.index()] = Some(port.facts(bridge, self.peer_of(port)));
             for rxq in &opened.rxqs {
                 rxqs[rxq.worker].push(Arc::clone(&rxq.slot));
             }
@@ -152,7 +219,13 @@ impl State {
                 shared: Arc::clone(&opened.shared),
             });
         }
-        Snapshot { bridges, ports, rxqs }
+        for (bridge, numbers) in bridges.iter_mut().zip(numbers) {
+            bridge.numbers = Arc::new(numbers);
+        }
+        let changes = Arc::clone(&self.changes);
+        let (number, ports_changed) = (self.world, self.world);
+        let world = Arc::new(World { number, ports_changed, bridges, ports: facts, changes });
+        Snapshot { world, ports, rxqs }
     }
 
     /// A patch port joins two bridges: its other end is another port, elsewhere.
@@ -204,11 +277,11 @@ impl State {
         }
     }
 
-    /// The lowest free port number of a bridge, or the requested one. An internal port named like its bridge is LOCAL.
+    /// The lowest free port number of a bridge, or the requested one. An internal (or dummy) port named like its bridge is LOCAL.
     pub(super) fn number_for(&self, bridge: &str, config: &PortConfig) -> Result<u32, SwitchError> {
         let used: Vec<u32> = self.all_ports().filter(|(_, p)| p.bridge == bridge).map(|(_, p)| p.number).collect();
-        let free = (1..=crate::limits::PORT_NUMBER_MAX).find(|number| !used.contains(number));
-        if config.name == bridge && config.kind == PortKind::Internal {
+        let free = (1..=limits::PORT_NUMBER_MAX).find(|number| !used.contains(number));
+        if config.name == bridge && matches!(config.kind, PortKind::Internal | PortKind::Dummy) {
             return Ok(LOCAL);
         }
         match config.number {
@@ -218,7 +291,7 @@ impl State {
                 hint: format!("the lowest free one of bridge {bridge} is {}", free.unwrap_or(0)),
             }),
             Some(number) => Ok(number),
-            None => free.ok_or(SwitchError::Exhausted { what: "port numbers", limit: crate::limits::PORTS_MAX }),
+            None => free.ok_or(SwitchError::Exhausted { what: "port numbers", limit: limits::PORTS_MAX }),
         }
     }
 }
@@ -229,6 +302,23 @@ fn hint<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl PortState {
+    /// As translation sees it.
+    fn facts(&self, bridge: usize, peer: Option<PortId>) -> PortFacts {
+        PortFacts {
+            bridge,
+            number: self.number,
+            name: self.config.name.as_str().into(),
+            admin_up: self.config.admin_up,
+            link_up: Arc::clone(&self.link_up),
+            no_flood: self.config.no_flood,
+            no_forward: false,
+            no_receive: false,
+            peer,
+            patch: matches!(self.config.kind, PortKind::Patch { .. }),
+            strict: self.config.strict,
+        }
+    }
+
     /// Closes the port. It is unpublished and every worker has adopted the newer snapshot or sleeps.
     pub(super) fn close(self) {
         let Ok(Opened { rxqs, shared }) = self.opened else { return };

@@ -1,0 +1,21 @@
+//! ARP.
+
+use super::ethernet::write_mac;
+use super::{Masked, Packet, SetArp};
+
+/// Rewrites an ARP packet for Ethernet and IPv4. One that is cut off stays as it is.
+pub(super) fn set_arp(packet: &mut Packet, set: &SetArp) {
+    let Some(header) = packet.l3().and_then(|l3| packet.bytes_mut::<28>(l3)) else { return };
+    let op = set.op.apply(u16::from_be_bytes([header[6], header[7]]));
+    header[6..8].copy_from_slice(&op.to_be_bytes());
+    write_mac(header, 8, &set.sha);
+    write_address(header, 14, &set.spa);
+    write_mac(header, 18, &set.tha);
+    write_address(header, 24, &set.tpa);
+}
+
+fn write_address(header: &mut [u8; 28], at: usize, address: &Masked<u32>) {
+    if let Some(field) = header[at..].first_chunk_mut::<4>() {
+        *field = address.apply(u32::from_be_bytes(*field)).to_be_bytes();
+    }
+}

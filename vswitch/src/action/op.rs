@@ -1,0 +1,164 @@
+//! The ops.
+
+use crate::meter::Meter;
+use crate::port::PortId;
+use std::sync::Arc;
+use vswitch_flow::FlowKey;
+use vswitch_flow::FlowMask;
+use vswitch_flow::action::Reason;
+
+/// A value to write, and which bits of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Masked<T> {
+    /// Bits outside the mask are 0.
+    pub value: T,
+    /// Bits that are written.
+    pub mask: T,
+}
+
+/// One step of what happens to a packet.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// A copy leaves by this port (the packet itself if this is the last op). Never a patch port: those are translated through.
+    Output(PortId),
+    /// A copy of at most this many bytes leaves by this port.
+    OutputTruncated(PortId, u16),
+    /// Counts that a packet crossed a patch port: out by the first, in by the second.
+    Crossed(PortId, PortId),
+    /// Rewrites Ethernet addresses.
+    SetEth(Box<SetEth>),
+    /// Pushes a tag.
+    PushVlan {
+        /// TPID.
+        tpid: u16,
+        /// TCI without the present bit's meaning: as on the wire.
+        tci: u16,
+    },
+    /// Removes the outer tag.
+    PopVlan,
+    /// Rewrites bits of the outer tag's TCI.
+    SetVlanTci(Masked<u16>),
+    /// Rewrites an IPv4 header.
+    SetIpv4(Box<SetIpv4>),
+    /// Rewrites an IPv6 header.
+    SetIpv6(Box<SetIpv6>),
+    /// Rewrites the ports of TCP, UDP or SCTP, whichever the packet is.
+    SetPorts(Box<SetPorts>),
+    /// Rewrites type and code of ICMP or ICMPv6.
+    SetIcmp(Box<SetIcmp>),
+    /// Rewrites ARP.
+    SetArp(Box<SetArp>),
+    /// Rewrites a neighbour discovery message.
+    SetNd(Box<SetNd>),
+    /// Drops the packet, and everything that would follow, if the meter says so. Remarks DSCP if the meter says so.
+    Meter(Arc<Meter>),
+    /// A copy goes to controllers.
+    PacketIn(Box<PacketInOp>),
+    /// Ops on a copy (on the packet itself if this is the last op).
+    Clone(Box<[Op]>),
+    /// One of two ways, by the packet's length. Always the last op.
+    CheckLen(Box<CheckLen>),
+}
+
+/// See [`Op::SetEth`]. Addresses as low 48 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct SetEth {
+    pub dst: Masked<u64>,
+    pub src: Masked<u64>,
+}
+
+/// See [`Op::SetIpv4`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct SetIpv4 {
+    pub src: Masked<u32>,
+    pub dst: Masked<u32>,
+    pub tos: Masked<u8>,
+    pub ttl: Masked<u8>,
+}
+
+/// See [`Op::SetIpv6`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct SetIpv6 {
+    pub src: Masked<u128>,
+    pub dst: Masked<u128>,
+    pub label: Masked<u32>,
+    pub tclass: Masked<u8>,
+    pub hop_limit: Masked<u8>,
+}
+
+/// See [`Op::SetPorts`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct SetPorts {
+    pub src: Masked<u16>,
+    pub dst: Masked<u16>,
+}
+
+/// See [`Op::SetIcmp`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct SetIcmp {
+    pub kind: Masked<u8>,
+    pub code: Masked<u8>,
+}
+
+/// See [`Op::SetArp`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct SetArp {
+    pub op: Masked<u16>,
+    pub spa: Masked<u32>,
+    pub tpa: Masked<u32>,
+    pub sha: Masked<u64>,
+    pub tha: Masked<u64>,
+}
+
+/// See [`Op::SetNd`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct SetNd {
+    pub target: Masked<u128>,
+    pub sll: Masked<u64>,
+    pub tll: Masked<u64>,
+    pub reserved: Masked<u32>,
+    pub options_type: Masked<u8>,
+}
+
+/// A packet-in to be made. See [`crate::pipeline::PacketIn`].
+#[derive(Clone, Debug)]
+pub struct PacketInOp {
+    /// Bridge whose controllers get it.
+    pub bridge: usize,
+    /// Only controllers of this id.
+    pub controller: u16,
+    /// Why.
+    pub reason: Reason,
+    /// Table of the rule.
+    pub table: u8,
+    /// Cookie of the rule.
+    pub cookie: u64,
+    /// Given by the rule.
+    pub userdata: Arc<[u8]>,
+    /// Metadata as it is at this point; only the metadata words ([`vswitch_flow::FIRST_PACKET_WORD`]) count.
+    pub metadata: FlowKey,
+    /// Metadata bits that `metadata` defines; the others come from the packet that is executed.
+    pub defined: FlowMask,
+    /// Limits it.
+    pub meter: Option<Arc<Meter>>,
+    /// Where the packet goes on when it is resumed; none: it was a copy.
+    pub continuation: Option<Arc<crate::pipeline::Continuation>>,
+}
+
+/// See [`Op::CheckLen`].
+#[derive(Clone, Debug)]
+pub struct CheckLen {
+    /// Bytes, Ethernet header included.
+    pub len: u16,
+    /// When the packet is longer.
+    pub larger: Box<[Op]>,
+    /// When it is not.
+    pub smaller: Box<[Op]>,
+}

@@ -1,0 +1,40 @@
+//! Rewrites: golden packets, and properties.
+
+mod golden;
+mod properties;
+
+use super::{Masked, Op, Packet};
+use crate::dpdk::{Mbuf, Mempool};
+use crate::observe::DropReason;
+use vswitch_flow::FlowKey;
+use vswitch_flow::extract::extract;
+
+/// Every bit of a value.
+fn all<T: From<u8> + std::ops::Not<Output = T>>(value: T) -> Masked<T> {
+    Masked { value, mask: !T::from(0) }
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u32> = text.bytes().map(|digit| (digit as char).to_digit(16).expect("a digit")).collect();
+    digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).expect("two digits")).collect()
+}
+
+fn packet(mbuf: Mbuf) -> Packet {
+    let layers = extract(mbuf.head(), mbuf.len(), &mut FlowKey::default());
+    Packet { mbuf, layers }
+}
+
+fn apply(ops: &[Op], packet: &mut Packet) -> Result<(), DropReason> {
+    ops.iter().try_for_each(|op| packet.rewrite(op))
+}
+
+/// A packet after ops; its layers must be those of its bytes.
+fn rewrite(ops: &[Op], bytes: &[u8]) -> Vec<u8> {
+    let pool = Mempool::for_tests(8);
+    let mut packet = packet(pool.mbuf_from(bytes).expect("mbuf"));
+    apply(ops, &mut packet).expect("headroom for a few tags");
+    let bytes = packet.mbuf.to_vec();
+    let layers = extract(&bytes, bytes.len(), &mut FlowKey::default());
+    assert_eq!(packet.layers, layers, "layers after {ops:?}");
+    bytes
+}

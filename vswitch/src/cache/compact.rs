@@ -1,0 +1,278 @@
+//! The compact key of a plain packet: its first bytes, with what no rule can match cleared.
+//!
+//! Two plain packets of one port with equal compact keys have equal [`vswitch_flow::FlowKey`]s: that is what makes an exact match of bytes a
+//! match of every field. A packet is plain if extraction reads its headers from fixed places and finds nothing odd: Ethernet II with at
+//! most one tag, IPv4 without options or IPv6 without extension headers, whole (no fragment), and TCP with a valid offset, UDP, or ICMP
+//! (of IPv6 only echo: other messages have more fields). Everything else goes the long way.
+//!
+//! The port takes the place of a length or an identification, which nothing matches. Frames shorter than a key are padded with zeros: the
+//! mask clears what lies behind the L4 header's first bytes.
+
+use crate::dpdk::Mbuf;
+use crate::limits::HEAD_LEN;
+use crate::packet::{ethertype, icmp, tcp, udp};
+use crate::port::PortId;
+use vswitch_flow::extract::Layers;
+
+/// Words of a compact key of an IPv4 packet: 18 + 20 + 14 bytes, and room.
+pub(super) const WORDS_V4: usize = 7;
+
+/// Of an IPv6 packet: 18 + 40 + 14 bytes.
+pub(super) const WORDS_V6: usize = 9;
+
+/// A compact key, with where its headers lie.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Compact {
+    pub(super) kind: Kind,
+    /// L3 header.
+    l3: u8,
+    /// End of the L3 packet.
+    l3_end: u16,
+    /// Where it was found, of the cache of its kind ([`super::exact::NOWHERE`]: nowhere).
+    pub(super) found: u32,
+    pub(super) hash: u64,
+    pub(super) words: [u64; WORDS_V6],
+}
+
+/// Which cache a packet is looked up in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// None: it is not plain.
+    #[default]
+    None,
+    V4,
+    V6,
+}
+
+/// Random numbers that hashes depend on, so that nobody can aim at one bucket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seeds([u64; WORDS_V6 + 1]);
+
+impl Seeds {
+    pub(super) fn random() -> Self {
+        use std::hash::{BuildHasher, RandomState};
+        Self(std::array::from_fn(|i| RandomState::new().hash_one(i)))
+    }
+
+    /// One of them.
+    pub(super) const fn one(&self) -> u64 {
+        self.0[0]
+    }
+
+    /// Pairs of words multiplied (wyhash's way): as many multiplications at a time as the core has units.
+    #[inline]
+    fn hash<const N: usize>(&self, words: &[u64; N]) -> u64 {
+        let mut hash = 0;
+        for pair in 0..N.div_ceil(2) {
+            let second = if 2 * pair + 1 < N { words[2 * pair + 1] } else { 0 };
+            hash ^= folded(words[2 * pair] ^ self.0[2 * pair], second ^ self.0[2 * pair + 1]);
+        }
+        hash ^ hash >> 32
+    }
+}
+
+/// The halves of a product, one on the other.
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // halves
+pub(super) const fn folded(a: u64, b: u64) -> u64 {
+    let product = (a as u128) * (b as u128);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// Bytes of a TCP, UDP or ICMP header that rules match: the first four, and TCP's flags; of ICMP type and code.
+const TCP_BYTES: [u8; 14] = [255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0x0f, 255];
+const UDP_BYTES: [u8; 14] = [255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const ICMP_BYTES: [u8; 14] = [255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// Bytes of an IPv4 header that rules match: TOS, TTL, protocol, addresses (version and length are checked).
+const V4_BYTES: [u8; 20] = [0, 255, 0, 0, 0, 0, 0, 0, 255, 255, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255];
+
+/// Of an IPv6 header: all but the version and the payload length.
+const V6_BYTES: [u8; 40] = {
+    let mut bytes = [255; 40];
+    (bytes[0], bytes[4], bytes[5]) = (0x0f, 0, 0);
+    bytes
+};
+
+const fn mask<const N: usize, const L3: usize>(l3: [u8; L3], at: usize, l4: [u8; 14]) -> [u64; N] {
+    let mut bytes = [0; WORDS_V6 * 8];
+    let mut i = 0;
+    while i < at {
+        bytes[i] = 255;
+        i += 1;
+    }
+    i = 0;
+    while i < L3 {
+        bytes[at + i] = l3[i];
+        i += 1;
+    }
+    i = 0;
+    while i < 14 && at + L3 + i < N * 8 {
+        bytes[at + L3 + i] = l4[i];
+        i += 1;
+    }
+    let mut words = [0; N];
+    i = 0;
+    while i < N {
+        let mut word = [0; 8];
+        let mut j = 0;
+        while j < 8 {
+            word[j] = bytes[i * 8 + j];
+            j += 1;
+        }
+        words[i] = u64::from_le_bytes(word);
+        i += 1;
+    }
+    words
+}
+
+/// Masks by L4: TCP, UDP, ICMP.
+const fn masks<const N: usize, const L3: usize>(l3: [u8; L3], at: usize) -> Masks<N> {
+    [mask(l3, at, TCP_BYTES), mask(l3, at, UDP_BYTES), mask(l3, at, ICMP_BYTES)]
+}
+
+/// By L4 kind.
+type Masks<const N: usize> = [[u64; N]; 3];
+
+static V4_UNTAGGED: Masks<WORDS_V4> = masks(V4_BYTES, 14);
+static V4_TAGGED: Masks<WORDS_V4> = masks(V4_BYTES, 18);
+static V6_UNTAGGED: Masks<WORDS_V6> = masks(V6_BYTES, 14);
+static V6_TAGGED: Masks<WORDS_V6> = masks(V6_BYTES, 18);
+
+impl Compact {
+    /// Makes the key of a packet that came in by `port`, if it is plain.
+    #[inline]
+    pub(super) fn read(&mut self, mbuf: &Mbuf, port: PortId, seeds: &Seeds) {
+        let (head, len) = (mbuf.head(), mbuf.len());
+        self.kind = Kind::None;
+        if head.len() < len.min(HEAD_LEN) {
+            return;
+        }
+        let Some(front) = head.first_chunk::<20>() else { return };
+        let kind = u16::from_be_bytes([front[12], front[13]]);
+        match kind {
+            ethertype::IPV4 => self.v4::<14>(head, len, &V4_UNTAGGED, port, seeds),
+            ethertype::IPV6 => self.v6::<14>(head, len, &V6_UNTAGGED, port, seeds),
+            _ if ethertype::is_vlan(kind) => match u16::from_be_bytes([front[16], front[17]]) {
+                ethertype::IPV4 => self.v4::<18>(head, len, &V4_TAGGED, port, seeds),
+                ethertype::IPV6 => self.v6::<18>(head, len, &V6_TAGGED, port, seeds),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn v4<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V4>, port: PortId, seeds: &Seeds) {
+        let mut padded = [0; WORDS_V4 * 8];
+        let bytes = front(head, &mut padded);
+        let ip = |i: usize| bytes[L3 + i];
+        let word = |i: usize| u16::from_be_bytes([bytes[L3 + i], bytes[L3 + i + 1]]);
+        let total = usize::from(word(2));
+        // Version 4, no options; a whole packet (neither "more fragments" nor an offset); within the frame.
+        if ip(0) != 0x45 || word(6) & 0x3fff != 0 || L3 + total > len {
+            return;
+        }
+        let Some(l4) = l4_kind(ip(9), bytes[L3 + 32], total.wrapping_sub(20)) else { return };
+        if L3 + 20 + L4_LEN[l4] > head.len() {
+            return;
+        }
+        // In the place of the total length.
+        self.finish::<WORDS_V4, L3>(bytes, &masks[l4], L3 + 2, total, port, seeds, Kind::V4);
+    }
+
+    #[inline]
+    fn v6<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V6>, port: PortId, seeds: &Seeds) {
+        let mut padded = [0; WORDS_V6 * 8];
+        let bytes = front(head, &mut padded);
+        let payload = usize::from(u16::from_be_bytes([bytes[L3 + 4], bytes[L3 + 5]]));
+        if L3 + 40 + payload > len {
+            return;
+        }
+        let (protocol, kind, code) = (bytes[L3 + 6], bytes[L3 + 40], bytes[L3 + 41]);
+        let echo = matches!(kind, icmp::V6_ECHO_REQUEST | icmp::V6_ECHO_REPLY) && code == 0;
+        let l4 = match protocol {
+            icmp::PROTOCOL_V4 => return,
+            icmp::PROTOCOL_V6 if !echo => return,
+            icmp::PROTOCOL_V6 => l4_kind(icmp::PROTOCOL_V4, 0, payload),
+            protocol => l4_kind(protocol, bytes[L3 + 52], payload),
+        };
+        let Some(l4) = l4 else { return };
+        if L3 + 40 + L4_LEN[l4] > head.len() {
+            return;
+        }
+        self.finish::<WORDS_V6, L3>(bytes, &masks[l4], L3 + 4, 40 + payload, port, seeds, Kind::V6);
+    }
+
+    #[inline]
+    #[allow(clippy::too_many_arguments)] // one call each, inlined
+    fn finish<const N: usize, const L3: usize>(
+        &mut self,
+        bytes: &[u8],
+        mask: &[u64; N],
+        port_at: usize,
+        l3_len: usize,
+        port: PortId,
+        seeds: &Seeds,
+        kind: Kind,
+    ) {
+        let mut words = [0; N];
+        for (i, (word, bytes)) in words.iter_mut().zip(bytes.as_chunks::<8>().0).enumerate() {
+            *word = u64::from_le_bytes(*bytes) & mask[i];
+        }
+        words[port_at / 8] |= u64::from(port.0) << (port_at % 8 * 8);
+        self.hash = seeds.hash(&words);
+        self.words[..N].copy_from_slice(&words);
+        self.kind = kind;
+        #[allow(clippy::cast_possible_truncation)] // 14 or 18, and within the frame
+        {
+            self.l3 = L3 as u8;
+            self.l3_end = (L3 + l3_len).min(usize::from(u16::MAX) - 1) as u16;
+        }
+    }
+
+    /// It is the key of a plain packet.
+    #[inline]
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.kind != Kind::None
+    }
+
+    /// Where the headers lie.
+    #[inline]
+    #[must_use]
+    pub fn layers(&self) -> Layers {
+        let l3 = u16::from(self.l3);
+        let l3_len = if self.kind == Kind::V4 { 20 } else { 40 };
+        Layers { l3, l4: l3 + l3_len, l3_end: self.l3_end }
+    }
+}
+
+/// Bytes of L4 headers that extraction wants, by kind: TCP, UDP, ICMP.
+const L4_LEN: [usize; 3] = [20, 8, 8];
+
+/// The front of a frame, padded with zeros where it is shorter.
+#[inline]
+fn front<'a, const LEN: usize>(head: &'a [u8], padded: &'a mut [u8; LEN]) -> &'a [u8; LEN] {
+    match head.first_chunk() {
+        Some(front) => front,
+        None => {
+            padded[..head.len()].copy_from_slice(head);
+            padded
+        }
+    }
+}
+
+/// Index of the L4 kind, if its header is whole. `offset`: the byte of TCP's data offset; `len`: of the L4 packet (wrapped below 0 if the
+/// length field lies).
+#[inline]
+fn l4_kind(protocol: u8, offset: u8, len: usize) -> Option<usize> {
+    let header = usize::from(offset >> 4) * 4;
+    let (kind, least) = match protocol {
+        tcp::PROTOCOL if header >= 20 => (0, header),
+        udp::PROTOCOL => (1, 8),
+        icmp::PROTOCOL_V4 => (2, 8),
+        _ => return None,
+    };
+    (len >= least && len <= usize::from(u16::MAX)).then_some(kind)
+}

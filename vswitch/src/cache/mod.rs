@@ -1,0 +1,407 @@
+//! The caches: decisions of the pipeline, kept per worker.
+//!
+//! **Where in the walk**: between parse and pipeline. A plain packet's first bytes are its [`Compact`] key, looked up in the exact-match cache; any packet's
+//! [`vswitch_flow::FlowKey`] is looked up in the megaflow cache; what neither knows is translated, and the translation kept in both.
+//!
+//! **Design**: everything here belongs to one worker and is written by it alone. A [`Megaflow`] is a translation with counters; the control
+//! side has a reference to each and credits what they counted, whenever it likes ([`Collector`]); it is also the one that frees them.
+//!
+//! **Validity**: a decision remembers what it depends on ([`Deps`]) and the world and epoch in which it was last found good. The cache has
+//! a *tick*, which rises when world or epoch do; a megaflow of the present tick is good (one load, one compare per packet). One of an
+//! earlier tick is checked against its dependencies once, and is good again or translated afresh. So a change costs each megaflow that did
+//! not depend on it one check, and nothing is flushed.
+//!
+//! **Limits**: [`crate::limits::MEGAFLOWS_MAX`] and [`crate::limits::MEGAFLOW_MASKS_MAX`] per worker, exact-match entries fixed. A full cache lets go of what was
+//! not used for the longest time, among a few it looks at. What was not used for 10 s goes anyway.
+//!
+//! **Threads**: a [`Cache`] is a worker's own; [`CacheShared`] is between it and the control side.
+
+mod compact;
+mod credit;
+mod exact;
+mod megaflow;
+mod shared;
+#[cfg(test)]
+mod tests;
+mod tuples;
+mod validity;
+
+pub use compact::Compact;
+pub use megaflow::Megaflow;
+pub use shared::{CacheShared, CacheStats, Collector};
+
+use crate::dpdk::Mbuf;
+use crate::limits::{BURST, EXACT_V4_ENTRIES, EXACT_V6_ENTRIES, MEGAFLOW_IDLE_MS, MEGAFLOWS_MAX};
+use crate::pipeline::translate::reduce_timeouts;
+use crate::pipeline::{Changes, Credit, Effect, Sighting, Translation, World};
+use crate::port::PortId;
+use crate::time::Millis;
+use compact::{Kind, Seeds, WORDS_V4, WORDS_V6};
+use exact::Exact;
+use std::sync::Arc;
+use tuples::Tuples;
+use vswitch_flow::{Field, FlowKey};
+
+/// Megaflows that may wait to be freed by the control side, for each one that may be kept: beyond, nothing new is kept.
+const OUTSTANDING_FACTOR: u64 = 4;
+
+/// Megaflows looked at when one has to go.
+const EVICTION_SEARCH: usize = 8;
+
+/// Per millisecond: megaflows looked at for idleness, buckets swept for dead ones.
+const IDLE_SEARCH: usize = 16;
+const SWEEP: usize = 64;
+
+/// Milliseconds between two sortings of masks.
+const SORT_PERIOD: u64 = 1000;
+
+/// One worker's caches.
+#[derive(Debug)]
+pub struct Cache {
+    shared: Arc<CacheShared>,
+    seeds: Seeds,
+    v4: Exact<WORDS_V4>,
+    v6: Exact<WORDS_V6>,
+    /// By bridge.
+    bridges: Vec<Tuples>,
+    /// Every megaflow that is kept.
+    all: Vec<Arc<Megaflow>>,
+    /// Rises when world or epoch do.
+    tick: u64,
+    world: u64,
+    epoch: u64,
+    /// Names of the bridges: if one comes or goes, the indexes of others change.
+    names: Vec<Arc<str>>,
+    enabled: bool,
+    flushed: u64,
+    hand: usize,
+    /// Buckets left to sweep since the last megaflow died.
+    unswept: usize,
+    sorted: Millis,
+    /// Rises when an entry of an exact-match cache changes, and where it stood when the keys of the burst were found.
+    version: u64,
+    located: u64,
+    /// The keys of a burst.
+    pub(crate) keys: Box<[Compact; BURST]>,
+}
+
+impl Cache {
+    /// Empty caches.
+    #[must_use]
+    pub fn new(shared: Arc<CacheShared>) -> Self {
+        Self {
+            shared,
+            seeds: Seeds::random(),
+            v4: Exact::new(EXACT_V4_ENTRIES),
+            v6: Exact::new(EXACT_V6_ENTRIES),
+            bridges: Vec::new(),
+            all: Vec::new(),
+            tick: megaflow::STALE + 1,
+            world: 0,
+            epoch: 0,
+            names: Vec::new(),
+            enabled: true,
+            flushed: 0,
+            hand: 0,
+            unswept: 0,
+            sorted: Millis(0),
+            version: 1,
+            located: 0,
+            keys: Box::default(),
+        }
+    }
+
+    /// From now on the world is this one.
+    pub fn adopt(&mut self, world: &World) {
+        let names = || world.bridges.iter().map(|bridge| &bridge.name);
+        if !names().eq(&self.names) {
+            self.clear();
+            self.names = names().cloned().collect();
+            self.bridges = names().map(|_| Tuples::new(self.seeds.one())).collect();
+        }
+        self.world = world.number;
+        self.tick += 1;
+    }
+
+    /// Before every burst: what the control side asked for. Returns whether anything is to be looked up.
+    #[inline]
+    pub fn begin(&mut self) -> bool {
+        let (enabled, flushes) = (self.shared.is_enabled(), self.shared.flushes());
+        if enabled != self.enabled || flushes != self.flushed {
+            (self.enabled, self.flushed) = (enabled, flushes);
+            self.clear();
+        }
+        enabled
+    }
+
+    /// Before every packet: has anything changed?
+    #[inline]
+    pub fn sync(&mut self, changes: &Changes) {
+        let epoch = changes.epoch();
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.tick += 1;
+        }
+    }
+
+    /// Makes the compact key of slot `i` of a burst, and asks for the lines that the lookup will read.
+    #[inline]
+    pub(crate) fn prepare(&mut self, i: usize, mbuf: &Mbuf, port: PortId, cached: bool) {
+        let Some(key) = self.keys.get_mut(i) else { return };
+        if cached {
+            key.read(mbuf, port, &self.seeds);
+        } else {
+            key.kind = Kind::None;
+        }
+        match key.kind {
+            Kind::V4 => self.v4.prefetch(key),
+            Kind::V6 => self.v6.prefetch(key),
+            Kind::None => {}
+        }
+    }
+
+    /// Finds the keys of the first `n` slots of a burst, and asks for the words of their megaflows. Good until an entry changes.
+    #[inline]
+    pub(crate) fn locate(&mut self, n: usize) {
+        self.located = self.version;
+        for key in self.keys.iter_mut().take(n) {
+            let megaflow = match key.kind {
+                Kind::V4 => {
+                    key.found = self.v4.find(key);
+                    self.v4.get(key.found)
+                }
+                Kind::V6 => {
+                    key.found = self.v6.find(key);
+                    self.v6.get(key.found)
+                }
+                Kind::None => None,
+            };
+            if let Some(megaflow) = megaflow {
+                crate::dpdk::prefetch(&megaflow.hot);
+            }
+        }
+    }
+
+    #[inline]
+    fn exact(&self, key: &Compact) -> Option<&Arc<Megaflow>> {
+        let found = if self.located == self.version { key.found } else { self.find(key) };
+        match key.kind {
+            Kind::V4 => self.v4.get(found),
+            Kind::V6 => self.v6.get(found),
+            Kind::None => None,
+        }
+    }
+
+    #[cold]
+    fn find(&self, key: &Compact) -> u32 {
+        match key.kind {
+            Kind::V4 => self.v4.find(key),
+            Kind::V6 => self.v6.find(key),
+            Kind::None => exact::NOWHERE,
+        }
+    }
+
+    /// The megaflow of slot `i` of a burst, if it is good without a second look.
+    #[inline]
+    pub(crate) fn hit(&self, i: usize) -> Option<&Megaflow> {
+        let megaflow = self.exact(self.keys.get(i)?)?;
+        (megaflow.hot.tick.get() == self.tick).then_some(&**megaflow)
+    }
+
+    /// The megaflow of a compact key of the burst, if it is good after a second look.
+    pub(crate) fn second_look(&mut self, key: &Compact, world: &World, now: Millis) -> Option<Arc<Megaflow>> {
+        let megaflow = Arc::clone(self.exact(key)?);
+        self.is_good(&megaflow, world, now).then_some(megaflow)
+    }
+
+    /// The megaflow that a packet fits.
+    pub(crate) fn lookup(&mut self, bridge: usize, key: &FlowKey, world: &World, now: Millis) -> Option<Arc<Megaflow>> {
+        // A stale one may hide another; they are few.
+        for _ in 0..EVICTION_SEARCH {
+            let megaflow = self.bridges.get_mut(bridge)?.find(key)?;
+            if self.is_good(&megaflow, world, now) {
+                return Some(megaflow);
+            }
+        }
+        None
+    }
+
+    /// Checks a megaflow of whatever tick; one that is not good any more goes.
+    fn is_good(&mut self, megaflow: &Arc<Megaflow>, world: &World, now: Millis) -> bool {
+        let hot = &megaflow.hot;
+        if hot.tick.get() == self.tick {
+            return true;
+        }
+        if megaflow.is_dead() {
+            return false;
+        }
+        if !validity::is_good(megaflow, world) {
+            self.retire(megaflow);
+            return false;
+        }
+        megaflow.world.set(world.number);
+        megaflow.epoch.set(self.epoch);
+        hot.tick.set(self.tick);
+        if hot.has_effects {
+            // A learned flow may be gone that this megaflow's packets install.
+            self.effects(megaflow, world, now);
+        }
+        true
+    }
+
+    /// Does what the packets of a megaflow cause beside their ops. At most once a millisecond, and after every change.
+    #[cold]
+    pub(crate) fn effects(&self, megaflow: &Megaflow, world: &World, now: Millis) {
+        for effect in &megaflow.effects {
+            match effect {
+                Effect::Fdb { bridge, key, port } => {
+                    let Some(bridge) = world.bridges.get(*bridge) else { continue };
+                    let reader = bridge.fdb.reader();
+                    reader.learn(key, reader.place(*key), Sighting::new(*port, now.seconds()));
+                }
+                Effect::Learn { bridge, learn, key } => {
+                    let Some(bridge) = world.bridges.get(*bridge) else { continue };
+                    let _ = bridge.program.learned.learn(learn, key, now);
+                }
+                Effect::Fin { rule, idle, hard } => reduce_timeouts(rule, *idle, *hard),
+            }
+        }
+    }
+
+    /// Keeps a translation for the packet's key; gives it back when it cannot be kept.
+    ///
+    /// # Errors
+    /// The translation itself.
+    #[allow(clippy::result_large_err)] // moved once, on a miss
+    pub(crate) fn insert(
+        &mut self,
+        bridge: usize,
+        key: &FlowKey,
+        mut translation: Translation,
+    ) -> Result<Arc<Megaflow>, Translation> {
+        let full = self.shared.outstanding() >= MEGAFLOWS_MAX as u64 * OUTSTANDING_FACTOR;
+        if !self.enabled || !translation.cacheable || full || bridge >= self.bridges.len() {
+            return Err(translation);
+        }
+        if translation.effects.iter().any(|effect| matches!(effect, Effect::Fin { .. })) {
+            // No decision hangs on them, but what else the packet causes does.
+            translation.mask.add_bits(Field::TcpFlags, megaflow::FIN_OR_RST);
+        }
+        if self.all.len() >= MEGAFLOWS_MAX {
+            self.evict();
+        }
+        if self.bridges[bridge].is_full_for(&translation.mask) {
+            self.bridges[bridge].least_used().iter().for_each(|megaflow| self.retire(megaflow));
+        }
+        let mask = translation.mask.clone();
+        let Some(hash) = self.bridges[bridge].place(key, &mask) else { return Err(translation) };
+        let megaflow = Arc::new(Megaflow::new(translation, key, hash, bridge));
+        if (megaflow.deps.world, megaflow.deps.epoch) == (self.world, self.epoch) {
+            megaflow.hot.tick.set(self.tick);
+        }
+        megaflow.position.set(self.all.len() as u64);
+        self.all.push(Arc::clone(&megaflow));
+        self.shared.add(Arc::clone(&megaflow));
+        self.bridges[bridge].insert(Arc::clone(&megaflow), &mask);
+        Ok(megaflow)
+    }
+
+    /// Puts a megaflow into the exact-match cache, for packets that are byte for byte like this one where it matters.
+    pub(crate) fn remember(&mut self, key: &Compact, megaflow: &Arc<Megaflow>) {
+        self.version += 1;
+        match key.kind {
+            Kind::V4 if self.enabled => self.v4.insert(key, megaflow),
+            Kind::V6 if self.enabled => self.v6.insert(key, megaflow),
+            _ => {}
+        }
+    }
+
+    /// Counters with credits, for packets that no cache decides.
+    pub(crate) fn tally(&self, credits: Vec<Credit>) -> Arc<Megaflow> {
+        let tally = Arc::new(Megaflow::tally(credits));
+        self.shared.add(Arc::clone(&tally));
+        tally
+    }
+
+    /// Ends a tally.
+    pub(crate) fn end_tally(tally: &Megaflow) {
+        tally.kill();
+    }
+
+    fn retire(&mut self, megaflow: &Arc<Megaflow>) {
+        if megaflow.is_dead() {
+            return;
+        }
+        megaflow.kill();
+        if let Some(tuples) = self.bridges.get_mut(megaflow.bridge) {
+            tuples.remove(megaflow);
+        }
+        let position = usize::try_from(megaflow.position.get()).unwrap_or(usize::MAX);
+        if position < self.all.len() {
+            drop(self.all.swap_remove(position)); // the control side has another reference
+            if let Some(moved) = self.all.get(position) {
+                moved.position.set(position as u64);
+            }
+        }
+        self.unswept = self.v4.len().max(self.v6.len());
+    }
+
+    /// Lets go of the longest unused of a few.
+    fn evict(&mut self) {
+        let len = self.all.len();
+        let few = (0..EVICTION_SEARCH).map(|i| (self.hand + i) % len);
+        let oldest = few.min_by_key(|i| self.all[*i].used());
+        self.hand = (self.hand + EVICTION_SEARCH) % len;
+        if let Some(megaflow) = oldest.map(|i| Arc::clone(&self.all[i])) {
+            self.retire(&megaflow);
+        }
+    }
+
+    /// Once a millisecond: lets go of what is idle, and of what is dead; tells its numbers.
+    pub fn tend(&mut self, now: Millis) {
+        for _ in 0..IDLE_SEARCH.min(self.all.len()) {
+            self.hand = (self.hand + 1) % self.all.len().max(1);
+            let Some(megaflow) = self.all.get(self.hand) else { break };
+            if now.0.saturating_sub(megaflow.used().0) > MEGAFLOW_IDLE_MS {
+                let megaflow = Arc::clone(megaflow);
+                self.retire(&megaflow);
+            }
+        }
+        if self.unswept > 0 {
+            self.version += 1;
+            self.unswept = self.unswept.saturating_sub(SWEEP);
+            self.v4.sweep(SWEEP);
+            self.v6.sweep(SWEEP);
+        }
+        if now.0.saturating_sub(self.sorted.0) >= SORT_PERIOD || now < self.sorted {
+            self.sorted = now;
+            self.bridges.iter_mut().for_each(Tuples::sort);
+        }
+        let stats = &self.shared.stats;
+        stats.megaflows.set(self.all.len() as u64);
+        stats.masks.set(self.bridges.iter().map(|tuples| tuples.masks() as u64).sum());
+    }
+
+    /// How packets are decided.
+    #[inline]
+    pub(crate) fn stats(&self) -> &CacheStats {
+        &self.shared.stats
+    }
+
+    /// Forgets everything.
+    fn clear(&mut self) {
+        self.version += 1;
+        self.v4.clear();
+        self.v6.clear();
+        self.bridges.iter_mut().for_each(Tuples::clear);
+        for megaflow in self.all.drain(..) {
+            megaflow.kill();
+        }
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

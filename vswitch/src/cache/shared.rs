@@ -1,0 +1,150 @@
+//! Between a worker's cache and the control side: megaflows to be counted, and switches to be thrown.
+
+use super::Megaflow;
+use crate::observe::Counter;
+use crossbeam_queue::SegQueue;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// What a worker's cache and the control side both see.
+#[derive(Debug)]
+pub struct CacheShared {
+    enabled: AtomicBool,
+    /// Rises with every flush that is asked for.
+    flushes: AtomicU64,
+    /// Megaflows that the control side has not seen yet.
+    added: SegQueue<Arc<Megaflow>>,
+    /// Megaflows that were made.
+    pub(super) made: Counter,
+    /// Megaflows that the control side has freed.
+    freed: AtomicU64,
+    /// Packets decided by the exact-match cache, by the megaflow cache, and by translation.
+    pub stats: CacheStats,
+}
+
+/// How packets were decided.
+#[derive(Debug, Default)]
+pub struct CacheStats {
+    /// By the exact-match cache.
+    pub exact_hits: Counter,
+    /// By the megaflow cache.
+    pub megaflow_hits: Counter,
+    /// By translation.
+    pub misses: Counter,
+    /// Megaflows now.
+    pub megaflows: Counter,
+    /// Masks now.
+    pub masks: Counter,
+}
+
+impl Default for CacheShared {
+    fn default() -> Self {
+        Self {
+            enabled: AtomicBool::new(true),
+            flushes: AtomicU64::new(0),
+            added: SegQueue::new(),
+            made: Counter::default(),
+            freed: AtomicU64::new(0),
+            stats: CacheStats::default(),
+        }
+    }
+}
+
+impl CacheShared {
+    /// Turns the caches on or off. Off: every packet is translated.
+    pub fn enable(&self, on: bool) {
+        self.enabled.store(on, Relaxed);
+    }
+
+    /// The caches are on.
+    #[inline]
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.enabled.load(Relaxed)
+    }
+
+    /// Asks for an empty cache, before the worker's next burst.
+    pub fn flush(&self) {
+        self.flushes.fetch_add(1, Release);
+    }
+
+    #[inline]
+    pub(super) fn flushes(&self) -> u64 {
+        self.flushes.load(Acquire)
+    }
+
+    /// Megaflows that were made and not freed.
+    pub(super) fn outstanding(&self) -> u64 {
+        self.made.get().wrapping_sub(self.freed.load(Relaxed))
+    }
+
+    /// Hands a megaflow to the control side, to be counted. The worker.
+    pub(super) fn add(&self, megaflow: Arc<Megaflow>) {
+        self.made.add(1);
+        self.added.push(megaflow);
+    }
+}
+
+/// A megaflow, and how much of it was credited.
+#[derive(Debug)]
+struct Tracked {
+    megaflow: Arc<Megaflow>,
+    packets: u64,
+    bytes: u64,
+}
+
+/// Gathers what all workers' megaflows counted, and credits it to rules, groups and tables. The control side has one.
+#[derive(Debug, Default)]
+pub struct Collector {
+    workers: Vec<(Arc<CacheShared>, Vec<Tracked>)>,
+}
+
+impl Collector {
+    /// For these workers.
+    #[must_use]
+    pub fn new(workers: impl Iterator<Item = Arc<CacheShared>>) -> Self {
+        Self { workers: workers.map(|shared| (shared, Vec::new())).collect() }
+    }
+
+    /// Credits what was counted since the last time. Workers go on meanwhile; what they count after they were looked at is for the next
+    /// time.
+    pub fn collect(&mut self) {
+        for (shared, tracked) in &mut self.workers {
+            while let Some(megaflow) = shared.added.pop() {
+                tracked.push(Tracked { megaflow, packets: 0, bytes: 0 });
+            }
+            let before = tracked.len();
+            tracked.retain_mut(|tracked| {
+                // In this order: the counters of a dead one stand still.
+                let dead = tracked.megaflow.is_dead();
+                tracked.credit();
+                // The worker may still have it in its exact-match cache, from where it goes soon.
+                !(dead && Arc::strong_count(&tracked.megaflow) == 1)
+            });
+            shared.freed.fetch_add((before - tracked.len()) as u64, Relaxed);
+        }
+    }
+
+    /// All live megaflows, by worker, as of the last [`Collector::collect`].
+    pub fn megaflows(&self) -> impl Iterator<Item = (usize, &Megaflow)> {
+        self.workers.iter().enumerate().flat_map(|(worker, (_, tracked))| {
+            let megaflows = tracked.iter().map(|tracked| &*tracked.megaflow);
+            megaflows.filter(|megaflow| !megaflow.is_dead()).map(move |megaflow| (worker, megaflow))
+        })
+    }
+}
+
+impl Tracked {
+    fn credit(&mut self) {
+        let (packets, bytes) = (self.megaflow.packets(), self.megaflow.bytes());
+        let (new_packets, new_bytes) = (packets.wrapping_sub(self.packets), bytes.wrapping_sub(self.bytes));
+        if new_packets == 0 && new_bytes == 0 {
+            return;
+        }
+        for credit in &self.megaflow.credits {
+            credit.add(new_packets, new_bytes, self.megaflow.used());
+        }
+        (self.packets, self.bytes) = (packets, bytes);
+    }
+}

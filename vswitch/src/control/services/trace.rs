@@ -1,0 +1,47 @@
+//! `TraceService`.
+
+use super::api::Control;
+use super::status::invalid;
+use crate::control::SwitchError;
+use crate::control::switch::pipeline::{NameMap, TraceInput, TraceReport};
+use crate::port::FieldError;
+use tonic::{Request, Response, Status};
+use vswitch_flow::text::Names;
+use vswitch_proto::v1;
+
+/// See `proto/vswitch/v1/trace.proto`.
+pub(in crate::control) struct Traces(pub(in crate::control) Control);
+
+/// A port by number or name.
+fn port(bridge: &str, text: &str, names: &NameMap) -> Result<u32, SwitchError> {
+    let reserved = || text.eq_ignore_ascii_case("LOCAL").then_some(crate::control::LOCAL);
+    names.port(text).or_else(|| text.parse().ok()).or_else(reserved).ok_or_else(|| SwitchError::NotFound {
+        what: "port",
+        name: text.to_owned(),
+        hint: format!("`vsctl list-ports {bridge}` lists the ports of bridge {bridge:?}"),
+    })
+}
+
+#[tonic::async_trait]
+impl v1::trace_service_server::TraceService for Traces {
+    async fn trace(&self, request: Request<v1::TraceRequest>) -> Result<Response<v1::TraceResponse>, Status> {
+        use v1::trace_request::Input;
+        let v1::TraceRequest { bridge, input } = request.into_inner();
+        let report = match input {
+            None => return Err(invalid(&[FieldError::new("input", "not given", "give flow or packet")])),
+            Some(Input::Flow(flow)) => {
+                self.0.try_read(move |switch| switch.trace(&bridge, &TraceInput::Flow(flow))).await?
+            }
+            Some(Input::Packet(v1::TracePacket { in_port, packet })) => {
+                let call = move |switch: &dyn super::SwitchApi| {
+                    let in_port = port(&bridge, &in_port, &switch.names(&bridge)?)?;
+                    switch.trace(&bridge, &TraceInput::Packet { in_port, bytes: packet })
+                };
+                self.0.try_read(call).await?
+            }
+        };
+        let TraceReport { text, final_flow, megaflow, actions, drop_reason } = report;
+        let drop_reason = drop_reason.unwrap_or_default().to_owned();
+        Ok(Response::new(v1::TraceResponse { text, final_flow, megaflow, actions, drop_reason }))
+    }
+}

@@ -1,0 +1,169 @@
+//! Packets to and from controllers, and what the caches hold.
+
+use super::Switch;
+use super::pipeline::{NameMap, PacketStream, WriteError};
+use crate::cache::Megaflow;
+use crate::control::info::SwitchError;
+use crate::pipeline::state::Refused;
+use crate::pipeline::translate::format_ops;
+use crate::pipeline::{PacketIns, Program, World};
+use crate::port::FieldError;
+use crate::time::Millis;
+use crate::worker::{Begin, InjectError, Injection};
+use std::sync::Arc;
+use vswitch_flow::Action;
+use vswitch_flow::action::{CheckContext, Place, check};
+use vswitch_flow::text::{PacketOut, Style, format_match};
+
+/// A megaflow as listed: of which worker, its text (`dump-megaflows` line) and numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MegaflowInfo {
+    /// Worker that has it.
+    pub worker: u32,
+    /// Bridge that its packets entered.
+    pub bridge: String,
+    /// What its packets have in common.
+    pub matching: String,
+    /// What happens to them.
+    pub actions: String,
+    /// Packets that it decided, the one that made it included.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Milliseconds since the last one.
+    pub used_ms_ago: Option<u64>,
+}
+
+impl Switch {
+    /// Sends a packet through actions, and returns when it has left.
+    ///
+    /// # Errors
+    /// When the bridge does not exist, the actions are refused, or no worker took the packet.
+    pub fn packet_out(&self, bridge: &str, packet: &PacketOut) -> Result<(), WriteError> {
+        let refused = |code, reason| Refused { index: 0, code, reason, field: "actions", hint: String::new() };
+        let context = CheckContext { matching: None, place: Place::PacketOut };
+        check(&packet.actions, &context).map_err(|error| refused(error.code, error.reason))?;
+        let program = self.program(bridge)?;
+        if let Some((code, reason)) = missing(&packet.actions, &program) {
+            return Err(refused(code, reason).into());
+        }
+        let injection = Injection {
+            bridge: bridge.into(),
+            metadata: packet.metadata.clone(),
+            packet: packet.packet.clone(),
+            begin: Begin::Actions(packet.actions.as_slice().into()),
+        };
+        Ok(self.inject(injection)?)
+    }
+
+    /// Packet-ins for a controller id from now on, until the subscription is dropped.
+    ///
+    /// # Errors
+    /// When the bridge does not exist, or has too many subscribers.
+    pub fn subscribe_packets(&self, bridge: &str, controller: u16) -> Result<PacketStream, SwitchError> {
+        let limit = crate::limits::PACKET_IN_SUBSCRIBERS_MAX;
+        let exhausted = SwitchError::Exhausted { what: "subscribers to packet-ins", limit };
+        self.packet_ins(bridge)?.subscribe(controller).ok_or(exhausted)
+    }
+
+    /// Lets a paused packet go on, with these bytes; returns when it has left.
+    ///
+    /// # Errors
+    /// When the bridge does not exist, the token is not one of its, or no worker took the packet.
+    pub fn resume_packet(&self, bridge: &str, token: &[u8], packet: &[u8]) -> Result<(), SwitchError> {
+        let Some(paused) = self.packet_ins(bridge)?.resume(token) else {
+            let problem = "no paused packet has this token: it was resumed, or too many were paused since".to_owned();
+            return Err(FieldError::new("token", problem, "send the token of a packet-in, once").into());
+        };
+        self.inject(Injection {
+            bridge: bridge.into(),
+            metadata: paused.metadata,
+            packet: packet.to_vec(),
+            begin: Begin::Resume(paused.continuation),
+        })
+    }
+
+    /// Credits what workers' caches have counted to rules, groups and tables: what is read after this is exact up to now.
+    pub fn collect(&self) {
+        self.collector.lock().collect();
+    }
+
+    /// Cached megaflows, of one bridge or all.
+    #[must_use]
+    pub fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo> {
+        let snapshot = self.publisher.current();
+        let world = &snapshot.world;
+        let (now, names) = (Millis::now(), |bridge| self.names(bridge).unwrap_or_default());
+        let by_bridge: Vec<(String, NameMap)> =
+            world.bridges.iter().map(|bridge| (bridge.name.to_string(), names(&bridge.name))).collect();
+        let mut collector = self.collector.lock();
+        collector.collect();
+        let mut infos = Vec::new();
+        for (worker, megaflow) in collector.megaflows() {
+            let Some((name, names)) = by_bridge.get(megaflow.bridge()) else { continue };
+            if bridge.is_none_or(|wanted| wanted == name) {
+                infos.push(info(worker, name, megaflow, world, names, now));
+            }
+        }
+        infos
+    }
+
+    /// Hands a packet to a worker. Not under the lock: the caller waits.
+    fn inject(&self, injection: Injection) -> Result<(), SwitchError> {
+        let Some(inbox) = self.publisher.inboxes.first() else { return Err(InjectError::Stopping.into()) };
+        Ok(inbox.inject(injection)?)
+    }
+
+    fn packet_ins(&self, bridge: &str) -> Result<Arc<PacketIns>, SwitchError> {
+        self.with(|state| Ok(Arc::clone(&state.bridge(bridge)?.packet_ins)))
+    }
+}
+
+fn info(worker: usize, bridge: &str, megaflow: &Megaflow, world: &World, names: &NameMap, now: Millis) -> MegaflowInfo {
+    let (mut matching, mut actions) = (String::new(), String::new());
+    format_match(megaflow.matching(), Style { names: true }, names, &mut matching);
+    format_ops(megaflow.ops(), world, &mut actions);
+    MegaflowInfo {
+        worker: u32::try_from(worker).unwrap_or(u32::MAX),
+        bridge: bridge.to_owned(),
+        matching,
+        actions,
+        packets: megaflow.packets(),
+        bytes: megaflow.bytes(),
+        used_ms_ago: Some(now.0.saturating_sub(megaflow.used().0)),
+    }
+}
+
+/// The first group or meter that actions name and that does not exist.
+fn missing(actions: &[Action], program: &Program) -> Option<(&'static str, String)> {
+    let no_meter = |id: &u32| {
+        let there = program.meters.contains_key(id);
+        (!there).then(|| ("OFPMMFC_UNKNOWN_METER", format!("meter {id} does not exist; add it first")))
+    };
+    actions.iter().find_map(|action| match action {
+        Action::Group(id) if !program.groups.contains_key(id) => {
+            Some(("OFPBAC_BAD_OUT_GROUP", format!("group {id} does not exist; add it first")))
+        }
+        Action::Meter(id) => no_meter(id),
+        Action::Controller(controller) => controller.meter.as_ref().and_then(no_meter),
+        Action::Clone(actions) => missing(actions, program),
+        _ => None,
+    })
+}
+
+impl From<InjectError> for SwitchError {
+    fn from(error: InjectError) -> Self {
+        match error {
+            InjectError::Length(_) => {
+                FieldError::new("packet", error.to_string(), "send a whole Ethernet frame").into()
+            }
+            error => Self::Precondition(error.to_string()),
+        }
+    }
+}
+
+impl From<InjectError> for WriteError {
+    fn from(error: InjectError) -> Self {
+        Self::Switch(error.into())
+    }
+}

@@ -1,0 +1,273 @@
+//! Tables, groups, meters, packets: what the API asks of a bridge's pipeline.
+
+// The real DPDK starts once per process, not once per test.
+#[cfg(all(test, not(feature = "dpdk")))]
+mod tests;
+
+use super::Switch;
+use super::state::BridgeState;
+use crate::control::info::SwitchError;
+use crate::limits;
+use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, Refused, TableInfo};
+use crate::pipeline::{self, Program, TABLES, Trace};
+use crate::port::FieldError;
+use crate::time::Millis;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::broadcast;
+use vswitch_flow::extract::extract;
+use vswitch_flow::spec::{FlowFilter, Update};
+use vswitch_flow::text::{Names, compose, parse_key};
+use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, LAST_PACKET_WORD};
+
+pub use super::packets::MegaflowInfo;
+pub use crate::pipeline::Subscription as PacketStream;
+
+/// Why a write failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// No such bridge, ...
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+    /// An update cannot be.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+/// Names of a bridge's ports and tables at one moment.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct NameMap {
+    pub ports: HashMap<String, u32>,
+    pub port_names: HashMap<u32, String>,
+    pub tables: HashMap<String, u8>,
+    pub table_names: HashMap<u8, String>,
+}
+
+impl Names for NameMap {
+    fn port(&self, name: &str) -> Option<u32> {
+        self.ports.get(name).copied()
+    }
+    fn port_name(&self, number: u32) -> Option<&str> {
+        self.port_names.get(&number).map(String::as_str)
+    }
+    fn table(&self, name: &str) -> Option<u8> {
+        self.tables.get(name).copied()
+    }
+    fn table_name(&self, number: u8) -> Option<&str> {
+        self.table_names.get(&number).map(String::as_str)
+    }
+}
+
+/// What trace is asked: a flow in match syntax, or a packet's bytes with its ingress port.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum TraceInput {
+    Flow(String),
+    Packet { in_port: u32, bytes: Vec<u8> },
+}
+
+/// What trace tells.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct TraceReport {
+    pub text: String,
+    pub final_flow: String,
+    pub megaflow: String,
+    pub actions: String,
+    pub drop_reason: Option<&'static str>,
+}
+
+impl Switch {
+    /// Names of a bridge's ports and tables.
+    ///
+    /// # Errors
+    /// When the bridge does not exist.
+    pub fn names(&self, bridge: &str) -> Result<NameMap, SwitchError> {
+        self.with(|state| {
+            let tables = state.bridge(bridge)?.pipeline.names();
+            let ports = state.all_ports().filter(|(_, port)| port.bridge == bridge);
+            let ports: Vec<(String, u32)> = ports.map(|(_, port)| (port.config.name.clone(), port.number)).collect();
+            Ok(NameMap {
+                port_names: ports.iter().map(|(name, number)| (*number, name.clone())).collect(),
+                ports: ports.into_iter().collect(),
+                tables: tables.iter().map(|(number, name)| (name.clone(), *number)).collect(),
+                table_names: tables.iter().map(|(number, name)| (*number, name.clone())).collect(),
+            })
+        })
+    }
+
+    /// Applies a transaction and waits until all workers see it.
+    ///
+    /// # Errors
+    /// When the bridge does not exist or an update is refused; then nothing has changed.
+    pub fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError> {
+        // For the counters of flows that go.
+        self.collect();
+        let applied = self.with(|state| {
+            state.bridge(bridge)?;
+            let world = state.next_world();
+            let Some(view) = state.bridges.get_mut(bridge) else { return Ok(Ok(Applied::default())) };
+            let applied = view.pipeline.apply(updates, world, Millis::now());
+            if applied.is_ok() {
+                self.publisher.publish(state.reprogrammed(&self.publisher.current(), bridge));
+                state.bridge(bridge)?.pipeline.adopted();
+                // After it is so: an agent that hears of it may rely on it.
+                state.bridges.get_mut(bridge).into_iter().for_each(BridgeState::tell_removed);
+            }
+            Ok(applied)
+        })?;
+        Ok(applied?)
+    }
+
+    /// Names a table (None: the lowest number without name and flows), and returns its number.
+    ///
+    /// # Errors
+    /// When the bridge does not exist, name or number are taken or wrong.
+    pub fn add_table(&self, bridge: &str, number: Option<u8>, name: &str) -> Result<u8, SwitchError> {
+        self.with(|state| {
+            state.bridge(bridge)?;
+            match state.bridges.get_mut(bridge) {
+                Some(bridge) => add_table(&mut bridge.pipeline, number, name),
+                None => Ok(0),
+            }
+        })
+    }
+
+    /// Tables that have a name or a flow.
+    ///
+    /// # Errors
+    /// When the bridge does not exist.
+    pub fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError> {
+        self.collect();
+        let (program, names) = self.with(|state| {
+            let pipeline = &state.bridge(bridge)?.pipeline;
+            Ok((pipeline.program(), pipeline.names().clone()))
+        })?;
+        Ok(program.table_infos(&names))
+    }
+
+    /// Flows that a filter selects.
+    ///
+    /// # Errors
+    /// When the bridge does not exist.
+    pub fn flows(&self, bridge: &str, filter: &FlowFilter) -> Result<Vec<FlowInfo>, SwitchError> {
+        Ok(self.program(bridge)?.flows(filter, Millis::now()))
+    }
+
+    /// Groups.
+    ///
+    /// # Errors
+    /// When the bridge does not exist.
+    pub fn groups(&self, bridge: &str, id: Option<u32>) -> Result<Vec<GroupInfo>, SwitchError> {
+        Ok(self.program(bridge)?.group_infos(id, Millis::now()))
+    }
+
+    /// Meters.
+    ///
+    /// # Errors
+    /// When the bridge does not exist.
+    pub fn meters(&self, bridge: &str, id: Option<u32>) -> Result<Vec<MeterInfo>, SwitchError> {
+        Ok(self.program(bridge)?.meter_infos(id, Millis::now()))
+    }
+
+    /// Tables, groups and meters of a bridge as they are now: what takes long is done with these, not under the lock.
+    pub(super) fn program(&self, bridge: &str) -> Result<Arc<Program>, SwitchError> {
+        self.collect();
+        self.with(|state| Ok(state.bridge(bridge)?.pipeline.program()))
+    }
+
+    /// Flow-removed events of a bridge from now on.
+    ///
+    /// # Errors
+    /// When the bridge does not exist.
+    pub fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError> {
+        self.with(|state| Ok(state.bridge(bridge)?.flow_events.subscribe()))
+    }
+
+    /// What would happen to a packet, step by step. No side effect.
+    ///
+    /// # Errors
+    /// When the bridge does not exist or the input is wrong.
+    pub fn trace(&self, bridge: &str, input: &TraceInput) -> Result<TraceReport, SwitchError> {
+        let world = Arc::clone(&self.publisher.current().world);
+        let names: Vec<NameMap> =
+            world.bridges.iter().map(|bridge| self.names(&bridge.name).unwrap_or_default()).collect();
+        let Some(index) = world.bridges.iter().position(|known| &*known.name == bridge) else {
+            return self.names(bridge).map(|_| TraceReport::default());
+        };
+        let key = trace_key(input, &names[index])?;
+        let names: Vec<&dyn Names> = names.iter().map(|names| names as &dyn Names).collect();
+        let Trace { text, final_flow, megaflow, actions, drop_reason } =
+            pipeline::trace(&world, index, &key, Millis::now(), &names);
+        Ok(TraceReport { text, final_flow, megaflow, actions, drop_reason })
+    }
+}
+
+/// The packet that is to be traced.
+fn trace_key(input: &TraceInput, names: &NameMap) -> Result<FlowKey, SwitchError> {
+    let mut key = FlowKey::default();
+    let composed;
+    let bytes = match input {
+        TraceInput::Flow(flow) => {
+            let described = parse_key(flow, names).map_err(|error| {
+                let hint = if error.hint.is_empty() { "see ovs-fields(7)" } else { &error.hint };
+                FieldError::new("flow", format!("column {}: {}", error.column, error.reason), hint)
+            })?;
+            // What the switch would make of such a packet: fields that contradict each other are no packet.
+            composed = compose(&described);
+            key = described;
+            key.0[FIRST_PACKET_WORD..LAST_PACKET_WORD].fill(0);
+            &composed
+        }
+        TraceInput::Packet { in_port, bytes } => {
+            if !(limits::FRAME_MIN..=limits::FRAME_MAX).contains(&bytes.len()) {
+                let problem = format!("{} bytes are no frame", bytes.len());
+                let hint = format!("send {} to {}", limits::FRAME_MIN, limits::FRAME_MAX);
+                return Err(FieldError::new("packet", problem, hint).into());
+            }
+            key.set(Field::InPort, u128::from(*in_port));
+            bytes
+        }
+    };
+    let _ = extract(bytes, bytes.len(), &mut key);
+    Ok(key)
+}
+
+fn add_table(pipeline: &mut PipelineState, number: Option<u8>, name: &str) -> Result<u8, SwitchError> {
+    if !is_table_name(name) {
+        let hint = "use a letter or _, then letters, digits, _ . -: 31 characters at most";
+        return Err(FieldError::new("name", format!("{name:?} is not a table's name"), hint).into());
+    }
+    if let Some((number, _)) = pipeline.names().iter().find(|(_, taken)| *taken == name) {
+        let hint = format!("it is table {number}");
+        return Err(SwitchError::Exists { what: "table", name: name.to_owned(), hint });
+    }
+    let last = u8::try_from(TABLES - 1).unwrap_or(u8::MAX);
+    let number = match number {
+        Some(number) if number > last => {
+            return Err(FieldError::new("number", format!("{number} is no table"), "use 0 to 253").into());
+        }
+        Some(number) => match pipeline.names().get(&number) {
+            Some(taken) => {
+                let hint = format!("its name is {taken:?}");
+                return Err(SwitchError::Exists { what: "table", name: number.to_string(), hint });
+            }
+            None => number,
+        },
+        None => {
+            // What is listed has a name or a flow.
+            let used: Vec<u8> = pipeline.tables().iter().map(|table| table.id).collect();
+            let free = (0..=last).find(|number| !used.contains(number));
+            free.ok_or(SwitchError::Exhausted { what: "tables", limit: TABLES })?
+        }
+    };
+    pipeline.name_table(number, name);
+    Ok(number)
+}
+
+fn is_table_name(name: &str) -> bool {
+    name.len() <= limits::TABLE_NAME_MAX
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+}

@@ -1,0 +1,170 @@
+//! Packet-ins: bounded queues from workers to controllers.
+//!
+//! **Design**: workers never wait. A subscriber has a bounded queue; what does not fit is lost and counted with the subscriber. The list
+//! of subscribers is replaced as a whole ([`ArcSwap`]): delivering takes no lock. A paused packet leaves its continuation here, under
+//! a token; that takes a short lock, once per paused packet.
+
+use crate::limits::{PACKET_IN_SUBSCRIBERS_MAX, PACKET_INS_QUEUED, PAUSED_MAX};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::mpsc;
+use vswitch_flow::action::Reason;
+use vswitch_flow::{Action, FlowKey};
+
+/// A packet for controllers.
+#[derive(Clone, Debug)]
+pub struct PacketIn {
+    /// Table of the rule that sent it.
+    pub table: u8,
+    /// Cookie of that rule.
+    pub cookie: u64,
+    /// Why it was sent.
+    pub reason: Reason,
+    /// Id of the controllers that it is for.
+    pub controller: u16,
+    /// Given by the rule.
+    pub userdata: Arc<[u8]>,
+    /// Metadata words.
+    pub metadata: FlowKey,
+    /// The whole packet.
+    pub packet: Vec<u8>,
+    /// Where the packet goes on when it is resumed; none: it was a copy.
+    pub continuation: Option<Arc<Continuation>>,
+    /// Names the continuation ([`PacketIns::resume`]); empty without one.
+    pub token: Vec<u8>,
+}
+
+/// Where a paused packet goes on. The packet itself and its metadata are with the packet-in: to resume, translate the packet (as the
+/// controller returns it) with that metadata from [`super::Start::Resume`].
+#[derive(Clone, Debug, Default)]
+pub struct Continuation {
+    /// Name of the bridge where it stopped: the index may be another one by then.
+    pub bridge: Arc<str>,
+    /// What is still to be done, the innermost list first.
+    pub segments: Box<[Segment]>,
+    /// The action set.
+    pub set: Box<[Action]>,
+    /// The packet's stack, the top last.
+    pub stack: Box<[u128]>,
+}
+
+/// The rest of one action list.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Table of its rule.
+    pub table: u8,
+    /// Cookie of its rule.
+    pub cookie: u64,
+    /// The actions.
+    pub actions: Box<[Action]>,
+}
+
+/// A packet that waits for its controller.
+#[derive(Clone, Debug)]
+pub struct Paused {
+    /// Where it goes on.
+    pub continuation: Arc<Continuation>,
+    /// Its metadata.
+    pub metadata: FlowKey,
+}
+
+/// Those who want packet-ins of a bridge, and the packets that wait for them.
+#[derive(Debug, Default)]
+pub struct PacketIns {
+    subscribers: ArcSwap<Vec<Subscriber>>,
+    paused: Mutex<PausedPackets>,
+}
+
+#[derive(Clone, Debug)]
+struct Subscriber {
+    controller: u16,
+    queue: mpsc::Sender<PacketIn>,
+    lost: Arc<AtomicU64>,
+}
+
+/// By token, the oldest first in `order`.
+#[derive(Debug, Default)]
+struct PausedPackets {
+    next: u64,
+    /// Tokens of another run of the switch, or guessed ones, are none of ours.
+    secret: RandomState,
+    order: VecDeque<u64>,
+    packets: HashMap<u64, Paused>,
+}
+
+/// Packet-ins from now on, and how many were lost since.
+#[derive(Debug)]
+pub struct Subscription {
+    /// The packet-ins.
+    pub receiver: mpsc::Receiver<PacketIn>,
+    /// Packet-ins that did not fit the queue.
+    pub lost: Arc<AtomicU64>,
+}
+
+impl PacketIns {
+    /// Packet-ins for a controller id from now on, until the subscription is dropped. None when there are too many subscribers.
+    #[must_use]
+    pub fn subscribe(&self, controller: u16) -> Option<Subscription> {
+        let (queue, receiver) = mpsc::channel(PACKET_INS_QUEUED);
+        let lost = Arc::new(AtomicU64::new(0));
+        let subscriber = Subscriber { controller, queue, lost: Arc::clone(&lost) };
+        let mut added = false;
+        self.subscribers.rcu(|subscribers| {
+            let mut list: Vec<Subscriber> = subscribers.iter().filter(|one| !one.queue.is_closed()).cloned().collect();
+            added = list.len() < PACKET_IN_SUBSCRIBERS_MAX;
+            if added {
+                list.push(subscriber.clone());
+            }
+            list
+        });
+        added.then_some(Subscription { receiver, lost })
+    }
+
+    /// Whether a controller id has a subscriber: if not, a packet-in need not be made.
+    #[must_use]
+    pub fn is_wanted(&self, controller: u16) -> bool {
+        self.subscribers.load().iter().any(|one| one.controller == controller && !one.queue.is_closed())
+    }
+
+    /// Hands a packet-in to everyone who wants it, with a token if it can be resumed. Never waits.
+    pub fn deliver(&self, mut packet_in: PacketIn) {
+        if let Some(continuation) = &packet_in.continuation {
+            let paused = Paused { continuation: Arc::clone(continuation), metadata: packet_in.metadata.clone() };
+            packet_in.token = self.paused.lock().put(paused).to_be_bytes().to_vec();
+        }
+        let subscribers = self.subscribers.load();
+        let wanted = subscribers.iter().filter(|one| one.controller == packet_in.controller);
+        for subscriber in wanted {
+            if let Err(mpsc::error::TrySendError::Full(_)) = subscriber.queue.try_send(packet_in.clone()) {
+                subscriber.lost.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    /// Takes the continuation of a token: once.
+    #[must_use]
+    pub fn resume(&self, token: &[u8]) -> Option<Paused> {
+        let token = u64::from_be_bytes(*token.as_array()?);
+        self.paused.lock().packets.remove(&token)
+    }
+}
+
+impl PausedPackets {
+    fn put(&mut self, paused: Paused) -> u64 {
+        self.next += 1;
+        let token = self.secret.hash_one(self.next);
+        self.packets.insert(token, paused);
+        self.order.push_back(token);
+        // Resumed ones stay in the order until they are the oldest.
+        while self.order.len() > PAUSED_MAX {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.packets.remove(&oldest);
+        }
+        token
+    }
+}

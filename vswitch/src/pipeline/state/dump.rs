@@ -1,0 +1,130 @@
+//! What there is, for those who ask. Made from a program alone: no lock is held while 100,000 flows are copied.
+
+use super::refs::{self, Ref};
+use super::{FlowInfo, GroupInfo, MeterInfo, TableInfo, filter};
+use crate::pipeline::{LearnedTable, Program, Rule, Table};
+use crate::time::Millis;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use vswitch_flow::classifier::Classifier;
+use vswitch_flow::spec::FlowFilter;
+use vswitch_flow::text::FlowCounters;
+
+/// A rule as it is.
+pub(super) fn flow_info(rule: &Rule, now: Millis) -> FlowInfo {
+    let since = |then: u64| now.0.saturating_sub(then);
+    let counters = FlowCounters {
+        duration_ms: since(rule.created_ms),
+        packets: rule.stats.packets.load(Relaxed),
+        bytes: rule.stats.bytes.load(Relaxed),
+        idle_age_s: since(rule.stats.used_ms.load(Relaxed)) / 1000,
+        hard_age_s: since(rule.modified_ms.load(Relaxed)) / 1000,
+    };
+    FlowInfo { flow: rule.spec(), counters }
+}
+
+impl Program {
+    /// Flows that a filter selects, learned ones included, by table, then in the order they were added.
+    #[must_use]
+    pub fn flows(&self, filter: &FlowFilter, now: Millis) -> Vec<FlowInfo> {
+        let learned = self.learned.tables();
+        let mut rules: Vec<&Arc<Rule>> = self.rules(&learned).filter(|rule| filter::selects(filter, rule)).collect();
+        rules.sort_unstable_by_key(|rule| (rule.table, rule.serial));
+        rules.into_iter().map(|rule| flow_info(rule, now)).collect()
+    }
+
+    /// All rules, in no order. Hand-made ones that learned ones have replaced are not there any more.
+    fn rules<'a>(&'a self, learned: &'a [Option<Arc<LearnedTable>>]) -> impl Iterator<Item = &'a Arc<Rule>> {
+        let there = |table: &Table, rule: &Rule| {
+            let learned = learned.get(usize::from(table.id)).and_then(Option::as_ref);
+            learned.is_none_or(|learned| learned.rules.get(&rule.matching, rule.priority).is_none())
+        };
+        let hand_made =
+            self.tables.iter().flatten().flat_map(move |table| {
+                table.rules.iter().map(|entry| &entry.data).filter(move |rule| there(table, rule))
+            });
+        hand_made.chain(learned.iter().flatten().flat_map(|table| table.rules.iter()).map(|entry| &entry.data))
+    }
+
+    /// How many rules a table has.
+    fn len(&self, id: u8, learned: &[Option<Arc<LearnedTable>>]) -> usize {
+        let hand_made = self.table(id).map(|table| &table.rules);
+        let Some(learned) = learned.get(usize::from(id)).and_then(Option::as_ref).map(|table| &table.rules) else {
+            return hand_made.map_or(0, Classifier::len);
+        };
+        let Some(hand_made) = hand_made else { return learned.len() };
+        let replaced = learned.iter().filter(|entry| hand_made.get(&entry.matching, entry.priority).is_some()).count();
+        hand_made.len() + learned.len() - replaced
+    }
+
+    /// Tables that have a name or a flow.
+    #[must_use]
+    pub fn table_infos(&self, names: &BTreeMap<u8, String>) -> Vec<TableInfo> {
+        let learned = self.learned.tables();
+        let info = |id: u8| {
+            let table: Option<&Arc<Table>> = self.table(id);
+            TableInfo {
+                id,
+                name: names.get(&id).cloned(),
+                flows: self.len(id, &learned) as u64,
+                lookups: table.map_or(0, |table| table.stats.lookups.load(Relaxed)),
+                matches: table.map_or(0, |table| table.stats.matches.load(Relaxed)),
+            }
+        };
+        (0..=u8::MAX).map(info).filter(|info| info.flows > 0 || info.name.is_some()).collect()
+    }
+
+    /// How many flows use each group and meter.
+    fn uses(&self) -> HashMap<Ref, u64> {
+        let mut uses = HashMap::new();
+        // Learned rules use neither.
+        for rule in self.rules(&[]) {
+            let mut once = Vec::new();
+            refs::refs(&rule.actions, &mut |what| {
+                if !once.contains(&what) {
+                    once.push(what);
+                }
+            });
+            once.into_iter().for_each(|what| *uses.entry(what).or_default() += 1);
+        }
+        uses
+    }
+
+    /// All groups (or one), by id.
+    #[must_use]
+    pub fn group_infos(&self, id: Option<u32>, now: Millis) -> Vec<GroupInfo> {
+        let uses = self.uses();
+        let mut groups: Vec<_> = self.groups.values().filter(|g| id.is_none_or(|id| id == g.spec.id)).collect();
+        groups.sort_unstable_by_key(|group| group.spec.id);
+        let info = |group: &Arc<crate::group::Group>| GroupInfo {
+            group: group.spec.clone(),
+            duration_ms: now.0.saturating_sub(group.created_ms),
+            ref_count: uses.get(&Ref::Group(group.spec.id)).copied().unwrap_or(0),
+            packets: group.stats.packets.load(Relaxed),
+            bytes: group.stats.bytes.load(Relaxed),
+            buckets: group.stats.buckets.iter().map(|(p, b)| (p.load(Relaxed), b.load(Relaxed))).collect(),
+        };
+        groups.into_iter().map(info).collect()
+    }
+
+    /// All meters (or one), by id.
+    #[must_use]
+    pub fn meter_infos(&self, id: Option<u32>, now: Millis) -> Vec<MeterInfo> {
+        let uses = self.uses();
+        let mut meters: Vec<_> = self.meters.values().filter(|m| id.is_none_or(|id| id == m.spec.id)).collect();
+        meters.sort_unstable_by_key(|meter| meter.spec.id);
+        let info = |meter: &Arc<crate::meter::Meter>| {
+            let stats = meter.stats();
+            MeterInfo {
+                meter: meter.spec.clone(),
+                duration_ms: now.0.saturating_sub(meter.created_ms()),
+                flow_count: uses.get(&Ref::Meter(meter.spec.id)).copied().unwrap_or(0),
+                packets: stats.packets,
+                bytes: stats.bytes,
+                bands: stats.bands,
+            }
+        };
+        meters.into_iter().map(info).collect()
+    }
+}

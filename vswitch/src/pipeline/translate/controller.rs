@@ -1,0 +1,79 @@
+//! Packet-ins, and packets that wait for a controller to say go on.
+
+use super::run::{Frame, Translator};
+use crate::action::{Op, PacketInOp};
+use crate::pipeline::Continuation;
+use crate::pipeline::packet_in::Segment;
+use std::sync::Arc;
+use vswitch_flow::action::{Controller, Reason};
+use vswitch_flow::{FIRST_PACKET_WORD, FlowKey, FlowMask, LAST_PACKET_WORD, WORDS};
+
+impl Translator<'_, '_> {
+    /// A copy goes to the controllers.
+    pub(super) fn packet_in(
+        &mut self,
+        frame: &Frame<'_>,
+        reason: Reason,
+        controller: u16,
+        userdata: &[u8],
+        meter: Option<u32>,
+    ) {
+        let table_miss = |rule: &crate::pipeline::Rule| rule.priority == 0 && rule.matching.map() == 0;
+        let reason = match reason {
+            Reason::Action if frame.rule.as_deref().is_some_and(table_miss) => Reason::NoMatch,
+            reason => reason,
+        };
+        let mut op = self.packet_in_op(frame, reason, controller, userdata);
+        op.meter = meter.and_then(|id| self.meter(id));
+        self.push(Op::PacketIn(Box::new(op)));
+        self.delivered = true;
+    }
+
+    /// `controller(...)`.
+    pub(super) fn controller(&mut self, frame: &Frame<'_>, action: &Controller) {
+        self.packet_in(frame, action.reason, action.id, &action.userdata, action.meter);
+    }
+
+    /// The packet stops, with everything that is still to be done for it.
+    pub(super) fn pause(&mut self, action: &Controller, frames: &[Frame<'_>]) {
+        let segments = frames.iter().rev().map(|frame| Segment {
+            table: frame.table,
+            cookie: frame.cookie,
+            actions: frame.rest().into(),
+        });
+        let continuation = Continuation {
+            bridge: Arc::clone(&self.world.bridges[self.bridge].name),
+            segments: segments.filter(|segment| !segment.actions.is_empty()).collect(),
+            set: self.set.actions().into(),
+            stack: self.stack.clone().into(),
+        };
+        let Some(frame) = frames.last() else { return };
+        let mut op = self.packet_in_op(frame, action.reason, action.id, &action.userdata);
+        op.continuation = Some(Arc::new(continuation));
+        op.meter = action.meter.and_then(|id| self.meter(id));
+        self.push(Op::PacketIn(Box::new(op)));
+        self.delivered = true;
+    }
+
+    fn packet_in_op(&mut self, frame: &Frame<'_>, reason: Reason, controller: u16, userdata: &[u8]) -> PacketInOp {
+        self.commit();
+        let (packet, mask) = (&self.view.packet, &self.view.mask);
+        let (mut metadata, mut defined) = (FlowKey::default(), FlowMask::default());
+        for i in (0..FIRST_PACKET_WORD).chain(LAST_PACKET_WORD..WORDS) {
+            defined.0[i] = packet.written.0[i] | mask.0[i];
+            metadata.0[i] = packet.key.0[i] & defined.0[i];
+        }
+        PacketInOp {
+            bridge: self.bridge,
+            controller,
+            reason,
+            table: frame.table,
+            cookie: frame.cookie,
+            userdata: userdata.into(),
+            metadata,
+            defined,
+            meter: None,
+            continuation: None,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Groups: which bucket, and is it live.
+
+use super::Credit;
+use super::run::{Frame, Translator};
+use super::set::in_order;
+use super::view::{eth_type, proto};
+use crate::group::Group;
+use crate::limits::{LIVENESS_DEPTH_MAX, LIVENESS_LOOKS_MAX};
+use crate::observe::DropReason;
+use std::cell::Cell;
+use std::hash::Hasher;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use vswitch_flow::Field;
+use vswitch_flow::action::PortNo;
+use vswitch_flow::spec::{BucketSpec, GroupKind, Selection};
+
+/// So that choices can be repeated.
+const SEED: u64 = 0x6772_6f75_7073;
+
+impl Translator<'_, '_> {
+    /// Through a group. False: there is none of this number.
+    pub(super) fn group(&mut self, id: u32, frame: &Frame<'_>) -> bool {
+        if !self.may_enter() {
+            return true;
+        }
+        self.out.deps.groups = true;
+        let world = self.world;
+        let Some(group) = world.bridges[self.bridge].program.groups.get(&id) else {
+            self.warn(|| format!("output to nonexistent group {id}"));
+            return false;
+        };
+        match group.spec.kind {
+            GroupKind::All | GroupKind::Indirect => {
+                // What was written before is written once, not in every copy.
+                if group.spec.buckets.len() > 1 || !frame.rest().is_empty() {
+                    self.commit();
+                }
+                for bucket in &group.spec.buckets {
+                    self.bucket(bucket, frame);
+                }
+                self.credit(Credit::AllBuckets(Arc::clone(&group.stats)));
+            }
+            GroupKind::Select | GroupKind::FastFailover => match self.choose(group) {
+                Some(i) => {
+                    let bucket = &group.spec.buckets[i];
+                    self.detail(|| format!("using bucket {}", bucket.id));
+                    self.bucket(bucket, frame);
+                    self.credit(Credit::Bucket(Arc::clone(&group.stats), i));
+                }
+                None => {
+                    self.detail(|| "no live bucket".to_owned());
+                    self.reason = Some(DropReason::NoBucket);
+                }
+            },
+        }
+        true
+    }
+
+    /// A bucket's actions, on a copy of everything.
+    fn bucket(&mut self, bucket: &BucketSpec, frame: &Frame<'_>) {
+        if self.error.is_some() {
+            return;
+        }
+        self.say(|| format!("    bucket {}", bucket.id));
+        let actions = in_order(&bucket.actions);
+        let frame = Frame { bucket: true, ..frame.within(&actions) };
+        self.work.depth += 1;
+        self.indent += 1;
+        self.on_copy(|this| this.run(frame));
+        self.indent -= 1;
+        self.work.depth -= 1;
+    }
+
+    /// Index of the bucket that this packet takes.
+    fn choose(&mut self, group: &Group) -> Option<usize> {
+        let hash = match &group.spec.selection {
+            _ if group.spec.kind != GroupKind::Select => 0,
+            Selection::Default => self.hash_tuple(SEED),
+            Selection::DpHash { param } => self.hash_tuple(SEED ^ param),
+            Selection::Hash { param, fields } => self.hash_fields(SEED ^ param, fields),
+        };
+        self.out.deps.links |= group.spec.buckets.iter().any(is_watched);
+        let looks = Cell::new(LIVENESS_LOOKS_MAX);
+        let buckets = &group.spec.buckets;
+        #[allow(clippy::cast_possible_truncation)] // half of a hash is a hash
+        group.pick(hash as u32, |i| buckets.get(i).is_some_and(|bucket| self.is_bucket_live(bucket, 0, &looks)))
+    }
+
+    fn is_bucket_live(&self, bucket: &BucketSpec, depth: u32, looks: &Cell<u32>) -> bool {
+        if !is_watched(bucket) {
+            return true;
+        }
+        if looks.get() == 0 {
+            return false;
+        }
+        looks.set(looks.get() - 1);
+        bucket.watch_port.is_some_and(|port| self.is_port_live(port))
+            || bucket.watch_group.is_some_and(|group| self.is_group_live(group, depth + 1, looks))
+    }
+
+    fn is_group_live(&self, id: u32, depth: u32, looks: &Cell<u32>) -> bool {
+        let group = self.world.bridges[self.bridge].program.groups.get(&id);
+        depth < LIVENESS_DEPTH_MAX
+            && group.is_some_and(|group| group.spec.buckets.iter().any(|b| self.is_bucket_live(b, depth, looks)))
+    }
+
+    /// A port that could send: administratively up, with a link. The decision depends on links then.
+    pub(super) fn is_port_live(&self, number: PortNo) -> bool {
+        let facts = self.port(number).and_then(|id| self.facts(id));
+        facts.is_some_and(|facts| facts.admin_up && facts.link_up.load(Relaxed))
+    }
+
+    /// The 5-tuple; of what is not IP, Ethernet's addresses and type.
+    fn hash_tuple(&mut self, seed: u64) -> u64 {
+        use Field as F;
+        let view = &mut self.view;
+        let eth_type = view.read(F::EthType);
+        let mut hash = Mixer::new(seed);
+        hash.add(eth_type);
+        let addresses = match eth_type {
+            eth_type::IP => [F::NwSrc, F::NwDst],
+            eth_type::IPV6 => [F::Ipv6Src, F::Ipv6Dst],
+            _ => [F::EthSrc, F::EthDst],
+        };
+        addresses.into_iter().for_each(|field| hash.add(view.read(field)));
+        if view.is_ip() {
+            hash.add(view.read(F::NwProto));
+            if view.l4_of(|p| matches!(p, proto::TCP | proto::UDP | proto::SCTP)) {
+                hash.add(view.read(F::TpSrc));
+                hash.add(view.read(F::TpDst));
+            }
+        }
+        hash.finish()
+    }
+
+    /// Exactly these bits of these fields; fields that the packet does not have are left out.
+    fn hash_fields(&mut self, seed: u64, fields: &[(Field, u128)]) -> u64 {
+        let mut hash = Mixer::new(seed);
+        for (field, bits) in fields {
+            if self.view.has(*field) {
+                hash.add(*field as u128);
+                hash.add(self.view.read_bits(*field, *bits));
+            }
+        }
+        hash.finish()
+    }
+}
+
+const fn is_watched(bucket: &BucketSpec) -> bool {
+    bucket.watch_port.is_some() || bucket.watch_group.is_some()
+}
+
+/// A hash that is the same in every process.
+struct Mixer(foldhash::quality::FoldHasher<'static>);
+
+impl Mixer {
+    fn new(seed: u64) -> Self {
+        use std::hash::BuildHasher;
+        Self(foldhash::quality::FixedState::with_seed(seed).build_hasher())
+    }
+
+    fn add(&mut self, value: u128) {
+        self.0.write_u128(value);
+    }
+
+    fn finish(self) -> u64 {
+        self.0.finish()
+    }
+}

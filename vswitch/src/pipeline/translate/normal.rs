@@ -1,0 +1,141 @@
+//! NORMAL: as an Ethernet switch would, in a bridge without VLAN configuration (`xlate_normal` of Open vSwitch).
+
+use super::Effect;
+use super::run::Translator;
+use super::view::{PRESENT, View};
+use crate::observe::DropReason;
+use crate::packet::Mac;
+use crate::pipeline::{FailMode, FdbKey, Sighting};
+use crate::port::PortId;
+use vswitch_flow::Field;
+use vswitch_flow::action::port;
+
+impl Translator<'_, '_> {
+    /// What a bridge does whose tables have no rule for a packet: if nothing was ever programmed, what its fail mode says.
+    pub(super) fn unprogrammed(&mut self) {
+        // Whether anything was programmed is a fact of all tables.
+        self.out.deps.tables = [u64::MAX; 4];
+        let bridge = &self.world.bridges[self.bridge];
+        let tables = bridge.program.tables.iter().flatten();
+        let learned = bridge.program.learned.tables();
+        let any_rule = tables.into_iter().any(|table| !table.rules.is_empty())
+            || learned.iter().flatten().any(|table| !table.rules.is_empty());
+        if any_rule {
+            return;
+        }
+        // A rule in any table ends this.
+        match bridge.fail_mode {
+            FailMode::Secure => self.reason = Some(DropReason::BridgeSecure),
+            // Of a bridge whose default flow was deleted, tables are there, but empty.
+            FailMode::Standalone if bridge.program.tables.is_empty() => self.normal(),
+            FailMode::Standalone => {}
+        }
+    }
+
+    /// `NORMAL`.
+    #[allow(clippy::cast_possible_truncation)] // 48 and 16 bits
+    pub(super) fn normal(&mut self) {
+        let view = &mut self.view;
+        let (source, destination) = (view.read(Field::EthSrc) as u64, view.read(Field::EthDst) as u64);
+        let tci = view.read_bits(Field::VlanTci, u128::from(PRESENT | 0xfff)) as u16;
+        let eth_type = view.read(Field::EthType);
+        if matches!(eth_type, 0x8100 | 0x88a8) && tci & PRESENT == 0 {
+            self.warn(|| "partial VLAN tag, dropping".to_owned());
+            return;
+        }
+        let vlan = if tci & PRESENT == 0 { 0 } else { tci & 0xfff };
+        let (source, destination) = (FdbKey::new(source, vlan), FdbKey::new(destination, vlan));
+        if destination.is_reserved() || is_vendors(destination.mac()) {
+            self.skip(DropReason::ReservedMulticast);
+            return;
+        }
+        let number = self.view.in_port();
+        let in_port = self.port(number);
+        if in_port.is_none() && !matches!(number, port::NONE | port::CONTROLLER) {
+            self.skip(DropReason::NoPort);
+            return;
+        }
+        let fdb = &self.world.bridges[self.bridge].fdb;
+        let reader = fdb.reader();
+        self.out.deps.fdb = true;
+        if let Some(port) = in_port
+            && !source.is_multicast()
+        {
+            if self.side_effects {
+                reader.learn(&source, reader.place(source), Sighting::new(port, self.now.seconds()));
+            }
+            self.effect(Effect::Fdb { bridge: self.bridge, key: source, port });
+        }
+        let known =
+            if destination.is_multicast() { None } else { reader.lookup(&destination, reader.place(destination)) };
+        if known.is_some() && known == in_port {
+            self.skip(DropReason::SamePort);
+        } else if self.has_null_tag() {
+            self.on_copy(|this| {
+                this.view.pop_null_tags();
+                this.forward(known);
+            });
+        } else {
+            self.forward(known);
+        }
+    }
+
+    /// To the port where the destination was seen, else to all.
+    fn forward(&mut self, known: Option<PortId>) {
+        match known {
+            Some(port) => {
+                self.detail(|| "forwarding to learned port".to_owned());
+                self.send(port, None);
+            }
+            None => {
+                self.detail(|| "no learned MAC for destination, flooding".to_owned());
+                self.flood(false);
+            }
+        }
+    }
+
+    /// A tag that says neither VLAN nor priority.
+    fn has_null_tag(&mut self) -> bool {
+        self.view.is_null_tag(Field::VlanTci) || self.view.is_tagged() && self.view.is_null_tag(Field::VlanTci1)
+    }
+}
+
+impl View {
+    fn is_null_tag(&mut self, tci: Field) -> bool {
+        // The VLAN first: only tags without one need a look at the rest.
+        let vlan = u128::from(PRESENT | 0xfff);
+        self.read_bits(tci, vlan) == u128::from(PRESENT) && self.read_bits(tci, u128::from(!PRESENT)) == 0
+    }
+
+    /// Takes off tags that say nothing, as Open vSwitch's NORMAL does; those below such a tag go with it.
+    fn pop_null_tags(&mut self) {
+        let null = u128::from(!PRESENT);
+        if self.read_bits(Field::VlanTci, null) == 0 {
+            while self.is_tagged() {
+                self.pop_vlan();
+            }
+        } else {
+            let outer = (self.read(Field::VlanTpid0), self.read(Field::VlanTci));
+            self.pop_vlan();
+            self.pop_vlan();
+            #[allow(clippy::cast_possible_truncation)] // 16 bits
+            self.push_vlan(outer.0 as u16, outer.1 as u16);
+        }
+    }
+}
+
+/// Addresses of vendors' link protocols that Open vSwitch does not forward either: EDP, EAPS; ISL, CDP and others, PVST+, FlexLink, CFM.
+fn is_vendors(mac: Mac) -> bool {
+    let mac = mac.to_u64();
+    matches!(
+        mac,
+        0x00e0_2b00_0000
+            | 0x00e0_2b00_0004
+            | 0x00e0_2b00_0006
+            | 0x0100_0c00_0000
+            | 0x0100_0ccc_cccc
+            | 0x0100_0ccc_cccd
+            | 0x0100_0ccd_cdcd
+            | 0x0100_0ccc_ccc0..=0x0100_0ccc_ccc7
+    )
+}

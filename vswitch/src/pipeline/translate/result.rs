@@ -1,0 +1,97 @@
+//! What a translation yields.
+
+use crate::action::Op;
+use crate::group::GroupStats;
+use crate::observe::DropReason;
+use crate::pipeline::{FdbKey, RuleStats, TableStats};
+use crate::port::PortId;
+use std::sync::Arc;
+use vswitch_flow::FlowMask;
+use vswitch_flow::action::Learn;
+
+/// The decision about a packet, good for every packet that agrees with it on the bits of `mask`.
+#[derive(Debug, Default)]
+pub struct Translation {
+    /// What to do.
+    pub ops: Vec<Op>,
+    /// Bits of the packet that the decision used.
+    pub mask: FlowMask,
+    /// Whose counters each packet adds to.
+    pub credits: Vec<Credit>,
+    /// What else each packet causes (the first one's was done while translating).
+    pub effects: Vec<Effect>,
+    /// What must not have changed.
+    pub deps: Deps,
+    /// Why nothing (more) happens, if it is a drop that deserves a name.
+    pub drop: Option<DropReason>,
+    /// May be cached.
+    pub cacheable: bool,
+}
+
+/// A counter that packets add to.
+#[derive(Clone, Debug)]
+pub enum Credit {
+    /// A rule.
+    Rule(Arc<RuleStats>),
+    /// A group, and one of its buckets by index.
+    Bucket(Arc<GroupStats>, usize),
+    /// A group alone.
+    Group(Arc<GroupStats>),
+    /// A group and all of its buckets (all, indirect).
+    AllBuckets(Arc<GroupStats>),
+    /// A table: looked up, and whether a rule matched.
+    Table(Arc<TableStats>, bool),
+}
+
+/// What a packet causes beside its ops.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// The source address was seen (NORMAL).
+    Fdb {
+        /// Index of the bridge.
+        bridge: usize,
+        /// Address and VLAN.
+        key: FdbKey,
+        /// Where.
+        port: PortId,
+    },
+    /// A learn action was executed: refreshes the learned flow. The key is the packet's at that point, where the learned flow uses it.
+    Learn {
+        /// Index of the bridge.
+        bridge: usize,
+        /// The action.
+        learn: Arc<Learn>,
+        /// The packet at that point.
+        key: Box<vswitch_flow::FlowKey>,
+    },
+    /// fin_timeout of a rule, to be executed if the packet has FIN or RST.
+    Fin {
+        /// The rule.
+        rule: Arc<crate::pipeline::Rule>,
+        /// New idle timeout, if lower; 0: leave.
+        idle: u16,
+        /// Likewise hard timeout.
+        hard: u16,
+    },
+}
+
+/// What a decision depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deps {
+    /// Number of the world it was made in.
+    pub world: u64,
+    /// Epoch ([`crate::pipeline::Changes`]) read before it was made.
+    pub epoch: u64,
+    /// Bridge whose tables these are (index); only decisions within one bridge are refined.
+    pub bridge: usize,
+    /// More than one bridge: depends on everything.
+    pub all: bool,
+    /// Tables looked up: bit `t % 64` of word `t / 64`.
+    pub tables: [u64; 4],
+    /// Groups or meters.
+    pub groups: bool,
+    /// MAC table.
+    pub fdb: bool,
+    /// Links of ports (fast failover, watch ports).
+    pub links: bool,
+}

@@ -1,0 +1,198 @@
+//! Ops as text, in the style of Open vSwitch's datapath actions.
+
+use crate::action::{CheckLen, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd, SetPorts};
+use crate::pipeline::World;
+use crate::port::PortId;
+use std::fmt::Write;
+use vswitch_flow::action::Reason;
+use vswitch_flow::text::{Names, NoNames, Style, format_match, format_value};
+use vswitch_flow::{Field, FlowKey, FlowMask, SparseMatch};
+
+/// Appends the packets of a decision as a match, as `ovs-appctl dpctl/dump-flows` and `ofproto/trace` print them.
+pub fn format_megaflow(key: &FlowKey, mask: &FlowMask, style: Style, names: &dyn Names, out: &mut String) {
+    let mut mask = mask.clone();
+    mask.set(Field::RecircId, 0);
+    let _ = write!(out, "recirc_id={},eth", hex(key.get(Field::RecircId)));
+    let mut rest = String::new();
+    format_match(&SparseMatch::new(key, &mask), style, names, &mut rest);
+    if !rest.is_empty() {
+        let _ = write!(out, ",{rest}");
+    }
+}
+
+/// Appends ops as text: `set(ipv4(ttl=63)),p2`. Ports by name; `drop` for none.
+pub fn format_ops(ops: &[Op], world: &World, out: &mut String) {
+    if ops.is_empty() {
+        out.push_str("drop");
+    }
+    for (i, op) in ops.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        format_op(op, world, out);
+    }
+}
+
+fn hex(value: u128) -> String {
+    if value == 0 { "0".to_owned() } else { format!("{value:#x}") }
+}
+
+fn format_op(op: &Op, world: &World, out: &mut String) {
+    match op {
+        Op::Output(port) => format_port(*port, world, out),
+        Op::OutputTruncated(port, len) => {
+            let _ = write!(out, "trunc({len}),");
+            format_port(*port, world, out);
+        }
+        Op::Crossed(from, to) => {
+            out.push_str("crossed(");
+            format_port(*from, world, out);
+            out.push(',');
+            format_port(*to, world, out);
+            out.push(')');
+        }
+        Op::PushVlan { tpid, tci } => {
+            let _ = write!(out, "push_vlan(tpid={tpid:#06x},vid={},pcp={})", tci & 0xfff, tci >> 13);
+        }
+        Op::PopVlan => out.push_str("pop_vlan"),
+        Op::SetVlanTci(tci) => {
+            let _ = write!(out, "set(vlan(tci={:#06x}/{:#06x}))", tci.value, tci.mask);
+        }
+        Op::Meter(meter) => {
+            let _ = write!(out, "meter({})", meter.spec.id);
+        }
+        Op::PacketIn(packet_in) => format_packet_in(packet_in, out),
+        Op::Clone(ops) => {
+            out.push_str("clone(");
+            format_ops(ops, world, out);
+            out.push(')');
+        }
+        Op::CheckLen(check) => {
+            let CheckLen { len, larger, smaller } = &**check;
+            let _ = write!(out, "check_pkt_len(size={len},gt(");
+            format_ops(larger, world, out);
+            out.push_str("),le(");
+            format_ops(smaller, world, out);
+            out.push_str("))");
+        }
+        set => format_set(set, out),
+    }
+}
+
+fn format_port(port: PortId, world: &World, out: &mut String) {
+    match world.ports.get(port.index()).and_then(Option::as_ref) {
+        Some(facts) => out.push_str(&facts.name),
+        None => {
+            let _ = write!(out, "port{}", port.0);
+        }
+    }
+}
+
+fn format_packet_in(packet_in: &PacketInOp, out: &mut String) {
+    let reason = match packet_in.reason {
+        Reason::NoMatch => "no_match",
+        Reason::Action => "action",
+        Reason::InvalidTtl => "invalid_ttl",
+        Reason::ActionSet => "action_set",
+        Reason::Group => "group",
+        Reason::PacketOut => "packet_out",
+    };
+    let _ = write!(out, "controller(reason={reason},id={},table={}", packet_in.controller, packet_in.table);
+    let _ = write!(out, ",cookie={:#x}", packet_in.cookie);
+    if let Some(meter) = &packet_in.meter {
+        let _ = write!(out, ",meter={}", meter.spec.id);
+    }
+    if !packet_in.userdata.is_empty() {
+        out.push_str(",userdata=");
+        for (i, byte) in packet_in.userdata.iter().enumerate() {
+            let _ = write!(out, "{}{byte:02x}", if i > 0 { "." } else { "" });
+        }
+    }
+    out.push_str(if packet_in.continuation.is_some() { ",pause)" } else { ")" });
+}
+
+fn format_set(op: &Op, out: &mut String) {
+    let name = match op {
+        Op::SetEth(_) => "eth",
+        Op::SetIpv4(_) => "ipv4",
+        Op::SetIpv6(_) => "ipv6",
+        Op::SetPorts(_) => "ports",
+        Op::SetIcmp(_) => "icmp",
+        Op::SetArp(_) => "arp",
+        _ => "nd",
+    };
+    let _ = write!(out, "set({name}(");
+    let mut first = true;
+    for (name, field, (value, mask)) in set_fields(op) {
+        if mask != 0 {
+            out.push_str(if first { "" } else { "," });
+            first = false;
+            let _ = write!(out, "{name}=");
+            format_value(field, value, mask, Style::default(), &NoNames, out);
+        }
+    }
+    out.push_str("))");
+}
+
+/// Name, field (for the form of the value), value and mask of everything that an op sets.
+fn set_fields(op: &Op) -> Vec<(&'static str, Field, (u128, u128))> {
+    use Field as F;
+    match op {
+        Op::SetEth(set) => {
+            let SetEth { dst, src } = &**set;
+            vec![("src", F::EthSrc, wide(src)), ("dst", F::EthDst, wide(dst))]
+        }
+        Op::SetIpv4(set) => {
+            let SetIpv4 { src, dst, tos, ttl } = &**set;
+            vec![
+                ("src", F::NwSrc, wide(src)),
+                ("dst", F::NwDst, wide(dst)),
+                ("tos", F::NwTos, wide(tos)),
+                ("ttl", F::NwTtl, wide(ttl)),
+            ]
+        }
+        Op::SetIpv6(set) => {
+            let SetIpv6 { src, dst, label, tclass, hop_limit } = &**set;
+            vec![
+                ("src", F::Ipv6Src, wide(src)),
+                ("dst", F::Ipv6Dst, wide(dst)),
+                ("label", F::Ipv6Label, wide(label)),
+                ("tclass", F::NwTos, wide(tclass)),
+                ("hlimit", F::NwTtl, wide(hop_limit)),
+            ]
+        }
+        Op::SetPorts(set) => {
+            let SetPorts { src, dst } = &**set;
+            vec![("src", F::TpSrc, wide(src)), ("dst", F::TpDst, wide(dst))]
+        }
+        Op::SetIcmp(set) => {
+            let SetIcmp { kind, code } = &**set;
+            vec![("type", F::IcmpType, wide(kind)), ("code", F::IcmpCode, wide(code))]
+        }
+        Op::SetArp(set) => {
+            let SetArp { op, spa, tpa, sha, tha } = &**set;
+            vec![
+                ("sip", F::ArpSpa, wide(spa)),
+                ("tip", F::ArpTpa, wide(tpa)),
+                ("op", F::TpSrc, wide(op)),
+                ("sha", F::ArpSha, wide(sha)),
+                ("tha", F::ArpTha, wide(tha)),
+            ]
+        }
+        Op::SetNd(set) => {
+            let SetNd { target, sll, tll, reserved, options_type } = &**set;
+            vec![
+                ("target", F::NdTarget, wide(target)),
+                ("sll", F::NdSll, wide(sll)),
+                ("tll", F::NdTll, wide(tll)),
+                ("reserved", F::NdReserved, wide(reserved)),
+                ("options_type", F::NdOptionsType, wide(options_type)),
+            ]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn wide<T: Copy + Into<u128>>(masked: &Masked<T>) -> (u128, u128) {
+    (masked.value.into(), masked.mask.into())
+}

@@ -1,0 +1,177 @@
+//! The executor: the one `match` over [`Op`].
+
+use super::step::Step;
+use crate::action::{CheckLen, Op, Packet, PacketInOp};
+use crate::dpdk::{Csum, Mbuf};
+use crate::meter::{Meter, Verdict};
+use crate::observe::DropReason;
+use crate::packet::offload;
+use crate::pipeline::PacketIn;
+use crate::port::PortId;
+use vswitch_flow::action::PortNo;
+use vswitch_flow::{Field, FlowKey};
+
+/// Where a packet came from, as far as its ops want to know.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin<'a> {
+    /// Where its drops are counted; [`PortId::NONE`]: nowhere.
+    pub(super) port: PortId,
+    /// Its metadata (the metadata words count); none: only `in_port`.
+    pub(super) metadata: Option<&'a FlowKey>,
+    /// OpenFlow number of the port that it came from.
+    pub(super) in_port: PortNo,
+}
+
+impl Origin<'_> {
+    fn metadata(&self) -> FlowKey {
+        self.metadata.cloned().unwrap_or_else(|| {
+            let mut key = FlowKey::default();
+            key.set(Field::InPort, self.in_port.into());
+            key
+        })
+    }
+}
+
+impl Step<'_> {
+    /// Applies ops to a packet, which is gone afterwards.
+    pub(super) fn execute(&mut self, ops: &[Op], mut packet: Packet, origin: Origin<'_>) {
+        for (i, op) in ops.iter().enumerate() {
+            let last = i + 1 == ops.len();
+            let changed = match op {
+                Op::Output(port) if last => return self.output(*port, origin.port, packet.mbuf),
+                Op::Output(port) => {
+                    if let Some(copy) = self.copy_for(*port, &packet.mbuf) {
+                        self.output(*port, origin.port, copy);
+                    }
+                    Ok(())
+                }
+                Op::OutputTruncated(port, len) => {
+                    self.output_truncated(*port, &packet.mbuf, (*len).into(), origin);
+                    Ok(())
+                }
+                Op::Crossed(out, into) => {
+                    self.crossed(*out, *into, packet.mbuf.len());
+                    Ok(())
+                }
+                Op::Meter(meter) => self.meter(meter, &mut packet),
+                Op::PacketIn(op) => {
+                    self.packet_in(op, &packet.mbuf, origin);
+                    Ok(())
+                }
+                Op::Clone(ops) if last => return self.execute(ops, packet, origin),
+                Op::Clone(ops) => {
+                    self.execute_copy(ops, &packet, origin);
+                    Ok(())
+                }
+                Op::CheckLen(check) => return self.execute(check.ops(packet.mbuf.len()), packet, origin),
+                op => packet.rewrite(op),
+            };
+            if let Err(reason) = changed {
+                return self.drop_in(origin.port, reason, packet.mbuf);
+            }
+        }
+        self.outputs.free(packet.mbuf);
+    }
+
+    #[cold]
+    fn execute_copy(&mut self, ops: &[Op], packet: &Packet, origin: Origin<'_>) {
+        match self.copy_within_budget(&packet.mbuf) {
+            Ok(mbuf) => self.execute(ops, Packet { mbuf, layers: packet.layers }, origin),
+            Err(reason) => self.count_drop_in(origin.port, reason),
+        }
+    }
+
+    #[cold]
+    fn output_truncated(&mut self, port: PortId, mbuf: &Mbuf, len: usize, origin: Origin<'_>) {
+        if len >= mbuf.len() {
+            let whole = self.copy_for(port, mbuf);
+            return whole.into_iter().for_each(|whole| self.output(port, origin.port, whole));
+        }
+        let cut = self.copy_within_budget(mbuf).and_then(|whole| {
+            let finished = finished(whole);
+            finished.copy_front(len, self.pool).ok_or(DropReason::NoMbuf)
+        });
+        match cut {
+            Ok(cut) => self.output(port, origin.port, cut),
+            Err(reason) => self.count_drop_out(port, reason),
+        }
+    }
+
+    /// Counts a packet that left one bridge by a patch port and entered another.
+    #[cold]
+    fn crossed(&mut self, out: PortId, into: PortId, len: usize) {
+        let (Some(out), Some(into)) = (self.snapshot.port(out), self.snapshot.port(into)) else { return };
+        let (sent, received) = (&out.shared.counters[self.worker], &into.shared.counters[self.worker]);
+        sent.tx_packets.add(1);
+        sent.tx_bytes.add(len as u64);
+        received.rx_packets.add(1);
+        received.rx_bytes.add(len as u64);
+    }
+
+    fn meter(&mut self, meter: &Meter, packet: &mut Packet) -> Result<(), DropReason> {
+        match meter.run(packet.mbuf.len(), self.now) {
+            Verdict::Pass => Ok(()),
+            Verdict::Drop => Err(DropReason::Meter),
+            Verdict::Remark(by) => {
+                packet.remark(by);
+                Ok(())
+            }
+        }
+    }
+
+    #[cold]
+    fn packet_in(&mut self, op: &PacketInOp, mbuf: &Mbuf, origin: Origin<'_>) {
+        let Some(bridge) = self.snapshot.world.bridges.get(op.bridge) else { return };
+        if op.meter.as_ref().is_some_and(|meter| meter.run(mbuf.len(), self.now) == Verdict::Drop) {
+            return self.count_drop_in(origin.port, DropReason::Meter);
+        }
+        if !bridge.packet_ins.is_wanted(op.controller) {
+            return;
+        }
+        // What a controller sees has its checksum, as on a wire.
+        let packet = match mbuf.csum() {
+            Csum::Partial => self.copy_within_budget(mbuf).map(|copy| finished(copy).to_vec()),
+            _ => Ok(mbuf.to_vec()),
+        };
+        let packet = match packet {
+            Ok(packet) => packet,
+            Err(reason) => return self.count_drop_in(origin.port, reason),
+        };
+        let own = origin.metadata();
+        let metadata = FlowKey(std::array::from_fn(|i| {
+            if (vswitch_flow::FIRST_PACKET_WORD..vswitch_flow::LAST_PACKET_WORD).contains(&i) {
+                return 0;
+            }
+            let defined = op.defined.0[i];
+            op.metadata.0[i] & defined | own.0[i] & !defined
+        }));
+        bridge.packet_ins.deliver(PacketIn {
+            table: op.table,
+            cookie: op.cookie,
+            reason: op.reason,
+            controller: op.controller,
+            userdata: std::sync::Arc::clone(&op.userdata),
+            metadata,
+            packet,
+            continuation: op.continuation.clone(),
+            token: Vec::new(),
+        });
+    }
+}
+
+impl CheckLen {
+    /// The ops for a packet of `len` bytes.
+    fn ops(&self, len: usize) -> &[Op] {
+        if len > self.len.into() { &self.larger } else { &self.smaller }
+    }
+}
+
+/// A copy with its partial checksum finished, and no longer for segmentation: one long packet. A packet whose checksum cannot be
+/// finished stays as it is.
+fn finished(mut mbuf: Mbuf) -> Mbuf {
+    if offload::finish_checksum(&mut mbuf).is_err() {
+        mbuf.set_csum(Csum::Unknown);
+    }
+    mbuf.set_gso_size(0);
+    mbuf
+}

@@ -1,0 +1,203 @@
+//! Packets of a bridge with tables: caches, else key, translation; then ops. One packet after the other.
+
+use super::execute::Origin;
+use super::step::Step;
+use super::{PortView, Walk};
+use crate::action::Packet;
+use crate::cache::{Cache, Compact, Megaflow};
+use crate::dpdk::{Burst, Mbuf};
+use crate::limits::{FRAME_MIN, HEAD_LEN};
+use crate::observe::DropReason;
+use crate::pipeline::{PortFacts, Request, Start, Translation, translate};
+use crate::port::PortId;
+use crate::time::Millis;
+use vswitch_flow::extract::extract;
+use vswitch_flow::{Field, FlowKey};
+
+impl Walk {
+    /// [`Walk::burst`] for a port of a bridge with tables. Strictly in order and depth first: what a packet's rules learn, the next
+    /// packet knows. What is done for the whole burst at once only reads.
+    #[inline(never)] // registers of its own
+    pub(super) fn tables_burst(&mut self, burst: &mut Burst, port: PortId, now: Millis) {
+        let facts = self.snapshot.world.ports.get(port.index()).and_then(Option::as_ref);
+        let (Some(view), Some(facts)) = (self.snapshot.port(port), facts) else {
+            burst.clear();
+            return;
+        };
+        let cached = self.cache.begin();
+        let frame_max = if view.admin_up { view.frame_max } else { 0 };
+        let (bytes, ordinary) = prepare(&mut self.cache, burst, port, frame_max, cached);
+        let received = burst.len();
+        let counters = &view.shared.counters[self.worker];
+        counters.rx_packets.add(received as u64);
+        counters.rx_bytes.add(bytes);
+
+        let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
+        let mut step = Step { worker, pool, snapshot, outputs, now, outputs_made: 0, flooded_mbufs: 0 };
+        let cache = &mut self.cache;
+        let mut hits = 0;
+        for (i, mbuf) in burst.drain().enumerate() {
+            if !ordinary && let Some(reason) = refusal(view, &mbuf) {
+                step.drop_in(port, reason, mbuf);
+                continue;
+            }
+            step.outputs_made = 0;
+            cache.sync(&snapshot.world.changes);
+            // The common case in a straight line; everything else is a call.
+            match cache.hit(i) {
+                Some(megaflow) => {
+                    hits += 1;
+                    if megaflow.has_effects() && megaflow.used() != now {
+                        cache.effects(megaflow, &snapshot.world, now);
+                    }
+                    megaflow.count(1, mbuf.len() as u64, now);
+                    let mbuf = match step.outputs.push_plain(snapshot, megaflow.out(), mbuf) {
+                        Ok(()) => continue,
+                        Err(mbuf) => mbuf,
+                    };
+                    let packet = Packet { mbuf, layers: cache.keys[i].layers() };
+                    step.carry_out(megaflow, packet, Origin { port, in_port: facts.number, metadata: None });
+                }
+                None => {
+                    let key = cache.keys[i];
+                    step.miss(cache, port, facts, mbuf, &key);
+                }
+            }
+        }
+        if hits > 0 {
+            cache.stats().exact_hits.add(hits);
+        }
+    }
+}
+
+/// Makes the compact keys of a burst and asks for what the lookups will read. Returns the bytes of all packets, and whether all of them are
+/// frames of ordinary length, which need no second look.
+#[inline(never)] // registers of its own
+fn prepare(cache: &mut Cache, burst: &Burst, port: PortId, frame_max: usize, cached: bool) -> (u64, bool) {
+    let (mut bytes, mut ordinary) = (0, true);
+    for (i, mbuf) in burst.iter().enumerate() {
+        let len = mbuf.len();
+        bytes += len as u64;
+        ordinary &= len <= frame_max && len >= FRAME_MIN;
+        cache.prepare(i, mbuf, port, cached);
+    }
+    cache.locate(burst.len());
+    (bytes, ordinary)
+}
+
+/// Why a packet may not come in. One that is for segmentation may be longer than the MTU.
+#[cold]
+fn refusal(view: &PortView, mbuf: &Mbuf) -> Option<DropReason> {
+    if !view.admin_up {
+        Some(DropReason::AdminDown)
+    } else if mbuf.len() < FRAME_MIN {
+        Some(DropReason::EthShort)
+    } else if mbuf.len() > view.frame_max && mbuf.gso_size() == 0 {
+        Some(DropReason::Oversize)
+    } else {
+        None
+    }
+}
+
+impl Step<'_> {
+    /// A packet enters a bridge with tables by a patch port.
+    #[cold]
+    pub(super) fn enter(&mut self, cache: &mut Cache, port: PortId, mbuf: Mbuf) {
+        let _ = cache.begin(); // there is no compact key, on or off
+        cache.sync(&self.snapshot.world.changes);
+        match self.snapshot.world.ports.get(port.index()) {
+            Some(Some(facts)) => self.miss(cache, port, facts, mbuf, &Compact::default()),
+            _ => self.drop_in(port, DropReason::PortGone, mbuf),
+        }
+    }
+
+    /// What a cached decision says happens to the packet.
+    #[inline]
+    fn carry_out(&mut self, megaflow: &Megaflow, packet: Packet, origin: Origin<'_>) {
+        self.carry_out_ops(megaflow.ops(), megaflow.drop_reason(), packet, origin);
+    }
+
+    fn carry_out_ops(
+        &mut self,
+        ops: &[crate::action::Op],
+        drop: Option<DropReason>,
+        packet: Packet,
+        origin: Origin<'_>,
+    ) {
+        match drop {
+            Some(reason) if ops.is_empty() => self.drop_in(origin.port, reason, packet.mbuf),
+            drop => {
+                self.execute(ops, packet, origin);
+                if let Some(reason) = drop {
+                    self.count_drop_in(origin.port, reason);
+                }
+            }
+        }
+    }
+
+    /// A packet that the exact-match cache does not know, or not for sure.
+    #[inline(never)]
+    fn miss(&mut self, cache: &mut Cache, port: PortId, facts: &PortFacts, mbuf: Mbuf, compact: &Compact) {
+        let (world, now) = (&*self.snapshot.world, self.now);
+        let len = mbuf.len() as u64;
+        if let Some(megaflow) = cache.second_look(compact, world, now) {
+            cache.stats().exact_hits.add(1);
+            megaflow.count(1, len, now);
+            let packet = Packet { mbuf, layers: compact.layers() };
+            return self.carry_out(&megaflow, packet, Origin { port, in_port: facts.number, metadata: None });
+        }
+        let mut key = FlowKey::default();
+        key.set(Field::InPort, facts.number.into());
+        let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
+        let origin = Origin { port, in_port: facts.number, metadata: Some(&key) };
+        if let Some(megaflow) = cache.lookup(facts.bridge, &key, world, now) {
+            cache.stats().megaflow_hits.add(1);
+            if megaflow.has_effects() && megaflow.used() != now {
+                cache.effects(&megaflow, world, now);
+            }
+            megaflow.count(1, len, now);
+            cache.remember(compact, &megaflow);
+            return self.carry_out(&megaflow, packet, origin);
+        }
+        cache.stats().misses.add(1);
+        let request = Request { bridge: facts.bridge, key: &key, start: Start::Table, now, side_effects: true };
+        let translation = translate(world, &request, None);
+        match cache.insert(facts.bridge, &key, translation) {
+            Ok(megaflow) => {
+                megaflow.count(1, len, now);
+                cache.remember(compact, &megaflow);
+                self.carry_out(&megaflow, packet, origin);
+            }
+            Err(translation) => self.carry_out_once(&translation, packet, origin),
+        }
+    }
+
+    /// A packet with its metadata goes through a bridge, or some actions; nothing is cached.
+    pub(super) fn once(&mut self, bridge: usize, port: PortId, mut key: FlowKey, start: Start<'_>, mbuf: Mbuf) {
+        let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
+        let request = Request { bridge, key: &key, start, now: self.now, side_effects: true };
+        let translation = translate(&self.snapshot.world, &request, None);
+        let in_port = u32::try_from(key.get(Field::InPort)).unwrap_or(u32::MAX);
+        self.carry_out_once(&translation, packet, Origin { port, in_port, metadata: Some(&key) });
+    }
+
+    fn carry_out_once(&mut self, translation: &Translation, packet: Packet, origin: Origin<'_>) {
+        let len = packet.mbuf.len() as u64;
+        for credit in &translation.credits {
+            credit.add(1, len, self.now);
+        }
+        self.carry_out_ops(&translation.ops, translation.drop, packet, origin);
+    }
+
+    /// Reads a packet's headers into the key. Headers that lie in several segments are copied into one; none when there is no mbuf.
+    #[inline]
+    fn parse(&self, mbuf: Mbuf, key: &mut FlowKey) -> Option<Packet> {
+        let mbuf = if mbuf.nb_segs() > 1 && mbuf.head().len() < mbuf.len().min(HEAD_LEN) {
+            mbuf.copy(self.pool)?
+        } else {
+            mbuf
+        };
+        let layers = extract(mbuf.head(), mbuf.len(), key);
+        Some(Packet { mbuf, layers })
+    }
+}

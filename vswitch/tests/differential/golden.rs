@@ -1,0 +1,200 @@
+//! Cases by hand: scenarios in files with what Open vSwitch did, line by line (`cases/README.md`).
+
+use crate::compare::differences;
+use crate::deviations::DEVIATIONS;
+use crate::ours::Ours;
+use crate::run::{Record, run};
+use crate::scenario::Step;
+use crate::subject::Subject;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Write down what Open vSwitch does instead of comparing it.
+const RECORD: &str = "VSWITCH_DIFF_RECORD";
+/// Only the cases whose file names have this in them.
+const ONLY: &str = "VSWITCH_DIFF_CASE";
+
+/// A line of a case's file.
+#[derive(Clone, Debug)]
+enum Line {
+    /// Comments and empty lines.
+    Text(String),
+    Step(Step),
+}
+
+/// A case.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) path: PathBuf,
+    lines: Vec<Line>,
+    /// What Open vSwitch did when the case was recorded.
+    pub(crate) recorded: Record,
+    /// What our switch does instead, by deviation: only the steps where it differs.
+    pub(crate) ours: Record,
+    /// The deviation that the case shows.
+    pub(crate) deviation: Option<String>,
+}
+
+impl Case {
+    fn read(path: &Path) -> Self {
+        let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut case = Self {
+            path: path.to_owned(),
+            lines: Vec::new(),
+            recorded: Record::default(),
+            ours: Record::default(),
+            deviation: None,
+        };
+        let mut end = false;
+        for (number, line) in text.lines().enumerate() {
+            let place = format!("{}:{}", path.display(), number + 1);
+            if let Some(expected) = line.strip_prefix("> ") {
+                case.recorded.expect(end, expected, &place);
+            } else if let Some(expected) = line.strip_prefix("! ") {
+                case.ours.expect(end, expected, &place);
+            } else if line == "end" {
+                end = true;
+            } else if line.is_empty() || line.starts_with('#') {
+                if let Some(name) = line.strip_prefix("# deviation: ") {
+                    case.deviation = Some(name.to_owned());
+                }
+                case.lines.push(Line::Text(line.to_owned()));
+            } else {
+                let step = Step::parse(line).unwrap_or_else(|error| panic!("{place}: {error}"));
+                case.lines.push(Line::Step(step));
+                case.recorded.steps.push(Vec::new());
+                case.ours.steps.push(Vec::new());
+            }
+        }
+        case
+    }
+
+    /// Its steps.
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        self.lines
+            .iter()
+            .filter_map(|line| if let Line::Step(step) = line { Some(step.clone()) } else { None })
+            .collect()
+    }
+
+    /// The file with this record in it.
+    fn text(&self, record: &Record) -> String {
+        let mut text = String::new();
+        let mut step = 0;
+        let expectation = |text: &mut String, mark: char, lines: &[String]| {
+            for line in lines {
+                let _ = writeln!(text, "{mark} {line}");
+            }
+        };
+        for line in &self.lines {
+            match line {
+                Line::Text(line) => {
+                    let _ = writeln!(text, "{line}");
+                }
+                Line::Step(line) => {
+                    let _ = writeln!(text, "{line}");
+                    expectation(&mut text, '>', &record.steps[step]);
+                    expectation(&mut text, '!', &self.ours.steps[step]);
+                    step += 1;
+                }
+            }
+        }
+        text += "end\n";
+        expectation(&mut text, '>', &record.end);
+        expectation(&mut text, '!', &self.ours.end);
+        text
+    }
+
+    /// What our switch is expected to do.
+    pub(crate) fn expected_of_ours(&self) -> Record {
+        let pick = |ovs: &Vec<String>, ours: &Vec<String>| match ours.as_slice() {
+            [] => ovs.clone(),
+            // A deviation may be that nothing happens.
+            [nothing] if nothing == "nothing" => Vec::new(),
+            _ => ours.clone(),
+        };
+        Record {
+            steps: self.recorded.steps.iter().zip(&self.ours.steps).map(|(ovs, ours)| pick(ovs, ours)).collect(),
+            end: pick(&self.recorded.end, &self.ours.end),
+        }
+    }
+}
+
+impl Record {
+    fn expect(&mut self, end: bool, line: &str, place: &str) {
+        let lines = if end { Some(&mut self.end) } else { self.steps.last_mut() };
+        lines.unwrap_or_else(|| panic!("{place}: an expectation before the first step")).push(line.to_owned());
+    }
+}
+
+/// All cases below `cases/`, in order of their names.
+pub(crate) fn cases() -> Vec<Case> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/cases");
+    let only = std::env::var(ONLY).unwrap_or_default();
+    let mut paths = std::fs::read_dir(&directory)
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
+        .map(|entry| entry.expect("a directory entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "case"))
+        .filter(|path| path.to_string_lossy().contains(&only))
+        .collect::<Vec<_>>();
+    paths.sort();
+    paths.iter().map(|path| Case::read(path)).collect()
+}
+
+/// Checks that Open vSwitch does what the cases say; or, if asked to, writes it into them. Returns what differs.
+pub(crate) fn check_oracle(oracle: &mut dyn Subject, cases: &[Case]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for case in cases {
+        let found = run(oracle, &case.steps());
+        if std::env::var_os(RECORD).is_some() {
+            std::fs::write(&case.path, case.text(&found)).expect("the case can be written");
+            continue;
+        }
+        let differences = differences(&case.steps(), &case.recorded, &found);
+        if !differences.is_empty() {
+            wrong.push(format!(
+                "{}: Open vSwitch does something else than recorded\n{differences}",
+                case.path.display()
+            ));
+        }
+    }
+    wrong
+}
+
+/// Checks that our switch does what the cases say, or what they say that it does instead; with its caches and without. Returns what differs.
+pub(crate) fn check_ours(ours: &mut Ours, cases: &[Case]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for case in cases {
+        let (steps, expected) = (case.steps(), case.expected_of_ours());
+        for cached in [true, false] {
+            ours.set_cache(cached);
+            let found = run(ours, &steps);
+            let differences = differences(&steps, &expected, &found);
+            if !differences.is_empty() {
+                let how = if cached { "" } else { " without caches" };
+                wrong.push(format!("{}: our switch{how} differs\n{differences}", case.path.display()));
+                break;
+            }
+        }
+    }
+    ours.set_cache(true);
+    wrong
+}
+
+/// Checks that deviations and the cases that show them belong together.
+pub(crate) fn check_deviations(cases: &[Case]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for case in cases {
+        let differs = case.ours.steps.iter().chain([&case.ours.end]).any(|lines| !lines.is_empty());
+        let known = case.deviation.as_ref().map(|name| DEVIATIONS.iter().any(|known| known.name == name));
+        if known == Some(false) || differs != known.is_some() {
+            wrong.push(format!("{}: deviation {:?}, lines of ours: {differs}", case.path.display(), case.deviation));
+        }
+    }
+    for known in DEVIATIONS {
+        if !cases.iter().any(|case| case.deviation.as_deref() == Some(known.name)) {
+            wrong.push(format!("deviation {} has no case", known.name));
+        }
+    }
+    wrong
+}

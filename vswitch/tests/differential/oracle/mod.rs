@@ -1,0 +1,351 @@
+//! Open vSwitch 3.1, userspace datapath, on dummy ports: what is right.
+//!
+//! **Design**: a private `ovsdb-server` and `ovs-vswitchd` in a directory of their own, started once and kept for all scenarios. Their clock is
+//! stopped and moves only by [`Subject::warp`]. A packet costs about half a millisecond: `netdev-dummy/receive` on a persistent
+//! control socket; a barrier on each controller's connection, behind which everything that the packet caused has happened; `revalidator/purge`,
+//! without which Open vSwitch answers from caches that are out of date and counts late.
+
+mod capture;
+mod openflow;
+mod unixctl;
+
+use crate::record::Effect;
+use crate::scenario::{Command, PortChange};
+use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, port_name};
+use capture::Capture;
+use openflow::Controller;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+use unixctl::UnixCtl;
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+/// Debian's binary without DPDK.
+const VSWITCHD: &str = "/usr/lib/openvswitch-switch/ovs-vswitchd";
+/// Milliseconds that time goes on at once.
+const PIECE: usize = 2000;
+/// The newest protocol: its dumps are the normal form.
+const PROTOCOL: &str = "OpenFlow15";
+
+/// A private Open vSwitch. Dropping it ends its processes.
+#[derive(Debug)]
+pub(crate) struct Oracle {
+    captures: Vec<(String, Capture)>,
+    controllers: [Controller; 2],
+    ctl: UnixCtl,
+    /// For a command that waits while others run.
+    second_ctl: UnixCtl,
+    /// Ports that are down, and ports that do not flood.
+    changed: BTreeSet<(u32, PortChange)>,
+    /// Tables have names.
+    named: bool,
+    // Last: the directory outlives the processes.
+    processes: Processes,
+}
+
+#[derive(Debug)]
+struct Processes {
+    vswitchd: Option<Child>,
+    database: Option<Child>,
+    dir: tempfile::TempDir,
+}
+
+impl Oracle {
+    /// Starts it with these ports (LOCAL comes by itself).
+    ///
+    /// # Panics
+    /// When it does not start: Debian's `openvswitch-switch` is missing (tools/setup installs it).
+    pub(crate) fn start(ports: &[(String, u32)]) -> Self {
+        let dir = tempfile::Builder::new().prefix("vswitch-oracle-").tempdir().expect("a temporary directory");
+        let mut processes = Processes { vswitchd: None, database: None, dir };
+        processes.start(ports);
+        let dir = processes.dir.path().to_owned();
+        let names = ports.iter().map(|(name, _)| name.clone()).chain([BRIDGE.to_owned()]);
+        let captures =
+            names.map(|name| (name.clone(), Capture::open(&dir.join(format!("{name}.pcap"))))).collect::<Vec<_>>();
+        let management = dir.join(format!("{BRIDGE}.mgmt"));
+        let controllers =
+            [Controller::connect(&management, 0, true), Controller::connect(&management, SECOND_CONTROLLER, false)];
+        let connect = || UnixCtl::connect(&dir.join("vswitchd.ctl")).expect("ovs-vswitchd's control socket");
+        let (mut ctl, second_ctl) = (connect(), connect());
+        ctl.run("vlog/set", &["off"]);
+        ctl.run("time/stop", &[]);
+        second_ctl.set_patience(Duration::from_millis(1));
+        Self { captures, controllers, ctl, second_ctl, changed: BTreeSet::new(), named: false, processes }
+    }
+
+    fn ofctl(&self, options: &[&str], input: Option<&str>) -> Result<String, String> {
+        let protocol = ["-O", PROTOCOL];
+        self.processes.run("ovs-ofctl", &[&protocol, options].concat(), input)
+    }
+
+    /// Waits until everything so far has happened, and collects what came out.
+    fn settle(&mut self) -> Effect {
+        for controller in &mut self.controllers {
+            controller.barrier();
+        }
+        self.ctl.run("revalidator/purge", &[]);
+        self.collect()
+    }
+
+    /// Makes the revalidators look at all megaflows: afterwards flows have expired, and what waited for all threads is done.
+    fn revalidate(&mut self) -> Effect {
+        let mut effect = self.settle();
+        self.second_ctl.send("revalidator/wait", &[]);
+        self.ctl.run("version", &[]);
+        self.controllers[0].make_a_change();
+        // Open vSwitch sleeps unless it is asked something.
+        while self.second_ctl.try_answer().is_none() {
+            self.ctl.run("version", &[]);
+        }
+        effect.merge(self.settle());
+        effect
+    }
+
+    fn collect(&mut self) -> Effect {
+        let mut effect = Effect::default();
+        let down = |name: &str| {
+            self.changed.iter().any(|(port, change)| *change == PortChange::Down && port_name(*port) == name)
+        };
+        for (name, capture) in &mut self.captures {
+            let packets = capture.take();
+            // A dummy device sends even when it is down; no other device does.
+            let packets = if down(name) { Vec::new() } else { packets };
+            effect.outputs.extend(packets.into_iter().map(|packet| (name.clone(), packet)));
+        }
+        self.controllers.iter_mut().for_each(|controller| effect.merge(controller.take()));
+        effect
+    }
+}
+
+impl Subject for Oracle {
+    fn name(&self) -> &'static str {
+        "Open vSwitch"
+    }
+
+    fn expect_packet_ins(&mut self, _: bool) {
+        // They come with each step anyhow.
+    }
+
+    fn rest(&mut self) -> Effect {
+        self.revalidate()
+    }
+
+    fn reset(&mut self) {
+        for verb in ["del-flows", "del-groups", "del-meters"] {
+            self.ofctl(&[verb, BRIDGE], None).unwrap_or_else(|error| panic!("{verb}: {error}"));
+        }
+        for (port, change) in self.changed.clone() {
+            self.change_port(port, change.undone());
+        }
+        if std::mem::take(&mut self.named) {
+            self.processes.vsctl(&["clear", "bridge", BRIDGE, "flow_tables"]);
+        }
+        self.ctl.run("fdb/flush", &[BRIDGE]);
+        self.settle();
+    }
+
+    fn add_flows(&mut self, lines: &[&str]) -> Result<Effect, String> {
+        self.ofctl(&["--bundle", "add-flows", BRIDGE, "-"], Some(&lines.join("\n")))?;
+        Ok(self.settle())
+    }
+
+    fn control(&mut self, command: &Command) -> Result<(String, Effect), String> {
+        let mut arguments: Vec<&str> = command.options.iter().map(String::as_str).collect();
+        arguments.extend([command.verb.as_str(), BRIDGE]);
+        if command.input.is_some() {
+            arguments.push("-");
+        }
+        arguments.extend(command.argument.as_deref());
+        let printed = self.ofctl(&arguments, command.input.as_deref())?;
+        Ok((printed, self.settle()))
+    }
+
+    fn name_table(&mut self, number: u8, name: &str) {
+        let create = ["--id=@t", "create", "flow_table"];
+        let (name, table) = (format!("name={name}"), format!("flow_tables:{number}=@t"));
+        let arguments = [&create[..], &[&name, "--", "set", "bridge", BRIDGE, &table]].concat();
+        self.processes.vsctl(&[&["--"], &arguments[..]].concat());
+        self.named = true;
+    }
+
+    fn change_port(&mut self, port: u32, change: PortChange) -> Effect {
+        let name = port_name(port);
+        let was = self.changed.contains(&(port, change.undone()));
+        if change.is_default() != was {
+            return Effect::default();
+        }
+        if was {
+            self.changed.remove(&(port, change.undone()));
+        } else {
+            self.changed.insert((port, change));
+        }
+        let before = self.controllers[0].port_changes;
+        match change {
+            PortChange::Up | PortChange::Down => {
+                self.ctl.run("netdev-dummy/set-admin-state", &[&name, change.word()]);
+            }
+            PortChange::Flood | PortChange::NoFlood => {
+                // Only OpenFlow 1.0 knows this flag.
+                let arguments = ["-O", "OpenFlow10", "mod-port", BRIDGE, &name, change.word()];
+                self.processes.run("ovs-ofctl", &arguments, None).expect("mod-port works");
+            }
+        }
+        // Of devices it tells when it has seen the change; a flag it has seen before it answers.
+        let device = matches!(change, PortChange::Up | PortChange::Down);
+        while device && self.controllers[0].port_changes == before {
+            self.controllers[0].barrier();
+        }
+        // The port's new state is known; some rounds of the main loop later translation knows it too.
+        (0..3).for_each(|_| drop(self.ctl.run("version", &[])));
+        self.settle()
+    }
+
+    fn packet(&mut self, port: u32, packet: &[u8]) -> Effect {
+        if self.changed.contains(&(port, PortChange::Down)) {
+            return Effect::default();
+        }
+        let hex = crate::record::hex(packet);
+        self.ctl.run("netdev-dummy/receive", &[&port_name(port), &hex]);
+        self.settle()
+    }
+
+    fn packet_out(&mut self, text: &str) -> Result<Effect, String> {
+        self.ofctl(&["packet-out", BRIDGE, text], None)?;
+        Ok(self.settle())
+    }
+
+    fn resume(&mut self) -> Effect {
+        self.controllers[0].resume();
+        self.settle()
+    }
+
+    fn warp(&mut self, ms: u64) -> Effect {
+        // In pieces: a controller that says nothing for 5 s is thought to be dead.
+        let mut effect = Effect::default();
+        for piece in (0..ms).step_by(PIECE).map(|start| (ms - start).min(PIECE as u64)) {
+            let piece = piece.to_string();
+            self.ctl.run("time/warp", &[&piece, &piece]);
+            self.controllers.iter_mut().for_each(Controller::barrier);
+        }
+        effect.merge(self.revalidate());
+        effect
+    }
+
+    fn trace(&mut self, port: u32, packet: &[u8]) -> String {
+        let (flow, hex) = (format!("in_port={port}"), crate::record::hex(packet));
+        let port = if port == LOCAL { "in_port=LOCAL".to_owned() } else { flow };
+        self.ctl.call("ofproto/trace", &[BRIDGE, &port, &hex]).unwrap_or_else(|error| error)
+    }
+}
+
+impl Processes {
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn start(&mut self, ports: &[(String, u32)]) {
+        assert!(Path::new(VSWITCHD).exists(), "{VSWITCHD} is missing: install openvswitch-switch (tools/setup does)");
+        let (socket, config) = (self.path("db.sock"), self.path("conf.db"));
+        self.run("ovsdb-tool", &["create", text(&config), SCHEMA], None).expect("a database");
+        let remote = format!("--remote=punix:{}", text(&socket));
+        self.database = Some(self.spawn(&["ovsdb-server", "-vconsole:off", &remote, text(&config)]));
+        wait_for_socket(&socket);
+        let socket = format!("unix:{}", text(&socket));
+        let control = format!("--unixctl={}", text(&self.path("vswitchd.ctl")));
+        let words = ["--enable-dummy=override", "--disable-system", "--disable-system-route", "-vconsole:off"];
+        self.vsctl(&["--no-wait", "init"]);
+        self.vswitchd = Some(self.spawn(&[&[VSWITCHD], &words[..], &[&control, &socket]].concat()));
+        wait_for_socket(&self.path("vswitchd.ctl"));
+        self.make_ports(ports);
+    }
+
+    fn make_ports(&self, ports: &[(String, u32)]) {
+        let pcap = |name: &str| format!("options:tx_pcap={}", text(&self.path(&format!("{name}.pcap"))));
+        let mut words = format!(
+            "add-br {BRIDGE} -- set bridge {BRIDGE} datapath_type=dummy fail_mode=secure \
+             protocols=OpenFlow10,OpenFlow13,OpenFlow15 -- set interface {BRIDGE} {}",
+            pcap(BRIDGE)
+        );
+        for (name, number) in ports {
+            words += &format!(
+                " -- add-port {BRIDGE} {name} -- set interface {name} type=dummy ofport_request={number} {}",
+                pcap(name)
+            );
+        }
+        self.vsctl(&words.split_whitespace().collect::<Vec<_>>());
+    }
+
+    /// Starts a daemon that dies with this process, however it ends.
+    fn spawn(&self, argv: &[&str]) -> Child {
+        self.command("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .args(argv)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {argv:?}: {error}"))
+    }
+
+    fn command(&self, program: &str) -> std::process::Command {
+        let mut command = std::process::Command::new(program);
+        for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
+            command.env(variable, self.dir.path());
+        }
+        command.current_dir(self.dir.path());
+        command
+    }
+
+    fn vsctl(&self, arguments: &[&str]) {
+        let database = format!("--db=unix:{}", text(&self.path("db.sock")));
+        self.run("ovs-vsctl", &[&[database.as_str(), "--timeout=30"], arguments].concat(), None)
+            .unwrap_or_else(|error| panic!("ovs-vsctl {arguments:?}: {error}"));
+    }
+
+    /// Runs a program that ends; what it says when it fails is the error.
+    fn run(&self, program: &str, arguments: &[&str], input: Option<&str>) -> Result<String, String> {
+        let mut child = self
+            .command(program)
+            .args(arguments)
+            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {program}: {error}"));
+        if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+            // It may stop reading at a line that it does not like; its answer says so.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        let Output { status, stdout, stderr } = child.wait_with_output().expect("a child that ends");
+        if status.success() {
+            Ok(String::from_utf8_lossy(&stdout).into_owned())
+        } else {
+            Err(String::from_utf8_lossy(&stderr).trim().to_owned())
+        }
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for child in [&mut self.vswitchd, &mut self.database].into_iter().flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn wait_for_socket(path: &Path) {
+    let start = Instant::now();
+    while std::os::unix::net::UnixStream::connect(path).is_err() {
+        assert!(start.elapsed() < START_LIMIT, "{} does not answer within {START_LIMIT:?}", path.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary directories have UTF-8 names")
+}

@@ -1,0 +1,357 @@
+//! Our switch: the daemon itself with ports of kind `dummy`, loaded by `vsctl` with the same text that ovs-ofctl gets, fed by the service
+//! that `--enable-dummy` adds.
+//!
+//! **Design**: a packet is one message on a stream that stays open, and its answer comes when everything has happened. Events come on streams
+//! of their own; a marker sent through each of them tells that nothing is under way any more.
+
+use crate::common::Switch;
+use crate::record::{Effect, PacketIn, hex};
+use crate::scenario::{Command, PortChange};
+use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, port_name};
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Output;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use tonic::transport::{Channel, Endpoint};
+use vswitch_proto::v1;
+use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
+use vswitch_proto::v1::flow_service_client::FlowServiceClient;
+use vswitch_proto::v1::packet_service_client::PacketServiceClient;
+use vswitch_proto::v1::pipeline_service_client::PipelineServiceClient;
+use vswitch_proto::v1::trace_service_client::TraceServiceClient;
+
+/// Cookie of the flow that marks the end of flow-removed events.
+const MARKER: u64 = 0xfeed_c0de_0000_0000;
+
+/// Our switch under test.
+#[derive(Debug)]
+pub(crate) struct Ours {
+    // Before the switch: clients go first.
+    channel: Channel,
+    packets: mpsc::Sender<v1::ReceiveRequest>,
+    sent: Streaming<v1::ReceiveResponse>,
+    packet_ins: [Streaming<v1::WatchPacketInsResponse>; 2],
+    removed: Streaming<v1::WatchFlowsResponse>,
+    runtime: Runtime,
+    /// Look for packet-ins after each step.
+    listens: bool,
+    markers: u64,
+    paused: Option<Vec<u8>>,
+    /// Ports that are down, and ports that do not flood.
+    changed: BTreeSet<(u32, PortChange)>,
+    /// Tables have names.
+    named: bool,
+    ports: Vec<(String, u32)>,
+    switch: Switch,
+}
+
+impl Ours {
+    /// Starts it with these ports, and LOCAL.
+    pub(crate) fn start(ports: &[(String, u32)]) -> Self {
+        // A worker that sleeps leaves its core to the oracle; a packet wakes it.
+        let mut config = "[worker]\nidle_sleep_us = 1000\n\n".to_owned();
+        config += &format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n\n");
+        config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\n\n");
+        for (name, number) in ports {
+            config += &format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\ntype = \"dummy\"\n\n");
+        }
+        let switch = Switch::start_with(&config, &["--enable-dummy"]);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let socket = format!("unix://{}", switch.socket().display());
+        let (channel, packets, sent, packet_ins, removed) = runtime.block_on(async {
+            let endpoint = Endpoint::from_shared(socket).expect("a socket's address");
+            let channel = endpoint.connect().await.expect("vswitchd listens");
+            let mut dummy = DummyServiceClient::new(channel.clone());
+            dummy.stop_time(v1::StopTimeRequest {}).await.expect("the clock stops");
+            let (packets, requests) = mpsc::channel(1);
+            let sent = dummy.receive(ReceiverStream::new(requests)).await.expect("a stream of packets").into_inner();
+            let packet_ins = [watch_packets(&channel, 0).await, watch_packets(&channel, SECOND_CONTROLLER).await];
+            let request =
+                v1::WatchFlowsRequest { bridge: BRIDGE.to_owned(), form: v1::Form::Typed.into(), names: false };
+            let removed = FlowServiceClient::new(channel.clone()).watch_flows(request).await;
+            (channel, packets, sent, packet_ins, removed.expect("a stream of flows that go").into_inner())
+        });
+        Self {
+            channel,
+            packets,
+            sent,
+            packet_ins,
+            removed,
+            runtime,
+            listens: true,
+            markers: 0,
+            paused: None,
+            changed: BTreeSet::new(),
+            named: false,
+            ports: ports.to_vec(),
+            switch,
+        }
+    }
+
+    /// Switches the caches of the workers on or off.
+    pub(crate) fn set_cache(&mut self, enabled: bool) {
+        let request = v1::SetCacheRequest { enabled: Some(enabled), flush: true };
+        let mut dummy = DummyServiceClient::new(self.channel.clone());
+        self.runtime.block_on(dummy.set_cache(request)).expect("the cache obeys");
+    }
+
+    fn vsctl(&self, arguments: &[&str], input: Option<&str>) -> Result<String, String> {
+        let Output { status, stdout, stderr } = self.switch.vsctl_with(arguments, input);
+        match status.code() {
+            Some(0) => Ok(String::from_utf8_lossy(&stdout).into_owned()),
+            _ => Err(String::from_utf8_lossy(&stderr).trim().to_owned()),
+        }
+    }
+
+    /// Hands in a packet; what left since the last call.
+    fn receive(&mut self, port: u32, packet: &[u8]) -> Vec<(String, Vec<u8>)> {
+        let request = v1::ReceiveRequest { port: port_name(port), packet: packet.to_vec() };
+        let answer = self.runtime.block_on(async {
+            self.packets.send(request).await.expect("a packet can be handed in");
+            self.sent.message().await.expect("a packet is processed").expect("no end")
+        });
+        let mut outputs = answer.sent.into_iter().map(|sent| (sent.port, sent.packet)).collect::<Vec<_>>();
+        // Between ports no order is compared: a capture file of the oracle has one port's packets.
+        outputs.sort_by_key(|(port, _)| (port == BRIDGE, port.clone()));
+        outputs
+    }
+
+    /// What happened without a packet that came in. An empty one, which goes nowhere, makes the switch tell.
+    fn sent_otherwise(&mut self) -> Effect {
+        let outputs = self.receive(1, &[]);
+        Effect { outputs, ..self.settle() }
+    }
+
+    /// Collects the packet-ins of everything so far.
+    fn settle(&mut self) -> Effect {
+        let packet_ins = if self.listens { self.take_packet_ins() } else { Vec::new() };
+        Effect { packet_ins, ..Effect::default() }
+    }
+
+    fn take_packet_ins(&mut self) -> Vec<PacketIn> {
+        self.markers += 1;
+        let marker = [&MARKER.to_be_bytes()[..4], &self.markers.to_be_bytes()].concat();
+        let userdata = marker.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(".");
+        let text = format!(
+            "in_port=CONTROLLER,packet={},actions=controller(userdata={userdata}),controller(id={SECOND_CONTROLLER},userdata={userdata})",
+            hex(&[0; 60])
+        );
+        let packet_out = Some(v1::send_packet_request::PacketOut::Text(text));
+        let request = v1::SendPacketRequest { bridge: BRIDGE.to_owned(), packet_out };
+        let mut service = PacketServiceClient::new(self.channel.clone());
+        let mut events = Vec::new();
+        self.runtime.block_on(async {
+            service.send_packet(request).await.expect("a marker can be sent");
+            for stream in &mut self.packet_ins {
+                loop {
+                    let message = stream.message().await.expect("packet-ins").expect("no end");
+                    match message.update {
+                        Some(v1::watch_packet_ins_response::Update::PacketIn(told)) if told.userdata == marker => break,
+                        Some(v1::watch_packet_ins_response::Update::PacketIn(told)) => events.push(told),
+                        Some(v1::watch_packet_ins_response::Update::Lost(lost)) => panic!("{lost} packet-ins lost"),
+                        None => {}
+                    }
+                }
+            }
+        });
+        for event in &events {
+            if !event.continuation.is_empty() {
+                self.paused = Some(event.continuation.clone());
+            }
+        }
+        events.into_iter().map(packet_in).collect()
+    }
+
+    fn take_removed(&mut self) -> Vec<String> {
+        self.markers += 1;
+        let cookie = MARKER + self.markers;
+        let mut events = Vec::new();
+        self.write(v1::LineKind::AddFlow, format!("table=253,cookie={cookie:#x},send_flow_rem,actions=drop"));
+        self.write(v1::LineKind::DeleteFlows, format!("table=253,cookie={cookie:#x}/-1"));
+        self.runtime.block_on(async {
+            loop {
+                let message = self.removed.message().await.expect("flow-removed events").expect("no end");
+                let Some(v1::watch_flows_response::Update::Removed(removed)) = message.update else {
+                    panic!("flow-removed events were lost: {message:?}");
+                };
+                let entry = removed.flow.clone().expect("the flow that went");
+                let flow = entry.flow.expect("in the form asked for");
+                if flow.cookie == cookie {
+                    break;
+                }
+                events.push(flow_removed(removed.reason(), &flow, &entry.statistics.unwrap_or_default()));
+            }
+        });
+        events
+    }
+
+    /// Writes a line without a process.
+    fn write(&self, kind: v1::LineKind, line: String) {
+        let line = v1::update::Update::Line(v1::LineUpdate { kind: kind.into(), line });
+        let update = v1::Update { update: Some(line), ..v1::Update::default() };
+        let request = v1::WriteRequest { bridge: BRIDGE.to_owned(), updates: vec![update], commit: true };
+        let mut service = PipelineServiceClient::new(self.channel.clone());
+        self.runtime.block_on(service.write(tokio_stream::iter([request]))).expect("a marker can be written");
+    }
+}
+
+async fn watch_packets(channel: &Channel, id: u16) -> Streaming<v1::WatchPacketInsResponse> {
+    let request = v1::WatchPacketInsRequest { bridge: BRIDGE.to_owned(), controller_id: id.into(), names: false };
+    let stream = PacketServiceClient::new(channel.clone()).watch_packet_ins(request).await;
+    stream.expect("a stream of packet-ins").into_inner()
+}
+
+fn packet_in(told: v1::PacketIn) -> PacketIn {
+    let reason = match told.reason() {
+        v1::PacketInReason::NoMatch => "no_match",
+        v1::PacketInReason::Unspecified => "unspecified",
+        v1::PacketInReason::Action => "action",
+        v1::PacketInReason::InvalidTtl => "invalid_ttl",
+        v1::PacketInReason::ActionSet => "action_set",
+        v1::PacketInReason::Group => "group",
+        v1::PacketInReason::PacketOut => "packet_out",
+    };
+    let mut metadata = BTreeMap::new();
+    for field in told.metadata {
+        let value = match field.value.expect("a value") {
+            v1::field_value::Value::Number(number) => number.into(),
+            v1::field_value::Value::Octets(octets) => {
+                octets.iter().fold(0, |value, byte| value << 8 | u128::from(*byte))
+            }
+        };
+        metadata.insert(field.field, format!("{value:#x}"));
+    }
+    PacketIn {
+        table: u8::try_from(told.table).expect("a table's number"),
+        cookie: told.cookie,
+        reason: reason.to_owned(),
+        metadata,
+        userdata: told.userdata,
+        packet: told.packet,
+        paused: !told.continuation.is_empty(),
+    }
+}
+
+fn flow_removed(reason: v1::FlowRemovedReason, flow: &v1::Flow, statistics: &v1::FlowStatistics) -> String {
+    let reason = match reason {
+        v1::FlowRemovedReason::Unspecified => "other",
+        v1::FlowRemovedReason::IdleTimeout => "idle",
+        v1::FlowRemovedReason::HardTimeout => "hard",
+        v1::FlowRemovedReason::Delete => "delete",
+        v1::FlowRemovedReason::GroupDelete => "group_delete",
+        v1::FlowRemovedReason::MeterDelete => "meter_delete",
+    };
+    format!(
+        "cookie={:#x} table={} priority={} reason={reason} idle_timeout={} hard_timeout={} n_packets={} n_bytes={}",
+        flow.cookie,
+        flow.table,
+        flow.priority.unwrap_or(0x8000),
+        flow.idle_timeout,
+        flow.hard_timeout,
+        statistics.packets,
+        statistics.bytes
+    )
+}
+
+impl Subject for Ours {
+    fn name(&self) -> &'static str {
+        "our switch"
+    }
+
+    fn expect_packet_ins(&mut self, expected: bool) {
+        self.listens = expected;
+    }
+
+    fn reset(&mut self) {
+        if self.named {
+            // Tables keep their names.
+            *self = Self::start(&self.ports.clone());
+            return;
+        }
+        for verb in ["del-flows", "del-groups", "del-meters"] {
+            self.vsctl(&[verb, BRIDGE], None).unwrap_or_else(|error| panic!("{verb}: {error}"));
+        }
+        for (port, change) in self.changed.clone() {
+            self.change_port(port, change.undone());
+        }
+        self.vsctl(&["fdb-flush", BRIDGE], None).expect("the MAC table can be emptied");
+        self.rest();
+    }
+
+    fn add_flows(&mut self, lines: &[&str]) -> Result<Effect, String> {
+        self.vsctl(&["add-flows", BRIDGE, "-"], Some(&lines.join("\n")))?;
+        Ok(self.settle())
+    }
+
+    fn control(&mut self, command: &Command) -> Result<(String, Effect), String> {
+        let mut arguments: Vec<&str> = command.options.iter().map(String::as_str).collect();
+        arguments.extend([command.verb.as_str(), BRIDGE]);
+        if command.input.is_some() {
+            arguments.push("-");
+        }
+        arguments.extend(command.argument.as_deref());
+        let printed = self.vsctl(&arguments, command.input.as_deref())?;
+        Ok((printed, self.settle()))
+    }
+
+    fn name_table(&mut self, number: u8, name: &str) {
+        self.named = true;
+        let number = format!("--number={number}");
+        self.vsctl(&["add-table", BRIDGE, name, &number], None).unwrap_or_else(|error| panic!("add-table: {error}"));
+    }
+
+    fn change_port(&mut self, port: u32, change: PortChange) -> Effect {
+        self.changed.remove(&(port, change.undone()));
+        if !change.is_default() {
+            self.changed.insert((port, change));
+        }
+        let name = port_name(port);
+        self.vsctl(&["mod-port", BRIDGE, &name, change.word()], None).expect("a port can be changed");
+        self.settle()
+    }
+
+    fn packet(&mut self, port: u32, packet: &[u8]) -> Effect {
+        if self.changed.contains(&(port, PortChange::Down)) {
+            return Effect::default();
+        }
+        let outputs = self.receive(port, packet);
+        Effect { outputs, ..self.settle() }
+    }
+
+    fn packet_out(&mut self, text: &str) -> Result<Effect, String> {
+        self.vsctl(&["packet-out", BRIDGE, text], None)?;
+        Ok(self.sent_otherwise())
+    }
+
+    fn resume(&mut self) -> Effect {
+        let continuation = self.paused.take().expect("a packet was paused");
+        let request = v1::ResumePacketRequest { bridge: BRIDGE.to_owned(), continuation, packet: Vec::new() };
+        let mut service = PacketServiceClient::new(self.channel.clone());
+        self.runtime.block_on(service.resume_packet(request)).expect("a paused packet goes on");
+        self.sent_otherwise()
+    }
+
+    fn warp(&mut self, ms: u64) -> Effect {
+        let request = v1::WarpTimeRequest { milliseconds: ms, step_milliseconds: 0 };
+        let mut dummy = DummyServiceClient::new(self.channel.clone());
+        self.runtime.block_on(dummy.warp_time(request)).expect("time goes on");
+        self.settle()
+    }
+
+    fn rest(&mut self) -> Effect {
+        Effect { packet_ins: self.take_packet_ins(), removed: self.take_removed(), ..Effect::default() }
+    }
+
+    fn trace(&mut self, port: u32, packet: &[u8]) -> String {
+        let in_port = if port == LOCAL { "LOCAL".to_owned() } else { port.to_string() };
+        let input = v1::trace_request::Input::Packet(v1::TracePacket { in_port, packet: packet.to_vec() });
+        let request = v1::TraceRequest { bridge: BRIDGE.to_owned(), input: Some(input) };
+        let mut service = TraceServiceClient::new(self.channel.clone());
+        match self.runtime.block_on(service.trace(request)) {
+            Ok(answer) => answer.into_inner().text,
+            Err(status) => status.to_string(),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What the harness asks of a switch, Open vSwitch and ours alike.
+
+use crate::record::Effect;
+use crate::scenario::{Command, PortChange};
+
+/// Name of the bridge.
+pub(crate) const BRIDGE: &str = "br0";
+/// Its ports: `p1` to `p6` with these numbers, and LOCAL (named like the bridge).
+pub(crate) const PORTS: u32 = 6;
+/// The number that scenarios use for LOCAL.
+pub(crate) const LOCAL: u32 = 65534;
+/// The controller id of the second controller that listens; the first has 0.
+pub(crate) const SECOND_CONTROLLER: u16 = 62373;
+
+/// A switch under test, with one bridge. All calls return when everything that they cause has happened.
+pub(crate) trait Subject {
+    /// What to call it.
+    fn name(&self) -> &'static str;
+
+    /// Says whether to look for packet-ins after each step.
+    fn expect_packet_ins(&mut self, expected: bool);
+
+    /// As it was at first: no flows, groups, meters or learned addresses; ports up.
+    fn reset(&mut self);
+
+    /// Adds flows in one transaction.
+    fn add_flows(&mut self, lines: &[&str]) -> Result<Effect, String>;
+
+    /// Runs a command of ovs-ofctl; returns what it prints.
+    fn control(&mut self, command: &Command) -> Result<(String, Effect), String>;
+
+    /// Names a table.
+    fn name_table(&mut self, number: u8, name: &str);
+
+    /// Changes a port.
+    fn change_port(&mut self, port: u32, change: PortChange) -> Effect;
+
+    /// A packet comes in.
+    fn packet(&mut self, port: u32, packet: &[u8]) -> Effect;
+
+    /// `packet-out`.
+    fn packet_out(&mut self, text: &str) -> Result<Effect, String>;
+
+    /// Resumes the last paused packet.
+    fn resume(&mut self) -> Effect;
+
+    /// Time goes on.
+    fn warp(&mut self, ms: u64) -> Effect;
+
+    /// Packet-ins and flow-removed events that nobody has looked at yet.
+    fn rest(&mut self) -> Effect;
+
+    /// What it says about a packet, for people.
+    fn trace(&mut self, port: u32, packet: &[u8]) -> String;
+}
+
+/// Name of a port by its number.
+pub(crate) fn port_name(port: u32) -> String {
+    if port == LOCAL { BRIDGE.to_owned() } else { format!("p{port}") }
+}
+
+/// The ports that scenarios use.
+pub(crate) fn ports() -> Vec<(String, u32)> {
+    (1..=PORTS).map(|number| (port_name(number), number)).collect()
+}
