@@ -18,6 +18,8 @@ pub mod field;
 mod key;
 mod matching;
 pub mod spec;
+#[cfg(test)]
+mod testing;
 pub mod text;
 
 pub use action::Action;

@@ -23,6 +23,8 @@ use crate::{Action, SparseMatch};
 pub use bundle::{parse_bundle_line, significant};
 pub use filter::parse_filter;
 pub use flow::{FlowCommand, FlowCounters, format_flow, parse_flow};
+#[cfg(test)]
+pub(crate) use group::rank as hash_rank;
 pub use group::{GroupCommand, GroupLine, format_bucket, format_group, parse_group, parse_group_update};
 pub use meter::{METER_CONTROLLER, METER_SLOWPATH, format_meter, parse_meter};
 pub use packet_out::{PacketOut, parse_packet_out};

@@ -4,11 +4,15 @@
 mod actions;
 mod line;
 mod matching;
+#[cfg(test)]
+mod round_trip;
 mod scan;
 mod suggest;
 mod value;
 
 pub use actions::{format_actions, parse_actions};
+#[cfg(test)]
+pub(crate) use line::hash_rank;
 pub use line::{
     FlowCommand, FlowCounters, GroupCommand, GroupLine, MAX_LINE, METER_CONTROLLER, METER_SLOWPATH, PacketOut,
     format_bucket, format_flow, format_group, format_meter, parse_bundle_line, parse_filter, parse_flow, parse_group,

@@ -30,8 +30,7 @@ pub(super) fn set_field<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Ac
     let (text, name) = parser.arrow(token.value, "set_field")?;
     let field = target(parser.field(name)?);
     writable(parser, field, name)?;
-    let (value, mask) =
-        parse_value(field, text, parser.names).map_err(|error| parser.source.within(text, error).field(name))?;
+    let (value, mask) = field_value(parser, field, text, name)?;
     if value & !mask != 0 {
         return Err(parser
             .source
@@ -54,6 +53,20 @@ pub(super) fn set_field<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Ac
             .field(name));
     }
     Ok(Action::SetField { field, value, mask })
+}
+
+/// Value and mask to set. Fields that a match can only look at as a whole can be set in parts: `load` does, and what it did is printed
+/// as `set_field:4/0x4->nw_tos`. (ovs-ofctl prints that, too, but cannot read it.)
+fn field_value(parser: &Parser<'_>, field: Field, text: &str, name: &str) -> Result<(u128, u128)> {
+    match text.split_once('/') {
+        Some((value, mask)) if !field.info().maskable => {
+            let bits = field.info().bits;
+            let (value, mask) = (fitting(parser, value, bits)?, fitting(parser, mask, bits)?);
+            let is_whole = mask & field.exact_mask() == field.exact_mask();
+            Ok((value, if is_whole { field.exact_mask() } else { mask }))
+        }
+        _ => parse_value(field, text, parser.names).map_err(|error| parser.source.within(text, error).field(name)),
+    }
 }
 
 /// `load:VALUE->FIELD[FIRST..LAST]`

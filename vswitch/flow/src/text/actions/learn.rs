@@ -111,8 +111,9 @@ fn matching<'a>(parser: &Parser<'a>, token: &Token<'a>, to: Subfield) -> Result<
             if !is_whole(to) {
                 return Ok(LearnSpec::Match { from: LearnSource::Immediate(fitting(parser, text, to.len)?), to });
             }
-            // vlan_vid=4101 with its bit 4096: 3.1 cuts it off, and the learned flow matches untagged packets.
-            let to = if to.field == Field::VlanVid { Subfield::whole(Field::VlanVid) } else { to };
+            // vlan_vid=4101 with its bit 4096 (3.1 cuts it off, and the learned flow matches untagged packets), in_port=LOCAL in 32 bits.
+            let wider = matches!(to.field, Field::VlanVid | Field::InPort);
+            let to = if wider { Subfield::whole(to.field) } else { to };
             let (value, mask) = parse_value(to.field, text, parser.names)
                 .map_err(|error| parser.source.within(text, error).field(token.key))?;
             if mask != to.field.exact_mask() {

@@ -343,7 +343,7 @@ fn fields<'a>(line: &Line<'a>, text: &'a str) -> Result<Vec<(Field, u128)>, Text
 }
 
 /// Place of a field in the order of Open vSwitch: by kind, and within a kind as in our table, but for these.
-const fn rank(field: Field) -> (u8, u8) {
+pub(crate) const fn rank(field: Field) -> (u8, u8) {
     use Field as F;
     let number = field as u8;
     let kind = match field {
