@@ -174,3 +174,12 @@ pub const MEGAFLOW_IDLE_MS: u64 = 10_000;
 pub const EXACT_V4_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
 /// Likewise for IPv6: 128 bytes each, 4 MiB.
 pub const EXACT_V6_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 15 };
+
+/// MPLS labels that a strict port looks through for the bottom of the stack. Segment routing makes stacks of about ten.
+pub const STRICT_MPLS_LABELS_MAX: usize = 16;
+/// IPv6 extension headers that a strict port lets pass (RFC 8504, 5.3, allows such limits; RFC 8200 names six kinds).
+pub const STRICT_IP6_EXTENSIONS_MAX: usize = 8;
+/// Options of one IPv6 extension header that a strict port lets pass, padding included. (RFC 8504, 5.3, suggests 8 without it.)
+pub const STRICT_IP6_OPTIONS_MAX: usize = 32;
+/// Options of one neighbour discovery message that a strict port lets pass.
+pub const STRICT_ND_OPTIONS_MAX: usize = 32;

@@ -87,6 +87,13 @@ pub(crate) enum Command {
         /// The fail mode.
         mode: FailMode,
     },
+    /// Drop malformed packets that come in by a bridge's ports, by name; or treat them as Open vSwitch does.
+    SetStrict {
+        /// Name of the bridge.
+        bridge: String,
+        /// Whether.
+        strict: OnOff,
+    },
     /// Add a port to a bridge.
     AddPort(Box<AddPort>),
     /// Remove a port.
@@ -208,6 +215,15 @@ pub(crate) enum FailMode {
     Standalone,
 }
 
+/// A switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnOff {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
 /// A new bridge.
 #[derive(Debug, Args)]
 pub(crate) struct AddBridge {
@@ -222,6 +238,9 @@ pub(crate) struct AddBridge {
     /// Seconds after which an unused learned address goes [default: 300].
     #[arg(long, value_name = "SECONDS")]
     pub(crate) fdb_ageing: Option<u32>,
+    /// Drop malformed packets that come in by its ports, by name.
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 /// Kinds of ports.
@@ -305,6 +324,9 @@ pub(crate) struct AddPort {
     /// Leave it out when the bridge floods.
     #[arg(long)]
     pub(crate) no_flood: bool,
+    /// Drop malformed packets that come in by it, by name.
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Add it switched off.
     #[arg(long)]
     pub(crate) admin_down: bool,
@@ -348,7 +370,7 @@ pub(crate) struct ModPort {
     pub(crate) no_external_ids: bool,
 }
 
-/// Words of `mod-port`, those of `ovs-ofctl mod-port`.
+/// Words of `mod-port`: those of `ovs-ofctl mod-port`, and two of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PortState {
     /// Take and give packets.
@@ -359,6 +381,10 @@ pub(crate) enum PortState {
     Flood,
     /// Be left out when the bridge floods.
     NoFlood,
+    /// Drop malformed packets that come in by it, by name.
+    Strict,
+    /// Treat malformed packets as Open vSwitch does.
+    NoStrict,
 }
 
 /// Which addresses to remove.

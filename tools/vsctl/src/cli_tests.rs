@@ -29,6 +29,7 @@ fn every_verb_parses() {
         ("list-br", "ListBr"),
         ("del-br br0", r#"DelBr(BridgeName { bridge: "br0" })"#),
         ("set-fail-mode br0 secure", r#"SetFailMode { bridge: "br0", mode: Secure }"#),
+        ("set-strict br0 on", r#"SetStrict { bridge: "br0", strict: On }"#),
         ("del-port br0 p0", r#"DelPort { bridge: "br0", name: "p0" }"#),
         ("list-ports br0", r#"ListPorts(BridgeName { bridge: "br0" })"#),
         ("dump-ports br0", r#"DumpPorts { bridge: "br0", port: None }"#),

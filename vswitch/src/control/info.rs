@@ -18,6 +18,8 @@ pub struct BridgeConfig {
     pub fdb_entries: u32,
     /// Seconds after which an unused learned address goes.
     pub fdb_ageing_s: u32,
+    /// Malformed packets that come in by its ports are dropped by name ([`crate::packet::strict`]).
+    pub strict: bool,
 }
 
 impl BridgeConfig {
@@ -29,6 +31,7 @@ impl BridgeConfig {
             fail_mode: FailMode::Secure,
             fdb_entries: limits::FDB_ENTRIES_DEFAULT,
             fdb_ageing_s: limits::FDB_AGEING_S_DEFAULT,
+            strict: false,
         }
     }
 }
@@ -96,6 +99,15 @@ pub struct PortInfo {
 /// OpenFlow number of a bridge's LOCAL port.
 pub const LOCAL: u32 = 0xffff_fffe;
 
+/// A change of some of a bridge's attributes; `None` leaves one as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BridgeChange {
+    /// New fail mode.
+    pub fail_mode: Option<FailMode>,
+    /// New strict flag.
+    pub strict: Option<bool>,
+}
+
 /// A change of some of a port's attributes; `None` leaves one as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortChange {
@@ -103,6 +115,8 @@ pub struct PortChange {
     pub admin_up: Option<bool>,
     /// New no-flood flag.
     pub no_flood: Option<bool>,
+    /// New strict flag.
+    pub strict: Option<bool>,
     /// New MTU.
     pub mtu: Option<u16>,
     /// New external ids, all of them.

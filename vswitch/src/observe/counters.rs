@@ -35,7 +35,7 @@ impl Counter {
 }
 
 /// What one worker counted for one port.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(64))]
 pub struct PortCounters {
     /// Packets received, dropped ones included.
@@ -52,6 +52,20 @@ pub struct PortCounters {
     pub tx_drops: [Counter; DropReason::COUNT],
 }
 
+// By hand: arrays have a default up to 32 elements only.
+impl Default for PortCounters {
+    fn default() -> Self {
+        Self {
+            rx_packets: Counter::default(),
+            rx_bytes: Counter::default(),
+            tx_packets: Counter::default(),
+            tx_bytes: Counter::default(),
+            rx_drops: std::array::from_fn(|_| Counter::default()),
+            tx_drops: std::array::from_fn(|_| Counter::default()),
+        }
+    }
+}
+
 impl PortCounters {
     /// Counts a packet that a receive queue could not give to the walk: it came in and died.
     pub fn refuse(&self, reason: DropReason, bytes: usize) {
@@ -62,7 +76,7 @@ impl PortCounters {
 }
 
 /// A port's counters, summed over workers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortTotals {
     /// Packets received, dropped ones included.
     pub rx_packets: u64,
@@ -82,6 +96,22 @@ pub struct PortTotals {
     pub rx_drops: [u64; DropReason::COUNT],
     /// Drops of packets that were to leave by this port, by reason.
     pub tx_drops: [u64; DropReason::COUNT],
+}
+
+impl Default for PortTotals {
+    fn default() -> Self {
+        Self {
+            rx_packets: 0,
+            rx_bytes: 0,
+            tx_packets: 0,
+            tx_bytes: 0,
+            rx_missed: 0,
+            rx_errors: 0,
+            tx_errors: 0,
+            rx_drops: [0; DropReason::COUNT],
+            tx_drops: [0; DropReason::COUNT],
+        }
+    }
 }
 
 impl PortTotals {

@@ -27,7 +27,7 @@ macro_rules! drop_reasons {
 }
 
 drop_reasons! {
-    EthShort = 0, "eth_short", "The frame was shorter than an Ethernet header (14 bytes).";
+    EthShort = 0, "eth_short", "The frame was shorter than an Ethernet header (14 bytes); on a strict port: or nothing else.";
     Oversize = 1, "oversize", "The frame was longer than the MTU of the port it came from or was to leave by.";
     AdminDown = 2, "admin_down", "The port it came from or was to leave by is administratively down.";
     LinkDown = 3, "link_down", "The port has no peer: no guest is connected, or the device has no carrier.";
@@ -56,6 +56,19 @@ drop_reasons! {
     InvalidTtl = 26, "invalid_ttl", "dec_ttl met a TTL of 0 or 1.";
     StackDepth = 27, "stack_depth", "Too much was pushed on the packet's stack.";
     WorkLimit = 28, "work_limit", "Its actions were more work than one packet may cause: actions, outputs or nested clones.";
+    VlanShort = 29, "vlan_short", "Strict port: a VLAN tag was cut off.";
+    MplsDepth = 30, "mpls_depth", "Strict port: more than 16 MPLS labels, or the stack was cut off before its bottom.";
+    IpLen = 31, "ip_len", "Strict port: a length in the IP header contradicted the header or the frame.";
+    IpVer = 32, "ip_ver", "Strict port: the IP version was not that of the Ethernet type.";
+    IpOpt = 33, "ip_opt", "Strict port: the IPv4 options were malformed, or had a source route.";
+    Ttl = 34, "ttl", "Strict port: the packet came with a TTL or hop limit of 0, which no host sends.";
+    Csum = 35, "csum", "Strict port: a checksum was wrong: IPv4 header, TCP, UDP, ICMP or ICMPv6; or UDP over IPv6 had none.";
+    TcpHdr = 36, "tcp_hdr", "Strict port: the TCP header was cut off, had a bad offset or option, or flags that no TCP sends.";
+    UdpLen = 37, "udp_len", "Strict port: the UDP length was not that of the IP payload, or the header was cut off.";
+    IcmpHdr = 38, "icmp_hdr", "Strict port: an ICMP or ICMPv6 header was cut off.";
+    NdOpt = 39, "nd_opt", "Strict port: a neighbour discovery message was cut off, had a bad option, more than 32, or came over a router.";
+    Ip6Ext = 40, "ip6_ext", "Strict port: IPv6 extension headers were malformed, out of order, forbidden or more than 8.";
+    Arp = 41, "arp", "Strict port: an ARP packet was cut off, not of Ethernet and IPv4, or came from a group address.";
 }
 
 impl DropReason {

@@ -27,6 +27,7 @@ mod l2;
 mod mac;
 pub mod offload;
 mod segment;
+pub mod strict;
 pub mod tcp;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -22,6 +22,9 @@ pub struct PortConfig {
     pub admin_up: bool,
     /// Left out when a bridge floods.
     pub no_flood: bool,
+    /// Malformed packets that come in by it are dropped by name ([`crate::packet::strict`]). Not for patch ports: their packets
+    /// were looked at where they came in.
+    pub strict: bool,
     /// Free key-value pairs of the owner.
     pub external_ids: BTreeMap<String, String>,
 }
@@ -38,6 +41,7 @@ impl PortConfig {
             mtu: 1500,
             admin_up: true,
             no_flood: false,
+            strict: false,
             external_ids: BTreeMap::new(),
         }
     }
@@ -198,6 +202,9 @@ impl PortConfig {
             if key.is_empty() || key.len() > limits::EXTERNAL_ID_LEN_MAX || value.len() > limits::EXTERNAL_ID_LEN_MAX {
                 wrong("external_ids", format!("the pair {key:?} is empty or too long"), "use 1 to 256 bytes");
             }
+        }
+        if self.strict && matches!(self.kind, PortKind::Patch { .. }) {
+            wrong("strict", "a patch port cannot be strict".to_owned(), "set it where packets come in from outside");
         }
         self.kind.errors(&mut wrong);
         errors

@@ -20,6 +20,7 @@ mod quiescence;
 mod run;
 mod snapshot;
 mod step;
+mod strict;
 mod tables;
 #[cfg(test)]
 mod tests;

@@ -123,7 +123,7 @@ impl Poll {
         let mut last = lcore::cycles();
         let mut next_tick = last;
         let mut idle_turns = 0_u32;
-        self.publisher.inboxes[self.id].attend(Some(std::thread::current()));
+        self.publisher.inboxes[self.id].attend();
         self.publisher.quiescence.online(self.id);
         let mut clock = time::generation();
         while !self.stop.load(Relaxed) {
@@ -150,7 +150,7 @@ impl Poll {
                 last = end;
             }
         }
-        self.publisher.inboxes[self.id].attend(None);
+        self.publisher.inboxes[self.id].leave();
         for owned in self.rxqs.drain(..) {
             if let Some(queue) = owned.queue {
                 owned.slot.put(queue);

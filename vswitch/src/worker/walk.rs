@@ -19,8 +19,9 @@ pub struct Walk {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) outputs: Outputs,
     pub(super) cache: Cache,
-    /// By port, and by bridge: which way packets take.
-    ways: Vec<Way>,
+    /// By port: how packets come in.
+    entrances: Vec<Entrance>,
+    /// By bridge: which way packets take.
     pub(super) bridge_ways: Vec<Way>,
     /// By bridge: counters of the one rule of a learning switch.
     pub(super) tallies: Vec<Option<Arc<Megaflow>>>,
@@ -34,6 +35,14 @@ pub(super) enum Way {
     Learning,
     /// Through the tables.
     Tables,
+}
+
+/// How packets come in by a port.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entrance {
+    way: Way,
+    /// Malformed ones are refused, because of the port or its bridge.
+    strict: bool,
 }
 
 impl Way {
@@ -76,7 +85,7 @@ impl Walk {
             snapshot: Arc::default(),
             outputs: Outputs::new(worker),
             cache: Cache::new(cache),
-            ways: Vec::new(),
+            entrances: Vec::new(),
             bridge_ways: Vec::new(),
             tallies: Vec::new(),
         }
@@ -100,8 +109,14 @@ impl Walk {
         };
         let tallies = bridges.iter().zip(&ways).map(tally);
         self.tallies = tallies.map(|credits| Some(self.cache.tally(credits?))).collect();
-        let way = |view: &Option<PortView>| view.as_ref().map_or(Way::Learning, |view| ways[view.bridge]);
-        self.ways = snapshot.ports.iter().map(way).collect();
+        let facts = |port: usize| snapshot.world.ports.get(port).and_then(Option::as_ref);
+        let entrance = |(port, view): (usize, &Option<PortView>)| {
+            view.as_ref().map_or_else(Entrance::default, |view| Entrance {
+                way: ways[view.bridge],
+                strict: bridges[view.bridge].strict || facts(port).is_some_and(|facts| facts.strict),
+            })
+        };
+        self.entrances = snapshot.ports.iter().enumerate().map(entrance).collect();
         self.bridge_ways = ways;
         self.snapshot = snapshot;
     }
@@ -121,10 +136,16 @@ impl Walk {
     /// arrival: what one teaches, the next knows. What was gathered leaves with [`Walk::flush`], or as soon as it is a full burst.
     #[inline]
     pub fn burst(&mut self, burst: &mut Burst, port: PortId, now: Millis) {
-        match self.ways.get(port.index()) {
-            Some(Way::Learning) => self.learning_burst(burst, port, now),
-            Some(Way::Tables) => self.tables_burst(burst, port, now),
-            None => burst.clear(), // a queue of a port that is no longer there is not polled
+        let Some(entrance) = self.entrances.get(port.index()) else {
+            return burst.clear(); // a queue of a port that is no longer there is not polled
+        };
+        let way = entrance.way;
+        if entrance.strict {
+            self.refuse_malformed(burst, port);
+        }
+        match way {
+            Way::Learning => self.learning_burst(burst, port, now),
+            Way::Tables => self.tables_burst(burst, port, now),
         }
     }
 

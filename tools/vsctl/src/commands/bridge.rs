@@ -1,7 +1,7 @@
 //! Bridges.
 
 use super::{Answer, fdb, port};
-use crate::cli::{AddBridge, FailMode};
+use crate::cli::{AddBridge, FailMode, OnOff};
 use crate::client::Client;
 use crate::error::Error;
 use crate::output::{Done, Report};
@@ -24,6 +24,7 @@ fn add_request(args: &AddBridge) -> v1::AddBridgeRequest {
         fail_mode: args.fail_mode.map_or(v1::FailMode::Unspecified, Into::into).into(),
         fdb_entries: args.fdb_size,
         fdb_ageing_seconds: args.fdb_ageing,
+        strict: args.strict,
     };
     v1::AddBridgeRequest { bridge: Some(bridge) }
 }
@@ -40,7 +41,17 @@ pub(super) async fn delete(client: &Client, name: &str) -> Answer {
 }
 
 pub(super) async fn set_fail_mode(client: &Client, name: &str, mode: FailMode) -> Answer {
-    let request = v1::SetBridgeRequest { name: name.to_owned(), fail_mode: v1::FailMode::from(mode).into() };
+    let fail_mode = v1::FailMode::from(mode).into();
+    set(client, v1::SetBridgeRequest { name: name.to_owned(), fail_mode, strict: None }).await
+}
+
+pub(super) async fn set_strict(client: &Client, name: &str, strict: OnOff) -> Answer {
+    let strict = Some(strict == OnOff::On);
+    let fail_mode = v1::FailMode::Unspecified.into();
+    set(client, v1::SetBridgeRequest { name: name.to_owned(), fail_mode, strict }).await
+}
+
+async fn set(client: &Client, request: v1::SetBridgeRequest) -> Answer {
     client.answer(client.bridges().await?.set_bridge(request).await)?;
     Ok(Box::new(Done))
 }
@@ -91,7 +102,8 @@ impl Report for Show {
         for bridge in &self.0 {
             let config = bridge.config.clone().unwrap_or_default();
             let fdb = bridge.fdb.unwrap_or_default();
-            let _ = writeln!(text, "Bridge {}\n    fail_mode: {}", config.name, fail_mode(&config));
+            let strict = if config.strict { "\n    strict: true" } else { "" };
+            let _ = writeln!(text, "Bridge {}\n    fail_mode: {}{strict}", config.name, fail_mode(&config));
             let _ = writeln!(
                 text,
                 "    fdb: {} of {} addresses ({} static), ageing {} s",
@@ -113,6 +125,7 @@ impl Report for Show {
                 "fail_mode": fail_mode(&config),
                 "fdb_size": config.fdb_entries,
                 "fdb_ageing": config.fdb_ageing_seconds,
+                "strict": config.strict,
                 "fdb": fdb::stats_json(&bridge.fdb.unwrap_or_default()),
                 "ports": bridge.ports.iter().map(port::json).collect::<Value>(),
             })
@@ -128,7 +141,13 @@ mod tests {
 
     #[test]
     fn what_is_not_given_is_left_to_the_switch() {
-        let args = |fail_mode, fdb_size| AddBridge { name: "br0".to_owned(), fail_mode, fdb_size, fdb_ageing: None };
+        let args = |fail_mode, fdb_size| AddBridge {
+            name: "br0".to_owned(),
+            fail_mode,
+            fdb_size,
+            fdb_ageing: None,
+            strict: false,
+        };
         let bridge = add_request(&args(None, None)).bridge.expect("a bridge");
         assert_eq!(bridge, v1::BridgeConfig { name: "br0".to_owned(), ..Default::default() });
         let bridge = add_request(&args(Some(FailMode::Standalone), Some(16))).bridge.expect("a bridge");
@@ -153,7 +172,7 @@ Bridge br0
         number: 2
         type: dpdk (devargs=0000:3b:00.0, queues=1)
         link: down
-        flags: admin-down no-flood
+        flags: admin-down no-flood strict
         mac: 02:00:00:00:00:02, mtu: 9000
         queues: 0 rx, 0 tx
         error: no such device
@@ -165,6 +184,7 @@ Bridge br0
         queues: 1 rx, 1 tx
 Bridge br1
     fail_mode: secure
+    strict: true
     fdb: 0 of 0 addresses (0 static), ageing 5 s
 ";
         assert_eq!(Show(testing::bridges()).text(), want);
@@ -177,7 +197,7 @@ Bridge br1
         assert_eq!(
             json[1],
             json!({
-                "name": "br1", "fail_mode": "secure", "fdb_size": null, "fdb_ageing": 5,
+                "name": "br1", "fail_mode": "secure", "fdb_size": null, "fdb_ageing": 5, "strict": true,
                 "fdb": { "entries": 0, "static": 0, "limit": 0, "learned": 0, "expired": 0, "evicted": 0, "moved": 0, "refused": 0 },
                 "ports": [],
             })
@@ -187,7 +207,7 @@ Bridge br1
             json[0]["ports"][0],
             json!({
                 "name": "vm0", "number": 1, "type": "vhost-user", "bridge": "br0",
-                "link_up": true, "link_speed_mbps": 10000, "admin_up": true, "no_flood": false,
+                "link_up": true, "link_speed_mbps": 10000, "admin_up": true, "no_flood": false, "strict": false,
                 "mac": "02:00:00:00:00:01", "mtu": 1500, "rx_queues": 2, "tx_queues": 4,
                 "offloads": ["rx-csum", "tx-csum"],
                 "external_ids": { "pod": "web\u{1b}", "zone": "a" },

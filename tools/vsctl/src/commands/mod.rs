@@ -54,6 +54,7 @@ async fn ask(client: &Client, command: &Command) -> Answer {
         Command::DelBr(name) => bridge::delete(client, &name.bridge).await,
         Command::ListBr => bridge::list(client).await,
         Command::SetFailMode { bridge, mode } => bridge::set_fail_mode(client, bridge, *mode).await,
+        Command::SetStrict { bridge, strict } => bridge::set_strict(client, bridge, *strict).await,
         Command::AddPort(port) => port::add(client, port).await,
         Command::DelPort { bridge, name } => port::delete(client, bridge, name).await,
         Command::ListPorts(name) => port::list(client, &name.bridge).await,

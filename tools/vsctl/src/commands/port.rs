@@ -93,6 +93,7 @@ fn config(args: &AddPort) -> Result<v1::PortConfig, Error> {
         mtu: args.mtu,
         admin_up: args.admin_down.then_some(false),
         no_flood: args.no_flood,
+        strict: args.strict,
         external_ids: args.external_ids.iter().cloned().collect(),
         kind: Some(kind),
     })
@@ -130,16 +131,20 @@ fn change(args: &ModPort) -> Result<v1::ModifyPortRequest, Error> {
             PortState::Down => (&mut request.admin_up, false),
             PortState::Flood => (&mut request.no_flood, false),
             PortState::NoFlood => (&mut request.no_flood, true),
+            PortState::Strict => (&mut request.strict, true),
+            PortState::NoStrict => (&mut request.strict, false),
         };
         if field.replace(value).is_some_and(|old| old != value) {
-            return Err(usage(ErrorKind::ArgumentConflict, "up and down, or flood and no-flood, exclude each other"));
+            let message = "up and down, flood and no-flood, or strict and no-strict, exclude each other";
+            return Err(usage(ErrorKind::ArgumentConflict, message));
         }
     }
     if args.no_external_ids || !args.external_ids.is_empty() {
         request.external_ids = Some(v1::ExternalIds { ids: args.external_ids.iter().cloned().collect() });
     }
     if args.state.is_empty() && args.mtu.is_none() && request.external_ids.is_none() {
-        let message = "nothing to change: give up, down, flood, no-flood, --mtu, --external-id or --no-external-ids";
+        let message = "nothing to change: give up, down, flood, no-flood, strict, no-strict, --mtu, --external-id or \
+                       --no-external-ids";
         return Err(usage(ErrorKind::MissingRequiredArgument, message));
     }
     Ok(request)
@@ -186,6 +191,7 @@ pub(super) fn json(port: &v1::Port) -> Value {
         "link_speed_mbps": port.link_speed_mbps,
         "admin_up": config.admin_up.unwrap_or(true),
         "no_flood": config.no_flood,
+        "strict": config.strict,
         "mac": output::mac(port.mac.as_ref()),
         "mtu": config.mtu,
         "rx_queues": port.rx_queues,
@@ -222,7 +228,8 @@ pub(super) fn describe(port: &v1::Port) -> String {
     line("type", &kind);
     let speed = if port.link_speed_mbps > 0 { format!(", {} Mbit/s", port.link_speed_mbps) } else { String::new() };
     line("link", &format!("{}{speed}", if port.link_up { "up" } else { "down" }));
-    let flags = [("admin-down", config.admin_up == Some(false)), ("no-flood", config.no_flood)];
+    let flags =
+        [("admin-down", config.admin_up == Some(false)), ("no-flood", config.no_flood), ("strict", config.strict)];
     let flags: Vec<_> = flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
     line("flags", &flags.join(" "));
     line("mac", &format!("{}, mtu: {}", output::mac(port.mac.as_ref()), config.mtu.unwrap_or_default()));

@@ -61,7 +61,7 @@ fn no_checksums_means_no_tso() {
 
 #[test]
 fn what_all_kinds_have() {
-    let line = "--type internal --number 7 --mac 2:0:0:0:0:1 --mtu 9000 --no-flood --admin-down --external-id a=b=c \
+    let line = "--type internal --number 7 --mac 2:0:0:0:0:1 --mtu 9000 --no-flood --strict --admin-down --external-id a=b=c \
                 --external-id d=";
     let want = v1::PortConfig {
         name: "p0".to_owned(),
@@ -70,6 +70,7 @@ fn what_all_kinds_have() {
         mtu: Some(9000),
         admin_up: Some(false),
         no_flood: true,
+        strict: true,
         external_ids: [("a", "b=c"), ("d", "")].map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         kind: Some(Kind::Internal(v1::InternalPort {})),
     };
@@ -96,7 +97,7 @@ fn options_of_other_kinds_are_wrong_usage() {
 
 #[test]
 fn changes() {
-    let request = mod_port("down no-flood --mtu 1400 --external-id a=b").expect("valid");
+    let request = mod_port("down no-flood strict --mtu 1400 --external-id a=b").expect("valid");
     let external_ids = Some(v1::ExternalIds { ids: [("a".to_owned(), "b".to_owned())].into() });
     let want = v1::ModifyPortRequest {
         bridge: "br0".to_owned(),
@@ -105,10 +106,14 @@ fn changes() {
         no_flood: Some(true),
         mtu: Some(1400),
         external_ids,
+        strict: Some(true),
     };
     assert_eq!(request, want);
     let request = mod_port("up flood").expect("valid");
     assert_eq!((request.admin_up, request.no_flood, request.mtu), (Some(true), Some(false), None));
+    assert_eq!(request.strict, None, "it stays");
+    let request = mod_port("no-strict").expect("valid");
+    assert_eq!((request.admin_up, request.no_flood, request.strict), (None, None, Some(false)));
     assert_eq!(request.external_ids, None, "they stay");
     let request = mod_port("--no-external-ids").expect("valid");
     assert_eq!(request.external_ids, Some(v1::ExternalIds::default()), "they go");
@@ -116,8 +121,12 @@ fn changes() {
 
 #[test]
 fn changes_that_make_no_sense_are_wrong_usage() {
-    for (line, want) in [("up down", "exclude each other"), ("flood up no-flood", "exclude"), ("", "nothing to change")]
-    {
+    for (line, want) in [
+        ("up down", "exclude each other"),
+        ("flood up no-flood", "exclude"),
+        ("strict no-strict", "exclude"),
+        ("", "nothing to change"),
+    ] {
         match mod_port(line) {
             Err(Error::Usage(error)) => assert!(error.to_string().contains(want), "{line:?}: {error}"),
             other => panic!("{line:?}: {other:?}"),

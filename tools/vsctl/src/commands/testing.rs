@@ -56,7 +56,7 @@ fn broken() -> v1::Port {
     (port.link_up, port.rx_queues, port.tx_queues) = (false, 0, 0);
     port.error = Some("no such device".to_owned());
     let config = port.config.get_or_insert_default();
-    (config.admin_up, config.no_flood, config.mtu) = (Some(false), true, Some(9000));
+    (config.admin_up, config.no_flood, config.strict, config.mtu) = (Some(false), true, true, Some(9000));
     port
 }
 
@@ -72,6 +72,7 @@ pub(super) fn bridges() -> Vec<v1::Bridge> {
         fail_mode: mode.into(),
         fdb_entries: entries,
         fdb_ageing_seconds: Some(ageing),
+        strict: entries.is_none(),
     };
     vec![
         v1::Bridge {

@@ -111,7 +111,7 @@ impl Part {
 struct Checker<'a> {
     matching: Option<&'a SparseMatch>,
     /// The match, with what actions before made of it. Expanded when first needed.
-    facts: Option<Box<(FlowKey, FlowMask)>>,
+    facts: Option<(FlowKey, FlowMask)>,
     place: Place,
     /// Whether the list is that of a write_actions, for whose actions OVS does not ask what the packet is, but for those of set_field
     /// and the like.
@@ -306,7 +306,7 @@ impl Checker<'_> {
     /// The facts; None where they are not checked.
     fn facts(&mut self) -> Option<&mut (FlowKey, FlowMask)> {
         let matching = self.matching?;
-        Some(self.facts.get_or_insert_with(|| Box::new(matching.expand())))
+        Some(self.facts.get_or_insert_with(|| matching.expand()))
     }
 
     fn has_tag(&mut self, tag: usize) -> bool {

@@ -215,8 +215,9 @@ impl<'a> Walk<'a> {
         bridge.fdb_entries = entries.unwrap_or(bridge.fdb_entries);
         let ageing = i128::from(*limits::FDB_AGEING_S.start())..=i128::from(*limits::FDB_AGEING_S.end());
         bridge.fdb_ageing_s = section.integer(reader, "fdb_ageing_s", &ageing).unwrap_or(bridge.fdb_ageing_s);
+        bridge.strict = section.boolean(reader, "strict").unwrap_or(false);
         field_errors(reader, section, bridge.errors());
-        let known = ["name", "fail_mode", "fdb_entries", "fdb_ageing_s", "port"];
+        let known = ["name", "fail_mode", "fdb_entries", "fdb_ageing_s", "strict", "port"];
         section.finish(reader, &known, &known);
         let name = name.map(|name| (name, section.span("name")));
         self.across.bridges.push(BridgeEntry { name, ports: Vec::new() });

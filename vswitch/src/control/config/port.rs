@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use toml::de::DeValue;
 
 /// Keys of every port.
-const COMMON: [&str; 8] = ["name", "number", "type", "mac", "mtu", "admin_up", "no_flood", "external_ids"];
+const COMMON: [&str; 9] = ["name", "number", "type", "mac", "mtu", "admin_up", "no_flood", "strict", "external_ids"];
 
 /// Keys of one type of port.
 const fn own_keys(kind: &str) -> &'static [&'static str] {
@@ -47,6 +47,7 @@ impl Walk<'_> {
         let mtu = section.integer(reader, "mtu", &(i128::from(limits::MTU_MIN)..=i128::from(limits::MTU_MAX)));
         let admin_up = section.boolean(reader, "admin_up").unwrap_or(true);
         let no_flood = section.boolean(reader, "no_flood").unwrap_or(false);
+        let strict = section.boolean(reader, "strict").unwrap_or(false);
         let external_ids = external_ids(section, reader);
         let kind = kind_name.and_then(|kind| self::kind(section, reader, kind));
         unknown_keys(section, reader, kind_name);
@@ -56,6 +57,7 @@ impl Walk<'_> {
             mtu: mtu.unwrap_or(1500),
             admin_up,
             no_flood,
+            strict,
             external_ids,
             ..PortConfig::new(name.as_deref().unwrap_or_default(), kind)
         });

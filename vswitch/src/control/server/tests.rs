@@ -44,10 +44,16 @@ struct Running {
 
 impl Running {
     async fn start() -> Self {
+        Self::start_with(|_| ()).await
+    }
+
+    /// Starts with a switch that was prepared.
+    async fn start_with(prepare: impl FnOnce(&Double)) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("vswitch.sock");
         let listener = bind(&path).expect("a free path");
         let switch = Arc::new(Double::default());
+        prepare(&switch);
         let (shutdown, told) = oneshot::channel();
         let server = serve_api(Arc::<Double>::clone(&switch), listener, async {
             let _ = told.await;
@@ -142,7 +148,8 @@ async fn bridges_and_ports_come_and_go() {
     let mut ports = PortServiceClient::new(running.channel.clone());
     running.add_bridge("br0").await.expect("a new bridge");
     assert_eq!(running.add_bridge("br0").await.expect_err("twice").code(), Code::AlreadyExists);
-    let request = v1::SetBridgeRequest { name: "br0".to_owned(), fail_mode: v1::FailMode::Standalone.into() };
+    let fail_mode = v1::FailMode::Standalone.into();
+    let request = v1::SetBridgeRequest { name: "br0".to_owned(), fail_mode, strict: Some(true) };
     bridges.set_bridge(request).await.expect("a known bridge");
     let port = running.add_port("br0", internal("p0")).await.expect("a new port");
     assert_eq!((port.bridge.as_str(), port.number, port.r#type.as_str()), ("br0", 1, "internal"));
@@ -151,13 +158,16 @@ async fn bridges_and_ports_come_and_go() {
         name: "p0".to_owned(),
         admin_up: Some(false),
         mtu: Some(9000),
+        strict: Some(true),
         ..Default::default()
     };
     let config = ports.modify_port(request).await.expect("a known port").into_inner().port.and_then(|port| port.config);
-    assert_eq!(config.map(|config| (config.admin_up, config.mtu)), Some((Some(false), Some(9000))));
+    let config = config.map(|config| (config.admin_up, config.mtu, config.strict));
+    assert_eq!(config, Some((Some(false), Some(9000), true)));
     let listed = bridges.list_bridges(v1::ListBridgesRequest {}).await.expect("a list").into_inner().bridges;
     let config = listed[0].config.as_ref().expect("a configuration");
     assert_eq!((listed.len(), config.fail_mode(), listed[0].ports.len()), (1, v1::FailMode::Standalone, 1));
+    assert!(config.strict, "the bridge is strict");
     let request = v1::DeletePortRequest { bridge: "br0".to_owned(), name: "p0".to_owned() };
     ports.delete_port(request.clone()).await.expect("a known port");
     assert_eq!(ports.delete_port(request).await.expect_err("gone").code(), Code::NotFound);

@@ -3,12 +3,13 @@
 use super::status::{clip, status};
 use crate::control::switch::pipeline::{MegaflowInfo, NameMap, PacketStream, TraceInput, TraceReport, WriteError};
 use crate::control::{
-    BridgeConfig, BridgeInfo, FailMode, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent, PortInfo,
+    BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent, PortInfo,
     RxqInfo, Switch, SwitchError, WorkerInfo,
 };
 use crate::packet::Mac;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, TableInfo};
 use crate::port::PortConfig;
+use crate::port::dummy::Sent;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, broadcast, watch};
 use tonic::transport::server::UdsConnectInfo;
@@ -36,7 +37,7 @@ macro_rules! switch_api {
 switch_api! {
     fn add_bridge(&self, config: BridgeConfig) -> Result<(), SwitchError>;
     fn delete_bridge(&self, name: &str) -> Result<(), SwitchError>;
-    fn set_fail_mode(&self, name: &str, fail_mode: FailMode) -> Result<(), SwitchError>;
+    fn set_bridge(&self, name: &str, change: BridgeChange) -> Result<(), SwitchError>;
     fn bridges(&self) -> Vec<BridgeInfo>;
     fn add_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError>;
     fn delete_port(&self, bridge: &str, name: &str) -> Result<(), SwitchError>;
@@ -68,6 +69,13 @@ switch_api! {
     fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError>;
     fn trace(&self, bridge: &str, input: &TraceInput) -> Result<TraceReport, SwitchError>;
     fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo>;
+    fn dummies_enabled(&self) -> bool;
+    fn dummy_receive(&self, port: &str, packet: &[u8]) -> Result<Vec<Sent>, SwitchError>;
+    fn dummy_link(&self, port: &str, up: bool) -> Result<(), SwitchError>;
+    fn time_stop(&self) -> Result<(), SwitchError>;
+    fn time_warp(&self, ms: u64) -> Result<(), SwitchError>;
+    fn cache_enable(&self, on: bool);
+    fn cache_flush(&self);
 }
 
 /// The way from the services to the switch.

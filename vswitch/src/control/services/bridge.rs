@@ -44,9 +44,11 @@ impl v1::bridge_service_server::BridgeService for Bridges {
         request: Request<v1::SetBridgeRequest>,
     ) -> Result<Response<v1::SetBridgeResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
-        let fail_mode = parse::new_fail_mode(request.fail_mode)?;
-        let asked = Asked::new("SetBridge", &extensions, &[&request.name, present::fail_mode(fail_mode).as_str_name()]);
-        self.0.change(asked, move |switch| switch.set_fail_mode(&request.name, fail_mode)).await?;
+        let change = parse::bridge_change(&request)?;
+        let fail_mode = change.fail_mode.map_or("", |mode| present::fail_mode(mode).as_str_name());
+        let strict = change.strict.map_or("", |strict| if strict { "strict" } else { "not strict" });
+        let asked = Asked::new("SetBridge", &extensions, &[&request.name, fail_mode, strict]);
+        self.0.change(asked, move |switch| switch.set_bridge(&request.name, change)).await?;
         Ok(Response::new(v1::SetBridgeResponse {}))
     }
 }

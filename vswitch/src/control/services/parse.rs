@@ -1,7 +1,7 @@
 //! From requests to plain values: what a plain value cannot express is refused, naming every wrong field at once.
 
 use super::status::invalid;
-use crate::control::{BridgeConfig, FailMode, FdbFilter, PortChange};
+use crate::control::{BridgeChange, BridgeConfig, FailMode, FdbFilter, PortChange};
 use crate::packet::Mac;
 use crate::port::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode};
 use std::path::PathBuf;
@@ -82,17 +82,22 @@ pub(super) fn bridge_config(config: v1::BridgeConfig) -> Result<BridgeConfig, St
     bridge.fail_mode = fail_mode(config.fail_mode, &mut fields).unwrap_or_default();
     bridge.fdb_entries = config.fdb_entries.unwrap_or(bridge.fdb_entries);
     bridge.fdb_ageing_s = config.fdb_ageing_seconds.unwrap_or(bridge.fdb_ageing_s);
+    bridge.strict = config.strict;
     fields.finish(bridge)
 }
 
-/// A fail mode that must be given.
-pub(super) fn new_fail_mode(mode: i32) -> Result<FailMode, Status> {
+/// What is to change of a bridge.
+pub(super) fn bridge_change(request: &v1::SetBridgeRequest) -> Result<BridgeChange, Status> {
     let mut fields = Fields::default();
-    let parsed = fail_mode(mode, &mut fields);
-    if parsed.is_none() && fields.0.is_empty() {
-        fields.wrong("fail_mode", "not given", "use secure (1) or standalone (2)");
+    let change = BridgeChange { fail_mode: fail_mode(request.fail_mode, &mut fields), strict: request.strict };
+    if change == BridgeChange::default() && fields.0.is_empty() {
+        fields.wrong(
+            "fail_mode",
+            "nothing is to be changed",
+            "give fail_mode: secure (1) or standalone (2), or strict",
+        );
     }
-    fields.finish(parsed.unwrap_or_default())
+    fields.finish(change)
 }
 
 /// A new port, with defaults for what was not given.
@@ -105,6 +110,7 @@ pub(super) fn port_config(config: v1::PortConfig) -> Result<PortConfig, Status> 
     port.mtu = config.mtu.map_or(port.mtu, |mtu| fields.number("mtu", mtu, port.mtu, "use 68 to 9702"));
     port.admin_up = config.admin_up.unwrap_or(port.admin_up);
     port.no_flood = config.no_flood;
+    port.strict = config.strict;
     port.external_ids = config.external_ids.into_iter().collect();
     // The same field may be found wrong here and there; the first finding is the one that says why.
     let here = fields.0.len();
@@ -163,11 +169,12 @@ pub(super) fn port_change(request: &mut v1::ModifyPortRequest) -> Result<PortCha
     let change = PortChange {
         admin_up: request.admin_up,
         no_flood: request.no_flood,
+        strict: request.strict,
         mtu: request.mtu.map(|mtu| fields.number("mtu", mtu, 1500, "use 68 to 9702")),
         external_ids: request.external_ids.take().map(|external_ids| external_ids.ids.into_iter().collect()),
     };
     if change == PortChange::default() {
-        fields.wrong("admin_up", "nothing is to be changed", "give admin_up, no_flood, mtu or external_ids");
+        fields.wrong("admin_up", "nothing is to be changed", "give admin_up, no_flood, strict, mtu or external_ids");
     }
     fields.finish(change)
 }
@@ -242,12 +249,13 @@ mod tests {
         #[test]
         fn a_port_survives_the_way_through_protobuf(
             kind in kinds(), name in "[a-z0-9]{1,15}", number in prop::option::of(1..=0xfeff_u32),
-            mac in prop::option::of(any::<[u8; 5]>()), mtu in 68..=9702_u16, flags in any::<[bool; 2]>(),
+            mac in prop::option::of(any::<[u8; 5]>()), mtu in 68..=9702_u16, flags in any::<[bool; 3]>(),
             external_ids in prop::collection::btree_map("[a-z]{1,9}", "[a-z]{0,9}", 0..4),
         ) {
             let mac = mac.map(|[a, b, c, d, e]| Mac([2, a, b, c, d, e]));
-            let [admin_up, no_flood] = flags;
-            let port = PortConfig { name, number, kind, mac, mtu, admin_up, no_flood, external_ids };
+            let [admin_up, no_flood, strict] = flags;
+            let strict = strict && !matches!(kind, PortKind::Patch { .. });
+            let port = PortConfig { name, number, kind, mac, mtu, admin_up, no_flood, strict, external_ids };
             let back = port_config(present::port_config(&port)).expect("a valid port");
             prop_assert_eq!(back, port);
         }
@@ -324,10 +332,26 @@ mod tests {
     }
 
     #[test]
-    fn fail_modes() {
-        assert_eq!(new_fail_mode(1).expect("valid"), FailMode::Secure);
-        assert_eq!(new_fail_mode(2).expect("valid"), FailMode::Standalone);
-        assert_eq!(message(new_fail_mode(0)), "fail_mode: not given; use secure (1) or standalone (2)");
-        assert_eq!(message(new_fail_mode(9)), "fail_mode: 9 is no fail mode; use secure (1) or standalone (2)");
+    fn changes_of_bridges() {
+        let change =
+            |fail_mode, strict| bridge_change(&v1::SetBridgeRequest { name: String::new(), fail_mode, strict });
+        let want = |fail_mode, strict| BridgeChange { fail_mode, strict };
+        assert_eq!(change(1, None).expect("valid"), want(Some(FailMode::Secure), None));
+        assert_eq!(change(2, Some(false)).expect("valid"), want(Some(FailMode::Standalone), Some(false)));
+        assert_eq!(change(0, Some(true)).expect("valid"), want(None, Some(true)));
+        let nothing = "fail_mode: nothing is to be changed; give fail_mode: secure (1) or standalone (2), or strict";
+        assert_eq!(message(change(0, None)), nothing);
+        for strict in [None, Some(true)] {
+            let want = "fail_mode: 9 is no fail mode; use secure (1) or standalone (2)";
+            assert_eq!(message(change(9, strict)), want);
+        }
+    }
+
+    #[test]
+    fn a_strict_patch_port_is_refused() {
+        let kind = Some(Kind::Patch(v1::PatchPort { peer: "p1".to_owned() }));
+        let config = v1::PortConfig { name: "p0".to_owned(), kind, strict: true, ..Default::default() };
+        let message = message(port_config(config));
+        assert!(message.starts_with("strict: "), "{message}");
     }
 }

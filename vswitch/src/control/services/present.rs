@@ -27,6 +27,7 @@ pub(super) fn bridge(bridge: &BridgeInfo) -> v1::Bridge {
         fail_mode: fail_mode(bridge.config.fail_mode).into(),
         fdb_entries: Some(bridge.config.fdb_entries),
         fdb_ageing_seconds: Some(bridge.config.fdb_ageing_s),
+        strict: bridge.config.strict,
     };
     v1::Bridge {
         config: Some(config),
@@ -59,6 +60,7 @@ pub(super) fn port_config(port: &PortConfig) -> v1::PortConfig {
         mtu: Some(port.mtu.into()),
         admin_up: Some(port.admin_up),
         no_flood: port.no_flood,
+        strict: port.strict,
         external_ids: port.external_ids.clone().into_iter().collect(),
         kind: Some(port_kind(&port.kind)),
     }

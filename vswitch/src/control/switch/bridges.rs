@@ -2,7 +2,7 @@
 
 use super::Switch;
 use super::state::BridgeState;
-use crate::control::info::{BridgeConfig, BridgeInfo, FailMode, PortEventKind, SwitchError};
+use crate::control::info::{BridgeChange, BridgeConfig, BridgeInfo, FailMode, PortEventKind, SwitchError};
 use crate::limits;
 use crate::time::Millis;
 use std::sync::Arc;
@@ -30,8 +30,10 @@ impl Switch {
             }
             let mut bridge = BridgeState::new(config, &state.changes);
             default_flow(&mut bridge, state.next_world());
-            state.bridges.insert(bridge.config.name.clone(), bridge);
+            let name = bridge.config.name.clone();
+            state.bridges.insert(name.clone(), bridge);
             self.publisher.publish(state.snapshot());
+            state.bridge(&name)?.pipeline.adopted();
             Ok(())
         })
     }
@@ -59,23 +61,29 @@ impl Switch {
         })
     }
 
-    /// Changes the fail mode of a bridge. What it has learned is forgotten. A bridge that becomes standalone gets the flow that makes
+    /// Changes some of a bridge's attributes. With another fail mode, what it has learned is forgotten. A bridge that becomes standalone gets the flow that makes
     /// it a learning switch, unless it has flows; one that becomes secure loses that flow, if it is as it was made. (Open vSwitch
     /// removes all flows in both cases; an agent's flows are not ours to remove.)
     ///
     /// # Errors
     /// When it does not exist.
-    pub fn set_fail_mode(&self, name: &str, fail_mode: FailMode) -> Result<(), SwitchError> {
+    pub fn set_bridge(&self, name: &str, change: BridgeChange) -> Result<(), SwitchError> {
         self.with(|state| {
             state.bridge(name)?;
             let world = state.next_world();
             if let Some(bridge) = state.bridges.get_mut(name) {
-                bridge.config.fail_mode = fail_mode;
-                default_flow(bridge, world);
+                bridge.config.strict = change.strict.unwrap_or(bridge.config.strict);
+                if let Some(fail_mode) = change.fail_mode {
+                    bridge.config.fail_mode = fail_mode;
+                    default_flow(bridge, world);
+                }
             }
             self.publisher.publish(state.snapshot());
             let bridge = state.bridge(name)?;
-            bridge.fdb.flush(|entry| entry.seen_s.is_some());
+            bridge.pipeline.adopted();
+            if change.fail_mode.is_some() {
+                bridge.fdb.flush(|entry| entry.seen_s.is_some());
+            }
             Ok(())
         })
     }

@@ -9,6 +9,12 @@ use crate::time;
 use std::sync::Arc;
 
 impl Switch {
+    /// Whether there may be dummy ports, and tests may play with time (`vswitchd --enable-dummy`).
+    #[must_use]
+    pub fn dummies_enabled(&self) -> bool {
+        self.with(|state| Ok(state.context.dummies.is_some())).unwrap_or(false)
+    }
+
     /// Gives a packet to a dummy port, waits until it and what it led to has left, and returns what all dummy ports have sent since the
     /// last call, in order: also what left for other reasons (packet-outs, other ports).
     ///

@@ -1,5 +1,9 @@
 //! Tables, groups, meters, packets: what the API asks of a bridge's pipeline.
 
+// The real DPDK starts once per process, not once per test.
+#[cfg(all(test, not(feature = "dpdk")))]
+mod tests;
+
 use super::Switch;
 use super::state::BridgeState;
 use crate::control::info::SwitchError;
@@ -136,7 +140,11 @@ impl Switch {
     /// When the bridge does not exist.
     pub fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError> {
         self.collect();
-        self.with(|state| Ok(state.bridge(bridge)?.pipeline.tables()))
+        let (program, names) = self.with(|state| {
+            let pipeline = &state.bridge(bridge)?.pipeline;
+            Ok((pipeline.program(), pipeline.names().clone()))
+        })?;
+        Ok(program.table_infos(&names))
     }
 
     /// Flows that a filter selects.
@@ -222,7 +230,7 @@ fn trace_key(input: &TraceInput, names: &NameMap) -> Result<FlowKey, SwitchError
             bytes
         }
     };
-    extract(bytes, bytes.len(), &mut key);
+    let _ = extract(bytes, bytes.len(), &mut key);
     Ok(key)
 }
 

@@ -96,6 +96,7 @@ impl Switch {
             let mut config = port.config.clone();
             config.admin_up = change.admin_up.unwrap_or(config.admin_up);
             config.no_flood = change.no_flood.unwrap_or(config.no_flood);
+            config.strict = change.strict.unwrap_or(config.strict);
             config.mtu = change.mtu.unwrap_or(config.mtu);
             config.external_ids.clone_from(change.external_ids.as_ref().unwrap_or(&port.config.external_ids));
             let errors = config.errors();

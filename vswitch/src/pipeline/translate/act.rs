@@ -60,17 +60,20 @@ impl Translator<'_, '_> {
         Step::Next
     }
 
+    /// `move`: nothing happens where the packet lacks one of the fields.
+    fn copy_bits(&mut self, from: Subfield, to: Subfield) {
+        if self.view.has(to.field) && self.view.has(from.field) {
+            let value = self.view.read_sub(from);
+            self.view.write_sub(to, value);
+            self.tell_value(to);
+        }
+    }
+
     /// Actions that change the packet or what goes with it.
     fn modify(&mut self, action: &Action) {
         match action {
             Action::SetField { field, value, mask } => self.set_field(*field, *value, *mask),
-            Action::Move { from, to } => {
-                if self.view.has(to.field) && self.view.has(from.field) {
-                    let value = self.view.read_sub(*from);
-                    self.view.write_sub(*to, value);
-                    self.tell_value(*to);
-                }
-            }
+            Action::Move { from, to } => self.copy_bits(*from, *to),
             Action::SetTtl(ttl) => self.set_field(Field::NwTtl, u128::from(*ttl), u128::MAX),
             Action::PushVlan(tpid) => self.view.push_vlan(*tpid, 0),
             Action::PopVlan => self.view.pop_vlan(),

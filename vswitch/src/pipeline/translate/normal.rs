@@ -13,6 +13,8 @@ use vswitch_flow::action::port;
 impl Translator<'_, '_> {
     /// What a bridge does whose tables have no rule for a packet: if nothing was ever programmed, what its fail mode says.
     pub(super) fn unprogrammed(&mut self) {
+        // Whether anything was programmed is a fact of all tables.
+        self.out.deps.tables = [u64::MAX; 4];
         let bridge = &self.world.bridges[self.bridge];
         let tables = bridge.program.tables.iter().flatten();
         let learned = bridge.program.learned.tables();
@@ -22,7 +24,6 @@ impl Translator<'_, '_> {
             return;
         }
         // A rule in any table ends this.
-        self.out.deps.tables = [u64::MAX; 4];
         match bridge.fail_mode {
             FailMode::Secure => self.reason = Some(DropReason::BridgeSecure),
             // Of a bridge whose default flow was deleted, tables are there, but empty.

@@ -4,7 +4,7 @@ use super::{frame_of, id};
 use crate::cache::{CacheShared, Collector};
 use crate::dpdk::{Burst, Mempool};
 use crate::observe::{PortCounters, PortTotals};
-use crate::pipeline::state::PipelineState;
+use crate::pipeline::state::{PipelineState, Refused};
 use crate::pipeline::{Bridge, Changes, FailMode, Fdb, PacketIns, PortFacts, World};
 use crate::port::sim::{SimRxQueue, SimTxQueue, SimWire};
 use crate::port::{Device, RxQueue, TxQueue};
@@ -107,10 +107,35 @@ impl Bed {
         self.walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));
     }
 
+    /// Ports take frames of up to 9,000 bytes.
+    pub(super) fn big_frames(&mut self) {
+        self.views.iter_mut().for_each(|view| view.frame_max = 9000);
+        self.publish();
+    }
+
     /// A transaction.
     pub(super) fn write(&mut self, updates: &[Update]) {
+        self.try_write(updates).expect("a good transaction");
+    }
+
+    /// A transaction, which may be refused.
+    pub(super) fn try_write(&mut self, updates: &[Update]) -> Result<(), Refused> {
+        self.collector.collect();
+        self.state.apply(updates, self.world + 1, self.now)?;
+        self.reprogrammed();
+        Ok(())
+    }
+
+    /// What is due goes.
+    pub(super) fn expire(&mut self) {
+        self.collector.collect();
+        if self.state.expire(self.world + 1, self.now) {
+            self.reprogrammed();
+        }
+    }
+
+    fn reprogrammed(&mut self) {
         self.world += 1;
-        self.state.apply(updates, self.world, self.now).expect("a good transaction");
         let ports_changed = self.walk.snapshot().world.ports_changed;
         self.publish_since(ports_changed);
     }

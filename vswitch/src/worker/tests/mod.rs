@@ -2,6 +2,7 @@
 
 mod bed;
 mod cached;
+mod equal;
 mod learning;
 mod packets;
 mod tables;

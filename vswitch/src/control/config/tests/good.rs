@@ -90,11 +90,12 @@ fn every_key_arrives() {
         fail_mode = "standalone"
         fdb_entries = 10
         fdb_ageing_s = 20
+        strict = true
         port = [
             { name = "d", type = "dpdk", devargs = "net_null0", queues = 2, number = 9, mac = "2:0:0:0:0:1", mtu = 9000 },
             { name = "v", type = "vhost-user", path = "/v", mode = "server", queues = 4, csum = false, tso = false,
               mergeable = false, indirect = false, packed = true, admin_up = false, no_flood = true },
-            { name = "t", type = "tap", interface = "t0", external_ids.a = "b" },
+            { name = "t", type = "tap", interface = "t0", strict = true, external_ids.a = "b" },
             { name = "a", type = "af_packet", interface = "a0" },
             { name = "p", type = "pcap", rx_file = "r", tx_file = "t", infinite_rx = true },
             { name = "i", type = "internal" },
@@ -107,8 +108,13 @@ fn every_key_arrives() {
     assert_eq!((dpdk.file_prefix.as_deref(), &dpdk.args[..]), (Some("a"), &["-v".to_owned()][..]));
     assert_eq!((config.worker.idle_sleep_us, config.socket), (50, PathBuf::from("/tmp/s")));
     let (bridge, ports) = &config.bridges[0];
-    let expected =
-        BridgeConfig { name: "b".to_owned(), fail_mode: FailMode::Standalone, fdb_entries: 10, fdb_ageing_s: 20 };
+    let expected = BridgeConfig {
+        name: "b".to_owned(),
+        fail_mode: FailMode::Standalone,
+        fdb_entries: 10,
+        fdb_ageing_s: 20,
+        strict: true,
+    };
     assert_eq!(*bridge, expected);
     let vhost = VhostConfig {
         path: "/v".into(),
@@ -133,6 +139,7 @@ fn every_key_arrives() {
     ];
     (expected[0].number, expected[0].mac, expected[0].mtu) = (Some(9), Some(Mac([2, 0, 0, 0, 0, 1])), 9000);
     (expected[1].admin_up, expected[1].no_flood) = (false, true);
+    expected[2].strict = true;
     expected[2].external_ids.insert("a".to_owned(), "b".to_owned());
     assert_eq!(ports[..], expected);
 }
@@ -214,5 +221,5 @@ fn parse_uses_the_cores_of_this_machine() {
     let config = parse("", Path::new("f")).expect("an empty file is good");
     assert_eq!(config, SwitchConfig::with_defaults(&crate::dpdk::lcore::available_cores()));
     let errors = parse("x = 1", Path::new("f")).expect_err("an unknown key");
-    assert_eq!(errors.to_string(), "f:1:1: x: unknown key; the file has the keys: dpdk, worker, control, bridge");
+    assert_eq!(errors.to_string(), "f:1:1: x: unknown key; the file has the keys: dpdk, worker, control, debug, bridge");
 }

@@ -8,6 +8,7 @@ use tonic::{Code, Status};
 use vswitch_flow::action::Reason;
 use vswitch_flow::{Field, FlowKey};
 use vswitch_proto::v1;
+use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
 use vswitch_proto::v1::flow_service_client::FlowServiceClient;
 use vswitch_proto::v1::group_service_client::GroupServiceClient;
 use vswitch_proto::v1::meter_service_client::MeterServiceClient;
@@ -41,13 +42,18 @@ impl Running {
         running
     }
 
-    async fn write(&self, messages: Vec<v1::WriteRequest>) -> Result<v1::WriteResponse, Status> {
+    async fn write(&self, mut messages: Vec<v1::WriteRequest>) -> Result<v1::WriteResponse, Status> {
+        messages.last_mut().into_iter().for_each(|last| last.commit = true);
+        self.send(messages).await
+    }
+
+    async fn send(&self, messages: Vec<v1::WriteRequest>) -> Result<v1::WriteResponse, Status> {
         let mut client = PipelineServiceClient::new(self.channel.clone());
         Ok(soon("a write", client.write(tokio_stream::iter(messages))).await?.into_inner())
     }
 
     async fn update(&self, updates: Vec<v1::Update>) -> v1::WriteResponse {
-        self.write(vec![v1::WriteRequest { bridge: "br0".to_owned(), updates }]).await.expect("an answer")
+        self.write(vec![v1::WriteRequest { bridge: "br0".to_owned(), updates, commit: true }]).await.expect("an answer")
     }
 
     async fn flows(&self, request: v1::ListFlowsRequest) -> Result<Vec<v1::FlowEntry>, Status> {
@@ -70,7 +76,7 @@ impl Running {
 #[tokio::test]
 async fn a_transaction_is_applied_as_a_whole_in_many_messages() {
     let running = Running::with_bridge().await;
-    let message = |bridge: &str, updates| v1::WriteRequest { bridge: bridge.to_owned(), updates };
+    let message = |bridge: &str, updates| v1::WriteRequest { bridge: bridge.to_owned(), updates, commit: false };
     let typed = v1::Flow {
         table: 1,
         priority: Some(7),
@@ -153,7 +159,7 @@ async fn texts_of_a_transaction_are_bounded() {
 #[tokio::test]
 async fn calls_that_cannot_be_a_transaction_are_refused() {
     let running = Running::with_bridge().await;
-    let message = |bridge: &str, updates| v1::WriteRequest { bridge: bridge.to_owned(), updates };
+    let message = |bridge: &str, updates| v1::WriteRequest { bridge: bridge.to_owned(), updates, commit: false };
     let cases = [
         (vec![], Code::InvalidArgument, "bridge: the first message names none; name a bridge"),
         (vec![message("", vec![])], Code::InvalidArgument, "bridge: the first message names none; name a bridge"),
@@ -168,6 +174,11 @@ async fn calls_that_cannot_be_a_transaction_are_refused() {
         let status = running.write(messages).await.expect_err(text);
         assert_eq!((status.code(), status.message()), (code, text));
     }
+    let early = vec![v1::WriteRequest { commit: true, ..message("br0", Vec::new()) }, message("br0", Vec::new())];
+    let status = running.send(early).await.expect_err("after commit");
+    assert_eq!(status.message(), "commit: a message came after it; set it in the last message");
+    let status = running.send(vec![message("br0", vec![flow(1, "actions=drop")])]).await.expect_err("no commit");
+    assert_eq!(status.code(), Code::Aborted, "{status:?}");
     // An update that says nothing is one bad update, not a bad call.
     let response = running.update(vec![v1::Update { tag: 1, update: None }]).await;
     assert_eq!(response.statuses[0].reason, "the update is empty");
@@ -186,7 +197,7 @@ async fn a_client_that_goes_away_in_the_middle_changes_nothing() {
     let (sender, receiver) = tokio::sync::mpsc::channel(4);
     let mut client = PipelineServiceClient::new(running.channel.clone());
     let call = tokio::spawn(async move { client.write(tokio_stream::wrappers::ReceiverStream::new(receiver)).await });
-    let message = v1::WriteRequest { bridge: "br0".to_owned(), updates: vec![flow(1, "actions=drop")] };
+    let message = v1::WriteRequest { bridge: "br0".to_owned(), updates: vec![flow(1, "actions=drop")], commit: false };
     sender.send(message).await.expect("a call");
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     call.abort(); // resets the stream; the sender is still there, so that it does not just end
@@ -320,7 +331,8 @@ async fn groups_and_meters_are_listed_with_their_numbers() {
         }
     };
     let listed = groups(v1::ListGroupsRequest { names: true, ..Default::default() }).await.expect("groups");
-    let want = "group_id=1,type=select,bucket=bucket_id:0,weight:50,actions=output:p1,bucket=bucket_id:1,weight:1,actions=output:p2";
+    let want =
+        "group_id=1,type=select,bucket=bucket_id:0,weight:50,actions=output:p1,bucket=bucket_id:1,actions=output:p2";
     assert_eq!((listed.len(), listed[0].line.as_str()), (3, want));
     let statistics = listed[0].statistics.clone().expect("numbers");
     assert_eq!((statistics.duration_ms, statistics.ref_count, statistics.buckets.len()), (2500, 1, 2));
@@ -488,5 +500,38 @@ async fn packets_are_sent_resumed_and_traced() {
     assert_eq!(parts.message().await.expect("no error").expect("a message").megaflows.len(), 1);
     let none = v1::ListMegaflowsRequest { bridge: "br9".to_owned() };
     assert_eq!(flows.list_megaflows(none).await.expect_err("no bridge").code(), Code::NotFound);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_tests_need_is_served_only_when_asked_for() {
+    let running = Running::start().await;
+    let mut client = DummyServiceClient::new(running.channel.clone());
+    let status = client.stop_time(v1::StopTimeRequest {}).await.expect_err("not enabled");
+    assert_eq!(status.code(), Code::Unimplemented, "{status:?}");
+    running.stop().await;
+
+    let running = Running::start_with(|switch| switch.dummies.store(true, Relaxed)).await;
+    let mut client = DummyServiceClient::new(running.channel.clone());
+    let request = |port: &str, packet: &[u8]| v1::ReceiveRequest { port: port.to_owned(), packet: packet.to_vec() };
+    let requests = [request("p1", &[7]), request("p1", &[8, 9]), request("p9", &[1]), request("p1", &[2])];
+    let mut answers = client.receive(tokio_stream::iter(requests)).await.expect("a stream").into_inner();
+    for want in [&[7][..], &[8, 9]] {
+        let answer = soon("an answer", answers.message()).await.expect("no error").expect("a message");
+        assert_eq!(answer.sent, vec![v1::SentPacket { port: "p2".to_owned(), packet: want.to_vec() }; want.len()]);
+    }
+    let status = soon("the third", answers.message()).await.expect_err("no such port");
+    assert_eq!(status.code(), Code::NotFound, "{status:?}");
+    client.stop_time(v1::StopTimeRequest {}).await.expect("stopped");
+    let warp = |milliseconds, step_milliseconds| v1::WarpTimeRequest { milliseconds, step_milliseconds };
+    client.warp_time(warp(250, 100)).await.expect("warped");
+    client.warp_time(warp(9, 0)).await.expect("warped");
+    client.warp_time(warp(0, 0)).await.expect("warped");
+    let status = client.warp_time(warp(u64::MAX, 1)).await.expect_err("too many steps");
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    client.set_link(v1::SetLinkRequest { port: "p1".to_owned(), up: true }).await.expect("set");
+    client.set_cache(v1::SetCacheRequest { enabled: Some(false), flush: true }).await.expect("set");
+    let calls = running.switch.calls.lock().join(" ");
+    assert_eq!(calls, "stop warp 100 warp 100 warp 50 warp 9 link p1 true cache false flush");
     running.stop().await;
 }

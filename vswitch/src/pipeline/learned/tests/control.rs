@@ -115,7 +115,7 @@ fn a_replaced_flow_does_not_come_back() {
     assert!(bench.expire(6000));
     assert_eq!((bench.flows().len(), bench.finds(1)), (0, None));
     // The hand-made one may have been the last learn of a cookie.
-    let last = Action::Learn(Box::new(Learn { delete_learned: true, table: 1, cookie: 0x77, ..learn() }));
+    let last = last_learn(&Learn { cookie: 0x77, ..learn() });
     let mut bench = Bench::new();
     bench.apply(&[Update::AddFlow(flow(7, 1, 9, &[last])), Update::AddFlow(flow(8, 2, 0x77, &[]))]);
     bench.learn(&learn(), 1);

@@ -61,6 +61,11 @@ fn flow(priority: u16, from: u32, cookie: u64, actions: &[Action]) -> FlowSpec {
     }
 }
 
+/// A learn of the same table and cookie that deletes its flows, as an action of any flow.
+fn last_learn(learn: &Learn) -> Action {
+    Action::Learn(Box::new(Learn { delete_learned: true, specs: [].into(), ..learn.clone() }))
+}
+
 fn output(port: u32) -> Action {
     Action::Output { port, max_len: None }
 }
@@ -241,7 +246,7 @@ fn a_learned_flow_is_refreshed_and_nothing_else() {
 fn a_hand_made_flow_keeps_all_but_cookie_and_actions() {
     let mut bench = Bench::new();
     let there = FlowSpec { idle_timeout: 100, hard_timeout: 200, importance: 3, ..flow(7, 1, 9, &[]) };
-    bench.apply(&[Update::AddFlow(there.clone()), Update::AddFlow(flow(6, 1, 8, &[]))]);
+    bench.apply(&[Update::AddFlow(there), Update::AddFlow(flow(6, 1, 8, &[]))]);
     find(&bench.state.program(), 1).expect("a rule").stats.packets.store(4, Relaxed);
     bench.now = 3000;
     assert!(bench.learn(&learn(), 1));

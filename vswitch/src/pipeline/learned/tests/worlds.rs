@@ -40,7 +40,7 @@ fn deletions_reach_packets_with_their_world() {
 fn the_last_learn_takes_its_flows_though_old_packets_still_learn() {
     let last = Learn { delete_learned: true, ..learn() };
     let mut bench = Bench::new();
-    bench.apply(&[Update::AddFlow(FlowSpec { table: 0, ..flow(1, 1, 1, &[Action::Learn(Box::new(last.clone()))]) })]);
+    bench.apply(&[Update::AddFlow(FlowSpec { table: 0, ..flow(1, 1, 1, &[last_learn(&last)]) })]);
     bench.learn(&last, 1);
     let old = bench.state.program();
     bench.apply(&[Update::DeleteFlows(FlowFilter { table: Some(0), ..FlowFilter::default() })]);

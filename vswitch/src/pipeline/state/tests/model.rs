@@ -73,15 +73,22 @@ impl Model {
         for (i, update) in updates.iter().enumerate() {
             counts.push(next.update(i, update).map_err(|code| (i, code))?);
         }
-        for (i, filter, groups, meters) in next.sweeps.clone() {
+        let last = |what: fn(&(usize, FlowFilter, bool, bool)) -> bool| {
+            next.sweeps.iter().filter(|sweep| what(sweep)).map(|sweep| sweep.0).max()
+        };
+        let (last_groups, last_meters) = (last(|sweep| sweep.2), last(|sweep| sweep.3));
+        for (i, filter, ..) in next.sweeps.clone() {
+            let (groups, meters) = (last_groups == Some(i), last_meters == Some(i));
             counts[i] += next.remove("Delete", |f| selects(&filter, &f.spec) && f.added.is_none_or(|added| added < i));
             let old = |added: Option<usize>| added.is_none_or(|added| added < i);
             let gone: Vec<u32> = next.groups.iter().filter(|(_, g)| groups && old(g.2)).map(|(id, _)| *id).collect();
+            counts[i] += gone.len() as u64;
             for id in gone {
                 next.groups.remove(&id);
                 next.deleted_groups.insert(id, i);
             }
             let gone: Vec<u32> = next.meters.iter().filter(|(_, m)| meters && old(m.2)).map(|(id, _)| *id).collect();
+            counts[i] += gone.len() as u64;
             for id in gone {
                 next.meters.remove(&id);
                 next.deleted_meters.insert(id, i);
@@ -96,6 +103,7 @@ impl Model {
         let mut bad = Vec::new();
         for flow in &self.flows {
             let Some(written) = flow.written else { continue };
+            #[allow(clippy::type_complexity)] // said by the two lines below
             let kinds: [(&str, &dyn Fn(u32) -> bool, &BTreeMap<u32, usize>, &str); 2] = [
                 ("Group(", &|id| self.groups.contains_key(&id), &self.deleted_groups, "OFPBAC_BAD_OUT_GROUP"),
                 ("Meter(", &|id| self.meters.contains_key(&id), &self.deleted_meters, "OFPMMFC_INVALID_METER"),

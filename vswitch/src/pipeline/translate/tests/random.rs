@@ -1,6 +1,8 @@
 //! Random programs and packets: a decision holds for every packet that agrees on its mask. A mask that is too wide is a security hole
 //! (CVE-2023-1668, CVE-2023-5366).
 
+#![allow(clippy::cast_possible_truncation)] // random bits are cut to what is wanted
+
 use super::*;
 use crate::action::Op;
 use crate::pipeline::{Credit, Effect};
