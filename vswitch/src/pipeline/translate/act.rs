@@ -185,7 +185,10 @@ impl Translator<'_, '_> {
             Some(origin) => origin.within(&actions),
             None => Frame::new(&actions, 0, u64::MAX),
         };
-        self.run(Frame { set: true, ..frame })
+        self.in_set = true;
+        let ended = self.run(frame);
+        self.in_set = false;
+        ended
     }
 
     /// Both ways, each with the rest of this list; what called it goes on with the packet as it is here.

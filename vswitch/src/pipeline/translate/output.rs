@@ -41,7 +41,7 @@ impl<'a> Translator<'a, '_> {
                     Reason::PacketOut
                 } else if frame.bucket {
                     Reason::Group
-                } else if frame.set {
+                } else if self.in_set {
                     Reason::ActionSet
                 } else {
                     Reason::Action

@@ -31,8 +31,6 @@ pub(super) struct Frame<'f> {
     pub(super) deepens: bool,
     /// The list of a bucket.
     pub(super) bucket: bool,
-    /// The action set.
-    pub(super) set: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -45,14 +43,14 @@ impl<'f> Frame<'f> {
     /// Of a list that stands nowhere.
     pub(super) fn new(actions: &'f [Action], table: u8, cookie: u64) -> Self {
         let actions = List::Slice(actions);
-        Self { actions, next: 0, table, rule: None, cookie, deepens: false, bucket: false, set: false }
+        Self { actions, next: 0, table, rule: None, cookie, deepens: false, bucket: false }
     }
 
     /// Of a rule.
     pub(super) fn of_rule(rule: Arc<Rule>) -> Frame<'static> {
         let (table, cookie) = (rule.table, rule.cookie);
         let actions = List::Rule(Arc::clone(&rule.actions));
-        Frame { actions, next: 0, table, rule: Some(rule), cookie, deepens: false, bucket: false, set: false }
+        Frame { actions, next: 0, table, rule: Some(rule), cookie, deepens: false, bucket: false }
     }
 
     /// Of a list within this one.
@@ -117,6 +115,8 @@ pub(super) struct Translator<'a, 'o> {
     pub(super) now: Millis,
     pub(super) side_effects: bool,
     pub(super) packet_out: bool,
+    /// The action set is being executed, or what it calls.
+    pub(super) in_set: bool,
     pub(super) observer: Option<&'o mut (dyn Observer + 'o)>,
     /// Depth of the story.
     pub(super) indent: usize,
@@ -148,6 +148,7 @@ impl<'a, 'o> Translator<'a, 'o> {
             now: request.now,
             side_effects: request.side_effects,
             packet_out: false,
+            in_set: false,
             observer,
             indent: 0,
             view: View::new(request.key),

@@ -211,6 +211,9 @@ fn controllers_get_what_the_rule_says() {
     assert_eq!(setup.ops(TCP), "controller(reason=no_match,id=0,table=0,cookie=0x0)");
     setup.flow_in(0, 0, 1, "", [Action::WriteActions([plain()].into())]);
     assert_eq!(setup.ops(TCP), "controller(reason=action_set,id=0,table=0,cookie=0x1)");
+    // What the action set calls belongs to it.
+    setup.flow_in(0, 0, 1, "", [Action::WriteActions([resubmit(1)].into())]).flow_in(0, 1, 1, "", [plain()]);
+    assert_eq!(setup.ops(TCP), "controller(reason=action_set,id=0,table=1,cookie=0x100000001)");
     let explicit = Controller { reason: Reason::InvalidTtl, max_len: 65535, ..Controller::default() };
     setup.flow_in(0, 0, 2, "", [Action::Controller(explicit.into())]);
     assert_eq!(setup.ops(TCP), "controller(reason=invalid_ttl,id=0,table=0,cookie=0x2)");
