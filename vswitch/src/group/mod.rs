@@ -3,8 +3,8 @@
 //! **Where in the walk**: translation. A bucket's actions are translated in place, on a copy of all state: no group type's changes
 //! survive the group.
 //!
-//! **Design**: a select group has a table of slots, filled by weight; a hash picks a slot. A change of the group moves as few slots as the new
-//! weights need, so that connections stay where they are. Liveness is the caller's business.
+//! **Design**: a select group has a table of slots, filled by weight; a hash picks a slot. A change of the group moves as few
+//! slots as the new weights need, so that connections stay where they are. Liveness is the caller's business.
 //!
 //! **Limits**: [`crate::limits::BUCKETS_MAX`], [`SLOTS_MAX`].
 //!
@@ -91,11 +91,11 @@ impl Group {
         group
     }
 
-    /// The bucket (by index) that takes a packet: of a select group the one that the hash picks, of others the first that lives. None:
-    /// nothing takes it.
+    /// The bucket (by index) that takes a packet: of a select group the one that the hash picks, of others the first that
+    /// lives. None: nothing takes it.
     ///
-    /// When a bucket of a select group does not live, only its share moves, to the others by their weights. A bucket of weight 0 takes
-    /// nothing, even if all have it.
+    /// When a bucket of a select group does not live, only its share moves, to the others by their weights. A bucket of weight
+    /// 0 takes nothing, even if all have it.
     #[must_use]
     pub fn pick(&self, hash: u32, live: impl Fn(usize) -> bool) -> Option<usize> {
         match self.spec.kind {

@@ -1,11 +1,12 @@
-//! Meters: token buckets with Open vSwitch's arithmetic (`dpif-netdev.c`, `dp_netdev_run_meter`): milliseconds, a full bucket at the start.
+//! Meters: token buckets with Open vSwitch's arithmetic (`dpif-netdev.c`, `dp_netdev_run_meter`): milliseconds, a full bucket
+//! at the start.
 //!
 //! **Where in the walk**: execute; a meter is asked per packet and shared by all workers.
 //!
-//! **Design**: every band has a bucket. `pktps`: in thousandths of a packet, so that a millisecond at a rate of n packets per second brings n of them.
-//! `kbps`: in bits; a millisecond at n kbit/s brings n bits. A packet takes what it needs from every band's bucket that has enough; of
-//! the bands that have not, the one with the highest rate acts. Bands do not know of each other: a packet that one of them drops has
-//! taken from the others.
+//! **Design**: every band has a bucket. `pktps`: in thousandths of a packet, so that a millisecond at a rate of n packets per
+//! second brings n of them. `kbps`: in bits; a millisecond at n kbit/s brings n bits. A packet takes what it needs from every
+//! band's bucket that has enough; of the bands that have not, the one with the highest rate acts. Bands do not know of each
+//! other: a packet that one of them drops has taken from the others.
 //!
 //! **Limits**: [`crate::limits::BANDS_MAX`]. Arithmetic saturates.
 //!

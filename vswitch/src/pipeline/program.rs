@@ -16,7 +16,8 @@ use vswitch_flow::spec::{FlowFlags, FlowSpec};
 /// Number of tables of a bridge: 0 to 253.
 pub const TABLES: usize = 254;
 
-/// Tables, groups and meters. Immutable but for counters and learned rules; parts that did not change are shared with the program before.
+/// Tables, groups and meters. Immutable but for counters and learned rules; parts that did not change are shared with the
+/// program before.
 #[derive(Debug, Default)]
 pub struct Program {
     /// By number; at most [`TABLES`]. A table that was never used is None: every lookup misses.

@@ -61,9 +61,9 @@ impl Switch {
         })
     }
 
-    /// Changes some of a bridge's attributes. With another fail mode, what it has learned is forgotten. A bridge that becomes standalone gets the flow that makes
-    /// it a learning switch, unless it has flows; one that becomes secure loses that flow, if it is as it was made. (Open vSwitch
-    /// removes all flows in both cases; an agent's flows are not ours to remove.)
+    /// Changes some of a bridge's attributes. With another fail mode, what it has learned is forgotten. A bridge that becomes
+    /// standalone gets the flow that makes it a learning switch, unless it has flows; one that becomes secure loses that flow,
+    /// if it is as it was made. (Open vSwitch removes all flows in both cases; an agent's flows are not ours to remove.)
     ///
     /// # Errors
     /// When it does not exist.

@@ -52,8 +52,8 @@ impl Learned {
         state.replaced.extend(replaced);
     }
 
-    /// The transaction is adopted: the view of the program with these hand-made rules, without the learned rules that it removed and those
-    /// that a filter of it selects. Returned beside it: rules of the latter kind that were learned meanwhile.
+    /// The transaction is adopted: the view of the program with these hand-made rules, without the learned rules that it
+    /// removed and those that a filter of it selects. Returned beside it: rules of the latter kind that were learned meanwhile.
     pub(in crate::pipeline) fn commit<'a>(
         &self,
         base: &[Option<Arc<Table>>],
@@ -95,8 +95,8 @@ impl Learned {
         (Arc::new(Self { shared: Arc::clone(&self.shared), view }), meanwhile)
     }
 
-    /// Removes rules whose time is over. None: hand-made rules were replaced meanwhile, which must be taken out of the program first, lest they come back:
-    /// see [`Learned::due`].
+    /// Removes rules whose time is over. None: hand-made rules were replaced meanwhile, which must be taken out of the program
+    /// first, lest they come back: see [`Learned::due`].
     pub(in crate::pipeline) fn expire(&self, now: Millis) -> Option<Vec<Gone>> {
         let mut expired = Vec::new();
         loop {

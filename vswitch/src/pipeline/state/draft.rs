@@ -23,8 +23,8 @@ pub(super) struct Change {
     pub(super) reason: Option<RemovedReason>,
 }
 
-/// Tables, learned rules, groups and meters are copies (persistent, or made at the first change); the index is changed in place, and changed back from the
-/// journal when the transaction is refused.
+/// Tables, learned rules, groups and meters are copies (persistent, or made at the first change); the index is changed in
+/// place, and changed back from the journal when the transaction is refused.
 pub(super) struct Draft<'a> {
     pub(super) state: &'a mut PipelineState,
     pub(super) now: Millis,

@@ -22,7 +22,8 @@ pub(super) fn any(actions: &[Action], visit: &mut impl FnMut(&Action) -> bool) -
     })
 }
 
-/// Calls `found` for each group and meter that the list uses, once per mention. The meter of a packet-in is no such use: it may be missing.
+/// Calls `found` for each group and meter that the list uses, once per mention. The meter of a packet-in is no such use: it may
+/// be missing.
 pub(super) fn refs(actions: &[Action], found: &mut impl FnMut(Ref)) {
     any(actions, &mut |action| {
         match action {
@@ -50,7 +51,8 @@ pub(super) fn has_fin_timeout(actions: &[Action]) -> bool {
     any(actions, &mut |action| matches!(action, Action::FinTimeout { .. }))
 }
 
-/// Whether the list outputs to a port, as the filter `out_port` means it: whole packets, by number, not through a register, a group or a bundle.
+/// Whether the list outputs to a port, as the filter `out_port` means it: whole packets, by number, not through a register, a
+/// group or a bundle.
 pub(super) fn outputs_to(actions: &[Action], to: PortNo) -> bool {
     any(actions, &mut |action| match action {
         Action::Output { port, max_len: None } => *port == to,

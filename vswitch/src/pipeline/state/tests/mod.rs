@@ -5,6 +5,7 @@ mod flows;
 mod groups;
 mod meters;
 mod model;
+mod perf;
 mod replace;
 mod transactions;
 
