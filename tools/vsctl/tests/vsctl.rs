@@ -1,17 +1,19 @@
 //! The program from outside: exit codes, streams, and what it does when the other side is slow, silent or gone.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnixListenerStream;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use tonic_health::ServingStatus;
 use tonic_types::{ErrorDetails, StatusExt};
 use vswitch_proto::v1;
 use vswitch_proto::v1::bridge_service_server::{BridgeService, BridgeServiceServer};
+use vswitch_proto::v1::flow_service_server::{FlowService, FlowServiceServer};
+use vswitch_proto::v1::pipeline_service_server::{PipelineService, PipelineServiceServer};
 use vswitch_proto::v1::port_service_server::{PortService, PortServiceServer};
 
 /// Answers what the tests ask, with a thousand bridges and an endless stream of events.
@@ -80,6 +82,84 @@ impl PortService for Fake {
     }
 }
 
+type Parts<T> = std::pin::Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
+
+/// Takes transactions: refuses lines that say `bad`, warns of those that say `odd`, and tells in `affected` how many lines came with a
+/// commit. A file is in normal form already.
+#[tonic::async_trait]
+impl PipelineService for Fake {
+    async fn write(&self, request: Request<Streaming<v1::WriteRequest>>) -> Answer<v1::WriteResponse> {
+        let mut stream = request.into_inner();
+        let (mut statuses, mut committed) = (Vec::new(), false);
+        while let Some(message) = stream.message().await? {
+            assert!(!committed, "a message after commit");
+            committed = message.commit;
+            for update in message.updates {
+                let Some(v1::update::Update::Line(line)) = update.update else { continue };
+                let mut status = v1::UpdateStatus { tag: update.tag, ..Default::default() };
+                if line.line.contains("bad") {
+                    status.set_outcome(v1::UpdateOutcome::Invalid);
+                    (status.column, status.reason, status.hint) = (5, "bad".to_owned(), "be good".to_owned());
+                }
+                if line.line.contains("odd") {
+                    status.warnings = vec!["odd".to_owned()];
+                }
+                statuses.push(status);
+            }
+        }
+        if !committed {
+            return Err(Status::aborted("the transaction ended without commit; nothing was changed"));
+        }
+        let refused = statuses.iter().filter(|status| status.column > 0).count() as u64;
+        let updates = statuses.len() as u64;
+        let applied = refused == 0;
+        Ok(Response::new(v1::WriteResponse {
+            applied,
+            statuses,
+            updates,
+            refused,
+            affected: updates,
+            ..Default::default()
+        }))
+    }
+
+    async fn normalize_flows(&self, request: Request<v1::NormalizeFlowsRequest>) -> Answer<v1::NormalizeFlowsResponse> {
+        let normal = |line: v1::Line| {
+            let matching = Some(v1::flow::Matching::MatchText(line.text));
+            let flow = Some(v1::Flow { matching, ..Default::default() });
+            v1::NormalizedFlow { flow: Some(v1::FlowEntry { flow, ..Default::default() }), status: None }
+        };
+        let flows = request.into_inner().lines.into_iter().map(normal).collect();
+        Ok(Response::new(v1::NormalizeFlowsResponse { flows }))
+    }
+}
+
+/// Has 3,000 flows.
+#[tonic::async_trait]
+impl FlowService for Fake {
+    type ListFlowsStream = Parts<v1::ListFlowsResponse>;
+    type WatchFlowsStream = Parts<v1::WatchFlowsResponse>;
+    type ListMegaflowsStream = Parts<v1::ListMegaflowsResponse>;
+
+    async fn list_flows(&self, _: Request<v1::ListFlowsRequest>) -> Answer<Self::ListFlowsStream> {
+        let flow = |i| v1::FlowEntry { line: format!("priority={i} actions=drop"), ..Default::default() };
+        let part = move |i: i32| Ok(v1::ListFlowsResponse { flows: (i * 1000..(i + 1) * 1000).map(flow).collect() });
+        Ok(Response::new(Box::pin(tokio_stream::iter((0..3).map(part)))))
+    }
+
+    async fn aggregate_flows(&self, _: Request<v1::AggregateFlowsRequest>) -> Answer<v1::AggregateFlowsResponse> {
+        Ok(Response::new(v1::AggregateFlowsResponse::default()))
+    }
+
+    async fn watch_flows(&self, _: Request<v1::WatchFlowsRequest>) -> Answer<Self::WatchFlowsStream> {
+        Ok(Response::new(Box::pin(tokio_stream::pending())))
+    }
+
+    async fn list_megaflows(&self, _: Request<v1::ListMegaflowsRequest>) -> Answer<Self::ListMegaflowsStream> {
+        Ok(Response::new(Box::pin(tokio_stream::empty())))
+    }
+}
+
 /// A server in this process, with a directory for its socket.
 struct Server {
     socket: PathBuf,
@@ -100,6 +180,7 @@ impl Server {
             reporter.set_service_status("", health).await;
             let router = tonic::transport::Server::builder().add_service(service);
             let router = router.add_service(BridgeServiceServer::new(Fake)).add_service(PortServiceServer::new(Fake));
+            let router = router.add_service(PipelineServiceServer::new(Fake)).add_service(FlowServiceServer::new(Fake));
             router.serve_with_incoming(UnixListenerStream::new(listener)).await
         });
         Self { socket, runtime, _directory: directory }
@@ -209,6 +290,100 @@ fn a_switch_that_does_not_answer_is_exit_code_3_in_time() {
         assert_eq!(output.status.code(), Some(3), "{line}: {}", text(&output.stderr));
     }
     assert!(begin.elapsed() < Duration::from_secs(5), "it took {:?}", begin.elapsed());
+}
+
+fn file(text: &[u8]) -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("flows");
+    std::fs::write(&path, text).expect("a file");
+    (directory, path.to_str().expect("UTF-8").to_owned())
+}
+
+#[test]
+fn a_bad_line_is_told_with_file_and_number() {
+    let server = Server::start(ServingStatus::Serving);
+    let mut lines: Vec<String> = (1..=5000).map(|i| format!("priority={i},actions=drop")).collect();
+    lines[2] = "# a comment".to_owned();
+    let (_directory, good) = file(lines.join("\n").as_bytes());
+    let output = run(&server.socket, &format!("--json --bundle add-flows br0 {good} -O OpenFlow15"));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let want = serde_json::json!({ "ok": true, "updates": 4999, "affected": 4999, "warnings": [] });
+    assert_eq!(json(&output.stdout), want);
+
+    lines[4321] = "bad".to_owned();
+    lines[4322] = "odd".to_owned();
+    let (_directory, bad) = file(lines.join("\n").as_bytes());
+    let output = run(&server.socket, &format!("add-flows br0 {bad}"));
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(1), ""));
+    assert_eq!(text(&output.stderr), format!("vsctl: {bad}:4322: column 5: bad; be good\n"));
+    let output = run(&server.socket, &format!("--json add-flows br0 {bad}"));
+    let error = &json(&output.stderr)["error"];
+    assert_eq!((&error["count"], &error["updates"][0]["line"]), (&1.into(), &4322.into()), "{error}");
+
+    // A text of the command line has no file.
+    let output = run(&server.socket, "add-flow br0 bad");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), "vsctl: column 5: bad; be good\n".to_owned()));
+    let output = run(&server.socket, "del-flows br0 odd --strict");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), "vsctl: warning: odd\n".to_owned()));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_to_its_end_changes_nothing() {
+    let server = Server::start(ServingStatus::Serving);
+    let mut lines = b"actions=drop\n".repeat(10_000);
+    lines.extend(b"\xff\n");
+    let (_directory, path) = file(&lines);
+    let output = run(&server.socket, &format!("add-flows br0 {path}"));
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(1), format!("vsctl: {path}: line 10001: it is not UTF-8\n"))
+    );
+    let output = run(&server.socket, "add-flows br0 /nonexistent/flows");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.starts_with("vsctl: /nonexistent/flows: No such file or directory"), "{error}");
+}
+
+#[test]
+fn lines_may_come_from_standard_input() {
+    let server = Server::start(ServingStatus::Serving);
+    for line in ["add-flows br0 -", "add-flow br0 -", "bundle br0 -", "replace-flows br0 -", "add-groups br0 -"] {
+        let mut command = vsctl(&server.socket);
+        let mut child = command
+            .args(line.split_whitespace())
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        child.stdin.take().expect("stdin").write_all(b"first\n\nbad\n").expect("it reads");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(
+            (output.status.code(), text(&output.stderr)),
+            (Some(1), "vsctl: -:3: column 5: bad; be good\n".to_owned()),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn flows_that_differ_are_exit_code_2() {
+    let server = Server::start(ServingStatus::Serving);
+    let ((_one, one), (_two, two)) = (file(b"tcp\nudp\n"), file(b"udp\nip\n"));
+    let output = run(&server.socket, &format!("diff-flows {one} {one}"));
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), ""));
+    let output = run(&server.socket, &format!("diff-flows {one} {two}"));
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(2), ""));
+    assert_eq!(text(&output.stdout), "+ip actions=\n-tcp actions=\n");
+}
+
+#[test]
+fn a_long_dump_is_whole() {
+    let server = Server::start(ServingStatus::Serving);
+    let output = run(&server.socket, "dump-flows br0");
+    let output = text(&output.stdout);
+    let lines: Vec<_> = output.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (3001, "OFPST_FLOW reply (OF1.5) (xid=0x2):"));
+    assert_eq!((lines[1], lines[3000]), (" priority=0 actions=drop", " priority=2999 actions=drop"));
 }
 
 #[test]

@@ -64,7 +64,7 @@ async fn of_bridge(client: &Client, bridge: &str, names: bool) -> Result<Flows, 
     let form = v1::Form::Text.into();
     let request = v1::ListFlowsRequest { bridge: bridge.to_owned(), form, names, ..Default::default() };
     let entries = flows::list(client, request).await?;
-    Ok(entries.into_iter().filter_map(|entry| entry.flow).map(|flow| split(&flow, names)).collect())
+    Ok(entries.into_iter().filter_map(|entry| entry.flow).map(|flow| split(&flow)).collect())
 }
 
 async fn of_file(client: &Client, source: Source, bridge: &str, names: bool) -> Result<Flows, Error> {
@@ -83,7 +83,7 @@ async fn of_file(client: &Client, source: Source, bridge: &str, names: bool) -> 
         for normalized in client.answer(service.normalize_flows(request).await)?.flows {
             let status = normalized.status.unwrap_or_default();
             match normalized.flow.and_then(|entry| entry.flow) {
-                Some(flow) => flows.extend([split(&flow, names)]),
+                Some(flow) => flows.extend([split(&flow)]),
                 None => bad.push(BadUpdate::new(&name, &status)),
             }
         }
@@ -92,7 +92,7 @@ async fn of_file(client: &Client, source: Source, bridge: &str, names: bool) -> 
 }
 
 /// A flow's key, and the rest as ovs-ofctl's diff-flows prints it.
-fn split(flow: &v1::Flow, _names: bool) -> (Key, String) {
+fn split(flow: &v1::Flow) -> (Key, String) {
     let (matching, actions) = texts(flow);
     let mut rest = String::new();
     if flow.cookie != 0 {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn flows(list: &[v1::Flow]) -> Flows {
-        list.iter().map(|flow| split(flow, false)).collect()
+        list.iter().map(|flow| split(flow)).collect()
     }
 
     #[test]
