@@ -2,6 +2,7 @@
 
 mod execute;
 mod learning;
+mod strict;
 
 use super::{PortShared, PortView, Snapshot, Walk};
 use crate::dpdk::{Burst, Mempool};
