@@ -175,7 +175,9 @@ impl Cache {
     /// The megaflow of slot `i` of a burst, if it is good without a second look.
     #[inline]
     pub(crate) fn hit(&self, i: usize) -> Option<&Megaflow> {
-        self.exact(self.keys.get(i)?).map(|megaflow| &**megaflow).filter(|megaflow| megaflow.hot.tick.get() == self.tick)
+        self.exact(self.keys.get(i)?)
+            .map(|megaflow| &**megaflow)
+            .filter(|megaflow| megaflow.hot.tick.get() == self.tick)
     }
 
     /// The megaflow of a compact key, if it is good after a second look.

@@ -17,7 +17,8 @@ pub(super) fn is_good(megaflow: &Megaflow, world: &World) -> bool {
         && !(deps.groups && program.groups_changed > since)
         && !(deps.links && world.changes.links() > epoch)
         && !(deps.fdb && bridge.fdb.changed() > epoch)
-        && tables(deps).all(|id| program.tables.get(id).and_then(Option::as_ref).is_none_or(|table| table.changed <= since))
+        && tables(deps)
+            .all(|id| program.tables.get(id).and_then(Option::as_ref).is_none_or(|table| table.changed <= since))
         && learned_is_good(deps, world, epoch)
 }
 

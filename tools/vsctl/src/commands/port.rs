@@ -227,11 +227,8 @@ pub(super) fn describe(port: &v1::Port) -> String {
     line("type", &kind);
     let speed = if port.link_speed_mbps > 0 { format!(", {} Mbit/s", port.link_speed_mbps) } else { String::new() };
     line("link", &format!("{}{speed}", if port.link_up { "up" } else { "down" }));
-    let flags = [
-        ("admin-down", config.admin_up == Some(false)),
-        ("no-flood", config.no_flood),
-        ("strict", config.strict),
-    ];
+    let flags =
+        [("admin-down", config.admin_up == Some(false)), ("no-flood", config.no_flood), ("strict", config.strict)];
     let flags: Vec<_> = flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
     line("flags", &flags.join(" "));
     line("mac", &format!("{}, mtu: {}", output::mac(port.mac.as_ref()), config.mtu.unwrap_or_default()));

@@ -121,8 +121,12 @@ fn changes() {
 
 #[test]
 fn changes_that_make_no_sense_are_wrong_usage() {
-    for (line, want) in [("up down", "exclude each other"), ("flood up no-flood", "exclude"), ("strict no-strict", "exclude"), ("", "nothing to change")]
-    {
+    for (line, want) in [
+        ("up down", "exclude each other"),
+        ("flood up no-flood", "exclude"),
+        ("strict no-strict", "exclude"),
+        ("", "nothing to change"),
+    ] {
         match mod_port(line) {
             Err(Error::Usage(error)) => assert!(error.to_string().contains(want), "{line:?}: {error}"),
             other => panic!("{line:?}: {other:?}"),

@@ -91,7 +91,11 @@ pub(super) fn bridge_change(request: &v1::SetBridgeRequest) -> Result<BridgeChan
     let mut fields = Fields::default();
     let change = BridgeChange { fail_mode: fail_mode(request.fail_mode, &mut fields), strict: request.strict };
     if change == BridgeChange::default() && fields.0.is_empty() {
-        fields.wrong("fail_mode", "nothing is to be changed", "give fail_mode: secure (1) or standalone (2), or strict");
+        fields.wrong(
+            "fail_mode",
+            "nothing is to be changed",
+            "give fail_mode: secure (1) or standalone (2), or strict",
+        );
     }
     fields.finish(change)
 }
@@ -327,7 +331,8 @@ mod tests {
 
     #[test]
     fn changes_of_bridges() {
-        let change = |fail_mode, strict| bridge_change(&v1::SetBridgeRequest { name: String::new(), fail_mode, strict });
+        let change =
+            |fail_mode, strict| bridge_change(&v1::SetBridgeRequest { name: String::new(), fail_mode, strict });
         let want = |fail_mode, strict| BridgeChange { fail_mode, strict };
         assert_eq!(change(1, None).expect("valid"), want(Some(FailMode::Secure), None));
         assert_eq!(change(2, Some(false)).expect("valid"), want(Some(FailMode::Standalone), Some(false)));

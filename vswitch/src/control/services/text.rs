@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn packet_ins_are_those_of_ovs_ofctl() {
         let udp = bytes(UDP);
-        let set = [(Field::Reg0, 7), (Field::Metadata, 9), (Field::InPort, 1), (Field::CtState, 0x21), (Field::CtZone, 3)];
+        let set =
+            [(Field::Reg0, 7), (Field::Metadata, 9), (Field::InPort, 1), (Field::CtState, 0x21), (Field::CtZone, 3)];
         let want = "NXT_PACKET_IN2 (OF1.5) (xid=0x0): table_id=9 cookie=0x10 total_len=46 \
                     ct_state=new|trk,ct_zone=3,reg0=0x7,metadata=0x9,in_port=1 (via no_match) data_len=46 (unbuffered)\n \
                     userdata=01.02.ab\n\

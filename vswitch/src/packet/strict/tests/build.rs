@@ -103,7 +103,8 @@ pub(super) fn extended(headers: &[(u8, &[u8])]) -> Vec<u8> {
 /// TCP with its checksum left 0. `offset` in words; `None`: right.
 pub(super) fn tcp(flags: u8, offset: Option<u8>, options: &[u8]) -> Vec<u8> {
     let words = u8::try_from(5 + options.len() / 4).expect("15 words at most");
-    let mut bytes = vec![3, 0xe8, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, offset.unwrap_or(words) << 4, flags, 0, 100, 0, 0, 0, 0];
+    let mut bytes =
+        vec![3, 0xe8, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, offset.unwrap_or(words) << 4, flags, 0, 100, 0, 0, 0, 0];
     bytes.extend_from_slice(options);
     bytes.extend_from_slice(b"data");
     bytes

@@ -121,7 +121,13 @@ fn p05_p06_lengths_and_versions() {
     ];
     for first in 0x40..0x45 {
         let ip = Ip4 { first: Some(first), ..Ip4::new(17) };
-        cases.push(("P05", "ihl 0 to 4", ip.frame(&sealed4(17, super::build::udp(None, b"ping"))), "ip,ZEROS", "ip_len"));
+        cases.push((
+            "P05",
+            "ihl 0 to 4",
+            ip.frame(&sealed4(17, super::build::udp(None, b"ping"))),
+            "ip,ZEROS",
+            "ip_len",
+        ));
     }
     for padding in [1, 2, 17, 1500] {
         let padded = |frame: Vec<u8>| [frame, vec![0x5a; padding]].concat();
@@ -154,7 +160,7 @@ fn p07_options_of_ipv4() {
         ("timestamp of 3 bytes", with(&[68, 3, 5]), "ip_opt"),
         ("timestamp with pointer 4", with(&[68, 8, 4, 0, 0, 0, 0, 0]), "ip_opt"),
         ("40 bytes of NOP", with(&[1; 40]), "-"),
-        ("record route", with(&[7, 39, 4].repeat(1)[..].iter().copied().chain([0; 36]).collect::<Vec<_>>()), "-"),
+        ("record route", with(&[&[7, 39, 4][..], &[0; 36]].concat()), "-"),
         ("timestamp", with(&timestamp), "-"),
         ("router alert", with(&[148, 4, 0, 0]), "-"),
         ("behind the end everything is padding", with(&[0, 131, 0, 0]), "-"),
@@ -226,7 +232,13 @@ fn p10_checksums() {
             "udp,IPS,nw_tos=0,nw_ecn=0,nw_ttl=64,nw_frag=first,tp_src=42405,tp_dst=42405",
             "-",
         ),
-        ("-", "half an ICMP header", Ip4::new(1).frame(&[8, 0, 0xf7, 0xff]), "icmp,IPS,icmp_type=0,icmp_code=0", "icmp_hdr"),
+        (
+            "-",
+            "half an ICMP header",
+            Ip4::new(1).frame(&[8, 0, 0xf7, 0xff]),
+            "icmp,IPS,icmp_type=0,icmp_code=0",
+            "icmp_hdr",
+        ),
         ("-", "half an ICMPv6 header", Ip6::new(58).frame(&[135; 7]), "icmp6,IPS,icmp_type=0,icmp_code=0", "icmp_hdr"),
     ]);
 }
@@ -333,11 +345,9 @@ fn p15_neighbour_discovery() {
 fn p16_extension_headers() {
     const PAD: &[u8] = &[0, 1, 4, 0, 0, 0, 0];
     let jumbo: &[u8] = &[0, 0xc2, 4, 0, 1, 0, 0];
+    let routing = |head: [u8; 7]| [&head[..], &address(9)].concat();
     // One segment, `left` of it, and the last entry that it claims.
-    let segments = |left: u8, last: u8| [&[2, 4, left, last, 0, 0, 0][..], &address(9)].concat();
-    let long = [&[255, 1, 254][..], &[0; 254], &[1, 254], &[0; 254]].concat();
-    let mut long = long.repeat(3);
-    long.resize(2047, 0);
+    let segments = |left: u8, last: u8| routing([2, 4, left, last, 0, 0, 0]);
     let ah: &[u8] = &[4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let routed = |left: u8, to: u8| {
         let (next, bytes) = chain(&[(43, &segments(left, 0))], 17, &sealed6_to(address(to), 17, udp(None, b"ping")));
@@ -363,9 +373,9 @@ fn p16_extension_headers() {
         ("P16", "option without length", extended(&[(0, &[0, 1, 3, 0, 0, 0, 5])]), seen, "ip6_ext"),
         ("P16", "30 bytes of padding", extended(&[(0, &[&[3][..], &[0; 30]].concat())]), seen, "-"),
         ("P16", "38 bytes of padding", extended(&[(0, &[&[4][..], &[0; 38]].concat())]), seen, "ip6_ext"),
-        ("P16", "routing type 0", extended(&[(43, &[2, 0, 0, 0, 0, 0, 0].iter().chain(&address(9)).copied().collect::<Vec<_>>())]), seen, "ip6_ext"),
-        ("P16", "home address", extended(&[(43, &[2, 2, 0, 0, 0, 0, 0].iter().chain(&address(9)).copied().collect::<Vec<_>>())]), seen, "-"),
-        ("P16", "two home addresses left", extended(&[(43, &[2, 2, 2, 0, 0, 0, 0].iter().chain(&address(9)).copied().collect::<Vec<_>>())]), seen, "ip6_ext"),
+        ("P16", "routing type 0", extended(&[(43, &routing([2, 0, 0, 0, 0, 0, 0]))]), seen, "ip6_ext"),
+        ("P16", "home address", extended(&[(43, &routing([2, 2, 0, 0, 0, 0, 0]))]), seen, "-"),
+        ("P16", "two home addresses left", extended(&[(43, &routing([2, 2, 2, 0, 0, 0, 0]))]), seen, "ip6_ext"),
         ("P16", "segment routing, at its end", routed(0, 2), seen, "-"),
         ("P16", "segment routing, on the way", routed(1, 9), seen, "-"),
         ("P16", "segment routing, sum for the next hop", routed(1, 2), seen, "csum"),
@@ -383,7 +393,6 @@ fn p16_extension_headers() {
         ("P16", "nothing behind the header that is announced", Ip6::new(60).frame(&[]), cut, "ip6_ext"),
     ]);
     // 2048 bytes in one header: nothing wrong with that.
-    long[0] = 255;
     let mut options = vec![255];
     while options.len() < 2047 {
         let n = (2047 - options.len() - 2).min(255);

@@ -11,7 +11,9 @@ fn one(matching: &str, actions: impl Into<Vec<Action>>) -> Setup {
 }
 
 fn ip(rest: &str) -> String {
-    format!("in_port=1,{rest},nw_src=10.0.0.1,nw_dst=10.0.0.2,nw_ttl=64,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02")
+    format!(
+        "in_port=1,{rest},nw_src=10.0.0.1,nw_dst=10.0.0.2,nw_ttl=64,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02"
+    )
 }
 
 #[test]
@@ -89,7 +91,8 @@ fn protocol_zero_is_no_header_to_write() {
 
 #[test]
 fn constant_writes_use_nothing() {
-    let mut setup = one("in_port=1", [set(Field::EthDst, 9), set(Field::TcpDst, 9), set_bits(Field::NwDst, 9, 0xff), resubmit(1)]);
+    let mut setup =
+        one("in_port=1", [set(Field::EthDst, 9), set(Field::TcpDst, 9), set_bits(Field::NwDst, 9, 0xff), resubmit(1)]);
     setup.flow(1, "dl_dst=00:00:00:00:00:09,tcp,tcp_dst=9,nw_dst=10.0.0.9", [out(2)]);
     assert_eq!(setup.ops(TCP), "set(eth(dst=00:00:00:00:00:09)),set(ipv4(dst=0.0.0.9/0.0.0.255)),set(ports(dst=9)),p2");
     // Only what is still the packet's: 24 bits of the address.
@@ -104,8 +107,10 @@ fn what_is_read_is_used() {
         (copy("NXM_OF_TCP_DST[]", "NXM_NX_REG0[0..15]"), "tcp,in_port=1,nw_frag=no,tp_dst=80"),
         (Action::StackPush(sub("NXM_OF_IP_DST[0..7]")), "ip,in_port=1,nw_dst=0.0.0.2/0.0.0.255,nw_frag=no"),
         (Action::DecTtl([0].into()), "tcp,in_port=1,nw_ttl=64,nw_frag=no"),
-        (Action::OutputField { from: sub("NXM_OF_IP_DST[0..7]"), max_len: None },
-         "ip,in_port=1,nw_dst=0.0.0.2/0.0.0.255,nw_frag=no"),
+        (
+            Action::OutputField { from: sub("NXM_OF_IP_DST[0..7]"), max_len: None },
+            "ip,in_port=1,nw_dst=0.0.0.2/0.0.0.255,nw_frag=no",
+        ),
         (Action::OutputField { from: sub("NXM_NX_REG0[]"), max_len: None }, "ip,in_port=1,nw_frag=no"),
     ];
     for (action, expected) in cases {
@@ -113,16 +118,22 @@ fn what_is_read_is_used() {
         assert_eq!(setup.mask(TCP), format!("{ALWAYS}{expected}"), "{action:?}");
     }
     // Reading what was written uses nothing, and copies of the packet's bits stay known.
-    let setup = one("in_port=1", [
-        set(Field::EthSrc, 9),
-        copy("NXM_OF_ETH_SRC[]", "NXM_OF_ETH_DST[]"),
-        copy("NXM_OF_IP_SRC[]", "NXM_NX_REG0[]"),
-        copy("NXM_NX_REG0[0..7]", "NXM_OF_IP_DST[0..7]"),
-        out(2),
-    ]);
+    let setup = one(
+        "in_port=1",
+        [
+            set(Field::EthSrc, 9),
+            copy("NXM_OF_ETH_SRC[]", "NXM_OF_ETH_DST[]"),
+            copy("NXM_OF_IP_SRC[]", "NXM_NX_REG0[]"),
+            copy("NXM_NX_REG0[0..7]", "NXM_OF_IP_DST[0..7]"),
+            out(2),
+        ],
+    );
     assert_eq!(setup.mask(TCP), format!("{ALWAYS}tcp,in_port=1,nw_src=10.0.0.1,nw_frag=no"));
-    assert_eq!(setup.ops(TCP), "set(eth(src=00:00:00:00:00:09,dst=00:00:00:00:00:09)),\
-                                set(ipv4(dst=0.0.0.1/0.0.0.255)),p2");
+    assert_eq!(
+        setup.ops(TCP),
+        "set(eth(src=00:00:00:00:00:09,dst=00:00:00:00:00:09)),\
+                                set(ipv4(dst=0.0.0.1/0.0.0.255)),p2"
+    );
 }
 
 #[test]
@@ -132,7 +143,8 @@ fn a_value_that_is_there_already_is_not_written() {
     let setup = one("in_port=1,tcp,nw_dst=10.0.0.0/8", [set(Field::NwDst, 0x0a00_0002), out(2)]);
     assert_eq!(setup.ops(TCP), "set(ipv4(dst=10.0.0.2)),p2");
     // Commits come before each output, and only for what changed since the last one.
-    let setup = one("tcp", [set(Field::NwTtl, 5), out(2), out(3), set(Field::NwTtl, 5), out(4), set(Field::NwTtl, 6), out(5)]);
+    let setup =
+        one("tcp", [set(Field::NwTtl, 5), out(2), out(3), set(Field::NwTtl, 5), out(4), set(Field::NwTtl, 6), out(5)]);
     assert_eq!(setup.ops(TCP), "set(ipv4(ttl=5)),p2,p3,p4,set(ipv4(ttl=6)),p5");
 }
 
@@ -152,12 +164,17 @@ fn tags_are_pushed_and_popped() {
         (tagged("0x1005"), vec![set(Field::VlanTci, 0)], "pop_vlan,p2"),
         (tagged("0x1005"), vec![vid(6)], "set(vlan(tci=0x0006/0x1fff)),p2"),
         (tagged("0x1005"), vec![Action::SetVlanPcp(3)], "set(vlan(tci=0x6000/0xf000)),p2"),
-        (tagged("0x1005"), vec![Action::PopVlan, Action::PushVlan(0x8100), vid(7)],
-         "pop_vlan,push_vlan(tpid=0x8100,vid=7,pcp=0),p2"),
-        (tagged("0x1005"), vec![vid(6), Action::PushVlan(0x88a8), vid(7)],
-         "set(vlan(tci=0x0006/0x1fff)),push_vlan(tpid=0x88a8,vid=7,pcp=0),p2"),
-        (tagged("0x1005"), vec![vid(6), Action::PushVlan(0x88a8), Action::PopVlan],
-         "set(vlan(tci=0x0006/0x1fff)),p2"),
+        (
+            tagged("0x1005"),
+            vec![Action::PopVlan, Action::PushVlan(0x8100), vid(7)],
+            "pop_vlan,push_vlan(tpid=0x8100,vid=7,pcp=0),p2",
+        ),
+        (
+            tagged("0x1005"),
+            vec![vid(6), Action::PushVlan(0x88a8), vid(7)],
+            "set(vlan(tci=0x0006/0x1fff)),push_vlan(tpid=0x88a8,vid=7,pcp=0),p2",
+        ),
+        (tagged("0x1005"), vec![vid(6), Action::PushVlan(0x88a8), Action::PopVlan], "set(vlan(tci=0x0006/0x1fff)),p2"),
     ];
     for (packet, mut actions, expected) in cases {
         actions.push(out(2));
@@ -206,7 +223,8 @@ fn tags_and_the_mask() {
 
 #[test]
 fn in_port_can_be_written() {
-    let mut setup = one("in_port=1", [copy("NXM_OF_IN_PORT[]", "NXM_NX_REG0[0..15]"), set(Field::InPort, 0), out(1), resubmit(1)]);
+    let mut setup =
+        one("in_port=1", [copy("NXM_OF_IN_PORT[]", "NXM_NX_REG0[0..15]"), set(Field::InPort, 0), out(1), resubmit(1)]);
     setup.flow(1, "in_port=0,reg0=1", [out(2)]);
     assert_eq!(setup.ops(TCP), "p1,p2", "hairpin");
     // Sixteen bits of it: reserved ports stay what they are.

@@ -23,7 +23,10 @@ fn ports_by_number() {
         (vec![out(port::NONE)], "drop: rule_drop"),
         (vec![out(port::ALL)], "p2,p3,p4,p5,p6,p7,p8,LOCAL"),
         (vec![out(port::FLOOD)], "p2,p3,p4,p5,p6,p7,p8,LOCAL"),
-        (vec![trunc(2, 100), trunc(port::LOCAL, 60), trunc(port::IN_PORT, 60), trunc(1, 60)], "trunc(100),p2,trunc(60),LOCAL"),
+        (
+            vec![trunc(2, 100), trunc(port::LOCAL, 60), trunc(port::IN_PORT, 60), trunc(1, 60)],
+            "trunc(100),p2,trunc(60),LOCAL",
+        ),
     ];
     for (actions, expected) in cases {
         let mut setup = Setup::new();
@@ -126,10 +129,13 @@ fn a_patch_port_leads_into_another_bridge() {
     let (reg, mark) = (set(Field::Reg0, 5), set(Field::PktMark, 6));
     setup.flow(0, "in_port=1", [reg, mark, set(Field::Metadata, 1), set(Field::NwTtl, 9), out(10), resubmit(1)]);
     setup.flow(1, "reg0=5,ip,nw_ttl=9,in_port=1", [out(2)]);
-    setup.flow_in(other, 0, 1, "in_port=20,reg0=0,metadata=0,pkt_mark=6,ip,nw_ttl=9", [
-        Action::WriteActions([out(2)].into()),
-        Action::GotoTable(1),
-    ]);
+    setup.flow_in(
+        other,
+        0,
+        1,
+        "in_port=20,reg0=0,metadata=0,pkt_mark=6,ip,nw_ttl=9",
+        [Action::WriteActions([out(2)].into()), Action::GotoTable(1)],
+    );
     setup.flow_in(other, 1, 1, "", [set(Field::NwTtl, 8), out(1), out(port::IN_PORT)]);
     // Back into the first bridge: a packet that comes in by port 10.
     setup.flow(0, "in_port=10", [set(Field::NwTtl, 7), out(3)]);
@@ -237,15 +243,19 @@ fn a_paused_packet_goes_on_where_it_stopped() {
     let pause = Controller { pause: true, max_len: 65535, ..Controller::default() };
     let stack = [Action::StackPush(sub("NXM_NX_REG0[]")), Action::StackPop(sub("NXM_NX_REG2[]"))];
     let [push, pop] = stack;
-    setup.flow(0, "in_port=1", [
-        set(Field::Reg0, 3),
-        push,
-        Action::WriteActions([out(6)].into()),
-        resubmit(1),
-        pop,
-        field("NXM_NX_REG2[]"),
-        Action::GotoTable(2),
-    ]);
+    setup.flow(
+        0,
+        "in_port=1",
+        [
+            set(Field::Reg0, 3),
+            push,
+            Action::WriteActions([out(6)].into()),
+            resubmit(1),
+            pop,
+            field("NXM_NX_REG2[]"),
+            Action::GotoTable(2),
+        ],
+    );
     setup.flow(1, "", [out(2), set(Field::NwTtl, 9), Action::Controller(pause.clone().into()), resubmit(3)]);
     setup.flow(2, "", [out(4)]);
     setup.flow(3, "reg1=8", [out(5)]);
