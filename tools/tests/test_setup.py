@@ -13,6 +13,7 @@ class Setup(unittest.TestCase):
     def setUp(self):
         self.directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.log, self.pages = self.directory / "apt.log", self.directory / "nr_hugepages"
+        self.policy = self.directory / "policy-rc.d"
         self.pages.write_text("4\n")
         self.program("dpkg-query", 'case " $MISSING " in *" ${@: -1} "*) exit 1 ;; *) printf installed ;; esac')
         self.program("apt-get", f'echo "$DEBIAN_FRONTEND $*" >>{self.log}; echo output of apt-get; exit ${{APT_STATUS:-0}}')
@@ -25,7 +26,11 @@ class Setup(unittest.TestCase):
         path.chmod(0o755)
 
     def run_setup(self, *words, status=0, **variables):
-        variables = {"VSWITCH_HUGEPAGES_FILE": str(self.pages), **variables}
+        variables = {
+            "VSWITCH_HUGEPAGES_FILE": str(self.pages),
+            "VSWITCH_POLICY_RC_D": str(self.policy),
+            **variables,
+        }
         environment = {**os.environ, **variables, "PATH": f"{self.directory}:{os.environ['PATH']}"}
         argv = [ROOT / "tools" / "setup", *words]
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=20)
@@ -45,6 +50,21 @@ class Setup(unittest.TestCase):
         update, install = self.apt_calls()
         self.assertEqual(update, "noninteractive -q update")
         self.assertTrue(install.startswith("noninteractive -q -y") and install.endswith(" install libdpdk-dev iperf3"), install)
+
+    def test_installing_starts_no_service(self):
+        self.program("apt-get", f'"{self.policy}" openvswitch-switch start; echo "$1 $2: $?" >>{self.log}')
+        self.run_setup("--no-hugepages", MISSING="openvswitch-switch")
+        # 101: not allowed (before, nobody asked); afterwards the machine is as it was.
+        self.assertEqual(self.apt_calls()[1], "-q -y: 101")
+        self.assertFalse(self.policy.exists())
+
+    def test_a_policy_of_the_machine_stays(self):
+        self.policy.write_text("#!/bin/sh\nexit 0\n")
+        self.policy.chmod(0o755)
+        self.program("apt-get", f'"{self.policy}"; echo "$1 $2: $?" >>{self.log}')
+        self.run_setup("--no-hugepages", MISSING="openvswitch-switch")
+        self.assertEqual(self.apt_calls()[1], "-q -y: 0")
+        self.assertTrue(self.policy.exists())
 
     def test_quiet_unless_apt_fails(self):
         self.assertNotIn("output of apt-get", self.run_setup("--no-hugepages", MISSING="gcc"))

@@ -38,6 +38,9 @@ pub const CLONES_NESTED_MAX: u32 = 64;
 /// Entries of a packet's stack (`push`). Open vSwitch allows 64 KiB, in entries of up to 17 bytes.
 pub const STACK_MAX: usize = 4096;
 
+/// Flows of a table that trace looks at to tell why it had none for a packet.
+pub const TRACE_LOOKS_MAX: usize = 1 << 17;
+
 /// Groups that a watch_group may lead through (`MAX_LIVENESS_RECURSION` of Open vSwitch).
 pub const LIVENESS_DEPTH_MAX: u32 = 128;
 /// Buckets that are looked at to judge those of one group: groups may watch each other in circles.
@@ -153,6 +156,11 @@ pub const BANDS_MAX: usize = 8;
 
 /// Bytes of a table's name (OpenFlow 1.3's `OFP_MAX_TABLE_NAME_LEN` minus the terminator).
 pub const TABLE_NAME_MAX: usize = 31;
+
+/// Packets that may wait at a dummy port.
+pub const DUMMY_QUEUED: usize = 4096;
+/// Packets that dummy ports have sent and nobody has asked for.
+pub const DUMMY_SENT_MAX: usize = 1 << 20;
 
 /// Megaflows per worker (Open vSwitch keeps at most 65,536 per PMD thread too). With ops and credits one takes about 1 KB.
 pub const MEGAFLOWS_MAX: usize = 65_536;

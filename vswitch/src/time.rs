@@ -1,19 +1,58 @@
 //! Time as a value: the worker reads the clock once per burst and passes it on; tests pass what they like.
+//!
+//! The clock of the process can be stopped and warped, for tests of a whole switch ([`stop`], [`warp`]); it never goes backwards. Threads
+//! that keep a reading look at [`generation`] to see that it is out of date.
 
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Instant as StdInstant;
 
 /// Milliseconds since the switch started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Millis(pub u64);
 
+/// Milliseconds that the clock is ahead of the machine's.
+static AHEAD: AtomicU64 = AtomicU64::new(0);
+
+/// Where the clock stands, plus 1; 0: it runs.
+static STOPPED: AtomicU64 = AtomicU64::new(0);
+
+/// Rises whenever the clock is stopped or warped.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Stops the clock, for tests: from now on only [`warp`] moves it.
+pub fn stop() {
+    STOPPED.store(Millis::now().0 + 1, Release);
+    GENERATION.fetch_add(1, Release);
+}
+
+/// Moves the clock forward, for tests. Readings that workers keep are out of date until they have looked at [`generation`].
+pub fn warp(ms: u64) {
+    let clock = if STOPPED.load(Acquire) == 0 { &AHEAD } else { &STOPPED };
+    clock.fetch_add(ms, Release);
+    GENERATION.fetch_add(1, Release);
+}
+
+/// A number that rises whenever the clock is stopped or warped.
+#[inline]
+#[must_use]
+pub fn generation() -> u64 {
+    GENERATION.load(Acquire)
+}
+
 impl Millis {
     /// Now, from the monotonic clock.
     #[must_use]
     pub fn now() -> Self {
         static START: OnceLock<StdInstant> = OnceLock::new();
-        let elapsed = START.get_or_init(StdInstant::now).elapsed();
-        Self(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+        match STOPPED.load(Acquire) {
+            0 => {
+                let elapsed = START.get_or_init(StdInstant::now).elapsed();
+                Self(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).saturating_add(AHEAD.load(Relaxed)))
+            }
+            stopped => Self(stopped - 1),
+        }
     }
 
     /// Whole seconds, wrapped to 32 bits: the age stamps of tables.

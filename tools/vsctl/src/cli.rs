@@ -261,6 +261,8 @@ pub(crate) enum PortType {
     Patch,
     /// An interface for the host's own traffic.
     Internal,
+    /// For tests, in a vswitchd --enable-dummy.
+    Dummy,
 }
 
 /// Which side of a vhost-user socket the switch is.

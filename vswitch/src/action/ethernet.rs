@@ -8,7 +8,7 @@ use crate::packet::ethertype;
 const DEI: u16 = 1 << 12;
 
 /// Rewrites the addresses.
-pub fn set_eth(packet: &mut Packet, set: &SetEth) {
+pub(super) fn set_eth(packet: &mut Packet, set: &SetEth) {
     let Some(header) = packet.bytes_mut::<12>(0) else { return };
     write_mac(header, 0, &set.dst);
     write_mac(header, 6, &set.src);
@@ -29,7 +29,7 @@ pub(super) fn write_mac(header: &mut [u8], at: usize, mac: &Masked<u64>) {
 ///
 /// # Errors
 /// [`DropReason::Headroom`] when there is no room in front of the packet.
-pub fn push_vlan(packet: &mut Packet, tpid: u16, tci: u16) -> Result<(), DropReason> {
+pub(super) fn push_vlan(packet: &mut Packet, tpid: u16, tci: u16) -> Result<(), DropReason> {
     if packet.mbuf.head().len() < 14 {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub fn push_vlan(packet: &mut Packet, tpid: u16, tci: u16) -> Result<(), DropRea
 }
 
 /// Removes the outer tag, if there is one.
-pub fn pop_vlan(packet: &mut Packet) {
+pub(super) fn pop_vlan(packet: &mut Packet) {
     if outer_tag(packet) {
         let head = packet.mbuf.head_mut();
         head.copy_within(0..12, 4);
@@ -53,7 +53,7 @@ pub fn pop_vlan(packet: &mut Packet) {
 }
 
 /// Rewrites bits of the outer tag, if there is one. The DEI bit becomes 0: Open vSwitch pops and pushes.
-pub fn set_vlan_tci(packet: &mut Packet, tci: &Masked<u16>) {
+pub(super) fn set_vlan_tci(packet: &mut Packet, tci: &Masked<u16>) {
     if outer_tag(packet)
         && let Some(field) = packet.bytes_mut::<2>(14)
     {

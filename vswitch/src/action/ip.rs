@@ -4,7 +4,7 @@
 use super::{Packet, SetIpv4, SetIpv6};
 
 /// Rewrites an IPv4 header. A header that is cut off stays as it is.
-pub fn set_ipv4(packet: &mut Packet, set: &SetIpv4) {
+pub(super) fn set_ipv4(packet: &mut Packet, set: &SetIpv4) {
     let Some(l3) = packet.l3() else { return };
     for (at, address) in [(l3 + 12, &set.src), (l3 + 16, &set.dst)] {
         let Some(header) = packet.bytes::<20>(l3) else { return };
@@ -36,7 +36,7 @@ pub fn set_ipv4(packet: &mut Packet, set: &SetIpv4) {
 }
 
 /// Rewrites an IPv6 header. A header that is cut off stays as it is.
-pub fn set_ipv6(packet: &mut Packet, set: &SetIpv6) {
+pub(super) fn set_ipv6(packet: &mut Packet, set: &SetIpv6) {
     let Some(l3) = packet.l3() else { return };
     let l4 = packet.l4_of_ipv6();
     for (at, address, is_destination) in [(8, &set.src, false), (24, &set.dst, true)] {
@@ -64,7 +64,7 @@ pub fn set_ipv6(packet: &mut Packet, set: &SetIpv6) {
 
 /// Raises the drop precedence of an assured forwarding code point (RFC 2597) by `by`, up to 3: what a meter's remark does. Other code
 /// points stay.
-pub fn remark(packet: &mut Packet, by: u8) {
+pub(super) fn remark(packet: &mut Packet, by: u8) {
     let Some(l3) = packet.l3() else { return };
     let Some(first) = packet.bytes::<2>(l3).map(|word| u16::from_be_bytes(*word)) else { return };
     match packet.l3_type() {

@@ -16,7 +16,7 @@ mod sctp {
 }
 
 /// Rewrites the ports. Packets without a whole, well-formed L4 header (later fragments, bad TCP offsets) stay as they are.
-pub fn set_ports(packet: &mut Packet, set: &SetPorts) {
+pub(super) fn set_ports(packet: &mut Packet, set: &SetPorts) {
     let Some(l4) = packet.l4() else { return };
     match l4.protocol {
         tcp::PROTOCOL if is_tcp(packet, l4) => {
@@ -99,7 +99,7 @@ fn crc_of(mbuf: &Mbuf, l4: L4Header) -> u32 {
 }
 
 /// Rewrites type and code of an ICMP or ICMPv6 message.
-pub fn set_icmp(packet: &mut Packet, set: &SetIcmp) {
+pub(super) fn set_icmp(packet: &mut Packet, set: &SetIcmp) {
     let known = |l4: &L4Header| matches!(l4.protocol, icmp::PROTOCOL_V4 | icmp::PROTOCOL_V6) && l4.size >= ICMP_LEN;
     let Some(l4) = packet.l4().filter(known) else { return };
     let Some(old) = packet.bytes::<2>(l4.at).copied() else { return };

@@ -18,7 +18,7 @@ mod option {
 }
 
 /// Rewrites a message. The first link-layer address option that there is counts, as in Open vSwitch.
-pub fn set_nd(packet: &mut Packet, set: &SetNd) {
+pub(super) fn set_nd(packet: &mut Packet, set: &SetNd) {
     let whole = |l4: &L4Header| l4.protocol == icmp::PROTOCOL_V6 && l4.size >= MESSAGE_LEN;
     let Some(l4) = packet.l4().filter(whole) else { return };
     if let Some(old) = packet.bytes::<16>(l4.at + 8).copied() {

@@ -28,6 +28,8 @@ pub struct Compact {
     l3: u8,
     /// End of the L3 packet.
     l3_end: u16,
+    /// Where it was found, of the cache of its kind ([`super::exact::NOWHERE`]: nowhere).
+    pub(super) found: u32,
     pub(super) hash: u64,
     pub(super) words: [u64; WORDS_V6],
 }

@@ -34,11 +34,6 @@ impl Credit {
                 group(stats);
                 stats.buckets.iter().for_each(add);
             }
-            Self::AllBuckets(stats) => {
-                stats.packets.fetch_add(packets, Relaxed);
-                stats.bytes.fetch_add(bytes, Relaxed);
-                stats.buckets.iter().for_each(add);
-            }
             Self::Table(stats, matched) => {
                 stats.lookups.fetch_add(packets, Relaxed);
                 if *matched {

@@ -5,10 +5,14 @@
 
 use super::Megaflow;
 use super::compact::Compact;
+use crate::dpdk::{huge_slice, prefetch};
 use std::sync::Arc;
 
 /// Places of a key.
 const WAYS: usize = 2;
+
+/// Where no key is.
+pub(super) const NOWHERE: u32 = u32::MAX;
 
 /// A key with its megaflow: one cache line for IPv4, two for IPv6.
 #[derive(Debug)]
@@ -24,10 +28,12 @@ impl<const N: usize> Default for Entry<N> {
     }
 }
 
-/// The cache, for keys of `N` words.
+/// The cache, for keys of `N` words. The entries of bucket `i` are `2 i` and `2 i + 1`.
 #[derive(Debug)]
 pub(super) struct Exact<const N: usize> {
-    buckets: Box<[[Entry<N>; WAYS]]>,
+    entries: Box<[Entry<N>]>,
+    /// Buckets minus 1.
+    mask: usize,
     /// Which way a full bucket gives next.
     turn: usize,
     /// Next bucket to be swept.
@@ -38,42 +44,60 @@ impl<const N: usize> Exact<N> {
     /// For this many entries, a power of two.
     pub(super) fn new(entries: usize) -> Self {
         let buckets = (entries / WAYS).next_power_of_two();
-        Self { buckets: (0..buckets).map(|_| std::array::from_fn(|_| Entry::default())).collect(), turn: 0, hand: 0 }
+        Self { entries: huge_slice(buckets * WAYS, Entry::default), mask: buckets - 1, turn: 0, hand: 0 }
     }
 
+    /// Index of the first entry of a key's bucket.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // usize has 64 bits here
     const fn place(&self, key: &Compact) -> usize {
-        key.hash as usize & (self.buckets.len() - 1)
+        (key.hash as usize & self.mask) * WAYS
+    }
+
+    #[inline]
+    fn bucket(&self, key: &Compact) -> Option<&[Entry<N>; WAYS]> {
+        self.entries.get(self.place(key)..)?.first_chunk()
     }
 
     /// Asks for the lines of a key's bucket.
     #[inline]
     pub(super) fn prefetch(&self, key: &Compact) {
-        let [first, second] = &self.buckets[self.place(key)];
-        crate::dpdk::prefetch(first);
-        crate::dpdk::prefetch(second);
+        if let Some([first, second]) = self.bucket(key) {
+            prefetch(first);
+            prefetch(second);
+        }
     }
 
-    /// The megaflow of a key.
+    /// The entry of a key.
     #[inline]
-    pub(super) fn find(&self, key: &Compact) -> Option<&Arc<Megaflow>> {
-        let [first, second] = &self.buckets[self.place(key)];
-        let words: &[u64; N] = key.words.first_chunk()?;
+    #[allow(clippy::cast_possible_truncation)] // fewer entries than 2^32
+    pub(super) fn find(&self, key: &Compact) -> u32 {
+        let (Some([first, second]), Some(words)) = (self.bucket(key), key.words.first_chunk::<N>()) else {
+            return NOWHERE;
+        };
+        let place = self.place(key) as u32;
         if equal(&first.words, words) {
-            first.megaflow.as_ref()
+            place
         } else if equal(&second.words, words) {
-            second.megaflow.as_ref()
+            place + 1
         } else {
-            None
+            NOWHERE
         }
+    }
+
+    /// The megaflow of an entry.
+    #[inline]
+    pub(super) fn get(&self, entry: u32) -> Option<&Arc<Megaflow>> {
+        self.entries.get(entry as usize)?.megaflow.as_ref()
     }
 
     /// Puts a megaflow in the place of its key, or a free one, or somebody's.
     pub(super) fn insert(&mut self, key: &Compact, megaflow: &Arc<Megaflow>) {
         let place = self.place(key);
-        let Some(words) = key.words.first_chunk::<N>() else { return };
-        let bucket = &mut self.buckets[place];
+        let (Some(words), Some(bucket)) = (key.words.first_chunk::<N>(), self.entries.get_mut(place..place + WAYS))
+        else {
+            return;
+        };
         let free = |entry: &Entry<N>| entry.megaflow.as_ref().is_none_or(|megaflow| megaflow.is_dead());
         let own = bucket.iter().position(|entry| equal(&entry.words, words));
         let way = own.or_else(|| bucket.iter().position(free)).unwrap_or_else(|| {
@@ -85,9 +109,9 @@ impl<const N: usize> Exact<N> {
 
     /// Lets go of dead megaflows in the next `n` buckets.
     pub(super) fn sweep(&mut self, n: usize) {
-        for _ in 0..n.min(self.buckets.len()) {
-            self.hand = (self.hand + 1) & (self.buckets.len() - 1);
-            for entry in &mut self.buckets[self.hand] {
+        for _ in 0..n.min(self.len()) {
+            self.hand = (self.hand + 1) & self.mask;
+            for entry in &mut self.entries[self.hand * WAYS..][..WAYS] {
                 if entry.megaflow.as_ref().is_some_and(|megaflow| megaflow.is_dead()) {
                     *entry = Entry::default();
                 }
@@ -97,12 +121,12 @@ impl<const N: usize> Exact<N> {
 
     /// Buckets.
     pub(super) const fn len(&self) -> usize {
-        self.buckets.len()
+        self.mask + 1
     }
 
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
-        self.buckets.iter_mut().flatten().for_each(|entry| *entry = Entry::default());
+        self.entries.iter_mut().for_each(|entry| *entry = Entry::default());
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) const STALE: u64 = 1;
 const DEAD: u64 = 0;
 
 /// FIN and RST.
-const FIN_OR_RST: u128 = 0x05;
+pub(super) const FIN_OR_RST: u128 = 0x05;
 
 /// A cached decision. Its words are written by one worker, and read by the control side.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Megaflow {
             ([Op::Output(port)], None) => *port,
             _ => PortId::NONE,
         };
-        // The flags are in the mask: all its packets have FIN or RST, or none has.
+        // Its mask has these flags if there is such an effect: all its packets have FIN or RST, or none has.
         let fin = key.get(Field::TcpFlags) & FIN_OR_RST != 0;
         let effects: Box<[Effect]> =
             effects.into_iter().filter(|effect| fin || !matches!(effect, Effect::Fin { .. })).collect();

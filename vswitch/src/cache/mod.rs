@@ -40,7 +40,7 @@ use compact::{Kind, Seeds, WORDS_V4, WORDS_V6};
 use exact::Exact;
 use std::sync::Arc;
 use tuples::Tuples;
-use vswitch_flow::FlowKey;
+use vswitch_flow::{Field, FlowKey};
 
 /// Megaflows that may wait to be freed by the control side, for each one that may be kept: beyond, nothing new is kept.
 const OUTSTANDING_FACTOR: u64 = 4;
@@ -78,6 +78,9 @@ pub struct Cache {
     /// Buckets left to sweep since the last megaflow died.
     unswept: usize,
     sorted: Millis,
+    /// Rises when an entry of an exact-match cache changes, and where it stood when the keys of the burst were found.
+    version: u64,
+    located: u64,
     /// The keys of a burst.
     pub(crate) keys: Box<[Compact; BURST]>,
 }
@@ -102,6 +105,8 @@ impl Cache {
             hand: 0,
             unswept: 0,
             sorted: Millis(0),
+            version: 1,
+            located: 0,
             keys: Box::default(),
         }
     }
@@ -155,33 +160,55 @@ impl Cache {
         }
     }
 
-    /// Asks for the words of the megaflow that slot `i` of a burst will probably find.
+    /// Finds the keys of the first `n` slots of a burst, and asks for the words of their megaflows. Good until an entry changes.
     #[inline]
-    pub(crate) fn prefetch(&self, i: usize) {
-        if let Some(megaflow) = self.keys.get(i).and_then(|key| self.exact(key)) {
-            crate::dpdk::prefetch(&megaflow.hot);
+    pub(crate) fn locate(&mut self, n: usize) {
+        self.located = self.version;
+        for key in self.keys.iter_mut().take(n) {
+            let megaflow = match key.kind {
+                Kind::V4 => {
+                    key.found = self.v4.find(key);
+                    self.v4.get(key.found)
+                }
+                Kind::V6 => {
+                    key.found = self.v6.find(key);
+                    self.v6.get(key.found)
+                }
+                Kind::None => None,
+            };
+            if let Some(megaflow) = megaflow {
+                crate::dpdk::prefetch(&megaflow.hot);
+            }
         }
     }
 
     #[inline]
     fn exact(&self, key: &Compact) -> Option<&Arc<Megaflow>> {
+        let found = if self.located == self.version { key.found } else { self.find(key) };
+        match key.kind {
+            Kind::V4 => self.v4.get(found),
+            Kind::V6 => self.v6.get(found),
+            Kind::None => None,
+        }
+    }
+
+    #[cold]
+    fn find(&self, key: &Compact) -> u32 {
         match key.kind {
             Kind::V4 => self.v4.find(key),
             Kind::V6 => self.v6.find(key),
-            Kind::None => None,
+            Kind::None => exact::NOWHERE,
         }
     }
 
     /// The megaflow of slot `i` of a burst, if it is good without a second look.
     #[inline]
     pub(crate) fn hit(&self, i: usize) -> Option<&Megaflow> {
-        self.exact(self.keys.get(i)?)
-            .map(|megaflow| &**megaflow)
-            .filter(|megaflow| megaflow.hot.tick.get() == self.tick)
+        let megaflow = self.exact(self.keys.get(i)?)?;
+        (megaflow.hot.tick.get() == self.tick).then_some(&**megaflow)
     }
 
-    /// The megaflow of a compact key, if it is good after a second look.
-    #[cold]
+    /// The megaflow of a compact key of the burst, if it is good after a second look.
     pub(crate) fn second_look(&mut self, key: &Compact, world: &World, now: Millis) -> Option<Arc<Megaflow>> {
         let megaflow = Arc::clone(self.exact(key)?);
         self.is_good(&megaflow, world, now).then_some(megaflow)
@@ -245,15 +272,20 @@ impl Cache {
     ///
     /// # Errors
     /// The translation itself.
+    #[allow(clippy::result_large_err)] // moved once, on a miss
     pub(crate) fn insert(
         &mut self,
         bridge: usize,
         key: &FlowKey,
-        translation: Translation,
+        mut translation: Translation,
     ) -> Result<Arc<Megaflow>, Translation> {
         let full = self.shared.outstanding() >= MEGAFLOWS_MAX as u64 * OUTSTANDING_FACTOR;
         if !self.enabled || !translation.cacheable || full || bridge >= self.bridges.len() {
             return Err(translation);
+        }
+        if translation.effects.iter().any(|effect| matches!(effect, Effect::Fin { .. })) {
+            // No decision hangs on them, but what else the packet causes does.
+            translation.mask.add_bits(Field::TcpFlags, megaflow::FIN_OR_RST);
         }
         if self.all.len() >= MEGAFLOWS_MAX {
             self.evict();
@@ -276,6 +308,7 @@ impl Cache {
 
     /// Puts a megaflow into the exact-match cache, for packets that are byte for byte like this one where it matters.
     pub(crate) fn remember(&mut self, key: &Compact, megaflow: &Arc<Megaflow>) {
+        self.version += 1;
         match key.kind {
             Kind::V4 if self.enabled => self.v4.insert(key, megaflow),
             Kind::V6 if self.enabled => self.v6.insert(key, megaflow),
@@ -335,6 +368,7 @@ impl Cache {
             }
         }
         if self.unswept > 0 {
+            self.version += 1;
             self.unswept = self.unswept.saturating_sub(SWEEP);
             self.v4.sweep(SWEEP);
             self.v6.sweep(SWEEP);
@@ -356,6 +390,7 @@ impl Cache {
 
     /// Forgets everything.
     fn clear(&mut self) {
+        self.version += 1;
         self.v4.clear();
         self.v6.clear();
         self.bridges.iter_mut().for_each(Tuples::clear);

@@ -17,6 +17,10 @@ pub(super) struct Cli {
     #[arg(long)]
     pub(super) check: bool,
 
+    /// Allow ports of type dummy, and their gRPC service: for tests of a whole switch
+    #[arg(long)]
+    pub(super) enable_dummy: bool,
+
     /// How to write the log
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,

@@ -20,6 +20,7 @@ mod notify;
 mod run;
 mod signals;
 
+use crate::control::SwitchConfig;
 use crate::control::config::{ConfigErrors, ConfigFile, Environment, Report, Severity};
 use clap::Parser;
 use cli::{Cli, LogFormat};
@@ -55,7 +56,8 @@ pub fn main() -> ExitCode {
     for (_, line) in read.report().lines() {
         tracing::warn!("{line}");
     }
-    match read.into_config().map_err(Into::into).and_then(|config| run::run(&config)) {
+    let config = read.into_config().map(|config| SwitchConfig { enable_dummy: cli.enable_dummy, ..config });
+    match config.map_err(Into::into).and_then(|config| run::run(&config)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             tracing::error!("vswitchd stops: {:#}", failure.error);

@@ -10,6 +10,27 @@ pub fn prefetch<T>(item: &T) {
     unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(item).cast()) }
 }
 
+/// `n` values in memory that the kernel is asked to back with huge pages: a table that is looked up at random costs no walk of page tables then.
+/// Where there are none it is ordinary memory.
+#[must_use]
+pub fn huge_slice<T>(n: usize, mut value: impl FnMut() -> T) -> Box<[T]> {
+    let mut items: Vec<T> = Vec::with_capacity(n);
+    let (start, len) = (items.as_mut_ptr().addr(), n * size_of::<T>());
+    // Whole pages inside the allocation, before they are touched.
+    let first = start.next_multiple_of(PAGE);
+    let whole = (start + len).saturating_sub(first) / PAGE * PAGE;
+    if whole >= HUGE_PAGE {
+        // SAFETY: the pages lie in our own allocation; the advice changes neither contents nor protection.
+        unsafe { libc::madvise(std::ptr::with_exposed_provenance_mut(first), whole, libc::MADV_HUGEPAGE) };
+    }
+    items.extend((0..n).map(|_| value()));
+    items.into_boxed_slice()
+}
+
+/// Bytes of pages (x86-64).
+const PAGE: usize = 4096;
+const HUGE_PAGE: usize = 2 << 20;
+
 /// Continues a CRC32c (RFC 9260, appendix A) over some bytes. Begin with all ones; the result is the complement.
 #[must_use]
 pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
@@ -57,6 +78,19 @@ impl Words {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn huge_slices_hold_what_they_were_given() {
+        for n in [0, 1, 1000, 1 << 20] {
+            let mut next = 0;
+            let slice = huge_slice(n, || {
+                next += 1;
+                next
+            });
+            assert_eq!(slice.len(), n);
+            assert!(slice.iter().zip(1..).all(|(item, i)| *item == i), "{n} items");
+        }
+    }
 
     #[test]
     fn crc32c_of_the_check_string_and_of_its_pieces() {

@@ -58,7 +58,8 @@ fn slots_are_shared_by_weight() {
 fn only_what_must_move_moves() {
     let before: &[(u32, u16)] = &[(10, 1), (11, 1), (12, 1), (13, 1)];
     // After the change, and the part of all connections that has to move.
-    let cases: &[(&str, &[(u32, u16)], f64)] = &[
+    type Weights<'a> = &'a [(u32, u16)];
+    let cases: &[(&str, Weights<'_>, f64)] = &[
         ("nothing", before, 0.0),
         ("another order", &[(13, 1), (11, 1), (10, 1), (12, 1)], 0.0),
         ("a bucket goes", &[(10, 1), (11, 1), (12, 1)], 0.25),
@@ -72,7 +73,7 @@ fn only_what_must_move_moves() {
         let new = old.modified(spec(weights));
         assert_eq!(new.created_ms, 5);
         let picked = |group: &Group, hash| group.pick(hash, |_| true).map(|i| group.spec.buckets[i].id);
-        let moved = (0..SLOTS_MAX as u32).filter(|hash| picked(&old, *hash) != picked(&new, *hash)).count();
+        let moved = (0_u32..).take(SLOTS_MAX).filter(|hash| picked(&old, *hash) != picked(&new, *hash)).count();
         let moved = moved as f64 / SLOTS_MAX as f64;
         assert!((moved - part).abs() < 0.01, "{name}: {moved} moved, not {part}");
         let back = new.modified(spec(before));

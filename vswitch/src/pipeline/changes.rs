@@ -41,14 +41,14 @@ impl Changes {
         }
     }
 
-    /// A link went up or down. The monitor alone says so.
+    /// A link went up or down; what tells so is stored already.
     pub fn link_changed(&self) {
-        // Whoever sees the new epoch must see that links changed at it, or are changing.
-        self.links.store(u64::MAX, Release);
-        self.links.store(self.advance(), Release);
+        self.publish(|epoch| {
+            self.links.fetch_max(epoch, Release);
+        });
     }
 
-    /// Epoch of the last change of a link, or all ones while one is noted.
+    /// Epoch of the last change of a link.
     #[must_use]
     pub fn links(&self) -> u64 {
         self.links.load(Acquire)

@@ -29,5 +29,7 @@ pub use learned::{Learned, LearnedTable};
 pub use learning::{Lookup, Verdict, decide};
 pub use packet_in::{Continuation, PacketIn, PacketIns, Paused, Subscription};
 pub use program::{Program, Rule, RuleStats, TABLES, Table, TableStats};
-pub use translate::{Credit, Deps, Effect, Request, Start, Translation, translate};
+pub use translate::{
+    Credit, Deps, Effect, Request, Start, Trace, Translation, format_megaflow, format_ops, trace, translate,
+};
 pub use world::{Bridge, PortFacts, World};

@@ -143,10 +143,12 @@ impl Rule {
             Action::Conjunction { id, clause, clauses } => Some(Clause { id, clause, clauses }),
             _ => None,
         };
+        let clauses: Vec<Clause> = self.actions.iter().filter_map(clause).collect();
         Entry {
             priority: self.priority,
             matching: Arc::clone(&self.matching),
-            clauses: self.actions.iter().filter_map(clause).collect(),
+            // The usual empty one is not worth an allocation.
+            clauses: if clauses.is_empty() { Arc::default() } else { clauses.into() },
             data: Arc::clone(self),
         }
     }

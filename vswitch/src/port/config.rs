@@ -85,6 +85,8 @@ pub enum PortKind {
     },
     /// An interface of the host (TAP), for the host's own traffic. Named like its bridge it is the bridge's LOCAL port.
     Internal,
+    /// A port for tests ([`super::dummy`]).
+    Dummy,
 }
 
 /// A vhost-user port.
@@ -138,11 +140,13 @@ impl PortKind {
             Self::Pcap { .. } => "pcap",
             Self::Patch { .. } => "patch",
             Self::Internal => "internal",
+            Self::Dummy => "dummy",
         }
     }
 
     /// All words, for hints.
-    pub const NAMES: [&'static str; 7] = ["dpdk", "vhost-user", "tap", "af_packet", "pcap", "patch", "internal"];
+    pub const NAMES: [&'static str; 8] =
+        ["dpdk", "vhost-user", "tap", "af_packet", "pcap", "patch", "internal", "dummy"];
 }
 
 /// One thing wrong with a [`PortConfig`] or another value of the configuration.
@@ -270,7 +274,7 @@ impl PortKind {
                     wrong("peer", format!("{peer:?} is no port name"), "name the port at the other end");
                 }
             }
-            Self::Internal => {}
+            Self::Internal | Self::Dummy => {}
         }
     }
 }

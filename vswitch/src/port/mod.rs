@@ -22,6 +22,7 @@
 pub mod af_packet;
 mod config;
 mod device;
+pub mod dummy;
 #[cfg(feature = "dpdk")]
 mod ethdev;
 mod id;

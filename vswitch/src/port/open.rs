@@ -1,10 +1,12 @@
 //! From a [`PortConfig`] to a port that works.
 
 use super::device::{DeviceCounters, Link, Quiesce};
+use super::dummy::{self, DummyLog};
 use super::{PortConfig, PortKind, RxQueue, TxQueue, VhostConfig, af_packet, tap, vhost};
 use crate::dpdk::Mempool;
 use crate::packet::{Mac, TxCaps};
 use std::path::Path;
+use std::sync::Arc;
 
 #[cfg(feature = "dpdk")]
 use super::ethdev::{EthdevPort, EthdevTxQueue};
@@ -17,13 +19,15 @@ use crate::dpdk::{eal::Eal, ethdev};
 pub struct OpenContext {
     /// For devices of DPDK.
     #[cfg(feature = "dpdk")]
-    pub eal: std::sync::Arc<Eal>,
+    pub eal: Arc<Eal>,
     /// Where received packets come from.
     pub pool: Mempool,
     /// Waits for the workers.
     pub quiesce: Quiesce,
     /// Number of workers: as many transmit queues are useful.
     pub workers: u16,
+    /// Where dummy ports write what they send; none: there are no dummy ports.
+    pub dummies: Option<Arc<DummyLog>>,
 }
 
 /// A port that is open.
@@ -49,6 +53,8 @@ pub enum Device {
     AfPacket(af_packet::AfPacketDevice),
     /// A guest.
     Vhost(vhost::VhostDevice),
+    /// A dummy port.
+    Dummy(dummy::DummyDevice),
     /// A patch port: its other end is found by name at publication.
     Patch,
     /// Of a test.
@@ -79,6 +85,12 @@ pub fn open(context: &OpenContext, config: &PortConfig) -> Result<OpenPort, Stri
             })
         }
         PortKind::Patch { .. } => Ok(OpenPort { rx: Vec::new(), tx: Vec::new(), device: Device::Patch }),
+        PortKind::Dummy => {
+            let log =
+                context.dummies.as_ref().ok_or("dummy ports are for tests: start vswitchd with --enable-dummy")?;
+            let (rx, tx, device) = dummy::open(&config.name, log, &context.pool);
+            Ok(OpenPort { rx: vec![RxQueue::Dummy(rx)], tx: vec![TxQueue::Dummy(tx)], device: Device::Dummy(device) })
+        }
     }
 }
 
@@ -146,6 +158,7 @@ impl Device {
             Self::Tap(device) => device.link(),
             Self::AfPacket(device) => device.link(),
             Self::Vhost(device) => device.link(),
+            Self::Dummy(device) => device.link(),
             Self::Patch => Link { up: true, speed_mbps: 0 },
             #[cfg(test)]
             Self::Sim => Link { up: true, speed_mbps: 0 },
@@ -160,7 +173,7 @@ impl Device {
             Self::Ethdev(device) => Some(device.mac()),
             Self::Tap(device) => device.mac(),
             Self::AfPacket(device) => device.mac(),
-            Self::Vhost(_) | Self::Patch => None,
+            Self::Vhost(_) | Self::Dummy(_) | Self::Patch => None,
             #[cfg(test)]
             Self::Sim => None,
         }
@@ -177,7 +190,7 @@ impl Device {
             Self::Tap(device) => device.set_mtu(mtu).map_err(|error| error.to_string()),
             Self::AfPacket(device) => device.set_mtu(mtu).map_err(|error| error.to_string()),
             Self::Vhost(device) => device.set_mtu(mtu).map_err(|error| error.to_string()),
-            Self::Patch => Ok(()),
+            Self::Dummy(_) | Self::Patch => Ok(()),
             #[cfg(test)]
             Self::Sim => Ok(()),
         }
@@ -215,6 +228,7 @@ impl Device {
             Self::Tap(device) => device.tx_caps(),
             Self::AfPacket(device) => device.tx_caps(),
             Self::Vhost(device) => device.tx_caps(),
+            Self::Dummy(_) => TxCaps::default(),
             Self::Patch => TxCaps { csum: true, tso4: true, tso6: true, uso: true },
             #[cfg(test)]
             Self::Sim => TxCaps::default(),
@@ -230,7 +244,7 @@ impl Device {
             Self::Tap(device) => device.offloads().to_vec(),
             Self::AfPacket(device) => device.offloads().to_vec(),
             Self::Vhost(device) => device.offloads(),
-            Self::Patch => Vec::new(),
+            Self::Dummy(_) | Self::Patch => Vec::new(),
             #[cfg(test)]
             Self::Sim => Vec::new(),
         }
@@ -245,7 +259,7 @@ impl Device {
             Self::Tap(device) => device.counters(),
             Self::AfPacket(device) => device.counters(),
             Self::Vhost(device) => device.counters(),
-            Self::Patch => DeviceCounters::default(),
+            Self::Dummy(_) | Self::Patch => DeviceCounters::default(),
             #[cfg(test)]
             Self::Sim => DeviceCounters::default(),
         }

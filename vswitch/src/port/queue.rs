@@ -1,6 +1,7 @@
 //! The two ends of the walk: one `match` per burst.
 
 use super::af_packet::{AfPacketRxQueue, AfPacketTxQueue};
+use super::dummy::{DummyRxQueue, DummyTxQueue};
 use super::tap::{TapRxQueue, TapTxQueue};
 use super::vhost::{VhostRxQueue, VhostTxQueue};
 use crate::dpdk::Burst;
@@ -32,6 +33,8 @@ pub enum RxQueue {
     AfPacket(AfPacketRxQueue),
     /// Of a guest.
     Vhost(VhostRxQueue),
+    /// Of a dummy port.
+    Dummy(DummyRxQueue),
     /// Of a test.
     #[cfg(test)]
     Sim(super::sim::SimRxQueue),
@@ -49,6 +52,8 @@ pub enum TxQueue {
     AfPacket(AfPacketTxQueue),
     /// Of a guest.
     Vhost(VhostTxQueue),
+    /// Of a dummy port.
+    Dummy(DummyTxQueue),
     /// Of a test.
     #[cfg(test)]
     Sim(super::sim::SimTxQueue),
@@ -64,6 +69,7 @@ impl RxQueue {
             Self::Tap(queue) => queue.receive(burst, counters),
             Self::AfPacket(queue) => queue.receive(burst, counters),
             Self::Vhost(queue) => queue.receive(burst, counters),
+            Self::Dummy(queue) => queue.receive(burst, counters),
             #[cfg(test)]
             Self::Sim(queue) => queue.receive(burst),
         }
@@ -91,6 +97,7 @@ impl TxQueue {
             Self::Tap(queue) => queue.send(burst, counters),
             Self::AfPacket(queue) => queue.send(burst, counters),
             Self::Vhost(queue) => queue.send(burst, counters),
+            Self::Dummy(queue) => queue.send(burst, counters),
             #[cfg(test)]
             Self::Sim(queue) => queue.send(burst, counters),
         }

@@ -111,10 +111,15 @@ impl Inbox {
         }
     }
 
-    /// The calling thread is the worker; none: it ends, and nothing more is taken.
-    pub(super) fn attend(&self, thread: Option<Thread>) {
-        *self.thread.lock() = thread;
-        while self.thread.lock().is_none() && self.queue.pop().is_some() {}
+    /// The calling thread is the worker.
+    pub(super) fn attend(&self) {
+        *self.thread.lock() = Some(std::thread::current());
+    }
+
+    /// The worker ends: whoever waits is told that nobody comes.
+    pub(super) fn leave(&self) {
+        *self.thread.lock() = None;
+        while self.queue.pop().is_some() {}
     }
 }
 

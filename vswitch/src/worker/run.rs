@@ -5,7 +5,7 @@ use crate::dpdk::lcore::{self, Lcore};
 use crate::dpdk::{Burst, Mempool};
 use crate::observe::Counter;
 use crate::port::RxQueue;
-use crate::time::Millis;
+use crate::time::{self, Millis};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -123,10 +123,16 @@ impl Poll {
         let mut last = lcore::cycles();
         let mut next_tick = last;
         let mut idle_turns = 0_u32;
-        self.publisher.inboxes[self.id].attend(Some(std::thread::current()));
+        self.publisher.inboxes[self.id].attend();
         self.publisher.quiescence.online(self.id);
+        let mut clock = time::generation();
         while !self.stop.load(Relaxed) {
             self.quiescent_point();
+            if clock != time::generation() {
+                // Somebody moved the clock, and waits for a quiescent point before it sends packets that are to see that.
+                clock = time::generation();
+                now = Millis::now();
+            }
             let (packets, end) = self.turn(&mut burst, now, last);
             self.account(packets, end.wrapping_sub(last));
             last = end;
@@ -144,7 +150,7 @@ impl Poll {
                 last = end;
             }
         }
-        self.publisher.inboxes[self.id].attend(None);
+        self.publisher.inboxes[self.id].leave();
         for owned in self.rxqs.drain(..) {
             if let Some(queue) = owned.queue {
                 owned.slot.put(queue);

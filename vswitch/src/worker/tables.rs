@@ -81,9 +81,7 @@ fn prepare(cache: &mut Cache, burst: &Burst, port: PortId, frame_max: usize, cac
         ordinary &= len <= frame_max && len >= FRAME_MIN;
         cache.prepare(i, mbuf, port, cached);
     }
-    for i in 0..burst.len() {
-        cache.prefetch(i);
-    }
+    cache.locate(burst.len());
     (bytes, ordinary)
 }
 
@@ -105,6 +103,7 @@ impl Step<'_> {
     /// A packet enters a bridge with tables by a patch port.
     #[cold]
     pub(super) fn enter(&mut self, cache: &mut Cache, port: PortId, mbuf: Mbuf) {
+        let _ = cache.begin(); // there is no compact key, on or off
         cache.sync(&self.snapshot.world.changes);
         match self.snapshot.world.ports.get(port.index()) {
             Some(Some(facts)) => self.miss(cache, port, facts, mbuf, &Compact::default()),

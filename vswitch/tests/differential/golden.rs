@@ -1,6 +1,8 @@
 //! Cases by hand: scenarios in files with what Open vSwitch did, line by line (`cases/README.md`).
 
 use crate::compare::differences;
+use crate::deviations::DEVIATIONS;
+use crate::ours::Ours;
 use crate::run::{Record, run};
 use crate::scenario::Step;
 use crate::subject::Subject;
@@ -154,6 +156,44 @@ pub(crate) fn check_oracle(oracle: &mut dyn Subject, cases: &[Case]) -> Vec<Stri
                 "{}: Open vSwitch does something else than recorded\n{differences}",
                 case.path.display()
             ));
+        }
+    }
+    wrong
+}
+
+/// Checks that our switch does what the cases say, or what they say that it does instead; with its caches and without. Returns what differs.
+pub(crate) fn check_ours(ours: &mut Ours, cases: &[Case]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for case in cases {
+        let (steps, expected) = (case.steps(), case.expected_of_ours());
+        for cached in [true, false] {
+            ours.set_cache(cached);
+            let found = run(ours, &steps);
+            let differences = differences(&steps, &expected, &found);
+            if !differences.is_empty() {
+                let how = if cached { "" } else { " without caches" };
+                wrong.push(format!("{}: our switch{how} differs\n{differences}", case.path.display()));
+                break;
+            }
+        }
+    }
+    ours.set_cache(true);
+    wrong
+}
+
+/// Checks that deviations and the cases that show them belong together.
+pub(crate) fn check_deviations(cases: &[Case]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for case in cases {
+        let differs = case.ours.steps.iter().chain([&case.ours.end]).any(|lines| !lines.is_empty());
+        let known = case.deviation.as_ref().map(|name| DEVIATIONS.iter().any(|known| known.name == name));
+        if known == Some(false) || differs != known.is_some() {
+            wrong.push(format!("{}: deviation {:?}, lines of ours: {differs}", case.path.display(), case.deviation));
+        }
+    }
+    for known in DEVIATIONS {
+        if !cases.iter().any(|case| case.deviation.as_deref() == Some(known.name)) {
+            wrong.push(format!("deviation {} has no case", known.name));
         }
     }
     wrong

@@ -5,9 +5,9 @@
 //! of their own; a marker sent through each of them tells that nothing is under way any more.
 
 use crate::common::Switch;
-use crate::record::{Effect, Event, PacketIn, hex};
+use crate::record::{Effect, PacketIn, hex};
 use crate::scenario::{Command, PortChange};
-use crate::subject::{BRIDGE, Expected, LOCAL, PORTS, SECOND_CONTROLLER, Subject, port_name};
+use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, port_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
 use tokio::runtime::Runtime;
@@ -35,21 +35,26 @@ pub(crate) struct Ours {
     packet_ins: [Streaming<v1::WatchPacketInsResponse>; 2],
     removed: Streaming<v1::WatchFlowsResponse>,
     runtime: Runtime,
-    expected: Expected,
+    /// Look for packet-ins after each step.
+    listens: bool,
     markers: u64,
     paused: Option<Vec<u8>>,
     /// Ports that are down, and ports that do not flood.
     changed: BTreeSet<(u32, PortChange)>,
+    /// Tables have names.
+    named: bool,
+    ports: Vec<(String, u32)>,
     switch: Switch,
 }
 
 impl Ours {
-    /// Starts it with the same ports as the oracle.
-    pub(crate) fn start() -> Self {
-        let mut config = format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n\n");
+    /// Starts it with these ports, and LOCAL.
+    pub(crate) fn start(ports: &[(String, u32)]) -> Self {
+        // A worker that sleeps leaves its core to the oracle; a packet wakes it.
+        let mut config = "[worker]\nidle_sleep_us = 1000\n\n".to_owned();
+        config += &format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n\n");
         config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\n\n");
-        for number in 1..=PORTS {
-            let name = port_name(number);
+        for (name, number) in ports {
             config += &format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\ntype = \"dummy\"\n\n");
         }
         let switch = Switch::start_with(&config, &["--enable-dummy"]);
@@ -75,10 +80,12 @@ impl Ours {
             packet_ins,
             removed,
             runtime,
-            expected: Expected::all(),
+            listens: true,
             markers: 0,
             paused: None,
             changed: BTreeSet::new(),
+            named: false,
+            ports: ports.to_vec(),
             switch,
         }
     }
@@ -98,19 +105,32 @@ impl Ours {
         }
     }
 
-    /// Collects the events of everything so far.
-    fn settle(&mut self) -> Effect {
-        let mut effect = Effect::default();
-        if self.expected.packet_ins {
-            effect.events.extend(self.take_packet_ins());
-        }
-        if self.expected.flow_removed {
-            effect.events.extend(self.take_removed());
-        }
-        effect
+    /// Hands in a packet; what left since the last call.
+    fn receive(&mut self, port: u32, packet: &[u8]) -> Vec<(String, Vec<u8>)> {
+        let request = v1::ReceiveRequest { port: port_name(port), packet: packet.to_vec() };
+        let answer = self.runtime.block_on(async {
+            self.packets.send(request).await.expect("a packet can be handed in");
+            self.sent.message().await.expect("a packet is processed").expect("no end")
+        });
+        let mut outputs = answer.sent.into_iter().map(|sent| (sent.port, sent.packet)).collect::<Vec<_>>();
+        // Between ports no order is compared: a capture file of the oracle has one port's packets.
+        outputs.sort_by_key(|(port, _)| (port == BRIDGE, port.clone()));
+        outputs
     }
 
-    fn take_packet_ins(&mut self) -> Vec<Event> {
+    /// What happened without a packet that came in. An empty one, which goes nowhere, makes the switch tell.
+    fn sent_otherwise(&mut self) -> Effect {
+        let outputs = self.receive(1, &[]);
+        Effect { outputs, ..self.settle() }
+    }
+
+    /// Collects the packet-ins of everything so far.
+    fn settle(&mut self) -> Effect {
+        let packet_ins = if self.listens { self.take_packet_ins() } else { Vec::new() };
+        Effect { packet_ins, ..Effect::default() }
+    }
+
+    fn take_packet_ins(&mut self) -> Vec<PacketIn> {
         self.markers += 1;
         let marker = [&MARKER.to_be_bytes()[..4], &self.markers.to_be_bytes()].concat();
         let userdata = marker.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(".");
@@ -141,10 +161,10 @@ impl Ours {
                 self.paused = Some(event.continuation.clone());
             }
         }
-        events.into_iter().map(|event| Event::PacketIn(packet_in(event))).collect()
+        events.into_iter().map(packet_in).collect()
     }
 
-    fn take_removed(&mut self) -> Vec<Event> {
+    fn take_removed(&mut self) -> Vec<String> {
         self.markers += 1;
         let cookie = MARKER + self.markers;
         let mut events = Vec::new();
@@ -171,7 +191,7 @@ impl Ours {
     fn write(&self, kind: v1::LineKind, line: String) {
         let line = v1::update::Update::Line(v1::LineUpdate { kind: kind.into(), line });
         let update = v1::Update { update: Some(line), ..v1::Update::default() };
-        let request = v1::WriteRequest { bridge: BRIDGE.to_owned(), updates: vec![update] };
+        let request = v1::WriteRequest { bridge: BRIDGE.to_owned(), updates: vec![update], commit: true };
         let mut service = PipelineServiceClient::new(self.channel.clone());
         self.runtime.block_on(service.write(tokio_stream::iter([request]))).expect("a marker can be written");
     }
@@ -214,7 +234,7 @@ fn packet_in(told: v1::PacketIn) -> PacketIn {
     }
 }
 
-fn flow_removed(reason: v1::FlowRemovedReason, flow: &v1::Flow, statistics: &v1::FlowStatistics) -> Event {
+fn flow_removed(reason: v1::FlowRemovedReason, flow: &v1::Flow, statistics: &v1::FlowStatistics) -> String {
     let reason = match reason {
         v1::FlowRemovedReason::Unspecified => "other",
         v1::FlowRemovedReason::IdleTimeout => "idle",
@@ -223,7 +243,7 @@ fn flow_removed(reason: v1::FlowRemovedReason, flow: &v1::Flow, statistics: &v1:
         v1::FlowRemovedReason::GroupDelete => "group_delete",
         v1::FlowRemovedReason::MeterDelete => "meter_delete",
     };
-    Event::FlowRemoved(format!(
+    format!(
         "cookie={:#x} table={} priority={} reason={reason} idle_timeout={} hard_timeout={} n_packets={} n_bytes={}",
         flow.cookie,
         flow.table,
@@ -232,7 +252,7 @@ fn flow_removed(reason: v1::FlowRemovedReason, flow: &v1::Flow, statistics: &v1:
         flow.hard_timeout,
         statistics.packets,
         statistics.bytes
-    ))
+    )
 }
 
 impl Subject for Ours {
@@ -240,11 +260,16 @@ impl Subject for Ours {
         "our switch"
     }
 
-    fn expect(&mut self, expected: Expected) {
-        self.expected = expected;
+    fn expect_packet_ins(&mut self, expected: bool) {
+        self.listens = expected;
     }
 
     fn reset(&mut self) {
+        if self.named {
+            // Tables keep their names.
+            *self = Self::start(&self.ports.clone());
+            return;
+        }
         for verb in ["del-flows", "del-groups", "del-meters"] {
             self.vsctl(&[verb, BRIDGE], None).unwrap_or_else(|error| panic!("{verb}: {error}"));
         }
@@ -272,6 +297,7 @@ impl Subject for Ours {
     }
 
     fn name_table(&mut self, number: u8, name: &str) {
+        self.named = true;
         let number = format!("--number={number}");
         self.vsctl(&["add-table", BRIDGE, name, &number], None).unwrap_or_else(|error| panic!("add-table: {error}"));
     }
@@ -290,22 +316,13 @@ impl Subject for Ours {
         if self.changed.contains(&(port, PortChange::Down)) {
             return Effect::default();
         }
-        let request = v1::ReceiveRequest { port: port_name(port), packet: packet.to_vec() };
-        let answer = self.runtime.block_on(async {
-            self.packets.send(request).await.expect("a packet can be handed in");
-            self.sent.message().await.expect("a packet is processed").expect("no end")
-        });
-        let mut outputs = answer.sent.into_iter().map(|sent| (sent.port, sent.packet)).collect::<Vec<_>>();
-        // Between ports no order is compared: a capture file of the oracle has one port's packets.
-        outputs.sort_by_key(|(port, _)| (port == BRIDGE, port.clone()));
-        let mut effect = self.settle();
-        effect.outputs = outputs;
-        effect
+        let outputs = self.receive(port, packet);
+        Effect { outputs, ..self.settle() }
     }
 
     fn packet_out(&mut self, text: &str) -> Result<Effect, String> {
-        let _ = text;
-        Err("not yet".to_owned())
+        self.vsctl(&["packet-out", BRIDGE, text], None)?;
+        Ok(self.sent_otherwise())
     }
 
     fn resume(&mut self) -> Effect {
@@ -313,7 +330,7 @@ impl Subject for Ours {
         let request = v1::ResumePacketRequest { bridge: BRIDGE.to_owned(), continuation, packet: Vec::new() };
         let mut service = PacketServiceClient::new(self.channel.clone());
         self.runtime.block_on(service.resume_packet(request)).expect("a paused packet goes on");
-        self.settle()
+        self.sent_otherwise()
     }
 
     fn warp(&mut self, ms: u64) -> Effect {
@@ -324,10 +341,7 @@ impl Subject for Ours {
     }
 
     fn rest(&mut self) -> Effect {
-        let expected = std::mem::replace(&mut self.expected, Expected::all());
-        let effect = self.settle();
-        self.expected = expected;
-        effect
+        Effect { packet_ins: self.take_packet_ins(), removed: self.take_removed(), ..Effect::default() }
     }
 
     fn trace(&mut self, port: u32, packet: &[u8]) -> String {

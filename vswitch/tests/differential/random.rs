@@ -2,6 +2,7 @@
 
 use crate::compare::differences;
 use crate::generate::{Program, Rng, Summary};
+use crate::pair::Pair;
 use crate::run::run;
 use crate::scenario::Step;
 use crate::subject::Subject;
@@ -12,6 +13,9 @@ const SEED: &str = "VSWITCH_DIFF_SEED";
 const PROGRAMS: &str = "VSWITCH_DIFF_PROGRAMS";
 /// Packets of each.
 const PACKETS: usize = 500;
+
+/// Programs that differ, after which a run ends.
+const ENOUGH: usize = 3;
 
 /// The seeds of this run.
 pub(crate) fn seeds() -> std::ops::Range<u64> {
@@ -51,6 +55,26 @@ pub(crate) fn survey(oracle: &mut dyn Subject) -> Summary {
         }
     }
     summary
+}
+
+/// Runs the programs on both switches. Returns what differs; it stops looking when it has found some.
+pub(crate) fn compare(pair: &mut Pair) -> (Summary, Vec<String>) {
+    let (mut summary, mut wrong) = (Summary::default(), Vec::new());
+    for seed in seeds() {
+        let steps = scenario(seed);
+        eprintln!("seed {seed}");
+        match pair.check(&format!("seed {seed} (alone: {SEED}={seed} {PROGRAMS}=1)"), &steps) {
+            Ok(record) => summary.add(&steps, &record),
+            Err(difference) => {
+                eprintln!("{difference}");
+                wrong.push(difference);
+            }
+        }
+        if wrong.len() >= ENOUGH {
+            break;
+        }
+    }
+    (summary, wrong)
 }
 
 /// Prints a seed's scenario, as a case's file would have it.

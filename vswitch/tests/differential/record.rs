@@ -22,55 +22,45 @@ pub(crate) struct PacketIn {
     pub(crate) paused: bool,
 }
 
-/// What a switch tells its controllers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    /// A packet-in.
-    PacketIn(PacketIn),
-    /// A flow with `send_flow_rem` went.
-    FlowRemoved(String),
-}
-
 /// What a step made a switch do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Effect {
     /// Packets by port name, in order.
     pub(crate) outputs: Vec<(String, Vec<u8>)>,
-    /// Events, in order per controller.
-    pub(crate) events: Vec<Event>,
+    /// Packet-ins, in order per controller.
+    pub(crate) packet_ins: Vec<PacketIn>,
+    /// Flows with `send_flow_rem` that went. When exactly Open vSwitch tells of them is up to its threads.
+    pub(crate) removed: Vec<String>,
 }
 
 impl Effect {
     /// Adds what happened after it.
     pub(crate) fn merge(&mut self, later: Self) {
         self.outputs.extend(later.outputs);
-        self.events.extend(later.events);
+        self.packet_ins.extend(later.packet_ins);
+        self.removed.extend(later.removed);
     }
 
-    /// In lines. Packets are described relative to `sent`, what the step sent.
+    /// What happened at once, in lines. Packets are described relative to `sent`, what the step sent.
     pub(crate) fn lines(&self, sent: &[u8]) -> Vec<String> {
         let outputs = self.outputs.iter().map(|(port, packet)| format!("{port} {}", relative(packet, sent)));
-        outputs.chain(self.events.iter().map(|event| event.line(sent))).collect()
+        outputs.chain(self.packet_ins.iter().map(|event| event.line(sent))).collect()
     }
 }
 
-impl Event {
+impl PacketIn {
     fn line(&self, sent: &[u8]) -> String {
-        let event = match self {
-            Self::FlowRemoved(text) => return format!("flow-removed {text}"),
-            Self::PacketIn(event) => event,
-        };
-        let mut line = format!("packet-in table={} cookie={:#x} reason={}", event.table, event.cookie, event.reason);
-        for (name, value) in &event.metadata {
+        let mut line = format!("packet-in table={} cookie={:#x} reason={}", self.table, self.cookie, self.reason);
+        for (name, value) in &self.metadata {
             let _ = write!(line, " {name}={value}");
         }
-        if !event.userdata.is_empty() {
-            let _ = write!(line, " userdata={}", hex(&event.userdata));
+        if !self.userdata.is_empty() {
+            let _ = write!(line, " userdata={}", hex(&self.userdata));
         }
-        if event.paused {
+        if self.paused {
             line += " paused";
         }
-        let _ = write!(line, " {}", relative(&event.packet, sent));
+        let _ = write!(line, " {}", relative(&self.packet, sent));
         line
     }
 }

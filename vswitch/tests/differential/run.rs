@@ -2,7 +2,7 @@
 
 use crate::record::Effect;
 use crate::scenario::{Command, Step};
-use crate::subject::{Expected, Subject};
+use crate::subject::Subject;
 
 /// What a switch did: lines per step, and its dumps at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,47 +20,31 @@ const DUMPS: [&str; 5] = ["dump-flows", "dump-groups", "dump-group-stats", "dump
 /// Runs steps on a switch as it was at first.
 pub(crate) fn run(subject: &mut dyn Subject, steps: &[Step]) -> Record {
     subject.reset();
-    subject.expect(expected(steps));
-    let mut record = Record::default();
+    subject.expect_packet_ins(may_tell_controllers(steps));
+    let mut run = Run { subject, record: Record::default(), sent: &[], removed: Vec::new() };
     let mut flows: Vec<&str> = Vec::new();
-    let mut sent: &[u8] = &[];
-    let mut steps = steps.iter().peekable();
-    while let Some(step) = steps.next() {
+    for (i, step) in steps.iter().enumerate() {
         let mut lines = Vec::new();
         if let Step::Flow(line) = step {
             flows.push(line);
-            if !matches!(steps.peek(), Some(Step::Flow(_))) {
-                outcome(step, subject.add_flows(&flows), &[], &mut lines);
+            if !matches!(steps.get(i + 1), Some(Step::Flow(_))) {
+                let result = run.subject.add_flows(&flows);
+                run.outcome(step, result, &mut lines);
                 flows.clear();
             }
         } else {
-            if let Step::Packet { bytes, .. } | Step::PacketOut { bytes, .. } = step {
-                sent = bytes;
-            }
-            run_step(subject, step, sent, &mut lines);
+            run.step(step, &mut lines);
         }
-        record.steps.push(lines);
+        run.record.steps.push(lines);
     }
-    record.end.extend(subject.rest().lines(sent));
-    for verb in DUMPS {
-        record.end.extend(dump(subject, &[], verb));
-    }
-    record
+    run.end()
 }
 
-/// What events the steps may cause.
-fn expected(steps: &[Step]) -> Expected {
-    let mut expected = Expected { packet_ins: false, flow_removed: false };
-    for step in steps {
-        if matches!(step, Step::Packet { .. }) {
-            continue;
-        }
-        let text = step.to_string();
-        expected.packet_ins |=
-            ["controller", "CONTROLLER", "dec_ttl(", "0xfffd"].iter().any(|word| text.contains(word));
-        expected.flow_removed |= text.contains("send_flow_rem");
-    }
-    expected
+/// Whether steps may cause packet-ins: otherwise they are only looked for at the end.
+fn may_tell_controllers(steps: &[Step]) -> bool {
+    let texts = steps.iter().filter(|step| !matches!(step, Step::Packet { .. })).map(ToString::to_string);
+    let words = ["controller", "CONTROLLER", "dec_ttl(", "0xfffd"];
+    texts.into_iter().any(|text| words.iter().any(|word| text.contains(word)))
 }
 
 /// What a dump prints, normalised.
@@ -73,31 +57,69 @@ pub(crate) fn dump(subject: &mut dyn Subject, options: &[&str], verb: &str) -> V
     }
 }
 
-/// `sent` is the last packet that was sent.
-fn run_step(subject: &mut dyn Subject, step: &Step, sent: &[u8], lines: &mut Vec<String>) {
-    match step {
-        Step::Flow(_) => {}
-        Step::Control(command) => match subject.control(command) {
-            Ok((printed, effect)) => {
-                let sorted = !command.options.iter().any(|option| option.contains("sort"));
-                lines.extend(normalise(&printed, sorted));
-                lines.extend(effect.lines(sent));
-            }
-            Err(error) => lines.push(refusal(step, &error)),
-        },
-        Step::Table(number, name) => subject.name_table(*number, name),
-        Step::Port(port, change) => lines.extend(subject.change_port(*port, *change).lines(sent)),
-        Step::Packet { port, bytes, .. } => lines.extend(subject.packet(*port, bytes).lines(sent)),
-        Step::PacketOut { expanded, .. } => outcome(step, subject.packet_out(expanded), sent, lines),
-        Step::Resume => lines.extend(subject.resume().lines(sent)),
-        Step::Warp(ms) => lines.extend(subject.warp(*ms).lines(sent)),
-    }
+struct Run<'a> {
+    subject: &'a mut dyn Subject,
+    record: Record,
+    /// The last packet that was sent.
+    sent: &'a [u8],
+    /// Flow-removed events so far. When they come is not compared.
+    removed: Vec<String>,
 }
 
-fn outcome(step: &Step, result: Result<Effect, String>, sent: &[u8], lines: &mut Vec<String>) {
-    match result {
-        Ok(effect) => lines.extend(effect.lines(sent)),
-        Err(error) => lines.push(refusal(step, &error)),
+impl<'a> Run<'a> {
+    fn step(&mut self, step: &'a Step, lines: &mut Vec<String>) {
+        if let Step::Packet { bytes, .. } | Step::PacketOut { bytes, .. } = step {
+            self.sent = bytes;
+        }
+        let effect = match step {
+            Step::Flow(_) => Effect::default(),
+            Step::Table(number, name) => {
+                self.subject.name_table(*number, name);
+                Effect::default()
+            }
+            Step::Control(command) => match self.subject.control(command) {
+                Ok((printed, effect)) => {
+                    let sorted = !command.options.iter().any(|option| option.contains("sort"));
+                    lines.extend(normalise(&printed, sorted));
+                    effect
+                }
+                Err(error) => return lines.push(refusal(step, &error)),
+            },
+            Step::PacketOut { expanded, .. } => {
+                let result = self.subject.packet_out(expanded);
+                return self.outcome(step, result, lines);
+            }
+            Step::Port(port, change) => self.subject.change_port(*port, *change),
+            Step::Packet { port, bytes, .. } => self.subject.packet(*port, bytes),
+            Step::Resume => self.subject.resume(),
+            Step::Warp(ms) => self.subject.warp(*ms),
+        };
+        self.happened(effect, lines);
+    }
+
+    fn outcome(&mut self, step: &Step, result: Result<Effect, String>, lines: &mut Vec<String>) {
+        match result {
+            Ok(effect) => self.happened(effect, lines),
+            Err(error) => lines.push(refusal(step, &error)),
+        }
+    }
+
+    fn happened(&mut self, effect: Effect, lines: &mut Vec<String>) {
+        lines.extend(effect.lines(self.sent));
+        self.removed.extend(effect.removed);
+    }
+
+    fn end(mut self) -> Record {
+        let mut lines = Vec::new();
+        let rest = self.subject.rest();
+        self.happened(rest, &mut lines);
+        self.removed.sort();
+        lines.extend(self.removed.iter().map(|removed| format!("flow-removed {removed}")));
+        for verb in DUMPS {
+            lines.extend(dump(self.subject, &[], verb));
+        }
+        self.record.end = lines;
+        self.record
     }
 }
 

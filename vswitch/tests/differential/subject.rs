@@ -12,27 +12,13 @@ pub(crate) const LOCAL: u32 = 65534;
 /// The controller id of the second controller that listens; the first has 0.
 pub(crate) const SECOND_CONTROLLER: u16 = 62373;
 
-/// What events a scenario can cause; those of other kinds are only looked for at its end.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Expected {
-    pub(crate) packet_ins: bool,
-    pub(crate) flow_removed: bool,
-}
-
-impl Expected {
-    /// Everything.
-    pub(crate) const fn all() -> Self {
-        Self { packet_ins: true, flow_removed: true }
-    }
-}
-
 /// A switch under test, with one bridge. All calls return when everything that they cause has happened.
 pub(crate) trait Subject {
     /// What to call it.
     fn name(&self) -> &'static str;
 
-    /// Says what to look for after each step.
-    fn expect(&mut self, expected: Expected);
+    /// Says whether to look for packet-ins after each step.
+    fn expect_packet_ins(&mut self, expected: bool);
 
     /// As it was at first: no flows, groups, meters or learned addresses; ports up.
     fn reset(&mut self);
@@ -61,7 +47,7 @@ pub(crate) trait Subject {
     /// Time goes on.
     fn warp(&mut self, ms: u64) -> Effect;
 
-    /// Events of any kind that nobody has looked at yet.
+    /// Packet-ins and flow-removed events that nobody has looked at yet.
     fn rest(&mut self) -> Effect;
 
     /// What it says about a packet, for people.
@@ -71,4 +57,9 @@ pub(crate) trait Subject {
 /// Name of a port by its number.
 pub(crate) fn port_name(port: u32) -> String {
     if port == LOCAL { BRIDGE.to_owned() } else { format!("p{port}") }
+}
+
+/// The ports that scenarios use.
+pub(crate) fn ports() -> Vec<(String, u32)> {
+    (1..=PORTS).map(|number| (port_name(number), number)).collect()
 }

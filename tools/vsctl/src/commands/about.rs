@@ -130,6 +130,17 @@ fn limits(limits: &v1::Limits) -> Value {
         "external_ids_max": limits.external_ids_max,
         "external_id_len_max": limits.external_id_len_max,
         "port_events_queued": limits.port_events_queued,
+        "transaction_updates_max": limits.transaction_updates_max,
+        "transactions_len_max": limits.transactions_len_max,
+        "flows_per_table_max": limits.flows_per_table_max,
+        "flows_per_bridge_max": limits.flows_per_bridge_max,
+        "groups_max": limits.groups_max,
+        "buckets_max": limits.buckets_max,
+        "meters_max": limits.meters_max,
+        "bands_max": limits.bands_max,
+        "table_name_max": limits.table_name_max,
+        "packet_ins_queued": limits.packet_ins_queued,
+        "flow_events_queued": limits.flow_events_queued,
     })
 }
 

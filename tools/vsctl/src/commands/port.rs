@@ -84,6 +84,7 @@ fn config(args: &AddPort) -> Result<v1::PortConfig, Error> {
         }),
         PortType::Patch => Kind::Patch(v1::PatchPort { peer: args.peer.clone().unwrap_or_default() }),
         PortType::Internal => Kind::Internal(v1::InternalPort {}),
+        PortType::Dummy => Kind::Dummy(v1::DummyPort {}),
     };
     Ok(v1::PortConfig {
         name: args.name.clone(),
@@ -174,7 +175,7 @@ fn options(kind: Option<&Kind>) -> Value {
             json!({ "rx_file": port.rx_file, "tx_file": port.tx_file, "infinite_rx": port.infinite_rx })
         }
         Some(Kind::Patch(port)) => json!({ "peer": port.peer }),
-        Some(Kind::Internal(v1::InternalPort {})) | None => json!({}),
+        Some(Kind::Internal(v1::InternalPort {}) | Kind::Dummy(v1::DummyPort {})) | None => json!({}),
     }
 }
 

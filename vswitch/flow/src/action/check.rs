@@ -36,7 +36,8 @@ pub struct CheckContext<'a> {
 /// # Errors
 /// What is wrong, with the code name that OpenFlow has for it (`OFPBAC_MATCH_INCONSISTENT`, ...).
 pub fn check(actions: &[Action], context: &CheckContext<'_>) -> Result<(), CheckError> {
-    let mut checker = Checker { matching: context.matching, facts: None, place: context.place, len: 0, depth: 0 };
+    let mut checker =
+        Checker { matching: context.matching, facts: None, place: context.place, delayed: false, len: 0, depth: 0 };
     checker.list(actions, Outer::None)
 }
 
@@ -110,8 +111,11 @@ impl Part {
 struct Checker<'a> {
     matching: Option<&'a SparseMatch>,
     /// The match, with what actions before made of it. Expanded when first needed.
-    facts: Option<Box<(FlowKey, FlowMask)>>,
+    facts: Option<(FlowKey, FlowMask)>,
     place: Place,
+    /// Whether the list is that of a write_actions, for whose actions OVS does not ask what the packet is, but for those of set_field
+    /// and the like.
+    delayed: bool,
     /// Encoded bytes so far.
     len: usize,
     depth: usize,
@@ -196,6 +200,7 @@ impl Checker<'_> {
             ),
             Action::SetField { field, value, mask } => self.set_field(*field, *value, *mask),
             Action::Move { from, to } => self.copy(*from, *to),
+            Action::SetTtl(_) | Action::DecTtl(_) if self.delayed => Ok(()),
             Action::SetTtl(_) | Action::DecTtl(_) => self.need(Field::NwTtl, "a TTL"),
             Action::SetVlanPcp(pcp) if *pcp > 7 => refuse(BAD_ARGUMENT, "a VLAN priority has 3 bits"),
             Action::SetVlanVid(vid) if *vid > 0xfff => refuse(BAD_ARGUMENT, "a VLAN ID has 12 bits"),
@@ -214,7 +219,12 @@ impl Checker<'_> {
             Action::FinTimeout { .. } => self.need(Field::TcpSrc, "FIN and RST"),
             Action::Conjunction { clause, clauses, .. } => conjunction(*clause, *clauses),
             Action::Clone(actions) => self.sub_list(actions, Outer::Clone),
-            Action::WriteActions(actions) => self.sub_list(actions, Outer::WriteActions),
+            Action::WriteActions(actions) => {
+                self.delayed = true;
+                let result = self.sub_list(actions, Outer::WriteActions);
+                self.delayed = false;
+                result
+            }
             Action::CheckPktLarger { to, .. } => self.one_bit(*to, "check_pkt_larger"),
             Action::Ct(ct) => self.ct(ct),
             Action::DeleteField(field) if !(Field::TunMetadata0..=Field::TunMetadata7).contains(field) => {
@@ -278,7 +288,7 @@ impl Checker<'_> {
     }
 
     fn pop_vlan(&mut self) -> Check {
-        if self.is_checked() && !self.has_tag(0) {
+        if self.is_checked() && !self.delayed && !self.has_tag(0) {
             let reason =
                 "pop_vlan needs a packet with a tag: match dl_vlan=N or vlan_tci=0x1000/0x1000, or push_vlan before";
             return refuse(INCONSISTENT, reason);
@@ -296,7 +306,7 @@ impl Checker<'_> {
     /// The facts; None where they are not checked.
     fn facts(&mut self) -> Option<&mut (FlowKey, FlowMask)> {
         let matching = self.matching?;
-        Some(self.facts.get_or_insert_with(|| Box::new(matching.expand())))
+        Some(self.facts.get_or_insert_with(|| matching.expand()))
     }
 
     fn has_tag(&mut self, tag: usize) -> bool {

@@ -28,6 +28,16 @@ pub(super) struct PrefixCheck {
     step: usize,
 }
 
+/// Words that values hold in place: a probe then needs no further cache line.
+const INLINE: usize = 4;
+
+/// The values of a match, in the order of its shape's words.
+#[derive(Clone, Debug)]
+pub(super) struct Values {
+    first: [u64; INLINE],
+    more: Box<[u64]>,
+}
+
 /// A mask, ready to use.
 #[derive(Debug)]
 pub(super) struct Shape {
@@ -96,14 +106,17 @@ impl Shape {
     }
 
     /// What matters of a key: its words under the mask.
-    pub(super) fn values(&self, key: &FlowKey) -> impl Iterator<Item = u64> {
-        self.words.iter().map(|(i, bits)| key.0[usize::from(*i)] & bits)
+    pub(super) fn values(&self, key: &FlowKey) -> Values {
+        let mut words = self.words.iter().map(|(i, bits)| key.0[usize::from(*i)] & bits);
+        Values { first: std::array::from_fn(|_| words.next().unwrap_or_default()), more: words.collect() }
     }
 
     /// Whether a key has these values.
     #[inline]
-    pub(super) fn matches(&self, values: &[u64], key: &FlowKey) -> bool {
-        self.words.iter().zip(values).all(|((i, bits), value)| key.0[usize::from(*i)] & bits == *value)
+    pub(super) fn matches(&self, values: &Values, key: &FlowKey) -> bool {
+        let has = |((i, bits), value): (&(u8, u64), &u64)| key.0[usize::from(*i)] & bits == *value;
+        self.words.iter().zip(&values.first).all(has)
+            && (values.more.is_empty() || self.words.iter().skip(INLINE).zip(&values.more).all(has))
     }
 
     /// Adds all its bits.
@@ -124,9 +137,9 @@ impl Shape {
     /// Adds enough bits to tell that a key does not have these values: none if bits that are used already tell, else the field of
     /// the first difference (of an address or a port, its bits down to the first that differs). Not just one bit: masks of cached flows would
     /// be as many as packets.
-    pub(super) fn add_difference(&self, values: &[u64], key: &FlowKey, used: &mut FlowMask) {
+    pub(super) fn add_difference(&self, values: &Values, key: &FlowKey, used: &mut FlowMask) {
         let mut first = None;
-        for ((i, bits), value) in self.words.iter().zip(values) {
+        for ((i, bits), value) in self.words.iter().zip(values.first.iter().chain(&values.more)) {
             let word = usize::from(*i);
             let difference = (key.0[word] & bits) ^ value;
             if difference & used.0[word] != 0 {

@@ -3,7 +3,7 @@
 use super::Entry;
 use super::conjunction::List;
 use super::ranks::Ranks;
-use super::shape::{PrefixCheck, Shape};
+use super::shape::{PrefixCheck, Shape, Values};
 use super::shards::{Hashed, Shards};
 use super::trie::{FIELDS, Trie, Walk, aligned, first_bits};
 use crate::{FlowKey, FlowMask};
@@ -24,8 +24,7 @@ pub(super) struct Row<T> {
 #[derive(Clone, Debug)]
 pub(super) struct Slot<T> {
     hash: u64,
-    /// In the order of the shape's words.
-    values: Box<[u64]>,
+    values: Values,
     pub(super) rows: Ranks<Row<T>>,
     /// What the rows' clauses amount to. Empty for plain entries.
     pub(super) lists: Vec<List>,
@@ -182,7 +181,7 @@ impl<T: Clone> Subtable<T> {
         let fits = |slot: &Arc<Slot<T>>| shape.matches(&slot.values, key);
         if slots.find(hash, fits).is_none() {
             let rows = Ranks::One(priority, row);
-            let mut slot = Slot { hash, values: shape.values(key).collect(), rows, lists: Vec::new() };
+            let mut slot = Slot { hash, values: shape.values(key), rows, lists: Vec::new() };
             relink(&mut slot, None);
             slots.insert(Arc::new(slot));
             self.count_stems(key, true);

@@ -31,11 +31,12 @@ pub use items::{Item, Items};
 const MAX_ITEMS: usize = 256;
 
 /// Keywords, with the `eth_type` and `nw_proto` that they stand for. `eth` says only that the packet is an Ethernet frame.
-const KEYWORDS: [(&str, u16, u8); 18] = [
+const KEYWORDS: [(&str, u16, u8); 19] = [
     ("eth", 0, 0),
     ("ip", ETH_IPV4, 0),
     ("ipv4", ETH_IPV4, 0),
     ("ipv6", ETH_IPV6, 0),
+    ("ip6", ETH_IPV6, 0),
     ("icmp", ETH_IPV4, IP_ICMP),
     ("icmp6", ETH_IPV6, IP_ICMPV6),
     ("igmp", ETH_IPV4, IP_IGMP),

@@ -286,6 +286,11 @@ fn closing_parenthesis(text: &str) -> Option<usize> {
     None
 }
 
+/// Cuts `a,b c` at commas and blanks.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> + Clone {
+    text.split(|c: char| u8::try_from(c).is_ok_and(separates)).filter(|word| !word.is_empty())
+}
+
 /// Cuts `a,b,c` at commas outside of quotes; blanks around the pieces go.
 pub(super) fn arguments(text: &str) -> impl Iterator<Item = &str> + Clone {
     let mut rest = Some(text);

@@ -17,7 +17,6 @@ fn ipv4() {
             dst: all(0x05060708),
             tos: Masked { value: 0xfc, mask: 0xfc },
             ttl: all(7),
-            ..SetIpv4::default()
         }))],
         "02000000000202000000000108004503003a1234400040065bdc0a010203c0a8fffec0010050fffffff00102030450181234\
          12900000303132333435363738393a3b3c3d3e3f4041",
@@ -80,11 +79,7 @@ fn ipv4() {
 fn ports() {
     check(
         "tcp4 ports",
-        &[Op::SetPorts(Box::new(SetPorts {
-            dst: all(8080),
-            src: Masked { value: 0x12, mask: 0xff },
-            ..SetPorts::default()
-        }))],
+        &[Op::SetPorts(Box::new(SetPorts { dst: all(8080), src: Masked { value: 0x12, mask: 0xff } }))],
         "02000000000202000000000108004703004212344000400655d00a010203c0a8fffe0101010101010101c0010050fffffff0\
          010203045018123412900000303132333435363738393a3b3c3d3e3f4041",
         "02000000000202000000000108004703004212344000400655d00a010203c0a8fffe0101010101010101c0121f90fffffff0\
@@ -144,7 +139,6 @@ fn ipv6() {
                 label: all(0x12345),
                 tclass: Masked { value: 0xfc, mask: 0xfc },
                 hop_limit: all(5),
-                ..SetIpv6::default()
             })),
             Op::SetPorts(Box::new(SetPorts { dst: all(8080), ..SetPorts::default() })),
         ],
@@ -204,7 +198,6 @@ fn arp_and_neighbour_discovery() {
             tha: all(0x02aa_bbcc_ddff),
             spa: all(0x01020304),
             tpa: all(0x05060708),
-            ..SetArp::default()
         }))],
         "020000000002020000000001080600010800060400010200000000010a010203000000000000c0a8fffe0000000000000000\
          00000000000000000000",

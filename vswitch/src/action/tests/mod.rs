@@ -15,8 +15,8 @@ fn all<T: From<u8> + std::ops::Not<Output = T>>(value: T) -> Masked<T> {
 }
 
 fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.bytes().map(|digit| (digit as char).to_digit(16).expect("a digit") as u8).collect();
-    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+    let digits: Vec<u32> = text.bytes().map(|digit| (digit as char).to_digit(16).expect("a digit")).collect();
+    digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).expect("two digits")).collect()
 }
 
 fn packet(mbuf: Mbuf) -> Packet {

@@ -8,9 +8,9 @@ use crate::packet::testing::{Spec, cut, naive_checksum, specs};
 use crate::packet::{Headers, L4, offload};
 use proptest::prelude::*;
 
-fn masked<T: Arbitrary + Copy + std::ops::BitAnd<Output = T> + 'static>() -> impl Strategy<Value = Masked<T>>
+fn masked<T>() -> impl Strategy<Value = Masked<T>>
 where
-    T: Default + std::ops::Not<Output = T>,
+    T: Arbitrary + Copy + std::ops::BitAnd<Output = T> + 'static + Default + std::ops::Not<Output = T>,
 {
     let mask = prop_oneof![Just(T::default()), Just(!T::default()), any::<T>()];
     (any::<T>(), mask).prop_map(|(value, mask)| Masked { value: value & mask, mask })

@@ -53,11 +53,12 @@ impl<'a> Walk<'a> {
     pub(super) fn run(mut self, text: &'a str) -> ConfigFile {
         let document = self.reader.document(text);
         let mut root = Section::new("the file", 0..0, Some(&document));
-        let known = ["dpdk", "worker", "control", "bridge"];
+        let known = ["dpdk", "worker", "control", "debug", "bridge"];
         root.finish(&mut self.reader, &known, &known);
         self.dpdk(&mut root);
         self.worker(&mut root);
         self.control(&mut root);
+        self.debug(&mut root);
         let bridges = self.tables(&mut root, "bridge", "[[bridge]]");
         self.bridges(bridges);
         self.across.check(&mut self.reader);
@@ -142,6 +143,12 @@ impl<'a> Walk<'a> {
         }
         section.finish(&mut self.reader, &["socket"], &["socket"]);
         section.record(&self.reader, &mut self.places, Place::Control);
+    }
+
+    fn debug(&mut self, root: &mut Section<'_, '_>) {
+        let mut section = self.section(root, "debug", "[debug]");
+        self.config.debug.cache = section.boolean(&mut self.reader, "cache").unwrap_or(true);
+        section.finish(&mut self.reader, &["cache"], &["cache"]);
     }
 
     /// The tables of an array of tables.

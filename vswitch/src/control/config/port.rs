@@ -152,6 +152,7 @@ fn kind(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, name: &'static s
             infinite_rx: section.boolean(reader, "infinite_rx").unwrap_or(false),
         },
         "patch" => PortKind::Patch { peer: required(section, reader, "peer", "patch1")? },
+        "dummy" => PortKind::Dummy,
         _ => PortKind::Internal,
     })
 }
@@ -216,7 +217,7 @@ fn resources(section: &Section<'_, '_>, port: &PortConfig) -> Vec<(Resource, &'s
                 }
             }
         }
-        PortKind::Patch { .. } => {}
+        PortKind::Patch { .. } | PortKind::Dummy => {}
         PortKind::Internal => add("name", Resource::Interface(port.name.clone())),
     }
     found

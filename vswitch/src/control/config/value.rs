@@ -13,6 +13,10 @@ pub struct SwitchConfig {
     pub worker: WorkerConfig,
     /// `[control] socket`: where gRPC listens; mode 0660.
     pub socket: PathBuf,
+    /// Section `[debug]`.
+    pub debug: DebugConfig,
+    /// There may be dummy ports. Not from the file: `vswitchd --enable-dummy`.
+    pub enable_dummy: bool,
     /// `[[bridge]]`, each with its `[[bridge.port]]`.
     pub bridges: Vec<(BridgeConfig, Vec<PortConfig>)>,
 }
@@ -45,6 +49,13 @@ pub struct WorkerConfig {
     pub idle_sleep_us: u32,
 }
 
+/// Section `[debug]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DebugConfig {
+    /// Keep decisions in caches. Off: every packet is looked up in the tables.
+    pub cache: bool,
+}
+
 /// Where gRPC listens by default. Its directory is made at start; any other must exist.
 pub const SOCKET_DEFAULT: &str = "/run/vswitch/vswitch.sock";
 
@@ -66,6 +77,8 @@ impl SwitchConfig {
             },
             worker: WorkerConfig::default(),
             socket: PathBuf::from(SOCKET_DEFAULT),
+            debug: DebugConfig { cache: true },
+            enable_dummy: false,
             bridges: Vec::new(),
         }
     }

@@ -7,6 +7,8 @@
 //! (`grpc.health.v1`: SERVING while every worker's heart beats, looked at every 500 ms, for the server and each service)
 //! and reflection (`grpc.reflection.v1`).
 //!
+//! `DummyService` is there only with `--enable-dummy`.
+//!
 //! **Limits**: 64 connections (later ones wait in the socket's queue), 128 calls each, 16 MiB per request, 16 KiB of
 //! headers, 10 s for a new connection to speak HTTP/2, 30 + 10 s for a silent one to answer a ping, 2 s for calls in
 //! flight when the server stops. Running out of file descriptors delays new connections and ends nothing.

@@ -4,8 +4,8 @@ use super::incoming;
 use super::socket::ControlListener;
 use crate::control::Switch;
 use crate::control::services::{
-    Bridges, Capabilities, Control, Fdbs, Flows, Groups, Meters, Packets, Pipelines, Ports, Statistics, SwitchApi,
-    Tables, Traces, Workers,
+    Bridges, Capabilities, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets, Pipelines, Ports, Statistics,
+    SwitchApi, Tables, Traces, Workers,
 };
 use std::future::Future;
 use std::io;
@@ -19,8 +19,10 @@ use tonic::transport::server::Router;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
+use tonic_reflection::server::Builder;
 use vswitch_proto::v1::bridge_service_server as bridge;
 use vswitch_proto::v1::capabilities_service_server as capabilities;
+use vswitch_proto::v1::dummy_service_server as dummy;
 use vswitch_proto::v1::fdb_service_server as fdb;
 use vswitch_proto::v1::flow_service_server as flow;
 use vswitch_proto::v1::group_service_server as group;
@@ -77,6 +79,9 @@ pub(super) const HEALTH_NAMES: [&str; 14] = [
     trace::SERVICE_NAME,
 ];
 
+/// The service that tells health.
+const HEALTH_SERVICE: &str = "grpc.health.v1.Health";
+
 /// Why the server stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -119,7 +124,8 @@ pub(super) async fn serve_api(
     let (reporter, health) = health_reporter();
     set_health(&reporter, is_healthy(&switch).await).await;
     let watching_health = tokio::spawn(watch_health(Arc::clone(&switch), reporter, stopping.clone()));
-    let router = router(&Control::new(switch, stopping.clone()), health)?;
+    let dummies = switch.dummies_enabled();
+    let router = router(&Control::new(switch, stopping.clone()), health, dummies)?;
 
     let (sender, connections) = mpsc::channel(1);
     let accept_one = move || {
@@ -153,9 +159,12 @@ pub(super) async fn serve_api(
     Ok(result?)
 }
 
-/// All services with their limits.
-fn router(control: &Control, health: HealthServer<impl Health>) -> Result<Router, ServeError> {
-    let reflection = tonic_reflection::server::Builder::configure()
+/// All services with their limits; that for tests only if it was asked for.
+fn router(control: &Control, health: HealthServer<impl Health>, dummies: bool) -> Result<Router, ServeError> {
+    let names = HEALTH_NAMES.iter().filter(|name| !name.is_empty()).copied();
+    let names = names.chain(dummies.then_some(dummy::SERVICE_NAME)).chain([HEALTH_SERVICE]);
+    let reflection = names.fold(Builder::configure(), Builder::with_service_name);
+    let reflection = reflection
         .register_encoded_file_descriptor_set(vswitch_proto::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()?;
@@ -183,7 +192,8 @@ fn router(control: &Control, health: HealthServer<impl Health>) -> Result<Router
         .add_service(limited!(meter::MeterServiceServer(Meters(control.clone()))))
         .add_service(limited!(packet::PacketServiceServer(Packets(control.clone()))))
         .add_service(limited!(trace::TraceServiceServer(Traces(control.clone()))))
-        .add_service(limited!(capabilities::CapabilitiesServiceServer(Capabilities))))
+        .add_service(limited!(capabilities::CapabilitiesServiceServer(Capabilities)))
+        .add_optional_service(dummies.then(|| limited!(dummy::DummyServiceServer(Dummies(control.clone()))))))
 }
 
 /// Asks the switch on a blocking thread, past the queue of calls: health must not wait for them.

@@ -1,5 +1,7 @@
 //! The server from outside: a real socket, a real client, a double of the switch behind it.
 
+mod pipeline;
+
 use super::serve::{HEALTH_NAMES, REQUEST_LEN_MAX, SHUTDOWN_GRACE, serve_api};
 use super::{ServeError, bind};
 use crate::control::services::double::Double;
@@ -42,10 +44,16 @@ struct Running {
 
 impl Running {
     async fn start() -> Self {
+        Self::start_with(|_| ()).await
+    }
+
+    /// Starts with a switch that was prepared.
+    async fn start_with(prepare: impl FnOnce(&Double)) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("vswitch.sock");
         let listener = bind(&path).expect("a free path");
         let switch = Arc::new(Double::default());
+        prepare(&switch);
         let (shutdown, told) = oneshot::channel();
         let server = serve_api(Arc::<Double>::clone(&switch), listener, async {
             let _ = told.await;

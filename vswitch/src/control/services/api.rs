@@ -9,6 +9,7 @@ use crate::control::{
 use crate::packet::Mac;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, TableInfo};
 use crate::port::PortConfig;
+use crate::port::dummy::Sent;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, broadcast, watch};
 use tonic::transport::server::UdsConnectInfo;
@@ -68,6 +69,13 @@ switch_api! {
     fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError>;
     fn trace(&self, bridge: &str, input: &TraceInput) -> Result<TraceReport, SwitchError>;
     fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo>;
+    fn dummies_enabled(&self) -> bool;
+    fn dummy_receive(&self, port: &str, packet: &[u8]) -> Result<Vec<Sent>, SwitchError>;
+    fn dummy_link(&self, port: &str, up: bool) -> Result<(), SwitchError>;
+    fn time_stop(&self) -> Result<(), SwitchError>;
+    fn time_warp(&self, ms: u64) -> Result<(), SwitchError>;
+    fn cache_enable(&self, on: bool);
+    fn cache_flush(&self);
 }
 
 /// The way from the services to the switch.

@@ -77,6 +77,17 @@ fn limits() -> v1::Limits {
         external_ids_max: limits::EXTERNAL_IDS_MAX as u32,
         external_id_len_max: limits::EXTERNAL_ID_LEN_MAX as u32,
         port_events_queued: limits::PORT_EVENTS_QUEUED as u32,
+        transaction_updates_max: limits::TRANSACTION_UPDATES_MAX as u32,
+        transactions_len_max: limits::TRANSACTIONS_LEN_MAX as u64,
+        flows_per_table_max: limits::FLOWS_PER_TABLE_MAX as u32,
+        flows_per_bridge_max: limits::FLOWS_PER_BRIDGE_MAX as u32,
+        groups_max: limits::GROUPS_MAX as u32,
+        buckets_max: limits::BUCKETS_MAX as u32,
+        meters_max: limits::METERS_MAX as u32,
+        bands_max: limits::BANDS_MAX as u32,
+        table_name_max: limits::TABLE_NAME_MAX as u32,
+        packet_ins_queued: limits::PACKET_INS_QUEUED as u32,
+        flow_events_queued: limits::FLOW_EVENTS_QUEUED as u32,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::observe::PortTotals;
 use crate::packet::Mac;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, TableInfo};
 use crate::pipeline::{Changes, PacketIn};
+use crate::port::dummy::Sent;
 use crate::port::{PortConfig, PortKind};
 use crate::time::Millis;
 use parking_lot::Mutex;
@@ -55,10 +56,13 @@ pub(in crate::control) struct Double {
     pipelines: Mutex<HashMap<String, PipelineState>>,
     flow_events: broadcast::Sender<Arc<FlowRemoved>>,
     /// Streams of packet-ins with their controller ids and counts of losses.
+    #[allow(clippy::type_complexity)] // said in the line above
     pub(in crate::control) packet_ins: Mutex<Vec<(u16, mpsc::Sender<PacketIn>, Arc<AtomicU64>)>>,
     fdb: Mutex<Vec<FdbInfo>>,
     events: broadcast::Sender<PortEvent>,
     sequence: AtomicU64,
+    /// What `dummies_enabled` says.
+    pub(in crate::control) dummies: AtomicBool,
     /// What `healthy` says.
     pub(in crate::control) healthy: AtomicBool,
     /// Calls that change nothing that could be asked for.
@@ -75,6 +79,7 @@ impl Default for Double {
             fdb: Mutex::default(),
             events: broadcast::channel(16).0,
             sequence: AtomicU64::new(0),
+            dummies: AtomicBool::new(false),
             healthy: AtomicBool::new(true),
             calls: Mutex::default(),
         }
@@ -326,5 +331,39 @@ impl SwitchApi for Double {
     fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo> {
         let bridge = bridge.unwrap_or("br0").to_owned();
         vec![MegaflowInfo { bridge, matching: "ip".to_owned(), actions: "drop".to_owned(), ..MegaflowInfo::default() }]
+    }
+
+    fn dummies_enabled(&self) -> bool {
+        self.dummies.load(Relaxed)
+    }
+
+    fn dummy_receive(&self, port: &str, packet: &[u8]) -> Result<Vec<Sent>, SwitchError> {
+        match port {
+            "p9" => Err(missing("port", port)),
+            _ => Ok(vec![Sent { port: "p2".into(), packet: packet.to_vec() }; packet.len()]),
+        }
+    }
+
+    fn dummy_link(&self, port: &str, up: bool) -> Result<(), SwitchError> {
+        self.calls.lock().push(format!("link {port} {up}"));
+        Ok(())
+    }
+
+    fn time_stop(&self) -> Result<(), SwitchError> {
+        self.calls.lock().push("stop".to_owned());
+        Ok(())
+    }
+
+    fn time_warp(&self, ms: u64) -> Result<(), SwitchError> {
+        self.calls.lock().push(format!("warp {ms}"));
+        Ok(())
+    }
+
+    fn cache_enable(&self, on: bool) {
+        self.calls.lock().push(format!("cache {on}"));
+    }
+
+    fn cache_flush(&self) {
+        self.calls.lock().push("flush".to_owned());
     }
 }

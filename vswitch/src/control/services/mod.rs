@@ -17,6 +17,7 @@ mod bridge;
 mod capabilities;
 #[cfg(test)]
 pub(super) mod double;
+mod dummy;
 mod fdb;
 mod flow;
 mod group;
@@ -39,6 +40,7 @@ mod worker;
 pub(super) use api::{Control, SwitchApi};
 pub(super) use bridge::Bridges;
 pub(super) use capabilities::Capabilities;
+pub(super) use dummy::Dummies;
 pub(super) use fdb::Fdbs;
 pub(super) use flow::Flows;
 pub(super) use group::Groups;

@@ -136,6 +136,7 @@ fn port_kind(kind: Option<Kind>, name: &str, fields: &mut Fields) -> PortKind {
         },
         Some(Kind::Patch(port)) => PortKind::Patch { peer: port.peer },
         Some(Kind::Internal(v1::InternalPort {})) => PortKind::Internal,
+        Some(Kind::Dummy(v1::DummyPort {})) => PortKind::Dummy,
         None => {
             fields.wrong("type", "not given", &format!("use one of {}", PortKind::NAMES.join(", ")));
             PortKind::Internal
@@ -240,6 +241,7 @@ mod tests {
             }),
             "[a-z0-9]{1,15}".prop_map(|peer| PortKind::Patch { peer }),
             Just(PortKind::Internal),
+            Just(PortKind::Dummy),
         ]
     }
 
@@ -298,7 +300,7 @@ mod tests {
     #[test]
     fn a_port_without_kind_is_refused() {
         let config = v1::PortConfig { name: "p0".to_owned(), ..Default::default() };
-        let want = "type: not given; use one of dpdk, vhost-user, tap, af_packet, pcap, patch, internal";
+        let want = "type: not given; use one of dpdk, vhost-user, tap, af_packet, pcap, patch, internal, dummy";
         assert_eq!(message(port_config(config)), want);
     }
 

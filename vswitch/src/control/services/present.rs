@@ -85,6 +85,7 @@ fn port_kind(kind: &PortKind) -> Kind {
         }),
         PortKind::Patch { peer } => Kind::Patch(v1::PatchPort { peer: peer.clone() }),
         PortKind::Internal => Kind::Internal(v1::InternalPort {}),
+        PortKind::Dummy => Kind::Dummy(v1::DummyPort {}),
     }
 }
 

@@ -30,8 +30,10 @@ impl Switch {
             }
             let mut bridge = BridgeState::new(config, &state.changes);
             default_flow(&mut bridge, state.next_world());
-            state.bridges.insert(bridge.config.name.clone(), bridge);
+            let name = bridge.config.name.clone();
+            state.bridges.insert(name.clone(), bridge);
             self.publisher.publish(state.snapshot());
+            state.bridge(&name)?.pipeline.adopted();
             Ok(())
         })
     }
@@ -77,8 +79,10 @@ impl Switch {
                 }
             }
             self.publisher.publish(state.snapshot());
+            let bridge = state.bridge(name)?;
+            bridge.pipeline.adopted();
             if change.fail_mode.is_some() {
-                state.bridge(name)?.fdb.flush(|entry| entry.seen_s.is_some());
+                bridge.fdb.flush(|entry| entry.seen_s.is_some());
             }
             Ok(())
         })

@@ -5,6 +5,7 @@
 //! serialised; workers never wait for it.
 
 mod bridges;
+mod dummy;
 mod fdb;
 mod monitor;
 pub mod packets;
@@ -15,6 +16,7 @@ mod start;
 mod state;
 
 use super::info::{MempoolInfo, PortEvent, SwitchError, WorkerInfo};
+use crate::cache::Collector;
 use crate::dpdk::{Mempool, lcore};
 use crate::time::Millis;
 use crate::worker::{Publisher, Worker};
@@ -37,6 +39,8 @@ pub struct Switch {
     /// None after [`Switch::stop`].
     state: Mutex<Option<State>>,
     engine: Mutex<Engine>,
+    /// What workers' caches count goes to rules, groups and tables through it. Locked last.
+    collector: Mutex<Collector>,
     stopped: AtomicBool,
 }
 

@@ -60,7 +60,7 @@ fn watch(switch: &Weak<Switch>, stopped: &mpsc::Receiver<()>) {
 }
 
 impl Switch {
-    fn look_at_links(&self) {
+    pub(super) fn look_at_links(&self) {
         let _ = self.with(|state| {
             for i in 0..state.ports.len() {
                 let Some(port) = &state.ports[i] else { continue };
@@ -80,7 +80,9 @@ impl Switch {
     }
 
     /// Removes flows whose time is over. (What workers' caches counted is to be collected before.)
-    fn expire_flows(&self) {
+    pub(super) fn expire_flows(&self) {
+        // Idle timeouts are judged by what the caches have counted.
+        self.collect();
         let now = Millis::now();
         let _ = self.with(|state| {
             let names: Vec<String> = state.bridges.keys().cloned().collect();
@@ -99,9 +101,17 @@ impl Switch {
     }
 
     fn every_second(&self, seconds: f64) {
-        let now_s = Millis::now().seconds();
         let _ = self.with(|state| {
             state.sample_rxqs(seconds);
+            Ok(())
+        });
+        self.age();
+    }
+
+    /// Lets old addresses go.
+    pub(super) fn age(&self) {
+        let now_s = Millis::now().seconds();
+        let _ = self.with(|state| {
             state.bridges.values().for_each(|bridge| bridge.fdb.age(now_s));
             Ok(())
         });

@@ -1,17 +1,19 @@
 //! Packets to and from controllers, and what the caches hold.
 
 use super::Switch;
-use super::pipeline::PacketStream;
-use super::pipeline::WriteError;
+use super::pipeline::{NameMap, PacketStream, WriteError};
+use crate::cache::Megaflow;
 use crate::control::info::SwitchError;
 use crate::pipeline::state::Refused;
-use crate::pipeline::{PacketIns, Program};
+use crate::pipeline::translate::format_ops;
+use crate::pipeline::{PacketIns, Program, World};
 use crate::port::FieldError;
+use crate::time::Millis;
 use crate::worker::{Begin, InjectError, Injection};
 use std::sync::Arc;
 use vswitch_flow::Action;
 use vswitch_flow::action::{CheckContext, Place, check};
-use vswitch_flow::text::PacketOut;
+use vswitch_flow::text::{PacketOut, Style, format_match};
 
 /// A megaflow as listed: of which worker, its text (`dump-megaflows` line) and numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,11 +26,11 @@ pub struct MegaflowInfo {
     pub matching: String,
     /// What happens to them.
     pub actions: String,
-    /// Packets that it decided.
+    /// Packets that it decided, the one that made it included.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Milliseconds since the last one; none: only the one that made it.
+    /// Milliseconds since the last one.
     pub used_ms_ago: Option<u64>,
 }
 
@@ -81,11 +83,29 @@ impl Switch {
         })
     }
 
+    /// Credits what workers' caches have counted to rules, groups and tables: what is read after this is exact up to now.
+    pub fn collect(&self) {
+        self.collector.lock().collect();
+    }
+
     /// Cached megaflows, of one bridge or all.
     #[must_use]
     pub fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo> {
-        let _ = bridge;
-        Vec::new()
+        let snapshot = self.publisher.current();
+        let world = &snapshot.world;
+        let (now, names) = (Millis::now(), |bridge| self.names(bridge).unwrap_or_default());
+        let by_bridge: Vec<(String, NameMap)> =
+            world.bridges.iter().map(|bridge| (bridge.name.to_string(), names(&bridge.name))).collect();
+        let mut collector = self.collector.lock();
+        collector.collect();
+        let mut infos = Vec::new();
+        for (worker, megaflow) in collector.megaflows() {
+            let Some((name, names)) = by_bridge.get(megaflow.bridge()) else { continue };
+            if bridge.is_none_or(|wanted| wanted == name) {
+                infos.push(info(worker, name, megaflow, world, names, now));
+            }
+        }
+        infos
     }
 
     /// Hands a packet to a worker. Not under the lock: the caller waits.
@@ -96,6 +116,21 @@ impl Switch {
 
     fn packet_ins(&self, bridge: &str) -> Result<Arc<PacketIns>, SwitchError> {
         self.with(|state| Ok(Arc::clone(&state.bridge(bridge)?.packet_ins)))
+    }
+}
+
+fn info(worker: usize, bridge: &str, megaflow: &Megaflow, world: &World, names: &NameMap, now: Millis) -> MegaflowInfo {
+    let (mut matching, mut actions) = (String::new(), String::new());
+    format_match(megaflow.matching(), Style { names: true }, names, &mut matching);
+    format_ops(megaflow.ops(), world, &mut actions);
+    MegaflowInfo {
+        worker: u32::try_from(worker).unwrap_or(u32::MAX),
+        bridge: bridge.to_owned(),
+        matching,
+        actions,
+        packets: megaflow.packets(),
+        bytes: megaflow.bytes(),
+        used_ms_ago: Some(now.0.saturating_sub(megaflow.used().0)),
     }
 }
 

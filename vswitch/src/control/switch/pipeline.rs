@@ -1,18 +1,24 @@
 //! Tables, groups, meters, packets: what the API asks of a bridge's pipeline.
 
+// The real DPDK starts once per process, not once per test.
+#[cfg(all(test, not(feature = "dpdk")))]
+mod tests;
+
 use super::Switch;
 use super::state::BridgeState;
 use crate::control::info::SwitchError;
 use crate::limits;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, Refused, TableInfo};
-use crate::pipeline::{Program, TABLES};
+use crate::pipeline::{self, Program, TABLES, Trace};
 use crate::port::FieldError;
 use crate::time::Millis;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::broadcast;
+use vswitch_flow::extract::extract;
 use vswitch_flow::spec::{FlowFilter, Update};
-use vswitch_flow::text::Names;
+use vswitch_flow::text::{Names, compose, parse_key};
+use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, LAST_PACKET_WORD};
 
 pub use super::packets::MegaflowInfo;
 pub use crate::pipeline::Subscription as PacketStream;
@@ -96,6 +102,8 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist or an update is refused; then nothing has changed.
     pub fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError> {
+        // For the counters of flows that go.
+        self.collect();
         let applied = self.with(|state| {
             state.bridge(bridge)?;
             let world = state.next_world();
@@ -131,7 +139,12 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError> {
-        self.with(|state| Ok(state.bridge(bridge)?.pipeline.tables()))
+        self.collect();
+        let (program, names) = self.with(|state| {
+            let pipeline = &state.bridge(bridge)?.pipeline;
+            Ok((pipeline.program(), pipeline.names().clone()))
+        })?;
+        Ok(program.table_infos(&names))
     }
 
     /// Flows that a filter selects.
@@ -160,6 +173,7 @@ impl Switch {
 
     /// Tables, groups and meters of a bridge as they are now: what takes long is done with these, not under the lock.
     pub(super) fn program(&self, bridge: &str) -> Result<Arc<Program>, SwitchError> {
+        self.collect();
         self.with(|state| Ok(state.bridge(bridge)?.pipeline.program()))
     }
 
@@ -176,9 +190,48 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist or the input is wrong.
     pub fn trace(&self, bridge: &str, input: &TraceInput) -> Result<TraceReport, SwitchError> {
-        let _ = (bridge, input);
-        Ok(TraceReport::default())
+        let world = Arc::clone(&self.publisher.current().world);
+        let names: Vec<NameMap> =
+            world.bridges.iter().map(|bridge| self.names(&bridge.name).unwrap_or_default()).collect();
+        let Some(index) = world.bridges.iter().position(|known| &*known.name == bridge) else {
+            return self.names(bridge).map(|_| TraceReport::default());
+        };
+        let key = trace_key(input, &names[index])?;
+        let names: Vec<&dyn Names> = names.iter().map(|names| names as &dyn Names).collect();
+        let Trace { text, final_flow, megaflow, actions, drop_reason } =
+            pipeline::trace(&world, index, &key, Millis::now(), &names);
+        Ok(TraceReport { text, final_flow, megaflow, actions, drop_reason })
     }
+}
+
+/// The packet that is to be traced.
+fn trace_key(input: &TraceInput, names: &NameMap) -> Result<FlowKey, SwitchError> {
+    let mut key = FlowKey::default();
+    let composed;
+    let bytes = match input {
+        TraceInput::Flow(flow) => {
+            let described = parse_key(flow, names).map_err(|error| {
+                let hint = if error.hint.is_empty() { "see ovs-fields(7)" } else { &error.hint };
+                FieldError::new("flow", format!("column {}: {}", error.column, error.reason), hint)
+            })?;
+            // What the switch would make of such a packet: fields that contradict each other are no packet.
+            composed = compose(&described);
+            key = described;
+            key.0[FIRST_PACKET_WORD..LAST_PACKET_WORD].fill(0);
+            &composed
+        }
+        TraceInput::Packet { in_port, bytes } => {
+            if !(limits::FRAME_MIN..=limits::FRAME_MAX).contains(&bytes.len()) {
+                let problem = format!("{} bytes are no frame", bytes.len());
+                let hint = format!("send {} to {}", limits::FRAME_MIN, limits::FRAME_MAX);
+                return Err(FieldError::new("packet", problem, hint).into());
+            }
+            key.set(Field::InPort, u128::from(*in_port));
+            bytes
+        }
+    };
+    let _ = extract(bytes, bytes.len(), &mut key);
+    Ok(key)
 }
 
 fn add_table(pipeline: &mut PipelineState, number: Option<u8>, name: &str) -> Result<u8, SwitchError> {

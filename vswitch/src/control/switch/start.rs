@@ -2,6 +2,7 @@
 
 use super::state::State;
 use super::{Engine, Switch, monitor};
+use crate::cache::Collector;
 use crate::control::config::{DpdkConfig, SwitchConfig};
 use crate::dpdk::Mempool;
 use crate::limits;
@@ -31,8 +32,10 @@ impl Switch {
     pub fn start(config: &SwitchConfig) -> anyhow::Result<Arc<Self>> {
         let (engine, publisher, state) = start_engine(config)?;
         let (events, _) = broadcast::channel(limits::PORT_EVENTS_QUEUED);
+        let collector = Mutex::new(Collector::new(publisher.caches.iter().cloned()));
         let switch = Arc::new(Self {
             events,
+            collector,
             publisher,
             state: Mutex::new(Some(state)),
             engine: Mutex::new(engine),
@@ -67,6 +70,7 @@ fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>
     let pool = make_pool(&config.dpdk)?;
     engine.pool = Some(pool.clone());
     let publisher = Arc::new(Publisher::new(cores.len()));
+    publisher.caches.iter().for_each(|cache| cache.enable(config.debug.cache));
     let idle_sleep = Duration::from_micros(config.worker.idle_sleep_us.into());
     for (id, core) in cores.iter().enumerate() {
         let worker = Worker::start(id, *core, Arc::clone(&publisher), pool.clone(), idle_sleep)
@@ -80,6 +84,7 @@ fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>
         pool,
         quiesce: Arc::new(move || waiting.quiescence.wait()),
         workers: u16::try_from(cores.len()).unwrap_or(u16::MAX),
+        dummies: config.enable_dummy.then(Arc::default),
     };
     let state = State::new(context, cores.clone());
     Ok((engine, publisher, state))

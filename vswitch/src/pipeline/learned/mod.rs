@@ -26,6 +26,7 @@ mod tests;
 mod views;
 
 use super::{Changes, Rule};
+use crate::limits;
 use crate::time::Millis;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -57,7 +58,15 @@ struct Shared {
     serial: AtomicU64,
     /// Flows that were not learned because there were too many.
     refused: AtomicU64,
+    bounds: Bounds,
     state: Mutex<State>,
+}
+
+/// How many flows may be learned.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    per_table: usize,
+    per_bridge: usize,
 }
 
 /// Learned rules of one table.
@@ -81,10 +90,15 @@ impl Learned {
     /// None yet.
     #[must_use]
     pub fn new(changes: Arc<Changes>) -> Self {
+        let (per_table, per_bridge) = (limits::LEARNED_PER_TABLE_MAX, limits::LEARNED_PER_BRIDGE_MAX);
+        Self::bounded(changes, Bounds { per_table, per_bridge })
+    }
+
+    fn bounded(changes: Arc<Changes>, bounds: Bounds) -> Self {
         let view = Arc::new(View { base: Vec::new(), tables: ArcSwap::default() });
         let state = Mutex::new(State::new(Arc::clone(&view)));
         let (serial, refused) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { shared: Arc::new(Shared { changes, serial, refused, state }), view }
+        Self { shared: Arc::new(Shared { changes, serial, refused, bounds, state }), view }
     }
 
     /// The rules of all tables, now.

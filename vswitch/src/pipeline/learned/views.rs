@@ -1,7 +1,6 @@
 //! The views of a bridge's learned rules, and how a rule gets into them.
 
-use super::{LearnedTable, Shared, Tables};
-use crate::limits;
+use super::{Bounds, LearnedTable, Shared, Tables};
 use crate::pipeline::state::{filter, look_at};
 use crate::pipeline::{Rule, Table};
 use crate::time::Millis;
@@ -122,6 +121,12 @@ impl ViewState {
         (hand_made + of(&self.counts)).saturating_sub(of(&self.replaced))
     }
 
+    fn is_full(&self, table: u8, bounds: Bounds) -> bool {
+        let tables = self.view.tables.load();
+        self.len >= bounds.per_bridge
+            || table_of(&tables, table).map_or(0, |table| table.rules.len()) >= bounds.per_table
+    }
+
     /// The tables with a rule more; counts it.
     fn with(&mut self, rule: &Arc<Rule>) -> Tables {
         let mut tables = Tables::clone(&self.view.tables.load());
@@ -209,7 +214,7 @@ impl State {
         if limit != 0 && self.views[mine].flows((wanted.table, wanted.cookie)) >= limit as usize {
             return false;
         }
-        if !old.as_ref().is_some_and(|old| old.learned) && self.views[mine].is_full(wanted.table) {
+        if !old.as_ref().is_some_and(|old| old.learned) && self.views[mine].is_full(wanted.table, shared.bounds) {
             shared.refused.fetch_add(1, Relaxed);
             return false;
         }
@@ -268,13 +273,5 @@ impl State {
         let rule = first.remove();
         self.due_of.remove(&rule.serial);
         Some(rule)
-    }
-}
-
-impl ViewState {
-    fn is_full(&self, table: u8) -> bool {
-        let tables = self.view.tables.load();
-        self.len >= limits::LEARNED_PER_BRIDGE_MAX
-            || table_of(&tables, table).map_or(0, |table| table.rules.len()) >= limits::LEARNED_PER_TABLE_MAX
     }
 }

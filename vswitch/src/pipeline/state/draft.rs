@@ -23,14 +23,6 @@ pub(super) struct Change {
     pub(super) reason: Option<RemovedReason>,
 }
 
-/// From an update on, what it selects and what nobody adds again goes.
-pub(super) struct Sweep {
-    pub(super) update: usize,
-    pub(super) flows: FlowFilter,
-    pub(super) groups: bool,
-    pub(super) meters: bool,
-}
-
 /// Tables, learned rules, groups and meters are copies (persistent, or made at the first change); the index is changed in place, and changed back from the
 /// journal when the transaction is refused.
 pub(super) struct Draft<'a> {
@@ -49,7 +41,11 @@ pub(super) struct Draft<'a> {
     pub(super) journal: Vec<Change>,
     /// Groups and meters that were deleted, and by which update last.
     pub(super) deleted: HashMap<Ref, usize>,
-    pub(super) sweeps: Vec<Sweep>,
+    /// Updates from which on the flows that a filter selects are only those that are added.
+    pub(super) sweeps: Vec<(usize, FlowFilter)>,
+    /// The last update from which on all groups, or meters, are only those that are added.
+    pub(super) group_sweep: Option<usize>,
+    pub(super) meter_sweep: Option<usize>,
     /// What was added since a sweep began: flows by serial, and groups and meters; with the update.
     pub(super) added_flows: HashMap<u64, usize>,
     pub(super) added_refs: HashMap<Ref, usize>,
@@ -70,6 +66,8 @@ impl<'a> Draft<'a> {
             journal: Vec::new(),
             deleted: HashMap::new(),
             sweeps: Vec::new(),
+            group_sweep: None,
+            meter_sweep: None,
             added_flows: HashMap::new(),
             added_refs: HashMap::new(),
         };
@@ -264,16 +262,16 @@ impl<'a> Draft<'a> {
         let mut gone: Vec<(Arc<Rule>, Ref, usize)> = Vec::new();
         for change in &self.journal {
             let Some(new) = &change.new else { continue };
-            let mut missing = None;
-            refs::refs(&new.actions, &mut |what| {
-                if !self.exists(what) {
-                    missing = missing.or(Some(what));
+            let mut missing = Vec::new();
+            refs::refs(&new.actions, &mut |what| missing.extend((!self.exists(what)).then_some(what)));
+            if missing.is_empty() || !self.is_live(new) {
+                continue;
+            }
+            for what in missing {
+                match self.deleted.get(&what) {
+                    Some(by) if *by > change.update => gone.push((Arc::clone(new), what, *by)),
+                    _ => return Err(missing_ref(what).at(change.update)),
                 }
-            });
-            let Some(what) = missing.filter(|_| self.is_live(new)) else { continue };
-            match self.deleted.get(&what) {
-                Some(by) if *by > change.update => gone.push((Arc::clone(new), what, *by)),
-                _ => return Err(missing_ref(what).at(change.update)),
             }
         }
         let mut deleted: Vec<_> = self.deleted.iter().filter(|(what, _)| !self.exists(**what)).collect();

@@ -1,7 +1,7 @@
 //! Updates of flows.
 
 use super::Refused;
-use super::draft::{Draft, Sweep};
+use super::draft::Draft;
 use crate::limits;
 use crate::pipeline::{Rule, TABLES};
 use std::sync::Arc;
@@ -109,20 +109,19 @@ impl Draft<'_> {
 
     pub(super) fn replace(&mut self, flows: &FlowFilter, groups: bool, meters: bool) -> Result<u64, Refused> {
         let flows = checked(flows)?.into_owned();
-        self.sweeps.push(Sweep { update: self.update, flows, groups, meters });
+        self.sweeps.push((self.update, flows));
+        self.group_sweep = groups.then_some(self.update).or(self.group_sweep);
+        self.meter_sweep = meters.then_some(self.update).or(self.meter_sweep);
         Ok(0)
     }
 
-    /// Removes flows that sweeps select and nobody added again; returns how many per sweep.
-    pub(super) fn sweep_flows(&mut self) -> Vec<(usize, u64)> {
-        let sweeps: Vec<_> = self.sweeps.iter().map(|sweep| (sweep.update, sweep.flows.clone())).collect();
-        let mut counts = Vec::new();
-        for (update, flows) in sweeps {
+    /// Removes flows that sweeps select and nobody added again; adds how many to the counts.
+    pub(super) fn sweep_flows(&mut self, counts: &mut [u64]) {
+        for (update, flows) in self.sweeps.clone() {
             self.update = update;
             let added = |draft: &Self, rule: &Rule| draft.added_flows.get(&rule.serial).is_some_and(|at| *at > update);
-            counts.push((update, self.take_all(flows, added)));
+            counts[update] += self.take_all(flows, added);
         }
-        counts
     }
 }
 

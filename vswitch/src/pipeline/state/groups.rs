@@ -107,35 +107,33 @@ impl Draft<'_> {
         self.groups_mut().insert(group.spec.id, Arc::new(group));
     }
 
-    /// Whether a group or meter is from before a sweep that would remove it.
-    pub(super) fn is_swept(&self, what: Ref) -> bool {
-        let sweeps = |sweep: &&super::draft::Sweep| match what {
-            Ref::Group(_) => sweep.groups,
-            Ref::Meter(_) => sweep.meters,
-        };
-        let last = self.sweeps.iter().filter(sweeps).map(|sweep| sweep.update).max();
-        last.is_some_and(|sweep| self.added_refs.get(&what).is_none_or(|added| *added < sweep))
+    fn last_sweep(&self, what: Ref) -> Option<usize> {
+        match what {
+            Ref::Group(_) => self.group_sweep,
+            Ref::Meter(_) => self.meter_sweep,
+        }
     }
 
-    /// Removes groups and meters that sweeps cover and nobody added again.
-    pub(super) fn sweep_groups_and_meters(&mut self) {
+    /// Whether a group or meter is from before a sweep that would remove it.
+    pub(super) fn is_swept(&self, what: Ref) -> bool {
+        let added = self.added_refs.get(&what);
+        self.last_sweep(what).is_some_and(|sweep| added.is_none_or(|added| *added < sweep))
+    }
+
+    /// Removes groups and meters that sweeps cover and nobody added again; adds how many to the counts.
+    pub(super) fn sweep_groups_and_meters(&mut self, counts: &mut [u64]) {
         let groups = self.groups().keys().map(|id| Ref::Group(*id));
-        let all: Vec<Ref> = groups.chain(self.meters().keys().map(|id| Ref::Meter(*id))).collect();
-        for what in all {
-            if !self.is_swept(what) {
-                continue;
+        let all = groups.chain(self.meters().keys().map(|id| Ref::Meter(*id)));
+        let swept: Vec<Ref> = all.filter(|what| self.is_swept(*what)).collect();
+        for what in swept {
+            match what {
+                Ref::Group(id) => drop(self.groups_mut().remove(&id)),
+                Ref::Meter(id) => drop(self.meters_mut().remove(&id)),
             }
-            let update = match what {
-                Ref::Group(id) => {
-                    self.groups_mut().remove(&id);
-                    self.sweeps.iter().filter(|sweep| sweep.groups).map(|sweep| sweep.update).max()
-                }
-                Ref::Meter(id) => {
-                    self.meters_mut().remove(&id);
-                    self.sweeps.iter().filter(|sweep| sweep.meters).map(|sweep| sweep.update).max()
-                }
-            };
-            self.deleted.insert(what, update.unwrap_or(0));
+            if let Some(update) = self.last_sweep(what) {
+                self.deleted.insert(what, update);
+                counts[update] += 1;
+            }
         }
     }
 }

@@ -182,10 +182,8 @@ impl Draft<'_> {
 
     /// What the end of the transaction brings: sweeps, judgement of references, and what goes with what went.
     fn finish(&mut self, counts: &mut [u64]) -> Result<(), Refused> {
-        for (update, count) in self.sweep_flows() {
-            counts[update] += count;
-        }
-        self.sweep_groups_and_meters();
+        self.sweep_flows(counts);
+        self.sweep_groups_and_meters(counts);
         self.judge_references()?;
         self.delete_learned();
         Ok(())

@@ -60,17 +60,20 @@ impl Translator<'_, '_> {
         Step::Next
     }
 
+    /// `move`: nothing happens where the packet lacks one of the fields.
+    fn copy_bits(&mut self, from: Subfield, to: Subfield) {
+        if self.view.has(to.field) && self.view.has(from.field) {
+            let value = self.view.read_sub(from);
+            self.view.write_sub(to, value);
+            self.tell_value(to);
+        }
+    }
+
     /// Actions that change the packet or what goes with it.
     fn modify(&mut self, action: &Action) {
         match action {
             Action::SetField { field, value, mask } => self.set_field(*field, *value, *mask),
-            Action::Move { from, to } => {
-                if self.view.has(to.field) && self.view.has(from.field) {
-                    let value = self.view.read_sub(*from);
-                    self.view.write_sub(*to, value);
-                    self.tell_value(*to);
-                }
-            }
+            Action::Move { from, to } => self.copy_bits(*from, *to),
             Action::SetTtl(ttl) => self.set_field(Field::NwTtl, u128::from(*ttl), u128::MAX),
             Action::PushVlan(tpid) => self.view.push_vlan(*tpid, 0),
             Action::PopVlan => self.view.pop_vlan(),
@@ -89,7 +92,7 @@ impl Translator<'_, '_> {
             }
             Action::StackPop(to) => match self.stack.pop() {
                 Some(value) => self.load(*to, value),
-                None => self.say(|| ">>>> stack underflow <<<<".to_owned()),
+                None => self.err(|| "stack underflow".to_owned()),
             },
             Action::CtClear => self.clear_ct(),
             Action::DeleteField(field) => self.view.clear(*field),
@@ -119,7 +122,7 @@ impl Translator<'_, '_> {
         if self.view.has(field) {
             self.view.write(field, value, mask);
         } else {
-            self.say(|| format!(" >> unmet prerequisites for {}, set_field ignored", field.name()));
+            self.warn(|| format!("unmet prerequisites for {}, set_field ignored", field.name()));
         }
     }
 
@@ -250,7 +253,7 @@ impl Translator<'_, '_> {
         let there = if self.side_effects {
             learned.learn(learn, self.key(), self.now)
         } else {
-            self.say(|| " >> suppressing side effects, so learn action ignored".to_owned());
+            self.warn(|| "suppressing side effects, so learn action ignored".to_owned());
             true
         };
         if let Some(to) = learn.result {

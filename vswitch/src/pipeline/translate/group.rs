@@ -27,13 +27,13 @@ impl Translator<'_, '_> {
         self.out.deps.groups = true;
         let world = self.world;
         let Some(group) = world.bridges[self.bridge].program.groups.get(&id) else {
-            self.say(|| format!(" >> output to nonexistent group {id}"));
+            self.warn(|| format!("output to nonexistent group {id}"));
             return false;
         };
         match group.spec.kind {
             GroupKind::All | GroupKind::Indirect => {
                 // What was written before is written once, not in every copy.
-                if group.spec.buckets.len() > 1 {
+                if group.spec.buckets.len() > 1 || !frame.rest().is_empty() {
                     self.commit();
                 }
                 for bucket in &group.spec.buckets {
@@ -44,12 +44,12 @@ impl Translator<'_, '_> {
             GroupKind::Select | GroupKind::FastFailover => match self.choose(group) {
                 Some(i) => {
                     let bucket = &group.spec.buckets[i];
-                    self.say(|| format!("-> using bucket {}", bucket.id));
+                    self.detail(|| format!("using bucket {}", bucket.id));
                     self.bucket(bucket, frame);
                     self.credit(Credit::Bucket(Arc::clone(&group.stats), i));
                 }
                 None => {
-                    self.say(|| "-> no live bucket".to_owned());
+                    self.detail(|| "no live bucket".to_owned());
                     self.reason = Some(DropReason::NoBucket);
                 }
             },
@@ -62,7 +62,7 @@ impl Translator<'_, '_> {
         if self.error.is_some() {
             return;
         }
-        self.say(|| format!("bucket {}", bucket.id));
+        self.say(|| format!("    bucket {}", bucket.id));
         let actions = in_order(&bucket.actions);
         let frame = Frame { bucket: true, ..frame.within(&actions) };
         self.work.depth += 1;

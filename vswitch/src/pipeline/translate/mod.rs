@@ -1,6 +1,24 @@
 //! From a packet's key to ops: the slow path (`ofproto-dpif-xlate.c` of Open vSwitch).
 //!
 //! **Where in the walk**: behind both caches. Never touches the packet: it walks the tables with a copy of the key, and records what it used.
+//!
+//! **Design**: [`Translator`] (`run.rs`) executes action lists on a [`view::View`] of the packet: the key as it is now, the bits of it that
+//! were *written* here, and the mask of the bits that were used of the packet that came in. Reading a written bit uses nothing, so the result
+//! is good for every packet that agrees on the mask, and a constant write never narrows a megaflow. Header changes are collected and committed as masked
+//! writes before the packet goes anywhere (`commit.rs`, `tags.rs`); what works on a copy becomes an [`crate::action::Op::Clone`], unless it only sends or
+//! comes last. Lists that call others lie on a stack of their own, not on the thread's.
+//!
+//! **Open vSwitch** 3.1's userspace datapath decides what is right, its oddities included where programs could see them: a clone executes the
+//! action set too, `exit` in a clone ends the list around it, buckets are action sets, a protocol of 0 is no header, NORMAL takes off tags that say
+//! nothing. Chosen otherwise: a third tag does not push the lowest one out; the default hash of select groups is over the 5-tuple.
+//! `ct()` is the boundary of a stage: until connections are tracked, a packet that meets it is dropped.
+//!
+//! **Limits**: depth 64 and 4,096 resubmits as in Open vSwitch, and bounds on actions, ops, outputs, nested clones and the packet's stack
+//! ([`crate::limits`]). Beyond any of them the packet is dropped, with all that was done for it; only what a loop between bridges sent before it was cut
+//! stays sent.
+//!
+//! **Threads**: a translation belongs to one worker. It reads a world that never changes, and what changes beside it (learned rules, MAC
+//! tables, links) without waiting; [`Deps`] says what it relied on, as of an epoch read before anything else.
 
 mod act;
 mod commit;
@@ -18,10 +36,12 @@ mod tags;
 mod tell;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod view;
 
 pub use result::{Credit, Deps, Effect, Translation};
-pub use show::format_ops;
+pub use show::{format_megaflow, format_ops};
+pub use trace::{Trace, trace};
 
 use super::{Rule, World};
 use crate::observe::DropReason;
@@ -30,6 +50,7 @@ use run::{Ended, Frame, Translator};
 use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::Relaxed;
 use table::Disguise;
+use vswitch_flow::text::Names;
 use vswitch_flow::{Action, FlowKey};
 
 /// What is to be translated.
@@ -63,6 +84,17 @@ pub trait Observer {
     /// A line of the story at a depth of indentation.
     fn line(&mut self, depth: usize, text: &dyn Fn() -> String) {
         let _ = (depth, text);
+    }
+
+    /// Names that lines are to use for ports and tables of a bridge (by index); None: numbers.
+    fn names(&self, bridge: usize) -> Option<&dyn Names> {
+        let _ = bridge;
+        None
+    }
+
+    /// The packet as it is in the end.
+    fn end(&mut self, key: &FlowKey) {
+        let _ = key;
     }
 }
 
@@ -101,13 +133,11 @@ impl Translator<'_, '_> {
         self.stack = continuation.stack.to_vec();
         self.set.write(&continuation.set);
         self.note_set();
-        for segment in &continuation.segments {
-            let frame = Frame::new(&segment.actions, segment.table, segment.cookie);
-            if self.run(frame) != Ended::Done {
-                return;
-            }
+        let segments = continuation.segments.iter().rev();
+        let frames = segments.map(|segment| Frame::new(&segment.actions, segment.table, segment.cookie)).collect();
+        if self.run_all(frames) == Ended::Done {
+            self.run_set(None);
         }
-        self.run_set(None);
     }
 }
 

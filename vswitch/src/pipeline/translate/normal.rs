@@ -8,10 +8,13 @@ use crate::packet::Mac;
 use crate::pipeline::{FailMode, FdbKey, Sighting};
 use crate::port::PortId;
 use vswitch_flow::Field;
+use vswitch_flow::action::port;
 
 impl Translator<'_, '_> {
     /// What a bridge does whose tables have no rule for a packet: if nothing was ever programmed, what its fail mode says.
     pub(super) fn unprogrammed(&mut self) {
+        // Whether anything was programmed is a fact of all tables.
+        self.out.deps.tables = [u64::MAX; 4];
         let bridge = &self.world.bridges[self.bridge];
         let tables = bridge.program.tables.iter().flatten();
         let learned = bridge.program.learned.tables();
@@ -21,7 +24,6 @@ impl Translator<'_, '_> {
             return;
         }
         // A rule in any table ends this.
-        self.out.deps.tables = [u64::MAX; 4];
         match bridge.fail_mode {
             FailMode::Secure => self.reason = Some(DropReason::BridgeSecure),
             // Of a bridge whose default flow was deleted, tables are there, but empty.
@@ -38,7 +40,7 @@ impl Translator<'_, '_> {
         let tci = view.read_bits(Field::VlanTci, u128::from(PRESENT | 0xfff)) as u16;
         let eth_type = view.read(Field::EthType);
         if matches!(eth_type, 0x8100 | 0x88a8) && tci & PRESENT == 0 {
-            self.say(|| " >> partial VLAN tag, dropping".to_owned());
+            self.warn(|| "partial VLAN tag, dropping".to_owned());
             return;
         }
         let vlan = if tci & PRESENT == 0 { 0 } else { tci & 0xfff };
@@ -47,8 +49,12 @@ impl Translator<'_, '_> {
             self.skip(DropReason::ReservedMulticast);
             return;
         }
-        let in_port = self.view.in_port();
-        let in_port = self.port(in_port);
+        let number = self.view.in_port();
+        let in_port = self.port(number);
+        if in_port.is_none() && !matches!(number, port::NONE | port::CONTROLLER) {
+            self.skip(DropReason::NoPort);
+            return;
+        }
         let fdb = &self.world.bridges[self.bridge].fdb;
         let reader = fdb.reader();
         self.out.deps.fdb = true;
@@ -78,11 +84,11 @@ impl Translator<'_, '_> {
     fn forward(&mut self, known: Option<PortId>) {
         match known {
             Some(port) => {
-                self.say(|| "-> forwarding to learned port".to_owned());
+                self.detail(|| "forwarding to learned port".to_owned());
                 self.send(port, None);
             }
             None => {
-                self.say(|| "-> no learned MAC for destination, flooding".to_owned());
+                self.detail(|| "no learned MAC for destination, flooding".to_owned());
                 self.flood(false);
             }
         }

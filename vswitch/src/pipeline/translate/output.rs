@@ -50,7 +50,7 @@ impl<'a> Translator<'a, '_> {
             }
             port::NONE | port::UNSET => {}
             number if number == self.view.in_port() => {
-                self.say(|| "-> skipping output to input port".to_owned());
+                self.detail(|| "skipping output to input port".to_owned());
             }
             number => self.output_to(number, None),
         }
@@ -60,7 +60,7 @@ impl<'a> Translator<'a, '_> {
     /// `output(port=N,max_len=N)`: to a real port that is no patch port.
     pub(super) fn output_truncated(&mut self, number: PortNo, max_len: u16) {
         if number == self.view.in_port() {
-            self.say(|| "-> skipping output to input port".to_owned());
+            self.detail(|| "skipping output to input port".to_owned());
             return;
         }
         match self.port(number).and_then(|id| self.facts(id)) {
@@ -74,11 +74,11 @@ impl<'a> Translator<'a, '_> {
     pub(super) fn output_field(&mut self, from: Subfield, frame: &Frame<'_>) -> Step {
         let number = self.view.read_sub(from);
         if number > 0xffff {
-            self.say(|| format!(" >> output port {number} is out of range"));
+            self.warn(|| format!("output port {number} is out of range"));
             self.reason = Some(DropReason::NoPort);
             return Step::Next;
         }
-        self.say(|| format!("-> output port is {number}"));
+        self.detail(|| format!("output port is {number}"));
         let number = number as u32;
         self.output(if number >= 0xff00 { number | 0xffff_0000 } else { number }, frame)
     }

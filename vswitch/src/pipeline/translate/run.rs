@@ -5,7 +5,7 @@
 //! bounded by [`DEPTH_MAX`] and [`CLONES_NESTED_MAX`].
 
 use super::set::ActionSet;
-use super::view::{PRESENT, View};
+use super::view::View;
 use super::{Credit, Effect, Observer, Request, Translation};
 use crate::action::Op;
 use crate::limits::{ACTIONS_EXECUTED_MAX, CLONES_NESTED_MAX, DEPTH_MAX, OPS_MAX, RESUBMITS_MAX};
@@ -14,7 +14,7 @@ use crate::pipeline::{Rule, World};
 use crate::time::Millis;
 use std::sync::Arc;
 use vswitch_flow::action::Controller;
-use vswitch_flow::{Action, Field, FlowKey};
+use vswitch_flow::{Action, FlowKey};
 
 /// A list being executed.
 #[derive(Clone, Debug)]
@@ -163,16 +163,20 @@ impl<'a, 'o> Translator<'a, 'o> {
     }
 
     /// Executes a list and all that it calls.
-    pub(super) fn run(&mut self, first: Frame<'_>) -> Ended {
+    pub(super) fn run(&mut self, list: Frame<'_>) -> Ended {
+        self.run_all(vec![list])
+    }
+
+    /// Executes lists, the last one first, and all that they call.
+    pub(super) fn run_all(&mut self, lists: Vec<Frame<'_>>) -> Ended {
         let (depth, indent) = (self.work.depth, self.indent);
-        let ended = self.run_frames(first);
+        let ended = self.run_frames(lists);
         (self.work.depth, self.indent) = (depth, indent);
         ended
     }
 
-    fn run_frames(&mut self, first: Frame<'_>) -> Ended {
+    fn run_frames(&mut self, mut frames: Vec<Frame<'_>>) -> Ended {
         let indent = self.indent;
-        let mut frames = vec![first];
         while let Some(mut frame) = frames.pop() {
             self.indent = indent + frames.len();
             match self.run_list(&mut frame) {
@@ -198,7 +202,7 @@ impl<'a, 'o> Translator<'a, 'o> {
 
     fn run_list(&mut self, frame: &mut Frame<'_>) -> Step {
         if frame.actions().is_empty() {
-            self.say(|| "drop".to_owned());
+            self.say(|| "    drop".to_owned());
         }
         loop {
             let i = frame.next;
@@ -240,13 +244,13 @@ impl<'a, 'o> Translator<'a, 'o> {
     /// The packet is lost, with all that was done so far.
     pub(super) fn fail(&mut self, reason: DropReason) {
         self.error.get_or_insert(reason);
-        self.say(|| format!(">>>> {} <<<<", reason.sentence()));
+        self.err(|| reason.sentence().to_owned());
     }
 
     /// Notes why nothing is done here.
     pub(super) fn skip(&mut self, reason: DropReason) {
         self.reason = Some(reason);
-        self.say(|| format!(" >> {}", reason.sentence()));
+        self.warn(|| reason.sentence().to_owned());
     }
 
     /// Adds an op.
@@ -292,18 +296,32 @@ impl<'a, 'o> Translator<'a, 'o> {
     /// The result.
     pub(super) fn finish(mut self) -> Translation {
         flatten(&mut self.ops);
+        if let Some(observer) = &mut self.observer {
+            observer.end(&self.view.end());
+        }
         self.out.drop = self.error.or_else(|| (!self.delivered).then_some(self.reason.unwrap_or(DropReason::RuleDrop)));
-        if self.out.drop.is_none() {
+        // A packet that is dropped may have been counted by meters and patch ports before; after an error nothing happened.
+        if self.error.is_none() {
             self.out.ops = self.ops;
         }
+        self.view.close_mask();
         self.out.mask = self.view.mask;
-        for tci in [Field::VlanTci, Field::VlanTci1] {
-            // Bits of a tag say nothing without the one that says that there is a tag.
-            if self.out.mask.get(tci) != 0 {
-                self.out.mask.add_bits(tci, u128::from(PRESENT));
-            }
-        }
         self.out
+    }
+
+    /// A detail of an action, in the story.
+    pub(super) fn detail(&mut self, text: impl Fn() -> String) {
+        self.say(|| format!("     -> {}", text()));
+    }
+
+    /// Something that may not be meant so.
+    pub(super) fn warn(&mut self, text: impl Fn() -> String) {
+        self.say(|| format!("     >> {}", text()));
+    }
+
+    /// Something that went wrong.
+    pub(super) fn err(&mut self, text: impl Fn() -> String) {
+        self.say(|| format!("     >>>> {} <<<<", text()));
     }
 
     /// A line of the story.

@@ -4,9 +4,21 @@ use crate::action::{CheckLen, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, S
 use crate::pipeline::World;
 use crate::port::PortId;
 use std::fmt::Write;
-use vswitch_flow::Field;
 use vswitch_flow::action::Reason;
-use vswitch_flow::text::{NoNames, Style, format_value};
+use vswitch_flow::text::{Names, NoNames, Style, format_match, format_value};
+use vswitch_flow::{Field, FlowKey, FlowMask, SparseMatch};
+
+/// Appends the packets of a decision as a match, as `ovs-appctl dpctl/dump-flows` and `ofproto/trace` print them.
+pub fn format_megaflow(key: &FlowKey, mask: &FlowMask, style: Style, names: &dyn Names, out: &mut String) {
+    let mut mask = mask.clone();
+    mask.set(Field::RecircId, 0);
+    let _ = write!(out, "recirc_id={},eth", hex(key.get(Field::RecircId)));
+    let mut rest = String::new();
+    format_match(&SparseMatch::new(key, &mask), style, names, &mut rest);
+    if !rest.is_empty() {
+        let _ = write!(out, ",{rest}");
+    }
+}
 
 /// Appends ops as text: `set(ipv4(ttl=63)),p2`. Ports by name; `drop` for none.
 pub fn format_ops(ops: &[Op], world: &World, out: &mut String) {
@@ -19,6 +31,10 @@ pub fn format_ops(ops: &[Op], world: &World, out: &mut String) {
         }
         format_op(op, world, out);
     }
+}
+
+fn hex(value: u128) -> String {
+    if value == 0 { "0".to_owned() } else { format!("{value:#x}") }
 }
 
 fn format_op(op: &Op, world: &World, out: &mut String) {

@@ -25,11 +25,14 @@ impl Translator<'_, '_> {
             return None;
         }
         if disguise.ct && (self.view.read(Field::CtNwProto) == 0 || !self.view.is_ip()) {
-            self.say(|| ">>>> resubmit(ct) with non-tracked or non-IP packet! <<<<".to_owned());
+            self.err(|| "resubmit(ct) with non-tracked or non-IP packet!".to_owned());
             return None;
         }
         self.work.resubmits += 1;
-        let rule = self.lookup(table, disguise)?;
+        self.indent += 1;
+        let rule = self.lookup(table, disguise);
+        self.indent -= 1;
+        let rule = rule?;
         Some(Frame { deepens: table <= from, ..Frame::of_rule(rule) })
     }
 
@@ -41,6 +44,9 @@ impl Translator<'_, '_> {
         self.out.deps.tables[index / 64] |= 1 << (index % 64);
 
         let undisguised = self.put_on(disguise);
+        // Tables see no ports in fragments (`frags=normal`), and the mask always knows what is a fragment.
+        let hidden = self.view.packet.key.hide_fragment_ports();
+        let fragment = self.key().get(Field::NwFrag) != 0;
         let mut used = FlowMask::default();
         let learned = program.learned.tables();
         let learned = learned.get(index).and_then(Option::as_deref);
@@ -49,6 +55,11 @@ impl Translator<'_, '_> {
         let entry = program.tables.get(index).and_then(Option::as_deref);
         let found = entry.and_then(|table| table.rules.lookup(self.key(), &mut used, floor)).or(learned);
         let rule = found.map(|found| Arc::clone(&found.entry.data));
+        self.view.packet.key.restore_ports(hidden);
+        if fragment {
+            used.set(Field::TpSrc, 0);
+            used.set(Field::TpDst, 0);
+        }
         self.take_off(disguise, &undisguised, used);
 
         if let Some(entry) = entry {

@@ -93,8 +93,7 @@ impl View {
 
     fn change_tci(&mut self, value: u16, bits: u16) {
         let (tci, mask) = (Field::VlanTci, u128::from(bits));
-        let known = self.packet.written.get(tci) | self.mask.get(tci);
-        let changes = mask & (!known | self.packet.key.get(tci) ^ u128::from(value)) != 0;
+        let changes = mask & (!self.packet.written.get(tci) | self.packet.key.get(tci) ^ u128::from(value)) != 0;
         self.packet.key.set_masked(tci, u128::from(value), mask);
         self.packet.written.add_bits(tci, mask);
         let tags = &mut self.packet.tags;

@@ -29,6 +29,9 @@ pub(super) mod proto {
     pub(in super::super) const SCTP: u128 = 132;
 }
 
+/// The 16-bit form of `in_port`.
+const IN_PORT_16: Subfield = Subfield { field: Field::InPort, start: 0, len: 16 };
+
 /// Bit of `nw_frag`: not the first fragment.
 const FRAG_LATER: u128 = 2;
 
@@ -107,21 +110,20 @@ impl View {
                 self.write_tci(Field::VlanTci, value & 0xfff | present, bits | present);
             }
             Field::VlanTpid0 | Field::VlanTpid1 | Field::VlanTci1 => {}
+            // The 16-bit form stands for the whole port: reserved ones are the highest of either width.
+            Field::InPort if bits == IN_PORT_16.mask() => {
+                let mut key = FlowKey::default();
+                key.set_sub(IN_PORT_16, value);
+                self.write_plain(field, key.get(field), field.ones());
+            }
             _ => self.write_plain(field, value, bits),
-        }
-        if field == Field::InPort && bits >> 16 == 0 {
-            // The 16-bit form of a port number: reserved ports are the highest of either width.
-            let low = self.packet.key.get(Field::InPort) & 0xffff;
-            let high = if low >= 0xff00 { 0xffff_0000 } else { 0 };
-            self.write_plain(Field::InPort, high, 0xffff_0000);
         }
     }
 
     fn write_plain(&mut self, field: Field, value: u128, bits: u128) {
         let packet = &mut self.packet;
-        // What is known to have this value already need not be written to the packet.
-        let known = packet.written.get(field) | self.mask.get(field);
-        let changes = bits & (!known | packet.key.get(field) ^ value) != 0;
+        // What was written before and has this value need not be written again.
+        let changes = bits & (!packet.written.get(field) | packet.key.get(field) ^ value) != 0;
         packet.key.set_masked(field, value, bits);
         packet.written.add_bits(field, bits);
         if changes && (FIRST_PACKET_WORD..LAST_PACKET_WORD).contains(&usize::from(field.location().word)) {
@@ -138,6 +140,33 @@ impl View {
     pub(super) fn clear(&mut self, field: Field) {
         self.packet.key.set(field, 0);
         self.packet.written.add(field);
+    }
+
+    /// The key without what only translation knows.
+    pub(super) fn end(&self) -> FlowKey {
+        let mut key = self.packet.key.clone();
+        key.set(Field::ActsetOutput, 0);
+        key
+    }
+
+    /// Adds what tells that the used bits are there at all: a TCI's present bit, the protocol above ports and the like.
+    pub(super) fn close_mask(&mut self) {
+        for tci in [Field::VlanTci, Field::VlanTci1] {
+            if self.mask.get(tci) != 0 {
+                self.mask.add_bits(tci, u128::from(PRESENT));
+            }
+        }
+        let l4 = usize::from(Field::TpSrc.location().word)..LAST_PACKET_WORD;
+        if self.is_ip() && self.mask.0[l4].iter().any(|word| *word != 0) {
+            // Of the packet as it came in, whatever was written since.
+            self.mask.add(Field::NwProto);
+            // Whether there is a neighbour discovery header hangs on type and code (CVE-2023-5366).
+            let nd = [Field::NdTarget, Field::NdReserved, Field::NdSll, Field::NdTll, Field::NdOptionsType];
+            if nd.into_iter().any(|field| self.mask.get(field) != 0) {
+                self.mask.add(Field::TpSrc);
+                self.mask.add(Field::TpDst);
+            }
+        }
     }
 
     /// Whether the packet has a field (`mf_are_prereqs_ok` of Open vSwitch). What decides that is used.

@@ -1,8 +1,12 @@
 //! The walk, with ports of vectors.
 
-mod execute;
+mod bed;
+mod cached;
+mod equal;
 mod learning;
+mod packets;
 mod strict;
+mod tables;
 
 use super::{PortShared, PortView, Snapshot, Walk};
 use crate::dpdk::{Burst, Mempool};
@@ -88,4 +92,28 @@ impl World {
     fn totals(&self, port: usize) -> crate::observe::PortTotals {
         self.walk.snapshot().port(id(port)).expect("a port").shared.totals()
     }
+}
+
+/// A TCP or UDP packet with right checksums from 10.0.0.`source` to 10.0.0.`destination`, 58 bytes.
+fn frame_of(source: u8, destination: u8, protocol: u8, dst_port: u16) -> Vec<u8> {
+    use crate::packet::checksum::{Sum, pseudo_v4};
+    let mut frame = vec![2, 0, 0, 0, 0, destination, 2, 0, 0, 0, 0, source, 8, 0];
+    let (from, to) = ([10, 0, 0, source], [10, 0, 0, destination]);
+    frame.extend_from_slice(&[0x45, 0, 0, 44, 0, 1, 0, 0, 64, protocol, 0, 0]);
+    frame.extend_from_slice(&[from, to].concat());
+    let sum = Sum::of(&frame[14..34]).checksum().to_be_bytes();
+    frame[24..26].copy_from_slice(&sum);
+    frame.extend_from_slice(&[0x9c, source]);
+    frame.extend_from_slice(&dst_port.to_be_bytes());
+    let checksum = if protocol == 6 {
+        frame.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+        50
+    } else {
+        frame.extend_from_slice(&[0, 24, 0, 0]);
+        40
+    };
+    frame.resize(58, 0x61);
+    let sum = pseudo_v4(from, to, protocol, 24).bytes(&frame[34..]).checksum().to_be_bytes();
+    frame[checksum..checksum + 2].copy_from_slice(&sum);
+    frame
 }

@@ -293,8 +293,15 @@ impl Summary {
         }
     }
 
-    /// Share of one in another, in percent.
-    pub(crate) fn percent(part: usize, whole: usize) -> usize {
-        part * 100 / whole.max(1)
+    /// A generator whose packets all miss would prove nothing.
+    ///
+    /// # Panics
+    /// When too little happened.
+    pub(crate) fn check(&self) {
+        let percent = |part: usize, whole: usize| part * 100 / whole.max(1);
+        assert!(percent(self.seen, self.packets) >= 50, "few packets leave: {self:?}");
+        assert!(percent(self.changed, self.packets) >= 15, "few packets are changed: {self:?}");
+        assert!(percent(self.flows_hit, self.flows) >= 20, "few flows are hit: {self:?}");
+        assert!(self.refused * 20 <= self.programs, "Open vSwitch refuses much: {self:?}");
     }
 }

@@ -11,7 +11,7 @@ mod unixctl;
 
 use crate::record::Effect;
 use crate::scenario::{Command, PortChange};
-use crate::subject::{BRIDGE, Expected, LOCAL, PORTS, SECOND_CONTROLLER, Subject, port_name};
+use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, port_name};
 use capture::Capture;
 use openflow::Controller;
 use std::collections::BTreeSet;
@@ -40,6 +40,8 @@ pub(crate) struct Oracle {
     second_ctl: UnixCtl,
     /// Ports that are down, and ports that do not flood.
     changed: BTreeSet<(u32, PortChange)>,
+    /// Tables have names.
+    named: bool,
     // Last: the directory outlives the processes.
     processes: Processes,
 }
@@ -52,18 +54,18 @@ struct Processes {
 }
 
 impl Oracle {
-    /// Starts it with the ports of [`PORTS`].
+    /// Starts it with these ports (LOCAL comes by itself).
     ///
     /// # Panics
     /// When it does not start: Debian's `openvswitch-switch` is missing (tools/setup installs it).
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(ports: &[(String, u32)]) -> Self {
         let dir = tempfile::Builder::new().prefix("vswitch-oracle-").tempdir().expect("a temporary directory");
         let mut processes = Processes { vswitchd: None, database: None, dir };
-        processes.start();
+        processes.start(ports);
         let dir = processes.dir.path().to_owned();
-        let ports = (1..=PORTS).map(port_name).chain([BRIDGE.to_owned()]);
+        let names = ports.iter().map(|(name, _)| name.clone()).chain([BRIDGE.to_owned()]);
         let captures =
-            ports.map(|name| (name.clone(), Capture::open(&dir.join(format!("{name}.pcap"))))).collect::<Vec<_>>();
+            names.map(|name| (name.clone(), Capture::open(&dir.join(format!("{name}.pcap"))))).collect::<Vec<_>>();
         let management = dir.join(format!("{BRIDGE}.mgmt"));
         let controllers =
             [Controller::connect(&management, 0, true), Controller::connect(&management, SECOND_CONTROLLER, false)];
@@ -72,7 +74,7 @@ impl Oracle {
         ctl.run("vlog/set", &["off"]);
         ctl.run("time/stop", &[]);
         second_ctl.set_patience(Duration::from_millis(1));
-        Self { captures, controllers, ctl, second_ctl, changed: BTreeSet::new(), processes }
+        Self { captures, controllers, ctl, second_ctl, changed: BTreeSet::new(), named: false, processes }
     }
 
     fn ofctl(&self, options: &[&str], input: Option<&str>) -> Result<String, String> {
@@ -89,6 +91,20 @@ impl Oracle {
         self.collect()
     }
 
+    /// Makes the revalidators look at all megaflows: afterwards flows have expired, and what waited for all threads is done.
+    fn revalidate(&mut self) -> Effect {
+        let mut effect = self.settle();
+        self.second_ctl.send("revalidator/wait", &[]);
+        self.ctl.run("version", &[]);
+        self.controllers[0].make_a_change();
+        // Open vSwitch sleeps unless it is asked something.
+        while self.second_ctl.try_answer().is_none() {
+            self.ctl.run("version", &[]);
+        }
+        effect.merge(self.settle());
+        effect
+    }
+
     fn collect(&mut self) -> Effect {
         let mut effect = Effect::default();
         let down = |name: &str| {
@@ -100,7 +116,7 @@ impl Oracle {
             let packets = if down(name) { Vec::new() } else { packets };
             effect.outputs.extend(packets.into_iter().map(|packet| (name.clone(), packet)));
         }
-        effect.events = self.controllers.iter_mut().flat_map(Controller::take).collect();
+        self.controllers.iter_mut().for_each(|controller| effect.merge(controller.take()));
         effect
     }
 }
@@ -110,12 +126,12 @@ impl Subject for Oracle {
         "Open vSwitch"
     }
 
-    fn expect(&mut self, _: Expected) {
-        // Everything comes with each step anyhow.
+    fn expect_packet_ins(&mut self, _: bool) {
+        // They come with each step anyhow.
     }
 
     fn rest(&mut self) -> Effect {
-        self.settle()
+        self.revalidate()
     }
 
     fn reset(&mut self) {
@@ -124,6 +140,9 @@ impl Subject for Oracle {
         }
         for (port, change) in self.changed.clone() {
             self.change_port(port, change.undone());
+        }
+        if std::mem::take(&mut self.named) {
+            self.processes.vsctl(&["clear", "bridge", BRIDGE, "flow_tables"]);
         }
         self.ctl.run("fdb/flush", &[BRIDGE]);
         self.settle();
@@ -137,8 +156,7 @@ impl Subject for Oracle {
     fn control(&mut self, command: &Command) -> Result<(String, Effect), String> {
         let mut arguments: Vec<&str> = command.options.iter().map(String::as_str).collect();
         arguments.extend([command.verb.as_str(), BRIDGE]);
-        let file = command.verb.ends_with("-flows") && command.input.is_some();
-        if file {
+        if command.input.is_some() {
             arguments.push("-");
         }
         arguments.extend(command.argument.as_deref());
@@ -151,14 +169,21 @@ impl Subject for Oracle {
         let (name, table) = (format!("name={name}"), format!("flow_tables:{number}=@t"));
         let arguments = [&create[..], &[&name, "--", "set", "bridge", BRIDGE, &table]].concat();
         self.processes.vsctl(&[&["--"], &arguments[..]].concat());
+        self.named = true;
     }
 
     fn change_port(&mut self, port: u32, change: PortChange) -> Effect {
         let name = port_name(port);
-        self.changed.remove(&(port, change.undone()));
-        if !change.is_default() {
+        let was = self.changed.contains(&(port, change.undone()));
+        if change.is_default() != was {
+            return Effect::default();
+        }
+        if was {
+            self.changed.remove(&(port, change.undone()));
+        } else {
             self.changed.insert((port, change));
         }
+        let before = self.controllers[0].port_changes;
         match change {
             PortChange::Up | PortChange::Down => {
                 self.ctl.run("netdev-dummy/set-admin-state", &[&name, change.word()]);
@@ -169,8 +194,13 @@ impl Subject for Oracle {
                 self.processes.run("ovs-ofctl", &arguments, None).expect("mod-port works");
             }
         }
-        // It takes some rounds of its main loop until everybody knows.
-        (0..5).for_each(|_| drop(self.ctl.run("version", &[])));
+        // Of devices it tells when it has seen the change; a flag it has seen before it answers.
+        let device = matches!(change, PortChange::Up | PortChange::Down);
+        while device && self.controllers[0].port_changes == before {
+            self.controllers[0].barrier();
+        }
+        // The port's new state is known; some rounds of the main loop later translation knows it too.
+        (0..3).for_each(|_| drop(self.ctl.run("version", &[])));
         self.settle()
     }
 
@@ -201,16 +231,7 @@ impl Subject for Oracle {
             self.ctl.run("time/warp", &[&piece, &piece]);
             self.controllers.iter_mut().for_each(Controller::barrier);
         }
-        // Flows expire when the revalidators have looked at all megaflows.
-        effect.merge(self.settle());
-        self.second_ctl.send("revalidator/wait", &[]);
-        self.ctl.run("version", &[]);
-        self.controllers[0].make_a_change();
-        // Open vSwitch sleeps unless it is asked something.
-        while self.second_ctl.try_answer().is_none() {
-            self.ctl.run("version", &[]);
-        }
-        effect.merge(self.settle());
+        effect.merge(self.revalidate());
         effect
     }
 
@@ -226,7 +247,7 @@ impl Processes {
         self.dir.path().join(name)
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, ports: &[(String, u32)]) {
         assert!(Path::new(VSWITCHD).exists(), "{VSWITCHD} is missing: install openvswitch-switch (tools/setup does)");
         let (socket, config) = (self.path("db.sock"), self.path("conf.db"));
         self.run("ovsdb-tool", &["create", text(&config), SCHEMA], None).expect("a database");
@@ -239,21 +260,20 @@ impl Processes {
         self.vsctl(&["--no-wait", "init"]);
         self.vswitchd = Some(self.spawn(&[&[VSWITCHD], &words[..], &[&control, &socket]].concat()));
         wait_for_socket(&self.path("vswitchd.ctl"));
-        self.make_ports();
+        self.make_ports(ports);
     }
 
-    fn make_ports(&self) {
+    fn make_ports(&self, ports: &[(String, u32)]) {
         let pcap = |name: &str| format!("options:tx_pcap={}", text(&self.path(&format!("{name}.pcap"))));
         let mut words = format!(
             "add-br {BRIDGE} -- set bridge {BRIDGE} datapath_type=dummy fail_mode=secure \
              protocols=OpenFlow10,OpenFlow13,OpenFlow15 -- set interface {BRIDGE} {}",
             pcap(BRIDGE)
         );
-        for number in 1..=PORTS {
-            let name = port_name(number);
+        for (name, number) in ports {
             words += &format!(
                 " -- add-port {BRIDGE} {name} -- set interface {name} type=dummy ofport_request={number} {}",
-                pcap(&name)
+                pcap(name)
             );
         }
         self.vsctl(&words.split_whitespace().collect::<Vec<_>>());

@@ -1,7 +1,7 @@
 //! A controller of the oracle: a connection of our own to the bridge's management socket, for what `ovs-ofctl monitor`
 //! would print: packet-ins with all their properties, and flow-removed events.
 
-use crate::record::{Event, PacketIn};
+use crate::record::{Effect, PacketIn};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -20,6 +20,7 @@ mod kind {
     pub(super) const EXPERIMENTER: u8 = 4;
     pub(super) const SET_CONFIG: u8 = 9;
     pub(super) const FLOW_REMOVED: u8 = 11;
+    pub(super) const PORT_STATUS: u8 = 12;
     pub(super) const FLOW_MOD: u8 = 14;
     pub(super) const BARRIER_REQUEST: u8 = 20;
     pub(super) const BARRIER_REPLY: u8 = 21;
@@ -38,10 +39,12 @@ mod nicira {
 pub(crate) struct Controller {
     stream: UnixStream,
     received: Vec<u8>,
-    events: Vec<Event>,
+    events: Effect,
     /// The properties of the last paused packet.
     paused: Option<Vec<u8>>,
     flow_events: bool,
+    /// How often a port has changed.
+    pub(crate) port_changes: u64,
 }
 
 impl Controller {
@@ -49,7 +52,14 @@ impl Controller {
     pub(crate) fn connect(socket: &Path, id: u16, flow_events: bool) -> Self {
         let stream = UnixStream::connect(socket).unwrap_or_else(|error| panic!("{}: {error}", socket.display()));
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
-        let mut controller = Self { stream, received: Vec::new(), events: Vec::new(), paused: None, flow_events };
+        let mut controller = Self {
+            stream,
+            received: Vec::new(),
+            events: Effect::default(),
+            paused: None,
+            flow_events,
+            port_changes: 0,
+        };
         controller.send(kind::HELLO, &[]);
         controller.send(kind::SET_CONFIG, &[0, 0, 0xff, 0xff]);
         controller.nicira(nicira::SET_PACKET_IN_FORMAT, &2_u32.to_be_bytes());
@@ -65,7 +75,7 @@ impl Controller {
     }
 
     /// The events since the last call, in order.
-    pub(crate) fn take(&mut self) -> Vec<Event> {
+    pub(crate) fn take(&mut self) -> Effect {
         std::mem::take(&mut self.events)
     }
 
@@ -112,15 +122,16 @@ impl Controller {
         match head[1] {
             kind::ECHO_REQUEST => self.send(kind::ECHO_REPLY, &body),
             kind::ERROR => panic!("ovs-vswitchd refuses what a controller sent: {body:02x?}"),
-            kind::FLOW_REMOVED if self.flow_events => self.events.push(flow_removed(&body)),
-            kind::EXPERIMENTER if number(&body[..4]) == u64::from(NICIRA) => {
-                if number(&body[4..8]) == u64::from(nicira::PACKET_IN2) {
-                    let event = packet_in(&body[8..]);
-                    if event.paused {
-                        self.paused = Some(body[8..].to_vec());
-                    }
-                    self.events.push(Event::PacketIn(event));
+            kind::PORT_STATUS => self.port_changes += 1,
+            kind::FLOW_REMOVED if self.flow_events => self.events.removed.push(flow_removed(&body)),
+            kind::EXPERIMENTER
+                if number(&body[..4]) == u64::from(NICIRA) && number(&body[4..8]) == u64::from(nicira::PACKET_IN2) =>
+            {
+                let event = packet_in(&body[8..]);
+                if event.paused {
+                    self.paused = Some(body[8..].to_vec());
                 }
+                self.events.packet_ins.push(event);
             }
             _ => {}
         }
@@ -145,7 +156,7 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 /// Decodes `ofp_flow_removed` (OpenFlow 1.5.1, 7.4.4); its counters are a list of fields (OXS).
-fn flow_removed(body: &[u8]) -> Event {
+fn flow_removed(body: &[u8]) -> String {
     let reasons = ["idle", "hard", "delete", "group_delete", "meter_delete"];
     let reason = reasons.get(usize::from(body[1])).unwrap_or(&"other");
     let match_len = usize::from(u16::from_be_bytes([body[18], body[19]])).next_multiple_of(8);
@@ -158,7 +169,7 @@ fn flow_removed(body: &[u8]) -> Event {
         }
         stats = stats.get(4 + len..).unwrap_or_default();
     }
-    Event::FlowRemoved(format!(
+    format!(
         "cookie={:#x} table={} priority={} reason={reason} idle_timeout={} hard_timeout={} n_packets={} n_bytes={}",
         number(&body[8..16]),
         body[0],
@@ -167,7 +178,7 @@ fn flow_removed(body: &[u8]) -> Event {
         number(&body[6..8]),
         counters[4],
         counters[5],
-    ))
+    )
 }
 
 /// Decodes the properties of `NXT_PACKET_IN2` (nicira-ext.h).
@@ -234,6 +245,8 @@ fn name(class: u16, field: u8) -> String {
         (0x0001, 31) => "tun_src",
         (0x0001, 32) => "tun_dst",
         (0x0001, 33) => "pkt_mark",
+        (0x0001, 38) => "tun_gbp_id",
+        (0x0001, 39) => "tun_gbp_flags",
         _ => return format!("oxm_{class:04x}_{field}"),
     };
     name.to_owned()

@@ -44,25 +44,18 @@ pub(super) async fn write(client: &Client, change: Change<'_>, timeout: Duration
     let mut batch = Batch { bridge: bridge.to_owned(), kind, messages, updates: Vec::new(), len: 0 };
     batch.updates.extend(first.into_iter().map(|update| v1::Update { tag: 0, update: Some(update) }));
     let reading = tokio::task::spawn_blocking(move || {
-        let result = source.read(|line| batch.add(line));
-        if result.is_ok() {
-            batch.send();
-        }
-        (result, batch.messages)
+        // What ends without commit is not applied.
+        source.read(|line| batch.add(line)).map(|()| batch.send(true))
     });
     let call = service.write(ReceiverStream::new(receiver));
     tokio::pin!(call);
     let answer = tokio::select! {
+        biased;
         // The switch need not wait for the end to refuse.
         answer = &mut call => answer,
         read = reading => {
-            let (result, messages) = read.map_err(std::io::Error::other)?;
-            if let Err(error) = result {
-                // The end of the stream would apply what was read: it never ends, the connection does.
-                std::mem::forget(messages);
-                return Err(Error::Input { name, error });
-            }
-            drop(messages);
+            let read = read.map_err(std::io::Error::other)?;
+            read.map_err(|error| Error::Input { name: name.clone(), error })?;
             tokio::time::timeout(timeout, call)
                 .await
                 .map_err(|_| client.unreachable(format!("no answer within {timeout:?}")))?
@@ -87,13 +80,13 @@ impl Batch {
         self.len += text.len();
         let update = Kind::Line(v1::LineUpdate { kind: self.kind.into(), line: text });
         self.updates.push(v1::Update { tag: number, update: Some(update) });
-        (self.updates.len() < MESSAGE_UPDATES && self.len < MESSAGE_LEN) || self.send()
+        (self.updates.len() < MESSAGE_UPDATES && self.len < MESSAGE_LEN) || self.send(false)
     }
 
-    fn send(&mut self) -> bool {
+    fn send(&mut self, commit: bool) -> bool {
         self.len = 0;
         let updates = std::mem::take(&mut self.updates);
-        let message = v1::WriteRequest { bridge: self.bridge.clone(), updates };
+        let message = v1::WriteRequest { bridge: self.bridge.clone(), updates, commit };
         self.messages.blocking_send(message).is_ok()
     }
 }
@@ -202,15 +195,15 @@ mod tests {
             assert!(batch.add(Line { number, text: format!("priority={number}") }));
         }
         assert!(batch.add(Line { number: 5001, text: "x".repeat(MESSAGE_LEN) }));
-        batch.send();
+        batch.send(true);
         drop(batch);
         let mut sizes = Vec::new();
         let mut tags = Vec::new();
         while let Ok(message) = receiver.try_recv() {
             assert_eq!(message.bridge, "br0");
-            sizes.push(message.updates.len());
+            sizes.push((message.updates.len(), message.commit));
             tags.extend(message.updates.iter().map(|update| update.tag));
         }
-        assert_eq!((sizes, tags), (vec![2048, 2048, 905, 0], (1..=5001).collect()));
+        assert_eq!((sizes, tags), (vec![(2048, false), (2048, false), (905, false), (0, true)], (1..=5001).collect()));
     }
 }

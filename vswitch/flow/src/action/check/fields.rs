@@ -87,6 +87,9 @@ impl Checker<'_> {
 
     /// `mod_tp_src`, `mod_tp_dst`.
     fn set_port(&mut self) -> Check {
+        if self.delayed {
+            return Ok(());
+        }
         match self.facts() {
             Some((key, mask))
                 if ![Field::TcpSrc, Field::UdpSrc, Field::SctpSrc]

@@ -97,7 +97,9 @@ fn apply(changes: Vec<Change>) -> Vec<Both> {
     let (mut both, mut states) = (Both::default(), Vec::new());
     for change in changes {
         match change {
-            Change::Insert(entry) => drop(both.insert(entry)),
+            Change::Insert(entry) => {
+                both.insert(entry);
+            }
             Change::Replace(index, clauses, data) => {
                 if let Some(old) = pick(&both, index) {
                     let new = soft(old.priority, (*old.matching).clone(), &clauses, data);
@@ -177,11 +179,11 @@ proptest! {
 #[test]
 fn an_emptied_classifier_is_like_new() {
     let mut both = Both::default();
-    for round in 0..30u32 {
-        for i in 0..500u32 {
+    for round in 0..30u16 {
+        for i in 0..500u16 {
             let source = matching(&[(Field::EthType, 0x800), (Field::NwSrc, (i / 2).into())]);
-            let priority = (i * 31 % 700) as u16 + 700 * round as u16;
-            both.insert(soft(priority, source, &[(i, 1, 2), (i + 1, 2, 3)], i + round));
+            let priority = i * 31 % 700 + 700 * round;
+            both.insert(soft(priority, source, &[(i.into(), 1, 2), (u32::from(i) + 1, 2, 3)], u32::from(i + round)));
         }
         assert_eq!(both.fast.len(), 500);
         for entry in both.plain.iter().cloned().collect::<Vec<_>>() {

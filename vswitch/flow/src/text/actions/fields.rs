@@ -3,7 +3,7 @@
 use super::parse::Parser;
 use crate::action::limits;
 use crate::field::number::{ETH_QINQ, ETH_VLAN, VLAN_PRESENT};
-use crate::text::scan::{Result, Token, arguments, quoted};
+use crate::text::scan::{Result, Token, quoted, words};
 use crate::text::value::number;
 use crate::text::{parse_value, value};
 use crate::{Action, Field};
@@ -166,8 +166,7 @@ pub(super) fn dec_ttl<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Acti
     if token.value.trim().is_empty() {
         return Ok(Action::DecTtl([0].into()));
     }
-    let ids: Vec<u16> =
-        arguments(token.value).map(|id| parser.source.u16("controller id", id)).collect::<Result<_>>()?;
+    let ids: Vec<u16> = words(token.value).map(|id| parser.source.u16("controller id", id)).collect::<Result<_>>()?;
     if ids.len() > limits::MAX_CONTROLLERS {
         let reason = format!("dec_ttl tells at most {} controllers", limits::MAX_CONTROLLERS);
         return Err(parser.source.error(token.value, reason).code("OFPBAC_BAD_ARGUMENT"));

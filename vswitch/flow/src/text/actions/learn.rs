@@ -108,9 +108,11 @@ fn matching<'a>(parser: &Parser<'a>, token: &Token<'a>, to: Subfield) -> Result<
         Err(error) if text.contains('[') => Err(parser.source.within(text, error)),
         Err(_) => {
             // A value of the field; of some bits of it, a number.
-            if Subfield::whole(to.field) != to && !is_whole(to) {
+            if !is_whole(to) {
                 return Ok(LearnSpec::Match { from: LearnSource::Immediate(fitting(parser, text, to.len)?), to });
             }
+            // vlan_vid=4101 with its bit 4096: 3.1 cuts it off, and the learned flow matches untagged packets.
+            let to = if to.field == Field::VlanVid { Subfield::whole(Field::VlanVid) } else { to };
             let (value, mask) = parse_value(to.field, text, parser.names)
                 .map_err(|error| parser.source.within(text, error).field(token.key))?;
             if mask != to.field.exact_mask() {
@@ -228,8 +230,6 @@ fn print_spec(spec: &LearnSpec, printer: &mut Printer<'_>) {
 fn print_source(from: &LearnSource, printer: &mut Printer<'_>) {
     match from {
         LearnSource::Field(sub) => printer.subfield(*sub),
-        // Unlike elsewhere, 0 has its 0x too.
-        LearnSource::Immediate(0) => printer.text("0x0"),
         LearnSource::Immediate(value) => push_hex(*value, printer.out),
     }
 }

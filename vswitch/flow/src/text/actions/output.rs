@@ -70,7 +70,8 @@ pub(super) fn controller<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<A
             }
             "userdata" => controller.userdata = parser.hex(value)?.into(),
             "pause" => controller.pause = true,
-            "meter_id" => controller.meter = Some(source.u32("meter id", value)?),
+            // 0 is how Open vSwitch encodes that there is none.
+            "meter_id" => controller.meter = Some(source.u32("meter id", value)?).filter(|meter| *meter != 0),
             key => {
                 let keys = ["max_len", "id", "reason", "userdata", "pause", "meter_id"];
                 return Err(source.unknown(key, "argument of controller", keys));

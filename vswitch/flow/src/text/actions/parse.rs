@@ -2,7 +2,7 @@
 
 use super::{ct, fields, hash, learn, output};
 use crate::action::{Reason, limits, port};
-use crate::text::scan::{Form, Result, Source, Token, Tokens, quoted};
+use crate::text::scan::{Result, Source, Token, Tokens, quoted};
 use crate::text::{Names, TextError, nearest, parse_port, parse_subfield, unquote};
 use crate::{Action, Field, Subfield};
 
@@ -192,10 +192,6 @@ impl<'a> Parser<'a> {
     }
 
     fn nested(&mut self, token: &Token<'a>) -> Result<Box<[Action]>> {
-        if token.form == Form::Bare {
-            let error = self.source.error(token.key, format!("{} needs actions in parentheses", token.key));
-            return Err(error.hint(format!("{}(ACTION,...)", token.key)).field(token.key));
-        }
         Ok(self.list(token.value)?.into())
     }
 
@@ -213,11 +209,9 @@ impl<'a> Parser<'a> {
 
     /// A table by number or name.
     pub(in crate::text) fn table(&self, text: &str) -> Result<u8> {
-        if text.bytes().next().is_some_and(|first| first.is_ascii_digit()) {
-            return self
-                .source
-                .number("table", text, 0, limits::MAX_TABLE.into())
-                .map(|table| u8::try_from(table).unwrap_or(limits::MAX_TABLE));
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let number = self.source.number("table", text, 0, limits::MAX_TABLE.into())?;
+            return Ok(u8::try_from(number).unwrap_or(limits::MAX_TABLE));
         }
         let name = unquote(text);
         name.as_deref().and_then(|name| self.names.table(name)).ok_or_else(|| {
@@ -250,6 +244,12 @@ impl<'a> Parser<'a> {
 
     /// A field by name.
     pub(super) fn field(&self, text: &str) -> Result<Field> {
+        if let Some((name, _)) = text.split_once('[') {
+            let error = self.source.error(text, format!("{} names bits, not a field", quoted(text))).field(text);
+            return Err(
+                error.hint(format!("set_field:VALUE/MASK->{name}, or load:VALUE->{}", quoted(text).trim_matches('"')))
+            );
+        }
         let named = crate::text::field_by_name(text);
         named.ok_or_else(|| self.source.unknown(text, "field", crate::field::names().collect::<Vec<_>>()))
     }

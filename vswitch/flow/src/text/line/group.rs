@@ -342,21 +342,46 @@ fn fields<'a>(line: &Line<'a>, text: &'a str) -> Result<Vec<(Field, u128)>, Text
     Ok(fields)
 }
 
-/// Place of a field in the order of Open vSwitch, which is ours but for these.
+/// Place of a field in the order of Open vSwitch: by kind, and within a kind as in our table, but for these.
 const fn rank(field: Field) -> (u8, u8) {
-    match field {
-        Field::TunSrc | Field::TunDst => (Field::TunId as u8, field as u8),
-        Field::Metadata => (Field::TunMetadata7 as u8, 1),
-        Field::EthSrc => (Field::EthDst as u8, 0),
-        Field::EthDst => (Field::EthDst as u8, 1),
-        Field::InPort => (0, 0),
-        Field::PktMark => (0, 1),
-        Field::CtState => (0, 2),
-        Field::CtZone => (0, 3),
-        Field::CtMark => (0, 4),
-        Field::CtLabel => (0, 5),
-        field => (field as u8, 2),
-    }
+    use Field as F;
+    let number = field as u8;
+    let kind = match field {
+        F::TunId
+        | F::TunSrc
+        | F::TunDst
+        | F::TunIpv6Src
+        | F::TunIpv6Dst
+        | F::TunFlags
+        | F::TunGbpId
+        | F::TunGbpFlags => 0,
+        F::TunTos | F::TunTtl => 1,
+        _ if number >= F::TunMetadata0 as u8 && number <= F::TunMetadata7 as u8 => 2,
+        F::Metadata => 3,
+        F::InPort => 4,
+        F::PktMark => 5,
+        F::CtState => 6,
+        F::CtZone => 7,
+        F::CtMark | F::CtLabel => 8,
+        F::CtNwProto => 9,
+        F::CtNwSrc | F::CtNwDst | F::CtIpv6Src | F::CtIpv6Dst | F::CtTpSrc | F::CtTpDst => 10,
+        _ if number >= F::Reg0 as u8 && number <= F::Xxreg3 as u8 => 11,
+        F::EthSrc => 12,
+        F::EthDst => 13,
+        F::EthType | F::VlanTci | F::DlVlan | F::VlanVid | F::VlanPcp | F::NwSrc | F::NwDst => 14,
+        F::Ipv6Src | F::Ipv6Dst | F::Ipv6Label => 15,
+        F::NwProto => 16,
+        F::NwTos | F::IpDscp | F::NwEcn | F::NwTtl => 17,
+        F::NwFrag => 18,
+        F::ArpOp => 19,
+        F::ArpSpa | F::ArpTpa | F::ArpSha | F::ArpTha => 20,
+        F::TcpSrc | F::TcpDst => 21,
+        F::TcpFlags => 22,
+        F::NdTarget => 24,
+        F::NdSll | F::NdTll => 25,
+        _ => 23,
+    };
+    (kind, number)
 }
 
 /// A bucket, cut up.
@@ -368,11 +393,21 @@ struct Bucket {
     actions: Vec<Action>,
     /// Whether there is anything that says what it does.
     acts: bool,
+    /// Whether that is `drop`.
+    drops: bool,
 }
 
 impl Bucket {
     const fn new() -> Self {
-        Self { id: None, weight: None, watch_port: None, watch_group: None, actions: Vec::new(), acts: false }
+        Self {
+            id: None,
+            weight: None,
+            watch_port: None,
+            watch_group: None,
+            actions: Vec::new(),
+            acts: false,
+            drops: false,
+        }
     }
 
     fn key<'a>(&mut self, line: &Line<'a>, token: &Token<'a>, tokens: &mut Tokens<'a>) -> Result<(), TextError> {
@@ -396,7 +431,7 @@ impl Bucket {
                 // Its first action is this token's value; the others are tokens of their own.
                 tokens.rewind_to_value(token);
             }
-            "drop" => self.acts = true,
+            "drop" => (self.acts, self.drops) = (true, true),
             _ => {
                 self.acts = true;
                 Parser::new(source, line.names).action(token, &mut self.actions)?;
@@ -417,6 +452,9 @@ impl Bucket {
         };
         if !self.acts {
             return refuse("a bucket has no actions", "bucket=actions=drop", "actions");
+        }
+        if self.drops && !self.actions.is_empty() {
+            return refuse("drop must stand alone", "leave drop out, or the other actions", "drop");
         }
         let select = matches!(kind, Some(GroupKind::Select) | None);
         if !select && self.weight.is_some_and(|weight| weight != 0) {

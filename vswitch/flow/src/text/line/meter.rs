@@ -95,7 +95,10 @@ fn read<'a>(line: &Line<'a>, text: &'a str) -> Result<MeterSpec, TextError> {
     }
     match unit {
         Some(unit) => meter.pktps = unit == "pktps",
-        None => return missing("there is no unit", "kbps or pktps", "kbps"),
+        None => {
+            let error = source.error(text, "there is no unit").hint("kbps or pktps");
+            return Err(error.code("OFPMMFC_BAD_FLAGS").field("kbps"));
+        }
     }
     if banded {
         bands(line, &mut tokens, &mut meter)?;

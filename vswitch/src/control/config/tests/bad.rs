@@ -7,7 +7,7 @@ fn unknown_keys() {
     expect(
         "bridges = 1\n[dpdk]\nmemory-mb = 5\n[worker]\n\"\" = 1\n[control]\nport = 1\n[[bridge]]\nname = \"b\"\nfail-mode = 1\n",
         &[
-            "f:1:1: bridges: unknown key; did you mean bridge? the file has the keys: dpdk, worker, control, bridge",
+            "f:1:1: bridges: unknown key; did you mean bridge? the file has the keys: dpdk, worker, control, debug, bridge",
             "f:3:1: memory-mb: unknown key; did you mean memory_mb? [dpdk] has the keys: worker_cores, main_core, memory_mb, \
              mbufs, hugepages, file_prefix, pci, args",
             "f:5:1: \"\": unknown key; [worker] has the keys: idle_sleep_us",
@@ -87,7 +87,7 @@ fn missing_keys_and_unknown_words() {
             "f:1:1: name: missing; every bridge needs one: name = \"br0\"",
             "f:2:13: fail_mode: \"Secure\" is not known; did you mean secure? use one of: secure, standalone",
             "f:3:1: name: missing; every port needs one: name = \"p0\"",
-            "f:3:1: type: missing; every port needs one of: dpdk, vhost-user, tap, af_packet, pcap, patch, internal",
+            "f:3:1: type: missing; every port needs one of: dpdk, vhost-user, tap, af_packet, pcap, patch, internal, dummy",
             "f:6:8: type: \"dpkd\" is not known; did you mean dpdk? use one of: dpdk, vhost-user, tap, af_packet, pcap, patch, \
              internal",
             "f:8:1: foo: unknown key; [[bridge.port]] has the keys: name, number, type, mac, mtu, admin_up, no_flood, \
@@ -160,7 +160,7 @@ fn names_and_numbers_used_twice() {
             "f:14:10: number: 5 is taken, first at f:6:10; numbers are unique in a bridge: use another or none",
             "f:16:8: name: bridge \"b\" exists already, first at f:2:8; bridge names are unique in the switch: use another",
             "f:18:8: name: port \"p\" exists already, first at f:4:8; port names are unique in the switch: use another",
-            "f:22:1: type: missing; every port needs one of: dpdk, vhost-user, tap, af_packet, pcap, patch, internal",
+            "f:22:1: type: missing; every port needs one of: dpdk, vhost-user, tap, af_packet, pcap, patch, internal, dummy",
             "f:23:8: name: port \"p\" exists already, first at f:4:8; port names are unique in the switch: use another",
         ],
     );

@@ -221,5 +221,8 @@ fn parse_uses_the_cores_of_this_machine() {
     let config = parse("", Path::new("f")).expect("an empty file is good");
     assert_eq!(config, SwitchConfig::with_defaults(&crate::dpdk::lcore::available_cores()));
     let errors = parse("x = 1", Path::new("f")).expect_err("an unknown key");
-    assert_eq!(errors.to_string(), "f:1:1: x: unknown key; the file has the keys: dpdk, worker, control, bridge");
+    assert_eq!(
+        errors.to_string(),
+        "f:1:1: x: unknown key; the file has the keys: dpdk, worker, control, debug, bridge"
+    );
 }

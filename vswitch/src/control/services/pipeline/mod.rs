@@ -18,6 +18,7 @@ use super::typed;
 use crate::control::SwitchError;
 use crate::control::switch::pipeline::{NameMap, WriteError};
 use crate::limits::{TRANSACTION_UPDATES_MAX, TRANSACTIONS_LEN_MAX};
+use crate::port::FieldError;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Response, Status, Streaming};
@@ -58,11 +59,7 @@ impl Pipelines {
     async fn collect(&self, stream: &mut Streaming<v1::WriteRequest>) -> Result<Collected, Status> {
         let mut message = stream.message().await?.unwrap_or_default();
         if message.bridge.is_empty() {
-            return Err(invalid(&[crate::port::FieldError::new(
-                "bridge",
-                "the first message names none",
-                "name a bridge",
-            )]));
+            return Err(wrong("bridge", "the first message names none", "name a bridge"));
         }
         let bridge = message.bridge.clone();
         let wanted = bridge.clone();
@@ -72,7 +69,7 @@ impl Pipelines {
         loop {
             if !message.bridge.is_empty() && message.bridge != bridge {
                 let problem = format!("{:?} is not the first message's {bridge:?}", message.bridge);
-                return Err(invalid(&[crate::port::FieldError::new("bridge", problem, "write to one bridge")]));
+                return Err(wrong("bridge", problem, "write to one bridge"));
             }
             if transaction.len() + message.updates.len() > TRANSACTION_UPDATES_MAX {
                 return Err(Status::resource_exhausted(format!(
@@ -84,19 +81,31 @@ impl Pipelines {
                 Some(room) => room.merge(taken),
                 None => room = Some(taken),
             }
-            let (updates, names) = (message.updates, Arc::clone(&names));
+            let (updates, names) = (std::mem::take(&mut message.updates), Arc::clone(&names));
             let parsing = tokio::task::spawn_blocking(move || {
                 transaction.add(updates, &*names);
                 transaction
             });
             let (parsed, next) = tokio::join!(parsing, stream.message());
             transaction = parsed.map_err(|error| Status::internal(format!("parsing failed: {error}; report it")))?;
-            match next? {
-                Some(next) => message = next,
-                None => return Ok(Collected { bridge, transaction, _room: room }),
+            // The end of the stream alone means nothing: to this side it looks the same when the client was cancelled.
+            match (message.commit, next?) {
+                (false, Some(next)) => message = next,
+                (true, None) => return Ok(Collected { bridge, transaction, _room: room }),
+                (false, None) => {
+                    return Err(Status::aborted("the transaction ended without commit; nothing was changed"));
+                }
+                (true, Some(_)) => {
+                    return Err(wrong("commit", "a message came after it", "set it in the last message"));
+                }
             }
         }
     }
+}
+
+/// A message that cannot be part of a transaction.
+fn wrong(field: &'static str, problem: impl Into<String>, hint: &str) -> Status {
+    invalid(&[FieldError::new(field, problem, hint)])
 }
 
 /// A transaction, ready to be applied.

@@ -64,7 +64,10 @@ fn changes_move_deadlines_as_in_open_vswitch() {
 fn fin_timeout_takes_effect_though_nobody_tells() {
     let none: [&str; 0] = [];
     let mut bench = Bench::default();
-    bench.ok(&[timed(1, 600, 0, &[Action::FinTimeout { idle: 5, hard: 6 }])]);
+    let tcp = matching(&[(Field::EthType, 0x800), (Field::NwProto, 6)]);
+    let fin = flow(0, 1, 0, 0, &[Action::FinTimeout { idle: 5, hard: 6 }]);
+    let flags = FlowFlags { send_flow_rem: true, ..FlowFlags::default() };
+    bench.ok(&[Update::AddFlow(FlowSpec { matching: tcp, idle_timeout: 600, flags, ..fin })]);
     assert_eq!(bench.expire(3000), none);
     let program = bench.state.program();
     let rule = &program.table(0).and_then(|table| table.rules.iter().next()).expect("a flow").data;

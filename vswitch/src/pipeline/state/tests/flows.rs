@@ -86,7 +86,7 @@ fn filters_select() {
     let mut bench = Bench::default();
     let two = FlowSpec { matching: matching(&[(Field::Reg0, 1), (Field::Reg1, 5)]), ..flow(1, 12, 0, 0x12, &[]) };
     let truncated = Action::Output { port: 2, max_len: Some(100) };
-    let packet_in = Action::Controller(Box::new(Controller::default()));
+    let packet_in = Action::Controller(Box::default());
     bench.ok(&[
         add_group(7),
         add(0, 10, 1, 0x10, &[output(2)]),
@@ -94,7 +94,7 @@ fn filters_select() {
         Update::AddFlow(two),
         add(1, 13, 2, 0x23, &[write(output(2))]),
         add(2, 14, 2, 0x24, &[clone(Action::Group(7)), truncated]),
-        add(2, 15, 3, 0x24, &[write(Action::Group(7)), packet_in]),
+        add(2, 15, 3, 0x24, &[packet_in, write(Action::Group(7))]),
         Update::AddFlow(FlowSpec { matching: Arc::default(), ..flow(2, 0, 0, 0, &[output(3)]) }),
     ]);
     let all = FlowFilter::default;

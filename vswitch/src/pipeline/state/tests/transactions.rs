@@ -6,15 +6,15 @@ use crate::pipeline::state::FlowRemoved;
 #[test]
 fn references_are_judged_on_the_final_state() {
     let uses = |reg0| add(0, 1, reg0, 1, &[Action::Group(1)]);
-    let hidden = |reg0| add(0, 1, reg0, 2, &[clone(write(Action::Group(1)))]);
+    let hidden = |reg0| add(0, 1, reg0, 2, &[clone(clone(Action::Group(1)))]);
     let metered = |reg0| add(0, 1, reg0, 3, &[Action::Meter(1)]);
     let (gone, meter_gone) = (Update::DeleteGroups(Some(1)), Update::DeleteMeters(None));
     let out_group = FlowFilter { out_group: Some(1), ..FlowFilter::default() };
     // Updates on top of a group 1 and a meter 1 with a flow each (reg0 1 and 2); the flows that are there then, or the refusal.
     type Outcome = Result<&'static [&'static str], (usize, &'static str)>;
     let cases: &[(&str, &[Update], Outcome)] = &[
-        ("the group goes", &[gone.clone()], Ok(&["0/1:3"])),
-        ("the meter goes", &[meter_gone.clone()], Ok(&["0/1:1"])),
+        ("the group goes", std::slice::from_ref(&gone), Ok(&["0/1:3"])),
+        ("the meter goes", std::slice::from_ref(&meter_gone), Ok(&["0/1:1"])),
         ("the group comes again", &[gone.clone(), add_group(1)], Ok(&["0/1:1", "0/1:3"])),
         ("used, then gone", &[uses(3), hidden(4), gone.clone()], Ok(&["0/1:3"])),
         ("gone, then used", &[gone.clone(), uses(3)], Err((1, "OFPBAC_BAD_OUT_GROUP"))),

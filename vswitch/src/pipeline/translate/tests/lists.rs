@@ -219,6 +219,25 @@ fn ct_is_a_boundary() {
 }
 
 #[test]
+fn resubmit_ct_looks_up_the_original_direction() {
+    let mut setup = Setup::new();
+    let ct = Action::Resubmit { port: None, table: Some(1), ct: true };
+    setup.flow(0, "", [ct, out(3), resubmit(2)]);
+    setup.flow(1, "tcp,nw_src=10.0.0.9,tcp_dst=443", [resubmit(2)]);
+    setup.flow(2, "tcp,nw_src=10.0.0.1,tcp_dst=80", [out(2)]);
+    assert_eq!(setup.ops(TCP), "p3,p2", "no connection: no lookup");
+    let mut packet = key(TCP);
+    packet.set(Field::CtNwProto, 6);
+    packet.set(Field::CtNwSrc, 0x0a00_0009);
+    packet.set(Field::CtTpDst, 443);
+    let translation = setup.translate(&packet, Start::Table);
+    assert_eq!(setup.show(&translation), "p2,p3,p2");
+    let mask = translation.mask;
+    assert_eq!((mask.get(Field::CtNwSrc), mask.get(Field::CtTpDst)), (0xffff_ffff, 0xffff), "they were matched");
+    assert_eq!((mask.get(Field::CtNwDst), mask.get(Field::NwDst)), (0, 0));
+}
+
+#[test]
 fn credits_name_every_rule_and_table() {
     use super::super::Credit;
     let mut setup = Setup::new();

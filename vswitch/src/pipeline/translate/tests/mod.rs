@@ -1,33 +1,47 @@
 //! Tests of translation, by what it yields: ops as text, mask, credits.
 
+mod groups;
 mod headers;
 mod lists;
 mod outputs;
+mod random;
+mod story;
 
 use super::{Request, Start, Translation, format_ops, translate};
-use crate::pipeline::state::PipelineState;
-use crate::pipeline::{Bridge, FailMode, Fdb, PortFacts, World};
+use crate::group::Group;
+use crate::meter::Meter;
+use crate::pipeline::{Bridge, FailMode, Fdb, Learned, PortFacts, Program, Rule, Table, World};
 use crate::port::PortId;
 use crate::time::Millis;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use vswitch_flow::action::{PortNo, port};
-use vswitch_flow::spec::{FlowFlags, FlowSpec, GroupSpec, Update};
+use vswitch_flow::classifier::Classifier;
+use vswitch_flow::spec::{FlowFlags, FlowSpec, GroupSpec, MeterSpec};
 use vswitch_flow::text::{NoNames, Style, format_match, parse_key, parse_match, parse_subfield};
 use vswitch_flow::{Action, Field, FlowKey, SparseMatch, Subfield};
 
-/// A bridge under construction, ports `p1` to `p8` and `LOCAL`.
+/// Bridges under construction; the first has ports `p1` to `p8` and `LOCAL`. Flows are not checked: what a packet-out or a bucket may
+/// do, a flow may do here.
 pub(super) struct Setup {
     pub(super) world: World,
-    pipelines: Vec<PipelineState>,
+    drafts: Vec<Draft>,
+}
+
+/// What a bridge's program is made of.
+struct Draft {
+    tables: BTreeMap<u8, Arc<Table>>,
+    groups: HashMap<u32, Arc<Group>>,
+    meters: HashMap<u32, Arc<Meter>>,
+    learned: Arc<Learned>,
 }
 
 pub(super) const PORTS: u32 = 8;
 
 impl Setup {
     pub(super) fn new() -> Self {
-        let mut setup = Self { world: World::default(), pipelines: Vec::new() };
+        let mut setup = Self { world: World::default(), drafts: Vec::new() };
         setup.add_bridge("br0");
         for number in (1..=PORTS).chain([port::LOCAL]) {
             let name = if number == port::LOCAL { "LOCAL".to_owned() } else { format!("p{number}") };
@@ -39,7 +53,8 @@ impl Setup {
     pub(super) fn add_bridge(&mut self, name: &str) -> usize {
         let fdb = Arc::new(Fdb::new(64, 300));
         let bridge = Bridge::new(name, FailMode::Secure, fdb);
-        self.pipelines.push(PipelineState::new(&self.world.changes));
+        let learned = Arc::new(Learned::new(Arc::clone(&self.world.changes)));
+        self.drafts.push(Draft { tables: BTreeMap::new(), groups: HashMap::new(), meters: HashMap::new(), learned });
         self.world.bridges.push(bridge);
         self.publish();
         self.world.bridges.len() - 1
@@ -85,18 +100,19 @@ impl Setup {
         self.world.ports[id.index()].as_mut().expect("a port")
     }
 
-    pub(super) fn apply(&mut self, bridge: usize, update: Update) {
-        self.world.number += 1;
-        let number = self.world.number;
-        if let Err(refused) = self.pipelines[bridge].apply(&[update], number, Millis(0)) {
-            panic!("{refused}");
-        }
-        self.publish();
-    }
-
     fn publish(&mut self) {
-        for (bridge, pipeline) in self.world.bridges.iter_mut().zip(&self.pipelines) {
-            bridge.program = pipeline.program();
+        self.world.number += 1;
+        for (bridge, draft) in self.world.bridges.iter_mut().zip(&self.drafts) {
+            let count = draft.tables.keys().last().map_or(0, |last| usize::from(*last) + 1);
+            let mut tables = vec![None; count];
+            draft.tables.iter().for_each(|(id, table)| tables[usize::from(*id)] = Some(Arc::clone(table)));
+            bridge.program = Arc::new(Program {
+                tables,
+                groups: Arc::new(draft.groups.clone()),
+                meters: Arc::new(draft.meters.clone()),
+                learned: Arc::clone(&draft.learned),
+                groups_changed: self.world.number,
+            });
         }
     }
 
@@ -124,12 +140,25 @@ impl Setup {
             flags: FlowFlags::default(),
             actions: actions.into().into(),
         };
-        self.apply(bridge, Update::AddFlow(spec));
+        let (number, tables) = (self.world.number, &mut self.drafts[bridge].tables);
+        let old = tables.get(&table);
+        let mut rules = old.map_or_else(Classifier::default, |table| table.rules.clone());
+        rules.insert(Arc::new(Rule::new(spec, number, Millis(0))).entry());
+        let stats = old.map_or_else(Arc::default, |table| Arc::clone(&table.stats));
+        tables.insert(table, Arc::new(Table { id: table, rules, stats, changed: number }));
+        self.publish();
         self
     }
 
     pub(super) fn group(&mut self, spec: GroupSpec) -> &mut Self {
-        self.apply(0, Update::AddGroup(spec));
+        self.drafts[0].groups.insert(spec.id, Arc::new(Group::new(spec, Millis(0))));
+        self.publish();
+        self
+    }
+
+    pub(super) fn meter(&mut self, spec: MeterSpec) -> &mut Self {
+        self.drafts[0].meters.insert(spec.id, Arc::new(Meter::new(spec, Millis(0))));
+        self.publish();
         self
     }
 
@@ -149,12 +178,14 @@ impl Setup {
 
     /// Ops, or why there are none.
     pub(super) fn show(&self, translation: &Translation) -> String {
-        if let Some(reason) = translation.drop {
-            assert!(translation.ops.is_empty(), "dropped ({}), but {:?}", reason.name(), translation.ops);
-            return format!("drop: {}", reason.name());
-        }
         let mut text = String::new();
-        format_ops(&translation.ops, &self.world, &mut text);
+        if !translation.ops.is_empty() || translation.drop.is_none() {
+            format_ops(&translation.ops, &self.world, &mut text);
+        }
+        if let Some(reason) = translation.drop {
+            let separator = if text.is_empty() { "" } else { ", " };
+            text.push_str(&format!("{separator}drop: {}", reason.name()));
+        }
         text
     }
 

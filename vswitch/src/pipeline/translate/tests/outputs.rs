@@ -154,9 +154,9 @@ fn patch_ports_that_lead_nowhere() {
     let other = setup.add_bridge("br1");
     setup.add_patch((0, 10), (other, 20));
     setup.flow(0, "in_port=1", [out(10)]);
-    assert_eq!(setup.ops(TCP), "drop: bridge_secure");
+    assert_eq!(setup.ops(TCP), "crossed(patch0-10,patch1-20), drop: bridge_secure");
     setup.flow_in(other, 5, 1, "", [out(1)]);
-    assert_eq!(setup.ops(TCP), "drop: table_miss");
+    assert_eq!(setup.ops(TCP), "crossed(patch0-10,patch1-20), drop: table_miss");
     setup.flow_in(other, 0, 1, "", [Action::Exit]);
     setup.flow(0, "in_port=1", [out(10), out(2)]);
     assert_eq!(setup.ops(TCP), "crossed(patch0-10,patch1-20),p2", "exit there is not exit here");
@@ -270,6 +270,13 @@ fn a_paused_packet_goes_on_where_it_stopped() {
     packet.set(Field::Reg1, 8);
     let resumed = setup.translate(&packet, Start::Resume(continuation));
     assert_eq!(setup.show(&resumed), "p5,p3,p4,p6");
+    // It may be paused again, with all that is still to be done.
+    let again = Action::Controller(pause.clone().into());
+    setup.flow(3, "reg1=8", [again, out(5)]);
+    let resumed = setup.translate(&packet, Start::Resume(continuation));
+    let Some(Op::PacketIn(packet_in)) = resumed.ops.last() else { panic!("a packet-in") };
+    let continuation = packet_in.continuation.as_ref().expect("a continuation");
+    assert_eq!(setup.show(&setup.translate(&packet, Start::Resume(continuation))), "p5,p3,p4,p6");
     // Inside a clone, only the clone waits.
     let clone = Action::Clone([Action::Controller(pause.into()), out(2)].into());
     setup.flow(0, "in_port=1", [clone, out(3)]);

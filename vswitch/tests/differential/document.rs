@@ -1,0 +1,79 @@
+//! The pipeline that Antrea's documentation publishes: its flows and groups, verbatim, with names of ports and tables.
+
+use crate::compare::differences;
+use crate::pair::Pair;
+use crate::run::{Record, dump};
+use crate::scenario::{Command, Step};
+use crate::subject::Subject;
+
+const FLOWS: &str = include_str!("../../flow/tests/data/antrea-flows.txt");
+const GROUPS: &str = include_str!("../../flow/tests/data/antrea-groups.txt");
+
+/// Its tables, in order of their numbers.
+const TABLES: &str = "PipelineRootClassifier ARPSpoofGuard ARPResponder Classifier SpoofGuard UnSNAT ConntrackZone ConntrackState \
+    PreRoutingClassifier NodePortMark SessionAffinity ServiceLB EndpointDNAT AntreaPolicyEgressRule EgressRule EgressDefaultRule \
+    EgressMetric L3Forwarding EgressMark L3DecTTL SNATMark SNAT L2ForwardingCalc TrafficControl IngressSecurityClassifier \
+    AntreaPolicyIngressRule IngressRule IngressDefaultRule IngressMetric ConntrackCommit Output";
+
+/// Its ports.
+const PORTS: [(&str, u32); 9] = [
+    ("antrea-tun0", 1),
+    ("antrea-gw0", 2),
+    ("client-6-3353ef", 0x24),
+    ("web-7975-274540", 0x25),
+    ("db-755c6-5080e3", 0x26),
+    ("antrea-tc-tap0", 0x22),
+    ("antrea-tc-tap2", 0x27),
+    ("antrea-l7-tap0", 0x28),
+    ("antrea-l7-tap1", 0x29),
+];
+
+/// Groups that its flows use and it does not show.
+const MISSING_GROUPS: [u32; 5] = [12, 14, 16, 17, 18];
+
+/// Ways to dump.
+const DUMPS: [(&[&str], &str); 4] = [
+    (&["--no-stats"], "dump-flows"),
+    (&["--names", "--no-stats"], "dump-flows"),
+    (&[], "dump-groups"),
+    (&["--names"], "dump-groups"),
+];
+
+/// Loads it into both switches and compares what they dump.
+///
+/// # Panics
+/// When something is refused or differs.
+pub(crate) fn check() {
+    let ports = PORTS.map(|(name, number)| (name.to_owned(), number));
+    let mut pair = Pair::start(&ports);
+    let expected = load_and_dump(&mut pair.oracle);
+    let found = load_and_dump(&mut pair.ours);
+    let steps = DUMPS.map(|(options, verb)| Step::Control(Command::parse(&format!("{} {verb}", options.join(" ")))));
+    let wrong = differences(&steps, &expected, &found);
+    assert!(wrong.is_empty(), "dumps differ:\n{wrong}");
+    let flows = FLOWS.lines().filter(|line| !line.trim().is_empty()).count();
+    assert_eq!((flows, found.steps[0].len()), (167, 167), "flows of the document, and dumped");
+
+    // What is dumped can be added again.
+    let lines = found.steps[1].clone();
+    pair.ours.add_flows(&lines.iter().map(String::as_str).collect::<Vec<_>>()).expect("dumped flows can be added");
+    assert_eq!(
+        dump(&mut pair.ours, &["--names", "--no-stats"], "dump-flows"),
+        lines,
+        "flows that were dumped and added"
+    );
+}
+
+fn load_and_dump(subject: &mut dyn Subject) -> Record {
+    for (number, name) in TABLES.split_whitespace().enumerate() {
+        subject.name_table(u8::try_from(number).expect("31 tables"), name);
+    }
+    let missing = MISSING_GROUPS.map(|id| format!("group_id={id},type=select,bucket=weight:100,actions=drop"));
+    for line in GROUPS.lines().filter(|line| !line.trim().is_empty()).chain(missing.iter().map(String::as_str)) {
+        let command = Command { argument: Some(line.to_owned()), ..Command::parse("add-group") };
+        subject.control(&command).unwrap_or_else(|error| panic!("{}: {line}: {error}", subject.name()));
+    }
+    let lines = FLOWS.lines().collect::<Vec<_>>();
+    subject.add_flows(&lines).unwrap_or_else(|error| panic!("{}: {error}", subject.name()));
+    Record { steps: DUMPS.map(|(options, verb)| dump(subject, options, verb)).to_vec(), end: Vec::new() }
+}

@@ -1,0 +1,98 @@
+//! Both switches, and what is said when they differ.
+
+use crate::compare::{differences, first_difference, minimise};
+use crate::oracle::Oracle;
+use crate::ours::Ours;
+use crate::run::{Record, run};
+use crate::scenario::Step;
+use crate::subject::Subject;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Time to find a smaller scenario that shows the same.
+const MINIMISE_LIMIT: Duration = Duration::from_secs(60);
+
+/// Open vSwitch and our switch, with the same ports.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) oracle: Oracle,
+    pub(crate) ours: Ours,
+}
+
+impl Pair {
+    /// Starts both with these ports.
+    pub(crate) fn start(ports: &[(String, u32)]) -> Self {
+        Self { oracle: Oracle::start(ports), ours: Ours::start(ports) }
+    }
+
+    /// Runs a scenario on both at the same time.
+    pub(crate) fn run(&mut self, steps: &[Step]) -> (Record, Record) {
+        let Self { oracle, ours } = self;
+        std::thread::scope(|scope| {
+            let expected = scope.spawn(|| run(oracle, steps));
+            let found = run(ours, steps);
+            let expected = expected.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (expected, found)
+        })
+    }
+
+    /// Runs a scenario on ours, without its caches.
+    pub(crate) fn run_uncached(&mut self, steps: &[Step]) -> Record {
+        self.ours.set_cache(false);
+        let found = run(&mut self.ours, steps);
+        self.ours.set_cache(true);
+        found
+    }
+
+    /// Runs a scenario on both, and once more on ours without caches; says what differs, with the least that shows it.
+    pub(crate) fn check(&mut self, what: &str, steps: &[Step]) -> Result<Record, String> {
+        let (expected, found) = self.run(steps);
+        if !differences(steps, &expected, &found).is_empty() {
+            let least = minimise(&cut(steps, &expected, &found), MINIMISE_LIMIT, |steps| {
+                let (expected, found) = self.run(steps);
+                expected != found
+            });
+            let (expected, found) = self.run(&least);
+            let mut text = format!("{what}: our switch differs from Open vSwitch\n");
+            self.explain(&least, &expected, &found, &mut text);
+            return Err(text);
+        }
+        let uncached = self.run_uncached(steps);
+        if !differences(steps, &found, &uncached).is_empty() {
+            let least = minimise(&cut(steps, &found, &uncached), MINIMISE_LIMIT, |steps| {
+                let (found, uncached) = (run(&mut self.ours, steps), self.run_uncached(steps));
+                found != uncached
+            });
+            let (found, uncached) = (run(&mut self.ours, &least), self.run_uncached(&least));
+            let mut text =
+                format!("{what}: our switch with its caches (expected) differs from itself without (found)\n");
+            self.explain(&least, &found, &uncached, &mut text);
+            return Err(text);
+        }
+        Ok(expected)
+    }
+
+    fn explain(&mut self, steps: &[Step], expected: &Record, found: &Record, text: &mut String) {
+        *text += "scenario (as a case's file has it):\n";
+        for step in steps {
+            let _ = writeln!(text, "  {step}");
+        }
+        *text += "differences:\n";
+        *text += &differences(steps, expected, found);
+        // The state in which the first difference came about.
+        let first = first_difference(expected, found);
+        let packet = steps.iter().take(first + 1).rposition(|step| matches!(step, Step::Packet { .. }));
+        if let Some(at) = packet {
+            let _ = self.run(&steps[..at]);
+            if let Step::Packet { port, bytes, .. } = &steps[at] {
+                let _ = writeln!(text, "ofproto/trace of Open vSwitch:\n{}", self.oracle.trace(*port, bytes));
+                let _ = writeln!(text, "trace of our switch:\n{}", self.ours.trace(*port, bytes));
+            }
+        }
+    }
+}
+
+/// The steps up to the first difference.
+fn cut(steps: &[Step], expected: &Record, found: &Record) -> Vec<Step> {
+    steps[..steps.len().min(first_difference(expected, found) + 1)].to_vec()
+}
