@@ -5,6 +5,7 @@ mod cached;
 mod equal;
 mod learning;
 mod packets;
+mod strict;
 mod tables;
 
 use super::{PortShared, PortView, Snapshot, Walk};
