@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn flows(list: &[v1::Flow]) -> Flows {
-        list.iter().map(|flow| split(flow)).collect()
+        list.iter().map(split).collect()
     }
 
     #[test]
