@@ -83,7 +83,7 @@ fn bad(source: u8) -> Vec<u8> {
 #[test]
 fn malformed_packets_die_by_name_and_the_others_go_on_in_order() {
     let arp = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 8, 6], &[0; 46]].concat();
-    let frames = [good(1, 1), bad(1), good(1, 2), arp.clone(), bad(2), good(1, 3)];
+    let frames = [good(1, 1), bad(1), good(1, 2), arp, bad(2), good(1, 3)];
     for (strict, tables) in combinations() {
         for size in [1, 32] {
             let what = format!("{strict:?}, tables: {tables}, bursts of {size}");

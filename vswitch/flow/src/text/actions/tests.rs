@@ -59,10 +59,15 @@ fn values_behind_the_text() {
     ];
     assert_eq!(*learn.specs, expected);
     assert_eq!((learn.table, learn.priority), (1, 32768));
-    let Action::Ct(ct) = one("ct(commit,zone=reg8[0..15],nat(dst=10.0.0.1-10.0.0.9:80-90,random))") else { panic!("no ct") };
+    let Action::Ct(ct) = one("ct(commit,zone=reg8[0..15],nat(dst=10.0.0.1-10.0.0.9:80-90,random))") else {
+        panic!("no ct")
+    };
     assert_eq!(ct.zone, CtZone::Field(reg(8, 0, 16)));
     let nat = ct.nat.expect("nat");
-    assert_eq!(nat.addresses.map(|(first, last)| (first.to_string(), last.to_string())).expect("addresses").1, "10.0.0.9");
+    assert_eq!(
+        nat.addresses.map(|(first, last)| (first.to_string(), last.to_string())).expect("addresses").1,
+        "10.0.0.9"
+    );
     assert_eq!((nat.source, nat.ports, nat.random, nat.hash), (Some(false), Some((80, 90)), true, false));
 }
 
@@ -144,7 +149,17 @@ fn hostile_text_is_refused_quickly() {
     assert!(parse(&format!("bundle(eth_src,0,hrw,ofport,members:{})", "1,".repeat(2049))).is_err());
     let unknown = error(&"x".repeat(1 << 20));
     assert!(unknown.to_string().len() < 400, "{}", unknown.to_string().len());
-    for text in ["é", "output:é", "set_field:é->reg0", "set_field:1->é", "note:é", "ct(é)", "clone(é)", "\u{0}", "resubmit(é,é)"] {
+    for text in [
+        "é",
+        "output:é",
+        "set_field:é->reg0",
+        "set_field:1->é",
+        "note:é",
+        "ct(é)",
+        "clone(é)",
+        "\u{0}",
+        "resubmit(é,é)",
+    ] {
         error(text);
     }
 }

@@ -54,7 +54,8 @@ fn filters() {
     assert_eq!(filter("out_port=CONTROLLER", false).out_port, Some(port::CONTROLLER));
     assert_eq!(filter("priority=3", true).strict, Some(3));
     // What dump-flows prints of a flow selects it, but for its actions.
-    let line = "cookie=0x5/-1, duration=1s, table=2, n_packets=3, n_bytes=4, idle_age=1, hard_age=1, ip,nw_dst=10.0.0.0/8";
+    let line =
+        "cookie=0x5/-1, duration=1s, table=2, n_packets=3, n_bytes=4, idle_age=1, hard_age=1, ip,nw_dst=10.0.0.0/8";
     assert_eq!((filter(line, false).table, filter(line, false).cookie), (Some(2), 5));
 }
 
@@ -64,8 +65,10 @@ fn mod_actions_follow_the_match() {
         ("actions=mod_vlan_vid:5", "push_vlan:0x8100,set_field:4101->vlan_vid"),
         ("dl_vlan=3,actions=mod_vlan_vid:5", "set_field:4101->vlan_vid"),
         ("udp,actions=mod_tp_src:5,clone(mod_tp_dst:6)", "set_field:5->udp_src,clone(set_field:6->udp_dst)"),
-        ("dl_vlan=3,actions=clone(pop_vlan,mod_vlan_pcp:2),mod_vlan_pcp:2",
-         "clone(pop_vlan,push_vlan:0x8100,set_field:2->vlan_pcp),set_field:2->vlan_pcp"),
+        (
+            "dl_vlan=3,actions=clone(pop_vlan,mod_vlan_pcp:2),mod_vlan_pcp:2",
+            "clone(pop_vlan,push_vlan:0x8100,set_field:2->vlan_pcp),set_field:2->vlan_pcp",
+        ),
         ("actions=output:CONTROLLER", "CONTROLLER:65535"),
     ] {
         let Update::AddFlow(flow) = update(line, FlowCommand::Add) else { panic!("{line}") };
@@ -153,7 +156,8 @@ fn dumps_with_names() {
 fn lines_of_bundles() {
     let Update::AddFlow(flow) = bundle("flow add table=1,actions=2") else { panic!("no flow") };
     assert_eq!((flow.table, flow.actions.len()), (1, 1));
-    for line in ["flow table=1,actions=2", "add table=1,actions=2", " table=1 actions=2", "flow  add,table=1,actions=2"] {
+    for line in ["flow table=1,actions=2", "add table=1,actions=2", " table=1 actions=2", "flow  add,table=1,actions=2"]
+    {
         assert_eq!(bundle(line), Update::AddFlow(flow.clone()), "{line}");
     }
     assert_eq!(bundle("delete table=2"), Update::DeleteFlows(FlowFilter { table: Some(2), ..FlowFilter::default() }));
@@ -161,7 +165,9 @@ fn lines_of_bundles() {
     let Update::DeleteFlows(strict) = bundle("flow delete_strict table=2,priority=3") else { panic!("no delete") };
     assert_eq!(strict.strict, Some(3));
     assert!(matches!(bundle("modify table=2,actions=3"), Update::ModifyFlows { .. }));
-    let Update::ModifyFlows { filter, .. } = bundle("flow modify_strict table=2,actions=drop") else { panic!("no modify") };
+    let Update::ModifyFlows { filter, .. } = bundle("flow modify_strict table=2,actions=drop") else {
+        panic!("no modify")
+    };
     assert_eq!(filter.strict, Some(32768));
     // A flow that matches a protocol is no misspelt command.
     assert!(matches!(bundle("arp,actions=drop"), Update::AddFlow(_)));
@@ -174,15 +180,20 @@ fn lines_of_bundles() {
     assert!(matches!(bundle("group modify group_id=6,type=all"), Update::ModifyGroup { may_create: false, .. }));
     assert!(matches!(bundle("group add_or_mod group_id=6,type=all"), Update::ModifyGroup { may_create: true, .. }));
     for word in ["remove_bucket", "remove_buckets"] {
-        for (place, expected) in
-            [("first", BucketPlace::First), ("last", BucketPlace::Last), ("all", BucketPlace::All), ("5", BucketPlace::Before(5))]
-        {
+        for (place, expected) in [
+            ("first", BucketPlace::First),
+            ("last", BucketPlace::Last),
+            ("all", BucketPlace::All),
+            ("5", BucketPlace::Before(5)),
+        ] {
             let line = format!("group {word} group_id=6,command_bucket_id={place}");
             assert_eq!(bundle(&line), Update::RemoveBuckets { group: 6, place: expected }, "{line}");
         }
     }
     let line = "group insert_buckets group_id=6,command_bucket_id=5,bucket=bucket_id:7,2,bucket=weight:3,actions=3";
-    let Update::InsertBuckets { group: 6, place: BucketPlace::Before(5), buckets } = bundle(line) else { panic!("no insert") };
+    let Update::InsertBuckets { group: 6, place: BucketPlace::Before(5), buckets } = bundle(line) else {
+        panic!("no insert")
+    };
     assert_eq!(buckets.iter().map(|bucket| (bucket.id, bucket.weight)).collect::<Vec<_>>(), [(7, 1), (0, 3)]);
 
     assert!(matches!(bundle("meter meter=5,kbps,bands=type=drop,rate=5"), Update::AddMeter(meter) if meter.id == 5));
@@ -237,7 +248,8 @@ fn packet_outs() {
     assert_eq!(out.metadata.get(Field::TunDst), 0x0a00_0001);
     assert_eq!((out.packet.len(), out.packet[14]), (15, 0xff));
     assert_eq!(out.actions.len(), 3, "{:?}", out.actions);
-    let out = parse_packet_out("packet=00112233445566778899aabb0800", &NoNames).expect("without port and actions").value;
+    let out =
+        parse_packet_out("packet=00112233445566778899aabb0800", &NoNames).expect("without port and actions").value;
     assert_eq!((out.metadata.get(Field::InPort), out.actions.len()), (port::CONTROLLER.into(), 0));
 }
 
@@ -304,7 +316,13 @@ fn errors_say_where_and_how() {
         (packet, "in_port=FLOOD,packet=00", 9, "no packet comes from", "OFPBRC_BAD_PORT"),
         (packet, "in_port=1,packet=0011", 18, "14 bytes", ""),
         (packet, "in_port=1,packet=00112233445566778899aabb08zz", 44, "zz", ""),
-        (packet, "packet=00112233445566778899aabb0800,actions=goto_table:1", 45, "in a packet-out", "OFPBIC_UNSUP_INST"),
+        (
+            packet,
+            "packet=00112233445566778899aabb0800,actions=goto_table:1",
+            45,
+            "in a packet-out",
+            "OFPBIC_UNSUP_INST",
+        ),
         (packet, "in_port=1,actions=2", 1, "no packet", ""),
     ] {
         let error = parse(line).unwrap_or_else(|| panic!("{line} is taken"));

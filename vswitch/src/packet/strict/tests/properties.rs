@@ -7,8 +7,10 @@ use crate::packet::L4;
 use crate::packet::testing::{Spec, cut, cuts, specs};
 use proptest::prelude::*;
 
-/// Good frames, with the reasons for what is cut off: below each length, from the front.
-fn good() -> Vec<(&'static str, Vec<u8>, Vec<(usize, &'static str)>)> {
+/// A frame's name, its bytes, and the reasons for what is cut off: below each length, from the front.
+type Good = (&'static str, Vec<u8>, Vec<(usize, &'static str)>);
+
+fn good() -> Vec<Good> {
     let tags = |frame: Vec<u8>| [&frame[..12], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6], &frame[12..]].concat();
     let tcp = tcp4(2, None, &[2, 4, 5, 0xb4, 1, 3, 3, 7]);
     let solicitation = nd6(135, 0, 24, &[1, 1, 0, 0, 0, 0, 0, 9]);
@@ -23,7 +25,7 @@ fn good() -> Vec<(&'static str, Vec<u8>, Vec<(usize, &'static str)>)> {
         ("extension headers", extended.clone(), ip(&extended)),
         ("ICMP", echo.clone(), ip(&echo)),
         ("two tags", tagged.clone(), vec![(15, "eth_short"), (22, "vlan_short"), (tagged.len(), "ip_len")]),
-        ("ARP", arp.clone(), vec![(15, "eth_short"), (42, "arp")]),
+        ("ARP", arp, vec![(15, "eth_short"), (42, "arp")]),
         ("MPLS", eth(0x8847, &[0, 1, 0, 64, 0, 1, 1, 64]), vec![(15, "eth_short"), (22, "mpls_depth")]),
     ]
 }
