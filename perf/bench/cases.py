@@ -114,13 +114,13 @@ def measure_testpmd(dut, seconds):
     return result
 
 
-def switch_under_test(bench, stack, ports, fail_mode="standalone"):
+def switch_under_test(bench, stack, ports, fail_mode="standalone", mbufs=MBUFS):
     """Starts the switch with one bridge on the core under test."""
     dpdk = {
         "worker_cores": [bench.dut_core],
         "main_core": bench.other_core,
         "memory_mb": bench.memory_mb,
-        "mbufs": MBUFS,
+        "mbufs": mbufs,
         "hugepages": True,
         "file_prefix": f"vsperf{bench.tag}",
     }
@@ -130,9 +130,9 @@ def switch_under_test(bench, stack, ports, fail_mode="standalone"):
     return switch
 
 
-def testpmd_under_test(bench, stack, vdevs):
+def testpmd_under_test(bench, stack, vdevs, mbufs=MBUFS):
     """Starts testpmd on the core under test; it forwards from port 0 to 1 and back, without a look at the packets."""
-    arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={MBUFS}"]
+    arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={mbufs}"]
     dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments)
     stack.callback(dut.stop)
     return dut

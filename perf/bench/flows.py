@@ -34,13 +34,15 @@ def case(flows):
     def run(bench, device, round_):
         from . import cases, ovs  # the module of all cases imports this one
 
+        # The source keeps every packet of its file in an mbuf.
+        mbufs = cases.MBUFS if flows < cases.MBUFS // 2 else 2 * cases.MBUFS
         capture = bench.directory / f"flows-{flows}.pcap"
         if not capture.exists():
             write_flows(capture, flows)
         devices = (f"net_pcap0,rx_pcap={capture},infinite_rx=1", "net_null0,no-rx=1")
         with contextlib.ExitStack() as stack:
             if device == "testpmd":
-                dut = cases.testpmd_under_test(bench, stack, devices)
+                dut = cases.testpmd_under_test(bench, stack, devices, mbufs)
                 dut.wait_ready()
                 dut.command("start")
                 return cases.measure_testpmd(dut, bench.seconds)
@@ -57,7 +59,7 @@ def case(flows):
                 {"name": name, "number": number, "type": "dpdk", "devargs": devargs}
                 for number, name, devargs in zip((1, 2), ("in", "out"), devices)
             ]
-            switch = cases.switch_under_test(bench, stack, ports, fail_mode="secure")
+            switch = cases.switch_under_test(bench, stack, ports, fail_mode="secure", mbufs=mbufs)
             switch.wait_ready()
             rules = bench.directory / "rules"
             rules.write_text(RULES)

@@ -2,6 +2,7 @@
 //! same amount.
 
 use super::{Packet, SetIpv4, SetIpv6};
+use crate::packet::ethertype;
 
 /// Rewrites an IPv4 header. A header that is cut off stays as it is.
 pub(super) fn set_ipv4(packet: &mut Packet, set: &SetIpv4) {
@@ -35,9 +36,9 @@ pub(super) fn set_ipv4(packet: &mut Packet, set: &SetIpv4) {
     }
 }
 
-/// Rewrites an IPv6 header. A header that is cut off stays as it is.
+/// Rewrites an IPv6 header. A header that is cut off stays as it is, and so does another protocol's, which may be shorter.
 pub(super) fn set_ipv6(packet: &mut Packet, set: &SetIpv6) {
-    let Some(l3) = packet.l3() else { return };
+    let Some(l3) = packet.l3().filter(|_| packet.l3_type() == Some(ethertype::IPV6)) else { return };
     let l4 = packet.l4_of_ipv6();
     for (at, address, is_destination) in [(8, &set.src, false), (24, &set.dst, true)] {
         let Some(header) = packet.bytes::<40>(l3) else { return };
@@ -68,11 +69,11 @@ pub(super) fn remark(packet: &mut Packet, by: u8) {
     let Some(l3) = packet.l3() else { return };
     let Some(first) = packet.bytes::<2>(l3).map(|word| u16::from_be_bytes(*word)) else { return };
     match packet.l3_type() {
-        Some(crate::packet::ethertype::IPV4) => {
+        Some(ethertype::IPV4) => {
             let tos = super::Masked { value: remarked((first & 0xff) as u8, by), mask: 0xfc };
             set_ipv4(packet, &SetIpv4 { tos, ..SetIpv4::default() });
         }
-        Some(crate::packet::ethertype::IPV6) => {
+        Some(ethertype::IPV6) => {
             let tclass = super::Masked { value: remarked((first >> 4 & 0xff) as u8, by), mask: 0xfc };
             set_ipv6(packet, &SetIpv6 { tclass, ..SetIpv6::default() });
         }

@@ -10,6 +10,8 @@ pub mod ethertype {
     pub const IPV4: u16 = 0x0800;
     /// RFC 826.
     pub const ARP: u16 = 0x0806;
+    /// RFC 903.
+    pub const RARP: u16 = 0x8035;
     /// A VLAN tag (802.1Q).
     pub const VLAN: u16 = 0x8100;
     /// RFC 8200.

@@ -39,8 +39,8 @@ pub struct PacketIn {
     pub token: Vec<u8>,
 }
 
-/// Where a paused packet goes on. The packet itself and its metadata are with the packet-in: to resume, translate the packet (as the
-/// controller returns it) with that metadata from [`super::Start::Resume`].
+/// Where a paused packet goes on. The packet itself and its metadata are with the packet-in: to resume, translate the packet (or what the
+/// controller returns for it) with that metadata from [`super::Start::Resume`].
 #[derive(Clone, Debug, Default)]
 pub struct Continuation {
     /// Name of the bridge where it stopped: the index may be another one by then.
@@ -71,6 +71,8 @@ pub struct Paused {
     pub continuation: Arc<Continuation>,
     /// Its metadata.
     pub metadata: FlowKey,
+    /// The whole packet as the controller got it, which it need not send back.
+    pub packet: Vec<u8>,
 }
 
 /// Those who want packet-ins of a bridge, and the packets that wait for them.
@@ -134,7 +136,8 @@ impl PacketIns {
     /// Hands a packet-in to everyone who wants it, with a token if it can be resumed. Never waits.
     pub fn deliver(&self, mut packet_in: PacketIn) {
         if let Some(continuation) = &packet_in.continuation {
-            let paused = Paused { continuation: Arc::clone(continuation), metadata: packet_in.metadata.clone() };
+            let (metadata, packet) = (packet_in.metadata.clone(), packet_in.packet.clone());
+            let paused = Paused { continuation: Arc::clone(continuation), metadata, packet };
             packet_in.token = self.paused.lock().put(paused).to_be_bytes().to_vec();
         }
         let subscribers = self.subscribers.load();

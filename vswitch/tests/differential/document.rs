@@ -31,6 +31,9 @@ const PORTS: [(&str, u32); 9] = [
 /// Groups that its flows use and it does not show.
 const MISSING_GROUPS: [u32; 5] = [12, 14, 16, 17, 18];
 
+/// Its meters, which it does not show.
+const METERS: [u32; 1] = [256];
+
 /// Ways to dump.
 const DUMPS: [(&[&str], &str); 4] = [
     (&["--no-stats"], "dump-flows"),
@@ -71,6 +74,11 @@ fn load_and_dump(subject: &mut dyn Subject) -> Record {
     let missing = MISSING_GROUPS.map(|id| format!("group_id={id},type=select,bucket=weight:100,actions=drop"));
     for line in GROUPS.lines().filter(|line| !line.trim().is_empty()).chain(missing.iter().map(String::as_str)) {
         let command = Command { argument: Some(line.to_owned()), ..Command::parse("add-group") };
+        subject.control(&command).unwrap_or_else(|error| panic!("{}: {line}: {error}", subject.name()));
+    }
+    for id in METERS {
+        let line = format!("meter={id},pktps,burst,stats,bands=type=drop,rate=500,burst_size=500");
+        let command = Command { argument: Some(line.clone()), ..Command::parse("add-meter") };
         subject.control(&command).unwrap_or_else(|error| panic!("{}: {line}: {error}", subject.name()));
     }
     let lines = FLOWS.lines().collect::<Vec<_>>();

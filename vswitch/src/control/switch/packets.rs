@@ -66,7 +66,7 @@ impl Switch {
         self.packet_ins(bridge)?.subscribe(controller).ok_or(exhausted)
     }
 
-    /// Lets a paused packet go on, with these bytes; returns when it has left.
+    /// Lets a paused packet go on, with these bytes or, when there are none, with its own; returns when it has left.
     ///
     /// # Errors
     /// When the bridge does not exist, the token is not one of its, or no worker took the packet.
@@ -78,7 +78,7 @@ impl Switch {
         self.inject(Injection {
             bridge: bridge.into(),
             metadata: paused.metadata,
-            packet: packet.to_vec(),
+            packet: if packet.is_empty() { paused.packet } else { packet.to_vec() },
             begin: Begin::Resume(paused.continuation),
         })
     }

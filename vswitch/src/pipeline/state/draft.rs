@@ -279,6 +279,8 @@ impl<'a> Draft<'a> {
         for (what, by) in deleted {
             gone.extend(self.state.index.users(*what).map(|rule| (Arc::clone(rule), *what, *by)));
         }
+        // The earliest deletion takes a flow.
+        gone.sort_by_key(|(_, what, by)| (*by, *what));
         for (rule, what, by) in gone {
             if self.is_live(&rule) {
                 self.update = by;

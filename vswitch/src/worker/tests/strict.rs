@@ -29,7 +29,8 @@ fn combinations() -> impl Iterator<Item = (Strict, bool)> {
 fn strict_world(strict: Strict, tables: bool) -> World {
     let mut world = world(&[&[0, 1, 2]], &[], |_, _| ());
     let old = Arc::clone(world.walk.snapshot());
-    let mut next = pipeline::World { number: 1, bridges: old.world.bridges.clone(), ..pipeline::World::default() };
+    let (bridges, changes) = (old.world.bridges.clone(), Arc::clone(&old.world.changes));
+    let mut next = pipeline::World { number: 1, bridges, changes, ..pipeline::World::default() };
     let bridge = &mut next.bridges[0];
     bridge.strict = strict == Strict::Bridge;
     bridge.numbers = Arc::new((0..3).map(|port| (port + 1, id(port as usize))).collect::<HashMap<_, _>>());

@@ -89,7 +89,7 @@ fn missing_keys_and_unknown_words() {
             "f:3:1: name: missing; every port needs one: name = \"p0\"",
             "f:3:1: type: missing; every port needs one of: dpdk, vhost-user, tap, af_packet, pcap, patch, internal, dummy",
             "f:6:8: type: \"dpkd\" is not known; did you mean dpdk? use one of: dpdk, vhost-user, tap, af_packet, pcap, patch, \
-             internal",
+             internal, dummy",
             "f:8:1: foo: unknown key; [[bridge.port]] has the keys: name, number, type, mac, mtu, admin_up, no_flood, \
              strict, external_ids, devargs, queues, path, mode, csum, tso, mergeable, indirect, packed, interface, rx_file, tx_file, \
              infinite_rx, peer",

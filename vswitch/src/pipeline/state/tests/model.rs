@@ -120,12 +120,19 @@ impl Model {
         if let Some(first) = bad.iter().min() {
             return Err(*first);
         }
+        // The earliest deletion takes a flow; of two by one update, the group's.
         let (groups, meters) = (self.groups.clone(), self.meters.clone());
-        let missing = |word, flow: &ModelFlow, there: &dyn Fn(u32) -> bool| {
-            mentions(&flow.spec.actions, word).into_iter().any(|id| !there(id))
+        let (no_groups, no_meters) = (self.deleted_groups.clone(), self.deleted_meters.clone());
+        let taken_by = |flow: &ModelFlow| {
+            let actions = &flow.spec.actions;
+            let by_groups = mentions(actions, "Group(").into_iter().filter(|id| !groups.contains_key(id));
+            let by_meters = mentions(actions, "Meter(").into_iter().filter(|id| !meters.contains_key(id));
+            let by_groups = by_groups.map(|id| (no_groups[&id], "GroupDelete"));
+            by_groups.chain(by_meters.map(|id| (no_meters[&id], "MeterDelete"))).min().map(|(_, reason)| reason)
         };
-        self.remove("GroupDelete", |flow| missing("Group(", flow, &|id| groups.contains_key(&id)));
-        self.remove("MeterDelete", |flow| missing("Meter(", flow, &|id| meters.contains_key(&id)));
+        for reason in ["GroupDelete", "MeterDelete"] {
+            self.remove(reason, |flow| taken_by(flow) == Some(reason));
+        }
         loop {
             let live: BTreeSet<_> =
                 self.flows.iter().flat_map(|f| learners(&f.spec.actions).collect::<Vec<_>>()).collect();
