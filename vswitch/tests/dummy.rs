@@ -107,7 +107,7 @@ fn packets_from_controllers(switch: &Switch) {
         Err(WriteError::Refused(refused)) => assert_eq!(refused.code, "OFPBAC_BAD_OUT_GROUP"),
         other => panic!("a missing group: {other:?}"),
     }
-    let mut subscription = switch.subscribe_packets("br0", 3).expect("a subscription");
+    let mut subscription = switch.subscribe_packets("br0", vswitch::pipeline::Interest::of(3)).expect("a subscription");
     add_flow(switch, "table=0,priority=6,udp,nw_dst=10.0.0.3,actions=controller(id=3,pause),output:2");
     assert!(self::sent(switch, "p1", &udp(3)).is_empty(), "paused");
     let packet_in = subscription.receiver.try_recv().expect("a packet-in");

@@ -82,9 +82,30 @@ pub struct PacketIns {
     paused: Mutex<PausedPackets>,
 }
 
+/// Which packet-ins somebody wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    /// Those for this controller id.
+    pub controller: u16,
+    /// Those of packets whose TTL ran out, too: controllers of Open vSwitch do not get them unless they ask.
+    pub invalid_ttl: bool,
+}
+
+impl Interest {
+    /// In what a controller gets that asks for nothing else.
+    #[must_use]
+    pub const fn of(controller: u16) -> Self {
+        Self { controller, invalid_ttl: false }
+    }
+
+    fn covers(self, controller: u16, reason: Reason) -> bool {
+        self.controller == controller && (self.invalid_ttl || reason != Reason::InvalidTtl)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Subscriber {
-    controller: u16,
+    interest: Interest,
     queue: mpsc::Sender<PacketIn>,
     lost: Arc<AtomicU64>,
 }
@@ -109,12 +130,12 @@ pub struct Subscription {
 }
 
 impl PacketIns {
-    /// Packet-ins for a controller id from now on, until the subscription is dropped. None when there are too many subscribers.
+    /// Packet-ins from now on, until the subscription is dropped. None when there are too many subscribers.
     #[must_use]
-    pub fn subscribe(&self, controller: u16) -> Option<Subscription> {
+    pub fn subscribe(&self, interest: Interest) -> Option<Subscription> {
         let (queue, receiver) = mpsc::channel(PACKET_INS_QUEUED);
         let lost = Arc::new(AtomicU64::new(0));
-        let subscriber = Subscriber { controller, queue, lost: Arc::clone(&lost) };
+        let subscriber = Subscriber { interest, queue, lost: Arc::clone(&lost) };
         let mut added = false;
         self.subscribers.rcu(|subscribers| {
             let mut list: Vec<Subscriber> = subscribers.iter().filter(|one| !one.queue.is_closed()).cloned().collect();
@@ -127,10 +148,10 @@ impl PacketIns {
         added.then_some(Subscription { receiver, lost })
     }
 
-    /// Whether a controller id has a subscriber: if not, a packet-in need not be made.
+    /// Whether somebody wants packet-ins for a controller id, for this reason: if not, they need not be made.
     #[must_use]
-    pub fn is_wanted(&self, controller: u16) -> bool {
-        self.subscribers.load().iter().any(|one| one.controller == controller && !one.queue.is_closed())
+    pub fn is_wanted(&self, controller: u16, reason: Reason) -> bool {
+        self.subscribers.load().iter().any(|one| one.interest.covers(controller, reason) && !one.queue.is_closed())
     }
 
     /// Hands a packet-in to everyone who wants it, with a token if it can be resumed. Never waits.
@@ -141,7 +162,7 @@ impl PacketIns {
             packet_in.token = self.paused.lock().put(paused).to_be_bytes().to_vec();
         }
         let subscribers = self.subscribers.load();
-        let wanted = subscribers.iter().filter(|one| one.controller == packet_in.controller);
+        let wanted = subscribers.iter().filter(|one| one.interest.covers(packet_in.controller, packet_in.reason));
         for subscriber in wanted {
             if let Err(mpsc::error::TrySendError::Full(_)) = subscriber.queue.try_send(packet_in.clone()) {
                 subscriber.lost.fetch_add(1, Relaxed);

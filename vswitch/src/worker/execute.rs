@@ -125,7 +125,7 @@ impl Step<'_> {
         if op.meter.as_ref().is_some_and(|meter| meter.run(mbuf.len(), self.now) == Verdict::Drop) {
             return self.count_drop_in(origin.port, DropReason::Meter);
         }
-        if !bridge.packet_ins.is_wanted(op.controller) {
+        if !bridge.packet_ins.is_wanted(op.controller, op.reason) {
             return;
         }
         // What a controller sees has its checksum, as on a wire.

@@ -198,7 +198,11 @@ impl Ours {
 }
 
 async fn watch_packets(channel: &Channel, id: u16) -> Streaming<v1::WatchPacketInsResponse> {
-    let request = v1::WatchPacketInsRequest { bridge: BRIDGE.to_owned(), controller_id: id.into(), names: false };
+    let request = v1::WatchPacketInsRequest {
+        bridge: BRIDGE.to_owned(),
+        controller_id: id.into(),
+        ..v1::WatchPacketInsRequest::default()
+    };
     let stream = PacketServiceClient::new(channel.clone()).watch_packet_ins(request).await;
     stream.expect("a stream of packet-ins").into_inner()
 }

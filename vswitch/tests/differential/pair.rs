@@ -1,6 +1,6 @@
 //! Both switches, and what is said when they differ.
 
-use crate::compare::{differences, first_difference, minimise};
+use crate::compare::{are_same, differences, first_difference, minimise};
 use crate::oracle::Oracle;
 use crate::ours::Ours;
 use crate::run::{Record, run};
@@ -50,7 +50,7 @@ impl Pair {
         if !differences(steps, &expected, &found).is_empty() {
             let least = minimise(&cut(steps, &expected, &found), MINIMISE_LIMIT, |steps| {
                 let (expected, found) = self.run(steps);
-                expected != found
+                !are_same(&expected, &found)
             });
             let (expected, found) = self.run(&least);
             let mut text = format!("{what}: our switch differs from Open vSwitch\n");
@@ -61,7 +61,7 @@ impl Pair {
         if !differences(steps, &found, &uncached).is_empty() {
             let least = minimise(&cut(steps, &found, &uncached), MINIMISE_LIMIT, |steps| {
                 let (found, uncached) = (run(&mut self.ours, steps), self.run_uncached(steps));
-                found != uncached
+                !are_same(&found, &uncached)
             });
             let (found, uncached) = (run(&mut self.ours, &least), self.run_uncached(&least));
             let mut text =

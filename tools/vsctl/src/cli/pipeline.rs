@@ -309,9 +309,9 @@ pub(crate) struct DumpFlows {
 pub(crate) struct Monitor {
     /// Name of the bridge.
     pub(crate) bridge: String,
-    /// miss-len and other words of ovs-ofctl monitor: no effect, whole packets are told.
-    #[arg(value_name = "WORD", hide = true)]
-    pub(crate) ignored: Vec<String>,
+    /// `invalid_ttl`: packets whose TTL ran out, too. Other words of ovs-ofctl monitor (miss-len) have no effect: whole packets are told.
+    #[arg(value_name = "WORD")]
+    pub(crate) words: Vec<String>,
     /// Tell packet-ins of controller(id=N).
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=65535))]
     pub(crate) controller: u32,

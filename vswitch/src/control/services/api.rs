@@ -7,6 +7,7 @@ use crate::control::{
     RxqInfo, Switch, SwitchError, WorkerInfo,
 };
 use crate::packet::Mac;
+use crate::pipeline::Interest;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, TableInfo};
 use crate::port::PortConfig;
 use crate::port::dummy::Sent;
@@ -64,7 +65,7 @@ switch_api! {
     fn groups(&self, bridge: &str, id: Option<u32>) -> Result<Vec<GroupInfo>, SwitchError>;
     fn meters(&self, bridge: &str, id: Option<u32>) -> Result<Vec<MeterInfo>, SwitchError>;
     fn packet_out(&self, bridge: &str, packet: &PacketOut) -> Result<(), WriteError>;
-    fn subscribe_packets(&self, bridge: &str, controller: u16) -> Result<PacketStream, SwitchError>;
+    fn subscribe_packets(&self, bridge: &str, interest: Interest) -> Result<PacketStream, SwitchError>;
     fn resume_packet(&self, bridge: &str, token: &[u8], packet: &[u8]) -> Result<(), SwitchError>;
     fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError>;
     fn trace(&self, bridge: &str, input: &TraceInput) -> Result<TraceReport, SwitchError>;

@@ -9,7 +9,7 @@ use crate::control::{
 use crate::observe::PortTotals;
 use crate::packet::Mac;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, TableInfo};
-use crate::pipeline::{Changes, PacketIn};
+use crate::pipeline::{Changes, Interest, PacketIn};
 use crate::port::dummy::Sent;
 use crate::port::{PortConfig, PortKind};
 use crate::time::Millis;
@@ -306,11 +306,11 @@ impl SwitchApi for Double {
         Ok(self.note(bridge, format!("packet-out {:?} {:?}", packet.packet, packet.actions))?)
     }
 
-    fn subscribe_packets(&self, bridge: &str, controller: u16) -> Result<PacketStream, SwitchError> {
+    fn subscribe_packets(&self, bridge: &str, interest: Interest) -> Result<PacketStream, SwitchError> {
         self.with_pipeline(bridge, |_| {
             let (sender, receiver) = mpsc::channel(PACKET_INS_QUEUED);
             let lost = Arc::<AtomicU64>::default();
-            self.packet_ins.lock().push((controller, sender, Arc::clone(&lost)));
+            self.packet_ins.lock().push((interest.controller, sender, Arc::clone(&lost)));
             PacketStream { receiver, lost }
         })
     }

@@ -4,7 +4,7 @@ use super::api::Control;
 use super::status::{invalid, status};
 use super::{list, text, typed, watch};
 use crate::control::switch::pipeline::{NameMap, PacketStream, WriteError};
-use crate::pipeline::PacketIn;
+use crate::pipeline::{Interest, PacketIn};
 use crate::port::FieldError;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::mpsc;
@@ -94,13 +94,14 @@ impl v1::packet_service_server::PacketService for Packets {
         &self,
         request: Request<v1::WatchPacketInsRequest>,
     ) -> Result<Response<Self::WatchPacketInsStream>, Status> {
-        let v1::WatchPacketInsRequest { bridge, controller_id, names: by_name } = request.into_inner();
+        let v1::WatchPacketInsRequest { bridge, controller_id, names: by_name, invalid_ttl } = request.into_inner();
         let controller = u16::try_from(controller_id).map_err(|_| {
             let problem = format!("{controller_id} is out of range");
             invalid(&[FieldError::new("controller_id", problem, "use 0 to 65535")])
         })?;
+        let interest = Interest { controller, invalid_ttl };
         let call = move |switch: &dyn super::SwitchApi| {
-            Ok((switch.names(&bridge)?, switch.subscribe_packets(&bridge, controller)?))
+            Ok((switch.names(&bridge)?, switch.subscribe_packets(&bridge, interest)?))
         };
         let (names, packets) = self.0.try_read(call).await?;
         let style = Style { names: by_name };

@@ -6,7 +6,7 @@ use crate::cache::Megaflow;
 use crate::control::info::SwitchError;
 use crate::pipeline::state::Refused;
 use crate::pipeline::translate::format_ops;
-use crate::pipeline::{PacketIns, Program, World};
+use crate::pipeline::{Interest, PacketIns, Program, World};
 use crate::port::FieldError;
 use crate::time::Millis;
 use crate::worker::{Begin, InjectError, Injection};
@@ -56,14 +56,14 @@ impl Switch {
         Ok(self.inject(injection)?)
     }
 
-    /// Packet-ins for a controller id from now on, until the subscription is dropped.
+    /// Packet-ins from now on, until the subscription is dropped.
     ///
     /// # Errors
     /// When the bridge does not exist, or has too many subscribers.
-    pub fn subscribe_packets(&self, bridge: &str, controller: u16) -> Result<PacketStream, SwitchError> {
+    pub fn subscribe_packets(&self, bridge: &str, interest: Interest) -> Result<PacketStream, SwitchError> {
         let limit = crate::limits::PACKET_IN_SUBSCRIBERS_MAX;
         let exhausted = SwitchError::Exhausted { what: "subscribers to packet-ins", limit };
-        self.packet_ins(bridge)?.subscribe(controller).ok_or(exhausted)
+        self.packet_ins(bridge)?.subscribe(interest).ok_or(exhausted)
     }
 
     /// Lets a paused packet go on, with these bytes or, when there are none, with its own; returns when it has left.

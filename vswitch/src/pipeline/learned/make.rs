@@ -46,6 +46,10 @@ pub(super) fn flow(learn: &Learn, packet: &FlowKey) -> FlowSpec {
 
 fn value(from: LearnSource, packet: &FlowKey) -> u128 {
     match from {
+        // nw_tos has no ECN bits.
+        LearnSource::Field(sub) if sub.field == Field::NwTos => {
+            (packet.get(Field::NwTos) & Field::NwTos.exact_mask() & sub.mask()) >> sub.start
+        }
         LearnSource::Field(sub) => packet.get_sub(sub),
         LearnSource::Immediate(value) => value,
     }

@@ -69,6 +69,9 @@ struct Bounds {
     per_bridge: usize,
 }
 
+/// The learned rules of all tables at one moment.
+pub type LearnedTables = arc_swap::Guard<Arc<Vec<Option<Arc<LearnedTable>>>>>;
+
 /// Learned rules of one table.
 #[derive(Clone, Debug, Default)]
 pub struct LearnedTable {
@@ -102,7 +105,7 @@ impl Learned {
     }
 
     /// The rules of all tables, now.
-    pub fn tables(&self) -> arc_swap::Guard<Arc<Vec<Option<Arc<LearnedTable>>>>> {
+    pub fn tables(&self) -> LearnedTables {
         self.view.tables.load()
     }
 

@@ -75,18 +75,19 @@ impl Program {
         (0..=u8::MAX).map(info).filter(|info| info.flows > 0 || info.name.is_some()).collect()
     }
 
-    /// How many flows use each group and meter.
+    /// How often flows use each group, and how many flows each meter: a flow that names a group twice counts twice, as in Open vSwitch.
     fn uses(&self) -> HashMap<Ref, u64> {
         let mut uses = HashMap::new();
         // Learned rules use neither.
         for rule in self.rules(&[]) {
-            let mut once = Vec::new();
-            refs::refs(&rule.actions, &mut |what| {
-                if !once.contains(&what) {
-                    once.push(what);
+            let mut meters = Vec::new();
+            refs::refs(&rule.actions, &mut |what| match what {
+                Ref::Meter(_) if meters.contains(&what) => {}
+                what => {
+                    meters.push(what);
+                    *uses.entry(what).or_default() += 1;
                 }
             });
-            once.into_iter().for_each(|what| *uses.entry(what).or_default() += 1);
         }
         uses
     }

@@ -74,7 +74,7 @@ pub struct GroupInfo {
     pub group: GroupSpec,
     /// Milliseconds since it was added.
     pub duration_ms: u64,
-    /// Flows that use it.
+    /// How often flows name it.
     pub ref_count: u64,
     /// Packets that came to it.
     pub packets: u64,

@@ -6,7 +6,7 @@ use crate::pipeline::Continuation;
 use crate::pipeline::packet_in::Segment;
 use std::sync::Arc;
 use vswitch_flow::action::{Controller, Reason};
-use vswitch_flow::{FIRST_PACKET_WORD, FlowKey, FlowMask, LAST_PACKET_WORD, WORDS};
+use vswitch_flow::{FIRST_PACKET_WORD, Field as F, FlowKey, FlowMask, LAST_PACKET_WORD, WORDS};
 
 impl Translator<'_, '_> {
     /// A copy goes to the controllers.
@@ -47,7 +47,8 @@ impl Translator<'_, '_> {
             set: self.set.actions().into(),
             stack: self.stack.clone().into(),
         };
-        let Some(frame) = frames.last() else { return };
+        // Open vSwitch names the outermost list, whichever of those that it called pauses.
+        let Some(frame) = frames.first() else { return };
         let mut op = self.packet_in_op(frame, action.reason, action.id, &action.userdata);
         op.continuation = Some(Arc::new(continuation));
         op.meter = action.meter.and_then(|id| self.meter(id));
@@ -63,12 +64,15 @@ impl Translator<'_, '_> {
             defined.0[i] = packet.written.0[i] | mask.0[i];
             metadata.0[i] = packet.key.0[i] & defined.0[i];
         }
+        // Open vSwitch does not count it as metadata.
+        metadata.set(F::ActsetOutput, 0);
         PacketInOp {
             bridge: self.bridge,
             controller,
             reason,
             table: frame.table,
-            cookie: frame.cookie,
+            // A packet-out has none.
+            cookie: if frame.cookie == u64::MAX { 0 } else { frame.cookie },
             userdata: userdata.into(),
             metadata,
             defined,

@@ -17,9 +17,8 @@ impl Translator<'_, '_> {
         self.out.deps.tables = [u64::MAX; 4];
         let bridge = &self.world.bridges[self.bridge];
         let tables = bridge.program.tables.iter().flatten();
-        let learned = bridge.program.learned.tables();
         let any_rule = tables.into_iter().any(|table| !table.rules.is_empty())
-            || learned.iter().flatten().any(|table| !table.rules.is_empty());
+            || self.learned.iter().flatten().any(|table| !table.rules.is_empty());
         if any_rule {
             return;
         }

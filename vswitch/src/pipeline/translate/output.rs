@@ -154,6 +154,8 @@ impl<'a> Translator<'a, '_> {
         }
         self.out.deps.all = true;
         let (bridge, indent) = (self.bridge, self.indent);
+        let learned = self.world.bridges[there.bridge].program.learned.tables();
+        let learned = std::mem::replace(&mut self.learned, learned);
         let (stack, set) = (std::mem::take(&mut self.stack), std::mem::take(&mut self.set));
         self.on_copy(|this| {
             this.push(Op::Crossed(out, peer));
@@ -171,7 +173,7 @@ impl<'a> Translator<'a, '_> {
                 this.unprogrammed();
             }
         });
-        (self.bridge, self.indent) = (bridge, indent);
+        (self.bridge, self.indent, self.learned) = (bridge, indent, learned);
         (self.stack, self.set) = (stack, set);
         // A loop between bridges ends there: what happened before stands, as in Open vSwitch.
         if let Some(reason @ (DropReason::ResubmitDepth | DropReason::ResubmitCount)) = self.error {

@@ -10,7 +10,7 @@ use super::{Credit, Effect, Observer, Request, Translation};
 use crate::action::Op;
 use crate::limits::{ACTIONS_EXECUTED_MAX, CLONES_NESTED_MAX, DEPTH_MAX, OPS_MAX, RESUBMITS_MAX};
 use crate::observe::DropReason;
-use crate::pipeline::{Rule, World};
+use crate::pipeline::{LearnedTables, Rule, World};
 use crate::time::Millis;
 use std::sync::Arc;
 use vswitch_flow::action::Controller;
@@ -112,6 +112,8 @@ pub(super) struct Translator<'a, 'o> {
     pub(super) world: &'a World,
     /// Index of the bridge where the packet is.
     pub(super) bridge: usize,
+    /// Its learned rules when the packet came in: what it learns itself is for the next one, as in Open vSwitch.
+    pub(super) learned: LearnedTables,
     pub(super) now: Millis,
     pub(super) side_effects: bool,
     pub(super) packet_out: bool,
@@ -145,6 +147,7 @@ impl<'a, 'o> Translator<'a, 'o> {
         Self {
             world,
             bridge: request.bridge,
+            learned: world.bridges[request.bridge].program.learned.tables(),
             now: request.now,
             side_effects: request.side_effects,
             packet_out: false,

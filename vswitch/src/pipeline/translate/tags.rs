@@ -1,4 +1,5 @@
-//! VLAN tags on the way: a stack of which the key shows the upper two.
+//! VLAN tags on the way: two at most, as in Open vSwitch (`vlan-limit=2`). Pushing a third one loses the inner one; what lies below two
+//! tags of a packet that came in is payload.
 
 use super::view::{PRESENT, View};
 use crate::action::{Masked, Op};
@@ -14,8 +15,6 @@ pub(super) struct Tags {
     set: Masked<u16>,
     /// TPID and TCI (with the present bit) of each, the outermost last.
     pushes: Vec<(u16, u16)>,
-    /// Tags below the two that the key shows, the uppermost last. Their values are known.
-    hidden: Vec<(u16, u16)>,
 }
 
 impl Tags {
@@ -34,20 +33,37 @@ impl Tags {
 }
 
 impl View {
-    /// Pushes a tag.
+    /// Pushes a tag. Of two that are there the inner one goes, as in Open vSwitch.
     pub(super) fn push_vlan(&mut self, tpid: u16, tci: u16) {
         let below = if self.is_tagged() {
+            let outer = (self.read_16(Field::VlanTpid0), self.read_16(Field::VlanTci));
             if self.has_second_tag() {
-                let hidden = (self.read_16(Field::VlanTpid1), self.read_16(Field::VlanTci1));
-                self.packet.tags.hidden.push(hidden);
+                self.lose_inner_tag(outer);
             }
-            (self.read_16(Field::VlanTpid0), self.read_16(Field::VlanTci))
+            outer
         } else {
             (0, 0)
         };
         self.show(Field::VlanTpid1, Field::VlanTci1, below);
         self.show(Field::VlanTpid0, Field::VlanTci, (tpid, tci | PRESENT));
         self.packet.tags.pushes.push((tpid, tci | PRESENT));
+    }
+
+    /// Takes away the inner one of two tags.
+    fn lose_inner_tag(&mut self, outer: (u16, u16)) {
+        let tags = &mut self.packet.tags;
+        match tags.pushes.len() {
+            0 => {
+                tags.pops += 2;
+                tags.set = Masked::default();
+                tags.pushes.push(outer);
+            }
+            1 => {
+                tags.pops += 1;
+                tags.set = Masked::default();
+            }
+            n => drop(tags.pushes.remove(n - 2)),
+        }
     }
 
     /// Removes the outer tag, if there is one. The next one takes its place.
@@ -59,14 +75,13 @@ impl View {
             self.packet.tags.pops += 1;
             self.packet.tags.set = Masked::default();
         }
-        let (outer, inner) = if self.has_second_tag() {
-            let outer = (self.read_16(Field::VlanTpid1), self.read_16(Field::VlanTci1));
-            (outer, self.packet.tags.hidden.pop().unwrap_or_default())
+        let outer = if self.has_second_tag() {
+            (self.read_16(Field::VlanTpid1), self.read_16(Field::VlanTci1))
         } else {
-            Default::default()
+            (0, 0)
         };
         self.show(Field::VlanTpid0, Field::VlanTci, outer);
-        self.show(Field::VlanTpid1, Field::VlanTci1, inner);
+        self.show(Field::VlanTpid1, Field::VlanTci1, (0, 0));
     }
 
     /// Writes bits of the outer TCI. Setting the present bit of an untagged packet pushes a tag; clearing it removes all tags.

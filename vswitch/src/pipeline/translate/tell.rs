@@ -51,8 +51,7 @@ impl Translator<'_, '_> {
     fn tell_nearest(&mut self, table: u8) {
         let world = self.world;
         let program = &world.bridges[self.bridge].program;
-        let learned = program.learned.tables();
-        let learned = learned.get(usize::from(table)).and_then(Option::as_deref);
+        let learned = self.learned.get(usize::from(table)).and_then(Option::as_deref);
         let learned = learned.into_iter().flat_map(|table| table.rules.iter());
         let rules = program.table(table).into_iter().flat_map(|table| table.rules.iter());
         let mut nearest: Vec<&Rule> = rules.chain(learned).take(TRACE_LOOKS_MAX).map(|entry| &*entry.data).collect();

@@ -2,7 +2,7 @@
 
 use super::bed::{Bed, tcp, udp};
 use crate::pipeline::state::{FlowInfo, GroupInfo, TableInfo};
-use crate::pipeline::{PacketIn, Subscription};
+use crate::pipeline::{Interest, PacketIn, Subscription};
 use crate::time::Millis;
 use proptest::prelude::*;
 use std::sync::atomic::AtomicU64;
@@ -231,7 +231,7 @@ impl Watched {
     fn new(cache: bool) -> Self {
         let bed = Bed::new(4);
         bed.shared.enable(cache);
-        let controller = bed.packet_ins.subscribe(0).expect("a subscription");
+        let controller = bed.packet_ins.subscribe(Interest::of(0)).expect("a subscription");
         Self { bed, controller }
     }
 

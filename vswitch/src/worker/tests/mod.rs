@@ -50,14 +50,15 @@ fn world(bridges: &[&[usize]], patches: &[(usize, usize)], change: impl Fn(usize
             views[port] = Some(view);
         }
     }
+    let changes = Arc::<pipeline::Changes>::default();
     let bridges = bridges
         .iter()
         .map(|members| Bridge {
             flood: members.iter().map(|port| id(*port)).collect(),
-            ..Bridge::new("br", FailMode::Standalone, Arc::new(Fdb::new(1024, 300)))
+            ..Bridge::new("br", FailMode::Standalone, Arc::new(Fdb::with_changes(1024, 300, Arc::clone(&changes))))
         })
         .collect();
-    let world = Arc::new(pipeline::World { bridges, ..pipeline::World::default() });
+    let world = Arc::new(pipeline::World { bridges, changes, ..pipeline::World::default() });
     let pool = Mempool::for_tests(512);
     let mut walk = Walk::new(0, pool.clone(), Arc::default());
     walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));

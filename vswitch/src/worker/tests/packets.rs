@@ -1,6 +1,7 @@
 //! Packets to controllers and from them.
 
 use super::bed::{Bed, output, tcp};
+use crate::pipeline::Interest;
 use crate::worker::{Begin, InjectError, Injection};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,8 +24,8 @@ fn controllers_get_the_packet_as_it_is_at_that_point() {
     let reg0 = Action::SetField { field: Field::Reg0, value: 7, mask: Field::Reg0.ones() };
     let list = vec![reg0, Action::SetTtl(9), Action::Controller(Box::new(controller(5))), Action::SetTtl(8), output(2)];
     bed.add(0, 1, "tcp", list);
-    let mut own = bed.packet_ins.subscribe(5).expect("a subscription");
-    let mut other = bed.packet_ins.subscribe(0).expect("a subscription");
+    let mut own = bed.packet_ins.subscribe(Interest::of(5)).expect("a subscription");
+    let mut other = bed.packet_ins.subscribe(Interest::of(0)).expect("a subscription");
     for round in 0..3 {
         bed.receive(1, &tcp(1, 2, 80));
         let packet_in = own.receiver.try_recv().unwrap_or_else(|error| panic!("round {round}: {error}"));
@@ -42,14 +43,14 @@ fn controllers_get_the_packet_as_it_is_at_that_point() {
 fn a_slow_subscriber_loses_packets_and_knows_how_many() {
     let mut bed = Bed::new(1);
     bed.add(0, 1, "", vec![Action::Controller(Box::new(controller(0)))]);
-    let subscription = bed.packet_ins.subscribe(0).expect("a subscription");
+    let subscription = bed.packet_ins.subscribe(Interest::of(0)).expect("a subscription");
     let frames = vec![tcp(1, 2, 3); crate::limits::PACKET_INS_QUEUED + 10];
     bed.receive_in(1, &frames, 32);
     assert_eq!(subscription.lost.load(Relaxed), 10);
     assert_eq!(subscription.receiver.len(), crate::limits::PACKET_INS_QUEUED);
     drop(subscription);
     bed.receive_in(1, &frames, 32);
-    assert!(!bed.packet_ins.is_wanted(0), "nobody listens any more");
+    assert!(!bed.packet_ins.is_wanted(0, Reason::Action), "nobody listens any more");
 }
 
 #[test]
@@ -98,7 +99,7 @@ fn a_paused_packet_goes_on_where_it_stopped_once() {
     let resubmit = Action::Resubmit { port: None, table: Some(1), ct: false };
     bed.add(0, 1, "tcp", vec![reg0, output(2), Action::Controller(Box::new(pause)), resubmit]);
     bed.add(1, 1, "reg0=7,tcp,in_port=1,tp_dst=81", vec![output(3)]);
-    let mut subscription = bed.packet_ins.subscribe(0).expect("a subscription");
+    let mut subscription = bed.packet_ins.subscribe(Interest::of(0)).expect("a subscription");
     bed.receive(1, &tcp(1, 2, 80));
     assert_eq!(bed.ports(), [2], "the rest waits");
     let packet_in = subscription.receiver.try_recv().expect("a packet-in");

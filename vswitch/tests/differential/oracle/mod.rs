@@ -258,6 +258,8 @@ impl Processes {
         let control = format!("--unixctl={}", text(&self.path("vswitchd.ctl")));
         let words = ["--enable-dummy=override", "--disable-system", "--disable-system-route", "-vconsole:off"];
         self.vsctl(&["--no-wait", "init"]);
+        // Two tags are read, as ours are; the default is one.
+        self.vsctl(&["--no-wait", "set", "Open_vSwitch", ".", "other_config:vlan-limit=2"]);
         self.vswitchd = Some(self.spawn(&[&[VSWITCHD], &words[..], &[&control, &socket]].concat()));
         wait_for_socket(&self.path("vswitchd.ctl"));
         self.make_ports(ports);

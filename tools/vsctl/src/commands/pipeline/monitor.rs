@@ -59,7 +59,8 @@ async fn begin(client: &Client, args: &Monitor, as_json: bool) -> Result<(Packet
     let form = if as_json { v1::Form::Text } else { v1::Form::Line }.into();
     let request = v1::WatchFlowsRequest { bridge: bridge.clone(), form, names };
     let flows = client.answer(client.flows().await?.watch_flows(request).await)?;
-    let request = v1::WatchPacketInsRequest { bridge, controller_id: args.controller, names };
+    let invalid_ttl = args.words.iter().any(|word| word == "invalid_ttl");
+    let request = v1::WatchPacketInsRequest { bridge, controller_id: args.controller, names, invalid_ttl };
     Ok((client.answer(client.packets().await?.watch_packet_ins(request).await)?, flows))
 }
 

@@ -416,7 +416,8 @@ async fn flows_that_go_are_told() {
 async fn packet_ins_reach_their_stream_with_everything() {
     let running = Running::with_bridge().await;
     let mut client = PacketServiceClient::new(running.channel.clone());
-    let request = v1::WatchPacketInsRequest { bridge: "br0".to_owned(), controller_id: 7, names: true };
+    let request =
+        v1::WatchPacketInsRequest { bridge: "br0".to_owned(), controller_id: 7, names: true, invalid_ttl: false };
     let mut stream = client.watch_packet_ins(request.clone()).await.expect("a stream").into_inner();
     let (controller, sender, lost) = running.switch.packet_ins.lock().pop().expect("a subscription");
     assert_eq!(controller, 7);

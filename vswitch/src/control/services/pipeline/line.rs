@@ -5,6 +5,9 @@ use vswitch_flow::spec::Update;
 use vswitch_flow::text::{FlowCommand, Names, Parsed, TextError, parse_bundle_line, parse_filter, parse_flow};
 use vswitch_proto::v1::{self, LineKind};
 
+/// Words with which a line for flows may say what it asks for (ovs-ofctl(8), `add-flows`).
+const FLOW_WORDS: [&str; 5] = ["add", "modify", "modify_strict", "delete", "delete_strict"];
+
 /// Words with which a line for groups may say what it asks for (ovs-ofctl(8), `add-groups`).
 const GROUP_WORDS: [&str; 6] = ["add", "modify", "add_or_mod", "delete", "insert_bucket", "remove_bucket"];
 
@@ -24,6 +27,7 @@ pub(super) fn update(message: &v1::LineUpdate, names: &dyn Names) -> Result<Pars
     let empty = line.trim().is_empty();
     match kind {
         LineKind::Unspecified => parse_bundle_line(line, names),
+        LineKind::AddFlow if begins_with(&FLOW_WORDS, line) => parse_bundle_line(line, names),
         LineKind::AddFlow => flow(FlowCommand::Add),
         LineKind::ModifyFlows => flow(FlowCommand::Modify),
         LineKind::ModifyFlowsStrict => flow(FlowCommand::ModifyStrict),
@@ -47,8 +51,11 @@ pub(super) fn update(message: &v1::LineUpdate, names: &dyn Names) -> Result<Pars
 
 /// Parses a line as if it stood in a bundle file behind `noun` and, unless it brings one of `words` itself, behind `word`.
 fn after(noun: &str, words: &[&str], word: &str, line: &str, names: &dyn Names) -> Result<Parsed<Update>, TextError> {
-    let own = line.split_whitespace().next().is_some_and(|first| words.contains(&first));
-    let prefix = if own { format!("{noun} ") } else { format!("{noun} {word} ") };
+    let prefix = if begins_with(words, line) { format!("{noun} ") } else { format!("{noun} {word} ") };
     parse_bundle_line(&format!("{prefix}{line}"), names)
         .map_err(|error| TextError { column: error.column.saturating_sub(prefix.len()).max(1), ..error })
+}
+
+fn begins_with(words: &[&str], line: &str) -> bool {
+    line.split_whitespace().next().is_some_and(|first| words.contains(&first))
 }
