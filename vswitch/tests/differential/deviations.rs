@@ -16,7 +16,7 @@ const fn deviation(name: &'static str, reason: &'static str) -> Deviation {
 }
 
 /// All of them.
-pub(crate) const DEVIATIONS: [Deviation; 8] = [
+pub(crate) const DEVIATIONS: [Deviation; 9] = [
     deviation(
         "insert-buckets",
         "a bucket inserted into a select group gets its share by weight, not all packets (a bug of Open vSwitch 3.1)",
@@ -33,6 +33,10 @@ pub(crate) const DEVIATIONS: [Deviation; 8] = [
     deviation(
         "contradicting-matches",
         "a field that is given twice with different values is a mistake: refused, and said where",
+    ),
+    deviation(
+        "fields-without-protocol",
+        "what is left of a match without them is the match: it replaces a flow with the same one",
     ),
     deviation("dscp-remark", "bands that raise the drop precedence work; Open vSwitch's datapaths have none"),
     deviation(

@@ -4,7 +4,7 @@ use crate::compare::differences;
 use crate::generate::{Program, Rng, Summary};
 use crate::pair::Pair;
 use crate::run::run;
-use crate::scenario::Step;
+use crate::scenario::{Command, Step};
 use crate::subject::Subject;
 
 /// The first seed; the programs of a run have this one and those that follow.
@@ -31,7 +31,69 @@ pub(crate) fn seeds() -> std::ops::Range<u64> {
 pub(crate) fn scenario(seed: u64) -> Vec<Step> {
     let mut rng = Rng::new(seed);
     let mut program = Program::new(&mut rng);
-    program.scenario(PACKETS, &mut rng)
+    without_deviations(program.scenario(PACKETS, &mut rng))
+}
+
+/// The scenario without what meets a deviation (`deviations.rs`).
+fn without_deviations(mut steps: Vec<Step>) -> Vec<Step> {
+    // truncation-is-of-what-leaves
+    if says(&steps, &["push_vlan", "pop_vlan", "strip_vlan", "mod_vlan", "VLAN_TCI"]) {
+        for step in &mut steps {
+            if let Step::Flow(text) | Step::Control(Command { argument: Some(text), .. }) = step {
+                *text = without_truncation(text);
+            }
+        }
+    }
+    // later-fragments-keep-their-payload
+    let words = [
+        "ip_src",
+        "ip_dst",
+        "ipv6_src",
+        "ipv6_dst",
+        "IP_SRC",
+        "IP_DST",
+        "IPV6_SRC",
+        "IPV6_DST",
+        "mod_nw_src",
+        "mod_nw_dst",
+    ];
+    if says(&steps, &words) {
+        steps.retain(|step| !matches!(step, Step::Packet { bytes, .. } if is_later_fragment(bytes)));
+    }
+    steps
+}
+
+/// Whether anything but packets has one of the words in it.
+fn says(steps: &[Step], words: &[&str]) -> bool {
+    let texts = steps.iter().filter(|step| !matches!(step, Step::Packet { .. })).map(ToString::to_string);
+    texts.into_iter().any(|text| words.iter().any(|word| text.contains(word)))
+}
+
+/// `output(port=P,max_len=N)` as `output:P`.
+fn without_truncation(text: &str) -> String {
+    let mut parts = text.split("output(port=");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let port = part.split(',').next().unwrap_or_default();
+        let rest = part.split_once(')').map_or("", |(_, rest)| rest);
+        out += &format!("output:{port}{rest}");
+    }
+    out
+}
+
+/// Whether a packet is a later fragment, behind whatever tags.
+fn is_later_fragment(bytes: &[u8]) -> bool {
+    let word = |at: usize| bytes.get(at..at + 2).map_or(0, |word| u16::from_be_bytes([word[0], word[1]]));
+    let mut at = 12;
+    while matches!(word(at), 0x8100 | 0x88a8) {
+        at += 4;
+    }
+    match word(at) {
+        0x0800 => word(at + 8) & 0x1fff != 0,
+        // With a fragment header: whatever its offset.
+        0x86dd => bytes.get(at + 8) == Some(&44),
+        _ => false,
+    }
 }
 
 /// Runs the programs on Open vSwitch alone: are they accepted, are they hit?
