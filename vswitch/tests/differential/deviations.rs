@@ -16,7 +16,7 @@ const fn deviation(name: &'static str, reason: &'static str) -> Deviation {
 }
 
 /// All of them.
-pub(crate) const DEVIATIONS: [Deviation; 9] = [
+pub(crate) const DEVIATIONS: [Deviation; 10] = [
     deviation(
         "insert-buckets",
         "a bucket inserted into a select group gets its share by weight, not all packets (a bug of Open vSwitch 3.1)",
@@ -38,6 +38,7 @@ pub(crate) const DEVIATIONS: [Deviation; 9] = [
         "fields-without-protocol",
         "what is left of a match without them is the match: it replaces a flow with the same one",
     ),
+    deviation("part-of-pcp", "a mask of a VLAN's TCI means what it says"),
     deviation("dscp-remark", "bands that raise the drop precedence work; Open vSwitch's datapaths have none"),
     deviation(
         "truncation-is-of-what-leaves",

@@ -20,6 +20,8 @@ pub(crate) struct Features {
     pub(crate) hashes: bool,
     pub(crate) backward: bool,
     pub(crate) timeouts: bool,
+    /// Tags are pushed and popped; else there may be select groups (deviation select-groups-do-not-recirculate).
+    pub(crate) vlans: bool,
 }
 
 impl Features {
@@ -35,6 +37,7 @@ impl Features {
             hashes: rng.chance(25),
             backward: rng.chance(15),
             timeouts: rng.chance(30),
+            vlans: rng.chance(60),
         }
     }
 }
@@ -211,6 +214,9 @@ impl Place<'_> {
     }
 
     fn vlan(&mut self, rng: &mut Rng) -> Option<String> {
+        if !self.features.vlans {
+            return None;
+        }
         if self.tags > 0 && rng.chance(50) {
             self.tags -= 1;
             return Some("pop_vlan".to_owned());
@@ -291,7 +297,7 @@ impl Place<'_> {
         if self.met(Needs::Ip) && rng.chance(15) {
             actions.push("dec_ttl".to_owned());
         }
-        if tags < 2 && rng.chance(15) {
+        if tags < 2 && self.features.vlans && rng.chance(15) {
             actions.push("push_vlan:0x8100".to_owned());
         }
         if self.features.groups && !self.groups.is_empty() && rng.chance(20) {

@@ -70,7 +70,10 @@ impl Match {
         if here.is_empty() || twice || implied || !field.needs.met(self.proto, true) {
             return;
         }
-        let mask = field.random_mask(rng);
+        let mut mask = field.random_mask(rng);
+        if here == "vlan_tci" && mask & 0xe000 != 0 {
+            mask |= 0xe000; // deviation part-of-pcp
+        }
         let mut value = universe.value(field, rng) & mask;
         if field.is_metadata() && rng.chance(40) {
             value = 0; // as it is before anybody sets it

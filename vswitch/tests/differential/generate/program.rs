@@ -182,7 +182,7 @@ impl Program {
                 format!("type=ff,{}", watched.collect::<Vec<_>>().join(","))
             }
             // One bucket that can be chosen: which of several it would be is not ours to compare.
-            2 => {
+            2 if !self.features.vlans => {
                 let method = rng.pick(&["", "selection_method=hash,fields(ip_src,tcp_dst),", "selection_method=hash,"]);
                 let live = bucket(rng);
                 let dead =
