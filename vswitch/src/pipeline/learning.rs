@@ -3,7 +3,7 @@
 
 use super::{FailMode, FdbKey, FdbReader, Place, Sighting};
 use crate::observe::DropReason;
-use crate::packet::L2;
+use crate::packet::{L2, Mac};
 use crate::port::PortId;
 
 /// What is to happen with a packet.
@@ -47,6 +47,32 @@ impl Lookup {
     }
 }
 
+/// Whether `NORMAL` does more with a packet than [`decide`] does: tags that say no VLAN are taken off, some are wrong, and vendors' link
+/// protocols are not forwarded. Such packets take the long way.
+#[inline]
+#[must_use]
+pub fn is_special(l2: &L2) -> bool {
+    // Vendors' addresses begin with 01:00:0c or 00:e0:2b.
+    l2.odd_tag || matches!(l2.destination >> 24, 0x01_000c | 0x00_e02b) && is_vendors(Mac::from_u64(l2.destination))
+}
+
+/// Addresses of vendors' link protocols that Open vSwitch does not forward: EDP, EAPS; ISL, CDP and others, PVST+, FlexLink, CFM.
+#[must_use]
+pub fn is_vendors(mac: Mac) -> bool {
+    let mac = mac.to_u64();
+    matches!(
+        mac,
+        0x00e0_2b00_0000
+            | 0x00e0_2b00_0004
+            | 0x00e0_2b00_0006
+            | 0x0100_0c00_0000
+            | 0x0100_0ccc_cccc
+            | 0x0100_0ccc_cccd
+            | 0x0100_0ccd_cdcd
+            | 0x0100_0ccc_ccc0..=0x0100_0ccc_ccc7
+    )
+}
+
 /// Learns the source, seen on `in_port`, and finds where the packet goes.
 #[inline(always)] // in the walk's inner loop: a call costs as much as a lookup
 pub fn decide(fail_mode: FailMode, fdb: FdbReader<'_>, lookup: &Lookup, in_port: PortId, seen: Sighting) -> Verdict {
@@ -81,7 +107,7 @@ mod tests {
     }
 
     fn run(bridge: &Bridge, destination: u64, source: u64, in_port: u16) -> Verdict {
-        let l2 = L2 { destination, source, vlan: 0 };
+        let l2 = L2 { destination, source, vlan: 0, odd_tag: false };
         let (port, fdb) = (PortId(in_port), bridge.fdb.reader());
         decide(bridge.fail_mode, fdb, &Lookup::new(fdb, l2), port, Sighting::new(port, 0))
     }

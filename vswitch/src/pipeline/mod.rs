@@ -26,7 +26,7 @@ pub use bridge::FailMode;
 pub use changes::Changes;
 pub use fdb::{Entry, Fdb, FdbKey, FdbReader, FdbStats, Place, Sighting};
 pub use learned::{Learned, LearnedTable, LearnedTables};
-pub use learning::{Lookup, Verdict, decide};
+pub use learning::{Lookup, Verdict, decide, is_special, is_vendors};
 pub use packet_in::{Continuation, Interest, PacketIn, PacketIns, Paused, Subscription};
 pub use program::{Program, Rule, RuleStats, TABLES, Table, TableStats};
 pub use translate::{

@@ -8,7 +8,7 @@ use crate::dpdk::{Burst, Mbuf};
 use crate::limits::{BURST, DEPTH_MAX, OUTPUTS_MAX};
 use crate::observe::DropReason;
 use crate::packet::L2;
-use crate::pipeline::{Bridge, FdbReader, Lookup, Sighting, Verdict, decide};
+use crate::pipeline::{Bridge, FdbReader, Lookup, Sighting, Verdict, decide, is_special};
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::Arc;
@@ -39,6 +39,13 @@ impl Walk {
         let mut switching = Switching { step, cache: &mut self.cache, ways: &self.bridge_ways, tallies: &self.tallies };
         let (mut counted, mut counted_bytes) = (received as u64, bytes);
         for (mbuf, lookup) in burst.drain().zip(&lookups) {
+            if !ordinary && takes_the_long_way(&mbuf) && may_enter(&mbuf, lookup, frame_max) {
+                counted -= 1;
+                counted_bytes -= mbuf.len() as u64;
+                switching.step.outputs_made = 0;
+                switching.step.enter(switching.cache, port, mbuf);
+                continue;
+            }
             let verdict = if ordinary || may_enter(&mbuf, lookup, frame_max) {
                 decide(bridge.fail_mode, fdb, lookup, port, seen)
             } else {
@@ -72,11 +79,20 @@ fn parse(fdb: FdbReader<'_>, burst: &Burst, lookups: &mut [Lookup; BURST], frame
         bytes += mbuf.len() as u64;
         ordinary &= mbuf.len() <= frame_max;
         match L2::parse(mbuf.head()) {
-            Some(l2) => *lookup = Lookup::new(fdb, l2),
+            Some(l2) => {
+                ordinary &= !is_special(&l2);
+                *lookup = Lookup::new(fdb, l2);
+            }
             None => ordinary = false,
         }
     }
     (bytes, ordinary)
+}
+
+/// See [`is_special`].
+#[cold]
+fn takes_the_long_way(mbuf: &Mbuf) -> bool {
+    L2::parse(mbuf.head()).is_some_and(|l2| is_special(&l2))
 }
 
 /// Whether a packet of a burst that is not all ordinary may come in: it may be longer than the MTU if it is for segmentation.
@@ -168,7 +184,7 @@ impl Switching<'_> {
         received.rx_packets.add(1);
         received.rx_bytes.add(len);
         let bridge = &step.snapshot.world.bridges[view.bridge];
-        if self.ways.get(view.bridge) != Some(&Way::Learning) {
+        if self.ways.get(view.bridge) != Some(&Way::Learning) || takes_the_long_way(&mbuf) {
             return step.enter(self.cache, peer, mbuf);
         }
         if let Some(Some(tally)) = self.tallies.get(view.bridge) {

@@ -30,4 +30,4 @@ pub use inject::{Begin, Inbox, InjectError, Injection};
 pub use quiescence::Quiescence;
 pub use run::{Worker, WorkerStats};
 pub use snapshot::{PortShared, PortView, Publisher, RxqSlot, Snapshot};
-pub use walk::Walk;
+pub use walk::{Walk, needs_tables};

@@ -61,6 +61,12 @@ impl Way {
     }
 }
 
+/// Whether packets of a bridge go through its tables: all but those of a plain learning switch.
+#[must_use]
+pub fn needs_tables(bridge: &Bridge) -> bool {
+    Way::of(bridge) == Way::Tables
+}
+
 /// Whether a rule is the one that a standalone bridge begins with: `priority=0,actions=NORMAL` in table 0.
 fn is_normal(rule: &Rule) -> bool {
     let normal = [Action::Output { port: NORMAL, max_len: None }];

@@ -16,7 +16,7 @@ const fn deviation(name: &'static str, reason: &'static str) -> Deviation {
 }
 
 /// All of them.
-pub(crate) const DEVIATIONS: [Deviation; 11] = [
+pub(crate) const DEVIATIONS: [Deviation; 14] = [
     deviation(
         "insert-buckets",
         "a bucket inserted into a select group gets its share by weight, not all packets (a bug of Open vSwitch 3.1)",
@@ -42,6 +42,15 @@ pub(crate) const DEVIATIONS: [Deviation; 11] = [
         "checksum-behind-routing-header",
         "a new source changes the checksum behind a routing header, too (RFC 8200, 8.1)",
     ),
+    deviation(
+        "meters-fill-up",
+        "a bucket fills up; Open vSwitch rounds the time that fills it down, to never in the extreme",
+    ),
+    deviation(
+        "meters-behind-copies",
+        "whether a meter in a clone or bucket counts a tag that was pushed before is not defined",
+    ),
+    deviation("64-kb-of-actions", "work is bounded by numbers of actions and operations, not by the size of a message"),
     deviation("part-of-pcp", "a mask of a VLAN's TCI means what it says"),
     deviation("dscp-remark", "bands that raise the drop precedence work; Open vSwitch's datapaths have none"),
     deviation(

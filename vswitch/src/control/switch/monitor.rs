@@ -1,6 +1,7 @@
 //! What happens without being asked: link events, timeouts of flows, ageing, load samples.
 
 use super::Switch;
+use super::state::BridgeState;
 use crate::control::info::PortEventKind;
 use crate::port::PortId;
 use crate::time::Millis;
@@ -49,6 +50,7 @@ fn watch(switch: &Weak<Switch>, stopped: &mpsc::Receiver<()>) {
     let mut second = Instant::now();
     while matches!(stopped.recv_timeout(LINK_PERIOD), Err(mpsc::RecvTimeoutError::Timeout)) {
         let Some(switch) = switch.upgrade() else { return };
+        switch.publisher.sweep();
         switch.look_at_links();
         switch.expire_flows();
         let elapsed = second.elapsed();
@@ -65,12 +67,15 @@ impl Switch {
             for i in 0..state.ports.len() {
                 let Some(port) = &state.ports[i] else { continue };
                 let (before, now) = (port.link, state.link_of(port));
+                // What workers decided by, whoever has changed the rest meanwhile.
+                let was_up = port.link_up.swap(now.up, Relaxed);
                 if let Some(port) = &mut state.ports[i] {
                     port.link = now;
-                    port.link_up.store(now.up, Relaxed);
+                }
+                if was_up != now.up {
+                    state.changes.link_changed();
                 }
                 if before.up != now.up {
-                    state.changes.link_changed();
                     let kind = if now.up { PortEventKind::LinkUp } else { PortEventKind::LinkDown };
                     self.event_of(state, kind, PortId(u16::try_from(i).unwrap_or(u16::MAX)))?;
                 }
@@ -90,11 +95,13 @@ impl Switch {
                 let world = state.next_world();
                 let Some(bridge) = state.bridges.get_mut(&name) else { continue };
                 let changed = bridge.pipeline.expire(world, now);
-                bridge.tell_removed();
                 if changed {
                     self.publisher.publish(state.reprogrammed(&self.publisher.current(), &name));
                     state.bridge(&name)?.pipeline.adopted();
+                    // What was counted until then is part of the story.
+                    self.collect();
                 }
+                state.bridges.get_mut(&name).into_iter().for_each(BridgeState::tell_removed);
             }
             Ok(())
         });

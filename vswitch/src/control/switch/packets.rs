@@ -9,7 +9,7 @@ use crate::pipeline::translate::format_ops;
 use crate::pipeline::{Interest, PacketIns, Program, World};
 use crate::port::FieldError;
 use crate::time::Millis;
-use crate::worker::{Begin, InjectError, Injection};
+use crate::worker::{Begin, InjectError, Injection, needs_tables};
 use std::sync::Arc;
 use vswitch_flow::Action;
 use vswitch_flow::action::{CheckContext, Place, check};
@@ -111,7 +111,22 @@ impl Switch {
     /// Hands a packet to a worker. Not under the lock: the caller waits.
     fn inject(&self, injection: Injection) -> Result<(), SwitchError> {
         let Some(inbox) = self.publisher.inboxes.first() else { return Err(InjectError::Stopping.into()) };
-        Ok(inbox.inject(injection)?)
+        let name = Arc::clone(&injection.bridge);
+        let is_plain = || {
+            let snapshot = self.publisher.current();
+            snapshot.world.bridges.iter().any(|bridge| bridge.name == name && !needs_tables(bridge))
+        };
+        let was_plain = is_plain();
+        let result = inbox.inject(injection);
+        if was_plain && !is_plain() {
+            // It has learned the first flow of a plain learning switch. Workers look for that when they adopt a snapshot.
+            self.with(|state| {
+                self.publisher.publish(state.reprogrammed(&self.publisher.current(), &name));
+                state.bridge(&name)?.pipeline.adopted();
+                Ok(())
+            })?;
+        }
+        Ok(result?)
     }
 
     fn packet_ins(&self, bridge: &str) -> Result<Arc<PacketIns>, SwitchError> {

@@ -112,7 +112,8 @@ impl Switch {
             if applied.is_ok() {
                 self.publisher.publish(state.reprogrammed(&self.publisher.current(), bridge));
                 state.bridge(bridge)?.pipeline.adopted();
-                // After it is so: an agent that hears of it may rely on it.
+                // After it is so: an agent that hears of it may rely on it, and on the counters.
+                self.collect();
                 state.bridges.get_mut(bridge).into_iter().for_each(BridgeState::tell_removed);
             }
             Ok(applied)

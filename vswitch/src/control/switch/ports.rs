@@ -11,6 +11,7 @@ use crate::worker::{PortShared, RxqSlot};
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Switch {
     /// Adds a port to a bridge and opens it.
@@ -55,11 +56,13 @@ impl Switch {
             let bridge = bridge.to_owned();
             let port = PortState { bridge, config, number, mac, opened, link: Link::default(), link_up };
             state.ports[id.index()] = Some(port);
-            self.publisher.publish(state.snapshot());
             let link = state.ports[id.index()].as_ref().map(|port| state.link_of(port)).unwrap_or_default();
             if let Some(port) = &mut state.ports[id.index()] {
                 port.link = link;
+                // Before any worker decides by it.
+                port.link_up.store(link.up, Relaxed);
             }
+            self.publisher.publish(state.snapshot());
             self.event_of(state, PortEventKind::Added, id)
         })
     }

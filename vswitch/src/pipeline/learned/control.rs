@@ -43,6 +43,16 @@ impl Learned {
         let older = state.views.len() - 1;
         state.views.drain(..older);
         state.deleted.clear();
+        // What workers decided by rules of the view that is no more is stale.
+        let passing = std::mem::take(&mut state.passing);
+        if !passing.is_empty() {
+            let view = Arc::clone(&state.present().view);
+            self.shared.changes.publish(|epoch| {
+                let mut tables = Tables::clone(&view.tables.load());
+                passing.iter().for_each(|table| change(&mut tables, *table).epoch = epoch);
+                view.tables.store(Arc::new(tables));
+            });
+        }
     }
 
     /// The transaction was refused.
@@ -69,7 +79,10 @@ impl Learned {
         let before = Arc::clone(&present.view);
         let mut serials = Vec::new();
         for rule in removed {
-            serials.extend(next.without(&mut tables, rule).map(|rule| rule.serial));
+            // One that a worker has replaced meanwhile is looked at below.
+            if next.has(&tables, rule) {
+                serials.extend(next.without(&mut tables, rule).map(|rule| rule.serial));
+            }
         }
         let mut meanwhile = Vec::new();
         for rule in state.recent.take().unwrap_or_default() {

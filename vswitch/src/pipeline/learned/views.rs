@@ -49,6 +49,8 @@ pub(super) struct State {
     pub(super) replaced: Vec<Arc<Rule>>,
     /// Rules that were installed while the control side works on a transaction.
     pub(super) recent: Option<Vec<Arc<Rule>>>,
+    /// Tables where packets of the last program learned what the present one has deleted.
+    pub(super) passing: Vec<u8>,
     /// When to look at rules that may expire, and the same by serial.
     due: BTreeMap<(u64, u64), Arc<Rule>>,
     due_of: HashMap<u64, u64>,
@@ -82,14 +84,9 @@ pub(super) fn table_of(tables: &Tables, table: u8) -> Option<&LearnedTable> {
     tables.get(usize::from(table))?.as_deref()
 }
 
-/// Whether a learn would change nothing but the time of the last change.
+/// Whether a learn would change nothing but the time of the last change: like `mod-flows` it leaves a rule its timeouts and flags.
 pub(super) fn is_as_wanted(rule: &Rule, wanted: &FlowSpec) -> bool {
-    rule.cookie == wanted.cookie
-        && rule.idle_timeout.load(Relaxed) == wanted.idle_timeout
-        && rule.hard_timeout.load(Relaxed) == wanted.hard_timeout
-        && rule.importance == wanted.importance
-        && rule.flags == wanted.flags
-        && rule.actions == wanted.actions
+    rule.cookie == wanted.cookie && rule.actions == wanted.actions
 }
 
 /// The rule that takes the place of `old`, or a new one.
@@ -156,6 +153,12 @@ impl ViewState {
         }
     }
 
+    /// Whether this very rule is in tables of this view.
+    pub(super) fn has(&self, tables: &Tables, rule: &Arc<Rule>) -> bool {
+        let there = table_of(tables, rule.table).and_then(|table| table.rules.get(&rule.matching, rule.priority));
+        there.is_some_and(|entry| Arc::ptr_eq(&entry.data, rule))
+    }
+
     /// Takes the rule of this one's match and priority out of tables of this view; returns it.
     pub(super) fn without(&mut self, tables: &mut Tables, rule: &Rule) -> Option<Arc<Rule>> {
         table_of(tables, rule.table)?.rules.get(&rule.matching, rule.priority)?;
@@ -181,6 +184,7 @@ impl State {
             deleted: Vec::new(),
             replaced: Vec::new(),
             recent: None,
+            passing: Vec::new(),
             due: BTreeMap::new(),
             due_of: HashMap::new(),
         }
@@ -223,6 +227,8 @@ impl State {
         for i in 0..self.views.len() {
             if i <= mine || !self.has_deleted(&rule) {
                 next.push((i, self.views[i].with(&rule)));
+            } else {
+                self.passing.push(rule.table);
             }
         }
         shared.changes.publish(|epoch| {

@@ -47,7 +47,7 @@ pub struct PipelineState {
     /// Names of tables.
     names: BTreeMap<u8, String>,
     index: Index,
-    removed: Vec<FlowRemoved>,
+    removed: Vec<(Arc<Rule>, RemovedReason, Millis)>,
 }
 
 impl PipelineState {
@@ -151,13 +151,15 @@ impl PipelineState {
 
     /// Flow-removed events since the last call.
     pub fn take_removed(&mut self) -> Vec<FlowRemoved> {
-        std::mem::take(&mut self.removed)
+        let removed = std::mem::take(&mut self.removed);
+        let event = |(rule, reason, at): (Arc<Rule>, _, _)| FlowRemoved { flow: dump::flow_info(&rule, at), reason };
+        removed.into_iter().map(event).collect()
     }
 
     /// Tells of a rule that went, if it asked for that.
-    fn report(&mut self, rule: &Rule, reason: RemovedReason, now: Millis) {
+    fn report(&mut self, rule: &Arc<Rule>, reason: RemovedReason, now: Millis) {
         if rule.flags.send_flow_rem {
-            self.removed.push(FlowRemoved { flow: dump::flow_info(rule, now), reason });
+            self.removed.push((Arc::clone(rule), reason, now));
         }
     }
 }

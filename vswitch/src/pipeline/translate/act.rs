@@ -262,7 +262,7 @@ impl Translator<'_, '_> {
         if let Some(to) = learn.result {
             self.load(to, u128::from(there));
             // Whether there is room for a flow may be different for the next packet.
-            self.out.cacheable &= learn.limit == 0;
+            self.out.cacheable &= learn.limit == 0 && there;
         }
         let (learn, key) = (Arc::new(learn.clone()), Box::new(self.key().clone()));
         self.effect(Effect::Learn { bridge: self.bridge, learn, key });

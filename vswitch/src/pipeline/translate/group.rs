@@ -59,6 +59,8 @@ impl Translator<'_, '_> {
 
     /// A bucket's actions, on a copy of everything.
     fn bucket(&mut self, bucket: &BucketSpec, frame: &Frame<'_>) {
+        // A bucket costs something, even an empty one.
+        self.work(1);
         if self.error.is_some() {
             return;
         }
@@ -126,7 +128,9 @@ impl Translator<'_, '_> {
         addresses.into_iter().for_each(|field| hash.add(view.read(field)));
         if view.is_ip() {
             hash.add(view.read(F::NwProto));
-            if view.l4_of(|p| matches!(p, proto::TCP | proto::UDP | proto::SCTP)) {
+            // Not of fragments: only the first one has them, and all are to take the same way.
+            let fragment = view.read_bits(F::NwFrag, 3) != 0;
+            if !fragment && view.l4_of(|p| matches!(p, proto::TCP | proto::UDP | proto::SCTP)) {
                 hash.add(view.read(F::TpSrc));
                 hash.add(view.read(F::TpDst));
             }

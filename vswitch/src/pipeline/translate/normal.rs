@@ -4,8 +4,7 @@ use super::Effect;
 use super::run::Translator;
 use super::view::{PRESENT, View};
 use crate::observe::DropReason;
-use crate::packet::Mac;
-use crate::pipeline::{FailMode, FdbKey, Sighting};
+use crate::pipeline::{FailMode, FdbKey, Sighting, is_vendors};
 use crate::port::PortId;
 use vswitch_flow::Field;
 use vswitch_flow::action::port;
@@ -121,20 +120,4 @@ impl View {
             self.push_vlan(outer.0 as u16, outer.1 as u16);
         }
     }
-}
-
-/// Addresses of vendors' link protocols that Open vSwitch does not forward either: EDP, EAPS; ISL, CDP and others, PVST+, FlexLink, CFM.
-fn is_vendors(mac: Mac) -> bool {
-    let mac = mac.to_u64();
-    matches!(
-        mac,
-        0x00e0_2b00_0000
-            | 0x00e0_2b00_0004
-            | 0x00e0_2b00_0006
-            | 0x0100_0c00_0000
-            | 0x0100_0ccc_cccc
-            | 0x0100_0ccc_cccd
-            | 0x0100_0ccd_cdcd
-            | 0x0100_0ccc_ccc0..=0x0100_0ccc_ccc7
-    )
 }

@@ -213,10 +213,7 @@ impl<'a, 'o> Translator<'a, 'o> {
             frame.next += 1;
             let frame = &*frame;
             let Some(action) = frame.actions().get(i) else { return Step::Return };
-            self.work.actions += 1;
-            if self.work.actions > ACTIONS_EXECUTED_MAX {
-                self.fail(DropReason::WorkLimit);
-            }
+            self.work(1);
             if self.error.is_some() {
                 return Step::Exit;
             }
@@ -224,6 +221,14 @@ impl<'a, 'o> Translator<'a, 'o> {
                 Step::Next => {}
                 step => return step,
             }
+        }
+    }
+
+    /// Counts work; if it is too much, the packet is lost.
+    pub(super) fn work(&mut self, actions: u32) {
+        self.work.actions += actions;
+        if self.work.actions > ACTIONS_EXECUTED_MAX {
+            self.fail(DropReason::WorkLimit);
         }
     }
 

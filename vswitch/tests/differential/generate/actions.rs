@@ -26,18 +26,20 @@ pub(crate) struct Features {
 
 impl Features {
     pub(crate) fn random(rng: &mut Rng) -> Self {
+        let vlans = rng.chance(60);
         Self {
             groups: rng.chance(50),
-            meters: rng.chance(25),
+            // A tag that was pushed before counts or not (deviation meters-behind-copies).
+            meters: !vlans && rng.chance(60),
             learn: rng.chance(40),
             conjunctions: rng.chance(40),
             controller: rng.chance(40),
             normal: rng.chance(25),
             action_sets: rng.chance(40),
             hashes: rng.chance(25),
-            backward: rng.chance(15),
+            backward: rng.chance(40),
             timeouts: rng.chance(30),
-            vlans: rng.chance(60),
+            vlans,
         }
     }
 }
@@ -231,7 +233,9 @@ impl Place<'_> {
 
     fn resubmit(&self, rng: &mut Rng) -> Option<String> {
         let (table, last) = (usize::from(self.table), usize::from(self.last_table));
-        let to = if self.features.backward && rng.chance(10) {
+        // Short loops only: deviation 64-kb-of-actions.
+        let loops = self.features.backward && last <= 1 && !self.features.controller && !self.features.groups;
+        let to = if loops && rng.chance(20) {
             rng.between(0, table)
         } else if self.proto.is_none() {
             last

@@ -6,7 +6,8 @@ use crate::scenario::{Command, PortChange, Step};
 
 /// A meter of packets.
 pub(crate) fn meter_line(id: u32, rng: &mut Rng) -> String {
-    let (rate, burst) = (rng.between(1, 5), rng.between(1, 8));
+    // A rate whose bucket fills in whole milliseconds (deviation meters-fill-up).
+    let (rate, burst) = (rng.pick(&[1, 2, 4, 5]), rng.between(1, 8));
     if rng.chance(70) {
         format!("meter={id},pktps,burst,stats,bands=type=drop,rate={rate},burst_size={burst}")
     } else {
