@@ -78,6 +78,15 @@ impl Packet {
         ip::remark(self, by);
     }
 
+    /// Bytes of the packet, without what lies behind its IP packet: what `check_pkt_larger` looks at.
+    #[must_use]
+    pub fn content_len(&self) -> usize {
+        match self.layers.l3_end {
+            ABSENT => self.mbuf.len(),
+            end => self.mbuf.len().min(end.into()),
+        }
+    }
+
     /// Bytes `from..from + N` of the packet, if they are there.
     #[inline]
     pub(super) fn bytes<const N: usize>(&self, from: usize) -> Option<&[u8; N]> {

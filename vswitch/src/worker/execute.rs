@@ -63,7 +63,7 @@ impl Step<'_> {
                     self.execute_copy(ops, &packet, origin);
                     Ok(())
                 }
-                Op::CheckLen(check) => return self.execute(check.ops(packet.mbuf.len()), packet, origin),
+                Op::CheckLen(check) => return self.execute(check.ops(packet.content_len()), packet, origin),
                 op => packet.rewrite(op),
             };
             if let Err(reason) = changed {

@@ -16,7 +16,7 @@ const fn deviation(name: &'static str, reason: &'static str) -> Deviation {
 }
 
 /// All of them.
-pub(crate) const DEVIATIONS: [Deviation; 14] = [
+pub(crate) const DEVIATIONS: [Deviation; 16] = [
     deviation(
         "insert-buckets",
         "a bucket inserted into a select group gets its share by weight, not all packets (a bug of Open vSwitch 3.1)",
@@ -48,9 +48,14 @@ pub(crate) const DEVIATIONS: [Deviation; 14] = [
     ),
     deviation(
         "meters-behind-copies",
-        "whether a meter in a clone or bucket counts a tag that was pushed before is not defined",
+        "a meter in a clone or bucket drops that copy only, and may count a tag that was pushed before",
     ),
     deviation("64-kb-of-actions", "work is bounded by numbers of actions and operations, not by the size of a message"),
+    deviation(
+        "cut-off-headers",
+        "a header that is cut off is not written to; Open vSwitch writes, beyond the packet's end too",
+    ),
+    deviation("tags-that-come-back", "a tag below one that a clone or bucket pushed keeps its drop eligible indicator"),
     deviation("part-of-pcp", "a mask of a VLAN's TCI means what it says"),
     deviation("dscp-remark", "bands that raise the drop precedence work; Open vSwitch's datapaths have none"),
     deviation(

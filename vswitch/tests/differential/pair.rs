@@ -12,28 +12,43 @@ use std::time::Duration;
 /// Time to find a smaller scenario that shows the same.
 const MINIMISE_LIMIT: Duration = Duration::from_secs(60);
 
+/// Say which steps Open vSwitch does not survive.
+const MINIMISE_DEATH: &str = "VSWITCH_DIFF_DEATH";
+
 /// Open vSwitch and our switch, with the same ports.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) oracle: Oracle,
     pub(crate) ours: Ours,
+    ports: Vec<(String, u32)>,
 }
+
+/// Open vSwitch crashed: what it would have done is not known.
+#[derive(Debug)]
+pub(crate) struct Died;
 
 impl Pair {
     /// Starts both with these ports.
     pub(crate) fn start(ports: &[(String, u32)]) -> Self {
-        Self { oracle: Oracle::start(ports), ours: Ours::start(ports) }
+        Self { oracle: Oracle::start(ports), ours: Ours::start(ports), ports: ports.to_vec() }
     }
 
     /// Runs a scenario on both at the same time.
-    pub(crate) fn run(&mut self, steps: &[Step]) -> (Record, Record) {
-        let Self { oracle, ours } = self;
-        std::thread::scope(|scope| {
+    pub(crate) fn run(&mut self, steps: &[Step]) -> Result<(Record, Record), Died> {
+        let Self { oracle, ours, .. } = self;
+        let (expected, found) = std::thread::scope(|scope| {
             let expected = scope.spawn(|| run(oracle, steps));
             let found = run(ours, steps);
-            let expected = expected.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (expected, found)
-        })
+            (expected.join(), found)
+        });
+        match expected {
+            Ok(expected) => Ok((expected, found)),
+            Err(panic) if self.oracle.is_alive() => std::panic::resume_unwind(panic),
+            Err(_) => {
+                self.oracle = Oracle::start(&self.ports);
+                Err(Died)
+            }
+        }
     }
 
     /// Runs a scenario on ours, without its caches.
@@ -44,15 +59,22 @@ impl Pair {
         found
     }
 
-    /// Runs a scenario on both, and once more on ours without caches; says what differs, with the least that shows it.
-    pub(crate) fn check(&mut self, what: &str, steps: &[Step]) -> Result<Record, String> {
-        let (expected, found) = self.run(steps);
+    /// Runs a scenario on both, and once more on ours without caches; says what differs, with the least that shows it. None: Open vSwitch
+    /// did not survive it.
+    pub(crate) fn check(&mut self, what: &str, steps: &[Step]) -> Result<Option<Record>, String> {
+        let Ok((expected, found)) = self.run(steps) else {
+            eprintln!("{what}: Open vSwitch died");
+            if std::env::var_os(MINIMISE_DEATH).is_some() {
+                let least = minimise(steps, MINIMISE_LIMIT, |steps| self.run(steps).is_err());
+                least.iter().for_each(|step| eprintln!("  {step}"));
+            }
+            return Ok(None);
+        };
         if !differences(steps, &expected, &found).is_empty() {
             let least = minimise(&cut(steps, &expected, &found), MINIMISE_LIMIT, |steps| {
-                let (expected, found) = self.run(steps);
-                !are_same(&expected, &found)
+                self.run(steps).is_ok_and(|(expected, found)| !are_same(&expected, &found))
             });
-            let (expected, found) = self.run(&least);
+            let (expected, found) = self.run(&least).map_err(|Died| format!("{what}: Open vSwitch died"))?;
             let mut text = format!("{what}: our switch differs from Open vSwitch\n");
             self.explain(&least, &expected, &found, &mut text);
             return Err(text);
@@ -69,7 +91,7 @@ impl Pair {
             self.explain(&least, &found, &uncached, &mut text);
             return Err(text);
         }
-        Ok(expected)
+        Ok(Some(expected))
     }
 
     fn explain(&mut self, steps: &[Step], expected: &Record, found: &Record, text: &mut String) {

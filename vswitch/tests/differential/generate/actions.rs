@@ -26,11 +26,12 @@ pub(crate) struct Features {
 
 impl Features {
     pub(crate) fn random(rng: &mut Rng) -> Self {
+        // Together they meet deviations: tags and select groups, meters and copies of packets.
         let vlans = rng.chance(60);
+        let meters = !vlans && rng.chance(40);
         Self {
-            groups: rng.chance(50),
-            // A tag that was pushed before counts or not (deviation meters-behind-copies).
-            meters: !vlans && rng.chance(60),
+            groups: !meters && rng.chance(60),
+            meters,
             learn: rng.chance(40),
             conjunctions: rng.chance(40),
             controller: rng.chance(40),
@@ -122,7 +123,7 @@ impl Place<'_> {
             66..78 => return self.resubmit(rng),
             78..84 if self.features.groups && !self.groups.is_empty() => format!("group:{}", rng.pick(self.groups)),
             84..87 => return self.stack(rng),
-            87..89 if !self.nested => {
+            87..89 if !self.nested && !self.features.meters => {
                 let (nested, tags) = (self.nested, self.tags);
                 self.nested = true;
                 let inner = self.list(rng, 3).join(",");

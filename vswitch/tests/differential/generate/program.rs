@@ -270,6 +270,8 @@ pub(crate) struct Summary {
     pub(crate) packet_ins: usize,
     /// Packets that left changed.
     pub(crate) changed: usize,
+    /// Programs that Open vSwitch did not survive: nothing is known of them.
+    pub(crate) died: usize,
 }
 
 impl Summary {
@@ -302,6 +304,7 @@ impl Summary {
         assert!(percent(self.seen, self.packets) >= 50, "few packets leave: {self:?}");
         assert!(percent(self.changed, self.packets) >= 15, "few packets are changed: {self:?}");
         assert!(percent(self.flows_hit, self.flows) >= 20, "few flows are hit: {self:?}");
+        assert!(self.died * 40 <= self.programs, "Open vSwitch dies often: {self:?}");
         assert!(self.refused * 20 <= self.programs, "Open vSwitch refuses much: {self:?}");
     }
 }

@@ -77,6 +77,14 @@ impl Oracle {
         Self { captures, controllers, ctl, second_ctl, changed: BTreeSet::new(), named: false, processes }
     }
 
+    /// Whether ovs-vswitchd still runs.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        // A process that crashes takes a moment to end.
+        std::thread::sleep(Duration::from_millis(200));
+        let vswitchd = self.processes.vswitchd.as_mut();
+        vswitchd.is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
     fn ofctl(&self, options: &[&str], input: Option<&str>) -> Result<String, String> {
         let protocol = ["-O", PROTOCOL];
         self.processes.run("ovs-ofctl", &[&protocol, options].concat(), input)
