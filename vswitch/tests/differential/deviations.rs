@@ -53,7 +53,7 @@ pub(crate) const DEVIATIONS: [Deviation; 16] = [
     deviation("64-kb-of-actions", "work is bounded by numbers of actions and operations, not by the size of a message"),
     deviation(
         "cut-off-headers",
-        "a header that is cut off is not written to; Open vSwitch writes, beyond the packet's end too",
+        "a header that is cut off, or ARP for other addresses, is not written to; Open vSwitch writes, beyond the packet's end too",
     ),
     deviation("tags-that-come-back", "a tag below one that a clone or bucket pushed keeps its drop eligible indicator"),
     deviation("part-of-pcp", "a mask of a VLAN's TCI means what it says"),

@@ -23,6 +23,7 @@ mod golden;
 mod oracle;
 mod ours;
 mod pair;
+mod predict;
 mod random;
 mod record;
 mod run;

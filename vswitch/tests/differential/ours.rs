@@ -5,6 +5,7 @@
 //! of their own; a marker sent through each of them tells that nothing is under way any more.
 
 use crate::common::Switch;
+use crate::predict;
 use crate::record::{Effect, PacketIn, hex};
 use crate::scenario::{Command, PortChange};
 use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, port_name};
@@ -44,6 +45,8 @@ pub(crate) struct Ours {
     /// Tables have names.
     named: bool,
     ports: Vec<(String, u32)>,
+    /// Trace every packet before it is sent.
+    traces: bool,
     switch: Switch,
 }
 
@@ -86,6 +89,7 @@ impl Ours {
             changed: BTreeSet::new(),
             named: false,
             ports: ports.to_vec(),
+            traces: false,
             switch,
         }
     }
@@ -95,6 +99,8 @@ impl Ours {
         let request = v1::SetCacheRequest { enabled: Some(enabled), flush: true };
         let mut dummy = DummyServiceClient::new(self.channel.clone());
         self.runtime.block_on(dummy.set_cache(request)).expect("the cache obeys");
+        // Once is enough.
+        self.traces = !enabled;
     }
 
     fn vsctl(&self, arguments: &[&str], input: Option<&str>) -> Result<String, String> {
@@ -320,8 +326,13 @@ impl Subject for Ours {
         if self.changed.contains(&(port, PortChange::Down)) {
             return Effect::default();
         }
+        let trace = self.traces.then(|| self.trace(port, packet));
         let outputs = self.receive(port, packet);
-        Effect { outputs, ..self.settle() }
+        let effect = Effect { outputs, ..self.settle() };
+        if let Some(trace) = trace {
+            predict::check(&trace, packet, &effect);
+        }
+        effect
     }
 
     fn packet_out(&mut self, text: &str) -> Result<Effect, String> {

@@ -66,15 +66,16 @@ fn without_deviations(mut steps: Vec<Step>) -> Vec<Step> {
     }
     // cut-off-headers
     if says(&steps, &["->arp_", "->NXM_OF_ARP", "->NXM_NX_ARP"]) {
-        steps.retain(|step| !matches!(step, Step::Packet { bytes, .. } if is_short_arp(bytes)));
+        steps.retain(|step| !matches!(step, Step::Packet { bytes, .. } if is_odd_arp(bytes)));
     }
     steps
 }
 
-/// Whether a packet is ARP that is cut off.
-fn is_short_arp(bytes: &[u8]) -> bool {
+/// Whether a packet is ARP that is cut off, or not for Ethernet and IPv4.
+fn is_odd_arp(bytes: &[u8]) -> bool {
     let at = payload(bytes);
-    matches!(bytes[at - 2..at], [0x08, 0x06] | [0x80, 0x35]) && bytes.len() < at + 28
+    let is_whole = bytes.len() >= at + 28 && bytes[at..at + 6] == [0, 1, 8, 0, 6, 4];
+    matches!(bytes[at - 2..at], [0x08, 0x06] | [0x80, 0x35]) && !is_whole
 }
 
 /// Whether a tag has the drop eligible indicator.
