@@ -330,7 +330,9 @@ impl Subject for Ours {
         let outputs = self.receive(port, packet);
         let effect = Effect { outputs, ..self.settle() };
         if let Some(trace) = trace {
-            predict::check(&trace, packet, &effect);
+            let down = self.changed.iter().filter(|(_, change)| *change == PortChange::Down);
+            let down = down.map(|(port, _)| port_name(*port)).collect::<Vec<_>>();
+            predict::check(&trace, packet, &effect, &down);
         }
         effect
     }
