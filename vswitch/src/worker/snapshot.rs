@@ -117,8 +117,6 @@ impl RxqSlot {
 pub struct Publisher {
     version: AtomicU64,
     current: Mutex<Arc<Snapshot>>,
-    /// Snapshots of the past that a sleeping worker still has: it must not be the one that frees them.
-    retired: Mutex<Vec<Arc<Snapshot>>>,
     /// When workers have let go.
     pub quiescence: Quiescence,
     /// By worker: packets that the control side sends.
@@ -135,7 +133,6 @@ impl Publisher {
         Self {
             version: AtomicU64::new(1),
             current: Mutex::new(Arc::new(empty)),
-            retired: Mutex::default(),
             quiescence: Quiescence::new(workers),
             inboxes: (0..workers).map(|_| Inbox::default()).collect(),
             caches: (0..workers).map(|_| Arc::default()).collect(),
@@ -144,18 +141,12 @@ impl Publisher {
 
     /// Makes a snapshot the present one, and waits until every worker has adopted it (or is offline).
     pub fn publish(&self, snapshot: Snapshot) {
-        // The old one is kept until nobody uses it, so that what it owns is dropped here and not by a worker.
+        // The old one is kept until nobody uses it, so that what it owns is dropped here and not by a worker (but for one that
+        // sleeps and finds itself the last: only memory hangs on it, ports are waited for when they are closed).
         let old = std::mem::replace(&mut *self.current.lock(), Arc::new(snapshot));
         self.version.fetch_add(1, Release);
         self.quiescence.wait();
-        self.retired.lock().push(old);
-        self.sweep();
-    }
-
-    /// Frees snapshots of the past that no worker has any more. (One that sleeps keeps the last one that it saw.)
-    pub fn sweep(&self) {
-        // Freed behind the lock: that may take long.
-        let _free: Vec<_> = self.retired.lock().extract_if(.., |old| Arc::strong_count(old) == 1).collect();
+        drop(old);
     }
 
     /// Number of the present snapshot.
