@@ -234,9 +234,12 @@ impl Translator<'_, '_> {
             self.view.write(Field::NwTtl, ttl - 1, u128::MAX);
             return Step::Next;
         }
+        // A controller that is told of it does not have the packet instead.
+        let delivered = self.delivered;
         for controller in controllers {
             self.packet_in(frame, Reason::InvalidTtl, *controller, &[], None);
         }
+        self.delivered = delivered;
         self.skip(DropReason::InvalidTtl);
         Step::Return
     }
