@@ -104,7 +104,8 @@ pub(super) struct Work {
     pub(super) clones: u32,
     pub(super) outputs: u32,
     ops: u32,
-    actions: u32,
+    /// Executed; some count as several.
+    pub(super) actions: u32,
 }
 
 /// A translation under way.
