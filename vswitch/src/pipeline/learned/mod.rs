@@ -1,4 +1,5 @@
-//! Rules that `learn` installs: a side structure of the tables, changed by workers, effective for the very next packet.
+//! Rules that `learn` installs: a side structure of the tables, changed by workers, effective for the very next packet, and not for the
+//! one that teaches them: a translation sees them as it found them.
 //!
 //! **Where in the walk**: translation looks a table up here first, then among the hand-made rules with what was found here as
 //! the floor: a learned rule wins against a hand-made one of equal priority, which is how it replaces the one of equal match.

@@ -7,6 +7,7 @@ use crate::limits::OUTPUTS_MAX;
 use crate::observe::DropReason;
 use crate::pipeline::PortFacts;
 use crate::port::PortId;
+use std::sync::Arc;
 use vswitch_flow::action::{PortNo, Reason, port};
 use vswitch_flow::{Field, Subfield};
 
@@ -155,9 +156,11 @@ impl<'a> Translator<'a, '_> {
         self.out.deps.all = true;
         let (bridge, indent) = (self.bridge, self.indent);
         let (stack, set) = (std::mem::take(&mut self.stack), std::mem::take(&mut self.set));
+        let learned = Arc::clone(&self.learned);
         self.on_copy(|this| {
             this.push(Op::Crossed(out, peer));
             this.bridge = there.bridge;
+            this.learned = Arc::clone(&this.world.bridges[there.bridge].program.learned.tables());
             this.indent += 1;
             this.tell_bridge();
             this.forget_metadata(there.number);
@@ -171,7 +174,7 @@ impl<'a> Translator<'a, '_> {
                 this.unprogrammed();
             }
         });
-        (self.bridge, self.indent) = (bridge, indent);
+        (self.bridge, self.indent, self.learned) = (bridge, indent, learned);
         (self.stack, self.set) = (stack, set);
     }
 

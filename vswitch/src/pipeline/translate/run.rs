@@ -10,7 +10,7 @@ use super::{Credit, Effect, Observer, Request, Translation};
 use crate::action::Op;
 use crate::limits::{ACTIONS_EXECUTED_MAX, CLONES_NESTED_MAX, DEPTH_MAX, OPS_MAX, RESUBMITS_MAX};
 use crate::observe::DropReason;
-use crate::pipeline::{Rule, World};
+use crate::pipeline::{LearnedTable, Rule, World};
 use crate::time::Millis;
 use std::sync::Arc;
 use vswitch_flow::action::Controller;
@@ -113,6 +113,9 @@ pub(super) struct Translator<'a, 'o> {
     pub(super) world: &'a World,
     /// Index of the bridge where the packet is.
     pub(super) bridge: usize,
+    /// Its learned rules as they were when the packet came to it: what the packet teaches is for the next one (`tables_version` of Open
+    /// vSwitch).
+    pub(super) learned: Arc<Vec<Option<Arc<LearnedTable>>>>,
     pub(super) now: Millis,
     pub(super) side_effects: bool,
     pub(super) packet_out: bool,
@@ -146,6 +149,8 @@ impl<'a, 'o> Translator<'a, 'o> {
         Self {
             world,
             bridge: request.bridge,
+            // After the epoch, too.
+            learned: Arc::clone(&world.bridges[request.bridge].program.learned.tables()),
             now: request.now,
             side_effects: request.side_effects,
             packet_out: false,

@@ -48,7 +48,7 @@ impl Translator<'_, '_> {
         let hidden = self.view.packet.key.hide_fragment_ports();
         let fragment = self.key().get(Field::NwFrag) != 0;
         let mut used = FlowMask::default();
-        let learned = program.learned.tables();
+        let learned = Arc::clone(&self.learned);
         let learned = learned.get(index).and_then(Option::as_deref);
         let learned = learned.and_then(|table| table.rules.lookup(self.key(), &mut used, None));
         let floor = learned.as_ref().map(|found| found.entry.priority);
