@@ -29,6 +29,9 @@ pub const RESUBMITS_MAX: u32 = 4096;
 /// would otherwise hold a worker for a second.
 pub const ACTIONS_EXECUTED_MAX: u32 = 1 << 18;
 
+/// Actions as which a learn counts among them: it changes a table that other workers read, and takes some 10 us. 4,096 of them take 40 ms.
+pub const LEARN_WORK: u32 = 64;
+
 /// Ops that one translation may yield. With nested clones, what is committed inside each of them counts.
 pub const OPS_MAX: u32 = 1 << 16;
 
@@ -164,6 +167,9 @@ pub const DUMMY_SENT_MAX: usize = 1 << 20;
 
 /// Megaflows per worker (Open vSwitch keeps at most 65,536 per PMD thread too). With ops and credits one takes about 1 KB.
 pub const MEGAFLOWS_MAX: usize = 65_536;
+/// Bytes of a megaflow that is kept. Enough for a flood to 600 ports, or ten learns; what is larger is decided for every packet anew, which costs less
+/// than what it does. Without such a limit 65,536 decisions with 4,000 outputs or 900 learns each would take 10 or 40 GB.
+pub const MEGAFLOW_LEN_MAX: usize = 16 << 10;
 /// Masks per bridge and worker. Every mask costs a lookup that misses one probe; an attacker who makes masks (Csikor et al. 2019) gets
 /// no more.
 pub const MEGAFLOW_MASKS_MAX: usize = 128;

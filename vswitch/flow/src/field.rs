@@ -146,7 +146,14 @@ impl Subfield {
         Self { field, start: 0, len: field.width() as u8 }
     }
 
-    /// Its bits within the field.
+    /// Whether it is what `NAME[]` means, or all of the field where that is more.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        let (len, bits) = (self.len as u32, self.field.info().bits as u32);
+        self.start == 0 && (len == bits || len == self.field.width() && len > bits)
+    }
+
+    /// Its bits within the field, and beyond it where `NAME[]` is more than the field.
     #[inline]
     #[must_use]
     pub const fn mask(self) -> u128 {

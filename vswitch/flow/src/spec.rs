@@ -210,7 +210,7 @@ pub enum Update {
         group: u32,
         /// Where.
         place: BucketPlace,
-        /// Of weight 1 where the text gave none, whatever the group's kind.
+        /// Of weight 0 where none was given, as with ovs-ofctl. In a select group such a bucket gets nothing.
         buckets: Vec<BucketSpec>,
     },
     /// `remove-buckets`

@@ -60,6 +60,27 @@ pub enum Op {
     CheckLen(Box<CheckLen>),
 }
 
+impl Op {
+    /// Bytes that it takes, about.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let inner = match self {
+            Self::SetEth(_) | Self::SetIpv4(_) | Self::SetIpv6(_) | Self::SetPorts(_) => size_of::<SetIpv6>(),
+            Self::SetIcmp(_) | Self::SetArp(_) | Self::SetNd(_) => size_of::<SetNd>(),
+            Self::PacketIn(packet_in) => size_of::<PacketInOp>() + packet_in.userdata.len(),
+            Self::Clone(ops) => sizes(ops),
+            Self::CheckLen(check) => size_of::<CheckLen>() + sizes(&check.larger) + sizes(&check.smaller),
+            _ => 0,
+        };
+        size_of::<Self>() + inner
+    }
+}
+
+/// Bytes that ops take, about.
+pub fn sizes(ops: &[Op]) -> usize {
+    ops.iter().map(Op::size).sum()
+}
+
 /// See [`Op::SetEth`]. Addresses as low 48 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]

@@ -11,8 +11,9 @@
 //! earlier tick is checked against its dependencies once, and is good again or translated afresh. So a change costs each megaflow that did
 //! not depend on it one check, and nothing is flushed.
 //!
-//! **Limits**: [`crate::limits::MEGAFLOWS_MAX`] and [`crate::limits::MEGAFLOW_MASKS_MAX`] per worker, exact-match entries fixed. A full cache lets go of what was
-//! not used for the longest time, among a few it looks at. What was not used for 10 s goes anyway.
+//! **Limits**: [`crate::limits::MEGAFLOWS_MAX`] and [`crate::limits::MEGAFLOW_MASKS_MAX`] per worker, exact-match entries fixed, and no megaflow of more than
+//! [`crate::limits::MEGAFLOW_LEN_MAX`]. A full cache lets go of what was not used for the longest time, among a few it looks at. What was not
+//! used for 10 s goes anyway.
 //!
 //! **Threads**: a [`Cache`] is a worker's own; [`CacheShared`] is between it and the control side.
 
@@ -31,7 +32,7 @@ pub use megaflow::Megaflow;
 pub use shared::{CacheShared, CacheStats, Collector};
 
 use crate::dpdk::Mbuf;
-use crate::limits::{BURST, EXACT_V4_ENTRIES, EXACT_V6_ENTRIES, MEGAFLOW_IDLE_MS, MEGAFLOWS_MAX};
+use crate::limits::{BURST, EXACT_V4_ENTRIES, EXACT_V6_ENTRIES, MEGAFLOW_IDLE_MS, MEGAFLOW_LEN_MAX, MEGAFLOWS_MAX};
 use crate::pipeline::translate::reduce_timeouts;
 use crate::pipeline::{Changes, Credit, Effect, Sighting, Translation, World};
 use crate::port::PortId;
@@ -280,7 +281,8 @@ impl Cache {
         mut translation: Translation,
     ) -> Result<Arc<Megaflow>, Translation> {
         let full = self.shared.outstanding() >= MEGAFLOWS_MAX as u64 * OUTSTANDING_FACTOR;
-        if !self.enabled || !translation.cacheable || full || bridge >= self.bridges.len() {
+        let large = translation.size() > MEGAFLOW_LEN_MAX;
+        if !self.enabled || !translation.cacheable || large || full || bridge >= self.bridges.len() {
             return Err(translation);
         }
         if translation.effects.iter().any(|effect| matches!(effect, Effect::Fin { .. })) {

@@ -187,7 +187,9 @@ impl Poll {
                 owned.slot.put(queue);
             }
         }
+        let before = Arc::clone(&self.walk.snapshot().world);
         self.walk.adopt(snapshot);
+        self.publisher.retire(before);
     }
 
     /// Polls every queue once; returns the packets received, and the cycle counter at the end.

@@ -5,6 +5,7 @@ use crate::cache::CacheShared;
 use crate::observe::{Counter, PortCounters, PortTotals};
 use crate::pipeline::World;
 use crate::port::{Device, PortId, RxQueue, TxQueue};
+use crossbeam_queue::SegQueue;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -119,6 +120,8 @@ pub struct Publisher {
     current: Mutex<Arc<Snapshot>>,
     /// When workers have let go.
     pub quiescence: Quiescence,
+    /// Worlds that workers have left.
+    retired: SegQueue<Arc<World>>,
     /// By worker: packets that the control side sends.
     pub inboxes: Box<[Inbox]>,
     /// By worker: its caches, from outside.
@@ -134,6 +137,7 @@ impl Publisher {
             version: AtomicU64::new(1),
             current: Mutex::new(Arc::new(empty)),
             quiescence: Quiescence::new(workers),
+            retired: SegQueue::new(),
             inboxes: (0..workers).map(|_| Inbox::default()).collect(),
             caches: (0..workers).map(|_| Arc::default()).collect(),
         }
@@ -141,12 +145,25 @@ impl Publisher {
 
     /// Makes a snapshot the present one, and waits until every worker has adopted it (or is offline).
     pub fn publish(&self, snapshot: Snapshot) {
-        // The old one is kept until nobody uses it, so that what it owns is dropped here and not by a worker (but for one that
-        // sleeps and finds itself the last: only memory hangs on it, ports are waited for when they are closed).
+        // The old one is kept until nobody uses it, so that what it owns is dropped here and not by a worker. (One that sleeps may find
+        // itself the last: of what it drops then, ports are waited for when they are closed, and the rest is retired.)
         let old = std::mem::replace(&mut *self.current.lock(), Arc::new(snapshot));
         self.version.fetch_add(1, Release);
         self.quiescence.wait();
         drop(old);
+        self.drop_retired();
+    }
+
+    /// A worker has left this world. Freeing a million rules takes a second: that is not for a worker to do.
+    pub fn retire(&self, world: Arc<World>) {
+        self.retired.push(world);
+    }
+
+    /// Drops the worlds that workers have left. The control side.
+    pub fn drop_retired(&self) {
+        while let Some(world) = self.retired.pop() {
+            drop(world);
+        }
     }
 
     /// Number of the present snapshot.

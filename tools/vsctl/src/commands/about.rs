@@ -141,6 +141,17 @@ fn limits(limits: &v1::Limits) -> Value {
         "table_name_max": limits.table_name_max,
         "packet_ins_queued": limits.packet_ins_queued,
         "flow_events_queued": limits.flow_events_queued,
+        "tables": limits.tables,
+        "resubmits_max": limits.resubmits_max,
+        "outputs_max": limits.outputs_max,
+        "actions_executed_max": limits.actions_executed_max,
+        "actions_len_max": limits.actions_len_max,
+        "clones_nested_max": limits.clones_nested_max,
+        "stack_max": limits.stack_max,
+        "learned_per_table_max": limits.learned_per_table_max,
+        "learned_per_bridge_max": limits.learned_per_bridge_max,
+        "megaflows_max": limits.megaflows_max,
+        "megaflow_masks_max": limits.megaflow_masks_max,
     })
 }
 

@@ -47,7 +47,8 @@ pub struct FieldInfo {
     /// Other names in ovs-fields(7) and ovs-ofctl(8).
     pub aliases: &'static [&'static str],
     /// Bits that `NAME[]` means, from the lowest. Less than [`Field::width`] where our field has helper bits beside the value that
-    /// OpenFlow knows: `OXM_OF_VLAN_VID[]` is 12 bits, our `vlan_vid` has the present bit above them.
+    /// OpenFlow knows: `OXM_OF_VLAN_VID[]` is 12 bits, our `vlan_vid` has the present bit above them. More where a key has less than the
+    /// packet: `NXM_OF_ARP_OP[]` is 16 bits, of which Open vSwitch knows 8: the others read as 0, and what is written there is lost.
     pub bits: u8,
 }
 
@@ -155,7 +156,7 @@ info! {
     NwEcn Decimal whole Ip rw "NXM_NX_IP_ECN" "OXM_OF_IP_ECN" ["ip_ecn"];
     NwTtl Decimal whole Ip rw "NXM_NX_IP_TTL" "" ["ip_ttl"];
     NwProto Decimal whole Ip ro "NXM_OF_IP_PROTO" "OXM_OF_IP_PROTO" ["ip_proto"];
-    ArpOp Decimal whole Arp rw "NXM_OF_ARP_OP" "OXM_OF_ARP_OP" [];
+    ArpOp Decimal whole Arp rw "NXM_OF_ARP_OP" "OXM_OF_ARP_OP" [] 16;
     NwFrag Frag masked Ip ro "NXM_NX_IP_FRAG" "" ["nw_frag"] 2;
     TpSrc Decimal masked Transport rw "" "" [];
     TpDst Decimal masked Transport rw "" "" [];
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(INFO.len(), Field::ALL.len());
         for (info, field) in INFO.iter().zip(Field::ALL) {
             assert_eq!(info.field, *field);
-            assert!(u32::from(info.bits) <= field.width(), "{field:?}");
+            assert!(u32::from(info.bits) <= field.width() || *field == Field::ArpOp, "{field:?}");
         }
     }
 }

@@ -66,7 +66,7 @@ proptest! {
         // A bucket alone, as when it is inserted.
         if let (Some(bucket), GroupKind::Select) = (group.buckets.first(), group.kind) {
             let mut text = "group insert_bucket group_id=1,command_bucket_id=first,bucket=".to_owned();
-            format_bucket(bucket, true, NAMED, &Odd, &mut text);
+            format_bucket(bucket, false, NAMED, &Odd, &mut text);
             let parsed = parse_bundle_line(&text, &Odd).map(|parsed| parsed.value);
             let expected = Update::InsertBuckets {
                 group: 1,

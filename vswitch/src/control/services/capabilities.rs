@@ -88,6 +88,17 @@ fn limits() -> v1::Limits {
         table_name_max: limits::TABLE_NAME_MAX as u32,
         packet_ins_queued: limits::PACKET_INS_QUEUED as u32,
         flow_events_queued: limits::FLOW_EVENTS_QUEUED as u32,
+        tables: crate::pipeline::TABLES as u32,
+        resubmits_max: limits::RESUBMITS_MAX,
+        outputs_max: limits::OUTPUTS_MAX,
+        actions_executed_max: limits::ACTIONS_EXECUTED_MAX,
+        actions_len_max: vswitch_flow::action::limits::MAX_BYTES as u32,
+        clones_nested_max: limits::CLONES_NESTED_MAX,
+        stack_max: limits::STACK_MAX as u32,
+        learned_per_table_max: limits::LEARNED_PER_TABLE_MAX as u32,
+        learned_per_bridge_max: limits::LEARNED_PER_BRIDGE_MAX as u32,
+        megaflows_max: limits::MEGAFLOWS_MAX as u32,
+        megaflow_masks_max: limits::MEGAFLOW_MASKS_MAX as u32,
     }
 }
 

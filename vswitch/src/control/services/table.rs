@@ -14,8 +14,8 @@ const TABLE_MAX: u32 = 253;
 pub(in crate::control) struct Tables(pub(in crate::control) Control);
 
 fn table(info: TableInfo) -> v1::Table {
-    let TableInfo { id, name, flows, lookups, matches } = info;
-    v1::Table { number: id.into(), name: name.unwrap_or_default(), flows, lookups, matches }
+    let TableInfo { id, name, flows, lookups, matches, learn_refused } = info;
+    v1::Table { number: id.into(), name: name.unwrap_or_default(), flows, lookups, matches, learn_refused }
 }
 
 #[tonic::async_trait]

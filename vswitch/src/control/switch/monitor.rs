@@ -50,6 +50,7 @@ fn watch(switch: &Weak<Switch>, stopped: &mpsc::Receiver<()>) {
     let mut second = Instant::now();
     while matches!(stopped.recv_timeout(LINK_PERIOD), Err(mpsc::RecvTimeoutError::Timeout)) {
         let Some(switch) = switch.upgrade() else { return };
+        switch.publisher.drop_retired();
         switch.look_at_links();
         switch.expire_flows();
         let elapsed = second.elapsed();

@@ -1,4 +1,5 @@
-//! Rules that `learn` installs: a side structure of the tables, changed by workers, effective for the very next packet.
+//! Rules that `learn` installs: a side structure of the tables, changed by workers, effective for the very next packet, and not for the
+//! one that teaches them: a translation sees them as it found them.
 //!
 //! **Where in the walk**: translation looks a table up here first, then among the hand-made rules with what was found here as
 //! the floor: a learned rule wins against a hand-made one of equal priority, which is how it replaces the one of equal match.
@@ -15,7 +16,7 @@
 //! only refreshed (its hard timeout starts over); else it takes cookie and actions of the learn and keeps its timeouts, flags,
 //! duration and counters, hand-made or not. The control side takes hand-made rules that were replaced out of the next program.
 //!
-//! **Limits**: [`crate::limits::LEARNED_PER_TABLE_MAX`], [`crate::limits::LEARNED_PER_BRIDGE_MAX`]; what is refused is counted.
+//! **Limits**: [`crate::limits::LEARNED_PER_TABLE_MAX`], [`crate::limits::LEARNED_PER_BRIDGE_MAX`]; what is refused is counted, by table.
 //!
 //! **Threads**: any number of workers, one control side.
 
@@ -25,7 +26,7 @@ mod make;
 mod tests;
 mod views;
 
-use super::{Changes, Rule};
+use super::{Changes, Rule, TABLES};
 use crate::limits;
 use crate::time::Millis;
 use arc_swap::ArcSwap;
@@ -56,8 +57,8 @@ struct Shared {
     changes: Arc<Changes>,
     /// Serial of the bridge's last rule.
     serial: AtomicU64,
-    /// Flows that were not learned because there were too many.
-    refused: AtomicU64,
+    /// By table: how often a flow was not learned because there were too many.
+    refused: [AtomicU64; TABLES],
     bounds: Bounds,
     state: Mutex<State>,
 }
@@ -100,7 +101,7 @@ impl Learned {
     fn bounded(changes: Arc<Changes>, bounds: Bounds) -> Self {
         let view = Arc::new(View { base: Vec::new(), tables: ArcSwap::default() });
         let state = Mutex::new(State::new(Arc::clone(&view)));
-        let (serial, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (serial, refused) = (AtomicU64::new(0), [const { AtomicU64::new(0) }; TABLES]);
         Self { shared: Arc::new(Shared { changes, serial, refused, bounds, state }), view }
     }
 
@@ -123,10 +124,10 @@ impl Learned {
         self.shared.state.lock().install(&self.shared, &self.view, &wanted, learn.limit, now)
     }
 
-    /// Flows that were not learned because the table or the bridge had too many.
+    /// How often a flow was not learned into a table because it or the bridge had too many.
     #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.shared.refused.load(Relaxed)
+    pub fn refused(&self, table: u8) -> u64 {
+        self.shared.refused.get(usize::from(table)).map_or(0, |refused| refused.load(Relaxed))
     }
 
     /// The next place in the order of the bridge's rules.

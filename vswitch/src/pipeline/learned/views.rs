@@ -219,7 +219,7 @@ impl State {
             return false;
         }
         if !old.as_ref().is_some_and(|old| old.learned) && self.views[mine].is_full(wanted.table, shared.bounds) {
-            shared.refused.fetch_add(1, Relaxed);
+            shared.refused[usize::from(wanted.table)].fetch_add(1, Relaxed);
             return false;
         }
         let rule = Arc::new(rule_for(shared, wanted, old.as_deref(), now));

@@ -70,6 +70,7 @@ impl Program {
                 flows: self.len(id, &learned) as u64,
                 lookups: table.map_or(0, |table| table.stats.lookups.load(Relaxed)),
                 matches: table.map_or(0, |table| table.stats.matches.load(Relaxed)),
+                learn_refused: self.learned.refused(id),
             }
         };
         (0..=u8::MAX).map(info).filter(|info| info.flows > 0 || info.name.is_some()).collect()

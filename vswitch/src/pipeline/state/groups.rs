@@ -175,6 +175,11 @@ fn check_bucket(spec: &GroupSpec, bucket: &BucketSpec, ids: &mut HashSet<u32>) -
     if !ids.insert(id) {
         return Err(Refused::new("OFPGMFC_BAD_BUCKET", "bucket_id", format!("bucket {id} is there twice")));
     }
+    // Where buckets are inserted, their text does not know the group's type.
+    if spec.kind != GroupKind::Select && bucket.weight != 0 {
+        let reason = format!("bucket {id} has weight {}: only buckets of select groups have weights", bucket.weight);
+        return Err(Refused::new("OFPGMFC_BAD_BUCKET", "weight", reason).hint("leave weight out"));
+    }
     if spec.kind == GroupKind::FastFailover && bucket.watch_port.is_none() && bucket.watch_group.is_none() {
         let reason = format!("bucket {id} of a fast failover group watches nothing");
         return Err(Refused::new("OFPGMFC_INVALID_GROUP", "watch_port", reason).hint("give watch_port or watch_group"));

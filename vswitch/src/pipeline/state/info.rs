@@ -65,6 +65,8 @@ pub struct TableInfo {
     pub lookups: u64,
     /// Packets that a flow of it matched.
     pub matches: u64,
+    /// How often a flow was not learned because the table or the bridge had too many.
+    pub learn_refused: u64,
 }
 
 /// A group as it is.

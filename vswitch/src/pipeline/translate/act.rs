@@ -5,7 +5,7 @@ use super::run::{Ended, Frame, Step, Translator};
 use super::set::{in_order, is_controller};
 use super::table::Disguise;
 use crate::action::{CheckLen, Op};
-use crate::limits::STACK_MAX;
+use crate::limits::{LEARN_WORK, STACK_MAX};
 use crate::meter::Meter;
 use crate::observe::DropReason;
 use std::sync::Arc;
@@ -46,7 +46,10 @@ impl Translator<'_, '_> {
             Action::Exit => return Step::Exit,
             Action::CheckPktLarger { len, to } => return self.check_len(*len, *to, frame),
             Action::DecTtl(controllers) => return self.dec_ttl(controllers, frame),
-            Action::Learn(learn) => self.learn(learn),
+            Action::Learn(learn) => {
+                self.work(LEARN_WORK - 1);
+                self.learn(learn);
+            }
             Action::Multipath(multipath) => self.multipath(multipath),
             Action::Bundle(bundle) => return self.bundle(bundle, frame),
             Action::FinTimeout { idle, hard } => self.fin_timeout(*idle, *hard, frame),
@@ -234,9 +237,12 @@ impl Translator<'_, '_> {
             self.view.write(Field::NwTtl, ttl - 1, u128::MAX);
             return Step::Next;
         }
+        // A controller that is told of it does not have the packet instead.
+        let delivered = self.delivered;
         for controller in controllers {
             self.packet_in(frame, Reason::InvalidTtl, *controller, &[], None);
         }
+        self.delivered = delivered;
         self.skip(DropReason::InvalidTtl);
         Step::Return
     }

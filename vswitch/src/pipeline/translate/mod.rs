@@ -14,8 +14,8 @@
 //! `ct()` is the boundary of a stage: until connections are tracked, a packet that meets it is dropped.
 //!
 //! **Limits**: depth 64 and 4,096 resubmits as in Open vSwitch, and bounds on actions, ops, outputs, nested clones and the packet's stack
-//! ([`crate::limits`]). Beyond any of them the packet is dropped, with all that was done for it; only what a loop between bridges sent before it was cut
-//! stays sent.
+//! ([`crate::limits`]). Beyond any of them the packet is dropped, with all that was done for it. (Open vSwitch keeps what a loop between
+//! bridges sent before it was cut, up to 64 copies of a packet. A loop is a mistake, whichever way it goes: here it has one name and one counter.)
 //!
 //! **Threads**: a translation belongs to one worker. It reads a world that never changes, and what changes beside it (learned rules, MAC
 //! tables, links) without waiting; [`Deps`] says what it relied on, as of an epoch read before anything else.

@@ -175,11 +175,6 @@ impl<'a> Translator<'a, '_> {
         });
         (self.bridge, self.indent, self.learned) = (bridge, indent, learned);
         (self.stack, self.set) = (stack, set);
-        // A loop between bridges ends there: what happened before stands, as in Open vSwitch.
-        if let Some(reason @ (DropReason::ResubmitDepth | DropReason::ResubmitCount)) = self.error {
-            self.error = None;
-            self.reason = Some(reason);
-        }
     }
 
     /// What a packet loses between two bridges: all of its metadata but pkt_mark.

@@ -28,6 +28,24 @@ pub struct Translation {
     pub cacheable: bool,
 }
 
+impl Translation {
+    /// Bytes that it takes, about.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let effect = |effect: &Effect| {
+            let boxed = match effect {
+                Effect::Learn { learn, .. } => {
+                    size_of::<vswitch_flow::FlowKey>() + size_of::<Learn>() + size_of_val(&*learn.specs)
+                }
+                _ => 0,
+            };
+            size_of::<Effect>() + boxed
+        };
+        let effects: usize = self.effects.iter().map(effect).sum();
+        crate::action::sizes(&self.ops) + size_of_val(&*self.credits) + effects
+    }
+}
+
 /// A counter that packets add to.
 #[derive(Clone, Debug)]
 pub enum Credit {

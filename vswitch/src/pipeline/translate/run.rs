@@ -104,6 +104,7 @@ pub(super) struct Work {
     pub(super) clones: u32,
     pub(super) outputs: u32,
     ops: u32,
+    /// Executed; some count as several.
     actions: u32,
 }
 

@@ -16,7 +16,8 @@ fn bucket(id: u32, watch_port: Option<u32>, to: u32) -> BucketSpec {
     BucketSpec { id, weight: 1, watch_port, watch_group: None, actions: [output(to)].into() }
 }
 
-fn group(kind: GroupKind, buckets: Vec<BucketSpec>) -> GroupSpec {
+fn group(kind: GroupKind, mut buckets: Vec<BucketSpec>) -> GroupSpec {
+    buckets.iter_mut().for_each(|bucket| bucket.weight = u16::from(kind == GroupKind::Select));
     GroupSpec { id: 1, kind, selection: Selection::Default, buckets }
 }
 

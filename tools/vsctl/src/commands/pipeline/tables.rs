@@ -40,7 +40,12 @@ impl Report for Tables {
             let name = if table.name.is_empty() { String::new() } else { format!(" (\"{}\")", table.name) };
             let blank = if i == 0 { "" } else { "\n" };
             let _ = writeln!(text, "{blank}  table {}{name}:", table.number);
-            let _ = writeln!(text, "    active={}, lookup={}, matched={}", table.flows, table.lookups, table.matches);
+            let _ = write!(text, "    active={}, lookup={}, matched={}", table.flows, table.lookups, table.matches);
+            // Open vSwitch has no such limit, and no number for it.
+            if table.learn_refused > 0 {
+                let _ = write!(text, ", learn_refused={}", table.learn_refused);
+            }
+            text.push('\n');
         }
         text
     }
@@ -54,6 +59,7 @@ impl Report for Tables {
                 "flows": table.flows,
                 "lookups": table.lookups,
                 "matches": table.matches,
+                "learn_refused": table.learn_refused,
             })
         };
         self.0.iter().map(table).collect()
@@ -66,21 +72,28 @@ mod tests {
 
     #[test]
     fn both_ways() {
-        let table =
-            |number, name: &str, flows| v1::Table { number, name: name.to_owned(), flows, lookups: 5, matches: 4 };
-        let tables = Tables(vec![table(0, "Classifier", 3), table(253, "", 1)]);
+        let table = |number, name: &str, flows| v1::Table {
+            number,
+            name: name.to_owned(),
+            flows,
+            lookups: 5,
+            matches: 4,
+            learn_refused: 0,
+        };
+        let full = v1::Table { learn_refused: 7, ..table(253, "", 1) };
+        let tables = Tables(vec![table(0, "Classifier", 3), full]);
         let want = "\
 OFPST_TABLE reply (OF1.5) (xid=0x2):
   table 0 (\"Classifier\"):
     active=3, lookup=5, matched=4
 
   table 253:
-    active=1, lookup=5, matched=4
+    active=1, lookup=5, matched=4, learn_refused=7
 ";
         assert_eq!(tables.text(), want);
         assert_eq!(
             tables.json()[0],
-            json!({ "table": 0, "name": "Classifier", "flows": 3, "lookups": 5, "matches": 4 })
+            json!({ "table": 0, "name": "Classifier", "flows": 3, "lookups": 5, "matches": 4, "learn_refused": 0 })
         );
         assert_eq!(tables.json()[1]["name"], Value::Null);
         assert_eq!(Added(7).text(), "7\n");

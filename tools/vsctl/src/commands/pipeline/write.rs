@@ -44,8 +44,10 @@ pub(super) async fn write(client: &Client, change: Change<'_>, timeout: Duration
     let mut batch = Batch { bridge: bridge.to_owned(), kind, messages, updates: Vec::new(), len: 0 };
     batch.updates.extend(first.into_iter().map(|update| v1::Update { tag: 0, update: Some(update) }));
     let reading = tokio::task::spawn_blocking(move || {
-        // What ends without commit is not applied.
-        source.read(|line| batch.add(line)).map(|()| batch.send(true))
+        // What ends without commit is not applied. The stream ends when the batch goes: not before it is known here why, lest
+        // the switch's word for that be the first one.
+        let read = source.read(|line| batch.add(line)).map(|()| batch.send(true));
+        (read, batch)
     });
     let call = service.write(ReceiverStream::new(receiver));
     tokio::pin!(call);
@@ -54,8 +56,9 @@ pub(super) async fn write(client: &Client, change: Change<'_>, timeout: Duration
         // The switch need not wait for the end to refuse.
         answer = &mut call => answer,
         read = reading => {
-            let read = read.map_err(std::io::Error::other)?;
+            let (read, batch) = read.map_err(std::io::Error::other)?;
             read.map_err(|error| Error::Input { name: name.clone(), error })?;
+            drop(batch);
             tokio::time::timeout(timeout, call)
                 .await
                 .map_err(|_| client.unreachable(format!("no answer within {timeout:?}")))?

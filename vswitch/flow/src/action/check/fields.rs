@@ -111,8 +111,9 @@ fn wanted(field: Field) -> &'static str {
 /// Whether there are such bits in the field.
 pub(super) fn bits(sub: Subfield) -> Check {
     let Subfield { field, start, len } = sub;
-    if len == 0 || u32::from(start) + u32::from(len) > field.width() {
-        let reason = format!("{} has no {len} bits from bit {start}: it has {}", field.name(), field.width());
+    let width = field.width().max(field.info().bits.into());
+    if len == 0 || u32::from(start) + u32::from(len) > width {
+        let reason = format!("{} has no {len} bits from bit {start}: it has {width}", field.name());
         return refuse("OFPBAC_BAD_SET_LEN", reason);
     }
     Ok(())

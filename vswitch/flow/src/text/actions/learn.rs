@@ -105,10 +105,11 @@ fn matching<'a>(parser: &Parser<'a>, token: &Token<'a>, to: Subfield) -> Result<
             .error(text, format!("{} bits cannot match {} bits", from.len, to.len))
             .hint("give as many bits on both sides")
             .field(token.key)),
-        Err(error) if text.contains('[') => Err(parser.source.within(text, error)),
+        // `[200]` is a flag of TCP without a name.
+        Err(error) if text.contains('[') && !text.starts_with('[') => Err(parser.source.within(text, error)),
         Err(_) => {
             // A value of the field; of some bits of it, a number.
-            if !is_whole(to) {
+            if !to.is_whole() {
                 return Ok(LearnSpec::Match { from: LearnSource::Immediate(fitting(parser, text, to.len)?), to });
             }
             // vlan_vid=4101 with its bit 4096 (3.1 cuts it off, and the learned flow matches untagged packets), in_port=LOCAL in 32 bits.
@@ -126,11 +127,6 @@ fn matching<'a>(parser: &Parser<'a>, token: &Token<'a>, to: Subfield) -> Result<
             Ok(LearnSpec::Match { from: LearnSource::Immediate(value), to })
         }
     }
-}
-
-/// Whether `NAME[]` is what this is.
-fn is_whole(sub: Subfield) -> bool {
-    sub.start == 0 && (sub.len == sub.field.info().bits || u32::from(sub.len) == sub.field.width())
 }
 
 fn load<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<LearnSpec> {
@@ -203,7 +199,7 @@ pub(super) fn print(learn: &Learn, printer: &mut Printer<'_>) {
 
 fn print_spec(spec: &LearnSpec, printer: &mut Printer<'_>) {
     match spec {
-        LearnSpec::Match { from: LearnSource::Immediate(value), to } if is_whole(*to) => {
+        LearnSpec::Match { from: LearnSource::Immediate(value), to } if to.is_whole() => {
             printer.text(to.field.name());
             printer.text("=");
             print_value(to.field, *value, to.field.exact_mask(), printer);

@@ -35,7 +35,7 @@ pub enum GroupCommand {
 /// A group line (`group_id=1,type=select,bucket=...`). For insert-buckets and remove-buckets: `command_bucket_id=` is in the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupLine {
-    /// The group. Buckets of a line without `type` have weight 1 where none is given.
+    /// The group. Buckets of a line without `type` have weight 0 where none is given, as those of ovs-ofctl.
     pub spec: GroupSpec,
     /// Whether there is a `type`.
     pub kind_given: bool,
@@ -471,7 +471,8 @@ impl Bucket {
         line.check_bucket(start, &self.actions)?;
         let spec = BucketSpec {
             id: 0,
-            weight: if select { self.weight.unwrap_or(1) } else { 0 },
+            // A line that inserts buckets does not know into what: ovs-ofctl makes it 0, also for a select group.
+            weight: self.weight.unwrap_or(if kind == Some(GroupKind::Select) { 1 } else { 0 }),
             watch_port: self.watch_port,
             watch_group: self.watch_group,
             actions: normalize(self.actions, None).into(),
@@ -543,10 +544,10 @@ fn format_fields(fields: &[(Field, u128)], out: &mut String) {
     }
 }
 
-/// One bucket, as in a group line.
+/// One bucket, as in a line for a select group, or for another one or one that is not known (`insert-buckets`).
 pub fn format_bucket(bucket: &BucketSpec, select: bool, style: Style, names: &dyn Names, out: &mut String) {
     value::push(out, format_args!("bucket_id:{},", bucket.id));
-    if select && bucket.weight != 1 {
+    if bucket.weight != u16::from(select) {
         value::push(out, format_args!("weight:{},", bucket.weight));
     }
     if let Some(port) = bucket.watch_port {

@@ -194,7 +194,7 @@ fn lines_of_bundles() {
     let Update::InsertBuckets { group: 6, place: BucketPlace::Before(5), buckets } = bundle(line) else {
         panic!("no insert")
     };
-    assert_eq!(buckets.iter().map(|bucket| (bucket.id, bucket.weight)).collect::<Vec<_>>(), [(7, 1), (0, 3)]);
+    assert_eq!(buckets.iter().map(|bucket| (bucket.id, bucket.weight)).collect::<Vec<_>>(), [(7, 0), (0, 3)]);
 
     assert!(matches!(bundle("meter meter=5,kbps,bands=type=drop,rate=5"), Update::AddMeter(meter) if meter.id == 5));
     assert!(matches!(bundle("meter modify meter=5,pktps,bands=type=drop,rate=5"), Update::ModifyMeter(_)));
@@ -233,7 +233,7 @@ fn groups() {
     // Of another kind of group, or of an unknown one.
     let weight = |line: &str| parse_group(line, &NoNames).expect(line).value.spec.buckets[0].weight;
     assert_eq!(weight("group_id=1,type=all,bucket=2"), 0);
-    assert_eq!(weight("group_id=1,bucket=2"), 1);
+    assert_eq!(weight("group_id=1,bucket=2"), 0);
 }
 
 #[test]

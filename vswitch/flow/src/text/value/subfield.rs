@@ -62,7 +62,7 @@ pub fn format_subfield(sub: Subfield, out: &mut String) {
         (true, "") => sub.field.name(),
         (true, name) => name,
     });
-    if sub.start == 0 && (sub.len == info.bits || u32::from(sub.len) == sub.field.width()) {
+    if sub.is_whole() {
         out.push_str("[]");
     } else if sub.len == 1 {
         push(out, format_args!("[{}]", sub.start));

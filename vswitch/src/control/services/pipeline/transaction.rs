@@ -12,6 +12,9 @@ use vswitch_proto::v1::{self, UpdateOutcome};
 /// Updates of one transaction whose statuses have texts; there is no use in telling the same thing of 100,000 lines.
 const TEXTS_MAX: usize = 1000;
 
+/// Wrong updates after which the rest of a transaction is not looked at: saying what was meant takes longer than parsing.
+const INVALID_MAX: u64 = 1000;
+
 /// Bytes of each text of a status.
 const TEXT_LEN_MAX: usize = 512;
 
@@ -52,11 +55,16 @@ impl Transaction {
         self.statuses.len()
     }
 
-    /// Parses updates. What is wrong with one is in its status; the others are still looked at, so that everything is told at once.
+    /// Parses updates. What is wrong with one is in its status; the others are still looked at, so that everything is told at once,
+    /// within reason.
     pub(super) fn add(&mut self, updates: Vec<v1::Update>, names: &dyn Names) {
         self.statuses.reserve(updates.len());
         for message in updates {
             let tag = message.tag;
+            if self.invalid >= INVALID_MAX {
+                self.statuses.push(v1::UpdateStatus { tag, ..Default::default() });
+                continue;
+            }
             match update(message, names) {
                 Ok(Parsed { value, warnings }) => {
                     self.warned += u64::from(!warnings.is_empty());

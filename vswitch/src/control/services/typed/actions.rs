@@ -202,8 +202,8 @@ fn conjunction(message: &v1::ConjunctionAction) -> Result<Action, TextError> {
         let reason = format!("conjunction: clause {clause} of {clauses}");
         return Err(wrong("conjunction", reason, "use 2 to 64 clauses, counted from 1"));
     }
-    // `Action` counts as the text does, from 1.
-    Ok(Action::Conjunction { id, clause: narrow("clause", clause, 64)?, clauses: narrow("clauses", clauses, 64)? })
+    // The message counts as the text does, from 1; `Action` from 0.
+    Ok(Action::Conjunction { id, clause: narrow("clause", clause - 1, 63)?, clauses: narrow("clauses", clauses, 64)? })
 }
 
 fn sample(message: &v1::SampleAction) -> Result<Sample, TextError> {

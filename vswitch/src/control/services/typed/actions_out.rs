@@ -52,7 +52,8 @@ fn kind(action: &Action) -> Kind {
             Kind::FinTimeout(v1::FinTimeoutAction { idle_timeout: (*idle).into(), hard_timeout: (*hard).into() })
         }
         Action::Conjunction { id, clause, clauses } => {
-            Kind::Conjunction(v1::ConjunctionAction { id: *id, clause: (*clause).into(), clauses: (*clauses).into() })
+            let clause = u32::from(*clause) + 1;
+            Kind::Conjunction(v1::ConjunctionAction { id: *id, clause, clauses: (*clauses).into() })
         }
         Action::Clone(actions) => Kind::Clone(list(actions)),
         Action::Note(note) => Kind::Note(note.to_vec()),

@@ -103,7 +103,7 @@ pub(super) fn subfield(what: &str, message: Option<&v1::Subfield>) -> Result<Sub
         return Err(wrong(what, format!("{what}: no field is given"), "give a field"));
     };
     let found = by_name(field)?;
-    let width = found.width();
+    let width = found.width().max(found.info().bits.into());
     let length = if *length == 0 { width.saturating_sub(*start) } else { *length };
     if length == 0 || start.checked_add(length).is_none_or(|end| end > width) {
         let reason = format!("{field}: {length} bits from bit {start} on are not in its {width}");

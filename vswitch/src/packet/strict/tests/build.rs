@@ -1,6 +1,6 @@
-//! Frames by hand: right in everything but what a case changes.
+//! Frames by hand: right in everything but what a case changes. (The integration tests use them, too.)
 
-use crate::packet::testing::naive_checksum;
+use super::naive_checksum;
 
 /// An Ethernet frame from ..:01 to ..:02.
 pub(super) fn eth(kind: u16, payload: &[u8]) -> Vec<u8> {

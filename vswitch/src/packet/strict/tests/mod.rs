@@ -6,6 +6,7 @@ mod properties;
 
 use super::check;
 use crate::dpdk::{Mbuf, Mempool};
+use crate::packet::testing::naive_checksum;
 use vswitch_flow::FlowKey;
 use vswitch_flow::extract::extract;
 use vswitch_flow::text::{NoNames, Style, format_key};

@@ -74,6 +74,8 @@ fn bad_groups_are_refused_by_name() {
     let add = |kind, buckets: &[BucketSpec]| Update::AddGroup(group(2, kind, buckets));
     let (all, select) = (GroupKind::All, GroupKind::Select);
     let two = [bucket(0, &[]), bucket(1, &[])];
+    let heavy = BucketSpec { weight: 5, ..bucket(6, &[]) };
+    let weighty = Update::InsertBuckets { group: 1, place: BucketPlace::Last, buckets: vec![heavy] };
     let cases = [
         ("exists", add_group(1), "OFPGMFC_GROUP_EXISTS"),
         ("id", Update::AddGroup(group(0xffff_ff01, all, &[])), "OFPGMFC_INVALID_GROUP"),
@@ -87,6 +89,7 @@ fn bad_groups_are_refused_by_name() {
         ("insert the same twice", insert(1, BucketPlace::Last, &[6, 6]), "OFPGMFC_BAD_BUCKET"),
         ("insert at an unknown one", insert(1, BucketPlace::Before(99), &[6]), "OFPGMFC_UNKNOWN_BUCKET"),
         ("insert at all", insert(1, BucketPlace::All, &[6]), "OFPGMFC_BAD_BUCKET"),
+        ("insert one with a weight", weighty, "OFPGMFC_BAD_BUCKET"),
         ("insert into nothing", insert(3, BucketPlace::Last, &[6]), "OFPGMFC_UNKNOWN_GROUP"),
         ("remove an unknown one", remove(1, BucketPlace::Before(99)), "OFPGMFC_UNKNOWN_BUCKET"),
         ("remove from nothing", remove(3, BucketPlace::All), "OFPGMFC_UNKNOWN_GROUP"),

@@ -171,11 +171,15 @@ fn table(table: u8) -> FlowFilter {
 }
 
 fn bucket(id: u32, actions: &[Action]) -> BucketSpec {
-    BucketSpec { id, weight: 1, watch_port: None, watch_group: None, actions: actions.into() }
+    BucketSpec { id, weight: 0, watch_port: None, watch_group: None, actions: actions.into() }
 }
 
 fn group(id: u32, kind: GroupKind, buckets: &[BucketSpec]) -> GroupSpec {
-    GroupSpec { id, kind, selection: Selection::Default, buckets: buckets.to_vec() }
+    let mut buckets = buckets.to_vec();
+    if kind == GroupKind::Select {
+        buckets.iter_mut().for_each(|bucket| bucket.weight = 1);
+    }
+    GroupSpec { id, kind, selection: Selection::Default, buckets }
 }
 
 fn add_group(id: u32) -> Update {
