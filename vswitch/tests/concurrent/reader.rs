@@ -1,0 +1,175 @@
+//! Readers: dumps of flows, groups and meters, and traces. Each shows one version of a key, whole.
+
+use crate::Run;
+use crate::client::Client;
+use crate::linear::{Op, Seen};
+use crate::program::{self, GROUP_TOKENS, METER_TOKENS, PILES, REGISTERS, UDP_PORT};
+use crate::rng::Rng;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::SeqCst;
+use vswitch_proto::v1;
+
+/// What was seen of keys.
+type Seens = Vec<(usize, u32)>;
+
+fn text(flow: &v1::Flow) -> &str {
+    match &flow.doing {
+        Some(v1::flow::Doing::ActionsText(text)) => text,
+        _ => "",
+    }
+}
+
+/// The one version that the flows of a key have.
+fn version_of(key: usize, flows: &[(u32, &v1::Flow)]) -> Result<u32, String> {
+    let wrong = |why: &str| {
+        let told: Vec<String> = flows.iter().map(|(_, flow)| format!("{flow:?}")).collect();
+        Err(format!("key {key}: {why}:\n{}", told.join("\n")))
+    };
+    let Some((version, _)) = flows.first().copied() else { return Ok(0) };
+    if flows.iter().any(|(other, _)| *other != version) {
+        return wrong("versions are mixed");
+    }
+    if PILES.contains(&key) {
+        let right = |flow: &v1::Flow| text(flow) == format!("load:{version:#x}->NXM_NX_REG2[]");
+        let whole = flows.len() == program::pile_len(version) && flows.iter().all(|(_, flow)| right(flow));
+        return if whole { Ok(version) } else { wrong("the pile is not whole") };
+    }
+    let mut tables: Vec<u32> = flows.iter().map(|(_, flow)| flow.table).collect();
+    tables.sort_unstable();
+    if tables != [0, 1, 2, 2] {
+        return wrong("the register is not whole");
+    }
+    let marked = |flow: &v1::Flow| {
+        let load = flow.priority == Some(101); // those of the load go elsewhere
+        program::marks(flow.table, version).iter().all(|mark| load || text(flow).contains(mark))
+    };
+    if flows.iter().all(|(_, flow)| marked(flow)) { Ok(version) } else { wrong("actions are not the cookie's") }
+}
+
+/// What a dump of flows says of these keys.
+pub(crate) fn flows(entries: &[v1::FlowEntry], keys: impl Iterator<Item = usize>) -> Result<Seens, String> {
+    let mut by_key: BTreeMap<usize, Vec<(u32, &v1::Flow)>> = BTreeMap::new();
+    for flow in entries.iter().filter_map(|entry| entry.flow.as_ref()) {
+        if let Some((key, version)) = program::owner(flow.cookie) {
+            by_key.entry(key).or_default().push((version, flow));
+        }
+    }
+    keys.map(|key| Ok((key, version_of(key, by_key.get(&key).map_or(&[], Vec::as_slice))?))).collect()
+}
+
+/// What a dump of groups says.
+fn groups(groups: &[v1::Group]) -> Result<Seens, String> {
+    let mut seen: BTreeMap<usize, u32> = (0..2).chain(GROUP_TOKENS).map(|key| (key, 0)).collect();
+    for group in groups {
+        let actions = match group.buckets.as_slice() {
+            [v1::Bucket { doing: Some(v1::bucket::Doing::ActionsText(text)), .. }] => text,
+            _ => return Err(format!("not a bucket: {group:?}")),
+        };
+        let hex = actions.split("load:0x").nth(1).and_then(|rest| rest.split('-').next());
+        let version = hex.and_then(|hex| u32::from_str_radix(hex, 16).ok());
+        let version = version.ok_or_else(|| format!("no version: {group:?}"))?;
+        let key = program::key_of(group.id);
+        if key < 2 && *actions != program::bucket_actions(version) {
+            return Err(format!("versions are mixed: {group:?}"));
+        }
+        seen.insert(key, version);
+    }
+    Ok(seen.into_iter().collect())
+}
+
+/// What a dump of meters says.
+fn meters(meters: &[v1::Meter]) -> Seens {
+    let mut seen: BTreeMap<usize, u32> = (0..2).chain(METER_TOKENS).map(|key| (key, 0)).collect();
+    for meter in meters {
+        seen.insert(program::key_of(meter.id), program::version_of_rate(meter.bands[0].rate));
+    }
+    seen.into_iter().collect()
+}
+
+/// Packets that the rules of a table have counted, of registers that only the test's own packets get to: between those that had come back when
+/// the dump was called and those that had been sent when it returned.
+fn check_counters(entries: &[v1::FlowEntry], came_back: &[u64; 4], sent: &[u64; 4]) {
+    for entry in entries {
+        let (Some(flow), Some(statistics)) = (&entry.flow, &entry.statistics) else { continue };
+        let Some((key, _)) = program::owner(flow.cookie).filter(|(key, _)| key % 2 == 0 && REGISTERS.contains(key))
+        else {
+            continue;
+        };
+        let (low, high) = (came_back[key], sent[key]);
+        let counted = statistics.packets;
+        assert!(
+            flow.table > 1 || (low..=high).contains(&counted),
+            "register {key}, table {}: {counted} packets counted; at least {low} had come back, at most {high} were sent: {flow:?}",
+            flow.table
+        );
+    }
+}
+
+/// Dumps something.
+fn dump(run: &Run, client: &Client, rng: &mut Rng) -> (&'static str, Result<Seens, String>) {
+    match rng.below(6) {
+        0 => ("groups", groups(&client.groups())),
+        1 => ("meters", Ok(meters(&client.meters()))),
+        2 | 3 => {
+            let key = rng.below(PILES.end);
+            ("flows of a key", flows(&client.flows(Some(program::filter(key, None))), std::iter::once(key)))
+        }
+        _ => {
+            let came_back = std::array::from_fn(|key| run.came_back[key].load(SeqCst));
+            let entries = client.flows(None);
+            let sent = std::array::from_fn(|key| run.sent[key].load(SeqCst));
+            check_counters(&entries, &came_back, &sent);
+            ("all flows", flows(&entries, REGISTERS.chain(PILES)))
+        }
+    }
+}
+
+/// What a trace of a packet of a register says.
+fn trace(client: &Client, rng: &mut Rng) -> (&'static str, Result<Seens, String>) {
+    let key = rng.below(REGISTERS.end);
+    let port = usize::from(UDP_PORT) + key;
+    let told = client.trace(&format!("in_port=1,udp,nw_src=10.0.0.1,nw_dst=10.0.0.2,nw_ttl=64,tp_src=7,tp_dst={port}"));
+    let seen = traced(&told.actions).map(|version| vec![(key, version)]);
+    ("trace", seen.map_err(|why| format!("{why}: {}", told.text)))
+}
+
+/// The version that ops show: `set(eth(src=..)),set(ipv4(src=..,dst=..)),p11`, in whatever order.
+fn traced(actions: &str) -> Result<u32, String> {
+    let after = |from: &str, word: &str| {
+        let rest = from.split_once(word).map(|(_, rest)| rest)?;
+        Some(rest.split([',', ')']).next().unwrap_or_default().to_owned())
+    };
+    let inner = |word: &str| actions.split_once(word).map(|(_, rest)| rest.to_owned());
+    let (ip, eth) = (inner("ipv4("), inner("eth("));
+    let values = ip.as_deref().and_then(|ip| Some([after(ip, "src=")?, after(ip, "dst=")?]));
+    let (Some([source, destination]), Some(mac)) = (values, eth.as_deref().and_then(|eth| after(eth, "src="))) else {
+        return Err(format!("no versions in {actions}"));
+    };
+    let octets: Vec<u8> = source.split('.').filter_map(|octet| octet.parse().ok()).collect();
+    let version =
+        <[u8; 4]>::try_from(octets).map(u32::from_be_bytes).map_err(|_| format!("no address in {actions}"))?;
+    let out = program::OUT[version as usize % 2];
+    if destination == source && mac == program::mac(version) && actions.ends_with(&format!(",{out}")) {
+        Ok(version)
+    } else {
+        Err(format!("versions are mixed in {actions}"))
+    }
+}
+
+/// Reads until the time is over.
+pub(crate) fn run(run: &Run, thread: usize, traces: bool) -> Vec<Op> {
+    let (client, mut rng) = (Client::new(&run.socket), run.rng(thread));
+    let mut ops = Vec::new();
+    while !run.is_over() {
+        let call = run.clock.now();
+        let (what, seen) = if traces { trace(&client, &mut rng) } else { dump(run, &client, &mut rng) };
+        let ret = run.clock.now();
+        let seen = seen.unwrap_or_else(|why| panic!("{what}: {why}"));
+        let seen = seen.into_iter().map(|(key, version)| (key, Seen::Is(version))).collect();
+        ops.push(Op { thread, what, call, ret, seen, sets: Vec::new() });
+        if traces && rng.chance(1) {
+            client.flush();
+        }
+    }
+    ops
+}
