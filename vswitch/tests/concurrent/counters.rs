@@ -66,7 +66,7 @@ pub(crate) fn check(switch: &Switch, client: &Client, run: &Run) {
         }
     }
     assert_eq!(counted[0], counted[1], "what passed table 0 came to table 1");
-    for table in client.tables().iter().filter(|table| table.number < 3) {
+    for table in client.tables().iter().filter(|table| table.number < 4) {
         let want = (load + by_hand, load + by_hand);
         assert_eq!((table.lookups, table.matches), want, "lookups and matches of table {}", table.number);
     }

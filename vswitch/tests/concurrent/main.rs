@@ -28,7 +28,7 @@ mod writer;
 use client::{Client, Clock};
 use common::{Switch, write_pcap};
 use linear::{KEYS, Op, State};
-use program::{PILES, REGISTERS};
+use program::{REGISTERS, TAIL_GROUP, TAIL_RULE};
 use rng::Rng;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -121,6 +121,10 @@ fn prepare(run: &Run, client: &Client, rng: &mut Rng) -> State {
         state[key] = run.next_version();
         updates.extend(program::first(key, state[key], rng));
     }
+    let version = run.next_version();
+    updates.extend(program::first_tails(version, rng));
+    state[TAIL_RULE] = version;
+    state[TAIL_GROUP] = version;
     let response = client.write(&updates, 1, true).expect("a transaction");
     assert!(response.applied, "{response:#?}");
     state
@@ -171,7 +175,6 @@ fn check_that_enough_happened(run: &Run, ops: &[Op], tallies: &[Tally]) {
 fn writers_readers_and_traffic_make_a_linearizable_history() {
     let switch = start_switch();
     let socket = format!("unix://{}", switch.socket().display());
-    let client = Client::new(&socket);
     let run = Run {
         socket,
         clock: Clock(Instant::now()),
@@ -183,14 +186,16 @@ fn writers_readers_and_traffic_make_a_linearizable_history() {
         came_back: Default::default(),
     };
     eprintln!("VSWITCH_CONCURRENT_SEED={}", run.seed);
-    let start = prepare(&run, &client, &mut run.rng(usize::from(u8::MAX)));
+    let start = prepare(&run, &Client::new(&run.socket), &mut run.rng(usize::from(u8::MAX)));
     switch.vsctl_ok(&["mod-port", program::BRIDGE, "in", "up"]);
     let (ops, tallies) = history(&run);
     if let Err(story) = linear::check(&ops, &start) {
         panic!("VSWITCH_CONCURRENT_SEED={}: not linearizable: {story}", run.seed);
     }
     check_that_enough_happened(&run, &ops, &tallies);
-    let last = reader::flows(&client.flows(None), REGISTERS.chain(PILES)).expect("whole at the end");
+    // A connection of its own: nobody would have answered the server's pings meanwhile.
+    let client = Client::new(&run.socket);
+    let last = reader::flows(&client.flows(None), reader::ALL_FLOWS.into_iter()).expect("whole at the end");
     let last_read = Op {
         thread: 0,
         what: "the end",

@@ -3,6 +3,8 @@
 //! - A **register** is a way through tables 0, 1 and 2 for one UDP port. Each stage writes its version into the packet (source address,
 //!   destination address, source MAC address, and registers that table 2 matches), and the last one chooses the port by it. Two of them go
 //!   through a meter and a group. Rules of tables 0 and 1 are never deleted, so that they count all packets.
+//! - A **tail** is a single thing that registers' packets pass at the end: a rule of table 3, and a group behind the registers with groups. It is
+//!   written alone or with others, and shows that it alone has changed.
 //! - A **pile** is a number of rules that no packet hits, as many as its version says, in table 0 (where they change what lookups look at) and in
 //!   another one.
 //! - A **token** is a group or meter that is added, changed and deleted by whoever comes first: its transactions fail as its state says.
@@ -14,14 +16,16 @@ use vswitch_proto::v1::update::Update as Kind;
 
 pub(crate) const BRIDGE: &str = "br0";
 
-/// Keys of the state: registers, piles, tokens that are groups, tokens that are meters.
+/// Keys of the state: registers, piles, tokens that are groups, tokens that are meters, tails.
 pub(crate) const REGISTERS: std::ops::Range<usize> = 0..4;
 pub(crate) const PILES: std::ops::Range<usize> = 4..8;
 pub(crate) const GROUP_TOKENS: std::ops::Range<usize> = 8..10;
-pub(crate) const METER_TOKENS: std::ops::Range<usize> = 10..KEYS;
+pub(crate) const METER_TOKENS: std::ops::Range<usize> = 10..12;
+pub(crate) const TAIL_RULE: usize = 12;
+pub(crate) const TAIL_GROUP: usize = KEYS - 1;
 
 /// Registers below this one go through a meter and a group.
-const GROUPED: usize = 2;
+pub(crate) const GROUPED: usize = 2;
 
 /// UDP port of register 0; the others follow.
 pub(crate) const UDP_PORT: u16 = 1000;
@@ -82,22 +86,37 @@ pub(crate) fn version_of_rate(rate: u32) -> u32 {
 }
 
 /// Rules of a pile of this version.
-pub(crate) fn pile_len(version: u32) -> usize {
+fn pile_len(version: u32) -> usize {
     version as usize % 13 + 1
 }
 
-/// Words that the actions of a register's rule must have, by table.
-pub(crate) fn marks(table: u32, version: u32) -> [String; 2] {
-    match table {
-        0 => [format!("{}->ip_src", address(version)), format!("load:{version:#x}->NXM_NX_REG0[]")],
-        1 => [format!("{}->ip_dst", address(version)), String::new()],
-        _ => [format!("output:{}", OUT_NUMBER + version % 2), String::new()],
-    }
+/// The flows that a key has in this version, as a dump tells them: table, priority, actions.
+pub(crate) fn flows_of(key: usize, version: u32) -> Vec<(u32, u32, String)> {
+    let flows = match key {
+        TAIL_RULE => vec![tail_rule(version)],
+        key if REGISTERS.contains(&key) => register(key, version).into(),
+        _ => pile(key, version),
+    };
+    let mut flows: Vec<_> = flows.into_iter().map(|flow| (flow.table, flow.priority, flow.actions)).collect();
+    flows.sort_unstable();
+    flows
 }
 
 /// The actions of the bucket of a group.
 pub(crate) fn bucket_actions(version: u32) -> String {
-    format!("set_field:{}->eth_src,load:{version:#x}->NXM_NX_REG1[],resubmit(,2)", mac(version))
+    format!("set_field:{}->eth_src,set_field:{version:#x}->reg1,resubmit(,2)", mac(version))
+}
+
+/// The actions of the tail in table 3.
+fn tail_actions(version: u32) -> String {
+    format!("set_field:{}->eth_dst", mac(version))
+}
+
+/// The actions of the bucket of the tail that is a group.
+fn tail_bucket_actions(version: u32) -> String {
+    let (high, low) = (version >> 16, version & 0xffff);
+    // The version once more, where dumps of groups have it.
+    format!("set_field:{version:#x}->reg1,set_field:{high}->udp_src,set_field:{low}->udp_dst,resubmit(,4)")
 }
 
 fn update(kind: Kind) -> v1::Update {
@@ -132,7 +151,9 @@ impl Flow {
 
     /// Gives the flows of a key in this table these actions and this cookie.
     fn modify(&self, key: usize, cookie: u64) -> v1::Update {
-        let filter = Some(filter(key, Some(self.table)));
+        // With the match: actions are judged by what it says.
+        let matching = Some(v1::flow_filter::Matching::MatchText(self.matching.clone()));
+        let filter = Some(v1::FlowFilter { matching, ..filter(key, Some(self.table)) });
         let doing = Some(v1::modify_flows::Doing::ActionsText(self.actions.clone()));
         update(Kind::ModifyFlows(v1::ModifyFlows { filter, doing, reset_counts: false, cookie: Some(cookie) }))
     }
@@ -152,23 +173,31 @@ fn register(key: usize, version: u32) -> [Flow; 4] {
     let of_version = format!("{matching},reg0={version:#x},reg1={version:#x}");
     let flow =
         |table, priority, matching: &str, actions| Flow { table, priority, matching: matching.to_owned(), actions };
-    let first = format!("set_field:{address}->ip_src,load:{version:#x}->NXM_NX_REG0[],resubmit(,1)");
+    let leave = |port: u32| {
+        let port = port + version % 2;
+        let last = if key < GROUPED {
+            format!("set_field:{port:#x}->reg4,group:{}", id(TAIL_GROUP))
+        } else {
+            format!("output:{port}")
+        };
+        format!("resubmit(,3),{last}")
+    };
+    let first = format!("set_field:{address}->ip_src,set_field:{version:#x}->reg0,resubmit(,1)");
     [
         flow(0, PRIORITY, &matching, first),
         flow(1, PRIORITY, &matching, format!("{meter}set_field:{address}->ip_dst,{next}")),
-        flow(2, PRIORITY, &of_version, format!("output:{}", OUT_NUMBER + version % 2)),
-        flow(
-            2,
-            PRIORITY + 1,
-            &format!("{of_version},in_port={LOAD_PORT}"),
-            format!("output:{}", LOAD_OUT_NUMBER + version % 2),
-        ),
+        flow(2, PRIORITY, &of_version, leave(OUT_NUMBER)),
+        flow(2, PRIORITY + 1, &format!("{of_version},in_port={LOAD_PORT}"), leave(LOAD_OUT_NUMBER)),
     ]
 }
 
 fn group(key: usize, version: u32) -> v1::Group {
     let kinds = [v1::GroupType::Indirect, v1::GroupType::All, v1::GroupType::Select];
-    let actions = if key < GROUPED { bucket_actions(version) } else { format!("load:{version:#x}->NXM_NX_REG1[]") };
+    let actions = match key {
+        0..GROUPED => bucket_actions(version),
+        TAIL_GROUP => tail_bucket_actions(version),
+        _ => format!("set_field:{version:#x}->reg1"),
+    };
     let doing = Some(v1::bucket::Doing::ActionsText(actions));
     let kind = kinds[version as usize % kinds.len()];
     let buckets = vec![v1::Bucket { doing, ..v1::Bucket::default() }];
@@ -188,6 +217,7 @@ fn delete(key: usize) -> v1::DeleteById {
 pub(crate) fn base() -> Vec<v1::Update> {
     let line = |line: String| update(Kind::Line(v1::LineUpdate { kind: v1::LineKind::AddFlow.into(), line }));
     vec![
+        line("table=4,priority=1,actions=output:NXM_NX_REG4[]".to_owned()),
         line(format!("table=2,priority=1,actions=output:{}", OUT_NUMBER + MIXED)),
         line(format!("table=2,priority=2,in_port={LOAD_PORT},actions=output:{}", LOAD_OUT_NUMBER + MIXED)),
     ]
@@ -202,6 +232,37 @@ pub(crate) fn first(key: usize, version: u32, rng: &mut Rng) -> Vec<v1::Update> 
         updates.push(update(Kind::AddMeter(meter(key, version))));
     }
     updates
+}
+
+fn tail_rule(version: u32) -> Flow {
+    Flow { table: 3, priority: PRIORITY, matching: "udp".to_owned(), actions: tail_actions(version) }
+}
+
+/// The tails for the first time.
+pub(crate) fn first_tails(version: u32, rng: &mut Rng) -> Vec<v1::Update> {
+    let rule = tail_rule(version).add(cookie(TAIL_RULE, version), rng);
+    vec![rule, update(Kind::AddGroup(group(TAIL_GROUP, version)))]
+}
+
+/// A tail gets another version.
+pub(crate) fn write_tail(key: usize, version: u32, rng: &mut Rng) -> Vec<v1::Update> {
+    if key == TAIL_GROUP {
+        return write_group(key, version, rng);
+    }
+    let (rule, new) = (tail_rule(version), cookie(key, version));
+    match rng.below(3) {
+        0 => vec![rule.add(new, rng)],
+        1 => vec![rule.modify(key, new)],
+        _ => vec![update(Kind::ReplaceFlows(filter(key, None))), rule.add(new, rng)],
+    }
+}
+
+fn write_group(key: usize, version: u32, rng: &mut Rng) -> Vec<v1::Update> {
+    if rng.chance(60) {
+        let (group, may_create) = (Some(group(key, version)), rng.chance(50));
+        return vec![update(Kind::ModifyGroup(v1::ModifyGroup { group, may_create }))];
+    }
+    vec![update(Kind::DeleteGroups(delete(key))), update(Kind::AddGroup(group(key, version)))]
 }
 
 /// A register gets another version, in one of many ways.
@@ -219,13 +280,7 @@ pub(crate) fn write_register(key: usize, version: u32, rng: &mut Rng) -> Vec<v1:
     let modified = updates.len() == 3;
     updates.extend(flows.iter().skip(if modified { 2 } else { 0 }).map(|flow| flow.add(new, rng)));
     if key < GROUPED {
-        if rng.chance(60) {
-            let (group, may_create) = (Some(group(key, version)), rng.chance(50));
-            updates.push(update(Kind::ModifyGroup(v1::ModifyGroup { group, may_create })));
-        } else {
-            updates.push(update(Kind::DeleteGroups(delete(key))));
-            updates.push(update(Kind::AddGroup(group(key, version))));
-        }
+        updates.extend(write_group(key, version, rng));
         if rng.chance(60) {
             updates.push(update(Kind::ModifyMeter(meter(key, version))));
         } else {
@@ -236,12 +291,9 @@ pub(crate) fn write_register(key: usize, version: u32, rng: &mut Rng) -> Vec<v1:
     updates
 }
 
-/// A pile gets another version, or goes (0).
-pub(crate) fn write_pile(key: usize, version: u32, rng: &mut Rng) -> Vec<v1::Update> {
-    let replace = version != 0 && rng.chance(50);
-    let filter = filter(key, None);
-    let mut updates = vec![update(if replace { Kind::ReplaceFlows(filter) } else { Kind::DeleteFlows(filter) })];
-    for i in (0..pile_len(version)).filter(|_| version != 0) {
+/// The rules of a pile.
+fn pile(key: usize, version: u32) -> Vec<Flow> {
+    let flow = |i: usize| {
         let bits = 20 + i % 13;
         let matching = match i % 4 {
             0 => format!("tcp,nw_src=10.{key}.{i}.0/{bits}"),
@@ -250,9 +302,19 @@ pub(crate) fn write_pile(key: usize, version: u32, rng: &mut Rng) -> Vec<v1::Upd
             _ => format!("arp,arp_tpa=10.{key}.0.{i}/{bits}"),
         };
         let priority = PILE_PRIORITY + u32::try_from(key * 16 + i).expect("small");
-        let table = if i % 2 == 0 { 0 } else { 7 };
-        let flow = Flow { table, priority, matching, actions: format!("load:{version:#x}->NXM_NX_REG2[]") };
-        updates.push(flow.add(cookie(key, version), rng));
+        let table = if i.is_multiple_of(2) { 0 } else { 7 };
+        Flow { table, priority, matching, actions: format!("set_field:{version:#x}->reg2") }
+    };
+    (0..pile_len(version)).map(flow).collect()
+}
+
+/// A pile gets another version, or goes (0).
+pub(crate) fn write_pile(key: usize, version: u32, rng: &mut Rng) -> Vec<v1::Update> {
+    let (filter, gone) = (filter(key, None), version == 0);
+    let mut updates =
+        vec![update(if gone || rng.chance(50) { Kind::DeleteFlows(filter) } else { Kind::ReplaceFlows(filter) })];
+    if !gone {
+        updates.extend(pile(key, version).iter().map(|flow| flow.add(cookie(key, version), rng)));
     }
     updates
 }

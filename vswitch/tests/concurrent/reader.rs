@@ -3,11 +3,18 @@
 use crate::Run;
 use crate::client::Client;
 use crate::linear::{Op, Seen};
-use crate::program::{self, GROUP_TOKENS, METER_TOKENS, PILES, REGISTERS, UDP_PORT};
+use crate::program::{self, GROUP_TOKENS, GROUPED, METER_TOKENS, REGISTERS, TAIL_GROUP, TAIL_RULE, UDP_PORT};
 use crate::rng::Rng;
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::SeqCst;
 use vswitch_proto::v1;
+
+/// Source port of packets that are traced.
+const TRACED_SOURCE: u32 = 7;
+
+/// Keys that a dump of all flows shows.
+pub(crate) const ALL_FLOWS: [usize; 9] = [0, 1, 2, 3, 4, 5, 6, 7, TAIL_RULE];
 
 /// What was seen of keys.
 type Seens = Vec<(usize, u32)>;
@@ -29,21 +36,10 @@ fn version_of(key: usize, flows: &[(u32, &v1::Flow)]) -> Result<u32, String> {
     if flows.iter().any(|(other, _)| *other != version) {
         return wrong("versions are mixed");
     }
-    if PILES.contains(&key) {
-        let right = |flow: &v1::Flow| text(flow) == format!("load:{version:#x}->NXM_NX_REG2[]");
-        let whole = flows.len() == program::pile_len(version) && flows.iter().all(|(_, flow)| right(flow));
-        return if whole { Ok(version) } else { wrong("the pile is not whole") };
-    }
-    let mut tables: Vec<u32> = flows.iter().map(|(_, flow)| flow.table).collect();
-    tables.sort_unstable();
-    if tables != [0, 1, 2, 2] {
-        return wrong("the register is not whole");
-    }
-    let marked = |flow: &v1::Flow| {
-        let load = flow.priority == Some(101); // those of the load go elsewhere
-        program::marks(flow.table, version).iter().all(|mark| load || text(flow).contains(mark))
-    };
-    if flows.iter().all(|(_, flow)| marked(flow)) { Ok(version) } else { wrong("actions are not the cookie's") }
+    let told = |flow: &v1::Flow| (flow.table, flow.priority.unwrap_or_default(), text(flow).to_owned());
+    let mut told: Vec<_> = flows.iter().map(|(_, flow)| told(flow)).collect();
+    told.sort_unstable();
+    if told == program::flows_of(key, version) { Ok(version) } else { wrong("it is not whole") }
 }
 
 /// What a dump of flows says of these keys.
@@ -59,17 +55,18 @@ pub(crate) fn flows(entries: &[v1::FlowEntry], keys: impl Iterator<Item = usize>
 
 /// What a dump of groups says.
 fn groups(groups: &[v1::Group]) -> Result<Seens, String> {
-    let mut seen: BTreeMap<usize, u32> = (0..2).chain(GROUP_TOKENS).map(|key| (key, 0)).collect();
+    let mut seen: BTreeMap<usize, u32> =
+        (0..GROUPED).chain(GROUP_TOKENS).chain([TAIL_GROUP]).map(|key| (key, 0)).collect();
     for group in groups {
         let actions = match group.buckets.as_slice() {
             [v1::Bucket { doing: Some(v1::bucket::Doing::ActionsText(text)), .. }] => text,
             _ => return Err(format!("not a bucket: {group:?}")),
         };
-        let hex = actions.split("load:0x").nth(1).and_then(|rest| rest.split('-').next());
+        let hex = actions.split("set_field:0x").nth(1).and_then(|rest| rest.split('-').next());
         let version = hex.and_then(|hex| u32::from_str_radix(hex, 16).ok());
         let version = version.ok_or_else(|| format!("no version: {group:?}"))?;
         let key = program::key_of(group.id);
-        if key < 2 && *actions != program::bucket_actions(version) {
+        if key < GROUPED && *actions != program::bucket_actions(version) {
             return Err(format!("versions are mixed: {group:?}"));
         }
         seen.insert(key, version);
@@ -79,7 +76,7 @@ fn groups(groups: &[v1::Group]) -> Result<Seens, String> {
 
 /// What a dump of meters says.
 fn meters(meters: &[v1::Meter]) -> Seens {
-    let mut seen: BTreeMap<usize, u32> = (0..2).chain(METER_TOKENS).map(|key| (key, 0)).collect();
+    let mut seen: BTreeMap<usize, u32> = (0..GROUPED).chain(METER_TOKENS).map(|key| (key, 0)).collect();
     for meter in meters {
         seen.insert(program::key_of(meter.id), program::version_of_rate(meter.bands[0].rate));
     }
@@ -111,7 +108,7 @@ fn dump(run: &Run, client: &Client, rng: &mut Rng) -> (&'static str, Result<Seen
         0 => ("groups", groups(&client.groups())),
         1 => ("meters", Ok(meters(&client.meters()))),
         2 | 3 => {
-            let key = rng.below(PILES.end);
+            let key = rng.pick(&ALL_FLOWS);
             ("flows of a key", flows(&client.flows(Some(program::filter(key, None))), std::iter::once(key)))
         }
         _ => {
@@ -119,7 +116,7 @@ fn dump(run: &Run, client: &Client, rng: &mut Rng) -> (&'static str, Result<Seen
             let entries = client.flows(None);
             let sent = std::array::from_fn(|key| run.sent[key].load(SeqCst));
             check_counters(&entries, &came_back, &sent);
-            ("all flows", flows(&entries, REGISTERS.chain(PILES)))
+            ("all flows", flows(&entries, ALL_FLOWS.into_iter()))
         }
     }
 }
@@ -128,32 +125,41 @@ fn dump(run: &Run, client: &Client, rng: &mut Rng) -> (&'static str, Result<Seen
 fn trace(client: &Client, rng: &mut Rng) -> (&'static str, Result<Seens, String>) {
     let key = rng.below(REGISTERS.end);
     let port = usize::from(UDP_PORT) + key;
-    let told = client.trace(&format!("in_port=1,udp,nw_src=10.0.0.1,nw_dst=10.0.0.2,nw_ttl=64,tp_src=7,tp_dst={port}"));
-    let seen = traced(&told.actions).map(|version| vec![(key, version)]);
-    ("trace", seen.map_err(|why| format!("{why}: {}", told.text)))
+    let told = client.trace(&format!(
+        "in_port=1,udp,nw_src=10.0.0.1,nw_dst=10.0.0.2,nw_ttl=64,tp_src={TRACED_SOURCE},tp_dst={port}"
+    ));
+    ("trace", traced(&told.actions, key).map_err(|why| format!("{why}: {}", told.text)))
 }
 
-/// The version that ops show: `set(eth(src=..)),set(ipv4(src=..,dst=..)),p11`, in whatever order.
-fn traced(actions: &str) -> Result<u32, String> {
-    let after = |from: &str, word: &str| {
-        let rest = from.split_once(word).map(|(_, rest)| rest)?;
-        Some(rest.split([',', ')']).next().unwrap_or_default().to_owned())
+/// The value that ops set a part of a header to: `set(ipv4(src=..,dst=..))`, in one op or several.
+fn set_to<'a>(actions: &'a str, header: &str, part: &str) -> Option<&'a str> {
+    let start = format!("set({header}(");
+    let fields = actions.split(start.as_str()).skip(1).filter_map(|rest| rest.split(')').next());
+    fields.flat_map(|fields| fields.split(',')).filter_map(|field| field.strip_prefix(part)).last()
+}
+
+/// The versions that ops show.
+fn traced(actions: &str, key: usize) -> Result<Seens, String> {
+    let wrong = || format!("no version, or more than one, in {actions}");
+    let address = |part| set_to(actions, "ipv4", part).and_then(|text| text.parse::<Ipv4Addr>().ok()).map(u32::from);
+    let mac = |part| {
+        let digits = set_to(actions, "eth", part)?.strip_prefix("02:00:")?.replace(':', "");
+        u32::from_str_radix(&digits, 16).ok()
     };
-    let inner = |word: &str| actions.split_once(word).map(|(_, rest)| rest.to_owned());
-    let (ip, eth) = (inner("ipv4("), inner("eth("));
-    let values = ip.as_deref().and_then(|ip| Some([after(ip, "src=")?, after(ip, "dst=")?]));
-    let (Some([source, destination]), Some(mac)) = (values, eth.as_deref().and_then(|eth| after(eth, "src="))) else {
-        return Err(format!("no versions in {actions}"));
-    };
-    let octets: Vec<u8> = source.split('.').filter_map(|octet| octet.parse().ok()).collect();
-    let version =
-        <[u8; 4]>::try_from(octets).map(u32::from_be_bytes).map_err(|_| format!("no address in {actions}"))?;
+    let version = address("src=").ok_or_else(wrong)?;
     let out = program::OUT[version as usize % 2];
-    if destination == source && mac == program::mac(version) && actions.ends_with(&format!(",{out}")) {
-        Ok(version)
-    } else {
-        Err(format!("versions are mixed in {actions}"))
+    let agreed = [address("dst="), mac("src=")].iter().all(|other| *other == Some(version));
+    if !agreed || !actions.ends_with(&format!(",{out}")) {
+        return Err(wrong());
     }
+    let mut seen = vec![(key, version), (TAIL_RULE, mac("dst=").ok_or_else(wrong)?)];
+    if key < GROUPED {
+        // A port that the packet has already is not set.
+        let port = |part, own| set_to(actions, "ports", part).map_or(Ok(own), |text| text.parse().map_err(|_| wrong()));
+        let own = u32::from(UDP_PORT) + u32::try_from(key).expect("small");
+        seen.push((TAIL_GROUP, port("src=", TRACED_SOURCE)? << 16 | port("dst=", own)?));
+    }
+    Ok(seen)
 }
 
 /// Reads until the time is over.

@@ -3,7 +3,7 @@
 use crate::Run;
 use crate::client::Client;
 use crate::linear::{Op, Seen};
-use crate::program::{OUT, OUT_MIXED, REGISTERS, UDP_PORT};
+use crate::program::{GROUPED, OUT, OUT_MIXED, REGISTERS, TAIL_GROUP, TAIL_RULE, UDP_PORT};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
 use tokio::sync::mpsc;
@@ -38,11 +38,15 @@ fn checksum(header: &[u8]) -> u16 {
     !u16::try_from((folded & 0xffff) + (folded >> 16)).expect("folded")
 }
 
-/// The number of a packet that came back, and the version that it saw.
-pub(crate) fn seen(sent: &v1::SentPacket) -> Result<(u64, u32), String> {
+/// What a packet saw on its way: the version of its register, that of the tail in table 3, and (if it passed it) that of the tail that is a group.
+type Versions = [u32; 3];
+
+/// The number of a packet that came back, and what it saw.
+fn seen(sent: &v1::SentPacket) -> Result<(u64, Versions), String> {
     let v1::SentPacket { port, packet } = sent;
     let word = |at: usize| packet.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
-    let (Some(source), Some(destination), Some(mac)) = (word(26), word(30), word(8)) else {
+    let words = [word(26), word(30), word(8), word(2), word(34)];
+    let [Some(source), Some(destination), Some(mac), Some(tail), Some(ports)] = words else {
         return Err(format!("{packet:x?} at {port}"));
     };
     let stages = format!("source {source}, destination {destination}, MAC address {mac}, port {port}");
@@ -54,7 +58,7 @@ pub(crate) fn seen(sent: &v1::SentPacket) -> Result<(u64, u32), String> {
         return Err(format!("a packet has a wrong checksum: {packet:x?}"));
     }
     let number = packet.get(NUMBER..NUMBER + 8).and_then(|number| number.try_into().ok()).map(u64::from_be_bytes);
-    Ok((number.ok_or_else(|| format!("no number in {packet:x?}"))?, source))
+    Ok((number.ok_or_else(|| format!("no number in {packet:x?}"))?, [source, tail, ports]))
 }
 
 /// What one thread sent, and what it was told of. (A call tells of all packets that left since the last one, also others'.)
@@ -62,8 +66,8 @@ pub(crate) fn seen(sent: &v1::SentPacket) -> Result<(u64, u32), String> {
 pub(crate) struct Sent {
     /// Number, register, call, return.
     packets: Vec<(u64, usize, u64, u64)>,
-    /// Number, version, when it was told.
-    told: Vec<(u64, u32, u64)>,
+    /// Number, what it saw, when it was told.
+    told: Vec<(u64, Versions, u64)>,
 }
 
 /// Sends until the time is over: one packet at a time.
@@ -86,8 +90,8 @@ pub(crate) fn run(run: &Run, thread: usize, port: &str) -> Sent {
             run.came_back[register].fetch_add(1, SeqCst);
             result.packets.push((number, register, call, ret));
             for sent in &answer.sent {
-                let (number, version) = seen(sent).unwrap_or_else(|why| panic!("{why}"));
-                result.told.push((number, version, ret));
+                let (number, versions) = seen(sent).unwrap_or_else(|why| panic!("{why}"));
+                result.told.push((number, versions, ret));
             }
         }
     });
@@ -97,14 +101,19 @@ pub(crate) fn run(run: &Run, thread: usize, port: &str) -> Sent {
 /// The packets of all threads as reads of their registers.
 pub(crate) fn ops(all: &[Sent], first_thread: usize) -> Vec<Op> {
     let mut told = HashMap::new();
-    for (number, version, when) in all.iter().flat_map(|sent| &sent.told) {
-        assert!(told.insert(*number, (*version, *when)).is_none(), "packet {number:#x} came back twice");
+    for (number, versions, when) in all.iter().flat_map(|sent| &sent.told) {
+        assert!(told.insert(*number, (*versions, *when)).is_none(), "packet {number:#x} came back twice");
     }
     let mut ops = Vec::new();
     for (thread, sent) in all.iter().enumerate() {
         for (number, register, call, ret) in &sent.packets {
-            let Some((version, when)) = told.remove(number) else { panic!("packet {number:#x} was lost") };
-            let seen = vec![(*register, Seen::Is(version))];
+            let Some(([version, rule, group], when)) = told.remove(number) else {
+                panic!("packet {number:#x} was lost")
+            };
+            let mut seen = vec![(*register, Seen::Is(version)), (TAIL_RULE, Seen::Is(rule))];
+            if *register < GROUPED {
+                seen.push((TAIL_GROUP, Seen::Is(group)));
+            }
             let ret = *ret.min(&when);
             ops.push(Op { thread: first_thread + thread, what: "packet", call: *call, ret, seen, sets: Vec::new() });
         }

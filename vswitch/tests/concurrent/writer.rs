@@ -3,7 +3,7 @@
 use crate::Run;
 use crate::client::Client;
 use crate::linear::{Op, Seen};
-use crate::program::{self, Act, GROUP_TOKENS, METER_TOKENS, PILES, REGISTERS};
+use crate::program::{self, Act, GROUP_TOKENS, METER_TOKENS, PILES, REGISTERS, TAIL_GROUP, TAIL_RULE};
 use crate::rng::Rng;
 use tonic::{Code, Status};
 use vswitch_proto::v1::{self, UpdateOutcome, WriteResponse};
@@ -44,19 +44,24 @@ impl Plan {
     fn new(version: u32, rng: &mut Rng) -> Self {
         let (mut updates, mut sets) = (Vec::new(), Vec::new());
         let register = rng.pick(&REGISTERS.collect::<Vec<_>>());
-        if rng.chance(80) {
+        if rng.chance(60) {
             updates.extend(program::write_register(register, version, rng));
             sets.push((register, version));
         }
-        if rng.chance(30) {
+        if rng.chance(20) {
             let other = (register + 1 + rng.below(REGISTERS.len() - 1)) % REGISTERS.len();
             updates.extend(program::write_register(other, version, rng));
             sets.push((other, version));
         }
-        if rng.chance(30) || updates.is_empty() {
+        if rng.chance(30) {
             let (pile, version) = (rng.pick(&PILES.collect::<Vec<_>>()), if rng.chance(80) { version } else { 0 });
             updates.extend(program::write_pile(pile, version, rng));
             sets.push((pile, version));
+        }
+        if rng.chance(30) || updates.is_empty() {
+            let tail = rng.pick(&[TAIL_RULE, TAIL_GROUP]);
+            updates.extend(program::write_tail(tail, version, rng));
+            sets.push((tail, version));
         }
         let end = match rng.below(10) {
             0 => {
@@ -111,7 +116,11 @@ impl Plan {
             }
             _ => Err("unexpected".to_owned()),
         }
-        .map_err(|why| format!("{why}: {response:#?}"))
+        .map_err(|why| {
+            let wrong = |status: &&v1::UpdateStatus| !status.code.is_empty();
+            let refused: Vec<_> = response.statuses.iter().filter(wrong).collect();
+            format!("{why}: applied: {}, refused: {refused:#?}", response.applied)
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 /// Keys of the state.
-pub(crate) const KEYS: usize = 12;
+pub(crate) const KEYS: usize = 14;
 
 /// The version that each key has.
 pub(crate) type State = [u32; KEYS];
