@@ -58,7 +58,7 @@ impl Flows {
 
 /// What flows are sorted by.
 #[derive(Clone, Copy)]
-enum Key {
+pub(super) enum Key {
     Priority,
     Field(Field),
 }
