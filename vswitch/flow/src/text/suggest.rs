@@ -12,6 +12,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let near = 1 + word.len() / 4;
     candidates
         .into_iter()
+        // It takes at least so many edits; most candidates are not worth the table.
+        .filter(|candidate| candidate.len().abs_diff(word.len()) <= near)
         .map(|candidate| (distance(word.as_bytes(), candidate.as_bytes()), candidate))
         .filter(|(distance, _)| *distance <= near)
         .min()

@@ -58,12 +58,12 @@ impl Flows {
 
 /// What flows are sorted by.
 #[derive(Clone, Copy)]
-enum Key {
+pub(super) enum Key {
     Priority,
     Field(Field),
 }
 
-fn sort_keys(keys: &[v1::SortKey]) -> Result<Vec<(Key, bool)>, Status> {
+pub(super) fn sort_keys(keys: &[v1::SortKey]) -> Result<Vec<(Key, bool)>, Status> {
     let wrong =
         |problem: String, hint: &str| super::status::invalid(&[crate::port::FieldError::new("sort", problem, hint)]);
     if keys.len() > SORT_KEYS_MAX {

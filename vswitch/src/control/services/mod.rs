@@ -20,6 +20,8 @@ pub(super) mod double;
 mod dummy;
 mod fdb;
 mod flow;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod group;
 mod list;
 mod meter;

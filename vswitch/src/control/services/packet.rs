@@ -54,7 +54,10 @@ async fn forward(mut packets: PacketStream, style: Style, names: NameMap, messag
 }
 
 /// A packet to send, and what was odd about it.
-fn packet_out(request: v1::send_packet_request::PacketOut, names: &NameMap) -> Result<Parsed<PacketOut>, Status> {
+pub(super) fn packet_out(
+    request: v1::send_packet_request::PacketOut,
+    names: &NameMap,
+) -> Result<Parsed<PacketOut>, Status> {
     use v1::packet_out::Doing;
     use v1::send_packet_request::PacketOut as Kind;
     match request {

@@ -191,7 +191,8 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist or the input is wrong.
     pub fn trace(&self, bridge: &str, input: &TraceInput) -> Result<TraceReport, SwitchError> {
-        let world = Arc::clone(&self.publisher.current().world);
+        // Under the lock: a world that is being published is not the one that all workers see yet.
+        let world = self.with(|_| Ok(Arc::clone(&self.publisher.current().world)))?;
         let names: Vec<NameMap> =
             world.bridges.iter().map(|bridge| self.names(&bridge.name).unwrap_or_default()).collect();
         let Some(index) = world.bridges.iter().position(|known| &*known.name == bridge) else {

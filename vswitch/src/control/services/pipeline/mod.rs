@@ -23,6 +23,8 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Response, Status, Streaming};
 use transaction::Transaction;
+#[cfg(any(test, fuzzing))]
+pub(super) use transaction::update;
 use vswitch_flow::spec::Update;
 use vswitch_flow::text::{FlowCommand, NoNames, Style, format_flow, parse_flow};
 use vswitch_proto::v1;

@@ -171,7 +171,10 @@ pub(super) fn invalid(tag: u32, error: TextError) -> v1::UpdateStatus {
 }
 
 /// One update as a plain value.
-fn update(message: v1::Update, names: &dyn Names) -> Result<Parsed<Update>, TextError> {
+pub(in crate::control::services) fn update(
+    message: v1::Update,
+    names: &dyn Names,
+) -> Result<Parsed<Update>, TextError> {
     use v1::update::Update as Kind;
     fn with<T>(parsed: Parsed<T>, f: impl FnOnce(T) -> Update) -> Parsed<Update> {
         Parsed { value: f(parsed.value), warnings: parsed.warnings }
