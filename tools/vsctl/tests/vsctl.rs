@@ -141,9 +141,13 @@ impl FlowService for Fake {
     type WatchFlowsStream = Parts<v1::WatchFlowsResponse>;
     type ListMegaflowsStream = Parts<v1::ListMegaflowsResponse>;
 
-    async fn list_flows(&self, _: Request<v1::ListFlowsRequest>) -> Answer<Self::ListFlowsStream> {
+    async fn list_flows(&self, request: Request<v1::ListFlowsRequest>) -> Answer<Self::ListFlowsStream> {
         let flow = |i| v1::FlowEntry { line: format!("priority={i} actions=drop"), ..Default::default() };
-        let part = move |i: i32| Ok(v1::ListFlowsResponse { flows: (i * 1000..(i + 1) * 1000).map(flow).collect() });
+        let warnings = if request.into_inner().filter.is_some() { vec!["odd".to_owned()] } else { Vec::new() };
+        let part = move |i: i32| {
+            let flows = (i * 1000..(i + 1) * 1000).map(flow).collect();
+            Ok(v1::ListFlowsResponse { flows, warnings: if i == 0 { warnings.clone() } else { Vec::new() } })
+        };
         Ok(Response::new(Box::pin(tokio_stream::iter((0..3).map(part)))))
     }
 
@@ -251,6 +255,17 @@ fn wrong_usage_is_exit_code_2_without_a_switch() {
         assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{line}");
         assert!(!output.stdout.is_empty(), "{line}");
     }
+}
+
+#[test]
+fn what_is_odd_about_a_filter_is_told() {
+    let server = Server::start(ServingStatus::Serving);
+    let output = run(&server.socket, "dump-flows br0 nw_dst=10.0.0.1");
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), "vsctl: warning: odd\n"));
+    let output = run(&server.socket, "--json dump-flows br0 nw_dst=10.0.0.1");
+    assert_eq!(json(&output.stderr), serde_json::json!({ "warnings": ["odd"] }));
+    assert!(json(&output.stdout).is_array());
+    assert_eq!(text(&run(&server.socket, "dump-flows br0").stderr), "");
 }
 
 #[test]

@@ -37,6 +37,14 @@ pub trait Names {
     fn table(&self, name: &str) -> Option<u8>;
     /// Name of a table.
     fn table_name(&self, number: u8) -> Option<&str>;
+    /// All names of ports, in any order: what a misspelt one may have meant.
+    fn ports(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(std::iter::empty())
+    }
+    /// Likewise of tables.
+    fn tables(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(std::iter::empty())
+    }
 }
 
 /// Nothing has a name.
@@ -72,6 +80,16 @@ pub struct TextError {
     pub code: &'static str,
     /// The field or keyword it is about; may be empty.
     pub field: String,
+}
+
+impl TextError {
+    /// What is wrong and where, without the hint.
+    #[must_use]
+    pub fn problem(&self) -> String {
+        let place = if self.column == 0 { String::new() } else { format!("column {}: ", self.column) };
+        let code = if self.code.is_empty() { String::new() } else { format!("{}: ", self.code) };
+        format!("{place}{code}{}", self.reason)
+    }
 }
 
 /// Something parsed, and what was odd about it (`10.0.0.5/24` has bits outside its mask, ...).

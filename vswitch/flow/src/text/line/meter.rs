@@ -48,8 +48,15 @@ fn deleted<'a>(line: &Line<'a>, text: &'a str) -> Result<Option<u32>, TextError>
 
 fn meter_id(line: &Line<'_>, text: &str) -> Result<u32, TextError> {
     match text {
-        "controller" => Ok(METER_CONTROLLER),
-        "slowpath" => Ok(METER_SLOWPATH),
+        "controller" | "slowpath" => {
+            let error =
+                line.source.error(text, format!("meter={text} is not supported: this switch has no such meter"));
+            let hint = match text {
+                "controller" => "controller(meter_id=N) meters what a flow sends to controllers",
+                _ => "meter:N meters the packets of a flow",
+            };
+            Err(error.hint(hint).code("OFPMMFC_INVALID_METER").field("meter"))
+        }
         _ => {
             let id = line.source.number("meter id", text, 1, limits::MAX_METER.into());
             id.map(|id| u32::try_from(id).unwrap_or_default()).map_err(|error| error.code("OFPMMFC_INVALID_METER"))
