@@ -221,7 +221,7 @@ fn what_cannot_be_meant_is_refused() {
         ("dump-groups br0 one", ErrorKind::ValueValidation),
         ("trace br0", ErrorKind::MissingRequiredArgument),
         ("trace br0 tcp --packet 00", ErrorKind::ArgumentConflict),
-        ("trace br0 tcp --in-port p1", ErrorKind::MissingRequiredArgument),
+        ("trace br0 tcp --in-port p1", ErrorKind::ArgumentConflict),
         ("trace br0 --packet 0", ErrorKind::ValueValidation),
         ("trace br0 --packet 0x", ErrorKind::ValueValidation),
         ("monitor br0 --controller 65536", ErrorKind::ValueValidation),

@@ -173,7 +173,7 @@ pub(crate) enum Pipeline {
         #[arg(long, value_name = "HEX", value_parser = hex)]
         packet: Option<Bytes>,
         /// Number or name of the port that this packet comes in by [default: LOCAL].
-        #[arg(long, value_name = "PORT", requires = "packet")]
+        #[arg(long, value_name = "PORT", conflicts_with = "flow")]
         in_port: Option<String>,
         #[command(flatten)]
         names: Names,

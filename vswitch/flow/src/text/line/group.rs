@@ -111,17 +111,14 @@ pub(super) fn parse_part<'a>(
     if let (GroupCommand::Delete | GroupCommand::RemoveBuckets, Some(at)) = (command, raw.buckets_at) {
         return refuse(at, "buckets have no meaning here", "bucket");
     }
-    if command == GroupCommand::Delete {
-        let id = match raw.id {
-            Some(Id::One(id)) => Some(id),
-            Some(Id::All(_)) => None,
-            None if text.trim().is_empty() => None,
-            None => return Err(no_id(line)),
-        };
-        return Ok(Parsed { value: Update::DeleteGroups(id), warnings });
-    }
     let id = match raw.id {
+        Some(Id::One(id)) if command == GroupCommand::Delete => {
+            return Ok(Parsed { value: Update::DeleteGroups(Some(id)), warnings });
+        }
         Some(Id::One(id)) => id,
+        id if command == GroupCommand::Delete && (id.is_some() || text.trim().is_empty()) => {
+            return Ok(Parsed { value: Update::DeleteGroups(None), warnings });
+        }
         Some(Id::All(at)) => return Err(not_one(line, at)),
         None => return Err(no_id(line)),
     };

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::pipeline::{Trace, trace};
-use vswitch_flow::spec::{BucketSpec, GroupKind, Selection};
+use vswitch_flow::spec::{BucketSpec, GroupKind, Selection, Update};
+use vswitch_flow::text::{FlowCommand, NoNames, parse_flow};
 
 fn tell(setup: &Setup, packet: &str) -> Trace {
     trace(&setup.world, 0, &key(packet), Millis(0), &[])
@@ -85,18 +86,57 @@ fn a_trace_changes_nothing_and_predicts() {
     );
 }
 
+/// The actions of a line.
+fn actions(text: &str) -> Vec<Action> {
+    let parsed = parse_flow(&format!("actions={text}"), FlowCommand::Add, &NoNames).expect(text);
+    let Update::AddFlow(flow) = parsed.value else { panic!("{text}: no flow") };
+    flow.actions.to_vec()
+}
+
+/// As `ofproto/trace` of Open vSwitch 3.1 printed it.
+#[test]
+fn what_comes_last_stands_no_further_right() {
+    let mut setup = Setup::new();
+    setup.flow_in(0, 0, 0, "", actions("resubmit(,7),write_actions(output:2),goto_table:1"));
+    setup.flow_in(0, 1, 0, "", actions("write_actions(output:3),goto_table:2"));
+    setup.flow_in(0, 2, 0, "", actions("resubmit(,5),clear_actions,write_actions(output:3,set_field:9->reg1)"));
+    let want = "
+bridge(\"br0\")
+-------------
+ 0. priority 0
+    resubmit(,7)
+     7. No match.
+            drop
+    write_actions(output:2)
+     -> action set is: output:2
+    goto_table:1
+     1. priority 0, cookie 0x100000000
+            write_actions(output:3)
+             -> action set is: output:3
+            goto_table:2
+         2. priority 0, cookie 0x200000000
+            resubmit(,5)
+             5. No match.
+                    drop
+            clear_actions
+             -> action set was: output:3
+            write_actions(set_field:0x9->reg1,output:3)
+             -> action set is: set_field:0x9->reg1,output:3
+--. Executing action set:
+    set_field:0x9->reg1
+    output:3
+
+Final flow: ";
+    let told = tell(&setup, TCP).text;
+    assert!(told.contains(want), "{told}");
+}
+
 #[test]
 fn what_is_learned_is_told() {
     let mut setup = Setup::new();
     let line =
         "learn(table=9,priority=77,cookie=3,idle_timeout=4,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])";
-    let flow = vswitch_flow::text::parse_flow(
-        &format!("actions=write_actions(output:2),{line}"),
-        vswitch_flow::text::FlowCommand::Add,
-        &NoNames,
-    );
-    let Ok(vswitch_flow::spec::Update::AddFlow(flow)) = flow.map(|parsed| parsed.value) else { panic!("no flow") };
-    setup.flow(0, "", flow.actions.to_vec());
+    setup.flow(0, "", actions(line));
     let told = tell(&setup, TCP);
     let want = "
      -> table=9 dl_dst=02:00:00:00:00:01 priority=77 cookie=0x3 idle=4 actions=output:1
