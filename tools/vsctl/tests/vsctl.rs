@@ -322,7 +322,7 @@ fn a_bad_line_is_told_with_file_and_number() {
     let (_directory, good) = file(lines.join("\n").as_bytes());
     let output = run(&server.socket, &format!("--json --bundle add-flows br0 {good} -O OpenFlow15"));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let want = serde_json::json!({ "ok": true, "updates": 4999, "affected": 4999, "warnings": [] });
+    let want = serde_json::json!({ "ok": true, "updates": 4999, "affected": 4999, "warned": 0, "warnings": [] });
     assert_eq!(json(&output.stdout), want);
 
     lines[4321] = "bad".to_owned();
@@ -351,7 +351,7 @@ fn a_file_that_cannot_be_read_to_its_end_changes_nothing() {
     let output = run(&server.socket, &format!("add-flows br0 {path}"));
     assert_eq!(
         (output.status.code(), text(&output.stderr)),
-        (Some(1), format!("vsctl: {path}: line 10001: it is not UTF-8\n"))
+        (Some(1), format!("vsctl: {path}:10001: it is not UTF-8\n"))
     );
     let output = run(&server.socket, "add-flows br0 /nonexistent/flows");
     let error = text(&output.stderr);

@@ -14,9 +14,9 @@ pub use actions::{format_actions, parse_actions};
 #[cfg(test)]
 pub(crate) use line::hash_rank;
 pub use line::{
-    FlowCommand, FlowCounters, GroupCommand, GroupLine, MAX_LINE, METER_CONTROLLER, METER_SLOWPATH, PacketOut,
-    format_bucket, format_flow, format_group, format_meter, parse_bundle_line, parse_filter, parse_flow, parse_group,
-    parse_group_update, parse_meter, parse_packet_out, significant,
+    FlowCommand, FlowCounters, GroupCommand, GroupLine, MAX_LINE, PacketOut, format_bucket, format_flow, format_group,
+    format_meter, parse_bundle_line, parse_filter, parse_flow, parse_group, parse_group_update, parse_meter,
+    parse_packet_out, significant,
 };
 pub use matching::{
     Item, Items, MatchBuilder, compose, format_key, format_match, parse_key, parse_match, unknown_item,

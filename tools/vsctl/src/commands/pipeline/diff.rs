@@ -209,7 +209,7 @@ mod tests {
         let diff = Diff::new(&flows(&first), &flows(&second));
         assert_eq!(diff.text(), want);
         assert!(matches!(diff.verdict(), Err(Error::Differ)));
-        assert_eq!(diff.json()["added"].as_array().map(Vec::len), Some(3));
+        assert_eq!(diff.json()["added"].as_array().map(Vec::len), Some(4));
         let none = Diff::new(&flows(&first), &flows(&first));
         assert_eq!((none.text().as_str(), none.verdict().is_ok()), ("", true));
         assert_eq!(none.json(), json!({ "equal": true, "removed": [], "added": [] }));

@@ -347,7 +347,7 @@ fn errors_say_where_and_how() {
         (group, "group_id=1,type=ff,bucket=2", 27, "watch_port:PORT", "OFPGMFC_BAD_BUCKET"),
         (group, "group_id=1,type=all,bucket=weight:0", 28, "no actions", "OFPGMFC_BAD_BUCKET"),
         (group, "group_id=1,type=all,bucket=2,goto_table:4", 28, "in a bucket", "OFPBIC_UNSUP_INST"),
-        (group, "group_id=1,type=select,bucket=bucket_id:1,2,bucket=bucket_id:1,3", 53, "id 1", "OFPGMFC_BAD_BUCKET"),
+        (group, "group_id=1,type=select,bucket=bucket_id:1,2,bucket=bucket_id:1,3", 52, "id 1", "OFPGMFC_BAD_BUCKET"),
         (group, "group_id=1,type=select,fields(ip_src),bucket=2", 24, "selection_method=hash", ""),
         (group, "group_id=1,type=select,selection_method=hash,fields(ip_scr)", 53, "did you mean", ""),
         (group, "group_id=1,type=indirect,bucket=2,bucket=3", 42, "at most one", "OFPGMFC_BAD_BUCKET"),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::pipeline::{Trace, trace};
 use vswitch_flow::spec::{BucketSpec, GroupKind, Selection, Update};
-use vswitch_flow::text::{FlowCommand, NoNames, parse_flow};
+use vswitch_flow::text::{FlowCommand, parse_flow};
 
 fn tell(setup: &Setup, packet: &str) -> Trace {
     trace(&setup.world, 0, &key(packet), Millis(0), &[])
@@ -67,7 +67,7 @@ fn a_trace_changes_nothing_and_predicts() {
     let told = tell(&setup, packet);
     assert_eq!(setup.world.bridges[0].fdb.stats().entries, 0);
     let want = "\
- 0. priority 0
+ 0. priority 100, cookie 0x64
     NORMAL
      -> learned that 02:00:00:00:00:0a is on port p1 in VLAN 0
      >> suppressing side effects, so the address is not learned
