@@ -93,7 +93,7 @@ fn actions(text: &str) -> Vec<Action> {
     flow.actions.to_vec()
 }
 
-/// As `ofproto/trace` of Open vSwitch 3.1 printed it.
+/// The layout of `ofproto/trace` of Open vSwitch 3.1.
 #[test]
 fn what_comes_last_stands_no_further_right() {
     let mut setup = Setup::new();
@@ -120,7 +120,7 @@ bridge(\"br0\")
                     drop
             clear_actions
              -> action set was: output:3
-            write_actions(set_field:0x9->reg1,output:3)
+            write_actions(output:3,set_field:0x9->reg1)
              -> action set is: set_field:0x9->reg1,output:3
 --. Executing action set:
     set_field:0x9->reg1
