@@ -2,7 +2,9 @@
 
 mod pipeline;
 
-pub(crate) use pipeline::{Bytes, CacheState, DumpFlows, Id, Monitor, Names, OptionalText, Pipeline, Testing, Text};
+pub(crate) use pipeline::{
+    Bytes, CacheState, DumpFlows, Id, Lines, Monitor, Names, OptionalText, Pipeline, Testing, Text,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -26,12 +28,20 @@ pub(crate) struct Cli {
     /// Print JSON: answers on stdout, errors on stderr.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Seconds to wait for an answer. port-events waits that long for its beginning only.
-    #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    /// Seconds to wait for an answer; for those that tell until interrupted (monitor, port-events), for their beginning.
+    #[arg(short = 't', short_alias = 'T', long, global = true, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(crate) timeout: Duration,
-    /// As ovs-ofctl has it; no effect.
+    /// As ovs-ofctl has it; no effect. Likewise those below.
     #[arg(short = 'O', long = "protocols", global = true, value_name = "VERSION", hide = true)]
     pub(crate) protocols: Option<String>,
+    #[arg(short = 'F', long, global = true, value_name = "FORMAT", hide = true)]
+    pub(crate) flow_format: Option<String>,
+    #[arg(short = 'm', long, global = true, hide = true, action = clap::ArgAction::Count)]
+    pub(crate) more: u8,
+    #[arg(long, global = true, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    pub(crate) color: Option<String>,
+    #[arg(long, global = true, hide = true)]
+    pub(crate) readd: bool,
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -42,7 +52,7 @@ const OFCTL_OPTIONS: [&str; 9] =
     ["--strict", "--bundle", "--may-create", "--names", "--no-names", "--stats", "--no-stats", "--sort", "--rsort"];
 
 /// Options with a value of their own, which is no verb.
-const WITH_VALUE: [&str; 4] = ["--socket", "--timeout", "-O", "--protocols"];
+const WITH_VALUE: [&str; 8] = ["--socket", "--timeout", "-t", "-T", "-O", "--protocols", "-F", "--flow-format"];
 
 /// Arguments with options of ovs-ofctl moved behind the verb: `--strict del-flows br0` is `del-flows br0 --strict`.
 pub(crate) fn arguments(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {

@@ -66,6 +66,7 @@ fn every_verb_parses() {
         ("man add-port", r#"Man { verb: Some("add-port") }"#),
         ("add-table br0 Classifier", r#"AddTable { bridge: "br0", name: "Classifier", number: None }"#),
         ("add-table br0 Output --number 99", r#"AddTable { bridge: "br0", name: "Output", number: Some(99) }"#),
+        ("del-table br0 Output", r#"DelTable { bridge: "br0", name: "Output" }"#),
         ("dump-tables br0", r#"DumpTables { bridge: "br0" }"#),
         ("dump-aggregate br0 table=1", r#"DumpAggregate { bridge: "br0", flows: Some("table=1") }"#),
         ("dump-group-stats br0 group_id=0x10", r#"DumpGroupStats { bridge: "br0", group: Some(Id(Some(16))) }"#),
@@ -76,11 +77,11 @@ fn every_verb_parses() {
         ("dump-megaflows", "DumpMegaflows { bridge: None }"),
         (
             "trace br0 in_port=1,tcp",
-            r#"Trace { bridge: "br0", flow: Some("in_port=1,tcp"), packet: None, in_port: "LOCAL" }"#,
+            r#"Trace { bridge: "br0", flow: Some("in_port=1,tcp"), packet: None, in_port: None, names: Names { names: false, no_names: false } }"#,
         ),
         (
-            "ofproto/trace br0 --packet 02fF --in-port p1",
-            r#"Trace { bridge: "br0", flow: None, packet: Some(Bytes([2, 255])), in_port: "p1" }"#,
+            "ofproto/trace br0 --packet 02fF --in-port p1 --names",
+            r#"Trace { bridge: "br0", flow: None, packet: Some(Bytes([2, 255])), in_port: Some("p1"), names: Names { names: true, no_names: false } }"#,
         ),
         ("dummy/receive p1 00 ff", r#"Receive { port: "p1", packets: [Bytes([0]), Bytes([255])] }"#),
         ("time/stop", "StopTime"),
@@ -161,6 +162,35 @@ fn options_of_ovs_ofctl_may_stand_before_the_verb() {
 }
 
 #[test]
+fn options_of_ovs_ofctl_without_meaning_are_taken() {
+    for line in [
+        "-F OpenFlow15-OXM -m --color --readd -t 5 dump-flows br0",
+        "--flow-format=any --more --color=always -T 5 dump-flows br0",
+        "dump-flows br0 -F any -m --color=never --readd --timeout 5",
+    ] {
+        let cli = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(cli.timeout, Duration::from_secs(5), "{line}");
+        assert!(matches!(cli.command, Command::Pipeline(Pipeline::DumpFlows(_))), "{line}");
+    }
+}
+
+#[test]
+fn sort_keys_keep_their_order() {
+    let cases = [
+        ("--sort=nw_src --rsort dump-flows br0 --sort=tp_dst", "nw_src priority- tp_dst"),
+        ("--rsort dump-flows br0 --sort --rsort=nw_dst", "priority- priority nw_dst-"),
+        ("dump-flows br0 --rsort=a --sort=b --rsort=c --sort=d", "a- b c- d"),
+        ("dump-flows br0", ""),
+    ];
+    for (line, want) in cases {
+        let Command::Pipeline(Pipeline::DumpFlows(args)) = parse(line).expect(line).command else { panic!("{line}") };
+        let keys =
+            args.sort.0.iter().map(|(field, descending)| format!("{field}{}", if *descending { "-" } else { "" }));
+        assert_eq!(keys.collect::<Vec<_>>().join(" "), want, "{line}");
+    }
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused() {
     let cases = [
         ("", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
@@ -191,6 +221,7 @@ fn what_cannot_be_meant_is_refused() {
         ("dump-groups br0 one", ErrorKind::ValueValidation),
         ("trace br0", ErrorKind::MissingRequiredArgument),
         ("trace br0 tcp --packet 00", ErrorKind::ArgumentConflict),
+        ("trace br0 tcp --in-port p1", ErrorKind::ArgumentConflict),
         ("trace br0 --packet 0", ErrorKind::ValueValidation),
         ("trace br0 --packet 0x", ErrorKind::ValueValidation),
         ("monitor br0 --controller 65536", ErrorKind::ValueValidation),

@@ -1,5 +1,6 @@
 //! What can go wrong, how it is told, and the exit code.
 
+use crate::commands::BadLine;
 use crate::output::clean;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -38,7 +39,7 @@ pub(crate) enum Error {
         count: u64,
     },
     /// A file cannot be read.
-    #[error("{name}: {error}")]
+    #[error("{name}:{}{error}", if error.get_ref().is_some_and(|e| e.is::<BadLine>()) { "" } else { " " })]
     Input {
         /// Its name.
         name: String,
@@ -202,6 +203,11 @@ pub(crate) fn warn(warnings: &[String]) {
     }
 }
 
+/// Likewise for programs, where the answer itself has no room for it.
+pub(crate) fn warn_json(warnings: &[String]) {
+    let _ = writeln!(io::stderr().lock(), "{}", json!({ "warnings": warnings }));
+}
+
 /// What to do about a switch that cannot be reached.
 fn hint(reason: &str) -> &'static str {
     if reason.starts_with("Permission denied") {
@@ -284,6 +290,14 @@ mod tests {
         let refused = Error::from_status(Status::unavailable("port \"p0\": no such device"), Path::new("/s"));
         assert_eq!((refused.exit_code(), refused.code()), (1, "UNAVAILABLE"));
         assert_eq!(refused.json()["error"].get("fields"), None);
+    }
+
+    #[test]
+    fn a_bad_line_is_told_like_all_bad_lines() {
+        let input = |error| Error::Input { name: "-".to_owned(), error }.to_string();
+        let line = BadLine { number: 2, problem: "it is not UTF-8" };
+        assert_eq!(input(io::Error::new(io::ErrorKind::InvalidData, line)), "-:2: it is not UTF-8");
+        assert_eq!(input(io::Error::from_raw_os_error(2)), "-: No such file or directory (os error 2)");
     }
 
     #[test]

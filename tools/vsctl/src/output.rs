@@ -16,7 +16,7 @@ pub(crate) trait Report {
     fn text(&self) -> String;
     /// For programs.
     fn json(&self) -> Value;
-    /// What was odd and was accepted; told on stderr, and part of the JSON.
+    /// What was odd and was accepted; told on stderr, or part of the JSON if that is an object.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }

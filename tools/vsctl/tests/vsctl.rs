@@ -141,9 +141,13 @@ impl FlowService for Fake {
     type WatchFlowsStream = Parts<v1::WatchFlowsResponse>;
     type ListMegaflowsStream = Parts<v1::ListMegaflowsResponse>;
 
-    async fn list_flows(&self, _: Request<v1::ListFlowsRequest>) -> Answer<Self::ListFlowsStream> {
+    async fn list_flows(&self, request: Request<v1::ListFlowsRequest>) -> Answer<Self::ListFlowsStream> {
         let flow = |i| v1::FlowEntry { line: format!("priority={i} actions=drop"), ..Default::default() };
-        let part = move |i: i32| Ok(v1::ListFlowsResponse { flows: (i * 1000..(i + 1) * 1000).map(flow).collect() });
+        let warnings = if request.into_inner().filter.is_some() { vec!["odd".to_owned()] } else { Vec::new() };
+        let part = move |i: i32| {
+            let flows = (i * 1000..(i + 1) * 1000).map(flow).collect();
+            Ok(v1::ListFlowsResponse { flows, warnings: if i == 0 { warnings.clone() } else { Vec::new() } })
+        };
         Ok(Response::new(Box::pin(tokio_stream::iter((0..3).map(part)))))
     }
 
@@ -254,6 +258,17 @@ fn wrong_usage_is_exit_code_2_without_a_switch() {
 }
 
 #[test]
+fn what_is_odd_about_a_filter_is_told() {
+    let server = Server::start(ServingStatus::Serving);
+    let output = run(&server.socket, "dump-flows br0 nw_dst=10.0.0.1");
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), "vsctl: warning: odd\n"));
+    let output = run(&server.socket, "--json dump-flows br0 nw_dst=10.0.0.1");
+    assert_eq!(json(&output.stderr), serde_json::json!({ "warnings": ["odd"] }));
+    assert!(json(&output.stdout).is_array());
+    assert_eq!(text(&run(&server.socket, "dump-flows br0").stderr), "");
+}
+
+#[test]
 fn a_refusal_is_exit_code_1_with_the_switchs_words() {
     let server = Server::start(ServingStatus::Serving);
     let output = run(&server.socket, "del-br br9");
@@ -307,7 +322,7 @@ fn a_bad_line_is_told_with_file_and_number() {
     let (_directory, good) = file(lines.join("\n").as_bytes());
     let output = run(&server.socket, &format!("--json --bundle add-flows br0 {good} -O OpenFlow15"));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let want = serde_json::json!({ "ok": true, "updates": 4999, "affected": 4999, "warnings": [] });
+    let want = serde_json::json!({ "ok": true, "updates": 4999, "affected": 4999, "warned": 0, "warnings": [] });
     assert_eq!(json(&output.stdout), want);
 
     lines[4321] = "bad".to_owned();
@@ -336,7 +351,7 @@ fn a_file_that_cannot_be_read_to_its_end_changes_nothing() {
     let output = run(&server.socket, &format!("add-flows br0 {path}"));
     assert_eq!(
         (output.status.code(), text(&output.stderr)),
-        (Some(1), format!("vsctl: {path}: line 10001: it is not UTF-8\n"))
+        (Some(1), format!("vsctl: {path}:10001: it is not UTF-8\n"))
     );
     let output = run(&server.socket, "add-flows br0 /nonexistent/flows");
     let error = text(&output.stderr);

@@ -163,7 +163,7 @@ pub enum BandKind {
 /// A meter to add, or as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeterSpec {
-    /// 1 to 0xffff0000, or one of [`crate::text::METER_CONTROLLER`], [`crate::text::METER_SLOWPATH`].
+    /// 1 to 0xffff0000.
     pub id: u32,
     /// Packets, not kilobits.
     pub pktps: bool,

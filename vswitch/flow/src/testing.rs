@@ -450,8 +450,7 @@ pub(crate) fn group() -> BoxedStrategy<GroupSpec> {
 pub(crate) fn meter() -> BoxedStrategy<MeterSpec> {
     let kind = prop_oneof![Just(BandKind::Drop), (1u8..).prop_map(|precedence| BandKind::DscpRemark { precedence })];
     let band = (kind, 1u32.., 1u32..).prop_map(|(kind, rate, burst)| Band { kind, rate, burst });
-    let id = prop_oneof![1u32..=0xffff_0000, Just(crate::text::METER_CONTROLLER), Just(crate::text::METER_SLOWPATH)];
-    (id, any::<[bool; 3]>(), vec(band, 1..=8))
+    (1u32..=0xffff_0000, any::<[bool; 3]>(), vec(band, 1..=8))
         .prop_map(|(id, [pktps, burst, stats], mut bands)| {
             if !burst {
                 bands.iter_mut().for_each(|band| band.burst = 0);

@@ -27,7 +27,7 @@ pub use changes::Changes;
 pub use fdb::{Entry, Fdb, FdbKey, FdbReader, FdbStats, Place, Sighting};
 pub use learned::{Learned, LearnedTable, LearnedTables};
 pub use learning::{Lookup, Verdict, decide, is_special, is_vendors};
-pub use packet_in::{Continuation, Interest, PacketIn, PacketIns, Paused, Subscription};
+pub use packet_in::{Continuation, Interest, NO_COOKIE, PacketIn, PacketIns, Paused, Subscription};
 pub use program::{Program, Rule, RuleStats, TABLES, Table, TableStats};
 pub use translate::{
     Credit, Deps, Effect, Request, Start, Trace, Translation, format_megaflow, format_ops, trace, translate,

@@ -16,12 +16,15 @@ use tokio::sync::mpsc;
 use vswitch_flow::action::Reason;
 use vswitch_flow::{Action, FlowKey};
 
+/// What OpenFlow says where no rule has anything to do with it: a packet-out.
+pub const NO_COOKIE: u64 = u64::MAX;
+
 /// A packet for controllers.
 #[derive(Clone, Debug)]
 pub struct PacketIn {
     /// Table of the rule that sent it.
     pub table: u8,
-    /// Cookie of that rule.
+    /// Cookie of that rule; [`NO_COOKIE`].
     pub cookie: u64,
     /// Why it was sent.
     pub reason: Reason,

@@ -151,13 +151,13 @@ impl PortKind {
 
 /// One thing wrong with a [`PortConfig`] or another value of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {problem}; {hint}")]
+#[error("{field}: {}", description(.problem, .hint))]
 pub struct FieldError {
     /// The field, as the configuration file spells it.
     pub field: &'static str,
     /// What is wrong, naming the value.
     pub problem: String,
-    /// How to fix it.
+    /// How to fix it; may be empty.
     pub hint: String,
 }
 
@@ -166,6 +166,16 @@ impl FieldError {
     pub fn new(field: &'static str, problem: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { field, problem: problem.into(), hint: hint.into() }
     }
+
+    /// Problem and fix.
+    #[must_use]
+    pub fn description(&self) -> String {
+        description(&self.problem, &self.hint)
+    }
+}
+
+fn description(problem: &str, hint: &str) -> String {
+    if hint.is_empty() { problem.to_owned() } else { format!("{problem}; {hint}") }
 }
 
 /// Whether a port or bridge may have this name: 1 to [`limits::NAME_MAX`] bytes of `[A-Za-z0-9._-]`, not `.` or `..`.

@@ -235,7 +235,7 @@ fn packet_in(told: v1::PacketIn) -> PacketIn {
     }
     PacketIn {
         table: u8::try_from(told.table).expect("a table's number"),
-        cookie: told.cookie,
+        cookie: told.cookie.unwrap_or_default(),
         reason: reason.to_owned(),
         metadata,
         userdata: told.userdata,
@@ -364,7 +364,7 @@ impl Subject for Ours {
     fn trace(&mut self, port: u32, packet: &[u8]) -> String {
         let in_port = if port == LOCAL { "LOCAL".to_owned() } else { port.to_string() };
         let input = v1::trace_request::Input::Packet(v1::TracePacket { in_port, packet: packet.to_vec() });
-        let request = v1::TraceRequest { bridge: BRIDGE.to_owned(), input: Some(input) };
+        let request = v1::TraceRequest { bridge: BRIDGE.to_owned(), input: Some(input), names: false };
         let mut service = TraceServiceClient::new(self.channel.clone());
         match self.runtime.block_on(service.trace(request)) {
             Ok(answer) => answer.into_inner().text,

@@ -1,5 +1,9 @@
 //! Verbs for tables, flows, groups, meters and packets: those of ovs-ofctl(8) and ovs-appctl(8), with their arguments.
 
+mod sort;
+
+pub(crate) use sort::Sort;
+
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -15,6 +19,13 @@ pub(crate) enum Pipeline {
         /// Its number, 0 to 253 [default: the lowest one without name and flows].
         #[arg(long, value_parser = clap::value_parser!(u32).range(0..=253))]
         number: Option<u32>,
+    },
+    /// Take the name of a table away; its flows stay.
+    DelTable {
+        /// Name of the bridge.
+        bridge: String,
+        /// The table's name.
+        name: String,
     },
     /// Show the tables that have a name or flows.
     DumpTables {
@@ -43,7 +54,7 @@ pub(crate) enum Pipeline {
     },
     /// Compare flows of bridges or files, line by line (exit code 2: they differ).
     DiffFlows {
-        /// A bridge, or a file: what begins with / or . or exists.
+        /// A bridge, or a file: what begins with / or . or exists; `-`: standard input.
         first: String,
         /// Likewise.
         second: String,
@@ -155,15 +166,17 @@ pub(crate) enum Pipeline {
     Trace {
         /// Name of the bridge.
         bridge: String,
-        /// The packet as a flow: in_port=1,tcp,nw_dst=10.0.0.1
+        /// The packet as a flow, its port included: in_port=1,tcp,nw_dst=10.0.0.1
         #[arg(required_unless_present = "packet", conflicts_with = "packet")]
         flow: Option<String>,
         /// The packet in hexadecimal digits.
         #[arg(long, value_name = "HEX", value_parser = hex)]
         packet: Option<Bytes>,
-        /// Number or name of the port that the packet comes in by.
-        #[arg(long, value_name = "PORT", default_value = "LOCAL")]
-        in_port: String,
+        /// Number or name of the port that this packet comes in by [default: LOCAL].
+        #[arg(long, value_name = "PORT", conflicts_with = "flow")]
+        in_port: Option<String>,
+        #[command(flatten)]
+        names: Names,
     },
 }
 
@@ -296,12 +309,8 @@ pub(crate) struct DumpFlows {
     /// Show counters and times (the default).
     #[arg(long, hide = true)]
     pub(crate) stats: bool,
-    /// Sort by a field, lowest first; may be repeated.
-    #[arg(long, value_name = "FIELD", num_args = 0..=1, require_equals = true, default_missing_value = "priority")]
-    pub(crate) sort: Vec<String>,
-    /// Sort by a field, highest first; may be repeated.
-    #[arg(long, value_name = "FIELD", num_args = 0..=1, require_equals = true, default_missing_value = "priority")]
-    pub(crate) rsort: Vec<String>,
+    #[command(flatten)]
+    pub(crate) sort: Sort,
 }
 
 /// What `monitor` tells.

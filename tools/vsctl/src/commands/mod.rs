@@ -12,6 +12,8 @@ mod statistics;
 mod testing;
 mod worker;
 
+pub(crate) use pipeline::BadLine;
+
 use crate::cli::{Cli, Command, Pipeline};
 use crate::client::Client;
 use crate::error::{self, Error};
@@ -39,8 +41,11 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
                 answer.map_err(|_| client.unreachable(format!("no answer within {:?}", cli.timeout)))??
             }
         };
+        let warnings = report.warnings();
         if !cli.json {
-            error::warn(&report.warnings());
+            error::warn(&warnings);
+        } else if !warnings.is_empty() && !report.json().is_object() {
+            error::warn_json(&warnings);
         }
         print(&*report, cli.json, out)?;
         report.verdict()

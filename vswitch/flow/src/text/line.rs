@@ -26,7 +26,7 @@ pub use flow::{FlowCommand, FlowCounters, format_flow, parse_flow};
 #[cfg(test)]
 pub(crate) use group::rank as hash_rank;
 pub use group::{GroupCommand, GroupLine, format_bucket, format_group, parse_group, parse_group_update};
-pub use meter::{METER_CONTROLLER, METER_SLOWPATH, format_meter, parse_meter};
+pub use meter::{format_meter, parse_meter};
 pub use packet_out::{PacketOut, parse_packet_out};
 
 /// Longest line: no OpenFlow message that a line could become is longer than 65,535 bytes, and text is not 16 times that.

@@ -14,9 +14,9 @@ pub use actions::{format_actions, parse_actions};
 #[cfg(test)]
 pub(crate) use line::hash_rank;
 pub use line::{
-    FlowCommand, FlowCounters, GroupCommand, GroupLine, MAX_LINE, METER_CONTROLLER, METER_SLOWPATH, PacketOut,
-    format_bucket, format_flow, format_group, format_meter, parse_bundle_line, parse_filter, parse_flow, parse_group,
-    parse_group_update, parse_meter, parse_packet_out, significant,
+    FlowCommand, FlowCounters, GroupCommand, GroupLine, MAX_LINE, PacketOut, format_bucket, format_flow, format_group,
+    format_meter, parse_bundle_line, parse_filter, parse_flow, parse_group, parse_group_update, parse_meter,
+    parse_packet_out, significant,
 };
 pub use matching::{
     Item, Items, MatchBuilder, compose, format_key, format_match, parse_key, parse_match, unknown_item,
@@ -37,6 +37,14 @@ pub trait Names {
     fn table(&self, name: &str) -> Option<u8>;
     /// Name of a table.
     fn table_name(&self, number: u8) -> Option<&str>;
+    /// All names of ports, in any order: what a misspelt one may have meant.
+    fn ports(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(std::iter::empty())
+    }
+    /// Likewise of tables.
+    fn tables(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(std::iter::empty())
+    }
 }
 
 /// Nothing has a name.
@@ -72,6 +80,16 @@ pub struct TextError {
     pub code: &'static str,
     /// The field or keyword it is about; may be empty.
     pub field: String,
+}
+
+impl TextError {
+    /// What is wrong and where, without the hint.
+    #[must_use]
+    pub fn problem(&self) -> String {
+        let place = if self.column == 0 { String::new() } else { format!("column {}: ", self.column) };
+        let code = if self.code.is_empty() { String::new() } else { format!("{}: ", self.code) };
+        format!("{place}{code}{}", self.reason)
+    }
 }
 
 /// Something parsed, and what was odd about it (`10.0.0.5/24` has bits outside its mask, ...).

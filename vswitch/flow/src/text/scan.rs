@@ -3,9 +3,12 @@
 //! Tokens are slices of the text they come from, so that a place in the text needs no bookkeeping: [`Source::column`] compares
 //! addresses. Nothing is allocated until there is an error.
 
-use super::TextError;
 use super::suggest::nearest;
 use super::value::number;
+use super::{Names, TextError};
+
+/// More words than this are not listed in a message: it would be an arbitrary choice.
+const MAX_LISTED: usize = 12;
 
 /// Longest piece of input that a message repeats, in characters.
 const MAX_QUOTED: usize = 60;
@@ -50,9 +53,22 @@ impl Source<'_> {
         match nearest(part, words.clone()) {
             Some(near) => error.hint(format!("did you mean {near}?")),
             None => {
-                let words: Vec<_> = words.into_iter().take(12).collect();
-                error.hint(format!("one of {}", words.join(", ")))
+                let words: Vec<_> = words.into_iter().take(MAX_LISTED + 1).collect();
+                match words.len() {
+                    0..=MAX_LISTED => error.hint(format!("one of {}", words.join(", "))),
+                    // Nothing but fields is so many.
+                    _ => error.hint("fields are those of ovs-fields(7)"),
+                }
             }
+        }
+    }
+
+    /// "There is no such table", with the nearest one.
+    pub(super) fn no_table(self, part: &str, names: &dyn Names) -> TextError {
+        let error = self.error(part, format!("there is no table {}", quoted(part))).field("table");
+        match nearest(part.trim_matches('"'), names.tables()) {
+            Some(near) => error.hint(format!("did you mean {near}?")),
+            None => error.hint("a number from 0 to 253, or a table's name"),
         }
     }
 

@@ -12,17 +12,15 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let near = 1 + word.len() / 4;
     candidates
         .into_iter()
-        // It takes at least so many edits; most candidates are not worth the table.
-        .filter(|candidate| candidate.len().abs_diff(word.len()) <= near)
-        .map(|candidate| (distance(word.as_bytes(), candidate.as_bytes()), candidate))
+        .map(|candidate| (distance(word.as_bytes(), candidate.as_bytes(), near), candidate))
         .filter(|(distance, _)| *distance <= near)
         .min()
         .map(|(_, candidate)| candidate)
 }
 
-/// Damerau-Levenshtein distance (optimal string alignment).
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    if b.len() > MAX_WORD {
+/// Damerau-Levenshtein distance (optimal string alignment); anything above `max` if it is more than that.
+fn distance(a: &[u8], b: &[u8], max: usize) -> usize {
+    if b.len() > MAX_WORD || a.len().abs_diff(b.len()) > max {
         return usize::MAX;
     }
     // Rows i-2, i-1 and i of the table.
@@ -42,6 +40,10 @@ fn distance(a: &[u8], b: &[u8]) -> usize {
             row[j] = best;
         }
         rows.rotate_left(1);
+        // Each row comes from the two before it, and nothing ever gets less: most words of many are given up early.
+        if rows[..2].iter().all(|row| row[..=b.len()].iter().all(|cell| *cell > max)) {
+            return usize::MAX;
+        }
     }
     rows[1][b.len()]
 }
@@ -64,7 +66,8 @@ mod tests {
     #[test]
     fn distances() {
         for (a, b, d) in [("", "abc", 3), ("abc", "", 3), ("abc", "acb", 1), ("abc", "abc", 0), ("ca", "abc", 3)] {
-            assert_eq!(distance(a.as_bytes(), b.as_bytes()), d, "{a} {b}");
+            assert_eq!(distance(a.as_bytes(), b.as_bytes(), 5), d, "{a} {b}");
+            assert!(distance(a.as_bytes(), b.as_bytes(), 0) >= d.min(1), "{a} {b}");
         }
     }
 }

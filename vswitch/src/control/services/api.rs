@@ -60,6 +60,7 @@ switch_api! {
     fn names(&self, bridge: &str) -> Result<NameMap, SwitchError>;
     fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError>;
     fn add_table(&self, bridge: &str, number: Option<u8>, name: &str) -> Result<u8, SwitchError>;
+    fn delete_table(&self, bridge: &str, name: &str) -> Result<u8, SwitchError>;
     fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError>;
     fn flows(&self, bridge: &str, filter: &FlowFilter) -> Result<Vec<FlowInfo>, SwitchError>;
     fn groups(&self, bridge: &str, id: Option<u32>) -> Result<Vec<GroupInfo>, SwitchError>;
@@ -68,7 +69,7 @@ switch_api! {
     fn subscribe_packets(&self, bridge: &str, interest: Interest) -> Result<PacketStream, SwitchError>;
     fn resume_packet(&self, bridge: &str, token: &[u8], packet: &[u8]) -> Result<(), SwitchError>;
     fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError>;
-    fn trace(&self, bridge: &str, input: &TraceInput) -> Result<TraceReport, SwitchError>;
+    fn trace(&self, bridge: &str, input: &TraceInput, names: bool) -> Result<TraceReport, SwitchError>;
     fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo>;
     fn dummies_enabled(&self) -> bool;
     fn dummy_receive(&self, port: &str, packet: &[u8]) -> Result<Vec<Sent>, SwitchError>;

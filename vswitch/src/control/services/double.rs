@@ -286,6 +286,10 @@ impl SwitchApi for Double {
         })
     }
 
+    fn delete_table(&self, bridge: &str, name: &str) -> Result<u8, SwitchError> {
+        self.with_pipeline(bridge, |pipeline| pipeline.unname_table(name))?.ok_or_else(|| missing("table", name))
+    }
+
     fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError> {
         self.with_pipeline(bridge, |pipeline| pipeline.tables())
     }
@@ -323,8 +327,8 @@ impl SwitchApi for Double {
         self.with_pipeline(bridge, |_| self.flow_events.subscribe())
     }
 
-    fn trace(&self, bridge: &str, input: &TraceInput) -> Result<TraceReport, SwitchError> {
-        self.note(bridge, format!("trace {input:?}"))?;
+    fn trace(&self, bridge: &str, input: &TraceInput, names: bool) -> Result<TraceReport, SwitchError> {
+        self.note(bridge, format!("trace {input:?} {names}"))?;
         Ok(TraceReport { text: "a story".to_owned(), drop_reason: Some("table_miss"), ..TraceReport::default() })
     }
 

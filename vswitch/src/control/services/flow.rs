@@ -1,7 +1,7 @@
 //! `FlowService`.
 
 use super::api::Control;
-use super::list::{self, Form, Parts, parts};
+use super::list::{self, Form, Parts, parts, parts_after};
 use super::typed;
 use super::watch::{self, Updates};
 use crate::control::switch::pipeline::{MegaflowInfo, NameMap};
@@ -12,7 +12,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 use vswitch_flow::Field;
 use vswitch_flow::spec::FlowFilter;
-use vswitch_flow::text::{Style, field_by_name, format_flow, parse_filter};
+use vswitch_flow::text::{Parsed, Style, field_by_name, format_flow, parse_filter};
 use vswitch_proto::v1;
 
 /// Flows per message: about 200 KiB of lines.
@@ -32,23 +32,34 @@ enum Wanted {
 }
 
 impl Wanted {
-    fn filter(&self, names: &NameMap) -> Result<FlowFilter, Status> {
+    fn filter(&self, names: &NameMap) -> Result<Parsed<FlowFilter>, Status> {
         match self {
-            Self::All => Ok(FlowFilter::default()),
-            Self::Typed(filter) => typed::filter(filter, names).map(|parsed| parsed.value),
-            Self::Text(text) => parse_filter(text, false, names).map(|parsed| parsed.value),
+            Self::All => Ok(Parsed { value: FlowFilter::default(), warnings: Vec::new() }),
+            Self::Typed(filter) => typed::filter(filter, names),
+            Self::Text(text) => parse_filter(text, false, names),
         }
         .map_err(|error| list::wrong("filter", &error))
     }
 }
 
+/// Flows that were asked for.
+struct Selected {
+    /// Of their bridge.
+    names: NameMap,
+    flows: Vec<FlowInfo>,
+    /// About the filter.
+    warnings: Vec<String>,
+}
+
 impl Flows {
     /// Names of a bridge, and the flows that are wanted.
-    async fn select(&self, bridge: String, wanted: Wanted) -> Result<(NameMap, Vec<FlowInfo>), Status> {
+    async fn select(&self, bridge: String, wanted: Wanted) -> Result<Selected, Status> {
         let select = move |switch: &dyn super::SwitchApi| {
             let names = switch.names(&bridge)?;
             Ok(match wanted.filter(&names) {
-                Ok(filter) => Ok((names, switch.flows(&bridge, &filter)?)),
+                Ok(Parsed { value, warnings }) => {
+                    Ok(Selected { names, flows: switch.flows(&bridge, &value)?, warnings })
+                }
                 Err(status) => Err(status),
             })
         };
@@ -165,7 +176,7 @@ impl v1::flow_service_server::FlowService for Flows {
             Some(Filter::Typed(filter)) => Wanted::Typed(filter),
             Some(Filter::Text(text)) => Wanted::Text(text),
         };
-        let (names, mut flows) = self.select(request.bridge, wanted).await?;
+        let Selected { names, mut flows, warnings } = self.select(request.bridge, wanted).await?;
         if !keys.is_empty() {
             flows = self
                 .0
@@ -176,8 +187,9 @@ impl v1::flow_service_server::FlowService for Flows {
                 .await?;
         }
         let telling = Telling { form, style: Style { names: request.names }, statistics: !request.no_statistics };
-        let message = |flows| v1::ListFlowsResponse { flows };
-        Ok(Response::new(parts(flows, CHUNK, move |info| entry(&info, telling, &names), message)))
+        let message = |flows| v1::ListFlowsResponse { flows, warnings: Vec::new() };
+        let first = (!warnings.is_empty()).then_some(v1::ListFlowsResponse { flows: Vec::new(), warnings });
+        Ok(Response::new(parts_after(first, flows, CHUNK, move |info| entry(&info, telling, &names), message)))
     }
 
     async fn aggregate_flows(
@@ -191,12 +203,13 @@ impl v1::flow_service_server::FlowService for Flows {
             Some(Filter::Typed(filter)) => Wanted::Typed(filter),
             Some(Filter::Text(text)) => Wanted::Text(text),
         };
-        let (_, flows) = self.select(request.bridge, wanted).await?;
+        let Selected { flows, warnings, .. } = self.select(request.bridge, wanted).await?;
         let sum = |of: fn(&FlowInfo) -> u64| flows.iter().map(of).fold(0, u64::wrapping_add);
         Ok(Response::new(v1::AggregateFlowsResponse {
             packets: sum(|info| info.counters.packets),
             bytes: sum(|info| info.counters.bytes),
             flows: flows.len() as u64,
+            warnings,
         }))
     }
 

@@ -32,9 +32,7 @@ pub(super) fn form(number: i32) -> Result<Form, Status> {
 
 /// A text or a value in a request that is wrong.
 pub(super) fn wrong(field: &'static str, error: &TextError) -> Status {
-    let problem =
-        if error.column == 0 { error.reason.clone() } else { format!("column {}: {}", error.column, error.reason) };
-    invalid(&[FieldError::new(field, problem, &error.hint)])
+    invalid(&[FieldError::new(field, error.problem(), &error.hint)])
 }
 
 /// A stream of messages that are made when they are sent.
@@ -46,19 +44,36 @@ type Messages<M> = Box<dyn Iterator<Item = Result<M, Status>> + Send>;
 pub(super) fn parts<T, U, M>(
     items: Vec<T>,
     chunk: usize,
+    present: impl FnMut(T) -> U + Send + 'static,
+    message: impl Fn(Vec<U>) -> M + Send + 'static,
+) -> Parts<M>
+where
+    T: Send + 'static,
+    U: 'static,
+    M: Send + 'static,
+{
+    parts_after(None, items, chunk, present, message)
+}
+
+/// Likewise, behind a first message if there is one.
+pub(super) fn parts_after<T, U, M>(
+    first: Option<M>,
+    items: Vec<T>,
+    chunk: usize,
     mut present: impl FnMut(T) -> U + Send + 'static,
     message: impl Fn(Vec<U>) -> M + Send + 'static,
 ) -> Parts<M>
 where
     T: Send + 'static,
     U: 'static,
-    M: 'static,
+    M: Send + 'static,
 {
     let mut items = items.into_iter();
-    let messages: Messages<M> = Box::new(std::iter::from_fn(move || {
+    let parts = std::iter::from_fn(move || {
         let part: Vec<U> = items.by_ref().take(chunk).map(&mut present).collect();
-        (!part.is_empty()).then(|| Ok(message(part)))
-    }));
+        (!part.is_empty()).then(|| message(part))
+    });
+    let messages: Messages<M> = Box::new(first.into_iter().chain(parts).map(Ok));
     tokio_stream::iter(messages)
 }
 

@@ -4,7 +4,7 @@ use super::api::Control;
 use super::status::{invalid, status};
 use super::{list, text, typed, watch};
 use crate::control::switch::pipeline::{NameMap, PacketStream, WriteError};
-use crate::pipeline::{Interest, PacketIn};
+use crate::pipeline::{Interest, NO_COOKIE, PacketIn};
 use crate::port::FieldError;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::mpsc;
@@ -23,7 +23,7 @@ type Message = Result<v1::WatchPacketInsResponse, Status>;
 fn message(packet_in: &PacketIn, style: Style, names: &NameMap) -> v1::PacketIn {
     v1::PacketIn {
         table: packet_in.table.into(),
-        cookie: packet_in.cookie,
+        cookie: (packet_in.cookie != NO_COOKIE).then_some(packet_in.cookie),
         reason: typed::reason(packet_in.reason).into(),
         controller_id: packet_in.controller.into(),
         userdata: packet_in.userdata.to_vec(),

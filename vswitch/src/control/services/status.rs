@@ -31,13 +31,19 @@ pub(super) fn status(error: &SwitchError) -> Status {
     Status::new(code, clip(&error.to_string(), MESSAGE_LEN_MAX))
 }
 
+/// Fields that hold a whole text of the operator's, who never saw the field: the message does not name it.
+const TEXT_FIELDS: [&str; 3] = ["filter", "flow", "text"];
+
 /// INVALID_ARGUMENT with every wrong field: one line each in the message, a `google.rpc.BadRequest` in the details.
 pub(super) fn invalid(errors: &[FieldError]) -> Status {
-    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let line = |error: &FieldError| match TEXT_FIELDS.contains(&error.field) {
+        true => error.description(),
+        false => error.to_string(),
+    };
+    let lines: Vec<String> = errors.iter().map(line).collect();
     let mut room = VIOLATIONS_LEN_MAX;
     let violations = errors.iter().map_while(|error| {
-        let text = format!("{}; {}", error.problem, error.hint);
-        let violation = FieldViolation::new(error.field, clip(&text, VIOLATION_LEN_MAX));
+        let violation = FieldViolation::new(error.field, clip(&error.description(), VIOLATION_LEN_MAX));
         room = room.checked_sub(violation.field.len() + violation.description.len())?;
         Some(violation)
     });
@@ -102,6 +108,15 @@ mod tests {
         let request = status.get_details_bad_request().expect("a BadRequest in the details");
         let got: Vec<_> = request.field_violations.iter().map(|v| (v.field.as_str(), v.description.as_str())).collect();
         assert_eq!(got, [("mtu", "9 is out of range; use 68"), ("mac", "bad; use another")]);
+    }
+
+    #[test]
+    fn texts_are_told_without_their_field_and_hints_only_where_there_are_some() {
+        let status = invalid(&[FieldError::new("text", "column 1: bad", ""), FieldError::new("mtu", "bad", "")]);
+        assert_eq!(status.message(), "column 1: bad\nmtu: bad");
+        let request = status.get_details_bad_request().expect("a BadRequest in the details");
+        let violation = &request.field_violations[0];
+        assert_eq!((violation.field.as_str(), violation.description.as_str()), ("text", "column 1: bad"));
     }
 
     #[test]

@@ -33,6 +33,16 @@ impl v1::table_service_server::TableService for Tables {
         Ok(Response::new(v1::AddTableResponse { number: number.into() }))
     }
 
+    async fn delete_table(
+        &self,
+        request: Request<v1::DeleteTableRequest>,
+    ) -> Result<Response<v1::DeleteTableResponse>, Status> {
+        let (_, extensions, v1::DeleteTableRequest { bridge, name }) = request.into_parts();
+        let asked = Asked::new("DeleteTable", &extensions, &[&bridge, &name]);
+        let number = self.0.change(asked, move |switch| switch.delete_table(&bridge, &name)).await?;
+        Ok(Response::new(v1::DeleteTableResponse { number: number.into() }))
+    }
+
     async fn list_tables(
         &self,
         request: Request<v1::ListTablesRequest>,

@@ -2,8 +2,8 @@
 
 use super::typed::metadata_mask;
 use crate::control::switch::pipeline::NameMap;
-use crate::pipeline::PacketIn;
 use crate::pipeline::state::{FlowRemoved, RemovedReason};
+use crate::pipeline::{NO_COOKIE, PacketIn};
 use std::fmt::Write;
 use vswitch_flow::action::Reason;
 use vswitch_flow::extract::extract;
@@ -35,13 +35,11 @@ pub(super) fn packet_in(packet_in: &PacketIn, style: Style, names: &NameMap) -> 
     if packet_in.table != 0 {
         let _ = write!(text, " table_id={}", packet_in.table);
     }
-    let _ = write!(
-        text,
-        " cookie={:#x} total_len={len} {} (via {}) data_len={len} (unbuffered)",
-        packet_in.cookie,
-        metadata,
-        reason(packet_in.reason)
-    );
+    if packet_in.cookie != NO_COOKIE {
+        let _ = write!(text, " cookie={:#x}", packet_in.cookie);
+    }
+    let _ =
+        write!(text, " total_len={len} {} (via {}) data_len={len} (unbuffered)", metadata, reason(packet_in.reason));
     if !packet_in.userdata.is_empty() {
         let _ = write!(text, "\n userdata={}", hex(&packet_in.userdata, "."));
     }
@@ -124,11 +122,15 @@ mod tests {
     }
 
     fn lines(packet: &[u8], set: &[(Field, u128)], token: &[u8]) -> String {
+        with_cookie(0x10, packet, set, token)
+    }
+
+    fn with_cookie(cookie: u64, packet: &[u8], set: &[(Field, u128)], token: &[u8]) -> String {
         let mut metadata = FlowKey::default();
         set.iter().for_each(|(field, value)| metadata.set(*field, *value));
         let packet_in = PacketIn {
             table: 9,
-            cookie: 0x10,
+            cookie,
             reason: Reason::NoMatch,
             controller: 0,
             userdata: [1, 2, 0xab].into(),
@@ -155,6 +157,9 @@ mod tests {
         let want = "\n userdata=01.02.ab\n continuation.token=09ff\n\
                     vlan_tci=0x0000,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,dl_type=0x8888";
         assert!(bare.ends_with(want), "{bare}");
+        // Of a packet-out.
+        let out = with_cookie(NO_COOKIE, &udp, &set[2..3], &[]);
+        assert!(out.starts_with("NXT_PACKET_IN2 (OF1.5) (xid=0x0): table_id=9 total_len=46 in_port=1 "), "{out}");
         // Cut off in the middle of the header: no checksum, and nothing breaks.
         for len in 0..udp.len() {
             let cut = lines(&udp[..len], &[], &[]);

@@ -26,16 +26,16 @@ fn port(bridge: &str, text: &str, names: &NameMap) -> Result<u32, SwitchError> {
 impl v1::trace_service_server::TraceService for Traces {
     async fn trace(&self, request: Request<v1::TraceRequest>) -> Result<Response<v1::TraceResponse>, Status> {
         use v1::trace_request::Input;
-        let v1::TraceRequest { bridge, input } = request.into_inner();
+        let v1::TraceRequest { bridge, input, names } = request.into_inner();
         let report = match input {
             None => return Err(invalid(&[FieldError::new("input", "not given", "give flow or packet")])),
             Some(Input::Flow(flow)) => {
-                self.0.try_read(move |switch| switch.trace(&bridge, &TraceInput::Flow(flow))).await?
+                self.0.try_read(move |switch| switch.trace(&bridge, &TraceInput::Flow(flow), names)).await?
             }
             Some(Input::Packet(v1::TracePacket { in_port, packet })) => {
                 let call = move |switch: &dyn super::SwitchApi| {
                     let in_port = port(&bridge, &in_port, &switch.names(&bridge)?)?;
-                    switch.trace(&bridge, &TraceInput::Packet { in_port, bytes: packet })
+                    switch.trace(&bridge, &TraceInput::Packet { in_port, bytes: packet }, names)
                 };
                 self.0.try_read(call).await?
             }

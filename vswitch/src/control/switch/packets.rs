@@ -153,7 +153,7 @@ fn info(worker: usize, bridge: &str, megaflow: &Megaflow, world: &World, names: 
 fn missing(actions: &[Action], program: &Program) -> Option<(&'static str, String)> {
     let no_meter = |id: &u32| {
         let there = program.meters.contains_key(id);
-        (!there).then(|| ("OFPMMFC_UNKNOWN_METER", format!("meter {id} does not exist; add it first")))
+        (!there).then(|| ("OFPMMFC_INVALID_METER", format!("meter {id} does not exist; add it first")))
     };
     actions.iter().find_map(|action| match action {
         Action::Group(id) if !program.groups.contains_key(id) => {

@@ -57,6 +57,12 @@ impl Names for NameMap {
     fn table_name(&self, number: u8) -> Option<&str> {
         self.table_names.get(&number).map(String::as_str)
     }
+    fn ports(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(self.ports.keys().map(String::as_str))
+    }
+    fn tables(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(self.tables.keys().map(String::as_str))
+    }
 }
 
 /// What trace is asked: a flow in match syntax, or a packet's bytes with its ingress port.
@@ -135,6 +141,22 @@ impl Switch {
         })
     }
 
+    /// Takes the name of a table away, and returns the table's number. Its flows stay: they know tables by number.
+    ///
+    /// # Errors
+    /// When the bridge does not exist or has no table of this name.
+    pub fn delete_table(&self, bridge: &str, name: &str) -> Result<u8, SwitchError> {
+        self.with(|state| {
+            state.bridge(bridge)?;
+            let number = state.bridges.get_mut(bridge).and_then(|bridge| bridge.pipeline.unname_table(name));
+            number.ok_or_else(|| SwitchError::NotFound {
+                what: "table",
+                name: name.to_owned(),
+                hint: format!("`vsctl dump-tables {bridge}` shows the tables of bridge {bridge:?}"),
+            })
+        })
+    }
+
     /// Tables that have a name or a flow.
     ///
     /// # Errors
@@ -186,11 +208,11 @@ impl Switch {
         self.with(|state| Ok(state.bridge(bridge)?.flow_events.subscribe()))
     }
 
-    /// What would happen to a packet, step by step. No side effect.
+    /// What would happen to a packet, step by step, with the names of ports and tables or their numbers. No side effect.
     ///
     /// # Errors
     /// When the bridge does not exist or the input is wrong.
-    pub fn trace(&self, bridge: &str, input: &TraceInput) -> Result<TraceReport, SwitchError> {
+    pub fn trace(&self, bridge: &str, input: &TraceInput, by_name: bool) -> Result<TraceReport, SwitchError> {
         // Under the lock: a world that is being published is not the one that all workers see yet.
         let world = self.with(|_| Ok(Arc::clone(&self.publisher.current().world)))?;
         let names: Vec<NameMap> =
@@ -199,7 +221,7 @@ impl Switch {
             return self.names(bridge).map(|_| TraceReport::default());
         };
         let key = trace_key(input, &names[index])?;
-        let names: Vec<&dyn Names> = names.iter().map(|names| names as &dyn Names).collect();
+        let names: Vec<&dyn Names> = names.iter().filter(|_| by_name).map(|names| names as &dyn Names).collect();
         let Trace { text, final_flow, megaflow, actions, drop_reason } =
             pipeline::trace(&world, index, &key, Millis::now(), &names);
         Ok(TraceReport { text, final_flow, megaflow, actions, drop_reason })
@@ -214,7 +236,7 @@ fn trace_key(input: &TraceInput, names: &NameMap) -> Result<FlowKey, SwitchError
         TraceInput::Flow(flow) => {
             let described = parse_key(flow, names).map_err(|error| {
                 let hint = if error.hint.is_empty() { "see ovs-fields(7)" } else { &error.hint };
-                FieldError::new("flow", format!("column {}: {}", error.column, error.reason), hint)
+                FieldError::new("flow", error.problem(), hint)
             })?;
             // What the switch would make of such a packet: fields that contradict each other are no packet.
             composed = compose(&described);
@@ -238,7 +260,7 @@ fn trace_key(input: &TraceInput, names: &NameMap) -> Result<FlowKey, SwitchError
 
 fn add_table(pipeline: &mut PipelineState, number: Option<u8>, name: &str) -> Result<u8, SwitchError> {
     if !is_table_name(name) {
-        let hint = "use a letter or _, then letters, digits, _ . -: 31 characters at most";
+        let hint = "use a letter or _, then letters, digits, _ . -: 31 characters at most, and not all";
         return Err(FieldError::new("name", format!("{name:?} is not a table's name"), hint).into());
     }
     if let Some((number, _)) = pipeline.names().iter().find(|(_, taken)| *taken == name) {
@@ -269,7 +291,9 @@ fn add_table(pipeline: &mut PipelineState, number: Option<u8>, name: &str) -> Re
 }
 
 fn is_table_name(name: &str) -> bool {
+    // `table=all` is all tables.
     name.len() <= limits::TABLE_NAME_MAX
+        && !name.eq_ignore_ascii_case("all")
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
 }

@@ -38,6 +38,7 @@ use views::{State, View};
 use vswitch_flow::FlowKey;
 use vswitch_flow::action::Learn;
 use vswitch_flow::classifier::Classifier;
+use vswitch_flow::spec::FlowSpec;
 
 pub(super) use control::Begun;
 
@@ -122,6 +123,12 @@ impl Learned {
             return true;
         }
         self.shared.state.lock().install(&self.shared, &self.view, &wanted, learn.limit, now)
+    }
+
+    /// The flow that a learn action makes of a packet.
+    #[must_use]
+    pub fn flow(learn: &Learn, key: &FlowKey) -> FlowSpec {
+        make::flow(learn, key)
     }
 
     /// How often a flow was not learned into a table because it or the bridge had too many.

@@ -52,7 +52,8 @@ impl Draft<'_> {
         let mut spec = old.spec.clone();
         if let Some(bucket) = new.iter().find(|new| spec.buckets.iter().any(|old| old.id == new.id)) {
             let reason = format!("group {id} has a bucket {} already", bucket.id);
-            return Err(Refused::new("OFPGMFC_BUCKET_EXISTS", "bucket_id", reason));
+            let hint = "give the new bucket another id, or remove that one first: remove-buckets";
+            return Err(Refused::new("OFPGMFC_BUCKET_EXISTS", "bucket_id", reason).hint(hint));
         }
         let at = match place {
             BucketPlace::First => 0,

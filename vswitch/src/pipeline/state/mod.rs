@@ -127,6 +127,12 @@ impl PipelineState {
         self.names.insert(table, name.to_owned());
     }
 
+    /// Takes the name of a table away; its number, if there was one of this name.
+    pub fn unname_table(&mut self, name: &str) -> Option<u8> {
+        let number = self.names.iter().find(|(_, taken)| *taken == name).map(|(number, _)| *number)?;
+        self.names.remove(&number).map(|_| number)
+    }
+
     /// Removes flows whose time is over (call it after counters were collected). True: the program has changed and is to be
     /// published.
     pub fn expire(&mut self, world: u64, now: Millis) -> bool {

@@ -1,13 +1,14 @@
 //! One action.
 
-use super::Effect;
 use super::run::{Ended, Frame, Step, Translator};
 use super::set::{in_order, is_controller};
 use super::table::Disguise;
+use super::{Effect, LineKind};
 use crate::action::{CheckLen, Op};
 use crate::limits::{LEARN_WORK, STACK_MAX};
 use crate::meter::Meter;
 use crate::observe::DropReason;
+use crate::pipeline::{Learned, NO_COOKIE};
 use std::sync::Arc;
 use vswitch_flow::action::{Learn, LearnSource, LearnSpec, Reason, port};
 use vswitch_flow::{Action, Field, Subfield};
@@ -100,12 +101,14 @@ impl Translator<'_, '_> {
             Action::CtClear => self.clear_ct(),
             Action::DeleteField(field) => self.view.clear(*field),
             Action::ClearActions => {
+                self.tell_set("was");
                 self.set.clear();
                 self.note_set();
             }
             Action::WriteActions(actions) => {
                 self.set.write(actions);
                 self.note_set();
+                self.tell_set("is");
             }
             Action::WriteMetadata { value, mask } => {
                 self.view.write(Field::Metadata, u128::from(*value), u128::from(*mask));
@@ -161,9 +164,7 @@ impl Translator<'_, '_> {
         }
         let (stack, set) = (self.stack.clone(), self.set.clone());
         self.work.clones += 1;
-        self.indent += 1;
         let ended = self.on_copy(|this| this.run_with_set(frame.within(actions)));
-        self.indent -= 1;
         self.work.clones -= 1;
         (self.stack, self.set) = (stack, set);
         if ended == Ended::Exit { Step::Exit } else { Step::Next }
@@ -183,13 +184,15 @@ impl Translator<'_, '_> {
         if actions.is_empty() {
             return Ended::Done;
         }
-        self.say(|| "--. Executing action set:".to_owned());
+        self.tell_node(LineKind::Node, || "--. Executing action set:".to_owned());
         let frame = match origin {
             Some(origin) => origin.within(&actions),
-            None => Frame::new(&actions, 0, u64::MAX),
+            None => Frame::new(&actions, 0, NO_COOKIE),
         };
         self.in_set = true;
+        self.indent += 1;
         let ended = self.run(frame);
+        self.indent -= 1;
         self.in_set = false;
         ended
     }
@@ -219,9 +222,7 @@ impl Translator<'_, '_> {
         let packet = Box::new(self.view.packet.clone());
         let before = std::mem::take(&mut self.ops);
         self.load(to, larger);
-        self.indent += 1;
         let ended = self.run_with_set(frame.within(frame.rest()));
-        self.indent -= 1;
         self.view.packet = *packet;
         let mut ops = std::mem::replace(&mut self.ops, before);
         super::run::flatten(&mut ops);
@@ -259,6 +260,9 @@ impl Translator<'_, '_> {
         }
         let world = self.world;
         let learned = &world.bridges[self.bridge].program.learned;
+        if self.is_observed() {
+            self.tell_learned(&Learned::flow(learn, self.key()));
+        }
         let there = if self.side_effects {
             learned.learn(learn, self.key(), self.now)
         } else {

@@ -71,8 +71,7 @@ impl Translator<'_, '_> {
             controller,
             reason,
             table: frame.table,
-            // A packet-out has none.
-            cookie: if frame.cookie == u64::MAX { 0 } else { frame.cookie },
+            cookie: frame.cookie,
             userdata: userdata.into(),
             metadata,
             defined,

@@ -1,9 +1,9 @@
 //! Groups: which bucket, and is it live.
 
-use super::Credit;
 use super::run::{Frame, Translator};
 use super::set::in_order;
 use super::view::{eth_type, proto};
+use super::{Credit, LineKind};
 use crate::group::Group;
 use crate::limits::{LIVENESS_DEPTH_MAX, LIVENESS_LOOKS_MAX};
 use crate::observe::DropReason;
@@ -64,7 +64,7 @@ impl Translator<'_, '_> {
         if self.error.is_some() {
             return;
         }
-        self.say(|| format!("    bucket {}", bucket.id));
+        self.tell_node(LineKind::Bucket, || format!("bucket {}", bucket.id));
         let actions = in_order(&bucket.actions);
         let frame = Frame { bucket: true, ..frame.within(&actions) };
         self.work.depth += 1;

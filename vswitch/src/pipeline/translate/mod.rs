@@ -79,11 +79,24 @@ pub enum Start<'a> {
     Resume(&'a super::Continuation),
 }
 
+/// What a line of a story is to those that follow it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineKind {
+    /// An action, or something about one.
+    Leaf,
+    /// A bridge: what follows one deeper happens in it.
+    Bridge,
+    /// Likewise a table, or the action set.
+    Node,
+    /// Likewise a bucket, which always stands out.
+    Bucket,
+}
+
 /// Observes a translation, step by step: how trace tells its story. Every method has an empty default.
 pub trait Observer {
-    /// A line of the story at a depth of indentation.
-    fn line(&mut self, depth: usize, text: &dyn Fn() -> String) {
-        let _ = (depth, text);
+    /// A line of the story, so deep in its tree.
+    fn line(&mut self, depth: usize, kind: LineKind, text: &dyn Fn() -> String) {
+        let _ = (depth, kind, text);
     }
 
     /// Names that lines are to use for ports and tables of a bridge (by index); None: numbers.
@@ -102,6 +115,8 @@ pub trait Observer {
 pub fn translate(world: &World, request: &Request<'_>, observer: Option<&mut dyn Observer>) -> Translation {
     let mut translator = Translator::new(world, request, observer);
     translator.tell_bridge();
+    // The table stands in the bridge, its actions in the table.
+    translator.indent = 1;
     let in_port = translator.view.in_port();
     let facts = translator.port(in_port).and_then(|id| translator.facts(id));
     let may_receive = facts.is_none_or(|facts| !facts.no_receive);
@@ -112,15 +127,17 @@ pub fn translate(world: &World, request: &Request<'_>, observer: Option<&mut dyn
                 translator.skip(DropReason::NoReceive);
             } else if let Some(rule) = rule {
                 let frame = Frame::of_rule(rule);
+                translator.indent = 2;
                 translator.run_with_set(frame);
             } else {
+                translator.indent = 2;
                 translator.unprogrammed();
             }
         }
         _ if !may_receive => translator.skip(DropReason::NoReceive),
         Start::Actions(actions) => {
             translator.packet_out = true;
-            translator.run_with_set(Frame::new(actions, 0, u64::MAX));
+            translator.run_with_set(Frame::new(actions, 0, super::NO_COOKIE));
         }
         Start::Resume(continuation) => translator.resume(continuation),
     }

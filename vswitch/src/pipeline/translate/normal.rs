@@ -59,6 +59,9 @@ impl Translator<'_, '_> {
         if let Some(port) = in_port
             && !source.is_multicast()
         {
+            if self.is_observed() && reader.lookup(&source, reader.place(source)) != Some(port) {
+                self.tell_sighting(&source, port);
+            }
             if self.side_effects {
                 reader.learn(&source, reader.place(source), Sighting::new(port, self.now.seconds()));
             }
@@ -75,6 +78,15 @@ impl Translator<'_, '_> {
             });
         } else {
             self.forward(known);
+        }
+    }
+
+    /// What is learned of a source address.
+    fn tell_sighting(&mut self, source: &FdbKey, port: PortId) {
+        let name = self.facts(port).map(|facts| facts.name.clone()).unwrap_or_default();
+        self.detail(|| format!("learned that {} is on port {name} in VLAN {}", source.mac(), source.vlan()));
+        if !self.side_effects {
+            self.warn(|| "suppressing side effects, so the address is not learned".to_owned());
         }
     }
 

@@ -50,7 +50,7 @@ impl<'a> Translator<'a, '_> {
             }
             port::NONE | port::UNSET => {}
             number if number == self.view.in_port() => {
-                self.detail(|| "skipping output to input port".to_owned());
+                self.warn(|| "skipping output to input port".to_owned());
             }
             number => self.output_to(number, None),
         }
@@ -60,7 +60,7 @@ impl<'a> Translator<'a, '_> {
     /// `output(port=N,max_len=N)`: to a real port that is no patch port.
     pub(super) fn output_truncated(&mut self, number: PortNo, max_len: u16) {
         if number == self.view.in_port() {
-            self.detail(|| "skipping output to input port".to_owned());
+            self.warn(|| "skipping output to input port".to_owned());
             return;
         }
         match self.port(number).and_then(|id| self.facts(id)) {
@@ -160,16 +160,18 @@ impl<'a> Translator<'a, '_> {
         self.on_copy(|this| {
             this.push(Op::Crossed(out, peer));
             this.bridge = there.bridge;
-            this.indent += 1;
             this.tell_bridge();
+            this.indent += 1;
             this.forget_metadata(there.number);
             // A patch port counts as a resubmit to an earlier table.
             if let Some(frame) = this.enter(u8::MAX, 0, Disguise::default()) {
                 this.work.depth += 1;
                 let frame = Frame { deepens: false, ..frame };
+                this.indent += 1;
                 this.run_with_set(frame);
                 this.work.depth -= 1;
             } else if this.error.is_none() {
+                this.indent += 1;
                 this.unprogrammed();
             }
         });

@@ -6,7 +6,7 @@
 
 use super::set::ActionSet;
 use super::view::View;
-use super::{Credit, Effect, Observer, Request, Translation};
+use super::{Credit, Effect, LineKind, Observer, Request, Translation};
 use crate::action::Op;
 use crate::limits::{ACTIONS_EXECUTED_MAX, CLONES_NESTED_MAX, DEPTH_MAX, OPS_MAX, RESUBMITS_MAX};
 use crate::observe::DropReason;
@@ -337,7 +337,14 @@ impl<'a, 'o> Translator<'a, 'o> {
     /// A line of the story.
     pub(super) fn say(&mut self, text: impl Fn() -> String) {
         if let Some(observer) = &mut self.observer {
-            observer.line(self.indent, &text);
+            observer.line(self.indent, LineKind::Leaf, &text);
+        }
+    }
+
+    /// A line of the story that others belong to: those that are told one deeper after it.
+    pub(super) fn tell_node(&mut self, kind: LineKind, text: impl Fn() -> String) {
+        if let Some(observer) = &mut self.observer {
+            observer.line(self.indent, kind, &text);
         }
     }
 

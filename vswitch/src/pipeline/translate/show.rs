@@ -1,7 +1,7 @@
 //! Ops as text, in the style of Open vSwitch's datapath actions.
 
 use crate::action::{CheckLen, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd, SetPorts};
-use crate::pipeline::World;
+use crate::pipeline::{NO_COOKIE, World};
 use crate::port::PortId;
 use std::fmt::Write;
 use vswitch_flow::action::Reason;
@@ -98,7 +98,9 @@ fn format_packet_in(packet_in: &PacketInOp, out: &mut String) {
         Reason::PacketOut => "packet_out",
     };
     let _ = write!(out, "controller(reason={reason},id={},table={}", packet_in.controller, packet_in.table);
-    let _ = write!(out, ",cookie={:#x}", packet_in.cookie);
+    if packet_in.cookie != NO_COOKIE {
+        let _ = write!(out, ",cookie={:#x}", packet_in.cookie);
+    }
     if let Some(meter) = &packet_in.meter {
         let _ = write!(out, ",meter={}", meter.spec.id);
     }

@@ -29,10 +29,7 @@ impl Translator<'_, '_> {
             return None;
         }
         self.work.resubmits += 1;
-        self.indent += 1;
-        let rule = self.lookup(table, disguise);
-        self.indent -= 1;
-        let rule = rule?;
+        let rule = self.lookup(table, disguise)?;
         Some(Frame { deepens: table <= from, ..Frame::of_rule(rule) })
     }
 

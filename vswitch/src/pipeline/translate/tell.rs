@@ -1,10 +1,13 @@
 //! The story of a translation, in the style of `ofproto/trace`. Nothing here is done unless somebody listens.
 
+use super::LineKind;
 use super::run::Translator;
+use super::set::in_order;
 use crate::limits::TRACE_LOOKS_MAX;
-use crate::pipeline::Rule;
+use crate::pipeline::{FailMode, Rule};
 use std::cmp::Reverse;
 use std::fmt::Write;
+use vswitch_flow::spec::FlowSpec;
 use vswitch_flow::text::{Style, format_actions, format_match, format_value};
 use vswitch_flow::{Action, Field, FlowKey, FlowMask, SparseMatch, Subfield};
 
@@ -14,10 +17,8 @@ const NEAREST: usize = 3;
 impl Translator<'_, '_> {
     /// In which bridge the packet is now.
     pub(super) fn tell_bridge(&mut self) {
-        let line = format!("bridge({:?})", self.world.bridges[self.bridge].name);
-        self.say(String::new);
-        self.say(|| line.clone());
-        self.say(|| "-".repeat(line.len()));
+        let name = &self.world.bridges[self.bridge].name;
+        self.tell_node(LineKind::Bridge, || format!("bridge({name:?})"));
     }
 
     /// What a table had for the packet.
@@ -25,11 +26,18 @@ impl Translator<'_, '_> {
         match rule {
             Some(rule) => {
                 let text = self.rule_text(rule);
-                self.say(|| format!("{table:2}. {text}"));
+                self.tell_node(LineKind::Node, || format!("{table:2}. {text}"));
             }
             None => {
-                self.say(|| format!("{table:2}. No match."));
+                self.tell_node(LineKind::Node, || format!("{table:2}. No match."));
+                self.indent += 1;
                 self.tell_nearest(table);
+                let bridge = &self.world.bridges[self.bridge];
+                // A bridge without any flow may yet be an Ethernet switch.
+                if bridge.fail_mode == FailMode::Secure || !bridge.program.tables.is_empty() {
+                    self.say(|| "    drop".to_owned());
+                }
+                self.indent -= 1;
             }
         }
     }
@@ -81,6 +89,34 @@ impl Translator<'_, '_> {
         let mut text = "    ".to_owned();
         self.format(|style, names| format_actions(std::slice::from_ref(action), style, names, &mut text));
         self.say(|| text.clone());
+    }
+
+    /// What a learn action makes of the packet.
+    pub(super) fn tell_learned(&mut self, flow: &FlowSpec) {
+        let mut text = format!("table={} ", flow.table);
+        self.format(|style, names| format_match(&flow.matching, style, names, &mut text));
+        let _ = write!(text, " priority={}", flow.priority);
+        if flow.cookie != 0 {
+            let _ = write!(text, " cookie={:#x}", flow.cookie);
+        }
+        for (word, seconds) in [("idle", flow.idle_timeout), ("hard", flow.hard_timeout)] {
+            if seconds != 0 {
+                let _ = write!(text, " {word}={seconds}");
+            }
+        }
+        text.push_str(if flow.flags.send_flow_rem { " send_flow_rem actions=" } else { " actions=" });
+        self.format(|style, names| format_actions(&flow.actions, style, names, &mut text));
+        self.detail(|| text.clone());
+    }
+
+    /// The action set.
+    pub(super) fn tell_set(&mut self, is: &str) {
+        if self.is_observed() {
+            let mut text = format!("action set {is}: ");
+            let actions = in_order(self.set.actions());
+            self.format(|style, names| format_actions(&actions, style, names, &mut text));
+            self.detail(|| text.clone());
+        }
     }
 
     /// What a subfield holds now.

@@ -1,6 +1,6 @@
 //! Trace: what would happen to a packet, told step by step. Nothing is learned, counted or sent.
 
-use super::{Observer, Request, Start, format_megaflow, format_ops, translate};
+use super::{LineKind, Observer, Request, Start, format_megaflow, format_ops, translate};
 use crate::pipeline::World;
 use crate::time::Millis;
 use vswitch_flow::FlowKey;
@@ -24,22 +24,29 @@ pub struct Trace {
 /// Bytes of a story; a loop of resubmits has little to tell after that.
 const STORY_MAX: usize = 4 << 20;
 
-struct Story<'a> {
+/// A line of a story.
+struct Told {
+    /// How deep in the tree of bridges, tables and buckets.
+    depth: usize,
+    kind: LineKind,
     text: String,
-    /// Of each bridge, by index.
+}
+
+struct Story<'a> {
+    lines: Vec<Told>,
+    /// Bytes of the lines.
+    len: usize,
+    /// Of each bridge, by index; none: numbers.
     names: &'a [&'a dyn Names],
     end: FlowKey,
 }
 
 impl Observer for Story<'_> {
-    fn line(&mut self, depth: usize, text: &dyn Fn() -> String) {
-        if self.text.len() < STORY_MAX {
-            let line = text();
-            if !line.is_empty() {
-                self.text.extend(std::iter::repeat_n("    ", depth));
-            }
-            self.text.push_str(&line);
-            self.text.push('\n');
+    fn line(&mut self, depth: usize, kind: LineKind, text: &dyn Fn() -> String) {
+        if self.len < STORY_MAX {
+            let text = text();
+            self.len += text.len() + 1;
+            self.lines.push(Told { depth, kind, text });
         }
     }
 
@@ -50,6 +57,50 @@ impl Observer for Story<'_> {
     fn end(&mut self, key: &FlowKey) {
         self.end = key.clone();
     }
+}
+
+/// Appends lines as Open vSwitch lays them out: what comes last in its list stands no further right than the list, so that a chain of
+/// gotos is told straight down.
+fn lay_out(lines: &[Told], out: &mut String) {
+    let more = followed(lines);
+    let end = out.len() + STORY_MAX;
+    // Of the list at each depth.
+    let mut levels = vec![0];
+    for (Told { depth, kind, text }, more) in lines.iter().zip(more) {
+        if out.len() >= end {
+            return;
+        }
+        levels.resize(depth + 1, levels.last().copied().unwrap_or_default());
+        let more = usize::from(more || *kind == LineKind::Bucket);
+        let level = levels[*depth] + if *kind == LineKind::Leaf { 0 } else { more };
+        let indent = |out: &mut String| out.extend(std::iter::repeat_n("    ", level));
+        if *kind == LineKind::Bridge {
+            out.push('\n');
+        }
+        indent(out);
+        out.push_str(text);
+        out.push('\n');
+        if *kind == LineKind::Bridge {
+            indent(out);
+            out.extend(std::iter::repeat_n('-', text.len()));
+            out.push('\n');
+        }
+        if *kind != LineKind::Leaf {
+            levels.push(levels[*depth] + 2 * more);
+        }
+    }
+}
+
+/// Which lines are followed by others of the same list.
+fn followed(lines: &[Told]) -> Vec<bool> {
+    // By depth: whether a line of the list was seen, from the end.
+    let mut seen: Vec<bool> = Vec::new();
+    let mut followed = vec![false; lines.len()];
+    for (line, followed) in lines.iter().zip(&mut followed).rev() {
+        seen.resize(line.depth + 1, false);
+        *followed = std::mem::replace(&mut seen[line.depth], true);
+    }
+    followed
 }
 
 /// Tells what would happen to a packet (its metadata included) that comes into a bridge. `names`: of each bridge of the world, by
@@ -63,10 +114,12 @@ pub fn trace(world: &World, bridge: usize, key: &FlowKey, now: Millis, names: &[
         format_key(key, style, own, &mut text);
         text
     };
-    let mut story = Story { text: format!("Flow: {}\n", flow(key)), names, end: key.clone() };
+    let mut story = Story { lines: Vec::new(), len: 0, names, end: key.clone() };
     let request = Request { bridge, key, start: Start::Table, now, side_effects: false };
     let translation = translate(world, &request, Some(&mut story));
-    let Story { mut text, end, .. } = story;
+    let Story { lines, end, .. } = story;
+    let mut text = format!("Flow: {}\n", flow(key));
+    lay_out(&lines, &mut text);
     let final_flow = if end == *key { "unchanged".to_owned() } else { flow(&end) };
     let (mut megaflow, mut actions) = (String::new(), String::new());
     format_megaflow(key, &translation.mask, style, own, &mut megaflow);

@@ -17,7 +17,7 @@ const LINES: usize = 4096;
 /// What a flow is known by: table, priority and match.
 type Key = (u32, std::cmp::Reverse<u32>, String);
 
-/// What may differ of it: cookie, timeouts, importance, actions; the rest of its line.
+/// What may differ of it: cookie, timeouts, importance, flags, actions; the rest of its line.
 type Flows = BTreeMap<Key, String>;
 
 /// One side of a comparison.
@@ -63,7 +63,7 @@ pub(super) async fn diff(client: &Client, first: &str, second: &str, names: bool
 async fn of_bridge(client: &Client, bridge: &str, names: bool) -> Result<Flows, Error> {
     let form = v1::Form::Text.into();
     let request = v1::ListFlowsRequest { bridge: bridge.to_owned(), form, names, ..Default::default() };
-    let entries = flows::list(client, request).await?;
+    let (entries, _) = flows::list(client, request).await?;
     Ok(entries.into_iter().filter_map(|entry| entry.flow).map(|flow| split(&flow)).collect())
 }
 
@@ -104,6 +104,10 @@ fn split(flow: &v1::Flow) -> (Key, String) {
         if number != 0 {
             rest += &format!("{word}={number} ");
         }
+    }
+    // Beyond ovs-ofctl: replace-flows makes a flow anew when its flags differ.
+    for word in flows::flag_words(flow) {
+        rest += &format!("{word} ");
     }
     rest += &format!("actions={actions}");
     let table = flow.table;
@@ -178,7 +182,7 @@ mod tests {
 
     #[test]
     fn differences_are_those_of_ovs_ofctl() {
-        // The lines that ovs-ofctl 3.1 prints for the same flows; only their order across priorities is ours.
+        // The lines that ovs-ofctl 3.1 prints for the same flows; only their order across priorities is ours, and that flags count.
         let same = v1::Flow { cookie: 5, ..flow(1, 10, "tcp", "output:2") };
         let flags = Some(v1::FlowFlags { send_flow_rem: true, ..Default::default() });
         let flagged = v1::Flow { idle_timeout: 5, flags, ..flow(1, 11, "tcp", "output:2") };
@@ -195,6 +199,8 @@ mod tests {
         let want = "\
 -priority=10,ip actions=output:1
 +priority=10,ip actions=output:2
+-table=1 priority=11,tcp idle_timeout=5 send_flow_rem actions=output:2
++table=1 priority=11,tcp idle_timeout=5 actions=output:2
 -table=1 priority=0 actions=drop
 +table=1 priority=0 hard_timeout=9 actions=drop
 +table=2  actions=output:2
@@ -203,7 +209,7 @@ mod tests {
         let diff = Diff::new(&flows(&first), &flows(&second));
         assert_eq!(diff.text(), want);
         assert!(matches!(diff.verdict(), Err(Error::Differ)));
-        assert_eq!(diff.json()["added"].as_array().map(Vec::len), Some(3));
+        assert_eq!(diff.json()["added"].as_array().map(Vec::len), Some(4));
         let none = Diff::new(&flows(&first), &flows(&first));
         assert_eq!((none.text().as_str(), none.verdict().is_ok()), ("", true));
         assert_eq!(none.json(), json!({ "equal": true, "removed": [], "added": [] }));

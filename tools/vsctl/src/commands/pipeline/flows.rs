@@ -11,19 +11,23 @@ use std::fmt::Write;
 use vswitch_proto::v1;
 use vswitch_proto::v1::flow::{Doing, Matching};
 
-/// All flows that a request means.
-pub(super) async fn list(client: &Client, request: v1::ListFlowsRequest) -> Result<Vec<v1::FlowEntry>, Error> {
+/// All flows that a request means, and what was odd about it.
+pub(super) async fn list(
+    client: &Client,
+    request: v1::ListFlowsRequest,
+) -> Result<(Vec<v1::FlowEntry>, Vec<String>), Error> {
     let mut parts = client.answer(client.flows().await?.list_flows(request).await)?;
-    let mut flows = Vec::new();
+    let (mut flows, mut warnings) = (Vec::new(), Vec::new());
     while let Some(part) = parts.message().await.map_err(|status| client.error(status))? {
         flows.extend(part.flows);
+        warnings.extend(part.warnings);
     }
-    Ok(flows)
+    Ok((flows, warnings))
 }
 
 fn sort_keys(args: &DumpFlows) -> Vec<v1::SortKey> {
-    let key = |descending| move |field: &String| v1::SortKey { field: field.clone(), descending };
-    args.rsort.iter().map(key(true)).chain(args.sort.iter().map(key(false))).collect()
+    let key = |(field, descending): &(String, bool)| v1::SortKey { field: field.clone(), descending: *descending };
+    args.sort.0.iter().map(key).collect()
 }
 
 pub(super) async fn dump(client: &Client, args: &DumpFlows, as_json: bool) -> Answer {
@@ -38,7 +42,8 @@ pub(super) async fn dump(client: &Client, args: &DumpFlows, as_json: bool) -> An
         no_statistics: args.no_stats,
         sort,
     };
-    Ok(Box::new(Flows { flows: list(client, request).await?, header }))
+    let (flows, warnings) = list(client, request).await?;
+    Ok(Box::new(Flows { flows, header, warnings }))
 }
 
 pub(super) async fn aggregate(client: &Client, bridge: &str, flows: Option<&str>) -> Answer {
@@ -70,10 +75,8 @@ pub(super) fn texts(flow: &v1::Flow) -> (&str, &str) {
     (matching, actions)
 }
 
-/// A flow in form TEXT, for programs.
-pub(super) fn json(entry: &v1::FlowEntry) -> Value {
-    let flow = entry.flow.clone().unwrap_or_default();
-    let (matching, actions) = texts(&flow);
+/// The words of a flow's flags.
+pub(super) fn flag_words(flow: &v1::Flow) -> Vec<&'static str> {
     let flags = flow.flags.unwrap_or_default();
     let flags = [
         ("send_flow_rem", flags.send_flow_rem),
@@ -82,7 +85,14 @@ pub(super) fn json(entry: &v1::FlowEntry) -> Value {
         ("no_packet_counts", flags.no_packet_counts),
         ("no_byte_counts", flags.no_byte_counts),
     ];
-    let flags: Vec<_> = flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
+    flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect()
+}
+
+/// A flow in form TEXT, for programs.
+pub(super) fn json(entry: &v1::FlowEntry) -> Value {
+    let flow = entry.flow.clone().unwrap_or_default();
+    let (matching, actions) = texts(&flow);
+    let flags = flag_words(&flow);
     let mut value = json!({
         "table": flow.table,
         "table_name": (!flow.table_name.is_empty()).then_some(&flow.table_name),
@@ -116,6 +126,7 @@ pub(super) fn seconds(milliseconds: u64) -> Value {
 struct Flows {
     flows: Vec<v1::FlowEntry>,
     header: bool,
+    warnings: Vec<String>,
 }
 
 impl Report for Flows {
@@ -136,6 +147,10 @@ impl Report for Flows {
     fn json(&self) -> Value {
         self.flows.iter().map(json).collect()
     }
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
 }
 
 /// `dump-aggregate`.
@@ -143,14 +158,19 @@ struct Aggregate(v1::AggregateFlowsResponse);
 
 impl Report for Aggregate {
     fn text(&self) -> String {
-        let v1::AggregateFlowsResponse { packets, bytes, flows } = self.0;
+        let v1::AggregateFlowsResponse { packets, bytes, flows, .. } = self.0;
         format!(
             "OFPST_AGGREGATE reply (OF1.5) (xid=0x2): packet_count={packets} byte_count={bytes} flow_count={flows}\n"
         )
     }
 
     fn json(&self) -> Value {
-        json!({ "packets": self.0.packets, "bytes": self.0.bytes, "flows": self.0.flows })
+        let v1::AggregateFlowsResponse { packets, bytes, flows, warnings } = &self.0;
+        json!({ "packets": packets, "bytes": bytes, "flows": flows, "warnings": warnings })
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.0.warnings.clone()
     }
 }
 
@@ -204,13 +224,16 @@ mod tests {
         let line =
             "cookie=0x1, duration=0.034s, table=0, n_packets=0, n_bytes=0, idle_age=0, priority=100,ip actions=drop";
         let flow = v1::FlowEntry { line: line.to_owned(), ..Default::default() };
-        let flows = Flows { flows: vec![flow.clone()], header: true };
+        let warnings = vec!["odd".to_owned()];
+        let flows = Flows { flows: vec![flow.clone()], header: true, warnings: warnings.clone() };
+        assert_eq!(flows.warnings(), warnings);
         assert_eq!(flows.text(), format!("OFPST_FLOW reply (OF1.5) (xid=0x2):\n {line}\n"));
-        assert_eq!(Flows { flows: vec![flow], header: false }.text(), format!(" {line}\n"));
-        let sums = Aggregate(v1::AggregateFlowsResponse { packets: 3, bytes: 180, flows: 2 });
+        let bare = Flows { flows: vec![flow], header: false, warnings: Vec::new() };
+        assert_eq!(bare.text(), format!(" {line}\n"));
+        let sums = Aggregate(v1::AggregateFlowsResponse { packets: 3, bytes: 180, flows: 2, warnings });
         let want = "OFPST_AGGREGATE reply (OF1.5) (xid=0x2): packet_count=3 byte_count=180 flow_count=2\n";
         assert_eq!(sums.text(), want);
-        assert_eq!(sums.json(), json!({ "packets": 3, "bytes": 180, "flows": 2 }));
+        assert_eq!(sums.json(), json!({ "packets": 3, "bytes": 180, "flows": 2, "warnings": ["odd"] }));
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn packet_json(update: &PacketUpdate) -> Value {
     json!({
         "event": "packet-in",
         "table": packet_in.table,
-        "cookie": format!("{:#x}", packet_in.cookie),
+        "cookie": packet_in.cookie.map(|cookie| format!("{cookie:#x}")),
         "reason": reason(packet_in.reason()),
         "controller": packet_in.controller_id,
         "userdata": hex(&packet_in.userdata),
@@ -159,7 +159,7 @@ mod tests {
         let field = |name: &str, value| v1::FieldValue { field: name.to_owned(), value: Some(value), mask: None };
         let packet_in = PacketUpdate::PacketIn(v1::PacketIn {
             table: 3,
-            cookie: 0x10,
+            cookie: Some(0x10),
             reason: v1::PacketInReason::NoMatch.into(),
             controller_id: 7,
             userdata: vec![1, 0xab],

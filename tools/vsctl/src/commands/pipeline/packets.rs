@@ -6,6 +6,7 @@ use crate::client::Client;
 use crate::output::Report;
 use serde_json::{Value, json};
 use vswitch_proto::v1;
+use vswitch_proto::v1::trace_request::Input;
 
 pub(super) async fn send(client: &Client, bridge: &str, packet: &str) -> Answer {
     let packet_out = Some(v1::send_packet_request::PacketOut::Text(packet.to_owned()));
@@ -13,19 +14,18 @@ pub(super) async fn send(client: &Client, bridge: &str, packet: &str) -> Answer 
     Ok(Box::new(Sent(client.answer(client.packets().await?.send_packet(request).await)?.warnings)))
 }
 
-pub(super) async fn trace(
-    client: &Client,
-    bridge: &str,
-    flow: Option<&str>,
-    packet: Option<&Bytes>,
-    in_port: &str,
-) -> Answer {
-    use v1::trace_request::Input;
-    let input = match packet {
-        Some(Bytes(bytes)) => Input::Packet(v1::TracePacket { in_port: in_port.to_owned(), packet: bytes.clone() }),
+/// The packet of a trace: a flow, or bytes with their port.
+pub(super) fn input(flow: Option<&str>, packet: Option<&Bytes>, in_port: Option<&str>) -> Input {
+    match packet {
+        Some(Bytes(bytes)) => {
+            Input::Packet(v1::TracePacket { in_port: in_port.unwrap_or("LOCAL").to_owned(), packet: bytes.clone() })
+        }
         None => Input::Flow(flow.unwrap_or_default().to_owned()),
-    };
-    let request = v1::TraceRequest { bridge: bridge.to_owned(), input: Some(input) };
+    }
+}
+
+pub(super) async fn trace(client: &Client, bridge: &str, input: Input, names: bool) -> Answer {
+    let request = v1::TraceRequest { bridge: bridge.to_owned(), input: Some(input), names };
     Ok(Box::new(Trace(client.answer(client.traces().await?.trace(request).await)?)))
 }
 

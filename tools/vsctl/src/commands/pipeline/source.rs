@@ -18,6 +18,14 @@ pub(super) enum Source {
     File(Option<std::path::PathBuf>),
 }
 
+/// A line that is no text. Its place is told like that of any other bad line: `FILE:LINE: PROBLEM`.
+#[derive(Debug, thiserror::Error)]
+#[error("{number}: {problem}")]
+pub(crate) struct BadLine {
+    pub(crate) number: u32,
+    pub(crate) problem: &'static str,
+}
+
 /// A line that says something, and its number from 1 (0: from the command line).
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
@@ -67,7 +75,7 @@ fn read(file: &mut dyn BufRead, take: &mut dyn FnMut(Line) -> bool) -> io::Resul
         if (&mut *file).take(limit).read_until(b'\n', &mut bytes)? == 0 {
             return Ok(());
         }
-        let wrong = |problem: &str| io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {problem}"));
+        let wrong = |problem| io::Error::new(io::ErrorKind::InvalidData, BadLine { number, problem });
         if bytes.len() > LINE_LEN_MAX {
             return Err(wrong("it has more than 1 MiB"));
         }
@@ -109,9 +117,9 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_refused_by_number() {
-        assert_eq!(lines(b"a\n\xff\n").expect_err("not UTF-8"), "line 2: it is not UTF-8");
+        assert_eq!(lines(b"a\n\xff\n").expect_err("not UTF-8"), "2: it is not UTF-8");
         let long = vec![b'x'; LINE_LEN_MAX + 1];
-        assert_eq!(lines(&long).expect_err("too long"), "line 1: it has more than 1 MiB");
+        assert_eq!(lines(&long).expect_err("too long"), "1: it has more than 1 MiB");
         assert_eq!(lines(&long[..LINE_LEN_MAX]).expect("just fits").len(), 1);
     }
 

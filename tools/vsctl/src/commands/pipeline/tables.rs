@@ -2,7 +2,7 @@
 
 use super::super::Answer;
 use crate::client::Client;
-use crate::output::Report;
+use crate::output::{Done, Report};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use vswitch_proto::v1;
@@ -10,6 +10,12 @@ use vswitch_proto::v1;
 pub(super) async fn add(client: &Client, bridge: &str, name: &str, number: Option<u32>) -> Answer {
     let request = v1::AddTableRequest { bridge: bridge.to_owned(), name: name.to_owned(), number };
     Ok(Box::new(Added(client.answer(client.tables().await?.add_table(request).await)?.number)))
+}
+
+pub(super) async fn delete(client: &Client, bridge: &str, name: &str) -> Answer {
+    let request = v1::DeleteTableRequest { bridge: bridge.to_owned(), name: name.to_owned() };
+    client.answer(client.tables().await?.delete_table(request).await)?;
+    Ok(Box::new(Done))
 }
 
 pub(super) async fn dump(client: &Client, bridge: &str) -> Answer {

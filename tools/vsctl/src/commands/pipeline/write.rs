@@ -106,17 +106,23 @@ fn refusal(name: &str, response: &v1::WriteResponse) -> Error {
 struct Applied {
     updates: u64,
     affected: u64,
-    warnings: Vec<String>,
+    /// Updates that have warnings.
+    warned: u64,
+    /// Those that the switch told, each with the number of its update among those that have any.
+    warnings: Vec<(u64, String)>,
 }
 
 impl Applied {
     fn new(name: &str, response: v1::WriteResponse) -> Self {
-        let line = |status: v1::UpdateStatus| {
+        let warned = response.statuses.into_iter().filter(|status| !status.warnings.is_empty());
+        let line = |(status, number): (v1::UpdateStatus, u64)| {
             let place = place(name, status.tag);
-            status.warnings.into_iter().map(move |warning| format!("{place}{warning}")).collect::<Vec<_>>()
+            status.warnings.into_iter().map(move |warning| (number, format!("{place}{warning}"))).collect::<Vec<_>>()
         };
-        let warnings: Vec<_> = response.statuses.into_iter().flat_map(line).collect();
-        Self { updates: response.updates, affected: response.affected, warnings }
+        let warnings: Vec<_> = warned.zip(1..).flat_map(line).collect();
+        // The switch leaves texts out when there are many.
+        let warned = warnings.last().map_or(0, |(number, _)| *number).max(response.warned);
+        Self { updates: response.updates, affected: response.affected, warned, warnings }
     }
 }
 
@@ -126,13 +132,22 @@ impl Report for Applied {
     }
 
     fn json(&self) -> Value {
-        json!({ "ok": true, "updates": self.updates, "affected": self.affected, "warnings": self.warnings })
+        let warnings: Vec<_> = self.warnings.iter().map(|(_, warning)| warning).collect();
+        json!({
+            "ok": true,
+            "updates": self.updates,
+            "affected": self.affected,
+            "warned": self.warned,
+            "warnings": warnings,
+        })
     }
 
     fn warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<_> = self.warnings.iter().take(WARNINGS_MAX).cloned().collect();
-        if self.warnings.len() > WARNINGS_MAX {
-            warnings.push(format!("and {} more warnings", self.warnings.len() - WARNINGS_MAX));
+        let told = self.warnings.iter().take(WARNINGS_MAX);
+        let updates = told.clone().next_back().map_or(0, |(number, _)| *number);
+        let mut warnings: Vec<_> = told.map(|(_, warning)| warning.clone()).collect();
+        if self.warned > updates {
+            warnings.push(format!("and {} more with warnings", self.warned - updates));
         }
         warnings
     }
@@ -184,9 +199,15 @@ mod tests {
         let warnings = applied.warnings();
         assert_eq!(
             (warnings.len(), warnings[0].as_str(), warnings[20].as_str()),
-            (21, "-:1: odd", "and 2 more warnings")
+            (21, "-:1: odd", "and 2 more with warnings")
         );
         assert_eq!(applied.json()["warnings"].as_array().map(Vec::len), Some(22));
+        // The switch knows of more than it tells.
+        let response =
+            v1::WriteResponse { statuses: (1..=1000).map(status).collect(), warned: 3000, ..Default::default() };
+        assert_eq!(Applied::new("-", response).warnings()[20], "and 2980 more with warnings");
+        let response = v1::WriteResponse { statuses: vec![status(1)], warned: 1, ..Default::default() };
+        assert_eq!(Applied::new("-", response).warnings(), ["-:1: odd"]);
     }
 
     #[test]

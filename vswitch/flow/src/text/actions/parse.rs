@@ -214,10 +214,8 @@ impl<'a> Parser<'a> {
             return Ok(u8::try_from(number).unwrap_or(limits::MAX_TABLE));
         }
         let name = unquote(text);
-        name.as_deref().and_then(|name| self.names.table(name)).ok_or_else(|| {
-            let error = self.source.error(text, format!("there is no table {}", quoted(text)));
-            error.hint("a number from 0 to 253, or a table's name").field("table")
-        })
+        let number = name.as_deref().and_then(|name| self.names.table(name));
+        number.ok_or_else(|| self.source.no_table(text, self.names))
     }
 
     /// A port by number or name.

@@ -7,6 +7,9 @@ use crate::spec::Update;
 use crate::text::scan::quoted;
 use crate::text::{Names, Parsed, TextError, nearest};
 
+/// What lines of a bundle file are about.
+const NOUNS: [&str; 4] = ["flow", "group", "meter", "packet-out"];
+
 const FLOW_COMMANDS: [(&str, FlowCommand); 5] = [
     ("add", FlowCommand::Add),
     ("modify", FlowCommand::Modify),
@@ -43,14 +46,14 @@ pub fn parse_bundle_line(line: &str, names: &dyn Names) -> Result<Parsed<Update>
     let line = Line::new(line, names)?;
     let (kind, rest) = word(line.source.0);
     match kind {
-        "flow" => flow_line(&line, rest),
+        "flow" => flow_line(&line, rest, &[]),
         "group" => {
-            let (command, rest) = command(&line, rest, &GROUP_COMMANDS, GroupCommand::Add)?;
+            let (command, rest) = command(&line, rest, &GROUP_COMMANDS, GroupCommand::Add, &[])?;
             group::parse_part(&line, rest, command)
         }
         "meter" => {
             let table = [("add", "add"), ("modify", "modify"), ("delete", "delete")];
-            let (command, rest) = command(&line, rest, &table, "add")?;
+            let (command, rest) = command(&line, rest, &table, "add", &[])?;
             meter::parse_part(&line, command, rest)
         }
         "packet-out" => {
@@ -60,12 +63,13 @@ pub fn parse_bundle_line(line: &str, names: &dyn Names) -> Result<Parsed<Update>
                 .hint("send them with packet-out afterwards");
             Err(error.field("packet-out"))
         }
-        _ => flow_line(&line, line.source.0),
+        // It may be a misspelt noun.
+        _ => flow_line(&line, line.source.0, &NOUNS),
     }
 }
 
-fn flow_line<'a>(line: &Line<'a>, text: &'a str) -> Result<Parsed<Update>, TextError> {
-    let (command, rest) = command(line, text, &FLOW_COMMANDS, FlowCommand::Add)?;
+fn flow_line<'a>(line: &Line<'a>, text: &'a str, nouns: &[&str]) -> Result<Parsed<Update>, TextError> {
+    let (command, rest) = command(line, text, &FLOW_COMMANDS, FlowCommand::Add, nouns)?;
     flow::parse_part(line, rest, command)
 }
 
@@ -80,19 +84,20 @@ fn word(text: &str) -> (&str, &str) {
     }
 }
 
-/// The command word at the front of a text, if there is one.
+/// The command word at the front of a text, if there is one. `nouns` are other words that might have stood there.
 fn command<'a, T: Copy>(
     line: &Line<'a>,
     text: &'a str,
     table: &[(&str, T)],
     usual: T,
+    nouns: &[&str],
 ) -> Result<(T, &'a str), TextError> {
     let (first, rest) = word(text);
     if let Some((_, command)) = table.iter().find(|(name, _)| *name == first) {
         return Ok((*command, rest));
     }
     // A misspelt command, unless it is an item of a flow's match.
-    let names = table.iter().map(|(name, _)| *name);
+    let names = table.iter().map(|(name, _)| *name).chain(nouns.iter().copied());
     let is_field = crate::text::MatchBuilder::new(line.names).add(first, None);
     match nearest(first, names) {
         Some(near) if matches!(is_field, Ok(false)) => {

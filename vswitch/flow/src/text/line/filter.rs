@@ -228,8 +228,7 @@ fn table(line: &Line<'_>, text: &str, scope: Scope) -> Result<Option<u8>, TextEr
     if text == "all" && !matches!(scope, Scope::Add | Scope::Modify) {
         return Ok(None);
     }
-    let error = source.error(text, format!("there is no table {}", quoted(text)));
-    Err(error.hint("a number from 0 to 253, or a table's name").field("table"))
+    Err(source.no_table(text, line.names))
 }
 
 /// The error about a key that is nothing here.

@@ -38,8 +38,8 @@ impl FlowCommand {
 /// A flow line (ovs-ofctl(8), Flow Syntax) as an update. Checks actions against the match.
 /// A line of a dump parses too: duration, n_packets, n_bytes, idle_age, hard_age are skipped.
 ///
-/// Without `table` an add or modify is for table 0, a delete for all tables. `cookie=V` is the new cookie of an add or modify, and
-/// selects in a delete; `cookie=V/M` selects.
+/// Without `table` an add or modify is for table 0, a delete for all tables. `cookie=V` is the cookie of an add, selects in
+/// a delete, and is nothing in a modify, which keeps cookies; `cookie=V/M` selects.
 ///
 /// # Errors
 /// With the column.
@@ -77,7 +77,8 @@ pub(super) fn parse_part<'a>(
             filter: keys.filter(Some(table), matching, strict),
             actions,
             reset_counts: keys.flags.reset_counts,
-            cookie: keys.cookie,
+            // As Open vSwitch: flows that are modified keep their cookies.
+            cookie: None,
         }
     };
     Ok(Parsed { value, warnings })

@@ -57,8 +57,16 @@ pub fn parse_group(line: &str, names: &dyn Names) -> Result<Parsed<GroupLine>, T
                 GroupSpec { id, kind: raw.kind.unwrap_or_default(), selection: raw.selection, buckets: raw.buckets };
             Ok(Parsed { value: GroupLine { spec, kind_given: raw.kind.is_some(), place: raw.place }, warnings })
         }
-        _ => Err(no_id(&line)),
+        Some(Id::All(at)) => Err(not_one(&line, at)),
+        None => Err(no_id(&line)),
     }
+}
+
+/// `group_id=all` where a group is meant.
+fn not_one(line: &Line<'_>, at: &str) -> TextError {
+    let error =
+        line.source.error(at, format!("group_id={at} means all groups, and only del-groups is about all of them"));
+    error.hint("group_id=N").code("OFPGMFC_INVALID_GROUP").field("group_id")
 }
 
 fn no_id(line: &Line<'_>) -> TextError {
@@ -66,7 +74,7 @@ fn no_id(line: &Line<'_>) -> TextError {
 }
 
 /// A group line as an update, with what ovs-ofctl(8) asks of the command: `type` to add and modify, `command_bucket_id` to insert
-/// and remove buckets.
+/// buckets; buckets are removed all without.
 ///
 /// # Errors
 /// With the column.
@@ -84,47 +92,55 @@ pub(super) fn parse_part<'a>(
     let raw = Raw::read(line, text)?;
     let source = line.source;
     let warnings = raw.warnings;
-    let refuse = |reason: &str, field: &str| Err(source.error(text, reason).field(field));
+    let refuse = |at: &str, reason: &str, field: &str| Err(source.error(at, reason).field(field));
     let whole = matches!(command, GroupCommand::Add | GroupCommand::Modify | GroupCommand::AddOrModify);
     if whole && raw.kind.is_none() {
         return Err(source.error(text, "there is no type").hint("type=all, select, indirect or ff").field("type"));
     }
-    if !whole && raw.kind.is_some() {
-        return refuse("the group has a type already: leave type out", "type");
+    if let (false, Some(at)) = (whole, raw.kind_at) {
+        let reason = match command {
+            GroupCommand::Delete => "type does not select groups: leave it out",
+            _ => "the group has a type already: leave type out",
+        };
+        return refuse(at, reason, "type");
     }
     let buckets = matches!(command, GroupCommand::InsertBuckets | GroupCommand::RemoveBuckets);
-    if !buckets && raw.place.is_some() {
-        return refuse("command_bucket_id is only for inserting and removing buckets", "command_bucket_id");
+    if let (false, Some(at)) = (buckets, raw.place_at) {
+        return refuse(at, "command_bucket_id is only for inserting and removing buckets", "command_bucket_id");
     }
-    if matches!(command, GroupCommand::Delete | GroupCommand::RemoveBuckets) && !raw.buckets.is_empty() {
-        return refuse("buckets have no meaning here", "bucket");
+    if let (GroupCommand::Delete | GroupCommand::RemoveBuckets, Some(at)) = (command, raw.buckets_at) {
+        return refuse(at, "buckets have no meaning here", "bucket");
     }
-    if command == GroupCommand::Delete {
-        let id = match raw.id {
-            Some(Id::One(id)) => Some(id),
-            Some(Id::All) => None,
-            None if text.trim().is_empty() => None,
-            None => return Err(no_id(line)),
-        };
-        return Ok(Parsed { value: Update::DeleteGroups(id), warnings });
-    }
-    let Some(Id::One(id)) = raw.id else { return Err(no_id(line)) };
+    let id = match raw.id {
+        Some(Id::One(id)) if command == GroupCommand::Delete => {
+            return Ok(Parsed { value: Update::DeleteGroups(Some(id)), warnings });
+        }
+        Some(Id::One(id)) => id,
+        id if command == GroupCommand::Delete && (id.is_some() || text.trim().is_empty()) => {
+            return Ok(Parsed { value: Update::DeleteGroups(None), warnings });
+        }
+        Some(Id::All(at)) => return Err(not_one(line, at)),
+        None => return Err(no_id(line)),
+    };
     let spec = |kind: GroupKind| GroupSpec { id, kind, selection: raw.selection, buckets: Vec::new() };
     let value = match (command, raw.place) {
         (GroupCommand::InsertBuckets, Some(BucketPlace::All)) => {
             return refuse(
+                raw.place_at.unwrap_or(text),
                 "buckets cannot be inserted at all places: command_bucket_id=first, last or an id",
                 "command_bucket_id",
             );
         }
         (GroupCommand::InsertBuckets, Some(_)) if raw.buckets.is_empty() => {
-            return refuse("there is no bucket to insert", "bucket");
+            return refuse(text, "there is no bucket to insert", "bucket");
         }
         (GroupCommand::InsertBuckets, Some(place)) => Update::InsertBuckets { group: id, place, buckets: raw.buckets },
-        (GroupCommand::RemoveBuckets, Some(place)) => Update::RemoveBuckets { group: id, place },
-        (GroupCommand::InsertBuckets | GroupCommand::RemoveBuckets, None) => {
+        (GroupCommand::RemoveBuckets, place) => {
+            Update::RemoveBuckets { group: id, place: place.unwrap_or(BucketPlace::All) }
+        }
+        (GroupCommand::InsertBuckets, None) => {
             let error = source.error(text, "there is no command_bucket_id");
-            return Err(error.hint("command_bucket_id=first, last, all or an id").field("command_bucket_id"));
+            return Err(error.hint("command_bucket_id=first, last or an id").field("command_bucket_id"));
         }
         (GroupCommand::Add, _) => {
             Update::AddGroup(GroupSpec { buckets: raw.buckets, ..spec(raw.kind.unwrap_or_default()) })
@@ -138,18 +154,23 @@ pub(super) fn parse_part<'a>(
 }
 
 #[derive(Clone, Copy)]
-enum Id {
+enum Id<'a> {
     One(u32),
-    All,
+    /// With its word.
+    All(&'a str),
 }
 
 /// A line, cut up.
-struct Raw {
-    id: Option<Id>,
+struct Raw<'a> {
+    id: Option<Id<'a>>,
     kind: Option<GroupKind>,
+    /// Where it is; likewise the others.
+    kind_at: Option<&'a str>,
     selection: Selection,
     place: Option<BucketPlace>,
+    place_at: Option<&'a str>,
     buckets: Vec<BucketSpec>,
+    buckets_at: Option<&'a str>,
     warnings: Vec<String>,
 }
 
@@ -162,35 +183,37 @@ struct Method<'a> {
     fields_at: Option<&'a str>,
 }
 
-impl Raw {
-    fn read<'a>(line: &Line<'a>, text: &'a str) -> Result<Self, TextError> {
+impl<'a> Raw<'a> {
+    fn read(line: &Line<'a>, text: &'a str) -> Result<Self, TextError> {
         let mut raw = Self {
             id: None,
             kind: None,
+            kind_at: None,
             selection: Selection::Default,
             place: None,
+            place_at: None,
             buckets: Vec::new(),
+            buckets_at: None,
             warnings: Vec::new(),
         };
         let mut method = Method::default();
         let mut tokens = Tokens::new(line.source, text);
-        let mut buckets = false;
         while let Some(token) = tokens.next()? {
             if token.key == "bucket" && token.form == Form::Value {
                 tokens.rewind_to_value(&token);
-                buckets = true;
+                raw.buckets_at = Some(token.key);
                 break;
             }
             raw.key(line, &token, &mut method)?;
         }
         raw.selection = method.selection(line, raw.kind)?;
-        if buckets {
+        if raw.buckets_at.is_some() {
             raw.read_buckets(line, &mut tokens)?;
         }
         Ok(raw)
     }
 
-    fn key<'a>(&mut self, line: &Line<'a>, token: &Token<'a>, method: &mut Method<'a>) -> Result<(), TextError> {
+    fn key(&mut self, line: &Line<'a>, token: &Token<'a>, method: &mut Method<'a>) -> Result<(), TextError> {
         const KEYS: [&str; 7] =
             ["group_id", "type", "command_bucket_id", "selection_method", "selection_method_param", "fields", "bucket"];
         let source = line.source;
@@ -198,11 +221,12 @@ impl Raw {
         match token.key {
             "group_id" => {
                 self.id = Some(match value()? {
-                    "all" | "ALL" => Id::All,
+                    text if text.eq_ignore_ascii_case("all") => Id::All(text),
                     text => Id::One(id(line, "group id", text, MAX_GROUP)?),
                 });
             }
             "type" => {
+                self.kind_at = Some(token.key);
                 self.kind = Some(match value()? {
                     "all" => GroupKind::All,
                     "select" => GroupKind::Select,
@@ -212,6 +236,7 @@ impl Raw {
                 });
             }
             "command_bucket_id" => {
+                self.place_at = Some(token.key);
                 self.place = Some(match value()? {
                     "first" => BucketPlace::First,
                     "last" => BucketPlace::Last,
@@ -230,12 +255,13 @@ impl Raw {
         Ok(())
     }
 
-    fn read_buckets<'a>(&mut self, line: &Line<'a>, tokens: &mut Tokens<'a>) -> Result<(), TextError> {
+    fn read_buckets(&mut self, line: &Line<'a>, tokens: &mut Tokens<'a>) -> Result<(), TextError> {
         let mut given = Vec::new();
-        let mut more = true;
+        let (mut more, mut second) = (true, None);
         while more {
             let mut bucket = Bucket::new();
             let start = tokens.rest();
+            second = second.or((!self.buckets.is_empty()).then_some(start));
             more = false;
             while let Some(token) = tokens.next()? {
                 if token.key == "bucket" && token.form == Form::Value {
@@ -249,28 +275,29 @@ impl Raw {
             given.push(id);
             self.buckets.push(spec);
         }
-        if self.kind == Some(GroupKind::Indirect) && self.buckets.len() > 1 {
-            let error = line.source.error(line.source.0, "an indirect group has at most one bucket");
+        if let (Some(GroupKind::Indirect), Some(second)) = (self.kind, second) {
+            let error = line.source.error(second, "an indirect group has at most one bucket");
             return Err(error.hint("type=all executes all buckets").code("OFPGMFC_BAD_BUCKET").field("bucket"));
         }
         self.number_buckets(line, &given)
     }
 
     /// Gives ids to the buckets that have none: the lowest that are free.
-    fn number_buckets(&mut self, line: &Line<'_>, given: &[Option<u32>]) -> Result<(), TextError> {
-        let mut taken: Vec<u32> = given.iter().flatten().copied().collect();
-        taken.sort_unstable();
-        if let Some(twice) = taken.windows(2).find(|pair| pair[0] == pair[1]) {
-            let error = line.source.error(line.source.0, format!("two buckets have the id {}", twice[0]));
+    fn number_buckets(&mut self, line: &Line<'_>, given: &[Given<'_>]) -> Result<(), TextError> {
+        let mut taken: Vec<(u32, &str)> = given.iter().flatten().copied().collect();
+        // Stable: of two the later one is wrong.
+        taken.sort_by_key(|(id, _)| *id);
+        if let Some(twice) = taken.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            let error = line.source.error(twice[1].1, format!("two buckets have the id {}", twice[1].0));
             return Err(error
                 .hint("give each bucket another id, or none")
                 .code("OFPGMFC_BAD_BUCKET")
                 .field("bucket_id"));
         }
-        let mut taken = taken.into_iter().peekable();
+        let mut taken = taken.into_iter().map(|(id, _)| id).peekable();
         let mut free = 0;
         for (bucket, given) in self.buckets.iter_mut().zip(given) {
-            bucket.id = given.unwrap_or_else(|| {
+            bucket.id = given.map(|(id, _)| id).unwrap_or_else(|| {
                 while taken.next_if_eq(&free).is_some() {
                     free += 1;
                 }
@@ -384,9 +411,12 @@ pub(crate) const fn rank(field: Field) -> (u8, u8) {
     (kind, number)
 }
 
+/// The id that a bucket was given, with its place in the text.
+type Given<'a> = Option<(u32, &'a str)>;
+
 /// A bucket, cut up.
-struct Bucket {
-    id: Option<u32>,
+struct Bucket<'a> {
+    id: Given<'a>,
     weight: Option<u16>,
     watch_port: Option<u32>,
     watch_group: Option<u32>,
@@ -397,7 +427,7 @@ struct Bucket {
     drops: bool,
 }
 
-impl Bucket {
+impl<'a> Bucket<'a> {
     const fn new() -> Self {
         Self {
             id: None,
@@ -410,10 +440,10 @@ impl Bucket {
         }
     }
 
-    fn key<'a>(&mut self, line: &Line<'a>, token: &Token<'a>, tokens: &mut Tokens<'a>) -> Result<(), TextError> {
+    fn key(&mut self, line: &Line<'a>, token: &Token<'a>, tokens: &mut Tokens<'a>) -> Result<(), TextError> {
         let source = line.source;
         match token.key {
-            "bucket_id" => self.id = Some(id(line, "bucket id", line.value(token)?, MAX_BUCKET)?),
+            "bucket_id" => self.id = Some((id(line, "bucket id", line.value(token)?, MAX_BUCKET)?, token.key)),
             "weight" => self.weight = Some(source.u16("weight", line.value(token)?)?),
             "watch_port" => {
                 let mut parser = Parser::new(source, line.names);
@@ -445,7 +475,7 @@ impl Bucket {
         line: &Line<'_>,
         start: &str,
         kind: Option<GroupKind>,
-    ) -> Result<(Option<u32>, BucketSpec), TextError> {
+    ) -> Result<(Given<'a>, BucketSpec), TextError> {
         let refuse = |reason: &str, hint: &str, field: &str| {
             let error = line.source.error(start, reason).hint(hint).field(field);
             Err(error.code("OFPGMFC_BAD_BUCKET"))

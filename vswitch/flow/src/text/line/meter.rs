@@ -8,10 +8,6 @@ use crate::text::{NoNames, Parsed, TextError, value};
 
 /// Bands of a meter at most.
 const MAX_BANDS: usize = 8;
-/// The meter of packet-ins, `meter=controller`.
-pub const METER_CONTROLLER: u32 = 0xffff_fffe;
-/// The meter of packets that need a decision, `meter=slowpath`.
-pub const METER_SLOWPATH: u32 = 0xffff_fffd;
 
 /// A meter line (`meter=1,pktps,burst,bands=type=drop,rate=100,burst_size=10`).
 ///
@@ -48,8 +44,15 @@ fn deleted<'a>(line: &Line<'a>, text: &'a str) -> Result<Option<u32>, TextError>
 
 fn meter_id(line: &Line<'_>, text: &str) -> Result<u32, TextError> {
     match text {
-        "controller" => Ok(METER_CONTROLLER),
-        "slowpath" => Ok(METER_SLOWPATH),
+        "controller" | "slowpath" => {
+            let error =
+                line.source.error(text, format!("meter={text} is not supported: this switch has no such meter"));
+            let hint = match text {
+                "controller" => "controller(meter_id=N) meters what a flow sends to controllers",
+                _ => "meter:N meters the packets of a flow",
+            };
+            Err(error.hint(hint).code("OFPMMFC_INVALID_METER").field("meter"))
+        }
         _ => {
             let id = line.source.number("meter id", text, 1, limits::MAX_METER.into());
             id.map(|id| u32::try_from(id).unwrap_or_default()).map_err(|error| error.code("OFPMMFC_INVALID_METER"))
@@ -191,11 +194,7 @@ impl<'a> Raw<'a> {
 
 /// As in dump-meters: a line for the meter and one for each band, without newline at the end.
 pub fn format_meter(meter: &MeterSpec, out: &mut String) {
-    match meter.id {
-        METER_CONTROLLER => out.push_str("meter=controller "),
-        METER_SLOWPATH => out.push_str("meter=slowpath "),
-        id => value::push(out, format_args!("meter={id} ")),
-    }
+    value::push(out, format_args!("meter={} ", meter.id));
     out.push_str(if meter.pktps { "pktps " } else { "kbps " });
     for (name, given) in [("burst ", meter.burst), ("stats ", meter.stats)] {
         if given {

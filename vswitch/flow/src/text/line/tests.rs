@@ -27,7 +27,7 @@ fn modifies_and_deletes() {
         panic!("no modify")
     };
     assert_eq!((filter.table, filter.strict, filter.cookie, filter.cookie_mask), (Some(3), None, 0x10, 0xf0));
-    assert_eq!((actions.len(), reset_counts, cookie), (2, true, Some(7)));
+    assert_eq!((actions.len(), reset_counts, cookie), (2, true, None), "a modify keeps cookies");
     // Without a table it is table 0; strict without priority is 32768.
     let Update::ModifyFlows { filter, cookie, .. } = update("actions=drop", FlowCommand::ModifyStrict) else {
         panic!("no modify")
@@ -190,6 +190,8 @@ fn lines_of_bundles() {
             assert_eq!(bundle(&line), Update::RemoveBuckets { group: 6, place: expected }, "{line}");
         }
     }
+    let all = Update::RemoveBuckets { group: 6, place: BucketPlace::All };
+    assert_eq!(bundle("group remove_buckets group_id=6"), all);
     let line = "group insert_buckets group_id=6,command_bucket_id=5,bucket=bucket_id:7,2,bucket=weight:3,actions=3";
     let Update::InsertBuckets { group: 6, place: BucketPlace::Before(5), buckets } = bundle(line) else {
         panic!("no insert")
@@ -200,6 +202,42 @@ fn lines_of_bundles() {
     assert!(matches!(bundle("meter modify meter=5,pktps,bands=type=drop,rate=5"), Update::ModifyMeter(_)));
     assert_eq!(bundle("meter delete meter=5"), Update::DeleteMeters(Some(5)));
     assert_eq!(bundle("meter delete"), Update::DeleteMeters(None));
+}
+
+#[test]
+fn misspelt_names_find_theirs() {
+    struct Named;
+    impl Names for Named {
+        fn port(&self, _: &str) -> Option<u32> {
+            None
+        }
+        fn port_name(&self, _: u32) -> Option<&str> {
+            None
+        }
+        fn table(&self, _: &str) -> Option<u8> {
+            None
+        }
+        fn table_name(&self, _: u8) -> Option<&str> {
+            None
+        }
+        fn ports(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+            Box::new(["antrea-gw0", "web-1"].into_iter())
+        }
+        fn tables(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+            Box::new(["Classifier", "Output"].into_iter())
+        }
+    }
+    for (line, column, hint) in [
+        ("table=Clasifier,actions=drop", 7, "did you mean Classifier?"),
+        ("actions=resubmit(,Ouptut)", 19, "did you mean Output?"),
+        ("table=Elsewhere,actions=drop", 7, "a number from 0 to 253, or a table's name"),
+        ("in_port=antrea-gw,actions=drop", 9, "did you mean antrea-gw0?"),
+        ("actions=output:\"web1\"", 16, "did you mean web-1?"),
+        ("actions=output:LOCALE", 16, "did you mean LOCAL?"),
+    ] {
+        let error = parse_flow(line, FlowCommand::Add, &Named).expect_err(line);
+        assert_eq!((error.column, error.hint.as_str()), (column, hint), "{line}: {error}");
+    }
 }
 
 #[test]
@@ -291,10 +329,16 @@ fn errors_say_where_and_how() {
         (bundled, "flow ad table=1,actions=2", 6, "did you mean add?", ""),
         (bundled, "group insert_bukets group_id=1", 7, "did you mean insert_buckets?", ""),
         (bundled, "packet-out in_port=1", 1, "cannot send packets", ""),
-        (bundled, "group remove_bucket group_id=1", 20, "command_bucket_id", ""),
-        (bundled, "group insert_bucket group_id=1,command_bucket_id=all,bucket=2", 20, "first, last or an id", ""),
+        (bundled, "flo add actions=2", 1, "did you mean flow?", ""),
+        (bundled, "gruop add group_id=1,type=all", 1, "did you mean group?", ""),
+        (bundled, "group insert_bucket group_id=1,bucket=2", 20, "command_bucket_id", ""),
+        (bundled, "group delete group_id=1,type=all", 25, "type does not select groups", ""),
+        (bundled, "group insert_bucket group_id=1,type=all", 32, "has a type already", ""),
+        (bundled, "group add group_id=1,type=all,command_bucket_id=last", 31, "only for inserting", ""),
+        (bundled, "group add group_id=ALL,type=all", 20, "only del-groups", "OFPGMFC_INVALID_GROUP"),
+        (bundled, "group insert_bucket group_id=1,command_bucket_id=all,bucket=2", 32, "first, last or an id", ""),
         (bundled, "group insert_bucket group_id=1,command_bucket_id=last", 20, "no bucket to insert", ""),
-        (bundled, "group delete group_id=1,bucket=2", 13, "no meaning", ""),
+        (bundled, "group delete group_id=1,bucket=2", 25, "no meaning", ""),
         (bundled, "group add group_id=1,bucket=2", 10, "type=all", ""),
         (bundled, "meter delete metre=1", 14, "did you mean meter?", ""),
         (group, "group_id=1,type=selekt", 17, "did you mean select?", ""),
@@ -303,10 +347,14 @@ fn errors_say_where_and_how() {
         (group, "group_id=1,type=ff,bucket=2", 27, "watch_port:PORT", "OFPGMFC_BAD_BUCKET"),
         (group, "group_id=1,type=all,bucket=weight:0", 28, "no actions", "OFPGMFC_BAD_BUCKET"),
         (group, "group_id=1,type=all,bucket=2,goto_table:4", 28, "in a bucket", "OFPBIC_UNSUP_INST"),
-        (group, "group_id=1,type=select,bucket=bucket_id:1,2,bucket=bucket_id:1,3", 1, "id 1", "OFPGMFC_BAD_BUCKET"),
+        (group, "group_id=1,type=select,bucket=bucket_id:1,2,bucket=bucket_id:1,3", 52, "id 1", "OFPGMFC_BAD_BUCKET"),
         (group, "group_id=1,type=select,fields(ip_src),bucket=2", 24, "selection_method=hash", ""),
         (group, "group_id=1,type=select,selection_method=hash,fields(ip_scr)", 53, "did you mean", ""),
+        (group, "group_id=1,type=indirect,bucket=2,bucket=3", 42, "at most one", "OFPGMFC_BAD_BUCKET"),
+        (group, "group_id=all,type=all", 10, "means all groups", "OFPGMFC_INVALID_GROUP"),
         (group, "type=all", 1, "group_id=N", ""),
+        (meter, "meter=controller,kbps,bands=type=drop,rate=1", 7, "controller(meter_id=N)", "OFPMMFC_INVALID_METER"),
+        (packet, "in_port=1,nosuch=4,packet=00", 11, "ovs-fields(7)", ""),
         (meter, "meter=1,kbps,band=type=drop", 19, "no rate", "OFPMMFC_BAD_BAND"),
         (meter, "meter=1,kbps,band=rate=5", 19, "before the type", ""),
         (meter, "meter=1,kbps,bands=type=drop,rate=0", 35, "from 1", ""),

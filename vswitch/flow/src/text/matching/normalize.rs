@@ -98,7 +98,7 @@ impl Match<'_> {
         let is = |number: u8| proto == u32::from(number);
         let ports = ip && (is(IP_TCP) || is(IP_UDP) || is(IP_SCTP));
         let (icmp, icmpv6) = (ipv4 && is(IP_ICMP), ipv6 && is(IP_ICMPV6));
-        let fields = [(Field::TpSrc, "tp_src"), (Field::TpDst, "tp_dst")];
+        let fields = [(Field::TpSrc, "tp_src (or icmp_type)"), (Field::TpDst, "tp_dst (or icmp_code)")];
         self.keep_if(ports || icmp || icmpv6, &fields, "tcp, udp, sctp, icmp or their IPv6 forms");
         self.keep_if(ip && is(IP_TCP), &[(Field::TcpFlags, "tcp_flags")], "tcp or tcp6");
         self.keep_if(ipv4 && is(IP_IGMP), &[(Field::IgmpGroup, "igmp_group_ip4")], "igmp");

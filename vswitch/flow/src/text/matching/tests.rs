@@ -239,7 +239,10 @@ fn what_ovs_changes_silently_is_changed_with_a_warning() {
         assert!(warnings > 0, "{text}: no warning");
     }
     let parsed = parse_match("tp_dst=80", &NoNames).unwrap();
-    assert_eq!(parsed.warnings, ["tp_dst is ignored: it needs tcp, udp, sctp, icmp or their IPv6 forms in the match"]);
+    assert_eq!(
+        parsed.warnings,
+        ["tp_dst (or icmp_code) is ignored: it needs tcp, udp, sctp, icmp or their IPv6 forms in the match"]
+    );
     let parsed = parse_match("ip,nw_src=10.0.0.5/24", &NoNames).unwrap();
     assert_eq!(parsed.warnings, ["nw_src=10.0.0.5/24 has bits outside its mask and matches 10.0.0.0/24"]);
     let parsed = parse_match("tcp,tp_dst=0x51/0xfff0", &NoNames).unwrap();

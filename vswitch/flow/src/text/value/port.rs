@@ -45,7 +45,7 @@ pub fn parse_port(text: &str, names: &dyn Names) -> Result<PortNo, TextError> {
     }
     let name = unquote(text).ok_or_else(|| error("", format!("{text}: the quotes do not match"), "\"NAME\""))?;
     names.port(&name).ok_or_else(|| {
-        let hint = match nearest(text, RESERVED.iter().map(|(name, _)| *name)) {
+        let hint = match nearest(&name, RESERVED.iter().map(|(name, _)| *name).chain(names.ports())) {
             Some(near) => format!("did you mean {near}?"),
             None => "the name or number of a port of this bridge, or LOCAL, IN_PORT, CONTROLLER, ...".to_owned(),
         };

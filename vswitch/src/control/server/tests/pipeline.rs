@@ -141,6 +141,60 @@ async fn one_bad_line_among_many_changes_nothing_and_is_told_with_its_place() {
 }
 
 #[tokio::test]
+async fn only_lines_of_files_say_what_they_ask_for() {
+    let running = Running::with_bridge().await;
+    let kept = ["priority=9 actions=drop"];
+    assert!(running.update(vec![flow(1, "priority=9,actions=drop")]).await.applied);
+    // A flow to add, on the command line or in the file of replace-flows, is no command.
+    let response = running.update(vec![flow(0, "delete")]).await;
+    assert_eq!(outcomes(&response), [(0, UpdateOutcome::Invalid)], "{response:?}");
+    let replace = line(0, LineKind::ReplaceFlows, "");
+    let response = running.update(vec![replace, flow(1, "delete priority=9"), flow(2, "actions=drop")]).await;
+    assert!(!response.applied && response.statuses[1].outcome() == UpdateOutcome::Invalid, "{response:?}");
+    let response = running.update(vec![line(0, LineKind::AddGroup, "delete")]).await;
+    assert!(!response.applied, "{response:?}");
+    assert_eq!(running.lines("").await, kept);
+    let file = |tag, text: &str| line(tag, LineKind::FlowsFile, text);
+    let updates =
+        vec![file(1, "delete_strict priority=9"), file(2, "priority=3,actions=1"), file(3, "modify actions=2")];
+    assert!(running.update(updates).await.applied);
+    assert_eq!(running.lines("").await, ["priority=3 actions=output:2"]);
+    let groups = |tag, text: &str| line(tag, LineKind::GroupsFile, text);
+    let updates = vec![
+        groups(1, "group_id=1,type=all,bucket=1"),
+        groups(2, "insert_bucket group_id=1,command_bucket_id=last,bucket=bucket_id=9,2"),
+        groups(3, "delete group_id=1"),
+    ];
+    assert!(running.update(updates).await.applied);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_odd_about_a_filter_is_told() {
+    let running = Running::with_bridge().await;
+    let updates = (0..1500).map(|priority| flow(0, &format!("priority={priority},actions=drop")));
+    assert!(running.update(updates.collect()).await.applied);
+    let text = "nw_dst=10.0.0.1".to_owned();
+    let filter = Some(v1::list_flows_request::Filter::Text(text.clone()));
+    let request = v1::ListFlowsRequest { bridge: "br0".to_owned(), filter, ..Default::default() };
+    let mut client = FlowServiceClient::new(running.channel.clone());
+    let mut parts = client.list_flows(request).await.expect("flows").into_inner();
+    let (mut warnings, mut flows) = (Vec::new(), 0);
+    while let Some(part) = parts.message().await.expect("no error") {
+        flows += part.flows.len();
+        warnings.extend(part.warnings);
+    }
+    assert_eq!(flows, 1500);
+    assert!(warnings.len() == 1 && warnings[0].starts_with("nw_dst is ignored"), "{warnings:?}");
+    let filter = Some(v1::aggregate_flows_request::Filter::Text(text.clone()));
+    let request = v1::AggregateFlowsRequest { bridge: "br0".to_owned(), filter };
+    assert_eq!(client.aggregate_flows(request).await.expect("sums").into_inner().warnings, warnings);
+    let response = running.update(vec![line(0, LineKind::ReplaceFlows, &text)]).await;
+    assert_eq!((response.statuses[0].warnings.clone(), response.warned), (warnings, 1));
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn texts_of_a_transaction_are_bounded() {
     let running = Running::with_bridge().await;
     let response = running.update((0..3000).map(|tag| flow(tag, "nonsense")).collect()).await;
@@ -257,6 +311,13 @@ async fn flows_are_listed_as_lines_as_text_and_typed() {
     assert!(response.applied, "{response:?}");
     assert_eq!(running.lines("").await, before);
 
+    let delete = |name: &str| v1::DeleteTableRequest { bridge: "br0".to_owned(), name: name.to_owned() };
+    assert_eq!(tables.delete_table(delete("Outptu")).await.expect_err("no such table").code(), Code::NotFound);
+    assert_eq!(tables.delete_table(delete("Output")).await.expect("a table").into_inner().number, 5);
+    let refused = running.update(vec![line(1, LineKind::AddFlow, "table=Output,actions=drop")]).await;
+    assert!(refused.statuses[0].reason.contains("no table"), "{refused:?}");
+    let named = v1::AddTableRequest { bridge: "br0".to_owned(), name: "Exit".to_owned(), number: Some(5) };
+    tables.add_table(named).await.expect("a table");
     let listed = tables
         .list_tables(v1::ListTablesRequest { bridge: "br0".to_owned() })
         .await
@@ -264,7 +325,7 @@ async fn flows_are_listed_as_lines_as_text_and_typed() {
         .into_inner()
         .tables;
     let got: Vec<_> = listed.iter().map(|table| (table.number, table.name.as_str(), table.flows)).collect();
-    assert_eq!(got, [(0, "", 1), (5, "Output", 1)]);
+    assert_eq!(got, [(0, "", 1), (5, "Exit", 1)]);
     running.stop().await;
 }
 
@@ -287,7 +348,7 @@ async fn flows_are_filtered_summed_and_sorted() {
     assert_eq!(sums(filter).await.expect("sums").into_inner().flows, 3);
     let filter = Some(v1::aggregate_flows_request::Filter::Text("nonsense".to_owned()));
     let status = sums(filter).await.expect_err("not a filter");
-    assert!(status.code() == Code::InvalidArgument && status.message().starts_with("filter: column 1: "), "{status:?}");
+    assert!(status.code() == Code::InvalidArgument && status.message().starts_with("column 1: "), "{status:?}");
 
     let sorted = |field: &str, descending| {
         let sort = vec![v1::SortKey { field: field.to_owned(), descending }];
@@ -446,7 +507,10 @@ async fn packet_ins_reach_their_stream_with_everything() {
     use v1::watch_packet_ins_response::Update;
     assert!(messages.contains(&Update::Lost(5)), "{messages:?}");
     let Some(Update::PacketIn(told)) = messages.pop() else { panic!("{messages:?}") };
-    assert_eq!((told.table, told.cookie, told.reason(), told.controller_id), (3, 9, v1::PacketInReason::Group, 7));
+    assert_eq!(
+        (told.table, told.cookie, told.reason(), told.controller_id),
+        (3, Some(9), v1::PacketInReason::Group, 7)
+    );
     assert_eq!((told.userdata, told.packet, told.continuation), (vec![1, 2], vec![2; 14], vec![8]));
     let names: Vec<_> = told.metadata.iter().map(|field| field.field.as_str()).collect();
     assert_eq!(names, ["ct_label", "in_port"]);
@@ -484,7 +548,7 @@ async fn packets_are_sent_resumed_and_traced() {
     let resume = v1::ResumePacketRequest { bridge: "br0".to_owned(), continuation: vec![1, 2], packet: Vec::new() };
     client.resume_packet(resume).await.expect("resumed");
     let mut traces = TraceServiceClient::new(running.channel.clone());
-    let trace = |input| v1::TraceRequest { bridge: "br0".to_owned(), input };
+    let trace = |input| v1::TraceRequest { bridge: "br0".to_owned(), input, names: true };
     let packet = |in_port: &str| {
         v1::trace_request::Input::Packet(v1::TracePacket { in_port: in_port.to_owned(), packet: vec![7] })
     };
@@ -494,7 +558,7 @@ async fn packets_are_sent_resumed_and_traced() {
     assert_eq!(traces.trace(trace(Some(packet("p9")))).await.expect_err("no port").code(), Code::NotFound);
     assert_eq!(traces.trace(trace(None)).await.expect_err("no input").code(), Code::InvalidArgument);
     let calls = running.switch.calls.lock().split_off(2).join("\n");
-    assert_eq!(calls, "resume [1, 2] []\ntrace Packet { in_port: 2, bytes: [7] }\ntrace Flow(\"tcp\")");
+    assert_eq!(calls, "resume [1, 2] []\ntrace Packet { in_port: 2, bytes: [7] } true\ntrace Flow(\"tcp\") true");
 
     let mut flows = FlowServiceClient::new(running.channel.clone());
     let mut parts = flows.list_megaflows(v1::ListMegaflowsRequest::default()).await.expect("megaflows").into_inner();

@@ -11,9 +11,6 @@ const FLOW_WORDS: [&str; 5] = ["add", "modify", "modify_strict", "delete", "dele
 /// Words with which a line for groups may say what it asks for (ovs-ofctl(8), `add-groups`).
 const GROUP_WORDS: [&str; 6] = ["add", "modify", "add_or_mod", "delete", "insert_bucket", "remove_bucket"];
 
-/// The same for meters, by analogy.
-const METER_WORDS: [&str; 3] = ["add", "modify", "delete"];
-
 /// A line as an update.
 pub(super) fn update(message: &v1::LineUpdate, names: &dyn Names) -> Result<Parsed<Update>, TextError> {
     let line = message.line.as_str();
@@ -21,21 +18,22 @@ pub(super) fn update(message: &v1::LineUpdate, names: &dyn Names) -> Result<Pars
         return Err(wrong("kind", format!("{} is no kind of line", message.kind), "use a number that the API has"));
     };
     let flow = |command| parse_flow(line, command, names);
-    let group = |word| after("group", &GROUP_WORDS, word, line, names);
-    let meter = |word| after("meter", &METER_WORDS, word, line, names);
+    let group = |word| after("group", word, line, names);
+    let meter = |word| after("meter", word, line, names);
     let all = |update| Ok(Parsed { value: update, warnings: Vec::new() });
     let empty = line.trim().is_empty();
     match kind {
         LineKind::Unspecified => parse_bundle_line(line, names),
-        LineKind::AddFlow if begins_with(&FLOW_WORDS, line) => parse_bundle_line(line, names),
-        LineKind::AddFlow => flow(FlowCommand::Add),
+        LineKind::FlowsFile if begins_with(&FLOW_WORDS, line) => parse_bundle_line(line, names),
+        LineKind::AddFlow | LineKind::FlowsFile => flow(FlowCommand::Add),
         LineKind::ModifyFlows => flow(FlowCommand::Modify),
         LineKind::ModifyFlowsStrict => flow(FlowCommand::ModifyStrict),
         LineKind::DeleteFlows => flow(FlowCommand::Delete),
         LineKind::DeleteFlowsStrict => flow(FlowCommand::DeleteStrict),
         LineKind::ReplaceFlows => parse_filter(line, false, names)
             .map(|Parsed { value, warnings }| Parsed { value: Update::ReplaceFlows(value), warnings }),
-        LineKind::AddGroup => group("add"),
+        LineKind::GroupsFile if begins_with(&GROUP_WORDS, line) => group(""),
+        LineKind::AddGroup | LineKind::GroupsFile => group("add"),
         LineKind::ModifyGroup => group("modify"),
         LineKind::AddOrModifyGroup => group("add_or_mod"),
         LineKind::DeleteGroups if empty => all(Update::DeleteGroups(None)),
@@ -49,9 +47,9 @@ pub(super) fn update(message: &v1::LineUpdate, names: &dyn Names) -> Result<Pars
     }
 }
 
-/// Parses a line as if it stood in a bundle file behind `noun` and, unless it brings one of `words` itself, behind `word`.
-fn after(noun: &str, words: &[&str], word: &str, line: &str, names: &dyn Names) -> Result<Parsed<Update>, TextError> {
-    let prefix = if begins_with(words, line) { format!("{noun} ") } else { format!("{noun} {word} ") };
+/// Parses a line as if it stood in a bundle file behind `noun` and `word`.
+fn after(noun: &str, word: &str, line: &str, names: &dyn Names) -> Result<Parsed<Update>, TextError> {
+    let prefix = format!("{noun} {word} ");
     parse_bundle_line(&format!("{prefix}{line}"), names)
         .map_err(|error| TextError { column: error.column.saturating_sub(prefix.len()).max(1), ..error })
 }

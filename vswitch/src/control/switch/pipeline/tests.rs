@@ -125,6 +125,7 @@ fn tables_have_names() {
         (None, "", Err("is not a table's name")),
         (None, "9lives", Err("is not a table's name")),
         (None, "a b", Err("is not a table's name")),
+        (None, "All", Err("is not a table's name")),
         (None, "x234567890123456789012345678901", Ok(3)),
         (None, "x2345678901234567890123456789012", Err("is not a table's name")),
     ];
@@ -138,6 +139,14 @@ fn tables_have_names() {
     }
     let tables: Vec<_> = switch.tables("br0").expect("tables").into_iter().map(|t| (t.id, t.flows)).collect();
     assert_eq!(tables, [(0, 0), (1, 1), (2, 0), (3, 0), (253, 0)]);
+    // Without its name a table keeps its flows, and may get another name.
+    assert_eq!(switch.delete_table("br0", "HasFlows").map_err(|error| error.to_string()), Ok(1));
+    let error = switch.delete_table("br0", "HasFlows").expect_err("it has gone").to_string();
+    assert!(error.contains("table \"HasFlows\" does not exist; `vsctl dump-tables br0`"), "{error}");
+    assert_eq!(switch.add_table("br0", Some(1), "Renamed").map_err(|error| error.to_string()), Ok(1));
+    let named = |table: &TableInfo| (table.id == 1).then(|| (table.name.clone(), table.flows));
+    let tables = switch.tables("br0").expect("tables");
+    assert_eq!(tables.iter().find_map(named), Some((Some("Renamed".to_owned()), 1)));
 }
 
 #[test]

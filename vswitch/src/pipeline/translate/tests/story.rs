@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::pipeline::{Trace, trace};
-use vswitch_flow::spec::{BucketSpec, GroupKind, Selection};
+use vswitch_flow::spec::{BucketSpec, GroupKind, Selection, Update};
+use vswitch_flow::text::{FlowCommand, parse_flow};
 
 fn tell(setup: &Setup, packet: &str) -> Trace {
     trace(&setup.world, 0, &key(packet), Millis(0), &[])
@@ -33,20 +34,21 @@ fn the_story_is_told_as_open_vswitch_does() {
           0. tcp,in_port=1, priority 7, cookie 0x7\n    \
              set_field:0x5->reg0\n    \
              resubmit(,1)\n     \
-              1. ip, priority 9, cookie 0x100000009\n        \
-                 set_field:9->nw_ttl\n        \
-                 group:1\n        \
-                 bucket 4\n            \
-                     output:3\n        \
-                 output:2\n    \
+              1. ip, priority 9, cookie 0x100000009\n            \
+                     set_field:9->nw_ttl\n            \
+                     group:1\n            \
+                     bucket 4\n                    \
+                             output:3\n            \
+                     output:2\n    \
              resubmit(,2)\n     \
-              2. No match.\n         \
-                  -> not tcp,tp_dst=443, priority 30, cookie 0x20000001e: tp_dst is 80\n         \
-                  -> not udp, priority 20, cookie 0x200000014: nw_proto is 6\n         \
-                  -> not arp, priority 10, cookie 0x20000000a: eth_type is 0x800\n    \
-             goto_table:3\n     \
-              3. priority 1, cookie 0x300000001\n        \
-                 drop\n\
+              2. No match.\n             \
+                      -> not tcp,tp_dst=443, priority 30, cookie 0x20000001e: tp_dst is 80\n             \
+                      -> not udp, priority 20, cookie 0x200000014: nw_proto is 6\n             \
+                      -> not arp, priority 10, cookie 0x20000000a: eth_type is 0x800\n            \
+                     drop\n    \
+             goto_table:3\n \
+          3. priority 1, cookie 0x300000001\n    \
+             drop\n\
          \n\
          Final flow: {end}\n\
          Megaflow: {megaflow}\n\
@@ -64,7 +66,14 @@ fn a_trace_changes_nothing_and_predicts() {
     let packet = "in_port=1,dl_src=02:00:00:00:00:0a,dl_dst=02:00:00:00:00:0b,dl_type=0x1234";
     let told = tell(&setup, packet);
     assert_eq!(setup.world.bridges[0].fdb.stats().entries, 0);
-    assert!(told.text.contains("flooding"), "{}", told.text);
+    let want = "\
+ 0. priority 100, cookie 0x64
+    NORMAL
+     -> learned that 02:00:00:00:00:0a is on port p1 in VLAN 0
+     >> suppressing side effects, so the address is not learned
+     -> no learned MAC for destination, flooding
+";
+    assert!(told.text.contains(want), "{}", told.text);
     assert_eq!(told.actions, setup.ops(packet));
     setup.flow(0, "", [Action::Exit]);
     let told = tell(&setup, packet);
@@ -75,6 +84,65 @@ fn a_trace_changes_nothing_and_predicts() {
         "{}",
         told.text
     );
+}
+
+/// The actions of a line.
+fn actions(text: &str) -> Vec<Action> {
+    let parsed = parse_flow(&format!("actions={text}"), FlowCommand::Add, &NoNames).expect(text);
+    let Update::AddFlow(flow) = parsed.value else { panic!("{text}: no flow") };
+    flow.actions.to_vec()
+}
+
+/// The layout of `ofproto/trace` of Open vSwitch 3.1.
+#[test]
+fn what_comes_last_stands_no_further_right() {
+    let mut setup = Setup::new();
+    setup.flow_in(0, 0, 0, "", actions("resubmit(,7),write_actions(output:2),goto_table:1"));
+    setup.flow_in(0, 1, 0, "", actions("write_actions(output:3),goto_table:2"));
+    setup.flow_in(0, 2, 0, "", actions("resubmit(,5),clear_actions,write_actions(output:3,set_field:9->reg1)"));
+    let want = "
+bridge(\"br0\")
+-------------
+ 0. priority 0
+    resubmit(,7)
+     7. No match.
+            drop
+    write_actions(output:2)
+     -> action set is: output:2
+    goto_table:1
+     1. priority 0, cookie 0x100000000
+            write_actions(output:3)
+             -> action set is: output:3
+            goto_table:2
+         2. priority 0, cookie 0x200000000
+            resubmit(,5)
+             5. No match.
+                    drop
+            clear_actions
+             -> action set was: output:3
+            write_actions(output:3,set_field:0x9->reg1)
+             -> action set is: set_field:0x9->reg1,output:3
+--. Executing action set:
+    set_field:0x9->reg1
+    output:3
+
+Final flow: ";
+    let told = tell(&setup, TCP).text;
+    assert!(told.contains(want), "{told}");
+}
+
+#[test]
+fn what_is_learned_is_told() {
+    let mut setup = Setup::new();
+    let line =
+        "learn(table=9,priority=77,cookie=3,idle_timeout=4,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])";
+    setup.flow(0, "", actions(line));
+    let told = tell(&setup, TCP);
+    let want = "
+     -> table=9 dl_dst=02:00:00:00:00:01 priority=77 cookie=0x3 idle=4 actions=output:1
+     >> suppressing side effects, so learn action ignored
+";
+    assert!(told.text.contains(want), "{}", told.text);
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn packets_have_exact_values_of_fields_that_they_have() {
         ("tcp,nw_src=10.0.0.0/8", 12, "leaves bits open"),
         ("ip,nw_frag=yes", 12, "leaves bits open"),
         ("in_port=*", 9, "leaves bits open"),
-        ("tp_dst=80", 1, "tp_dst is ignored"),
+        ("tp_dst=80", 1, "tp_dst (or icmp_code) is ignored"),
         ("nope=1", 1, "no field"),
     ] {
         let error = parse_key(text, &NoNames).expect_err(text);
