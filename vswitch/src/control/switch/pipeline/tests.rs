@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::control::config::SwitchConfig;
-use crate::control::info::{BridgeConfig, FailMode};
+use crate::control::info::{BridgeChange, BridgeConfig, FailMode};
 use crate::port::{PortConfig, PortKind};
 use vswitch_flow::Action;
 use vswitch_flow::action::port::NORMAL;
@@ -93,7 +93,10 @@ fn a_standalone_bridge_has_a_flow_that_can_be_seen_and_deleted() {
     let normal = FlowSpec { actions, flags: FlowFlags::default(), ..flow(0) };
     assert_eq!(flows(&switch, "br1"), [normal.clone()]);
     assert!(flows(&switch, "br0").is_empty());
-    let set = |bridge: &str, mode| switch.set_fail_mode(bridge, mode).expect("a bridge");
+    let set = |bridge: &str, mode| {
+        let change = BridgeChange { fail_mode: Some(mode), ..BridgeChange::default() };
+        switch.set_bridge(bridge, change).expect("a bridge");
+    };
     set("br1", FailMode::Secure);
     assert!(flows(&switch, "br1").is_empty());
     set("br0", FailMode::Standalone);
@@ -157,6 +160,6 @@ fn subscribers_hear_of_flows_that_go() {
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     };
-    assert_eq!((expired.flow.flow.priority, expired.reason), (6, crate::pipeline::state::RemovedReason::HardTimeout));
+    assert_eq!((expired.flow.flow.priority, expired.reason), (6, pipeline::state::RemovedReason::HardTimeout));
     assert!(flows(&switch, "br0").is_empty());
 }
