@@ -14,7 +14,7 @@ pub mod switch;
 
 pub use config::{DpdkConfig, SwitchConfig, WorkerConfig};
 pub use info::*;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use services::fuzz;
 pub use switch::Switch;

@@ -107,6 +107,10 @@ fn buckets_come_back(buckets: Vec<BucketSpec>, names: &NameMap, told: &str) {
 }
 
 fn meter_comes_back(meter: &MeterSpec, told: &str) {
+    // The state refuses these (OFPMMFC_OUT_OF_BANDS, OFPMMFC_BAD_BURST), and text cannot say them.
+    if meter.bands.is_empty() || meter.burst && meter.bands.iter().any(|band| band.burst == 0) {
+        return;
+    }
     let mut line = String::new();
     format_meter(meter, &mut line);
     same(parse_meter(&line).map(|parsed| parsed.value), meter, &line, told);

@@ -169,6 +169,6 @@ fn subscribers_hear_of_flows_that_go() {
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     };
-    assert_eq!((expired.flow.flow.priority, expired.reason), (6, crate::pipeline::state::RemovedReason::HardTimeout));
+    assert_eq!((expired.flow.flow.priority, expired.reason), (6, pipeline::state::RemovedReason::HardTimeout));
     assert!(flows(&switch, "br0").is_empty());
 }
