@@ -105,8 +105,7 @@ fn matching<'a>(parser: &Parser<'a>, token: &Token<'a>, to: Subfield) -> Result<
             .error(text, format!("{} bits cannot match {} bits", from.len, to.len))
             .hint("give as many bits on both sides")
             .field(token.key)),
-        // `[200]` is a flag of TCP without a name.
-        Err(error) if text.contains('[') && !text.starts_with('[') => Err(parser.source.within(text, error)),
+        Err(error) if looks_like_bits(text) => Err(parser.source.within(text, error)),
         Err(_) => {
             // A value of the field; of some bits of it, a number.
             if !to.is_whole() {
@@ -127,6 +126,12 @@ fn matching<'a>(parser: &Parser<'a>, token: &Token<'a>, to: Subfield) -> Result<
             Ok(LearnSpec::Match { from: LearnSource::Immediate(value), to })
         }
     }
+}
+
+/// `NAME[...]`, and not `fin|[200]`, which are flags of TCP.
+fn looks_like_bits(text: &str) -> bool {
+    let word = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    text.split_once('[').is_some_and(|(name, _)| word(name))
 }
 
 fn load<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<LearnSpec> {

@@ -222,7 +222,7 @@ fn learn(limit: u32) -> Learn {
 }
 
 #[test]
-fn what_is_learned_works_at_once() {
+fn what_is_learned_works_for_the_next_packet() {
     let mut setup = Setup::new();
     setup.flow(0, "", [Action::Learn(learn(0).into()), resubmit(1)]);
     setup.flow(1, "", [out(8)]);
@@ -238,7 +238,8 @@ fn what_is_learned_works_at_once() {
     assert!(translation.cacheable);
     assert_eq!(setup.ops(&packet(3, 0xb, 0xa)), "p2", "a learned flow of higher priority wins");
     assert_eq!(setup.ops(&packet(2, 0xa, 0xb)), "p3");
-    assert_eq!(setup.ops(&packet(4, 0xd, 0xd)), "drop: rule_drop", "learned by the packet itself: to its own port");
+    assert_eq!(setup.ops(&packet(4, 0xd, 0xd)), "p8", "what it teaches is not for itself");
+    assert_eq!(setup.ops(&packet(4, 0xd, 0xd)), "drop: rule_drop", "learned: to its own port");
     // The other way round: a static flow above.
     setup.flow_in(0, 1, 300, "dl_dst=02:00:00:00:00:0a", [out(7)]);
     assert_eq!(setup.ops(&packet(3, 0xb, 0xa)), "p7");
