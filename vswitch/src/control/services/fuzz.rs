@@ -51,10 +51,10 @@ fn write(request: v1::WriteRequest) {
         match pipeline::update(message, &names).map(|parsed| parsed.value) {
             Ok(Update::AddFlow(flow)) => flow_comes_back(&flow, &names, &told),
             Ok(Update::AddGroup(group) | Update::ModifyGroup { spec: group, .. }) => {
-                group_comes_back(&group, &names, &told)
+                group_comes_back(&group, &names, &told);
             }
             Ok(Update::AddMeter(meter) | Update::ModifyMeter(meter)) => meter_comes_back(&meter, &told),
-            Ok(Update::InsertBuckets { buckets, .. }) => buckets_come_back(buckets, &names, &told),
+            Ok(Update::InsertBuckets { buckets, .. }) => buckets_come_back(&buckets, &names, &told),
             Ok(_) | Err(_) => {}
         }
     }
@@ -96,13 +96,13 @@ fn group_comes_back(group: &GroupSpec, names: &NameMap, told: &str) {
 }
 
 /// As those of a group that takes any bucket.
-fn buckets_come_back(buckets: Vec<BucketSpec>, names: &NameMap, told: &str) {
+fn buckets_come_back(buckets: &[BucketSpec], names: &NameMap, told: &str) {
     for typed in [false, true] {
         let group =
-            GroupSpec { id: 1, kind: Default::default(), selection: Default::default(), buckets: buckets.clone() };
+            GroupSpec { id: 1, kind: Default::default(), selection: Default::default(), buckets: buckets.to_vec() };
         let messages = typed::group_message(&group, typed, Style::default(), names).buckets;
         let back = typed::buckets(&messages, None, names).map(|parsed| parsed.value);
-        same(back, &buckets, &format!("{messages:?}"), told);
+        same(back, &buckets.to_vec(), &format!("{messages:?}"), told);
     }
 }
 
@@ -145,6 +145,7 @@ fn list_flows(request: v1::ListFlowsRequest) {
     };
 }
 
+#[allow(clippy::needless_pass_by_value)] // as the others
 fn normalize(request: v1::NormalizeFlowsRequest) {
     let names = names();
     for line in request.lines.iter().take(UPDATES_MAX) {
