@@ -213,7 +213,7 @@ impl Fdb {
         let buckets = (limit as usize).next_power_of_two().max(2);
         Self {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
-            multiplier: RandomState::new().hash_one(limit) | 1,
+            multiplier: multiplier(limit),
             shift: 64 - buckets.trailing_zeros(),
             limit,
             quota: (limit * limits::FDB_PORT_QUOTA_PERCENT / 100).max(1),
@@ -492,6 +492,19 @@ impl FdbReader<'_> {
             self.fdb.learn_news(key, seen);
         }
     }
+}
+
+/// A random multiplier for hashes by which neighbouring addresses, of which there are many, do not share a bucket.
+fn multiplier(limit: u32) -> u64 {
+    let spreads = |multiplier: &u64| {
+        (1..=64_u64).all(|distance| {
+            let apart = multiplier.wrapping_mul(distance << 16);
+            apart.min(apart.wrapping_neg()) >> 54 != 0
+        })
+    };
+    let random = std::iter::repeat_with(|| RandomState::new().hash_one(limit) | 1);
+    // A quarter or so does not; more than some tries are not worth it.
+    random.take(64).find(spreads).unwrap_or(0x9e37_79b9_7f4a_7c15)
 }
 
 #[allow(clippy::cast_possible_truncation)] // usize has 64 bits here

@@ -95,7 +95,10 @@ fn packets() -> impl Strategy<Value = Spec> {
 fn adjusted_checksums_are_those_made_anew() {
     let pool = Mempool::for_tests(64);
     proptest!(ProptestConfig::with_cases(1000), |((spec, ops) in (packets(), ops()))| {
-        let ops: Vec<Op> = ops.into_iter().filter(|op| fits(op, &spec)).take(3).collect();
+        // The parser that these checks use knows two tags.
+        let mut tags = spec.tags.len();
+        let room = |op: &Op| !matches!(op, Op::PushVlan { .. }) || { tags += 1; tags <= 2 };
+        let ops: Vec<Op> = ops.into_iter().filter(|op| fits(op, &spec)).filter(room).take(3).collect();
         let mut complete = packet(pool.mbuf_from(&spec.complete()).expect("mbuf"));
         apply(&ops, &mut complete).expect("headroom");
         let bytes = complete.mbuf.to_vec();

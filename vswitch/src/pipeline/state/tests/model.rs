@@ -290,8 +290,14 @@ impl Model {
         let uses = |word: &str, id: u32| {
             self.flows.iter().filter(|flow| mentions(&flow.spec.actions, word).contains(&id)).count() as u64
         };
-        let groups: Vec<_> =
-            self.groups.values().map(|(spec, at, _)| (spec, self.now - at, uses("Group(", spec.id))).collect();
+        // A flow that names a group twice counts twice.
+        let named = |id: u32| {
+            let word = format!("Group({id})");
+            // However deep it is printed.
+            let text = |flow: &ModelFlow| format!("{:?}", flow.spec.actions);
+            self.flows.iter().map(|flow| text(flow).matches(&word).count() as u64).sum::<u64>()
+        };
+        let groups: Vec<_> = self.groups.values().map(|(spec, at, _)| (spec, self.now - at, named(spec.id))).collect();
         let meters: Vec<_> =
             self.meters.values().map(|(spec, at, _)| (spec, self.now - at, uses("Meter(", spec.id))).collect();
         format!("{flows:#?} {groups:?} {meters:?}")

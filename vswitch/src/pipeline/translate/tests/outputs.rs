@@ -261,7 +261,8 @@ fn a_paused_packet_goes_on_where_it_stopped() {
     setup.flow(2, "", [out(4)]);
     setup.flow(3, "reg1=8", [out(5)]);
     let translation = setup.run(TCP);
-    let told = "controller(reason=action,id=0,table=1,cookie=0x100000064,pause)";
+    // Of the outermost list, as in Open vSwitch.
+    let told = "controller(reason=action,id=0,table=0,cookie=0x64,pause)";
     assert_eq!(setup.show(&translation), format!("p2,set(ipv4(ttl=9)),{told}"));
     let Some(Op::PacketIn(packet_in)) = translation.ops.last() else { panic!("a packet-in") };
     let continuation = packet_in.continuation.as_ref().expect("a continuation");
