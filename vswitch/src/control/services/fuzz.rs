@@ -26,7 +26,7 @@ pub fn request(bytes: &[u8]) {
         1 => v1::SendPacketRequest::decode(message).map(send_packet),
         2 => v1::TraceRequest::decode(message).map(trace),
         3 => v1::ListFlowsRequest::decode(message).map(list_flows),
-        4 => v1::NormalizeFlowsRequest::decode(message).map(normalize),
+        4 => v1::NormalizeFlowsRequest::decode(message).map(|request| normalize(&request)),
         5 => v1::AddPortRequest::decode(message).map(add_port),
         6 => v1::ModifyPortRequest::decode(message).map(|mut request| drop(parse::port_change(&mut request))),
         _ => v1::FlushFdbRequest::decode(message).map(|request| drop(parse::fdb_filter(request))),
@@ -51,10 +51,10 @@ fn write(request: v1::WriteRequest) {
         match pipeline::update(message, &names).map(|parsed| parsed.value) {
             Ok(Update::AddFlow(flow)) => flow_comes_back(&flow, &names, &told),
             Ok(Update::AddGroup(group) | Update::ModifyGroup { spec: group, .. }) => {
-                group_comes_back(&group, &names, &told)
+                group_comes_back(&group, &names, &told);
             }
             Ok(Update::AddMeter(meter) | Update::ModifyMeter(meter)) => meter_comes_back(&meter, &told),
-            Ok(Update::InsertBuckets { buckets, .. }) => buckets_come_back(buckets, &names, &told),
+            Ok(Update::InsertBuckets { buckets, .. }) => buckets_come_back(&buckets, &names, &told),
             Ok(_) | Err(_) => {}
         }
     }
@@ -96,13 +96,13 @@ fn group_comes_back(group: &GroupSpec, names: &NameMap, told: &str) {
 }
 
 /// As those of a group that takes any bucket.
-fn buckets_come_back(buckets: Vec<BucketSpec>, names: &NameMap, told: &str) {
+fn buckets_come_back(buckets: &[BucketSpec], names: &NameMap, told: &str) {
     for typed in [false, true] {
         let group =
-            GroupSpec { id: 1, kind: Default::default(), selection: Default::default(), buckets: buckets.clone() };
+            GroupSpec { id: 1, kind: Default::default(), selection: Default::default(), buckets: buckets.to_vec() };
         let messages = typed::group_message(&group, typed, Style::default(), names).buckets;
         let back = typed::buckets(&messages, None, names).map(|parsed| parsed.value);
-        same(back, &buckets, &format!("{messages:?}"), told);
+        same(back, &group.buckets, &format!("{messages:?}"), told);
     }
 }
 
@@ -145,7 +145,7 @@ fn list_flows(request: v1::ListFlowsRequest) {
     };
 }
 
-fn normalize(request: v1::NormalizeFlowsRequest) {
+fn normalize(request: &v1::NormalizeFlowsRequest) {
     let names = names();
     for line in request.lines.iter().take(UPDATES_MAX) {
         if let Ok(Parsed { value: Update::AddFlow(flow), .. }) = parse_flow(&line.text, FlowCommand::Add, &names) {
