@@ -105,7 +105,8 @@ fn matching<'a>(parser: &Parser<'a>, token: &Token<'a>, to: Subfield) -> Result<
             .error(text, format!("{} bits cannot match {} bits", from.len, to.len))
             .hint("give as many bits on both sides")
             .field(token.key)),
-        Err(error) if text.contains('[') => Err(parser.source.within(text, error)),
+        // Flags without a name are told as their number: fin|[200].
+        Err(error) if text.contains('[') && to.field != Field::TcpFlags => Err(parser.source.within(text, error)),
         Err(_) => {
             // A value of the field; of some bits of it, a number.
             if !is_whole(to) {
