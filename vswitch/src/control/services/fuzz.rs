@@ -4,6 +4,7 @@
 use super::typed::{self, wrong};
 use super::{flow, list, packet, parse, pipeline, present};
 use crate::control::switch::pipeline::NameMap;
+use crate::pipeline::state::check_meter;
 use prost::Message;
 use vswitch_flow::spec::{BucketSpec, FlowSpec, GroupSpec, MeterSpec, Update};
 use vswitch_flow::text::{
@@ -107,8 +108,8 @@ fn buckets_come_back(buckets: &[BucketSpec], names: &NameMap, told: &str) {
 }
 
 fn meter_comes_back(meter: &MeterSpec, told: &str) {
-    // The state refuses these (OFPMMFC_OUT_OF_BANDS, OFPMMFC_BAD_BURST), and text cannot say them.
-    if meter.bands.is_empty() || meter.burst && meter.bands.iter().any(|band| band.burst == 0) {
+    // What the state refuses, text need not be able to say.
+    if check_meter(meter).is_err() {
         return;
     }
     let mut line = String::new();
