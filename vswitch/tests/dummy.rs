@@ -70,6 +70,8 @@ fn a_switch_with_dummy_ports_does_what_tests_need() {
         assert_eq!(sent(&switch, "p1", &udp(9)), [], "round {round}");
         assert_eq!(packets_of(&switch), [(0, round, round * 60), (1, round, round * 60)], "round {round}");
     }
+    switch.cache_enable(true);
+    assert_eq!(sent(&switch, "p1", &udp(2)).len(), 2);
     let megaflows = switch.megaflows(Some("br0"));
     let decided: u64 = megaflows.iter().map(|megaflow| megaflow.packets).sum();
     assert!(decided > 0 && megaflows.iter().any(|megaflow| megaflow.actions == "p2,p3"), "{megaflows:?}");

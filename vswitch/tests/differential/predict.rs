@@ -13,7 +13,9 @@ pub(crate) fn check(trace: &str, packet: &[u8], effect: &Effect, down: &[String]
     let open = ["check_pkt_len", "meter("].iter().any(|word| actions.contains(word));
     let may_meet_itself = packet[..6] == packet[6..12]
         || ["eth_dst", "eth_src", "ETH_DST", "ETH_SRC"].iter().any(|word| trace.contains(word));
-    if open || trace.contains("NORMAL") && may_meet_itself {
+    // Whether a flow would be learned depends on those that were.
+    let learns = trace.contains("suppressing side effects") && trace.contains("limit=");
+    if open || learns || trace.contains("NORMAL") && may_meet_itself {
         return;
     }
     let mut predicted: Vec<&str> = actions.split([',', '(', ')']).filter(|word| is_port(word)).collect();

@@ -76,9 +76,9 @@ fn work_is_bounded() {
     bed.settle();
 }
 
-/// A hundred tags: as many as there is room for in front of a packet are pushed; beyond, the copy that needed them is dropped by name.
+/// A hundred tags: a packet keeps the two outer ones, as in Open vSwitch.
 #[test]
-fn tags_are_pushed_while_there_is_room() {
+fn of_many_tags_two_are_kept() {
     let mut bed = Bed::new(2);
     let program = |tags: u32| -> Vec<String> {
         let push = |table: u32| {
@@ -86,16 +86,11 @@ fn tags_are_pushed_while_there_is_room() {
         };
         (0..tags).map(push).chain([format!("table={tags},actions=output:2")]).collect()
     };
-    for tags in [1, 2, 3, 16] {
+    for tags in [1, 2, 3, 16, 100] {
         bed.load(&program(tags).iter().map(String::as_str).collect::<Vec<_>>());
         let sent = bed.send("p1", &udp(1));
-        assert_eq!(sent, [("p2".to_owned(), tagged(&udp(1), tags as usize))], "{tags} tags");
+        assert_eq!(sent, [("p2".to_owned(), tagged(&udp(1), tags.min(2) as usize))], "{tags} tags");
     }
-    bed.load(&program(100).iter().map(String::as_str).collect::<Vec<_>>());
-    let sent = bed.send("p1", &udp(1));
-    assert!(sent.is_empty(), "{} tags", (sent[0].1.len() - 60) / 4);
-    let drops = bed.drops("br0", "p1");
-    assert_eq!(drops.into_iter().collect::<Vec<_>>(), [("headroom".to_owned(), 1)]);
     bed.settle();
 }
 

@@ -312,7 +312,7 @@ fn match_bits_outside_the_mask_are_cleared_with_a_warning() {
             && warned.contains("warning: -:2: tp_dst=0x51/0xfff0 has bits outside its mask and matches 0x50/0xfff0"),
         "{warned}"
     );
-    assert!(warned.contains("warning: -:3: tp_dst is ignored: it needs tcp, udp"), "{warned}");
+    assert!(warned.contains("warning: -:3: tp_dst (or icmp_code) is ignored: it needs tcp, udp"), "{warned}");
     use v1::field_value::{Mask, Value};
     use v1::update::Update as U;
     let field =

@@ -4,6 +4,7 @@
 use super::typed::{self, wrong};
 use super::{flow, list, packet, parse, pipeline, present};
 use crate::control::switch::pipeline::NameMap;
+use crate::pipeline::state::check_meter;
 use prost::Message;
 use vswitch_flow::spec::{BucketSpec, FlowSpec, GroupSpec, MeterSpec, Update};
 use vswitch_flow::text::{
@@ -26,7 +27,7 @@ pub fn request(bytes: &[u8]) {
         1 => v1::SendPacketRequest::decode(message).map(send_packet),
         2 => v1::TraceRequest::decode(message).map(trace),
         3 => v1::ListFlowsRequest::decode(message).map(list_flows),
-        4 => v1::NormalizeFlowsRequest::decode(message).map(normalize),
+        4 => v1::NormalizeFlowsRequest::decode(message).map(|request| normalize(&request)),
         5 => v1::AddPortRequest::decode(message).map(add_port),
         6 => v1::ModifyPortRequest::decode(message).map(|mut request| drop(parse::port_change(&mut request))),
         _ => v1::FlushFdbRequest::decode(message).map(|request| drop(parse::fdb_filter(request))),
@@ -102,13 +103,13 @@ fn buckets_come_back(buckets: &[BucketSpec], names: &NameMap, told: &str) {
             GroupSpec { id: 1, kind: Default::default(), selection: Default::default(), buckets: buckets.to_vec() };
         let messages = typed::group_message(&group, typed, Style::default(), names).buckets;
         let back = typed::buckets(&messages, None, names).map(|parsed| parsed.value);
-        same(back, &buckets.to_vec(), &format!("{messages:?}"), told);
+        same(back, &group.buckets, &format!("{messages:?}"), told);
     }
 }
 
 fn meter_comes_back(meter: &MeterSpec, told: &str) {
-    // The state refuses these (OFPMMFC_OUT_OF_BANDS, OFPMMFC_BAD_BURST), and text cannot say them.
-    if meter.bands.is_empty() || meter.burst && meter.bands.iter().any(|band| band.burst == 0) {
+    // What the state refuses, text need not be able to say.
+    if check_meter(meter).is_err() {
         return;
     }
     let mut line = String::new();
@@ -145,8 +146,7 @@ fn list_flows(request: v1::ListFlowsRequest) {
     };
 }
 
-#[allow(clippy::needless_pass_by_value)] // as the others
-fn normalize(request: v1::NormalizeFlowsRequest) {
+fn normalize(request: &v1::NormalizeFlowsRequest) {
     let names = names();
     for line in request.lines.iter().take(UPDATES_MAX) {
         if let Ok(Parsed { value: Update::AddFlow(flow), .. }) = parse_flow(&line.text, FlowCommand::Add, &names) {

@@ -62,7 +62,7 @@ impl Draft<'_> {
     }
 }
 
-fn check_spec(spec: &MeterSpec) -> Result<(), Refused> {
+pub(crate) fn check_spec(spec: &MeterSpec) -> Result<(), Refused> {
     if spec.id == 0 || spec.id > limits::METER_ID_MAX {
         let reason = format!("{} is no meter id", spec.id);
         let hint = format!("use 1 to {}", limits::METER_ID_MAX);

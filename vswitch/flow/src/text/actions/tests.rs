@@ -59,6 +59,11 @@ fn values_behind_the_text() {
     ];
     assert_eq!(*learn.specs, expected);
     assert_eq!((learn.table, learn.priority), (1, 32768));
+    for (flags, value) in [("[200]", 0x200), ("fin|[800]", 0x801)] {
+        let Action::Learn(learn) = one(&format!("learn(tcp_flags={flags})")) else { panic!("no learn") };
+        let LearnSpec::Match { from, .. } = learn.specs[0] else { panic!("no match") };
+        assert_eq!(from, LearnSource::Immediate(value), "{flags}");
+    }
     let Action::Ct(ct) = one("ct(commit,zone=reg8[0..15],nat(dst=10.0.0.1-10.0.0.9:80-90,random))") else {
         panic!("no ct")
     };
