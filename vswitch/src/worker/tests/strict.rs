@@ -189,3 +189,24 @@ fn control_protocols_are_dropped_by_the_bridge_and_leak_nothing() {
         assert_eq!(world.pool.in_use(), 0, "{what}");
     }
 }
+
+/// What `NORMAL` does beside learning and looking up is done on the short way, too: vendors' protocols and cut tags are dropped, tags that say
+/// no VLAN are taken off.
+#[test]
+fn a_plain_learning_switch_is_normal() {
+    let mut cdp = frame(0, 1, 0);
+    cdp[..6].copy_from_slice(&[1, 0, 0x0c, 0xcc, 0xcc, 0xcc]);
+    let plain = frame(9, 1, 7);
+    let priority = [&plain[..12], &[0x81, 0, 0, 0], &plain[12..]].concat();
+    let cut = [&plain[..12], &[0x81, 0, 0]].concat();
+    for tables in [false, true] {
+        let mut world = strict_world(Strict::Nothing, tables);
+        world.receive(0, &[cdp.clone(), priority.clone(), cut.clone(), plain.clone()], 32);
+        for port in [1, 2] {
+            assert_eq!(world.wires[port].take(), [plain.clone(), plain.clone()], "tables: {tables}, port {port}");
+        }
+        let zero = world.totals(0);
+        assert_eq!((zero.rx_packets, zero.rx_dropped()), (4, 2), "tables: {tables}");
+        assert_eq!(zero.rx_drops[DropReason::ReservedMulticast.index()], 1, "tables: {tables}");
+    }
+}

@@ -274,3 +274,28 @@ fn fin_timeout_reduces_timeouts() {
     assert_eq!(timeouts(&setup), (5, 9));
     assert_eq!(translation.mask.get(Field::TcpFlags), 0, "flags decide nothing");
 }
+
+/// A million buckets that do nothing are work, too.
+#[test]
+fn empty_buckets_are_work() {
+    let mut setup = Setup::new();
+    let many = |actions: &[Action]| (0..1024).map(|id| bucket(id, actions)).collect::<Vec<_>>();
+    setup.group(group(2, GroupKind::All, many(&[]))).group(group(1, GroupKind::All, many(&[Action::Group(2)])));
+    setup.flow(0, "tcp", [out(2), Action::Group(1)]);
+    assert_eq!(setup.ops(TCP), "drop: work_limit");
+}
+
+#[test]
+fn fragments_of_a_packet_take_one_bucket() {
+    let mut setup = Setup::new();
+    let buckets = (0..4).map(|id| bucket(id, [out(2 + id)])).collect();
+    setup.group(group(1, GroupKind::Select, buckets)).flow(0, "udp", [Action::Group(1)]);
+    let mut taken = std::collections::BTreeSet::new();
+    for source in 1..40 {
+        let packet = format!("in_port=1,udp,nw_src=10.0.0.{source},nw_dst=10.0.0.2,nw_ttl=64");
+        let first = setup.ops(&format!("{packet},nw_frag=first,udp_src=7,udp_dst={source}"));
+        assert_eq!(setup.ops(&format!("{packet},nw_frag=later")), first, "10.0.0.{source}");
+        taken.insert(first);
+    }
+    assert_eq!(taken.len(), 4, "{taken:?}");
+}
