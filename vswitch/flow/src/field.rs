@@ -120,6 +120,15 @@ impl Field {
         u128::MAX >> (128 - self.width())
     }
 
+    /// The bits that are the field's own, where others lie within it: the two lowest of `nw_tos` are `nw_ecn`.
+    #[must_use]
+    pub const fn own_bits(self) -> u128 {
+        match self {
+            Self::NwTos => self.exact_mask(),
+            _ => self.ones(),
+        }
+    }
+
     /// The 32-bit register of a number below 16.
     #[must_use]
     pub fn reg(number: usize) -> Option<Self> {

@@ -139,16 +139,7 @@ fn controller() -> BoxedStrategy<Action> {
 }
 
 fn hash_fields() -> BoxedStrategy<HashFields> {
-    select(vec![
-        HashFields::EthSrc,
-        HashFields::SymmetricL4,
-        HashFields::SymmetricL3L4,
-        HashFields::SymmetricL3L4Udp,
-        HashFields::NwSrc,
-        HashFields::NwDst,
-        HashFields::SymmetricL3,
-    ])
-    .boxed()
+    select(HashFields::ALL.to_vec()).boxed()
 }
 
 fn multipath() -> BoxedStrategy<Action> {

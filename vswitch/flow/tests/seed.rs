@@ -1,5 +1,7 @@
 //! The flows and groups of published pipelines, as their documents print them: they are read, and printed as they were.
 
+mod antrea;
+
 use vswitch_flow::spec::Update;
 use vswitch_flow::text::{
     FlowCommand, FlowCounters, Names, Style, format_flow, format_group, parse_bundle_line, parse_flow, parse_group,
@@ -26,52 +28,7 @@ impl Names for Pipeline {
     }
 }
 
-const ANTREA: Pipeline = Pipeline {
-    tables: &[
-        "PipelineRootClassifier",
-        "ARPSpoofGuard",
-        "ARPResponder",
-        "Classifier",
-        "SpoofGuard",
-        "UnSNAT",
-        "ConntrackZone",
-        "ConntrackState",
-        "PreRoutingClassifier",
-        "NodePortMark",
-        "SessionAffinity",
-        "ServiceLB",
-        "EndpointDNAT",
-        "AntreaPolicyEgressRule",
-        "EgressRule",
-        "EgressDefaultRule",
-        "EgressMetric",
-        "L3Forwarding",
-        "EgressMark",
-        "L3DecTTL",
-        "SNATMark",
-        "SNAT",
-        "L2ForwardingCalc",
-        "TrafficControl",
-        "IngressSecurityClassifier",
-        "AntreaPolicyIngressRule",
-        "IngressRule",
-        "IngressDefaultRule",
-        "IngressMetric",
-        "ConntrackCommit",
-        "Output",
-    ],
-    ports: &[
-        ("antrea-tun0", 1),
-        ("antrea-gw0", 2),
-        ("client-6-3353ef", 0x24),
-        ("web-7975-274540", 0x25),
-        ("db-755c6-5080e3", 0x26),
-        ("antrea-tc-tap0", 0x22),
-        ("antrea-tc-tap2", 0x27),
-        ("antrea-l7-tap0", 0x28),
-        ("antrea-l7-tap1", 0x29),
-    ],
-};
+const ANTREA: Pipeline = Pipeline { tables: &antrea::TABLES, ports: &antrea::PORTS };
 
 const OVN: Pipeline = Pipeline { tables: &[], ports: &[("eth0", 1), ("patch-breth0_ov", 2)] };
 

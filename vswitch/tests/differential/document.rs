@@ -1,5 +1,8 @@
 //! The pipeline that Antrea's documentation publishes: its flows and groups, verbatim, with names of ports and tables.
 
+#[path = "../../flow/tests/antrea/mod.rs"]
+mod antrea;
+
 use crate::compare::differences;
 use crate::pair::Pair;
 use crate::run::{Record, dump};
@@ -8,25 +11,6 @@ use crate::subject::Subject;
 
 const FLOWS: &str = include_str!("../../flow/tests/data/antrea-flows.txt");
 const GROUPS: &str = include_str!("../../flow/tests/data/antrea-groups.txt");
-
-/// Its tables, in order of their numbers.
-const TABLES: &str = "PipelineRootClassifier ARPSpoofGuard ARPResponder Classifier SpoofGuard UnSNAT ConntrackZone ConntrackState \
-    PreRoutingClassifier NodePortMark SessionAffinity ServiceLB EndpointDNAT AntreaPolicyEgressRule EgressRule EgressDefaultRule \
-    EgressMetric L3Forwarding EgressMark L3DecTTL SNATMark SNAT L2ForwardingCalc TrafficControl IngressSecurityClassifier \
-    AntreaPolicyIngressRule IngressRule IngressDefaultRule IngressMetric ConntrackCommit Output";
-
-/// Its ports.
-const PORTS: [(&str, u32); 9] = [
-    ("antrea-tun0", 1),
-    ("antrea-gw0", 2),
-    ("client-6-3353ef", 0x24),
-    ("web-7975-274540", 0x25),
-    ("db-755c6-5080e3", 0x26),
-    ("antrea-tc-tap0", 0x22),
-    ("antrea-tc-tap2", 0x27),
-    ("antrea-l7-tap0", 0x28),
-    ("antrea-l7-tap1", 0x29),
-];
 
 /// Groups that its flows use and it does not show.
 const MISSING_GROUPS: [u32; 5] = [12, 14, 16, 17, 18];
@@ -47,7 +31,7 @@ const DUMPS: [(&[&str], &str); 4] = [
 /// # Panics
 /// When something is refused or differs.
 pub(crate) fn check() {
-    let ports = PORTS.map(|(name, number)| (name.to_owned(), number));
+    let ports = antrea::PORTS.map(|(name, number)| (name.to_owned(), number));
     let mut pair = Pair::start(&ports);
     let expected = load_and_dump(&mut pair.oracle);
     let found = load_and_dump(&mut pair.ours);
@@ -68,7 +52,7 @@ pub(crate) fn check() {
 }
 
 fn load_and_dump(subject: &mut dyn Subject) -> Record {
-    for (number, name) in TABLES.split_whitespace().enumerate() {
+    for (number, name) in antrea::TABLES.into_iter().enumerate() {
         subject.name_table(u8::try_from(number).expect("31 tables"), name);
     }
     let missing = MISSING_GROUPS.map(|id| format!("group_id={id},type=select,bucket=weight:100,actions=drop"));

@@ -71,6 +71,19 @@ pub enum HashFields {
     SymmetricL3,
 }
 
+impl HashFields {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::EthSrc,
+        Self::SymmetricL4,
+        Self::SymmetricL3L4,
+        Self::SymmetricL3L4Udp,
+        Self::NwSrc,
+        Self::NwDst,
+        Self::SymmetricL3,
+    ];
+}
+
 /// `multipath(fields,basis,algorithm,n_links,arg,dst)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multipath {

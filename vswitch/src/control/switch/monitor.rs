@@ -5,7 +5,6 @@ use super::state::BridgeState;
 use crate::control::info::PortEventKind;
 use crate::port::PortId;
 use crate::time::Millis;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -67,15 +66,11 @@ impl Switch {
             for i in 0..state.ports.len() {
                 let Some(port) = &state.ports[i] else { continue };
                 let (before, now) = (port.link, state.link_of(port));
-                // What workers decided by, whoever has changed the rest meanwhile.
-                let was_up = port.link_up.swap(now.up, Relaxed);
                 if let Some(port) = &mut state.ports[i] {
-                    port.link = now;
-                }
-                if was_up != now.up {
-                    state.changes.link_changed();
+                    port.set_link(now);
                 }
                 if before.up != now.up {
+                    state.changes.link_changed();
                     let kind = if now.up { PortEventKind::LinkUp } else { PortEventKind::LinkDown };
                     self.event_of(state, kind, PortId(u16::try_from(i).unwrap_or(u16::MAX)))?;
                 }
@@ -96,8 +91,7 @@ impl Switch {
                 let Some(bridge) = state.bridges.get_mut(&name) else { continue };
                 let changed = bridge.pipeline.expire(world, now);
                 if changed {
-                    self.publisher.publish(state.reprogrammed(&self.publisher.current(), &name));
-                    state.bridge(&name)?.pipeline.adopted();
+                    self.publish_program(state, &name)?;
                     // What was counted until then is part of the story.
                     self.collect();
                 }

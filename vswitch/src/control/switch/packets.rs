@@ -120,11 +120,7 @@ impl Switch {
         let result = inbox.inject(injection);
         if was_plain && !is_plain() {
             // It has learned the first flow of a plain learning switch. Workers look for that when they adopt a snapshot.
-            self.with(|state| {
-                self.publisher.publish(state.reprogrammed(&self.publisher.current(), &name));
-                state.bridge(&name)?.pipeline.adopted();
-                Ok(())
-            })?;
+            self.with(|state| self.publish_program(state, &name))?;
         }
         Ok(result?)
     }

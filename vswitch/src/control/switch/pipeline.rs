@@ -5,7 +5,7 @@
 mod tests;
 
 use super::Switch;
-use super::state::BridgeState;
+use super::state::{BridgeState, State};
 use crate::control::info::SwitchError;
 use crate::limits;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, Refused, TableInfo};
@@ -116,8 +116,7 @@ impl Switch {
             let Some(view) = state.bridges.get_mut(bridge) else { return Ok(Ok(Applied::default())) };
             let applied = view.pipeline.apply(updates, world, Millis::now());
             if applied.is_ok() {
-                self.publisher.publish(state.reprogrammed(&self.publisher.current(), bridge));
-                state.bridge(bridge)?.pipeline.adopted();
+                self.publish_program(state, bridge)?;
                 // After it is so: an agent that hears of it may rely on it, and on the counters.
                 self.collect();
                 state.bridges.get_mut(bridge).into_iter().for_each(BridgeState::tell_removed);
@@ -125,6 +124,13 @@ impl Switch {
             Ok(applied)
         })?;
         Ok(applied?)
+    }
+
+    /// Makes the program of a bridge's pipeline the one that workers use; returns when all do.
+    pub(super) fn publish_program(&self, state: &mut State, bridge: &str) -> Result<(), SwitchError> {
+        self.publisher.publish(state.reprogrammed(&self.publisher.current(), bridge));
+        state.bridge(bridge)?.pipeline.adopted();
+        Ok(())
     }
 
     /// Names a table (None: the lowest number without name and flows), and returns its number.

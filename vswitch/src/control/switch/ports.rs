@@ -11,7 +11,6 @@ use crate::worker::{PortShared, RxqSlot};
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 impl Switch {
     /// Adds a port to a bridge and opens it.
@@ -58,9 +57,8 @@ impl Switch {
             state.ports[id.index()] = Some(port);
             let link = state.ports[id.index()].as_ref().map(|port| state.link_of(port)).unwrap_or_default();
             if let Some(port) = &mut state.ports[id.index()] {
-                port.link = link;
                 // Before any worker decides by it.
-                port.link_up.store(link.up, Relaxed);
+                port.set_link(link);
             }
             self.publisher.publish(state.snapshot());
             self.event_of(state, PortEventKind::Added, id)

@@ -11,6 +11,7 @@ use crate::worker::{PortShared, PortView, RxqSlot, Snapshot};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 
@@ -302,6 +303,12 @@ fn hint<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl PortState {
+    /// Notes its link, for reports and for workers.
+    pub(super) fn set_link(&mut self, link: Link) {
+        self.link = link;
+        self.link_up.store(link.up, Relaxed);
+    }
+
     /// As translation sees it.
     fn facts(&self, bridge: usize, peer: Option<PortId>) -> PortFacts {
         PortFacts {

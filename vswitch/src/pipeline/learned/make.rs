@@ -46,11 +46,7 @@ pub(super) fn flow(learn: &Learn, packet: &FlowKey) -> FlowSpec {
 
 fn value(from: LearnSource, packet: &FlowKey) -> u128 {
     match from {
-        // nw_tos has no ECN bits.
-        LearnSource::Field(sub) if sub.field == Field::NwTos => {
-            (packet.get(Field::NwTos) & Field::NwTos.exact_mask() & sub.mask()) >> sub.start
-        }
-        LearnSource::Field(sub) => packet.get_sub(sub),
+        LearnSource::Field(sub) => (packet.get(sub.field) & sub.mask() & sub.field.own_bits()) >> sub.start,
         LearnSource::Immediate(value) => value,
     }
 }

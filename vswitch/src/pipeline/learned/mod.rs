@@ -12,9 +12,9 @@
 //! view for the new program, and until the workers have adopted that, whatever is learned goes into both views, but what the
 //! transaction deletes not into the second: a packet of the old world came before the transaction.
 //!
-//! What Open vSwitch does to a flow that is there already (`OFPFC_MODIFY_STRICT`) is done here: equal in all respects, it is
-//! only refreshed (its hard timeout starts over); else it takes cookie and actions of the learn and keeps its timeouts, flags,
-//! duration and counters, hand-made or not. The control side takes hand-made rules that were replaced out of the next program.
+//! What Open vSwitch does to a flow that is there already (`OFPFC_MODIFY_STRICT`) is done here: with the learn's cookie and actions,
+//! it is only refreshed (its hard timeout starts over); else it takes them. It keeps its timeouts, flags, duration and counters,
+//! hand-made or not. The control side takes hand-made rules that were replaced out of the next program.
 //!
 //! **Limits**: [`crate::limits::LEARNED_PER_TABLE_MAX`], [`crate::limits::LEARNED_PER_BRIDGE_MAX`]; what is refused is counted, by table.
 //!

@@ -4,7 +4,7 @@ use super::refs::{self, Ref};
 use super::{FlowInfo, GroupInfo, MeterInfo, TableInfo, filter};
 use crate::pipeline::{LearnedTable, Program, Rule, Table};
 use crate::time::Millis;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use vswitch_flow::classifier::Classifier;
@@ -81,13 +81,13 @@ impl Program {
         let mut uses = HashMap::new();
         // Learned rules use neither.
         for rule in self.rules(&[]) {
-            let mut meters = Vec::new();
-            refs::refs(&rule.actions, &mut |what| match what {
-                Ref::Meter(_) if meters.contains(&what) => {}
-                what => {
-                    meters.push(what);
-                    *uses.entry(what).or_default() += 1;
-                }
+            let mut meters = BTreeSet::new();
+            refs::refs(&rule.actions, &mut |what| {
+                let counts = match what {
+                    Ref::Group(_) => true,
+                    Ref::Meter(id) => meters.insert(id),
+                };
+                *uses.entry(what).or_default() += u64::from(counts);
             });
         }
         uses

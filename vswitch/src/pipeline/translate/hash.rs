@@ -247,16 +247,6 @@ mod tests {
     use vswitch_flow::FlowKey;
     use vswitch_flow::text::{NoNames, parse_key};
 
-    const ALL: [HashFields; 7] = [
-        HashFields::EthSrc,
-        HashFields::SymmetricL4,
-        HashFields::SymmetricL3L4,
-        HashFields::SymmetricL3L4Udp,
-        HashFields::NwSrc,
-        HashFields::NwDst,
-        HashFields::SymmetricL3,
-    ];
-
     fn key(text: &str) -> FlowKey {
         parse_key(text, &NoNames).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
@@ -313,7 +303,7 @@ mod tests {
         for (packet, expected) in cases {
             let mut view = View::new(&key(&packet));
             let mut results = Vec::new();
-            for fields in ALL {
+            for fields in HashFields::ALL {
                 let mut hash = |i: u16| view.hash(fields, 50 + i);
                 results.push(hash(0) % 65536);
                 results.push(hash(1) / (u32::MAX / 1000 + 1));

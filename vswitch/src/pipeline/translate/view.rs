@@ -89,9 +89,7 @@ impl View {
 
     /// A subfield, as a number.
     pub(super) fn read_sub(&mut self, sub: Subfield) -> u128 {
-        // nw_tos has no ECN bits, others have them all.
-        let bits = if sub.field == Field::NwTos { Field::NwTos.exact_mask() } else { u128::MAX };
-        self.read_bits(sub.field, sub.mask() & bits) >> sub.start
+        self.read_bits(sub.field, sub.mask() & sub.field.own_bits()) >> sub.start
     }
 
     /// Notes that a decision used these bits of the key.
@@ -103,10 +101,8 @@ impl View {
 
     /// Writes bits of a field. The caller knows that the packet has it ([`View::has`]).
     pub(super) fn write(&mut self, field: Field, value: u128, bits: u128) {
-        let bits = bits & field.ones();
+        let bits = bits & field.own_bits();
         match field {
-            // The other two bits are nw_ecn's.
-            Field::NwTos => self.write_plain(field, value, bits & Field::NwTos.exact_mask()),
             Field::VlanTci | Field::VlanVid | Field::VlanPcp => self.write_tci(field, value, bits),
             // As OpenFlow 1.0 has it: a VLAN id means that there is a tag.
             Field::DlVlan => {

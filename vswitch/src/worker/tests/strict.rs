@@ -1,5 +1,6 @@
 //! Strict ports, through both ways that packets take.
 
+use super::bed::add;
 use super::{World, frame, id, world};
 use crate::observe::DropReason;
 use crate::pipeline::state::PipelineState;
@@ -10,7 +11,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use vswitch_flow::Action;
 use vswitch_flow::action::port::NORMAL;
-use vswitch_flow::spec::{FlowFlags, FlowSpec, Update};
 
 /// What is strict of a bridge with the ports 0 (the one), 1 and 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,19 +36,9 @@ fn strict_world(strict: Strict, tables: bool) -> World {
     bridge.numbers = Arc::new((0..3).map(|port| (port + 1, id(port as usize))).collect::<HashMap<_, _>>());
     if tables {
         let mut pipeline = PipelineState::new(&next.changes);
-        let actions = [Action::Output { port: NORMAL, max_len: None }];
-        let flow = FlowSpec {
-            table: 0,
-            priority: 7, // not the flow that makes a learning switch
-            matching: Arc::default(),
-            cookie: 0,
-            idle_timeout: 0,
-            hard_timeout: 0,
-            importance: 0,
-            flags: FlowFlags::default(),
-            actions: actions.into(),
-        };
-        pipeline.apply(&[Update::AddFlow(flow)], 1, Millis(0)).expect("a flow");
+        // Not the priority of the flow that makes a learning switch.
+        let normal = add(0, 7, "", vec![Action::Output { port: NORMAL, max_len: None }]);
+        pipeline.apply(&[normal], 1, Millis(0)).expect("a flow");
         bridge.program = pipeline.program();
     }
     let facts = |port: u32| PortFacts {

@@ -3,9 +3,9 @@
 mod expire;
 mod flows;
 mod groups;
+mod large;
 mod meters;
 mod model;
-mod perf;
 mod replace;
 mod transactions;
 
