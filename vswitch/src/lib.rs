@@ -1,6 +1,7 @@
 //! vswitch: a DPDK virtual switch. See ARCHITECTURE.md for the packet walk and the rooms.
 pub mod action;
 pub mod cache;
+pub mod conntrack;
 pub mod control;
 pub mod daemon;
 pub mod dpdk;

@@ -189,3 +189,8 @@ pub const STRICT_IP6_EXTENSIONS_MAX: usize = 8;
 pub const STRICT_IP6_OPTIONS_MAX: usize = 32;
 /// Options of one neighbour discovery message that a strict port lets pass.
 pub const STRICT_ND_OPTIONS_MAX: usize = 32;
+
+/// Connections that are tracked, unless configured otherwise: what a Linux host of 16 GB tracks (`nf_conntrack_max`). Their memory is taken at start.
+pub const CONNECTIONS_DEFAULT: usize = 1 << 18;
+/// `ct()` actions with a table that one packet may meet one behind the other. (Open vSwitch: 6. Antrea's pipelines have up to 8.)
+pub const RECIRCULATIONS_MAX: u32 = 64;

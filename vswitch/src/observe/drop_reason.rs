@@ -49,7 +49,7 @@ drop_reasons! {
     RuleDrop = 19, "rule_drop", "A flow matched that sends the packet nowhere.";
     ResubmitDepth = 20, "resubmit_depth", "More than 64 nested resubmits to the same or an earlier table, groups and patch ports.";
     ResubmitCount = 21, "resubmit_count", "More than 4096 resubmits.";
-    CtUnsupported = 22, "ct_unsupported", "The packet met a ct() action: connections are not tracked yet.";
+    RecircDepth = 22, "recirc_depth", "The packet went on in a table behind more than 64 ct() actions, one after the other.";
     NoReceive = 23, "no_receive", "The port it came from is set not to receive.";
     NoForward = 24, "no_forward", "The port it was to leave by is set not to forward.";
     NoBucket = 25, "no_bucket", "A group had no live bucket for it.";
@@ -69,6 +69,14 @@ drop_reasons! {
     NdOpt = 39, "nd_opt", "Strict port: a neighbour discovery message was cut off, had a bad option, more than 32, or came over a router.";
     Ip6Ext = 40, "ip6_ext", "Strict port: IPv6 extension headers were malformed, out of order, forbidden or more than 8.";
     Arp = 41, "arp", "Strict port: an ARP packet was cut off, not of Ethernet and IPv4, or came from a group address.";
+    CtFull = 42, "ct_full", "A new connection, and the connection table is full of connections that were answered.";
+    CtZoneLimit = 43, "ct_zone_limit", "A new connection, and its zone has as many as its limit allows.";
+    NatExhausted = 44, "nat_exhausted", "A new connection, and no free address and port to translate it to.";
+    CtTupleTaken = 45, "ct_tuple_taken", "A new connection whose replies would be those of another one.";
+    FragTimeout = 46, "frag_timeout", "A fragment before ct() whose other fragments did not come within 15 s.";
+    FragOverlap = 47, "frag_overlap", "A fragment before ct() that overlaps another one, or comes twice.";
+    FragFull = 48, "frag_full", "A fragment before ct(), when too many were waiting for others.";
+    FragInvalid = 49, "frag_invalid", "A fragment before ct() with a length or offset that no datagram has.";
 }
 
 impl DropReason {

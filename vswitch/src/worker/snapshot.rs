@@ -2,6 +2,7 @@
 
 use super::{Inbox, Quiescence};
 use crate::cache::CacheShared;
+use crate::conntrack::Conntrack;
 use crate::observe::{Counter, PortCounters, PortTotals};
 use crate::pipeline::World;
 use crate::port::{Device, PortId, RxQueue, TxQueue};
@@ -126,12 +127,14 @@ pub struct Publisher {
     pub inboxes: Box<[Inbox]>,
     /// By worker: its caches, from outside.
     pub caches: Box<[Arc<CacheShared>]>,
+    /// All workers' connections.
+    pub conntrack: Arc<Conntrack>,
 }
 
 impl Publisher {
     /// Starts from an empty world.
     #[must_use]
-    pub fn new(workers: usize) -> Self {
+    pub fn new(workers: usize, conntrack: Arc<Conntrack>) -> Self {
         let empty = Snapshot { rxqs: vec![Vec::new(); workers], ..Snapshot::default() };
         Self {
             version: AtomicU64::new(1),
@@ -140,6 +143,7 @@ impl Publisher {
             retired: SegQueue::new(),
             inboxes: (0..workers).map(|_| Inbox::default()).collect(),
             caches: (0..workers).map(|_| Arc::default()).collect(),
+            conntrack,
         }
     }
 

@@ -3,9 +3,11 @@
 use super::state::State;
 use super::{Engine, Switch, monitor};
 use crate::cache::Collector;
+use crate::conntrack::Conntrack;
 use crate::control::config::{DpdkConfig, SwitchConfig};
 use crate::dpdk::Mempool;
 use crate::limits;
+use crate::limits::CONNECTIONS_DEFAULT;
 use crate::port::OpenContext;
 use crate::worker::{Publisher, Worker};
 use anyhow::Context as _;
@@ -69,7 +71,8 @@ fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>
     }
     let pool = make_pool(&config.dpdk)?;
     engine.pool = Some(pool.clone());
-    let publisher = Arc::new(Publisher::new(cores.len()));
+    let conntrack = vswitch_conntrack::Config { connections_max: CONNECTIONS_DEFAULT };
+    let publisher = Arc::new(Publisher::new(cores.len(), Arc::new(Conntrack::new(conntrack))));
     publisher.caches.iter().for_each(|cache| cache.enable(config.debug.cache));
     let idle_sleep = Duration::from_micros(config.worker.idle_sleep_us.into());
     for (id, core) in cores.iter().enumerate() {

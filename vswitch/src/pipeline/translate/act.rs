@@ -56,7 +56,7 @@ impl Translator<'_, '_> {
             Action::FinTimeout { idle, hard } => self.fin_timeout(*idle, *hard, frame),
             // The stage boundary: everything before it is one decision, everything behind it another one, which knows the connection.
             Action::Ct(_) => {
-                self.fail(DropReason::CtUnsupported);
+                self.fail(DropReason::RecircDepth);
                 return Step::Exit;
             }
             action => self.modify(action),

@@ -1,0 +1,149 @@
+//! What is asked about a packet, and what the answer is.
+
+use crate::{End, Nat, Tuple, tcp};
+
+/// Bits of `ct_state` (ovs-fields(7), `ct_state`).
+#[allow(missing_docs)]
+pub mod state {
+    pub const NEW: u32 = 0x01;
+    pub const EST: u32 = 0x02;
+    pub const REL: u32 = 0x04;
+    pub const RPL: u32 = 0x08;
+    pub const INV: u32 = 0x10;
+    pub const TRK: u32 = 0x20;
+    pub const SNAT: u32 = 0x40;
+    pub const DNAT: u32 = 0x80;
+}
+
+/// Which way a packet of a connection goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// As the packet that opened it.
+    Original = 0,
+    /// The other way.
+    Reply = 1,
+}
+
+/// A packet as the tracker sees it: whole, its checksums verified.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// From its headers; the zone is the request's.
+    pub tuple: Tuple,
+    /// What its L4 header says.
+    pub l4: L4,
+    /// Bytes of the frame, for counters.
+    pub len: u32,
+}
+
+/// What an L4 header says beside ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum L4 {
+    /// TCP.
+    Tcp(tcp::Segment),
+    /// UDP.
+    Udp,
+    /// ICMP or ICMPv6 that is no error: `type << 8 | code` is in the tuple.
+    Icmp,
+    /// Anything else.
+    Other,
+}
+
+/// An ICMP or ICMPv6 error, by the packet it is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Related {
+    /// Tuple of the packet that the error quotes, as quoted. The sender of that packet is who gets the error.
+    pub inner: Tuple,
+    /// Protocol of the error itself: ICMP or ICMPv6.
+    pub protocol: u8,
+    /// Source address of the error: any router.
+    pub src: u128,
+    /// Destination address of the error.
+    pub dst: u128,
+    /// Type and code of the error, `type << 8 | code`.
+    pub kind: u16,
+    /// Bytes of the frame, for counters.
+    pub len: u32,
+}
+
+/// `ct(...)`, resolved: what to do with a packet (ovs-actions(7), "ct").
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Zone.
+    pub zone: u16,
+    /// Remember the connection.
+    pub commit: bool,
+    /// With `commit`: if the connection is of the other direction, forget it and begin a new one.
+    pub force: bool,
+    /// Translate; with `commit`, how.
+    pub nat: Option<Nat>,
+    /// With `commit`: bits of the mark to write, and which.
+    pub mark: (u32, u32),
+    /// With `commit`: bits of the label to write, and which.
+    pub label: (u128, u128),
+    /// With `commit`: follow the protocol's control messages.
+    pub helper: Option<Helper>,
+}
+
+/// `alg=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Helper {
+    /// RFC 959, RFC 2428.
+    Ftp,
+    /// RFC 1350.
+    Tftp,
+}
+
+/// What to write into a packet. `None`: as it is. Of an ICMP echo the source's port is the identifier; the destination's is not written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rewrite {
+    /// Of the packet itself (of an error: addresses only).
+    pub src: Option<End>,
+    /// See `src`.
+    pub dst: Option<End>,
+    /// Of the packet that an error quotes.
+    pub inner_src: Option<End>,
+    /// See `inner_src`.
+    pub inner_dst: Option<End>,
+}
+
+/// Why a packet is to be dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The table is full of connections that are not to be dropped.
+    Full,
+    /// The zone has as many connections as its limit says.
+    ZoneLimit,
+    /// No free tuple to translate to.
+    NatExhausted,
+    /// The tuple of the replies belongs to another connection.
+    TupleTaken,
+}
+
+/// What the tracker says about a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Bits of [`state`].
+    pub state: u32,
+    /// Of the connection.
+    pub mark: u32,
+    /// Of the connection.
+    pub label: u128,
+    /// Tuple of the original direction, before translation; none of an invalid packet. Of ICMP the destination's port is `type << 8 | code` of the request.
+    pub original: Option<Tuple>,
+    /// What to write into the packet.
+    pub rewrite: Rewrite,
+    /// The packet is to be dropped, by this name: nothing else counts then.
+    pub refusal: Option<Refusal>,
+}
+
+impl Verdict {
+    /// Of a packet that belongs to nothing and opens nothing.
+    pub const INVALID: Self = Self {
+        state: state::INV | state::TRK,
+        mark: 0,
+        label: 0,
+        original: None,
+        rewrite: Rewrite { src: None, dst: None, inner_src: None, inner_dst: None },
+        refusal: None,
+    };
+}
