@@ -194,3 +194,5 @@ pub const STRICT_ND_OPTIONS_MAX: usize = 32;
 pub const CONNECTIONS_DEFAULT: usize = 1 << 18;
 /// `ct()` actions with a table that one packet may meet one behind the other. (Open vSwitch: 6. Antrea's pipelines have up to 8.)
 pub const RECIRCULATIONS_MAX: u32 = 64;
+/// Stages that one packet may enter in all, its copies included. A multicast to a thousand Pods with a `ct()` each; a program that forks at every `ct()` gets no further.
+pub const STAGES_ENTERED_MAX: u32 = 1024;

@@ -68,6 +68,7 @@ impl Packet {
             | Op::Meter(_)
             | Op::PacketIn(_)
             | Op::Clone(_)
+            | Op::Ct(_)
             | Op::CheckLen(_) => {}
         }
         Ok(())

@@ -9,7 +9,7 @@ use super::state::{BridgeState, State};
 use crate::control::info::SwitchError;
 use crate::limits;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, Refused, TableInfo};
-use crate::pipeline::{self, Program, TABLES, Trace};
+use crate::pipeline::{self, Program, TABLES, Trace, Tracing};
 use crate::port::FieldError;
 use crate::time::Millis;
 use std::collections::HashMap;
@@ -228,8 +228,8 @@ impl Switch {
         };
         let key = trace_key(input, &names[index])?;
         let names: Vec<&dyn Names> = names.iter().filter(|_| by_name).map(|names| names as &dyn Names).collect();
-        let Trace { text, final_flow, megaflow, actions, drop_reason } =
-            pipeline::trace(&world, index, &key, Millis::now(), &names);
+        let tracing = Tracing { bridge: index, key: &key, now: Millis::now(), names: &names, ct_next: &[] };
+        let Trace { text, final_flow, megaflow, actions, drop_reason } = pipeline::trace(&world, &tracing);
         Ok(TraceReport { text, final_flow, megaflow, actions, drop_reason })
     }
 }
