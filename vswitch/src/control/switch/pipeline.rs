@@ -73,6 +73,15 @@ pub enum TraceInput {
     Packet { in_port: u32, bytes: Vec<u8> },
 }
 
+/// How trace is to tell it.
+#[derive(Clone, Debug, Default)]
+pub struct TraceHow {
+    /// Ports and tables by name.
+    pub names: bool,
+    /// `ct_state` behind each `ct()`, in order.
+    pub ct_next: Vec<u32>,
+}
+
 /// What trace tells.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
@@ -218,7 +227,7 @@ impl Switch {
     ///
     /// # Errors
     /// When the bridge does not exist or the input is wrong.
-    pub fn trace(&self, bridge: &str, input: &TraceInput, by_name: bool) -> Result<TraceReport, SwitchError> {
+    pub fn trace(&self, bridge: &str, input: &TraceInput, how: &TraceHow) -> Result<TraceReport, SwitchError> {
         // Under the lock: a world that is being published is not the one that all workers see yet.
         let world = self.with(|_| Ok(Arc::clone(&self.publisher.current().world)))?;
         let names: Vec<NameMap> =
@@ -227,8 +236,8 @@ impl Switch {
             return self.names(bridge).map(|_| TraceReport::default());
         };
         let key = trace_key(input, &names[index])?;
-        let names: Vec<&dyn Names> = names.iter().filter(|_| by_name).map(|names| names as &dyn Names).collect();
-        let tracing = Tracing { bridge: index, key: &key, now: Millis::now(), names: &names, ct_next: &[] };
+        let names: Vec<&dyn Names> = names.iter().filter(|_| how.names).map(|names| names as &dyn Names).collect();
+        let tracing = Tracing { bridge: index, key: &key, now: Millis::now(), names: &names, ct_next: &how.ct_next };
         let Trace { text, final_flow, megaflow, actions, drop_reason } = pipeline::trace(&world, &tracing);
         Ok(TraceReport { text, final_flow, megaflow, actions, drop_reason })
     }

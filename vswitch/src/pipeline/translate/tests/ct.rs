@@ -143,7 +143,10 @@ fn the_request_says_what_the_action_does() {
 
 #[test]
 fn a_zone_may_come_from_a_field_which_is_used_then() {
-    let setup = program(&[(0, "ip", "ct(zone=NXM_NX_REG8[0..15])"), (0, "in_port=2,ip", "ct(zone=NXM_OF_IN_PORT[])")]);
+    let setup = program(&[
+        (0, "in_port=1,ip", "ct(zone=NXM_NX_REG8[0..15])"),
+        (0, "in_port=2,ip", "ct(zone=NXM_OF_IN_PORT[])"),
+    ]);
     assert_eq!(request(&setup, TCP).zone, 0);
     assert_eq!(request(&setup, &TCP.replace("in_port=1", "in_port=2")).zone, 2);
 }
