@@ -1,0 +1,4 @@
+//! Behaviour of the tracker, told as conversations.
+
+mod plain;
+mod talk;
