@@ -84,6 +84,7 @@ impl Packet {
             | Op::PacketIn(_)
             | Op::Clone(_)
             | Op::Ct(_)
+            | Op::CtClear
             | Op::CheckLen(_) => {}
         }
         Ok(())

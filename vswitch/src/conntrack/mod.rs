@@ -49,6 +49,8 @@ pub struct Place {
     pub port: PortId,
     /// Digest of the tunnel metadata that the packet came with, likewise; 0: none.
     pub tunnel: u64,
+    /// `ct_state` that an earlier `ct()` of the same zone gave the packet; 0: none.
+    pub before: u32,
 }
 
 /// What becomes of a packet at `ct()`.
@@ -97,6 +99,13 @@ impl Conntrack {
     }
 
     fn judge(&self, message: &Message, request: &Request, place: Place) -> Verdict {
+        let again;
+        let request = if place.before == 0 {
+            request
+        } else {
+            again = Request { before: place.before, ..request.clone() };
+            &again
+        };
         match message {
             Message::Seen(seen) => self.tracker.track(seen, request, place.worker, place.now.0),
             Message::Related(related, _) => self.tracker.track_related(related, request, place.worker, place.now.0),

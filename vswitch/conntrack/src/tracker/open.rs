@@ -143,8 +143,8 @@ impl Tracker {
         locked.set_life(life.until(now.saturating_add(timeout)));
 
         let place = locked.place;
-        let [original, reply] =
-            [Direction::Original, Direction::Reply].map(|direction| (hashes[direction as usize], Hit { place, direction }));
+        let [original, reply] = [Direction::Original, Direction::Reply]
+            .map(|direction| (hashes[direction as usize], Hit { place, direction }));
         let entered = self.index.insert(original.0, original.1);
         if !entered || tuples[0] != tuples[1] && !self.index.insert(reply.0, reply.1) {
             if entered {
