@@ -198,7 +198,8 @@ mod tests {
     #[test]
     fn a_flood_of_one_hash_fills_two_buckets_and_no_more() {
         let index = Index::new(1024);
-        let entered = (0..1000).filter(|&place| index.insert(77, Hit { place, direction: Direction::Original })).count();
+        let entered =
+            (0..1000).filter(|&place| index.insert(77, Hit { place, direction: Direction::Original })).count();
         assert_eq!(entered, 2 * WORDS, "entries of one hash");
         assert_eq!(places(&index, 77).len(), 2 * WORDS, "places that a lookup verifies");
         assert!(index.insert(1 << 60 | 3, Hit { place: 5000, direction: Direction::Original }), "another hash");
