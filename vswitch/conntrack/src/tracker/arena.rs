@@ -23,8 +23,6 @@ impl Life {
     pub(super) const ALIVE: u64 = 1;
     /// A packet of the other direction was seen.
     pub(super) const REPLIED: u64 = 1 << 1;
-    /// More than one packet was seen.
-    pub(super) const MULTIPLE: u64 = 1 << 2;
     const SRC: u64 = 1 << 3;
     const DST: u64 = 1 << 4;
     const FTP: u64 = 1 << 5;

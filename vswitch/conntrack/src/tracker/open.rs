@@ -4,10 +4,10 @@
 //! entered. Which tuple a translated connection gets is chosen before that, without a lock; if somebody takes it meanwhile, another one is chosen.
 
 use super::arena::{Body, Life, Locked};
-use super::track::{class, verdict};
+use super::track::verdict;
 use super::{Count, EventKind, Hit, Tracker, Words};
 use crate::tcp::Tcp;
-use crate::{Direction, Family, L4, Nat, Refusal, Request, Seen, Tuple, Verdict, choose, state};
+use crate::{Class, Direction, Family, L4, Nat, Refusal, Request, Seen, Tuple, Verdict, choose, state};
 
 /// How often a tuple may be chosen that another worker takes first.
 const CHOICES: usize = 8;
@@ -119,7 +119,7 @@ impl Tracker {
     }
 
     fn choose(&self, original: &Tuple, nat: &Nat, now: u64) -> Option<Tuple> {
-        choose(original, nat, self.hasher.choice(&Words::from(original), nat.random), |reply| self.is_free(reply, now))
+        choose(original, nat, self.hasher.choice(&Words::from(original)), |reply| self.is_free(reply, now))
     }
 
     /// Writes the connection, then both words that lead to it. Whoever finds them waits for the place's lock, until it is complete.
@@ -139,7 +139,7 @@ impl Tracker {
         locked.body.count(Direction::Original, seen.len);
         locked.body.write(request);
         let life = Life::new(request.nat.and_then(|nat| nat.side), request.helper);
-        let timeout = self.zones.timeout(request.zone, class(&seen.l4, life, &locked.body));
+        let timeout = self.zones.timeout(request.zone, first_class(&seen.l4));
         locked.set_life(life.until(now.saturating_add(timeout)));
 
         let place = locked.place;
@@ -170,4 +170,14 @@ fn may_open(seen: &Seen) -> Option<Tcp> {
 /// Echo, timestamp and information requests (RFC 792); echo requests (RFC 4443).
 fn is_request(tuple: &Tuple) -> bool {
     matches!((tuple.family, tuple.dst.port >> 8), (Family::V4, 8 | 13 | 15) | (Family::V6, 128))
+}
+
+/// How long a connection lives that has one packet.
+const fn first_class(l4: &L4) -> Class {
+    match l4 {
+        L4::Tcp(_) => Class::TcpFirst,
+        L4::Udp => Class::UdpFirst,
+        L4::Icmp => Class::IcmpFirst,
+        L4::Other => Class::OtherFirst,
+    }
 }

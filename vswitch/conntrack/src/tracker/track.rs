@@ -50,8 +50,8 @@ impl Tracker {
         let (life, tcp) = (locked.life(), locked.body.tcp);
         let mut state = state::TRK | request.before & (state::SNAT | state::DNAT);
         state |= match self.update(&mut locked, direction, seen, now) {
-            Outcome::Valid if direction == Direction::Reply => state::EST | state::RPL,
-            Outcome::Valid => state::EST,
+            Outcome::Valid | Outcome::ValidLoose if direction == Direction::Reply => state::EST | state::RPL,
+            Outcome::Valid | Outcome::ValidLoose => state::EST,
             Outcome::ValidNew => state::NEW,
             Outcome::Invalid => return Some(Verdict::INVALID),
             Outcome::Reopen => {
@@ -70,21 +70,25 @@ impl Tracker {
 
     /// What the packet changes in the state of its connection, and until when that lives now.
     fn update(&self, locked: &mut Locked<'_>, direction: Direction, seen: &Seen, now: u64) -> Outcome {
-        let mut life = locked.life().with(Life::MULTIPLE);
-        let mut outcome = Outcome::Valid;
-        if let L4::Tcp(segment) = &seen.l4 {
-            outcome = locked.body.tcp.update(segment, direction, self.checks_windows());
-            if matches!(outcome, Outcome::Invalid | Outcome::Reopen) {
-                return outcome;
-            }
-        }
+        let mut life = locked.life();
         if direction == Direction::Reply {
             life = life.with(Life::REPLIED);
-        } else if !life.has(Life::REPLIED) && !matches!(seen.l4, L4::Tcp(_)) {
-            outcome = Outcome::ValidNew;
         }
-        let timeout = self.zones.timeout(seen.tuple.zone, class(&seen.l4, life, &locked.body));
-        locked.set_life(life.until(now.saturating_add(timeout)));
+        let (outcome, class) = match &seen.l4 {
+            L4::Tcp(segment) => {
+                let outcome = locked.body.tcp.update(segment, direction, self.checks_windows());
+                if matches!(outcome, Outcome::Invalid | Outcome::Reopen) {
+                    return outcome;
+                }
+                (outcome, Class::after(outcome, &locked.body.tcp))
+            }
+            other if life.has(Life::REPLIED) => (Outcome::Valid, Some(class(other, true))),
+            other => (Outcome::ValidNew, Some(class(other, false))),
+        };
+        if let Some(class) = class {
+            life = life.until(now.saturating_add(self.zones.timeout(seen.tuple.zone, class)));
+        }
+        locked.set_life(life);
         outcome
     }
 }
@@ -94,19 +98,15 @@ pub(super) const fn is_translated(request: &Request) -> bool {
     request.before & (state::SNAT | state::DNAT) != 0
 }
 
-/// How long a connection lives.
-pub(super) fn class(l4: &L4, life: Life, body: &Body) -> Class {
-    let replied = life.has(Life::REPLIED);
-    match l4 {
-        L4::Tcp(_) => Class::of_tcp(&body.tcp),
-        L4::Udp if replied => Class::UdpMultiple,
-        L4::Udp if life.has(Life::MULTIPLE) => Class::UdpSingle,
-        L4::Udp => Class::UdpFirst,
-        L4::Icmp if replied => Class::IcmpReply,
-        L4::Icmp => Class::IcmpFirst,
-        L4::Other if replied => Class::OtherMultiple,
-        L4::Other if life.has(Life::MULTIPLE) => Class::OtherSingle,
-        L4::Other => Class::OtherFirst,
+/// How long a connection other than of TCP lives that had more than one packet.
+const fn class(l4: &L4, replied: bool) -> Class {
+    match (l4, replied) {
+        (L4::Udp, true) => Class::UdpMultiple,
+        (L4::Udp, false) => Class::UdpSingle,
+        (L4::Icmp, true) => Class::IcmpReply,
+        (L4::Icmp, false) => Class::IcmpFirst,
+        (_, true) => Class::OtherMultiple,
+        (_, false) => Class::OtherSingle,
     }
 }
 

@@ -2,8 +2,6 @@
 
 use crate::{Direction, End, Family, Tuple};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// A tuple: low and high half of the source address, of the destination address; source port, destination port, zone, protocol and family from the top of the last word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +54,6 @@ const fn low16(word: u64) -> u16 {
 pub(super) struct Hasher {
     key: [u64; 6],
     choice: [u64; 6],
-    random: AtomicU64,
 }
 
 impl Hasher {
@@ -64,7 +61,7 @@ impl Hasher {
         let source = RandomState::new();
         let key = std::array::from_fn(|i| source.hash_one(i));
         let choice = std::array::from_fn(|i| source.hash_one(i + 6));
-        Self { key, choice, random: AtomicU64::new(source.hash_one(12)) }
+        Self { key, choice }
     }
 
     #[inline]
@@ -72,15 +69,9 @@ impl Hasher {
         hash(&self.key, words)
     }
 
-    /// Where among the tuples that a connection may be translated to the search begins: by a key of its own, as everybody can see the outcome. `random`: elsewhere each
-    /// time.
-    pub(super) fn choice(&self, words: &Words, random: bool) -> u64 {
-        let choice = hash(&self.choice, words);
-        if !random {
-            return choice;
-        }
-        let [key, other, ..] = self.choice;
-        fold(choice ^ self.random.fetch_add(other | 1, Relaxed), key)
+    /// Where among the tuples that a connection may be translated to the search begins: by a key of its own, as everybody can see the outcome.
+    pub(super) fn choice(&self, words: &Words) -> u64 {
+        hash(&self.choice, words)
     }
 }
 
