@@ -256,6 +256,33 @@ fn scales() {
     assert_eq!((huge.peers[0].scale & SCALE_SHIFT, huge.peers[0].max_window), (14, 4));
 }
 
+/// Honest segments that are invalid all the same; seen on Open vSwitch 3.1.
+#[test]
+fn wrong_as_open_vswitch_is() {
+    // A window of 65,535 is 512 << 7 when only one end scales, and that does not fit.
+    let syn = Segment { scale: Some(7), window: 65_535, ..seg(SYN, C, 0) };
+    let mut tcp = Tcp::open(&syn).expect("a SYN opens");
+    assert_eq!(tcp.update(&seg(SYN | ACK, S, C + 1), Reply, true), Valid);
+    assert_eq!(tcp.update(&seg(SYN | ACK, S, C + 1), Reply, true), Invalid, "SYN/ACK again");
+    assert_eq!(tcp.update(&Segment { window: 65_535, ..seg(ACK, C + 1, S + 1) }, Original, true), Valid);
+    assert_eq!(tcp.update(&seg(SYN | ACK, S, C + 1), Reply, true), Valid, "SYN/ACK again, after an ACK");
+
+    // Of the second SYN of a simultaneous open no number is kept: that goes well only if they are small.
+    let (near, far) = (0x3000_0000, 0x9000_0000);
+    let mut tcp = Tcp::open(&seg(SYN, near, 0)).expect("a SYN opens");
+    assert_eq!(tcp.update(&seg(SYN, far, 0), Reply, true), ValidNew);
+    for (segment, direction, outcome) in [
+        (seg(SYN | ACK, near, far + 1), Original, Invalid),
+        (seg(SYN | ACK, far, near + 1), Reply, Invalid),
+        (seg(ACK, near + 1, far + 1), Original, Invalid),
+        (seg(ACK, far + 1, near + 1), Reply, Valid),
+        (data(near + 1, far + 1, 100), Original, Invalid),
+        (data(far + 1, near + 1, 100), Reply, Invalid),
+    ] {
+        assert_eq!(tcp.update(&segment, direction, true), outcome, "{segment:?}");
+    }
+}
+
 /// `src/tcp/ovs31.txt` is what Open vSwitch 3.1.0 said about random conversations; its first lines say how to read it.
 #[test]
 fn as_open_vswitch_on_random_conversations() {
