@@ -48,18 +48,25 @@ impl Tracker {
             return None;
         }
         let (life, tcp) = (locked.life(), locked.body.tcp);
-        let mut state = state::TRK | request.before & (state::SNAT | state::DNAT);
-        state |= match self.update(&mut locked, direction, seen, now) {
-            Outcome::Valid | Outcome::ValidLoose if direction == Direction::Reply => state::EST | state::RPL,
-            Outcome::Valid | Outcome::ValidLoose => state::EST,
-            Outcome::ValidNew => state::NEW,
-            Outcome::Invalid => return Some(Verdict::INVALID),
-            Outcome::Reopen => {
-                self.kill(locked, Count::Replaced, now);
-                return None;
+        let kept = request.before & (state::SNAT | state::DNAT) | state::TRK;
+        let state = if request.cached && request.before & state::TRK != 0 && !request.force {
+            request.before
+        } else {
+            match self.update(&mut locked, direction, seen, now) {
+                Outcome::Valid | Outcome::ValidLoose if direction == Direction::Reply => kept | state::EST | state::RPL,
+                Outcome::Valid | Outcome::ValidLoose => kept | state::EST,
+                Outcome::ValidNew => kept | state::NEW,
+                // It is translated all the same, and a commit writes: as Open vSwitch does.
+                Outcome::Invalid => state::INV | state::TRK,
+                Outcome::Reopen => {
+                    self.kill(locked, Count::Replaced, now);
+                    return None;
+                }
             }
         };
-        locked.body.count(direction, seen.len);
+        if request.before == 0 && state & state::INV == 0 {
+            locked.body.count(direction, seen.len);
+        }
         let written = request.commit && locked.body.write(request);
         let moved = tcp.peers.map(|peer| peer.state) != locked.body.tcp.peers.map(|peer| peer.state);
         if written || moved || life.has(Life::REPLIED) != locked.life().has(Life::REPLIED) {
@@ -123,18 +130,22 @@ pub(super) fn verdict(locked: &Locked<'_>, direction: Direction, mut state: u32,
     let body = &locked.body;
     let mut rewrite = Rewrite::default();
     if request.nat.is_some()
-        && !is_translated(request)
         && let Some(side) = locked.life().side()
     {
         state |= flag(side, direction);
-        let (from, to) = body.translation(direction);
-        rewrite.src = (to.src != from.src).then_some(to.src);
-        rewrite.dst = (to.dst != from.dst).then_some(to.dst);
+        if !is_translated(request) {
+            let (from, to) = body.translation(direction);
+            rewrite.src = (to.src != from.src).then_some(to.src);
+            rewrite.dst = (to.dst != from.dst).then_some(to.dst);
+        }
     }
-    if body.master.is_some() {
-        state |= state::REL;
+    let mut verdict = Verdict { state, rewrite, ..body.known() };
+    if state & state::INV != 0 {
+        verdict.original = None;
+    } else if body.master.is_some() {
+        verdict.state |= state::REL;
     }
-    Verdict { state, rewrite, ..body.known() }
+    verdict
 }
 
 impl Body {

@@ -193,7 +193,10 @@ pub(super) fn request(text: &str) -> Request {
                 let (value, mask) = value.split_once('/').unwrap_or((value, "0xffffffffffffffffffffffffffffffff"));
                 request.label = (number(value), number(mask));
             }
-            "before" => request.before = state::TRK | if value == "snat" { state::SNAT } else { state::DNAT },
+            "before" => {
+                request.before = value.split('|').map(|name| 1 << STATES.iter().position(|&s| s == name).unwrap()).sum()
+            }
+            "cached" => request.cached = true,
             "tftp" => request.helper = Some(Helper::Tftp),
             other => panic!("{other:?} in {text:?}"),
         }
@@ -201,9 +204,10 @@ pub(super) fn request(text: &str) -> Request {
     request
 }
 
+const STATES: [&str; 8] = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
+
 fn states(bits: u32) -> String {
-    let names = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
-    let set: Vec<_> = (0..8).filter(|bit| bits >> bit & 1 != 0).map(|bit| names[bit]).collect();
+    let set: Vec<_> = (0..8).filter(|bit| bits >> bit & 1 != 0).map(|bit| STATES[bit]).collect();
     set.join("|")
 }
 

@@ -34,15 +34,15 @@ fn destination_translation_works_both_ways() {
 fn what_was_translated_already_is_found_and_not_translated_again() {
     Talk::new(64).say(&[
         ("udp 1:1000>9:80", "commit dst=2:8080", "new|trk|dnat as 1:1000>2:8080"),
-        ("udp 1:1000>2:8080", "before=dnat commit mark=7", "new|trk|dnat mark=7 orig 1:1000>9:80"),
-        ("udp 1:1000>2:8080", "before=dnat commit nat mark=8", "new|trk|dnat mark=8 orig 1:1000>9:80"),
-        ("udp 9:80>1:1000", "before=snat", "est|rpl|trk|snat mark=8 orig 1:1000>9:80"),
-        ("udp 1:1000>2:8080", "before=dnat", "est|trk|dnat mark=8 orig 1:1000>9:80"),
-        ("udp 1:1000>2:9999", "before=dnat", "new|trk"),
-        ("udp 1:1000>2:9999", "before=dnat commit", "new|trk"),
+        ("udp 1:1000>2:8080", "before=trk|dnat commit mark=7", "new|trk|dnat mark=7 orig 1:1000>9:80"),
+        ("udp 1:1000>2:8080", "before=trk|dnat commit nat mark=8", "new|trk|dnat mark=8 orig 1:1000>9:80"),
+        ("udp 9:80>1:1000", "before=trk|snat", "est|rpl|trk|snat mark=8 orig 1:1000>9:80"),
+        ("udp 1:1000>2:8080", "before=trk|dnat", "est|trk|dnat mark=8 orig 1:1000>9:80"),
+        ("udp 1:1000>2:9999", "before=trk|dnat", "new|trk"),
+        ("udp 1:1000>2:9999", "before=trk|dnat commit", "new|trk"),
         ("udp 1:1000>2:9999", "", "new|trk"),
         ("udp 2:9999>1:1000", "", "est|rpl|trk orig 1:1000>2:9999"),
-        ("error 5>1 about udp 1:1000>9:80", "before=snat", "rel|rpl|trk|snat mark=8"),
+        ("error 5>1 about udp 1:1000>9:80", "before=trk|snat", "rel|rpl|trk|snat mark=8"),
     ]);
 }
 
