@@ -51,6 +51,8 @@ pub struct Place {
     pub tunnel: u64,
     /// `ct_state` that an earlier `ct()` of the same zone gave the packet; 0: none.
     pub before: u32,
+    /// That `ct()` had no `nat`.
+    pub cached: bool,
 }
 
 /// What becomes of a packet at `ct()`.
@@ -103,7 +105,7 @@ impl Conntrack {
         let request = if place.before == 0 {
             request
         } else {
-            again = Request { before: place.before, ..request.clone() };
+            again = Request { before: place.before, cached: place.cached, ..request.clone() };
             &again
         };
         match message {
