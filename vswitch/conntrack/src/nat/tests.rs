@@ -234,6 +234,43 @@ fn wide_ranges_are_searched_everywhere() {
     assert!(found.is_some());
 }
 
+/// A wide range of destination ports that is full leaves some probes for source ports.
+#[test]
+fn source_ports_have_a_share() {
+    let nat = Nat { ports: Some((1024, 65_535)), ..dnat(SERVER) };
+    let original = tuple((CLIENT, 40_000), (NAT, 80));
+    let found = choose(&original, &nat, HASH, |reply| reply.dst.port != 40_000).expect("a free source port");
+    assert_eq!(found.dst, End { addr: CLIENT, port: 40_001 });
+}
+
+/// `src/nat/ovs31.txt` is what Open vSwitch 3.1.0 chose for random connections; its first lines say how to read it.
+#[test]
+fn as_open_vswitch_on_random_connections() {
+    let (mut nat, mut taken, mut chosen) = (Nat::default(), Taken::default(), 0);
+    let address = |word: &str| u128::from(u32::from(word.parse::<std::net::Ipv4Addr>().expect(word)));
+    let end = |words: &[&str]| (address(words[0]), words[1].parse::<u16>().expect(words[1]));
+    for (number, line) in (1..).zip(include_str!("ovs31.txt").lines().filter(|line| !line.starts_with('#'))) {
+        let words: Vec<&str> = line.split(' ').collect();
+        if words[0] == "nat" {
+            let side = Some(if words[1] == "src" { NatSide::Src } else { NatSide::Dst });
+            let ports = words[4].parse().ok().map(|port| (port, port));
+            nat = Nat { side, addresses: Some((address(words[2]), address(words[3]))), ports, random: false };
+            taken = Taken::default();
+            continue;
+        }
+        let udp = |src, dst| Tuple { protocol: protocol::UDP, ..tuple(src, dst) };
+        let original = udp(end(&words[..2]), end(&words[2..4]));
+        let expected = (words[5] != "-").then(|| udp(end(&words[5..7]), end(&words[7..])));
+        assert_eq!(taken.choose(&original, &nat), expected, "line {number} of them: {line}, {nat:?}");
+        taken.0.extend(expected);
+        if expected.is_some() {
+            taken.0.insert(original);
+            chosen += 1;
+        }
+    }
+    assert!(chosen > 250, "{chosen} were chosen");
+}
+
 fn nats() -> impl Strategy<Value = Nat> {
     let side = prop_oneof![Just(None), Just(Some(NatSide::Src)), Just(Some(NatSide::Dst))];
     let addresses = proptest::option::of((0_u128..20, 0_u128..6).prop_map(|(first, more)| (first, first + more)));
