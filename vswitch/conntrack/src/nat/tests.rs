@@ -168,6 +168,25 @@ fn identifiers_are_changed_on_a_clash() {
     }
 }
 
+/// P14 of the hostile inputs.
+#[test]
+fn one_identifier_of_a_thousand_hosts() {
+    let mut taken = Taken::default();
+    for client in 0..1000 {
+        let ping = Tuple { protocol: protocol::ICMP, ..tuple((CLIENT + client, 7), (SERVER, 8 << 8)) };
+        assert!(taken.take(&ping, &snat(NAT)).is_some(), "host {client}");
+    }
+}
+
+#[test]
+fn many_addresses_do_not_make_an_address_small() {
+    let nat = Nat { addresses: Some((NAT, NAT + 99)), ..snat(0) };
+    let original = tuple((CLIENT, 40_000), (SERVER, 80));
+    let first = choose(&original, &nat, HASH, |_| true).expect("free").dst;
+    let found = choose(&original, &nat, HASH, |reply| !(40_000..40_050).contains(&reply.dst.port)).expect("free").dst;
+    assert_eq!(found, End { addr: first.addr, port: 40_050 });
+}
+
 #[test]
 fn without_ports_addresses_only() {
     let nat = Nat { addresses: Some((NAT, NAT + 1)), ports: Some((1, 9)), ..snat(0) };
