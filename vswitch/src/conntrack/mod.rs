@@ -11,6 +11,8 @@
 mod change;
 mod datagram;
 mod fragment;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod quote;
 mod read;
 mod rewrite;

@@ -1,1 +1,3 @@
 //! Packets in, messages and rewritten packets out.
+
+mod properties;
