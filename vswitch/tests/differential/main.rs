@@ -7,7 +7,7 @@
 //! and packets from a seed).
 //!
 //! **Variables**: `VSWITCH_DIFF_RECORD=1` writes what Open vSwitch does into the cases; `VSWITCH_DIFF_CASE=NAME` runs only cases whose file
-//! has that in its name.
+//! has that in its name; `VSWITCH_DIFF_SHOW=SEED` prints what a seed makes (with `VSWITCH_DIFF_STATEFUL=1`: of the stateful ones).
 
 #![allow(clippy::print_stderr)] // captured and shown by the test runner
 
@@ -56,10 +56,32 @@ fn cases_hold_for_our_switch() {
 fn random_programs_are_the_same() {
     let mut pair = pair::Pair::start(&subject::ports());
     let start = std::time::Instant::now();
-    let (summary, wrong) = random::compare(&mut pair);
+    let (summary, wrong) = random::compare(&mut pair, random::scenario);
     eprintln!("{summary:?} in {:?}", start.elapsed());
     assert!(wrong.is_empty(), "{} programs differ:\n{}", wrong.len(), wrong.join("\n"));
     summary.check();
+}
+
+/// Random programs that track connections, and conversations through them, do the same on both.
+#[test]
+fn stateful_programs_are_the_same() {
+    let mut pair = pair::Pair::start(&subject::ports());
+    let start = std::time::Instant::now();
+    let (summary, wrong) = random::compare(&mut pair, random::stateful);
+    eprintln!("{summary:?} in {:?}", start.elapsed());
+    assert!(wrong.is_empty(), "{} programs differ:\n{}", wrong.len(), wrong.join("\n"));
+    summary.check_stateful();
+}
+
+/// The stateful generator's programs are accepted by Open vSwitch.
+#[test]
+#[ignore = "for work on the generator"]
+fn stateful_programs_are_worth_running() {
+    let mut oracle = oracle::Oracle::start(&subject::ports());
+    let start = std::time::Instant::now();
+    let summary = random::survey(&mut oracle, random::stateful);
+    eprintln!("{summary:?} in {:?}", start.elapsed());
+    summary.check_stateful();
 }
 
 /// The generator's programs are accepted by Open vSwitch.
@@ -68,7 +90,7 @@ fn random_programs_are_the_same() {
 fn generated_programs_are_worth_running() {
     let mut oracle = oracle::Oracle::start(&subject::ports());
     let start = std::time::Instant::now();
-    let summary = random::survey(&mut oracle);
+    let summary = random::survey(&mut oracle, random::scenario);
     eprintln!("{summary:?} in {:?}", start.elapsed());
     summary.check();
 }
