@@ -31,7 +31,11 @@ mod tests {
 
     #[test]
     fn lines_are_compared_without_their_times() {
-        let lines = ["udp,orig=(src=1.1.1.1),zone=5,timeout=17", "tcp,timeout=30,protoinfo=(state=SYN_SENT)", "icmp,timeout=0,mark=5"];
+        let lines = [
+            "udp,orig=(src=1.1.1.1),zone=5,timeout=17",
+            "tcp,timeout=30,protoinfo=(state=SYN_SENT)",
+            "icmp,timeout=0,mark=5",
+        ];
         let lines = normalise(lines.map(str::to_owned).to_vec());
         assert_eq!(lines, ["tcp,protoinfo=(state=SYN_SENT)", "udp,orig=(src=1.1.1.1),zone=5"]);
         assert_eq!(changes(&lines, &lines[1..]), ["gone tcp,protoinfo=(state=SYN_SENT)"]);

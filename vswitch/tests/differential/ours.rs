@@ -373,7 +373,8 @@ impl Subject for Ours {
     fn trace(&mut self, port: u32, packet: &[u8]) -> String {
         let in_port = if port == LOCAL { "LOCAL".to_owned() } else { port.to_string() };
         let input = v1::trace_request::Input::Packet(v1::TracePacket { in_port, packet: packet.to_vec() });
-        let request = v1::TraceRequest { bridge: BRIDGE.to_owned(), input: Some(input), names: true };
+        let request =
+            v1::TraceRequest { bridge: BRIDGE.to_owned(), input: Some(input), names: true, ct_next: Vec::new() };
         let mut service = TraceServiceClient::new(self.channel.clone());
         match self.runtime.block_on(service.trace(request)) {
             Ok(answer) => answer.into_inner().text,

@@ -1,7 +1,11 @@
 //! A switch without ports and packets, for the tests of the services and the server.
 
 use super::SwitchApi;
-use crate::control::switch::pipeline::{MegaflowInfo, NameMap, PacketStream, TraceInput, TraceReport, WriteError};
+use crate::conntrack::Conntrack;
+use crate::control::switch::conntrack::{ConnectionEvents, ConnectionStream};
+use crate::control::switch::pipeline::{
+    MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError,
+};
 use crate::control::{
     BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent,
     PortEventKind, PortInfo, RxqInfo, SwitchError, WorkerInfo,
@@ -61,6 +65,9 @@ pub(in crate::control) struct Double {
     fdb: Mutex<Vec<FdbInfo>>,
     events: broadcast::Sender<PortEvent>,
     sequence: AtomicU64,
+    /// Real, and no packet comes to it but by hand.
+    pub(in crate::control) conntrack: Arc<Conntrack>,
+    pub(in crate::control) connection_events: ConnectionEvents,
     /// What `dummies_enabled` says.
     pub(in crate::control) dummies: AtomicBool,
     /// What `healthy` says.
@@ -79,6 +86,8 @@ impl Default for Double {
             fdb: Mutex::default(),
             events: broadcast::channel(16).0,
             sequence: AtomicU64::new(0),
+            conntrack: Arc::new(Conntrack::new(vswitch_conntrack::Config { connections_max: 1 << 12 })),
+            connection_events: ConnectionEvents::default(),
             dummies: AtomicBool::new(false),
             healthy: AtomicBool::new(true),
             calls: Mutex::default(),
@@ -327,14 +336,22 @@ impl SwitchApi for Double {
         self.with_pipeline(bridge, |_| self.flow_events.subscribe())
     }
 
-    fn trace(&self, bridge: &str, input: &TraceInput, names: bool) -> Result<TraceReport, SwitchError> {
-        self.note(bridge, format!("trace {input:?} {names}"))?;
+    fn trace(&self, bridge: &str, input: &TraceInput, how: &TraceHow) -> Result<TraceReport, SwitchError> {
+        self.note(bridge, format!("trace {input:?} {} {:?}", how.names, how.ct_next))?;
         Ok(TraceReport { text: "a story".to_owned(), drop_reason: Some("table_miss"), ..TraceReport::default() })
     }
 
     fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo> {
         let bridge = bridge.unwrap_or("br0").to_owned();
         vec![MegaflowInfo { bridge, matching: "ip".to_owned(), actions: "drop".to_owned(), ..MegaflowInfo::default() }]
+    }
+
+    fn conntrack(&self) -> Arc<Conntrack> {
+        Arc::clone(&self.conntrack)
+    }
+
+    fn subscribe_connections(&self) -> Result<ConnectionStream, SwitchError> {
+        self.connection_events.subscribe(self.conntrack.tracker())
     }
 
     fn dummies_enabled(&self) -> bool {

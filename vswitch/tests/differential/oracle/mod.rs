@@ -78,7 +78,16 @@ impl Oracle {
         ctl.run("vlog/set", &["off"]);
         ctl.run("time/stop", &[]);
         second_ctl.set_patience(Duration::from_millis(1));
-        Self { captures, controllers, ctl, second_ctl, changed: BTreeSet::new(), named: false, limited: BTreeSet::new(), processes }
+        Self {
+            captures,
+            controllers,
+            ctl,
+            second_ctl,
+            changed: BTreeSet::new(),
+            named: false,
+            limited: BTreeSet::new(),
+            processes,
+        }
     }
 
     /// Whether ovs-vswitchd still runs.
