@@ -45,7 +45,7 @@ pub(crate) fn run(subject: &mut dyn Subject, steps: &[Step]) -> Record {
 /// Whether steps may cause packet-ins: otherwise they are only looked for at the end.
 fn may_tell_controllers(steps: &[Step]) -> bool {
     let texts = steps.iter().filter(|step| !matches!(step, Step::Packet { .. })).map(ToString::to_string);
-    let words = ["controller", "CONTROLLER", "dec_ttl(", "0xfffd"];
+    let words = ["controller", "CONTROLLER", "dec_ttl(", "0xfffd", "document"];
     texts.into_iter().any(|text| words.iter().any(|word| text.contains(word)))
 }
 
@@ -97,6 +97,11 @@ impl<'a> Run<'a> {
             Step::Packet { port, bytes, .. } => self.subject.packet(*port, bytes),
             Step::Resume => self.subject.resume(),
             Step::Warp(ms) => self.subject.warp(*ms),
+            Step::Document => {
+                let flows = crate::document::flows();
+                let result = self.subject.add_flows(&flows.iter().map(String::as_str).collect::<Vec<_>>());
+                return self.outcome(step, result, lines);
+            }
             Step::Watch => {
                 self.watched = Some(connections::normalise(self.subject.connections()));
                 Effect::default()
