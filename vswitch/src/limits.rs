@@ -192,7 +192,31 @@ pub const STRICT_ND_OPTIONS_MAX: usize = 32;
 
 /// Connections that are tracked, unless configured otherwise: what a Linux host of 16 GB tracks (`nf_conntrack_max`). Their memory is taken at start.
 pub const CONNECTIONS_DEFAULT: usize = 1 << 18;
+/// Connections that may be configured: less is no switch's table, and 16 Mi take some GB.
+pub const CONNECTIONS: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 24;
+/// Events of connections that the tracker keeps until they are distributed, a few milliseconds later.
+pub const CONNECTION_EVENTS_KEPT: usize = 1 << 14;
+/// Events of connections that are distributed at a time.
+pub const CONNECTION_EVENTS_BATCH: usize = 1 << 10;
+/// Batches of them that a slow subscriber may fall behind before it is told how many events it lost.
+pub const CONNECTION_EVENTS_QUEUED: usize = 64;
+/// Subscribers to events of connections: agents, a few monitors.
+pub const CONNECTION_WATCHERS_MAX: usize = 64;
 /// `ct()` actions with a table that one packet may meet one behind the other. (Open vSwitch: 6. Antrea's pipelines have up to 8.)
 pub const RECIRCULATIONS_MAX: u32 = 64;
 /// Stages that one packet may enter in all, its copies included. A multicast to a thousand Pods with a `ct()` each; a program that forks at every `ct()` gets no further.
 pub const STAGES_ENTERED_MAX: u32 = 1024;
+/// Datagrams of which fragments wait for others before `ct()`.
+pub const FRAGMENTED_MAX: usize = 1024;
+/// Likewise, of one port: four that flood leave nothing to others but what they push out.
+pub const FRAGMENTED_PER_PORT_MAX: usize = FRAGMENTED_MAX / 4;
+/// Fragments of one datagram. The largest takes 119 at an MTU of 576, 45 at 1500.
+pub const FRAGMENTS_PER_DATAGRAM_MAX: usize = 128;
+/// Mbufs that wait in all: the pool is everybody's. (Open vSwitch holds 1,000 fragments.)
+pub const FRAGMENT_MBUFS_MAX: usize = 4096;
+/// Likewise, of one port.
+pub const FRAGMENT_MBUFS_PER_PORT_MAX: usize = FRAGMENT_MBUFS_MAX / 4;
+/// Fragments that were given up and wait for a worker's [`crate::conntrack::Conntrack::tend`], which comes every millisecond.
+pub const FRAGMENTS_GIVEN_UP_MAX: usize = 4096;
+/// Milliseconds that a fragment waits for the others of its datagram (Open vSwitch: 15 s).
+pub const FRAGMENT_TIMEOUT_MS: u64 = 15_000;

@@ -1,7 +1,9 @@
 //! What can be asked: the arguments.
 
+mod conntrack;
 mod pipeline;
 
+pub(crate) use conntrack::{Connections, Conntrack, Shown};
 pub(crate) use pipeline::{
     Bytes, CacheState, DumpFlows, Id, Lines, Monitor, Names, OptionalText, Pipeline, Testing, Text,
 };
@@ -47,9 +49,20 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Options of single verbs that ovs-ofctl takes in front of the verb too.
-const OFCTL_OPTIONS: [&str; 9] =
-    ["--strict", "--bundle", "--may-create", "--names", "--no-names", "--stats", "--no-stats", "--sort", "--rsort"];
+/// Options of single verbs that ovs-ofctl or ovs-dpctl takes in front of the verb too.
+const OFCTL_OPTIONS: [&str; 11] = [
+    "--strict",
+    "--bundle",
+    "--may-create",
+    "--names",
+    "--no-names",
+    "--stats",
+    "--no-stats",
+    "--sort",
+    "--rsort",
+    "-s",
+    "--statistics",
+];
 
 /// Options with a value of their own, which is no verb.
 const WITH_VALUE: [&str; 8] = ["--socket", "--timeout", "-t", "-T", "-O", "--protocols", "-F", "--flow-format"];
@@ -184,6 +197,9 @@ pub(crate) enum Command {
     /// Tables, flows, groups, meters, packets.
     #[command(flatten)]
     Pipeline(Pipeline),
+    /// Connections.
+    #[command(flatten)]
+    Conntrack(Conntrack),
     /// For tests.
     #[command(flatten)]
     Testing(Testing),

@@ -8,6 +8,7 @@ use tonic::{Response, Status};
 use tonic_health::pb::health_client::HealthClient;
 use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
 use vswitch_proto::v1::capabilities_service_client::CapabilitiesServiceClient;
+use vswitch_proto::v1::conntrack_service_client::ConntrackServiceClient;
 use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
 use vswitch_proto::v1::fdb_service_client::FdbServiceClient;
 use vswitch_proto::v1::flow_service_client::FlowServiceClient;
@@ -59,6 +60,7 @@ impl Client {
         meters: MeterServiceClient,
         packets: PacketServiceClient,
         traces: TraceServiceClient,
+        conntrack: ConntrackServiceClient,
         dummy: DummyServiceClient,
         health: HealthClient,
     }

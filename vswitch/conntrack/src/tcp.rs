@@ -1,6 +1,41 @@
-//! The TCP state machine with window checks (`lib/conntrack-tcp.c` of Open vSwitch, which is FreeBSD's pf): plain values, no table.
+//! The TCP state machine with window checks (`lib/conntrack-tcp.c` of Open vSwitch 3.1, which is FreeBSD's pf): plain values, no table.
+//!
+//! The rules are those of Guido van Rooij, "Real Stateful TCP Packet Filtering in IP Filter": an end may send what the other end's window allows, may repeat at most one
+//! window, and may acknowledge what was sent. They are loose where pf is: a connection may be picked up in the middle, a segment without payload may have any sequence number, and
+//! what arrives just after the end is let through.
 
 use crate::Direction;
+
+#[cfg(test)]
+mod honest;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
+
+/// Bits of [`Segment::flags`].
+#[allow(missing_docs)]
+pub mod flag {
+    pub const FIN: u8 = 0x01;
+    pub const SYN: u8 = 0x02;
+    pub const RST: u8 = 0x04;
+    pub const PSH: u8 = 0x08;
+    pub const ACK: u8 = 0x10;
+    pub const URG: u8 = 0x20;
+}
+use flag::{ACK, FIN, PSH, RST, SYN, URG};
+
+/// Largest shift that a window scale option may ask for (RFC 7323, section 2.3).
+const SHIFT_MAX: u8 = 14;
+/// In [`Peer::scale`]: the end sent a window scale option with its SYN; the shift is in the bits of [`SCALE_SHIFT`].
+const SCALE_KNOWN: u8 = 0x80;
+/// In [`Peer::scale`]: the handshake was not seen. While it is so of both ends, windows count as large as any scale can make them.
+const SCALE_UNKNOWN: u8 = 0x40;
+/// In [`Peer::scale`]: the shift.
+const SCALE_SHIFT: u8 = 0x0f;
+
+/// How far an acknowledgment may be off what the other end sent: an unscaled window and one segment, pf's `MAXACKWINDOW`.
+const SLACK: u32 = 0xffff + 1500;
 
 /// What a TCP header says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +73,26 @@ pub enum State {
     TimeWait,
 }
 
+impl State {
+    /// As dumps write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "CLOSED",
+            Self::Listen => "LISTEN",
+            Self::SynSent => "SYN_SENT",
+            Self::SynRecv => "SYN_RECV",
+            Self::Established => "ESTABLISHED",
+            Self::CloseWait => "CLOSE_WAIT",
+            Self::FinWait1 => "FIN_WAIT_1",
+            Self::Closing => "CLOSING",
+            Self::LastAck => "LAST_ACK",
+            Self::FinWait2 => "FIN_WAIT_2",
+            Self::TimeWait => "TIME_WAIT",
+        }
+    }
+}
+
 /// One end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
@@ -53,6 +108,18 @@ pub struct Peer {
     pub state: State,
 }
 
+impl Peer {
+    /// It has sent a FIN that was acknowledged, or the connection was reset.
+    fn is_done(&self) -> bool {
+        self.state >= State::FinWait2
+    }
+
+    /// Shift of the window scale option that it sent, else 0.
+    const fn shift(&self) -> u8 {
+        self.scale & SCALE_SHIFT
+    }
+}
+
 /// Both ends: of the original direction, of the replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tcp {
@@ -63,27 +130,258 @@ pub struct Tcp {
 /// What a segment does to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It belongs to it.
+    /// It belongs to it: `+est`, `+rpl` in the direction of the replies.
     Valid,
-    /// It belongs to it, but nothing was answered yet: still `+new`.
+    /// As [`Self::Valid`], but only because windows are not known yet or no longer matter: it does not make the connection live longer
+    /// (whoever floods one cannot keep it).
+    ValidLoose,
+    /// A SYN that belongs to it while its sender has not got further than that: `+new`, and no `+rpl` in either direction (the other end may open at the same time). The
+    /// connection lives on for [`crate::Class::TcpFirst`].
     ValidNew,
-    /// It does not.
+    /// It does not; the connection may have learned from it all the same.
     Invalid,
-    /// The connection is over; the segment opens another one of the same tuple.
+    /// The connection is over; the segment opens another one of the same tuple. Nothing has changed.
     Reopen,
 }
 
+/// A segment as seen from a connection.
+struct Reading {
+    /// First sequence number.
+    seq: u32,
+    /// One after the last.
+    end: u32,
+    /// What it acknowledges.
+    ack: u32,
+    /// Window, before scaling.
+    window: u16,
+    /// Shift of its sender's windows.
+    src_shift: u8,
+    /// Shift of its receiver's windows.
+    dst_shift: u8,
+    /// Whether what it acknowledges has to be near what the receiver sent.
+    check_ack: bool,
+}
+
 impl Tcp {
-    /// The connection that a first segment opens, if it may.
+    /// The connection that a first segment opens, if it may: anything with possible flags, except for SYN/ACK (that answers something that was not seen).
     #[must_use]
     pub fn open(segment: &Segment) -> Option<Self> {
-        let _ = segment;
-        None
+        if !possible(segment.flags) || segment.flags & (SYN | ACK) == SYN | ACK {
+            return None;
+        }
+        let with_syn = segment.flags & SYN != 0;
+        let scale = if with_syn { scale_of(segment) } else { SCALE_UNKNOWN };
+        let mut src = Peer {
+            seq_lo: segment.seq,
+            seq_hi: segment.seq.wrapping_add(length(segment)).wrapping_add(1),
+            max_window: segment.window.max(1),
+            scale,
+            state: State::SynSent,
+        };
+        src.max_window = unscaled(src.max_window, src.shift());
+        let dst = Peer {
+            seq_lo: 0,
+            seq_hi: 1,
+            max_window: 1,
+            scale: if with_syn { 0 } else { SCALE_UNKNOWN },
+            state: State::Closed,
+        };
+        Some(Self { peers: [src, dst] })
     }
 
     /// A segment of a connection. `check`: windows count.
     pub fn update(&mut self, segment: &Segment, direction: Direction, check: bool) -> Outcome {
-        let _ = (segment, direction, check);
-        Outcome::Invalid
+        if !possible(segment.flags) {
+            return Outcome::Invalid;
+        }
+        let [original, reply] = &mut self.peers;
+        let (src, dst) = match direction {
+            Direction::Original => (original, reply),
+            Direction::Reply => (reply, original),
+        };
+        if segment.flags & (SYN | ACK) == SYN {
+            if src.is_done() && dst.is_done() {
+                return Outcome::Reopen;
+            }
+            // What the SYN says is not remembered, even if it is another one.
+            if src.state <= State::SynSent {
+                src.state = State::SynSent;
+                return Outcome::ValidNew;
+            }
+        }
+        let reading = read(segment, src, dst);
+        if !check || fits(segment, &reading, src, dst) {
+            slide(&reading, src, dst);
+            walk(segment.flags, src, dst);
+            Outcome::Valid
+        } else if (dst.state < State::SynSent || src.is_done() || dst.is_done()) && nearly_fits(&reading, src) {
+            slide(&reading, src, dst);
+            walk_loosely(segment.flags, src, dst);
+            Outcome::ValidLoose
+        } else {
+            Outcome::Invalid
+        }
+    }
+
+    /// The one state that `dump-conntrack` prints: of the end that is further, and with two names less.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.peers[0].state.max(self.peers[1].state) {
+            State::FinWait2 => State::TimeWait,
+            State::SynRecv => State::Established,
+            state => state,
+        }
+    }
+}
+
+/// Whether an honest end may set these flags together.
+const fn possible(flags: u8) -> bool {
+    let with_syn = flags & SYN != 0;
+    let with_ack = flags & ACK != 0;
+    if with_syn && flags & (RST | FIN) != 0 {
+        return false;
+    }
+    if !with_syn && flags & (ACK | RST) == 0 {
+        return false;
+    }
+    with_ack || flags & (FIN | PSH | URG) == 0
+}
+
+/// Sequence numbers that a segment takes.
+const fn length(segment: &Segment) -> u32 {
+    let marks = (segment.flags & SYN != 0) as u32 + (segment.flags & FIN != 0) as u32;
+    segment.payload.wrapping_add(marks)
+}
+
+/// [`Peer::scale`] after a SYN.
+fn scale_of(segment: &Segment) -> u8 {
+    segment.scale.map_or(0, |shift| SCALE_KNOWN | shift.min(SHIFT_MAX))
+}
+
+/// The window of a SYN is not scaled; of everything else it is. This makes one of a SYN comparable with the others, rounded up.
+const fn unscaled(window: u16, shift: u8) -> u16 {
+    window.div_ceil(1 << shift)
+}
+
+/// `a` is at or after `b`, on the circle of sequence numbers.
+const fn at_or_after(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() >= 0
+}
+
+/// Reads a segment; if it is the first one of its end, the end begins with it.
+fn read(segment: &Segment, src: &mut Peer, dst: &mut Peer) -> Reading {
+    let mut reading = Reading {
+        seq: segment.seq,
+        end: segment.seq.wrapping_add(length(segment)),
+        ack: segment.ack,
+        window: segment.window,
+        src_shift: 0,
+        dst_shift: 0,
+        check_ack: true,
+    };
+    if segment.flags & SYN == 0 {
+        let both = src.scale & dst.scale;
+        if both & SCALE_KNOWN != 0 {
+            (reading.src_shift, reading.dst_shift) = (src.shift(), dst.shift());
+        } else if both & SCALE_UNKNOWN != 0 {
+            (reading.src_shift, reading.dst_shift) = (SHIFT_MAX, SHIFT_MAX);
+        }
+    }
+    if src.state < State::SynSent {
+        begin(segment, &mut reading, src, dst);
+    }
+    // Without ACK there is nothing to check; and some stacks acknowledge nothing in a RST/ACK.
+    if segment.flags & ACK == 0 || segment.flags & RST != 0 && segment.ack == 0 {
+        reading.ack = dst.seq_lo;
+    }
+    if reading.seq == reading.end {
+        // Nothing that could be out of a window.
+        reading.seq = src.seq_lo;
+        reading.end = src.seq_lo;
+    }
+    reading
+}
+
+/// The first segment of an end: where it counts from, and whether windows are scaled.
+fn begin(segment: &Segment, reading: &mut Reading, src: &mut Peer, dst: &mut Peer) {
+    if segment.flags & SYN != 0 && dst.scale & SCALE_KNOWN != 0 {
+        src.scale = scale_of(segment);
+        if src.scale & SCALE_KNOWN != 0 {
+            reading.window = unscaled(reading.window, src.shift());
+            (reading.src_shift, reading.dst_shift) = (src.shift(), dst.shift());
+        } else {
+            // Only one end asked: nobody scales.
+            dst.max_window <<= dst.shift();
+            dst.scale = 0;
+        }
+    }
+    src.seq_lo = segment.seq;
+    src.state = State::SynSent;
+    let allowed = reading.end.wrapping_add((u32::from(dst.max_window) << reading.dst_shift).max(1));
+    if src.seq_hi == 1 || at_or_after(allowed, src.seq_hi) {
+        src.seq_hi = allowed;
+        // New, or picked up in the middle: what the other end has sent is not known well.
+        reading.check_ack = false;
+    }
+    src.max_window = src.max_window.max(reading.window);
+}
+
+/// Whether a segment lies in the windows.
+fn fits(segment: &Segment, reading: &Reading, src: &Peer, dst: &Peer) -> bool {
+    let repeatable = u32::from(dst.max_window) << reading.dst_shift;
+    let skew = if reading.check_ack { dst.seq_lo.wrapping_sub(reading.ack).cast_signed() } else { 0 };
+    let slack = SLACK.cast_signed();
+    let distance = segment.seq.wrapping_sub(src.seq_lo).cast_signed();
+    at_or_after(src.seq_hi, reading.end)
+        && at_or_after(reading.seq, src.seq_lo.wrapping_sub(repeatable))
+        && skew >= -slack
+        && skew <= slack << reading.src_shift
+        && (segment.flags & RST == 0 || (-1..=1).contains(&distance))
+}
+
+/// As [`fits`], while windows are not known or do not matter.
+const fn nearly_fits(reading: &Reading, src: &Peer) -> bool {
+    at_or_after(src.seq_hi.wrapping_add(SLACK), reading.end) && at_or_after(reading.seq, src.seq_lo.wrapping_sub(SLACK))
+}
+
+/// What both ends have sent and may send after a segment.
+fn slide(reading: &Reading, src: &mut Peer, dst: &mut Peer) {
+    src.max_window = src.max_window.max(reading.window);
+    if at_or_after(reading.end, src.seq_lo) {
+        src.seq_lo = reading.end;
+    }
+    let window = u32::from(reading.window) << reading.src_shift;
+    if at_or_after(reading.ack.wrapping_add(window), dst.seq_hi) {
+        dst.seq_hi = reading.ack.wrapping_add(window.max(1));
+    }
+}
+
+/// States after a segment that [`fits`].
+fn walk(flags: u8, src: &mut Peer, dst: &mut Peer) {
+    if flags & FIN != 0 {
+        src.state = src.state.max(State::Closing);
+    }
+    if flags & ACK != 0 {
+        dst.state = match dst.state {
+            State::SynSent => State::Established,
+            State::Closing => State::FinWait2,
+            state => state,
+        };
+    }
+    reset(flags, src, dst);
+}
+
+/// States after a segment that [`nearly_fits`]: its acknowledgment does not count.
+fn walk_loosely(flags: u8, src: &mut Peer, dst: &mut Peer) {
+    if flags & FIN != 0 {
+        src.state = src.state.max(State::Closing);
+    }
+    reset(flags, src, dst);
+}
+
+fn reset(flags: u8, src: &mut Peer, dst: &mut Peer) {
+    if flags & RST != 0 {
+        src.state = State::TimeWait;
+        dst.state = State::TimeWait;
     }
 }

@@ -58,6 +58,8 @@ pub enum Op {
     Clone(Box<[Op]>),
     /// The packet meets the connection tracker.
     Ct(Box<CtOp>),
+    /// The tracker knows nothing of the packet any more.
+    CtClear,
     /// One of two ways, by the packet's length. Always the last op.
     CheckLen(Box<CheckLen>),
 }

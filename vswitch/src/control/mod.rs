@@ -11,6 +11,7 @@ mod info;
 pub mod server;
 mod services;
 pub mod switch;
+mod timeouts;
 
 pub use config::{DpdkConfig, SwitchConfig, WorkerConfig};
 pub use info::*;

@@ -22,7 +22,7 @@ struct Known<'a> {
 }
 
 impl Step<'_> {
-    /// A packet meets the tracker. Returns it if the list that it stands in is to go on with it; `rest` is what is left of that list.
+    /// A packet meets the tracker. Returns it, with its `ct_state`, if the list that it stands in is to go on with it; `rest` is what is left of that list.
     pub(super) fn ct(
         &mut self,
         mut cache: Option<&mut Cache>,
@@ -30,12 +30,14 @@ impl Step<'_> {
         rest: &[Op],
         packet: Packet,
         origin: Origin<'_>,
-    ) -> Option<Packet> {
-        let place = Place { worker: self.worker, now: self.now, port: origin.port, tunnel: origin.tunnel() };
+    ) -> Option<(Packet, u32)> {
+        let (zone, state) = origin.tracked;
+        let before = if zone == op.request.zone { state } else { 0 };
+        let place = Place { worker: self.worker, now: self.now, port: origin.port, tunnel: origin.tunnel(), before };
         match self.conntrack.track(packet, &op.request, place) {
             Outcome::Tracked(packet, verdict) => {
                 let known = Known { zone: op.request.zone, verdict: &verdict, first: None };
-                self.fork(cache, op, rest, packet, known, origin)
+                self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, verdict.state))
             }
             Outcome::Held => None,
             Outcome::Complete(fragments) => {
@@ -45,7 +47,7 @@ impl Step<'_> {
                     packets.into_iter().for_each(|one| self.drop_in(origin.port, DropReason::RecircDepth, one.mbuf));
                     return None;
                 }
-                let deeper = Origin { depth: origin.depth + 1, ..origin };
+                let deeper = Origin { depth: origin.depth + 1, tracked: (op.request.zone, verdict.state), ..origin };
                 // All of them through the stage, then all through the rest: the order in which Open vSwitch sends them.
                 let forked: Vec<Packet> = packets
                     .into_iter()
@@ -55,7 +57,7 @@ impl Step<'_> {
                 // The last one goes on in the caller's loop, so that a list of many ct() is no recursion of many.
                 let last = left.next_back();
                 left.for_each(|packet| self.execute(cache.as_deref_mut(), rest, packet, deeper));
-                last
+                last.map(|packet| (packet, verdict.state))
             }
             Outcome::Drop(mbuf, reason) => {
                 self.drop_in(origin.port, reason, mbuf);
@@ -104,7 +106,8 @@ impl Step<'_> {
         };
         let (world, now) = (&*self.snapshot.world, self.now);
         let (bridge, len) = (stage.luggage.bridge, packet.mbuf.len() as u64);
-        let origin = Origin { metadata: Some(&key), depth: origin.depth + 1, ..origin };
+        let tracked = (known.zone, known.verdict.state);
+        let origin = Origin { metadata: Some(&key), depth: origin.depth + 1, tracked, ..origin };
         let request = Request { bridge, key: &key, start: Start::Stage(stage), now, side_effects: true };
         let Some(cache) = cache else {
             let translation = translate(world, &request, None);

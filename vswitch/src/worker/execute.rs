@@ -24,6 +24,8 @@ pub(super) struct Origin<'a> {
     pub(super) in_port: PortNo,
     /// Stages behind `ct()` that lie behind it.
     pub(super) depth: u32,
+    /// Zone and `ct_state` that the last `ct()` gave it.
+    pub(super) tracked: (u16, u32),
 }
 
 impl Origin<'_> {
@@ -50,7 +52,7 @@ impl Step<'_> {
         mut cache: Option<&mut Cache>,
         ops: &[Op],
         mut packet: Packet,
-        origin: Origin<'_>,
+        mut origin: Origin<'_>,
     ) {
         for (i, op) in ops.iter().enumerate() {
             let last = i + 1 == ops.len();
@@ -76,12 +78,17 @@ impl Step<'_> {
                     Ok(())
                 }
                 Op::Ct(op) => match self.ct(cache.as_deref_mut(), op, &ops[i + 1..], packet, origin) {
-                    Some(tracked) => {
+                    Some((tracked, state)) => {
                         packet = tracked;
+                        origin.tracked = (op.request.zone, state);
                         Ok(())
                     }
                     None => return,
                 },
+                Op::CtClear => {
+                    origin.tracked = (0, 0);
+                    Ok(())
+                }
                 Op::Clone(ops) if last => return self.execute(cache, ops, packet, origin),
                 Op::Clone(ops) => {
                     self.execute_copy(cache.as_deref_mut(), ops, &packet, origin);

@@ -58,7 +58,7 @@ impl Walk {
                         Err(mbuf) => mbuf,
                     };
                     let packet = Packet { mbuf, layers: cache.keys[i].layers() };
-                    let origin = Origin { port, in_port: facts.number, metadata: None, depth: 0 };
+                    let origin = Origin { port, in_port: facts.number, metadata: None, depth: 0, tracked: (0, 0) };
                     if megaflow.recirculates() {
                         // It may be gone from the cache before its packet is through all stages.
                         let megaflow = Arc::clone(megaflow);
@@ -164,13 +164,13 @@ impl Step<'_> {
                 Some(cache),
                 &megaflow,
                 packet,
-                Origin { port, in_port: facts.number, metadata: None, depth: 0 },
+                Origin { port, in_port: facts.number, metadata: None, depth: 0, tracked: (0, 0) },
             );
         }
         let mut key = FlowKey::default();
         key.set(Field::InPort, facts.number.into());
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
-        let origin = Origin { port, in_port: facts.number, metadata: Some(&key), depth: 0 };
+        let origin = Origin { port, in_port: facts.number, metadata: Some(&key), depth: 0, tracked: (0, 0) };
         if let Some(megaflow) = cache.lookup(facts.bridge, &key, world, now) {
             cache.stats().megaflow_hits.add(1);
             if megaflow.has_effects() && megaflow.used() != now {
@@ -207,7 +207,12 @@ impl Step<'_> {
         let request = Request { bridge, key: &key, start, now: self.now, side_effects: true };
         let translation = translate(&self.snapshot.world, &request, None);
         let in_port = u32::try_from(key.get(Field::InPort)).unwrap_or(u32::MAX);
-        self.carry_out_once(cache, &translation, packet, Origin { port, in_port, metadata: Some(&key), depth: 0 });
+        self.carry_out_once(
+            cache,
+            &translation,
+            packet,
+            Origin { port, in_port, metadata: Some(&key), depth: 0, tracked: (0, 0) },
+        );
     }
 
     pub(super) fn carry_out_once(

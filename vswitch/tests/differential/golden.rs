@@ -2,6 +2,7 @@
 
 use crate::compare::differences;
 use crate::deviations::DEVIATIONS;
+use crate::frame::{self, Names};
 use crate::ours::Ours;
 use crate::run::{Record, run};
 use crate::scenario::Step;
@@ -46,6 +47,7 @@ impl Case {
             deviation: None,
         };
         let mut end = false;
+        let mut names = Names::new();
         for (number, line) in text.lines().enumerate() {
             let place = format!("{}:{}", path.display(), number + 1);
             if let Some(expected) = line.strip_prefix("> ") {
@@ -54,13 +56,17 @@ impl Case {
                 case.ours.expect(end, expected, &place);
             } else if line == "end" {
                 end = true;
+            } else if let Some((name, text)) = line.strip_prefix("let ").and_then(|rest| rest.split_once(' ')) {
+                let frame = frame::frame(text, &names).unwrap_or_else(|error| panic!("{place}: {error}"));
+                names.insert(name.to_owned(), frame);
+                case.lines.push(Line::Text(line.to_owned()));
             } else if line.is_empty() || line.starts_with('#') {
                 if let Some(name) = line.strip_prefix("# deviation: ") {
                     case.deviation = Some(name.to_owned());
                 }
                 case.lines.push(Line::Text(line.to_owned()));
             } else {
-                let step = Step::parse(line).unwrap_or_else(|error| panic!("{place}: {error}"));
+                let step = Step::parse(line, &names).unwrap_or_else(|error| panic!("{place}: {error}"));
                 case.lines.push(Line::Step(step));
                 case.recorded.steps.push(Vec::new());
                 case.ours.steps.push(Vec::new());

@@ -15,6 +15,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod compare;
+mod connections;
 mod deviations;
 mod document;
 mod frame;

@@ -2,6 +2,7 @@
 
 mod about;
 mod bridge;
+mod conntrack;
 mod events;
 mod fdb;
 mod pipeline;
@@ -14,7 +15,7 @@ mod worker;
 
 pub(crate) use pipeline::BadLine;
 
-use crate::cli::{Cli, Command, Pipeline};
+use crate::cli::{Cli, Command, Conntrack, Pipeline};
 use crate::client::Client;
 use crate::error::{self, Error};
 use crate::output::{Report, print};
@@ -31,13 +32,19 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
         if let Command::PortEvents { existing, count } = &cli.command {
             return events::follow(&client, *existing, *count, cli.timeout, cli.json, out).await;
         }
+        if let Command::Conntrack(Conntrack::MonitorConntrack { connections, shown, count }) = &cli.command {
+            let (statistics, more, count) = (shown.statistics, cli.more > 0, *count);
+            let (timeout, as_json) = (cli.timeout, cli.json);
+            let telling = conntrack::Telling { connections, statistics, more, count, timeout, as_json };
+            return conntrack::follow(&client, telling, out).await;
+        }
         let report = match &cli.command {
             Command::Pipeline(Pipeline::Monitor(monitor)) => {
                 return pipeline::follow(&client, monitor, cli.timeout, cli.json, out).await;
             }
             Command::Pipeline(command) => pipeline::ask(&client, command, cli).await?,
             command => {
-                let answer = tokio::time::timeout(cli.timeout, ask(&client, command)).await;
+                let answer = tokio::time::timeout(cli.timeout, ask(&client, command, cli)).await;
                 answer.map_err(|_| client.unreachable(format!("no answer within {:?}", cli.timeout)))??
             }
         };
@@ -52,7 +59,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
-async fn ask(client: &Client, command: &Command) -> Answer {
+async fn ask(client: &Client, command: &Command, cli: &Cli) -> Answer {
     match command {
         Command::Show => bridge::show(client).await,
         Command::AddBr(bridge) => bridge::add(client, bridge).await,
@@ -82,6 +89,7 @@ async fn ask(client: &Client, command: &Command) -> Answer {
         Command::Version => about::version(client).await,
         Command::Completion { shell } => Ok(Box::new(shell::completion(*shell))),
         Command::Man { verb } => Ok(Box::new(shell::man(verb.as_deref())?)),
+        Command::Conntrack(command) => conntrack::ask(client, command, cli).await,
         Command::Testing(command) => pipeline::ask_dummy(client, command).await,
         // `run` has taken them.
         Command::PortEvents { .. } | Command::Pipeline(_) => Ok(Box::new(crate::output::Done)),

@@ -36,7 +36,7 @@ pub(super) async fn modify(client: &Client, args: &ModPort) -> Answer {
     Ok(Box::new(Changed(port)))
 }
 
-fn usage(kind: ErrorKind, message: impl std::fmt::Display) -> Error {
+pub(super) fn usage(kind: ErrorKind, message: impl std::fmt::Display) -> Error {
     Cli::command().error(kind, message).into()
 }
 

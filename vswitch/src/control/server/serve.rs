@@ -4,8 +4,8 @@ use super::incoming;
 use super::socket::ControlListener;
 use crate::control::Switch;
 use crate::control::services::{
-    Bridges, Capabilities, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets, Pipelines, Ports, Statistics,
-    SwitchApi, Tables, Traces, Workers,
+    Bridges, Capabilities, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets, Pipelines, Ports,
+    Statistics, SwitchApi, Tables, Traces, Workers,
 };
 use std::future::Future;
 use std::io;
@@ -22,6 +22,7 @@ use tonic_health::server::{HealthReporter, health_reporter};
 use tonic_reflection::server::Builder;
 use vswitch_proto::v1::bridge_service_server as bridge;
 use vswitch_proto::v1::capabilities_service_server as capabilities;
+use vswitch_proto::v1::conntrack_service_server as conntrack;
 use vswitch_proto::v1::dummy_service_server as dummy;
 use vswitch_proto::v1::fdb_service_server as fdb;
 use vswitch_proto::v1::flow_service_server as flow;
@@ -62,7 +63,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told: the server as a whole, and each service.
-pub(super) const HEALTH_NAMES: [&str; 14] = [
+pub(super) const HEALTH_NAMES: [&str; 15] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
@@ -76,6 +77,7 @@ pub(super) const HEALTH_NAMES: [&str; 14] = [
     group::SERVICE_NAME,
     meter::SERVICE_NAME,
     packet::SERVICE_NAME,
+    conntrack::SERVICE_NAME,
     trace::SERVICE_NAME,
 ];
 
@@ -191,6 +193,7 @@ fn router(control: &Control, health: HealthServer<impl Health>, dummies: bool) -
         .add_service(limited!(group::GroupServiceServer(Groups(control.clone()))))
         .add_service(limited!(meter::MeterServiceServer(Meters(control.clone()))))
         .add_service(limited!(packet::PacketServiceServer(Packets(control.clone()))))
+        .add_service(limited!(conntrack::ConntrackServiceServer(Conntracks::new(control.clone()))))
         .add_service(limited!(trace::TraceServiceServer(Traces(control.clone()))))
         .add_service(limited!(capabilities::CapabilitiesServiceServer(Capabilities)))
         .add_optional_service(dummies.then(|| limited!(dummy::DummyServiceServer(Dummies(control.clone()))))))

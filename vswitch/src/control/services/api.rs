@@ -1,6 +1,8 @@
 //! What the services need of a switch, and how they call it.
 
 use super::status::{clip, status};
+use crate::conntrack::Conntrack;
+use crate::control::switch::conntrack::ConnectionStream;
 use crate::control::switch::pipeline::{
     MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError,
 };
@@ -73,6 +75,8 @@ switch_api! {
     fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError>;
     fn trace(&self, bridge: &str, input: &TraceInput, how: &TraceHow) -> Result<TraceReport, SwitchError>;
     fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo>;
+    fn conntrack(&self) -> Arc<Conntrack>;
+    fn subscribe_connections(&self) -> Result<ConnectionStream, SwitchError>;
     fn dummies_enabled(&self) -> bool;
     fn dummy_receive(&self, port: &str, packet: &[u8]) -> Result<Vec<Sent>, SwitchError>;
     fn dummy_link(&self, port: &str, up: bool) -> Result<(), SwitchError>;

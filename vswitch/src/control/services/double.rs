@@ -1,6 +1,8 @@
 //! A switch without ports and packets, for the tests of the services and the server.
 
 use super::SwitchApi;
+use crate::conntrack::Conntrack;
+use crate::control::switch::conntrack::{ConnectionEvents, ConnectionStream};
 use crate::control::switch::pipeline::{
     MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError,
 };
@@ -63,6 +65,9 @@ pub(in crate::control) struct Double {
     fdb: Mutex<Vec<FdbInfo>>,
     events: broadcast::Sender<PortEvent>,
     sequence: AtomicU64,
+    /// Real, and no packet comes to it but by hand.
+    pub(in crate::control) conntrack: Arc<Conntrack>,
+    pub(in crate::control) connection_events: ConnectionEvents,
     /// What `dummies_enabled` says.
     pub(in crate::control) dummies: AtomicBool,
     /// What `healthy` says.
@@ -81,6 +86,8 @@ impl Default for Double {
             fdb: Mutex::default(),
             events: broadcast::channel(16).0,
             sequence: AtomicU64::new(0),
+            conntrack: Arc::new(Conntrack::new(vswitch_conntrack::Config { connections_max: 1 << 12 })),
+            connection_events: ConnectionEvents::default(),
             dummies: AtomicBool::new(false),
             healthy: AtomicBool::new(true),
             calls: Mutex::default(),
@@ -337,6 +344,14 @@ impl SwitchApi for Double {
     fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo> {
         let bridge = bridge.unwrap_or("br0").to_owned();
         vec![MegaflowInfo { bridge, matching: "ip".to_owned(), actions: "drop".to_owned(), ..MegaflowInfo::default() }]
+    }
+
+    fn conntrack(&self) -> Arc<Conntrack> {
+        Arc::clone(&self.conntrack)
+    }
+
+    fn subscribe_connections(&self) -> Result<ConnectionStream, SwitchError> {
+        self.connection_events.subscribe(self.conntrack.tracker())
     }
 
     fn dummies_enabled(&self) -> bool {

@@ -15,6 +15,7 @@
 mod api;
 mod bridge;
 mod capabilities;
+mod conntrack;
 #[cfg(test)]
 pub(super) mod double;
 mod dummy;
@@ -42,6 +43,7 @@ mod worker;
 pub(super) use api::{Control, SwitchApi};
 pub(super) use bridge::Bridges;
 pub(super) use capabilities::Capabilities;
+pub(super) use conntrack::Conntracks;
 pub(super) use dummy::Dummies;
 pub(super) use fdb::Fdbs;
 pub(super) use flow::Flows;

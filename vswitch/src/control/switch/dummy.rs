@@ -79,6 +79,7 @@ impl Switch {
         self.publisher.quiescence.wait();
         self.expire_flows();
         self.age();
+        self.expire_connections();
         Ok(())
     }
 

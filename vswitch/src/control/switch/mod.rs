@@ -5,6 +5,8 @@
 //! serialised; workers never wait for it.
 
 mod bridges;
+mod companion;
+pub mod conntrack;
 mod dummy;
 mod fdb;
 mod monitor;
@@ -35,6 +37,7 @@ const HEARTBEAT_MAX_MS: u64 = 1000;
 #[derive(Debug)]
 pub struct Switch {
     events: broadcast::Sender<PortEvent>,
+    connection_events: Arc<conntrack::ConnectionEvents>,
     publisher: Arc<Publisher>,
     /// None after [`Switch::stop`].
     state: Mutex<Option<State>>,
@@ -50,7 +53,8 @@ struct Engine {
     workers: Vec<Worker>,
     /// Readings at the last clear.
     cleared: Vec<WorkerInfo>,
-    monitor: Option<monitor::Monitor>,
+    /// Threads of the control side.
+    companions: Vec<companion::Companion>,
     pool: Option<Mempool>,
     #[cfg(feature = "dpdk")]
     eal: Option<Arc<crate::dpdk::eal::Eal>>,
@@ -124,8 +128,8 @@ impl Switch {
         if self.stopped.swap(true, Relaxed) {
             return;
         }
-        let monitor = self.engine.lock().monitor.take();
-        drop(monitor);
+        let companions = std::mem::take(&mut self.engine.lock().companions);
+        drop(companions);
         if let Some(mut state) = self.state.lock().take() {
             let ports = state.take_all_ports();
             self.publisher.publish(state.snapshot());

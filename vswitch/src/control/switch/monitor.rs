@@ -1,12 +1,12 @@
 //! What happens without being asked: link events, timeouts of flows, ageing, load samples.
 
 use super::Switch;
+use super::companion::Companion;
 use super::state::BridgeState;
 use crate::control::info::PortEventKind;
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::{Arc, Weak, mpsc};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Links are looked at this often; a change is reported at most so late.
@@ -15,34 +15,10 @@ const LINK_PERIOD: Duration = Duration::from_millis(100);
 /// Tables age and load is sampled this often.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The thread that does it. Dropping it stops the thread and waits for it.
-#[derive(Debug)]
-pub(super) struct Monitor {
-    stop: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Monitor {
-    pub(super) fn start(switch: &Arc<Switch>) -> Self {
-        let (stop, stopped) = mpsc::channel();
-        let weak = Arc::downgrade(switch);
-        let thread = std::thread::Builder::new()
-            .name("monitor".to_owned())
-            .spawn(move || watch(&weak, &stopped))
-            .map_err(|error| tracing::error!(%error, "no monitor thread: no link events, no ageing"))
-            .ok();
-        Self { stop: Some(stop), thread }
-    }
-}
-
-impl Drop for Monitor {
-    fn drop(&mut self) {
-        self.stop.take();
-        // The last reference to the switch may be the monitor's own, for a moment.
-        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            let _ = thread.join();
-        }
-    }
+/// Starts the thread that does it.
+pub(super) fn start(switch: &Arc<Switch>) -> Companion {
+    let weak = Arc::downgrade(switch);
+    Companion::start("monitor", "no link events, no ageing", move |stopped| watch(&weak, stopped))
 }
 
 fn watch(switch: &Weak<Switch>, stopped: &mpsc::Receiver<()>) {

@@ -1,5 +1,6 @@
 //! Starting: EAL, pool, workers, then bridges and ports.
 
+use super::conntrack::{self, ConnectionEvents};
 use super::state::State;
 use super::{Engine, Switch, monitor};
 use crate::cache::Collector;
@@ -37,6 +38,7 @@ impl Switch {
         let collector = Mutex::new(Collector::new(publisher.caches.iter().cloned()));
         let switch = Arc::new(Self {
             events,
+            connection_events: Arc::<ConnectionEvents>::default(),
             collector,
             publisher,
             state: Mutex::new(Some(state)),
@@ -51,8 +53,8 @@ impl Switch {
                     .with_context(|| format!("bridge {}, port {}", bridge.name, port.name))?;
             }
         }
-        let monitor = monitor::Monitor::start(&switch);
-        switch.engine.lock().monitor = Some(monitor);
+        let tending = conntrack::start(switch.conntrack(), Arc::clone(&switch.connection_events));
+        switch.engine.lock().companions = vec![monitor::start(&switch), tending];
         Ok(switch)
     }
 }

@@ -95,7 +95,12 @@ impl Translator<'_, '_> {
                 Some(value) => self.load(*to, value),
                 None => self.err(|| "stack underflow".to_owned()),
             },
-            Action::CtClear => self.clear_ct(),
+            Action::CtClear => {
+                if self.met_ct {
+                    self.push(Op::CtClear);
+                }
+                self.clear_ct();
+            }
             Action::DeleteField(field) => self.view.clear(*field),
             Action::ClearActions => {
                 self.tell_set("was");

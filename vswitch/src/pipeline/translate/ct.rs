@@ -34,7 +34,7 @@ impl Translator<'_, '_> {
             _ => None,
         };
         let nat = ct.nat.as_ref().map(nat);
-        let request = Request { zone, commit: ct.commit, force: ct.force, nat, mark, label, helper };
+        let request = Request { zone, before: 0, commit: ct.commit, force: ct.force, nat, mark, label, helper };
         let stage = ct.table.map(|table| {
             let luggage = self.pack(table);
             self.world.stages.intern(luggage)
@@ -53,6 +53,7 @@ impl Translator<'_, '_> {
             }
         }
         self.push(Op::Ct(Box::new(CtOp { request, stage })));
+        self.met_ct = true;
         self.detail(|| "Sets the packet to an untracked state, and clears all the conntrack fields.".to_owned());
         self.clear_ct();
     }
@@ -97,6 +98,7 @@ impl Translator<'_, '_> {
         for i in (0..FIRST_PACKET_WORD).chain(LAST_PACKET_WORD..WORDS) {
             self.view.packet.written.0[i] |= stage.luggage.defined.0[i];
         }
+        self.met_ct = true;
         self.stack = stage.luggage.stack.to_vec();
         self.set.write(&stage.luggage.set);
         self.note_set();

@@ -66,6 +66,7 @@ fn format_op(op: &Op, world: &World, out: &mut String) {
         }
         Op::PacketIn(packet_in) => format_packet_in(packet_in, out),
         Op::Ct(ct) => format_ct(ct, out),
+        Op::CtClear => out.push_str("ct_clear"),
         Op::Clone(ops) => {
             out.push_str("clone(");
             format_ops(ops, world, out);
@@ -94,7 +95,7 @@ fn format_port(port: PortId, world: &World, out: &mut String) {
 
 /// As Open vSwitch prints it, `ct(...),recirc(0x1)`.
 fn format_ct(ct: &CtOp, out: &mut String) {
-    let Request { zone, commit, force, nat, mark, label, helper } = &ct.request;
+    let Request { zone, before: _, commit, force, nat, mark, label, helper } = &ct.request;
     let mut items = Vec::new();
     match (commit, force) {
         (true, true) => items.push("force_commit".to_owned()),

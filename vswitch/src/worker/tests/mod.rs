@@ -2,6 +2,7 @@
 
 mod bed;
 mod cached;
+mod ct;
 mod equal;
 mod learning;
 mod packets;

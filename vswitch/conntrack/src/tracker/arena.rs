@@ -1,0 +1,201 @@
+//! The places of connections.
+//!
+//! All are allocated at start. What everybody wants to know of a place without locking it (is somebody there, until when, did anybody answer) is one
+//! atomic word, [`Life`], which only the holder of the place's lock writes; everything else is behind that lock, which is held for some nanoseconds.
+//!
+//! Lock order: stripes of the index, then one place, then the free places and the events. Nobody holds two places at once.
+
+use super::words::{Words, halves, whole};
+use crate::tcp::Tcp;
+use crate::{Helper, NatSide, Tuple};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// Lists of free places, so that workers that open connections at once do not meet.
+const LISTS: usize = 16;
+
+/// When a connection expires, in milliseconds, over eight flags; 0: nobody is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Life(u64);
+
+impl Life {
+    pub(super) const ALIVE: u64 = 1;
+    /// A packet of the other direction was seen.
+    pub(super) const REPLIED: u64 = 1 << 1;
+    const SRC: u64 = 1 << 3;
+    const DST: u64 = 1 << 4;
+    const FTP: u64 = 1 << 5;
+    const TFTP: u64 = 1 << 6;
+    const FLAGS: u32 = 8;
+
+    pub(super) fn new(side: Option<NatSide>, helper: Option<Helper>) -> Self {
+        let side = match side {
+            None => 0,
+            Some(NatSide::Src) => Self::SRC,
+            Some(NatSide::Dst) => Self::DST,
+        };
+        let helper = match helper {
+            None => 0,
+            Some(Helper::Ftp) => Self::FTP,
+            Some(Helper::Tftp) => Self::TFTP,
+        };
+        Self(Self::ALIVE | side | helper)
+    }
+
+    pub(super) const fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    #[must_use]
+    pub(super) const fn with(self, flag: u64) -> Self {
+        Self(self.0 | flag)
+    }
+
+    /// Milliseconds of the clock.
+    pub(super) const fn expiry(self) -> u64 {
+        self.0 >> Self::FLAGS
+    }
+
+    #[must_use]
+    pub(super) const fn until(self, expiry: u64) -> Self {
+        let most = u64::MAX >> Self::FLAGS;
+        let expiry = if expiry > most { most } else { expiry };
+        Self(expiry << Self::FLAGS | self.0 & ((1 << Self::FLAGS) - 1))
+    }
+
+    /// What is translated.
+    pub(super) const fn side(self) -> Option<NatSide> {
+        if self.has(Self::SRC) {
+            Some(NatSide::Src)
+        } else if self.has(Self::DST) {
+            Some(NatSide::Dst)
+        } else {
+            None
+        }
+    }
+
+    pub(super) const fn helper(self) -> Option<Helper> {
+        if self.has(Self::FTP) {
+            Some(Helper::Ftp)
+        } else if self.has(Self::TFTP) {
+            Some(Helper::Tftp)
+        } else {
+            None
+        }
+    }
+}
+
+/// What is behind a place's lock.
+#[derive(Debug, Default)]
+pub(super) struct Body {
+    /// By [`crate::Direction`].
+    pub(super) tuples: [Words; 2],
+    pub(super) label: [u64; 2],
+    /// Of TCP.
+    pub(super) tcp: Tcp,
+    pub(super) start: u64,
+    pub(super) packets: [u64; 2],
+    pub(super) bytes: [u64; 2],
+    /// Original tuple of the connection that it was expected by. Rare, so it is the one thing that is allocated.
+    pub(super) master: Option<Box<Tuple>>,
+    /// Of the place: how many connections were here.
+    pub(super) generation: u32,
+    pub(super) mark: u32,
+}
+
+impl Body {
+    pub(super) const fn label(&self) -> u128 {
+        whole(self.label)
+    }
+
+    pub(super) const fn set_label(&mut self, label: u128) {
+        self.label = halves(label);
+    }
+}
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Slot {
+    life: AtomicU64,
+    body: Mutex<Body>,
+}
+
+impl Slot {
+    /// As it is at this moment.
+    #[inline]
+    pub(super) fn life(&self) -> Life {
+        Life(self.life.load(Acquire))
+    }
+}
+
+/// A place, locked.
+#[derive(Debug)]
+pub(super) struct Locked<'a> {
+    slot: &'a Slot,
+    pub(super) body: MutexGuard<'a, Body>,
+    pub(super) place: u32,
+}
+
+impl Locked<'_> {
+    #[inline]
+    pub(super) fn life(&self) -> Life {
+        self.slot.life()
+    }
+
+    #[inline]
+    pub(super) fn set_life(&self, life: Life) {
+        self.slot.life.store(life.0, Release);
+    }
+
+    /// Unique among the living.
+    pub(super) fn id(&self) -> u64 {
+        u64::from(self.body.generation) << 32 | u64::from(self.place)
+    }
+}
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct List(Mutex<Vec<u32>>);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Arena {
+    slots: Box<[Slot]>,
+    free: [List; LISTS],
+}
+
+impl Arena {
+    pub(super) fn new(places: u32) -> Self {
+        let free: [List; LISTS] = std::array::from_fn(|_| List::default());
+        for place in (0..places).rev() {
+            free[place as usize % LISTS].0.lock().push(place);
+        }
+        Self { slots: std::iter::repeat_with(Slot::default).take(places as usize).collect(), free }
+    }
+
+    /// Bytes.
+    pub(super) fn memory(&self) -> usize {
+        size_of_val(&*self.slots) + self.slots.len() * size_of::<u32>()
+    }
+
+    pub(super) fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    #[inline]
+    pub(super) fn lock(&self, place: u32) -> Locked<'_> {
+        let slot = &self.slots[place as usize];
+        Locked { slot, body: slot.body.lock(), place }
+    }
+
+    /// A free place, if there is one.
+    pub(super) fn take(&self, worker: usize) -> Option<u32> {
+        (0..LISTS).find_map(|i| self.free[(worker + i) % LISTS].0.lock().pop())
+    }
+
+    /// Gives a place back. It goes to the list that it came from, which has room for all of its own.
+    pub(super) fn give(&self, place: u32) {
+        self.free[place as usize % LISTS].0.lock().push(place);
+    }
+}

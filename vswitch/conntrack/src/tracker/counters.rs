@@ -1,0 +1,88 @@
+//! What the tracker counts: one block of words per worker, so that workers do not write the same lines.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What the tracker counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Counts {
+    /// Connections now.
+    pub connections: u64,
+    /// Most that there may be.
+    pub connections_max: u64,
+    /// Bytes taken at start.
+    pub memory: u64,
+    /// Since the start, of all connections.
+    pub created: u64,
+    pub expired: u64,
+    pub flushed: u64,
+    /// Replaced by a new one of the same tuple: a SYN after the end of a TCP connection, `force`.
+    pub replaced: u64,
+    pub dropped_early: u64,
+    pub refused_full: u64,
+    pub refused_zone: u64,
+    pub refused_nat: u64,
+    pub refused_taken: u64,
+    /// Events that subscribers lost because they read too slowly.
+    pub events_lost: u64,
+}
+
+/// One word of a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Count {
+    Created,
+    Expired,
+    Flushed,
+    Replaced,
+    DroppedEarly,
+    RefusedFull,
+    RefusedZone,
+    RefusedNat,
+    RefusedTaken,
+}
+
+const WORDS: usize = 9;
+
+/// Workers share a block when there are more of them.
+const BLOCKS: usize = 32;
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Block([AtomicU64; WORDS]);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Counters([Block; BLOCKS]);
+
+impl Counters {
+    #[inline]
+    pub(super) fn add(&self, worker: usize, count: Count) {
+        self.0[worker % BLOCKS].0[count as usize].fetch_add(1, Relaxed);
+    }
+
+    fn sum(&self, count: Count) -> u64 {
+        self.0.iter().map(|block| block.0[count as usize].load(Relaxed)).sum()
+    }
+
+    /// All but what others know.
+    pub(super) fn collect(&self) -> Counts {
+        // What takes away is read first: connections come before they go, so the difference is never negative.
+        let [expired, flushed, replaced, dropped_early] =
+            [Count::Expired, Count::Flushed, Count::Replaced, Count::DroppedEarly].map(|count| self.sum(count));
+        let created = self.sum(Count::Created);
+        Counts {
+            connections: created.saturating_sub(expired + flushed + replaced + dropped_early),
+            created,
+            expired,
+            flushed,
+            replaced,
+            dropped_early,
+            refused_full: self.sum(Count::RefusedFull),
+            refused_zone: self.sum(Count::RefusedZone),
+            refused_nat: self.sum(Count::RefusedNat),
+            refused_taken: self.sum(Count::RefusedTaken),
+            ..Counts::default()
+        }
+    }
+}

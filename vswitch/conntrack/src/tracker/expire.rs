@@ -1,0 +1,60 @@
+//! Letting go: of what has expired, and under pressure of what nobody answered.
+
+use super::arena::Life;
+use super::{Count, Tracker};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Parts of the table of which a sweep looks at one: called every 5 ms, one turn takes 0.64 s.
+const PARTS: usize = 128;
+
+/// Entries that a sweep looks at, at least.
+const SWEEP_MIN: usize = 256;
+
+/// Entries that a worker looks at for one that may be dropped early: some microseconds.
+const SEARCH: usize = 128;
+
+impl Tracker {
+    /// Lets go of what has expired, looking at a bounded number of entries (1/128 of the table); call it often (every few milliseconds, on the control side). Returns how
+    /// many went. Nobody depends on it being on time: an expired connection is not found, whether it is gone or not.
+    pub fn expire(&self, now: u64) -> usize {
+        let len = self.arena.slots().len();
+        let sweep = (len / PARTS + 1).max(SWEEP_MIN).min(len);
+        let begin = self.hand.fetch_add(sweep, Relaxed);
+        let expired = |life: Life| life.has(Life::ALIVE) && life.expiry() <= now;
+        (0..sweep).filter(|i| self.let_go((begin + i) % len, now, expired)).count()
+    }
+
+    /// Lets go of one connection that nobody ever answered, if there is one among the next few entries.
+    pub(super) fn drop_early(&self, now: u64) -> bool {
+        let len = self.arena.slots().len();
+        if len == 0 {
+            return false;
+        }
+        let search = SEARCH.min(len);
+        let begin = self.drop_hand.fetch_add(search, Relaxed);
+        let unreplied = |life: Life| life.has(Life::ALIVE) && (!life.has(Life::REPLIED) || life.expiry() <= now);
+        for i in 0..search {
+            if self.let_go((begin + i) % len, now, unreplied) {
+                // The others of this search are for the next one.
+                self.drop_hand.fetch_sub(search - i - 1, Relaxed);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Kills the connection at a place, if it may go. Looks before it locks, and again when it has.
+    fn let_go(&self, place: usize, now: u64, may: impl Fn(Life) -> bool) -> bool {
+        if !may(self.arena.slots()[place].life()) {
+            return false;
+        }
+        let Ok(place) = u32::try_from(place) else { return false };
+        let locked = self.arena.lock(place);
+        let goes = may(locked.life());
+        if goes {
+            let why = if locked.life().expiry() <= now { Count::Expired } else { Count::DroppedEarly };
+            self.kill(locked, why, now);
+        }
+        goes
+    }
+}

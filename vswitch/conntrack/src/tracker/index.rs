@@ -1,0 +1,208 @@
+//! From the hash of a tuple to the places where its connection may lie.
+//!
+//! A bucket is one cache line of eight words; a tuple has two buckets and lies in the emptier one. A word never moves: who looks while others add and remove may
+//! miss what is just coming, never what stays. 16 words is therefore all that a lookup ever reads, whatever an attacker sends.
+//!
+//! Words are claimed and cleared by compare-and-swap. That a tuple is entered once only is the business of the stripes: whoever adds holds the stripes of both
+//! tuples, from before he looks whether they are free until they are entered.
+
+use crate::Direction;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Words of a bucket.
+const WORDS: usize = 8;
+
+/// Locks among which adders spread.
+const STRIPES: usize = 256;
+
+/// Multiplier that makes the second bucket another function of the hash than the first (2^64 divided by the golden ratio).
+const SECOND: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Bucket([AtomicU64; WORDS]);
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Stripe(Mutex<()>);
+
+/// Where the connection of a tuple may lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hit {
+    pub(super) place: u32,
+    /// Which of the connection's tuples it is.
+    pub(super) direction: Direction,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Index {
+    buckets: Box<[Bucket]>,
+    stripes: Box<[Stripe]>,
+}
+
+/// Stripes of two tuples, held.
+#[derive(Debug)]
+pub(super) struct Stripes<'a>(#[expect(dead_code, reason = "held")] [Option<MutexGuard<'a, ()>>; 2]);
+
+impl Index {
+    /// For so many connections, each with two tuples: half full at most.
+    pub(super) fn new(connections_max: usize) -> Self {
+        let buckets = (connections_max * 4).div_ceil(WORDS).next_power_of_two().max(2);
+        Self {
+            buckets: std::iter::repeat_with(Bucket::default).take(buckets).collect(),
+            stripes: std::iter::repeat_with(Stripe::default).take(STRIPES).collect(),
+        }
+    }
+
+    /// Bytes.
+    pub(super) fn memory(&self) -> usize {
+        size_of_val(&*self.buckets) + size_of_val(&*self.stripes)
+    }
+
+    fn buckets(&self, hash: u64) -> [&Bucket; 2] {
+        let mask = self.buckets.len() - 1;
+        let first = as_index(hash) & mask;
+        let second = as_index(hash.wrapping_mul(SECOND) >> 20) & mask;
+        let second = if second == first { first ^ 1 } else { second };
+        [&self.buckets[first], &self.buckets[second]]
+    }
+
+    /// Calls back with every place that a tuple of this hash may lie at, until that returns something.
+    #[inline]
+    pub(super) fn find<R>(&self, hash: u64, mut look: impl FnMut(Hit) -> Option<R>) -> Option<R> {
+        let wanted = tag(hash);
+        for bucket in self.buckets(hash) {
+            for word in &bucket.0 {
+                let word = word.load(Acquire);
+                if word >> 34 == wanted
+                    && word & 1 != 0
+                    && let Some(found) = look(hit(word))
+                {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
+
+    /// Locks the stripes of two hashes, in the order that everybody locks them in. While they are held nobody else enters tuples of these hashes.
+    pub(super) fn lock(&self, hashes: [u64; 2]) -> Stripes<'_> {
+        let mut at = hashes.map(|hash| as_index(hash >> 40) % STRIPES);
+        at.sort_unstable();
+        let first = self.stripes[at[0]].0.lock();
+        let second = (at[0] != at[1]).then(|| self.stripes[at[1]].0.lock());
+        Stripes([Some(first), second])
+    }
+
+    /// Enters a tuple; false: both of its buckets are full. The caller holds its stripe.
+    #[must_use]
+    pub(super) fn insert(&self, hash: u64, hit: Hit) -> bool {
+        let word = word(hash, hit);
+        loop {
+            let [first, second] = self.buckets(hash);
+            let bucket = if load(second) < load(first) { second } else { first };
+            let mut full = true;
+            for slot in &bucket.0 {
+                if slot.load(Relaxed) == 0 {
+                    full = false;
+                    if slot.compare_exchange(0, word, Release, Relaxed).is_ok() {
+                        return true;
+                    }
+                }
+            }
+            // Others filled it while we looked: look which one is emptier now. Each turn of this loop means that somebody else has entered something.
+            if full && load(first) == WORDS && load(second) == WORDS {
+                return false;
+            }
+        }
+    }
+
+    /// Takes out what [`Self::insert`] entered.
+    pub(super) fn remove(&self, hash: u64, hit: Hit) {
+        let word = word(hash, hit);
+        for bucket in self.buckets(hash) {
+            for slot in &bucket.0 {
+                if slot.load(Relaxed) == word && slot.compare_exchange(word, 0, Release, Relaxed).is_ok() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn load(bucket: &Bucket) -> usize {
+    bucket.0.iter().filter(|word| word.load(Relaxed) != 0).count()
+}
+
+const fn tag(hash: u64) -> u64 {
+    hash >> 34
+}
+
+/// 30 bits of the hash, the place, the direction, and one that is always set.
+const fn word(hash: u64, hit: Hit) -> u64 {
+    tag(hash) << 34 | (hit.place as u64) << 2 | (hit.direction as u64) << 1 | 1
+}
+
+fn hit(word: u64) -> Hit {
+    let direction = if word & 2 == 0 { Direction::Original } else { Direction::Reply };
+    let [place, _] = halves32(word >> 2);
+    Hit { place, direction }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "each half is what is meant")]
+const fn halves32(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "masked by whoever calls")]
+const fn as_index(word: u64) -> usize {
+    word as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(index: &Index, hash: u64) -> Vec<u32> {
+        let mut places = Vec::new();
+        index.find(hash, |hit| {
+            places.push(hit.place);
+            None::<()>
+        });
+        places.sort_unstable();
+        places
+    }
+
+    #[test]
+    fn what_is_entered_is_found_until_it_is_removed() {
+        let index = Index::new(64);
+        let hits: Vec<_> = (0..100_u32)
+            .map(|place| (u64::from(place).wrapping_mul(SECOND), Hit { place, direction: Direction::Reply }))
+            .collect();
+        for &(hash, hit) in &hits {
+            assert!(index.insert(hash, hit), "{hash:x}");
+        }
+        for &(hash, hit) in &hits {
+            assert_eq!(index.find(hash, Some), Some(hit), "{hash:x}");
+        }
+        for &(hash, hit) in &hits {
+            index.remove(hash, hit);
+            assert_eq!(index.find(hash, Some), None, "{hash:x}");
+        }
+    }
+
+    /// P28: were the key known, a flood of one hash fills two buckets, and nothing else becomes slower.
+    #[test]
+    fn a_flood_of_one_hash_fills_two_buckets_and_no_more() {
+        let index = Index::new(1024);
+        let entered =
+            (0..1000).filter(|&place| index.insert(77, Hit { place, direction: Direction::Original })).count();
+        assert_eq!(entered, 2 * WORDS, "entries of one hash");
+        assert_eq!(places(&index, 77).len(), 2 * WORDS, "places that a lookup verifies");
+        assert!(index.insert(1 << 60 | 3, Hit { place: 5000, direction: Direction::Original }), "another hash");
+        assert_eq!(places(&index, 1 << 60 | 3), [5000]);
+    }
+}

@@ -1,0 +1,130 @@
+//! Zones: how many connections each has and may have, and how long they live.
+
+use crate::{Class, Policy};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Limits of zones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// For zones without one of their own; none: unlimited.
+    pub default: Option<u32>,
+}
+
+/// A zone with its limit and number of connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZoneCount {
+    /// The zone.
+    pub zone: u16,
+    /// Its own limit.
+    pub limit: Option<u32>,
+    /// Connections.
+    pub count: u32,
+}
+
+/// No limit, no timeout of its own.
+const NONE: u64 = u64::MAX;
+
+#[derive(Debug)]
+struct Zone {
+    count: AtomicU32,
+    limit: AtomicU64,
+    /// Timeouts by class; [`NONE`]: the default one. Allocated when the zone first gets a policy.
+    policy: OnceLock<Box<[AtomicU64; CLASSES]>>,
+}
+
+const CLASSES: usize = size_of::<Policy>() / size_of::<u64>();
+
+/// All 65,536 zones.
+#[derive(Debug)]
+pub(super) struct Zones {
+    zones: Box<[Zone]>,
+    limit: AtomicU64,
+    timeouts: Policy,
+}
+
+impl Zones {
+    pub(super) fn new() -> Self {
+        let zone = || Zone { count: AtomicU32::new(0), limit: AtomicU64::new(NONE), policy: OnceLock::new() };
+        Self {
+            zones: std::iter::repeat_with(zone).take(1 << 16).collect(),
+            limit: AtomicU64::new(NONE),
+            timeouts: Policy::default(),
+        }
+    }
+
+    /// Bytes.
+    pub(super) fn memory(&self) -> usize {
+        size_of_val(&*self.zones)
+    }
+
+    /// Counts one more connection, unless the zone is at its limit.
+    #[must_use]
+    pub(super) fn enter(&self, zone: u16) -> bool {
+        let zone = &self.zones[usize::from(zone)];
+        let limit = match zone.limit.load(Relaxed) {
+            NONE => self.limit.load(Relaxed),
+            own => own,
+        };
+        let more = |count: u32| (u64::from(count) < limit).then_some(count + 1);
+        zone.count.fetch_update(AcqRel, Acquire, more).is_ok()
+    }
+
+    /// Counts one less.
+    pub(super) fn leave(&self, zone: u16) {
+        self.zones[usize::from(zone)].count.fetch_sub(1, AcqRel);
+    }
+
+    /// Milliseconds that a connection in such a state lives without packets.
+    #[inline]
+    pub(super) fn timeout(&self, zone: u16, class: Class) -> u64 {
+        match self.zones[usize::from(zone)].policy.get().map(|own| own[class as usize].load(Relaxed)) {
+            None | Some(NONE) => self.timeouts.get(class),
+            Some(own) => own,
+        }
+    }
+
+    pub(super) fn set_default_limit(&self, limit: Option<u32>) {
+        self.limit.store(limit.map_or(NONE, u64::from), Release);
+    }
+
+    pub(super) fn set_limit(&self, zone: u16, limit: Option<u32>) {
+        self.zones[usize::from(zone)].limit.store(limit.map_or(NONE, u64::from), Release);
+    }
+
+    pub(super) fn limits(&self) -> (Limits, Vec<ZoneCount>) {
+        let zones = (0..=u16::MAX).zip(&self.zones).map(|(number, zone)| ZoneCount {
+            zone: number,
+            limit: limit(&zone.limit),
+            count: zone.count.load(Acquire),
+        });
+        let shown = zones.filter(|zone| zone.limit.is_some() || zone.count > 0).collect();
+        (Limits { default: limit(&self.limit) }, shown)
+    }
+
+    pub(super) fn set_policy(&self, zone: u16, policy: Option<Policy>) {
+        let cell = &self.zones[usize::from(zone)].policy;
+        if policy.is_none() && cell.get().is_none() {
+            return;
+        }
+        let own = cell.get_or_init(|| Box::new(std::array::from_fn(|_| AtomicU64::new(NONE))));
+        for (i, timeout) in own.iter().enumerate() {
+            // A timeout of all ones would mean none.
+            timeout.store(policy.map_or(NONE, |policy| policy.0[i].min(NONE - 1)), Release);
+        }
+    }
+
+    pub(super) fn policies(&self) -> Vec<(u16, Policy)> {
+        let own = |zone: &Zone| {
+            let timeouts = zone.policy.get()?;
+            let policy = Policy(std::array::from_fn(|i| timeouts[i].load(Acquire)));
+            (policy.0[0] != NONE).then_some(policy)
+        };
+        (0..=u16::MAX).zip(&self.zones).filter_map(|(number, zone)| Some((number, own(zone)?))).collect()
+    }
+}
+
+fn limit(word: &AtomicU64) -> Option<u32> {
+    u32::try_from(word.load(Acquire)).ok()
+}

@@ -1,0 +1,186 @@
+//! The tracker: the table of connections, and what packets do to it.
+//!
+//! `track` and `open` are the walk of a packet, `related` that of an error; `index` and `arena` the table; `expire` and `dump` what the control side does;
+//! `limits`, `events`, `counters` and `helper` one small thing each.
+
+mod arena;
+mod config;
+mod connection;
+mod counters;
+mod dump;
+mod events;
+mod expire;
+mod index;
+mod limits;
+mod open;
+mod related;
+mod track;
+mod words;
+
+pub use config::Config;
+pub use connection::{Connection, Filter};
+pub use counters::Counts;
+pub use events::{Event, EventKind};
+pub use limits::{Limits, ZoneCount};
+
+use crate::{Direction, Policy, Tuple};
+use arena::{Arena, Life, Locked};
+use counters::{Count, Counters};
+use events::Events;
+use index::{Hit, Index};
+use limits::Zones;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use words::{Hasher, Words};
+
+/// Tracks connections, for all workers. `now` is always milliseconds of one monotonic clock.
+#[derive(Debug)]
+pub struct Tracker {
+    hasher: Hasher,
+    index: Index,
+    arena: Arena,
+    zones: Zones,
+    counters: Counters,
+    events: Events,
+    check_windows: AtomicBool,
+    /// Where the next sweep for expired connections begins.
+    hand: AtomicUsize,
+    /// Where the next search for unreplied connections begins.
+    drop_hand: AtomicUsize,
+}
+
+/// A living connection, locked, and which of its directions was asked for.
+#[derive(Debug)]
+struct Found<'a> {
+    locked: Locked<'a>,
+    direction: Direction,
+}
+
+impl Tracker {
+    /// Takes all memory that it will ever need (but for a zone's first policy, and for connections that a helper expected).
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let places = config.places();
+        Self {
+            hasher: Hasher::random(),
+            index: Index::new(places as usize),
+            arena: Arena::new(places),
+            zones: Zones::new(),
+            counters: Counters::default(),
+            events: Events::default(),
+            check_windows: AtomicBool::new(true),
+            hand: AtomicUsize::new(0),
+            drop_hand: AtomicUsize::new(0),
+        }
+    }
+
+    /// Limits for zones without one of their own; 0: none may be.
+    pub fn set_default_limit(&self, limit: Option<u32>) {
+        self.zones.set_default_limit(limit);
+    }
+
+    /// A zone's own limit; none: the default. What is there already stays.
+    pub fn set_limit(&self, zone: u16, limit: Option<u32>) {
+        self.zones.set_limit(zone, limit);
+    }
+
+    /// The default limit, and every zone that has a limit or connections.
+    #[must_use]
+    pub fn limits(&self) -> (Limits, Vec<ZoneCount>) {
+        self.zones.limits()
+    }
+
+    /// Timeouts of a zone; none: the default ones. They hold from each connection's next packet on.
+    pub fn set_policy(&self, zone: u16, policy: Option<Policy>) {
+        self.zones.set_policy(zone, policy);
+    }
+
+    /// Timeouts of zones that have their own.
+    #[must_use]
+    pub fn policies(&self) -> Vec<(u16, Policy)> {
+        self.zones.policies()
+    }
+
+    /// Whether TCP windows are checked (`ct-enable-tcp-seq-chk`); on at start.
+    pub fn check_windows(&self, on: bool) {
+        self.check_windows.store(on, Relaxed);
+    }
+
+    /// See [`Self::check_windows`].
+    #[must_use]
+    pub fn checks_windows(&self) -> bool {
+        self.check_windows.load(Relaxed)
+    }
+
+    /// Events from now on are kept for [`Self::take_events`], this many at most; 0: none (the default: they cost nothing then).
+    pub fn keep_events(&self, max: usize) {
+        self.events.keep(max);
+    }
+
+    /// The next events, oldest first.
+    pub fn take_events(&self, max: usize) -> Vec<Event> {
+        self.events.take(max)
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            connections_max: self.arena.slots().len() as u64,
+            memory: (size_of::<Self>() + self.arena.memory() + self.index.memory() + self.zones.memory()) as u64,
+            events_lost: self.events.lost(),
+            ..self.counters.collect()
+        }
+    }
+
+    /// The connection of a tuple. One that has expired is not there; it goes now, so that nobody whose clock is a little behind keeps it alive.
+    #[inline]
+    fn find(&self, tuple: &Words, hash: u64, now: u64) -> Option<Found<'_>> {
+        self.index.find(hash, |Hit { place, direction }| {
+            let locked = self.arena.lock(place);
+            if !locked.life().has(Life::ALIVE) || locked.body.tuples[direction as usize] != *tuple {
+                return None;
+            }
+            if locked.life().expiry() <= now {
+                self.kill(locked, Count::Expired, now);
+                return None;
+            }
+            Some(Found { locked, direction })
+        })
+    }
+
+    /// Whether a tuple belongs to no connection, in either direction.
+    fn is_free(&self, tuple: &Tuple, now: u64) -> bool {
+        let words = Words::from(tuple);
+        self.find(&words, self.hasher.hash(&words), now).is_none()
+    }
+
+    /// Takes a connection out of the table; its place is free then.
+    fn kill(&self, mut locked: Locked<'_>, why: Count, now: u64) {
+        self.tell(EventKind::End, &locked, now);
+        locked.set_life(Life::default());
+        let [original, reply] = locked.body.tuples;
+        let place = locked.place;
+        // Nobody else can find the place from here on, and nobody gets it, before both of its words are gone.
+        self.index.remove(self.hasher.hash(&original), Hit { place, direction: Direction::Original });
+        if reply != original {
+            self.index.remove(self.hasher.hash(&reply), Hit { place, direction: Direction::Reply });
+        }
+        locked.body.master = None;
+        drop(locked);
+        self.zones.leave(original.zone());
+        self.counters.add(place as usize, why);
+        self.arena.give(place);
+    }
+
+    /// Tells those who want to know.
+    #[inline]
+    fn tell(&self, kind: EventKind, locked: &Locked<'_>, now: u64) {
+        if self.events.on() {
+            self.events.push(Event { kind, connection: Connection::of(locked, now) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

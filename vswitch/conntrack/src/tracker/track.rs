@@ -1,0 +1,181 @@
+//! What a packet does: it belongs to a connection, or opens one, or neither.
+
+use super::arena::{Body, Life};
+use super::open::Opened;
+use super::{Count, EventKind, Found, Locked, Tracker, Words};
+use crate::tcp::Outcome;
+use crate::{Class, Direction, L4, NatSide, Refusal, Request, Rewrite, Seen, Tuple, Verdict, state};
+
+/// How often a packet may find that another worker has just opened or ended its connection, before it is given up.
+const RACES: usize = 8;
+
+impl Tracker {
+    /// A packet meets `ct()`. `worker` names the calling thread's counters.
+    pub fn track(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> Verdict {
+        let seen = &Seen { tuple: Tuple { zone: request.zone, ..seen.tuple }, ..*seen };
+        let words = Words::from(&seen.tuple);
+        let hash = self.hasher.hash(&words);
+        let mut translated = is_translated(request);
+        for _ in 0..RACES {
+            let found = if translated { self.find_translated(&seen.tuple, now) } else { self.find(&words, hash, now) };
+            if let Some(found) = found
+                && let Some(verdict) = self.belongs(found, seen, request, now)
+            {
+                return verdict;
+            }
+            match self.opens(seen, request, worker, now) {
+                Opened::Verdict(verdict) => return verdict,
+                // The tuple itself is in the table.
+                Opened::Raced => translated = false,
+            }
+        }
+        self.refuse(Refusal::Full, worker)
+    }
+
+    /// The connection of a packet (or of an error's) that was translated already: whoever answers it has the other tuple.
+    pub(super) fn find_translated(&self, tuple: &Tuple, now: u64) -> Option<Found<'_>> {
+        let words = Words::from(&tuple.reversed());
+        let mut found = self.find(&words, self.hasher.hash(&words), now)?;
+        found.direction = found.direction.opposite();
+        Some(found)
+    }
+
+    /// A packet of a connection. None: that connection is over, and gone.
+    fn belongs(&self, found: Found<'_>, seen: &Seen, request: &Request, now: u64) -> Option<Verdict> {
+        let Found { mut locked, direction } = found;
+        if request.commit && request.force && direction == Direction::Reply {
+            self.kill(locked, Count::Replaced, now);
+            return None;
+        }
+        let (life, tcp) = (locked.life(), locked.body.tcp);
+        let kept = request.before & (state::SNAT | state::DNAT) | state::TRK;
+        let state = if request.cached && request.before & state::TRK != 0 && !request.force {
+            request.before
+        } else {
+            match self.update(&mut locked, direction, seen, now) {
+                Outcome::Valid | Outcome::ValidLoose if direction == Direction::Reply => kept | state::EST | state::RPL,
+                Outcome::Valid | Outcome::ValidLoose => kept | state::EST,
+                Outcome::ValidNew => kept | state::NEW,
+                // It is translated all the same, and a commit writes: as Open vSwitch does.
+                Outcome::Invalid => state::INV | state::TRK,
+                Outcome::Reopen => {
+                    self.kill(locked, Count::Replaced, now);
+                    return None;
+                }
+            }
+        };
+        if request.before == 0 && state & state::INV == 0 {
+            locked.body.count(direction, seen.len);
+        }
+        let written = request.commit && locked.body.write(request);
+        let moved = tcp.peers.map(|peer| peer.state) != locked.body.tcp.peers.map(|peer| peer.state);
+        if written || moved || life.has(Life::REPLIED) != locked.life().has(Life::REPLIED) {
+            self.tell(EventKind::Update, &locked, now);
+        }
+        Some(verdict(&locked, direction, state, request))
+    }
+
+    /// What the packet changes in the state of its connection, and until when that lives now.
+    fn update(&self, locked: &mut Locked<'_>, direction: Direction, seen: &Seen, now: u64) -> Outcome {
+        let mut life = locked.life();
+        if direction == Direction::Reply {
+            life = life.with(Life::REPLIED);
+        }
+        let (outcome, class) = match &seen.l4 {
+            L4::Tcp(segment) => {
+                let outcome = locked.body.tcp.update(segment, direction, self.checks_windows());
+                if matches!(outcome, Outcome::Invalid | Outcome::Reopen) {
+                    return outcome;
+                }
+                (outcome, Class::after(outcome, &locked.body.tcp))
+            }
+            other if life.has(Life::REPLIED) => (Outcome::Valid, Some(class(other, true))),
+            other => (Outcome::ValidNew, Some(class(other, false))),
+        };
+        if let Some(class) = class {
+            life = life.until(now.saturating_add(self.zones.timeout(seen.tuple.zone, class)));
+        }
+        locked.set_life(life);
+        outcome
+    }
+}
+
+/// Whether an earlier `ct()` of the zone has translated the packet.
+pub(super) const fn is_translated(request: &Request) -> bool {
+    request.before & (state::SNAT | state::DNAT) != 0
+}
+
+/// How long a connection other than of TCP lives that had more than one packet.
+const fn class(l4: &L4, replied: bool) -> Class {
+    match (l4, replied) {
+        (L4::Udp, true) => Class::UdpMultiple,
+        (L4::Udp, false) => Class::UdpSingle,
+        (L4::Icmp, true) => Class::IcmpReply,
+        (L4::Icmp, false) => Class::IcmpFirst,
+        (_, true) => Class::OtherMultiple,
+        (_, false) => Class::OtherSingle,
+    }
+}
+
+/// `snat` or `dnat` of a packet of a connection that translates this side of its original direction.
+pub(super) const fn flag(side: NatSide, direction: Direction) -> u32 {
+    match (side, direction) {
+        (NatSide::Src, Direction::Original) | (NatSide::Dst, Direction::Reply) => state::SNAT,
+        (NatSide::Dst, Direction::Original) | (NatSide::Src, Direction::Reply) => state::DNAT,
+    }
+}
+
+/// The verdict on a packet of a connection, translated if that is asked for.
+pub(super) fn verdict(locked: &Locked<'_>, direction: Direction, mut state: u32, request: &Request) -> Verdict {
+    let body = &locked.body;
+    let mut rewrite = Rewrite::default();
+    if request.nat.is_some()
+        && let Some(side) = locked.life().side()
+    {
+        state |= flag(side, direction);
+        if !is_translated(request) {
+            let (from, to) = body.translation(direction);
+            rewrite.src = (to.src != from.src).then_some(to.src);
+            rewrite.dst = (to.dst != from.dst).then_some(to.dst);
+        }
+    }
+    let mut verdict = Verdict { state, rewrite, ..body.known() };
+    if state & state::INV != 0 {
+        verdict.original = None;
+    } else if body.master.is_some() {
+        verdict.state |= state::REL;
+    }
+    verdict
+}
+
+impl Body {
+    /// Mark, label and original tuple; of an expected connection that of its master.
+    pub(super) fn known(&self) -> Verdict {
+        let original = self.master.as_deref().copied().unwrap_or_else(|| self.tuples[0].tuple());
+        Verdict { mark: self.mark, label: self.label(), original: Some(original), ..Verdict::default() }
+    }
+
+    /// Tuple of a packet of this direction as it comes, and as it goes on when it is translated.
+    pub(super) fn translation(&self, direction: Direction) -> (Tuple, Tuple) {
+        let other = self.tuples[direction.opposite() as usize].tuple();
+        (self.tuples[direction as usize].tuple(), other.reversed())
+    }
+
+    pub(super) fn count(&mut self, direction: Direction, len: u32) {
+        self.packets[direction as usize] += 1;
+        self.bytes[direction as usize] += u64::from(len);
+    }
+
+    /// Writes what a commit says of mark and label; whether that changed anything. What its master gave to an expected connection stays.
+    pub(super) fn write(&mut self, request: &Request) -> bool {
+        if self.master.is_some() {
+            return false;
+        }
+        let mark = self.mark & !request.mark.1 | request.mark.0 & request.mark.1;
+        let label = self.label() & !request.label.1 | request.label.0 & request.label.1;
+        let changed = (mark, label) != (self.mark, self.label());
+        self.mark = mark;
+        self.set_label(label);
+        changed
+    }
+}

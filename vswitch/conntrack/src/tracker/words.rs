@@ -1,0 +1,138 @@
+//! A tuple as five words: how it is stored, compared and hashed.
+
+use crate::{Direction, End, Family, Tuple};
+use std::hash::{BuildHasher, RandomState};
+
+/// A tuple: low and high half of the source address, of the destination address; source port, destination port, zone, protocol and family from the top of the last word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Words([u64; 5]);
+
+impl From<&Tuple> for Words {
+    fn from(tuple: &Tuple) -> Self {
+        let (src, dst) = (halves(tuple.src.addr), halves(tuple.dst.addr));
+        let ports = u64::from(tuple.src.port) << 48 | u64::from(tuple.dst.port) << 32;
+        let rest = u64::from(tuple.zone) << 16 | u64::from(tuple.protocol) << 8 | u64::from(tuple.family == Family::V6);
+        Self([src[0], src[1], dst[0], dst[1], ports | rest])
+    }
+}
+
+impl Words {
+    pub(super) fn tuple(&self) -> Tuple {
+        let [a, b, c, d, rest] = self.0;
+        Tuple {
+            src: End { addr: whole([a, b]), port: low16(rest >> 48) },
+            dst: End { addr: whole([c, d]), port: low16(rest >> 32) },
+            family: if rest & 1 == 0 { Family::V4 } else { Family::V6 },
+            protocol: low16(rest >> 8 & 0xff).to_le_bytes()[0],
+            zone: self.zone(),
+        }
+    }
+
+    pub(super) const fn zone(&self) -> u16 {
+        low16(self.0[4] >> 16)
+    }
+}
+
+/// Low and high half of what is too wide for a word.
+#[expect(clippy::cast_possible_truncation, reason = "the low half is what is meant")]
+pub(super) const fn halves(value: u128) -> [u64; 2] {
+    [value as u64, (value >> 64) as u64]
+}
+
+/// See [`halves`].
+pub(super) const fn whole(halves: [u64; 2]) -> u128 {
+    (halves[1] as u128) << 64 | halves[0] as u128
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are what is meant")]
+const fn low16(word: u64) -> u16 {
+    word as u16
+}
+
+/// The key of the hash, drawn from the system's entropy at start: whoever does not know it cannot make tuples collide.
+#[derive(Debug)]
+pub(super) struct Hasher {
+    key: [u64; 6],
+    choice: [u64; 6],
+}
+
+impl Hasher {
+    pub(super) fn random() -> Self {
+        let source = RandomState::new();
+        let key = std::array::from_fn(|i| source.hash_one(i));
+        let choice = std::array::from_fn(|i| source.hash_one(i + 6));
+        Self { key, choice }
+    }
+
+    #[inline]
+    pub(super) fn hash(&self, words: &Words) -> u64 {
+        hash(&self.key, words)
+    }
+
+    /// Where among the tuples that a connection may be translated to the search begins: by a key of its own, as everybody can see the outcome.
+    pub(super) fn choice(&self, words: &Words) -> u64 {
+        hash(&self.choice, words)
+    }
+}
+
+/// Products of keyed pairs, folded (as wyhash does): for two tuples that were chosen without knowing the key, the chance to collide is that of 64 random bits.
+#[inline]
+fn hash(key: &[u64; 6], words: &Words) -> u64 {
+    let [src_low, src_high, dst_low, dst_high, rest] = &words.0;
+    let low = fold(src_low ^ key[0], dst_low ^ key[1]);
+    let high = fold(src_high ^ key[2], dst_high ^ key[3]);
+    fold(fold(rest ^ key[4], low ^ key[5]) ^ key[0], high ^ key[1])
+}
+
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let [low, high] = halves(u128::from(a) * u128::from(b));
+    low ^ high
+}
+
+impl Direction {
+    /// The other way.
+    #[must_use]
+    pub const fn opposite(self) -> Self {
+        match self {
+            Self::Original => Self::Reply,
+            Self::Reply => Self::Original,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_tuple_survives_being_words(src: (u128, u16), dst: (u128, u16), v6: bool, protocol: u8, zone: u16) {
+            let tuple = Tuple {
+                src: End { addr: src.0, port: src.1 },
+                dst: End { addr: dst.0, port: dst.1 },
+                family: if v6 { Family::V6 } else { Family::V4 },
+                protocol,
+                zone,
+            };
+            prop_assert_eq!(Words::from(&tuple).tuple(), tuple);
+            prop_assert_eq!(Words::from(&tuple).zone(), zone);
+        }
+    }
+
+    #[test]
+    fn every_bit_of_a_tuple_changes_about_half_of_the_hash() {
+        let hasher = Hasher::random();
+        let base = Words([0x0a00_0001, 0, 0x0a00_0002, 0, 0x03e8_0050_0001_0600]);
+        let mut flips = 0;
+        for bit in 0..320 {
+            let mut other = base;
+            other.0[bit / 64] ^= 1 << (bit % 64);
+            let changed = (hasher.hash(&base) ^ hasher.hash(&other)).count_ones();
+            assert!((8..=56).contains(&changed), "bit {bit} changes {changed} bits of the hash");
+            flips += changed;
+        }
+        assert!((28..=36).contains(&(flips / 320)), "{flips} flips in all");
+    }
+}

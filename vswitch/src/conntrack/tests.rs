@@ -1,0 +1,1 @@
+//! Packets in, messages and rewritten packets out.

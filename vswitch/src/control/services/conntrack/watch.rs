@@ -1,0 +1,82 @@
+//! Events of connections, to one subscriber.
+
+use super::filter;
+use super::present::{self, Now};
+use crate::control::services::status::invalid;
+use crate::control::switch::conntrack::ConnectionStream;
+use crate::port::FieldError;
+use tokio::sync::mpsc;
+use tonic::Status;
+use vswitch_conntrack::{Connection, Event, Filter};
+use vswitch_proto::v1;
+use vswitch_proto::v1::watch_connections_response::Update;
+
+type Messages = mpsc::Sender<Result<v1::WatchConnectionsResponse, Status>>;
+
+/// What a subscriber wants to know.
+pub(super) struct Wanted {
+    filter: Filter,
+    /// Empty: all.
+    kinds: Vec<v1::ConnectionEventKind>,
+}
+
+impl Wanted {
+    pub(super) fn new(request: v1::WatchConnectionsRequest) -> Result<Self, Status> {
+        let kind = |kind: i32| match v1::ConnectionEventKind::try_from(kind) {
+            Ok(kind) if kind != v1::ConnectionEventKind::Unspecified => Ok(kind),
+            _ => {
+                let problem = format!("{kind} is no kind of event");
+                Err(invalid(&[FieldError::new("kinds", problem, "use NEW (1), UPDATE (2) or END (3)")]))
+            }
+        };
+        let kinds: Result<_, Status> = request.kinds.into_iter().map(kind).collect();
+        Ok(Self { filter: filter::filter(request.filter)?, kinds: kinds? })
+    }
+
+    fn wants(&self, event: &Event) -> bool {
+        let is_kind = self.kinds.is_empty() || self.kinds.contains(&present::event_kind(event.kind));
+        is_kind && matches(&self.filter, &event.connection)
+    }
+}
+
+/// Whether a filter means a connection.
+fn matches(filter: &Filter, connection: &Connection) -> bool {
+    let tuple = &connection.original;
+    let is_address = |wanted: Option<_>, addr| wanted.is_none_or(|wanted| wanted == (tuple.family, addr));
+    filter.zone.is_none_or(|zone| zone == tuple.zone)
+        && filter.protocol.is_none_or(|protocol| protocol == tuple.protocol)
+        && is_address(filter.src, tuple.src.addr)
+        && is_address(filter.dst, tuple.dst.addr)
+        && filter.src_port.is_none_or(|port| port == tuple.src.port)
+        && filter.dst_port.is_none_or(|port| port == tuple.dst.port)
+        && (connection.mark ^ filter.mark.0) & filter.mark.1 == 0
+        && (connection.label ^ filter.label.0) & filter.label.1 == 0
+}
+
+const fn message(update: Update) -> v1::WatchConnectionsResponse {
+    v1::WatchConnectionsResponse { update: Some(update) }
+}
+
+/// Tells that the subscription stands, then what happens and how much was lost.
+pub(super) async fn forward(mut stream: ConnectionStream, wanted: Wanted, messages: Messages) {
+    if messages.send(Ok(message(Update::Started(v1::WatchStarted {})))).await.is_err() {
+        return;
+    }
+    let mut told = 0;
+    while let Some((events, lost)) = stream.next().await {
+        if lost != told {
+            told = lost;
+            if messages.send(Ok(message(Update::Lost(lost)))).await.is_err() {
+                return;
+            }
+        }
+        let now = Now::read();
+        for event in events.iter().filter(|event| wanted.wants(event)) {
+            let kind = present::event_kind(event.kind).into();
+            let event = v1::ConnectionEvent { kind, connection: Some(present::connection(&event.connection, now)) };
+            if messages.send(Ok(message(Update::Event(event)))).await.is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Connections: what the control side does for them. All of it goes past the state and its lock: whoever dumps, flushes or subscribes holds up nobody.
+//!
+//! A thread of its own lets go of what has expired and tells subscribers what happened: a few entries at a time, every few milliseconds, so that neither
+//! needs a long breath.
+
+use super::Switch;
+use super::companion::Companion;
+use crate::conntrack::Conntrack;
+use crate::control::info::SwitchError;
+use crate::limits::{
+    CONNECTION_EVENTS_BATCH, CONNECTION_EVENTS_KEPT, CONNECTION_EVENTS_QUEUED, CONNECTION_WATCHERS_MAX,
+};
+use crate::time::Millis;
+use parking_lot::Mutex;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+use vswitch_conntrack::{Event, Tracker};
+
+/// Between two looks at a table that has connections, or subscribers.
+const PERIOD: Duration = Duration::from_millis(5);
+
+/// Between two looks at one that has neither: no timeout is shorter than a second.
+const IDLE_PERIOD: Duration = Duration::from_millis(100);
+
+/// Calls of [`Tracker::expire`] that a warp of the clock makes at most: each looks at a bounded part of the table.
+const WARP_LOOKS_MAX: usize = 1 << 16;
+
+/// Events, oldest first.
+#[derive(Debug)]
+struct Batch {
+    /// Number of the first one, counted since the start; those that were lost have numbers too.
+    first: u64,
+    events: Vec<Event>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    /// The tracker keeps events.
+    on: bool,
+    /// Number of the next event.
+    next: u64,
+    /// What the tracker has lost and is numbered.
+    lost: u64,
+}
+
+/// From the tracker's events to those who want to know. The tracker keeps none while there is nobody.
+#[derive(Debug)]
+pub struct ConnectionEvents {
+    sender: broadcast::Sender<Arc<Batch>>,
+    told: Mutex<Told>,
+}
+
+impl Default for ConnectionEvents {
+    fn default() -> Self {
+        Self { sender: broadcast::channel(CONNECTION_EVENTS_QUEUED).0, told: Mutex::default() }
+    }
+}
+
+impl ConnectionEvents {
+    /// Events from now on, until the stream is dropped.
+    ///
+    /// # Errors
+    /// When there are too many subscribers.
+    pub fn subscribe(&self, tracker: &Tracker) -> Result<ConnectionStream, SwitchError> {
+        let mut told = self.told.lock();
+        if self.sender.receiver_count() >= CONNECTION_WATCHERS_MAX {
+            return Err(SwitchError::Exhausted { what: "subscribers to connections", limit: CONNECTION_WATCHERS_MAX });
+        }
+        if told.on {
+            // What happened before now is for the others.
+            self.pass_on(&mut told, tracker);
+        } else {
+            *told = Told { on: true, next: told.next, lost: tracker.counts().events_lost };
+            tracker.keep_events(CONNECTION_EVENTS_KEPT);
+        }
+        Ok(ConnectionStream { receiver: self.sender.subscribe(), next: told.next, lost: 0 })
+    }
+
+    /// Tells subscribers what has happened. Returns whether there are any.
+    pub fn distribute(&self, tracker: &Tracker) -> bool {
+        let mut told = self.told.lock();
+        if told.on && self.sender.receiver_count() == 0 {
+            told.on = false;
+            tracker.keep_events(0);
+        }
+        if told.on {
+            self.pass_on(&mut told, tracker);
+        }
+        told.on
+    }
+
+    /// As much as the tracker keeps, and no more: it goes on meanwhile.
+    fn pass_on(&self, told: &mut Told, tracker: &Tracker) {
+        for _ in 0..CONNECTION_EVENTS_KEPT / CONNECTION_EVENTS_BATCH {
+            let events = tracker.take_events(CONNECTION_EVENTS_BATCH);
+            let lost = tracker.counts().events_lost;
+            let newly_lost = lost.saturating_sub(told.lost);
+            if events.is_empty() && newly_lost == 0 {
+                return;
+            }
+            let first = told.next + newly_lost;
+            (told.next, told.lost) = (first + events.len() as u64, lost);
+            let is_last = events.len() < CONNECTION_EVENTS_BATCH;
+            let _ = self.sender.send(Arc::new(Batch { first, events })); // the last one may just have gone
+            if is_last {
+                return;
+            }
+        }
+    }
+}
+
+/// A subscription to events.
+#[derive(Debug)]
+pub struct ConnectionStream {
+    receiver: broadcast::Receiver<Arc<Batch>>,
+    next: u64,
+    lost: u64,
+}
+
+impl ConnectionStream {
+    /// The next events, perhaps none, and how many were lost so far; none when the switch is gone.
+    pub async fn next(&mut self) -> Option<(Vec<Event>, u64)> {
+        loop {
+            match self.receiver.recv().await {
+                Ok(batch) => {
+                    self.lost += batch.first.saturating_sub(self.next);
+                    self.next = batch.first + batch.events.len() as u64;
+                    return Some((batch.events.clone(), self.lost));
+                }
+                // The numbers of the next batch say how many events these batches had.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+impl Switch {
+    /// The switch's connections.
+    #[must_use]
+    pub fn conntrack(&self) -> Arc<Conntrack> {
+        Arc::clone(&self.publisher.conntrack)
+    }
+
+    /// What happens to connections from now on.
+    ///
+    /// # Errors
+    /// When there are too many subscribers.
+    pub fn subscribe_connections(&self) -> Result<ConnectionStream, SwitchError> {
+        self.connection_events.subscribe(self.publisher.conntrack.tracker())
+    }
+
+    /// Lets all connections go whose time is over, and tells of it.
+    pub(super) fn expire_connections(&self) {
+        let (tracker, now) = (self.publisher.conntrack.tracker(), Millis::now().0);
+        let mut idle_looks = 0;
+        for _ in 0..WARP_LOOKS_MAX {
+            let went = tracker.expire(now);
+            self.connection_events.distribute(tracker);
+            idle_looks = if went == 0 { idle_looks + 1 } else { 0 };
+            if idle_looks > 1 {
+                break;
+            }
+        }
+    }
+}
+
+/// Starts the thread that expires connections and distributes events.
+pub(super) fn start(conntrack: Arc<Conntrack>, events: Arc<ConnectionEvents>) -> Companion {
+    let run = move |stopped: &mpsc::Receiver<()>| tend(conntrack.tracker(), &events, stopped);
+    Companion::start("conntrack", "connections do not expire", run)
+}
+
+fn tend(tracker: &Tracker, events: &ConnectionEvents, stopped: &mpsc::Receiver<()>) {
+    loop {
+        tracker.expire(Millis::now().0);
+        let is_watched = events.distribute(tracker);
+        let is_idle = !is_watched && tracker.counts().connections == 0;
+        let period = if is_idle { IDLE_PERIOD } else { PERIOD };
+        if !matches!(stopped.recv_timeout(period), Err(mpsc::RecvTimeoutError::Timeout)) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Timeouts of connections by the names of Open vSwitch (table `CT_Timeout_Policy` of ovs-vswitchd.conf.db(5)), in seconds.
+
+use crate::port::FieldError;
+use vswitch_conntrack::{Class, Policy};
+
+/// Each timeout by its name, in the order in which they are told. Names are mapped as `lib/conntrack-tp.c` maps them.
+const NAMES: [(&str, Class); 13] = [
+    ("tcp_syn_sent", Class::TcpOpening),
+    ("tcp_established", Class::TcpEstablished),
+    ("tcp_fin_wait", Class::TcpClosing),
+    ("tcp_time_wait", Class::TcpFinWait),
+    ("tcp_close", Class::TcpClosed),
+    ("udp_first", Class::UdpFirst),
+    ("udp_single", Class::UdpSingle),
+    ("udp_multiple", Class::UdpMultiple),
+    ("icmp_first", Class::IcmpFirst),
+    ("icmp_reply", Class::IcmpReply),
+    ("other_first", Class::OtherFirst),
+    ("other_single", Class::OtherSingle),
+    ("other_multiple", Class::OtherMultiple),
+];
+
+/// A second name: the tracker does not tell a SYN from what answers it.
+const SYN_RECV: (&str, &str) = ("tcp_syn_recv", "tcp_syn_sent");
+
+/// Names that only the kernel's tracker knows.
+const WITHOUT_EFFECT: [&str; 5] = ["tcp_close_wait", "tcp_last_ack", "tcp_syn_sent2", "tcp_retransmit", "tcp_unack"];
+
+/// The default policy with these timeouts in it, and what was odd. `field` names the field in errors.
+///
+/// # Errors
+/// For every name that is not known, every 0, and `tcp_syn_recv` that differs from `tcp_syn_sent`.
+pub(super) fn policy<'a>(
+    field: &'static str,
+    seconds: impl IntoIterator<Item = (&'a str, u32)>,
+) -> Result<(Policy, Vec<String>), Vec<FieldError>> {
+    let (mut policy, mut warnings, mut errors) = (Policy::default(), Vec::new(), Vec::new());
+    let mut given: Vec<(&str, u32)> = Vec::new();
+    for (name, value) in seconds {
+        if WITHOUT_EFFECT.contains(&name) {
+            warnings.push(format!("{name} has no effect: only the tracker of the kernel has such a state"));
+            continue;
+        }
+        let known = if name == SYN_RECV.0 { SYN_RECV.1 } else { name };
+        let Some((known, class)) = NAMES.iter().find(|(listed, _)| *listed == known) else {
+            let all: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
+            let problem = format!("{:?} is no timeout", name.chars().take(64).collect::<String>());
+            errors.push(FieldError::new(field, problem, format!("use one of: {}", all.join(", "))));
+            continue;
+        };
+        if value == 0 {
+            errors.push(FieldError::new(field, format!("{name} is 0"), "use 1 to 4294967295 seconds"));
+        }
+        if given.iter().any(|(other, earlier)| other == known && *earlier != value) {
+            let problem = format!("{} and {} differ", SYN_RECV.1, SYN_RECV.0);
+            errors.push(FieldError::new(field, problem, "give one of them: they are one timeout here"));
+        }
+        given.push((known, value));
+        policy.0[*class as usize] = u64::from(value) * 1000;
+    }
+    if errors.is_empty() { Ok((policy, warnings)) } else { Err(errors) }
+}
+
+/// Every timeout of a policy by name, in seconds, in the order of the table above.
+pub(super) fn seconds(policy: &Policy) -> impl Iterator<Item = (&'static str, u32)> + '_ {
+    NAMES.iter().map(|(name, class)| (*name, u32::try_from(policy.get(*class) / 1000).unwrap_or(u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_sets_its_own_timeout_and_is_told() {
+        for (i, (name, class)) in NAMES.iter().enumerate() {
+            let (policy, warnings) = policy("timeouts", [(*name, 7)]).expect(name);
+            assert_eq!((policy.get(*class), warnings.len()), (7000, 0), "{name}");
+            let told: Vec<_> = seconds(&policy).collect();
+            let defaults: Vec<_> = seconds(&Policy::default()).collect();
+            let differ: Vec<_> = (0..NAMES.len()).filter(|i| told[*i] != defaults[*i]).collect();
+            assert_eq!((told[i], differ), ((*name, 7), vec![i]), "{name}");
+        }
+        let given = [("tcp_syn_recv", 5), ("udp_first", u32::MAX)];
+        let (policy, _) = policy("timeouts", given).expect("a second name, the highest number");
+        assert_eq!((policy.get(Class::TcpOpening), policy.get(Class::UdpFirst)), (5000, 4_294_967_295_000));
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told() {
+        let given = [("udp", 1), ("udp_first", 0), ("tcp_syn_sent", 1), ("tcp_syn_recv", 2), ("tcp_unack", 0)];
+        let errors = policy("timeouts", given).expect_err("errors");
+        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        assert!(told[0].starts_with("timeouts: \"udp\" is no timeout; use one of: tcp_syn_sent, "), "{told:?}");
+        assert_eq!(told[1], "timeouts: udp_first is 0; use 1 to 4294967295 seconds");
+        assert_eq!(
+            told[2],
+            "timeouts: tcp_syn_sent and tcp_syn_recv differ; give one of them: they are one timeout here"
+        );
+        assert_eq!(told.len(), 3, "{told:?}");
+        let (policy, warnings) = policy("timeouts", [("tcp_unack", 9)]).expect("a name without effect");
+        assert_eq!(policy, Policy::default());
+        assert_eq!(warnings, ["tcp_unack has no effect: only the tracker of the kernel has such a state"]);
+    }
+}
