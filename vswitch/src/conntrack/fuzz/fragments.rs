@@ -45,6 +45,8 @@ impl Step {
                 now: Millis(now),
                 port: PortId(u16::from(kind >> 1 & 1)),
                 tunnel: u64::from(kind >> 2 & 1),
+                before: 0,
+                cached: false,
             },
             zone: u16::from(kind >> 3 & 1),
             id: id & 3,

@@ -29,7 +29,7 @@ pub(super) fn conntrack() -> Conntrack {
 }
 
 pub(super) fn place() -> Place {
-    Place { worker: 0, now: Millis(0), port: PortId(1), tunnel: 0 }
+    Place { worker: 0, now: Millis(0), port: PortId(1), tunnel: 0, before: 0, cached: false }
 }
 
 /// Addresses and ports to write, of which `flags` says whether.
