@@ -187,11 +187,11 @@ fn few_ports_are_given_to_one_connection_each() {
 /// All workers want the same port first, and each gets one of its own.
 #[test]
 fn the_same_port_is_given_to_one_connection_only() {
-    const WORKERS: u64 = 4;
-    const ROUNDS: u64 = 200;
-    const EACH: u64 = 20;
-    let tracker = Tracker::new(Config { connections_max: (WORKERS * ROUNDS * EACH) as usize });
-    let barrier = Barrier::new(WORKERS as usize);
+    const WORKERS: usize = 4;
+    const ROUNDS: usize = 1000;
+    const EACH: usize = 20;
+    let tracker = Tracker::new(Config { connections_max: WORKERS * ROUNDS * EACH });
+    let barrier = Barrier::new(WORKERS);
     std::thread::scope(|scope| {
         for worker in 0..WORKERS {
             let (tracker, barrier) = (&tracker, &barrier);
@@ -209,7 +209,7 @@ fn the_same_port_is_given_to_one_connection_only() {
             });
         }
     });
-    assert_eq!(tracker.counts().connections, WORKERS * ROUNDS * EACH);
+    assert_eq!(tracker.counts().connections, (WORKERS * ROUNDS * EACH) as u64);
     check(&tracker, 5);
 }
 
