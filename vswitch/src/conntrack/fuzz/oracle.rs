@@ -91,6 +91,10 @@ impl Parts {
         if self.protocol == 17 && !self.v6 && be(bytes, field)? == 0 || bytes.len() < field + 2 {
             return None;
         }
+        // A quoted packet may claim to be shorter than what is quoted of it: then its checksum is none.
+        if self.end < (field + 2).max(self.l4 + 8) {
+            return None;
+        }
         let destination = self.destination?;
         let len = if self.v6 { 16 } else { 4 };
         let source = self.l3 + if self.v6 { 8 } else { 12 };
