@@ -204,3 +204,19 @@ pub const CONNECTION_EVENTS_QUEUED: usize = 64;
 pub const CONNECTION_WATCHERS_MAX: usize = 64;
 /// `ct()` actions with a table that one packet may meet one behind the other. (Open vSwitch: 6. Antrea's pipelines have up to 8.)
 pub const RECIRCULATIONS_MAX: u32 = 64;
+/// Stages that one packet may enter in all, its copies included. A multicast to a thousand Pods with a `ct()` each; a program that forks at every `ct()` gets no further.
+pub const STAGES_ENTERED_MAX: u32 = 1024;
+/// Datagrams of which fragments wait for others before `ct()`.
+pub const FRAGMENTED_MAX: usize = 1024;
+/// Likewise, of one port: four that flood leave nothing to others but what they push out.
+pub const FRAGMENTED_PER_PORT_MAX: usize = FRAGMENTED_MAX / 4;
+/// Fragments of one datagram. The largest takes 119 at an MTU of 576, 45 at 1500.
+pub const FRAGMENTS_PER_DATAGRAM_MAX: usize = 128;
+/// Mbufs that wait in all: the pool is everybody's. (Open vSwitch holds 1,000 fragments.)
+pub const FRAGMENT_MBUFS_MAX: usize = 4096;
+/// Likewise, of one port.
+pub const FRAGMENT_MBUFS_PER_PORT_MAX: usize = FRAGMENT_MBUFS_MAX / 4;
+/// Fragments that were given up and wait for a worker's [`crate::conntrack::Conntrack::tend`], which comes every millisecond.
+pub const FRAGMENTS_GIVEN_UP_MAX: usize = 4096;
+/// Milliseconds that a fragment waits for the others of its datagram (Open vSwitch: 15 s).
+pub const FRAGMENT_TIMEOUT_MS: u64 = 15_000;

@@ -7,6 +7,10 @@
 use crate::Direction;
 
 #[cfg(test)]
+mod honest;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;
 
 /// Bits of [`Segment::flags`].

@@ -162,11 +162,12 @@ impl FlowKey {
     }
 
     /// For a lookup: the ports of a first fragment as tables see them, 0 (`frags=normal` of ovs-ofctl(8)); they are in the packet, and
-    /// actions can read and write them. Other packets stay as they are. Put the ports back ([`Self::restore_ports`]) afterwards.
+    /// actions can read and write them. Behind `ct()`, where a datagram is complete, nothing is hidden. Other packets stay as they are. Put the ports back ([`Self::restore_ports`]) afterwards.
     #[inline]
     pub const fn hide_fragment_ports(&mut self) -> HiddenPorts {
+        let recirculated = self.get(Field::RecircId) != 0;
         let (ip, ports) = (self.0[Field::NwFrag.location().word as usize], &mut self.0[PORTS]);
-        let hidden = if ip & FRAG_ANY as u64 == 0 { 0 } else { *ports & PORT_BITS };
+        let hidden = if ip & FRAG_ANY as u64 == 0 || recirculated { 0 } else { *ports & PORT_BITS };
         *ports &= !hidden;
         HiddenPorts(hidden)
     }

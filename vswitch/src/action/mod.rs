@@ -20,5 +20,8 @@ mod packet;
 #[cfg(test)]
 mod tests;
 
-pub use op::{CheckLen, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd, SetPorts, sizes};
+pub use op::{
+    CheckLen, CtOp, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd, SetPorts, sizes,
+};
 pub use packet::Packet;
+pub(crate) use packet::{TCP_LEN, UDP_LEN, extension, udp_sum};

@@ -56,11 +56,26 @@ pub enum Op {
     PacketIn(Box<PacketInOp>),
     /// Ops on a copy (on the packet itself if this is the last op).
     Clone(Box<[Op]>),
+    /// The packet meets the connection tracker.
+    Ct(Box<CtOp>),
+    /// The tracker knows nothing of the packet any more.
+    CtClear,
     /// One of two ways, by the packet's length. Always the last op.
     CheckLen(Box<CheckLen>),
 }
 
 impl Op {
+    /// It leads to another stage, or something in it does.
+    #[must_use]
+    pub fn recirculates(&self) -> bool {
+        match self {
+            Self::Ct(_) => true,
+            Self::Clone(ops) => ops.iter().any(Self::recirculates),
+            Self::CheckLen(check) => check.larger.iter().chain(&check.smaller).any(Self::recirculates),
+            _ => false,
+        }
+    }
+
     /// Bytes that it takes, about.
     #[must_use]
     pub fn size(&self) -> usize {
@@ -68,6 +83,7 @@ impl Op {
             Self::SetEth(_) | Self::SetIpv4(_) | Self::SetIpv6(_) | Self::SetPorts(_) => size_of::<SetIpv6>(),
             Self::SetIcmp(_) | Self::SetArp(_) | Self::SetNd(_) => size_of::<SetNd>(),
             Self::PacketIn(packet_in) => size_of::<PacketInOp>() + packet_in.userdata.len(),
+            Self::Ct(_) => size_of::<CtOp>() + size_of::<crate::pipeline::Stage>(),
             Self::Clone(ops) => sizes(ops),
             Self::CheckLen(check) => size_of::<CheckLen>() + sizes(&check.larger) + sizes(&check.smaller),
             _ => 0,
@@ -171,6 +187,15 @@ pub struct PacketInOp {
     pub meter: Option<Arc<Meter>>,
     /// Where the packet goes on when it is resumed; none: it was a copy.
     pub continuation: Option<Arc<crate::pipeline::Continuation>>,
+}
+
+/// See [`Op::Ct`].
+#[derive(Clone, Debug)]
+pub struct CtOp {
+    /// What to do with it.
+    pub request: vswitch_conntrack::Request,
+    /// Where a copy of it goes on then, if anywhere.
+    pub stage: Option<Arc<crate::pipeline::Stage>>,
 }
 
 /// See [`Op::CheckLen`].

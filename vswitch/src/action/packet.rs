@@ -10,17 +10,32 @@ use vswitch_flow::extract::Layers;
 const ABSENT: u16 = u16::MAX;
 
 /// Bytes of the headers, options apart (RFC 9293, RFC 768).
-pub(super) const TCP_LEN: usize = 20;
+pub(crate) const TCP_LEN: usize = 20;
 /// See [`TCP_LEN`].
-pub(super) const UDP_LEN: usize = 8;
+pub(crate) const UDP_LEN: usize = 8;
 
 /// IPv6 extension headers (RFC 8200, 4; RFC 4302) that are walked over.
-mod extension {
-    pub(super) const HOP_BY_HOP: u8 = 0;
-    pub(super) const ROUTING: u8 = 43;
-    pub(super) const FRAGMENT: u8 = 44;
-    pub(super) const AUTHENTICATION: u8 = 51;
-    pub(super) const DESTINATION: u8 = 60;
+pub(crate) mod extension {
+    pub(crate) const HOP_BY_HOP: u8 = 0;
+    pub(crate) const ROUTING: u8 = 43;
+    pub(crate) const FRAGMENT: u8 = 44;
+    pub(crate) const AUTHENTICATION: u8 = 51;
+    pub(crate) const DESTINATION: u8 = 60;
+}
+
+/// What the extension headers of an IPv6 packet say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Chain {
+    /// Protocol behind them: the last next header.
+    pub(crate) protocol: u8,
+    /// A routing header has segments left, so that the destination address is not part of L4 checksums.
+    pub(crate) routed: bool,
+    /// Where the final destination is then, from the packet's front; none if the kind of routing header is not known.
+    pub(crate) destination: Option<usize>,
+    /// Where the fragment header is, from the packet's front, if the packet is a fragment; the last one of several.
+    pub(crate) fragment: Option<usize>,
+    /// Fragment headers that say so.
+    pub(crate) fragments: usize,
 }
 
 /// A packet under execution. The layers are those of its bytes, at every moment.
@@ -68,6 +83,8 @@ impl Packet {
             | Op::Meter(_)
             | Op::PacketIn(_)
             | Op::Clone(_)
+            | Op::Ct(_)
+            | Op::CtClear
             | Op::CheckLen(_) => {}
         }
         Ok(())
@@ -89,19 +106,19 @@ impl Packet {
 
     /// Bytes `from..from + N` of the packet, if they are there.
     #[inline]
-    pub(super) fn bytes<const N: usize>(&self, from: usize) -> Option<&[u8; N]> {
+    pub(crate) fn bytes<const N: usize>(&self, from: usize) -> Option<&[u8; N]> {
         self.mbuf.head().get(from..)?.first_chunk()
     }
 
     /// [`Packet::bytes`], to write.
     #[inline]
-    pub(super) fn bytes_mut<const N: usize>(&mut self, from: usize) -> Option<&mut [u8; N]> {
+    pub(crate) fn bytes_mut<const N: usize>(&mut self, from: usize) -> Option<&mut [u8; N]> {
         self.mbuf.head_mut().get_mut(from..)?.first_chunk_mut()
     }
 
     /// Where the L3 header starts.
     #[inline]
-    pub(super) fn l3(&self) -> Option<usize> {
+    pub(crate) fn l3(&self) -> Option<usize> {
         (self.layers.l3 != ABSENT).then_some(self.layers.l3.into())
     }
 
@@ -115,7 +132,7 @@ impl Packet {
     }
 
     /// The type of what the L3 header is: the two bytes before it, of Ethernet II and of SNAP.
-    pub(super) fn l3_type(&self) -> Option<u16> {
+    pub(crate) fn l3_type(&self) -> Option<u16> {
         self.l3()?.checked_sub(2).and_then(|at| self.bytes(at)).map(|kind| u16::from_be_bytes(*kind))
     }
 
@@ -141,27 +158,44 @@ impl Packet {
         (!later).then_some(L4Header { at, size, protocol: header[9], routed: false })
     }
 
-    /// Walks over the extension headers up to the L4 header that extraction found: bounded by it.
     pub(super) fn l4_of_ipv6(&self) -> Option<L4Header> {
+        let chain = self.chain_of_ipv6()?;
+        let (at, size) = self.l4_place()?;
+        let fragment = chain.fragment.and_then(|at| self.bytes::<8>(at));
+        let later = fragment.is_some_and(|header| u16::from_be_bytes([header[2], header[3]]) & 0xfff8 != 0);
+        (!later).then_some(L4Header { at, size, protocol: chain.protocol, routed: chain.routed })
+    }
+
+    /// Walks over the extension headers up to the L4 header that extraction found (of a later fragment: up to its part of the payload):
+    /// bounded by it.
+    pub(crate) fn chain_of_ipv6(&self) -> Option<Chain> {
         let l3 = self.l3()?;
         let header: &[u8; 40] = self.bytes(l3)?;
-        let (l4, size) = self.l4_place()?;
-        let (mut at, mut protocol, mut routed) = (l3 + 40, header[6], false);
+        let l4 = Some(usize::from(self.layers.l4)).filter(|_| self.layers.l4 != ABSENT)?;
+        let (mut at, mut chain) = (l3 + 40, Chain { protocol: header[6], ..Chain::default() });
         while at < l4 {
             let front: &[u8; 8] = self.bytes(at)?;
-            at += match protocol {
-                extension::FRAGMENT if u16::from_be_bytes([front[2], front[3]]) & 0xfff8 != 0 => return None,
-                extension::FRAGMENT => 8,
+            let len = match chain.protocol {
+                extension::FRAGMENT => {
+                    if u16::from_be_bytes([front[2], front[3]]) & 0xfff9 != 0 {
+                        (chain.fragment, chain.fragments) = (Some(at), chain.fragments + 1);
+                    }
+                    8
+                }
                 extension::AUTHENTICATION => (usize::from(front[1]) + 2) * 4,
-                extension::HOP_BY_HOP | extension::ROUTING | extension::DESTINATION => {
-                    routed |= protocol == extension::ROUTING && front[3] > 0;
+                extension::ROUTING if front[3] > 0 => {
+                    chain.routed = true;
+                    // Both kinds that are known have it first (RFC 6275, 6.4.1; RFC 8754, 2).
+                    chain.destination = matches!(front[2], 2 | 4).then_some(at + 8);
                     (usize::from(front[1]) + 1) * 8
                 }
+                extension::HOP_BY_HOP | extension::ROUTING | extension::DESTINATION => (usize::from(front[1]) + 1) * 8,
                 _ => break,
             };
-            protocol = front[0];
+            at += len;
+            chain.protocol = front[0];
         }
-        Some(L4Header { at: l4, size, protocol, routed })
+        Some(chain)
     }
 
     /// Adjusts the L4 checksum to an address that changes from `old` to `new`: TCP, UDP and, in IPv6, ICMPv6 cover the addresses.
@@ -188,7 +222,7 @@ impl Packet {
     }
 
     /// Adjusts the checksum at `at`, which covers bytes that change from `old` to `new`.
-    pub(super) fn adjust(&mut self, at: usize, old: &[u8], new: &[u8]) {
+    pub(crate) fn adjust(&mut self, at: usize, old: &[u8], new: &[u8]) {
         if let Some(field) = self.bytes_mut::<2>(at) {
             *field = checksum::update_bytes(u16::from_be_bytes(*field), old, new).to_be_bytes();
         }
@@ -196,7 +230,7 @@ impl Packet {
 }
 
 /// A UDP checksum of 0 is none and stays; a result of 0 is written as all ones (RFC 768).
-pub(super) fn udp_sum(before: u16, update: impl FnOnce(u16) -> u16) -> u16 {
+pub(crate) fn udp_sum(before: u16, update: impl FnOnce(u16) -> u16) -> u16 {
     match before {
         0 => 0,
         before => match update(before) {

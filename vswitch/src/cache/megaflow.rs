@@ -57,6 +57,7 @@ pub(super) struct Hot {
     /// The port, if its only op is to output there; else [`PortId::NONE`].
     pub(super) out: PortId,
     pub(super) has_effects: bool,
+    recirculates: bool,
 }
 
 impl Megaflow {
@@ -74,7 +75,16 @@ impl Megaflow {
         let (world, epoch) = (Counter::new(deps.world), Counter::new(deps.epoch));
         let zero = Counter::default;
         let has_effects = !effects.is_empty();
-        let hot = Hot { tick: Counter::new(STALE), packets: zero(), bytes: zero(), used_ms: zero(), out, has_effects };
+        let recirculates = ops.iter().any(Op::recirculates);
+        let hot = Hot {
+            tick: Counter::new(STALE),
+            packets: zero(),
+            bytes: zero(),
+            used_ms: zero(),
+            out,
+            has_effects,
+            recirculates,
+        };
         Self {
             hot,
             ops: ops.into(),
@@ -156,6 +166,13 @@ impl Megaflow {
     #[must_use]
     pub fn has_effects(&self) -> bool {
         self.hot.has_effects
+    }
+
+    /// Its packets meet the tracker: other decisions follow.
+    #[inline]
+    #[must_use]
+    pub fn recirculates(&self) -> bool {
+        self.hot.recirculates
     }
 
     /// Why its packets die, if they do.

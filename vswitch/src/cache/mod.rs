@@ -204,9 +204,9 @@ impl Cache {
 
     /// The megaflow of slot `i` of a burst, if it is good without a second look.
     #[inline]
-    pub(crate) fn hit(&self, i: usize) -> Option<&Megaflow> {
+    pub(crate) fn hit(&self, i: usize) -> Option<&Arc<Megaflow>> {
         let megaflow = self.exact(self.keys.get(i)?)?;
-        (megaflow.hot.tick.get() == self.tick).then_some(&**megaflow)
+        (megaflow.hot.tick.get() == self.tick).then_some(megaflow)
     }
 
     /// The megaflow of a compact key of the burst, if it is good after a second look.

@@ -8,17 +8,36 @@
 //!
 //! **Threads**: one [`Conntrack`] for all workers, `&self`. Fragments are behind a short lock, whole packets are not.
 
+mod change;
+mod datagram;
+mod fragment;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod ports;
+mod quote;
+mod read;
+mod rewrite;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use datagram::Datagram;
+use fragment::{Fragment, Kind};
+use read::Message;
+use waiting::{Arrival, Waiting};
+
 use crate::action::Packet;
 use crate::dpdk::Mbuf;
 use crate::observe::DropReason;
 use crate::port::PortId;
 use crate::time::Millis;
-use vswitch_conntrack::{Config, Request, Tracker, Verdict};
+use vswitch_conntrack::{Config, Refusal, Request, Tracker, Verdict};
 
 /// The switch's connections and waiting fragments.
 #[derive(Debug)]
 pub struct Conntrack {
     tracker: Tracker,
+    waiting: Waiting,
 }
 
 /// Where a packet meets `ct()`.
@@ -32,6 +51,10 @@ pub struct Place {
     pub port: PortId,
     /// Digest of the tunnel metadata that the packet came with, likewise; 0: none.
     pub tunnel: u64,
+    /// `ct_state` that an earlier `ct()` of the same zone gave the packet; 0: none.
+    pub before: u32,
+    /// That `ct()` had no `nat`.
+    pub cached: bool,
 }
 
 /// What becomes of a packet at `ct()`.
@@ -64,7 +87,7 @@ impl Conntrack {
     /// Takes the memory for so many connections.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self { tracker: Tracker::new(config) }
+        Self { tracker: Tracker::new(config), waiting: Waiting::default() }
     }
 
     /// The connections.
@@ -76,12 +99,96 @@ impl Conntrack {
     /// A packet meets `ct()`.
     #[must_use]
     pub fn track(&self, packet: Packet, request: &Request, place: Place) -> Outcome {
-        let _ = (request, place);
-        Outcome::Tracked(packet, Verdict::INVALID)
+        self.pass(packet, request.zone, place, |message| self.judge(message, request, place))
+    }
+
+    fn judge(&self, message: &Message, request: &Request, place: Place) -> Verdict {
+        let again;
+        let request = if place.before == 0 {
+            request
+        } else {
+            again = Request { before: place.before, cached: place.cached, ..request.clone() };
+            &again
+        };
+        match message {
+            Message::Seen(seen) => self.tracker.track(seen, request, place.worker, place.now.0),
+            Message::Related(related, _) => self.tracker.track_related(related, request, place.worker, place.now.0),
+        }
+    }
+
+    /// [`Self::track`], whatever judges what was read.
+    fn pass(&self, mut packet: Packet, zone: u16, place: Place, judge: impl FnOnce(&Message) -> Verdict) -> Outcome {
+        match fragment::kind_of(&packet, zone, place) {
+            Kind::Whole => match pass(&mut Datagram { packets: std::slice::from_mut(&mut packet) }, zone, judge) {
+                Ok(verdict) => Outcome::Tracked(packet, verdict),
+                Err(reason) => Outcome::Drop(packet.mbuf, reason),
+            },
+            Kind::Damaged => Outcome::Tracked(packet, Verdict::INVALID),
+            Kind::Impossible => Outcome::Drop(packet.mbuf, DropReason::FragInvalid),
+            Kind::Fragment(fragment) => self.pass_fragment(packet, &fragment, place, judge),
+        }
+    }
+
+    #[cold]
+    fn pass_fragment(
+        &self,
+        packet: Packet,
+        fragment: &Fragment,
+        place: Place,
+        judge: impl FnOnce(&Message) -> Verdict,
+    ) -> Outcome {
+        let mut packets = match self.waiting.add(packet, fragment, place.now) {
+            Arrival::Held => return Outcome::Held,
+            Arrival::Refused(mbuf, reason) => return Outcome::Drop(mbuf, reason),
+            Arrival::Complete(packets) => packets,
+        };
+        let mut datagram = Datagram { packets: &mut packets };
+        match pass(&mut datagram, fragment.key.zone, judge) {
+            Ok(verdict) => {
+                let (ports, tcp_flags) = ports::ports(&datagram);
+                Outcome::Complete(Fragments { packets, verdict, ports, tcp_flags })
+            }
+            Err(reason) => {
+                // One is dropped here, by whoever asked; the others when somebody tends.
+                let last = packets.pop();
+                self.waiting.give_up(packets.into_iter(), place.port, reason);
+                last.map_or(Outcome::Held, |last| Outcome::Drop(last.mbuf, reason))
+            }
+        }
+    }
+
+    /// Datagrams of which fragments wait for others, and mbufs that wait.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        self.waiting.counts()
     }
 
     /// Gives up fragments whose others did not come. A worker, every millisecond; it does nothing most of the time.
     pub fn tend(&self, now: Millis, mut drop: impl FnMut(PortId, Mbuf, DropReason)) {
-        let _ = (now, &mut drop);
+        self.waiting.tend(now, &mut drop);
+    }
+}
+
+/// Reads, judges and rewrites a packet or a datagram.
+fn pass(
+    datagram: &mut Datagram<'_>,
+    zone: u16,
+    judge: impl FnOnce(&Message) -> Verdict,
+) -> Result<Verdict, DropReason> {
+    let Some(message) = read::read(datagram, zone) else { return Ok(Verdict::INVALID) };
+    let verdict = judge(&message);
+    if let Some(refusal) = verdict.refusal {
+        return Err(reason(refusal));
+    }
+    rewrite::rewrite(datagram, &message, &verdict.rewrite);
+    Ok(verdict)
+}
+
+const fn reason(refusal: Refusal) -> DropReason {
+    match refusal {
+        Refusal::Full => DropReason::CtFull,
+        Refusal::ZoneLimit => DropReason::CtZoneLimit,
+        Refusal::NatExhausted => DropReason::NatExhausted,
+        Refusal::TupleTaken => DropReason::CtTupleTaken,
     }
 }

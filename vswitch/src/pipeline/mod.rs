@@ -18,6 +18,7 @@ mod learned;
 mod learning;
 mod packet_in;
 mod program;
+mod stage;
 pub mod state;
 pub mod translate;
 mod world;
@@ -29,7 +30,8 @@ pub use learned::{Learned, LearnedTable, LearnedTables};
 pub use learning::{Lookup, Verdict, decide, is_special, is_vendors};
 pub use packet_in::{Continuation, Interest, NO_COOKIE, PacketIn, PacketIns, Paused, Subscription};
 pub use program::{Program, Rule, RuleStats, TABLES, Table, TableStats};
+pub use stage::{Luggage, Stage, Stages};
 pub use translate::{
-    Credit, Deps, Effect, Request, Start, Trace, Translation, format_megaflow, format_ops, trace, translate,
+    Credit, Deps, Effect, Request, Start, Trace, Tracing, Translation, format_megaflow, format_ops, trace, translate,
 };
 pub use world::{Bridge, PortFacts, World};

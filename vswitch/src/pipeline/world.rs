@@ -1,6 +1,6 @@
 //! What translation sees: all bridges and ports of one snapshot.
 
-use super::{Changes, Fdb, PacketIns, Program};
+use super::{Changes, Fdb, PacketIns, Program, Stages};
 use crate::pipeline::FailMode;
 use crate::port::PortId;
 use std::collections::HashMap;
@@ -24,6 +24,8 @@ pub struct World {
     pub ports: Vec<Option<PortFacts>>,
     /// What changes beside it: learned rules, MAC tables, links.
     pub changes: Arc<Changes>,
+    /// Where packets go on behind `ct()`, by any decision that is kept.
+    pub stages: Arc<Stages>,
 }
 
 /// A bridge as one snapshot has it.

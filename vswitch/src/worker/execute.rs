@@ -2,12 +2,14 @@
 
 use super::step::Step;
 use crate::action::{CheckLen, Op, Packet, PacketInOp};
+use crate::cache::Cache;
 use crate::dpdk::{Csum, Mbuf};
 use crate::meter::{Meter, Verdict};
 use crate::observe::DropReason;
 use crate::packet::offload;
 use crate::pipeline::PacketIn;
 use crate::port::PortId;
+use std::hash::BuildHasher;
 use vswitch_flow::action::PortNo;
 use vswitch_flow::{Field, FlowKey};
 
@@ -20,10 +22,30 @@ pub(super) struct Origin<'a> {
     pub(super) metadata: Option<&'a FlowKey>,
     /// OpenFlow number of the port that it came from.
     pub(super) in_port: PortNo,
+    /// Stages behind `ct()` that lie behind it.
+    pub(super) depth: u32,
+    /// What the last `ct()` said of it.
+    pub(super) tracked: Tracked,
+}
+
+/// What a `ct()` said of a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tracked {
+    pub(super) zone: u16,
+    pub(super) state: u32,
+    /// It had no `nat`.
+    pub(super) cached: bool,
 }
 
 impl Origin<'_> {
-    fn metadata(&self) -> FlowKey {
+    /// Digest of the tunnel metadata that it came with; 0: none.
+    pub(super) fn tunnel(&self) -> u64 {
+        const TUNNEL_WORDS: std::ops::Range<usize> = 9..16;
+        let words = self.metadata.map_or([].as_slice(), |key| &key.0[TUNNEL_WORDS]);
+        if words.iter().all(|word| *word == 0) { 0 } else { foldhash::fast::FixedState::default().hash_one(words) | 1 }
+    }
+
+    pub(super) fn metadata(&self) -> FlowKey {
         self.metadata.cloned().unwrap_or_else(|| {
             let mut key = FlowKey::default();
             key.set(Field::InPort, self.in_port.into());
@@ -34,7 +56,13 @@ impl Origin<'_> {
 
 impl Step<'_> {
     /// Applies ops to a packet, which is gone afterwards.
-    pub(super) fn execute(&mut self, ops: &[Op], mut packet: Packet, origin: Origin<'_>) {
+    pub(super) fn execute(
+        &mut self,
+        mut cache: Option<&mut Cache>,
+        ops: &[Op],
+        mut packet: Packet,
+        mut origin: Origin<'_>,
+    ) {
         for (i, op) in ops.iter().enumerate() {
             let last = i + 1 == ops.len();
             let changed = match op {
@@ -58,12 +86,26 @@ impl Step<'_> {
                     self.packet_in(op, &packet.mbuf, origin);
                     Ok(())
                 }
-                Op::Clone(ops) if last => return self.execute(ops, packet, origin),
-                Op::Clone(ops) => {
-                    self.execute_copy(ops, &packet, origin);
+                Op::Ct(op) => match self.ct(cache.as_deref_mut(), op, &ops[i + 1..], packet, origin) {
+                    Some((same, tracked)) => {
+                        packet = same;
+                        origin.tracked = tracked;
+                        Ok(())
+                    }
+                    None => return,
+                },
+                Op::CtClear => {
+                    origin.tracked = Tracked::default();
                     Ok(())
                 }
-                Op::CheckLen(check) => return self.execute(check.ops(packet.content_len()), packet, origin),
+                Op::Clone(ops) if last => return self.execute(cache, ops, packet, origin),
+                Op::Clone(ops) => {
+                    self.execute_copy(cache.as_deref_mut(), ops, &packet, origin);
+                    Ok(())
+                }
+                Op::CheckLen(check) => {
+                    return self.execute(cache, check.ops(packet.content_len()), packet, origin);
+                }
                 op => packet.rewrite(op),
             };
             if let Err(reason) = changed {
@@ -74,9 +116,9 @@ impl Step<'_> {
     }
 
     #[cold]
-    fn execute_copy(&mut self, ops: &[Op], packet: &Packet, origin: Origin<'_>) {
+    fn execute_copy(&mut self, cache: Option<&mut Cache>, ops: &[Op], packet: &Packet, origin: Origin<'_>) {
         match self.copy_within_budget(&packet.mbuf) {
-            Ok(mbuf) => self.execute(ops, Packet { mbuf, layers: packet.layers }, origin),
+            Ok(mbuf) => self.execute(cache, ops, Packet { mbuf, layers: packet.layers }, origin),
             Err(reason) => self.count_drop_in(origin.port, reason),
         }
     }
@@ -138,13 +180,14 @@ impl Step<'_> {
             Err(reason) => return self.count_drop_in(origin.port, reason),
         };
         let own = origin.metadata();
-        let metadata = FlowKey(std::array::from_fn(|i| {
+        let mut metadata = FlowKey(std::array::from_fn(|i| {
             if (vswitch_flow::FIRST_PACKET_WORD..vswitch_flow::LAST_PACKET_WORD).contains(&i) {
                 return 0;
             }
             let defined = op.defined.0[i];
             op.metadata.0[i] & defined | own.0[i] & !defined
         }));
+        metadata.set(Field::RecircId, 0);
         bridge.packet_ins.deliver(PacketIn {
             table: op.table,
             cookie: op.cookie,

@@ -146,6 +146,7 @@ impl Walk {
             return Err(InjectError::Length(len));
         }
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
+        let conntrack = &*self.conntrack;
         let bridges = &snapshot.world.bridges;
         let gone = || InjectError::BridgeGone(Arc::clone(&injection.bridge));
         let index = bridges.iter().position(|bridge| bridge.name == injection.bridge).ok_or_else(gone)?;
@@ -156,8 +157,8 @@ impl Walk {
             Begin::Actions(actions) => Start::Actions(actions),
             Begin::Resume(continuation) => Start::Resume(continuation),
         };
-        let mut step = Step { worker, pool, snapshot, outputs, now, outputs_made: 0, flooded_mbufs: 0 };
-        step.once(index, port, injection.metadata.clone(), start, mbuf);
+        let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, now);
+        step.once(Some(&mut self.cache), index, port, injection.metadata.clone(), start, mbuf);
         Ok(())
     }
 }

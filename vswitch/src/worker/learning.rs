@@ -34,15 +34,16 @@ impl Walk {
 
         // Decide and output, in order.
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
+        let conntrack = &*self.conntrack;
         let seen = Sighting::new(port, now.seconds());
-        let step = Step { worker, pool, snapshot, outputs, now, outputs_made: 0, flooded_mbufs: 0 };
+        let step = Step::new(worker, pool, snapshot, outputs, conntrack, now);
         let mut switching = Switching { step, cache: &mut self.cache, ways: &self.bridge_ways, tallies: &self.tallies };
         let (mut counted, mut counted_bytes) = (received as u64, bytes);
         for (mbuf, lookup) in burst.drain().zip(&lookups) {
             if !ordinary && takes_the_long_way(&mbuf) && may_enter(&mbuf, lookup, frame_max) {
                 counted -= 1;
                 counted_bytes -= mbuf.len() as u64;
-                switching.step.outputs_made = 0;
+                switching.step.next_packet();
                 switching.step.enter(switching.cache, port, mbuf);
                 continue;
             }
@@ -61,7 +62,7 @@ impl Walk {
                 },
                 _ => mbuf,
             };
-            switching.step.outputs_made = 0;
+            switching.step.next_packet();
             switching.act(bridge, port, verdict, mbuf, 0);
         }
         if let Some(Some(tally)) = self.tallies.get(view.bridge) {

@@ -12,6 +12,7 @@
 //!
 //! **Threads**: one per core of `[dpdk] worker_cores`. A sleeping worker is offline: nobody waits for it.
 
+mod ct;
 mod execute;
 mod inject;
 mod learning;

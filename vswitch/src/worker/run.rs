@@ -65,7 +65,7 @@ impl Worker {
         let poll = Poll {
             id,
             version: 0,
-            walk: Walk::new(id, pool, Arc::clone(&publisher.caches[id])),
+            walk: Walk::new(id, pool, Arc::clone(&publisher.caches[id]), Arc::clone(&publisher.conntrack)),
             rxqs: Vec::new(),
             publisher,
             stats: Arc::clone(&stats),

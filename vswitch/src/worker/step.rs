@@ -2,6 +2,7 @@
 
 use super::Snapshot;
 use super::output::Outputs;
+use crate::conntrack::Conntrack;
 use crate::dpdk::{Mbuf, Mempool};
 use crate::limits::{FLOOD_MBUFS_MAX, OUTPUTS_MAX};
 use crate::observe::DropReason;
@@ -14,14 +15,37 @@ pub(super) struct Step<'a> {
     pub(super) pool: &'a Mempool,
     pub(super) snapshot: &'a Snapshot,
     pub(super) outputs: &'a mut Outputs,
+    pub(super) conntrack: &'a Conntrack,
     pub(super) now: Millis,
     /// Outputs that this packet led to so far, its copies included.
     pub(super) outputs_made: u32,
+    /// Stages behind `ct()` that this packet led to so far, its copies included.
+    pub(super) stages_entered: u32,
     /// Mbufs that this burst took for copies.
     pub(super) flooded_mbufs: u32,
 }
 
+impl<'a> Step<'a> {
+    /// For a burst.
+    pub(super) fn new(
+        worker: usize,
+        pool: &'a Mempool,
+        snapshot: &'a Snapshot,
+        outputs: &'a mut Outputs,
+        conntrack: &'a Conntrack,
+        now: Millis,
+    ) -> Self {
+        Self { worker, pool, snapshot, outputs, conntrack, now, outputs_made: 0, stages_entered: 0, flooded_mbufs: 0 }
+    }
+}
+
 impl Step<'_> {
+    /// What follows is another packet.
+    #[inline]
+    pub(super) fn next_packet(&mut self) {
+        (self.outputs_made, self.stages_entered) = (0, 0);
+    }
+
     /// A packet leaves by a port that is no patch port. If the port is gone, that is counted at `in_port`.
     #[inline]
     pub(super) fn output(&mut self, port: PortId, in_port: PortId, mbuf: Mbuf) {

@@ -1,6 +1,6 @@
 //! Packets of a bridge with tables: caches, else key, translation; then ops. One packet after the other.
 
-use super::execute::Origin;
+use super::execute::{Origin, Tracked};
 use super::step::Step;
 use super::{PortView, Walk};
 use crate::action::Packet;
@@ -11,6 +11,7 @@ use crate::observe::DropReason;
 use crate::pipeline::{PortFacts, Request, Start, Translation, translate};
 use crate::port::PortId;
 use crate::time::Millis;
+use std::sync::Arc;
 use vswitch_flow::extract::extract;
 use vswitch_flow::{Field, FlowKey};
 
@@ -33,7 +34,8 @@ impl Walk {
         counters.rx_bytes.add(bytes);
 
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
-        let mut step = Step { worker, pool, snapshot, outputs, now, outputs_made: 0, flooded_mbufs: 0 };
+        let conntrack = &*self.conntrack;
+        let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, now);
         let cache = &mut self.cache;
         let mut hits = 0;
         for (i, mbuf) in burst.drain().enumerate() {
@@ -41,7 +43,7 @@ impl Walk {
                 step.drop_in(port, reason, mbuf);
                 continue;
             }
-            step.outputs_made = 0;
+            step.next_packet();
             cache.sync(&snapshot.world.changes);
             // The common case in a straight line; everything else is a call.
             match cache.hit(i) {
@@ -56,7 +58,15 @@ impl Walk {
                         Err(mbuf) => mbuf,
                     };
                     let packet = Packet { mbuf, layers: cache.keys[i].layers() };
-                    step.carry_out(megaflow, packet, Origin { port, in_port: facts.number, metadata: None });
+                    let origin =
+                        Origin { port, in_port: facts.number, metadata: None, depth: 0, tracked: Tracked::default() };
+                    if megaflow.recirculates() {
+                        // It may be gone from the cache before its packet is through all stages.
+                        let megaflow = Arc::clone(megaflow);
+                        step.carry_out(Some(cache), &megaflow, packet, origin);
+                    } else {
+                        step.carry_out(None, megaflow, packet, origin);
+                    }
                 }
                 None => {
                     let key = cache.keys[i];
@@ -113,12 +123,19 @@ impl Step<'_> {
 
     /// What a cached decision says happens to the packet.
     #[inline]
-    fn carry_out(&mut self, megaflow: &Megaflow, packet: Packet, origin: Origin<'_>) {
-        self.carry_out_ops(megaflow.ops(), megaflow.drop_reason(), packet, origin);
+    pub(super) fn carry_out(
+        &mut self,
+        cache: Option<&mut Cache>,
+        megaflow: &Megaflow,
+        packet: Packet,
+        origin: Origin<'_>,
+    ) {
+        self.carry_out_ops(cache, megaflow.ops(), megaflow.drop_reason(), packet, origin);
     }
 
     fn carry_out_ops(
         &mut self,
+        cache: Option<&mut Cache>,
         ops: &[crate::action::Op],
         drop: Option<DropReason>,
         packet: Packet,
@@ -127,7 +144,7 @@ impl Step<'_> {
         match drop {
             Some(reason) if ops.is_empty() => self.drop_in(origin.port, reason, packet.mbuf),
             drop => {
-                self.execute(ops, packet, origin);
+                self.execute(cache, ops, packet, origin);
                 if let Some(reason) = drop {
                     self.count_drop_in(origin.port, reason);
                 }
@@ -144,12 +161,18 @@ impl Step<'_> {
             cache.stats().exact_hits.add(1);
             megaflow.count(1, len, now);
             let packet = Packet { mbuf, layers: compact.layers() };
-            return self.carry_out(&megaflow, packet, Origin { port, in_port: facts.number, metadata: None });
+            return self.carry_out(
+                Some(cache),
+                &megaflow,
+                packet,
+                Origin { port, in_port: facts.number, metadata: None, depth: 0, tracked: Tracked::default() },
+            );
         }
         let mut key = FlowKey::default();
         key.set(Field::InPort, facts.number.into());
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
-        let origin = Origin { port, in_port: facts.number, metadata: Some(&key) };
+        let origin =
+            Origin { port, in_port: facts.number, metadata: Some(&key), depth: 0, tracked: Tracked::default() };
         if let Some(megaflow) = cache.lookup(facts.bridge, &key, world, now) {
             cache.stats().megaflow_hits.add(1);
             if megaflow.has_effects() && megaflow.used() != now {
@@ -157,7 +180,7 @@ impl Step<'_> {
             }
             megaflow.count(1, len, now);
             cache.remember(compact, &megaflow);
-            return self.carry_out(&megaflow, packet, origin);
+            return self.carry_out(Some(cache), &megaflow, packet, origin);
         }
         cache.stats().misses.add(1);
         let request = Request { bridge: facts.bridge, key: &key, start: Start::Table, now, side_effects: true };
@@ -166,32 +189,51 @@ impl Step<'_> {
             Ok(megaflow) => {
                 megaflow.count(1, len, now);
                 cache.remember(compact, &megaflow);
-                self.carry_out(&megaflow, packet, origin);
+                self.carry_out(Some(cache), &megaflow, packet, origin);
             }
-            Err(translation) => self.carry_out_once(&translation, packet, origin),
+            Err(translation) => self.carry_out_once(Some(cache), &translation, packet, origin),
         }
     }
 
     /// A packet with its metadata goes through a bridge, or some actions; nothing is cached.
-    pub(super) fn once(&mut self, bridge: usize, port: PortId, mut key: FlowKey, start: Start<'_>, mbuf: Mbuf) {
+    pub(super) fn once(
+        &mut self,
+        cache: Option<&mut Cache>,
+        bridge: usize,
+        port: PortId,
+        mut key: FlowKey,
+        start: Start<'_>,
+        mbuf: Mbuf,
+    ) {
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
         let request = Request { bridge, key: &key, start, now: self.now, side_effects: true };
         let translation = translate(&self.snapshot.world, &request, None);
         let in_port = u32::try_from(key.get(Field::InPort)).unwrap_or(u32::MAX);
-        self.carry_out_once(&translation, packet, Origin { port, in_port, metadata: Some(&key) });
+        self.carry_out_once(
+            cache,
+            &translation,
+            packet,
+            Origin { port, in_port, metadata: Some(&key), depth: 0, tracked: Tracked::default() },
+        );
     }
 
-    fn carry_out_once(&mut self, translation: &Translation, packet: Packet, origin: Origin<'_>) {
+    pub(super) fn carry_out_once(
+        &mut self,
+        cache: Option<&mut Cache>,
+        translation: &Translation,
+        packet: Packet,
+        origin: Origin<'_>,
+    ) {
         let len = packet.mbuf.len() as u64;
         for credit in &translation.credits {
             credit.add(1, len, self.now);
         }
-        self.carry_out_ops(&translation.ops, translation.drop, packet, origin);
+        self.carry_out_ops(cache, &translation.ops, translation.drop, packet, origin);
     }
 
     /// Reads a packet's headers into the key. Headers that lie in several segments are copied into one; none when there is no mbuf.
     #[inline]
-    fn parse(&self, mbuf: Mbuf, key: &mut FlowKey) -> Option<Packet> {
+    pub(super) fn parse(&self, mbuf: Mbuf, key: &mut FlowKey) -> Option<Packet> {
         let mbuf = if mbuf.nb_segs() > 1 && mbuf.head().len() < mbuf.len().min(HEAD_LEN) {
             mbuf.copy(self.pool)?
         } else {

@@ -3,6 +3,7 @@
 use super::output::Outputs;
 use super::{PortView, Snapshot};
 use crate::cache::{Cache, CacheShared, Megaflow};
+use crate::conntrack::Conntrack;
 use crate::dpdk::{Burst, Mempool};
 use crate::pipeline::{Bridge, Credit, FailMode, PortFacts, Rule};
 use crate::port::PortId;
@@ -19,6 +20,7 @@ pub struct Walk {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) outputs: Outputs,
     pub(super) cache: Cache,
+    pub(super) conntrack: Arc<Conntrack>,
     /// By port: how packets come in.
     entrances: Vec<Entrance>,
     /// By bridge: which way packets take.
@@ -84,13 +86,14 @@ fn credits(bridge: &Bridge) -> Vec<Credit> {
 impl Walk {
     /// A walk through an empty world.
     #[must_use]
-    pub fn new(worker: usize, pool: Mempool, cache: Arc<CacheShared>) -> Self {
+    pub fn new(worker: usize, pool: Mempool, cache: Arc<CacheShared>, conntrack: Arc<Conntrack>) -> Self {
         Self {
             worker,
             pool,
             snapshot: Arc::default(),
             outputs: Outputs::new(worker),
             cache: Cache::new(cache),
+            conntrack,
             entrances: Vec::new(),
             bridge_ways: Vec::new(),
             tallies: Vec::new(),
@@ -130,6 +133,13 @@ impl Walk {
     /// Once a millisecond, between bursts: what is idle goes.
     pub fn tend(&mut self, now: Millis) {
         self.cache.tend(now);
+        let (worker, snapshot) = (self.worker, &self.snapshot);
+        self.conntrack.tend(now, |port, mbuf, reason| {
+            if let Some(view) = snapshot.port(port) {
+                view.shared.counters[worker].rx_drops[reason.index()].add(1);
+            }
+            drop(mbuf);
+        });
     }
 
     /// The world as it looks now.

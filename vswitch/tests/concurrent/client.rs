@@ -100,7 +100,7 @@ impl Client {
 
     pub(crate) fn trace(&self, flow: &str) -> v1::TraceResponse {
         let input = Some(v1::trace_request::Input::Flow(flow.to_owned()));
-        let request = v1::TraceRequest { bridge: BRIDGE.to_owned(), input, names: false };
+        let request = v1::TraceRequest { bridge: BRIDGE.to_owned(), input, names: false, ct_next: Vec::new() };
         let mut service = TraceServiceClient::new(self.channel.clone());
         self.runtime.block_on(service.trace(request)).expect("a trace").into_inner()
     }

@@ -16,7 +16,7 @@ const fn deviation(name: &'static str, reason: &'static str) -> Deviation {
 }
 
 /// All of them.
-pub(crate) const DEVIATIONS: [Deviation; 16] = [
+pub(crate) const DEVIATIONS: [Deviation; 25] = [
     deviation(
         "insert-buckets",
         "a bucket inserted into a select group gets its share by weight, not all packets (a bug of Open vSwitch 3.1)",
@@ -63,4 +63,28 @@ pub(crate) const DEVIATIONS: [Deviation; 16] = [
         "output(max_len) cuts the packet as it leaves, not as it was before changes were taken back",
     ),
     deviation("load-of-a-whole-field", "load of all bits of a field is the same as set_field, and printed so"),
+    deviation("bare-nat-is-identity", "ct(commit,nat) of a new connection translates nothing; its answers are found"),
+    deviation(
+        "no-free-tuple-is-a-drop",
+        "a packet that cannot be translated as asked must not leave untranslated: it is dropped, by name",
+    ),
+    deviation("full-zone-is-a-drop", "a zone at its limit, or a full table, refuses new connections: dropped, by name"),
+    deviation("icmp-ids-are-translated", "two hosts that ping with the same id behind one address both get answers"),
+    deviation("sctp-ports-are-tracked", "SCTP's ports make connections, as TCP's and UDP's do"),
+    deviation(
+        "a-closed-tuple-keeps-its-port",
+        "a connection that takes the place of a closed one may have its translated tuple, too",
+    ),
+    deviation(
+        "a-taken-reply-tuple-is-a-drop",
+        "a connection whose answers would be taken for another one's is refused: dropped, by name",
+    ),
+    deviation(
+        "sixty-four-recirculations",
+        "Open vSwitch's datapath gives up at 6; published pipelines need 8 and more",
+    ),
+    deviation(
+        "fragments",
+        "all fragments have the ports of the first one behind ct(), as in Linux; no least size; one port's fragments only",
+    ),
 ];

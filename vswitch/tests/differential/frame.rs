@@ -1,11 +1,13 @@
 //! Packets, described by words: `udp src=10.0.0.1 sport=1000 vlan=5 ttl=1`. The hand-written cases are made of them, and the
 //! generator varies them.
 //!
-//! The first word says what it is: `eth arp rarp ip tcp udp sctp icmp igmp ip6 tcp6 udp6 sctp6 icmp6 ns na`, or `hex=...` with all bytes. What
-//! is not given has a plain value. Lengths and checksums are right unless a word makes them wrong.
+//! The first word says what it is: `eth arp rarp ip tcp udp sctp icmp igmp ip6 tcp6 udp6 sctp6 icmp6 ns na`, or `hex=...` with all bytes, or the
+//! name of a packet that was described before (`let`), `~NAME` for the answer to it. What is not given has a plain value. Lengths and
+//! checksums are right unless a word makes them wrong.
 
-use crate::record::{hex, unhex};
-use std::net::{Ipv4Addr, Ipv6Addr};
+mod words;
+
+pub(crate) use words::{Names, describe, frame, parse};
 
 /// A packet to build. The fields have the names of the words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +28,13 @@ pub(crate) struct Frame {
     pub(crate) tos: u8,
     pub(crate) label: u32,
     pub(crate) id: u16,
+    /// In IPv6's fragment header.
+    pub(crate) long_id: u32,
     /// Fragment offset in units of 8 bytes, and more fragments follow.
     pub(crate) frag: u16,
     pub(crate) more: bool,
+    /// The fragment with the bytes from here, so many, of what is behind the IP header.
+    pub(crate) piece: Option<(usize, usize)>,
     /// Bytes of IPv4 options, a multiple of 4.
     pub(crate) options: usize,
     /// Replaces the protocol that `kind` implies.
@@ -37,9 +43,17 @@ pub(crate) struct Frame {
     pub(crate) ext: Vec<u8>,
     pub(crate) sport: u16,
     pub(crate) dport: u16,
+    /// Of TCP.
     pub(crate) flags: u16,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) window: u16,
+    /// TCP's window scale option.
+    pub(crate) scale: Option<u8>,
     /// Of ICMP, IGMP and ND.
     pub(crate) icmp: (u8, u8),
+    /// The IP packet that an ICMP error is about.
+    pub(crate) quote: Option<Vec<u8>>,
     /// ND target, ND option's or ARP's hardware addresses.
     pub(crate) target: u128,
     pub(crate) sll: Option<u64>,
@@ -153,14 +167,20 @@ impl Frame {
             tos: 0,
             label: 0,
             id: 1,
+            long_id: 9,
             frag: 0,
             more: false,
+            piece: None,
             options: 0,
             proto: None,
             ext: Vec::new(),
             sport: 1000,
             dport: 80,
             flags: 0x10,
+            seq: 100,
+            ack: 200,
+            window: 0xffff,
+            scale: None,
             icmp: match kind {
                 Kind::Icmp6 => (128, 0),
                 Kind::Ns => (135, 0),
@@ -168,6 +188,7 @@ impl Frame {
                 Kind::Igmp => (0x16, 0),
                 _ => (8, 0),
             },
+            quote: None,
             target: 0xfd00 << 112 | 2,
             sll: (kind == Kind::Ns).then_some(0x0200_0000_0001),
             tll: (kind == Kind::Na).then_some(0x0200_0000_0001),
@@ -186,6 +207,21 @@ impl Frame {
             cut: None,
             pad: 0,
         }
+    }
+
+    /// The answer to it: addresses and ports swapped, an echo request made a reply.
+    pub(crate) fn reversed(self) -> Self {
+        let icmp = match (self.kind, self.icmp) {
+            (Kind::Icmp, (8, code)) => (0, code),
+            (Kind::Icmp, (0, code)) => (8, code),
+            (Kind::Icmp6, (128, code)) => (129, code),
+            (Kind::Icmp6, (129, code)) => (128, code),
+            (_, other) => other,
+        };
+        // Of ICMP these are the id and the sequence number.
+        let is_icmp = matches!(self.kind, Kind::Icmp | Kind::Icmp6);
+        let (sport, dport) = if is_icmp { (self.sport, self.dport) } else { (self.dport, self.sport) };
+        Self { smac: self.dmac, dmac: self.smac, src: self.dst, dst: self.src, sport, dport, icmp, ..self }
     }
 
     /// The bytes.
@@ -224,7 +260,7 @@ impl Frame {
     fn ipv4(&self, out: &mut Vec<u8>) {
         let protocol = self.proto.unwrap_or(self.kind.protocol());
         let pseudo = [&self.src.to_be_bytes()[12..], &self.dst.to_be_bytes()[12..]].concat();
-        let l4 = self.l4(&pseudo, protocol);
+        let (l4, frag, more) = self.cut_out(self.l4(&pseudo, protocol));
         let header = 20 + self.options;
         let ihl = self.ihl.unwrap_or(number(header / 4));
         let total = self.iplen.unwrap_or(number(header + l4.len()));
@@ -232,7 +268,7 @@ impl Frame {
         out.extend_from_slice(&[self.version.unwrap_or(4) << 4 | ihl & 15, self.tos]);
         out.extend_from_slice(&total.to_be_bytes());
         out.extend_from_slice(&self.id.to_be_bytes());
-        out.extend_from_slice(&(u16::from(self.more) << 13 | self.frag).to_be_bytes());
+        out.extend_from_slice(&(u16::from(more) << 13 | frag).to_be_bytes());
         out.extend_from_slice(&[self.ttl, protocol, 0, 0]);
         out.extend_from_slice(&pseudo);
         out.extend(std::iter::repeat_n(1, self.options)); // no-operation
@@ -244,14 +280,14 @@ impl Frame {
     fn ipv6(&self, out: &mut Vec<u8>) {
         let protocol = self.proto.unwrap_or(self.kind.protocol());
         let addresses = [self.src.to_be_bytes(), self.dst.to_be_bytes()].concat();
-        let l4 = self.l4(&addresses, protocol);
+        let (l4, frag, more) = self.cut_out(self.l4(&addresses, protocol));
         let nexts = self.ext.iter().copied().chain([protocol]).collect::<Vec<_>>();
         let mut extensions = Vec::new();
         for (header, next) in self.ext.iter().zip(&nexts[1..]) {
-            let offset = self.frag << 3 | u16::from(self.more);
-            let [high, low] = offset.to_be_bytes();
+            let [high, low] = (frag << 3 | u16::from(more)).to_be_bytes();
+            let id = self.long_id.to_be_bytes();
             extensions.extend_from_slice(&match header {
-                44 => [*next, 0, high, low, 0, 0, 0, 9],
+                44 => [*next, 0, high, low, id[0], id[1], id[2], id[3]],
                 // Its length counts in units of 4, less 2.
                 51 => [*next, 1, 0, 0, 0, 0, 0, 7],
                 // An empty option of 4 bytes (in a routing header: type 1, no segments left).
@@ -270,6 +306,13 @@ impl Frame {
         out.extend(l4);
     }
 
+    /// The part of it that is this fragment's, its offset in units of 8 bytes, and whether more follow.
+    fn cut_out(&self, l4: Vec<u8>) -> (Vec<u8>, u16, bool) {
+        let Some((start, len)) = self.piece else { return (l4, self.frag, self.more) };
+        let end = (start + len).min(l4.len());
+        (l4[start.min(end)..end].to_vec(), number(start / 8), end < l4.len())
+    }
+
     fn l4(&self, pseudo: &[u8], protocol: u8) -> Vec<u8> {
         let mut out = Vec::new();
         let ports = [self.sport.to_be_bytes(), self.dport.to_be_bytes()].concat();
@@ -278,9 +321,14 @@ impl Frame {
             _ if self.frag != 0 => None,
             Kind::Tcp | Kind::Tcp6 => {
                 out.extend(ports);
-                out.extend_from_slice(&[0, 0, 0, 100, 0, 0, 0, 200]);
-                out.extend_from_slice(&(u16::from(self.doff.unwrap_or(5)) << 12 | self.flags).to_be_bytes());
-                out.extend_from_slice(&[0xff, 0xff, 0, 0, 0, 0]);
+                out.extend_from_slice(&self.seq.to_be_bytes());
+                out.extend_from_slice(&self.ack.to_be_bytes());
+                let doff = self.doff.unwrap_or(if self.scale.is_some() { 6 } else { 5 });
+                out.extend_from_slice(&(u16::from(doff) << 12 | self.flags).to_be_bytes());
+                out.extend_from_slice(&self.window.to_be_bytes());
+                out.extend_from_slice(&[0; 4]);
+                // The option, and one that does nothing.
+                out.extend(self.scale.iter().flat_map(|scale| [3, 3, *scale, 1]));
                 Some(16)
             }
             Kind::Udp | Kind::Udp6 => {
@@ -296,7 +344,8 @@ impl Frame {
             }
             Kind::Icmp | Kind::Icmp6 => {
                 out.extend_from_slice(&[self.icmp.0, self.icmp.1, 0, 0]);
-                out.extend(ports);
+                out.extend(if self.quote.is_some() { vec![0; 4] } else { ports });
+                out.extend(self.quote.iter().flatten());
                 Some(2)
             }
             Kind::Igmp => {
@@ -317,7 +366,7 @@ impl Frame {
             }
             _ => None,
         };
-        out.extend(payload(self.len));
+        out.extend(payload(if self.quote.is_some() { 0 } else { self.len }));
         if let Some(at) = sum_at.filter(|_| !self.nosum) {
             let mut summed = out.clone();
             // IPv4's ICMP and IGMP have no pseudo-header.
@@ -357,96 +406,4 @@ fn sum(bytes: &[u8]) -> u16 {
 
 fn number<T: TryFrom<usize>>(len: usize) -> T {
     T::try_from(len).ok().expect("test packets are small")
-}
-
-/// Parses a description; returns the packet's bytes.
-///
-/// # Errors
-/// The word that is wrong.
-pub(crate) fn parse(text: &str) -> Result<Vec<u8>, String> {
-    let mut words = text.split_whitespace();
-    let kind = words.next().unwrap_or_default();
-    if let Some(bytes) = kind.strip_prefix("hex=") {
-        return unhex(bytes).ok_or_else(|| format!("{bytes}: no hexadecimal bytes"));
-    }
-    let known = Kind::ALL.iter().find(|(word, _)| *word == kind);
-    let mut frame = Frame::new(known.ok_or_else(|| format!("{kind:?}: no kind of packet"))?.1);
-    for word in words {
-        let (key, value) = word.split_once('=').unwrap_or((word, ""));
-        set(&mut frame, key, value).ok_or_else(|| format!("{word:?}: no such word, or its value is wrong"))?;
-    }
-    Ok(frame.bytes())
-}
-
-/// Describes bytes.
-pub(crate) fn describe(bytes: &[u8]) -> String {
-    format!("hex={}", hex(bytes))
-}
-
-fn set(frame: &mut Frame, key: &str, value: &str) -> Option<()> {
-    match key {
-        "smac" => frame.smac = mac(value)?,
-        "dmac" => frame.dmac = mac(value)?,
-        "vlan" => frame.vlans.push(tag(0x8100, value)?),
-        "svlan" => frame.vlans.push(tag(0x88a8, value)?),
-        "type" => frame.ethertype = Some(int(value)?),
-        "src" => frame.src = address(value)?,
-        "dst" => frame.dst = address(value)?,
-        "target" => frame.target = address(value)?,
-        "ttl" => frame.ttl = int(value)?,
-        "tos" => frame.tos = int(value)?,
-        "label" => frame.label = int(value)?,
-        "id" => frame.id = int(value)?,
-        "frag" => frame.frag = int(value)?,
-        "more" => frame.more = true,
-        "options" => frame.options = int(value)?,
-        "proto" => frame.proto = Some(int(value)?),
-        "ext" => frame.ext.push(int(value)?),
-        "sport" => frame.sport = int(value)?,
-        "dport" => frame.dport = int(value)?,
-        "flags" => frame.flags = int(value)?,
-        "icmp" => frame.icmp = value.split_once(':').and_then(|(t, c)| Some((int(t)?, int(c)?)))?,
-        "sll" => frame.sll = Some(mac(value)?),
-        "tll" => frame.tll = Some(mac(value)?),
-        "sha" => frame.sha = mac(value)?,
-        "tha" => frame.tha = mac(value)?,
-        "op" => frame.op = int(value)?,
-        "len" => frame.len = int(value)?,
-        "version" => frame.version = Some(int(value)?),
-        "ihl" => frame.ihl = Some(int(value)?),
-        "iplen" => frame.iplen = Some(int(value)?),
-        "doff" => frame.doff = Some(int(value)?),
-        "udplen" => frame.udplen = Some(int(value)?),
-        "badsum" => frame.badsum = true,
-        "nosum" => frame.nosum = true,
-        "badipsum" => frame.badipsum = true,
-        "cut" => frame.cut = Some(int(value)?),
-        "pad" => frame.pad = int(value)?,
-        _ => return None,
-    }
-    Some(())
-}
-
-fn int<T: TryFrom<u64>>(text: &str) -> Option<T> {
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
-        None => text.parse().ok()?,
-    };
-    T::try_from(number).ok()
-}
-
-fn mac(text: &str) -> Option<u64> {
-    let bytes = text.split(':').map(|byte| u64::from_str_radix(byte, 16).ok()).collect::<Option<Vec<_>>>()?;
-    (bytes.len() == 6).then(|| bytes.iter().fold(0, |mac, byte| mac << 8 | byte))
-}
-
-fn address(text: &str) -> Option<u128> {
-    let v4 = || text.parse::<Ipv4Addr>().ok().map(|address| u128::from(address.to_bits()));
-    v4().or_else(|| text.parse::<Ipv6Addr>().ok().map(Ipv6Addr::to_bits))
-}
-
-/// `vid` or `vid:pcp`.
-fn tag(tpid: u16, text: &str) -> Option<(u16, u16)> {
-    let (vid, pcp) = text.split_once(':').unwrap_or((text, "0"));
-    Some((tpid, int::<u16>(pcp)? << 13 | int::<u16>(vid)?))
 }

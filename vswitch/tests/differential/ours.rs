@@ -361,10 +361,20 @@ impl Subject for Ours {
         Effect { packet_ins: self.take_packet_ins(), removed: self.take_removed(), ..Effect::default() }
     }
 
+    fn connections(&mut self) -> Vec<String> {
+        let printed = self.vsctl(&["-s", "dump-conntrack", BRIDGE], None).unwrap_or_default();
+        printed.lines().map(str::to_owned).collect()
+    }
+
+    fn conntrack(&mut self, verb: &str, arguments: &[&str]) -> Result<String, String> {
+        self.vsctl(&[&[verb], arguments].concat(), None)
+    }
+
     fn trace(&mut self, port: u32, packet: &[u8]) -> String {
         let in_port = if port == LOCAL { "LOCAL".to_owned() } else { port.to_string() };
         let input = v1::trace_request::Input::Packet(v1::TracePacket { in_port, packet: packet.to_vec() });
-        let request = v1::TraceRequest { bridge: BRIDGE.to_owned(), input: Some(input), names: true };
+        let request =
+            v1::TraceRequest { bridge: BRIDGE.to_owned(), input: Some(input), names: true, ct_next: Vec::new() };
         let mut service = TraceServiceClient::new(self.channel.clone());
         match self.runtime.block_on(service.trace(request)) {
             Ok(answer) => answer.into_inner().text,

@@ -1,5 +1,6 @@
 //! Runs scenarios on a switch and writes down what it did.
 
+use crate::connections;
 use crate::record::Effect;
 use crate::scenario::{Command, Step};
 use crate::subject::Subject;
@@ -21,7 +22,7 @@ const DUMPS: [&str; 5] = ["dump-flows", "dump-groups", "dump-group-stats", "dump
 pub(crate) fn run(subject: &mut dyn Subject, steps: &[Step]) -> Record {
     subject.reset();
     subject.expect_packet_ins(may_tell_controllers(steps));
-    let mut run = Run { subject, record: Record::default(), sent: &[], removed: Vec::new() };
+    let mut run = Run { subject, record: Record::default(), sent: &[], removed: Vec::new(), watched: None };
     let mut flows: Vec<&str> = Vec::new();
     for (i, step) in steps.iter().enumerate() {
         let mut lines = Vec::new();
@@ -34,6 +35,7 @@ pub(crate) fn run(subject: &mut dyn Subject, steps: &[Step]) -> Record {
             }
         } else {
             run.step(step, &mut lines);
+            run.watch(&mut lines);
         }
         run.record.steps.push(lines);
     }
@@ -43,7 +45,7 @@ pub(crate) fn run(subject: &mut dyn Subject, steps: &[Step]) -> Record {
 /// Whether steps may cause packet-ins: otherwise they are only looked for at the end.
 fn may_tell_controllers(steps: &[Step]) -> bool {
     let texts = steps.iter().filter(|step| !matches!(step, Step::Packet { .. })).map(ToString::to_string);
-    let words = ["controller", "CONTROLLER", "dec_ttl(", "0xfffd"];
+    let words = ["controller", "CONTROLLER", "dec_ttl(", "0xfffd", "document"];
     texts.into_iter().any(|text| words.iter().any(|word| text.contains(word)))
 }
 
@@ -64,6 +66,8 @@ struct Run<'a> {
     sent: &'a [u8],
     /// Flow-removed events so far. When they come is not compared.
     removed: Vec<String>,
+    /// The connections as they were when they were last looked at, if they are watched.
+    watched: Option<Vec<String>>,
 }
 
 impl<'a> Run<'a> {
@@ -93,8 +97,39 @@ impl<'a> Run<'a> {
             Step::Packet { port, bytes, .. } => self.subject.packet(*port, bytes),
             Step::Resume => self.subject.resume(),
             Step::Warp(ms) => self.subject.warp(*ms),
+            Step::Document => {
+                let flows = crate::document::flows();
+                let result = self.subject.add_flows(&flows.iter().map(String::as_str).collect::<Vec<_>>());
+                return self.outcome(step, result, lines);
+            }
+            Step::Watch => {
+                self.watched = Some(connections::normalise(&self.subject.connections()));
+                Effect::default()
+            }
+            Step::Connections => {
+                lines.extend(connections::normalise(&self.subject.connections()));
+                Effect::default()
+            }
+            Step::Conntrack(command) => {
+                let mut words = command.split_whitespace();
+                let verb = words.next().unwrap_or_default();
+                match self.subject.conntrack(verb, &words.collect::<Vec<_>>()) {
+                    Ok(printed) => lines.extend(normalise(&printed, true)),
+                    Err(error) => lines.push(refusal(step, &error)),
+                }
+                Effect::default()
+            }
         };
         self.happened(effect, lines);
+    }
+
+    /// Adds what became of the connections, if they are watched.
+    fn watch(&mut self, lines: &mut Vec<String>) {
+        if let Some(before) = &mut self.watched {
+            let now = connections::normalise(&self.subject.connections());
+            lines.extend(connections::changes(before, &now));
+            *before = now;
+        }
     }
 
     fn outcome(&mut self, step: &Step, result: Result<Effect, String>, lines: &mut Vec<String>) {
@@ -115,6 +150,7 @@ impl<'a> Run<'a> {
         self.happened(rest, &mut lines);
         self.removed.sort();
         lines.extend(self.removed.iter().map(|removed| format!("flow-removed {removed}")));
+        lines.extend(connections::normalise(&self.subject.connections()));
         for verb in DUMPS {
             lines.extend(dump(self.subject, &[], verb));
         }

@@ -1,6 +1,6 @@
 //! What is done to a switch: a list of steps, one a line, as text (`cases/README.md` has the language).
 
-use crate::frame;
+use crate::frame::{self, Names};
 use crate::record::unhex;
 use crate::subject::LOCAL;
 
@@ -23,6 +23,14 @@ pub(crate) enum Step {
     Resume,
     /// `warp MILLISECONDS`
     Warp(u64),
+    /// `document`: adds the flows of the published pipeline (`document.rs`).
+    Document,
+    /// `watch`: after each step from here on, what became of the connections is recorded.
+    Watch,
+    /// `connections`: records them all.
+    Connections,
+    /// `conntrack VERB [ARGUMENTS]`: a command of `ovs-appctl dpctl/...`. What it prints is recorded.
+    Conntrack(String),
 }
 
 /// A command of ovs-ofctl and vsctl.
@@ -77,7 +85,7 @@ impl Step {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn parse(line: &str) -> Result<Self, String> {
+    pub(crate) fn parse(line: &str, names: &Names) -> Result<Self, String> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let rest = rest.trim();
         let wrong = || format!("{line:?}: no step");
@@ -98,18 +106,22 @@ impl Step {
                 Self::Packet {
                     port: port(number).ok_or_else(wrong)?,
                     text: text.to_owned(),
-                    bytes: frame::parse(text)?,
+                    bytes: frame::parse(text, names)?,
                 }
             }
             "packet-out" => {
                 let (before, inner) = rest.split_once('{').ok_or_else(wrong)?;
                 let (inner, after) = inner.split_once('}').ok_or_else(wrong)?;
-                let bytes = frame::parse(inner)?;
+                let bytes = frame::parse(inner, names)?;
                 let expanded = format!("{before}{}{after}", crate::record::hex(&bytes));
                 Self::PacketOut { text: rest.to_owned(), expanded, bytes }
             }
             "resume" => Self::Resume,
             "warp" => Self::Warp(rest.parse().map_err(|_| wrong())?),
+            "document" => Self::Document,
+            "watch" => Self::Watch,
+            "connections" => Self::Connections,
+            "conntrack" => Self::Conntrack(rest.to_owned()),
             _ => return Err(wrong()),
         })
     }
@@ -134,6 +146,10 @@ impl std::fmt::Display for Step {
             Self::PacketOut { text, .. } => write!(f, "packet-out {text}"),
             Self::Resume => write!(f, "resume"),
             Self::Warp(ms) => write!(f, "warp {ms}"),
+            Self::Document => write!(f, "document"),
+            Self::Watch => write!(f, "watch"),
+            Self::Connections => write!(f, "connections"),
+            Self::Conntrack(command) => write!(f, "conntrack {command}"),
         }
     }
 }
@@ -204,11 +220,21 @@ mod tests {
             "packet-out in_port=1,packet={tcp flags=0x2},actions=output:2",
             "resume",
             "warp 1500",
+            "document",
+            "watch",
+            "connections",
+            "conntrack flush-conntrack zone=5",
+            "packet 3 ~web src=10.0.0.7 flags=SA",
+            "packet 3 icmp icmp=3:3 quote=(web flags=S)",
         ];
+        let web = frame::frame("tcp dport=80", &Names::new()).expect("a packet");
+        let names = Names::from([("web".to_owned(), web)]);
         for line in lines {
-            assert_eq!(Step::parse(line).map(|step| step.to_string()), Ok(line.to_owned()));
+            assert_eq!(Step::parse(line, &names).map(|step| step.to_string()), Ok(line.to_owned()));
         }
-        assert!(Step::parse("packet 1 udp tll").is_err() && Step::parse("nonsense").is_err());
+        for wrong in ["packet 1 udp tll", "packet 1 nobody", "nonsense"] {
+            assert!(Step::parse(wrong, &names).is_err(), "{wrong}");
+        }
         assert_eq!(unhex("0aff"), Some(vec![10, 255]));
     }
 }

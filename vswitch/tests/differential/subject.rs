@@ -20,7 +20,8 @@ pub(crate) trait Subject {
     /// Says whether to look for packet-ins after each step.
     fn expect_packet_ins(&mut self, expected: bool);
 
-    /// As it was at first: no flows, groups, meters or learned addresses; ports up.
+    /// As it was at first: no flows, groups, meters or learned addresses; ports up, no connections or limits of
+    /// them.
     fn reset(&mut self);
 
     /// Adds flows in one transaction.
@@ -46,6 +47,12 @@ pub(crate) trait Subject {
 
     /// Time goes on.
     fn warp(&mut self, ms: u64) -> Effect;
+
+    /// The connections, one a line, in Open vSwitch's form (`dump-conntrack -s`, less what only one of the two counts).
+    fn connections(&mut self) -> Vec<String>;
+
+    /// A command of `ovs-appctl dpctl/...` that is about connections; returns what it prints.
+    fn conntrack(&mut self, verb: &str, arguments: &[&str]) -> Result<String, String>;
 
     /// Packet-ins and flow-removed events that nobody has looked at yet.
     fn rest(&mut self) -> Effect;

@@ -188,7 +188,7 @@ impl Bed {
         use vswitch_proto::v1::trace_service_client::TraceServiceClient;
         let packet = v1::TracePacket { in_port: "p1".to_owned(), packet: packet.to_vec() };
         let input = Some(v1::trace_request::Input::Packet(packet));
-        let request = v1::TraceRequest { bridge: BRIDGE.to_owned(), input, names: true };
+        let request = v1::TraceRequest { bridge: BRIDGE.to_owned(), input, names: true, ct_next: Vec::new() };
         self.wait(TraceServiceClient::new(self.channel()).trace(request)).expect("a story").into_inner()
     }
 

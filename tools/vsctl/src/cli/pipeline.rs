@@ -175,6 +175,9 @@ pub(crate) enum Pipeline {
         /// Number or name of the port that this packet comes in by [default: LOCAL].
         #[arg(long, value_name = "PORT", conflicts_with = "flow")]
         in_port: Option<String>,
+        /// ct_state behind each ct() with a table, in their order: trk,est,rpl [default: trk,new].
+        #[arg(long, value_name = "FLAGS")]
+        ct_next: Vec<String>,
         #[command(flatten)]
         names: Names,
     },

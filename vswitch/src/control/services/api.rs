@@ -3,7 +3,9 @@
 use super::status::{clip, status};
 use crate::conntrack::Conntrack;
 use crate::control::switch::conntrack::ConnectionStream;
-use crate::control::switch::pipeline::{MegaflowInfo, NameMap, PacketStream, TraceInput, TraceReport, WriteError};
+use crate::control::switch::pipeline::{
+    MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError,
+};
 use crate::control::{
     BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent, PortInfo,
     RxqInfo, Switch, SwitchError, WorkerInfo,
@@ -71,7 +73,7 @@ switch_api! {
     fn subscribe_packets(&self, bridge: &str, interest: Interest) -> Result<PacketStream, SwitchError>;
     fn resume_packet(&self, bridge: &str, token: &[u8], packet: &[u8]) -> Result<(), SwitchError>;
     fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError>;
-    fn trace(&self, bridge: &str, input: &TraceInput, names: bool) -> Result<TraceReport, SwitchError>;
+    fn trace(&self, bridge: &str, input: &TraceInput, how: &TraceHow) -> Result<TraceReport, SwitchError>;
     fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo>;
     fn conntrack(&self) -> Arc<Conntrack>;
     fn subscribe_connections(&self) -> Result<ConnectionStream, SwitchError>;

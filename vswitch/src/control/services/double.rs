@@ -3,7 +3,9 @@
 use super::SwitchApi;
 use crate::conntrack::Conntrack;
 use crate::control::switch::conntrack::{ConnectionEvents, ConnectionStream};
-use crate::control::switch::pipeline::{MegaflowInfo, NameMap, PacketStream, TraceInput, TraceReport, WriteError};
+use crate::control::switch::pipeline::{
+    MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError,
+};
 use crate::control::{
     BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent,
     PortEventKind, PortInfo, RxqInfo, SwitchError, WorkerInfo,
@@ -344,8 +346,8 @@ impl SwitchApi for Double {
         self.with_pipeline(bridge, |_| self.flow_events.subscribe())
     }
 
-    fn trace(&self, bridge: &str, input: &TraceInput, names: bool) -> Result<TraceReport, SwitchError> {
-        self.note(bridge, format!("trace {input:?} {names}"))?;
+    fn trace(&self, bridge: &str, input: &TraceInput, how: &TraceHow) -> Result<TraceReport, SwitchError> {
+        self.note(bridge, format!("trace {input:?} {} {:?}", how.names, how.ct_next))?;
         Ok(TraceReport { text: "a story".to_owned(), drop_reason: Some("table_miss"), ..TraceReport::default() })
     }
 

@@ -214,7 +214,18 @@ mod tests {
             ("write_typed", seed(0, &write(typed.collect()))),
             ("write_lines", seed(0, &write(lines))),
             ("packet_out", seed(1, &packet_out("in_port=1,packet=0200000000020200000000010800,actions=output:p1"))),
-            ("trace", seed(2, &v1::TraceRequest { bridge: "br0".to_owned(), input: Some(trace), names: false })),
+            (
+                "trace",
+                seed(
+                    2,
+                    &v1::TraceRequest {
+                        bridge: "br0".to_owned(),
+                        input: Some(trace),
+                        names: false,
+                        ct_next: Vec::new(),
+                    },
+                ),
+            ),
             ("list_flows", seed(3, &v1::ListFlowsRequest { filter: Some(list), sort, form: 2, ..Default::default() })),
             ("normalize", {
                 let lines = vec![v1::Line { tag: 1, text: flow.to_owned() }];

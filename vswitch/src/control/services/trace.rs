@@ -3,9 +3,11 @@
 use super::api::Control;
 use super::status::invalid;
 use crate::control::SwitchError;
-use crate::control::switch::pipeline::{NameMap, TraceInput, TraceReport};
+use crate::control::switch::pipeline::{NameMap, TraceHow, TraceInput, TraceReport};
+use crate::limits::RECIRCULATIONS_MAX;
 use crate::port::FieldError;
 use tonic::{Request, Response, Status};
+use vswitch_conntrack::state;
 use vswitch_flow::text::Names;
 use vswitch_proto::v1;
 
@@ -22,20 +24,36 @@ fn port(bridge: &str, text: &str, names: &NameMap) -> Result<u32, SwitchError> {
     })
 }
 
+/// `ct_state` behind each `ct()`.
+fn states(texts: &[String]) -> Result<Vec<u32>, Status> {
+    const NAMES: [&str; 8] = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
+    let flag = |text: &str| {
+        let bit = NAMES.iter().position(|name| name.eq_ignore_ascii_case(text)).map(|i| 1 << i);
+        let hint = format!("flags are {}, with commas between them", NAMES.join(" "));
+        bit.ok_or_else(|| invalid(&[FieldError::new("ct_next", format!("{text:?} is no flag of ct_state"), hint)]))
+    };
+    let state = |text: &String| {
+        let flags = text.split([',', '|', '+']).map(str::trim).filter(|text| !text.is_empty());
+        flags.map(flag).try_fold(state::TRK, |state, flag| Ok(state | flag?))
+    };
+    texts.iter().take(RECIRCULATIONS_MAX as usize).map(state).collect()
+}
+
 #[tonic::async_trait]
 impl v1::trace_service_server::TraceService for Traces {
     async fn trace(&self, request: Request<v1::TraceRequest>) -> Result<Response<v1::TraceResponse>, Status> {
         use v1::trace_request::Input;
-        let v1::TraceRequest { bridge, input, names } = request.into_inner();
+        let v1::TraceRequest { bridge, input, names, ct_next } = request.into_inner();
+        let how = TraceHow { names, ct_next: states(&ct_next)? };
         let report = match input {
             None => return Err(invalid(&[FieldError::new("input", "not given", "give flow or packet")])),
             Some(Input::Flow(flow)) => {
-                self.0.try_read(move |switch| switch.trace(&bridge, &TraceInput::Flow(flow), names)).await?
+                self.0.try_read(move |switch| switch.trace(&bridge, &TraceInput::Flow(flow), &how)).await?
             }
             Some(Input::Packet(v1::TracePacket { in_port, packet })) => {
                 let call = move |switch: &dyn super::SwitchApi| {
                     let in_port = port(&bridge, &in_port, &switch.names(&bridge)?)?;
-                    switch.trace(&bridge, &TraceInput::Packet { in_port, bytes: packet }, names)
+                    switch.trace(&bridge, &TraceInput::Packet { in_port, bytes: packet }, &how)
                 };
                 self.0.try_read(call).await?
             }

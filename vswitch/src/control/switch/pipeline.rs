@@ -9,7 +9,7 @@ use super::state::{BridgeState, State};
 use crate::control::info::SwitchError;
 use crate::limits;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, Refused, TableInfo};
-use crate::pipeline::{self, Program, TABLES, Trace};
+use crate::pipeline::{self, Program, TABLES, Trace, Tracing};
 use crate::port::FieldError;
 use crate::time::Millis;
 use std::collections::HashMap;
@@ -71,6 +71,15 @@ impl Names for NameMap {
 pub enum TraceInput {
     Flow(String),
     Packet { in_port: u32, bytes: Vec<u8> },
+}
+
+/// How trace is to tell it.
+#[derive(Clone, Debug, Default)]
+pub struct TraceHow {
+    /// Ports and tables by name.
+    pub names: bool,
+    /// `ct_state` behind each `ct()`, in order.
+    pub ct_next: Vec<u32>,
 }
 
 /// What trace tells.
@@ -218,7 +227,7 @@ impl Switch {
     ///
     /// # Errors
     /// When the bridge does not exist or the input is wrong.
-    pub fn trace(&self, bridge: &str, input: &TraceInput, by_name: bool) -> Result<TraceReport, SwitchError> {
+    pub fn trace(&self, bridge: &str, input: &TraceInput, how: &TraceHow) -> Result<TraceReport, SwitchError> {
         // Under the lock: a world that is being published is not the one that all workers see yet.
         let world = self.with(|_| Ok(Arc::clone(&self.publisher.current().world)))?;
         let names: Vec<NameMap> =
@@ -227,9 +236,9 @@ impl Switch {
             return self.names(bridge).map(|_| TraceReport::default());
         };
         let key = trace_key(input, &names[index])?;
-        let names: Vec<&dyn Names> = names.iter().filter(|_| by_name).map(|names| names as &dyn Names).collect();
-        let Trace { text, final_flow, megaflow, actions, drop_reason } =
-            pipeline::trace(&world, index, &key, Millis::now(), &names);
+        let names: Vec<&dyn Names> = names.iter().filter(|_| how.names).map(|names| names as &dyn Names).collect();
+        let tracing = Tracing { bridge: index, key: &key, now: Millis::now(), names: &names, ct_next: &how.ct_next };
+        let Trace { text, final_flow, megaflow, actions, drop_reason } = pipeline::trace(&world, &tracing);
         Ok(TraceReport { text, final_flow, megaflow, actions, drop_reason })
     }
 }

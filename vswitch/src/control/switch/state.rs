@@ -5,7 +5,7 @@ use crate::limits::{self, L2_OVERHEAD};
 use crate::observe::PortTotals;
 use crate::packet::Mac;
 use crate::pipeline::state::{FlowRemoved, PipelineState};
-use crate::pipeline::{Bridge, Changes, Fdb, PacketIns, PortFacts, World};
+use crate::pipeline::{Bridge, Changes, Fdb, PacketIns, PortFacts, Stages, World};
 use crate::port::{FieldError, Link, OpenContext, PortConfig, PortId, PortKind};
 use crate::worker::{PortShared, PortView, RxqSlot, Snapshot};
 use std::collections::{BTreeMap, HashMap};
@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) sequence: u64,
     /// What workers' cached decisions are checked against.
     pub(super) changes: Arc<Changes>,
+    /// Where packets go on behind `ct()`.
+    pub(super) stages: Arc<Stages>,
     /// Number of the last world.
     pub(super) world: u64,
 }
@@ -120,6 +122,7 @@ impl State {
             ports: Vec::new(),
             sequence: 0,
             changes: Arc::default(),
+            stages: Arc::default(),
             world: 0,
         }
     }
@@ -185,7 +188,8 @@ impl State {
         }
         let (ports, changes) = (last.world.ports.clone(), Arc::clone(&self.changes));
         let ports_changed = last.world.ports_changed;
-        let world = Arc::new(World { number: self.world, ports_changed, bridges, ports, changes });
+        let stages = Arc::clone(&self.stages);
+        let world = Arc::new(World { number: self.world, ports_changed, bridges, ports, changes, stages });
         Snapshot { world, ports: last.ports.clone(), rxqs: last.rxqs.clone() }
     }
 
@@ -225,7 +229,8 @@ impl State {
         }
         let changes = Arc::clone(&self.changes);
         let (number, ports_changed) = (self.world, self.world);
-        let world = Arc::new(World { number, ports_changed, bridges, ports: facts, changes });
+        let stages = Arc::clone(&self.stages);
+        let world = Arc::new(World { number, ports_changed, bridges, ports: facts, changes, stages });
         Snapshot { world, ports, rxqs }
     }
 

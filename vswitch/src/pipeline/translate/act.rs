@@ -55,10 +55,7 @@ impl Translator<'_, '_> {
             Action::Bundle(bundle) => return self.bundle(bundle, frame),
             Action::FinTimeout { idle, hard } => self.fin_timeout(*idle, *hard, frame),
             // The stage boundary: everything before it is one decision, everything behind it another one, which knows the connection.
-            Action::Ct(_) => {
-                self.fail(DropReason::RecircDepth);
-                return Step::Exit;
-            }
+            Action::Ct(ct) => self.ct(ct),
             action => self.modify(action),
         }
         Step::Next
@@ -74,7 +71,7 @@ impl Translator<'_, '_> {
     }
 
     /// Actions that change the packet or what goes with it.
-    fn modify(&mut self, action: &Action) {
+    pub(super) fn modify(&mut self, action: &Action) {
         match action {
             Action::SetField { field, value, mask } => self.set_field(*field, *value, *mask),
             Action::Move { from, to } => self.copy_bits(*from, *to),
@@ -98,7 +95,12 @@ impl Translator<'_, '_> {
                 Some(value) => self.load(*to, value),
                 None => self.err(|| "stack underflow".to_owned()),
             },
-            Action::CtClear => self.clear_ct(),
+            Action::CtClear => {
+                if self.met_ct {
+                    self.push(Op::CtClear);
+                }
+                self.clear_ct();
+            }
             Action::DeleteField(field) => self.view.clear(*field),
             Action::ClearActions => {
                 self.tell_set("was");

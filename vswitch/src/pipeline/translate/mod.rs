@@ -11,7 +11,7 @@
 //! **Open vSwitch** 3.1's userspace datapath decides what is right, its oddities included where programs could see them: a clone executes the
 //! action set too, `exit` in a clone ends the list around it, buckets are action sets, a protocol of 0 is no header, NORMAL takes off tags that say
 //! nothing. Chosen otherwise: a third tag does not push the lowest one out; the default hash of select groups is over the 5-tuple.
-//! `ct()` is the boundary of a stage: until connections are tracked, a packet that meets it is dropped.
+//! `ct()` is the boundary of a stage ([`super::Stage`]): what comes behind it is another decision (`ct.rs`).
 //!
 //! **Limits**: depth 64 and 4,096 resubmits as in Open vSwitch, and bounds on actions, ops, outputs, nested clones and the packet's stack
 //! ([`crate::limits`]). Beyond any of them the packet is dropped, with all that was done for it. (Open vSwitch keeps what a loop between
@@ -23,6 +23,7 @@
 mod act;
 mod commit;
 mod controller;
+mod ct;
 mod group;
 mod hash;
 mod normal;
@@ -41,12 +42,13 @@ mod view;
 
 pub use result::{Credit, Deps, Effect, Translation};
 pub use show::{format_megaflow, format_ops};
-pub use trace::{Trace, trace};
+pub use trace::{Trace, Tracing, trace};
 
-use super::{Rule, World};
+use super::{Rule, Stage, World};
 use crate::observe::DropReason;
 use crate::time::Millis;
 use run::{Ended, Frame, Translator};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::Relaxed;
 use table::Disguise;
@@ -77,6 +79,8 @@ pub enum Start<'a> {
     Actions(&'a [Action]),
     /// Where it was paused.
     Resume(&'a super::Continuation),
+    /// Behind `ct()`. The key has the stage's metadata ([`super::Luggage::unpack`]) and the connection's fields.
+    Stage(&'a Stage),
 }
 
 /// What a line of a story is to those that follow it.
@@ -105,6 +109,11 @@ pub trait Observer {
         None
     }
 
+    /// A copy of the packet, which is this here, goes on in another stage, tracked in a zone.
+    fn forked(&mut self, stage: &Arc<Stage>, zone: u16, key: &FlowKey) {
+        let _ = (stage, zone, key);
+    }
+
     /// The packet as it is in the end.
     fn end(&mut self, key: &FlowKey) {
         let _ = key;
@@ -122,17 +131,16 @@ pub fn translate(world: &World, request: &Request<'_>, observer: Option<&mut dyn
     let may_receive = facts.is_none_or(|facts| !facts.no_receive);
     match request.start {
         Start::Table => {
-            let rule = translator.lookup(0, Disguise::default());
-            if !may_receive {
-                translator.skip(DropReason::NoReceive);
-            } else if let Some(rule) = rule {
-                let frame = Frame::of_rule(rule);
-                translator.indent = 2;
-                translator.run_with_set(frame);
+            if may_receive {
+                translator.begin(0);
             } else {
-                translator.indent = 2;
-                translator.unprogrammed();
+                translator.lookup(0, Disguise::default());
+                translator.skip(DropReason::NoReceive);
             }
+        }
+        Start::Stage(stage) => {
+            translator.unpack(stage);
+            translator.begin(stage.luggage.table);
         }
         _ if !may_receive => translator.skip(DropReason::NoReceive),
         Start::Actions(actions) => {
@@ -145,6 +153,19 @@ pub fn translate(world: &World, request: &Request<'_>, observer: Option<&mut dyn
 }
 
 impl Translator<'_, '_> {
+    /// With the rule of a table.
+    fn begin(&mut self, table: u8) {
+        let rule = self.lookup(table, Disguise::default());
+        self.indent = 2;
+        match rule {
+            Some(rule) => {
+                self.run_with_set(Frame::of_rule(rule));
+            }
+            None if table == 0 => self.unprogrammed(),
+            None => {}
+        }
+    }
+
     /// Goes on where a packet was paused.
     fn resume(&mut self, continuation: &super::Continuation) {
         self.stack = continuation.stack.to_vec();

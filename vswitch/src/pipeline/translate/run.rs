@@ -118,6 +118,8 @@ pub(super) struct Translator<'a, 'o> {
     pub(super) now: Millis,
     pub(super) side_effects: bool,
     pub(super) packet_out: bool,
+    /// The packet was tracked before.
+    pub(super) met_ct: bool,
     /// The action set is being executed, or what it calls.
     pub(super) in_set: bool,
     pub(super) observer: Option<&'o mut (dyn Observer + 'o)>,
@@ -152,6 +154,7 @@ impl<'a, 'o> Translator<'a, 'o> {
             now: request.now,
             side_effects: request.side_effects,
             packet_out: false,
+            met_ct: false,
             in_set: false,
             observer,
             indent: 0,

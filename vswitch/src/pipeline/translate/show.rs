@@ -1,9 +1,12 @@
 //! Ops as text, in the style of Open vSwitch's datapath actions.
 
-use crate::action::{CheckLen, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd, SetPorts};
+use crate::action::{
+    CheckLen, CtOp, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd, SetPorts,
+};
 use crate::pipeline::{NO_COOKIE, World};
 use crate::port::PortId;
 use std::fmt::Write;
+use vswitch_conntrack::{Helper, Nat, NatSide, Request};
 use vswitch_flow::action::Reason;
 use vswitch_flow::text::{Names, NoNames, Style, format_match, format_value};
 use vswitch_flow::{Field, FlowKey, FlowMask, SparseMatch};
@@ -62,6 +65,8 @@ fn format_op(op: &Op, world: &World, out: &mut String) {
             let _ = write!(out, "meter({})", meter.spec.id);
         }
         Op::PacketIn(packet_in) => format_packet_in(packet_in, out),
+        Op::Ct(ct) => format_ct(ct, out),
+        Op::CtClear => out.push_str("ct_clear"),
         Op::Clone(ops) => {
             out.push_str("clone(");
             format_ops(ops, world, out);
@@ -86,6 +91,73 @@ fn format_port(port: PortId, world: &World, out: &mut String) {
             let _ = write!(out, "port{}", port.0);
         }
     }
+}
+
+/// As Open vSwitch prints it, `ct(...),recirc(0x1)`.
+fn format_ct(ct: &CtOp, out: &mut String) {
+    let Request { zone, before: _, cached: _, commit, force, nat, mark, label, helper } = &ct.request;
+    let mut items = Vec::new();
+    match (commit, force) {
+        (true, true) => items.push("force_commit".to_owned()),
+        (true, false) => items.push("commit".to_owned()),
+        _ => {}
+    }
+    if *zone != 0 {
+        items.push(format!("zone={zone}"));
+    }
+    if mark.1 != 0 {
+        items.push(format!("mark={:#x}/{:#x}", mark.0, mark.1));
+    }
+    if label.1 != 0 {
+        items.push(format!("label={:#x}/{:#x}", label.0, label.1));
+    }
+    if let Some(helper) = helper {
+        let name = match helper {
+            Helper::Ftp => "ftp",
+            Helper::Tftp => "tftp",
+        };
+        items.push(format!("helper={name}"));
+    }
+    if let Some(nat) = nat {
+        items.push(format_nat(nat));
+    }
+    let items = items.join(",");
+    out.push_str(if items.is_empty() { "ct" } else { "ct(" });
+    if !items.is_empty() {
+        let _ = write!(out, "{items})");
+    }
+    if let Some(stage) = &ct.stage {
+        let _ = write!(out, ",recirc({:#x})", stage.id);
+    }
+}
+
+fn format_nat(nat: &Nat) -> String {
+    let Some(side) = nat.side else { return "nat".to_owned() };
+    let mut text = match side {
+        NatSide::Src => "nat(src",
+        NatSide::Dst => "nat(dst",
+    }
+    .to_owned();
+    let address = |bits: u128| match u32::try_from(bits) {
+        Ok(bits) => std::net::Ipv4Addr::from_bits(bits).to_string(),
+        Err(_) => std::net::Ipv6Addr::from_bits(bits).to_string(),
+    };
+    if let Some((first, last)) = nat.addresses {
+        // With ports, an IPv6 address is in brackets.
+        let bracket = |text: String| if nat.ports.is_some() && text.contains(':') { format!("[{text}]") } else { text };
+        text.push_str(&format!("={}", bracket(address(first))));
+        if last != first {
+            text.push_str(&format!("-{}", bracket(address(last))));
+        }
+    }
+    if let Some((first, last)) = nat.ports {
+        text.push_str(&format!(":{first}"));
+        if last != first {
+            text.push_str(&format!("-{last}"));
+        }
+    }
+    text.push_str(if nat.random { ",random)" } else { ")" });
+    text
 }
 
 fn format_packet_in(packet_in: &PacketInOp, out: &mut String) {

@@ -43,7 +43,7 @@ impl Translator<'_, '_> {
         let undisguised = self.put_on(disguise);
         // Tables see no ports in fragments (`frags=normal`), and the mask always knows what is a fragment.
         let hidden = self.view.packet.key.hide_fragment_ports();
-        let fragment = self.key().get(Field::NwFrag) != 0;
+        let fragment = self.key().get(Field::NwFrag) != 0 && self.key().get(Field::RecircId) == 0;
         let mut used = FlowMask::default();
         let learned = self.learned.get(index).and_then(Option::as_deref);
         let learned = learned.and_then(|table| table.rules.lookup(self.key(), &mut used, None));

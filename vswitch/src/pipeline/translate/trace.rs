@@ -1,10 +1,13 @@
 //! Trace: what would happen to a packet, told step by step. Nothing is learned, counted or sent.
 
 use super::{LineKind, Observer, Request, Start, format_megaflow, format_ops, translate};
-use crate::pipeline::World;
+use crate::limits::RECIRCULATIONS_MAX;
+use crate::pipeline::{Stage, World};
 use crate::time::Millis;
-use vswitch_flow::FlowKey;
-use vswitch_flow::text::{Names, NoNames, Style, format_key};
+use std::sync::Arc;
+use vswitch_conntrack::state;
+use vswitch_flow::text::{Names, NoNames, Style, format_key, format_value};
+use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, LAST_PACKET_WORD};
 
 /// What trace tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +42,14 @@ struct Story<'a> {
     /// Of each bridge, by index; none: numbers.
     names: &'a [&'a dyn Names],
     end: FlowKey,
+    forks: Vec<Fork>,
+}
+
+/// Where a packet goes on.
+struct Fork {
+    stage: Arc<Stage>,
+    zone: u16,
+    key: FlowKey,
 }
 
 impl Observer for Story<'_> {
@@ -52,6 +63,10 @@ impl Observer for Story<'_> {
 
     fn names(&self, bridge: usize) -> Option<&dyn Names> {
         self.names.get(bridge).copied()
+    }
+
+    fn forked(&mut self, stage: &Arc<Stage>, zone: u16, key: &FlowKey) {
+        self.forks.push(Fork { stage: Arc::clone(stage), zone, key: key.clone() });
     }
 
     fn end(&mut self, key: &FlowKey) {
@@ -103,10 +118,63 @@ fn followed(lines: &[Told]) -> Vec<bool> {
     followed
 }
 
-/// Tells what would happen to a packet (its metadata included) that comes into a bridge. `names`: of each bridge of the world, by
-/// index; where there are none, numbers are printed.
+/// What is traced.
+#[derive(Clone, Copy, Debug)]
+pub struct Tracing<'a> {
+    /// Index of the bridge that the packet comes into.
+    pub bridge: usize,
+    /// The packet, its metadata included.
+    pub key: &'a FlowKey,
+    /// Now.
+    pub now: Millis,
+    /// Names of each bridge of the world, by index; where there are none, numbers are printed.
+    pub names: &'a [&'a dyn Names],
+    /// `ct_state` behind each `ct()`, in order; `new|trk` where none is left.
+    pub ct_next: &'a [u32],
+}
+
+/// Tells what would happen to a packet, behind `ct()` too.
 #[must_use]
-pub fn trace(world: &World, bridge: usize, key: &FlowKey, now: Millis, names: &[&dyn Names]) -> Trace {
+pub fn trace(world: &World, tracing: &Tracing<'_>) -> Trace {
+    let (mut first, mut forks) = tell(world, tracing, None);
+    let mut states = tracing.ct_next.iter();
+    // In the order in which the stages are met, depth first; a loop has an end.
+    forks.reverse();
+    let mut told = 0;
+    while let Some(Fork { stage, zone, key }) = forks.pop() {
+        told += 1;
+        if told > RECIRCULATIONS_MAX || first.text.len() > STORY_MAX {
+            first.text.push_str("\n(more stages follow)\n");
+            break;
+        }
+        let mut after = stage.luggage.unpack(&key, stage.id);
+        let packet = FIRST_PACKET_WORD..LAST_PACKET_WORD;
+        after.0[packet.clone()].copy_from_slice(&key.0[packet]);
+        let mut key = after;
+        let (state, how) = match states.next() {
+            Some(state) => (*state, "ct_state="),
+            None => (state::NEW | state::TRK, "default ct_state="),
+        };
+        key.set(Field::CtState, state.into());
+        key.set(Field::CtZone, zone.into());
+        let customize = if how.starts_with("default") { " (use --ct-next to customize)" } else { "" };
+        let mut flags = String::new();
+        format_value(Field::CtState, state.into(), u128::MAX, Style::default(), &NoNames, &mut flags);
+        let line = "=".repeat(79);
+        let title = format!("recirc({:#x}) - resume conntrack with {how}{flags}{customize}", stage.id);
+        first.text.push_str(&format!("\n{line}\n{title}\n{line}\n\n"));
+        let next = Tracing { bridge: stage.luggage.bridge, key: &key, ..*tracing };
+        let (second, more) = tell(world, &next, Some(&stage));
+        first.text.push_str(&second.text);
+        first.drop_reason = second.drop_reason;
+        forks.extend(more.into_iter().rev());
+    }
+    first
+}
+
+/// One stage, and those that packets go on in.
+fn tell(world: &World, tracing: &Tracing<'_>, stage: Option<&Stage>) -> (Trace, Vec<Fork>) {
+    let Tracing { bridge, key, now, names, .. } = *tracing;
     let own: &dyn Names = names.get(bridge).copied().unwrap_or(&NoNames);
     let style = Style { names: names.get(bridge).is_some() };
     let flow = |key: &FlowKey| {
@@ -114,10 +182,11 @@ pub fn trace(world: &World, bridge: usize, key: &FlowKey, now: Millis, names: &[
         format_key(key, style, own, &mut text);
         text
     };
-    let mut story = Story { lines: Vec::new(), len: 0, names, end: key.clone() };
-    let request = Request { bridge, key, start: Start::Table, now, side_effects: false };
+    let mut story = Story { lines: Vec::new(), len: 0, names, end: key.clone(), forks: Vec::new() };
+    let start = stage.map_or(Start::Table, Start::Stage);
+    let request = Request { bridge, key, start, now, side_effects: false };
     let translation = translate(world, &request, Some(&mut story));
-    let Story { lines, end, .. } = story;
+    let Story { lines, end, forks, .. } = story;
     let mut text = format!("Flow: {}\n", flow(key));
     lay_out(&lines, &mut text);
     let final_flow = if end == *key { "unchanged".to_owned() } else { flow(&end) };
@@ -132,5 +201,5 @@ pub fn trace(world: &World, bridge: usize, key: &FlowKey, now: Millis, names: &[
         text.push_str("This decision is made for every packet anew.\n");
     }
     let drop_reason = translation.drop.map(crate::observe::DropReason::name);
-    Trace { text, final_flow, megaflow, actions, drop_reason }
+    (Trace { text, final_flow, megaflow, actions, drop_reason }, forks)
 }

@@ -1,11 +1,11 @@
 //! A bridge with tables, ports of vectors, and a control side: for tests of the way through tables and caches.
 
-use super::{frame_of, id};
+use super::{conntrack, frame_of, id};
 use crate::cache::{CacheShared, Collector};
 use crate::dpdk::{Burst, Mempool};
 use crate::observe::{PortCounters, PortTotals};
 use crate::pipeline::state::{PipelineState, Refused};
-use crate::pipeline::{Bridge, Changes, FailMode, Fdb, PacketIns, PortFacts, World};
+use crate::pipeline::{Bridge, Changes, FailMode, Fdb, PacketIns, PortFacts, Stages, World};
 use crate::port::sim::{SimRxQueue, SimTxQueue, SimWire};
 use crate::port::{Device, RxQueue, TxQueue};
 use crate::time::Millis;
@@ -24,6 +24,7 @@ pub(super) struct Bed {
     pub(super) walk: Walk,
     pub(super) state: PipelineState,
     pub(super) changes: Arc<Changes>,
+    stages: Arc<Stages>,
     pub(super) fdb: Arc<Fdb>,
     pub(super) packet_ins: Arc<PacketIns>,
     pub(super) shared: Arc<CacheShared>,
@@ -67,7 +68,7 @@ impl Bed {
         let changes: Arc<Changes> = Arc::default();
         let shared: Arc<CacheShared> = Arc::default();
         let mut bed = Self {
-            walk: Walk::new(0, pool.clone(), Arc::clone(&shared)),
+            walk: Walk::new(0, pool.clone(), Arc::clone(&shared), conntrack()),
             state: PipelineState::new(&changes),
             fdb: Arc::new(Fdb::with_changes(1024, 300, Arc::clone(&changes))),
             packet_ins: Arc::default(),
@@ -79,6 +80,7 @@ impl Bed {
             pool,
             wires,
             changes,
+            stages: Arc::default(),
             shared,
         };
         bed.publish();
@@ -102,7 +104,14 @@ impl Bed {
         };
         let ports = self.facts.iter().cloned().map(Some).collect();
         let changes = Arc::clone(&self.changes);
-        let world = Arc::new(World { number: self.world, ports_changed, bridges: vec![bridge], ports, changes });
+        let world = Arc::new(World {
+            number: self.world,
+            ports_changed,
+            bridges: vec![bridge],
+            ports,
+            changes,
+            stages: Arc::clone(&self.stages),
+        });
         let views = self.views.iter().cloned().map(Some).collect();
         self.walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));
     }

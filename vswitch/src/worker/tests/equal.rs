@@ -47,6 +47,18 @@ const MATCHES: &[&str] = &[
     "tcp6,ipv6_src=fd00::/16",
     "udp6",
     "arp,arp_op=1",
+    "ip,ct_state=-trk",
+    "ip,ct_state=+new+trk",
+    "ip,ct_state=+est+trk",
+    "ip,ct_state=+rpl+trk",
+    "ip,ct_state=+inv+trk",
+    "ip,ct_state=+trk-inv,ct_mark=1",
+    "ip,ct_state=+dnat",
+    "ip,ct_zone=1",
+    "ip,ct_label=0x10/0x10",
+    "ip,ct_state=+est,ct_nw_src=10.0.0.1",
+    "udp,ct_state=+trk-inv,ct_tp_dst=53",
+    "ipv6,ct_state=+new",
 ];
 
 const ACTIONS: &[&str] = &[
@@ -104,6 +116,20 @@ const ACTIONS: &[&str] = &[
     "note:01",
     "write_actions(output:3)",
     "output(port=4,max_len=40)",
+    "ct(table=1)",
+    "ct(table=2)",
+    "ct(zone=1,table=1)",
+    "ct(commit,table=2)",
+    "ct(commit,zone=1,table=3,exec(load:1->NXM_NX_CT_MARK[]))",
+    "ct(commit,exec(move:NXM_OF_IP_SRC[]->NXM_NX_CT_LABEL[0..31]))",
+    "ct(commit,table=1,nat(src=10.0.0.9))",
+    "ct(commit,zone=1,table=2,nat(dst=10.0.0.3:99))",
+    "ct(table=3,nat)",
+    "ct(zone=1,table=3,nat)",
+    "ct(commit,force,zone=1)",
+    "ct_clear",
+    "move:NXM_NX_CT_MARK[]->NXM_NX_REG0[]",
+    "resubmit(,2,ct)",
     "drop",
 ];
 
@@ -177,6 +203,12 @@ fn packets() -> Vec<Vec<u8>> {
         packet.resize(80, 7);
         packet
     };
+    // Sums do not mind the order of what they sum up.
+    let answer = |packet: &[u8]| {
+        let part = |from: usize, len: usize| &packet[from..from + len];
+        [part(6, 6), part(0, 6), part(12, 14), part(30, 4), part(26, 4), part(36, 2), part(34, 2), &packet[38..]]
+            .concat()
+    };
     let v6_tcp = [&[0, 9, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10][..], &[0; 6]].concat();
     let mut all = vec![
         web.clone(),
@@ -186,6 +218,9 @@ fn packets() -> Vec<Vec<u8>> {
         tcp(4, 1, 64),
         udp(2, 3, 53),
         udp(3, 1, 1),
+        answer(&web),
+        answer(&dns),
+        answer(&udp(3, 1, 1)),
         change(&web, 47, &[0x02]),       // SYN
         change(&web, 47, &[0x11]),       // FIN
         change(&web, 46, &[0xf0]),       // data offset beyond the packet

@@ -2,6 +2,7 @@
 
 mod bed;
 mod cached;
+mod ct;
 mod equal;
 mod learning;
 mod packets;
@@ -9,6 +10,7 @@ mod strict;
 mod tables;
 
 use super::{PortShared, PortView, Snapshot, Walk};
+use crate::conntrack::Conntrack;
 use crate::dpdk::{Burst, Mempool};
 use crate::observe::PortCounters;
 use crate::pipeline::{self, Bridge, FailMode, Fdb};
@@ -17,6 +19,11 @@ use crate::port::{Device, PortId, RxQueue, TxQueue};
 use crate::time::Millis;
 use parking_lot::Mutex;
 use std::sync::Arc;
+
+/// A few connections.
+fn conntrack() -> Arc<Conntrack> {
+    Arc::new(Conntrack::new(vswitch_conntrack::Config { connections_max: 1024 }))
+}
 
 /// What a test bridge is made of: ports by index, some of them patches to others.
 struct World {
@@ -60,7 +67,7 @@ fn world(bridges: &[&[usize]], patches: &[(usize, usize)], change: impl Fn(usize
         .collect();
     let world = Arc::new(pipeline::World { bridges, changes, ..pipeline::World::default() });
     let pool = Mempool::for_tests(512);
-    let mut walk = Walk::new(0, pool.clone(), Arc::default());
+    let mut walk = Walk::new(0, pool.clone(), Arc::default(), conntrack());
     walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));
     World { pool, wires, walk }
 }

@@ -27,6 +27,8 @@ const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 const VSWITCHD: &str = "/usr/lib/openvswitch-switch/ovs-vswitchd";
 /// Milliseconds that time goes on at once.
 const PIECE: usize = 2000;
+/// When it is long.
+const LARGE_PIECE: usize = 600_000;
 /// The newest protocol: its dumps are the normal form.
 const PROTOCOL: &str = "OpenFlow15";
 
@@ -42,6 +44,8 @@ pub(crate) struct Oracle {
     changed: BTreeSet<(u32, PortChange)>,
     /// Tables have names.
     named: bool,
+    /// `zone=N` that has a limit.
+    limited: BTreeSet<String>,
     // Last: the directory outlives the processes.
     processes: Processes,
 }
@@ -74,7 +78,16 @@ impl Oracle {
         ctl.run("vlog/set", &["off"]);
         ctl.run("time/stop", &[]);
         second_ctl.set_patience(Duration::from_millis(1));
-        Self { captures, controllers, ctl, second_ctl, changed: BTreeSet::new(), named: false, processes }
+        Self {
+            captures,
+            controllers,
+            ctl,
+            second_ctl,
+            changed: BTreeSet::new(),
+            named: false,
+            limited: BTreeSet::new(),
+            processes,
+        }
     }
 
     /// Whether ovs-vswitchd still runs.
@@ -153,6 +166,10 @@ impl Subject for Oracle {
             self.processes.vsctl(&["clear", "bridge", BRIDGE, "flow_tables"]);
         }
         self.ctl.run("fdb/flush", &[BRIDGE]);
+        self.ctl.run("dpctl/flush-conntrack", &[]);
+        for zone in std::mem::take(&mut self.limited) {
+            self.ctl.run("dpctl/ct-del-limits", &[&zone]);
+        }
         self.settle();
     }
 
@@ -232,15 +249,28 @@ impl Subject for Oracle {
     }
 
     fn warp(&mut self, ms: u64) -> Effect {
-        // In pieces: a controller that says nothing for 5 s is thought to be dead.
+        // In pieces: a controller that says nothing for 5 s is thought to be dead, unless much more passes at once. A piece takes 10 ms.
         let mut effect = Effect::default();
-        for piece in (0..ms).step_by(PIECE).map(|start| (ms - start).min(PIECE as u64)) {
+        let most = if ms > 10_000 { LARGE_PIECE } else { PIECE };
+        for piece in (0..ms).step_by(most).map(|start| (ms - start).min(most as u64)) {
             let piece = piece.to_string();
             self.ctl.run("time/warp", &[&piece, &piece]);
             self.controllers.iter_mut().for_each(Controller::barrier);
         }
         effect.merge(self.revalidate());
         effect
+    }
+
+    fn connections(&mut self) -> Vec<String> {
+        self.ctl.run("dpctl/dump-conntrack", &["-s"]).lines().map(str::to_owned).collect()
+    }
+
+    fn conntrack(&mut self, verb: &str, arguments: &[&str]) -> Result<String, String> {
+        if verb == "ct-set-limits" {
+            let zones = arguments.iter().filter_map(|argument| argument.split(',').next());
+            self.limited.extend(zones.filter(|zone| zone.starts_with("zone=")).map(str::to_owned));
+        }
+        self.ctl.call(&format!("dpctl/{verb}"), arguments)
     }
 
     fn trace(&mut self, port: u32, packet: &[u8]) -> String {

@@ -132,9 +132,9 @@ async fn show(client: &Client, command: &Pipeline, as_json: bool) -> Answer {
         Pipeline::MeterStats { bridge, meter } => meters::stats(client, bridge, *meter).await,
         Pipeline::PacketOut { bridge, packet } => packets::send(client, bridge, packet).await,
         Pipeline::DumpMegaflows { bridge } => flows::megaflows(client, bridge.as_deref()).await,
-        Pipeline::Trace { bridge, flow, packet, in_port, names } => {
+        Pipeline::Trace { bridge, flow, packet, in_port, ct_next, names } => {
             let input = packets::input(flow.as_deref(), packet.as_ref(), in_port.as_deref());
-            packets::trace(client, bridge, input, by_name(names)).await
+            packets::trace(client, bridge, input, ct_next, by_name(names)).await
         }
         // The others are changes, or have been taken by `run`.
         _ => Ok(Box::new(crate::output::Done)),

@@ -24,8 +24,8 @@ pub(super) fn input(flow: Option<&str>, packet: Option<&Bytes>, in_port: Option<
     }
 }
 
-pub(super) async fn trace(client: &Client, bridge: &str, input: Input, names: bool) -> Answer {
-    let request = v1::TraceRequest { bridge: bridge.to_owned(), input: Some(input), names };
+pub(super) async fn trace(client: &Client, bridge: &str, input: Input, ct_next: &[String], names: bool) -> Answer {
+    let request = v1::TraceRequest { bridge: bridge.to_owned(), input: Some(input), names, ct_next: ct_next.to_vec() };
     Ok(Box::new(Trace(client.answer(client.traces().await?.trace(request).await)?)))
 }
 

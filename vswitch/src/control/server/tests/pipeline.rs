@@ -551,7 +551,7 @@ async fn packets_are_sent_resumed_and_traced() {
     let resume = v1::ResumePacketRequest { bridge: "br0".to_owned(), continuation: vec![1, 2], packet: Vec::new() };
     client.resume_packet(resume).await.expect("resumed");
     let mut traces = TraceServiceClient::new(running.channel.clone());
-    let trace = |input| v1::TraceRequest { bridge: "br0".to_owned(), input, names: true };
+    let trace = |input| v1::TraceRequest { bridge: "br0".to_owned(), input, names: true, ct_next: Vec::new() };
     let packet = |in_port: &str| {
         v1::trace_request::Input::Packet(v1::TracePacket { in_port: in_port.to_owned(), packet: vec![7] })
     };
@@ -560,8 +560,22 @@ async fn packets_are_sent_resumed_and_traced() {
     traces.trace(trace(Some(v1::trace_request::Input::Flow("tcp".to_owned())))).await.expect("a trace");
     assert_eq!(traces.trace(trace(Some(packet("p9")))).await.expect_err("no port").code(), Code::NotFound);
     assert_eq!(traces.trace(trace(None)).await.expect_err("no input").code(), Code::InvalidArgument);
+    let behind = |flags: &[&str]| v1::TraceRequest {
+        ct_next: flags.iter().map(|flags| (*flags).to_owned()).collect(),
+        ..trace(Some(v1::trace_request::Input::Flow("udp".to_owned())))
+    };
+    traces.trace(behind(&["trk,est", "new|rel"])).await.expect("a trace");
+    let status = traces.trace(behind(&["trk,old"])).await.expect_err("no flag");
+    let message = "ct_next: \"old\" is no flag of ct_state; flags are new est rel rpl inv trk snat dnat, with commas between them";
+    assert_eq!((status.code(), status.message()), (Code::InvalidArgument, message));
     let calls = running.switch.calls.lock().split_off(2).join("\n");
-    assert_eq!(calls, "resume [1, 2] []\ntrace Packet { in_port: 2, bytes: [7] } true\ntrace Flow(\"tcp\") true");
+    let expected = [
+        "resume [1, 2] []",
+        "trace Packet { in_port: 2, bytes: [7] } true []",
+        "trace Flow(\"tcp\") true []",
+        "trace Flow(\"udp\") true [34, 37]",
+    ];
+    assert_eq!(calls, expected.join("\n"));
 
     let mut flows = FlowServiceClient::new(running.channel.clone());
     let mut parts = flows.list_megaflows(v1::ListMegaflowsRequest::default()).await.expect("megaflows").into_inner();

@@ -209,16 +209,6 @@ fn the_length_decides_for_the_rest_of_the_list() {
 }
 
 #[test]
-fn ct_is_a_boundary() {
-    let mut setup = Setup::new();
-    setup.flow(0, "ip", [out(2), Action::Ct(Box::default())]);
-    assert_eq!(setup.ops(TCP), "drop: recirc_depth");
-    setup.flow(0, "ip", [Action::CtClear, resubmit(1)]);
-    setup.flow(1, "ct_state=-trk,ct_mark=0", [out(2)]);
-    assert_eq!(setup.ops(TCP), "p2");
-}
-
-#[test]
 fn resubmit_ct_looks_up_the_original_direction() {
     let mut setup = Setup::new();
     let ct = Action::Resubmit { port: None, table: Some(1), ct: true };

@@ -1,5 +1,6 @@
 //! Tests of translation, by what it yields: ops as text, mask, credits.
 
+mod ct;
 mod generate;
 mod groups;
 mod headers;

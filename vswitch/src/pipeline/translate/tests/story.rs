@@ -1,12 +1,12 @@
 //! Trace.
 
 use super::*;
-use crate::pipeline::{Trace, trace};
+use crate::pipeline::{Trace, Tracing, trace};
 use vswitch_flow::spec::{BucketSpec, GroupKind, Selection, Update};
 use vswitch_flow::text::{FlowCommand, parse_flow};
 
 fn tell(setup: &Setup, packet: &str) -> Trace {
-    trace(&setup.world, 0, &key(packet), Millis(0), &[])
+    trace(&setup.world, &Tracing { bridge: 0, key: &key(packet), now: Millis(0), names: &[], ct_next: &[] })
 }
 
 #[test]
@@ -164,7 +164,8 @@ fn names_are_used_where_there_are_some() {
     }
     let mut setup = Setup::new();
     setup.flow(0, "in_port=1", [Action::GotoTable(1)]).flow(1, "", [out(port::IN_PORT)]);
-    let told = trace(&setup.world, 0, &key(TCP), Millis(0), &[&Named]);
+    let told =
+        trace(&setup.world, &Tracing { bridge: 0, key: &key(TCP), now: Millis(0), names: &[&Named], ct_next: &[] });
     assert!(told.text.contains("in_port=web, priority 100"), "{}", told.text);
     assert!(told.text.contains("goto_table:Output"), "{}", told.text);
     assert!(told.megaflow.contains("in_port=web"), "{}", told.megaflow);

@@ -1,0 +1,181 @@
+//! `ct()` on a packet, and the stage behind it: the packet is looked up anew, with what is known of its connection. Depth first.
+
+use super::execute::{Origin, Tracked};
+use super::step::Step;
+use crate::action::{CtOp, Op, Packet};
+use crate::cache::Cache;
+use crate::conntrack::{Fragments, Outcome, Place};
+use crate::dpdk::Mbuf;
+use crate::limits::{RECIRCULATIONS_MAX, STAGES_ENTERED_MAX};
+use crate::observe::DropReason;
+use crate::pipeline::{Request, Stage, Start, translate};
+use vswitch_conntrack::{Family, Tuple, Verdict};
+use vswitch_flow::{Field, FlowKey};
+
+/// What a packet has behind `ct()` that is not in its bytes.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    request: &'a vswitch_conntrack::Request,
+    verdict: &'a Verdict,
+    /// Of a fragment: ports and TCP flags of the first one.
+    first: Option<((u16, u16), u16)>,
+}
+
+impl Known<'_> {
+    const fn tracked(&self) -> Tracked {
+        Tracked { zone: self.request.zone, state: self.verdict.state, cached: self.request.nat.is_none() }
+    }
+}
+
+impl Step<'_> {
+    /// A packet meets the tracker. Returns it, with its `ct_state`, if the list that it stands in is to go on with it; `rest` is what is left of that list.
+    pub(super) fn ct(
+        &mut self,
+        mut cache: Option<&mut Cache>,
+        op: &CtOp,
+        rest: &[Op],
+        packet: Packet,
+        origin: Origin<'_>,
+    ) -> Option<(Packet, Tracked)> {
+        let Tracked { zone, state, cached } = origin.tracked;
+        let before = if zone == op.request.zone { state } else { 0 };
+        let place =
+            Place { worker: self.worker, now: self.now, port: origin.port, tunnel: origin.tunnel(), before, cached };
+        match self.conntrack.track(packet, &op.request, place) {
+            Outcome::Tracked(packet, verdict) => {
+                let known = Known { request: &op.request, verdict: &verdict, first: None };
+                self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, known.tracked()))
+            }
+            Outcome::Held => None,
+            Outcome::Complete(fragments) => {
+                let Fragments { packets, verdict, ports, tcp_flags } = fragments;
+                let known = Known { request: &op.request, verdict: &verdict, first: Some((ports, tcp_flags)) };
+                if origin.depth >= RECIRCULATIONS_MAX {
+                    packets.into_iter().for_each(|one| self.drop_in(origin.port, DropReason::RecircDepth, one.mbuf));
+                    return None;
+                }
+                let deeper = Origin { depth: origin.depth + 1, tracked: known.tracked(), ..origin };
+                // All of them through the stage, then all through the rest: the order in which Open vSwitch sends them.
+                let forked: Vec<Packet> = packets
+                    .into_iter()
+                    .filter_map(|packet| self.fork(cache.as_deref_mut(), op, rest, packet, known, origin))
+                    .collect();
+                let mut left = forked.into_iter();
+                // The last one goes on in the caller's loop, so that a list of many ct() is no recursion of many.
+                let last = left.next_back();
+                left.for_each(|packet| self.execute(cache.as_deref_mut(), rest, packet, deeper));
+                last.map(|packet| (packet, known.tracked()))
+            }
+            Outcome::Drop(mbuf, reason) => {
+                self.drop_in(origin.port, reason, mbuf);
+                None
+            }
+        }
+    }
+
+    /// A tracked packet, or a copy if something is left to do here, goes on in the stage of the op.
+    fn fork(
+        &mut self,
+        cache: Option<&mut Cache>,
+        op: &CtOp,
+        rest: &[Op],
+        packet: Packet,
+        known: Known<'_>,
+        origin: Origin<'_>,
+    ) -> Option<Packet> {
+        let Some(stage) = &op.stage else { return Some(packet) };
+        if rest.is_empty() {
+            self.enter_stage(cache, stage, packet, known, origin);
+            return None;
+        }
+        match self.copy_within_budget(&packet.mbuf) {
+            Ok(mbuf) => self.enter_stage(cache, stage, Packet { mbuf, layers: packet.layers }, known, origin),
+            Err(reason) => self.count_drop_in(origin.port, reason),
+        }
+        Some(packet)
+    }
+
+    /// A packet goes on in a stage: cached, or by a translation of its own.
+    fn enter_stage(
+        &mut self,
+        cache: Option<&mut Cache>,
+        stage: &Stage,
+        packet: Packet,
+        known: Known<'_>,
+        origin: Origin<'_>,
+    ) {
+        self.stages_entered += 1;
+        if origin.depth >= RECIRCULATIONS_MAX || self.stages_entered > STAGES_ENTERED_MAX {
+            return self.drop_in(origin.port, DropReason::RecircDepth, packet.mbuf);
+        }
+        let Some((key, packet)) = self.key_in(stage, packet.mbuf, known, origin) else {
+            return self.count_drop_in(origin.port, DropReason::NoMbuf);
+        };
+        let (world, now) = (&*self.snapshot.world, self.now);
+        let (bridge, len) = (stage.luggage.bridge, packet.mbuf.len() as u64);
+        let tracked = known.tracked();
+        let origin = Origin { metadata: Some(&key), depth: origin.depth + 1, tracked, ..origin };
+        let request = Request { bridge, key: &key, start: Start::Stage(stage), now, side_effects: true };
+        let Some(cache) = cache else {
+            let translation = translate(world, &request, None);
+            return self.carry_out_once(None, &translation, packet, origin);
+        };
+        // What the packet's own rules learned or taught counts already.
+        cache.sync(&world.changes);
+        if let Some(megaflow) = cache.lookup(bridge, &key, world, now) {
+            cache.stats().megaflow_hits.add(1);
+            if megaflow.has_effects() && megaflow.used() != now {
+                cache.effects(&megaflow, world, now);
+            }
+            megaflow.count(1, len, now);
+            return self.carry_out(Some(cache), &megaflow, packet, origin);
+        }
+        cache.stats().misses.add(1);
+        match cache.insert(bridge, &key, translate(world, &request, None)) {
+            Ok(megaflow) => {
+                megaflow.count(1, len, now);
+                self.carry_out(Some(cache), &megaflow, packet, origin);
+            }
+            Err(translation) => self.carry_out_once(Some(cache), &translation, packet, origin),
+        }
+    }
+
+    /// The key of a packet in a stage. None: no buffer to read its headers in one piece.
+    fn key_in(&self, stage: &Stage, mbuf: Mbuf, known: Known<'_>, origin: Origin<'_>) -> Option<(FlowKey, Packet)> {
+        let mut key = stage.luggage.unpack(&origin.metadata(), stage.id);
+        let packet = self.parse(mbuf, &mut key)?;
+        write_connection(&mut key, known.request.zone, known.verdict);
+        if let Some(((src, dst), flags)) = known.first {
+            key.set(Field::TpSrc, src.into());
+            key.set(Field::TpDst, dst.into());
+            key.set(Field::TcpFlags, flags.into());
+        }
+        Some((key, packet))
+    }
+}
+
+/// Writes the `ct_*` fields of a packet (ovs-fields(7), "Connection Tracking Fields").
+fn write_connection(key: &mut FlowKey, zone: u16, verdict: &Verdict) {
+    key.set(Field::CtState, verdict.state.into());
+    key.set(Field::CtZone, zone.into());
+    key.set(Field::CtMark, verdict.mark.into());
+    key.set(Field::CtLabel, verdict.label);
+    let tuple = verdict.original.unwrap_or_default();
+    let [nw_src, nw_dst, ipv6_src, ipv6_dst] = match tuple.family {
+        Family::V4 => [tuple.src.addr, tuple.dst.addr, 0, 0],
+        Family::V6 => [0, 0, tuple.src.addr, tuple.dst.addr],
+    };
+    key.set(Field::CtNwSrc, nw_src);
+    key.set(Field::CtNwDst, nw_dst);
+    key.set(Field::CtIpv6Src, ipv6_src);
+    key.set(Field::CtIpv6Dst, ipv6_dst);
+    key.set(Field::CtNwProto, tuple.protocol.into());
+    let (src, dst) = ports(&tuple);
+    key.set(Field::CtTpSrc, src.into());
+    key.set(Field::CtTpDst, dst.into());
+}
+
+/// Ports of a tuple as `ct_tp_src` and `ct_tp_dst` show them: of ICMP type and code.
+const fn ports(tuple: &Tuple) -> (u16, u16) {
+    if tuple.is_icmp() { (tuple.dst.port >> 8, tuple.dst.port & 0xff) } else { (tuple.src.port, tuple.dst.port) }
+}
