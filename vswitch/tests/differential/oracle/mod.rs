@@ -11,7 +11,7 @@ mod unixctl;
 
 use crate::record::Effect;
 use crate::scenario::{Command, PortChange};
-use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, port_name};
+use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, limited, port_name};
 use capture::Capture;
 use openflow::Controller;
 use std::collections::BTreeSet;
@@ -266,10 +266,7 @@ impl Subject for Oracle {
     }
 
     fn conntrack(&mut self, verb: &str, arguments: &[&str]) -> Result<String, String> {
-        if verb == "ct-set-limits" {
-            let zones = arguments.iter().filter_map(|argument| argument.split(',').next());
-            self.limited.extend(zones.filter(|zone| zone.starts_with("zone=")).map(str::to_owned));
-        }
+        self.limited.extend(limited(verb, arguments));
         self.ctl.call(&format!("dpctl/{verb}"), arguments)
     }
 
