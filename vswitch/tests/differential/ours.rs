@@ -247,6 +247,7 @@ fn packet_in(told: v1::PacketIn) -> PacketIn {
         packet: told.packet,
         paused: !told.continuation.is_empty(),
     }
+    .without_quirks()
 }
 
 fn flow_removed(reason: v1::FlowRemovedReason, flow: &v1::Flow, statistics: &v1::FlowStatistics) -> String {

@@ -67,9 +67,12 @@ impl Oracle {
         let mut processes = Processes { vswitchd: None, database: None, dir };
         processes.start(ports);
         let dir = processes.dir.path().to_owned();
-        let names = ports.iter().map(|(name, _)| name.clone()).chain([BRIDGE.to_owned()]);
+        let mut names = ports.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        // Between ports no order is compared.
+        names.sort();
+        names.push(BRIDGE.to_owned());
         let captures =
-            names.map(|name| (name.clone(), Capture::open(&dir.join(format!("{name}.pcap"))))).collect::<Vec<_>>();
+            names.into_iter().map(|name| (name.clone(), Capture::open(&dir.join(format!("{name}.pcap"))))).collect::<Vec<_>>();
         let management = dir.join(format!("{BRIDGE}.mgmt"));
         let controllers =
             [Controller::connect(&management, 0, true), Controller::connect(&management, SECOND_CONTROLLER, false)];
