@@ -191,7 +191,9 @@ impl Conversation {
             Protocol::Udp => format!("{} src={dst} dst={src} sport={dport} dport={sport}", self.kind("udp")),
         };
         let (codes, cut) = if self.v6 { (["1:4", "2:0", "3:0"], 62) } else { (["3:3", "3:4", "11:0"], 42) };
-        let cut = if rng.chance(40) { format!(" cut={cut}") } else { String::new() };
+        // Of TCP in ICMPv6 no more: deviation icmpv6-errors-about-tcp-are-right.
+        let is_short = self.v6 && self.protocol == Protocol::Tcp || rng.chance(40);
+        let cut = if is_short { format!(" cut={cut}") } else { String::new() };
         let src = if rng.chance(50) { router } else { src };
         let (kind, code) = (self.kind("icmp"), rng.pick(&codes));
         (client, format!("{kind} src={src} dst={dst} icmp={code} quote=({quoted}{cut})"))
