@@ -24,6 +24,17 @@ pub enum Direction {
     Reply = 1,
 }
 
+impl Direction {
+    /// The other way.
+    #[must_use]
+    pub const fn opposite(self) -> Self {
+        match self {
+            Self::Original => Self::Reply,
+            Self::Reply => Self::Original,
+        }
+    }
+}
+
 /// A packet as the tracker sees it: whole, its checksums verified.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {

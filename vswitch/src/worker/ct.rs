@@ -1,6 +1,6 @@
 //! `ct()` on a packet, and the stage behind it: the packet is looked up anew, with what is known of its connection. Depth first.
 
-use super::execute::Origin;
+use super::execute::{Origin, Tracked};
 use super::step::Step;
 use crate::action::{CtOp, Op, Packet};
 use crate::cache::Cache;
@@ -15,10 +15,16 @@ use vswitch_flow::{Field, FlowKey};
 /// What a packet has behind `ct()` that is not in its bytes.
 #[derive(Clone, Copy)]
 struct Known<'a> {
-    zone: u16,
+    request: &'a vswitch_conntrack::Request,
     verdict: &'a Verdict,
     /// Of a fragment: ports and TCP flags of the first one.
     first: Option<((u16, u16), u16)>,
+}
+
+impl Known<'_> {
+    const fn tracked(&self) -> Tracked {
+        Tracked { zone: self.request.zone, state: self.verdict.state, cached: self.request.nat.is_none() }
+    }
 }
 
 impl Step<'_> {
@@ -30,24 +36,25 @@ impl Step<'_> {
         rest: &[Op],
         packet: Packet,
         origin: Origin<'_>,
-    ) -> Option<(Packet, u32)> {
-        let (zone, state) = origin.tracked;
+    ) -> Option<(Packet, Tracked)> {
+        let Tracked { zone, state, cached } = origin.tracked;
         let before = if zone == op.request.zone { state } else { 0 };
-        let place = Place { worker: self.worker, now: self.now, port: origin.port, tunnel: origin.tunnel(), before };
+        let place =
+            Place { worker: self.worker, now: self.now, port: origin.port, tunnel: origin.tunnel(), before, cached };
         match self.conntrack.track(packet, &op.request, place) {
             Outcome::Tracked(packet, verdict) => {
-                let known = Known { zone: op.request.zone, verdict: &verdict, first: None };
-                self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, verdict.state))
+                let known = Known { request: &op.request, verdict: &verdict, first: None };
+                self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, known.tracked()))
             }
             Outcome::Held => None,
             Outcome::Complete(fragments) => {
                 let Fragments { packets, verdict, ports, tcp_flags } = fragments;
-                let known = Known { zone: op.request.zone, verdict: &verdict, first: Some((ports, tcp_flags)) };
+                let known = Known { request: &op.request, verdict: &verdict, first: Some((ports, tcp_flags)) };
                 if origin.depth >= RECIRCULATIONS_MAX {
                     packets.into_iter().for_each(|one| self.drop_in(origin.port, DropReason::RecircDepth, one.mbuf));
                     return None;
                 }
-                let deeper = Origin { depth: origin.depth + 1, tracked: (op.request.zone, verdict.state), ..origin };
+                let deeper = Origin { depth: origin.depth + 1, tracked: known.tracked(), ..origin };
                 // All of them through the stage, then all through the rest: the order in which Open vSwitch sends them.
                 let forked: Vec<Packet> = packets
                     .into_iter()
@@ -57,7 +64,7 @@ impl Step<'_> {
                 // The last one goes on in the caller's loop, so that a list of many ct() is no recursion of many.
                 let last = left.next_back();
                 left.for_each(|packet| self.execute(cache.as_deref_mut(), rest, packet, deeper));
-                last.map(|packet| (packet, verdict.state))
+                last.map(|packet| (packet, known.tracked()))
             }
             Outcome::Drop(mbuf, reason) => {
                 self.drop_in(origin.port, reason, mbuf);
@@ -106,7 +113,7 @@ impl Step<'_> {
         };
         let (world, now) = (&*self.snapshot.world, self.now);
         let (bridge, len) = (stage.luggage.bridge, packet.mbuf.len() as u64);
-        let tracked = (known.zone, known.verdict.state);
+        let tracked = known.tracked();
         let origin = Origin { metadata: Some(&key), depth: origin.depth + 1, tracked, ..origin };
         let request = Request { bridge, key: &key, start: Start::Stage(stage), now, side_effects: true };
         let Some(cache) = cache else {
@@ -137,7 +144,7 @@ impl Step<'_> {
     fn key_in(&self, stage: &Stage, mbuf: Mbuf, known: Known<'_>, origin: Origin<'_>) -> Option<(FlowKey, Packet)> {
         let mut key = stage.luggage.unpack(&origin.metadata(), stage.id);
         let packet = self.parse(mbuf, &mut key)?;
-        write_connection(&mut key, known.zone, known.verdict);
+        write_connection(&mut key, known.request.zone, known.verdict);
         if let Some(((src, dst), flags)) = known.first {
             key.set(Field::TpSrc, src.into());
             key.set(Field::TpDst, dst.into());

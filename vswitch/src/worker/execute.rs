@@ -24,8 +24,17 @@ pub(super) struct Origin<'a> {
     pub(super) in_port: PortNo,
     /// Stages behind `ct()` that lie behind it.
     pub(super) depth: u32,
-    /// Zone and `ct_state` that the last `ct()` gave it.
-    pub(super) tracked: (u16, u32),
+    /// What the last `ct()` said of it.
+    pub(super) tracked: Tracked,
+}
+
+/// What a `ct()` said of a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tracked {
+    pub(super) zone: u16,
+    pub(super) state: u32,
+    /// It had no `nat`.
+    pub(super) cached: bool,
 }
 
 impl Origin<'_> {
@@ -78,15 +87,15 @@ impl Step<'_> {
                     Ok(())
                 }
                 Op::Ct(op) => match self.ct(cache.as_deref_mut(), op, &ops[i + 1..], packet, origin) {
-                    Some((tracked, state)) => {
-                        packet = tracked;
-                        origin.tracked = (op.request.zone, state);
+                    Some((same, tracked)) => {
+                        packet = same;
+                        origin.tracked = tracked;
                         Ok(())
                     }
                     None => return,
                 },
                 Op::CtClear => {
-                    origin.tracked = (0, 0);
+                    origin.tracked = Tracked::default();
                     Ok(())
                 }
                 Op::Clone(ops) if last => return self.execute(cache, ops, packet, origin),

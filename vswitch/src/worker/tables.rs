@@ -1,6 +1,6 @@
 //! Packets of a bridge with tables: caches, else key, translation; then ops. One packet after the other.
 
-use super::execute::Origin;
+use super::execute::{Origin, Tracked};
 use super::step::Step;
 use super::{PortView, Walk};
 use crate::action::Packet;
@@ -58,7 +58,8 @@ impl Walk {
                         Err(mbuf) => mbuf,
                     };
                     let packet = Packet { mbuf, layers: cache.keys[i].layers() };
-                    let origin = Origin { port, in_port: facts.number, metadata: None, depth: 0, tracked: (0, 0) };
+                    let origin =
+                        Origin { port, in_port: facts.number, metadata: None, depth: 0, tracked: Tracked::default() };
                     if megaflow.recirculates() {
                         // It may be gone from the cache before its packet is through all stages.
                         let megaflow = Arc::clone(megaflow);
@@ -164,13 +165,14 @@ impl Step<'_> {
                 Some(cache),
                 &megaflow,
                 packet,
-                Origin { port, in_port: facts.number, metadata: None, depth: 0, tracked: (0, 0) },
+                Origin { port, in_port: facts.number, metadata: None, depth: 0, tracked: Tracked::default() },
             );
         }
         let mut key = FlowKey::default();
         key.set(Field::InPort, facts.number.into());
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
-        let origin = Origin { port, in_port: facts.number, metadata: Some(&key), depth: 0, tracked: (0, 0) };
+        let origin =
+            Origin { port, in_port: facts.number, metadata: Some(&key), depth: 0, tracked: Tracked::default() };
         if let Some(megaflow) = cache.lookup(facts.bridge, &key, world, now) {
             cache.stats().megaflow_hits.add(1);
             if megaflow.has_effects() && megaflow.used() != now {
@@ -211,7 +213,7 @@ impl Step<'_> {
             cache,
             &translation,
             packet,
-            Origin { port, in_port, metadata: Some(&key), depth: 0, tracked: (0, 0) },
+            Origin { port, in_port, metadata: Some(&key), depth: 0, tracked: Tracked::default() },
         );
     }
 

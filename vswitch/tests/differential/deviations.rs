@@ -79,7 +79,10 @@ pub(crate) const DEVIATIONS: [Deviation; 25] = [
         "a-taken-reply-tuple-is-a-drop",
         "a connection whose answers would be taken for another one's is refused: dropped, by name",
     ),
-    deviation("sixty-four-recirculations", "Open vSwitch's datapath gives up at 6; published pipelines need 8 and more"),
+    deviation(
+        "sixty-four-recirculations",
+        "Open vSwitch's datapath gives up at 6; published pipelines need 8 and more",
+    ),
     deviation(
         "fragments",
         "all fragments have the ports of the first one behind ct(), as in Linux; no least size; one port's fragments only",

@@ -26,6 +26,45 @@ const DUMPS: [(&[&str], &str); 4] = [
     (&["--names"], "dump-groups"),
 ];
 
+/// Flows that can never match, and why.
+pub(crate) const NEVER: [(u64, &str); 1] =
+    [(143, "conjunction 4 has its clauses at two priorities, 14600 and 14599: they never combine")];
+
+/// A clause of a conjunction counts no packets: the number of the flow that counts for it.
+pub(crate) fn through(line: &str) -> Option<u64> {
+    let (_, rest) = line.split_once("actions=conjunction(")?;
+    let id = format!("conj_id={},", rest.split(',').next()?);
+    let flows = FLOWS.lines().filter(|line| !line.trim().is_empty()).map(|line| line.replace(' ', ","));
+    (1..).zip(flows).find(|(_, line)| line.contains(&id)).map(|(number, _)| number)
+}
+
+/// Its flows with numbers for names of tables and ports, and their own numbers (from 1) for cookies.
+pub(crate) fn flows() -> Vec<String> {
+    let lines = FLOWS.lines().filter(|line| !line.trim().is_empty());
+    lines.enumerate().map(|(i, line)| format!("cookie={:#x},{}", i + 1, numbered(line))).collect()
+}
+
+/// The ports' numbers.
+pub(crate) fn ports() -> Vec<(String, u32)> {
+    antrea::PORTS.iter().map(|(_, number)| (crate::subject::port_name(*number), *number)).collect()
+}
+
+fn numbered(line: &str) -> String {
+    let mut line = line.to_owned();
+    for (name, number) in antrea::PORTS {
+        line = line.replace(&format!("\"{name}\""), &number.to_string());
+    }
+    let mut text = String::new();
+    for part in line.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let word = part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        match antrea::TABLES.iter().position(|name| *name == word) {
+            Some(number) => text += &part.replace(word, &number.to_string()),
+            None => text += part,
+        }
+    }
+    text
+}
+
 /// Loads it into both switches and compares what they dump.
 ///
 /// # Panics

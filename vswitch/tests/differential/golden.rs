@@ -2,11 +2,13 @@
 
 use crate::compare::differences;
 use crate::deviations::DEVIATIONS;
+use crate::document;
 use crate::frame::{self, Names};
 use crate::ours::Ours;
 use crate::run::{Record, run};
 use crate::scenario::Step;
-use crate::subject::Subject;
+use crate::subject::{self, Subject};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +34,8 @@ pub(crate) struct Case {
     pub(crate) recorded: Record,
     /// What our switch does instead, by deviation: only the steps where it differs.
     pub(crate) ours: Record,
+    /// Whether it has the ports of the published pipeline instead of the usual ones.
+    pub(crate) document: bool,
     /// The deviation that the case shows.
     pub(crate) deviation: Option<String>,
 }
@@ -44,6 +48,7 @@ impl Case {
             lines: Vec::new(),
             recorded: Record::default(),
             ours: Record::default(),
+            document: false,
             deviation: None,
         };
         let mut end = false;
@@ -66,6 +71,7 @@ impl Case {
                 }
                 case.lines.push(Line::Text(line.to_owned()));
             } else {
+                case.document |= line == "document";
                 let step = Step::parse(line, &names).unwrap_or_else(|error| panic!("{place}: {error}"));
                 case.lines.push(Line::Step(step));
                 case.recorded.steps.push(Vec::new());
@@ -144,18 +150,64 @@ impl Record {
     }
 }
 
-/// All cases below `cases/`, in order of their names.
+/// The cases below `cases/` that were asked for, in order of their names.
 pub(crate) fn cases() -> Vec<Case> {
+    read_all(&std::env::var(ONLY).unwrap_or_default())
+}
+
+/// All of them.
+pub(crate) fn all_cases() -> Vec<Case> {
+    read_all("")
+}
+
+fn read_all(only: &str) -> Vec<Case> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/cases");
-    let only = std::env::var(ONLY).unwrap_or_default();
     let mut paths = std::fs::read_dir(&directory)
         .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
         .map(|entry| entry.expect("a directory entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "case"))
-        .filter(|path| path.to_string_lossy().contains(&only))
+        .filter(|path| path.to_string_lossy().contains(only))
         .collect::<Vec<_>>();
     paths.sort();
     paths.iter().map(|path| Case::read(path)).collect()
+}
+
+impl Case {
+    /// The ports that it is about.
+    pub(crate) fn ports(&self) -> Vec<(String, u32)> {
+        if self.document { document::ports() } else { subject::ports() }
+    }
+}
+
+/// Calls it with the cases of each kind of ports.
+pub(crate) fn by_ports(cases: &[Case], mut check: impl FnMut(&[(String, u32)], &[Case]) -> Vec<String>) -> Vec<String> {
+    let (special, usual): (Vec<Case>, Vec<Case>) = cases.iter().cloned().partition(|case| case.document);
+    let kinds = [usual, special].into_iter().filter(|cases| !cases.is_empty());
+    kinds.flat_map(|cases| check(&cases[0].ports(), &cases)).collect()
+}
+
+/// Flows of the published pipeline that no case hits, and that are not known to match nothing.
+pub(crate) fn check_document(cases: &[Case]) -> Vec<String> {
+    let cookie = |line: &str| -> Option<(u64, bool)> {
+        let (_, rest) = line.split_once("cookie=0x")?;
+        let number = u64::from_str_radix(rest.split(',').next()?, 16).ok()?;
+        Some((number, line.contains(" n_packets=") && !line.contains(" n_packets=0,")))
+    };
+    let of_document = cases.iter().filter(|case| case.document);
+    let dumped = of_document.flat_map(|case| case.recorded.steps.iter().flatten().chain(&case.recorded.end));
+    let hit: BTreeSet<u64> =
+        dumped.filter_map(|line| cookie(line)).filter(|(_, hit)| *hit).map(|(flow, _)| flow).collect();
+    let mut wrong = Vec::new();
+    for (flow, line) in (1..).zip(document::flows()) {
+        let through = document::through(&line).unwrap_or(flow);
+        let never = document::NEVER.iter().find(|(number, _)| *number == through);
+        match (hit.contains(&through), never) {
+            (false, None) => wrong.push(format!("no case hits flow {flow} of the document: {line}")),
+            (true, Some((_, reason))) => wrong.push(format!("flow {flow} of the document is hit: {reason}")),
+            _ => {}
+        }
+    }
+    wrong
 }
 
 /// Checks that Open vSwitch does what the cases say; or, if asked to, writes it into them. Returns what differs.

@@ -1,7 +1,7 @@
 //! Random programs on both switches.
 
 use crate::compare::differences;
-use crate::generate::{Program, Rng, Summary};
+use crate::generate::{Program, Rng, Stateful, Summary};
 use crate::pair::Pair;
 use crate::run::run;
 use crate::scenario::{Command, Step};
@@ -13,6 +13,9 @@ const SEED: &str = "VSWITCH_DIFF_SEED";
 const PROGRAMS: &str = "VSWITCH_DIFF_PROGRAMS";
 /// Packets of each.
 const PACKETS: usize = 500;
+
+/// Makes stateful programs' seeds different from the others'.
+const STATEFUL: u64 = 0x5747_a7ef_0000_0000;
 
 /// Programs that differ, after which a run ends.
 const ENOUGH: usize = 3;
@@ -32,6 +35,12 @@ pub(crate) fn scenario(seed: u64) -> Vec<Step> {
     let mut rng = Rng::new(seed);
     let mut program = Program::new(&mut rng);
     without_deviations(program.scenario(PACKETS, &mut rng))
+}
+
+/// The stateful scenario of a seed.
+pub(crate) fn stateful(seed: u64) -> Vec<Step> {
+    let mut rng = Rng::new(seed ^ STATEFUL);
+    Stateful::new(&mut rng).scenario(PACKETS, &mut rng)
 }
 
 /// The scenario without what meets a deviation (`deviations.rs`).
@@ -130,7 +139,7 @@ fn hides_checksum(bytes: &[u8]) -> bool {
 }
 
 /// Runs the programs on Open vSwitch alone: are they accepted, are they hit?
-pub(crate) fn survey(oracle: &mut dyn Subject) -> Summary {
+pub(crate) fn survey(oracle: &mut dyn Subject, scenario: fn(u64) -> Vec<Step>) -> Summary {
     let mut summary = Summary::default();
     for seed in seeds() {
         let steps = scenario(seed);
@@ -153,7 +162,7 @@ pub(crate) fn survey(oracle: &mut dyn Subject) -> Summary {
 }
 
 /// Runs the programs on both switches. Returns what differs; it stops looking when it has found some.
-pub(crate) fn compare(pair: &mut Pair) -> (Summary, Vec<String>) {
+pub(crate) fn compare(pair: &mut Pair, scenario: fn(u64) -> Vec<Step>) -> (Summary, Vec<String>) {
     let (mut summary, mut wrong) = (Summary::default(), Vec::new());
     for seed in seeds() {
         let steps = scenario(seed);
@@ -175,7 +184,13 @@ pub(crate) fn compare(pair: &mut Pair) -> (Summary, Vec<String>) {
 
 /// Prints a seed's scenario, as a case's file would have it.
 pub(crate) fn print(seed: u64) {
-    for step in scenario(seed) {
-        eprintln!("{step}");
+    let stateful = std::env::var_os("VSWITCH_DIFF_STATEFUL").is_some();
+    for step in if stateful { self::stateful(seed) } else { scenario(seed) } {
+        match step {
+            Step::Packet { port, bytes, .. } if std::env::var_os("VSWITCH_DIFF_HEX").is_some() => {
+                eprintln!("{}", Step::packet(port, bytes));
+            }
+            step => eprintln!("{step}"),
+        }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(subject: &mut dyn Subject, steps: &[Step]) -> Record {
 /// Whether steps may cause packet-ins: otherwise they are only looked for at the end.
 fn may_tell_controllers(steps: &[Step]) -> bool {
     let texts = steps.iter().filter(|step| !matches!(step, Step::Packet { .. })).map(ToString::to_string);
-    let words = ["controller", "CONTROLLER", "dec_ttl(", "0xfffd"];
+    let words = ["controller", "CONTROLLER", "dec_ttl(", "0xfffd", "document"];
     texts.into_iter().any(|text| words.iter().any(|word| text.contains(word)))
 }
 
@@ -97,12 +97,17 @@ impl<'a> Run<'a> {
             Step::Packet { port, bytes, .. } => self.subject.packet(*port, bytes),
             Step::Resume => self.subject.resume(),
             Step::Warp(ms) => self.subject.warp(*ms),
+            Step::Document => {
+                let flows = crate::document::flows();
+                let result = self.subject.add_flows(&flows.iter().map(String::as_str).collect::<Vec<_>>());
+                return self.outcome(step, result, lines);
+            }
             Step::Watch => {
-                self.watched = Some(connections::normalise(self.subject.connections()));
+                self.watched = Some(connections::normalise(&self.subject.connections()));
                 Effect::default()
             }
             Step::Connections => {
-                lines.extend(connections::normalise(self.subject.connections()));
+                lines.extend(connections::normalise(&self.subject.connections()));
                 Effect::default()
             }
             Step::Conntrack(command) => {
@@ -121,7 +126,7 @@ impl<'a> Run<'a> {
     /// Adds what became of the connections, if they are watched.
     fn watch(&mut self, lines: &mut Vec<String>) {
         if let Some(before) = &mut self.watched {
-            let now = connections::normalise(self.subject.connections());
+            let now = connections::normalise(&self.subject.connections());
             lines.extend(connections::changes(before, &now));
             *before = now;
         }
@@ -145,7 +150,7 @@ impl<'a> Run<'a> {
         self.happened(rest, &mut lines);
         self.removed.sort();
         lines.extend(self.removed.iter().map(|removed| format!("flow-removed {removed}")));
-        lines.extend(connections::normalise(self.subject.connections()));
+        lines.extend(connections::normalise(&self.subject.connections()));
         for verb in DUMPS {
             lines.extend(dump(self.subject, &[], verb));
         }

@@ -23,6 +23,8 @@ pub(crate) enum Step {
     Resume,
     /// `warp MILLISECONDS`
     Warp(u64),
+    /// `document`: adds the flows of the published pipeline (`document.rs`).
+    Document,
     /// `watch`: after each step from here on, what became of the connections is recorded.
     Watch,
     /// `connections`: records them all.
@@ -116,6 +118,7 @@ impl Step {
             }
             "resume" => Self::Resume,
             "warp" => Self::Warp(rest.parse().map_err(|_| wrong())?),
+            "document" => Self::Document,
             "watch" => Self::Watch,
             "connections" => Self::Connections,
             "conntrack" => Self::Conntrack(rest.to_owned()),
@@ -143,6 +146,7 @@ impl std::fmt::Display for Step {
             Self::PacketOut { text, .. } => write!(f, "packet-out {text}"),
             Self::Resume => write!(f, "resume"),
             Self::Warp(ms) => write!(f, "warp {ms}"),
+            Self::Document => write!(f, "document"),
             Self::Watch => write!(f, "watch"),
             Self::Connections => write!(f, "connections"),
             Self::Conntrack(command) => write!(f, "conntrack {command}"),
@@ -216,6 +220,7 @@ mod tests {
             "packet-out in_port=1,packet={tcp flags=0x2},actions=output:2",
             "resume",
             "warp 1500",
+            "document",
             "watch",
             "connections",
             "conntrack flush-conntrack zone=5",

@@ -6,12 +6,15 @@
 
 mod actions;
 mod changes;
+mod conversation;
 mod fields;
 mod matches;
 mod packets;
 mod program;
 mod rng;
+mod stateful;
 mod universe;
 
 pub(crate) use program::{Program, Summary};
 pub(crate) use rng::Rng;
+pub(crate) use stateful::Stateful;

@@ -270,6 +270,9 @@ pub(crate) struct Summary {
     pub(crate) packet_ins: usize,
     /// Packets that left changed.
     pub(crate) changed: usize,
+    /// Connections that came or changed, and those of them that were translated.
+    pub(crate) connections: usize,
+    pub(crate) translated: usize,
     /// Programs that Open vSwitch did not survive: nothing is known of them.
     pub(crate) died: usize,
 }
@@ -284,6 +287,9 @@ impl Summary {
                 self.packets += 1;
                 self.seen += usize::from(!lines.is_empty());
                 self.packet_ins += lines.iter().filter(|line| line.starts_with("packet-in")).count();
+                let connections = lines.iter().filter(|line| line.starts_with("now "));
+                self.connections += connections.clone().count();
+                self.translated += connections.filter(|line| is_translated(line)).count();
                 self.outputs += lines.iter().filter(|line| !line.starts_with("packet-in")).count();
                 self.changed += usize::from(lines.iter().any(|line| !line.ends_with(" =")));
             }
@@ -307,4 +313,27 @@ impl Summary {
         assert!(self.died * 40 <= self.programs, "Open vSwitch dies often: {self:?}");
         assert!(self.refused * 20 <= self.programs, "Open vSwitch refuses much: {self:?}");
     }
+
+    /// The same of stateful programs.
+    ///
+    /// # Panics
+    /// When too little happened.
+    pub(crate) fn check_stateful(&self) {
+        let percent = |part: usize, whole: usize| part * 100 / whole.max(1);
+        assert!(percent(self.seen, self.packets) >= 80, "few packets leave: {self:?}");
+        assert!(percent(self.connections, self.packets) >= 15, "few connections come or change: {self:?}");
+        assert!(percent(self.translated, self.connections) >= 15, "few connections are translated: {self:?}");
+        assert!(percent(self.flows_hit, self.flows) >= 40, "few flows are hit: {self:?}");
+        assert!(self.died * 20 <= self.programs && self.refused == 0, "Open vSwitch dies often, or refuses: {self:?}");
+    }
+}
+
+/// Whether a connection's reply does not go back to where the original came from, or the other way round.
+fn is_translated(line: &str) -> bool {
+    let part = |from: &str, key: &str| {
+        let (_, rest) = line.split_once(from)?;
+        let (_, rest) = rest.split_once(key)?;
+        rest.split([',', ')']).next()
+    };
+    part("orig=", "src=") != part("reply=", "dst=") || part("orig=", "dst=") != part("reply=", "src=")
 }

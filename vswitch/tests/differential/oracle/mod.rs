@@ -78,7 +78,16 @@ impl Oracle {
         ctl.run("vlog/set", &["off"]);
         ctl.run("time/stop", &[]);
         second_ctl.set_patience(Duration::from_millis(1));
-        Self { captures, controllers, ctl, second_ctl, changed: BTreeSet::new(), named: false, limited: BTreeSet::new(), processes }
+        Self {
+            captures,
+            controllers,
+            ctl,
+            second_ctl,
+            changed: BTreeSet::new(),
+            named: false,
+            limited: BTreeSet::new(),
+            processes,
+        }
     }
 
     /// Whether ovs-vswitchd still runs.
@@ -242,7 +251,7 @@ impl Subject for Oracle {
     fn warp(&mut self, ms: u64) -> Effect {
         // In pieces: a controller that says nothing for 5 s is thought to be dead, unless much more passes at once. A piece takes 10 ms.
         let mut effect = Effect::default();
-        let most = if ms > 60_000 { LARGE_PIECE } else { PIECE };
+        let most = if ms > 10_000 { LARGE_PIECE } else { PIECE };
         for piece in (0..ms).step_by(most).map(|start| (ms - start).min(most as u64)) {
             let piece = piece.to_string();
             self.ctl.run("time/warp", &[&piece, &piece]);

@@ -1,7 +1,10 @@
 //! Behaviour of the tracker, told as conversations.
 
+mod expected;
 mod life;
+mod model;
 mod plain;
+mod stress;
 mod talk;
 mod tcp;
 mod translated;
