@@ -68,7 +68,6 @@ class Agent:
         self.switch, self.answered, self.failure = switch, 0, None
         argv = switch.command("--json", "monitor", "br0", "--controller", CONTROLLER)
         self.process = machine.spawn(argv, stdout=subprocess.PIPE, text=True)
-        stack.callback(self.process.stdout.close)
         stack.callback(machine.end, self.process)
         threading.Thread(target=self._run, daemon=True).start()
 

@@ -10,9 +10,9 @@ from .pipeline import twin_text
 class Rule:
     """A rule that we expect packets at: its table, and text that its match or actions contain."""
 
-    def __init__(self, text, count=1, six=True):
+    def __init__(self, text, count=1):
         self.table, _, rest = text.partition(" ")
-        self.words, self.count, self.six = rest.split(), count, six
+        self.words, self.count = rest.split(), count
 
     def text(self, family):
         """As it is shown; for IPv6, its twin's."""
