@@ -61,8 +61,8 @@ class Scenes:
                 answer, seen = self._ask(source, address, port, family)
                 self._same(answer, answer if answer in expected else " or ".join(expected), OWNERS.get(seen, seen), expected.get(answer))
                 answers[answer] += 1
-            sees = [f"{who} {answers[who]} times" + (f" (sees {sees})" if sees != source else "") for who, sees in expected.items()]
-            return ", ".join(sees)
+            told = [f"{answers[who]}× {who}" + (f" (sees {sees})" if sees != source else "") for who, sees in expected.items()]
+            return ", ".join(told)
 
         return run
 
@@ -84,7 +84,6 @@ class Scenes:
         """The agent refuses, TCP by a reset and UDP by an ICMP error."""
 
         def run(family):
-            before = self.agent.answered
             for how in (traffic.ask, lambda *words: traffic.datagram(*words, 10)):
                 try:
                     raise Failure(f"expected a refusal, got {how(self.space[source], of(address, family), port)}")
@@ -92,7 +91,7 @@ class Scenes:
                     pass
                 except OSError as error:
                     raise Failure(f"expected a refusal, got {error!r} (agent: {self.agent.failure or 'alive'})") from error
-            return f"refused {self.agent.answered - before} times by the agent (TCP reset, ICMP error)"
+            return "the agent refuses, TCP by a reset, UDP by an ICMP error"
 
         return run
 
@@ -204,7 +203,7 @@ class Scenes:
             answers = collections.Counter(self._ask(source, world.AFFINITY, HTTP, family)[0] for _ in range(8))
             if len(answers) != 1:
                 raise Failure(f"several Endpoints answered: {dict(answers)}")
-            return f"{next(iter(answers))} 8 times"
+            return f"8× {next(iter(answers))}"
 
         return run
 

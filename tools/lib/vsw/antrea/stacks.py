@@ -21,7 +21,7 @@ IPERF_PORT = 80
 KINDS = (
     ("no Service: client -> web2", CLIENT.name, WEB2.v4, HTTP, None),
     ("ClusterIP: client", CLIENT.name, world.CLUSTER_IP, HTTP, "nw_dst=10.105.31.235"),
-    ("session affinity: client", CLIENT.name, world.AFFINITY, HTTP, "nw_dst=10.96.76.15"),
+    ("session affinity: client", CLIENT.name, world.AFFINITY, HTTP, None),
     ("NodePort: client", CLIENT.name, world.NODE, world.NODE_PORT, "tp_dst=30004"),
     ("NodePort: outside", OUTSIDE, world.NODE, world.NODE_PORT, "tp_dst=30004"),
     ("LoadBalancer: client", CLIENT.name, world.LOAD_BALANCER, HTTP, "nw_dst=192.168.77.150"),
@@ -115,13 +115,13 @@ class Stacks:
             said = self.node.run(CLIENT.name, "curl", "-sS", "--noproxy", "*", "--max-time", "20", "-o", "/dev/null", "-w", "%{size_download}", url)
             if int(said) != MEGABYTES << 20:
                 raise Failure(f"{said} bytes came")
-        return f"8 times {MEGABYTES} MiB"
+        return f"8× {MEGABYTES} MiB"
 
     def iperf(self, family):
         """A stream, through the Service."""
         self.servers.close_web(WEB2.name)
         try:
-            server = self.node.spaces[WEB2.name].spawn("iperf3", "-s", "-p", IPERF_PORT, use_cores=self.cores, stdout=subprocess.DEVNULL)
+            server = self.node.spaces[WEB2.name].spawn("iperf3", "-s", "-p", IPERF_PORT, use_cores=self.cores, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
                 machine.wait_until("iperf3 listens", 10, lambda: f":{IPERF_PORT} " in self.node.run(WEB2.name, "ss", "-Hltn"))
                 words = ("iperf3", "-c", of(world.LOAD_BALANCER, family), "-p", IPERF_PORT, "-J", "-t", self.seconds)
