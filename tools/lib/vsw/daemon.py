@@ -72,8 +72,12 @@ class Switch:
             return ""
         return "\n".join(text.splitlines()[-lines:])
 
+    def command(self, *args):
+        """The words of a vsctl command on it."""
+        return [str(self.binaries / "vsctl"), "--socket", str(self.directory / "vswitch.sock"), *map(str, args)]
+
     def _vsctl(self, args):
-        argv = [str(self.binaries / "vsctl"), "--socket", str(self.directory / "vswitch.sock"), *map(str, args)]
+        argv = self.command(*args)
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
         except FileNotFoundError as error:

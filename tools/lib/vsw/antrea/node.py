@@ -118,8 +118,9 @@ class Node:
 
     def _outside(self):
         self.ip(OUTSIDE, "link", "set", "eth0", "up")
-        for address in (world.OUTSIDE, world.PEER_NODE):
-            self._addresses(OUTSIDE, "eth0", f"{address}/24", f"{six(address)}/64")
+        self._addresses(OUTSIDE, "eth0", f"{world.OUTSIDE}/24", f"{six(world.OUTSIDE)}/64")
+        for address in both(world.PEER_NODE):  # never a connection's source
+            self.ip(OUTSIDE, "address", "add", address, "dev", "eth0", "preferred_lft", "0", *(["nodad"] if ":" in address else []))
         self._addresses(OUTSIDE, "lo", *both(world.INTERNET))
         for to in ("10.10.0.0/24", world.LOAD_BALANCER, world.LOCAL_POLICY, world.EXTERNAL):
             for target, via in zip(both(to), both(world.NODE)):

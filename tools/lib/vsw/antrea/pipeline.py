@@ -48,6 +48,8 @@ class Program:
                 self._correct(why, wrong, right)
         self.added = _web2(self.document) + _endpoints()
         self.flows += self.added
+        self.datagrams = [line for flow in self.flows if (line := udp_twin(flow))]
+        self.flows += self.datagrams
         self.twins = [line for flow in self.flows if (line := twin(flow))] + _neighbours()
         self.flows += self.twins
         self.groups = [re.sub(r",\s+", ",", line.strip()) for line in (DATA / "antrea-groups.txt").read_text().splitlines() if line.strip()]
@@ -83,6 +85,15 @@ def _web2(document):
     return added
 
 
+def udp_twin(line):
+    """The same for UDP, if it is about a Service or allows to reach one: the document's are for TCP only."""
+    table = line.split(",", 1)[0].removeprefix("table=")
+    service = table in ("SessionAffinity", "ServiceLB", "EndpointDNAT") and ",tcp," in line
+    if not service and not (table == "AntreaPolicyIngressRule" and "tcp,tp_dst=80 " in line):
+        return None
+    return line.replace(",tcp,", ",udp,").replace("nw_proto=6", "nw_proto=17").replace("NXM_OF_TCP_DST", "NXM_OF_UDP_DST")
+
+
 def _endpoints():
     """EndpointDNAT for those that the document does not have."""
     text = (
@@ -115,11 +126,21 @@ def twin(line):
     head, actions = line.split(" actions=", 1)
     if not re.search(r",(ip|tcp|udp)(,|$)", head):
         return None
-    head = re.sub(r",(ip|tcp|udp)(?=,|$)", lambda m: {"ip": ",ipv6", "tcp": ",tcp6", "udp": ",udp6"}[m[1]], head)
+    return f"{twin_text(head)} actions={_twin_actions(actions)}"
+
+
+def twin_text(head):
+    """A match, or a part of it, for IPv6."""
+    head = re.sub(r"(?<=,)(ip|tcp|udp)(?=,|$)", lambda m: {"ip": "ipv6", "tcp": "tcp6", "udp": "udp6"}[m[1]], head)
     head = re.sub(rf"nw_(src|dst)=({_V4})", lambda m: f"ipv6_{m[1]}={six(m[2])}", head)
     head = re.sub(rf"tun_dst=({_V4})", lambda m: f"tun_ipv6_dst={six(m[1])}", head)
-    head = re.sub(r"reg3=0x([0-9a-f]{8}|[0-9a-f]{7})(?=,|$)", lambda m: f"xxreg3={_wide(m[1])}", head)
-    return f"{head} actions={_twin_actions(actions)}"
+    head = re.sub(rf"nat\((src|dst)=({_V4})", lambda m: f"nat({m[1]}={_bracketed(m[2], head)}", head)
+    return re.sub(r"reg3=0x([0-9a-f]{8}|[0-9a-f]{7})(?=,|$)", lambda m: f"xxreg3={_wide(m[1])}", head)
+
+
+def _bracketed(address, text):
+    """An IPv6 twin as nat() has it: in brackets before a port."""
+    return f"[{six(address)}]" if f"{address}:" in text else six(address)
 
 
 def _twin_actions(actions):

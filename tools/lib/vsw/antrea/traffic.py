@@ -97,19 +97,29 @@ def serve(name, label, port, stack):
 
 
 def echo_datagrams(name, port, stack):
-    """A UDP echo server in a namespace, for both IP versions, until `stack` ends."""
+    """A UDP echo server in a namespace, for both IP versions, until `stack` ends. Answers leave by the address that was asked."""
     server = make_socket(name, socket.AF_INET6, socket.SOCK_DGRAM)
+    server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     server.bind(("::", port))
-    # Answers leave by the address that was asked.
-    stack.callback(server.close)
+    server.settimeout(0.1)
+    ended = threading.Event()
 
     def run():
-        with contextlib.suppress(OSError):
-            while True:
-                data, sender = server.recvfrom(65535)
-                server.sendto(data, sender)
+        while not ended.is_set():
+            with contextlib.suppress(OSError):
+                data, about, _, sender = server.recvmsg(65535, socket.CMSG_SPACE(20))
+                asked = [(level, kind, value[:16] + bytes(4)) for level, kind, value in about]
+                server.sendmsg([data], asked, 0, sender)
 
-    threading.Thread(target=run, daemon=True).start()
+    def end():
+        ended.set()
+        thread.join()
+        server.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    stack.callback(end)
 
 
 def _plain(address):
