@@ -94,7 +94,8 @@ fn fragments_are_joined_or_given_up() {
 /// What the fuzz targets begin with, and what they have found.
 #[test]
 fn the_seeds_of_the_fuzz_targets_pass() {
-    let targets: [(&str, fn(&[u8])); 3] = [
+    type Target = fn(&[u8]);
+    let targets: [(&str, Target); 3] = [
         ("ct_nat", |seed| {
             fuzz::nat(seed);
         }),
