@@ -1,4 +1,4 @@
-//! What Open vSwitch 3.1.0 said about some 2,000 packets, errors and waits (made up by a script, asked of its userspace datapath with a stopped clock).
+//! What Open vSwitch 3.1.0 said about some 2,500 packets, errors and waits (made up by `ovs31_tracker.py`, asked of its userspace datapath with a stopped clock).
 //!
 //! `ovs31.txt`: `packet | request | outcome` as [`super::talk`] reads and writes them, `wait MS`, and `--` where a table begins empty. `orig ?`: it did not say.
 
