@@ -88,7 +88,7 @@ impl Parts {
     /// The sum over L4 with its pseudo-header, as far as the bytes go: 0xffff if it is right. None where there is no checksum, or nobody can tell.
     pub(in super::super) fn l4_sum(&self, bytes: &[u8]) -> Option<u16> {
         let (field, has_pseudo) = self.checksum()?;
-        if self.protocol == 17 && !self.v6 && be(bytes, field)? == 0 || bytes.len() < field + 2 {
+        if self.protocol == 17 && be(bytes, field)? == 0 || bytes.len() < field + 2 {
             return None;
         }
         // A quoted packet may claim to be shorter than what is quoted of it: then its checksum is none.

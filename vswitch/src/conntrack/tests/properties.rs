@@ -91,11 +91,13 @@ fn fragments_are_joined_or_given_up() {
     assert!(complete.get() > 100, "{} datagrams became complete", complete.get());
 }
 
+/// Its name, and what it does.
+type Target = (&'static str, fn(&[u8]));
+
 /// What the fuzz targets begin with, and what they have found.
 #[test]
 fn the_seeds_of_the_fuzz_targets_pass() {
-    type Target = fn(&[u8]);
-    let targets: [(&str, Target); 3] = [
+    let targets: [Target; 3] = [
         ("ct_nat", |seed| {
             fuzz::nat(seed);
         }),

@@ -159,9 +159,8 @@ fn a_checksum_is_summed_at_most_once_and_not_where_it_is_known() {
 
 #[test]
 fn a_gso_packet_is_believed() {
-    let pool = Mempool::for_tests(64);
     let frame = with(v4(6, &tcp(16, &[], &[7; 65_000])), 50, &[1, 2]);
-    let mut mbuf = pool.mbuf_from(&frame).expect("mbuf");
+    let mut mbuf = pool().mbuf_from(&frame).expect("mbuf");
     mbuf.set_csum(Csum::Partial);
     mbuf.set_gso_size(1448);
     let mut payload = 0;
