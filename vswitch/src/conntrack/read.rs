@@ -40,6 +40,8 @@ pub(super) fn read(datagram: &mut Datagram<'_>, zone: u16) -> Option<Message> {
         (_, protocol::UDP) => udp(datagram, ip, len),
         (_, protocol::SCTP) => sctp(datagram, ip),
         (Family::V4, protocol::ICMP) | (Family::V6, protocol::ICMPV6) => icmp(datagram, ip),
+        // Of the other version: no host makes or understands it.
+        (_, protocol::ICMP | protocol::ICMPV6) => None,
         _ => (trusted(datagram) != Trust::Wrong).then(|| seen(datagram, ip.tuple, L4::Other)),
     }
 }

@@ -89,7 +89,8 @@ impl<'a> Conversations<'a> {
         let program = self.program;
         let v6 = program.v6 && rng.chance(40);
         let addresses: &Addresses = program.addresses(v6);
-        let protocol = rng.pick(&[Protocol::Tcp, Protocol::Tcp, Protocol::Udp, Protocol::Udp, Protocol::Icmp]);
+        let protocols = [Protocol::Tcp, Protocol::Tcp, Protocol::Udp, Protocol::Udp, Protocol::Icmp];
+        let protocol = rng.pick(if program.pings() { &protocols } else { &protocols[..4] });
         let own = u16::try_from(2000 + self.begun).expect("small");
         // Many hosts that use the same port; a conversation of its own mostly, else TCP's would open again.
         let sport = if protocol == Protocol::Udp && rng.chance(50) { rng.pick(&[1000, 511, 1023, 65535]) } else { own };
