@@ -40,13 +40,14 @@ def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", **worke
 
 
 class Switch:
-    """vswitchd with its files in `directory`: configuration, log and control socket."""
+    """vswitchd with its files in `directory`: configuration, log and control socket. It may run in a network namespace."""
 
-    def __init__(self, binaries, directory, config):
+    def __init__(self, binaries, directory, config, namespace=None):
         self.binaries, self.directory = Path(binaries), Path(directory)
         (self.directory / "vswitchd.toml").write_text(config)
         with open(self.directory / "vswitchd.log", "ab") as log:
-            argv = [self.binaries / "vswitchd", "--config", self.directory / "vswitchd.toml"]
+            inside = ["ip", "netns", "exec", namespace] if namespace else []
+            argv = [*inside, self.binaries / "vswitchd", "--config", self.directory / "vswitchd.toml"]
             self.process = machine.spawn(argv, stdout=log, stderr=log)
 
     def wait_ready(self, limit=30.0):
@@ -71,8 +72,12 @@ class Switch:
             return ""
         return "\n".join(text.splitlines()[-lines:])
 
+    def command(self, *args):
+        """The words of a vsctl command on it."""
+        return [str(self.binaries / "vsctl"), "--socket", str(self.directory / "vswitch.sock"), *map(str, args)]
+
     def _vsctl(self, args):
-        argv = [str(self.binaries / "vsctl"), "--socket", str(self.directory / "vswitch.sock"), *map(str, args)]
+        argv = self.command(*args)
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
         except FileNotFoundError as error:

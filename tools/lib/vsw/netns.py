@@ -14,23 +14,19 @@ def ip(*words):
     return output(["ip", *words])
 
 
-class Host:
-    """A namespace with one interface on the switch."""
+class Space:
+    """A namespace."""
 
-    def __init__(self, name, index):
-        self.name, self.v4, self.v6 = name, f"10.99.0.{index}", f"fd99::{index}"
+    def __init__(self, name):
+        self.name = name
         ip("netns", "add", name)
-
-    def prepare(self):
-        """Loopback up, and IPv6 addresses usable at once."""
         self.run("ip", "link", "set", "lo", "up")
+        # IPv6 addresses are usable at once.
         self.run("sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0", "net.ipv6.conf.default.accept_ra=0")
 
-    def configure(self, interface):
-        """Addresses, and up."""
-        self.run("ip", "address", "add", f"{self.v4}/24", "dev", interface)
-        self.run("ip", "address", "add", f"{self.v6}/64", "dev", interface, "nodad")
-        self.run("ip", "link", "set", "dev", interface, "up")
+    def ip(self, *words):
+        """Runs ip(8) on it."""
+        return ip("-n", self.name, *words)
 
     def run(self, *words, **options):
         """Runs a command in it."""
@@ -57,6 +53,20 @@ class Host:
                 total += sum(int(v) for n, v in zip(names.split(), values.split()) if n == suffix)
         six = re.findall(rf"^(?!UdpLite)\w+{suffix}\s+(\d+)", self.run("cat", "/proc/net/snmp6"), re.M)
         return total + sum(map(int, six))
+
+
+class Host(Space):
+    """A namespace with one interface on the switch."""
+
+    def __init__(self, name, index):
+        super().__init__(name)
+        self.v4, self.v6 = f"10.99.0.{index}", f"fd99::{index}"
+
+    def configure(self, interface):
+        """Addresses, and up."""
+        self.ip("address", "add", f"{self.v4}/24", "dev", interface)
+        self.ip("address", "add", f"{self.v6}/64", "dev", interface, "nodad")
+        self.ip("link", "set", "dev", interface, "up")
 
     def reaches(self, address):
         """One ping is answered."""

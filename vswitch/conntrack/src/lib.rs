@@ -7,8 +7,9 @@
 //! tuple or no room is refused by name, ICMP identifiers are translated on a clash, SCTP has ports.
 //!
 //! **Design**: one [`Tracker`] for all workers. Connections lie in an arena that is allocated once; an index of cache-line buckets leads from a keyed hash of a [`Tuple`] to
-//! them, for both directions. Looking up takes no lock; what changes a connection takes that connection's own lock for some nanoseconds; adding and removing takes a lock of the
-//! index's shard. A place is used again under a new generation: whoever looked it up before sees that it is another one.
+//! them, for both directions. Looking up takes no lock until a place is found; what belongs to a connection is read and changed under that connection's own lock, for some nanoseconds,
+//! after it was verified that it is the connection that was looked for; adding takes the locks of both tuples in the index, removing takes none. A place is used again under a new
+//! generation.
 //!
 //! **Limits**: [`Config::connections_max`] in all, [`Limits`] per zone; a full table refuses new connections, after it has tried to let go of unreplied ones; established ones never go.
 //!
@@ -24,5 +25,5 @@ mod tuple;
 pub use nat::{Nat, NatSide, choose};
 pub use request::{Direction, Helper, L4, Refusal, Related, Request, Rewrite, Seen, Verdict, state};
 pub use timeout::{Class, KERNEL_ONLY, Policy, UnknownClass};
-pub use tracker::{Config, Connection, Counts, Event, EventKind, Filter, Limits, Tracker, ZoneCount};
+pub use tracker::{Config, Connection, Counts, Event, EventKind, Expected, Filter, Limits, Tracker, ZoneCount};
 pub use tuple::{End, Family, Tuple, protocol};

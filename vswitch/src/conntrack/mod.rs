@@ -11,6 +11,9 @@
 mod change;
 mod datagram;
 mod fragment;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod ports;
 mod quote;
 mod read;
 mod rewrite;
@@ -18,18 +21,17 @@ mod rewrite;
 mod tests;
 mod waiting;
 
-use datagram::{Datagram, SCTP_CHECKSUM};
+use datagram::Datagram;
 use fragment::{Fragment, Kind};
-use read::{ICMP_LEN, Message};
+use read::Message;
 use waiting::{Arrival, Waiting};
 
-use crate::action::{Packet, TCP_LEN, UDP_LEN};
+use crate::action::Packet;
 use crate::dpdk::Mbuf;
 use crate::observe::DropReason;
-use crate::packet::ethertype;
 use crate::port::PortId;
 use crate::time::Millis;
-use vswitch_conntrack::{Config, Refusal, Request, Tracker, Verdict, protocol};
+use vswitch_conntrack::{Config, Refusal, Request, Tracker, Verdict};
 
 /// The switch's connections and waiting fragments.
 #[derive(Debug)]
@@ -143,7 +145,7 @@ impl Conntrack {
         let mut datagram = Datagram { packets: &mut packets };
         match pass(&mut datagram, fragment.key.zone, judge) {
             Ok(verdict) => {
-                let (ports, tcp_flags) = ports(&datagram);
+                let (ports, tcp_flags) = ports::ports(&datagram);
                 Outcome::Complete(Fragments { packets, verdict, ports, tcp_flags })
             }
             Err(reason) => {
@@ -188,31 +190,5 @@ const fn reason(refusal: Refusal) -> DropReason {
         Refusal::ZoneLimit => DropReason::CtZoneLimit,
         Refusal::NatExhausted => DropReason::NatExhausted,
         Refusal::TupleTaken => DropReason::CtTupleTaken,
-    }
-}
-
-/// What matching sees of the L4 header, as extraction does of a packet that is no fragment: ports, or type and code, and TCP flags.
-fn ports(datagram: &Datagram<'_>) -> ((u16, u16), u16) {
-    let protocol = datagram.first().and_then(|packet| match packet.l3_type()? {
-        ethertype::IPV4 => packet.bytes::<10>(packet.l3()?).map(|header| header[9]),
-        _ => packet.chain_of_ipv6().map(|chain| chain.protocol),
-    });
-    let pair = |[a, b, c, d]: [u8; 4]| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-    let front = datagram.read::<4>(0);
-    match (protocol, front) {
-        (Some(protocol::TCP), Some(front)) => {
-            let header: Option<[u8; TCP_LEN]> = datagram.read(0);
-            let whole =
-                |header: &[u8; TCP_LEN]| (TCP_LEN..=datagram.len()).contains(&(usize::from(header[12] >> 4) * 4));
-            header
-                .filter(whole)
-                .map_or(((0, 0), 0), |header| (pair(front), u16::from_be_bytes([header[12], header[13]]) & 0xfff))
-        }
-        (Some(protocol::UDP), Some(front)) if datagram.len() >= UDP_LEN => (pair(front), 0),
-        (Some(protocol::SCTP), Some(front)) if datagram.len() >= SCTP_CHECKSUM.1 => (pair(front), 0),
-        (Some(protocol::ICMP | protocol::ICMPV6), Some([kind, code, ..])) if datagram.len() >= ICMP_LEN => {
-            ((kind.into(), code.into()), 0)
-        }
-        _ => ((0, 0), 0),
     }
 }

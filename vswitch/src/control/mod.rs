@@ -13,7 +13,7 @@ mod services;
 pub mod switch;
 mod timeouts;
 
-pub use config::{DpdkConfig, SwitchConfig, WorkerConfig};
+pub use config::{ConntrackConfig, DpdkConfig, SwitchConfig, WorkerConfig, ZoneConfig};
 pub use info::*;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

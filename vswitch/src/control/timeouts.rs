@@ -4,8 +4,9 @@ use crate::port::FieldError;
 use vswitch_conntrack::{Class, Policy};
 
 /// Each timeout by its name, in the order in which they are told. Names are mapped as `lib/conntrack-tp.c` maps them.
-const NAMES: [(&str, Class); 13] = [
-    ("tcp_syn_sent", Class::TcpOpening),
+const NAMES: [(&str, Class); 14] = [
+    ("tcp_syn_sent", Class::TcpFirst),
+    ("tcp_syn_recv", Class::TcpOpening),
     ("tcp_established", Class::TcpEstablished),
     ("tcp_fin_wait", Class::TcpClosing),
     ("tcp_time_wait", Class::TcpFinWait),
@@ -20,30 +21,36 @@ const NAMES: [(&str, Class); 13] = [
     ("other_multiple", Class::OtherMultiple),
 ];
 
-/// A second name: the tracker does not tell a SYN from what answers it.
-const SYN_RECV: (&str, &str) = ("tcp_syn_recv", "tcp_syn_sent");
-
 /// Names that only the kernel's tracker knows.
 const WITHOUT_EFFECT: [&str; 5] = ["tcp_close_wait", "tcp_last_ack", "tcp_syn_sent2", "tcp_retransmit", "tcp_unack"];
+
+/// What is said about them.
+pub(super) const NO_EFFECT: &str = "has no effect: only the tracker of the kernel has such a state";
+
+/// Other protocols have the timeouts of UDP, unless they are given their own: Open vSwitch knows no names for theirs.
+const LIKE_UDP: [(Class, Class); 3] = [
+    (Class::OtherFirst, Class::UdpFirst),
+    (Class::OtherSingle, Class::UdpSingle),
+    (Class::OtherMultiple, Class::UdpMultiple),
+];
 
 /// The default policy with these timeouts in it, and what was odd. `field` names the field in errors.
 ///
 /// # Errors
-/// For every name that is not known, every 0, and `tcp_syn_recv` that differs from `tcp_syn_sent`.
+/// For every name that is not known, and every 0.
 pub(super) fn policy<'a>(
     field: &'static str,
     seconds: impl IntoIterator<Item = (&'a str, u32)>,
 ) -> Result<(Policy, Vec<String>), Vec<FieldError>> {
     let (mut policy, mut warnings, mut errors) = (Policy::default(), Vec::new(), Vec::new());
-    let mut given: Vec<(&str, u32)> = Vec::new();
+    let mut given = Vec::new();
     for (name, value) in seconds {
         if WITHOUT_EFFECT.contains(&name) {
-            warnings.push(format!("{name} has no effect: only the tracker of the kernel has such a state"));
+            warnings.push(format!("{name} {NO_EFFECT}"));
             continue;
         }
-        let known = if name == SYN_RECV.0 { SYN_RECV.1 } else { name };
-        let Some((known, class)) = NAMES.iter().find(|(listed, _)| *listed == known) else {
-            let all: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
+        let Some((_, class)) = NAMES.iter().find(|(known, _)| *known == name) else {
+            let all: Vec<_> = names().collect();
             let problem = format!("{:?} is no timeout", name.chars().take(64).collect::<String>());
             errors.push(FieldError::new(field, problem, format!("use one of: {}", all.join(", "))));
             continue;
@@ -51,14 +58,23 @@ pub(super) fn policy<'a>(
         if value == 0 {
             errors.push(FieldError::new(field, format!("{name} is 0"), "use 1 to 4294967295 seconds"));
         }
-        if given.iter().any(|(other, earlier)| other == known && *earlier != value) {
-            let problem = format!("{} and {} differ", SYN_RECV.1, SYN_RECV.0);
-            errors.push(FieldError::new(field, problem, "give one of them: they are one timeout here"));
-        }
-        given.push((known, value));
-        policy.0[*class as usize] = u64::from(value) * 1000;
+        policy.set(*class, u64::from(value) * 1000);
+        given.push(*class);
+    }
+    for (other, udp) in LIKE_UDP.iter().filter(|(other, udp)| given.contains(udp) && !given.contains(other)) {
+        policy.set(*other, policy.get(*udp));
     }
     if errors.is_empty() { Ok((policy, warnings)) } else { Err(errors) }
+}
+
+/// All names that have an effect.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().map(|(name, _)| *name)
+}
+
+/// All names that are accepted.
+pub(super) fn all_names() -> impl Iterator<Item = &'static str> {
+    names().chain(WITHOUT_EFFECT)
 }
 
 /// Every timeout of a policy by name, in seconds, in the order of the table above.
@@ -78,25 +94,25 @@ mod tests {
             let told: Vec<_> = seconds(&policy).collect();
             let defaults: Vec<_> = seconds(&Policy::default()).collect();
             let differ: Vec<_> = (0..NAMES.len()).filter(|i| told[*i] != defaults[*i]).collect();
-            assert_eq!((told[i], differ), ((*name, 7), vec![i]), "{name}");
+            // Those of UDP are those of other protocols, too.
+            let want = if name.starts_with("udp") { vec![i, i + 5] } else { vec![i] };
+            assert_eq!((told[i], differ), ((*name, 7), want), "{name}");
         }
-        let given = [("tcp_syn_recv", 5), ("udp_first", u32::MAX)];
-        let (policy, _) = policy("timeouts", given).expect("a second name, the highest number");
-        assert_eq!((policy.get(Class::TcpOpening), policy.get(Class::UdpFirst)), (5000, 4_294_967_295_000));
+        let (policy, _) = policy("timeouts", [("udp_first", u32::MAX)]).expect("the highest number");
+        assert_eq!(policy.get(Class::UdpFirst), 4_294_967_295_000);
+        assert_eq!(NAMES.len(), Class::ALL.len(), "every class has a name");
+        let (policy, _) = self::policy("timeouts", [("other_first", 3), ("udp_first", 4)]).expect("both");
+        assert_eq!((policy.get(Class::OtherFirst), policy.get(Class::UdpFirst)), (3000, 4000));
     }
 
     #[test]
     fn all_that_is_wrong_is_told() {
-        let given = [("udp", 1), ("udp_first", 0), ("tcp_syn_sent", 1), ("tcp_syn_recv", 2), ("tcp_unack", 0)];
+        let given = [("udp", 1), ("udp_first", 0), ("tcp_unack", 0)];
         let errors = policy("timeouts", given).expect_err("errors");
         let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert!(told[0].starts_with("timeouts: \"udp\" is no timeout; use one of: tcp_syn_sent, "), "{told:?}");
         assert_eq!(told[1], "timeouts: udp_first is 0; use 1 to 4294967295 seconds");
-        assert_eq!(
-            told[2],
-            "timeouts: tcp_syn_sent and tcp_syn_recv differ; give one of them: they are one timeout here"
-        );
-        assert_eq!(told.len(), 3, "{told:?}");
+        assert_eq!(told.len(), 2, "{told:?}");
         let (policy, warnings) = policy("timeouts", [("tcp_unack", 9)]).expect("a name without effect");
         assert_eq!(policy, Policy::default());
         assert_eq!(warnings, ["tcp_unack has no effect: only the tracker of the kernel has such a state"]);

@@ -12,7 +12,7 @@ pub(crate) fn line(connection: &vswitch_proto::v1::Connection) -> String {
 
 /// Lines in one order, without times. What has less than a second left is left out: Open vSwitch may show what has expired until it cleans up,
 /// as having 0 seconds.
-pub(crate) fn normalise(lines: Vec<String>) -> Vec<String> {
+pub(crate) fn normalise(lines: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = lines.iter().filter_map(|line| without_timeout(line)).collect();
     lines.sort();
     lines
@@ -46,7 +46,7 @@ mod tests {
             "tcp,timeout=30,protoinfo=(state=SYN_SENT)",
             "icmp,timeout=0,mark=5",
         ];
-        let lines = normalise(lines.map(str::to_owned).to_vec());
+        let lines = normalise(&lines.map(str::to_owned));
         assert_eq!(lines, ["tcp,protoinfo=(state=SYN_SENT)", "udp,orig=(src=1.1.1.1),zone=5"]);
         assert_eq!(changes(&lines, &lines[1..]), ["gone tcp,protoinfo=(state=SYN_SENT)"]);
         assert_eq!(changes(&lines[1..], &lines), ["now tcp,protoinfo=(state=SYN_SENT)"]);

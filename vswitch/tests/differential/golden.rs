@@ -198,7 +198,8 @@ pub(crate) fn check_document(cases: &[Case]) -> Vec<String> {
     };
     let of_document = cases.iter().filter(|case| case.document);
     let dumped = of_document.flat_map(|case| case.recorded.steps.iter().flatten().chain(&case.recorded.end));
-    let hit: BTreeSet<u64> = dumped.filter_map(|line| cookie(line)).filter(|(_, hit)| *hit).map(|(flow, _)| flow).collect();
+    let hit: BTreeSet<u64> =
+        dumped.filter_map(|line| cookie(line)).filter(|(_, hit)| *hit).map(|(flow, _)| flow).collect();
     let mut wrong = Vec::new();
     for (flow, line) in (1..).zip(document::flows()) {
         let through = document::through(&line).unwrap_or(flow);

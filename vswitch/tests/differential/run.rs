@@ -103,11 +103,11 @@ impl<'a> Run<'a> {
                 return self.outcome(step, result, lines);
             }
             Step::Watch => {
-                self.watched = Some(connections::normalise(self.subject.connections()));
+                self.watched = Some(connections::normalise(&self.subject.connections()));
                 Effect::default()
             }
             Step::Connections => {
-                lines.extend(connections::normalise(self.subject.connections()));
+                lines.extend(connections::normalise(&self.subject.connections()));
                 Effect::default()
             }
             Step::Conntrack(command) => {
@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
     /// Adds what became of the connections, if they are watched.
     fn watch(&mut self, lines: &mut Vec<String>) {
         if let Some(before) = &mut self.watched {
-            let now = connections::normalise(self.subject.connections());
+            let now = connections::normalise(&self.subject.connections());
             lines.extend(connections::changes(before, &now));
             *before = now;
         }
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         self.happened(rest, &mut lines);
         self.removed.sort();
         lines.extend(self.removed.iter().map(|removed| format!("flow-removed {removed}")));
-        lines.extend(connections::normalise(self.subject.connections()));
+        lines.extend(connections::normalise(&self.subject.connections()));
         for verb in DUMPS {
             lines.extend(dump(self.subject, &[], verb));
         }

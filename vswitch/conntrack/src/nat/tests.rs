@@ -168,6 +168,25 @@ fn identifiers_are_changed_on_a_clash() {
     }
 }
 
+/// P14 of the hostile inputs.
+#[test]
+fn one_identifier_of_a_thousand_hosts() {
+    let mut taken = Taken::default();
+    for client in 0..1000 {
+        let ping = Tuple { protocol: protocol::ICMP, ..tuple((CLIENT + client, 7), (SERVER, 8 << 8)) };
+        assert!(taken.take(&ping, &snat(NAT)).is_some(), "host {client}");
+    }
+}
+
+#[test]
+fn many_addresses_do_not_make_an_address_small() {
+    let nat = Nat { addresses: Some((NAT, NAT + 99)), ..snat(0) };
+    let original = tuple((CLIENT, 40_000), (SERVER, 80));
+    let first = choose(&original, &nat, HASH, |_| true).expect("free").dst;
+    let found = choose(&original, &nat, HASH, |reply| !(40_000..40_050).contains(&reply.dst.port)).expect("free").dst;
+    assert_eq!(found, End { addr: first.addr, port: 40_050 });
+}
+
 #[test]
 fn without_ports_addresses_only() {
     let nat = Nat { addresses: Some((NAT, NAT + 1)), ports: Some((1, 9)), ..snat(0) };
@@ -232,6 +251,43 @@ fn wide_ranges_are_searched_everywhere() {
     // Nine tenths of the range taken, in one piece: the half of the probes that is spread finds the rest.
     let found = choose(&original, &nat, 0, |reply| reply.dst.port > 59_000);
     assert!(found.is_some());
+}
+
+/// A wide range of destination ports that is full leaves some probes for source ports.
+#[test]
+fn source_ports_have_a_share() {
+    let nat = Nat { ports: Some((1024, 65_535)), ..dnat(SERVER) };
+    let original = tuple((CLIENT, 40_000), (NAT, 80));
+    let found = choose(&original, &nat, HASH, |reply| reply.dst.port != 40_000).expect("a free source port");
+    assert_eq!(found.dst, End { addr: CLIENT, port: 40_001 });
+}
+
+/// `src/nat/ovs31.txt` is what Open vSwitch 3.1.0 chose for random connections; its first lines say how to read it.
+#[test]
+fn as_open_vswitch_on_random_connections() {
+    let (mut nat, mut taken, mut chosen) = (Nat::default(), Taken::default(), 0);
+    let address = |word: &str| u128::from(u32::from(word.parse::<std::net::Ipv4Addr>().expect(word)));
+    let end = |words: &[&str]| (address(words[0]), words[1].parse::<u16>().expect(words[1]));
+    for (number, line) in (1..).zip(include_str!("ovs31.txt").lines().filter(|line| !line.starts_with('#'))) {
+        let words: Vec<&str> = line.split(' ').collect();
+        if words[0] == "nat" {
+            let side = Some(if words[1] == "src" { NatSide::Src } else { NatSide::Dst });
+            let ports = words[4].parse().ok().map(|port| (port, port));
+            nat = Nat { side, addresses: Some((address(words[2]), address(words[3]))), ports, random: false };
+            taken = Taken::default();
+            continue;
+        }
+        let udp = |src, dst| Tuple { protocol: protocol::UDP, ..tuple(src, dst) };
+        let original = udp(end(&words[..2]), end(&words[2..4]));
+        let expected = (words[5] != "-").then(|| udp(end(&words[5..7]), end(&words[7..])));
+        assert_eq!(taken.choose(&original, &nat), expected, "line {number} of them: {line}, {nat:?}");
+        taken.0.extend(expected);
+        if expected.is_some() {
+            taken.0.insert(original);
+            chosen += 1;
+        }
+    }
+    assert!(chosen > 250, "{chosen} were chosen");
 }
 
 fn nats() -> impl Strategy<Value = Nat> {

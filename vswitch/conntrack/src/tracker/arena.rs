@@ -198,4 +198,9 @@ impl Arena {
     pub(super) fn give(&self, place: u32) {
         self.free[place as usize % LISTS].0.lock().push(place);
     }
+    /// Free places.
+    #[cfg(test)]
+    pub(super) fn free(&self) -> usize {
+        self.free.iter().map(|list| list.0.lock().len()).sum()
+    }
 }

@@ -17,6 +17,7 @@ impl Tracker {
     /// Lets go of what has expired, looking at a bounded number of entries (1/128 of the table); call it often (every few milliseconds, on the control side). Returns how
     /// many went. Nobody depends on it being on time: an expired connection is not found, whether it is gone or not.
     pub fn expire(&self, now: u64) -> usize {
+        self.expectations.expire(now);
         let len = self.arena.slots().len();
         let sweep = (len / PARTS + 1).max(SWEEP_MIN).min(len);
         let begin = self.hand.fetch_add(sweep, Relaxed);

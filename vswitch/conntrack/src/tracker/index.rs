@@ -62,6 +62,12 @@ impl Index {
         size_of_val(&*self.buckets) + size_of_val(&*self.stripes)
     }
 
+    /// Tuples that are entered.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.buckets.iter().map(load).sum()
+    }
+
     fn buckets(&self, hash: u64) -> [&Bucket; 2] {
         let mask = self.buckets.len() - 1;
         let first = as_index(hash) & mask;

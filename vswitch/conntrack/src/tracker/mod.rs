@@ -10,6 +10,7 @@ mod counters;
 mod dump;
 mod events;
 mod expire;
+mod helper;
 mod index;
 mod limits;
 mod open;
@@ -21,12 +22,14 @@ pub use config::Config;
 pub use connection::{Connection, Filter};
 pub use counters::Counts;
 pub use events::{Event, EventKind};
+pub use helper::Expected;
 pub use limits::{Limits, ZoneCount};
 
 use crate::{Direction, Policy, Tuple};
 use arena::{Arena, Life, Locked};
 use counters::{Count, Counters};
 use events::Events;
+use helper::Expectations;
 use index::{Hit, Index};
 use limits::Zones;
 use std::sync::atomic::Ordering::Relaxed;
@@ -42,6 +45,7 @@ pub struct Tracker {
     zones: Zones,
     counters: Counters,
     events: Events,
+    expectations: Expectations,
     check_windows: AtomicBool,
     /// Where the next sweep for expired connections begins.
     hand: AtomicUsize,
@@ -68,6 +72,7 @@ impl Tracker {
             zones: Zones::new(),
             counters: Counters::default(),
             events: Events::default(),
+            expectations: Expectations::default(),
             check_windows: AtomicBool::new(true),
             hand: AtomicUsize::new(0),
             drop_hand: AtomicUsize::new(0),

@@ -3,25 +3,20 @@
 //! Two workers that open the same one at once must make one of it, and no tuple may ever belong to two: so both of its tuples are locked in the index, then looked for, then
 //! entered. Which tuple a translated connection gets is chosen before that, without a lock; if somebody takes it meanwhile, another one is chosen.
 
-use super::arena::{Body, Life, Locked};
+use super::arena::{Body, Life};
+use super::helper::Inherited;
 use super::track::verdict;
 use super::{Count, EventKind, Hit, Tracker, Words};
 use crate::tcp::Tcp;
-use crate::{Class, Direction, Family, L4, Nat, Refusal, Request, Seen, Tuple, Verdict, choose, state};
+use crate::{
+    Class, Direction, End, Family, Helper, L4, Nat, NatSide, Refusal, Request, Seen, Tuple, Verdict, choose, state,
+};
 
 /// How often a tuple may be chosen that another worker takes first.
 const CHOICES: usize = 8;
 
 /// How often a place may be made free that another worker takes first.
 const PLACES: usize = 4;
-
-/// What became of a packet that belongs to no connection.
-pub(super) enum Opened {
-    /// Opened one, or only might have.
-    Verdict(Verdict),
-    /// Another worker was first: the connection is there now.
-    Raced,
-}
 
 /// Why there is no connection.
 enum Failed {
@@ -30,19 +25,19 @@ enum Failed {
 }
 
 impl Tracker {
-    /// A packet that belongs to no connection.
-    pub(super) fn opens(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> Opened {
-        let Some(tcp) = may_open(seen) else { return Opened::Verdict(Verdict::INVALID) };
+    /// A packet that belongs to no connection. None: it does by now, as another worker was first.
+    pub(super) fn opens(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> Option<Verdict> {
+        let Some(tcp) = may_open(seen) else { return Some(Verdict::INVALID) };
+        let opening = Opening { seen, request, tcp, expected: self.inherited(&seen.tuple, now), now };
         if !request.commit {
-            let state = state::NEW | state::TRK;
-            return Opened::Verdict(Verdict { state, original: Some(seen.tuple), ..Verdict::default() });
+            return Some(opening.uncommitted());
         }
-        match self.open(seen, request, tcp, worker, now) {
-            Ok(verdict) => Opened::Verdict(verdict),
-            Err(Failed::Raced) => Opened::Raced,
+        match self.open(&opening, worker) {
+            Ok(verdict) => Some(verdict),
+            Err(Failed::Raced) => None,
             // What took the last place may have been the same connection.
-            Err(Failed::Refused(_)) if !self.is_free(&seen.tuple, now) => Opened::Raced,
-            Err(Failed::Refused(why)) => Opened::Verdict(self.refuse(why, worker)),
+            Err(Failed::Refused(_)) if !self.is_free(&seen.tuple, now) => None,
+            Err(Failed::Refused(why)) => Some(self.refuse(why, worker)),
         }
     }
 
@@ -58,16 +53,16 @@ impl Tracker {
         Verdict { refusal: Some(why), ..Verdict::default() }
     }
 
-    fn open(&self, seen: &Seen, request: &Request, tcp: Tcp, worker: usize, now: u64) -> Result<Verdict, Failed> {
-        let zone = seen.tuple.zone;
+    fn open(&self, opening: &Opening<'_>, worker: usize) -> Result<Verdict, Failed> {
+        let zone = opening.request.zone;
         if !self.zones.enter(zone) {
             return Err(Failed::Refused(Refusal::ZoneLimit));
         }
-        let Some(place) = self.place(worker, now) else {
+        let Some(place) = self.place(worker, opening.now) else {
             self.zones.leave(zone);
             return Err(Failed::Refused(Refusal::Full));
         };
-        let entered = self.enter(place, seen, request, tcp, now);
+        let entered = self.enter(place, opening);
         match &entered {
             Ok(_) => self.counters.add(worker, Count::Created),
             Err(_) => {
@@ -92,14 +87,16 @@ impl Tracker {
     }
 
     /// Enters the connection at its place.
-    fn enter(&self, place: u32, seen: &Seen, request: &Request, tcp: Tcp, now: u64) -> Result<Verdict, Failed> {
-        let original = Words::from(&seen.tuple);
+    fn enter(&self, place: u32, opening: &Opening<'_>) -> Result<Verdict, Failed> {
+        let (original, now) = (Words::from(&opening.seen.tuple), opening.now);
         let hash = self.hasher.hash(&original);
-        let nat = request.nat.filter(|nat| nat.side.is_some());
+        let choice = opening.choice();
         for _ in 0..CHOICES {
-            let reply = match &nat {
-                None => seen.tuple.reversed(),
-                Some(nat) => self.choose(&seen.tuple, nat, now).ok_or(Failed::Refused(Refusal::NatExhausted))?,
+            let reply = match &choice {
+                Some(nat) => {
+                    self.choose(&opening.seen.tuple, nat, now).ok_or(Failed::Refused(Refusal::NatExhausted))?
+                }
+                None => opening.reply(),
             };
             let reply = Words::from(&reply);
             let hashes = [hash, self.hasher.hash(&reply)];
@@ -108,10 +105,9 @@ impl Tracker {
                 return Err(Failed::Raced);
             }
             if self.find(&reply, hashes[1], now).is_none() {
-                let locked = self.arena.lock(place);
-                return self.write(locked, [original, reply], hashes, seen, request, tcp, now);
+                return self.write(place, [original, reply], hashes, opening);
             }
-            if nat.is_none() {
+            if choice.is_none() {
                 return Err(Failed::Refused(Refusal::TupleTaken));
             }
         }
@@ -123,38 +119,99 @@ impl Tracker {
     }
 
     /// Writes the connection, then both words that lead to it. Whoever finds them waits for the place's lock, until it is complete.
-    #[expect(clippy::too_many_arguments, reason = "all of what a connection is made of")]
     fn write(
         &self,
-        mut locked: Locked<'_>,
+        place: u32,
         tuples: [Words; 2],
         hashes: [u64; 2],
-        seen: &Seen,
-        request: &Request,
-        tcp: Tcp,
-        now: u64,
+        opening: &Opening<'_>,
     ) -> Result<Verdict, Failed> {
+        let &Opening { seen, request, now, .. } = opening;
+        let mut locked = self.arena.lock(place);
         let generation = locked.body.generation.wrapping_add(1);
-        *locked.body = Body { tuples, tcp, start: now, generation, ..Body::default() };
-        locked.body.count(Direction::Original, seen.len);
-        locked.body.write(request);
-        let life = Life::new(request.nat.and_then(|nat| nat.side), request.helper);
+        *locked.body = Body { tuples, generation, ..opening.body() };
+        let life = Life::new(opening.side(), request.helper);
         let timeout = self.zones.timeout(request.zone, first_class(&seen.l4));
         locked.set_life(life.until(now.saturating_add(timeout)));
 
-        let place = locked.place;
-        let [original, reply] = [Direction::Original, Direction::Reply]
-            .map(|direction| (hashes[direction as usize], Hit { place, direction }));
-        let entered = self.index.insert(original.0, original.1);
-        if !entered || tuples[0] != tuples[1] && !self.index.insert(reply.0, reply.1) {
+        let [original, reply] = [Direction::Original, Direction::Reply].map(|direction| Hit { place, direction });
+        let entered = self.index.insert(hashes[0], original);
+        if !entered || tuples[0] != tuples[1] && !self.index.insert(hashes[1], reply) {
             if entered {
-                self.index.remove(original.0, original.1);
+                self.index.remove(hashes[0], original);
             }
             locked.set_life(Life::default());
             return Err(Failed::Refused(Refusal::Full));
         }
+        if request.helper == Some(Helper::Tftp) {
+            self.announce_tftp(&locked.body, now);
+        }
         self.tell(EventKind::New, &locked, now);
         Ok(verdict(&locked, Direction::Original, state::NEW | state::TRK, request))
+    }
+}
+
+/// A packet that opens a connection.
+struct Opening<'a> {
+    seen: &'a Seen,
+    request: &'a Request,
+    tcp: Tcp,
+    expected: Option<Inherited>,
+    now: u64,
+}
+
+impl Opening<'_> {
+    /// The verdict if nothing is to be remembered.
+    fn uncommitted(&self) -> Verdict {
+        let new = Verdict { state: state::NEW | state::TRK, original: Some(self.seen.tuple), ..Verdict::default() };
+        match self.expected {
+            None => new,
+            Some(Inherited { master, mark, label, .. }) => {
+                Verdict { state: new.state | state::REL, mark, label, original: Some(master), ..new }
+            }
+        }
+    }
+
+    /// How the tuple of the replies is chosen, if there is a choice. An expected connection has none.
+    fn choice(&self) -> Option<Nat> {
+        self.request.nat.filter(|nat| nat.side.is_some() && self.expected.is_none())
+    }
+
+    /// How an expected connection is translated.
+    fn translate(&self) -> Option<(NatSide, End)> {
+        self.expected.filter(|_| self.request.nat.is_some())?.translate
+    }
+
+    /// Tuple of the replies, if there is no choice.
+    fn reply(&self) -> Tuple {
+        let reply = self.seen.tuple.reversed();
+        match self.translate() {
+            None => reply,
+            Some((NatSide::Src, end)) => Tuple { dst: end, ..reply },
+            Some((NatSide::Dst, end)) => Tuple { src: end, ..reply },
+        }
+    }
+
+    /// What is translated.
+    fn side(&self) -> Option<NatSide> {
+        self.translate().map(|(side, _)| side).or_else(|| self.choice()?.side)
+    }
+
+    /// All but the tuples.
+    fn body(&self) -> Body {
+        let mut body = Body { tcp: self.tcp, start: self.now, ..Body::default() };
+        body.count(Direction::Original, self.seen.len);
+        match &self.expected {
+            None => {
+                body.write(self.request);
+            }
+            Some(inherited) => {
+                body.master = Some(Box::new(inherited.master));
+                body.mark = inherited.mark;
+                body.set_label(inherited.label);
+            }
+        }
+        body
     }
 }
 

@@ -1,10 +1,9 @@
 //! What a packet does: it belongs to a connection, or opens one, or neither.
 
 use super::arena::{Body, Life};
-use super::open::Opened;
 use super::{Count, EventKind, Found, Locked, Tracker, Words};
-use crate::tcp::Outcome;
-use crate::{Class, Direction, L4, NatSide, Refusal, Request, Rewrite, Seen, Tuple, Verdict, state};
+use crate::tcp::{Outcome, State, Tcp};
+use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Rewrite, Seen, Tuple, Verdict, state};
 
 /// How often a packet may find that another worker has just opened or ended its connection, before it is given up.
 const RACES: usize = 8;
@@ -23,11 +22,11 @@ impl Tracker {
             {
                 return verdict;
             }
-            match self.opens(seen, request, worker, now) {
-                Opened::Verdict(verdict) => return verdict,
-                // The tuple itself is in the table.
-                Opened::Raced => translated = false,
+            if let Some(verdict) = self.opens(seen, request, worker, now) {
+                return verdict;
             }
+            // The tuple itself is in the table now.
+            translated = false;
         }
         self.refuse(Refusal::Full, worker)
     }
@@ -67,8 +66,11 @@ impl Tracker {
         if request.before == 0 && state & state::INV == 0 {
             locked.body.count(direction, seen.len);
         }
+        if life.helper() == Some(Helper::Tftp) && direction == Direction::Original {
+            self.announce_tftp(&locked.body, now);
+        }
         let written = request.commit && locked.body.write(request);
-        let moved = tcp.peers.map(|peer| peer.state) != locked.body.tcp.peers.map(|peer| peer.state);
+        let moved = states(&tcp) != states(&locked.body.tcp);
         if written || moved || life.has(Life::REPLIED) != locked.life().has(Life::REPLIED) {
             self.tell(EventKind::Update, &locked, now);
         }
@@ -98,6 +100,11 @@ impl Tracker {
         locked.set_life(life);
         outcome
     }
+}
+
+/// States of both ends.
+const fn states(tcp: &Tcp) -> [State; 2] {
+    [tcp.peers[0].state, tcp.peers[1].state]
 }
 
 /// Whether an earlier `ct()` of the zone has translated the packet.

@@ -1,6 +1,6 @@
 //! A tuple as five words: how it is stored, compared and hashed.
 
-use crate::{Direction, End, Family, Tuple};
+use crate::{End, Family, Tuple};
 use std::hash::{BuildHasher, RandomState};
 
 /// A tuple: low and high half of the source address, of the destination address; source port, destination port, zone, protocol and family from the top of the last word.
@@ -88,17 +88,6 @@ fn hash(key: &[u64; 6], words: &Words) -> u64 {
 fn fold(a: u64, b: u64) -> u64 {
     let [low, high] = halves(u128::from(a) * u128::from(b));
     low ^ high
-}
-
-impl Direction {
-    /// The other way.
-    #[must_use]
-    pub const fn opposite(self) -> Self {
-        match self {
-            Self::Original => Self::Reply,
-            Self::Reply => Self::Original,
-        }
-    }
 }
 
 #[cfg(test)]

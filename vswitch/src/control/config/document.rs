@@ -88,6 +88,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reports what is told whatever else is wrong.
+    pub(super) fn push(&mut self, problem: Problem) {
+        self.report.push(problem);
+    }
+
     pub(super) fn into_report(self) -> Report {
         self.report
     }

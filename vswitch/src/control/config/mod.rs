@@ -17,6 +17,7 @@
 
 mod across;
 mod check;
+mod conntrack;
 mod document;
 mod environment;
 mod file;
@@ -31,7 +32,7 @@ pub use environment::Environment;
 pub use file::{ConfigFile, parse};
 pub use place::{Place, Position};
 pub use report::{ConfigErrors, PROBLEMS_MAX, Problem, Report, Severity};
-pub use value::{DpdkConfig, SOCKET_DEFAULT, SwitchConfig, WorkerConfig};
+pub use value::{ConntrackConfig, DpdkConfig, SOCKET_DEFAULT, SwitchConfig, WorkerConfig, ZoneConfig};
 
 #[cfg(test)]
 mod tests;

@@ -36,7 +36,7 @@ pub(super) struct Walk<'a> {
     pub(super) places: Places,
     pub(super) across: Across,
     cores: &'a [u32],
-    config: SwitchConfig,
+    pub(super) config: SwitchConfig,
 }
 
 impl<'a> Walk<'a> {
@@ -53,10 +53,11 @@ impl<'a> Walk<'a> {
     pub(super) fn run(mut self, text: &'a str) -> ConfigFile {
         let document = self.reader.document(text);
         let mut root = Section::new("the file", 0..0, Some(&document));
-        let known = ["dpdk", "worker", "control", "debug", "bridge"];
+        let known = ["dpdk", "worker", "conntrack", "control", "debug", "bridge"];
         root.finish(&mut self.reader, &known, &known);
         self.dpdk(&mut root);
         self.worker(&mut root);
+        self.conntrack(&mut root);
         self.control(&mut root);
         self.debug(&mut root);
         let bridges = self.tables(&mut root, "bridge", "[[bridge]]");
@@ -69,7 +70,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A `[section]`, empty if it is absent.
-    fn section<'d, 'i>(
+    pub(super) fn section<'d, 'i>(
         &mut self,
         root: &mut Section<'d, 'i>,
         key: &'static str,
@@ -152,7 +153,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The tables of an array of tables.
-    fn tables<'d, 'i>(
+    pub(super) fn tables<'d, 'i>(
         &mut self,
         parent: &mut Section<'d, 'i>,
         key: &'static str,

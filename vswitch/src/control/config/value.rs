@@ -1,8 +1,10 @@
 //! The configuration of the switch as values.
 
 use crate::control::BridgeConfig;
+use crate::limits::CONNECTIONS_DEFAULT;
 use crate::port::PortConfig;
 use std::path::PathBuf;
+use vswitch_conntrack::Policy;
 
 /// All of `vswitchd`'s configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub struct SwitchConfig {
     pub dpdk: DpdkConfig,
     /// Section `[worker]`.
     pub worker: WorkerConfig,
+    /// Section `[conntrack]`.
+    pub conntrack: ConntrackConfig,
     /// `[control] socket`: where gRPC listens; mode 0660.
     pub socket: PathBuf,
     /// Section `[debug]`.
@@ -49,6 +53,36 @@ pub struct WorkerConfig {
     pub idle_sleep_us: u32,
 }
 
+/// Section `[conntrack]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConntrackConfig {
+    /// Most connections; memory for them is taken at start.
+    pub connections: usize,
+    /// Check TCP sequence numbers against windows.
+    pub tcp_seq_check: bool,
+    /// Most connections of a zone without a limit of its own; none: no limit.
+    pub default_limit: Option<u32>,
+    /// `[[conntrack.zone]]`.
+    pub zones: Vec<ZoneConfig>,
+}
+
+impl Default for ConntrackConfig {
+    fn default() -> Self {
+        Self { connections: CONNECTIONS_DEFAULT, tcp_seq_check: true, default_limit: None, zones: Vec::new() }
+    }
+}
+
+/// A zone of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneConfig {
+    /// Its number.
+    pub zone: u16,
+    /// Most connections that it may have; 0: none at all. None: the default counts.
+    pub limit: Option<u32>,
+    /// Timeouts of its own.
+    pub timeouts: Option<Policy>,
+}
+
 /// Section `[debug]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DebugConfig {
@@ -76,6 +110,7 @@ impl SwitchConfig {
                 args: Vec::new(),
             },
             worker: WorkerConfig::default(),
+            conntrack: ConntrackConfig::default(),
             socket: PathBuf::from(SOCKET_DEFAULT),
             debug: DebugConfig { cache: true },
             enable_dummy: false,

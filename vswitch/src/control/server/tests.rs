@@ -1,5 +1,6 @@
 //! The server from outside: a real socket, a real client, a double of the switch behind it.
 
+mod conntrack;
 mod pipeline;
 
 use super::serve::{HEALTH_NAMES, REQUEST_LEN_MAX, SHUTDOWN_GRACE, serve_api};

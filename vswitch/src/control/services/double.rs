@@ -22,6 +22,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tokio::sync::{broadcast, mpsc};
+use vswitch_conntrack::{End, Family, L4, Request, Seen, Tuple, protocol};
 use vswitch_flow::spec::{FlowFilter, Update};
 use vswitch_flow::text::PacketOut;
 
@@ -49,6 +50,15 @@ fn described(bridge: &str, config: PortConfig, number: u32) -> PortInfo {
 /// A bridge as a switch would show it.
 pub(in crate::control) fn bridge(name: &str, ports: Vec<PortInfo>) -> BridgeInfo {
     BridgeInfo { config: BridgeConfig::new(name), ports, fdb: FdbStats::default() }
+}
+
+/// Commits a UDP connection from 10.0.0.1 with this source port to port 53 of 10.0.0.2, now.
+pub(in crate::control) fn connect(conntrack: &Conntrack, zone: u16, port: u16, mark: u32) {
+    let end = |addr, port| End { addr, port };
+    let (src, dst) = (end(0x0a00_0001, port), end(0x0a00_0002, 53));
+    let tuple = Tuple { src, dst, family: Family::V4, protocol: protocol::UDP, zone };
+    let request = Request { zone, commit: true, mark: (mark, u32::MAX), ..Request::default() };
+    conntrack.tracker().track(&Seen { tuple, l4: L4::Udp, len: 100 }, &request, 0, Millis::now().0);
 }
 
 /// Packet-ins that a stream of the double holds.

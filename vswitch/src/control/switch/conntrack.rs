@@ -24,8 +24,8 @@ const PERIOD: Duration = Duration::from_millis(5);
 /// Between two looks at one that has neither: no timeout is shorter than a second.
 const IDLE_PERIOD: Duration = Duration::from_millis(100);
 
-/// Calls of [`Tracker::expire`] that a warp of the clock makes at most: each looks at a bounded part of the table.
-const WARP_LOOKS_MAX: usize = 1 << 16;
+/// Calls of [`Tracker::expire`] after which all of the table was looked at; the thread below may have made some of them.
+const WHOLE_TABLE: usize = 160;
 
 /// Events, oldest first.
 #[derive(Debug)]
@@ -155,14 +155,12 @@ impl Switch {
     /// Lets all connections go whose time is over, and tells of it.
     pub(super) fn expire_connections(&self) {
         let (tracker, now) = (self.publisher.conntrack.tracker(), Millis::now().0);
-        let mut idle_looks = 0;
-        for _ in 0..WARP_LOOKS_MAX {
-            let went = tracker.expire(now);
-            self.connection_events.distribute(tracker);
-            idle_looks = if went == 0 { idle_looks + 1 } else { 0 };
-            if idle_looks > 1 {
+        for _ in 0..WHOLE_TABLE {
+            if tracker.counts().connections == 0 {
                 break;
             }
+            tracker.expire(now);
+            self.connection_events.distribute(tracker);
         }
     }
 }
@@ -182,5 +180,113 @@ fn tend(tracker: &Tracker, events: &ConnectionEvents, stopped: &mpsc::Receiver<(
         if !matches!(stopped.recv_timeout(period), Err(mpsc::RecvTimeoutError::Timeout)) {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::services::double::connect;
+    use vswitch_conntrack::{Config, EventKind};
+
+    fn conntrack() -> Conntrack {
+        Conntrack::new(Config { connections_max: 1 << 17 })
+    }
+
+    /// Commits connections of zone 1, with these source ports.
+    fn open(conntrack: &Conntrack, ports: std::ops::Range<u16>) {
+        ports.for_each(|port| connect(conntrack, 1, port, 0));
+    }
+
+    async fn next(stream: &mut ConnectionStream) -> (Vec<u16>, u64) {
+        let next = tokio::time::timeout(Duration::from_secs(5), stream.next()).await.expect("events within 5 s");
+        let (events, lost) = next.expect("a switch");
+        assert!(events.iter().all(|event| event.kind == EventKind::New), "{events:?}");
+        (events.iter().map(|event| event.connection.original.src.port).collect(), lost)
+    }
+
+    #[tokio::test]
+    async fn subscribers_are_told_what_happens_from_then_on() {
+        let (conntrack, events) = (conntrack(), ConnectionEvents::default());
+        let tracker = conntrack.tracker();
+        open(&conntrack, 0..5);
+        assert!(!events.distribute(tracker), "nobody subscribed");
+        let mut first = events.subscribe(tracker).expect("a subscription");
+        open(&conntrack, 5..7);
+        let mut second = events.subscribe(tracker).expect("a subscription");
+        open(&conntrack, 7..8);
+        assert!(events.distribute(tracker));
+        assert_eq!(next(&mut first).await, (vec![5, 6], 0));
+        assert_eq!(next(&mut first).await, (vec![7], 0));
+        assert_eq!(next(&mut second).await, (vec![7], 0), "what was before is not its");
+        drop((first, second));
+        assert!(!events.distribute(tracker), "nobody is left");
+        open(&conntrack, 8..9);
+        assert_eq!(tracker.take_events(10), [], "the tracker keeps none for nobody");
+        let mut third = events.subscribe(tracker).expect("a subscription");
+        open(&conntrack, 9..10);
+        events.distribute(tracker);
+        assert_eq!(next(&mut third).await, (vec![9], 0));
+        drop(events);
+        assert!(third.next().await.is_none(), "the stream outlived the switch");
+    }
+
+    #[tokio::test]
+    async fn losses_are_counted_wherever_they_happen() {
+        let (conntrack, events) = (conntrack(), ConnectionEvents::default());
+        let tracker = conntrack.tracker();
+        let mut stream = events.subscribe(tracker).expect("a subscription");
+        // The tracker keeps so many, and loses the others.
+        let kept = u16::try_from(CONNECTION_EVENTS_KEPT).expect("fewer than ports");
+        open(&conntrack, 0..kept + 100);
+        events.distribute(tracker);
+        let (mut told, mut lost) = (0, 0);
+        while told < usize::from(kept) {
+            let (ports, now_lost) = next(&mut stream).await;
+            (told, lost) = (told + ports.len(), now_lost);
+        }
+        assert_eq!((told, lost), (usize::from(kept), 100));
+        // A subscriber that does not read loses the oldest batches.
+        let mut batches = 0;
+        for port in kept + 100..kept + 100 + 2 * u16::try_from(CONNECTION_EVENTS_QUEUED).expect("few") {
+            open(&conntrack, port..port + 1);
+            events.distribute(tracker);
+            batches += 1;
+        }
+        let missed = batches - CONNECTION_EVENTS_QUEUED as u64;
+        let (ports, lost) = next(&mut stream).await;
+        let missed_ports = u16::try_from(missed).expect("few");
+        assert_eq!((ports, lost), (vec![kept + 100 + missed_ports], 100 + missed));
+    }
+
+    #[test]
+    fn there_are_not_too_many_subscribers() {
+        let (conntrack, events) = (conntrack(), ConnectionEvents::default());
+        let mut streams: Vec<_> = (0..CONNECTION_WATCHERS_MAX)
+            .map(|i| events.subscribe(conntrack.tracker()).unwrap_or_else(|error| panic!("subscriber {i}: {error}")))
+            .collect();
+        let error = events.subscribe(conntrack.tracker()).expect_err("one too many");
+        assert_eq!(error.to_string(), "subscribers to connections: the limit of 64 is reached");
+        streams.pop();
+        assert!(events.subscribe(conntrack.tracker()).is_ok(), "one has gone");
+    }
+
+    #[test]
+    fn the_thread_expires_connections_and_stops() {
+        let (conntrack, events) = (Arc::new(conntrack()), Arc::<ConnectionEvents>::default());
+        let tracker = conntrack.tracker();
+        // (A timeout of a second is the shortest that can be asked for; the tracker takes any.)
+        let mut policy = vswitch_conntrack::Policy::default();
+        policy.set(vswitch_conntrack::Class::UdpFirst, 1);
+        tracker.set_policy(1, Some(policy));
+        open(&conntrack, 0..1000);
+        let companion = start(Arc::clone(&conntrack), events);
+        let begin = std::time::Instant::now();
+        while tracker.counts().connections > 0 {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", tracker.counts());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(companion);
+        assert_eq!(Arc::strong_count(&conntrack), 1, "the thread is gone");
     }
 }

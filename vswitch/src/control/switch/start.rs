@@ -5,10 +5,9 @@ use super::state::State;
 use super::{Engine, Switch, monitor};
 use crate::cache::Collector;
 use crate::conntrack::Conntrack;
-use crate::control::config::{DpdkConfig, SwitchConfig};
+use crate::control::config::{ConntrackConfig, DpdkConfig, SwitchConfig};
 use crate::dpdk::Mempool;
 use crate::limits;
-use crate::limits::CONNECTIONS_DEFAULT;
 use crate::port::OpenContext;
 use crate::worker::{Publisher, Worker};
 use anyhow::Context as _;
@@ -73,8 +72,7 @@ fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>
     }
     let pool = make_pool(&config.dpdk)?;
     engine.pool = Some(pool.clone());
-    let conntrack = vswitch_conntrack::Config { connections_max: CONNECTIONS_DEFAULT };
-    let publisher = Arc::new(Publisher::new(cores.len(), Arc::new(Conntrack::new(conntrack))));
+    let publisher = Arc::new(Publisher::new(cores.len(), Arc::new(make_conntrack(&config.conntrack))));
     publisher.caches.iter().for_each(|cache| cache.enable(config.debug.cache));
     let idle_sleep = Duration::from_micros(config.worker.idle_sleep_us.into());
     for (id, core) in cores.iter().enumerate() {
@@ -93,6 +91,20 @@ fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>
     };
     let state = State::new(context, cores.clone());
     Ok((engine, publisher, state))
+}
+
+fn make_conntrack(config: &ConntrackConfig) -> Conntrack {
+    let conntrack = Conntrack::new(vswitch_conntrack::Config { connections_max: config.connections });
+    let tracker = conntrack.tracker();
+    tracker.check_windows(config.tcp_seq_check);
+    tracker.set_default_limit(config.default_limit);
+    for zone in &config.zones {
+        tracker.set_limit(zone.zone, zone.limit);
+        tracker.set_policy(zone.zone, zone.timeouts);
+    }
+    let memory_mb = tracker.counts().memory.div_ceil(1 << 20);
+    tracing::info!(connections = config.connections, memory_mb, "memory for connections taken");
+    conntrack
 }
 
 #[cfg(feature = "dpdk")]

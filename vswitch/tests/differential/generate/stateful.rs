@@ -83,7 +83,8 @@ impl Addresses {
 
     fn new(host: impl Fn(u32) -> String, special: impl Fn(u32) -> String, rng: &mut Rng) -> Self {
         let clients = (1..=u32::try_from(rng.between(2, 4)).expect("small")).map(&host).collect();
-        let servers: Vec<String> = (0x21..=0x20 + u32::try_from(rng.between(1, 3)).expect("small")).map(&host).collect();
+        let servers: Vec<String> =
+            (0x21..=0x20 + u32::try_from(rng.between(1, 3)).expect("small")).map(&host).collect();
         let virtuals = (1..=2).map(|n| (special(n), rng.pick(&servers))).collect();
         Self { clients, servers, virtuals, masquerade: host(0x77), router: special(0x99) }
     }
@@ -189,10 +190,15 @@ impl Stateful {
         let state = if valid { rng.pick(&VALID) } else { rng.pick(&OTHERS) };
         matches.push(state.to_owned());
         if rng.chance(25) {
-            matches.push(rng.pick(&["ct_mark=0/0x1", "ct_mark=0x1/0x1", "ct_mark=0x10/0xf0", "ct_mark=0", "ct_mark=5"]).to_owned());
+            matches.push(
+                rng.pick(&["ct_mark=0/0x1", "ct_mark=0x1/0x1", "ct_mark=0x10/0xf0", "ct_mark=0", "ct_mark=5"])
+                    .to_owned(),
+            );
         }
         if rng.chance(15) {
-            matches.push(rng.pick(&["ct_label=0/0xff", "ct_label=0x7/0xff", "ct_label=0x500000000/0xf00000000"]).to_owned());
+            matches.push(
+                rng.pick(&["ct_label=0/0xff", "ct_label=0x7/0xff", "ct_label=0x500000000/0xf00000000"]).to_owned(),
+            );
         }
         if rng.chance(10) {
             matches.push(format!("ct_zone={}", rng.pick(&self.zones)));
@@ -315,7 +321,8 @@ impl Stateful {
         let exec = self.exec(rng);
         if zone == self.zones[0] && self.nat != Nat::None {
             let addresses = self.addresses(protocol.ends_with('6'));
-            let bracket = |address: &str| if protocol.ends_with('6') { format!("[{address}]") } else { address.to_owned() };
+            let bracket =
+                |address: &str| if protocol.ends_with('6') { format!("[{address}]") } else { address.to_owned() };
             let source = self.translates(Nat::Source) && (self.nat == Nat::Source || rng.chance(50));
             let nat = if source {
                 format!("src={}", addresses.masquerade)

@@ -1,7 +1,11 @@
 //! Behaviour of the tracker, told as conversations.
 
+mod expected;
 mod life;
+mod model;
+mod oracle;
 mod plain;
+mod stress;
 mod talk;
 mod tcp;
 mod translated;

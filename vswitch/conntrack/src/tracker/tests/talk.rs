@@ -194,7 +194,8 @@ pub(super) fn request(text: &str) -> Request {
                 request.label = (number(value), number(mask));
             }
             "before" => {
-                request.before = value.split('|').map(|name| 1 << STATES.iter().position(|&s| s == name).unwrap()).sum()
+                let bit = |name: &str| 1 << STATES.iter().position(|&state| state == name).unwrap();
+                request.before = value.split('|').map(bit).sum();
             }
             "cached" => request.cached = true,
             "tftp" => request.helper = Some(Helper::Tftp),

@@ -7,7 +7,7 @@ fn unknown_keys() {
     expect(
         "bridges = 1\n[dpdk]\nmemory-mb = 5\n[worker]\n\"\" = 1\n[control]\nport = 1\n[[bridge]]\nname = \"b\"\nfail-mode = 1\n",
         &[
-            "f:1:1: bridges: unknown key; did you mean bridge? the file has the keys: dpdk, worker, control, debug, bridge",
+            "f:1:1: bridges: unknown key; did you mean bridge? the file has the keys: dpdk, worker, conntrack, control, debug, bridge",
             "f:3:1: memory-mb: unknown key; did you mean memory_mb? [dpdk] has the keys: worker_cores, main_core, memory_mb, \
              mbufs, hugepages, file_prefix, pci, args",
             "f:5:1: \"\": unknown key; [worker] has the keys: idle_sleep_us",
@@ -233,5 +233,28 @@ fn wires_without_another_end() {
             "f:3:85: peer: port \"left-1\" points to \"rihgt-1\", not back (at f:3:40); give port left-1 peer = \"right-1\", or \
              name another",
         ],
+    );
+}
+
+#[test]
+fn zones_of_connections() {
+    expect(
+        "[conntrack]\nconnection = 1\n[[conntrack.zone]]\nlimit = 1\n[[conntrack.zone]]\nzone = 1\ntimeouts = 5\n\
+         [[conntrack.zone]]\nzone = 1\n[[conntrack.zone]]\nzone = 2\ntimeouts = { udp = 1, udp_first = 0 }\n",
+        &[
+            "f:2:1: connection: unknown key; did you mean connections? [conntrack] has the keys: connections, tcp_seq_check, \
+             default_limit, zone",
+            "f:3:1: zone: missing; every zone needs its number: zone = 1",
+            "f:7:12: timeouts: is an integer, must be a table of seconds; write timeouts = { udp_first = 60 }",
+            "f:9:8: zone: zone 1 exists already, first at f:6:8; give a zone once",
+            "f:12:14: udp: unknown key; timeouts has the keys: tcp_syn_sent, tcp_syn_recv, tcp_established, tcp_fin_wait, \
+             tcp_time_wait, tcp_close, udp_first, udp_single, udp_multiple, icmp_first, icmp_reply, other_first, other_single, \
+             other_multiple",
+            "f:12:35: udp_first: 0 is out of range; use 1 to 4294967295",
+        ],
+    );
+    expect(
+        "conntrack = { zone = 1 }",
+        &["f:1:22: zone: is an integer, must be an array of tables; write [[conntrack.zone]] before the keys of each"],
     );
 }

@@ -153,6 +153,10 @@ fn numbers_are_good_up_to_their_limits_and_no_further() {
         ("[dpdk]\n", "memory_mb", 64, 1 << 20),
         ("[dpdk]\nmemory_mb = 1048576\n", "mbufs", 1024, 1 << 26),
         ("[worker]\n", "idle_sleep_us", 0, 10_000),
+        ("[conntrack]\n", "connections", 1024, 1 << 24),
+        ("[conntrack]\n", "default_limit", 0, u32::MAX.into()),
+        ("[[conntrack.zone]]\n", "zone", 0, 65_535),
+        ("[[conntrack.zone]]\nzone = 1\n", "limit", 0, u32::MAX.into()),
         (bridge, "fdb_entries", 1, limits::FDB_ENTRIES_MAX.into()),
         (bridge, "fdb_ageing_s", 1, 86_400),
         (port, "number", 1, limits::PORT_NUMBER_MAX.into()),
@@ -223,6 +227,32 @@ fn parse_uses_the_cores_of_this_machine() {
     let errors = parse("x = 1", Path::new("f")).expect_err("an unknown key");
     assert_eq!(
         errors.to_string(),
-        "f:1:1: x: unknown key; the file has the keys: dpdk, worker, control, debug, bridge"
+        "f:1:1: x: unknown key; the file has the keys: dpdk, worker, conntrack, control, debug, bridge"
     );
+}
+
+#[test]
+fn connections_and_their_zones() {
+    use crate::control::{ConntrackConfig, ZoneConfig};
+    use vswitch_conntrack::{Class, Policy};
+    let config = good(
+        "[conntrack]\nconnections = 4096\ntcp_seq_check = false\ndefault_limit = 100\n\
+         [[conntrack.zone]]\nzone = 65535\nlimit = 0\n\
+         [[conntrack.zone]]\nzone = 0\ntimeouts = { icmp_first = 5, tcp_established = 3600 }\n",
+    );
+    let mut policy = Policy::default();
+    policy.set(Class::IcmpFirst, 5000);
+    policy.set(Class::TcpEstablished, 3_600_000);
+    let zones = vec![
+        ZoneConfig { zone: 65535, limit: Some(0), timeouts: None },
+        ZoneConfig { zone: 0, limit: None, timeouts: Some(policy) },
+    ];
+    let want = ConntrackConfig { connections: 4096, tcp_seq_check: false, default_limit: Some(100), zones };
+    assert_eq!(config.conntrack, want);
+    assert_eq!(good("conntrack = {}").conntrack, ConntrackConfig::default());
+    let warned = "conntrack.zone = [{ zone = 1, timeouts = { tcp_unack = 5 } }]";
+    assert_eq!(good(warned).conntrack.zones[0].timeouts, Some(Policy::default()));
+    let line =
+        "f:1:44: warning: tcp_unack: has no effect: only the tracker of the kernel has such a state; leave it out";
+    assert_eq!(report(warned), [line]);
 }

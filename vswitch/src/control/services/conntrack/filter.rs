@@ -146,7 +146,7 @@ fn ends(wanted: &v1::ConnectionFilter, protocol: Option<u8>, fields: &mut Fields
 mod tests {
     use super::*;
 
-    fn told(wanted: v1::ConnectionFilter) -> Vec<String> {
+    fn told(wanted: &v1::ConnectionFilter) -> Vec<String> {
         let status = filter(Some(wanted.clone())).expect_err(&format!("{wanted:?}"));
         assert_eq!(status.code(), tonic::Code::InvalidArgument, "{wanted:?}");
         status.message().lines().map(str::to_owned).collect()
@@ -246,10 +246,11 @@ mod tests {
             ),
         ];
         for (wanted, want) in cases {
-            assert_eq!(told(wanted), [want]);
+            assert_eq!(told(&wanted), [want]);
         }
         let all = v1::ConnectionFilter { zone: Some(70_000), src: vec![1], icmp_type: Some(300), ..base() };
-        let fields: Vec<_> = told(all).into_iter().map(|line| line[..line.find(':').unwrap_or(0)].to_owned()).collect();
+        let fields: Vec<_> =
+            told(&all).into_iter().map(|line| line[..line.find(':').unwrap_or(0)].to_owned()).collect();
         assert_eq!(fields, ["src", "icmp_type", "icmp_type", "zone"]);
     }
 }

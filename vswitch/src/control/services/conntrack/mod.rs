@@ -142,7 +142,7 @@ impl v1::conntrack_service_server::ConntrackService for Conntracks {
         let conntrack = self.control.read(|switch| switch.conntrack()).await?;
         let permit = Arc::clone(&self.dumps).acquire_owned().await;
         let permit = permit.map_err(|error| Status::internal(error.to_string()))?;
-        let filling = |messages| dump::fill(conntrack, filter, messages, permit);
+        let filling = |messages| dump::fill(conntrack, filter, messages, permit, dump::PATIENCE);
         Ok(Response::new(super::watch::until_stopped(self.control.stopping.clone(), filling)))
     }
 

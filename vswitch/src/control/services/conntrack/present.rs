@@ -74,11 +74,7 @@ const fn tcp_state(state: State) -> v1::TcpState {
 
 /// Both states in one, as Open vSwitch shows it.
 pub(super) fn merged(tcp: &Tcp) -> v1::TcpState {
-    match tcp.peers[0].state.max(tcp.peers[1].state) {
-        State::FinWait2 => v1::TcpState::TimeWait,
-        State::SynRecv => v1::TcpState::Established,
-        state => tcp_state(state),
-    }
+    tcp_state(tcp.state())
 }
 
 fn tcp(tcp: &Tcp) -> v1::TcpConnection {
@@ -250,21 +246,6 @@ mod tests {
             change(&mut shown.reply);
             let got = connection(&shown, NOW);
             assert_eq!((got.snat, got.dnat), want, "case {i}");
-        }
-    }
-
-    #[test]
-    fn merged_states_are_those_of_open_vswitch() {
-        for (original, reply, want) in [
-            (State::SynSent, State::Closed, v1::TcpState::SynSent),
-            (State::Established, State::SynSent, v1::TcpState::Established),
-            (State::SynRecv, State::Closed, v1::TcpState::Established),
-            (State::Closing, State::Established, v1::TcpState::Closing),
-            (State::FinWait2, State::Closing, v1::TcpState::TimeWait),
-            (State::TimeWait, State::TimeWait, v1::TcpState::TimeWait),
-        ] {
-            let peer = |state| Peer { state, ..Peer::default() };
-            assert_eq!(merged(&Tcp { peers: [peer(original), peer(reply)] }), want, "{original:?} {reply:?}");
         }
     }
 }

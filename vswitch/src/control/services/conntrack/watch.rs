@@ -7,7 +7,7 @@ use crate::control::switch::conntrack::ConnectionStream;
 use crate::port::FieldError;
 use tokio::sync::mpsc;
 use tonic::Status;
-use vswitch_conntrack::{Connection, Event, Filter};
+use vswitch_conntrack::{Event, Filter};
 use vswitch_proto::v1;
 use vswitch_proto::v1::watch_connections_response::Update;
 
@@ -35,22 +35,8 @@ impl Wanted {
 
     fn wants(&self, event: &Event) -> bool {
         let is_kind = self.kinds.is_empty() || self.kinds.contains(&present::event_kind(event.kind));
-        is_kind && matches(&self.filter, &event.connection)
+        is_kind && self.filter.matches(&event.connection)
     }
-}
-
-/// Whether a filter means a connection.
-fn matches(filter: &Filter, connection: &Connection) -> bool {
-    let tuple = &connection.original;
-    let is_address = |wanted: Option<_>, addr| wanted.is_none_or(|wanted| wanted == (tuple.family, addr));
-    filter.zone.is_none_or(|zone| zone == tuple.zone)
-        && filter.protocol.is_none_or(|protocol| protocol == tuple.protocol)
-        && is_address(filter.src, tuple.src.addr)
-        && is_address(filter.dst, tuple.dst.addr)
-        && filter.src_port.is_none_or(|port| port == tuple.src.port)
-        && filter.dst_port.is_none_or(|port| port == tuple.dst.port)
-        && (connection.mark ^ filter.mark.0) & filter.mark.1 == 0
-        && (connection.label ^ filter.label.0) & filter.label.1 == 0
 }
 
 const fn message(update: Update) -> v1::WatchConnectionsResponse {

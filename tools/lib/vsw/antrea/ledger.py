@@ -1,0 +1,65 @@
+"""Which rules took the packets: the flows' counters, before and after."""
+
+import re
+import time
+
+from ..machine import Failure
+from .pipeline import twin_text
+
+
+class Rule:
+    """A rule that we expect packets at: its table, and text that its match or actions contain."""
+
+    def __init__(self, text, count=1):
+        self.table, _, rest = text.partition(" ")
+        self.words, self.count = rest.split(), count
+
+    def text(self, family):
+        """As it is shown; for IPv6, its twin's."""
+        return " ".join((self.table, *self._words(family)))
+
+    def _words(self, family):
+        return self.words if family == 4 else [twin_text(word) for word in self.words]
+
+    def applies(self, flow, family):
+        """Whether a dumped flow is this rule."""
+        whole = f"priority={flow['priority']},{flow['match']} {flow['actions']}"
+        return flow["table_name"] == self.table and all(_contains(whole, word) for word in self._words(family))
+
+
+def _contains(whole, word):
+    return re.search(rf"(?<![\w.:]){re.escape(word)}(?![\w.:]|/0x)", whole) is not None
+
+
+class Ledger:
+    """Reads counters of a switch."""
+
+    def __init__(self, switch):
+        self.switch = switch
+
+    def read(self):
+        """Packets by (table, match, actions), and the flows."""
+        flows = self.switch.json("dump-flows", "br0")
+        return [(flow, (flow["table"], flow["priority"], flow["match"])) for flow in flows]
+
+    def risen(self, before, after):
+        """Flows that took packets in between: [(flow, how many)]."""
+        old = {key: flow["packets"] for flow, key in before}
+        # A rule that was learned, or that replaced another, counts from 0.
+        grown = [(flow, flow["packets"] - old.get(key, 0)) for flow, key in after]
+        return [(flow, count if count >= 0 else flow["packets"]) for flow, count in grown if count]
+
+    def expect(self, before, rules, family, limit=2.0):
+        """[(text, packets)] of expected rules; Failure when one has not counted. Counters may come a moment late."""
+        deadline = time.monotonic() + limit
+        while True:
+            risen = self.risen(before, self.read())
+            found = [(rule, sum(count for flow, count in risen if rule.applies(flow, family))) for rule in rules]
+            missing = [rule for rule, count in found if count < rule.count]
+            if not missing:
+                return [(rule.text(family), count) for rule, count in found]
+            if time.monotonic() > deadline:
+                path = "\n".join(f"    {flow['table_name']} priority={flow['priority']},{flow['match']} +{count}" for flow, count in risen)
+                wanted = "; ".join(rule.text(family) for rule in missing)
+                raise Failure(f"no packet was counted at: {wanted}; but at\n{path}")
+            time.sleep(0.1)

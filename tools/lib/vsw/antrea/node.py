@@ -1,0 +1,164 @@
+"""The network: a Node with its Pods, a peer Node, and the world outside, each a network namespace."""
+
+from .. import daemon, machine, netns
+from . import world
+from .world import CLIENT, DB, GATEWAY, PODS, TUNNEL, WEB, six
+
+# Namespaces besides the Pods': the Node (the switch runs in it), what is outside, the peer Node, what looks at redirected packets.
+NODE, OUTSIDE, PEER, INSPECT = "node", "outside", "peer", "inspect"
+
+# What iptables of a Node does for NodePort Services: connections from outside go on to the virtual address, and into the pipeline.
+NODE_PORT_RULES = """table inet vswitch {{
+  chain prerouting {{
+    type nat hook prerouting priority -100;
+    ip daddr {node} tcp dport {port} dnat ip to {virtual}
+    ip6 daddr {node6} tcp dport {port} dnat ip6 to {virtual6}
+    ip daddr {node} udp dport {port} dnat ip to {virtual}
+    ip6 daddr {node6} udp dport {port} dnat ip6 to {virtual6}
+  }}
+}}
+"""
+
+
+class Node:
+    """Everything around the switch. `names` maps short names to those of namespaces."""
+
+    def __init__(self, tag, stack, leftovers):
+        self.names = {short: f"{tag}-{short}" for short in (*(pod.name for pod in PODS), NODE, OUTSIDE, PEER, INSPECT)}
+        self.spaces = {}
+        for short, name in self.names.items():
+            leftovers.add(namespace=name)
+            stack.callback(netns.remove_namespace, name)
+            self.spaces[short] = netns.Space(name)
+            no_six = "1" if short == INSPECT else "0"
+            self.run(short, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0",
+                     f"net.ipv6.conf.default.disable_ipv6={no_six}")
+
+    def run(self, short, *words, **options):
+        """Runs a command in a namespace."""
+        return self.spaces[short].run(*words, **options)
+
+    def ip(self, short, *words):
+        """Runs ip(8) on a namespace."""
+        return self.spaces[short].ip(*words)
+
+    def wires(self):
+        """Makes veth pairs; returns the switch's ports, for its configuration. Call `attach` when it runs."""
+        self._veth(CLIENT.name, "client0")
+        self._veth(DB.name, "db0")
+        self._veth(PEER, "tun0")
+        ports = [
+            {"name": TUNNEL, "number": world.PORTS[TUNNEL], "type": "af_packet", "interface": "tun0", "no_flood": True},
+            {"name": GATEWAY, "number": world.PORTS[GATEWAY], "type": "internal"},
+        ]
+        for pod in PODS:
+            ports.append({"name": pod.port, "number": pod.number, "type": pod.kind, "interface": f"{pod.name}0"})
+        for name, number in world.TAPS:
+            ports.append({"name": name, "number": number, "type": "tap", "interface": name, "no_flood": True})
+        return ports
+
+    def _veth(self, short, end):
+        """A pair: `end` in the Node, eth0 in the other namespace."""
+        self.ip(NODE, "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", self.names[short])
+        self.ip(NODE, "link", "set", end, "addrgenmode", "none")
+        self.ip(NODE, "link", "set", end, "up")
+
+    def attach(self):
+        """Moves the interfaces that the switch has made to where they belong, and gives everybody addresses and routes."""
+        taps = [(f"{pod.name}0", pod.name) for pod in PODS if pod.kind == "tap"] + [(name, INSPECT) for name, _ in world.TAPS]
+        for interface, short in [*taps, (GATEWAY, NODE)]:
+            machine.wait_until(f"the switch makes {interface}", 10, lambda: interface in self.ip(NODE, "-o", "link", "show"))
+            if short != NODE:
+                self.ip(NODE, "link", "set", interface, "netns", self.names[short])
+        for pod in PODS:
+            self._pod(pod)
+        self._node()
+        self._outside()
+        self._peer()
+        self._inspect()
+
+    def interface(self, pod):
+        """A Pod's interface, in its namespace."""
+        return "eth0" if pod.kind == "af_packet" else f"{pod.name}0"
+
+    def _addresses(self, short, interface, *addresses):
+        for address in addresses:
+            self.ip(short, "address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
+
+    def _pod(self, pod):
+        interface = self.interface(pod)
+        self.ip(pod.name, "link", "set", interface, "address", pod.mac, "up")
+        self._addresses(pod.name, interface, f"{pod.v4}/24", f"{pod.v6}/64")
+        for gateway in both(world.GATEWAY_IP):
+            self.ip(pod.name, "route", "add", "default", "via", gateway)
+
+    def _node(self):
+        self.run(NODE, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+        self.ip(NODE, "link", "set", GATEWAY, "address", world.GATEWAY_MAC, "up")
+        self._addresses(NODE, GATEWAY, f"{world.GATEWAY_IP}/24", f"{six(world.GATEWAY_IP)}/64")
+        self.ip(NODE, "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", self.names[OUTSIDE])
+        self.ip(NODE, "link", "set", "eth0", "up")
+        self._addresses(NODE, "eth0", f"{world.NODE}/24", f"{six(world.NODE)}/64")
+        # As antrea-agent does: Services and NodePorts go to a virtual address behind the gateway, peers' Pods to the peer's gateway.
+        for virtual, peer in zip(both(world.VIRTUAL_SERVICE), both(world.REMOTE_GATEWAY)):
+            self.ip(NODE, "neighbour", "add", virtual, "lladdr", world.VIRTUAL_MAC, "dev", GATEWAY, "nud", "permanent")
+            if ":" in peer:  # for IPv4 the pipeline answers (ARPResponder)
+                self.ip(NODE, "neighbour", "add", peer, "lladdr", world.VIRTUAL_MAC, "dev", GATEWAY, "nud", "permanent")
+            self.ip(NODE, "route", "add", virtual, "dev", GATEWAY)
+        services = ("10.96.0.0/12", world.VIRTUAL_NODE_PORT, world.LOAD_BALANCER, world.LOCAL_POLICY, world.EXTERNAL)
+        routes = [(to, via) for pair in services for to, via in zip(both(pair), both(world.VIRTUAL_SERVICE))]
+        routes += zip(both("10.10.1.0/24"), both(world.REMOTE_GATEWAY))
+        for to, via in routes:
+            self.ip(NODE, "route", "add", to, "via", via, "dev", GATEWAY, "onlink")
+        for to, via in zip(both(world.INTERNET), both(world.OUTSIDE)):
+            self.ip(NODE, "route", "add", to, "via", via, "dev", "eth0", "onlink")
+        rules = NODE_PORT_RULES.format(node=world.NODE, node6=six(world.NODE), port=world.NODE_PORT,
+                                       virtual=world.VIRTUAL_NODE_PORT, virtual6=six(world.VIRTUAL_NODE_PORT))
+        self.run(NODE, "nft", rules)
+
+    def _outside(self):
+        self.ip(OUTSIDE, "link", "set", "eth0", "up")
+        self._addresses(OUTSIDE, "eth0", f"{world.OUTSIDE}/24", f"{six(world.OUTSIDE)}/64")
+        for address in both(world.PEER_NODE):  # never a connection's source
+            self.ip(OUTSIDE, "address", "add", address, "dev", "eth0", "preferred_lft", "0", *(["nodad"] if ":" in address else []))
+        self._addresses(OUTSIDE, "lo", *both(world.INTERNET))
+        for to in ("10.10.0.0/24", world.LOAD_BALANCER, world.LOCAL_POLICY, world.EXTERNAL):
+            for target, via in zip(both(to), both(world.NODE)):
+                self.ip(OUTSIDE, "route", "add", target, "via", via)
+
+    def _peer(self):
+        self.ip(PEER, "link", "set", "eth0", "address", world.VIRTUAL_MAC, "up")
+        self._addresses(PEER, "eth0", f"{world.REMOTE}/24", f"{six(world.REMOTE)}/64")
+        # The Egress IPs of this Node's client Pod live there: it is the internet's way back, too.
+        self._addresses(PEER, "lo", *both(world.INTERNET))
+        for gateway in both(world.GATEWAY_IP):
+            self.ip(PEER, "neighbour", "add", gateway, "lladdr", world.GATEWAY_MAC, "dev", "eth0", "nud", "permanent")
+            self.ip(PEER, "route", "add", gateway, "dev", "eth0")
+            self.ip(PEER, "route", "add", "default", "via", gateway, "dev", "eth0")
+
+    def _inspect(self):
+        """What comes out of one TAP of a pair goes back by the other: a bridge that does not learn."""
+        for what in ("tc", "l7"):
+            self.ip(INSPECT, "link", "add", f"{what}-wire", "type", "bridge", "mcast_snooping", "0")
+            for end in (f"antrea-{what}-tap0", f"antrea-{what}-tap1"):
+                self.ip(INSPECT, "link", "set", end, "master", f"{what}-wire")
+                self.ip(INSPECT, "link", "set", end, "type", "bridge_slave", "learning", "off")
+                self.ip(INSPECT, "link", "set", end, "up")
+            self.ip(INSPECT, "link", "set", f"{what}-wire", "up")
+        self.ip(INSPECT, "link", "set", "antrea-tc-tap2", "up")
+
+    def checksum_errors(self):
+        """Packets that kernels dropped for a wrong checksum, by namespace."""
+        errors = {short: space.checksum_errors() for short, space in self.spaces.items()}
+        return {short: count for short, count in errors.items() if count}
+
+
+def both(v4):
+    """An address and its IPv6 twin."""
+    return v4, six(v4)
+
+
+def names_tables(switch: daemon.Switch):
+    """Gives the tables their names."""
+    for number, name in enumerate(world.TABLES):
+        switch.vsctl("add-table", "br0", name, "--number", number)

@@ -1,0 +1,303 @@
+"""What is shown: who reaches whom, and by which rule. Every scene is checked, for IPv4 and IPv6."""
+
+import collections
+import socket
+import struct
+
+from ..machine import Failure
+from . import traffic, world
+from .ledger import Rule
+from .node import NODE, OUTSIDE, PEER, INSPECT
+from .world import CLIENT, DB, GATEWAY, WEB, WEB2, six
+
+HTTP, MYSQL, ALT = 80, 3306, 8080
+DENIED_LIMIT = 0.6  # seconds that a packet which must be dropped gets to arrive anyway
+BOTH = (4, 6)
+
+# Who has which address.
+OWNERS = {pod.v4: pod.name for pod in world.PODS} | {
+    world.GATEWAY_IP: "gateway", world.NODE: "node", world.OUTSIDE: "outside", world.INTERNET: "internet", world.PEER_NODE: "peer node",
+    world.REMOTE: "peer", world.VIRTUAL_SERVICE: "virtual Service IP",
+}
+OWNERS |= {six(address): name for address, name in OWNERS.items()}
+
+
+def of(address, family):
+    """An address, in that version of IP."""
+    return address if family == 4 else six(address)
+
+
+class Scenes:
+    """All scenes, on a node and its switch."""
+
+    def __init__(self, node, agent):
+        self.node, self.agent = node, agent
+        self.space = node.names
+
+    def all(self):
+        """(title, what happens: a function of the IP version that returns the result as text, rules, IP versions), in order."""
+        return [*self.pods(), *self.policies(), *self.services(), *self.special_services(), *self.egress(), *self.peer(), *self.spoofing()]
+
+    # What may happen.
+
+    def one(self, source, address, port, who, sees):
+        """`who` answers, and sees `sees`."""
+
+        def run(family):
+            answer, seen = self._ask(source, address, port, family)
+            self._same(answer, who, OWNERS.get(seen, seen), sees)
+            return f"{who} answers, sees {sees}"
+
+        return run
+
+    def several(self, source, address, port, expected, least=6, most=60):
+        """All of `expected` ({who: whom it sees}) answer sooner or later, and nobody else."""
+
+        def run(family):
+            answers = collections.Counter()
+            while sum(answers.values()) < least or len(answers) < len(expected):
+                if sum(answers.values()) == most:
+                    raise Failure(f"of {most} connections not one reached {', '.join(set(expected) - set(answers))}: {dict(answers)}")
+                answer, seen = self._ask(source, address, port, family)
+                self._same(answer, answer if answer in expected else " or ".join(expected), OWNERS.get(seen, seen), expected.get(answer))
+                answers[answer] += 1
+            told = [f"{answers[who]}× {who}" + (f" (sees {sees})" if sees != source else "") for who, sees in expected.items()]
+            return ", ".join(told)
+
+        return run
+
+    def denied(self, source, address, port):
+        """Nobody answers, and nobody refuses."""
+
+        def run(family):
+            try:
+                answer = traffic.ask(self.space[source], of(address, family), port, DENIED_LIMIT)
+            except TimeoutError:
+                return "no answer"
+            except OSError as error:
+                raise Failure(f"expected silence, got {error}") from error
+            raise Failure(f"expected silence, {answer} answered")
+
+        return run
+
+    def refused(self, source, address, port):
+        """The agent refuses, TCP by a reset and UDP by an ICMP error."""
+
+        def run(family):
+            for how in (traffic.ask, lambda *words: traffic.datagram(*words, 10)):
+                try:
+                    raise Failure(f"expected a refusal, got {how(self.space[source], of(address, family), port)}")
+                except ConnectionRefusedError:
+                    pass
+                except OSError as error:
+                    raise Failure(f"expected a refusal, got {error!r} (agent: {self.agent.failure or 'alive'})") from error
+            return "the agent refuses, TCP by a reset, UDP by an ICMP error"
+
+        return run
+
+    def pinged(self, source, *addresses):
+        """Every one answers."""
+
+        def run(family):
+            for address in addresses:
+                try:
+                    self.node.run(source, "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", of(address, family))
+                except Failure as error:
+                    raise Failure(f"no ping from {source} to {OWNERS[address]}") from error
+            return f"{', '.join(OWNERS[address] for address in addresses)} answer{'s' if len(addresses) == 1 else ''}"
+
+        return run
+
+    def watched(self, short, interface, what, action):
+        """The same as `action`, and somebody looks at an interface meanwhile: `what` of the frames must be found there."""
+
+        def run(family):
+            with traffic.Listener(self.space[short], interface) as listener:
+                text = action(family)
+                frames = [frame for frame in listener.frames() if frame[12:14] == (b"\x08\x00" if family == 4 else b"\x86\xdd")]
+            return f"{text}; {what(frames)}"
+
+        return run
+
+    def _ask(self, source, address, port, family):
+        try:
+            return traffic.ask(self.space[source], of(address, family), port)
+        except OSError as error:
+            raise Failure(f"{source} does not reach {of(address, family)} port {port}: {error}") from error
+
+    @staticmethod
+    def _same(answer, who, seen, sees):
+        if (answer, seen) != (who, sees):
+            raise Failure(f"{answer} answered and saw {seen}; expected {who}, seeing {sees}")
+
+    # The scenes.
+
+    def pods(self):
+        yield ("ping: client -> db, web2, gateway, peer", self.pinged(CLIENT.name, DB.v4, WEB2.v4, world.GATEWAY_IP, world.REMOTE),
+               [Rule("L3Forwarding reg0=0/0x200"), Rule("L3Forwarding nw_dst=10.10.1.0/24")], BOTH)
+        yield ("Pod to Pod: client -> web2", self.one(CLIENT.name, WEB2.v4, HTTP, "web2", "client"),
+               [Rule("L3Forwarding reg0=0/0x200 nw_dst=10.10.0.0/24"), Rule("ConntrackCommit priority=200")], BOTH)
+        yield ("the Node to a Pod: gateway -> web2", self.one(NODE, WEB2.v4, HTTP, "web2", "gateway"),
+               [Rule("Classifier priority=210"), Rule("L3Forwarding nw_dst=10.10.0.1")], BOTH)
+
+    def policies(self):
+        yield ("policy allows: client -> web; TrafficControl redirects", self.one(CLIENT.name, WEB.v4, HTTP, "web", "client"),
+               [Rule("AntreaPolicyIngressRule conj_id=6"), Rule("IngressMetric ct_state=+new ct_label=0x6/0xffffffff"),
+                Rule("Classifier in_port=35", 3), Rule("Output reg4=0x800000/0xc00000", 3)], BOTH)
+        yield ("policy denies: db -> web", self.denied(DB.name, WEB.v4, HTTP),
+               [Rule("AntreaPolicyIngressRule conj_id=4"), Rule("IngressMetric reg0=0x400/0x400 reg3=0x4")], BOTH)
+        yield ("policy allows: web -> db; TrafficControl redirects", self.one(WEB.name, DB.v4, MYSQL, "db", "web"),
+               [Rule("AntreaPolicyEgressRule conj_id=7"), Rule("EgressMetric ct_state=+new ct_label=0x700000000/0xffffffff00000000"),
+                Rule("TrafficControl in_port=37", 3)], BOTH)
+        # Between web and db both rules match at one priority; redirection comes first. So the mirror is shown with client.
+        copies = self.watched(INSPECT, "antrea-tc-tap2", lambda frames: _at_least(frames, 6, "copies on antrea-tc-tap2"),
+                              self.one(CLIENT.name, DB.v4, MYSQL, "db", "client"))
+        yield ("TrafficControl mirrors: client -> db", copies,
+               [Rule("TrafficControl reg1=0x26", 3), Rule("TrafficControl in_port=38", 3), Rule("Output reg4=0x400000/0xc00000", 6)], BOTH)
+        yield ("policy denies: web -> web2", self.denied(WEB.name, WEB2.v4, HTTP),
+               [Rule("AntreaPolicyEgressRule conj_id=5"), Rule("EgressMetric reg0=0x400/0x400 reg3=0x5")], BOTH)
+        yield ("L7 policy: client -> web port 8080, by the engine", self.one(CLIENT.name, WEB.v4, ALT, "web", "client"),
+               [Rule("AntreaPolicyIngressRule conj_id=14"), Rule("Output ct_mark=0x80/0x80", 3), Rule("Classifier in_port=41", 3)], BOTH)
+
+    def services(self):
+        both_endpoints = {"web": "client", "peer": "client"}
+        yield ("ClusterIP: client -> 10.105.31.235", self.several(CLIENT.name, world.CLUSTER_IP, HTTP, both_endpoints),
+               [Rule("ServiceLB nw_dst=10.105.31.235"), Rule("EndpointDNAT nat(dst=10.10.0.24:80)"),
+                Rule("EndpointDNAT nat(dst=10.10.1.6:80)")], BOTH)
+        yield ("NodePort: client -> 192.168.77.102:30004", self.several(CLIENT.name, world.NODE, world.NODE_PORT,
+                                                                       {"web2": "client", "peer": "client"}),
+               [Rule("NodePortMark nw_dst=192.168.77.102"), Rule("ServiceLB tp_dst=30004")], BOTH)
+        yield ("NodePort: outside -> 192.168.77.102:30004", self.several(OUTSIDE, world.NODE, world.NODE_PORT,
+                                                                        {"web2": "outside", "peer": "gateway"}),
+               [Rule("NodePortMark nw_dst=169.254.0.252"), Rule("ServiceLB tp_dst=30004"),
+                Rule("SNAT nat(src=10.10.0.1) reg0=0x2/0xf")], BOTH)
+        yield ("LoadBalancer: client -> 192.168.77.150", self.one(CLIENT.name, world.LOAD_BALANCER, HTTP, "web2", "client"),
+               [Rule("ServiceLB nw_dst=192.168.77.150"), Rule("EndpointDNAT nat(dst=10.10.0.23:80)")], BOTH)
+        yield ("LoadBalancer: outside -> 192.168.77.150", self.one(OUTSIDE, world.LOAD_BALANCER, HTTP, "web2", "outside"),
+               [Rule("ServiceLB nw_dst=192.168.77.150"), Rule("L3Forwarding ct_mark=0x2/0xf")], BOTH)
+        yield ("external IP: outside -> 192.168.77.200", self.several(OUTSIDE, world.EXTERNAL, HTTP,
+                                                                      {"web2": "outside", "node": "virtual Service IP"}),
+               [Rule("ServiceLB nw_dst=192.168.77.200"), Rule("SNAT nat(src=169.254.0.253)"), Rule("UnSNAT nw_dst=169.254.0.253"),
+                Rule("Output ct_mark=0x40/0x40")], BOTH)
+
+    def special_services(self):
+        yield ("session affinity: client -> 10.96.76.15, 8 times", self.affinity(CLIENT.name),
+               [Rule("ServiceLB priority=190 nw_dst=10.96.76.15"), Rule("SessionAffinity nw_src=10.10.0.26 nw_dst=10.96.76.15", 7)], BOTH)
+        yield ("session affinity to an Endpoint that is gone: gateway", self.stale_affinity,
+               [Rule("SessionAffinity nw_src=10.10.0.1"), Rule("EndpointDNAT priority=190"), Rule("ServiceLB priority=190")], BOTH)
+        yield ("ETP Local: outside -> 192.168.77.151, 8 times", self.several(OUTSIDE, world.LOCAL_POLICY, HTTP, {"web2": "outside"}, 8),
+               [Rule("ServiceLB priority=200 nw_dst=192.168.77.151", 8)], BOTH)
+        yield ("ETP Local: client -> 192.168.77.151", self.several(CLIENT.name, world.LOCAL_POLICY, HTTP,
+                                                                   {"web2": "client", "peer": "client"}),
+               [Rule("ServiceLB priority=210 nw_dst=192.168.77.151", 6)], BOTH)
+        yield ("no Endpoint: client -> 10.101.255.29", self.refused(CLIENT.name, world.NO_ENDPOINT, HTTP),
+               [Rule("ServiceLB nw_dst=10.101.255.29", 2), Rule("EndpointDNAT reg0=0x4000/0x4000", 2)], BOTH)
+        yield ("hairpin: web2 -> 192.168.77.150 -> web2", self.one(WEB2.name, world.LOAD_BALANCER, HTTP, "web2", "gateway"),
+               [Rule("SNATMark nw_src=10.10.0.23"), Rule("SNAT reg0=0x3/0xf"), Rule("UnSNAT nw_dst=10.10.0.1"),
+                Rule("Output ct_mark=0x40/0x40")], BOTH)
+
+    def affinity(self, source):
+        """Eight connections, one Endpoint."""
+
+        def run(family):
+            answers = collections.Counter(self._ask(source, world.AFFINITY, HTTP, family)[0] for _ in range(8))
+            if len(answers) != 1:
+                raise Failure(f"several Endpoints answered: {dict(answers)}")
+            return f"8× {next(iter(answers))}"
+
+        return run
+
+    def stale_affinity(self, family):
+        """The document's learned rule sends the gateway to an Endpoint that EndpointDNAT does not know."""
+        try:
+            return f"{self._ask(NODE, world.AFFINITY, HTTP, family)[0]} is selected instead"
+        except Failure as error:
+            if not isinstance(error.__cause__, TimeoutError):
+                raise
+            # The other Endpoint: only client may connect to web.
+            return "web is selected instead, whose policy denies"
+
+    def egress(self):
+        yield ("Egress: web2 -> internet, marked for the Node's SNAT", self.one(WEB2.name, world.INTERNET, HTTP, "outside", "web2"),
+               [Rule("EgressMark in_port=42"), Rule("L3Forwarding reg0=0x3/0xf")], BOTH)
+        yield ("Egress on the peer: client -> internet", self.one(CLIENT.name, world.INTERNET, HTTP, "peer", "client"),
+               [Rule("EgressMark priority=200 in_port=36")], BOTH)
+        yield ("no Egress to a Node: client -> 192.168.77.103", self.one(CLIENT.name, world.PEER_NODE, HTTP, "outside", "client"),
+               [Rule("EgressMark nw_dst=192.168.77.103")], BOTH)
+        yield ("no Egress of ours: peer -> outside", self.denied(PEER, world.OUTSIDE, HTTP),
+               [Rule("EgressMark priority=190 reg0=0x1/0xf")], BOTH)
+
+    def peer(self):
+        yield ("to the peer: client -> peer", self.watched(PEER, "eth0", _on_the_tunnel, self.one(CLIENT.name, world.REMOTE, HTTP, "peer", "client")),
+               [Rule("L3Forwarding nw_dst=10.10.1.0/24"), Rule("L2ForwardingCalc dl_dst=aa:bb:cc:dd:ee:ff"), Rule("L3DecTTL priority=200")], BOTH)
+        yield ("from the peer: peer -> web2", self.one(PEER, WEB2.v4, HTTP, "web2", "peer"),
+               [Rule("Classifier in_port=1"), Rule("L3Forwarding reg0=0x200/0x200 nw_dst=10.10.0.23")], BOTH)
+        yield ("ARP for the peer's gateway is answered: gateway -> peer", self.asked_anew, [Rule("ARPResponder arp_tpa=10.10.1.1")], (4,))
+
+    def asked_anew(self, family):
+        """The Node forgets who 10.10.1.1 is, and asks."""
+        self.node.ip(NODE, "neighbour", "flush", "dev", GATEWAY, "to", world.REMOTE_GATEWAY)
+        return self.one(NODE, world.REMOTE, HTTP, "peer", "gateway")(family)
+
+    def spoofing(self):
+        yield ("ARP spoofing: client says it is db", self.spoofed(self._spoofed_arp), [Rule("ARPSpoofGuard priority=0")], (4,))
+        yield ("neighbour spoofing: client says it is db", self.spoofed(self._spoofed_neighbour), [Rule("SpoofGuard priority=0")], (6,))
+        yield ("IP spoofing: client sends as db to web2", self.spoofed(self._spoofed_ip), [Rule("SpoofGuard priority=0")], BOTH)
+
+    def spoofed(self, frame):
+        """A frame from client that must not reach web2."""
+
+        def run(family):
+            interface = self.node.interface(WEB2)
+            with traffic.Listener(self.space[WEB2.name], interface) as listener:
+                data = frame(family)
+                traffic.send_frame(self.space[CLIENT.name], self.node.interface(CLIENT), data)
+                if data in listener.frames():
+                    raise Failure("the frame arrived")
+            return "dropped"
+
+        return run
+
+    @staticmethod
+    def _spoofed_arp(_family):
+        mac = _mac(CLIENT.mac)
+        return b"\xff" * 6 + mac + struct.pack("!HHHBBH", 0x806, 1, 0x800, 6, 4, 2) + mac + _ip(DB.v4) + b"\xff" * 6 + _ip(WEB2.v4)
+
+    @staticmethod
+    def _spoofed_neighbour(_family):
+        advert = struct.pack("!BBHI", 136, 0, 0, 0x20000000) + _ip(DB.v6) + b"\2\1" + _mac(CLIENT.mac)
+        head = struct.pack("!IHBB", 6 << 28, len(advert), 58, 255) + _ip(CLIENT.v6) + _ip(WEB2.v6)
+        return _mac(WEB2.mac) + _mac(CLIENT.mac) + b"\x86\xdd" + head + advert
+
+    @staticmethod
+    def _spoofed_ip(family):
+        segment = struct.pack("!HHIIBBHHH", 1000, HTTP, 1, 0, 0x50, 2, 1000, 0, 0)
+        ends = _ip(of(DB.v4, family)) + _ip(of(WEB2.v4, family))
+        if family == 4:
+            head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(segment), 0, 0, 64, 6, 0)
+            return _mac(WEB2.mac) + _mac(CLIENT.mac) + b"\x08\x00" + head + ends + segment
+        return _mac(WEB2.mac) + _mac(CLIENT.mac) + b"\x86\xdd" + struct.pack("!IHBB", 6 << 28, len(segment), 6, 64) + ends + segment
+
+
+def _ip(address):
+    return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
+
+
+def _mac(address):
+    return bytes.fromhex(address.replace(":", ""))
+
+
+def _at_least(frames, number, what):
+    if len(frames) < number:
+        raise Failure(f"{len(frames)} {what}, expected {number} at least")
+    return f"{len(frames)} {what}"
+
+
+def _on_the_tunnel(frames):
+    """What a frame for the peer looks like."""
+    _at_least(frames, 3, "frames on the tunnel port")
+    wrong = [frame[:14].hex() for frame in frames if frame[:6] != _mac(world.VIRTUAL_MAC) or frame[6:12] != _mac(world.GATEWAY_MAC)]
+    hops = {frame[22] if frame[12:14] == b"\x08\x00" else frame[21] for frame in frames}
+    if wrong or hops != {63}:
+        raise Failure(f"frames on the tunnel port with wrong addresses ({wrong}), or TTLs {hops}")
+    return f"{len(frames)} frames left on the tunnel port for {world.VIRTUAL_MAC}, TTL 63"

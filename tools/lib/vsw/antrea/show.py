@@ -1,0 +1,132 @@
+"""The demo: builds the node, programs it, plays the scenes, prints the table, stays for the user."""
+
+import signal
+import time
+
+from .. import daemon, machine
+from ..machine import Failure, Stop
+from ..stage import Stage, say
+from . import node as network
+from . import pipeline, scenes, stacks, world
+from .agent import Agent
+from .ledger import Ledger
+
+
+class Show(Stage):
+    """The node, its switch, and what went wrong so far."""
+
+    def __init__(self, args, stack):
+        super().__init__(args, stack)
+        self.wrong = []
+
+    def start(self, binaries):
+        """Namespaces, the switch in the Node's, the wires, servers in the Pods."""
+        self.node = network.Node(self.tag, self.stack, self.leftovers)
+        ports = self.node.wires()
+        config = daemon.configuration(self.dpdk(), ports, self.directory, "secure", idle_sleep_us=self.idle_sleep_us)
+        self.switch = daemon.Switch(binaries, self.directory, config, self.node.names[network.NODE])
+        self.stack.callback(machine.end, self.switch.process)
+        self.switch.wait_ready()
+        self.node.attach()
+        labels = [pod.name for pod in world.PODS if pod != world.CLIENT] + [network.NODE, network.PEER, network.OUTSIDE]
+        self.servers = stacks.Servers(self.node, labels, self.stack)
+
+    def program(self):
+        """Loads the document, corrected and completed."""
+        program = pipeline.Program()
+        for why, _ in pipeline.CORRECTIONS:
+            say(f"  corrected: {why}")
+        missing = ", ".join(map(str, world.ENDPOINTS))
+        say(f"  added: groups {missing}, which its flows use and it does not show; {len(program.added)} flows for web2, a Pod whose address the")
+        say("    document has in SNATMark only. Its web is isolated by its policies: hairpin, Egress and Services from outside are web2's;")
+        say(f"    {len(program.datagrams)} UDP twins of its Services, and the IPv6 twins of all, {len(program.twins)} (there, IPv6 is disabled)")
+        network.names_tables(self.switch)
+        bundle = self.directory / "pipeline.txt"
+        bundle.write_text(program.bundle())
+        self.switch.vsctl("bundle", "br0", bundle)
+        say(f"  loaded: {len(world.TABLES)} tables, {len(program.document)} flows of the document and {len(program.flows) - len(program.document)} more, "
+            f"{len(program.groups)} groups, meter 256, in one transaction")
+        self.agent = Agent(self.switch, self.stack)
+        self.ledger = Ledger(self.switch)
+
+    def play(self, played):
+        """All of these scenes."""
+        for title, action, rules, families in played.all():
+            self.scene(title, action, rules, families)
+
+    def scene(self, title, action, rules, families):
+        """One scene, for each IP version: prints who reached whom, and by which rule."""
+        results, counts = {}, []
+        try:
+            for family in families:
+                before = self.ledger.read()
+                what = f"IPv{family}"
+                results[family] = action(family)
+                counts.append(self.ledger.expect(before, rules, family))
+        except Failure as error:
+            self.wrong.append(title)
+            say(f"✘ {title:<55} {what}: {error}")
+            if self.switch.process.poll() is not None:
+                raise Failure(f"vswitchd ended with status {self.switch.process.returncode}") from error
+            return
+        if len(set(results.values())) == 1:
+            told = next(iter(results.values()))
+            say(f"✔ {title:<55} {told}")
+        else:
+            first, *others = (f"IPv{family}: {text}" for family, text in results.items())
+            say(f"✔ {title:<55} {first}")
+            for other in others:
+                say(f"  {'':<55} {other}")
+        # One line: the IPv4 rule, with packets of the rule and of its IPv6 twin.
+        texts = [f"{rows[0][0]} {'+'.join(str(count) for _, count in rows)}" for rows in zip(*counts)]
+        if texts:
+            say(f"    by {', '.join(texts)}")
+
+    def checksums(self):
+        """No receiver saw a wrong one."""
+        if errors := self.node.checksum_errors():
+            self.wrong.append("checksums")
+            say(f"✘ wrong checksums arrived: {errors}")
+        else:
+            say("✔ no wrong checksum arrived in any namespace")
+
+    def stay(self):
+        """Tells what one can do, until Ctrl-C."""
+        socket = self.directory / "vswitch.sock"
+        client = self.node.names[world.CLIENT.name]
+        say(f"""
+The node stays until Ctrl-C. In another terminal:
+  export VSWITCH_SOCKET={socket} PATH=$PATH:{self.switch.binaries}
+  ip netns exec {client} curl http://{world.CLUSTER_IP}/             # a Service; ip netns lists the other namespaces
+  vsctl dump-conntrack br0                                           # connections, translated and not
+  vsctl dump-flows br0 --names table=ServiceLB                       # rules with their counters
+  vsctl trace br0 'in_port="{world.CLIENT.port}",tcp,dl_src={world.CLIENT.mac},nw_src={world.CLIENT.v4},nw_dst={world.CLUSTER_IP},nw_ttl=64,tp_src=1000,tp_dst=80'
+  vsctl dump-groups br0; vsctl dump-ports br0; vsctl monitor br0 --controller 62373""")
+        while self.switch.process.poll() is None:
+            time.sleep(0.5)
+        raise Failure(f"vswitchd ended with status {self.switch.process.returncode}")
+
+
+def show(args, stack, binaries):
+    """All of it."""
+    demo = Show(args, stack)
+    try:
+        say("• building a node of network namespaces, starting the switch in it")
+        demo.start(binaries)
+        say("• loading Antrea's pipeline document")
+        demo.program()
+        say("• who reaches whom, and by which rule (packets of IPv4+IPv6)")
+        demo.play(scenes.Scenes(demo.node, demo.agent))
+        say("• real stacks through every kind of Service")
+        demo.play(stacks.Stacks(demo.node, demo.servers, args.seconds, demo.other_cores))
+        demo.checksums()
+        if demo.wrong:
+            raise Failure(f"{len(demo.wrong)} wrong: {'; '.join(demo.wrong)}")
+        if args.live:
+            demo.stay()
+    except Failure as error:
+        tail = demo.switch.log_tail() if hasattr(demo, "switch") else ""
+        raise Failure(f"{error}" + (f"\n--- the end of vswitchd's log\n{tail}" if tail and tail not in str(error) else "")) from error
+    except Stop as stop:
+        if not (args.live and stop.signum == signal.SIGINT):
+            raise

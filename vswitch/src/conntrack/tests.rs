@@ -1,1 +1,0 @@
-//! Packets in, messages and rewritten packets out.
