@@ -167,10 +167,11 @@ def twin_group(line):
 def _neighbours():
     """Neighbour discovery, which the document (IPv6 is disabled there) does not have: a Pod asks, and answers for its own address only."""
     lines = []
-    for kind, rest in ((135, ""), (136, "nd_target={ip},")):
+    for kind in (135, 136):
         text = "table=SpoofGuard, priority=210,icmp6,in_port={port},{mac}icmp_type={kind},icmp_code=0{rest} actions=NORMAL"
         lines.append(text.format(port=f'"{world.GATEWAY}"', mac="", kind=kind, rest=""))
         for pod in world.PODS:
-            target = f",nd_target={pod.v6}" if rest else ""
+            target = f",nd_target={pod.v6}" if kind == 136 else ""
             lines.append(text.format(port=f'"{pod.port}"', mac=f"dl_src={pod.mac},", kind=kind, rest=target))
+    lines.append("table=SpoofGuard, priority=205,icmp6,icmp_type=136,icmp_code=0 actions=drop")
     return lines

@@ -241,7 +241,7 @@ class Scenes:
 
     def spoofing(self):
         yield ("ARP spoofing: client says it is db", self.spoofed(self._spoofed_arp), [Rule("ARPSpoofGuard priority=0")], (4,))
-        yield ("neighbour spoofing: client says it is db", self.spoofed(self._spoofed_neighbour), [Rule("SpoofGuard priority=0")], (6,))
+        yield ("neighbour spoofing: client says it is db", self.spoofed(self._spoofed_neighbour), [Rule("SpoofGuard priority=205")], (6,))
         yield ("IP spoofing: client sends as db to web2", self.spoofed(self._spoofed_ip), [Rule("SpoofGuard priority=0")], BOTH)
 
     def spoofed(self, frame):
