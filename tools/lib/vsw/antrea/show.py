@@ -31,9 +31,9 @@ class Show(Stage):
         labels = [pod.name for pod in world.PODS if pod != world.CLIENT] + [network.NODE, network.PEER, network.OUTSIDE]
         self.servers = stacks.Servers(self.node, labels, self.stack)
 
-    def program(self):
+    def load(self):
         """Loads the document, corrected and completed."""
-        program = pipeline.Program()
+        self.program = program = pipeline.Program()
         for why, _ in pipeline.CORRECTIONS:
             say(f"  corrected: {why}")
         missing = ", ".join(map(str, world.ENDPOINTS))
@@ -44,9 +44,9 @@ class Show(Stage):
   note: tunnels are to come; the peer is behind a plain port, and tun_dst has no effect
   note: Egress's pkt_mark is the switch's own; an internal port has no way to give it to the Node's kernel, which would translate by it""")
         network.names_tables(self.switch)
-        bundle = self.directory / "pipeline.txt"
-        bundle.write_text(program.bundle())
-        self.switch.vsctl("bundle", "br0", bundle)
+        program.file = self.directory / "pipeline.txt"
+        program.file.write_text(program.bundle())
+        self.switch.vsctl("bundle", "br0", program.file)
         say(f"  loaded: {len(world.TABLES)} tables, {len(program.document)} flows of the document and {len(program.flows) - len(program.document)} more, "
             f"{len(program.groups)} groups, meter 256, in one transaction")
         self.agent = Agent(self.switch, self.stack)
@@ -94,6 +94,13 @@ class Show(Stage):
         for line in pair[-2:]:
             say(f"  {line}")
 
+    def coverage(self):
+        """How much of the document took packets."""
+        flows = [flow for flow in self.switch.json("dump-flows", "br0") if int(flow["cookie"], 16) == pipeline.DOCUMENT]
+        taken = sum(flow["packets"] > 0 for flow in flows)
+        clauses = sum("conjunction(" in flow["actions"] for flow in flows)
+        say(f"  of the document's flows {taken} took packets; {clauses} are clauses of conjunctions, which count none; {len(flows) - taken - clauses} were not needed")
+
     def checksums(self):
         """No receiver saw a wrong one."""
         if errors := self.node.checksum_errors():
@@ -131,12 +138,13 @@ def show(args, stack, binaries):
         say("• building a node of network namespaces, starting the switch in it")
         demo.start(binaries)
         say("• loading Antrea's pipeline document")
-        demo.program()
+        demo.load()
         say("• who reaches whom, and by which rule (packets of IPv4+IPv6)")
-        demo.play(scenes.Scenes(demo.node, demo.agent))
+        demo.play(scenes.Scenes(demo.node, demo.switch, demo.program, demo.agent))
         demo.connections()
         say("• real stacks through every kind of Service")
         demo.play(stacks.Stacks(demo.node, demo.servers, args.seconds, demo.other_cores))
+        demo.coverage()
         demo.checksums()
         if args.live:
             demo.stay()
