@@ -1,4 +1,4 @@
-"""tools/demo against a stand-in for the switch: what it shows, and that it leaves nothing behind, however it ends."""
+"""tools/demo: that it leaves nothing behind, however it ends, against a stand-in for the switch; and all it shows, against the switch."""
 
 import os
 import pty
@@ -26,7 +26,7 @@ def traces():
             line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if "vsd" in line and "iperf3" in line or str(FAKE) in line or "tools/demo" in line and "python" in line:
+        if "vsd" in line and "iperf3" in line or "vswitch-demo." in line or str(FAKE) in line or "tools/demo" in line and "python" in line:
             processes.add(line)
     return {
         "namespaces": {name for name in netns.namespaces() if name.startswith("vsd")},
@@ -37,8 +37,8 @@ def traces():
     }
 
 
-def start(*words, fake="", **options):
-    argv = [sys.executable, str(ROOT / "tools" / "demo"), "--bin-dir", str(FAKE), "--no-hugepages", *words]
+def start(*words, fake="", binaries=FAKE, demo=("--l2",), **options):
+    argv = [sys.executable, str(ROOT / "tools" / "demo"), "--bin-dir", str(binaries), "--no-hugepages", *demo, *words]
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | options
     return subprocess.Popen(argv, env={**os.environ, "FAKE_SWITCH": fake}, start_new_session=True, **options)
 
@@ -56,7 +56,9 @@ def read_until(stream, needle, limit=60):
     return text
 
 
-class Demo(unittest.TestCase):
+class Clean(unittest.TestCase):
+    """The machine is afterwards what it was before."""
+
     def setUp(self):
         self.before = traces()
 
@@ -70,6 +72,43 @@ class Demo(unittest.TestCase):
         said = process.communicate(timeout=limit)[0].decode()
         self.assertEqual(process.returncode, status, said)
         return said
+
+
+class Node(Clean):
+    """The pipeline document's node, with vswitchd and vsctl as `cargo build` makes them."""
+
+    BINARIES = ROOT / "target" / "debug"
+
+    def start(self, *words, **options):
+        return start(*words, binaries=self.BINARIES, demo=(), **options)
+
+    def test_every_scene_is_right(self):
+        said = self.finish(self.start("--once", "--seconds", "1"), 0, limit=300)
+        for what in ("167 flows of the document", "hairpin: web2", "ETP Local: outside", "no Endpoint", "TrafficControl mirrors",
+                     "ARP spoofing", "iperf3: client", "no wrong checksum arrived in any namespace"):
+            self.assertIn(what, said)
+        self.assertNotIn("✘", said)
+
+    def test_stays_on_a_terminal_until_ctrl_c(self):
+        terminal, far_end = pty.openpty()
+        process = self.start("--seconds", "1", stdin=far_end, stdout=far_end, stderr=far_end)
+        os.close(far_end)
+        text = read_until(terminal, b"The node stays until Ctrl-C", limit=300)
+        text += read_until(terminal, b"--controller 62373")
+        self.assertNotIn("✘".encode(), text)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), 0)
+        os.close(terminal)
+
+    def test_signal_in_a_scene(self):
+        process = self.start("--once")
+        read_until(process.stdout.fileno(), "✔ Pod to Pod".encode())
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, 128 + signal.SIGTERM, limit=30)
+
+
+class Demo(Clean):
+    """Three hosts, `--l2`, on the stand-in."""
 
     def test_one_round(self):
         said = self.finish(start("--once", "--seconds", "1"), 0)

@@ -84,7 +84,9 @@ pub struct Fragments {
     pub packets: Vec<Packet>,
     /// One for all.
     pub verdict: Verdict,
-    /// Ports (of ICMP type and code) of the first one as it is now, which all are to match.
+    /// Protocol of the first one, which all are to match.
+    pub protocol: Option<u8>,
+    /// Ports (of ICMP type and code) of the first one as it is now, likewise.
     pub ports: (u16, u16),
     /// TCP flags of the first one, likewise.
     pub tcp_flags: u16,
@@ -152,8 +154,9 @@ impl Conntrack {
         let mut datagram = Datagram { packets: &mut packets };
         match pass(&mut datagram, fragment.key.zone, judge) {
             Ok(verdict) => {
+                let protocol = ports::protocol(&datagram);
                 let (ports, tcp_flags) = ports::ports(&datagram);
-                Outcome::Complete(Fragments { packets, verdict, ports, tcp_flags })
+                Outcome::Complete(Fragments { packets, verdict, protocol, ports, tcp_flags })
             }
             Err(reason) => {
                 // One is dropped here, by whoever asked; the others when somebody tends.

@@ -17,8 +17,16 @@ use vswitch_flow::{Field, FlowKey};
 struct Known<'a> {
     request: &'a vswitch_conntrack::Request,
     verdict: &'a Verdict,
-    /// Of a fragment: ports and TCP flags of the first one.
-    first: Option<((u16, u16), u16)>,
+    /// Of a fragment: what the first one shows.
+    first: Option<First>,
+}
+
+/// What all fragments of a datagram match, as if they were whole.
+#[derive(Clone, Copy)]
+struct First {
+    protocol: Option<u8>,
+    ports: (u16, u16),
+    tcp_flags: u16,
 }
 
 impl Known<'_> {
@@ -48,8 +56,9 @@ impl Step<'_> {
             }
             Outcome::Held => None,
             Outcome::Complete(fragments) => {
-                let Fragments { packets, verdict, ports, tcp_flags } = fragments;
-                let known = Known { request: &op.request, verdict: &verdict, first: Some((ports, tcp_flags)) };
+                let Fragments { packets, verdict, protocol, ports, tcp_flags } = fragments;
+                let first = Some(First { protocol, ports, tcp_flags });
+                let known = Known { request: &op.request, verdict: &verdict, first };
                 if origin.depth >= RECIRCULATIONS_MAX {
                     packets.into_iter().for_each(|one| self.drop_in(origin.port, DropReason::RecircDepth, one.mbuf));
                     return None;
@@ -145,10 +154,13 @@ impl Step<'_> {
         let mut key = stage.luggage.unpack(&origin.metadata(), stage.id);
         let packet = self.parse(mbuf, &mut key)?;
         write_connection(&mut key, known.request.zone, known.verdict);
-        if let Some(((src, dst), flags)) = known.first {
+        if let Some(First { protocol, ports: (src, dst), tcp_flags }) = known.first {
+            if let Some(protocol) = protocol {
+                key.set(Field::NwProto, protocol.into());
+            }
             key.set(Field::TpSrc, src.into());
             key.set(Field::TpDst, dst.into());
-            key.set(Field::TcpFlags, flags.into());
+            key.set(Field::TcpFlags, tcp_flags.into());
         }
         Some((key, packet))
     }

@@ -65,7 +65,7 @@ class Agent:
     """Listens to `vsctl monitor`, answers by `vsctl packet-out`."""
 
     def __init__(self, switch, stack):
-        self.switch, self.answered, self.failure = switch, 0, None
+        self.switch, self.told, self.failure = switch, 0, None
         argv = switch.command("--json", "monitor", "br0", "--controller", CONTROLLER)
         self.process = machine.spawn(argv, stdout=subprocess.PIPE, text=True)
         stack.callback(machine.end, self.process)
@@ -77,6 +77,7 @@ class Agent:
                 told = json.loads(line)
                 if told.get("userdata") == NO_ENDPOINT:
                     self._answer(told)
+                self.told += 1
         except (OSError, ValueError, machine.Failure) as error:
             self.failure = error
 
@@ -86,4 +87,3 @@ class Agent:
             return
         port = int(told["metadata"]["in_port"], 16)
         self.switch.vsctl("packet-out", "br0", f"in_port=CONTROLLER,packet={frame.hex()},actions=output:{port}")
-        self.answered += 1

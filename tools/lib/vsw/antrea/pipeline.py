@@ -9,6 +9,7 @@ from .world import six
 
 DATA = machine.ROOT / "vswitch" / "flow" / "tests" / "data"
 METER = "meter=256,pktps,burst,stats,bands=type=drop,rate=500,burst_size=500"
+DOCUMENT, OURS = 0xD0C, 0xADD  # cookies of the document's flows, and of those that we add
 GROUP_SIX = 100  # an IPv6 group's id is the IPv4 one's plus this
 ZONES = {"65520": "65510", "65521": "65511"}
 
@@ -47,11 +48,13 @@ class Program:
             for wrong, right in changes:
                 self._correct(why, wrong, right)
         self.added = _web2(self.document) + _endpoints()
+        documents = len(self.flows)
         self.flows += self.added
         self.datagrams = [line for flow in self.flows if (line := udp_twin(flow))]
         self.flows += self.datagrams
         self.twins = [line for flow in self.flows if (line := twin(flow))] + _neighbours()
         self.flows += self.twins
+        self.flows = [f"cookie={DOCUMENT if index < documents else OURS:#x},{line}" for index, line in enumerate(self.flows)]
         self.groups = [re.sub(r",\s+", ",", line.strip()) for line in (DATA / "antrea-groups.txt").read_text().splitlines() if line.strip()]
         self.groups += [_group(id, endpoints) for id, endpoints in world.ENDPOINTS.items()]
         self.groups += [twin_group(line) for line in self.groups]
@@ -68,6 +71,11 @@ class Program:
         lines += [f"group add {line}" for line in self.groups]
         lines += [f"flow add {line}" for line in self.flows]
         return "\n".join(lines) + "\n"
+
+    def policy(self):
+        """Heads and whole lines of the flows that Antrea's own policy (conjunctions 4 to 7) is made of."""
+        rules = re.compile(r"conj(_id=|unction\()[4567][ ,]")
+        return [(line.split(" actions=")[0].split(",", 1)[1], line) for line in self.flows if rules.search(line)]
 
 
 def _web2(document):
@@ -167,10 +175,11 @@ def twin_group(line):
 def _neighbours():
     """Neighbour discovery, which the document (IPv6 is disabled there) does not have: a Pod asks, and answers for its own address only."""
     lines = []
-    for kind, rest in ((135, ""), (136, "nd_target={ip},")):
+    for kind in (135, 136):
         text = "table=SpoofGuard, priority=210,icmp6,in_port={port},{mac}icmp_type={kind},icmp_code=0{rest} actions=NORMAL"
         lines.append(text.format(port=f'"{world.GATEWAY}"', mac="", kind=kind, rest=""))
         for pod in world.PODS:
-            target = f",nd_target={pod.v6}" if rest else ""
+            target = f",nd_target={pod.v6}" if kind == 136 else ""
             lines.append(text.format(port=f'"{pod.port}"', mac=f"dl_src={pod.mac},", kind=kind, rest=target))
+    lines.append("table=SpoofGuard, priority=205,icmp6,icmp_type=136,icmp_code=0 actions=drop")
     return lines

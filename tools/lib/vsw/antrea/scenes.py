@@ -4,6 +4,7 @@ import collections
 import socket
 import struct
 
+from .. import machine
 from ..machine import Failure
 from . import traffic, world
 from .ledger import Rule
@@ -30,13 +31,15 @@ def of(address, family):
 class Scenes:
     """All scenes, on a node and its switch."""
 
-    def __init__(self, node, agent):
-        self.node, self.agent = node, agent
+    def __init__(self, node, switch, program, agent):
+        self.node, self.switch, self.program, self.agent = node, switch, program, agent
         self.space = node.names
 
     def all(self):
         """(title, what happens: a function of the IP version that returns the result as text, rules, IP versions), in order."""
-        return [*self.pods(), *self.policies(), *self.services(), *self.special_services(), *self.egress(), *self.peer(), *self.spoofing()]
+        parts = (self.pods, self.policies, self.kubernetes_policies, self.services, self.special_services, self.egress, self.peer, self.spoofing)
+        for part in parts:
+            yield from part()
 
     # What may happen.
 
@@ -159,6 +162,38 @@ class Scenes:
         yield ("L7 policy: client -> web port 8080, by the engine", self.one(CLIENT.name, WEB.v4, ALT, "web", "client"),
                [Rule("AntreaPolicyIngressRule conj_id=14"), Rule("Output ct_mark=0x80/0x80", 3), Rule("Classifier in_port=41", 3)], BOTH)
 
+    def kubernetes_policies(self):
+        """Antrea's policy says the same as the K8s one, first; only without it is the other seen."""
+        self._change([f"flow delete_strict {head}" for head, _ in self.program.policy()])
+        try:
+            yield ("without Antrea's policy K8s's allows: client -> web", self.one(CLIENT.name, WEB.v4, HTTP, "web", "client"),
+                   [Rule("IngressRule conj_id=3"), Rule("IngressMetric ct_state=+new ct_label=0x3/0xffffffff")], BOTH)
+            yield ("without Antrea's policy K8s's denies: db -> web", self.denied(DB.name, WEB.v4, HTTP),
+                   [Rule("IngressDefaultRule reg1=0x25")], BOTH)
+            yield ("without Antrea's policy K8s's allows: web -> db", self.one(WEB.name, DB.v4, MYSQL, "db", "web"),
+                   [Rule("EgressRule conj_id=2"), Rule("EgressMetric ct_state=+new ct_label=0x200000000/0xffffffff00000000")], BOTH)
+            yield ("without Antrea's policy K8s's denies: web -> web2", self.denied(WEB.name, WEB2.v4, HTTP),
+                   [Rule("EgressDefaultRule nw_src=10.10.0.24")], BOTH)
+        finally:
+            self._change([f"flow add {line}" for _, line in self.program.policy()])
+        yield ("a policy's log: a packet for the agent, in the meter's rate", self.logged,
+               [Rule("Output reg0=0x2400000/0xfe600000"), Rule("Output reg0=0x4400000/0xfe600000")], (4,))
+
+    def _change(self, lines):
+        """One transaction."""
+        file = self.program.file.with_name("change.txt")
+        file.write_text("\n".join(lines))
+        self.switch.vsctl("bundle", "br0", file)
+
+    def logged(self, family):
+        """A packet with the registers of one that a rule with logging took."""
+        before, frame = self.agent.told, self._spoofed_ip(family)
+        for operation in (0x2400000, 0x4400000):
+            actions = f"set_field:{operation:#x}->reg0,resubmit(,Output)"
+            self.switch.vsctl("packet-out", "br0", f"in_port=CONTROLLER,packet={frame.hex()},actions={actions}")
+        machine.wait_until("the agent is told", 2, lambda: self.agent.told >= before + 2)
+        return "the agent is told (userdata 01.01, 01.02)"
+
     def services(self):
         both_endpoints = {"web": "client", "peer": "client"}
         yield ("ClusterIP: client -> 10.105.31.235", self.several(CLIENT.name, world.CLUSTER_IP, HTTP, both_endpoints),
@@ -224,6 +259,8 @@ class Scenes:
                [Rule("EgressMark priority=200 in_port=36")], BOTH)
         yield ("no Egress to a Node: client -> 192.168.77.103", self.one(CLIENT.name, world.PEER_NODE, HTTP, "outside", "client"),
                [Rule("EgressMark nw_dst=192.168.77.103")], BOTH)
+        yield ("no Egress to this Node: client -> 192.168.77.102", self.one(CLIENT.name, world.NODE, HTTP, "node", "client"),
+               [Rule("EgressMark nw_dst=192.168.77.102"), Rule("IngressSecurityClassifier reg4=0x80000/0x80000")], BOTH)
         yield ("no Egress of ours: peer -> outside", self.denied(PEER, world.OUTSIDE, HTTP),
                [Rule("EgressMark priority=190 reg0=0x1/0xf")], BOTH)
 
@@ -232,6 +269,8 @@ class Scenes:
                [Rule("L3Forwarding nw_dst=10.10.1.0/24"), Rule("L2ForwardingCalc dl_dst=aa:bb:cc:dd:ee:ff"), Rule("L3DecTTL priority=200")], BOTH)
         yield ("from the peer: peer -> web2", self.one(PEER, WEB2.v4, HTTP, "web2", "peer"),
                [Rule("Classifier in_port=1"), Rule("L3Forwarding reg0=0x200/0x200 nw_dst=10.10.0.23")], BOTH)
+        yield ("from the peer: peer -> db", self.one(PEER, DB.v4, MYSQL, "db", "peer"),
+               [Rule("L3Forwarding reg0=0x200/0x200 nw_dst=10.10.0.25")], BOTH)
         yield ("ARP for the peer's gateway is answered: gateway -> peer", self.asked_anew, [Rule("ARPResponder arp_tpa=10.10.1.1")], (4,))
 
     def asked_anew(self, family):
@@ -241,7 +280,7 @@ class Scenes:
 
     def spoofing(self):
         yield ("ARP spoofing: client says it is db", self.spoofed(self._spoofed_arp), [Rule("ARPSpoofGuard priority=0")], (4,))
-        yield ("neighbour spoofing: client says it is db", self.spoofed(self._spoofed_neighbour), [Rule("SpoofGuard priority=0")], (6,))
+        yield ("neighbour spoofing: client says it is db", self.spoofed(self._spoofed_neighbour), [Rule("SpoofGuard priority=205")], (6,))
         yield ("IP spoofing: client sends as db to web2", self.spoofed(self._spoofed_ip), [Rule("SpoofGuard priority=0")], BOTH)
 
     def spoofed(self, frame):

@@ -15,7 +15,6 @@ from .world import CLIENT, DB, WEB2
 
 MEGABYTES = 8
 DATAGRAMS = (10, 1472, 8000, 60000)  # bytes: whole ones, and 6 and 41 fragments
-IPERF_PORT = 80
 
 # Kinds of Service: (who calls which, address, port, the rule of ServiceLB).
 KINDS = (
@@ -121,19 +120,22 @@ class Stacks:
         """A stream, through the Service."""
         self.servers.close_web(WEB2.name)
         try:
-            server = self.node.spaces[WEB2.name].spawn("iperf3", "-s", "-p", IPERF_PORT, use_cores=self.cores, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            try:
-                machine.wait_until("iperf3 listens", 10, lambda: f":{IPERF_PORT} " in self.node.run(WEB2.name, "ss", "-Hltn"))
-                words = ("iperf3", "-c", of(world.LOAD_BALANCER, family), "-p", IPERF_PORT, "-J", "-t", self.seconds)
-                tcp = netns.iperf_result(self.node.run(CLIENT.name, *words))
-                udp = netns.iperf_result(self.node.run(CLIENT.name, *words, "-u", "-b", "50M", "-l", "1200"))
-            finally:
-                machine.end(server)
+            tcp, udp = (self._stream(of(world.LOAD_BALANCER, family), how) for how in ([], ["-u", "-b", "50M", "-l", "1200"]))
         finally:
             self.servers.open_web(WEB2.name)
         if tcp["mbps"] < 1 or udp["mbps"] < 1:
             raise Failure(f"{tcp['mbps']:.2f} Mbit/s by TCP, {udp['mbps']:.2f} by UDP")
         return f"TCP {tcp['mbps']:.0f} Mbit/s, UDP {udp['mbps']:.0f} of 50"
+
+    def _stream(self, address, how):
+        """One, to a server of its own: between two, a server of iperf3 refuses."""
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        server = self.node.spaces[WEB2.name].spawn("iperf3", "-s", "-1", "-p", HTTP, use_cores=self.cores, **quiet)
+        try:
+            machine.wait_until("iperf3 listens", 10, lambda: f":{HTTP} " in self.node.run(WEB2.name, "ss", "-Hltn"))
+            return netns.iperf_result(self.node.run(CLIENT.name, "iperf3", "-c", address, "-p", HTTP, "-J", "-t", self.seconds, *how))
+        finally:
+            machine.end(server)
 
 
 class Servers:
