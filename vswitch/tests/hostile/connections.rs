@@ -231,7 +231,7 @@ fn programs_are_exchanged_a_thousand_times() {
         bed.write(program.iter().map(|line| text(line)).collect())
             .unwrap_or_else(|status| panic!("round {round}: {status}"));
         let (port, tos) = if round % 2 == 0 { ("p2", 4) } else { ("p3", 8) };
-        for packet in [udp(round / 7), udp(round)] {
+        for packet in [udp(round / 7 + 1), udp(round + 1)] {
             let sent = bed.send("p1", &packet);
             let seen: Vec<(&str, u8)> = sent.iter().map(|(port, frame)| (port.as_str(), frame[15])).collect();
             assert_eq!(seen, [(port, tos)], "round {round}");
