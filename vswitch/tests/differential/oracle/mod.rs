@@ -71,8 +71,10 @@ impl Oracle {
         // Between ports no order is compared.
         names.sort();
         names.push(BRIDGE.to_owned());
-        let captures =
-            names.into_iter().map(|name| (name.clone(), Capture::open(&dir.join(format!("{name}.pcap"))))).collect::<Vec<_>>();
+        let captures = names
+            .into_iter()
+            .map(|name| (name.clone(), Capture::open(&dir.join(format!("{name}.pcap")))))
+            .collect::<Vec<_>>();
         let management = dir.join(format!("{BRIDGE}.mgmt"));
         let controllers =
             [Controller::connect(&management, 0, true), Controller::connect(&management, SECOND_CONTROLLER, false)];
