@@ -68,18 +68,18 @@ class Show(Stage):
                 counts.append(self.ledger.expect(before, rules, family))
         except Failure as error:
             self.wrong.append(title)
-            say(f"✘ {title:<55} {what}: {error}")
+            say(f"✘ {title:<57} {what}: {error}")
             if self.switch.process.poll() is not None:
                 raise Failure(f"vswitchd ended with status {self.switch.process.returncode}") from error
             return
         if len(set(results.values())) == 1:
             told = next(iter(results.values()))
-            say(f"✔ {title:<55} {told}")
+            say(f"✔ {title:<57} {told}")
         else:
             first, *others = (f"IPv{family}: {text}" for family, text in results.items())
-            say(f"✔ {title:<55} {first}")
+            say(f"✔ {title:<57} {first}")
             for other in others:
-                say(f"  {'':<55} {other}")
+                say(f"  {'':<57} {other}")
         # One line: the IPv4 rule, with packets of the rule and of its IPv6 twin.
         texts = [f"{rows[0][0]} {'+'.join(str(count) for _, count in rows)}" for rows in zip(*counts)]
         if texts:
