@@ -1,11 +1,15 @@
 //! A whole switch in this process, with dummy ports: what the facilities for tests promise, and that the control side and the workers fit
 //! together. One test, since the clock is the process's.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 use vswitch::control::switch::pipeline::WriteError;
 use vswitch::control::{BridgeConfig, Switch, SwitchConfig, SwitchError};
 use vswitch::dpdk::lcore;
 use vswitch::port::{PortConfig, PortKind};
+use vswitch::time::Millis;
+use vswitch_conntrack::{End, EventKind, Filter, L4, Request, Seen, Tuple, protocol};
 use vswitch_flow::spec::{FlowFilter, Update};
 use vswitch_flow::text::{FlowCommand, NoNames, parse_flow, parse_packet_out};
 
@@ -84,6 +88,7 @@ fn a_switch_with_dummy_ports_does_what_tests_need() {
 
     packets_from_controllers(&switch);
     time_is_what_it_is_told(&switch);
+    connections_end_when_time_passes(&switch);
     wrong_calls_are_refused(&switch);
     switch.stop();
     let without = Switch::start(&config(false));
@@ -138,6 +143,43 @@ fn time_is_what_it_is_told(switch: &Switch) {
     assert_eq!(sent(switch, "p1", &udp(4)).len(), 1, "a millisecond before its time");
     switch.time_warp(11_000).expect("enabled");
     assert_eq!(sent(switch, "p1", &udp(4)).len(), 0, "it is gone");
+}
+
+/// Connections of a stopped clock: gone from the table when the warp that ends them returns, and told so.
+fn connections_end_when_time_passes(switch: &Switch) {
+    let (conntrack, mut events) = (switch.conntrack(), switch.subscribe_connections().expect("a subscription"));
+    let tracker = conntrack.tracker();
+    let request = Request { commit: true, ..Request::default() };
+    for port in 0..1000 {
+        let (src, dst) = (End { addr: 1, port }, End { addr: 2, port: 53 });
+        let tuple = Tuple { src, dst, protocol: protocol::UDP, ..Tuple::default() };
+        tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &request, 0, Millis::now().0);
+    }
+    let shown = || {
+        let mut shown = 0;
+        tracker.dump(&Filter::default(), Millis::now().0, |connection| {
+            assert!(connection.timeout_ms <= 60_000, "{connection:?}");
+            shown += 1;
+            ControlFlow::Continue(())
+        });
+        (shown, tracker.counts().connections)
+    };
+    switch.time_warp(59_999).expect("enabled");
+    assert_eq!(shown(), (1000, 1000), "a millisecond before their time");
+    switch.time_warp(1).expect("enabled");
+    assert_eq!(shown(), (0, 0), "a minute without an answer");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let (mut begun, mut ended) = (0, 0);
+    runtime.block_on(async {
+        while ended < 1000 {
+            let next = tokio::time::timeout(Duration::from_secs(5), events.next()).await;
+            let (events, lost) = next.expect("events within 5 s").expect("a switch");
+            assert_eq!(lost, 0);
+            begun += events.iter().filter(|event| event.kind == EventKind::New).count();
+            ended += events.iter().filter(|event| event.kind == EventKind::End).count();
+        }
+    });
+    assert_eq!((begun, ended), (1000, 1000));
 }
 
 fn wrong_calls_are_refused(switch: &Switch) {

@@ -84,7 +84,7 @@ pub struct Request {
     /// `ct_state` that the packet brings from an earlier `ct()` of the same zone; 0: none. If that one translated it, it is found by what it was translated to, keeps the
     /// `snat` and `dnat` of it, and is not translated again.
     pub before: u32,
-    /// That earlier `ct()` had no `nat`. The packet is not judged again then, but keeps the state that it has (Open vSwitch remembers its connection); else it is, though it
+    /// The last of those earlier `ct()` had no `nat`. The packet is not judged again then, but keeps the state that it has (Open vSwitch remembers its connection); else it is, though it
     /// may be judged differently the second time.
     pub cached: bool,
     /// Remember the connection.

@@ -30,11 +30,9 @@ pub(crate) struct Chain {
     pub(crate) protocol: u8,
     /// A routing header has segments left, so that the destination address is not part of L4 checksums.
     pub(crate) routed: bool,
-    /// Where the final destination is then, from the packet's front; none if the kind of routing header is not known.
-    pub(crate) destination: Option<usize>,
-    /// Where the fragment header is, from the packet's front, if the packet is a fragment; the last one of several.
+    /// Where the fragment header is, from the packet's front; the last one of several. Those of atomic fragments (RFC 6946) are none.
     pub(crate) fragment: Option<usize>,
-    /// Fragment headers that say so.
+    /// How many.
     pub(crate) fragments: usize,
 }
 
@@ -177,19 +175,16 @@ impl Packet {
             let front: &[u8; 8] = self.bytes(at)?;
             let len = match chain.protocol {
                 extension::FRAGMENT => {
-                    if u16::from_be_bytes([front[2], front[3]]) & 0xfff9 != 0 {
+                    if front[2..4] != [0, 0] {
                         (chain.fragment, chain.fragments) = (Some(at), chain.fragments + 1);
                     }
                     8
                 }
                 extension::AUTHENTICATION => (usize::from(front[1]) + 2) * 4,
-                extension::ROUTING if front[3] > 0 => {
-                    chain.routed = true;
-                    // Both kinds that are known have it first (RFC 6275, 6.4.1; RFC 8754, 2).
-                    chain.destination = matches!(front[2], 2 | 4).then_some(at + 8);
+                extension::HOP_BY_HOP | extension::ROUTING | extension::DESTINATION => {
+                    chain.routed |= chain.protocol == extension::ROUTING && front[3] > 0;
                     (usize::from(front[1]) + 1) * 8
                 }
-                extension::HOP_BY_HOP | extension::ROUTING | extension::DESTINATION => (usize::from(front[1]) + 1) * 8,
                 _ => break,
             };
             at += len;

@@ -103,6 +103,9 @@ fn ipv6(packet: &Packet, zone: u16, place: Place) -> Option<Kind> {
         id: u32::from_be_bytes(*header.last_chunk()?),
     };
     let field = be16([header[2], header[3]]);
+    if field & 0xfff9 == 0 {
+        return None;
+    }
     // Extension headers behind the fragment header are part of what was cut.
     let end = usize::from(packet.layers.l4) + part_len(packet)?;
     let fragment = Fragment {

@@ -1,12 +1,19 @@
 //! `ct()`: from packets to connections and back.
 //!
-//! **Where in the walk**: [`crate::action::Op::Ct`]. A packet comes in, is read and verified (`read`), held if it is a fragment (`fragments`), tracked
-//! ([`vswitch_conntrack::Tracker`]), and rewritten as the connection says (`rewrite`, `related`).
+//! **Where in the walk**: [`crate::action::Op::Ct`]. A packet comes in, is held if it is a fragment (`fragment`, `waiting`), read and verified (`read`; of an error also what it
+//! quotes, `quote`), tracked ([`vswitch_conntrack::Tracker`]), and rewritten as the connection says (`rewrite`).
 //!
 //! **Semantics**: Open vSwitch 3.1's userspace datapath: a wrong checksum or length is `+inv`, never a drop. Chosen otherwise: fragments of any length are held, per in_port and tunnel
 //! too; they match the first one's ports behind `ct()`; what is refused is dropped by name.
 //!
+//! **Design**: reading and rewriting know only datagrams (`datagram`): a packet, or all fragments of one, so that both are done by the same code. A checksum is summed once: that it is right is
+//! remembered in the mbuf; rewriting adjusts it by the difference.
+//!
+//! **Limits**: of fragments, see `waiting`. Nothing else is kept here.
+//!
 //! **Threads**: one [`Conntrack`] for all workers, `&self`. Fragments are behind a short lock, whole packets are not.
+//!
+//! **Not here**: payloads. FTP's control connections are not read, so that its data connections are not expected.
 
 mod change;
 mod datagram;

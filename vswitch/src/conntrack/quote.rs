@@ -36,6 +36,7 @@ pub(super) fn read(datagram: &Datagram<'_>, family: Family) -> Option<(Quote, Tu
             with_ports(tuple, datagram.read::<L4_MIN>(quote.l4)?.first_chunk()?)?
         }
         _ if tuple.is_icmp() => with_identifier(tuple, &datagram.read(quote.l4)?)?,
+        (protocol::ICMP | protocol::ICMPV6, _) => return None,
         _ => tuple,
     };
     Some((quote, tuple))

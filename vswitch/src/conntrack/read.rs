@@ -24,8 +24,9 @@ pub(super) enum Message {
 #[derive(Clone, Copy)]
 struct Ip {
     tuple: Tuple,
-    /// The sum over the pseudo-header; none: a routing header hides the final destination, and nobody can tell whether checksums are right.
-    pseudo: Option<Sum>,
+    /// The sum over the pseudo-header. Like Open vSwitch's it has the destination of the IPv6 header, also where a routing header
+    /// leads to another one: such packets are invalid.
+    pseudo: Sum,
 }
 
 /// Reads a packet that is no fragment, or a whole datagram. None: a length or checksum is wrong, or it is nothing that can be tracked; it is
@@ -40,6 +41,8 @@ pub(super) fn read(datagram: &mut Datagram<'_>, zone: u16) -> Option<Message> {
         (_, protocol::UDP) => udp(datagram, ip, len),
         (_, protocol::SCTP) => sctp(datagram, ip),
         (Family::V4, protocol::ICMP) | (Family::V6, protocol::ICMPV6) => icmp(datagram, ip),
+        // Of the other family: what Open vSwitch takes for an echo without a request.
+        (_, protocol::ICMP | protocol::ICMPV6) => None,
         _ => (trusted(datagram) != Trust::Wrong).then(|| seen(datagram, ip.tuple, L4::Other)),
     }
 }
@@ -64,12 +67,17 @@ fn ip(packet: &Packet, len: usize) -> Option<Ip> {
             let end = |addr: [u8; 4]| End { addr: u32::from_be_bytes(addr).into(), port: 0 };
             let tuple =
                 Tuple { src: end(src), dst: end(dst), family: Family::V4, protocol: header[9], ..Tuple::default() };
-            Some(Ip { tuple, pseudo: Some(pseudo_v4(src, dst, header[9], u16::try_from(len).ok()?)) })
+            Some(Ip { tuple, pseudo: pseudo_v4(src, dst, header[9], u16::try_from(len).ok()?) })
         }
         ethertype::IPV6 => {
             let (src, dst): (&[u8; 16], &[u8; 16]) = (packet.bytes(l3 + 8)?, packet.bytes(l3 + 24)?);
             let chain = packet.chain_of_ipv6()?;
-            let last = if chain.routed { chain.destination.and_then(|at| packet.bytes(at)) } else { Some(dst) };
+            // The header of an atomic fragment with reserved bits: no fragment, and not whole.
+            let is_odd =
+                |at: usize| packet.bytes::<4>(at).is_some_and(|header| be16([header[2], header[3]]) & 0xfff9 == 0);
+            if chain.fragment.is_some_and(is_odd) {
+                return None;
+            }
             let end = |addr: &[u8; 16]| End { addr: u128::from_be_bytes(*addr), port: 0 };
             let tuple = Tuple {
                 src: end(src),
@@ -79,7 +87,7 @@ fn ip(packet: &Packet, len: usize) -> Option<Ip> {
                 ..Tuple::default()
             };
             let len = u32::try_from(len).ok()?;
-            Some(Ip { tuple, pseudo: last.map(|last| pseudo_v6(src, last, chain.protocol, len)) })
+            Some(Ip { tuple, pseudo: pseudo_v6(src, dst, chain.protocol, len) })
         }
         _ => None,
     }
@@ -124,12 +132,9 @@ fn verified(datagram: &mut Datagram<'_>, partial: bool, is_right: impl FnOnce(&D
     right
 }
 
-/// Whether the Internet checksum over pseudo-header and datagram is right, as far as can be told.
-fn sums_up(datagram: &mut Datagram<'_>, pseudo: Option<Sum>, partial: bool) -> bool {
-    match pseudo {
-        Some(pseudo) => verified(datagram, partial, |datagram| datagram.sum(pseudo).folded() == 0xffff),
-        None => trusted(datagram) != Trust::Wrong,
-    }
+/// Whether the Internet checksum over pseudo-header and datagram is right.
+fn sums_up(datagram: &mut Datagram<'_>, pseudo: Sum, partial: bool) -> bool {
+    verified(datagram, partial, |datagram| datagram.sum(pseudo).folded() == 0xffff)
 }
 
 /// RFC 9293.
@@ -204,7 +209,7 @@ fn sctp(datagram: &mut Datagram<'_>, ip: Ip) -> Option<Message> {
 fn icmp(datagram: &mut Datagram<'_>, ip: Ip) -> Option<Message> {
     let header: [u8; ICMP_LEN] = datagram.read(0)?;
     let v6 = ip.tuple.family == Family::V6;
-    if !sums_up(datagram, if v6 { ip.pseudo } else { Some(Sum::new()) }, false) {
+    if !sums_up(datagram, if v6 { ip.pseudo } else { Sum::new() }, false) {
         return None;
     }
     if let Some(tuple) = with_identifier(ip.tuple, &header) {

@@ -1,5 +1,15 @@
 //! Connections as lines of text, so that two switches are compared.
 
+/// How `vsctl` writes them.
+#[allow(dead_code)]
+#[path = "../../../tools/vsctl/src/commands/conntrack/line.rs"]
+mod vsctl;
+
+/// A connection of our switch as a line.
+pub(crate) fn line(connection: &vswitch_proto::v1::Connection) -> String {
+    vsctl::line(connection, vsctl::Style::default())
+}
+
 /// Lines in one order, without times. What has less than a second left is left out: Open vSwitch may show what has expired until it cleans up,
 /// as having 0 seconds.
 pub(crate) fn normalise(lines: &[String]) -> Vec<String> {

@@ -30,6 +30,9 @@ const DUMPS: [(&[&str], &str); 4] = [
 pub(crate) const NEVER: [(u64, &str); 1] =
     [(143, "conjunction 4 has its clauses at two priorities, 14600 and 14599: they never combine")];
 
+/// Flows that another one learns anew, with another cookie, as soon as they are hit: what they match.
+pub(crate) const RELEARNED: [(u64, &str); 1] = [(40, ",tcp,nw_src=10.10.0.1,nw_dst=10.96.76.15,tp_dst=80 ")];
+
 /// A clause of a conjunction counts no packets: the number of the flow that counts for it.
 pub(crate) fn through(line: &str) -> Option<u64> {
     let (_, rest) = line.split_once("actions=conjunction(")?;

@@ -339,8 +339,11 @@ impl Frame {
             }
             Kind::Sctp | Kind::Sctp6 => {
                 out.extend(ports);
-                out.extend_from_slice(&[0, 0, 0, 1, 0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 4]);
-                None
+                out.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 4]);
+                out.extend(payload(self.len));
+                let sum = crc32c(&out) ^ u32::from(self.badsum);
+                out[8..12].copy_from_slice(&sum.to_le_bytes());
+                return out;
             }
             Kind::Icmp | Kind::Icmp6 => {
                 out.extend_from_slice(&[self.icmp.0, self.icmp.1, 0, 0]);
@@ -402,6 +405,13 @@ fn sum(bytes: &[u8]) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     u16::try_from(sum).expect("folded to 16 bits")
+}
+
+/// SCTP's checksum (RFC 9260, appendix A).
+fn crc32c(bytes: &[u8]) -> u32 {
+    let bit = |crc: u32| (crc >> 1) ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 };
+    let byte = |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), |crc, _| bit(crc));
+    !bytes.iter().fold(!0, byte)
 }
 
 fn number<T: TryFrom<usize>>(len: usize) -> T {

@@ -189,6 +189,9 @@ pub(crate) fn by_ports(cases: &[Case], mut check: impl FnMut(&[(String, u32)], &
 /// Flows of the published pipeline that no case hits, and that are not known to match nothing.
 pub(crate) fn check_document(cases: &[Case]) -> Vec<String> {
     let cookie = |line: &str| -> Option<(u64, bool)> {
+        if let Some((flow, _)) = document::RELEARNED.iter().find(|(_, matching)| line.contains(matching)) {
+            return Some((*flow, !line.contains(" n_packets=0,")));
+        }
         let (_, rest) = line.split_once("cookie=0x")?;
         let number = u64::from_str_radix(rest.split(',').next()?, 16).ok()?;
         Some((number, line.contains(" n_packets=") && !line.contains(" n_packets=0,")))

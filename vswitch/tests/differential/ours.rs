@@ -5,10 +5,11 @@
 //! of their own; a marker sent through each of them tells that nothing is under way any more.
 
 use crate::common::Switch;
+use crate::connections;
 use crate::predict;
 use crate::record::{Effect, PacketIn, hex};
 use crate::scenario::{Command, PortChange};
-use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, port_name};
+use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, limited, port_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
 use tokio::runtime::Runtime;
@@ -17,6 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 use vswitch_proto::v1;
+use vswitch_proto::v1::conntrack_service_client::ConntrackServiceClient;
 use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
 use vswitch_proto::v1::flow_service_client::FlowServiceClient;
 use vswitch_proto::v1::packet_service_client::PacketServiceClient;
@@ -44,6 +46,8 @@ pub(crate) struct Ours {
     changed: BTreeSet<(u32, PortChange)>,
     /// Tables have names.
     named: bool,
+    /// `zone=N` that has a limit.
+    limited: BTreeSet<String>,
     ports: Vec<(String, u32)>,
     /// Trace every packet before it is sent.
     traces: bool,
@@ -88,6 +92,7 @@ impl Ours {
             paused: None,
             changed: BTreeSet::new(),
             named: false,
+            limited: BTreeSet::new(),
             ports: ports.to_vec(),
             traces: false,
             switch,
@@ -242,6 +247,7 @@ fn packet_in(told: v1::PacketIn) -> PacketIn {
         packet: told.packet,
         paused: !told.continuation.is_empty(),
     }
+    .without_quirks()
 }
 
 fn flow_removed(reason: v1::FlowRemovedReason, flow: &v1::Flow, statistics: &v1::FlowStatistics) -> String {
@@ -287,6 +293,10 @@ impl Subject for Ours {
             self.change_port(port, change.undone());
         }
         self.vsctl(&["fdb-flush", BRIDGE], None).expect("the MAC table can be emptied");
+        self.vsctl(&["flush-conntrack"], None).expect("connections can be ended");
+        for zone in std::mem::take(&mut self.limited) {
+            self.vsctl(&["ct-del-limits", &zone], None).expect("a limit can be taken away");
+        }
         self.rest();
     }
 
@@ -362,11 +372,22 @@ impl Subject for Ours {
     }
 
     fn connections(&mut self) -> Vec<String> {
-        let printed = self.vsctl(&["-s", "dump-conntrack", BRIDGE], None).unwrap_or_default();
-        printed.lines().map(str::to_owned).collect()
+        let mut service = ConntrackServiceClient::new(self.channel.clone());
+        self.runtime.block_on(async {
+            let request = v1::ListConnectionsRequest::default();
+            let mut stream = service.list_connections(request).await.expect("a stream of connections").into_inner();
+            let mut lines = Vec::new();
+            while let Some(message) = stream.message().await.expect("connections") {
+                // Less than a second: `connections::normalise`.
+                let lasting = message.connections.iter().filter(|connection| connection.timeout_ms >= 1000);
+                lines.extend(lasting.map(connections::line));
+            }
+            lines
+        })
     }
 
     fn conntrack(&mut self, verb: &str, arguments: &[&str]) -> Result<String, String> {
+        self.limited.extend(limited(verb, arguments));
         self.vsctl(&[&[verb], arguments].concat(), None)
     }
 

@@ -49,6 +49,24 @@ impl Effect {
 }
 
 impl PacketIn {
+    /// Leaves out of the metadata what only Open vSwitch has: the protocol that goes with a connection's tuple, fields of the tuple that are 0;
+    /// and the tuple behind an error about a reply, or of protocol 0, which Open vSwitch does not show though it can be matched.
+    pub(crate) fn without_quirks(mut self) -> Self {
+        let state = self
+            .metadata
+            .get("ct_state")
+            .and_then(|state| u32::from_str_radix(state.trim_start_matches("0x"), 16).ok());
+        let Some(state) = state else { return self };
+        let related = state & 0x0c == 0x04; // and not a reply
+        let hidden = related || self.metadata.get("ct_nw_proto").is_none_or(|protocol| protocol == "0x0");
+        self.metadata.remove("eth_type");
+        self.metadata.retain(|name, value| {
+            let tuple = ["ct_nw_", "ct_tp_", "ct_ipv6_"].iter().any(|start| name.starts_with(start));
+            !tuple || !hidden && value != "0x0"
+        });
+        self
+    }
+
     fn line(&self, sent: &[u8]) -> String {
         let mut line = format!("packet-in table={} cookie={:#x} reason={}", self.table, self.cookie, self.reason);
         for (name, value) in &self.metadata {

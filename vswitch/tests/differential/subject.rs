@@ -61,6 +61,13 @@ pub(crate) trait Subject {
     fn trace(&mut self, port: u32, packet: &[u8]) -> String;
 }
 
+/// The zones, as `zone=N`, that a command gives a limit.
+pub(crate) fn limited<'a>(verb: &str, arguments: &'a [&'a str]) -> impl Iterator<Item = String> + 'a {
+    let words = if verb == "ct-set-limits" { arguments } else { &[] };
+    let zones = words.iter().filter_map(|word| word.split(',').next());
+    zones.filter(|zone| zone.starts_with("zone=")).map(str::to_owned)
+}
+
 /// Name of a port by its number.
 pub(crate) fn port_name(port: u32) -> String {
     if port == LOCAL { BRIDGE.to_owned() } else { format!("p{port}") }

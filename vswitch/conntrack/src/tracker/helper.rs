@@ -1,7 +1,8 @@
 //! Connections that others announce: FTP's and TFTP's data.
 //!
-//! A helper reads in one connection, the master, that another one is going to be opened, and [`Tracker::expect`]s it. A packet that opens it is `+rel`, has the master's mark and label
-//! as they were then, which no commit changes, and `ct_nw_*` and `ct_tp_*` of the master. Several may fulfil one expectation, for [`LIFETIME`], as long as the master lives.
+//! A helper reads in one connection, the master, that another one is going to be opened, and [`Tracker::expect`]s it. A packet that opens it is `+rel`, has the
+//! master's mark and label as they were then, which no commit changes, and `ct_nw_*` and `ct_tp_*` of the master. Several may fulfil one expectation, for
+//! [`LIFETIME`], as long as the master lives.
 //!
 //! What has to be read in payloads is not read here. TFTP needs none: whoever sends a datagram by a connection with that helper is answered from any port.
 //!
@@ -109,8 +110,8 @@ fn key(tuple: &Tuple, any_src: bool) -> Tuple {
 }
 
 impl Tracker {
-    /// A helper has read that a connection is going to be opened. `master`: tuple of the connection that it read it in, of either direction. False: that connection is gone, or too many are
-    /// expected.
+    /// A helper has read that a connection is going to be opened. `master`: tuple of the connection that it read it in, of either direction. False: that connection
+    /// is gone, or too many are expected.
     pub fn expect(&self, master: &Tuple, expected: &Expected, now: u64) -> bool {
         let words = Words::from(master);
         let found = self.find(&words, self.hasher.hash(&words), now);

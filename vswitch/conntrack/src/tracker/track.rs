@@ -2,7 +2,7 @@
 
 use super::arena::{Body, Life};
 use super::{Count, EventKind, Found, Locked, Tracker, Words};
-use crate::tcp::Outcome;
+use crate::tcp::{Outcome, State, Tcp};
 use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Rewrite, Seen, Tuple, Verdict, state};
 
 /// How often a packet may find that another worker has just opened or ended its connection, before it is given up.
@@ -70,7 +70,7 @@ impl Tracker {
             self.announce_tftp(&locked.body, now);
         }
         let written = request.commit && locked.body.write(request);
-        let moved = tcp.peers.map(|peer| peer.state) != locked.body.tcp.peers.map(|peer| peer.state);
+        let moved = states(&tcp) != states(&locked.body.tcp);
         if written || moved || life.has(Life::REPLIED) != locked.life().has(Life::REPLIED) {
             self.tell(EventKind::Update, &locked, now);
         }
@@ -100,6 +100,11 @@ impl Tracker {
         locked.set_life(life);
         outcome
     }
+}
+
+/// States of both ends.
+const fn states(tcp: &Tcp) -> [State; 2] {
+    [tcp.peers[0].state, tcp.peers[1].state]
 }
 
 /// Whether an earlier `ct()` of the zone has translated the packet.

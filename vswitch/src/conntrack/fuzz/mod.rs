@@ -12,12 +12,19 @@ use crate::dpdk::{Csum, Mbuf, Mempool};
 use crate::port::PortId;
 use crate::time::Millis;
 use oracle::Parts;
+use std::sync::OnceLock;
 use vswitch_conntrack::{Config, End, Family, Rewrite, Verdict, state};
 use vswitch_flow::FlowKey;
 use vswitch_flow::extract::extract;
 
 /// What a fuzzer says beside the packet.
 const CONTROL_LEN: usize = 40;
+
+/// Mbufs of all packets here: real pools are not made by the thousand.
+pub(super) fn pool() -> &'static Mempool {
+    static POOL: OnceLock<Mempool> = OnceLock::new();
+    POOL.get_or_init(|| Mempool::for_tests(8192))
+}
 
 pub(super) fn packet(mbuf: Mbuf) -> Packet {
     let layers = extract(mbuf.head(), mbuf.len(), &mut FlowKey::default());
@@ -60,8 +67,7 @@ pub fn nat(input: &[u8]) -> bool {
     if let Some(parts) = parts.filter(|_| control[0] & 1 != 0) {
         parts.repair(&mut before);
     }
-    let pool = Mempool::for_tests(8);
-    let Some(mut mbuf) = cut(&pool, &before, usize::from(control[1])) else { return false };
+    let Some(mut mbuf) = cut(&before, usize::from(control[1])) else { return false };
     let trusted = control[0] & 2 != 0;
     mbuf.set_csum(if trusted { Csum::Good } else { Csum::Unknown });
     let packet = packet(mbuf);
@@ -123,11 +129,11 @@ fn written(mut frame: Vec<u8>, after: &[u8], parts: Parts, rewrite: &Rewrite, po
 }
 
 /// The first segment has the headers, as those of the walk; the others are as long as `control` says.
-fn cut(pool: &Mempool, bytes: &[u8], control: usize) -> Option<Mbuf> {
+fn cut(bytes: &[u8], control: usize) -> Option<Mbuf> {
     let front = (96 + control).min(bytes.len());
-    let mut mbuf = pool.mbuf_from(&bytes[..front])?;
+    let mut mbuf = pool().mbuf_from(&bytes[..front])?;
     for piece in bytes[front..].chunks(1 + bytes.len() / 3) {
-        mbuf.chain(pool.mbuf_from(piece)?);
+        mbuf.chain(pool().mbuf_from(piece)?);
     }
     Some(mbuf)
 }
@@ -150,8 +156,7 @@ pub fn inner(input: &[u8]) -> bool {
     let kind = if v6 { control[1] >> 1 & 3 } else { [2, 3, 10, 10][usize::from(control[1] >> 1 & 3)] } + 1;
     let before = error(family, kind, &quote);
     let outer = Parts::of_frame(&before).expect("an IP packet");
-    let pool = Mempool::for_tests(8);
-    let Some(mbuf) = cut(&pool, &before, usize::from(control[6])) else { return false };
+    let Some(mbuf) = cut(&before, usize::from(control[6])) else { return false };
     let mut rewrite = None;
     let outcome = conntrack().pass(packet(mbuf), 7, place(), |read| {
         let Message::Related(related, _) = read else { panic!("{read:?} of an error") };

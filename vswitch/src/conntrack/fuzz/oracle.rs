@@ -9,7 +9,7 @@ pub(in super::super) struct Parts {
     /// Where the packet ends by its own length; beyond the bytes when it was cut.
     pub(in super::super) end: usize,
     pub(in super::super) protocol: u8,
-    /// Where the destination is that checksums cover; none: unknown.
+    /// Where the destination is that checksums cover; none: a routing header has segments left.
     pub(in super::super) destination: Option<usize>,
 }
 
@@ -63,7 +63,7 @@ impl Parts {
                 };
             let header = bytes.get(found.l4..found.l4 + 8)?;
             if found.protocol == 43 && header[3] > 0 {
-                found.destination = matches!(header[2], 2 | 4).then_some(found.l4 + 8);
+                found.destination = None;
             }
             (found.protocol, found.l4) = (header[0], next);
         }
@@ -88,7 +88,11 @@ impl Parts {
     /// The sum over L4 with its pseudo-header, as far as the bytes go: 0xffff if it is right. None where there is no checksum, or nobody can tell.
     pub(in super::super) fn l4_sum(&self, bytes: &[u8]) -> Option<u16> {
         let (field, has_pseudo) = self.checksum()?;
-        if self.protocol == 17 && !self.v6 && be(bytes, field)? == 0 || bytes.len() < field + 2 {
+        if self.protocol == 17 && be(bytes, field)? == 0 || bytes.len() < field + 2 {
+            return None;
+        }
+        // A quoted packet may claim to be shorter than what is quoted of it: then its checksum is none.
+        if self.end < (field + 2).max(self.l4 + 8) {
             return None;
         }
         let destination = self.destination?;
@@ -117,7 +121,8 @@ impl Parts {
         }
         // A UDP checksum of 0 is none: 1 is not, and taken off again.
         let first = u16::from(self.protocol == 17);
-        if let Some((field, _)) = self.checksum() {
+        let checksum = self.checksum().filter(|_| self.destination.is_some());
+        if let Some((field, _)) = checksum {
             write(field, first);
         }
         let header = self.header_sum(bytes);
@@ -130,7 +135,7 @@ impl Parts {
         if let Some(sum) = header {
             write(self.l3 + 10, !sum);
         }
-        if let (Some(sum), Some((field, _))) = (l4, self.checksum()) {
+        if let (Some(sum), Some((field, _))) = (l4, checksum) {
             let sum = u32::from(sum) + u32::from(!first);
             let sum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap_or(0xffff);
             write(field, if sum == 0 && self.protocol == 17 { 0xffff } else { sum });

@@ -7,10 +7,10 @@ mod read;
 mod related;
 
 use super::fuzz::oracle::Parts;
-use super::fuzz::{conntrack, packet, place};
+use super::fuzz::{conntrack, packet, place, pool};
 use super::read::Message;
 use super::{Conntrack, Outcome, Place};
-use crate::dpdk::{Csum, Mbuf, Mempool};
+use crate::dpdk::{Csum, Mbuf};
 use vswitch_conntrack::{End, Family, L4, Rewrite, Seen, Tuple, Verdict, state};
 
 const CLIENT: u128 = 0x0a00_0001;
@@ -93,8 +93,7 @@ fn accepted(rewrite: Rewrite) -> Verdict {
 
 /// What is read of a frame of which `csum` is known, in zone 7; and the mbuf afterwards.
 fn read_as(frame: &[u8], csum: Csum) -> (Option<Message>, Mbuf) {
-    let pool = Mempool::for_tests(8);
-    let mut mbuf = pool.mbuf_from(frame).expect("mbuf");
+    let mut mbuf = pool().mbuf_from(frame).expect("mbuf");
     mbuf.set_csum(csum);
     let mut message = None;
     match conntrack().pass(packet(mbuf), 7, place(), |read| {
@@ -123,8 +122,7 @@ fn seen(frame: &[u8]) -> Option<Seen> {
 
 /// What a frame becomes.
 fn rewritten(frame: &[u8], csum: Csum, rewrite: Rewrite) -> Vec<u8> {
-    let pool = Mempool::for_tests(8);
-    let mut mbuf = pool.mbuf_from(frame).expect("mbuf");
+    let mut mbuf = pool().mbuf_from(frame).expect("mbuf");
     mbuf.set_csum(csum);
     match conntrack().pass(packet(mbuf), 7, place(), |_| accepted(rewrite)) {
         Outcome::Tracked(packet, verdict) => {

@@ -90,3 +90,31 @@ fn fragments_are_joined_or_given_up() {
     });
     assert!(complete.get() > 100, "{} datagrams became complete", complete.get());
 }
+
+/// Its name, and what it does.
+type Target = (&'static str, fn(&[u8]));
+
+/// What the fuzz targets begin with, and what they have found.
+#[test]
+fn the_seeds_of_the_fuzz_targets_pass() {
+    let targets: [Target; 3] = [
+        ("ct_nat", |seed| {
+            fuzz::nat(seed);
+        }),
+        ("ct_inner", |seed| {
+            fuzz::inner(seed);
+        }),
+        ("ct_fragments", |seed| {
+            fuzz::fragments(seed);
+        }),
+    ];
+    for (name, run) in targets {
+        let folder = format!("{}/fuzz/seeds/{name}", env!("CARGO_MANIFEST_DIR"));
+        let seeds: Vec<_> =
+            std::fs::read_dir(&folder).expect("seeds").map(|seed| seed.expect("a file").path()).collect();
+        assert!(seeds.len() >= 6, "{} seeds in {folder}", seeds.len());
+        for seed in seeds {
+            run(&std::fs::read(&seed).expect("a seed"));
+        }
+    }
+}

@@ -29,7 +29,6 @@ fn packets_have_the_tuple_of_their_headers() {
         ("timestamp", v4(1, &icmp(13, 0)), tuple(V4, 1, 7, 13 << 8)),
         ("information reply", v4(1, &icmp(16, 0)), tuple(V4, 1, 7, 16 << 8)),
         ("GRE", v4(47, b"anything"), tuple(V4, 47, 0, 0)),
-        ("ICMPv6 in IPv4", v4(58, b"any"), tuple(V4, 58, 0, 0)),
         ("nothing behind the header", v4(2, b""), tuple(V4, 2, 0, 0)),
         ("IPv4 options", options, tuple(V4, 17, 4660, 53)),
         ("padding", [v4(17, &udp(b"abc")), vec![9; 11]].concat(), tuple(V4, 17, 4660, 53)),
@@ -40,7 +39,6 @@ fn packets_have_the_tuple_of_their_headers() {
         ("SCTP over IPv6", v6(132, &sctp()), tuple(V6, 132, 4660, 2905)),
         ("ICMPv6 echo request", v6(58, &icmp(128, 0)), tuple(V6, 58, 7, 128 << 8)),
         ("ICMPv6 echo reply", v6(58, &icmp(129, 0)), tuple(V6, 58, 7, 129 << 8)),
-        ("ICMP in IPv6", v6(1, b"any"), tuple(V6, 1, 0, 0)),
         ("ESP", v6(50, b"any"), tuple(V6, 50, 0, 0)),
         (
             "options",
@@ -123,6 +121,9 @@ fn what_no_one_sends_is_invalid_though_its_checksums_are_right() {
         ("neighbour advertisement", v6(58, &icmp(136, 0))),
         ("ICMPv6 redirect", v6(58, &icmp(137, 0))),
         ("multicast listener query", v6(58, &icmp(130, 0))),
+        ("ICMPv6 in IPv4", v4(58, &icmp(128, 0))),
+        ("ICMP in IPv6", v6(1, &icmp(8, 0))),
+        ("a fragment header with reserved bits", v6_behind(44, &[0, 0, 0, 6, 1, 2, 3, 4], 17, &udp(b"x"))),
         ("ARP", with(v4(17, &udp(b"abc")), 12, &[8, 6])),
         ("IPv4 header of 16 bytes", with(v4(17, &udp(b"abc")), 14, &[0x44])),
         ("extension headers cut off", v6(0, &[17, 9, 0, 0, 0, 0, 0, 0])),
@@ -158,9 +159,8 @@ fn a_checksum_is_summed_at_most_once_and_not_where_it_is_known() {
 
 #[test]
 fn a_gso_packet_is_believed() {
-    let pool = Mempool::for_tests(64);
     let frame = with(v4(6, &tcp(16, &[], &[7; 65_000])), 50, &[1, 2]);
-    let mut mbuf = pool.mbuf_from(&frame).expect("mbuf");
+    let mut mbuf = pool().mbuf_from(&frame).expect("mbuf");
     mbuf.set_csum(Csum::Partial);
     mbuf.set_gso_size(1448);
     let mut payload = 0;
@@ -202,23 +202,23 @@ fn tcp_headers_are_told_as_they_are() {
 }
 
 #[test]
-fn behind_a_routing_header_the_final_destination_counts() {
-    // Segment routing to 2001:db8::7; the packet is on its way to the server.
-    let last = 0x2001_0db8_0000_0000_0000_0000_0000_0007_u128.to_be_bytes();
-    let routed = |kind: u8| {
-        let header = [&[17, 2, kind, 1, 0, 0, 0, 0][..], &last].concat();
-        v6(43, &[header, udp(b"abc")].concat())
+fn behind_a_routing_header_the_destination_is_what_open_vswitch_takes_it_for() {
+    let last = SERVER6 + (7 << 64);
+    let routed = |covered: u128| {
+        let l4 = v6_between(CLIENT6, covered, 17, &udp(b"abc"))[54..].to_vec();
+        let header = [&[17, 2, 4, 1, 0, 0, 0, 0][..], &last.to_be_bytes()].concat();
+        v6(43, &[header, l4].concat())
     };
-    let to = Rewrite { dst: Some(End { addr: SERVER6 + 9, port: 5353 }), ..Rewrite::default() };
-    for kind in [2, 4] {
-        let frame = routed(kind);
-        assert_eq!(seen(&frame).map(|seen| seen.tuple), Some(tuple(Family::V6, 17, 4660, 53)), "kind {kind}");
-        let after = rewritten(&frame, Csum::Unknown, to);
-        let parts = Parts::of_frame(&after).expect("IPv6");
-        assert_eq!((parts.l4_sum(&after), after[53]), (Some(0xffff), 11), "kind {kind}: {after:02x?}");
-        assert!(seen(&with(frame, 62, &[1])).is_none(), "kind {kind}: another final destination");
-    }
-    assert!(seen(&routed(9)).is_some(), "nobody can tell");
+    assert!(seen(&routed(last)).is_none(), "the checksum covers the final one");
+    let frame = routed(SERVER6);
+    assert_eq!(seen(&frame).map(|seen| seen.tuple), Some(tuple(Family::V6, 17, 4660, 53)));
+    // The checksum follows the source, and not a destination that is taken for a hop on the way.
+    let src = Rewrite { src: Some(End { addr: CLIENT6 + 9, port: 4660 }), ..Rewrite::default() };
+    let after = rewritten(&frame, Csum::Unknown, src);
+    assert_eq!(after[78..], v6_between(CLIENT6 + 9, SERVER6, 17, &udp(b"abc"))[54..]);
+    let dst = Rewrite { dst: Some(End { addr: SERVER6 + 9, port: 53 }), ..Rewrite::default() };
+    let after = rewritten(&frame, Csum::Unknown, dst);
+    assert_eq!((&after[78..], after[53]), (&frame[78..], 11));
 }
 
 #[test]

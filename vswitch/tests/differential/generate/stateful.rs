@@ -6,7 +6,7 @@
 //!
 //! **Avoided**, since Open vSwitch does it differently by our choice (`deviations.rs`), at random, or not at all: `nat` without an address in a
 //! commit; ranges of addresses and ports, and a fixed source port (what is free is chosen at random, or runs out); the same ICMP id from two
-//! hosts, and NAT of protocols without ports; limits of zones; SCTP; fragments; a SYN on a closed connection where there is NAT; two commits in
+//! hosts, or from one that is looked up again behind its translation ([`Stateful::pings`]), and NAT of protocols without ports; limits of zones; SCTP; fragments; a SYN on a closed connection where there is NAT; two commits in
 //! one zone where one translates (the plain one's reply tuple may be taken); `force` and NAT; action sets (Open vSwitch dies);
 //! matches on addresses and ports, or their changes, behind ct(nat) in one list.
 
@@ -133,6 +133,11 @@ impl Stateful {
 
     pub(crate) fn addresses(&self, v6: bool) -> &Addresses {
         if v6 { &self.addresses6 } else { &self.v4 }
+    }
+
+    /// Whether there is ICMP. Where there is NAT, a packet may come to a zone twice, translated already, and then be new: a clash of ids.
+    pub(crate) fn pings(&self) -> bool {
+        self.nat == Nat::None || self.zones.len() == 1
     }
 
     pub(crate) fn translates(&self, side: Nat) -> bool {
@@ -274,7 +279,7 @@ impl Stateful {
                 0..4 => self.metadata(rng).to_owned(),
                 4 => "dec_ttl".to_owned(),
                 5 => self.output(rng),
-                6 => "ct_clear".to_owned(),
+                6 if self.nat == Nat::None || !self.pings() => "ct_clear".to_owned(),
                 7 => format!("set_field:02:00:00:00:00:{:02x}->eth_dst", rng.below(4)),
                 8 if table > 0 => format!("clone({},{})", self.metadata(rng), self.lookup(table, rng)),
                 _ => "set_field:10->ip_dscp".to_owned(),

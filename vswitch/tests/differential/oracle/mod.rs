@@ -11,7 +11,7 @@ mod unixctl;
 
 use crate::record::Effect;
 use crate::scenario::{Command, PortChange};
-use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, port_name};
+use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, limited, port_name};
 use capture::Capture;
 use openflow::Controller;
 use std::collections::BTreeSet;
@@ -67,9 +67,14 @@ impl Oracle {
         let mut processes = Processes { vswitchd: None, database: None, dir };
         processes.start(ports);
         let dir = processes.dir.path().to_owned();
-        let names = ports.iter().map(|(name, _)| name.clone()).chain([BRIDGE.to_owned()]);
-        let captures =
-            names.map(|name| (name.clone(), Capture::open(&dir.join(format!("{name}.pcap"))))).collect::<Vec<_>>();
+        let mut names = ports.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        // Between ports no order is compared.
+        names.sort();
+        names.push(BRIDGE.to_owned());
+        let captures = names
+            .into_iter()
+            .map(|name| (name.clone(), Capture::open(&dir.join(format!("{name}.pcap")))))
+            .collect::<Vec<_>>();
         let management = dir.join(format!("{BRIDGE}.mgmt"));
         let controllers =
             [Controller::connect(&management, 0, true), Controller::connect(&management, SECOND_CONTROLLER, false)];
@@ -266,10 +271,7 @@ impl Subject for Oracle {
     }
 
     fn conntrack(&mut self, verb: &str, arguments: &[&str]) -> Result<String, String> {
-        if verb == "ct-set-limits" {
-            let zones = arguments.iter().filter_map(|argument| argument.split(',').next());
-            self.limited.extend(zones.filter(|zone| zone.starts_with("zone=")).map(str::to_owned));
-        }
+        self.limited.extend(limited(verb, arguments));
         self.ctl.call(&format!("dpctl/{verb}"), arguments)
     }
 

@@ -199,7 +199,7 @@ fn packet_in(mut properties: &[u8]) -> PacketIn {
         }
         properties = properties.get(len.next_multiple_of(8)..).unwrap_or_default();
     }
-    event
+    event.without_quirks()
 }
 
 fn reason(code: u8) -> String {

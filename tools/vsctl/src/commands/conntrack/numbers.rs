@@ -119,7 +119,7 @@ impl Report for Counters {
              Unreplied, dropped early    : {}\n\
              Refused, table full         : {}\n\
              Refused, limit of the zone  : {}\n\
-             Refused, nothing to translate to: {}\n\
+             Refused, translations in use: {}\n\
              Refused, tuple taken        : {}\n\
              Events lost                 : {}\n",
             stats.connections,

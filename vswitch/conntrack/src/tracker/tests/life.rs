@@ -209,6 +209,19 @@ fn tcp_states_are_events() {
 }
 
 #[test]
+fn a_place_that_is_used_again_has_another_name() {
+    let mut talk = Talk::new(1);
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        talk.say(&[("udp 1:1>2:2", "commit mark=5", "new|trk mark=5"), ("udp 1:1>2:2", "", "new|trk mark=5")]);
+        ids.push(talk.connections()[0].id);
+        assert_eq!(talk.tracker.flush(&Filter::default(), talk.now), 1);
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "{ids:x?}");
+}
+
+#[test]
 fn a_connection_takes_192_bytes() {
     let size = size_of::<super::super::arena::Slot>();
     let memory = super::super::Tracker::new(crate::Config { connections_max: 1 << 20 }).counts().memory;

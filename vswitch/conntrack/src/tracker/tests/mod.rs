@@ -3,6 +3,7 @@
 mod expected;
 mod life;
 mod model;
+mod oracle;
 mod plain;
 mod stress;
 mod talk;

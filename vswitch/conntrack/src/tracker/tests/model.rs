@@ -160,7 +160,8 @@ impl Model {
             Some(Refusal::NatExhausted) => {
                 let dst = if side == Some(NatSide::Dst) { 9 } else { 2 };
                 let src = if side == Some(NatSide::Src) { 7 } else { tuple.src.addr };
-                let taken = |known: &&Known| known.tuples[1].src.addr == dst && known.tuples[1].dst.addr == src;
+                let takes = |tuple: &Tuple| (tuple.src.addr, tuple.dst.addr) == (dst, src);
+                let taken = |known: &&Known| known.tuples.iter().any(takes);
                 let count = self.known.iter().filter(taken).count();
                 prop_assert!(count >= if tuple.has_ports() { 2 } else { 1 }, "refused, but {} are taken", count);
                 return Ok(());

@@ -184,6 +184,35 @@ fn few_ports_are_given_to_one_connection_each() {
     );
 }
 
+/// All workers want the same port first, and each gets one of its own.
+#[test]
+fn the_same_port_is_given_to_one_connection_only() {
+    const WORKERS: usize = 4;
+    const ROUNDS: usize = 1000;
+    const EACH: usize = 20;
+    let tracker = Tracker::new(Config { connections_max: WORKERS * ROUNDS * EACH });
+    let barrier = Barrier::new(WORKERS);
+    std::thread::scope(|scope| {
+        for worker in 0..WORKERS {
+            let (tracker, barrier) = (&tracker, &barrier);
+            scope.spawn(move || {
+                let nat = request("commit src=700");
+                for round in 0..ROUNDS {
+                    let packets: Vec<_> =
+                        (0..EACH).map(|i| seen(&format!("udp {}:2000>{}:{round}", 10 + worker, 1000 + i))).collect();
+                    barrier.wait();
+                    for packet in &packets {
+                        let verdict = tracker.track(packet, &nat, 0, 5);
+                        assert_eq!(verdict.refusal, None, "worker {worker}, {packet:?}");
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(tracker.counts().connections, (WORKERS * ROUNDS * EACH) as u64);
+    check(&tracker, 5);
+}
+
 #[test]
 fn a_million_connections() {
     const COUNT: u32 = 1_000_000;

@@ -27,14 +27,52 @@ impl Talk {
         }
     }
 
+    /// A packet meets one `ct()`, or several (`request ; request`): each meets what the one before made of it.
     pub(super) fn ct(&mut self, packet: &str, text: &str) -> String {
-        let request = request(text);
-        if let Some(error) = packet.strip_prefix("error ") {
-            let related = error_of(error);
-            return shown(&self.tracker.track_related(&related, &request, 0, self.now), &related.inner, true);
+        let (mut seen, mut error) = match packet.strip_prefix("error ") {
+            Some(error) => (None, Some(error_of(error))),
+            None => (Some(seen(packet)), None),
+        };
+        let (first, first_error) = (seen, error);
+        let mut verdict = Verdict::default();
+        let mut before = (0, false);
+        for part in text.split(" ; ") {
+            let mut request = request(part);
+            if before.0 != 0 {
+                (request.before, request.cached) = before;
+            }
+            if let Some(seen) = &mut seen {
+                verdict = self.tracker.track(seen, &request, 0, self.now);
+                goes_on(&mut seen.tuple.src, verdict.rewrite.src);
+                goes_on(&mut seen.tuple.dst, verdict.rewrite.dst);
+            } else if let Some(error) = &mut error {
+                verdict = self.tracker.track_related(error, &request, 0, self.now);
+                goes_on(&mut error.inner.src, verdict.rewrite.inner_src);
+                goes_on(&mut error.inner.dst, verdict.rewrite.inner_dst);
+                error.src = verdict.rewrite.src.map_or(error.src, |end| end.addr);
+                error.dst = verdict.rewrite.dst.map_or(error.dst, |end| end.addr);
+            }
+            before = (verdict.state, request.nat.is_none());
         }
-        let seen = seen(packet);
-        shown(&self.tracker.track(&seen, &request, 0, self.now), &seen.tuple, false)
+        let change = |then: End, now: End| (then != now).then_some(now);
+        match (first.zip(seen), first_error.zip(error)) {
+            (Some((first, last)), _) => {
+                let (src, dst) = (change(first.tuple.src, last.tuple.src), change(first.tuple.dst, last.tuple.dst));
+                verdict.rewrite = Rewrite { src, dst, ..Rewrite::default() };
+                shown(&verdict, &first.tuple, false)
+            }
+            (None, Some((first, last))) => {
+                let outer = |addr| End { addr, port: 0 };
+                verdict.rewrite = Rewrite {
+                    src: change(outer(first.src), outer(last.src)),
+                    dst: change(outer(first.dst), outer(last.dst)),
+                    inner_src: change(first.inner.src, last.inner.src),
+                    inner_dst: change(first.inner.dst, last.inner.dst),
+                };
+                shown(&verdict, &first.inner, true)
+            }
+            (None, None) => unreachable!("it is a packet or an error"),
+        }
     }
 
     pub(super) fn connections(&self) -> Vec<Connection> {
@@ -60,6 +98,10 @@ impl Talk {
         };
         self.connections().iter().map(line).collect()
     }
+}
+
+fn goes_on(end: &mut End, rewritten: Option<End>) {
+    *end = rewritten.unwrap_or(*end);
 }
 
 fn name(tuple: &Tuple) -> String {

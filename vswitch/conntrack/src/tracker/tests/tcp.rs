@@ -61,7 +61,7 @@ fn what_is_invalid_in_a_connection_changes_no_state() {
     talk.say(&[("tcp 1:1000>2:80 PA seq=900000 ack=501 len=10", "", "est|trk mark=6")]);
 }
 
-/// A SYN/ACK may acknowledge nonsense, once.
+/// Observed on Open vSwitch 3.1. A SYN/ACK may acknowledge nonsense, once; who opens with an ACK is established by the second one.
 #[test]
 fn a_packet_is_judged_again_only_behind_nat() {
     let mut talk = Talk::new(64);
@@ -79,6 +79,14 @@ fn a_packet_is_judged_again_only_behind_nat() {
         ("tcp 1:1001>2:80 A seq=100 ack=5", "before=new|trk commit", "est|trk"),
     ]);
     assert_eq!(talk.connections()[0].packets, [1, 1], "counted once");
+    talk.say(&[
+        ("tcp 1:1000>2:81 S seq=100", "commit src=7", "new|trk|snat as 7:1000>2:81"),
+        ("tcp 7:1000>2:81 S seq=100", "before=new|trk|snat commit", "new|trk|snat orig 1:1000>2:81"),
+        ("tcp 2:81>7:1000 SA seq=500 ack=99999999", "nat", "est|rpl|trk|dnat orig 1:1000>2:81 as 2:81>1:1000"),
+        ("tcp 2:81>1:1000 SA seq=500 ack=99999999", "before=est|rpl|trk|dnat commit", "inv|trk"),
+        ("tcp 1:1001>2:81 A seq=100 ack=5", "commit src=7", "new|trk|snat as 7:1001>2:81"),
+        ("tcp 7:1001>2:81 A seq=100 ack=5", "before=new|trk|snat commit", "est|trk|snat orig 1:1001>2:81"),
+    ]);
 }
 
 #[test]

@@ -253,6 +253,6 @@ fn connections_and_their_zones() {
     let warned = "conntrack.zone = [{ zone = 1, timeouts = { tcp_unack = 5 } }]";
     assert_eq!(good(warned).conntrack.zones[0].timeouts, Some(Policy::default()));
     let line =
-        "f:1:47: warning: tcp_unack: has no effect: only the tracker of the kernel has such a state; leave it out";
+        "f:1:44: warning: tcp_unack: has no effect: only the tracker of the kernel has such a state; leave it out";
     assert_eq!(report(warned), [line]);
 }

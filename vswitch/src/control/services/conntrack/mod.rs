@@ -123,7 +123,7 @@ fn policies(tracker: &Tracker, wanted: Option<u16>) -> v1::ListZoneTimeoutPolici
 fn delete_policy(tracker: &Tracker, zone: u16) -> Result<(), SwitchError> {
     if tracker.policies().iter().all(|(known, _)| *known != zone) {
         let hint = "`vsctl ct-get-timeouts` lists those that there are".to_owned();
-        return Err(SwitchError::NotFound { what: "timeouts of zone", name: zone.to_string(), hint });
+        return Err(SwitchError::NotFound { what: "timeout policy of zone", name: zone.to_string(), hint });
     }
     tracker.set_policy(zone, None);
     Ok(())
