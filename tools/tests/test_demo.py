@@ -68,6 +68,11 @@ class Clean(unittest.TestCase):
             time.sleep(0.1)
         self.assertEqual(traces(), self.before, "the demo left something behind")
 
+    def started(self, process):
+        """Ended after the test in any case."""
+        self.addCleanup(lambda: process.poll() is None and (process.terminate(), process.wait(30)))
+        return process
+
     def finish(self, process, status, limit=90):
         said = process.communicate(timeout=limit)[0].decode()
         self.assertEqual(process.returncode, status, said)
@@ -80,7 +85,7 @@ class Node(Clean):
     BINARIES = ROOT / "target" / "debug"
 
     def start(self, *words, **options):
-        return start(*words, binaries=self.BINARIES, demo=(), **options)
+        return self.started(start(*words, binaries=self.BINARIES, demo=(), **options))
 
     def test_every_scene_is_right(self):
         said = self.finish(self.start("--once", "--seconds", "1"), 0, limit=300)
@@ -93,8 +98,8 @@ class Node(Clean):
         terminal, far_end = pty.openpty()
         process = self.start("--seconds", "1", stdin=far_end, stdout=far_end, stderr=far_end)
         os.close(far_end)
-        text = read_until(terminal, b"The node stays until Ctrl-C", limit=300)
-        text += read_until(terminal, b"--controller 62373")
+        text = read_until(terminal, b"--controller 62373", limit=300)
+        self.assertIn(b"The node stays until Ctrl-C", text)
         self.assertNotIn("✘".encode(), text)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(20), 0)

@@ -52,20 +52,22 @@ def cores():
 
 def output(argv, **options):
     """Runs a command and returns what it printed; Failure with its output when it fails."""
-    options.setdefault("timeout", 60)
+    limit = options.pop("timeout", 60)
     argv = [str(word) for word in argv]
-    try:
-        # A session of its own: a second Ctrl-C must not kill a command of the cleanup.
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, start_new_session=True, preexec_fn=_child(), **options
-        )
-    except FileNotFoundError as error:
-        raise Failure(f"{argv[0]} is not installed; run tools/setup") from error
-    except subprocess.TimeoutExpired as error:
-        raise Failure(f"`{' '.join(argv)}` did not end within {options['timeout']} s") from error
-    if done.returncode:
-        raise Failure(f"`{' '.join(argv)}` failed with status {done.returncode}: {(done.stderr or done.stdout).strip()}")
-    return done.stdout
+    # A session of its own: a second Ctrl-C must not kill a command of the cleanup.
+    process = spawn(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    with process:
+        try:
+            said, complaint = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            raise Failure(f"`{' '.join(argv)}` did not end within {limit} s") from error
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        raise Failure(f"`{' '.join(argv)}` failed with status {process.returncode}: {(complaint or said).strip()}")
+    return said
 
 
 def _child(use_cores=None):
@@ -75,6 +77,7 @@ def _child(use_cores=None):
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         for number in _STOPPERS:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPERS)
         if use_cores:
             os.sched_setaffinity(0, use_cores)
 
@@ -85,10 +88,21 @@ def spawn(argv, use_cores=None, **options):
     """Starts a process in a session of its own: a Ctrl-C in the terminal reaches us only, and we end it in order."""
     argv = [str(word) for word in argv]
     options.setdefault("stdin", subprocess.DEVNULL)
+    # A Stop while it starts would leave a process that nobody knows of: it comes a moment later.
+    before, process = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPERS), None
     try:
-        return subprocess.Popen(argv, start_new_session=True, preexec_fn=_child(use_cores), **options)
+        process = subprocess.Popen(argv, start_new_session=True, preexec_fn=_child(use_cores), **options)
     except FileNotFoundError as error:
-        raise Failure(f"{argv[0]} does not exist; run tools/setup, or build first") from error
+        raise Failure(f"{argv[0]} is not there; run tools/setup, or build first") from error
+    finally:
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        except Stop:
+            if process:
+                process.kill()
+                process.wait()
+            raise
+    return process
 
 
 def foreground(argv, **options):

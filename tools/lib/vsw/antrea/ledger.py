@@ -39,7 +39,7 @@ class Ledger:
 
     def read(self):
         """Packets by (table, match, actions), and the flows."""
-        flows = self.switch.json("dump-flows", "br0")
+        flows = self.switch.json("dump-flows", "--names", "br0")
         return [(flow, (flow["table"], flow["priority"], flow["match"])) for flow in flows]
 
     def risen(self, before, after):

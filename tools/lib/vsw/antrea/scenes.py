@@ -146,21 +146,21 @@ class Scenes:
     def policies(self):
         yield ("policy allows: client -> web; TrafficControl redirects", self.one(CLIENT.name, WEB.v4, HTTP, "web", "client"),
                [Rule("AntreaPolicyIngressRule conj_id=6"), Rule("IngressMetric ct_state=+new ct_label=0x6/0xffffffff"),
-                Rule("Classifier in_port=35", 3), Rule("Output reg4=0x800000/0xc00000", 3)], BOTH)
+                Rule('Classifier in_port="antrea-tc-tap1"', 3), Rule("Output reg4=0x800000/0xc00000", 3)], BOTH)
         yield ("policy denies: db -> web", self.denied(DB.name, WEB.v4, HTTP),
                [Rule("AntreaPolicyIngressRule conj_id=4"), Rule("IngressMetric reg0=0x400/0x400 reg3=0x4")], BOTH)
         yield ("policy allows: web -> db; TrafficControl redirects", self.one(WEB.name, DB.v4, MYSQL, "db", "web"),
                [Rule("AntreaPolicyEgressRule conj_id=7"), Rule("EgressMetric ct_state=+new ct_label=0x700000000/0xffffffff00000000"),
-                Rule("TrafficControl in_port=37", 3)], BOTH)
+                Rule(f'TrafficControl in_port="{WEB.port}"', 3)], BOTH)
         # Between web and db both rules match at one priority; redirection comes first. So the mirror is shown with client.
         copies = self.watched(INSPECT, "antrea-tc-tap2", lambda frames: _at_least(frames, 6, "copies on antrea-tc-tap2"),
                               self.one(CLIENT.name, DB.v4, MYSQL, "db", "client"))
         yield ("TrafficControl mirrors: client -> db", copies,
-               [Rule("TrafficControl reg1=0x26", 3), Rule("TrafficControl in_port=38", 3), Rule("Output reg4=0x400000/0xc00000", 6)], BOTH)
+               [Rule("TrafficControl reg1=0x26", 3), Rule(f'TrafficControl in_port="{DB.port}"', 3), Rule("Output reg4=0x400000/0xc00000", 6)], BOTH)
         yield ("policy denies: web -> web2", self.denied(WEB.name, WEB2.v4, HTTP),
                [Rule("AntreaPolicyEgressRule conj_id=5"), Rule("EgressMetric reg0=0x400/0x400 reg3=0x5")], BOTH)
         yield ("L7 policy: client -> web port 8080, by the engine", self.one(CLIENT.name, WEB.v4, ALT, "web", "client"),
-               [Rule("AntreaPolicyIngressRule conj_id=14"), Rule("Output ct_mark=0x80/0x80", 3), Rule("Classifier in_port=41", 3)], BOTH)
+               [Rule("AntreaPolicyIngressRule conj_id=14"), Rule("Output ct_mark=0x80/0x80", 3), Rule('Classifier in_port="antrea-l7-tap1"', 3)], BOTH)
 
     def kubernetes_policies(self):
         """Antrea's policy says the same as the K8s one, first; only without it is the other seen."""
@@ -176,7 +176,7 @@ class Scenes:
                    [Rule("EgressDefaultRule nw_src=10.10.0.24")], BOTH)
         finally:
             self._change([f"flow add {line}" for _, line in self.program.policy()])
-        yield ("a policy's log: a packet for the agent, in the meter's rate", self.logged,
+        yield ("a policy's log: the agent is told, within meter 256", self.logged,
                [Rule("Output reg0=0x2400000/0xfe600000"), Rule("Output reg0=0x4400000/0xfe600000")], (4,))
 
     def _change(self, lines):
@@ -254,9 +254,9 @@ class Scenes:
 
     def egress(self):
         yield ("Egress: web2 -> internet, marked for the Node's SNAT", self.one(WEB2.name, world.INTERNET, HTTP, "outside", "web2"),
-               [Rule("EgressMark in_port=42"), Rule("L3Forwarding reg0=0x3/0xf")], BOTH)
+               [Rule(f'EgressMark in_port="{WEB2.port}"'), Rule("L3Forwarding reg0=0x3/0xf")], BOTH)
         yield ("Egress on the peer: client -> internet", self.one(CLIENT.name, world.INTERNET, HTTP, "peer", "client"),
-               [Rule("EgressMark priority=200 in_port=36")], BOTH)
+               [Rule(f'EgressMark priority=200 in_port="{CLIENT.port}"')], BOTH)
         yield ("no Egress to a Node: client -> 192.168.77.103", self.one(CLIENT.name, world.PEER_NODE, HTTP, "outside", "client"),
                [Rule("EgressMark nw_dst=192.168.77.103")], BOTH)
         yield ("no Egress to this Node: client -> 192.168.77.102", self.one(CLIENT.name, world.NODE, HTTP, "node", "client"),
@@ -268,7 +268,7 @@ class Scenes:
         yield ("to the peer: client -> peer", self.watched(PEER, "eth0", _on_the_tunnel, self.one(CLIENT.name, world.REMOTE, HTTP, "peer", "client")),
                [Rule("L3Forwarding nw_dst=10.10.1.0/24"), Rule("L2ForwardingCalc dl_dst=aa:bb:cc:dd:ee:ff"), Rule("L3DecTTL priority=200")], BOTH)
         yield ("from the peer: peer -> web2", self.one(PEER, WEB2.v4, HTTP, "web2", "peer"),
-               [Rule("Classifier in_port=1"), Rule("L3Forwarding reg0=0x200/0x200 nw_dst=10.10.0.23")], BOTH)
+               [Rule('Classifier in_port="antrea-tun0"'), Rule("L3Forwarding reg0=0x200/0x200 nw_dst=10.10.0.23")], BOTH)
         yield ("from the peer: peer -> db", self.one(PEER, DB.v4, MYSQL, "db", "peer"),
                [Rule("L3Forwarding reg0=0x200/0x200 nw_dst=10.10.0.25")], BOTH)
         yield ("ARP for the peer's gateway is answered: gateway -> peer", self.asked_anew, [Rule("ARPResponder arp_tpa=10.10.1.1")], (4,))

@@ -68,18 +68,18 @@ class Show(Stage):
                 counts.append(self.ledger.expect(before, rules, family))
         except Failure as error:
             self.wrong.append(title)
-            say(f"✘ {title:<55} {what}: {error}")
+            say(f"✘ {title:<57} {what}: {error}")
             if self.switch.process.poll() is not None:
                 raise Failure(f"vswitchd ended with status {self.switch.process.returncode}") from error
             return
         if len(set(results.values())) == 1:
             told = next(iter(results.values()))
-            say(f"✔ {title:<55} {told}")
+            say(f"✔ {title:<57} {told}")
         else:
             first, *others = (f"IPv{family}: {text}" for family, text in results.items())
-            say(f"✔ {title:<55} {first}")
+            say(f"✔ {title:<57} {first}")
             for other in others:
-                say(f"  {'':<55} {other}")
+                say(f"  {'':<57} {other}")
         # One line: the IPv4 rule, with packets of the rule and of its IPv6 twin.
         texts = [f"{rows[0][0]} {'+'.join(str(count) for _, count in rows)}" for rows in zip(*counts)]
         if texts:
@@ -121,10 +121,10 @@ class Show(Stage):
         say(f"""
 The node stays until Ctrl-C. In another terminal:
   export VSWITCH_SOCKET={socket} PATH=$PATH:{self.switch.binaries.resolve()}
-  ip netns exec {client} curl http://{world.CLUSTER_IP}/             # a Service; ip netns lists the other namespaces
-  vsctl dump-conntrack zone=65520                                    # connections, and what they are translated to
+  ip netns exec {client} curl http://{world.CLUSTER_IP}/              # a Service; ip netns lists the other namespaces
+  vsctl dump-conntrack zone=65520                                    # connections, and their translations
   vsctl dump-flows --names br0 table=ServiceLB                       # rules with their counters
-  vsctl trace br0 'in_port="{world.CLIENT.port}",tcp,dl_src={world.CLIENT.mac},nw_src={world.CLIENT.v4},nw_dst={world.CLUSTER_IP},nw_ttl=64,tp_src=1000,tp_dst=80'
+  vsctl trace br0 'in_port="{world.DB.port}",tcp,dl_src={world.DB.mac},dl_dst={world.WEB.mac},nw_src={world.DB.v4},nw_dst={world.WEB.v4},tp_dst=80,nw_ttl=64'
   vsctl dump-groups br0; vsctl dump-ports br0; vsctl monitor br0 --controller 62373""")
         while self.switch.process.poll() is None:
             time.sleep(0.5)

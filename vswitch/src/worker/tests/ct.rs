@@ -78,6 +78,34 @@ fn a_translated_connection_comes_back() {
     }
 }
 
+/// A fragment of the datagram fd00::1 -> fd00::2, UDP 4660 -> 53, 24 bytes long with its header.
+fn fragment_of_ipv6(offset_and_more: u16, payload: &[u8]) -> Vec<u8> {
+    let addresses = |last: u8| [&[0xfd, 0][..], &[0; 13], &[last]].concat();
+    let length = u16::try_from(8 + payload.len()).expect("short").to_be_bytes();
+    let ethernet = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
+    let fragment = [&[17, 0][..], &offset_and_more.to_be_bytes(), &[0, 0, 0, 9]].concat();
+    [&ethernet[..], &[0x60, 0, 0, 0], &length, &[44, 64], &addresses(1), &addresses(2), &fragment, payload].concat()
+}
+
+#[test]
+fn a_later_fragment_of_ipv6_matches_what_the_first_one_does_behind_ct() {
+    for cache in [true, false] {
+        let mut bed = Bed::new(2);
+        bed.shared.enable(cache);
+        bed.program(&["priority=9,ipv6,actions=ct(table=1)", "table=1,priority=9,udp6,tp_dst=53,actions=output:2"]);
+        let udp = [&[0x12, 0x34, 0, 53, 0, 24, 0xbb, 0x18][..], &[7; 16]].concat();
+        let (first, later) = (fragment_of_ipv6(1, &udp[..16]), fragment_of_ipv6(16, &udp[16..]));
+        bed.receive(1, &later);
+        assert!(bed.sent().is_empty(), "cache {cache}: held");
+        bed.receive(1, &first);
+        assert_eq!(
+            bed.sent(),
+            [(2, first), (2, later)],
+            "cache {cache}: nw_proto of the later one is not 44, fragment"
+        );
+    }
+}
+
 #[test]
 fn a_loop_of_ct_ends_after_64_stages() {
     for cache in [true, false] {
