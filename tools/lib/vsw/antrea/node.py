@@ -42,6 +42,12 @@ class Node:
         """Runs ip(8) on a namespace."""
         return self.spaces[short].ip(*words)
 
+    def ping(self, short, address, size=56):
+        """Three times; Failure when an answer is missing."""
+        said = self.run(short, "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "-s", size, address)
+        if " 0% packet loss" not in said:
+            raise machine.Failure(f"ping from {short} to {address}, {size} bytes: {said.strip()}")
+
     def wires(self):
         """Makes veth pairs; returns the switch's ports, for its configuration. Call `attach` when it runs."""
         self._veth(CLIENT.name, "client0")
@@ -61,7 +67,9 @@ class Node:
         """A pair: `end` in the Node, eth0 in the other namespace."""
         self.ip(NODE, "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", self.names[short])
         self.ip(NODE, "link", "set", end, "addrgenmode", "none")
-        self.ip(NODE, "link", "set", end, "up")
+        # The Node's kernel sees its packets as well; it is not to answer.
+        self.run(NODE, "sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
+        self.ip(NODE, "link", "set", end, "arp", "off", "up")
 
     def attach(self):
         """Moves the interfaces that the switch has made to where they belong, and gives everybody addresses and routes."""

@@ -173,13 +173,20 @@ def twin_group(line):
 
 
 def _neighbours():
-    """Neighbour discovery, which the document (IPv6 is disabled there) does not have: a Pod asks, and answers for its own address only."""
+    """Neighbour discovery, which the document (IPv6 is disabled there) does not have: a Pod asks, and answers for its own addresses only."""
     lines = []
     for kind in (135, 136):
         text = "table=SpoofGuard, priority=210,icmp6,in_port={port},{mac}icmp_type={kind},icmp_code=0{rest} actions=NORMAL"
         lines.append(text.format(port=f'"{world.GATEWAY}"', mac="", kind=kind, rest=""))
         for pod in world.PODS:
-            target = f",nd_target={pod.v6}" if kind == 136 else ""
-            lines.append(text.format(port=f'"{pod.port}"', mac=f"dl_src={pod.mac},", kind=kind, rest=target))
+            for target in ("",) if kind == 135 else (f",nd_target={pod.v6}", f",nd_target={_link_local(pod.mac)}"):
+                lines.append(text.format(port=f'"{pod.port}"', mac=f"dl_src={pod.mac},", kind=kind, rest=target))
     lines.append("table=SpoofGuard, priority=205,icmp6,icmp_type=136,icmp_code=0 actions=drop")
     return lines
+
+
+def _link_local(mac):
+    """The address that a kernel gives itself (RFC 4291, appendix A)."""
+    octets = bytes.fromhex(mac.replace(":", ""))
+    word = bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:]
+    return str(ipaddress.IPv6Address(b"\xfe\x80" + bytes(6) + word))

@@ -72,10 +72,7 @@ class Stacks:
         """Echo requests in fragments, and their answers."""
         for source, target in ((CLIENT.name, DB.v4), (CLIENT.name, world.REMOTE), (DB.name, world.INTERNET), (NODE, WEB2.v4), (PEER, WEB2.v4)):
             for size in (4000, 20000):
-                try:
-                    self.node.run(source, "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "-s", size, of(target, family))
-                except Failure as error:
-                    raise Failure(f"{size} bytes from {source} to {target} are not answered: {error}") from error
+                self.node.ping(source, of(target, family), size)
         return "all answered"
 
     def hops(self, family):
