@@ -84,7 +84,7 @@ pub struct Request {
     /// `ct_state` that the packet brings from an earlier `ct()` of the same zone; 0: none. If that one translated it, it is found by what it was translated to, keeps the
     /// `snat` and `dnat` of it, and is not translated again.
     pub before: u32,
-    /// The last of those earlier `ct()` had no `nat`. The packet is not judged again then, but keeps the state that it has (Open vSwitch remembers its connection); else it is, though it
+    /// The last of those earlier `ct()` had no `nat`, and knew its connection ([`Verdict::known`]). The packet is not judged again then, but keeps the state that it has (Open vSwitch remembers its connection); else it is, though it
     /// may be judged differently the second time.
     pub cached: bool,
     /// Remember the connection.
@@ -149,6 +149,8 @@ pub struct Verdict {
     pub original: Option<Tuple>,
     /// What to write into the packet.
     pub rewrite: Rewrite,
+    /// Its connection is in the table.
+    pub known: bool,
     /// The packet is to be dropped, by this name: nothing else counts then.
     pub refusal: Option<Refusal>,
 }
@@ -161,6 +163,7 @@ impl Verdict {
         label: 0,
         original: None,
         rewrite: Rewrite { src: None, dst: None, inner_src: None, inner_dst: None },
+        known: false,
         refusal: None,
     };
 }

@@ -60,7 +60,7 @@ pub struct Place {
     pub tunnel: u64,
     /// `ct_state` that an earlier `ct()` of the same zone gave the packet; 0: none.
     pub before: u32,
-    /// That `ct()` had no `nat`.
+    /// That `ct()` had no `nat`, and knew its connection.
     pub cached: bool,
 }
 

@@ -31,7 +31,11 @@ struct First {
 
 impl Known<'_> {
     const fn tracked(&self) -> Tracked {
-        Tracked { zone: self.request.zone, state: self.verdict.state, cached: self.request.nat.is_none() }
+        Tracked {
+            zone: self.request.zone,
+            state: self.verdict.state,
+            cached: self.request.nat.is_none() && self.verdict.known,
+        }
     }
 }
 

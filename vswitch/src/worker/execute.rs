@@ -33,7 +33,7 @@ pub(super) struct Origin<'a> {
 pub(super) struct Tracked {
     pub(super) zone: u16,
     pub(super) state: u32,
-    /// It had no `nat`.
+    /// It had no `nat`, and knew its connection.
     pub(super) cached: bool,
 }
 

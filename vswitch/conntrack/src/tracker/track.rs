@@ -159,7 +159,7 @@ impl Body {
     /// Mark, label and original tuple; of an expected connection that of its master.
     pub(super) fn known(&self) -> Verdict {
         let original = self.master.as_deref().copied().unwrap_or_else(|| self.tuples[0].tuple());
-        Verdict { mark: self.mark, label: self.label(), original: Some(original), ..Verdict::default() }
+        Verdict { mark: self.mark, label: self.label(), original: Some(original), known: true, ..Verdict::default() }
     }
 
     /// Tuple of a packet of this direction as it comes, and as it goes on when it is translated.
