@@ -151,6 +151,8 @@ pub struct Verdict {
     pub rewrite: Rewrite,
     /// The packet is to be dropped, by this name: nothing else counts then.
     pub refusal: Option<Refusal>,
+    /// The packet is of a connection with FTP's helper, and not its first: whoever has its bytes is to read them ([`crate::Tracker::control`]).
+    pub controls: bool,
 }
 
 impl Verdict {
@@ -162,5 +164,6 @@ impl Verdict {
         original: None,
         rewrite: Rewrite { src: None, dst: None, inner_src: None, inner_dst: None },
         refusal: None,
+        controls: false,
     };
 }
