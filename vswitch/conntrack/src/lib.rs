@@ -25,5 +25,7 @@ mod tuple;
 pub use nat::{Nat, NatSide, choose};
 pub use request::{Direction, Helper, L4, Refusal, Related, Request, Rewrite, Seen, Verdict, state};
 pub use timeout::{Class, KERNEL_ONLY, Policy, UnknownClass};
-pub use tracker::{Config, Connection, Counts, Event, EventKind, Expected, Filter, Limits, Tracker, ZoneCount};
+pub use tracker::{
+    Config, Connection, Control, Counts, Event, EventKind, Expected, Filter, Limits, Tracker, ZoneCount,
+};
 pub use tuple::{End, Family, Tuple, protocol};

@@ -153,6 +153,8 @@ pub struct Verdict {
     pub known: bool,
     /// The packet is to be dropped, by this name: nothing else counts then.
     pub refusal: Option<Refusal>,
+    /// The packet is of a connection with FTP's helper, and not its first: whoever has its bytes is to read them ([`crate::Tracker::control`]).
+    pub controls: bool,
 }
 
 impl Verdict {
@@ -165,5 +167,6 @@ impl Verdict {
         rewrite: Rewrite { src: None, dst: None, inner_src: None, inner_dst: None },
         known: false,
         refusal: None,
+        controls: false,
     };
 }

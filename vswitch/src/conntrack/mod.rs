@@ -1,7 +1,7 @@
 //! `ct()`: from packets to connections and back.
 //!
 //! **Where in the walk**: [`crate::action::Op::Ct`]. A packet comes in, is held if it is a fragment (`fragment`, `waiting`), read and verified (`read`; of an error also what it
-//! quotes, `quote`), tracked ([`vswitch_conntrack::Tracker`]), and rewritten as the connection says (`rewrite`).
+//! quotes, `quote`), tracked ([`vswitch_conntrack::Tracker`]), and rewritten as the connection says (`rewrite`). Payloads are read of FTP's control connections only (`alg`).
 //!
 //! **Semantics**: Open vSwitch 3.1's userspace datapath: a wrong checksum or length is `+inv`, never a drop. Chosen otherwise: fragments of any length are held, per in_port and tunnel
 //! too; they match the first one's ports behind `ct()`; what is refused is dropped by name.
@@ -12,9 +12,8 @@
 //! **Limits**: of fragments, see `waiting`. Nothing else is kept here.
 //!
 //! **Threads**: one [`Conntrack`] for all workers, `&self`. Fragments are behind a short lock, whole packets are not.
-//!
-//! **Not here**: payloads. FTP's control connections are not read, so that its data connections are not expected.
 
+mod alg;
 mod change;
 mod datagram;
 mod fragment;
@@ -38,7 +37,7 @@ use crate::dpdk::Mbuf;
 use crate::observe::DropReason;
 use crate::port::PortId;
 use crate::time::Millis;
-use vswitch_conntrack::{Config, Refusal, Request, Tracker, Verdict};
+use vswitch_conntrack::{Config, Refusal, Request, Seen, Tracker, Verdict};
 
 /// The switch's connections and waiting fragments.
 #[derive(Debug)]
@@ -108,7 +107,14 @@ impl Conntrack {
     /// A packet meets `ct()`.
     #[must_use]
     pub fn track(&self, packet: Packet, request: &Request, place: Place) -> Outcome {
-        self.pass(packet, request.zone, place, |message| self.judge(message, request, place))
+        let way = alg::Way { nat: request.nat.is_some(), before: place.before, now: place.now.0 };
+        self.pass_and(
+            packet,
+            request.zone,
+            place,
+            |message| self.judge(message, request, place),
+            |datagram, seen, verdict| alg::follow(&self.tracker, datagram, seen, verdict, way),
+        )
     }
 
     fn judge(&self, message: &Message, request: &Request, place: Place) -> Verdict {
@@ -126,15 +132,30 @@ impl Conntrack {
     }
 
     /// [`Self::track`], whatever judges what was read.
-    fn pass(&self, mut packet: Packet, zone: u16, place: Place, judge: impl FnOnce(&Message) -> Verdict) -> Outcome {
+    #[cfg(any(test, fuzzing))]
+    fn pass(&self, packet: Packet, zone: u16, place: Place, judge: impl FnOnce(&Message) -> Verdict) -> Outcome {
+        self.pass_and(packet, zone, place, judge, |_, _, _| ())
+    }
+
+    /// Likewise, and whatever follows a control connection.
+    fn pass_and(
+        &self,
+        mut packet: Packet,
+        zone: u16,
+        place: Place,
+        judge: impl FnOnce(&Message) -> Verdict,
+        follow: impl FnOnce(&mut Datagram<'_>, &Seen, &mut Verdict),
+    ) -> Outcome {
         match fragment::kind_of(&packet, zone, place) {
-            Kind::Whole => match pass(&mut Datagram { packets: std::slice::from_mut(&mut packet) }, zone, judge) {
-                Ok(verdict) => Outcome::Tracked(packet, verdict),
-                Err(reason) => Outcome::Drop(packet.mbuf, reason),
-            },
+            Kind::Whole => {
+                match pass(&mut Datagram { packets: std::slice::from_mut(&mut packet) }, zone, judge, follow) {
+                    Ok(verdict) => Outcome::Tracked(packet, verdict),
+                    Err(reason) => Outcome::Drop(packet.mbuf, reason),
+                }
+            }
             Kind::Damaged => Outcome::Tracked(packet, Verdict::INVALID),
             Kind::Impossible => Outcome::Drop(packet.mbuf, DropReason::FragInvalid),
-            Kind::Fragment(fragment) => self.pass_fragment(packet, &fragment, place, judge),
+            Kind::Fragment(fragment) => self.pass_fragment(packet, &fragment, place, judge, follow),
         }
     }
 
@@ -145,6 +166,7 @@ impl Conntrack {
         fragment: &Fragment,
         place: Place,
         judge: impl FnOnce(&Message) -> Verdict,
+        follow: impl FnOnce(&mut Datagram<'_>, &Seen, &mut Verdict),
     ) -> Outcome {
         let mut packets = match self.waiting.add(packet, fragment, place.now) {
             Arrival::Held => return Outcome::Held,
@@ -152,7 +174,7 @@ impl Conntrack {
             Arrival::Complete(packets) => packets,
         };
         let mut datagram = Datagram { packets: &mut packets };
-        match pass(&mut datagram, fragment.key.zone, judge) {
+        match pass(&mut datagram, fragment.key.zone, judge, follow) {
             Ok(verdict) => {
                 let protocol = ports::protocol(&datagram);
                 let (ports, tcp_flags) = ports::ports(&datagram);
@@ -184,13 +206,19 @@ fn pass(
     datagram: &mut Datagram<'_>,
     zone: u16,
     judge: impl FnOnce(&Message) -> Verdict,
+    follow: impl FnOnce(&mut Datagram<'_>, &Seen, &mut Verdict),
 ) -> Result<Verdict, DropReason> {
     let Some(message) = read::read(datagram, zone) else { return Ok(Verdict::INVALID) };
-    let verdict = judge(&message);
+    let mut verdict = judge(&message);
     if let Some(refusal) = verdict.refusal {
         return Err(reason(refusal));
     }
     rewrite::rewrite(datagram, &message, &verdict.rewrite);
+    if verdict.controls
+        && let Message::Seen(seen) = &message
+    {
+        follow(datagram, seen, &mut verdict);
+    }
     Ok(verdict)
 }
 

@@ -5,6 +5,7 @@
 //!
 //! Lock order: stripes of the index, then one place, then the free places and the events. Nobody holds two places at once.
 
+use super::control::Skew;
 use super::words::{Words, halves, whole};
 use crate::tcp::Tcp;
 use crate::{Helper, NatSide, Tuple};
@@ -97,14 +98,31 @@ pub(super) struct Body {
     pub(super) start: u64,
     pub(super) packets: [u64; 2],
     pub(super) bytes: [u64; 2],
-    /// Original tuple of the connection that it was expected by. Rare, so it is the one thing that is allocated.
-    pub(super) master: Option<Box<Tuple>>,
+    /// What few connections have, so that it is the one thing that is allocated.
+    pub(super) rare: Option<Box<Rare>>,
     /// Of the place: how many connections were here.
     pub(super) generation: u32,
     pub(super) mark: u32,
 }
 
+/// What connections of helpers have.
+#[derive(Debug, Default)]
+pub(super) struct Rare {
+    /// Original tuple of the connection that it was expected by.
+    pub(super) master: Option<Tuple>,
+    /// By [`crate::Direction`]: by how much what was sent is longer behind the switch.
+    pub(super) skews: Option<[Skew; 2]>,
+}
+
 impl Body {
+    pub(super) fn master(&self) -> Option<Tuple> {
+        self.rare.as_ref()?.master
+    }
+
+    pub(super) fn skews(&self) -> Option<&[Skew; 2]> {
+        self.rare.as_ref()?.skews.as_ref()
+    }
+
     pub(super) const fn label(&self) -> u128 {
         whole(self.label)
     }

@@ -86,7 +86,7 @@ impl Connection {
             start_ms: body.start,
             packets: body.packets,
             bytes: body.bytes,
-            master: body.master.as_deref().copied(),
+            master: body.master(),
         }
     }
 }

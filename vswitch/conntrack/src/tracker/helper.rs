@@ -33,7 +33,7 @@ pub struct Expected {
     pub tuple: Tuple,
     /// Any source address will do.
     pub any_src: bool,
-    /// If its `ct()` has `nat` (whatever that says): which end of it becomes what.
+    /// If its `ct()` has `nat` (whatever that says): which end of it becomes what. Port 0: it keeps its own.
     pub translate: Option<(NatSide, End)>,
 }
 

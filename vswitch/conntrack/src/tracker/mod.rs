@@ -1,11 +1,12 @@
 //! The tracker: the table of connections, and what packets do to it.
 //!
 //! `track` and `open` are the walk of a packet, `related` that of an error; `index` and `arena` the table; `expire` and `dump` what the control side does;
-//! `limits`, `events`, `counters` and `helper` one small thing each.
+//! `limits`, `events`, `counters`, `helper` and `control` one small thing each.
 
 mod arena;
 mod config;
 mod connection;
+mod control;
 mod counters;
 mod dump;
 mod events;
@@ -20,6 +21,7 @@ mod words;
 
 pub use config::Config;
 pub use connection::{Connection, Filter};
+pub use control::Control;
 pub use counters::Counts;
 pub use events::{Event, EventKind};
 pub use helper::Expected;
@@ -171,7 +173,7 @@ impl Tracker {
         if reply != original {
             self.index.remove(self.hasher.hash(&reply), Hit { place, direction: Direction::Reply });
         }
-        locked.body.master = None;
+        locked.body.rare = None;
         drop(locked);
         self.zones.leave(original.zone());
         self.counters.add(place as usize, why);

@@ -3,7 +3,7 @@
 //! Two workers that open the same one at once must make one of it, and no tuple may ever belong to two: so both of its tuples are locked in the index, then looked for, then
 //! entered. Which tuple a translated connection gets is chosen before that, without a lock; if somebody takes it meanwhile, another one is chosen.
 
-use super::arena::{Body, Life};
+use super::arena::{Body, Life, Rare};
 use super::helper::Inherited;
 use super::track::verdict;
 use super::{Count, EventKind, Hit, Tracker, Words};
@@ -187,8 +187,8 @@ impl Opening<'_> {
         let reply = self.seen.tuple.reversed();
         match self.translate() {
             None => reply,
-            Some((NatSide::Src, end)) => Tuple { dst: end, ..reply },
-            Some((NatSide::Dst, end)) => Tuple { src: end, ..reply },
+            Some((NatSide::Src, end)) => Tuple { dst: with_port(end, reply.dst), ..reply },
+            Some((NatSide::Dst, end)) => Tuple { src: with_port(end, reply.src), ..reply },
         }
     }
 
@@ -206,13 +206,18 @@ impl Opening<'_> {
                 body.write(self.request);
             }
             Some(inherited) => {
-                body.master = Some(Box::new(inherited.master));
+                body.rare = Some(Box::new(Rare { master: Some(inherited.master), skews: None }));
                 body.mark = inherited.mark;
                 body.set_label(inherited.label);
             }
         }
         body
     }
+}
+
+/// An end, with the port that it has already if it has none of its own.
+const fn with_port(end: End, before: End) -> End {
+    if end.port == 0 { End { port: before.port, ..end } } else { end }
 }
 
 /// Whether a packet may open a connection; of TCP in which state.

@@ -47,6 +47,13 @@ impl Tracker {
             return None;
         }
         let (life, tcp) = (locked.life(), locked.body.tcp);
+        let unskewed;
+        let seen = if locked.body.skews().is_some() && !is_translated(request) {
+            unskewed = locked.body.unskewed(seen, direction);
+            &unskewed
+        } else {
+            seen
+        };
         let kept = request.before & (state::SNAT | state::DNAT) | state::TRK;
         let state = if request.cached && request.before & state::TRK != 0 && !request.force {
             request.before
@@ -74,7 +81,8 @@ impl Tracker {
         if written || moved || life.has(Life::REPLIED) != locked.life().has(Life::REPLIED) {
             self.tell(EventKind::Update, &locked, now);
         }
-        Some(verdict(&locked, direction, state, request))
+        let controls = life.helper() == Some(Helper::Ftp) && state & (state::EST | state::INV) == state::EST;
+        Some(Verdict { controls, ..verdict(&locked, direction, state, request) })
     }
 
     /// What the packet changes in the state of its connection, and until when that lives now.
@@ -109,7 +117,12 @@ const fn states(tcp: &Tcp) -> [State; 2] {
 
 /// Whether an earlier `ct()` of the zone has translated the packet.
 pub(super) const fn is_translated(request: &Request) -> bool {
-    request.before & (state::SNAT | state::DNAT) != 0
+    is_translated_state(request.before)
+}
+
+/// [`is_translated`], of the `ct_state` that it has from there.
+pub(super) const fn is_translated_state(before: u32) -> bool {
+    before & (state::SNAT | state::DNAT) != 0
 }
 
 /// How long a connection other than of TCP lives that had more than one packet.
@@ -149,7 +162,7 @@ pub(super) fn verdict(locked: &Locked<'_>, direction: Direction, mut state: u32,
     let mut verdict = Verdict { state, rewrite, ..body.known() };
     if state & state::INV != 0 {
         verdict.original = None;
-    } else if body.master.is_some() {
+    } else if body.master().is_some() {
         verdict.state |= state::REL;
     }
     verdict
@@ -158,7 +171,7 @@ pub(super) fn verdict(locked: &Locked<'_>, direction: Direction, mut state: u32,
 impl Body {
     /// Mark, label and original tuple; of an expected connection that of its master.
     pub(super) fn known(&self) -> Verdict {
-        let original = self.master.as_deref().copied().unwrap_or_else(|| self.tuples[0].tuple());
+        let original = self.master().unwrap_or_else(|| self.tuples[0].tuple());
         Verdict { mark: self.mark, label: self.label(), original: Some(original), known: true, ..Verdict::default() }
     }
 
@@ -175,7 +188,7 @@ impl Body {
 
     /// Writes what a commit says of mark and label; whether that changed anything. What its master gave to an expected connection stays.
     pub(super) fn write(&mut self, request: &Request) -> bool {
-        if self.master.is_some() {
+        if self.master().is_some() {
             return false;
         }
         let mark = self.mark & !request.mark.1 | request.mark.0 & request.mark.1;

@@ -1,5 +1,6 @@
 //! Packets in, messages and rewritten packets out.
 
+mod alg;
 mod fragments;
 mod hostile;
 mod properties;

@@ -1,7 +1,7 @@
 //! Connections that others announce.
 
 use super::talk::{Talk, tuple};
-use crate::{End, Expected, Filter, NatSide, Tuple};
+use crate::{Direction, End, Expected, Filter, Helper, L4, Nat, NatSide, Request, Seen, Tuple, tcp};
 
 #[test]
 fn a_tftp_server_answers_from_any_port() {
@@ -71,4 +71,52 @@ fn expectations_have_a_limit_and_an_end() {
     assert!(expect(&talk, 7), "the same one again");
     talk.now += 30_000;
     assert!(expect(&talk, 4999), "when the others have expired");
+}
+
+#[test]
+fn a_control_connection_counts_what_its_sender_sent() {
+    let talk = Talk::new(64);
+    let (client, server) = (tuple("tcp 1:1000>2:21"), tuple("tcp 2:21>77:1000"));
+    let at = |tuple: Tuple, flags, seq, ack, payload| {
+        let segment = tcp::Segment { flags, seq, ack, window: 8192, payload, scale: None };
+        Seen { tuple: Tuple { zone: 1, ..tuple }, l4: L4::Tcp(segment), len: 60 }
+    };
+    let hide = Nat { side: Some(NatSide::Src), addresses: Some((77, 77)), ..Nat::default() };
+    let commit = Request { zone: 1, commit: true, nat: Some(hide), helper: Some(Helper::Ftp), ..Request::default() };
+    let nat = Request { zone: 1, nat: Some(Nat::default()), ..Request::default() };
+    let say = |seen: &Seen, request: &Request| talk.tracker.track(seen, request, 0, talk.now);
+    assert!(!say(&at(client, 2, 999, 0, 0), &commit).controls, "the first packet");
+    assert!(say(&at(server, 0x12, 4999, 1000, 0), &nat).controls);
+    let port = at(client, 0x18, 1000, 5000, 20);
+    assert!(say(&port, &nat).controls);
+    let control = talk.tracker.control(&port, 0, talk.now).unwrap();
+    assert_eq!(
+        (control.direction, control.side, control.seq, control.ack),
+        (Direction::Original, Some(NatSide::Src), 0, 0)
+    );
+    assert_eq!(control.tuples, [client, server].map(|tuple| Tuple { zone: 1, ..tuple }));
+    for _ in 0..2 {
+        talk.tracker.grown(&port.tuple, 1000, 7, talk.now);
+    }
+    let numbers = |seen: &Seen| talk.tracker.control(seen, 0, talk.now).map(|control| (control.seq, control.ack));
+    assert_eq!(numbers(&port), Some((0, 0)), "sent again");
+    assert_eq!(numbers(&at(client, 0x18, 1020, 5000, 6)), Some((7, 0)));
+    let answer = at(server, 0x10, 5000, 1027, 0);
+    assert_eq!(numbers(&answer), Some((0, 7_u32.wrapping_neg())));
+    say(&answer, &nat);
+    let tcp = talk.connections()[0].tcp.unwrap();
+    assert_eq!(tcp.peers[0].seq_lo, 1020, "as the client counts: {tcp:?}");
+    talk.tracker.flush(&Filter::default(), talk.now);
+    assert_eq!(numbers(&port), None, "gone");
+}
+
+#[test]
+fn an_end_without_a_port_keeps_its_own() {
+    let mut talk = Talk::new(64);
+    let master = Tuple { zone: 1, ..tuple("tcp 1:1000>2:21") };
+    talk.say(&[("tcp 1:1000>2:21 S", "commit", "new|trk")]);
+    let translate = Some((NatSide::Src, End { addr: 77, port: 0 }));
+    let tuple = Tuple { zone: 1, ..tuple("tcp 1:0>2:4000") };
+    assert!(talk.tracker.expect(&master, &Expected { tuple, any_src: false, translate }, talk.now));
+    talk.say(&[("tcp 1:3003>2:4000 S", "commit nat", "new|rel|trk|snat orig 1:1000>2:21 as 77:3003>2:4000")]);
 }
