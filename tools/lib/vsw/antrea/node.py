@@ -166,7 +166,7 @@ def both(v4):
     return v4, six(v4)
 
 
-def names_tables(switch: daemon.Switch):
+def name_tables(switch: daemon.Switch):
     """Gives the tables their names."""
     for number, name in enumerate(world.TABLES):
         switch.vsctl("add-table", "br0", name, "--number", number)
