@@ -17,6 +17,7 @@ fn datagram(host: u32, port: u16) -> Vec<u8> {
     frame.extend_from_slice(&(0x0a00_0000 | host).to_be_bytes());
     frame.extend_from_slice(&[192, 168, 0, 1]);
     let sum = frame[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum::<u32>();
+    let sum = (sum & 0xffff) + (sum >> 16);
     let sum = u16::try_from((sum & 0xffff) + (sum >> 16)).map_or(0, |sum| !sum);
     frame[24..26].copy_from_slice(&sum.to_be_bytes());
     frame.extend_from_slice(&port.to_be_bytes());

@@ -78,11 +78,11 @@ fn every_verb_parses() {
         ("dump-megaflows", "DumpMegaflows { bridge: None }"),
         (
             "trace br0 in_port=1,tcp",
-            r#"Trace { bridge: "br0", flow: Some("in_port=1,tcp"), packet: None, in_port: None, names: Names { names: false, no_names: false } }"#,
+            r#"Trace { bridge: "br0", flow: Some("in_port=1,tcp"), packet: None, in_port: None, ct_next: [], names: Names { names: false, no_names: false } }"#,
         ),
         (
             "ofproto/trace br0 --packet 02fF --in-port p1 --names",
-            r#"Trace { bridge: "br0", flow: None, packet: Some(Bytes([2, 255])), in_port: Some("p1"), names: Names { names: true, no_names: false } }"#,
+            r#"Trace { bridge: "br0", flow: None, packet: Some(Bytes([2, 255])), in_port: Some("p1"), ct_next: [], names: Names { names: true, no_names: false } }"#,
         ),
         (
             "dump-conntrack -s zone=1",

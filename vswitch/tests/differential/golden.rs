@@ -4,18 +4,23 @@ use crate::compare::differences;
 use crate::deviations::DEVIATIONS;
 use crate::document;
 use crate::frame::{self, Names};
+use crate::oracle::Oracle;
 use crate::ours::Ours;
 use crate::run::{Record, run};
 use crate::scenario::Step;
-use crate::subject::{self, Subject};
+use crate::subject;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 
 /// Write down what Open vSwitch does instead of comparing it.
 const RECORD: &str = "VSWITCH_DIFF_RECORD";
 /// Only the cases whose file names have this in them.
 const ONLY: &str = "VSWITCH_DIFF_CASE";
+
+/// How often a case may end Open vSwitch.
+const TRIES: usize = 3;
 
 /// A line of a case's file.
 #[derive(Clone, Debug)]
@@ -214,10 +219,10 @@ pub(crate) fn check_document(cases: &[Case]) -> Vec<String> {
 }
 
 /// Checks that Open vSwitch does what the cases say; or, if asked to, writes it into them. Returns what differs.
-pub(crate) fn check_oracle(oracle: &mut dyn Subject, cases: &[Case]) -> Vec<String> {
+pub(crate) fn check_oracle(oracle: &mut Oracle, cases: &[Case]) -> Vec<String> {
     let mut wrong = Vec::new();
     for case in cases {
-        let found = run(oracle, &case.steps());
+        let found = run_until_it_lives(oracle, case);
         if std::env::var_os(RECORD).is_some() {
             std::fs::write(&case.path, case.text(&found)).expect("the case can be written");
             continue;
@@ -231,6 +236,19 @@ pub(crate) fn check_oracle(oracle: &mut dyn Subject, cases: &[Case]) -> Vec<Stri
         }
     }
     wrong
+}
+
+/// Runs a case; once more if Open vSwitch dies, which it does now and then when connections are dumped often.
+fn run_until_it_lives(oracle: &mut Oracle, case: &Case) -> Record {
+    let steps = case.steps();
+    for _ in 0..TRIES {
+        match catch_unwind(AssertUnwindSafe(|| run(oracle, &steps))) {
+            Ok(record) => return record,
+            Err(panic) if oracle.is_alive() => resume_unwind(panic),
+            Err(_) => *oracle = Oracle::start(&case.ports()),
+        }
+    }
+    panic!("{}: Open vSwitch dies", case.path.display());
 }
 
 /// Checks that our switch does what the cases say, or what they say that it does instead; with its caches and without. Returns what differs.

@@ -51,6 +51,8 @@ pub(crate) struct Ours {
     ports: Vec<(String, u32)>,
     /// Trace every packet before it is sent.
     traces: bool,
+    /// Traces of this scenario say where packets leave: there was no ct() in one yet.
+    foresees: bool,
     switch: Switch,
 }
 
@@ -95,6 +97,7 @@ impl Ours {
             limited: BTreeSet::new(),
             ports: ports.to_vec(),
             traces: false,
+            foresees: true,
             switch,
         }
     }
@@ -281,6 +284,7 @@ impl Subject for Ours {
     }
 
     fn reset(&mut self) {
+        self.foresees = true;
         if self.named {
             // Tables keep their names.
             *self = Self::start(&self.ports.clone());
@@ -336,10 +340,11 @@ impl Subject for Ours {
         if self.changed.contains(&(port, PortChange::Down)) {
             return Effect::default();
         }
-        let trace = self.traces.then(|| self.trace(port, packet));
+        let trace = (self.traces && self.foresees).then(|| self.trace(port, packet));
         let outputs = self.receive(port, packet);
         let effect = Effect { outputs, ..self.settle() };
         if let Some(trace) = trace {
+            self.foresees = !trace.contains("resume conntrack");
             let down = self.changed.iter().filter(|(_, change)| *change == PortChange::Down);
             let down = down.map(|(port, _)| port_name(*port)).collect::<Vec<_>>();
             predict::check(&trace, packet, &effect, &down);

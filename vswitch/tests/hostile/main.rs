@@ -11,6 +11,7 @@ mod budgets;
 #[allow(clippy::duplicate_mod)]
 #[path = "../common/mod.rs"]
 mod common;
+mod connections;
 mod fields;
 mod learning;
 mod limits;
