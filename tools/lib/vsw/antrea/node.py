@@ -2,7 +2,7 @@
 
 from .. import daemon, machine, netns
 from . import world
-from .world import CLIENT, DB, GATEWAY, PODS, TUNNEL, WEB, six
+from .world import CLIENT, DB, GATEWAY, PODS, TUNNEL, six
 
 # Namespaces besides the Pods': the Node (the switch runs in it), what is outside, the peer Node, what looks at redirected packets.
 NODE, OUTSIDE, PEER, INSPECT = "node", "outside", "peer", "inspect"
