@@ -2,7 +2,7 @@
 
 from .. import daemon, machine, netns
 from . import world
-from .world import CLIENT, DB, GATEWAY, PODS, TUNNEL, WEB, six
+from .world import CLIENT, DB, GATEWAY, PODS, TUNNEL, six
 
 # Namespaces besides the Pods': the Node (the switch runs in it), what is outside, the peer Node, what looks at redirected packets.
 NODE, OUTSIDE, PEER, INSPECT = "node", "outside", "peer", "inspect"
@@ -166,7 +166,7 @@ def both(v4):
     return v4, six(v4)
 
 
-def names_tables(switch: daemon.Switch):
+def name_tables(switch: daemon.Switch):
     """Gives the tables their names."""
     for number, name in enumerate(world.TABLES):
         switch.vsctl("add-table", "br0", name, "--number", number)

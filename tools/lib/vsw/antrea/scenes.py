@@ -133,6 +133,7 @@ class Scenes:
     # The scenes.
 
     def pods(self):
+        """Pods, and the Node with them."""
         yield ("ping: client -> db, web2, gateway, peer", self.pinged(CLIENT.name, DB.v4, WEB2.v4, world.GATEWAY_IP, world.REMOTE),
                [Rule("L3Forwarding reg0=0/0x200"), Rule("L3Forwarding nw_dst=10.10.1.0/24")], BOTH)
         yield ("Pod to Pod: client -> web2", self.one(CLIENT.name, WEB2.v4, HTTP, "web2", "client"),
@@ -141,6 +142,7 @@ class Scenes:
                [Rule("Classifier priority=210"), Rule("L3Forwarding nw_dst=10.10.0.1")], BOTH)
 
     def policies(self):
+        """Antrea's policies, TrafficControl."""
         yield ("policy allows: client -> web; TrafficControl redirects", self.one(CLIENT.name, WEB.v4, HTTP, "web", "client"),
                [Rule("AntreaPolicyIngressRule conj_id=6"), Rule("IngressMetric ct_state=+new ct_label=0x6/0xffffffff"),
                 Rule('Classifier in_port="antrea-tc-tap1"', 3), Rule("Output reg4=0x800000/0xc00000", 3)], BOTH)
@@ -192,6 +194,7 @@ class Scenes:
         return "the agent is told (userdata 01.01, 01.02)"
 
     def services(self):
+        """Every kind of Service."""
         both_endpoints = {"web": "client", "peer": "client"}
         yield ("ClusterIP: client -> 10.105.31.235", self.several(CLIENT.name, world.CLUSTER_IP, HTTP, both_endpoints),
                [Rule("ServiceLB nw_dst=10.105.31.235"), Rule("EndpointDNAT nat(dst=10.10.0.24:80)"),
@@ -213,6 +216,7 @@ class Scenes:
                 Rule("Output ct_mark=0x40/0x40")], BOTH)
 
     def special_services(self):
+        """Affinity, traffic policy, no Endpoint, hairpin."""
         yield ("session affinity: client -> 10.96.76.15, 8 times", self.affinity(CLIENT.name),
                [Rule("ServiceLB priority=190 nw_dst=10.96.76.15"), Rule("SessionAffinity nw_src=10.10.0.26 nw_dst=10.96.76.15", 7)], BOTH)
         yield ("session affinity to an Endpoint that is gone: gateway", self.stale_affinity,
@@ -250,6 +254,7 @@ class Scenes:
             return "web is selected instead, whose policy denies"
 
     def egress(self):
+        """Out of the cluster."""
         yield ("Egress: web2 -> internet, marked for the Node's SNAT", self.one(WEB2.name, world.INTERNET, HTTP, "outside", "web2"),
                [Rule(f'EgressMark in_port="{WEB2.port}"'), Rule("L3Forwarding reg0=0x3/0xf")], BOTH)
         yield ("Egress on the peer: client -> internet", self.one(CLIENT.name, world.INTERNET, HTTP, "peer", "client"),
@@ -262,6 +267,7 @@ class Scenes:
                [Rule("EgressMark priority=190 reg0=0x1/0xf")], BOTH)
 
     def peer(self):
+        """The peer Node."""
         yield ("to the peer: client -> peer", self.watched(PEER, "eth0", _on_the_tunnel, self.one(CLIENT.name, world.REMOTE, HTTP, "peer", "client")),
                [Rule("L3Forwarding nw_dst=10.10.1.0/24"), Rule("L2ForwardingCalc dl_dst=aa:bb:cc:dd:ee:ff"), Rule("L3DecTTL priority=200")], BOTH)
         yield ("from the peer: peer -> web2", self.one(PEER, WEB2.v4, HTTP, "web2", "peer"),
@@ -276,6 +282,7 @@ class Scenes:
         return self.one(NODE, world.REMOTE, HTTP, "peer", "gateway")(family)
 
     def spoofing(self):
+        """Who says he is another."""
         yield ("ARP spoofing: client says it is db", self.spoofed(self._spoofed_arp), [Rule("ARPSpoofGuard priority=0")], (4,))
         yield ("neighbour spoofing: client says it is db", self.spoofed(self._spoofed_neighbour), [Rule("SpoofGuard priority=205")], (6,))
         yield ("IP spoofing: client sends as db to web2", self.spoofed(self._spoofed_ip), [Rule("SpoofGuard priority=0")], BOTH)

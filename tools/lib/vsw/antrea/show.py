@@ -43,7 +43,7 @@ class Show(Stage):
   added: {len(program.datagrams)} UDP twins of its Services, and {len(program.twins)} IPv6 twins of all that (there, IPv6 is disabled)
   note: tunnels are to come; the peer is behind a plain port, and tun_dst has no effect
   note: Egress's pkt_mark is the switch's own; an internal port has no way to give it to the Node's kernel, which would translate by it""")
-        network.names_tables(self.switch)
+        network.name_tables(self.switch)
         program.file = self.directory / "pipeline.txt"
         program.file.write_text(program.bundle())
         self.switch.vsctl("bundle", "br0", program.file)

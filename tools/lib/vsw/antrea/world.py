@@ -25,6 +25,7 @@ class Pod:
 
     @property
     def v6(self):
+        """Its IPv6 twin."""
         return six(self.v4)
 
 
