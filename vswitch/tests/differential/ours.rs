@@ -61,6 +61,8 @@ impl Ours {
     pub(crate) fn start(ports: &[(String, u32)]) -> Self {
         // A worker that sleeps leaves its core to the oracle; a packet wakes it.
         let mut config = "[worker]\nidle_sleep_us = 1000\n\n".to_owned();
+        // They are shown after every packet: a large table would take its time each time.
+        config += "[conntrack]\nconnections = 4096\n\n";
         config += &format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n\n");
         config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\n\n");
         for (name, number) in ports {
