@@ -44,6 +44,23 @@ impl Report for Done {
     }
 }
 
+/// A change that has nothing to tell but what was odd.
+pub(crate) struct Warned(pub(crate) Vec<String>);
+
+impl Report for Warned {
+    fn text(&self) -> String {
+        String::new()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::json!({ "ok": true, "warnings": self.0 })
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.0.clone()
+    }
+}
+
 /// Writes an answer.
 pub(crate) fn print(report: &dyn Report, as_json: bool, out: &mut dyn Write) -> io::Result<()> {
     if let Some(result) = report.write(as_json, out) {

@@ -32,6 +32,11 @@ pub const LAST_PACKET_WORD: usize = 43;
 const PORTS: usize = Field::TpSrc.location().word as usize;
 const PORT_BITS: u64 = 0xffff_ffff << 32;
 
+/// Indexes of the words that are metadata: not read from the packet's bytes.
+pub fn metadata_words() -> impl Iterator<Item = usize> {
+    (0..FIRST_PACKET_WORD).chain(LAST_PACKET_WORD..WORDS)
+}
+
 /// Ports that a lookup does not see. See [`FlowKey::hide_fragment_ports`].
 #[derive(Debug)]
 #[must_use = "the ports are to be put back"]
@@ -177,6 +182,16 @@ impl FlowKey {
     #[allow(clippy::needless_pass_by_value)] // used up
     pub const fn restore_ports(&mut self, hidden: HiddenPorts) {
         self.0[PORTS] |= hidden.0;
+    }
+
+    /// The metadata of this packet, with the bits that are `defined` as `written` has them. Words that are read from the packet's bytes are 0.
+    #[must_use]
+    pub fn metadata_with(&self, written: &Self, defined: &FlowMask) -> Self {
+        let mut key = Self::default();
+        for i in metadata_words() {
+            key.0[i] = written.0[i] & defined.0[i] | self.0[i] & !defined.0[i];
+        }
+        key
     }
 
     /// The key with all bits outside a mask cleared.

@@ -24,5 +24,5 @@ pub mod text;
 
 pub use action::Action;
 pub use field::{Field, Location, Subfield};
-pub use key::{FIRST_PACKET_WORD, FlowKey, FlowMask, HiddenPorts, LAST_PACKET_WORD, WORDS};
+pub use key::{FIRST_PACKET_WORD, FlowKey, FlowMask, HiddenPorts, LAST_PACKET_WORD, WORDS, metadata_words};
 pub use matching::SparseMatch;

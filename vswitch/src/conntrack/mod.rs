@@ -83,11 +83,18 @@ pub struct Fragments {
     pub packets: Vec<Packet>,
     /// One for all.
     pub verdict: Verdict,
-    /// Protocol of the first one, which all are to match.
+    /// What the first one shows, as it is now: all are to match it.
+    pub first: First,
+}
+
+/// What a datagram shows if it is no fragment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct First {
+    /// Protocol.
     pub protocol: Option<u8>,
-    /// Ports (of ICMP type and code) of the first one as it is now, likewise.
+    /// Ports (of ICMP type and code).
     pub ports: (u16, u16),
-    /// TCP flags of the first one, likewise.
+    /// TCP flags.
     pub tcp_flags: u16,
 }
 
@@ -176,9 +183,8 @@ impl Conntrack {
         let mut datagram = Datagram { packets: &mut packets };
         match pass(&mut datagram, fragment.key.zone, judge, follow) {
             Ok(verdict) => {
-                let protocol = ports::protocol(&datagram);
-                let (ports, tcp_flags) = ports::ports(&datagram);
-                Outcome::Complete(Fragments { packets, verdict, protocol, ports, tcp_flags })
+                let first = ports::first(&datagram);
+                Outcome::Complete(Fragments { packets, verdict, first })
             }
             Err(reason) => {
                 // One is dropped here, by whoever asked; the others when somebody tends.

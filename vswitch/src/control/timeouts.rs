@@ -1,30 +1,9 @@
 //! Timeouts of connections by the names of Open vSwitch (table `CT_Timeout_Policy` of ovs-vswitchd.conf.db(5)), in seconds.
 
 use crate::port::FieldError;
-use vswitch_conntrack::{Class, Policy};
+use vswitch_conntrack::{Class, KERNEL_ONLY, Policy};
 
-/// Each timeout by its name, in the order in which they are told. Names are mapped as `lib/conntrack-tp.c` maps them.
-const NAMES: [(&str, Class); 14] = [
-    ("tcp_syn_sent", Class::TcpFirst),
-    ("tcp_syn_recv", Class::TcpOpening),
-    ("tcp_established", Class::TcpEstablished),
-    ("tcp_fin_wait", Class::TcpClosing),
-    ("tcp_time_wait", Class::TcpFinWait),
-    ("tcp_close", Class::TcpClosed),
-    ("udp_first", Class::UdpFirst),
-    ("udp_single", Class::UdpSingle),
-    ("udp_multiple", Class::UdpMultiple),
-    ("icmp_first", Class::IcmpFirst),
-    ("icmp_reply", Class::IcmpReply),
-    ("other_first", Class::OtherFirst),
-    ("other_single", Class::OtherSingle),
-    ("other_multiple", Class::OtherMultiple),
-];
-
-/// Names that only the kernel's tracker knows.
-const WITHOUT_EFFECT: [&str; 5] = ["tcp_close_wait", "tcp_last_ack", "tcp_syn_sent2", "tcp_retransmit", "tcp_unack"];
-
-/// What is said about them.
+/// What is said of a name that only the kernel's tracker knows.
 pub(super) const NO_EFFECT: &str = "has no effect: only the tracker of the kernel has such a state";
 
 /// Other protocols have the timeouts of UDP, unless they are given their own: Open vSwitch knows no names for theirs.
@@ -45,11 +24,11 @@ pub(super) fn policy<'a>(
     let (mut policy, mut warnings, mut errors) = (Policy::default(), Vec::new(), Vec::new());
     let mut given = Vec::new();
     for (name, value) in seconds {
-        if WITHOUT_EFFECT.contains(&name) {
+        if KERNEL_ONLY.contains(&name) {
             warnings.push(format!("{name} {NO_EFFECT}"));
             continue;
         }
-        let Some((_, class)) = NAMES.iter().find(|(known, _)| *known == name) else {
+        let Ok(class) = name.parse::<Class>() else {
             let all: Vec<_> = names().collect();
             let problem = format!("{:?} is no timeout", name.chars().take(64).collect::<String>());
             errors.push(FieldError::new(field, problem, format!("use one of: {}", all.join(", "))));
@@ -58,8 +37,8 @@ pub(super) fn policy<'a>(
         if value == 0 {
             errors.push(FieldError::new(field, format!("{name} is 0"), "use 1 to 4294967295 seconds"));
         }
-        policy.set(*class, u64::from(value) * 1000);
-        given.push(*class);
+        policy.set(class, u64::from(value) * 1000);
+        given.push(class);
     }
     for (other, udp) in LIKE_UDP.iter().filter(|(other, udp)| given.contains(udp) && !given.contains(other)) {
         policy.set(*other, policy.get(*udp));
@@ -69,17 +48,17 @@ pub(super) fn policy<'a>(
 
 /// All names that have an effect.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().map(|(name, _)| *name)
+    Class::ALL.into_iter().map(Class::name)
 }
 
 /// All names that are accepted.
 pub(super) fn all_names() -> impl Iterator<Item = &'static str> {
-    names().chain(WITHOUT_EFFECT)
+    names().chain(KERNEL_ONLY)
 }
 
-/// Every timeout of a policy by name, in seconds, in the order of the table above.
+/// Every timeout of a policy by name, in seconds, in the order of [`Class::ALL`].
 pub(super) fn seconds(policy: &Policy) -> impl Iterator<Item = (&'static str, u32)> + '_ {
-    NAMES.iter().map(|(name, class)| (*name, u32::try_from(policy.get(*class) / 1000).unwrap_or(u32::MAX)))
+    Class::ALL.into_iter().map(|class| (class.name(), u32::try_from(policy.get(class) / 1000).unwrap_or(u32::MAX)))
 }
 
 #[cfg(test)]
@@ -88,19 +67,20 @@ mod tests {
 
     #[test]
     fn every_name_sets_its_own_timeout_and_is_told() {
-        for (i, (name, class)) in NAMES.iter().enumerate() {
-            let (policy, warnings) = policy("timeouts", [(*name, 7)]).expect(name);
-            assert_eq!((policy.get(*class), warnings.len()), (7000, 0), "{name}");
+        for (i, class) in Class::ALL.into_iter().enumerate() {
+            let name = class.name();
+            let (policy, warnings) = policy("timeouts", [(name, 7)]).expect(name);
+            assert_eq!((policy.get(class), warnings.len()), (7000, 0), "{name}");
             let told: Vec<_> = seconds(&policy).collect();
             let defaults: Vec<_> = seconds(&Policy::default()).collect();
-            let differ: Vec<_> = (0..NAMES.len()).filter(|i| told[*i] != defaults[*i]).collect();
+            let differ: Vec<_> = (0..Class::ALL.len()).filter(|i| told[*i] != defaults[*i]).collect();
             // Those of UDP are those of other protocols, too.
             let want = if name.starts_with("udp") { vec![i, i + 5] } else { vec![i] };
-            assert_eq!((told[i], differ), ((*name, 7), want), "{name}");
+            assert_eq!((told[i], differ), ((name, 7), want), "{name}");
         }
         let (policy, _) = policy("timeouts", [("udp_first", u32::MAX)]).expect("the highest number");
         assert_eq!(policy.get(Class::UdpFirst), 4_294_967_295_000);
-        assert_eq!(NAMES.len(), Class::ALL.len(), "every class has a name");
+        assert_eq!(names().count(), Class::ALL.len(), "every class has a name");
         let (policy, _) = self::policy("timeouts", [("other_first", 3), ("udp_first", 4)]).expect("both");
         assert_eq!((policy.get(Class::OtherFirst), policy.get(Class::UdpFirst)), (3000, 4000));
     }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
-use vswitch_flow::{Action, FIRST_PACKET_WORD, Field, FlowKey, FlowMask, LAST_PACKET_WORD};
+use vswitch_flow::{Action, Field, FlowKey, FlowMask};
 
 /// What a packet takes along.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,13 +122,7 @@ impl Luggage {
     /// The metadata of a packet that goes on: its own, and what the translation had written. No word of the packet's bytes.
     #[must_use]
     pub fn unpack(&self, own: &FlowKey, id: u32) -> FlowKey {
-        let mut key = FlowKey(std::array::from_fn(|i| {
-            if (FIRST_PACKET_WORD..LAST_PACKET_WORD).contains(&i) {
-                return 0;
-            }
-            let defined = self.defined.0[i];
-            self.metadata.0[i] & defined | own.0[i] & !defined
-        }));
+        let mut key = own.metadata_with(&self.metadata, &self.defined);
         // These belong to one decision.
         key.set(Field::ActsetOutput, 0);
         key.set(Field::ConjId, 0);

@@ -4,7 +4,7 @@ use super::execute::{Origin, Tracked};
 use super::step::Step;
 use crate::action::{CtOp, Op, Packet};
 use crate::cache::Cache;
-use crate::conntrack::{Fragments, Outcome, Place};
+use crate::conntrack::{First, Fragments, Outcome, Place};
 use crate::dpdk::Mbuf;
 use crate::limits::{RECIRCULATIONS_MAX, STAGES_ENTERED_MAX};
 use crate::observe::DropReason;
@@ -19,14 +19,6 @@ struct Known<'a> {
     verdict: &'a Verdict,
     /// Of a fragment: what the first one shows.
     first: Option<First>,
-}
-
-/// What all fragments of a datagram match, as if they were whole.
-#[derive(Clone, Copy)]
-struct First {
-    protocol: Option<u8>,
-    ports: (u16, u16),
-    tcp_flags: u16,
 }
 
 impl Known<'_> {
@@ -60,9 +52,8 @@ impl Step<'_> {
             }
             Outcome::Held => None,
             Outcome::Complete(fragments) => {
-                let Fragments { packets, verdict, protocol, ports, tcp_flags } = fragments;
-                let first = Some(First { protocol, ports, tcp_flags });
-                let known = Known { request: &op.request, verdict: &verdict, first };
+                let Fragments { packets, verdict, first } = fragments;
+                let known = Known { request: &op.request, verdict: &verdict, first: Some(first) };
                 if origin.depth >= RECIRCULATIONS_MAX {
                     packets.into_iter().for_each(|one| self.drop_in(origin.port, DropReason::RecircDepth, one.mbuf));
                     return None;
@@ -124,10 +115,10 @@ impl Step<'_> {
         let Some((key, packet)) = self.key_in(stage, packet.mbuf, known, origin) else {
             return self.count_drop_in(origin.port, DropReason::NoMbuf);
         };
-        let (world, now) = (&*self.snapshot.world, self.now);
-        let (bridge, len) = (stage.luggage.bridge, packet.mbuf.len() as u64);
+        let world = &*self.snapshot.world;
         let tracked = known.tracked();
         let origin = Origin { metadata: Some(&key), depth: origin.depth + 1, tracked, ..origin };
+        let (bridge, now) = (stage.luggage.bridge, self.now);
         let request = Request { bridge, key: &key, start: Start::Stage(stage), now, side_effects: true };
         let Some(cache) = cache else {
             let translation = translate(world, &request, None);
@@ -135,22 +126,7 @@ impl Step<'_> {
         };
         // What the packet's own rules learned or taught counts already.
         cache.sync(&world.changes);
-        if let Some(megaflow) = cache.lookup(bridge, &key, world, now) {
-            cache.stats().megaflow_hits.add(1);
-            if megaflow.has_effects() && megaflow.used() != now {
-                cache.effects(&megaflow, world, now);
-            }
-            megaflow.count(1, len, now);
-            return self.carry_out(Some(cache), &megaflow, packet, origin);
-        }
-        cache.stats().misses.add(1);
-        match cache.insert(bridge, &key, translate(world, &request, None)) {
-            Ok(megaflow) => {
-                megaflow.count(1, len, now);
-                self.carry_out(Some(cache), &megaflow, packet, origin);
-            }
-            Err(translation) => self.carry_out_once(Some(cache), &translation, packet, origin),
-        }
+        self.decide(cache, &request, packet, origin, None);
     }
 
     /// The key of a packet in a stage. None: no buffer to read its headers in one piece.

@@ -9,6 +9,7 @@ use crate::observe::DropReason;
 use crate::packet::offload;
 use crate::pipeline::PacketIn;
 use crate::port::PortId;
+use std::borrow::Cow;
 use std::hash::BuildHasher;
 use vswitch_flow::action::PortNo;
 use vswitch_flow::{Field, FlowKey};
@@ -45,12 +46,15 @@ impl Origin<'_> {
         if words.iter().all(|word| *word == 0) { 0 } else { foldhash::fast::FixedState::default().hash_one(words) | 1 }
     }
 
-    pub(super) fn metadata(&self) -> FlowKey {
-        self.metadata.cloned().unwrap_or_else(|| {
-            let mut key = FlowKey::default();
-            key.set(Field::InPort, self.in_port.into());
-            key
-        })
+    pub(super) fn metadata(&self) -> Cow<'_, FlowKey> {
+        self.metadata.map_or_else(
+            || {
+                let mut key = FlowKey::default();
+                key.set(Field::InPort, self.in_port.into());
+                Cow::Owned(key)
+            },
+            Cow::Borrowed,
+        )
     }
 }
 
@@ -179,14 +183,7 @@ impl Step<'_> {
             Ok(packet) => packet,
             Err(reason) => return self.count_drop_in(origin.port, reason),
         };
-        let own = origin.metadata();
-        let mut metadata = FlowKey(std::array::from_fn(|i| {
-            if (vswitch_flow::FIRST_PACKET_WORD..vswitch_flow::LAST_PACKET_WORD).contains(&i) {
-                return 0;
-            }
-            let defined = op.defined.0[i];
-            op.metadata.0[i] & defined | own.0[i] & !defined
-        }));
+        let mut metadata = origin.metadata().metadata_with(&op.metadata, &op.defined);
         metadata.set(Field::RecircId, 0);
         bridge.packet_ins.deliver(PacketIn {
             table: op.table,

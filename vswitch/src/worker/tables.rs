@@ -173,26 +173,38 @@ impl Step<'_> {
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
         let origin =
             Origin { port, in_port: facts.number, metadata: Some(&key), depth: 0, tracked: Tracked::default() };
-        if let Some(megaflow) = cache.lookup(facts.bridge, &key, world, now) {
+        let request = Request { bridge: facts.bridge, key: &key, start: Start::Table, now, side_effects: true };
+        self.decide(cache, &request, packet, origin, Some(compact));
+    }
+
+    /// A packet with its key: a megaflow that it fits, or a translation that becomes one if it may. `compact`: where to remember it, too.
+    pub(super) fn decide(
+        &mut self,
+        cache: &mut Cache,
+        request: &Request<'_>,
+        packet: Packet,
+        origin: Origin<'_>,
+        compact: Option<&Compact>,
+    ) {
+        let (world, now, len) = (&*self.snapshot.world, self.now, packet.mbuf.len() as u64);
+        let megaflow = if let Some(megaflow) = cache.lookup(request.bridge, request.key, world, now) {
             cache.stats().megaflow_hits.add(1);
             if megaflow.has_effects() && megaflow.used() != now {
                 cache.effects(&megaflow, world, now);
             }
-            megaflow.count(1, len, now);
-            cache.remember(compact, &megaflow);
-            return self.carry_out(Some(cache), &megaflow, packet, origin);
-        }
-        cache.stats().misses.add(1);
-        let request = Request { bridge: facts.bridge, key: &key, start: Start::Table, now, side_effects: true };
-        let translation = translate(world, &request, None);
-        match cache.insert(facts.bridge, &key, translation) {
-            Ok(megaflow) => {
-                megaflow.count(1, len, now);
-                cache.remember(compact, &megaflow);
-                self.carry_out(Some(cache), &megaflow, packet, origin);
+            megaflow
+        } else {
+            cache.stats().misses.add(1);
+            match cache.insert(request.bridge, request.key, translate(world, request, None)) {
+                Ok(megaflow) => megaflow,
+                Err(translation) => return self.carry_out_once(Some(cache), &translation, packet, origin),
             }
-            Err(translation) => self.carry_out_once(Some(cache), &translation, packet, origin),
+        };
+        megaflow.count(1, len, now);
+        if let Some(compact) = compact {
+            cache.remember(compact, &megaflow);
         }
+        self.carry_out(Some(cache), &megaflow, packet, origin);
     }
 
     /// A packet with its metadata goes through a bridge, or some actions; nothing is cached.

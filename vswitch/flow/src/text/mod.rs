@@ -23,8 +23,8 @@ pub use matching::{
 };
 pub use suggest::nearest;
 pub use value::{
-    field_by_name, format_name, format_port, format_subfield, format_value, parse_port, parse_subfield, parse_value,
-    unquote,
+    CT_STATE, field_by_name, format_name, format_port, format_subfield, format_value, parse_port, parse_subfield,
+    parse_value, unquote,
 };
 
 /// Names of ports and tables, both ways.

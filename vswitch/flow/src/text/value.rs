@@ -22,7 +22,8 @@ pub(super) use flags::{push_flags, push_frag};
 pub use port::{format_name, format_port, parse_port, unquote};
 pub use subfield::{format_subfield, parse_subfield};
 
-pub(super) use flags::{CT_STATE, TCP_FLAGS, TUN_FLAGS};
+pub use flags::CT_STATE;
+pub(super) use flags::{TCP_FLAGS, TUN_FLAGS};
 pub(super) use number::push_hex;
 
 /// An error about a value, at its start.

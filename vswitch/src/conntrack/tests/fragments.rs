@@ -86,7 +86,7 @@ impl Bench {
             Outcome::Drop(_, reason) => Fate::Dropped(reason),
             Outcome::Complete(all) => {
                 let frames = all.packets.iter().map(|packet| packet.mbuf.to_vec()).collect();
-                Fate::Complete(frames, all.verdict.state, all.ports, all.tcp_flags)
+                Fate::Complete(frames, all.verdict.state, all.first.ports, all.first.tcp_flags)
             }
         }
     }

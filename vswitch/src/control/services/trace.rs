@@ -8,7 +8,7 @@ use crate::limits::RECIRCULATIONS_MAX;
 use crate::port::FieldError;
 use tonic::{Request, Response, Status};
 use vswitch_conntrack::state;
-use vswitch_flow::text::Names;
+use vswitch_flow::text::{CT_STATE, Names};
 use vswitch_proto::v1;
 
 /// See `proto/vswitch/v1/trace.proto`.
@@ -26,10 +26,9 @@ fn port(bridge: &str, text: &str, names: &NameMap) -> Result<u32, SwitchError> {
 
 /// `ct_state` behind each `ct()`.
 fn states(texts: &[String]) -> Result<Vec<u32>, Status> {
-    const NAMES: [&str; 8] = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
     let flag = |text: &str| {
-        let bit = NAMES.iter().position(|name| name.eq_ignore_ascii_case(text)).map(|i| 1 << i);
-        let hint = format!("flags are {}, with commas between them", NAMES.join(" "));
+        let bit = CT_STATE.iter().position(|name| name.eq_ignore_ascii_case(text)).map(|i| 1 << i);
+        let hint = format!("flags are {}, with commas between them", CT_STATE.join(" "));
         bit.ok_or_else(|| invalid(&[FieldError::new("ct_next", format!("{text:?} is no flag of ct_state"), hint)]))
     };
     let state = |text: &String| {

@@ -5,8 +5,8 @@ use crate::action::{Op, PacketInOp};
 use crate::pipeline::Continuation;
 use crate::pipeline::packet_in::Segment;
 use std::sync::Arc;
+use vswitch_flow::Field as F;
 use vswitch_flow::action::{Controller, Reason};
-use vswitch_flow::{FIRST_PACKET_WORD, Field as F, FlowKey, FlowMask, LAST_PACKET_WORD, WORDS};
 
 impl Translator<'_, '_> {
     /// A copy goes to the controllers.
@@ -58,12 +58,8 @@ impl Translator<'_, '_> {
 
     fn packet_in_op(&mut self, frame: &Frame<'_>, reason: Reason, controller: u16, userdata: &[u8]) -> PacketInOp {
         self.commit();
-        let (packet, mask) = (&self.view.packet, &self.view.mask);
-        let (mut metadata, mut defined) = (FlowKey::default(), FlowMask::default());
-        for i in (0..FIRST_PACKET_WORD).chain(LAST_PACKET_WORD..WORDS) {
-            defined.0[i] = packet.written.0[i] | mask.0[i];
-            metadata.0[i] = packet.key.0[i] & defined.0[i];
-        }
+        let (written, mask) = (&self.view.packet.written, &self.view.mask);
+        let (mut metadata, defined) = self.view.metadata(|i| written.0[i] | mask.0[i]);
         // Open vSwitch does not count it as metadata.
         metadata.set(F::ActsetOutput, 0);
         PacketInOp {

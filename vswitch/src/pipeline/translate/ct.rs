@@ -8,7 +8,7 @@ use crate::pipeline::{Luggage, Stage};
 use std::net::IpAddr;
 use vswitch_conntrack::{Helper, Nat, NatSide, Request};
 use vswitch_flow::action::{self, Ct, CtZone};
-use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, FlowMask, LAST_PACKET_WORD, WORDS};
+use vswitch_flow::{Field, metadata_words};
 
 /// FTP's and TFTP's numbers in `alg`: their ports.
 const ALG_FTP: u16 = 21;
@@ -80,12 +80,8 @@ impl Translator<'_, '_> {
 
     /// What the packet takes along to another stage.
     fn pack(&self, table: u8) -> Luggage {
-        let packet = &self.view.packet;
-        let (mut metadata, mut defined) = (FlowKey::default(), FlowMask::default());
-        for i in (0..FIRST_PACKET_WORD).chain(LAST_PACKET_WORD..WORDS).filter(|i| !CT_WORDS.contains(i)) {
-            defined.0[i] = packet.written.0[i];
-            metadata.0[i] = packet.key.0[i] & defined.0[i];
-        }
+        let written = &self.view.packet.written;
+        let (mut metadata, mut defined) = self.view.metadata(|i| if CT_WORDS.contains(&i) { 0 } else { written.0[i] });
         for field in [Field::ActsetOutput, Field::ConjId, Field::RecircId] {
             metadata.set(field, 0);
             defined.set(field, 0);
@@ -96,7 +92,7 @@ impl Translator<'_, '_> {
 
     /// Takes up what a packet brought along. Its metadata is in the key already.
     pub(super) fn unpack(&mut self, stage: &Stage) {
-        for i in (0..FIRST_PACKET_WORD).chain(LAST_PACKET_WORD..WORDS) {
+        for i in metadata_words() {
             self.view.packet.written.0[i] |= stage.luggage.defined.0[i];
         }
         self.met_ct = true;

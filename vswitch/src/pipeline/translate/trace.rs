@@ -147,21 +147,20 @@ pub fn trace(world: &World, tracing: &Tracing<'_>) -> Trace {
             first.text.push_str("\n(more stages follow)\n");
             break;
         }
-        let mut after = stage.luggage.unpack(&key, stage.id);
+        let before = key;
+        let mut key = stage.luggage.unpack(&before, stage.id);
         let packet = FIRST_PACKET_WORD..LAST_PACKET_WORD;
-        after.0[packet.clone()].copy_from_slice(&key.0[packet]);
-        let mut key = after;
-        let (state, how) = match states.next() {
-            Some(state) => (*state, "ct_state="),
-            None => (state::NEW | state::TRK, "default ct_state="),
+        key.0[packet.clone()].copy_from_slice(&before.0[packet]);
+        let (state, default, customize) = match states.next() {
+            Some(state) => (*state, "", ""),
+            None => (state::NEW | state::TRK, "default ", " (use --ct-next to customize)"),
         };
         key.set(Field::CtState, state.into());
         key.set(Field::CtZone, zone.into());
-        let customize = if how.starts_with("default") { " (use --ct-next to customize)" } else { "" };
         let mut flags = String::new();
         format_value(Field::CtState, state.into(), u128::MAX, Style::default(), &NoNames, &mut flags);
         let line = "=".repeat(79);
-        let title = format!("recirc({:#x}) - resume conntrack with {how}{flags}{customize}", stage.id);
+        let title = format!("recirc({:#x}) - resume conntrack with {default}ct_state={flags}{customize}", stage.id);
         first.text.push_str(&format!("\n{line}\n{title}\n{line}\n\n"));
         let next = Tracing { bridge: stage.luggage.bridge, key: &key, ..*tracing };
         let (second, more) = tell(world, &next, Some(&stage));

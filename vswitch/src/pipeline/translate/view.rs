@@ -6,7 +6,7 @@
 
 use super::tags::Tags;
 use vswitch_flow::action::port;
-use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, FlowMask, LAST_PACKET_WORD, Subfield, WORDS};
+use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, FlowMask, LAST_PACKET_WORD, Subfield, WORDS, metadata_words};
 
 /// Present bit of a TCI in a key.
 pub(super) const PRESENT: u16 = 0x1000;
@@ -140,6 +140,16 @@ impl View {
     pub(super) fn clear(&mut self, field: Field) {
         self.packet.key.set(field, 0);
         self.packet.written.add(field);
+    }
+
+    /// Values of some bits of the metadata, and these bits: those that `bits` says of each word.
+    pub(super) fn metadata(&self, bits: impl Fn(usize) -> u64) -> (FlowKey, FlowMask) {
+        let (mut metadata, mut defined) = (FlowKey::default(), FlowMask::default());
+        for i in metadata_words() {
+            defined.0[i] = bits(i);
+            metadata.0[i] = self.packet.key.0[i] & defined.0[i];
+        }
+        (metadata, defined)
     }
 
     /// The key without what only translation knows.

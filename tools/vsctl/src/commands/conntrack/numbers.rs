@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::commands::Answer;
 use crate::commands::port::usage;
 use crate::error::Error;
-use crate::output::{Done, Report};
+use crate::output::{Done, Report, Warned};
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -210,23 +210,6 @@ pub(super) async fn set_timeouts(client: &Client, words: &[String]) -> Answer {
     let request = v1::SetZoneTimeoutPolicyRequest { policy: Some(words::timeouts(words)?) };
     let answer = client.answer(client.conntrack().await?.set_zone_timeout_policy(request).await)?;
     Ok(Box::new(Warned(answer.warnings)))
-}
-
-/// A change that has nothing to tell but what was odd.
-struct Warned(Vec<String>);
-
-impl Report for Warned {
-    fn text(&self) -> String {
-        String::new()
-    }
-
-    fn json(&self) -> Value {
-        json!({ "ok": true, "warnings": self.0 })
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.0.clone()
-    }
 }
 
 /// `ct-get-timeouts`.

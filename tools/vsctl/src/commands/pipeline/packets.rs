@@ -3,7 +3,7 @@
 use super::super::Answer;
 use crate::cli::Bytes;
 use crate::client::Client;
-use crate::output::Report;
+use crate::output::{Report, Warned};
 use serde_json::{Value, json};
 use vswitch_proto::v1;
 use vswitch_proto::v1::trace_request::Input;
@@ -11,7 +11,7 @@ use vswitch_proto::v1::trace_request::Input;
 pub(super) async fn send(client: &Client, bridge: &str, packet: &str) -> Answer {
     let packet_out = Some(v1::send_packet_request::PacketOut::Text(packet.to_owned()));
     let request = v1::SendPacketRequest { bridge: bridge.to_owned(), packet_out };
-    Ok(Box::new(Sent(client.answer(client.packets().await?.send_packet(request).await)?.warnings)))
+    Ok(Box::new(Warned(client.answer(client.packets().await?.send_packet(request).await)?.warnings)))
 }
 
 /// The packet of a trace: a flow, or bytes with their port.
@@ -27,23 +27,6 @@ pub(super) fn input(flow: Option<&str>, packet: Option<&Bytes>, in_port: Option<
 pub(super) async fn trace(client: &Client, bridge: &str, input: Input, ct_next: &[String], names: bool) -> Answer {
     let request = v1::TraceRequest { bridge: bridge.to_owned(), input: Some(input), names, ct_next: ct_next.to_vec() };
     Ok(Box::new(Trace(client.answer(client.traces().await?.trace(request).await)?)))
-}
-
-/// `packet-out`.
-struct Sent(Vec<String>);
-
-impl Report for Sent {
-    fn text(&self) -> String {
-        String::new()
-    }
-
-    fn json(&self) -> Value {
-        json!({ "ok": true, "warnings": self.0 })
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.0.clone()
-    }
 }
 
 /// `trace`.

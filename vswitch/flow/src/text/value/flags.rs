@@ -7,7 +7,8 @@ use crate::{Field, text::TextError};
 /// Names of flags, from bit 0.
 pub(crate) type FlagNames = &'static [&'static str];
 
-pub(crate) const CT_STATE: FlagNames = &["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
+/// Of `ct_state`, from bit 0.
+pub const CT_STATE: &[&str] = &["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
 pub(crate) const TCP_FLAGS: FlagNames =
     &["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]"];
 pub(crate) const TUN_FLAGS: FlagNames = &["oam"];
