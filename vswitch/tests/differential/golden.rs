@@ -244,8 +244,8 @@ fn run_until_it_lives(oracle: &mut Oracle, case: &Case) -> Record {
     for _ in 0..TRIES {
         match catch_unwind(AssertUnwindSafe(|| run(oracle, &steps))) {
             Ok(record) => return record,
-            Err(panic) if oracle.is_alive() => resume_unwind(panic),
-            Err(_) => *oracle = Oracle::start(&case.ports()),
+            Err(panic) if oracle.has_died(&*panic) => *oracle = Oracle::start(&case.ports()),
+            Err(panic) => resume_unwind(panic),
         }
     }
     panic!("{}: Open vSwitch dies", case.path.display());

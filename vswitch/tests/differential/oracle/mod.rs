@@ -22,6 +22,10 @@ use std::time::{Duration, Instant};
 use unixctl::UnixCtl;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
+/// An Open vSwitch that takes longer than this for anything hangs.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+/// Begins what a panic says of that.
+const HANGS: &str = "Open vSwitch hangs";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// Debian's binary without DPDK.
 const VSWITCHD: &str = "/usr/lib/openvswitch-switch/ovs-vswitchd";
@@ -95,17 +99,25 @@ impl Oracle {
         }
     }
 
-    /// Whether ovs-vswitchd still runs.
-    pub(crate) fn is_alive(&mut self) -> bool {
+    /// Whether a panic while it was used is its own fault: it has crashed, or hangs.
+    pub(crate) fn has_died(&mut self, panic: &(dyn std::any::Any + Send)) -> bool {
+        if panic.downcast_ref::<String>().is_some_and(|text| text.starts_with(HANGS)) {
+            return true;
+        }
         // A process that crashes takes a moment to end.
         std::thread::sleep(Duration::from_millis(200));
         let vswitchd = self.processes.vswitchd.as_mut();
-        vswitchd.is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+        !vswitchd.is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
     fn ofctl(&self, options: &[&str], input: Option<&str>) -> Result<String, String> {
-        let protocol = ["-O", PROTOCOL];
-        self.processes.run("ovs-ofctl", &[&protocol, options].concat(), input)
+        let limit = format!("--timeout={}", ANSWER_LIMIT.as_secs());
+        let result = self.processes.run("ovs-ofctl", &[&[&limit, "-O", PROTOCOL], options].concat(), input);
+        // What the limit's end looks like.
+        if result.as_ref().is_err_and(|error| error.contains("signal 14")) {
+            hangs(&format!("ovs-ofctl {options:?}"));
+        }
+        result
     }
 
     /// Waits until everything so far has happened, and collects what came out.
@@ -123,8 +135,12 @@ impl Oracle {
         self.second_ctl.send("revalidator/wait", &[]);
         self.ctl.run("version", &[]);
         self.controllers[0].make_a_change();
+        let start = Instant::now();
         // Open vSwitch sleeps unless it is asked something.
         while self.second_ctl.try_answer().is_none() {
+            if start.elapsed() > ANSWER_LIMIT {
+                hangs("its revalidators");
+            }
             self.ctl.run("version", &[]);
         }
         effect.merge(self.settle());
@@ -226,7 +242,11 @@ impl Subject for Oracle {
         }
         // Of devices it tells when it has seen the change; a flag it has seen before it answers.
         let device = matches!(change, PortChange::Up | PortChange::Down);
+        let start = Instant::now();
         while device && self.controllers[0].port_changes == before {
+            if start.elapsed() > ANSWER_LIMIT {
+                hangs("a change of a port's state");
+            }
             self.controllers[0].barrier();
         }
         // The port's new state is known; some rounds of the main loop later translation knows it too.
@@ -378,6 +398,11 @@ impl Drop for Processes {
             let _ = child.wait();
         }
     }
+}
+
+/// Gives up on an Open vSwitch that does not get on.
+fn hangs(what: &str) -> ! {
+    panic!("{HANGS}: {what} does not answer within {ANSWER_LIMIT:?}")
 }
 
 fn wait_for_socket(path: &Path) {

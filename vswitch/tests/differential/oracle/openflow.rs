@@ -1,12 +1,12 @@
 //! A controller of the oracle: a connection of our own to the bridge's management socket, for what `ovs-ofctl monitor`
 //! would print: packet-ins with all their properties, and flow-removed events.
 
+use super::{ANSWER_LIMIT, hangs};
 use crate::record::{Effect, PacketIn};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
 const VERSION: u8 = 6; // OpenFlow 1.5
 const NICIRA: u32 = 0x2320;
@@ -51,7 +51,7 @@ impl Controller {
     /// Connects, and asks for packet-ins of this controller id (and flow-removed events if `flow_events`).
     pub(crate) fn connect(socket: &Path, id: u16, flow_events: bool) -> Self {
         let stream = UnixStream::connect(socket).unwrap_or_else(|error| panic!("{}: {error}", socket.display()));
-        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        stream.set_read_timeout(Some(ANSWER_LIMIT)).expect("a timeout");
         let mut controller = Self {
             stream,
             received: Vec::new(),
@@ -141,7 +141,10 @@ impl Controller {
     fn read(&mut self, len: usize) -> Vec<u8> {
         let mut chunk = [0; 65536];
         while self.received.len() < len {
-            let n = self.stream.read(&mut chunk).expect("ovs-vswitchd answers a controller");
+            let n = match self.stream.read(&mut chunk) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => hangs("a controller's connection"),
+                n => n.expect("ovs-vswitchd answers a controller"),
+            };
             assert!(n > 0, "ovs-vswitchd has closed a controller's connection");
             self.received.extend_from_slice(&chunk[..n]);
         }

@@ -1,13 +1,11 @@
 //! A persistent client of `ovs-appctl`'s socket: JSON-RPC without a process per command.
 
+use super::{ANSWER_LIMIT, hangs};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
-
-/// A command that takes longer hangs.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A connection to a daemon's control socket.
 #[derive(Debug)]
@@ -48,7 +46,7 @@ impl UnixCtl {
 
     /// The answer to the oldest command without one.
     pub(crate) fn answer(&mut self) -> Result<String, String> {
-        self.try_answer().unwrap_or_else(|| panic!("ovs-vswitchd does not answer within {ANSWER_LIMIT:?}"))
+        self.try_answer().unwrap_or_else(|| hangs("its control socket"))
     }
 
     /// Does not wait for answers much longer than this.
