@@ -8,6 +8,8 @@ from pathlib import Path
 from vsw import machine
 from vsw.machine import Failure
 
+from .sample import WARM_UP_S, Interval
+
 DAEMONS = {
     True: Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"),
     False: Path("/usr/lib/openvswitch-switch/ovs-vswitchd"),
@@ -18,8 +20,8 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 class Ovs:
     """A private Open vSwitch in `directory`: database, daemon, bridge br0."""
 
-    def __init__(self, directory, tag, core=0, main_core=0, memory_mb=0, dpdk=True):
-        self.processes = []
+    def __init__(self, directory, tag, cores=(0,), main_core=0, memory_mb=0, dpdk=True, tsc_hz=0):
+        self.processes, self.tsc_hz, self.cores = [], tsc_hz, len(cores)
         if not DAEMONS[dpdk].exists():
             raise Failure(f"{DAEMONS[dpdk]} is not installed; run tools/setup --peers")
         self.directory = Path(directory) / "ovs"
@@ -36,7 +38,7 @@ class Ovs:
         if dpdk:
             self.vsctl(
                 "--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true", f"other_config:dpdk-socket-mem={memory_mb}",
-                f"other_config:pmd-cpu-mask={1 << core:x}", f"other_config:dpdk-lcore-mask={1 << main_core:x}",
+                f"other_config:pmd-cpu-mask={sum(1 << core for core in cores):x}", f"other_config:dpdk-lcore-mask={1 << main_core:x}",
                 f'other_config:dpdk-extra="--no-pci --in-memory --file-prefix=vsperf{tag}o"',
             )
         self.control = self.directory / "vswitchd.ctl"
@@ -45,6 +47,7 @@ class Ovs:
         machine.wait_until("the control socket of Open vSwitch", 30, self.control.exists)
         self.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail_mode=secure",
                    "protocols=OpenFlow10,OpenFlow15")
+        self.pid = self.processes[-1].pid
 
     def _start(self, *argv):
         with open(self.directory / "ovs.log", "ab") as log:
@@ -74,19 +77,51 @@ class Ovs:
         if error != "[]":
             raise Failure(f"Open vSwitch did not open {devargs}: {error}")
 
+    def del_port(self, name):
+        """Removes a port and its device."""
+        self.vsctl("del-port", "br0", name)
+
+    def load(self, program):
+        """Adds a Program of flows, groups and meters."""
+        for line in program.meters:
+            self.ofctl("add-meter", "br0", line)
+        for kind in ("groups", "flows"):
+            if lines := getattr(program, kind):
+                path = self.directory / kind
+                path.write_text("\n".join(lines) + "\n")
+                self.ofctl(f"add-{kind}", "br0", path)
+
+    def received(self, name):
+        """Packets that a port has received."""
+        return int(re.search(r"rx pkts=(\d+)", self.ofctl("dump-ports", "br0", name))[1])
+
+    def connections(self):
+        """How many connections are tracked."""
+        return int(self.appctl("dpctl/ct-get-nconns"))
+
+    def dump_connections(self):
+        """All connections, a line each."""
+        return self.appctl("dpctl/dump-conntrack")
+
     def counters(self):
         """Packets received and sent by all ports."""
         text = self.ofctl("dump-ports", "br0")
         return tuple(sum(map(int, re.findall(rf"{way} pkts=(\d+)", text))) for way in ("rx", "tx"))
 
     def pmd(self):
-        """Cycles per received packet of the PMD thread since pmd-stats-clear, and the busy part of its time."""
-        text = self.appctl("dpif-netdev/pmd-stats-show")
-        cycles = re.search(r"avg cycles per packet: ([\d.]+)", text)
-        busy = re.search(r"processing cycles: \d+ \(([\d.]+)%\)", text)
-        if not cycles or not busy:
-            raise Failure(f"Open vSwitch says nothing of its cycles:\n{text[:1000]}")
-        return float(cycles[1]), float(busy[1]) / 100
+        """What the PMD threads say since pmd-stats-clear: cycles per received packet, the busy part of their time, hits of caches."""
+        return pmd_stats(self.appctl("dpif-netdev/pmd-stats-show"))
+
+    def measure(self, seconds):
+        """A Sample of what it does now."""
+        time.sleep(WARM_UP_S)
+        self.appctl("dpif-netdev/pmd-stats-clear")
+        with Interval(self.pid, self.counters) as interval:
+            time.sleep(seconds)
+        cycles, busy, caches = self.pmd()
+        result = interval.sample(self.tsc_hz, busy, cycles, self.cores)
+        result.caches = caches
+        return result
 
     def stop(self):
         """Ends both processes."""
@@ -95,22 +130,14 @@ class Ovs:
         self.processes = []
 
 
-def measure(ovs, seconds, tsc_hz, warm_up, sample):
-    """A Sample of a running OVS-DPDK; like measure_switch."""
-    time.sleep(warm_up)
-
-    def totals():
-        before = time.monotonic()
-        received, sent = ovs.counters()
-        return (before + time.monotonic()) / 2, received, sent
-
-    ovs.appctl("dpif-netdev/pmd-stats-clear")
-    pid = ovs.processes[-1].pid
-    start, preempted = totals(), -machine.preemptions(pid)
-    time.sleep(seconds)
-    preempted += machine.preemptions(pid)
-    elapsed, received, sent = (b - a for a, b in zip(start, totals()))
-    cycles, busy = ovs.pmd()
-    result = sample(received, sent, elapsed, tsc_hz, busy, cycles)
-    result.preempted = preempted
-    return result
+def pmd_stats(text):
+    """`dpif-netdev/pmd-stats-show`: cycles per packet, the busy part of the time, {cache: hits}; sums and means over PMD threads."""
+    text = text.split("main thread:")[0]
+    cycles = [float(number) for number in re.findall(r"avg cycles per packet: ([\d.]+)", text)]
+    busy = [float(number) for number in re.findall(r"processing cycles: \d+ \(([\d.]+)%\)", text)]
+    if not cycles or not busy:
+        raise Failure(f"Open vSwitch says nothing of its cycles:\n{text[:1000]}")
+    caches = {}
+    for name, count in re.findall(r"(packets received|packet recirculations|emc hits|smc hits|megaflow hits|miss with [a-z ]+upcall): (\d+)", text):
+        caches[name] = caches.get(name, 0) + int(count)
+    return sum(cycles) / len(cycles), sum(busy) / len(busy) / 100, caches

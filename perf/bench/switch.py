@@ -1,0 +1,99 @@
+"""The switch as the device under test."""
+
+import time
+
+from vsw import daemon
+from vsw.machine import Failure
+
+from .sample import WARM_UP_S, Interval
+
+MBUFS = 65536
+COUNTS = ("busy_cycles", "idle_cycles", "sleep_cycles", "packets", "bursts")
+
+
+class Switch:
+    """vswitchd with one bridge; its one worker has the core under test."""
+
+    def __init__(self, bench, ports=(), fail_mode="secure", mbufs=MBUFS, connections=None, cores=None):
+        dpdk = {
+            "worker_cores": cores or [bench.dut_core],
+            "main_core": bench.other_core,
+            "memory_mb": bench.memory_mb,
+            "mbufs": mbufs,
+            "hugepages": True,
+            "file_prefix": f"vsperf{bench.tag}",
+        }
+        conntrack = {"connections": connections} if connections else None
+        config = daemon.configuration(dpdk, ports, bench.directory, fail_mode, conntrack, idle_sleep_us=0)
+        self.daemon, self.directory = daemon.Switch(bench.binaries, bench.directory, config), bench.directory
+        try:
+            self.daemon.wait_ready()
+        except BaseException:
+            self.daemon.process.kill()
+            raise
+        self.stop = self.daemon.stop
+        self.pid = self.daemon.process.pid
+
+    def add_port(self, name, number, devargs, queues=1):
+        """Adds a DPDK device as a port."""
+        self.daemon.vsctl("add-port", "br0", name, "--type", "dpdk", "--number", number, "--devargs", devargs, "--queues", queues)
+
+    def del_port(self, name):
+        """Removes a port and its device."""
+        self.daemon.vsctl("del-port", "br0", name)
+
+    def load(self, program):
+        """Makes a Program of flows, groups and meters the bridge's."""
+        lines = [f"{kind} add {line}" for kind in ("meter", "group", "flow") for line in getattr(program, f"{kind}s")]
+        path = self.directory / "bundle"
+        path.write_text("\n".join(lines) + "\n")
+        self.daemon.vsctl("bundle", "br0", path)
+
+    def received(self, name):
+        """Packets that a port has received."""
+        return self.daemon.ports()[name]["rx_packets"]
+
+    def counters(self):
+        """Packets received and sent by all ports."""
+        ports = self.daemon.ports().values()
+        return tuple(sum(port[f"{way}_packets"] for port in ports) for way in ("rx", "tx"))
+
+    def connections(self):
+        """How many connections are tracked."""
+        return int(self.daemon.vsctl("ct-get-nconns"))
+
+    def dump_connections(self):
+        """All connections, a line each."""
+        return self.daemon.vsctl("dump-conntrack")
+
+    def workers(self):
+        """Sums over the workers since they were cleared, and the TSC's frequency."""
+        workers = self.daemon.workers()
+        return {name: sum(worker.get(name, 0) for worker in workers) for name in COUNTS} | {"tsc_hz": workers[0]["tsc_hz"]}
+
+    def caches(self):
+        """What the switch says of its caches; None when it says nothing."""
+        try:
+            return self.daemon.json("worker-perf-show")
+        except Failure:
+            return None
+
+    def measure(self, seconds):
+        """A Sample of what it does now."""
+        return measure(self, seconds)
+
+
+def measure(switch, seconds):
+    """Counters of all ports, and cycles of the workers, over `seconds`."""
+    time.sleep(WARM_UP_S)
+    switch.daemon.vsctl("worker-clear")
+    before = switch.workers()
+    with Interval(switch.pid, switch.counters) as interval:
+        time.sleep(seconds)
+    after, cores = switch.workers(), len(switch.daemon.workers())
+    gone = {name: after[name] - before[name] for name in COUNTS}
+    all_cycles = gone["busy_cycles"] + gone["idle_cycles"] + gone["sleep_cycles"]
+    busy = gone["busy_cycles"] / max(1, all_cycles)
+    result = interval.sample(after["tsc_hz"], busy, gone["busy_cycles"] / max(1, gone["packets"]), cores)
+    result.caches = switch.caches()
+    return result
