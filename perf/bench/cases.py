@@ -2,19 +2,24 @@
 and returns a Sample."""
 
 from . import established, flows, forwarding
-from .captures import Traffic
+from .captures import IMIX, UDP, Traffic
 
 CASES = {"l2-pcap-null": forwarding.l2_pcap_null, "vhost-virtio-user": forwarding.vhost_virtio_user}
 CASES |= {f"flows-{count}": flows.case(count) for count in (1, 1000, 10_000, 100_000)}
 
 
-def _established(counts, *traffic):
-    return {f"{t.name}-{count}": established.case(t, count) for t in traffic for count in counts}
+def _established(counts, name, *traffic, **options):
+    return {f"{name}-{count}": established.case(Traffic(*traffic, **options), count) for count in counts}
 
 
-CASES |= _established((1, 8, 1000, 30_000), Traffic("pod"))
-CASES |= _established((1, 1000, 30_000), Traffic("svc"))
-CASES |= _established((1, 1000, 30_000, 90_000), Traffic("remote"))
+for _six in (False, True):
+    _digit = "6" if _six else ""
+    CASES |= _established((1, 8, 1000, 30_000), f"pod{_digit}", "pod", _six)
+    CASES |= _established((1, 1000, 30_000), f"svc{_digit}", "svc", _six)
+    CASES |= _established((1, 1000, 30_000, 90_000), f"remote{_digit}", "remote", _six)
+CASES |= _established((1000, 30_000), "udp-both", "pod", protocol=UDP)
+CASES |= _established((1000, 30_000), "udp-oneway", "pod", protocol=UDP, one_way=True)
+CASES |= _established((1000, 30_000), "imix", "pod", sizes=IMIX)
 
 
 def devices(name):
