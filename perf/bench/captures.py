@@ -13,6 +13,7 @@ FCS = 4  # sizes on the wire count it, captures do not have it
 MINIMUM = 60  # of a frame, without FCS
 PORTS = 60_000  # source ports that a client uses towards one server, from 1024
 RECORD = 16  # bytes before a packet in a capture
+FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)  # microseconds, Ethernet
 
 # What is played to establish connections, and what is measured. Numbers of both ends' first bytes: see `_tcp_words`.
 HANDSHAKE = {TCP: ("syn", "synack", "ack"), UDP: ("data", "rdata")}
@@ -113,9 +114,37 @@ def shuffled(numbers, seed):
 def write(path, packets):
     """A capture of Ethernet frames."""
     with open(path, "wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        file.write(FILE_HEADER)
         for number, packet in enumerate(packets):
             file.write(struct.pack("<IIII", 0, number, len(packet), len(packet)) + packet)
+
+
+def write_openings(path, count):
+    """SYNs of `count` connections to Pods of the peer Node, no two alike; millions within a second: they are copies of one packet, and what
+    differs in the sequence number makes up in the checksum for what differs in ports and addresses."""
+    if count > 252 * PORTS:
+        raise ValueError(f"a client has {252 * PORTS} connections to the peer's Pods at most")
+    traffic, ports = Traffic("remote"), shuffled(range(1024, 1024 + PORTS), 1)
+    first = traffic.frame("syn", 0)
+    ip_sum, address, source_port, sequence = 24, 33, 34, 38  # offsets in a frame
+    block = bytearray((struct.pack("<IIII", 0, 0, len(first), len(first)) + first) * PORTS)
+
+    def column(offset, values):
+        block[RECORD + offset :: RECORD + len(first)] = bytes(values)
+
+    column(source_port, (port >> 8 for port in ports))
+    column(source_port + 1, (port & 255 for port in ports))
+    low = [(1024 + CLIENT_START - port) % 0xFFFF for port in ports]
+    column(sequence + 2, (word >> 8 for word in low))
+    column(sequence + 3, (word & 255 for word in low))
+    with open(path, "wb") as file:
+        file.write(FILE_HEADER)
+        for server in range((count + PORTS - 1) // PORTS):
+            frame, high = traffic.frame("syn", server * PORTS), -server % 0xFFFF
+            for offset, value in ((ip_sum, frame[ip_sum]), (ip_sum + 1, frame[ip_sum + 1]), (address, frame[address]),
+                                  (sequence, high >> 8), (sequence + 1, high & 255)):
+                column(offset, [value] * PORTS)
+            file.write(memoryview(block)[: (RECORD + len(first)) * min(PORTS, count - server * PORTS)])
 
 
 def write_mac_pairs(path, packets, pairs):

@@ -1,7 +1,7 @@
 """All cases by name. A case is a function `case(bench, device, round_)` that measures one of its devices ("switch", "ovs", "testpmd") once
 and returns a Sample."""
 
-from . import established, flows, forwarding
+from . import established, flows, forwarding, opening
 from .captures import IMIX, UDP, Traffic
 
 CASES = {"l2-pcap-null": forwarding.l2_pcap_null, "vhost-virtio-user": forwarding.vhost_virtio_user}
@@ -20,6 +20,7 @@ for _six in (False, True):
 CASES |= _established((1000, 30_000), "udp-both", "pod", protocol=UDP)
 CASES |= _established((1000, 30_000), "udp-oneway", "pod", protocol=UDP, one_way=True)
 CASES |= _established((1000, 30_000), "imix", "pod", sizes=IMIX)
+CASES |= {"new-connections": opening.until_full, "new-connections-steady": opening.in_steady_state}
 
 
 def devices(name):

@@ -10,6 +10,7 @@ from .captures import UDP
 # A Service's Endpoint is the local web Pod only, so that the way of replies is known. The document shows groups 9 to 11.
 ENDPOINT_GROUPS = (10, 12, 14, 16, 17, 18)
 ENDPOINT = "bucket=bucket_id:0,weight:100,actions=set_field:0xa0a0018->reg3,set_field:0x50/0xffff->reg4,resubmit(,EndpointDNAT)"
+ZONE = 65520  # of connections over IPv4
 METER = "meter=256,pktps,burst,bands=type=drop,rate=100,burst_size=200"
 
 # Ports where traffic may come out, by the names that the cases use; `client` and the port of the servers are in `NUMBERS` too.

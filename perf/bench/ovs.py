@@ -8,7 +8,8 @@ from pathlib import Path
 from vsw import machine
 from vsw.machine import Failure
 
-from .sample import WARM_UP_S, Interval
+from .document import ZONE
+from .sample import WARM_UP_S, Interval, Work
 
 DAEMONS = {
     True: Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"),
@@ -20,7 +21,7 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 class Ovs:
     """A private Open vSwitch in `directory`: database, daemon, bridge br0."""
 
-    def __init__(self, directory, tag, cores=(0,), main_core=0, memory_mb=0, dpdk=True, tsc_hz=0):
+    def __init__(self, directory, tag, cores=(0,), main_core=0, memory_mb=0, dpdk=True, tsc_hz=0, connections=None):
         self.processes, self.tsc_hz, self.cores = [], tsc_hz, len(cores)
         if not DAEMONS[dpdk].exists():
             raise Failure(f"{DAEMONS[dpdk]} is not installed; run tools/setup --peers")
@@ -48,6 +49,8 @@ class Ovs:
         self.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail_mode=secure",
                    "protocols=OpenFlow10,OpenFlow15")
         self.pid = self.processes[-1].pid
+        if connections:
+            self.appctl("dpctl/ct-set-maxconns", connections)
 
     def _start(self, *argv):
         with open(self.directory / "ovs.log", "ab") as log:
@@ -112,10 +115,32 @@ class Ovs:
         """What the PMD threads say since pmd-stats-clear: cycles per received packet, the busy part of their time, hits of caches."""
         return pmd_stats(self.appctl("dpif-netdev/pmd-stats-show"))
 
+    def clear(self):
+        """Starts the PMD threads' counts over."""
+        self.appctl("dpif-netdev/pmd-stats-clear")
+
+    def work(self):
+        """What the PMD threads have done since they were cleared."""
+        text = self.appctl("dpif-netdev/pmd-stats-show").split("main thread:")[0]
+        return Work(*(sum(map(int, re.findall(rf"{what}: (\d+)", text))) for what in ("packets received", "processing cycles")))
+
+    def set_opening_timeout(self, seconds):
+        """Connections of the document's zone whose SYN is not answered expire after this."""
+        self.vsctl("--", "--id=@datapath", "create", "Datapath", "datapath_version=0", "--", "set", "Open_vSwitch", ".", "datapaths:netdev=@datapath")
+        self.vsctl("add-zone-tp", "netdev", f"zone={ZONE}", f"tcp_syn_sent={seconds}")
+
+    def resident(self):
+        """Its resident memory in bytes."""
+        return 1024 * int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())[1])
+
+    def connection_memory(self, before):
+        """Bytes for one connection: what the process has grown by since it was `before` bytes, by the connections that there are."""
+        return (self.resident() - before) / max(1, self.connections())
+
     def measure(self, seconds):
         """A Sample of what it does now."""
         time.sleep(WARM_UP_S)
-        self.appctl("dpif-netdev/pmd-stats-clear")
+        self.clear()
         with Interval(self.pid, self.counters) as interval:
             time.sleep(seconds)
         cycles, busy, caches = self.pmd()

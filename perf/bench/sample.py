@@ -31,6 +31,14 @@ class Sample:
 
 
 @dataclass
+class Work:
+    """What the cores of a device have done since they were cleared."""
+
+    packets: int
+    busy_cycles: float
+
+
+@dataclass
 class Totals:
     """Counters of a device at a time."""
 

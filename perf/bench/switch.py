@@ -5,7 +5,8 @@ import time
 from vsw import daemon
 from vsw.machine import Failure
 
-from .sample import WARM_UP_S, Interval
+from .document import ZONE
+from .sample import WARM_UP_S, Interval, Work
 
 MBUFS = 65536
 COUNTS = ("busy_cycles", "idle_cycles", "sleep_cycles", "packets", "bursts")
@@ -71,6 +72,24 @@ class Switch:
         workers = self.daemon.workers()
         return {name: sum(worker.get(name, 0) for worker in workers) for name in COUNTS} | {"tsc_hz": workers[0]["tsc_hz"]}
 
+    def clear(self):
+        """Starts the workers' counts over."""
+        self.daemon.vsctl("worker-clear")
+
+    def work(self):
+        """What the workers have done since they were cleared."""
+        workers = self.workers()
+        return Work(workers["packets"], workers["busy_cycles"])
+
+    def set_opening_timeout(self, seconds):
+        """Connections of the document's zone whose SYN is not answered expire after this."""
+        self.daemon.vsctl("ct-set-timeouts", f"zone={ZONE}", f"tcp_syn_sent={seconds}")
+
+    def connection_memory(self, _before):
+        """Bytes for one connection: all that was taken at start for the table, by the connections that fit."""
+        counters = self.daemon.json("ct-counters-show")
+        return counters["memory"] / counters["connections_max"]
+
     def caches(self):
         """What the switch says of its caches; None when it says nothing."""
         try:
@@ -86,7 +105,7 @@ class Switch:
 def measure(switch, seconds):
     """Counters of all ports, and cycles of the workers, over `seconds`."""
     time.sleep(WARM_UP_S)
-    switch.daemon.vsctl("worker-clear")
+    switch.clear()
     before = switch.workers()
     with Interval(switch.pid, switch.counters) as interval:
         time.sleep(seconds)

@@ -10,7 +10,7 @@ import time
 from vsw import machine
 from vsw.machine import Failure
 
-from .sample import WARM_UP_S, Interval
+from .sample import WARM_UP_S, Interval, Sample
 from .switch import MBUFS
 
 PROMPT = "testpmd> "
@@ -123,6 +123,20 @@ def start(bench, stack, vdevs, mbufs=MBUFS):
 def limit(bench, stack, vdevs, mbufs=MBUFS):
     """A Sample of testpmd between two devices: what one core can do at most with them."""
     return start(bench, stack, vdevs, mbufs).measure(bench.seconds)
+
+
+def reading(bench, stack, vdevs, packets):
+    """A Sample of testpmd that takes so many packets from a source that ends; busy cycles."""
+    arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={MBUFS}", "--record-core-cycles"]
+    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments)
+    stack.callback(dut.stop)
+    dut.wait_ready()
+    dut.command("start")
+    machine.wait_until(f"testpmd reads {packets} packets", 60, lambda: port_stats(dut.command("show port stats 0"))[0]["RX-packets"] >= packets)
+    cycles, count, mhz = core_cycles(dut.command("show fwd stats all"))
+    per_packet = cycles / count
+    return Sample(mpps=round(mhz / per_packet, 4), cycles_per_packet=round(per_packet, 1), cycles_from="busy", busy=1.0, forwarded=1.0,
+                  tsc_hz=mhz * 1_000_000)
 
 
 def port_stats(text):
