@@ -40,7 +40,7 @@ def establish(dut, players, traffic, connections, capture):
     for phase in traffic.handshake:
         name = traffic.port(phase)
         players.play(name, capture(phase))
-        machine.wait_until(f"{phase} of {connections} connections", PLAY_S, lambda: dut.received(name) >= PLAYED * connections)
+        machine.wait_until(f"{phase} of {connections} connections", PLAY_S, lambda: dut.ports()[name][0] >= PLAYED * connections)
         players.rest(name)
     return check(dut, traffic, connections)
 
@@ -55,16 +55,23 @@ def check(dut, traffic, connections):
     return shown
 
 
+def capture_of(bench, traffic, connections):
+    """A function that gives the capture of a phase, written once."""
+
+    def capture(phase):
+        path = bench.directory / f"{traffic.name}-{connections}-{phase}.pcap"
+        if not path.exists():
+            traffic.write(path, phase, range(connections))
+        return path
+
+    return capture
+
+
 def case(traffic, connections):
     """The case for so many connections of this traffic."""
 
     def run(bench, device, round_):
-        def capture(phase):
-            path = bench.directory / f"{traffic.name}-{connections}-{phase}.pcap"
-            if not path.exists():
-                traffic.write(path, phase, range(connections))
-            return path
-
+        capture = capture_of(bench, traffic, connections)
         loops = ["data"] if traffic.one_way else ["data", "rdata"]
         mbufs = MBUFS + len(loops) * connections  # a source keeps every packet of its capture in an mbuf
         with contextlib.ExitStack() as stack:

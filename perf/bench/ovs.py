@@ -3,13 +3,14 @@
 import os
 import re
 import time
+from functools import partial
 from pathlib import Path
 
 from vsw import machine
 from vsw.machine import Failure
 
 from .document import ZONE
-from .sample import WARM_UP_S, Interval, Work
+from .sample import WARM_UP_S, Interval, Work, all_ports
 
 DAEMONS = {
     True: Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"),
@@ -94,9 +95,17 @@ class Ovs:
                 path.write_text("\n".join(lines) + "\n")
                 self.ofctl(f"add-{kind}", "br0", path)
 
-    def received(self, name):
-        """Packets that a port has received."""
-        return int(re.search(r"rx pkts=(\d+)", self.ofctl("dump-ports", "br0", name))[1])
+    def ports(self):
+        """{name: (packets received, packets sent)}."""
+        return dumped_ports(self.ofctl("--names", "dump-ports", "br0"))
+
+    def change(self, path):
+        """Does to flows what the lines of a file say, in one transaction."""
+        self.ofctl("--bundle", "add-flows", "br0", path)
+
+    def dump_flows(self):
+        """All flows, a line each."""
+        return self.ofctl("dump-flows", "br0")
 
     def connections(self):
         """How many connections are tracked."""
@@ -105,11 +114,6 @@ class Ovs:
     def dump_connections(self):
         """All connections, a line each."""
         return self.appctl("dpctl/dump-conntrack")
-
-    def counters(self):
-        """Packets received and sent by all ports."""
-        text = self.ofctl("dump-ports", "br0")
-        return tuple(sum(map(int, re.findall(rf"{way} pkts=(\d+)", text))) for way in ("rx", "tx"))
 
     def pmd(self):
         """What the PMD threads say since pmd-stats-clear: cycles per received packet, the busy part of their time, hits of caches."""
@@ -137,12 +141,12 @@ class Ovs:
         """Bytes for one connection: what the process has grown by since it was `before` bytes, by the connections that there are."""
         return (self.resident() - before) / max(1, self.connections())
 
-    def measure(self, seconds):
-        """A Sample of what it does now."""
+    def measure(self, seconds, body=time.sleep, read=None):
+        """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent, by default those of all ports."""
         time.sleep(WARM_UP_S)
         self.clear()
-        with Interval(self.pid, self.counters) as interval:
-            time.sleep(seconds)
+        with Interval(self.pid, read or partial(all_ports, self)) as interval:
+            body(seconds)
         cycles, busy, caches = self.pmd()
         result = interval.sample(self.tsc_hz, busy, cycles, self.cores)
         result.caches = caches
@@ -153,6 +157,12 @@ class Ovs:
         for process in reversed(self.processes):
             machine.end(process)
         self.processes = []
+
+
+def dumped_ports(text):
+    """`dump-ports --names`: {name: (packets received, packets sent)}."""
+    found = re.findall(r'port\s+"?([\w-]+)"?: rx pkts=(\d+).*\n\s*tx pkts=(\d+)', text)
+    return {name: (int(received), int(sent)) for name, received, sent in found}
 
 
 def pmd_stats(text):

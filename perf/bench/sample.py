@@ -54,6 +54,11 @@ def totals(read):
     return Totals((before + time.monotonic()) / 2, received, sent)
 
 
+def all_ports(dut):
+    """Packets received and sent by all ports of a device."""
+    return tuple(map(sum, zip(*dut.ports().values())))
+
+
 class Interval:
     """Counters of a device before and after the body of a `with`: elapsed seconds, packets received and sent, preemptions."""
 

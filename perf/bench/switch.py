@@ -1,12 +1,13 @@
 """The switch as the device under test."""
 
 import time
+from functools import partial
 
 from vsw import daemon
 from vsw.machine import Failure
 
 from .document import ZONE
-from .sample import WARM_UP_S, Interval, Work
+from .sample import WARM_UP_S, Interval, Work, all_ports
 
 MBUFS = 65536
 COUNTS = ("busy_cycles", "idle_cycles", "sleep_cycles", "packets", "bursts")
@@ -50,14 +51,17 @@ class Switch:
         path.write_text("\n".join(lines) + "\n")
         self.daemon.vsctl("bundle", "br0", path)
 
-    def received(self, name):
-        """Packets that a port has received."""
-        return self.daemon.ports()[name]["rx_packets"]
+    def ports(self):
+        """{name: (packets received, packets sent)}."""
+        return {name: (port["rx_packets"], port["tx_packets"]) for name, port in self.daemon.ports().items()}
 
-    def counters(self):
-        """Packets received and sent by all ports."""
-        ports = self.daemon.ports().values()
-        return tuple(sum(port[f"{way}_packets"] for port in ports) for way in ("rx", "tx"))
+    def change(self, path):
+        """Does to flows what the lines of a file say."""
+        self.daemon.vsctl("add-flows", "br0", path)
+
+    def dump_flows(self):
+        """All flows, a line each."""
+        return self.daemon.vsctl("dump-flows", "br0")
 
     def connections(self):
         """How many connections are tracked."""
@@ -97,22 +101,16 @@ class Switch:
         except Failure:
             return None
 
-    def measure(self, seconds):
-        """A Sample of what it does now."""
-        return measure(self, seconds)
-
-
-def measure(switch, seconds):
-    """Counters of all ports, and cycles of the workers, over `seconds`."""
-    time.sleep(WARM_UP_S)
-    switch.clear()
-    before = switch.workers()
-    with Interval(switch.pid, switch.counters) as interval:
-        time.sleep(seconds)
-    after, cores = switch.workers(), len(switch.daemon.workers())
-    gone = {name: after[name] - before[name] for name in COUNTS}
-    all_cycles = gone["busy_cycles"] + gone["idle_cycles"] + gone["sleep_cycles"]
-    busy = gone["busy_cycles"] / max(1, all_cycles)
-    result = interval.sample(after["tsc_hz"], busy, gone["busy_cycles"] / max(1, gone["packets"]), cores)
-    result.caches = switch.caches()
-    return result
+    def measure(self, seconds, body=time.sleep, read=None):
+        """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent, by default those of all ports."""
+        time.sleep(WARM_UP_S)
+        self.clear()
+        before = self.workers()
+        with Interval(self.pid, read or partial(all_ports, self)) as interval:
+            body(seconds)
+        after, cores = self.workers(), len(self.daemon.workers())
+        gone = {name: after[name] - before[name] for name in COUNTS}
+        busy = gone["busy_cycles"] / max(1, gone["busy_cycles"] + gone["idle_cycles"] + gone["sleep_cycles"])
+        result = interval.sample(after["tsc_hz"], busy, gone["busy_cycles"] / max(1, gone["packets"]), cores)
+        result.caches = self.caches()
+        return result

@@ -338,18 +338,18 @@ class Established(unittest.TestCase):
         played = []
 
         class Dut:
-            ports, asked, counter = {}, 0, 0
+            devices, asked, counter = {}, 0, 0
 
             def add_port(self, name, number, devargs):
-                self.ports[name], self.counter = devargs, 0
+                self.devices[name], self.counter = devargs, 0
                 played.append((name, devargs))
 
             def del_port(self, name):
-                del self.ports[name]
+                del self.devices[name]
 
-            def received(self, name):
+            def ports(self):
                 self.asked, self.counter = self.asked + 1, self.counter + 5
-                return self.counter
+                return dict.fromkeys(self.devices, (self.counter, 0))
 
             def dump_connections(self):
                 return "tcp (state=ESTABLISHED)\n" * 10
@@ -363,7 +363,7 @@ class Established(unittest.TestCase):
             ("client", "net_pcap_client,rx_pcap=/ack,infinite_rx=1"),
         ])
         self.assertEqual(players.dut.asked, 3 * 6)  # 3 times 10 packets, 5 at a time
-        self.assertFalse([args for args in players.dut.ports.values() if "pcap" in args])
+        self.assertFalse([args for args in players.dut.devices.values() if "pcap" in args])
 
 
 class Policies(unittest.TestCase):
