@@ -40,36 +40,30 @@ impl Cache {
                 Kind::V6 => self.v6.find(key, false),
                 Kind::None => continue,
             };
-            if key.found == NOWHERE {
-                missing = true;
-                match key.kind {
-                    Kind::V4 => self.v4.prefetch(key, true),
-                    _ => self.v6.prefetch(key, true),
-                }
+            match key.kind {
+                Kind::V4 if key.found == NOWHERE => self.v4.prefetch(key, true),
+                Kind::V6 if key.found == NOWHERE => self.v6.prefetch(key, true),
+                Kind::V4 => ask(self.v4.approach(key.found), tracker),
+                _ => ask(self.v6.approach(key.found), tracker),
             }
+            missing |= key.found == NOWHERE;
         }
         if missing {
-            self.locate_second(n);
-        }
-        for key in self.keys.iter().take(n) {
-            let place = match key.kind {
-                Kind::V4 => self.v4.approach(key.found),
-                Kind::V6 => self.v6.approach(key.found),
-                Kind::None => None,
-            };
-            if let Some(word) = place.and_then(|place| tracker.word_at(place)) {
-                prefetch(word);
-            }
+            self.locate_second(n, tracker);
         }
     }
 
-    fn locate_second(&mut self, n: usize) {
+    fn locate_second(&mut self, n: usize, tracker: &Tracker) {
         for key in self.keys.iter_mut().take(n).filter(|key| key.found == NOWHERE) {
             key.found = match key.kind {
                 Kind::V4 => self.v4.find(key, true),
                 Kind::V6 => self.v6.find(key, true),
                 Kind::None => NOWHERE,
             };
+            match key.kind {
+                Kind::V4 => ask(self.v4.approach(key.found), tracker),
+                _ => ask(self.v6.approach(key.found), tracker),
+            }
         }
     }
 
@@ -156,6 +150,14 @@ impl Cache {
     /// A packet went the long way.
     pub(crate) fn count_fallback(&self, why: Fallback) {
         self.shared.stats.fallbacks[why as usize].add(1);
+    }
+}
+
+/// Asks for the place of a connection.
+#[inline]
+fn ask(place: Option<u32>, tracker: &Tracker) {
+    if let Some(word) = place.and_then(|place| tracker.word_at(place)) {
+        prefetch(word);
     }
 }
 

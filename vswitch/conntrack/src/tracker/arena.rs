@@ -9,7 +9,9 @@ use super::control::Skew;
 use super::words::{Words, halves, whole};
 use crate::tcp::Tcp;
 use crate::{Helper, NatSide, Tuple};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
+use spin::Yield;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -166,7 +168,8 @@ impl Body {
 #[repr(C, align(64))]
 pub(super) struct Slot {
     life: AtomicU64,
-    body: Mutex<Body>,
+    /// Held for some nanoseconds, and seldom contended: what counts is that letting go costs no locked instruction. Who has to wait lets others run, as the holder may have lost its core.
+    body: SpinMutex<Body, Yield>,
 }
 
 impl Slot {
@@ -187,7 +190,7 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct Locked<'a> {
     slot: &'a Slot,
-    pub(super) body: MutexGuard<'a, Body>,
+    pub(super) body: SpinMutexGuard<'a, Body>,
     pub(super) place: u32,
 }
 

@@ -6,8 +6,8 @@
 
 use super::Tracker;
 use super::arena::{Life, Locked};
-use super::track::{class, states};
-use crate::tcp::{Outcome, Segment, State, flag};
+use super::track::class;
+use crate::tcp::{Segment, Slide, flag};
 use crate::{Class, Direction, L4, Request, Seen, state};
 use std::sync::atomic::AtomicU64;
 
@@ -42,9 +42,9 @@ impl Link {
         request: &Request,
         (state, judged): (u32, bool),
     ) -> Option<Self> {
-        let (generation, version, tcp) = (locked.body.generation, locked.body.version(), locked.body.tcp);
+        let (generation, version) = (locked.body.generation, locked.body.version());
         let same = match &seen.l4 {
-            L4::Tcp(segment) => is_plain(segment) && states(&tcp) == [State::Established; 2],
+            L4::Tcp(segment) => is_plain(segment) && locked.body.tcp.is_established(),
             L4::Udp => true,
             L4::Icmp | L4::Other => false,
         };
@@ -125,8 +125,8 @@ impl Tracker {
                 let life = locked.life();
                 let class = match segment {
                     Some(segment) => {
-                        let Some(tcp) = self.fitting(&locked, link, segment) else { return false };
-                        locked.body.tcp = tcp;
+                        let Some(slide) = self.slides(&locked, link, segment) else { return false };
+                        locked.body.tcp.slide(link.direction(), slide);
                         Class::TcpEstablished
                     }
                     None => class(&L4::Udp, life.has(Life::REPLIED)),
@@ -148,7 +148,7 @@ impl Tracker {
     #[must_use]
     pub fn may_pass(&self, link: &Link, segment: Option<&Segment>, now: u64) -> bool {
         self.with(link, now, |locked| match segment {
-            Some(segment) if link.flags & JUDGED != 0 => self.fitting(&locked, link, segment).is_some(),
+            Some(segment) if link.flags & JUDGED != 0 => self.slides(&locked, link, segment).is_some(),
             _ => true,
         })
     }
@@ -165,11 +165,9 @@ impl Tracker {
         same && life.has(Life::ALIVE) && life.expiry() > now && then(locked)
     }
 
-    /// Both ends after a segment that changes no state; none if it does not fit.
+    /// What a segment moves; none if it does not fit.
     #[inline]
-    fn fitting(&self, locked: &Locked<'_>, link: &Link, segment: &Segment) -> Option<crate::tcp::Tcp> {
-        let mut tcp = locked.body.tcp;
-        let outcome = tcp.update(segment, link.direction(), self.checks_windows());
-        (outcome == Outcome::Valid && states(&tcp) == states(&locked.body.tcp)).then_some(tcp)
+    fn slides(&self, locked: &Locked<'_>, link: &Link, segment: &Segment) -> Option<Slide> {
+        locked.body.tcp.slides(segment, link.direction(), self.checks_windows())
     }
 }

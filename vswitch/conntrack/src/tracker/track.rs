@@ -119,7 +119,7 @@ impl Tracker {
 }
 
 /// States of both ends.
-pub(super) const fn states(tcp: &Tcp) -> [State; 2] {
+const fn states(tcp: &Tcp) -> [State; 2] {
     [tcp.peers[0].state, tcp.peers[1].state]
 }
 
