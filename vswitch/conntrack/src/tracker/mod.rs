@@ -16,6 +16,7 @@ mod index;
 mod limits;
 mod open;
 mod related;
+mod sync;
 mod track;
 mod words;
 
