@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use vswitch_conntrack::{
-    Config, Connection, End, Family, Filter, L4, Nat, NatSide, Refusal, Request, Seen, Tracker, Tuple, Verdict,
+    Config, Connection, End, Family, Filter, L4, Link, Nat, NatSide, Refusal, Request, Seen, Tracker, Tuple, Verdict,
     protocol, state,
 };
 use vswitch_models::{explore, thread};
@@ -193,5 +193,50 @@ fn what_expires_goes_once_and_may_come_again_at_once() {
         assert_eq!(living(&tracker, LATER).len(), 1);
         assert_eq!(tracker.flush(&Filter::default(), LATER), 1);
         assert_all_places_free(&tracker, 2, LATER);
+    });
+}
+
+/// A packet that only asks, and how the next one like it may be judged.
+fn link(tracker: &Tracker, tuple: Tuple, now: u64) -> Link {
+    let seen = Seen { tuple, l4: L4::Udp, len: 60 };
+    tracker.track_linked(&seen, &Request::default(), 0, now).1.expect("a link")
+}
+
+/// Two packets were here: the one that opened it and the one that the link is of. A third one is of the old connection, or of none.
+#[test]
+fn a_link_never_holds_for_the_next_connection_of_its_place() {
+    explore(4, || {
+        let tracker = tracker(1);
+        commit(&tracker, tuple(7), 1, NOW);
+        let link = link(&tracker, tuple(7), NOW);
+        let other = Arc::clone(&tracker);
+        let killing = thread::spawn(move || {
+            assert_eq!(other.flush(&Filter::default(), NOW), 1, "killed");
+            commit(&other, tuple(8), 2, NOW)
+        });
+        tracker.pass(&link, None, 60, NOW);
+        assert_eq!(killing.join().expect("a verdict").refusal, None);
+        assert!(!tracker.pass(&link, None, 60, NOW), "of a connection that is gone");
+        let mut packets = [0; 2];
+        tracker.dump(&Filter::default(), NOW, |connection| {
+            packets = connection.packets;
+            ControlFlow::Break(())
+        });
+        assert_eq!(packets, [1, 0], "packets of the new connection");
+    });
+}
+
+#[test]
+fn a_link_does_not_hold_when_somebody_has_seen_the_connection_change() {
+    explore(4, || {
+        let tracker = tracker(1);
+        commit(&tracker, tuple(7), 1, NOW);
+        let link = link(&tracker, tuple(7), NOW);
+        let other = Arc::clone(&tracker);
+        let changing = thread::spawn(move || commit(&other, tuple(7), 2, NOW));
+        let changed = look(&tracker, tuple(7), NOW).mark == 2;
+        assert!(!(changed && tracker.pass(&link, None, 60, NOW)), "the mark is another one");
+        assert_eq!(changing.join().expect("a verdict").mark, 2);
+        assert!(!tracker.pass(&link, None, 60, NOW), "the mark is another one");
     });
 }

@@ -5,9 +5,17 @@
 #[cfg(not(loom))]
 pub(super) use parking_lot::{Mutex, MutexGuard};
 #[cfg(not(loom))]
+pub(super) use spin::mutex::SpinMutexGuard;
+#[cfg(not(loom))]
 pub(super) use std::sync::atomic::AtomicU64;
 #[cfg(loom)]
-pub(super) use vswitch_models::{AtomicU64, Mutex, MutexGuard};
+pub(super) use vswitch_models::{AtomicU64, Mutex, MutexGuard, MutexGuard as SpinMutexGuard};
+
+/// Who has to wait for it lets others run.
+#[cfg(not(loom))]
+pub(super) type SpinMutex<T> = spin::mutex::SpinMutex<T, spin::Yield>;
+#[cfg(loom)]
+pub(super) type SpinMutex<T> = Mutex<T>;
 
 /// The real size of something, or the one that it has in models: what they do not need takes time in each of their executions.
 pub(super) const fn size(real: usize, model: usize) -> usize {
