@@ -22,8 +22,8 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 class Ovs:
     """A private Open vSwitch in `directory`: database, daemon, bridge br0."""
 
-    def __init__(self, directory, tag, cores=(0,), main_core=0, memory_mb=0, dpdk=True, tsc_hz=0, connections=None):
-        self.processes, self.tsc_hz, self.cores = [], tsc_hz, len(cores)
+    def __init__(self, directory, tag, cores=(0,), main_core=0, memory_mb=0, dpdk=True, tsc_hz=0, connections=None, use_cores=None):
+        self.processes, self.tsc_hz, self.cores, self.use_cores = [], tsc_hz, len(cores), use_cores
         if not DAEMONS[dpdk].exists():
             raise Failure(f"{DAEMONS[dpdk]} is not installed; run tools/setup --peers")
         self.directory = Path(directory) / "ovs"
@@ -55,7 +55,7 @@ class Ovs:
 
     def _start(self, *argv):
         with open(self.directory / "ovs.log", "ab") as log:
-            self.processes.append(machine.spawn([str(word) for word in argv], stdout=log, stderr=log, env=self.environment))
+            self.processes.append(machine.spawn(argv, self.use_cores, stdout=log, stderr=log, env=self.environment))
 
     def _run(self, *argv):
         return machine.output(argv, env=self.environment)
@@ -73,10 +73,11 @@ class Ovs:
         """Runs ovs-appctl on the daemon."""
         return self._run("ovs-appctl", "-t", self.control, *argv)
 
-    def add_port(self, name, number, devargs):
-        """Adds a DPDK device as a port; Failure with the log's end when it does not open."""
+    def add_port(self, name, number, devargs, queues=1):
+        """Adds a DPDK device as a port; Failure when it does not open."""
+        # Its text has commas and equals signs.
         self.vsctl("add-port", "br0", name, "--", "set", "Interface", name, "type=dpdk", f"ofport_request={number}",
-                   f"options:dpdk-devargs={devargs}")
+                   f'options:dpdk-devargs="{devargs}"', f"options:n_rxq={queues}")
         error = self.vsctl("get", "Interface", name, "error").strip()
         if error != "[]":
             raise Failure(f"Open vSwitch did not open {devargs}: {error}")
@@ -84,6 +85,11 @@ class Ovs:
     def del_port(self, name):
         """Removes a port and its device."""
         self.vsctl("del-port", "br0", name)
+
+    def pin(self, name, cores):
+        """A port's receive queues are polled by the PMD threads on these cores, in order."""
+        affinity = ",".join(f"{queue}:{core}" for queue, core in enumerate(cores))
+        self.vsctl("set", "Interface", name, f'other_config:pmd-rxq-affinity="{affinity}"')
 
     def load(self, program):
         """Adds a Program of flows, groups and meters."""

@@ -36,7 +36,7 @@ def case(connections, disturb, what, attacker=False):
     or None to sleep, and a dict of figures which it may fill in."""
 
     def run(bench, device, round_):
-        capture = capture_of(bench, TRAFFIC, connections)
+        capture = capture_of(bench, TRAFFIC, range(connections))
         with contextlib.ExitStack() as stack:
             if attacker:
                 stack.enter_context(_wire(bench))

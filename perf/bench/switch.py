@@ -27,7 +27,7 @@ class Switch:
         }
         conntrack = {"connections": connections} if connections else None
         config = daemon.configuration(dpdk, ports, bench.directory, fail_mode, conntrack, idle_sleep_us=0)
-        self.daemon, self.directory = daemon.Switch(bench.binaries, bench.directory, config), bench.directory
+        self.daemon, self.directory = daemon.Switch(bench.binaries, bench.directory, config, use_cores=bench.cores), bench.directory
         try:
             self.daemon.wait_ready()
         except BaseException:
@@ -43,6 +43,11 @@ class Switch:
     def del_port(self, name):
         """Removes a port and its device."""
         self.daemon.vsctl("del-port", "br0", name)
+
+    def pin(self, name, cores):
+        """A port's receive queues are polled by the workers on these cores, in order."""
+        for queue, core in enumerate(cores):
+            self.daemon.vsctl("worker-rxq-pin", name, queue, core)
 
     def load(self, program):
         """Makes a Program of flows, groups and meters the bridge's."""

@@ -19,7 +19,7 @@ PROMPT = "testpmd> "
 class Testpmd:
     """A running dpdk-testpmd. `core` forwards; its command line shares that core, it sleeps while nobody types."""
 
-    def __init__(self, name, core, main_core, memory_mb, vdevs, arguments, eal=()):
+    def __init__(self, name, core, main_core, memory_mb, vdevs, arguments, eal=(), use_cores=None):
         argv = ["dpdk-testpmd", "--lcores", f"0@{main_core},1@{core}", "--no-pci", "--in-memory", "--no-telemetry"]
         argv += [f"--file-prefix={name}", "-m", str(memory_mb), *eal]
         for vdev in vdevs:
@@ -32,7 +32,7 @@ class Testpmd:
         attributes[1] &= ~termios.OPOST
         termios.tcsetattr(far_end, termios.TCSANOW, attributes)
         try:
-            self.process = machine.spawn(argv, stdin=far_end, stdout=far_end, stderr=far_end)
+            self.process = machine.spawn(argv, use_cores, stdin=far_end, stdout=far_end, stderr=far_end)
         except BaseException:
             os.close(self.terminal)
             raise
@@ -113,7 +113,7 @@ class Testpmd:
 def start(bench, stack, vdevs, mbufs=MBUFS):
     """testpmd on the core under test: from now on it forwards from port 0 to 1 and back, without a look at the packets."""
     arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={mbufs}"]
-    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments)
+    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments, use_cores=bench.cores)
     stack.callback(dut.stop)
     dut.wait_ready()
     dut.command("start")
@@ -128,7 +128,7 @@ def limit(bench, stack, vdevs, mbufs=MBUFS):
 def reading(bench, stack, vdevs, packets):
     """A Sample of testpmd that takes so many packets from a source that ends; busy cycles."""
     arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={MBUFS}", "--record-core-cycles"]
-    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments)
+    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments, use_cores=bench.cores)
     stack.callback(dut.stop)
     dut.wait_ready()
     dut.command("start")
