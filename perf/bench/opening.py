@@ -18,6 +18,7 @@ STEADY_TABLE = 4_194_304
 STEADY_TIMEOUT_S = 1  # of an unanswered SYN
 STEADY_AFTER_S = 1.5  # the first ones have expired
 READING_S = 120.0  # for all to be read, at most
+LOST = 0.05  # part of the packets that may be lost: the first ones of a port that is not fully there yet (Open vSwitch)
 
 
 def _opened(dut, work, tsc_hz):
@@ -26,7 +27,7 @@ def _opened(dut, work, tsc_hz):
         raise Failure("no connection was opened while it was measured")
     cycles = work.busy_cycles / work.packets
     received, sent = all_ports(dut)
-    if sent < 0.99 * received:
+    if sent < (1 - LOST) * received:
         raise Failure(f"the device under test sent {sent} of {received} packets: this measures drops")
     mpps = tsc_hz / cycles / 1e6
     return Sample(mpps=round(mpps, 4), cycles_per_packet=round(cycles, 1), cycles_from="busy", busy=1.0,
@@ -92,8 +93,7 @@ def _check(dut, steady, result, before):
     if steady and not 0 < there < min(received, STEADY_TABLE):
         raise Failure(f"{there} connections of {received} are there: none has expired, or the table is full")
     if not steady:
-        # Open vSwitch drops some of the first packets of a port.
-        if not 0.95 * FILLING <= there <= FILLING:
+        if not (1 - LOST) * FILLING <= there <= FILLING:
             raise Failure(f"{there} of {FILLING} connections are there")
         result.figures["bytes per connection"] = round(dut.connection_memory(before), 1)
 

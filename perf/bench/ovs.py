@@ -22,7 +22,7 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 class Ovs:
     """A private Open vSwitch in `directory`: database, daemon, bridge br0."""
 
-    def __init__(self, directory, tag, cores=(0,), main_core=0, memory_mb=0, dpdk=True, tsc_hz=0, connections=None, use_cores=None):
+    def __init__(self, directory, tag, cores=(0,), main_core=0, memory_mb=0, dpdk=True, tsc_hz=0, connections=None, use_cores=None, settings=()):
         self.processes, self.tsc_hz, self.cores, self.use_cores = [], tsc_hz, len(cores), use_cores
         if not DAEMONS[dpdk].exists():
             raise Failure(f"{DAEMONS[dpdk]} is not installed; run tools/setup --peers")
@@ -42,6 +42,7 @@ class Ovs:
                 "--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true", f"other_config:dpdk-socket-mem={memory_mb}",
                 f"other_config:pmd-cpu-mask={sum(1 << core for core in cores):x}", f"other_config:dpdk-lcore-mask={1 << main_core:x}",
                 f'other_config:dpdk-extra="--no-pci --in-memory --file-prefix=vsperf{tag}o"',
+                *(f"other_config:{setting}" for setting in settings),
             )
         self.control = self.directory / "vswitchd.ctl"
         options = [] if dpdk else ["--disable-system", "--disable-system-route"]
@@ -157,6 +158,15 @@ class Ovs:
         result = interval.sample(self.tsc_hz, busy, cycles, self.cores)
         result.caches = caches
         return result
+
+    def measure_best(self, seconds):
+        """The better of two Samples: with its signature match cache (SMC) off, as it is by default, and on."""
+        samples = []
+        for setting in ("smc-enable=false", "smc-enable=true"):
+            self.vsctl("set", "Open_vSwitch", ".", f"other_config:{setting}")
+            samples.append(self.measure(seconds))
+            samples[-1].caches["setting"] = setting
+        return min(samples, key=lambda each: each.cycles_per_packet)
 
     def stop(self):
         """Ends both processes."""

@@ -149,6 +149,26 @@ class OpenVswitch(unittest.TestCase):
         with self.assertRaisesRegex(Failure, "nothing of its cycles"):
             ovs.pmd_stats("main thread:\n")
 
+    def test_the_better_setting_counts(self):
+        peer, packets = object.__new__(ovs.Ovs), iter((30, 40))
+        peer.vsctl = Mock()
+
+        def measure(_seconds):
+            count = next(packets)
+            result = sample(count, count, 1.0, 10**9, 1.0, 0.0)
+            result.caches = {}
+            return result
+
+        peer.measure = measure
+        best = peer.measure_best(1)
+        self.assertEqual((best.cycles_per_packet, best.caches), (25_000_000.0, {"setting": "smc-enable=true"}))
+        peer.vsctl.assert_called_with("set", "Open_vSwitch", ".", "other_config:smc-enable=true")
+
+    def test_ports(self):
+        text = 'OFPST_PORT reply (OF1.5) (xid=0x2): 2 ports\n  port  "web-1": rx pkts=5, bytes=300, drop=0\n           tx pkts=7, bytes=420\n'
+        text += "  port  LOCAL: rx pkts=0, bytes=0\n           tx pkts=1, bytes=2\n"
+        self.assertEqual(ovs.dumped_ports(text), {"web-1": (5, 7), "LOCAL": (0, 1)})
+
     def test_pmd_stats_of_two_threads(self):
         two = PMD.split("main thread:")[0] * 2
         self.assertEqual(ovs.pmd_stats(two)[:2], (1037.1, 0.99))
