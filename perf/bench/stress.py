@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 from vsw import machine, netns
@@ -50,7 +51,7 @@ def case(connections, disturb, what, attacker=False):
             for phase in ("data", "rdata"):
                 players.play(TRAFFIC.port(phase), capture(phase))
             time.sleep(SETTLE_S)
-            read = lambda: legitimate(dut)  # noqa: E731
+            read = partial(legitimate, dut)
             calm = dut.measure(bench.seconds, read=read)
             figures = {"calm Mpps": calm.mpps}
             with disturb(bench, dut, figures) as body:

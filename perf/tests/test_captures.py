@@ -12,6 +12,7 @@ sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
 
 from bench import captures, document, established, flows, opening, send, stress  # noqa: E402
 from bench.captures import Traffic  # noqa: E402
+from vsw.antrea import world  # noqa: E402
 from vsw.machine import Failure  # noqa: E402
 
 
@@ -82,6 +83,24 @@ class Captures(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "at most 60000"):
             Traffic("pod").frame("data", 60_000)
 
+    def test_macs(self):
+        """A Pod sends to another Pod directly, else to the gateway; the peer Node's replies are for the gateway's virtual address."""
+        def macs(kind, phase):
+            frame = Traffic(kind).frame(phase, 0)
+            return frame[6:12].hex(":"), frame[:6].hex(":")
+
+        client, web, gateway = world.CLIENT.mac, world.WEB.mac, world.GATEWAY_MAC
+        self.assertEqual([macs("pod", "data"), macs("pod", "rdata")], [(client, web), (web, client)])
+        self.assertEqual([macs("svc", "data"), macs("svc", "rdata")], [(client, gateway), (web, gateway)])
+        self.assertEqual([macs("remote", "data"), macs("remote", "rdata")], [(client, gateway), (gateway, world.VIRTUAL_MAC)])
+
+    def test_no_datagram_says_that_it_has_no_checksum(self):
+        def datagram(data):
+            return captures.ip_frame(*["02:00:00:00:00:01"] * 2, "10.0.0.1", "10.0.0.2", captures.UDP, struct.pack("!HHHH", 1, 2, 10, 0) + data)
+
+        sum_of_zeros = datagram(bytes(2))[40:42]
+        self.assertEqual(datagram(sum_of_zeros)[40:42], b"\xff\xff")
+
     def test_sizes_on_the_wire(self):
         for traffic, size in ((Traffic("pod"), 64), (Traffic("pod", six=True), 84), (Traffic("pod", protocol=captures.UDP), 64),
                               (Traffic("pod", True, captures.UDP), 84)):
@@ -101,6 +120,11 @@ class Captures(unittest.TestCase):
         ports = [struct.unpack("!H", packet[34:36])[0] for packet in first]
         self.assertEqual(sorted(ports), list(range(1024, 1524)))
         self.assertNotEqual(ports, sorted(ports))
+        with tempfile.TemporaryDirectory() as directory:
+            Traffic("remote").write(Path(directory) / "x.pcap", "rdata", range(500))
+            back = [struct.unpack("!H", packet[36:38])[0] for packet in send.packets_of(Path(directory) / "x.pcap")]
+        self.assertEqual(sorted(back), sorted(ports))
+        self.assertNotEqual(back, ports)  # both ways do not go in step
 
 
 class Document(unittest.TestCase):
