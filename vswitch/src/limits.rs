@@ -176,10 +176,12 @@ pub const MEGAFLOW_MASKS_MAX: usize = 128;
 /// Milliseconds after which an unused megaflow goes (Open vSwitch: max-idle 10000).
 pub const MEGAFLOW_IDLE_MS: u64 = 10_000;
 
-/// Entries of a worker's exact-match cache for IPv4: 64 bytes each, 8 MiB.
-pub const EXACT_V4_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
-/// Likewise for IPv6: 128 bytes each, 4 MiB.
-pub const EXACT_V6_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 15 };
+/// Entries of a worker's exact-match cache for IPv4, one per direction and kind of segment of a connection: 128 bytes each, 64 MiB.
+pub const EXACT_V4_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 19 };
+/// Likewise for IPv6: 256 bytes each, 32 MiB.
+pub const EXACT_V6_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
+/// Paths per worker: chains of megaflows that packets of connections take. Many connections share one.
+pub const PATHS_MAX: usize = 16_384;
 
 /// MPLS labels that a strict port looks through for the bottom of the stack. Segment routing makes stacks of about ten.
 pub const STRICT_MPLS_LABELS_MAX: usize = 16;
