@@ -152,10 +152,10 @@ class Ovs:
         """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent, by default those of all ports."""
         time.sleep(WARM_UP_S)
         self.clear()
-        with Interval(self.pid, read or partial(all_ports, self)) as interval:
+        with Interval(self.pid, read or partial(all_ports, self), self.cores) as interval:
             body(seconds)
         cycles, busy, caches = self.pmd()
-        result = interval.sample(self.tsc_hz, busy, cycles, self.cores)
+        result = interval.sample(self.tsc_hz, busy, cycles)
         result.caches = caches
         return result
 

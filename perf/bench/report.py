@@ -24,6 +24,7 @@ def summarize(samples):
         for device, key in (("testpmd", "ratio_mpps"), ("ovs", "ratio_ovs")):
             if device in entry and "switch" in entry:
                 entry[key] = round(entry["switch"]["mpps"] / entry[device]["mpps"], 3)
+                entry[f"cycles_{device}"] = round(entry[device]["cycles_per_packet"] / entry["switch"]["cycles_per_packet"], 3)
         result[case] = entry
     return result
 
@@ -36,7 +37,7 @@ def _figures(rounds):
 def table(summary):
     """The summary as text. Medians; in brackets the lowest and highest round."""
     wide = max(map(len, [*summary, "case"]))
-    lines = [f"{'case':<{wide}} {'device':<8} {'Mpps':>24} {'cycles/packet':>24} {'core busy':>10} {'ratio':>7}"]
+    lines = [f"{'case':<{wide}} {'device':<8} {'Mpps':>24} {'cycles/packet':>24} {'core busy':>10} {'Mpps x':>7} {'cycles x':>8}"]
     for case, entry in summary.items():
         for device in DEVICES:
             if device not in entry:
@@ -49,10 +50,11 @@ def table(summary):
             cells[1] += "" if values["cycles_from"] == "saturated" else " *"
             busy = f"{100 * median(r['busy'] for r in values['rounds']):.0f} %"
             key = {"testpmd": "ratio_mpps", "ovs": "ratio_ovs"}.get(device)
-            ratio = f"{entry[key]:.2f}" if key in entry else ""
-            lines.append(f"{case:<{wide}} {device:<8} {cells[0]:>24} {cells[1]:>24} {busy:>10} {ratio:>7}")
+            ratios = f"{entry[key]:>7.2f} {entry[f'cycles_{device}']:>8.2f}" if key in entry else ""
+            lines.append(f"{case:<{wide}} {device:<8} {cells[0]:>24} {cells[1]:>24} {busy:>10} {ratios}".rstrip())
     if any(entry[d]["cycles_from"] != "saturated" for entry in summary.values() for d in DEVICES if d in entry):
         lines.append("* the core had idle time: busy cycles per packet; else TSC cycles per second / packets per second")
+    lines.append("x: the switch's Mpps by the peer's; the peer's cycles by the switch's. Cycles are those of the time that the pollers had their cores")
     return "\n".join(lines + _figure_lines(summary, wide))
 
 

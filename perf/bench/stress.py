@@ -57,7 +57,7 @@ def case(connections, disturb, what, attacker=False):
             with disturb(bench, dut, figures) as body:
                 result = dut.measure(bench.seconds, body or time.sleep, read)
             result.established = shown
-            result.figures = figures | {"kept %": round(100 * result.mpps / calm.mpps, 1)}
+            result.figures = figures | {"kept %": round(100 * result.rate / calm.rate, 1)}
             return result
 
     run.__doc__ = f"{connections:,} established connections between Pods {what}."

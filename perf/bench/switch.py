@@ -34,7 +34,7 @@ class Switch:
             self.daemon.process.kill()
             raise
         self.stop = self.daemon.stop
-        self.pid = self.daemon.process.pid
+        self.pid, self.cores = self.daemon.process.pid, len(dpdk["worker_cores"])
 
     def add_port(self, name, number, devargs, queues=1):
         """Adds a DPDK device as a port."""
@@ -115,11 +115,11 @@ class Switch:
         time.sleep(WARM_UP_S)
         self.clear()
         before = self.workers()
-        with Interval(self.pid, read or partial(all_ports, self)) as interval:
+        with Interval(self.pid, read or partial(all_ports, self), self.cores) as interval:
             body(seconds)
-        after, cores = self.workers(), len(self.daemon.workers())
+        after = self.workers()
         gone = {name: after[name] - before[name] for name in COUNTS}
         busy = gone["busy_cycles"] / max(1, gone["busy_cycles"] + gone["idle_cycles"] + gone["sleep_cycles"])
-        result = interval.sample(after["tsc_hz"], busy, gone["busy_cycles"] / max(1, gone["packets"]), cores)
+        result = interval.sample(after["tsc_hz"], busy, gone["busy_cycles"] / max(1, gone["packets"]))
         result.caches = self.caches()
         return result

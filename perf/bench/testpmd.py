@@ -10,7 +10,7 @@ import time
 from vsw import machine
 from vsw.machine import Failure
 
-from .sample import WARM_UP_S, Interval, Sample
+from .sample import WARM_UP_S, Interval
 from .switch import MBUFS
 
 PROMPT = "testpmd> "
@@ -66,15 +66,15 @@ class Testpmd:
     def _tail(self):
         return "\n".join(line for line in self.said.splitlines() if line.strip())[-3000:]
 
+    def counters(self):
+        """Packets received and sent by all ports."""
+        ports = port_stats(self.command("show port stats all")).values()
+        return tuple(sum(port[f"{way}-packets"] for port in ports) for way in ("RX", "TX"))
+
     def measure(self, seconds):
         """Counters without cycle recording (it costs a little), then a second with it: is the core busy all the time?"""
-
-        def counters():
-            ports = port_stats(self.command("show port stats all")).values()
-            return tuple(sum(port[f"{way}-packets"] for port in ports) for way in ("RX", "TX"))
-
         time.sleep(WARM_UP_S)
-        with Interval(self.process.pid, counters) as interval:
+        with Interval(self.process.pid, self.counters) as interval:
             time.sleep(seconds)
         # The burst during which it is switched on is counted from TSC 0 (22.11): cleared once that burst is over.
         self.command("set record-core-cycles on")
@@ -131,12 +131,11 @@ def reading(bench, stack, vdevs, packets):
     dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments, use_cores=bench.cores)
     stack.callback(dut.stop)
     dut.wait_ready()
-    dut.command("start")
-    machine.wait_until(f"testpmd reads {packets} packets", 60, lambda: port_stats(dut.command("show port stats 0"))[0]["RX-packets"] >= packets)
+    with Interval(dut.process.pid, dut.counters) as interval:
+        dut.command("start")
+        machine.wait_until(f"testpmd reads {packets} packets", 60, lambda: dut.counters()[0] >= packets)
     cycles, count, mhz = core_cycles(dut.command("show fwd stats all"))
-    per_packet = cycles / count
-    return Sample(mpps=round(mhz / per_packet, 4), cycles_per_packet=round(per_packet, 1), cycles_from="busy", busy=1.0, forwarded=1.0,
-                  tsc_hz=mhz * 1_000_000)
+    return interval.busy_sample(mhz * 1_000_000, cycles / count)
 
 
 def port_stats(text):

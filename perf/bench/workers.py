@@ -34,9 +34,9 @@ def case(connections, split):
                     dut.pin(name, places if workers == 2 else [cores[0]] * len(parts))
                 time.sleep(SETTLE_S)
                 result = dut.measure(bench.seconds)
-                rates.append(result.mpps)
+                rates.append(result.rate)
             result.established = shown
-            result.figures = {"Mpps of one worker": rates[0], "x one worker": round(rates[1] / rates[0], 2)}
+            result.figures = {"Mpps of one worker": round(rates[0], 4), "x one worker": round(rates[1] / rates[0], 2)}
             return result
 
     how = "both ways of each on different workers" if split else "half of them on each worker"

@@ -4,16 +4,19 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import xml.etree.ElementTree as xml
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
 
 from bench import cases, ovs, policies, report, switch, testpmd  # noqa: E402
-from bench.sample import sample  # noqa: E402
+from bench.sample import Interval, on_core, sample  # noqa: E402
+from vsw import machine  # noqa: E402
 from vsw.machine import Failure  # noqa: E402
 
 STATS = """
@@ -109,10 +112,36 @@ class Samples(unittest.TestCase):
                 raise Failure("no such verb")
 
         dut = object.__new__(switch.Switch)
-        dut.daemon, dut.pid = Daemon(), os.getpid()
-        result = dut.measure(0.2)
-        self.assertEqual((result.busy, result.cycles_per_packet, result.cycles_from), (0.5, 300.0, "busy"))
+        dut.daemon, dut.pid, dut.cores = Daemon(), os.getpid(), 2
+        with patch("bench.sample.on_core", return_value=0.5):
+            result = dut.measure(0.2)
+        self.assertEqual((result.busy, result.cycles_per_packet, result.cycles_from), (0.5, 150.0, "busy"))
         self.assertAlmostEqual(result.mpps, 0.005, delta=0.001)  # 1,000 in 0.2 s
+        self.assertEqual(result.on_core, 0.5)  # cycles went to something else, half of them
+        self.assertAlmostEqual(result.rate, 2 * result.mpps)
+
+    def test_time_that_pollers_had_their_cores(self):
+        """The busiest threads are the pollers; one of them was preempted for 300 of 1,000 ns. A thread that has come counts from 0."""
+        before, after = {"1": 5000, "2": 100, "3": 0}, {"1": 5700, "2": 1100, "3": 10, "4": 20}
+        self.assertEqual(on_core(before, after, 1000, 1), 1.0)
+        self.assertEqual(on_core(before, after, 1000, 2), 0.85)
+        self.assertEqual(on_core(before, {"4": 2000}, 1000, 1), 1.0)
+
+    def test_run_times_grow_with_work(self):
+        before = machine.run_times(os.getpid())
+        deadline = time.process_time() + 0.05
+        while time.process_time() < deadline:
+            pass
+        mine = str(threading.get_native_id())
+        self.assertGreater(machine.run_times(os.getpid())[mine], before[mine])
+
+    def test_a_part_of_the_time(self):
+        """Cores that are busy with packets for an unknown part of the time: 200 cycles each, of which they had half."""
+        counts = iter([(0, 0), (10, 5)])
+        with patch("bench.sample.on_core", return_value=0.5), Interval(os.getpid(), counts.__next__) as interval:
+            pass
+        result = interval.busy_sample(10**9, 200.0)
+        self.assertEqual((result.cycles_per_packet, result.mpps, result.forwarded), (100.0, 10.0, 0.5))
 
 
 PMD = """
@@ -191,9 +220,9 @@ class Report(unittest.TestCase):
     def test_ratio_to_ovs(self):
         summary = report.summarize({"flows-1": {"switch": rounds(30.0), "ovs": rounds(20.0), "testpmd": rounds(60.0)}})
         self.assertEqual((summary["flows-1"]["ratio_ovs"], summary["flows-1"]["ratio_mpps"]), (1.5, 0.5))
-        lines = report.table(summary).splitlines()
+        lines = report.table(summary).splitlines()[:4]
         self.assertEqual([line.split()[1] for line in lines[1:]], ["switch", "ovs", "testpmd"])
-        self.assertTrue(lines[2].endswith("1.50") and lines[3].endswith("0.50"), lines)
+        self.assertTrue(lines[2].endswith("1.50     1.50") and lines[3].endswith("0.50     0.50"), lines)
         self.assertIn("50 % of testpmd, 1.50 x OVS-DPDK", report.chart(summary, MACHINE))
 
     def test_figures(self):
