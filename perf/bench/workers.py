@@ -9,6 +9,7 @@ from .established import SETTLE_S, Players, capture_of, establish
 from .switch import MBUFS
 
 TRAFFIC = Traffic("pod")
+WAYS = {TRAFFIC.port(phase): phase for phase in ("data", "rdata")}
 
 
 def case(connections, split):
@@ -16,30 +17,36 @@ def case(connections, split):
     receive queue of its own at both ports."""
 
     def run(bench, device, round_):
-        cores = [bench.dut_core, bench.other_core]
-        whole, half = capture_of(bench, TRAFFIC, range(connections)), connections // 2
-        parts = [whole] if split else [capture_of(bench, TRAFFIC, part) for part in (range(half), range(half, connections))]
-        ways = {TRAFFIC.port(phase): phase for phase in ("data", "rdata")}
-        with contextlib.ExitStack() as stack:
-            dut = bench.start(device, stack, mbufs=MBUFS + 2 * connections, cores=cores)
-            dut.load(document.program(TRAFFIC))
-            players = Players(dut)
-            shown = establish(dut, players, TRAFFIC, connections, whole)
-            for name, phase in ways.items():
-                players.play(name, *(part(phase) for part in parts), queues=len(parts))
-            rates = []
-            for workers in (1, 2):
-                for number, name in enumerate(ways):
-                    places = [cores[number]] if split else cores
-                    dut.pin(name, places if workers == 2 else [cores[0]] * len(parts))
-                time.sleep(SETTLE_S)
-                result = dut.measure(bench.seconds)
-                rates.append(result.rate)
-            result.established = shown
-            result.figures = {"Mpps of one worker": round(rates[0], 4), "x one worker": round(rates[1] / rates[0], 2)}
-            return result
+        one, two = (_measure(bench, device, connections, split, cores) for cores in ([bench.dut_core], [bench.dut_core, bench.other_core]))
+        two.figures = {"Mpps of one worker": round(one.rate, 4), "x one worker": round(two.rate / one.rate, 2)}
+        return two
 
     how = "both ways of each on different workers" if split else "half of them on each worker"
     run.__doc__ = f"{connections:,} established connections between Pods, two workers, {how}; and one worker with all of it."
     run.devices = ("switch", "ovs")
     return run
+
+
+def places(split, cores):
+    """{port: the core of each of its receive queues}, on one core or two."""
+    if split:
+        return {name: [cores[number % len(cores)]] for number, name in enumerate(WAYS)}
+    return {name: [cores[0], cores[-1]] for name in WAYS}
+
+
+def _measure(bench, device, connections, split, cores):
+    """A Sample of a device with pollers on these cores."""
+    whole, half = capture_of(bench, TRAFFIC, range(connections)), connections // 2
+    parts = [whole] if split else [capture_of(bench, TRAFFIC, part) for part in (range(half), range(half, connections))]
+    with contextlib.ExitStack() as stack:
+        dut = bench.start(device, stack, mbufs=MBUFS + 2 * connections, cores=cores)
+        dut.load(document.program(TRAFFIC))
+        players = Players(dut)
+        shown = establish(dut, players, TRAFFIC, connections, whole)
+        for name, queues in places(split, cores).items():
+            players.play(name, *(part(WAYS[name]) for part in parts), queues=len(parts))
+            dut.pin(name, queues)
+        time.sleep(SETTLE_S)
+        result = dut.measure(bench.seconds)
+        result.established = shown
+        return result

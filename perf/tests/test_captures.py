@@ -10,7 +10,7 @@ from unittest.mock import Mock
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
 
-from bench import captures, document, established, flows, opening, send, stress  # noqa: E402
+from bench import captures, document, established, flows, opening, send, stress, workers  # noqa: E402
 from bench.captures import Traffic  # noqa: E402
 from vsw.antrea import world  # noqa: E402
 from vsw.machine import Failure  # noqa: E402
@@ -235,6 +235,13 @@ class Stress(unittest.TestCase):
     def test_what_is_kept_counts_the_victims_only(self):
         ports = {"client": (5, 0), "web": (6, 0), "db": (100, 0), "tap0": (0, 11), "tun": (0, 90)}
         self.assertEqual(stress.legitimate(Mock(ports=lambda: ports)), (11, 11))
+
+
+class Workers(unittest.TestCase):
+    def test_places_of_queues(self):
+        self.assertEqual(workers.places(True, [1, 0]), {"client": [1], "web": [0]})
+        self.assertEqual(workers.places(False, [1, 0]), {"client": [1, 0], "web": [1, 0]})
+        self.assertEqual((workers.places(True, [1]), workers.places(False, [1])), (dict.fromkeys(("client", "web"), [1]), dict.fromkeys(("client", "web"), [1, 1])))
 
 
 if __name__ == "__main__":
