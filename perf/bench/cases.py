@@ -25,6 +25,7 @@ CASES |= {"workers-disjoint": workers.case(10_000, split=False), "workers-split"
 CASES |= {
     "churn-apart": stress.case(1000, stress.churn_apart, "while 1,000 flows a second come and go in tables on their way, matching nothing of them"),
     "churn-matching": stress.case(1000, stress.churn_matching, "while the flows that they hit change, 1,000 a second"),
+    "effect": stress.case(1000, stress.effect, "while the flow that sends them changes; how long after the reply it takes effect"),
     "load-100k": stress.case(1000, stress.load, "while 100,000 flows are loaded"),
     "dump": stress.case(30_000, stress.dump, "while connections and flows are dumped all the time"),
     "explosion": stress.case(1000, stress.explosion, "while another port sends 1 Mbit/s of packets that differ in many bits", attacker=True),

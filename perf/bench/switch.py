@@ -10,7 +10,7 @@ from .document import ZONE
 from .sample import WARM_UP_S, Interval, Work, all_ports
 
 MBUFS = 65536
-COUNTS = ("busy_cycles", "idle_cycles", "sleep_cycles", "packets", "bursts")
+NO_COUNTS = ("id", "core", "tsc_hz", "heartbeat_age_ms", "rxqs")  # numbers of `worker-show` that do not add up
 
 
 class Switch:
@@ -77,9 +77,10 @@ class Switch:
         return self.daemon.vsctl("dump-conntrack")
 
     def workers(self):
-        """Sums over the workers since they were cleared, and the TSC's frequency."""
+        """All their counts, summed, since they were cleared, and the TSC's frequency."""
         workers = self.daemon.workers()
-        return {name: sum(worker.get(name, 0) for worker in workers) for name in COUNTS} | {"tsc_hz": workers[0]["tsc_hz"]}
+        counts = {name for name, value in workers[0].items() if isinstance(value, int) and name not in NO_COUNTS}
+        return {name: sum(worker[name] for worker in workers) for name in sorted(counts)} | {"tsc_hz": workers[0]["tsc_hz"]}
 
     def clear(self):
         """Starts the workers' counts over."""
@@ -100,7 +101,7 @@ class Switch:
         return counters["memory"] / counters["connections_max"]
 
     def caches(self):
-        """What the switch says of its caches; None when it says nothing."""
+        """What `worker-perf-show` says; None of a switch without it."""
         try:
             return self.daemon.json("worker-perf-show")
         except Failure:
@@ -118,8 +119,8 @@ class Switch:
         with Interval(self.pid, read or partial(all_ports, self), self.cores) as interval:
             body(seconds)
         after = self.workers()
-        gone = {name: after[name] - before[name] for name in COUNTS}
-        busy = gone["busy_cycles"] / max(1, gone["busy_cycles"] + gone["idle_cycles"] + gone["sleep_cycles"])
+        gone = {name: after[name] - before[name] for name in after if name != "tsc_hz"}
+        busy = gone["busy_cycles"] / max(1, sum(gone[f"{state}_cycles"] for state in ("busy", "idle", "sleep")))
         result = interval.sample(after["tsc_hz"], busy, gone["busy_cycles"] / max(1, gone["packets"]))
-        result.caches = self.caches()
+        result.caches = {"workers": gone, "worker-perf-show": self.caches()}
         return result

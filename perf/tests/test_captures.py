@@ -3,6 +3,7 @@
 import struct
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from unittest.mock import Mock
@@ -233,8 +234,19 @@ class Stress(unittest.TestCase):
         self.assertEqual(leading, set(range(32)))
 
     def test_what_is_kept_counts_the_victims_only(self):
-        ports = {"client": (5, 0), "web": (6, 0), "db": (100, 0), "tap0": (0, 11), "tun": (0, 90)}
+        ports = {"client": (5, 0), "web": (6, 0), "db": (100, 0), "tap0": (0, 7), "tap2": (0, 4), "tun": (0, 90)}
         self.assertEqual(stress.legitimate(Mock(ports=lambda: ports)), (11, 11))
+
+
+    def test_when_a_port_falls_silent(self):
+        """The port sends until the third look; nobody knows before the fourth that the third was late enough."""
+        counts, looks = iter((5, 7, 9, 9, 9)), []
+        dut = Mock(ports=lambda: looks.append(time.monotonic()) or {"tap0": (0, next(counts))})
+        at = stress.silent_at(dut, "tap0")
+        self.assertEqual(len(looks), 4)
+        self.assertTrue(looks[2] <= at <= looks[3])
+        with self.assertRaisesRegex(Failure, "still sends"):
+            stress.silent_at(Mock(ports=lambda: {"tap0": (0, time.monotonic_ns())}), "tap0", limit=0.01)
 
 
 class Workers(unittest.TestCase):

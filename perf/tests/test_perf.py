@@ -98,7 +98,7 @@ class Samples(unittest.TestCase):
             def workers(self):
                 self.asked_workers += 1
                 cycles = 150_000 * self.asked_workers
-                return [{"busy_cycles": cycles, "idle_cycles": cycles, "packets": 500 * self.asked_workers, "tsc_hz": 10**9}] * 2
+                return [{"busy_cycles": cycles, "idle_cycles": cycles, "sleep_cycles": 0, "core": 7, "packets": 500 * self.asked_workers, "tsc_hz": 10**9}] * 2
 
             def ports(self):
                 self.asked_ports += 1
@@ -117,6 +117,7 @@ class Samples(unittest.TestCase):
             result = dut.measure(0.2)
         self.assertEqual((result.busy, result.cycles_per_packet, result.cycles_from), (0.5, 150.0, "busy"))
         self.assertAlmostEqual(result.mpps, 0.005, delta=0.001)  # 1,000 in 0.2 s
+        self.assertEqual(result.caches["workers"], {"busy_cycles": 300_000, "idle_cycles": 300_000, "sleep_cycles": 0, "packets": 1000})
         self.assertEqual(result.on_core, 0.5)  # cycles went to something else, half of them
         self.assertAlmostEqual(result.rate, 2 * result.mpps)
 
