@@ -98,7 +98,8 @@ class Samples(unittest.TestCase):
             def workers(self):
                 self.asked_workers += 1
                 cycles = 150_000 * self.asked_workers
-                return [{"busy_cycles": cycles, "idle_cycles": cycles, "sleep_cycles": 0, "core": 7, "packets": 500 * self.asked_workers, "tsc_hz": 10**9}] * 2
+                counts = {"busy_cycles": cycles, "idle_cycles": cycles, "sleep_cycles": 0, "packets": 500 * self.asked_workers}
+                return [{"core": 7, "tsc_hz": 10**9, **counts}] * 2
 
             def ports(self):
                 self.asked_ports += 1
