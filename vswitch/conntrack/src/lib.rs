@@ -15,6 +15,7 @@
 //!
 //! **Threads**: everything is `&self`. Workers track; the control side expires, dumps, flushes and sets limits a few entries at a time, and nobody waits for it.
 
+mod memory;
 mod nat;
 mod request;
 pub mod tcp;
@@ -22,6 +23,7 @@ mod timeout;
 mod tracker;
 mod tuple;
 
+pub use memory::{Memory, Ordinary};
 pub use nat::{Nat, NatSide, choose};
 pub use request::{Direction, Helper, L4, Refusal, Related, Request, Rewrite, Seen, Verdict, state};
 pub use timeout::{Class, KERNEL_ONLY, Policy, UnknownClass};

@@ -6,7 +6,7 @@ use super::path::Path;
 use super::program::{Fused, Operand, Program, Rare};
 use super::recorder::Recording;
 use super::{Cache, Compact, Megaflow};
-use crate::dpdk::{Mbuf, prefetch};
+use crate::dpdk::{Mbuf, prefetch_two};
 use crate::observe::Fallback;
 use crate::port::PortId;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl Cache {
 #[inline]
 fn ask(place: Option<u32>, tracker: &Tracker) {
     if let Some(word) = place.and_then(|place| tracker.word_at(place)) {
-        prefetch(word);
+        prefetch_two(word);
     }
 }
 

@@ -36,11 +36,11 @@ use read::Message;
 use waiting::{Arrival, Waiting};
 
 use crate::action::Packet;
-use crate::dpdk::Mbuf;
+use crate::dpdk::{Mbuf, huge_slice};
 use crate::observe::DropReason;
 use crate::port::PortId;
 use crate::time::Millis;
-use vswitch_conntrack::{Config, Link, Refusal, Request, Rewrite, Seen, Tracker, Verdict};
+use vswitch_conntrack::{Config, Link, Memory, Refusal, Request, Rewrite, Seen, Tracker, Verdict};
 
 /// The switch's connections and waiting fragments.
 #[derive(Debug)]
@@ -101,11 +101,20 @@ pub struct First {
     pub tcp_flags: u16,
 }
 
+/// Memory in huge pages, where there are some.
+struct Huge;
+
+impl Memory for Huge {
+    fn slice<T>(n: usize, value: impl FnMut() -> T) -> Box<[T]> {
+        huge_slice(n, value)
+    }
+}
+
 impl Conntrack {
     /// Takes the memory for so many connections.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self { tracker: Tracker::new(config), waiting: Waiting::default() }
+        Self { tracker: Tracker::in_memory::<Huge>(config), waiting: Waiting::default() }
     }
 
     /// The connections.

@@ -34,7 +34,7 @@ impl Plain {
             (head.get(l3 + 8..l3 + 40)?, *head.get(l3 + 6)?)
         } else {
             let header: &[u8; 20] = head.get(l3..)?.first_chunk()?;
-            if Sum::of(header).folded() != 0xffff {
+            if !is_right(Sum::of_words(header)) {
                 return None;
             }
             (&header[12..], header[9])
@@ -56,8 +56,11 @@ impl Plain {
             _ => return None,
         };
         if unknown {
-            let pseudo = Sum::of(addresses).word(protocol.into()).word(u16::try_from(len).ok()?);
-            if pseudo.bytes(body).folded() != 0xffff {
+            let pseudo = match addresses.first_chunk::<32>() {
+                Some(both) => Sum::of_words(both),
+                None => Sum::of_words(addresses.first_chunk::<8>()?),
+            };
+            if !is_right(pseudo.word(protocol.into()).word(u16::try_from(len).ok()?).bytes(body)) {
                 return None;
             }
             mbuf.set_csum(Csum::Good);
@@ -85,6 +88,12 @@ impl Plain {
         let len = u32::try_from(packet.mbuf.len()).unwrap_or(u32::MAX);
         Seen { tuple: Tuple { family, protocol, ..Tuple::default() }, l4, len }
     }
+}
+
+/// A sum that includes its checksum.
+#[inline]
+fn is_right(sum: Sum) -> bool {
+    sum.folded() == 0xffff
 }
 
 /// RFC 9293. No SYN: its options do not matter.

@@ -20,8 +20,17 @@ impl Sum {
 
     /// The sum over some bytes.
     #[must_use]
+    #[inline]
     pub fn of(bytes: &[u8]) -> Self {
         Self::new().bytes(bytes)
+    }
+
+    /// [`Sum::of`], of so many bytes that the loop is none. An even number.
+    #[must_use]
+    #[inline(always)] // so many additions
+    pub fn of_words<const N: usize>(bytes: &[u8; N]) -> Self {
+        const { assert!(N.is_multiple_of(2)) };
+        Self { words: short_sum(bytes), odd: false }
     }
 
     /// The sum over the bytes `from..to` of a packet, whatever its segments; none when the packet is shorter.

@@ -9,7 +9,7 @@ use super::control::Skew;
 use super::sync::{AtomicU64, Mutex, SpinMutex, SpinMutexGuard, size};
 use super::words::{Words, halves, whole};
 use crate::tcp::Tcp;
-use crate::{Helper, NatSide, Tuple};
+use crate::{Helper, Memory, NatSide, Tuple};
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Lists of free places, so that workers that open connections at once do not meet.
@@ -97,13 +97,14 @@ pub(super) struct Body {
     pub(super) begun: u64,
     /// Of TCP.
     pub(super) tcp: Tcp,
+    /// What few connections have, so that it is the one thing that is allocated.
+    pub(super) rare: Option<Box<Rare>>,
+    // Here the second cache line begins.
     pub(super) packets: [u64; 2],
     pub(super) bytes: [u64; 2],
     /// By [`crate::Direction`].
     pub(super) tuples: [Words; 2],
     pub(super) label: [u64; 2],
-    /// What few connections have, so that it is the one thing that is allocated.
-    pub(super) rare: Option<Box<Rare>>,
 }
 
 /// Bits of [`Body::begun`] that are milliseconds: 34 years.
@@ -220,12 +221,12 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    pub(super) fn new(places: u32) -> Self {
+    pub(super) fn new<M: Memory>(places: u32) -> Self {
         let free: [List; LISTS] = std::array::from_fn(|_| List::default());
         for place in (0..places).rev() {
             free[place as usize % LISTS].0.lock().push(place);
         }
-        Self { slots: std::iter::repeat_with(Slot::default).take(places as usize).collect(), free }
+        Self { slots: M::slice(places as usize, Slot::default), free }
     }
 
     /// Bytes.

@@ -7,7 +7,7 @@
 //! tuples, from before he looks whether they are free until they are entered.
 
 use super::sync::{AtomicU64, Mutex, MutexGuard, size};
-use crate::Direction;
+use crate::{Direction, Memory};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Words of a bucket.
@@ -48,10 +48,10 @@ pub(super) struct Stripes<'a>(#[expect(dead_code, reason = "held")] [Option<Mute
 
 impl Index {
     /// For so many connections, each with two tuples: half full at most.
-    pub(super) fn new(connections_max: usize) -> Self {
+    pub(super) fn new<M: Memory>(connections_max: usize) -> Self {
         let buckets = (connections_max * 4).div_ceil(WORDS).next_power_of_two().max(2);
         Self {
-            buckets: std::iter::repeat_with(Bucket::default).take(buckets).collect(),
+            buckets: M::slice(buckets, Bucket::default),
             stripes: std::iter::repeat_with(Stripe::default).take(STRIPES).collect(),
         }
     }
@@ -170,6 +170,7 @@ const fn as_index(word: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ordinary;
 
     fn places(index: &Index, hash: u64) -> Vec<u32> {
         let mut places = Vec::new();
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_is_entered_is_found_until_it_is_removed() {
-        let index = Index::new(64);
+        let index = Index::new::<Ordinary>(64);
         let hits: Vec<_> = (0..100_u32)
             .map(|place| (u64::from(place).wrapping_mul(SECOND), Hit { place, direction: Direction::Reply }))
             .collect();
@@ -202,7 +203,7 @@ mod tests {
     /// P28: were the key known, a flood of one hash fills two buckets, and nothing else becomes slower.
     #[test]
     fn a_flood_of_one_hash_fills_two_buckets_and_no_more() {
-        let index = Index::new(1024);
+        let index = Index::new::<Ordinary>(1024);
         let entered =
             (0..1000).filter(|&place| index.insert(77, Hit { place, direction: Direction::Original })).count();
         assert_eq!(entered, 2 * WORDS, "entries of one hash");

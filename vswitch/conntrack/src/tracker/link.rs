@@ -108,7 +108,7 @@ const fn is_plain(segment: &Segment) -> bool {
 }
 
 impl Tracker {
-    /// The first word of the place of a connection, for whoever wants it in the cache.
+    /// The first word of the place of a connection, for whoever wants that in the cache: what every packet touches is in the first two lines.
     #[inline]
     #[must_use]
     pub fn word_at(&self, place: u32) -> Option<&AtomicU64> {

@@ -30,7 +30,7 @@ pub use helper::Expected;
 pub use limits::{Limits, ZoneCount};
 pub use link::Link;
 
-use crate::{Direction, Policy, Tuple};
+use crate::{Direction, Memory, Ordinary, Policy, Tuple};
 use arena::{Arena, Life, Locked};
 use counters::{Count, Counters};
 use events::Events;
@@ -69,11 +69,17 @@ impl Tracker {
     /// Takes all memory that it will ever need (but for a zone's first policy, and for connections that a helper expected).
     #[must_use]
     pub fn new(config: Config) -> Self {
+        Self::in_memory::<Ordinary>(config)
+    }
+
+    /// [`Self::new`], in memory of some kind.
+    #[must_use]
+    pub fn in_memory<M: Memory>(config: Config) -> Self {
         let places = config.places();
         Self {
             hasher: Hasher::random(),
-            index: Index::new(places as usize),
-            arena: Arena::new(places),
+            index: Index::new::<M>(places as usize),
+            arena: Arena::new::<M>(places),
             zones: Zones::new(),
             counters: Counters::default(),
             events: Events::default(),
