@@ -32,6 +32,10 @@ pub struct CacheStats {
     pub megaflow_hits: Counter,
     /// By translation.
     pub misses: Counter,
+    /// Megaflows that used something which changed, and are what would be decided now.
+    pub revalidated: Counter,
+    /// Megaflows that a change ended.
+    pub retired: Counter,
     /// Megaflows now.
     pub megaflows: Counter,
     /// Masks now.

@@ -195,7 +195,7 @@ impl Step<'_> {
             megaflow
         } else {
             cache.stats().misses.add(1);
-            match cache.insert(request.bridge, request.key, translate(world, request, None)) {
+            match cache.insert(request, translate(world, request, None)) {
                 Ok(megaflow) => megaflow,
                 Err(translation) => return self.carry_out_once(Some(cache), &translation, packet, origin),
             }

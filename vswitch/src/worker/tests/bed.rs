@@ -199,6 +199,11 @@ impl Bed {
         self.walk.snapshot().port(id(port - 1)).expect("a port").shared.totals()
     }
 
+    /// Megaflows that survived a change of what they used, and those that did not.
+    pub(super) fn asked(&self) -> (u64, u64) {
+        (self.shared.stats.revalidated.get(), self.shared.stats.retired.get())
+    }
+
     /// Exact hits, megaflow hits, misses.
     pub(super) fn decided(&self) -> (u64, u64, u64) {
         let stats = &self.shared.stats;
