@@ -176,6 +176,12 @@ pub const MEGAFLOW_MASKS_MAX: usize = 128;
 /// Milliseconds after which an unused megaflow goes (Open vSwitch: max-idle 10000).
 pub const MEGAFLOW_IDLE_MS: u64 = 10_000;
 
+/// Changes of a table that it remembers, so that megaflows which they have nothing to do with need not be decided anew. With 1,000 changes
+/// a second those that packets hit every 32 ms.
+pub const CHANGES_LOGGED_MAX: usize = 32;
+/// Rules of one such change: to compare with more takes as long as to decide.
+pub const CHANGE_MATCHES_MAX: usize = 64;
+
 /// Entries of a worker's exact-match cache for IPv4: 64 bytes each, 8 MiB.
 pub const EXACT_V4_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
 /// Likewise for IPv6: 128 bytes each, 4 MiB.

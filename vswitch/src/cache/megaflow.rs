@@ -9,7 +9,7 @@ use crate::time::Millis;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
-use vswitch_flow::{Field, FlowKey, SparseMatch};
+use vswitch_flow::{Field, FlowKey, FlowMask, SparseMatch};
 
 /// A tick in which nothing was ever found good: a decision to be looked at once more.
 pub(super) const STALE: u64 = 1;
@@ -85,7 +85,8 @@ impl Megaflow {
         hash: u64,
         bridge: usize,
     ) -> Self {
-        let Translation { ops, mask, credits, effects, deps, drop, .. } = translation;
+        let Translation { ops, mask, touched, credits, effects, deps, drop, .. } = translation;
+        let own = FlowMask(std::array::from_fn(|i| mask.0[i] & !touched.0[i]));
         let out = match (ops.as_slice(), drop) {
             ([Op::Output(port)], None) => *port,
             _ => PortId::NONE,
@@ -112,7 +113,7 @@ impl Megaflow {
             hash,
             credits: credits.into(),
             effects: effects.into(),
-            depends: Depends::new(&deps),
+            depends: Depends::new(&deps, SparseMatch::new(key, &own)),
             stage,
             position: zero(),
             dead: AtomicBool::new(false),

@@ -8,8 +8,8 @@
 //!
 //! **Validity**: a decision remembers what it depends on ([`Deps`]) and the world and epoch in which it was last found good. The cache has
 //! a *tick*, which rises when world or epoch do; a megaflow of the present tick is good (one load, one compare per packet). One of an
-//! earlier tick is checked against its dependencies once. If one of them has changed, it is decided anew
-//! (`revalidate`): it is the same decision still, and good again, or it goes. So a change costs each megaflow that did not depend on it one
+//! earlier tick is checked against its dependencies once. If one of them has changed, and not only by rules that its packets could
+//! not meet (`validity`), it is decided anew (`revalidate`): it is the same decision still, and good again, or it goes. So a change costs each megaflow that did not depend on it one
 //! check, one that did a translation, when a packet hits it; and nothing is flushed.
 //!
 //! **Limits**: [`crate::limits::MEGAFLOWS_MAX`] and [`crate::limits::MEGAFLOW_MASKS_MAX`] per worker, exact-match entries fixed, and no megaflow of more than
@@ -43,6 +43,7 @@ use compact::{Kind, Seeds, WORDS_V4, WORDS_V6};
 use exact::Exact;
 use std::sync::Arc;
 use tuples::Tuples;
+use validity::Standing;
 use vswitch_flow::FlowKey;
 
 /// Megaflows that may wait to be freed by the control side, for each one that may be kept: beyond, nothing new is kept.
@@ -238,7 +239,10 @@ impl Cache {
         if megaflow.is_dead() {
             return false;
         }
-        if megaflow.depends.stands(world) {
+        let standing = megaflow.depends.standing(world);
+        if standing != Standing::Changed {
+            let spared = standing == Standing::Spared;
+            self.shared.stats.spared.add(spared.into());
             megaflow.depends.good(world.number, self.epoch);
         } else if let Some(deps) = revalidate::again(megaflow, world, now) {
             self.shared.stats.revalidated.add(1);

@@ -29,6 +29,7 @@ pub(super) fn again(megaflow: &Megaflow, world: &World, now: Millis) -> Option<D
         && mask.contains(&new.mask)
         && new.drop == megaflow.drop
         && new.deps.port == megaflow.depends.port
+        && megaflow.depends.is_apart_from(&new.touched)
         && *new.ops == *megaflow.ops
         && *new.credits == *megaflow.credits
         && *new.effects == *megaflow.effects;

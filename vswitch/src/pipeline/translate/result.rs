@@ -16,6 +16,8 @@ pub struct Translation {
     pub ops: Vec<Op>,
     /// Bits of the packet that the decision used.
     pub mask: FlowMask,
+    /// Bits of the key that were not the packet's own in some lookup.
+    pub touched: FlowMask,
     /// Whose counters each packet adds to.
     pub credits: Vec<Credit>,
     /// What else each packet causes (the first one's was done while translating).
@@ -142,6 +144,8 @@ pub struct Deps {
     pub all: bool,
     /// Tables looked up: bit `t % 64` of word `t / 64`.
     pub tables: [u64; 4],
+    /// Whether there is any rule at all, in whatever table.
+    pub any_rule: bool,
     /// Groups or meters.
     pub groups: bool,
     /// MAC table.

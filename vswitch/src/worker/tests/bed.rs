@@ -199,9 +199,10 @@ impl Bed {
         self.walk.snapshot().port(id(port - 1)).expect("a port").shared.totals()
     }
 
-    /// Megaflows that survived a change of what they used, and those that did not.
-    pub(super) fn asked(&self) -> (u64, u64) {
-        (self.shared.stats.revalidated.get(), self.shared.stats.retired.get())
+    /// Megaflows that a change of what they used spared, those that were decided anew and stayed, and those that went.
+    pub(super) fn asked(&self) -> (u64, u64, u64) {
+        let stats = &self.shared.stats;
+        (stats.spared.get(), stats.revalidated.get(), stats.retired.get())
     }
 
     /// Exact hits, megaflow hits, misses.

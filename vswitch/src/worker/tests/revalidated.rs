@@ -1,6 +1,7 @@
 //! Megaflows that used something which changed: those that are still right stay as they are.
 
 use super::bed::{Bed, tcp, udp};
+use crate::limits::CHANGES_LOGGED_MAX;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Tables 0 and 1: web traffic goes to port 2, other TCP to port 3.
@@ -26,49 +27,48 @@ impl Bed {
         places
     }
 
-    /// A packet comes in by port 1 and leaves by these ports. Returns translations, and megaflows that survived and that did not.
-    fn goes_to(&mut self, frame: &[u8], ports: &[usize], what: &str) -> (u64, u64, u64) {
+    /// A packet comes in by port 1 and leaves by these ports. Returns translations, and what [`Bed::asked`] says.
+    fn goes_to(&mut self, frame: &[u8], ports: &[usize], what: &str) -> (u64, u64, u64, u64) {
         let (misses, asked) = (self.decided().2, self.asked());
         self.receive(1, frame);
         assert_eq!(self.ports(), ports, "{what}");
         let now = self.asked();
-        (self.decided().2 - misses, now.0 - asked.0, now.1 - asked.1)
+        (self.decided().2 - misses, now.0 - asked.0, now.1 - asked.1, now.2 - asked.2)
     }
 }
 
-/// What [`Bed::goes_to`] returns: nothing had to be asked, all survived, or were made anew.
-const HIT: (u64, u64, u64) = (0, 0, 0);
-const SURVIVED: (u64, u64, u64) = (0, 1, 0);
-const RETIRED: (u64, u64, u64) = (1, 0, 1);
+/// What [`Bed::goes_to`] returns: made; nothing had to be asked; the change was not for it; decided anew, and the same; made anew.
+const MADE: (u64, u64, u64, u64) = (1, 0, 0, 0);
+const HIT: (u64, u64, u64, u64) = (0, 0, 0, 0);
+const SPARED: (u64, u64, u64, u64) = (0, 1, 0, 0);
+const SURVIVED: (u64, u64, u64, u64) = (0, 0, 1, 0);
+const RETIRED: (u64, u64, u64, u64) = (1, 0, 0, 1);
 
 #[test]
 fn what_changes_nothing_for_a_megaflow_leaves_it_as_it_is() {
     let mut bed = bed(WEB);
     bed.program(&["meter add meter=1,kbps,bands=type=drop,rate=1000", "group add group_id=1,type=all,bucket=output:2"]);
-    let changes: &[&[&str]] = &[
-        &["table=1,priority=9,tcp,tp_dst=81,actions=output:4"],
-        &["table=1,priority=9,udp,tp_dst=53,actions=drop"],
-        &["flow delete_strict table=1,priority=9,tcp,tp_dst=81"],
-        // The rule itself, as it is; and with another cookie, which nobody sees.
-        &["table=1,priority=9,tcp,tp_dst=80,actions=output:2"],
-        &["table=1,priority=9,cookie=5,tcp,tp_dst=80,actions=output:2"],
-        &["flow modify table=1,cookie=5/-1,actions=output:2"],
-        // A way round.
-        &["table=0,priority=1,ip,actions=resubmit(,2)", "table=2,priority=1,actions=resubmit(,1)"],
-    ];
     let web = tcp(1, 2, 80);
-    assert_eq!(bed.goes_to(&web, &[2], "the first"), (1, 0, 0));
+    assert_eq!(bed.goes_to(&web, &[2], "the first"), MADE);
     let before = bed.megaflows();
-    for lines in &changes[..changes.len() - 1] {
-        bed.program(lines);
-        assert_eq!(bed.goes_to(&web, &[2], lines[0]), SURVIVED, "{lines:?}");
-        assert_eq!(bed.goes_to(&web, &[2], lines[0]), HIT, "{lines:?}: it is asked once");
-        assert_eq!(bed.megaflows(), before, "{lines:?}");
+    for (line, expected) in [
+        ("table=1,priority=9,tcp,tp_dst=81,actions=output:4", SPARED),
+        ("table=1,priority=9,udp,tp_dst=53,actions=drop", SPARED),
+        ("flow delete_strict table=1,priority=9,tcp,tp_dst=81", SPARED),
+        // The rule itself, as it is; and with another cookie, which nobody sees.
+        ("table=1,priority=9,tcp,tp_dst=80,actions=output:2", SURVIVED),
+        ("table=1,priority=9,cookie=5,tcp,tp_dst=80,actions=output:2", SURVIVED),
+        ("flow modify table=1,cookie=5/-1,actions=output:2", SURVIVED),
+    ] {
+        bed.program(&[line]);
+        assert_eq!(bed.goes_to(&web, &[2], line), expected, "{line}");
+        assert_eq!(bed.goes_to(&web, &[2], line), HIT, "{line}: it is asked once");
+        assert_eq!(bed.megaflows(), before, "{line}");
     }
     let packets: Vec<_> = bed.counts().into_iter().filter(|count| count.1 == 9 && count.2 > 0).collect();
     assert_eq!(packets, [(1, 9, 13, 13 * 58)], "all of them count, by whatever name");
     // Other rules are to be credited: another megaflow.
-    bed.program(changes[changes.len() - 1]);
+    bed.program(&["table=0,priority=1,ip,actions=resubmit(,2)", "table=2,priority=1,actions=resubmit(,1)"]);
     assert_eq!(bed.goes_to(&web, &[2], "a way round"), RETIRED);
     assert_eq!(bed.counts().iter().find(|count| count.0 == 2), Some(&(2, 1, 1, 58)));
 }
@@ -89,7 +89,7 @@ fn what_changes_something_takes_effect_for_the_next_packet() {
     ];
     for (lines, ports) in changes {
         let mut bed = bed(WEB);
-        assert_eq!(bed.goes_to(&web, &[2], "before"), (1, 0, 0));
+        assert_eq!(bed.goes_to(&web, &[2], "before"), MADE);
         bed.program(lines);
         assert_eq!(bed.goes_to(&web, ports, lines[0]), RETIRED, "{lines:?}");
         assert_eq!(bed.goes_to(&web, ports, lines[0]), HIT, "{lines:?}");
@@ -99,13 +99,13 @@ fn what_changes_something_takes_effect_for_the_next_packet() {
 #[test]
 fn a_decision_that_needs_more_of_the_packet_is_another_one() {
     let mut bed = bed(WEB);
-    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "before"), (1, 0, 0));
+    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "before"), MADE);
     bed.program(&["table=1,priority=10,tcp,nw_src=10.0.0.9,actions=output:4"]);
     assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "not from there"), RETIRED);
-    assert_eq!(bed.goes_to(&tcp(9, 2, 80), &[4], "from there"), (1, 0, 0));
+    assert_eq!(bed.goes_to(&tcp(9, 2, 80), &[4], "from there"), MADE);
     // Fewer bits would do now: it stays as narrow as it is.
     bed.program(&["flow delete table=1,tcp,nw_src=10.0.0.9"]);
-    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "no such rule any more"), SURVIVED);
+    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "no such rule any more"), SPARED);
     assert_eq!(bed.goes_to(&tcp(9, 2, 80), &[2], "from there, too"), RETIRED);
 }
 
@@ -117,15 +117,15 @@ fn learned_rules_end_the_megaflows_that_they_bear_on() {
         "table=1,priority=5,ip,nw_src=0.0.0.0/8,actions=drop",
         "table=1,priority=1,actions=output:2",
     ]);
-    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "before"), (1, 0, 0));
-    assert_eq!(bed.goes_to(&udp(2, 1, 80), &[], "of another address"), (1, 0, 0));
+    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "before"), MADE);
+    assert_eq!(bed.goes_to(&udp(2, 1, 80), &[], "of another address"), MADE);
     assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "an address is looked at now"), RETIRED);
-    assert_eq!(bed.goes_to(&udp(7, 1, 80), &[], "of a third address"), (1, 0, 0));
-    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "not this one"), SURVIVED);
-    assert_eq!(bed.goes_to(&udp(1, 2, 80), &[], "of this address"), (1, 0, 0));
+    assert_eq!(bed.goes_to(&udp(7, 1, 80), &[], "of a third address"), MADE);
+    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "not this one"), SPARED);
+    assert_eq!(bed.goes_to(&udp(1, 2, 80), &[], "of this address"), MADE);
     assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[4], "learned"), RETIRED);
     bed.program(&["flow delete table=1,ip,nw_src=10.0.0.7"]);
-    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[4], "another one is gone"), SURVIVED);
+    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[4], "another one is gone"), SPARED);
     bed.program(&["flow delete table=1,ip,nw_src=10.0.0.1"]);
     assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "it is gone"), RETIRED);
 }
@@ -137,7 +137,7 @@ fn what_a_packet_learns_itself_is_for_the_next_one() {
         "table=1,priority=1,actions=output:2",
     ]);
     let web = tcp(1, 2, 80);
-    assert_eq!(bed.goes_to(&web, &[2], "what it learns is not for itself"), (1, 0, 0));
+    assert_eq!(bed.goes_to(&web, &[2], "what it learns is not for itself"), MADE);
     assert_eq!(bed.goes_to(&web, &[4], "but for the next one"), RETIRED);
     assert_eq!(bed.goes_to(&web, &[4], "again"), HIT);
     bed.now.0 += 20_000;
@@ -153,8 +153,8 @@ fn a_learned_rule_is_put_back_by_a_megaflow_that_survives() {
         "table=0,priority=1,udp,actions=resubmit(,1)",
         "table=2,priority=1,actions=output:2",
     ]);
-    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "learns"), (1, 0, 0));
-    assert_eq!(bed.goes_to(&udp(1, 2, 80), &[4], "learned"), (1, 0, 0));
+    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "learns"), MADE);
+    assert_eq!(bed.goes_to(&udp(1, 2, 80), &[4], "learned"), MADE);
     bed.program(&["flow delete table=1", "table=2,priority=2,udp,actions=drop"]);
     assert_eq!(bed.goes_to(&udp(1, 2, 80), &[], "deleted"), RETIRED);
     let (misses, ..) = bed.goes_to(&tcp(1, 2, 80), &[2], "learns again");
@@ -170,7 +170,7 @@ fn groups_meters_links_and_addresses() {
         "table=0,priority=1,udp,actions=NORMAL",
     ]);
     let web = tcp(1, 2, 80);
-    assert_eq!(bed.goes_to(&web, &[2], "before"), (1, 0, 0));
+    assert_eq!(bed.goes_to(&web, &[2], "before"), MADE);
     bed.program(&["group add group_id=2,type=all,bucket=output:4", "meter add meter=2,pktps,bands=type=drop,rate=1"]);
     assert_eq!(bed.goes_to(&web, &[2], "another group and meter"), SURVIVED);
     for (port, up, ports, expected) in
@@ -186,7 +186,7 @@ fn groups_meters_links_and_addresses() {
     assert_eq!(bed.goes_to(&web, &[2], "another meter of this number"), RETIRED);
     // The first packet taught where its source is: nobody's way has changed by that.
     let dns = udp(1, 2, 53);
-    assert_eq!(bed.goes_to(&dns, &[2, 3, 4], "learns"), (1, 0, 0));
+    assert_eq!(bed.goes_to(&dns, &[2, 3, 4], "learns"), MADE);
     assert_eq!(bed.goes_to(&dns, &[2, 3, 4], "unknown still"), SURVIVED);
     bed.receive(4, &udp(2, 1, 53));
     assert_eq!(bed.ports(), [1]);
@@ -204,7 +204,7 @@ fn a_number_that_is_another_port_is_another_packet() {
     let mut bed =
         bed(&["table=0,priority=1,in_port=1,actions=output:4", "table=0,priority=1,in_port=2,actions=output:3"]);
     let web = tcp(1, 2, 80);
-    assert_eq!(bed.goes_to(&web, &[4], "before"), (1, 0, 0));
+    assert_eq!(bed.goes_to(&web, &[4], "before"), MADE);
     bed.facts[2].no_flood = true;
     bed.publish();
     assert_eq!(bed.goes_to(&web, &[4], "another port's flags"), SURVIVED);
@@ -223,7 +223,7 @@ fn stages_outlive_the_decisions_that_lead_to_them() {
         "table=1,priority=1,reg0=5,ct_state=+trk,actions=output:2",
     ]);
     let web = tcp(1, 2, 80);
-    assert_eq!(bed.goes_to(&web, &[2], "two stages"), (2, 0, 0));
+    assert_eq!(bed.goes_to(&web, &[2], "two stages"), (2, 0, 0, 0));
     let before = bed.megaflows();
     bed.program(&["table=1,priority=2,ip,reg0=7,actions=drop"]);
     assert_eq!(bed.goes_to(&web, &[2], "the second is asked, with its register"), SURVIVED);
@@ -233,5 +233,39 @@ fn stages_outlive_the_decisions_that_lead_to_them() {
     let kept = bed.megaflows();
     assert_eq!(kept.iter().filter(|place| before.contains(place)).count(), 1);
     bed.program(&["flow delete table=0", "table=0,priority=1,tcp,actions=load:6->NXM_NX_REG0[],ct(table=1)"]);
-    assert_eq!(bed.goes_to(&web, &[], "another register"), (2, 0, 1));
+    assert_eq!(bed.goes_to(&web, &[], "another register"), (2, 0, 0, 1));
+}
+
+#[test]
+fn what_a_table_sees_may_not_be_what_came_in() {
+    for (way, rule) in [
+        ("mod_nw_dst:10.0.0.9,resubmit(,1)", "ip,nw_dst=10.0.0.9"),
+        ("clone(mod_nw_dst:10.0.0.9,resubmit(,1))", "ip,nw_dst=10.0.0.9"),
+        ("resubmit(2,1)", "in_port=2"),
+        ("push_vlan:0x8100,resubmit(,1)", "dl_vlan=0"),
+        ("ct(table=1)", "ip,ct_state=+trk,nw_dst=10.0.0.2"),
+    ] {
+        let first = format!("table=0,priority=1,in_port=1,ip,nw_dst=10.0.0.2,vlan_tci=0,actions={way}");
+        let mut bed = bed(&[&first, "table=1,priority=1,actions=output:2"]);
+        bed.receive(1, &tcp(1, 2, 80));
+        assert_eq!(bed.ports(), [2], "{way}");
+        // Once the packet's own bits are in the mask, they tell nothing of what the table sees.
+        for (action, ports) in [("output:3", [3].as_slice()), ("output:4", &[4])] {
+            bed.program(&[&format!("table=1,priority=2,{rule},actions={action}")]);
+            let (translations, .., retired) = bed.goes_to(&tcp(1, 2, 80), ports, way);
+            assert_eq!((translations, retired), (1, 1), "{way}, {action}");
+        }
+    }
+}
+
+#[test]
+fn a_megaflow_that_slept_through_many_changes_is_decided_anew() {
+    let mut bed = bed(WEB);
+    assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "before"), MADE);
+    for (changes, expected) in [(CHANGES_LOGGED_MAX, SPARED), (CHANGES_LOGGED_MAX + 1, SURVIVED)] {
+        for port in 0..changes {
+            bed.program(&[&format!("table=1,priority=9,tcp,tp_dst={},actions=drop", 1000 + port)]);
+        }
+        assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "after"), expected, "{changes} changes");
+    }
 }
