@@ -157,6 +157,12 @@ pub const METER_ID_MAX: u32 = 0xffff_0000;
 /// Bands of one meter (Open vSwitch's userspace datapath: `max_bands`).
 pub const BANDS_MAX: usize = 8;
 
+/// Changes of a table that it remembers, so that megaflows which they have nothing to do with need not be decided anew. With 1,000 changes
+/// a second those that packets hit every 32 ms.
+pub const CHANGES_LOGGED_MAX: usize = 32;
+/// Rules of one such change: to compare with more takes as long as to decide.
+pub const CHANGE_MATCHES_MAX: usize = 64;
+
 /// Bytes of a table's name (OpenFlow 1.3's `OFP_MAX_TABLE_NAME_LEN` minus the terminator).
 pub const TABLE_NAME_MAX: usize = 31;
 
@@ -176,16 +182,12 @@ pub const MEGAFLOW_MASKS_MAX: usize = 128;
 /// Milliseconds after which an unused megaflow goes (Open vSwitch: max-idle 10000).
 pub const MEGAFLOW_IDLE_MS: u64 = 10_000;
 
-/// Changes of a table that it remembers, so that megaflows which they have nothing to do with need not be decided anew. With 1,000 changes
-/// a second those that packets hit every 32 ms.
-pub const CHANGES_LOGGED_MAX: usize = 32;
-/// Rules of one such change: to compare with more takes as long as to decide.
-pub const CHANGE_MATCHES_MAX: usize = 64;
-
-/// Entries of a worker's exact-match cache for IPv4: 64 bytes each, 8 MiB.
-pub const EXACT_V4_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
-/// Likewise for IPv6: 128 bytes each, 4 MiB.
-pub const EXACT_V6_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 15 };
+/// Entries of a worker's exact-match cache for IPv4, one per direction and kind of segment of a connection: 128 bytes each, 64 MiB.
+pub const EXACT_V4_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 19 };
+/// Likewise for IPv6: 256 bytes each, 32 MiB.
+pub const EXACT_V6_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
+/// Paths per worker: chains of megaflows that packets of connections take. Many connections share one.
+pub const PATHS_MAX: usize = 16_384;
 
 /// MPLS labels that a strict port looks through for the bottom of the stack. Segment routing makes stacks of about ten.
 pub const STRICT_MPLS_LABELS_MAX: usize = 16;

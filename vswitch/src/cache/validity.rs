@@ -142,7 +142,7 @@ impl Depends {
 mod tests {
     use super::*;
     use crate::pipeline::state::PipelineState;
-    use crate::pipeline::{Bridge, Changes, FailMode};
+    use crate::pipeline::{Bridge, Changes, FailMode, Fdb};
     use crate::time::Millis;
     use std::sync::Arc;
     use vswitch_flow::text::{NoNames, parse_bundle_line, parse_match};
@@ -157,7 +157,7 @@ mod tests {
             let update = parse_bundle_line(line, &NoNames).expect("a good line").value;
             state.apply(&[update], number, Millis(0)).expect("a good update");
             let program = state.program();
-            let bridge = Bridge { program, ..Bridge::new("br", FailMode::Secure, Arc::default()) };
+            let bridge = Bridge { program, ..Bridge::new("br", FailMode::Secure, Arc::new(Fdb::new(1, 1))) };
             World { number, bridges: vec![bridge], changes: Arc::clone(&changes), ..World::default() }
         };
         write("table=5,arp,actions=drop");
