@@ -1,6 +1,7 @@
 //! Megaflows that used something which changed: those that are still right stay as they are.
 
 use super::bed::{Bed, tcp, udp};
+use super::ct::answer;
 use crate::limits::CHANGES_LOGGED_MAX;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -268,4 +269,45 @@ fn a_megaflow_that_slept_through_many_changes_is_decided_anew() {
         }
         assert_eq!(bed.goes_to(&tcp(1, 2, 80), &[2], "after"), expected, "{changes} changes");
     }
+}
+
+#[test]
+fn a_table_may_see_the_connection_in_the_place_of_the_packet() {
+    let mut bed = bed(&[
+        "table=0,priority=1,ip,actions=ct(table=1)",
+        "table=1,priority=1,ip,nw_src=10.0.0.1,actions=ct(commit),output:2",
+        "table=1,priority=1,ip,ct_state=+trk-inv,nw_src=10.0.0.2,actions=resubmit(,2,ct)",
+        "table=2,priority=1,actions=output:3",
+    ]);
+    let (question, answer) = (udp(1, 2, 53), answer(&udp(1, 2, 53)));
+    bed.receive(1, &question);
+    assert_eq!(bed.ports(), [2]);
+    bed.receive(1, &answer);
+    assert_eq!(bed.ports(), [3]);
+    assert_eq!(bed.goes_to(&answer, &[3], "an answer"), HIT);
+    bed.program(&["table=2,priority=2,ip,nw_src=10.0.0.1,actions=output:4"]);
+    assert_eq!(bed.goes_to(&answer, &[4], "to what came from there"), RETIRED);
+}
+
+#[test]
+fn a_way_that_shows_something_else_to_tables_is_another_one() {
+    let mut bed = bed(&["table=0,priority=1,actions=resubmit(,1)", "table=1,priority=1,actions=output:4"]);
+    let web = tcp(1, 2, 80);
+    assert_eq!(bed.goes_to(&web, &[4], "before"), MADE);
+    bed.program(&["flow modify table=0,actions=resubmit(2,1)"]);
+    bed.goes_to(&web, &[4], "as if it came from port 2");
+    bed.program(&["table=1,priority=2,in_port=2,actions=output:3"]);
+    assert_eq!(bed.goes_to(&web, &[3], "what comes from port 2"), RETIRED);
+}
+
+#[test]
+fn what_else_a_packet_causes_is_part_of_the_decision() {
+    let learn = |table: u8| format!("learn(table={table},NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])");
+    let mut bed = bed(&[&format!("table=0,priority=1,tcp,actions={},output:2", learn(5))]);
+    let web = tcp(1, 2, 80);
+    assert_eq!(bed.goes_to(&web, &[2], "before"), MADE);
+    bed.program(&[&format!("flow modify table=0,actions={},output:2", learn(6))]);
+    assert_eq!(bed.goes_to(&web, &[2], "learns elsewhere"), RETIRED);
+    let learned: Vec<u8> = bed.counts().iter().map(|count| count.0).collect();
+    assert_eq!(learned, [0, 5, 6]);
 }
