@@ -157,6 +157,12 @@ pub const METER_ID_MAX: u32 = 0xffff_0000;
 /// Bands of one meter (Open vSwitch's userspace datapath: `max_bands`).
 pub const BANDS_MAX: usize = 8;
 
+/// Changes of a table that it remembers, so that megaflows which they have nothing to do with need not be decided anew. With 1,000 changes
+/// a second those that packets hit every 32 ms.
+pub const CHANGES_LOGGED_MAX: usize = 32;
+/// Rules of one such change: to compare with more takes as long as to decide.
+pub const CHANGE_MATCHES_MAX: usize = 64;
+
 /// Bytes of a table's name (OpenFlow 1.3's `OFP_MAX_TABLE_NAME_LEN` minus the terminator).
 pub const TABLE_NAME_MAX: usize = 31;
 

@@ -11,8 +11,9 @@
 //!
 //! **Validity**: a decision remembers what it depends on ([`Deps`]) and the world and epoch in which it was last found good. The cache has
 //! a *tick*, which rises when world or epoch do; a megaflow of the present tick is good (one load, one compare per packet). One of an
-//! earlier tick is checked against its dependencies once, and is good again or translated afresh. So a change costs each megaflow that did
-//! not depend on it one check, and nothing is flushed.
+//! earlier tick is checked against its dependencies once. If one of them has changed, and not only by rules that its packets could
+//! not meet (`validity`), it is decided anew (`revalidate`): it is the same decision still, and good again, or it goes. So a change costs each megaflow that did not depend on it one
+//! check, one that did a translation, when a packet hits it; and nothing is flushed.
 //!
 //! **Limits**: [`crate::limits::MEGAFLOWS_MAX`] and [`crate::limits::MEGAFLOW_MASKS_MAX`] per worker, exact-match entries fixed, and no megaflow of more than
 //! [`crate::limits::MEGAFLOW_LEN_MAX`]. A full cache lets go of what was not used for the longest time, among a few it looks at. What was not
@@ -28,6 +29,7 @@ mod megaflow;
 mod path;
 mod program;
 mod recorder;
+mod revalidate;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -43,14 +45,15 @@ pub use shared::{CacheShared, CacheStats, Collector};
 
 use crate::limits::{BURST, EXACT_V4_ENTRIES, EXACT_V6_ENTRIES, MEGAFLOW_IDLE_MS, MEGAFLOW_LEN_MAX, MEGAFLOWS_MAX};
 use crate::pipeline::translate::reduce_timeouts;
-use crate::pipeline::{Changes, Credit, Effect, Sighting, Translation, World};
+use crate::pipeline::{Changes, Credit, Effect, Request, Sighting, Start, Translation, World};
 use crate::time::Millis;
 use compact::{Kind, Seeds, WORDS_MAX, WORDS_V4};
 use exact::Exact;
 use path::Paths;
 use std::sync::Arc;
 use tuples::Tuples;
-use vswitch_flow::{Field, FlowKey};
+use validity::Standing;
+use vswitch_flow::FlowKey;
 
 /// Megaflows that may wait to be freed by the control side, for each one that may be kept: beyond, nothing new is kept.
 const OUTSTANDING_FACTOR: u64 = 4;
@@ -185,12 +188,19 @@ impl Cache {
         if megaflow.is_dead() {
             return false;
         }
-        if !validity::is_good(megaflow, world) {
+        let standing = megaflow.depends.standing(world);
+        if standing != Standing::Changed {
+            let spared = standing == Standing::Spared;
+            self.shared.stats.spared.add(spared.into());
+            megaflow.depends.good(world.number, self.epoch);
+        } else if let Some(deps) = revalidate::again(megaflow, world, now) {
+            self.shared.stats.revalidated.add(1);
+            megaflow.depends.renew(&deps);
+        } else {
+            self.shared.stats.retired.add(1);
             self.retire(megaflow);
             return false;
         }
-        megaflow.world.set(world.number);
-        megaflow.epoch.set(self.epoch);
         hot.tick.set(self.tick);
         if hot.has_effects {
             // A learned flow may be gone that this megaflow's packets install.
@@ -218,26 +228,29 @@ impl Cache {
         }
     }
 
-    /// Keeps a translation for the packet's key; gives it back when it cannot be kept.
+    /// Keeps a translation of what was requested; gives it back when it cannot be kept.
     ///
     /// # Errors
     /// The translation itself.
     #[allow(clippy::result_large_err)] // moved once, on a miss
     pub(crate) fn insert(
         &mut self,
-        bridge: usize,
-        key: &FlowKey,
+        request: &Request<'_>,
         mut translation: Translation,
     ) -> Result<Arc<Megaflow>, Translation> {
+        let Request { bridge, key, start, .. } = *request;
+        let stage = match start {
+            Start::Table => None,
+            Start::Stage(stage) => Some(Arc::clone(stage)),
+            // Nobody else's packets begin there.
+            Start::Actions(_) | Start::Resume(_) => return Err(translation),
+        };
         let full = self.shared.outstanding() >= MEGAFLOWS_MAX as u64 * OUTSTANDING_FACTOR;
         let large = translation.size() > MEGAFLOW_LEN_MAX;
         if !self.enabled || !translation.cacheable || large || full || bridge >= self.bridges.len() {
             return Err(translation);
         }
-        if translation.effects.iter().any(|effect| matches!(effect, Effect::Fin { .. })) {
-            // No decision hangs on them, but what else the packet causes does.
-            translation.mask.add_bits(Field::TcpFlags, megaflow::FIN_OR_RST);
-        }
+        megaflow::settle(&mut translation, key);
         if self.all.len() >= MEGAFLOWS_MAX {
             self.evict();
         }
@@ -246,8 +259,8 @@ impl Cache {
         }
         let mask = translation.mask.clone();
         let Some(hash) = self.bridges[bridge].place(key, &mask) else { return Err(translation) };
-        let megaflow = Arc::new(Megaflow::new(translation, key, hash, bridge));
-        if (megaflow.deps.world, megaflow.deps.epoch) == (self.world, self.epoch) {
+        let megaflow = Arc::new(Megaflow::new(translation, key, stage, hash, bridge));
+        if megaflow.depends.since() == (self.world, self.epoch) {
             megaflow.hot.tick.set(self.tick);
         }
         megaflow.position.set(self.all.len() as u64);

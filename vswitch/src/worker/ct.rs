@@ -9,6 +9,7 @@ use crate::dpdk::Mbuf;
 use crate::limits::{RECIRCULATIONS_MAX, STAGES_ENTERED_MAX};
 use crate::observe::DropReason;
 use crate::pipeline::{Request, Stage, Start, translate};
+use std::sync::Arc;
 use vswitch_conntrack::{Family, Rewrite, Tuple, Verdict};
 use vswitch_flow::{Field, FlowKey};
 
@@ -111,7 +112,7 @@ impl Step<'_> {
     fn enter_stage(
         &mut self,
         cache: Option<&mut Cache>,
-        stage: &Stage,
+        stage: &Arc<Stage>,
         packet: Packet,
         known: Known<'_>,
         origin: Origin<'_>,

@@ -213,7 +213,7 @@ impl Step<'_> {
             megaflow
         } else {
             cache.stats().misses.add(1);
-            match cache.insert(request.bridge, request.key, translate(world, request, None)) {
+            match cache.insert(request, translate(world, request, None)) {
                 Ok(megaflow) => megaflow,
                 Err(translation) => {
                     cache.recorder.fail(Fallback::Uncached);

@@ -26,7 +26,7 @@ mod make;
 mod tests;
 mod views;
 
-use super::{Changes, Rule, TABLES};
+use super::{ChangeLog, ChangedMatches, Changes, Rule, TABLES};
 use crate::limits;
 use crate::time::Millis;
 use arc_swap::ArcSwap;
@@ -83,6 +83,16 @@ pub struct LearnedTable {
     /// begins, before that begins ([`Changes::publish`]): whoever sees an epoch sees all changes of tables up to it, with
     /// numbers not below the true ones. Changes by transactions are told by [`super::Table::changed`].
     pub epoch: u64,
+    /// What changed, by epoch.
+    pub log: ChangeLog,
+}
+
+impl LearnedTable {
+    /// Rules with these matches have changed.
+    fn changed(&mut self, epoch: u64, matches: &ChangedMatches) {
+        self.epoch = epoch;
+        self.log.note(epoch, matches);
+    }
 }
 
 impl Default for Learned {

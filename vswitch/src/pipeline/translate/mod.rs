@@ -80,7 +80,7 @@ pub enum Start<'a> {
     /// Where it was paused.
     Resume(&'a super::Continuation),
     /// Behind `ct()`. The key has the stage's metadata ([`super::Luggage::unpack`]) and the connection's fields.
-    Stage(&'a Stage),
+    Stage(&'a Arc<Stage>),
 }
 
 /// What a line of a story is to those that follow it.
@@ -127,7 +127,8 @@ pub fn translate(world: &World, request: &Request<'_>, observer: Option<&mut dyn
     // The table stands in the bridge, its actions in the table.
     translator.indent = 1;
     let in_port = translator.view.in_port();
-    let facts = translator.port(in_port).and_then(|id| translator.facts(id));
+    translator.out.deps.port = translator.port(in_port);
+    let facts = translator.out.deps.port.and_then(|id| translator.facts(id));
     let may_receive = facts.is_none_or(|facts| !facts.no_receive);
     match request.start {
         Start::Table => {

@@ -172,7 +172,7 @@ pub fn trace(world: &World, tracing: &Tracing<'_>) -> Trace {
 }
 
 /// One stage, and those that packets go on in.
-fn tell(world: &World, tracing: &Tracing<'_>, stage: Option<&Stage>) -> (Trace, Vec<Fork>) {
+fn tell(world: &World, tracing: &Tracing<'_>, stage: Option<&Arc<Stage>>) -> (Trace, Vec<Fork>) {
     let Tracing { bridge, key, now, names, .. } = *tracing;
     let own: &dyn Names = names.get(bridge).copied().unwrap_or(&NoNames);
     let style = Style { names: names.get(bridge).is_some() };

@@ -199,6 +199,12 @@ impl Bed {
         self.walk.snapshot().port(id(port - 1)).expect("a port").shared.totals()
     }
 
+    /// Megaflows that a change of what they used spared, those that were decided anew and stayed, and those that went.
+    pub(super) fn asked(&self) -> (u64, u64, u64) {
+        let stats = &self.shared.stats;
+        (stats.spared.get(), stats.revalidated.get(), stats.retired.get())
+    }
+
     /// Exact hits, megaflow hits, misses.
     pub(super) fn decided(&self) -> (u64, u64, u64) {
         let stats = &self.shared.stats;

@@ -7,6 +7,7 @@ mod equal;
 mod learning;
 mod packets;
 mod programs;
+mod revalidated;
 mod strict;
 mod tables;
 
