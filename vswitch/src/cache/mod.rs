@@ -33,6 +33,7 @@ pub use shared::{CacheShared, CacheStats, Collector};
 
 use crate::dpdk::Mbuf;
 use crate::limits::{BURST, EXACT_V4_ENTRIES, EXACT_V6_ENTRIES, MEGAFLOW_IDLE_MS, MEGAFLOW_LEN_MAX, MEGAFLOWS_MAX};
+use crate::meter::Budgets;
 use crate::pipeline::translate::reduce_timeouts;
 use crate::pipeline::{Changes, Credit, Effect, Sighting, Translation, World};
 use crate::port::PortId;
@@ -53,9 +54,6 @@ const EVICTION_SEARCH: usize = 8;
 const IDLE_SEARCH: usize = 16;
 const SWEEP: usize = 64;
 
-/// Milliseconds between two sortings of masks.
-const SORT_PERIOD: u64 = 1000;
-
 /// One worker's caches.
 #[derive(Debug)]
 pub struct Cache {
@@ -74,11 +72,15 @@ pub struct Cache {
     /// Names of the bridges: if one comes or goes, the indexes of others change.
     names: Vec<Arc<str>>,
     enabled: bool,
+    budgets: Arc<Budgets>,
+    /// The port whose packets these are.
+    payer: PortId,
+    /// The last lookups found a decision that a change had made stale.
+    outdated: bool,
     flushed: u64,
     hand: usize,
     /// Buckets left to sweep since the last megaflow died.
     unswept: usize,
-    sorted: Millis,
     /// Rises when an entry of an exact-match cache changes, and where it stood when the keys of the burst were found.
     version: u64,
     located: u64,
@@ -87,9 +89,9 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Empty caches.
+    /// Empty caches. What the effects of cached decisions cost is taken from the budgets.
     #[must_use]
-    pub fn new(shared: Arc<CacheShared>) -> Self {
+    pub fn new(shared: Arc<CacheShared>, budgets: Arc<Budgets>) -> Self {
         Self {
             shared,
             seeds: Seeds::random(),
@@ -102,10 +104,12 @@ impl Cache {
             epoch: 0,
             names: Vec::new(),
             enabled: true,
+            budgets,
+            payer: PortId::NONE,
+            outdated: false,
             flushed: 0,
             hand: 0,
             unswept: 0,
-            sorted: Millis(0),
             version: 1,
             located: 0,
             keys: Box::default(),
@@ -133,6 +137,24 @@ impl Cache {
             self.clear();
         }
         enabled
+    }
+
+    /// What follows is paid by this port.
+    #[inline]
+    pub(crate) fn pays(&mut self, port: PortId) {
+        self.payer = port;
+    }
+
+    /// Whether decisions are kept.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.enabled
+    }
+
+    /// Whether the packet that was just not found is of a kind that was known until something changed.
+    #[inline]
+    pub(crate) fn take_outdated(&mut self) -> bool {
+        std::mem::take(&mut self.outdated)
     }
 
     /// Before every packet: has anything changed?
@@ -238,6 +260,7 @@ impl Cache {
         }
         if !validity::is_good(megaflow, world) {
             self.retire(megaflow);
+            self.outdated = true;
             return false;
         }
         megaflow.world.set(world.number);
@@ -262,7 +285,7 @@ impl Cache {
                 }
                 Effect::Learn { bridge, learn, key } => {
                     let Some(bridge) = world.bridges.get(*bridge) else { continue };
-                    let _ = bridge.program.learned.learn(learn, key, now);
+                    let _ = bridge.program.learned.learn(learn, key, now, Some(&self.budgets.of(self.payer).learns));
                 }
                 Effect::Fin { rule, idle, hard } => reduce_timeouts(rule, *idle, *hard),
             }
@@ -292,11 +315,16 @@ impl Cache {
         if self.all.len() >= MEGAFLOWS_MAX {
             self.evict();
         }
-        if self.bridges[bridge].is_full_for(&translation.mask) {
-            self.bridges[bridge].least_used().iter().for_each(|megaflow| self.retire(megaflow));
+        if self.bridges[bridge].is_full_for(key, &translation.mask) {
+            self.bridges[bridge].least_used(key).iter().for_each(|megaflow| self.retire(megaflow));
         }
+        let place = self.bridges[bridge].place(key, &translation.mask).or_else(|| {
+            // No room for another mask: only for packets that are like this one in everything.
+            translation.mask = tuples::EVERYTHING;
+            self.bridges[bridge].place(key, &translation.mask)
+        });
+        let Some(hash) = place else { return Err(translation) };
         let mask = translation.mask.clone();
-        let Some(hash) = self.bridges[bridge].place(key, &mask) else { return Err(translation) };
         let megaflow = Arc::new(Megaflow::new(translation, key, hash, bridge));
         if (megaflow.deps.world, megaflow.deps.epoch) == (self.world, self.epoch) {
             megaflow.hot.tick.set(self.tick);
@@ -304,7 +332,7 @@ impl Cache {
         megaflow.position.set(self.all.len() as u64);
         self.all.push(Arc::clone(&megaflow));
         self.shared.add(Arc::clone(&megaflow));
-        self.bridges[bridge].insert(Arc::clone(&megaflow), &mask);
+        self.bridges[bridge].insert(Arc::clone(&megaflow), key, &mask);
         Ok(megaflow)
     }
 
@@ -374,10 +402,6 @@ impl Cache {
             self.unswept = self.unswept.saturating_sub(SWEEP);
             self.v4.sweep(SWEEP);
             self.v6.sweep(SWEEP);
-        }
-        if now.0.saturating_sub(self.sorted.0) >= SORT_PERIOD || now < self.sorted {
-            self.sorted = now;
-            self.bridges.iter_mut().for_each(Tuples::sort);
         }
         let stats = &self.shared.stats;
         stats.megaflows.set(self.all.len() as u64);

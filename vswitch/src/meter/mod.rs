@@ -13,6 +13,7 @@
 //! **Threads**: no lock; atomics, relaxed. Between workers the order of packets is undefined anyway; no token is given twice, since
 //! the worker that moves the clock forward is the one that fills the buckets.
 
+mod budget;
 mod remark;
 
 use crate::time::Millis;
@@ -20,6 +21,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use vswitch_flow::spec::{Band, BandKind, MeterSpec};
 
+pub use budget::{Allowance, Budget, Budgets, Rates};
 pub use remark::remark;
 
 /// A meter in use. Its state is atomics: shared by workers, never locked.
