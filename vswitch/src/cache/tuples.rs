@@ -21,6 +21,7 @@ const MASK_EVICTION_MAX: usize = 256;
 struct Tuple {
     /// Index and bits of the words that matter.
     words: Box<[(u8, u64)]>,
+    digest: u64,
     hits: u32,
     megaflows: HashTable<Arc<Megaflow>>,
 }
@@ -50,7 +51,7 @@ pub(super) struct Tuples {
 impl Tuple {
     fn new(mask: &FlowMask) -> Self {
         let words = (0_u8..).zip(mask.0).filter(|(_, bits)| *bits != 0).collect();
-        Self { words, hits: 0, megaflows: HashTable::new() }
+        Self { words, digest: digest(mask), hits: 0, megaflows: HashTable::new() }
     }
 
     #[inline]
@@ -63,10 +64,18 @@ impl Tuple {
         self.megaflows.find(self.hash(key, seed), |megaflow| megaflow.matching.matches(key))
     }
 
-    fn is_of(&self, mask: &FlowMask) -> bool {
-        let words = (0_u8..).zip(mask.0).filter(|(_, bits)| *bits != 0);
-        words.eq(self.words.iter().copied())
+    /// Whether it is the one of a mask with this digest.
+    fn is_of(&self, mask: &FlowMask, digest: u64) -> bool {
+        self.digest == digest && {
+            let words = (0_u8..).zip(mask.0).filter(|(_, bits)| *bits != 0);
+            words.eq(self.words.iter().copied())
+        }
     }
+}
+
+/// Tells masks apart, but for accidents.
+fn digest(mask: &FlowMask) -> u64 {
+    mask.0.iter().fold(0, |digest, bits| folded(digest ^ bits, MULTIPLIER) ^ digest.rotate_left(1))
 }
 
 /// Odd, with bits everywhere (the golden ratio).
@@ -133,13 +142,11 @@ impl Tuples {
     pub(super) fn place(&mut self, key: &FlowKey, mask: &FlowMask) -> Option<u64> {
         debug_assert!(LANE.iter().all(|field| mask.get(*field) == field.ones()), "a mask without {LANE:?}");
         let (seed, values) = (self.seed, values(key));
-        let entry = self.lanes.entry(
-            hash_of(&values, seed),
-            |lane| lane.values == values,
-            |lane| hash_of(&lane.values, seed),
-        );
+        let entry =
+            self.lanes.entry(hash_of(&values, seed), |lane| lane.values == values, |lane| hash_of(&lane.values, seed));
         let lane = entry.or_insert_with(|| Lane { values, tuples: Vec::new() }).into_mut();
-        if let Some(tuple) = lane.tuples.iter().find(|tuple| tuple.is_of(mask)) {
+        let digest = digest(mask);
+        if let Some(tuple) = lane.tuples.iter().find(|tuple| tuple.is_of(mask, digest)) {
             return Some(tuple.hash(key, seed));
         }
         if lane.tuples.len() >= MEGAFLOW_MASKS_MAX && *mask != EVERYTHING {
@@ -154,8 +161,8 @@ impl Tuples {
 
     /// Keeps a megaflow that was made with [`Tuples::place`].
     pub(super) fn insert(&mut self, megaflow: Arc<Megaflow>, key: &FlowKey, mask: &FlowMask) {
-        let tuples = self.lane_mut(key).map(|lane| &mut lane.tuples).into_iter().flatten();
-        if let Some(tuple) = tuples.into_iter().find(|tuple| tuple.is_of(mask)) {
+        let (mut tuples, digest) = (self.lane_mut(key).into_iter().flat_map(|lane| &mut lane.tuples), digest(mask));
+        if let Some(tuple) = tuples.find(|tuple| tuple.is_of(mask, digest)) {
             tuple.megaflows.insert_unique(megaflow.hash, megaflow, |megaflow| megaflow.hash);
         }
     }
@@ -184,7 +191,8 @@ impl Tuples {
     /// No other mask has room beside those that a packet is looked up in, and this one is new.
     pub(super) fn is_full_for(&self, key: &FlowKey, mask: &FlowMask) -> bool {
         let tuples = self.lane(key).map_or([].as_slice(), |lane| &lane.tuples);
-        tuples.len() >= MEGAFLOW_MASKS_MAX && !tuples.iter().any(|tuple| tuple.is_of(mask))
+        let digest = digest(mask);
+        tuples.len() >= MEGAFLOW_MASKS_MAX && !tuples.iter().any(|tuple| tuple.is_of(mask, digest))
     }
 
     /// The megaflows of the mask with the fewest hits lately among those that a packet is looked up in, to make room for another mask; none if every mask has
@@ -192,7 +200,8 @@ impl Tuples {
     pub(super) fn least_used(&self, key: &FlowKey) -> Vec<Arc<Megaflow>> {
         let tuples = self.lane(key).map_or([].as_slice(), |lane| &lane.tuples);
         let small = tuples.iter().filter(|tuple| tuple.megaflows.len() <= MASK_EVICTION_MAX);
-        let least = small.min_by_key(|tuple| (tuple.hits, tuple.megaflows.len()));
+        // Of equal ones the oldest, so that a new one has time for a hit.
+        let least = small.min_by_key(|tuple| tuple.hits);
         least.map(|tuple| tuple.megaflows.iter().cloned().collect()).unwrap_or_default()
     }
 

@@ -9,8 +9,8 @@
 //! **Threads**: one worker writes; no locked instruction, no clock read: time is the burst's.
 
 use crate::limits::{
-    BURST_OF_A_SECOND, LEARNS_PER_SECOND_DEFAULT, MEGAFLOWS_MAX, MISSES_PER_SECOND_DEFAULT, PACKET_INS_PER_SECOND_DEFAULT, PORTS_MAX,
-    RENEWALS_PER_MISS,
+    BURST_OF_A_SECOND, LEARNS_PER_SECOND_DEFAULT, MEGAFLOWS_MAX, MISSES_PER_SECOND_DEFAULT,
+    PACKET_INS_PER_SECOND_DEFAULT, PORTS_MAX, RENEWALS_PER_MISS,
 };
 use crate::observe::Counter;
 use crate::port::PortId;

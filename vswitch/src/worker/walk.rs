@@ -91,13 +91,7 @@ fn credits(bridge: &Bridge) -> Vec<Credit> {
 impl Walk {
     /// A walk through an empty world.
     #[must_use]
-    pub fn new(
-        worker: usize,
-        pool: Mempool,
-        cache: Arc<CacheShared>,
-        conntrack: Arc<Conntrack>,
-        rates: Rates,
-    ) -> Self {
+    pub fn new(worker: usize, pool: Mempool, cache: Arc<CacheShared>, conntrack: Arc<Conntrack>, rates: Rates) -> Self {
         let budgets = Arc::new(Budgets::new(rates));
         Self {
             worker,

@@ -44,7 +44,9 @@ fn the_last_learn_takes_its_flows_though_old_packets_still_learn() {
     bench.learn(&last, 1);
     let old = bench.state.program();
     bench.apply(&[Update::DeleteFlows(FlowFilter { table: Some(0), ..FlowFilter::default() })]);
-    assert!(old.learned.learn(&last, &packet(1), Millis(1), None) && old.learned.learn(&last, &packet(2), Millis(1), None));
+    assert!(
+        old.learned.learn(&last, &packet(1), Millis(1), None) && old.learned.learn(&last, &packet(2), Millis(1), None)
+    );
     bench.state.adopted();
     assert_eq!((bench.finds(1), bench.finds(2)), (None, None));
     assert!(bench.flows().is_empty());
