@@ -3,10 +3,14 @@
 import os
 import re
 import time
+from functools import partial
 from pathlib import Path
 
 from vsw import machine
 from vsw.machine import Failure
+
+from .document import ZONE
+from .sample import WARM_UP_S, Interval, Work, all_ports
 
 DAEMONS = {
     True: Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"),
@@ -18,8 +22,8 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 class Ovs:
     """A private Open vSwitch in `directory`: database, daemon, bridge br0."""
 
-    def __init__(self, directory, tag, core=0, main_core=0, memory_mb=0, dpdk=True):
-        self.processes = []
+    def __init__(self, directory, tag, cores=(0,), main_core=0, memory_mb=0, dpdk=True, tsc_hz=0, connections=None):
+        self.processes, self.tsc_hz, self.cores = [], tsc_hz, len(cores)
         if not DAEMONS[dpdk].exists():
             raise Failure(f"{DAEMONS[dpdk]} is not installed; run tools/setup --peers")
         self.directory = Path(directory) / "ovs"
@@ -36,7 +40,7 @@ class Ovs:
         if dpdk:
             self.vsctl(
                 "--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true", f"other_config:dpdk-socket-mem={memory_mb}",
-                f"other_config:pmd-cpu-mask={1 << core:x}", f"other_config:dpdk-lcore-mask={1 << main_core:x}",
+                f"other_config:pmd-cpu-mask={sum(1 << core for core in cores):x}", f"other_config:dpdk-lcore-mask={1 << main_core:x}",
                 f'other_config:dpdk-extra="--no-pci --in-memory --file-prefix=vsperf{tag}o"',
             )
         self.control = self.directory / "vswitchd.ctl"
@@ -45,6 +49,9 @@ class Ovs:
         machine.wait_until("the control socket of Open vSwitch", 30, self.control.exists)
         self.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail_mode=secure",
                    "protocols=OpenFlow10,OpenFlow15")
+        self.pid = self.processes[-1].pid
+        if connections:
+            self.appctl("dpctl/ct-set-maxconns", connections)
 
     def _start(self, *argv):
         with open(self.directory / "ovs.log", "ab") as log:
@@ -74,19 +81,76 @@ class Ovs:
         if error != "[]":
             raise Failure(f"Open vSwitch did not open {devargs}: {error}")
 
-    def counters(self):
-        """Packets received and sent by all ports."""
-        text = self.ofctl("dump-ports", "br0")
-        return tuple(sum(map(int, re.findall(rf"{way} pkts=(\d+)", text))) for way in ("rx", "tx"))
+    def del_port(self, name):
+        """Removes a port and its device."""
+        self.vsctl("del-port", "br0", name)
+
+    def load(self, program):
+        """Adds a Program of flows, groups and meters."""
+        for line in program.meters:
+            self.ofctl("add-meter", "br0", line)
+        for kind in ("groups", "flows"):
+            if lines := getattr(program, kind):
+                path = self.directory / kind
+                path.write_text("\n".join(lines) + "\n")
+                self.ofctl(f"add-{kind}", "br0", path)
+
+    def ports(self):
+        """{name: (packets received, packets sent)}."""
+        return dumped_ports(self.ofctl("--names", "dump-ports", "br0"))
+
+    def change(self, path):
+        """Does to flows what the lines of a file say, in one transaction."""
+        self.ofctl("--bundle", "add-flows", "br0", path)
+
+    def dump_flows(self):
+        """All flows, a line each."""
+        return self.ofctl("dump-flows", "br0")
+
+    def connections(self):
+        """How many connections are tracked."""
+        return int(self.appctl("dpctl/ct-get-nconns"))
+
+    def dump_connections(self):
+        """All connections, a line each."""
+        return self.appctl("dpctl/dump-conntrack")
 
     def pmd(self):
-        """Cycles per received packet of the PMD thread since pmd-stats-clear, and the busy part of its time."""
-        text = self.appctl("dpif-netdev/pmd-stats-show")
-        cycles = re.search(r"avg cycles per packet: ([\d.]+)", text)
-        busy = re.search(r"processing cycles: \d+ \(([\d.]+)%\)", text)
-        if not cycles or not busy:
-            raise Failure(f"Open vSwitch says nothing of its cycles:\n{text[:1000]}")
-        return float(cycles[1]), float(busy[1]) / 100
+        """What the PMD threads say since pmd-stats-clear: cycles per received packet, the busy part of their time, hits of caches."""
+        return pmd_stats(self.appctl("dpif-netdev/pmd-stats-show"))
+
+    def clear(self):
+        """Starts the PMD threads' counts over."""
+        self.appctl("dpif-netdev/pmd-stats-clear")
+
+    def work(self):
+        """What the PMD threads have done since they were cleared."""
+        text = self.appctl("dpif-netdev/pmd-stats-show").split("main thread:")[0]
+        return Work(*(sum(map(int, re.findall(rf"{what}: (\d+)", text))) for what in ("packets received", "processing cycles")))
+
+    def set_opening_timeout(self, seconds):
+        """Connections of the document's zone whose SYN is not answered expire after this."""
+        self.vsctl("--", "--id=@datapath", "create", "Datapath", "datapath_version=0", "--", "set", "Open_vSwitch", ".", "datapaths:netdev=@datapath")
+        self.vsctl("add-zone-tp", "netdev", f"zone={ZONE}", f"tcp_syn_sent={seconds}")
+
+    def resident(self):
+        """Its resident memory in bytes."""
+        return 1024 * int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())[1])
+
+    def connection_memory(self, before):
+        """Bytes for one connection: what the process has grown by since it was `before` bytes, by the connections that there are."""
+        return (self.resident() - before) / max(1, self.connections())
+
+    def measure(self, seconds, body=time.sleep, read=None):
+        """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent, by default those of all ports."""
+        time.sleep(WARM_UP_S)
+        self.clear()
+        with Interval(self.pid, read or partial(all_ports, self)) as interval:
+            body(seconds)
+        cycles, busy, caches = self.pmd()
+        result = interval.sample(self.tsc_hz, busy, cycles, self.cores)
+        result.caches = caches
+        return result
 
     def stop(self):
         """Ends both processes."""
@@ -95,22 +159,20 @@ class Ovs:
         self.processes = []
 
 
-def measure(ovs, seconds, tsc_hz, warm_up, sample):
-    """A Sample of a running OVS-DPDK; like measure_switch."""
-    time.sleep(warm_up)
+def dumped_ports(text):
+    """`dump-ports --names`: {name: (packets received, packets sent)}."""
+    found = re.findall(r'port\s+"?([\w-]+)"?: rx pkts=(\d+).*\n\s*tx pkts=(\d+)', text)
+    return {name: (int(received), int(sent)) for name, received, sent in found}
 
-    def totals():
-        before = time.monotonic()
-        received, sent = ovs.counters()
-        return (before + time.monotonic()) / 2, received, sent
 
-    ovs.appctl("dpif-netdev/pmd-stats-clear")
-    pid = ovs.processes[-1].pid
-    start, preempted = totals(), -machine.preemptions(pid)
-    time.sleep(seconds)
-    preempted += machine.preemptions(pid)
-    elapsed, received, sent = (b - a for a, b in zip(start, totals()))
-    cycles, busy = ovs.pmd()
-    result = sample(received, sent, elapsed, tsc_hz, busy, cycles)
-    result.preempted = preempted
-    return result
+def pmd_stats(text):
+    """`dpif-netdev/pmd-stats-show`: cycles per packet, the busy part of the time, {cache: hits}; sums and means over PMD threads."""
+    text = text.split("main thread:")[0]
+    cycles = [float(number) for number in re.findall(r"avg cycles per packet: ([\d.]+)", text)]
+    busy = [float(number) for number in re.findall(r"processing cycles: \d+ \(([\d.]+)%\)", text)]
+    if not cycles or not busy:
+        raise Failure(f"Open vSwitch says nothing of its cycles:\n{text[:1000]}")
+    caches = {}
+    for name, count in re.findall(r"(packets received|packet recirculations|emc hits|smc hits|megaflow hits|miss with [a-z ]+upcall): (\d+)", text):
+        caches[name] = caches.get(name, 0) + int(count)
+    return sum(cycles) / len(cycles), sum(busy) / len(busy) / 100, caches

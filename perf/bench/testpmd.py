@@ -10,6 +10,9 @@ import time
 from vsw import machine
 from vsw.machine import Failure
 
+from .sample import WARM_UP_S, Interval, Sample
+from .switch import MBUFS
+
 PROMPT = "testpmd> "
 
 
@@ -63,6 +66,29 @@ class Testpmd:
     def _tail(self):
         return "\n".join(line for line in self.said.splitlines() if line.strip())[-3000:]
 
+    def measure(self, seconds):
+        """Counters without cycle recording (it costs a little), then a second with it: is the core busy all the time?"""
+
+        def counters():
+            ports = port_stats(self.command("show port stats all")).values()
+            return tuple(sum(port[f"{way}-packets"] for port in ports) for way in ("RX", "TX"))
+
+        time.sleep(WARM_UP_S)
+        with Interval(self.process.pid, counters) as interval:
+            time.sleep(seconds)
+        # The burst during which it is switched on is counted from TSC 0 (22.11): cleared once that burst is over.
+        self.command("set record-core-cycles on")
+        time.sleep(0.2)
+        began = time.monotonic()
+        self.command("clear fwd stats all")
+        time.sleep(1.0)
+        recorded = core_cycles(self.command("show fwd stats all"))
+        if recorded is None:
+            raise Failure("no packet came through testpmd")
+        cycles, packets, mhz = recorded
+        busy = min(1.0, cycles / (mhz * 1e6 * (time.monotonic() - began)))
+        return interval.sample(mhz * 1_000_000, busy, cycles / max(1, packets))
+
     def stop(self):
         """Ends it."""
         try:
@@ -82,6 +108,35 @@ class Testpmd:
         except OSError:
             pass
         return False
+
+
+def start(bench, stack, vdevs, mbufs=MBUFS):
+    """testpmd on the core under test: from now on it forwards from port 0 to 1 and back, without a look at the packets."""
+    arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={mbufs}"]
+    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments)
+    stack.callback(dut.stop)
+    dut.wait_ready()
+    dut.command("start")
+    return dut
+
+
+def limit(bench, stack, vdevs, mbufs=MBUFS):
+    """A Sample of testpmd between two devices: what one core can do at most with them."""
+    return start(bench, stack, vdevs, mbufs).measure(bench.seconds)
+
+
+def reading(bench, stack, vdevs, packets):
+    """A Sample of testpmd that takes so many packets from a source that ends; busy cycles."""
+    arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={MBUFS}", "--record-core-cycles"]
+    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments)
+    stack.callback(dut.stop)
+    dut.wait_ready()
+    dut.command("start")
+    machine.wait_until(f"testpmd reads {packets} packets", 60, lambda: port_stats(dut.command("show port stats 0"))[0]["RX-packets"] >= packets)
+    cycles, count, mhz = core_cycles(dut.command("show fwd stats all"))
+    per_packet = cycles / count
+    return Sample(mpps=round(mhz / per_packet, 4), cycles_per_packet=round(per_packet, 1), cycles_from="busy", busy=1.0, forwarded=1.0,
+                  tsc_hz=mhz * 1_000_000)
 
 
 def port_stats(text):

@@ -13,7 +13,9 @@ from unittest.mock import Mock
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
 
-from bench import cases, flows, pcapfile, policies, report, testpmd  # noqa: E402
+from bench import captures, cases, document, established, flows, ovs, policies, report, switch, testpmd  # noqa: E402
+from bench.captures import Traffic  # noqa: E402
+from bench.sample import sample  # noqa: E402
 from vsw.machine import Failure  # noqa: E402
 
 STATS = """
@@ -67,46 +69,99 @@ class Testpmd(unittest.TestCase):
 
 class Samples(unittest.TestCase):
     def test_saturated_core(self):
-        result = cases.sample(30_000_000, 30_000_100, 3.0, 2_600_000_000, 0.97, 250.0)
+        result = sample(30_000_000, 30_000_100, 3.0, 2_600_000_000, 0.97, 250.0)
         self.assertEqual((result.mpps, result.cycles_per_packet, result.cycles_from), (10.0, 260.0, "saturated"))
 
     def test_idle_core(self):
-        result = cases.sample(3_000_000, 3_000_000, 3.0, 2_600_000_000, 0.1, 250.0)
+        result = sample(3_000_000, 3_000_000, 3.0, 2_600_000_000, 0.1, 250.0)
         self.assertEqual((result.mpps, result.cycles_per_packet, result.cycles_from), (1.0, 250.0, "busy"))
 
     def test_drops_and_silence_are_no_result(self):
         with self.assertRaisesRegex(Failure, "this measures drops"):
-            cases.sample(1000, 500, 1.0, 1, 1.0, 1.0)
+            sample(1000, 500, 1.0, 1, 1.0, 1.0)
         with self.assertRaisesRegex(Failure, "no packet"):
-            cases.sample(0, 0, 1.0, 1, 1.0, 1.0)
+            sample(0, 0, 1.0, 1, 1.0, 1.0)
+
+    def test_several_cores(self):
+        result = sample(30_000_000, 30_000_000, 3.0, 2_600_000_000, 0.97, 250.0, cores=2)
+        self.assertEqual(result.cycles_per_packet, 520.0)
 
     def test_a_switch_that_answers(self):
-        """Rates and cycles of a switch that handles 1,000 packets in 300,000 cycles, half of its time."""
+        """Rates and cycles of a switch of two workers that handle 1,000 packets in 300,000 cycles, half of their time."""
 
-        class Switch:
-            asked_workers = asked_ports = 0
-            process = Mock(pid=os.getpid())
+        class Daemon:
+            def __init__(self):
+                self.asked_workers = self.asked_ports = 0
+                self.process = Mock(pid=os.getpid())
 
             def workers(self):
                 self.asked_workers += 1
-                cycles = 300_000 * self.asked_workers
-                return [{"busy_cycles": cycles, "idle_cycles": cycles, "packets": 1000 * self.asked_workers, "tsc_hz": 10**9}]
+                cycles = 150_000 * self.asked_workers
+                return [{"busy_cycles": cycles, "idle_cycles": cycles, "packets": 500 * self.asked_workers, "tsc_hz": 10**9}] * 2
 
             def ports(self):
                 self.asked_ports += 1
                 count = 1000 * self.asked_ports
                 return {"a": {"rx_packets": count, "tx_packets": 0}, "b": {"rx_packets": 0, "tx_packets": count}}
 
-        result = cases.measure_switch(Switch(), 0.2)
+            def vsctl(self, *words):
+                assert words == ("worker-clear",), words
+
+            def json(self, *words):
+                raise Failure("no such verb")
+
+        dut = object.__new__(switch.Switch)
+        dut.daemon, dut.pid = Daemon(), os.getpid()
+        result = dut.measure(0.2)
         self.assertEqual((result.busy, result.cycles_per_packet, result.cycles_from), (0.5, 300.0, "busy"))
         self.assertAlmostEqual(result.mpps, 0.005, delta=0.001)  # 1,000 in 0.2 s
+
+
+PMD = """
+pmd thread numa_id 0 core_id 1:
+  packets received: 1000
+  packet recirculations: 2000
+  avg. datapath passes per packet: 3.00
+  emc hits: 30
+  smc hits: 0
+  megaflow hits: 2970
+  avg. subtable lookups per megaflow hit: 1.00
+  miss with success upcall: 2
+  miss with failed upcall: 1
+  avg. packets per output batch: 20.32
+  idle cycles: 100 (1.00%)
+  processing cycles: 9900 (99.00%)
+  avg cycles per packet: 1037.10 (10000/1000)
+  avg processing cycles per packet: 1037.00 (9900/1000)
+main thread:
+  packets received: 7
+  processing cycles: 1 (50.00%)
+  avg cycles per packet: 1.00 (7/7)
+"""
+
+
+class OpenVswitch(unittest.TestCase):
+    def test_pmd_stats(self):
+        cycles, busy, caches = ovs.pmd_stats(PMD)
+        self.assertEqual((cycles, busy), (1037.1, 0.99))
+        self.assertEqual(caches, {
+            "packets received": 1000, "packet recirculations": 2000, "emc hits": 30, "smc hits": 0, "megaflow hits": 2970,
+            "miss with success upcall": 2, "miss with failed upcall": 1,
+        })
+        with self.assertRaisesRegex(Failure, "nothing of its cycles"):
+            ovs.pmd_stats("main thread:\n")
+
+    def test_pmd_stats_of_two_threads(self):
+        two = PMD.split("main thread:")[0] * 2
+        self.assertEqual(ovs.pmd_stats(two)[:2], (1037.1, 0.99))
+        self.assertEqual(ovs.pmd_stats(two)[2]["packets received"], 2000)
 
 
 class Capture(unittest.TestCase):
     def test_packets(self):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "x.pcap"
-            sources, destinations = pcapfile.write_mac_pairs(path, 1000, 16)
+            sources, destinations = captures.write_mac_pairs(path, 1000, 16)
             data = path.read_bytes()
         self.assertEqual((len(set(sources)), len(set(destinations)), len(set(sources) & set(destinations))), (16, 16, 0))
         self.assertEqual(len(data), 24 + 1000 * (16 + 60))
@@ -170,21 +225,145 @@ class Report(unittest.TestCase):
                     self.assertTrue(0 <= float(element.get(key)) <= limit, xml.tostring(element))
 
 
+def packets_of(path):
+    """The frames of a capture."""
+    data, packets, at = Path(path).read_bytes(), [], 24
+    while at < len(data):
+        (length,) = struct.unpack_from("<I", data, at + 8)
+        packets.append(data[at + 16 : at + 16 + length])
+        at += 16 + length
+    return packets
+
+
 class Captures(unittest.TestCase):
     def test_flows(self):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "flows.pcap"
             flows.write_flows(path, 60_001)
-            data = path.read_bytes()
-        self.assertEqual(len(data), 24 + 60_001 * (16 + 60))
-        packets = [data[at + 16 : at + 76] for at in range(24, len(data), 76)]
+            packets = packets_of(path)
         tuples = {packet[26:38] for packet in packets}
-        self.assertEqual(len(tuples), 60_001)  # no two packets are of one flow
+        self.assertEqual((len(packets), len(tuples)), (60_001, 60_001))  # no two packets are of one flow
         for packet in packets[:100]:
+            self.assertEqual(len(packet), 60)
             self.assertEqual(packet[:14].hex(), "020000000202020000000101" + "0800")
             self.assertEqual(struct.unpack("!H", packet[36:38]), (80,))
-            self.assertEqual(pcapfile._checksum(packet[14:34]), 0)
-            self.assertEqual(pcapfile._checksum(packet[26:34] + struct.pack("!HH", 6, 26) + packet[34:60]), 0)
+            self.check_sums(packet)
+
+    def check_sums(self, frame):
+        """Checksums of IP and of TCP or UDP."""
+        if frame[12:14] == b"\x08\x00":
+            self.assertEqual(captures.checksum(frame[14:34]), 0)
+            length = struct.unpack("!H", frame[16:18])[0]
+            ends, protocol, segment = frame[26:34], frame[23], frame[34 : 14 + length]
+        else:
+            length = struct.unpack("!H", frame[18:20])[0]
+            ends, protocol, segment = frame[22:54], frame[20], frame[54 : 54 + length]
+        self.assertEqual(captures.checksum(ends + struct.pack("!IBBBB", len(segment), 0, 0, 0, protocol) + segment), 0)
+        return ends, segment
+
+    def test_handshake_and_data(self):
+        """Both ends' numbers and ports fit each other in every phase, for every kind and family."""
+        for kind in ("pod", "svc", "remote"):
+            for six in (False, True):
+                traffic, seen = Traffic(kind, six), {}
+                for phase in ("syn", "synack", "ack", "data", "rdata"):
+                    _, segment = self.check_sums(traffic.frame(phase, 7))
+                    seen[phase] = struct.unpack("!HHII", segment[:12]) + (segment[13], len(segment) - 20)
+                self.assertEqual(seen["syn"], (1031, 80, 1000, 0, 0x02, 0))
+                self.assertEqual(seen["synack"], (80, 1031, 5000, 1001, 0x12, 0))
+                self.assertEqual(seen["ack"], (1031, 80, 1001, 5001, 0x10, 0))
+                self.assertEqual(seen["data"], (1031, 80, 1001, 5001, 0x18, 6))
+                self.assertEqual(seen["rdata"], (80, 1031, 5001, 1001, 0x18, 6))
+
+    def test_addresses_and_ports(self):
+        def ends(traffic, phase, number):
+            return self.check_sums(traffic.frame(phase, number))[0].hex()
+
+        self.assertEqual(ends(Traffic("pod"), "data", 0), "0a0a001a" + "0a0a0018")
+        self.assertEqual(ends(Traffic("svc"), "data", 0), "0a0a001a" + "0a691feb")
+        self.assertEqual(ends(Traffic("svc"), "rdata", 0), "0a0a0018" + "0a0a001a")
+        self.assertEqual(ends(Traffic("remote"), "rdata", 60_000), "0a0a0103" + "0a0a001a")
+        self.assertEqual(ends(Traffic("pod", six=True), "data", 0), "fd000010001000000000000000000026" "fd000010001000000000000000000024")
+        self.assertEqual([Traffic(kind).port("rdata") for kind in ("pod", "svc", "remote")], ["web", "web", "tun"])
+        with self.assertRaisesRegex(ValueError, "at most 60000"):
+            Traffic("pod").frame("data", 60_000)
+
+    def test_sizes_on_the_wire(self):
+        for traffic, size in ((Traffic("pod"), 64), (Traffic("pod", six=True), 84), (Traffic("pod", protocol=captures.UDP), 64),
+                              (Traffic("pod", True, captures.UDP), 84)):
+            self.assertEqual({len(traffic.frame("data", n)) + 4 for n in range(3)}, {size}, traffic)
+            self.check_sums(traffic.frame("rdata", 1))
+        imix = Traffic("pod", sizes=captures.IMIX)
+        self.assertEqual(sorted(len(imix.frame("data", n)) + 4 for n in range(12)), [64] * 7 + [594] * 4 + [1518])
+        self.assertEqual({len(imix.frame("syn", n)) for n in range(12)}, {60})
+
+    def test_every_connection_once_in_a_fixed_order(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "x.pcap"
+            Traffic("remote").write(path, "syn", range(500))
+            first = packets_of(path)
+            Traffic("remote").write(path, "syn", range(500))
+            self.assertEqual(first, packets_of(path))
+        ports = [struct.unpack("!H", packet[34:36])[0] for packet in first]
+        self.assertEqual(sorted(ports), list(range(1024, 1524)))
+        self.assertNotEqual(ports, sorted(ports))
+
+
+class Document(unittest.TestCase):
+    def test_the_document_and_its_twins(self):
+        plain = document.program(Traffic("pod"))
+        self.assertEqual((len(plain.flows), len(plain.groups)), (167, 8))
+        self.assertFalse([line for line in plain.flows if '"' in line or "udp" in line or "ipv6" in line])
+        everything = " ".join(plain.flows + plain.groups)
+        for name in ("Classifier", "SNAT", "Output", "EgressMetric"):
+            self.assertNotRegex(everything, rf"\b{name}\b")
+        self.assertIn("table=0,priority=200,ip actions=goto_table:3", plain.flows)
+        self.assertIn("udp,", " ".join(document.program(Traffic("pod", protocol=captures.UDP)).flows))
+        six = document.program(Traffic("svc", six=True))
+        self.assertEqual(len(six.groups), 16)
+        self.assertIn("nw_dst=10.105.31.235", everything)
+        self.assertIn("ipv6_dst=fd00:10:96::2:235", " ".join(six.flows))
+
+
+class Established(unittest.TestCase):
+    def test_connections_that_are_not_established_fail_the_round(self):
+        lines = "tcp,orig=(...),protoinfo=(state=ESTABLISHED)\n" * 2 + "tcp,orig=(...),protoinfo=(state=SYN_SENT)\n"
+        dut = Mock(dump_connections=lambda: lines)
+        self.assertEqual(established.check(dut, Traffic("pod"), 2), 2)
+        with self.assertRaisesRegex(Failure, "2 of 3 connections are established"):
+            established.check(dut, Traffic("pod"), 3)
+
+    def test_what_is_played_where(self):
+        """Every packet of a handshake is played some times at its port, which is a sink again before the next."""
+        played = []
+
+        class Dut:
+            devices, asked, counter = {}, 0, 0
+
+            def add_port(self, name, number, devargs):
+                self.devices[name], self.counter = devargs, 0
+                played.append((name, devargs))
+
+            def del_port(self, name):
+                del self.devices[name]
+
+            def ports(self):
+                self.asked, self.counter = self.asked + 1, self.counter + 5
+                return dict.fromkeys(self.devices, (self.counter, 0))
+
+            def dump_connections(self):
+                return "tcp (state=ESTABLISHED)\n" * 10
+
+        players = established.Players(Dut())
+        del played[:]
+        self.assertEqual(established.establish(players.dut, players, Traffic("remote"), 10, lambda phase: f"/{phase}"), 10)
+        self.assertEqual([(name, args) for name, args in played if "pcap" in args], [
+            ("client", "net_pcap_client,rx_pcap=/syn,infinite_rx=1"),
+            ("tun", "net_pcap_tun,rx_pcap=/synack,infinite_rx=1"),
+            ("client", "net_pcap_client,rx_pcap=/ack,infinite_rx=1"),
+        ])
+        self.assertEqual(players.dut.asked, 3 * 6)  # 3 times 10 packets, 5 at a time
+        self.assertFalse([args for args in players.dut.devices.values() if "pcap" in args])
 
 
 class Policies(unittest.TestCase):
@@ -206,6 +385,10 @@ class Arguments(unittest.TestCase):
         done = self.run_perf("--list")
         self.assertEqual(done.returncode, 0)
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], list(cases.CASES))
+
+    def test_patterns(self):
+        self.assertIn("there is no case pod-x", self.run_perf("--case", "pod-x").stderr)
+        self.assertEqual(self.run_perf("--case", "pod-*", "--list").returncode, 0)
 
     def test_usage(self):
         for words in (["--rounds", "0"], ["--seconds", "-1"], ["--case", "none"], ["--only", "vpp"], ["extra"]):

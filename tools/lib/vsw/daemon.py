@@ -23,7 +23,7 @@ def bin_dir(profile):
     return machine.ROOT / "target" / ("debug" if profile == "dev" else profile)
 
 
-def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", **worker):
+def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", conntrack=None, **worker):
     """The text of a vswitchd.toml with one bridge, br0. `bridge_ports` are dicts, a [[bridge.port]] each."""
 
     def table(values):
@@ -32,6 +32,8 @@ def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", **worke
     text = f"[dpdk]\n{table(dpdk)}\n"
     if worker:
         text += f"[worker]\n{table(worker)}\n"
+    if conntrack:
+        text += f"[conntrack]\n{table(conntrack)}\n"
     text += f"[control]\n{table({'socket': str(Path(directory) / 'vswitch.sock')})}\n"
     text += f"[[bridge]]\n{table({'name': 'br0', 'fail_mode': fail_mode})}\n"
     for port in bridge_ports:

@@ -144,6 +144,17 @@ pub enum Outcome {
     Reopen,
 }
 
+/// What a segment moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slide {
+    /// Of its sender.
+    max_window: u16,
+    /// Of its sender.
+    seq_lo: u32,
+    /// Of its receiver.
+    seq_hi: u32,
+}
+
 /// A segment as seen from a connection.
 struct Reading {
     /// First sequence number.
@@ -160,6 +171,17 @@ struct Reading {
     dst_shift: u8,
     /// Whether what it acknowledges has to be near what the receiver sent.
     check_ack: bool,
+}
+
+impl Reading {
+    /// Without payload there is nothing that could be out of a window.
+    #[inline]
+    const fn pin(&mut self, src: &Peer) {
+        if self.seq == self.end {
+            self.seq = src.seq_lo;
+            self.end = src.seq_lo;
+        }
+    }
 }
 
 impl Tcp {
@@ -223,6 +245,61 @@ impl Tcp {
         }
     }
 
+    /// [`Self::update`] with a segment that has neither SYN nor FIN nor RST, between two established ends: what it moves, if it is [`Outcome::Valid`]; else
+    /// nothing would have changed.
+    #[inline]
+    #[must_use]
+    pub fn slides(&self, segment: &Segment, direction: Direction, check: bool) -> Option<Slide> {
+        debug_assert!(segment.flags & (SYN | FIN | RST) == 0 && self.is_established(), "{segment:?} {self:?}");
+        let [original, reply] = &self.peers;
+        let (src, dst) = match direction {
+            Direction::Original => (original, reply),
+            Direction::Reply => (reply, original),
+        };
+        if segment.flags & ACK == 0 {
+            return None;
+        }
+        let (src_shift, dst_shift) = shifts(src, dst);
+        let mut reading = Reading {
+            seq: segment.seq,
+            end: segment.seq.wrapping_add(segment.payload),
+            ack: segment.ack,
+            window: segment.window,
+            src_shift,
+            dst_shift,
+            check_ack: true,
+        };
+        reading.pin(src);
+        (!check || fits(segment, &reading, src, dst)).then(|| slid(&reading, src, dst))
+    }
+
+    /// Moves what a segment moves.
+    #[inline]
+    pub fn slide(&mut self, direction: Direction, slide: Slide) {
+        let [original, reply] = &mut self.peers;
+        let (src, dst) = match direction {
+            Direction::Original => (original, reply),
+            Direction::Reply => (reply, original),
+        };
+        // Most segments move nothing, or not everything: what is not written stays in the caches of other cores.
+        if src.max_window != slide.max_window {
+            src.max_window = slide.max_window;
+        }
+        if src.seq_lo != slide.seq_lo {
+            src.seq_lo = slide.seq_lo;
+        }
+        if dst.seq_hi != slide.seq_hi {
+            dst.seq_hi = slide.seq_hi;
+        }
+    }
+
+    /// Both ends were acknowledged, and none has sent a FIN.
+    #[inline]
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        self.peers.iter().all(|peer| peer.state == State::Established)
+    }
+
     /// The one state that `dump-conntrack` prints: of the end that is further, and with two names less.
     #[must_use]
     pub fn state(&self) -> State {
@@ -280,12 +357,7 @@ fn read(segment: &Segment, src: &mut Peer, dst: &mut Peer) -> Reading {
         check_ack: true,
     };
     if segment.flags & SYN == 0 {
-        let both = src.scale & dst.scale;
-        if both & SCALE_KNOWN != 0 {
-            (reading.src_shift, reading.dst_shift) = (src.shift(), dst.shift());
-        } else if both & SCALE_UNKNOWN != 0 {
-            (reading.src_shift, reading.dst_shift) = (SHIFT_MAX, SHIFT_MAX);
-        }
+        (reading.src_shift, reading.dst_shift) = shifts(src, dst);
     }
     if src.state < State::SynSent {
         begin(segment, &mut reading, src, dst);
@@ -294,12 +366,21 @@ fn read(segment: &Segment, src: &mut Peer, dst: &mut Peer) -> Reading {
     if segment.flags & ACK == 0 || segment.flags & RST != 0 && segment.ack == 0 {
         reading.ack = dst.seq_lo;
     }
-    if reading.seq == reading.end {
-        // Nothing that could be out of a window.
-        reading.seq = src.seq_lo;
-        reading.end = src.seq_lo;
-    }
+    reading.pin(src);
     reading
+}
+
+/// Shifts of the windows of both ends, behind the handshake.
+#[inline]
+const fn shifts(src: &Peer, dst: &Peer) -> (u8, u8) {
+    let both = src.scale & dst.scale;
+    if both & SCALE_KNOWN != 0 {
+        (src.shift(), dst.shift())
+    } else if both & SCALE_UNKNOWN != 0 {
+        (SHIFT_MAX, SHIFT_MAX)
+    } else {
+        (0, 0)
+    }
 }
 
 /// The first segment of an end: where it counts from, and whether windows are scaled.
@@ -327,6 +408,7 @@ fn begin(segment: &Segment, reading: &mut Reading, src: &mut Peer, dst: &mut Pee
 }
 
 /// Whether a segment lies in the windows.
+#[inline]
 fn fits(segment: &Segment, reading: &Reading, src: &Peer, dst: &Peer) -> bool {
     let repeatable = u32::from(dst.max_window) << reading.dst_shift;
     let skew = if reading.check_ack { dst.seq_lo.wrapping_sub(reading.ack).cast_signed() } else { 0 };
@@ -346,13 +428,20 @@ const fn nearly_fits(reading: &Reading, src: &Peer) -> bool {
 
 /// What both ends have sent and may send after a segment.
 fn slide(reading: &Reading, src: &mut Peer, dst: &mut Peer) {
-    src.max_window = src.max_window.max(reading.window);
-    if at_or_after(reading.end, src.seq_lo) {
-        src.seq_lo = reading.end;
-    }
+    let Slide { max_window, seq_lo, seq_hi } = slid(reading, src, dst);
+    src.max_window = max_window;
+    src.seq_lo = seq_lo;
+    dst.seq_hi = seq_hi;
+}
+
+#[inline]
+fn slid(reading: &Reading, src: &Peer, dst: &Peer) -> Slide {
     let window = u32::from(reading.window) << reading.src_shift;
-    if at_or_after(reading.ack.wrapping_add(window), dst.seq_hi) {
-        dst.seq_hi = reading.ack.wrapping_add(window.max(1));
+    let allowed = reading.ack.wrapping_add(window);
+    Slide {
+        max_window: src.max_window.max(reading.window),
+        seq_lo: if at_or_after(reading.end, src.seq_lo) { reading.end } else { src.seq_lo },
+        seq_hi: if at_or_after(allowed, dst.seq_hi) { reading.ack.wrapping_add(window.max(1)) } else { dst.seq_hi },
     }
 }
 

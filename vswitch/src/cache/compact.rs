@@ -20,6 +20,9 @@ pub(super) const WORDS_V4: usize = 7;
 /// Of an IPv6 packet: 18 + 40 + 14 bytes.
 pub(super) const WORDS_V6: usize = 9;
 
+/// Words of a compact key and what an entry has beside it ([`super::exact`]): always 0 here.
+pub(super) const WORDS_MAX: usize = WORDS_V6 + 1;
+
 /// A compact key, with where its headers lie.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compact {
@@ -31,7 +34,7 @@ pub struct Compact {
     /// Where it was found, of the cache of its kind ([`super::exact::NOWHERE`]: nowhere).
     pub(super) found: u32,
     pub(super) hash: u64,
-    pub(super) words: [u64; WORDS_V6],
+    pub(super) words: [u64; WORDS_MAX],
 }
 
 /// Which cache a packet is looked up in.

@@ -3,6 +3,9 @@
 //! **Where in the walk**: between parse and pipeline. A plain packet's first bytes are its [`Compact`] key, looked up in the exact-match cache; any packet's
 //! [`vswitch_flow::FlowKey`] is looked up in the megaflow cache; what neither knows is translated, and the translation kept in both.
 //!
+//! **Connections**: a packet that meets `ct()` takes several decisions, one per stage. What they come to for one direction of a connection is a [`Program`], in the
+//! exact-match cache too: so a packet of an established connection costs one lookup. The [`Recorder`] writes programs down, from packets that went the long way.
+//!
 //! **Design**: everything here belongs to one worker and is written by it alone. A [`Megaflow`] is a translation with counters; the control
 //! side has a reference to each and credits what they counted, whenever it likes ([`Collector`]); it is also the one that frees them.
 //!
@@ -20,7 +23,11 @@
 mod compact;
 mod credit;
 mod exact;
+mod lookup;
 mod megaflow;
+mod path;
+mod program;
+mod recorder;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -29,17 +36,20 @@ mod validity;
 
 pub use compact::Compact;
 pub use megaflow::Megaflow;
+pub use path::Path;
+pub use program::{Program, Rare};
+pub use recorder::Recorder;
 pub use shared::{CacheShared, CacheStats, Collector};
 
-use crate::dpdk::Mbuf;
 use crate::limits::{BURST, EXACT_V4_ENTRIES, EXACT_V6_ENTRIES, MEGAFLOW_IDLE_MS, MEGAFLOW_LEN_MAX, MEGAFLOWS_MAX};
 use crate::meter::Budgets;
 use crate::pipeline::translate::reduce_timeouts;
 use crate::pipeline::{Changes, Credit, Effect, Sighting, Translation, World};
 use crate::port::PortId;
 use crate::time::Millis;
-use compact::{Kind, Seeds, WORDS_V4, WORDS_V6};
+use compact::{Kind, Seeds, WORDS_MAX, WORDS_V4};
 use exact::Exact;
+use path::Paths;
 use std::sync::Arc;
 use tuples::Tuples;
 use vswitch_flow::{Field, FlowKey};
@@ -59,8 +69,10 @@ const SWEEP: usize = 64;
 pub struct Cache {
     shared: Arc<CacheShared>,
     seeds: Seeds,
-    v4: Exact<WORDS_V4>,
-    v6: Exact<WORDS_V6>,
+    v4: Exact<WORDS_V4, 4>,
+    v6: Exact<WORDS_MAX, 16>,
+    paths: Paths,
+    pub(crate) recorder: Recorder,
     /// By bridge.
     bridges: Vec<Tuples>,
     /// Every megaflow that is kept.
@@ -97,6 +109,8 @@ impl Cache {
             seeds: Seeds::random(),
             v4: Exact::new(EXACT_V4_ENTRIES),
             v6: Exact::new(EXACT_V6_ENTRIES),
+            paths: Paths::default(),
+            recorder: Recorder::default(),
             bridges: Vec::new(),
             all: Vec::new(),
             tick: megaflow::STALE + 1,
@@ -165,70 +179,6 @@ impl Cache {
             self.epoch = epoch;
             self.tick += 1;
         }
-    }
-
-    /// Makes the compact key of slot `i` of a burst, and asks for the lines that the lookup will read.
-    #[inline]
-    pub(crate) fn prepare(&mut self, i: usize, mbuf: &Mbuf, port: PortId, cached: bool) {
-        let Some(key) = self.keys.get_mut(i) else { return };
-        if cached {
-            key.read(mbuf, port, &self.seeds);
-        } else {
-            key.kind = Kind::None;
-        }
-        match key.kind {
-            Kind::V4 => self.v4.prefetch(key),
-            Kind::V6 => self.v6.prefetch(key),
-            Kind::None => {}
-        }
-    }
-
-    /// Finds the keys of the first `n` slots of a burst, and asks for the words of their megaflows. Good until an entry changes.
-    #[inline]
-    pub(crate) fn locate(&mut self, n: usize) {
-        self.located = self.version;
-        for key in self.keys.iter_mut().take(n) {
-            let megaflow = match key.kind {
-                Kind::V4 => {
-                    key.found = self.v4.find(key);
-                    self.v4.get(key.found)
-                }
-                Kind::V6 => {
-                    key.found = self.v6.find(key);
-                    self.v6.get(key.found)
-                }
-                Kind::None => None,
-            };
-            if let Some(megaflow) = megaflow {
-                crate::dpdk::prefetch(&megaflow.hot);
-            }
-        }
-    }
-
-    #[inline]
-    fn exact(&self, key: &Compact) -> Option<&Arc<Megaflow>> {
-        let found = if self.located == self.version { key.found } else { self.find(key) };
-        match key.kind {
-            Kind::V4 => self.v4.get(found),
-            Kind::V6 => self.v6.get(found),
-            Kind::None => None,
-        }
-    }
-
-    #[cold]
-    fn find(&self, key: &Compact) -> u32 {
-        match key.kind {
-            Kind::V4 => self.v4.find(key),
-            Kind::V6 => self.v6.find(key),
-            Kind::None => exact::NOWHERE,
-        }
-    }
-
-    /// The megaflow of slot `i` of a burst, if it is good without a second look.
-    #[inline]
-    pub(crate) fn hit(&self, i: usize) -> Option<&Arc<Megaflow>> {
-        let megaflow = self.exact(self.keys.get(i)?)?;
-        (megaflow.hot.tick.get() == self.tick).then_some(megaflow)
     }
 
     /// The megaflow of a compact key of the burst, if it is good after a second look.
@@ -340,8 +290,8 @@ impl Cache {
     pub(crate) fn remember(&mut self, key: &Compact, megaflow: &Arc<Megaflow>) {
         self.version += 1;
         match key.kind {
-            Kind::V4 if self.enabled => self.v4.insert(key, megaflow),
-            Kind::V6 if self.enabled => self.v6.insert(key, megaflow),
+            Kind::V4 if self.enabled => self.v4.insert(key, megaflow, None),
+            Kind::V6 if self.enabled => self.v6.insert(key, megaflow, None),
             _ => {}
         }
     }
@@ -402,9 +352,13 @@ impl Cache {
             self.unswept = self.unswept.saturating_sub(SWEEP);
             self.v4.sweep(SWEEP);
             self.v6.sweep(SWEEP);
+            if self.unswept == 0 {
+                self.paths.sweep();
+            }
         }
         let stats = &self.shared.stats;
         stats.megaflows.set(self.all.len() as u64);
+        stats.paths.set(self.paths.len() as u64);
         stats.masks.set(self.bridges.iter().map(|tuples| tuples.masks() as u64).sum());
     }
 
@@ -419,6 +373,8 @@ impl Cache {
         self.version += 1;
         self.v4.clear();
         self.v6.clear();
+        self.paths.clear();
+        self.recorder.forget();
         self.bridges.iter_mut().for_each(Tuples::clear);
         for megaflow in self.all.drain(..) {
             megaflow.kill();

@@ -1,7 +1,7 @@
 //! Between a worker's cache and the control side: megaflows to be counted, and switches to be thrown.
 
 use super::Megaflow;
-use crate::observe::Counter;
+use crate::observe::{Counter, Fallback};
 use crossbeam_queue::SegQueue;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -36,6 +36,12 @@ pub struct CacheStats {
     pub megaflows: Counter,
     /// Masks now.
     pub masks: Counter,
+    /// By programs, all stages at once.
+    pub program_hits: Counter,
+    /// Paths of programs now.
+    pub paths: Counter,
+    /// Packets that met `ct()` and went the long way, by [`Fallback`].
+    pub fallbacks: [Counter; Fallback::COUNT],
 }
 
 impl Default for CacheShared {

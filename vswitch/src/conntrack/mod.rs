@@ -19,6 +19,7 @@ mod datagram;
 mod fragment;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod plain;
 mod ports;
 mod quote;
 mod read;
@@ -26,6 +27,8 @@ mod rewrite;
 #[cfg(test)]
 mod tests;
 mod waiting;
+
+pub use plain::Plain;
 
 use datagram::Datagram;
 use fragment::{Fragment, Kind};
@@ -37,7 +40,7 @@ use crate::dpdk::Mbuf;
 use crate::observe::DropReason;
 use crate::port::PortId;
 use crate::time::Millis;
-use vswitch_conntrack::{Config, Refusal, Request, Seen, Tracker, Verdict};
+use vswitch_conntrack::{Config, Link, Refusal, Request, Rewrite, Seen, Tracker, Verdict};
 
 /// The switch's connections and waiting fragments.
 #[derive(Debug)]
@@ -111,20 +114,26 @@ impl Conntrack {
         &self.tracker
     }
 
-    /// A packet meets `ct()`.
+    /// A packet meets `ct()`. Beside what becomes of it: how the next packet like it may be judged without looking for its connection, if it was one packet alone.
     #[must_use]
-    pub fn track(&self, packet: Packet, request: &Request, place: Place) -> Outcome {
+    pub fn track(&self, packet: Packet, request: &Request, place: Place) -> (Outcome, Option<Link>) {
         let way = alg::Way { nat: request.nat.is_some(), before: place.before, now: place.now.0 };
-        self.pass_and(
+        let mut link = None;
+        let outcome = self.pass_and(
             packet,
             request.zone,
             place,
-            |message| self.judge(message, request, place),
+            |message| {
+                let (verdict, found) = self.judge(message, request, place);
+                link = found;
+                verdict
+            },
             |datagram, seen, verdict| alg::follow(&self.tracker, datagram, seen, verdict, way),
-        )
+        );
+        (outcome, link)
     }
 
-    fn judge(&self, message: &Message, request: &Request, place: Place) -> Verdict {
+    fn judge(&self, message: &Message, request: &Request, place: Place) -> (Verdict, Option<Link>) {
         let again;
         let request = if place.before == 0 {
             request
@@ -133,8 +142,10 @@ impl Conntrack {
             &again
         };
         match message {
-            Message::Seen(seen) => self.tracker.track(seen, request, place.worker, place.now.0),
-            Message::Related(related, _) => self.tracker.track_related(related, request, place.worker, place.now.0),
+            Message::Seen(seen) => self.tracker.track_linked(seen, request, place.worker, place.now.0),
+            Message::Related(related, _) => {
+                (self.tracker.track_related(related, request, place.worker, place.now.0), None)
+            }
         }
     }
 
@@ -226,6 +237,12 @@ fn pass(
         follow(datagram, seen, &mut verdict);
     }
     Ok(verdict)
+}
+
+/// Writes into a packet, which [`Plain::read`] has read, what a verdict says.
+pub fn translate(packet: &mut Packet, plain: Plain, rewrite: &Rewrite) {
+    let seen = plain.seen(packet);
+    rewrite::rewrite(&mut Datagram { packets: std::slice::from_mut(packet) }, &Message::Seen(seen), rewrite);
 }
 
 const fn reason(refusal: Refusal) -> DropReason {

@@ -6,6 +6,8 @@
 
 mod counters;
 mod drop_reason;
+mod fallback;
 
 pub use counters::{Counter, PortCounters, PortTotals};
 pub use drop_reason::DropReason;
+pub use fallback::Fallback;

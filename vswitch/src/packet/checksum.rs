@@ -95,8 +95,31 @@ fn add(a: u64, b: u64) -> u64 {
     sum + u64::from(carry)
 }
 
-#[inline]
+/// Bytes up to which summing is a matter of some words: headers, and the smallest packets.
+const SHORT: usize = 64;
+
+#[inline(always)] // of a header: so many additions
 fn memory_order_sum(bytes: &[u8]) -> u64 {
+    if bytes.len() <= SHORT { short_sum(bytes) } else { long_sum(bytes) }
+}
+
+#[inline(always)]
+fn short_sum(bytes: &[u8]) -> u64 {
+    let mut sum = 0_u64;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        let word = u64::from_ne_bytes(*word);
+        sum += (word >> 32) + (word & 0xffff_ffff);
+    }
+    let (words, rest) = rest.as_chunks::<4>();
+    sum += words.first().map_or(0, |word| u64::from(u32::from_ne_bytes(*word)));
+    let (words, rest) = rest.as_chunks::<2>();
+    sum += words.first().map_or(0, |word| u64::from(u16::from_ne_bytes(*word)));
+    sum + rest.first().map_or(0, |byte| u64::from(u16::from_ne_bytes([*byte, 0])))
+}
+
+#[inline(never)] // a loop in vectors
+fn long_sum(bytes: &[u8]) -> u64 {
     let mut sum = 0_u64;
     let (words, rest) = bytes.as_chunks::<4>();
     // No carry is lost: 2^32 words of 32 bits fit, more than any packet has. The loop vectorises.

@@ -9,7 +9,7 @@ use crate::dpdk::Mbuf;
 use crate::limits::{RECIRCULATIONS_MAX, STAGES_ENTERED_MAX};
 use crate::observe::DropReason;
 use crate::pipeline::{Request, Stage, Start, translate};
-use vswitch_conntrack::{Family, Tuple, Verdict};
+use vswitch_conntrack::{Family, Rewrite, Tuple, Verdict};
 use vswitch_flow::{Field, FlowKey};
 
 /// What a packet has behind `ct()` that is not in its bytes.
@@ -45,7 +45,15 @@ impl Step<'_> {
         let before = if zone == op.request.zone { state } else { 0 };
         let place =
             Place { worker: self.worker, now: self.now, port: origin.port, tunnel: origin.tunnel(), before, cached };
-        match self.conntrack.track(packet, &op.request, place) {
+        let (outcome, link) = self.conntrack.track(packet, &op.request, place);
+        if let Some(cache) = &mut cache
+            && cache.recorder.is_on()
+        {
+            let rewrite =
+                if let Outcome::Tracked(_, verdict) = &outcome { verdict.rewrite } else { Rewrite::default() };
+            cache.recorder.tracked(link, rewrite);
+        }
+        match outcome {
             Outcome::Tracked(packet, verdict) => {
                 let known = Known { request: &op.request, verdict: &verdict, first: None };
                 self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, known.tracked()))

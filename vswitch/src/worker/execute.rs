@@ -1,5 +1,6 @@
 //! The executor: the one `match` over [`Op`].
 
+use super::replay::Replay;
 use super::step::Step;
 use crate::action::{CheckLen, Op, Packet, PacketInOp};
 use crate::cache::Cache;
@@ -27,6 +28,8 @@ pub(super) struct Origin<'a> {
     pub(super) depth: u32,
     /// What the last `ct()` said of it.
     pub(super) tracked: Tracked,
+    /// It takes a path that another packet took before.
+    pub(super) replay: Option<Replay<'a>>,
 }
 
 /// What a `ct()` said of a packet.
@@ -39,6 +42,11 @@ pub(super) struct Tracked {
 }
 
 impl Origin<'_> {
+    /// Of a packet as it came in.
+    pub(super) fn of(port: PortId, in_port: PortNo) -> Self {
+        Self { port, in_port, metadata: None, depth: 0, tracked: Tracked::default(), replay: None }
+    }
+
     /// Digest of the tunnel metadata that it came with; 0: none.
     pub(super) fn tunnel(&self) -> u64 {
         const TUNNEL_WORDS: std::ops::Range<usize> = 9..16;
@@ -70,7 +78,12 @@ impl Step<'_> {
         for (i, op) in ops.iter().enumerate() {
             let last = i + 1 == ops.len();
             let changed = match op {
-                Op::Output(port) if last => return self.output(*port, origin.port, packet.mbuf),
+                Op::Output(port) if last => {
+                    if let Some(cache) = cache {
+                        cache.recorder.output(&packet.mbuf);
+                    }
+                    return self.output(*port, origin.port, packet.mbuf);
+                }
                 Op::Output(port) => {
                     if let Some(copy) = self.copy_for(*port, &packet.mbuf) {
                         self.output(*port, origin.port, copy);
@@ -88,6 +101,13 @@ impl Step<'_> {
                 Op::Meter(meter) => self.meter(meter, &mut packet),
                 Op::PacketIn(op) => {
                     self.packet_in(op, &packet.mbuf, origin);
+                    Ok(())
+                }
+                Op::Ct(op) if origin.replay.is_some() => {
+                    origin.replay.iter_mut().for_each(|replay| replay.translate(&mut packet));
+                    if let (Some(replay), Some(_)) = (origin.replay, &op.stage) {
+                        return self.replay_stage(replay, packet, origin);
+                    }
                     Ok(())
                 }
                 Op::Ct(op) => match self.ct(cache.as_deref_mut(), op, &ops[i + 1..], packet, origin) {

@@ -18,6 +18,7 @@ mod inject;
 mod learning;
 mod output;
 mod quiescence;
+mod replay;
 mod run;
 mod snapshot;
 mod step;

@@ -1,17 +1,18 @@
 //! Packets of a bridge with tables: caches, else key, translation; then ops. One packet after the other.
 
-use super::execute::{Origin, Tracked};
+use super::execute::Origin;
 use super::step::Step;
 use super::{PortView, Walk};
 use crate::action::Packet;
 use crate::cache::{Cache, Compact, Megaflow};
 use crate::dpdk::{Burst, Mbuf};
 use crate::limits::{ACTIONS_PER_MISS, FRAME_MIN, HEAD_LEN};
-use crate::observe::DropReason;
+use crate::observe::{DropReason, Fallback};
 use crate::pipeline::{PortFacts, Request, Start, Translation, translate};
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::Arc;
+use vswitch_conntrack::Tracker;
 use vswitch_flow::extract::extract;
 use vswitch_flow::{Field, FlowKey};
 
@@ -27,7 +28,7 @@ impl Walk {
         };
         let cached = self.cache.begin();
         let frame_max = if view.admin_up { view.frame_max } else { 0 };
-        let (bytes, ordinary) = prepare(&mut self.cache, burst, port, frame_max, cached);
+        let (bytes, ordinary) = prepare(&mut self.cache, burst, port, frame_max, cached, self.conntrack.tracker());
         let received = burst.len();
         let counters = &view.shared.counters[self.worker];
         counters.rx_packets.add(received as u64);
@@ -37,15 +38,28 @@ impl Walk {
         let (conntrack, budget) = (&*self.conntrack, self.budgets.of(port));
         let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
         let cache = &mut self.cache;
-        let mut hits = 0;
-        for (i, mbuf) in burst.drain().enumerate() {
+        let (mut hits, mut program_hits) = (0, 0);
+        for (i, mut mbuf) in burst.drain().enumerate() {
             if !ordinary && let Some(reason) = refusal(view, &mbuf) {
                 step.drop_in(port, reason, mbuf);
                 continue;
             }
             step.next_packet();
             cache.sync(&snapshot.world.changes);
-            // The common case in a straight line; everything else is a call.
+            // The common cases in a straight line; everything else is a call.
+            if let Some(program) = cache.program(i) {
+                let layers = cache.keys[i].layers();
+                match step.replay(cache, &program, mbuf, layers, (port, facts.number)) {
+                    Ok(()) => {
+                        program_hits += 1;
+                        continue;
+                    }
+                    Err((same, why)) => {
+                        mbuf = same;
+                        cache.count_fallback(why);
+                    }
+                }
+            }
             match cache.hit(i) {
                 Some(megaflow) => {
                     hits += 1;
@@ -57,13 +71,13 @@ impl Walk {
                         Ok(()) => continue,
                         Err(mbuf) => mbuf,
                     };
-                    let packet = Packet { mbuf, layers: cache.keys[i].layers() };
-                    let origin =
-                        Origin { port, in_port: facts.number, metadata: None, depth: 0, tracked: Tracked::default() };
+                    let key = cache.keys[i];
+                    let packet = Packet { mbuf, layers: key.layers() };
+                    let origin = Origin::of(port, facts.number);
                     if megaflow.recirculates() {
                         // It may be gone from the cache before its packet is through all stages.
                         let megaflow = Arc::clone(megaflow);
-                        step.carry_out(Some(cache), &megaflow, packet, origin);
+                        step.set_out(cache, &megaflow, packet, origin, Some(&key));
                     } else {
                         step.carry_out(None, megaflow, packet, origin);
                     }
@@ -77,13 +91,23 @@ impl Walk {
         if hits > 0 {
             cache.stats().exact_hits.add(hits);
         }
+        if program_hits > 0 {
+            cache.stats().program_hits.add(program_hits);
+        }
     }
 }
 
 /// Makes the compact keys of a burst and asks for what the lookups will read. Returns the bytes of all packets, and whether all of them are
 /// frames of ordinary length, which need no second look.
 #[inline(never)] // registers of its own
-fn prepare(cache: &mut Cache, burst: &Burst, port: PortId, frame_max: usize, cached: bool) -> (u64, bool) {
+fn prepare(
+    cache: &mut Cache,
+    burst: &Burst,
+    port: PortId,
+    frame_max: usize,
+    cached: bool,
+    tracker: &Tracker,
+) -> (u64, bool) {
     let (mut bytes, mut ordinary) = (0, true);
     for (i, mbuf) in burst.iter().enumerate() {
         let len = mbuf.len();
@@ -91,7 +115,7 @@ fn prepare(cache: &mut Cache, burst: &Burst, port: PortId, frame_max: usize, cac
         ordinary &= len <= frame_max && len >= FRAME_MIN;
         cache.prepare(i, mbuf, port, cached);
     }
-    cache.locate(burst.len());
+    cache.locate(burst.len(), tracker);
     (bytes, ordinary)
 }
 
@@ -161,18 +185,12 @@ impl Step<'_> {
             cache.stats().exact_hits.add(1);
             megaflow.count(1, len, now);
             let packet = Packet { mbuf, layers: compact.layers() };
-            return self.carry_out(
-                Some(cache),
-                &megaflow,
-                packet,
-                Origin { port, in_port: facts.number, metadata: None, depth: 0, tracked: Tracked::default() },
-            );
+            return self.set_out(cache, &megaflow, packet, Origin::of(port, facts.number), Some(compact));
         }
         let mut key = FlowKey::default();
         key.set(Field::InPort, facts.number.into());
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
-        let origin =
-            Origin { port, in_port: facts.number, metadata: Some(&key), depth: 0, tracked: Tracked::default() };
+        let origin = Origin { metadata: Some(&key), ..Origin::of(port, facts.number) };
         let (bridge, learns) = (facts.bridge, Some(&self.budget.learns));
         let request = Request { bridge, key: &key, start: Start::Table, now, side_effects: true, learns };
         self.decide(cache, &request, packet, origin, Some(compact));
@@ -200,6 +218,7 @@ impl Step<'_> {
             let allowance = if outdated { &self.budget.renewals } else { &self.budget.misses };
             // With the caches off, every packet is a miss.
             if cache.is_on() && !allowance.take(now) {
+                cache.recorder.fail(Fallback::Uncached);
                 return self.drop_in(origin.port, DropReason::MissRate, packet.mbuf);
             }
             cache.stats().misses.add(1);
@@ -207,14 +226,39 @@ impl Step<'_> {
             allowance.charge(translation.work / ACTIONS_PER_MISS);
             match cache.insert(request.bridge, request.key, translation) {
                 Ok(megaflow) => megaflow,
-                Err(translation) => return self.carry_out_once(Some(cache), &translation, packet, origin),
+                Err(translation) => {
+                    cache.recorder.fail(Fallback::Uncached);
+                    return self.carry_out_once(Some(cache), &translation, packet, origin);
+                }
             }
         };
         megaflow.count(1, len, now);
-        if let Some(compact) = compact {
-            cache.remember(compact, &megaflow);
+        match compact {
+            // What leads to others is kept as a program, or not at all: a first packet of a connection takes nobody's place.
+            Some(compact) if !megaflow.recirculates() => cache.remember(compact, &megaflow),
+            Some(_) => {}
+            None => cache.recorder.step(&megaflow),
         }
-        self.carry_out(Some(cache), &megaflow, packet, origin);
+        self.set_out(cache, &megaflow, packet, origin, compact);
+    }
+
+    /// [`Step::carry_out`]; of a packet that may be recorded (`compact`: its key) and leads to other decisions, with all that follows written down.
+    fn set_out(
+        &mut self,
+        cache: &mut Cache,
+        megaflow: &Arc<Megaflow>,
+        packet: Packet,
+        origin: Origin<'_>,
+        compact: Option<&Compact>,
+    ) {
+        let recorded = compact.filter(|_| megaflow.recirculates());
+        if let Some(compact) = recorded {
+            cache.begin_recording(compact, &packet.mbuf, megaflow);
+        }
+        self.carry_out(Some(cache), megaflow, packet, origin);
+        if let Some(compact) = recorded {
+            cache.end_recording(compact);
+        }
     }
 
     /// A packet with its metadata goes through a bridge, or some actions; nothing is cached.
@@ -232,12 +276,7 @@ impl Step<'_> {
         let request = Request { bridge, key: &key, start, now: self.now, side_effects: true, learns };
         let translation = translate(&self.snapshot.world, &request, None);
         let in_port = u32::try_from(key.get(Field::InPort)).unwrap_or(u32::MAX);
-        self.carry_out_once(
-            cache,
-            &translation,
-            packet,
-            Origin { port, in_port, metadata: Some(&key), depth: 0, tracked: Tracked::default() },
-        );
+        self.carry_out_once(cache, &translation, packet, Origin { metadata: Some(&key), ..Origin::of(port, in_port) });
     }
 
     pub(super) fn carry_out_once(

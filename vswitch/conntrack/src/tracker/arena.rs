@@ -9,7 +9,9 @@ use super::control::Skew;
 use super::words::{Words, halves, whole};
 use crate::tcp::Tcp;
 use crate::{Helper, NatSide, Tuple};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
+use spin::Yield;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -87,23 +89,28 @@ impl Life {
     }
 }
 
-/// What is behind a place's lock.
+/// What is behind a place's lock. First what every packet touches.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Body {
-    /// By [`crate::Direction`].
-    pub(super) tuples: [Words; 2],
-    pub(super) label: [u64; 2],
-    /// Of TCP.
-    pub(super) tcp: Tcp,
-    pub(super) start: u64,
-    pub(super) packets: [u64; 2],
-    pub(super) bytes: [u64; 2],
-    /// What few connections have, so that it is the one thing that is allocated.
-    pub(super) rare: Option<Box<Rare>>,
     /// Of the place: how many connections were here.
     pub(super) generation: u32,
     pub(super) mark: u32,
+    /// When it began, and above it how often it has changed ([`Body::changed`]).
+    pub(super) begun: u64,
+    /// Of TCP.
+    pub(super) tcp: Tcp,
+    pub(super) packets: [u64; 2],
+    pub(super) bytes: [u64; 2],
+    /// By [`crate::Direction`].
+    pub(super) tuples: [Words; 2],
+    pub(super) label: [u64; 2],
+    /// What few connections have, so that it is the one thing that is allocated.
+    pub(super) rare: Option<Box<Rare>>,
 }
+
+/// Bits of [`Body::begun`] that are milliseconds: 34 years.
+const START_BITS: u32 = 40;
 
 /// What connections of helpers have.
 #[derive(Debug, Default)]
@@ -115,6 +122,31 @@ pub(super) struct Rare {
 }
 
 impl Body {
+    /// A later `ct()` could see what has changed: who remembers how a packet was judged is to look again.
+    pub(super) const fn changed(&mut self) {
+        let (begun, wrapped) = self.begun.overflowing_add(1 << START_BITS);
+        self.begun = begun;
+        if wrapped {
+            // It is another one, for all who remember.
+            self.generation = self.generation.wrapping_add(1);
+        }
+    }
+
+    /// How often it has changed, modulo 2^24.
+    pub(super) const fn version(&self) -> u64 {
+        self.begun >> START_BITS
+    }
+
+    /// When it began, in milliseconds.
+    pub(super) const fn start(&self) -> u64 {
+        self.begun & ((1 << START_BITS) - 1)
+    }
+
+    /// It begins now.
+    pub(super) const fn begin(&mut self, now: u64) {
+        self.begun = now & ((1 << START_BITS) - 1);
+    }
+
     pub(super) fn master(&self) -> Option<Tuple> {
         self.rare.as_ref()?.master
     }
@@ -133,10 +165,11 @@ impl Body {
 }
 
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(super) struct Slot {
     life: AtomicU64,
-    body: Mutex<Body>,
+    /// Held for some nanoseconds, and seldom contended: what counts is that letting go costs no locked instruction. Who has to wait lets others run, as the holder may have lost its core.
+    body: SpinMutex<Body, Yield>,
 }
 
 impl Slot {
@@ -145,13 +178,19 @@ impl Slot {
     pub(super) fn life(&self) -> Life {
         Life(self.life.load(Acquire))
     }
+
+    /// The word that it begins with.
+    #[inline]
+    pub(super) const fn first_word(&self) -> &AtomicU64 {
+        &self.life
+    }
 }
 
 /// A place, locked.
 #[derive(Debug)]
 pub(super) struct Locked<'a> {
     slot: &'a Slot,
-    pub(super) body: MutexGuard<'a, Body>,
+    pub(super) body: SpinMutexGuard<'a, Body>,
     pub(super) place: u32,
 }
 

@@ -101,6 +101,7 @@ impl Tracker {
     pub fn grown(&self, tuple: &Tuple, seq: u32, by: i32, now: u64) {
         let words = Words::from(tuple);
         if let Some(Found { mut locked, direction }) = self.find(&words, self.hasher.hash(&words), now) {
+            locked.body.changed();
             locked.body.rare.get_or_insert_default().skews.get_or_insert_default()[direction as usize].grow(seq, by);
         }
     }

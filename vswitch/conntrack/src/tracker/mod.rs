@@ -1,6 +1,6 @@
 //! The tracker: the table of connections, and what packets do to it.
 //!
-//! `track` and `open` are the walk of a packet, `related` that of an error; `index` and `arena` the table; `expire` and `dump` what the control side does;
+//! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it, `related` that of an error; `index` and `arena` the table; `expire` and `dump` what the control side does;
 //! `limits`, `events`, `counters`, `helper` and `control` one small thing each.
 
 mod arena;
@@ -14,6 +14,7 @@ mod expire;
 mod helper;
 mod index;
 mod limits;
+mod link;
 mod open;
 mod related;
 mod track;
@@ -26,6 +27,7 @@ pub use counters::Counts;
 pub use events::{Event, EventKind};
 pub use helper::Expected;
 pub use limits::{Limits, ZoneCount};
+pub use link::Link;
 
 use crate::{Direction, Policy, Tuple};
 use arena::{Arena, Life, Locked};

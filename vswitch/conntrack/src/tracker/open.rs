@@ -199,7 +199,8 @@ impl Opening<'_> {
 
     /// All but the tuples.
     fn body(&self) -> Body {
-        let mut body = Body { tcp: self.tcp, start: self.now, ..Body::default() };
+        let mut body = Body { tcp: self.tcp, ..Body::default() };
+        body.begin(self.now);
         body.count(Direction::Original, self.seen.len);
         match &self.expected {
             None => {

@@ -24,6 +24,7 @@ impl Tracker {
         let Some(Found { mut locked, direction }) = found else { return Verdict::INVALID };
         locked.body.count(direction, related.len);
         if request.commit && locked.body.write(request) {
+            locked.body.changed();
             self.tell(EventKind::Update, &locked, now);
         }
         let mut state = state::REL | state::TRK | request.before & (state::SNAT | state::DNAT);

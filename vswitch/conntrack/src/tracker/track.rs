@@ -1,7 +1,7 @@
 //! What a packet does: it belongs to a connection, or opens one, or neither.
 
 use super::arena::{Body, Life};
-use super::{Count, EventKind, Found, Locked, Tracker, Words};
+use super::{Count, EventKind, Found, Link, Locked, Tracker, Words};
 use crate::tcp::{Outcome, State, Tcp};
 use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Rewrite, Seen, Tuple, Verdict, state};
 
@@ -11,6 +11,11 @@ const RACES: usize = 8;
 impl Tracker {
     /// A packet meets `ct()`. `worker` names the calling thread's counters.
     pub fn track(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> Verdict {
+        self.track_linked(seen, request, worker, now).0
+    }
+
+    /// [`Self::track`], and how the next packet like this one may be judged without looking for its connection.
+    pub fn track_linked(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> (Verdict, Option<Link>) {
         let seen = &Seen { tuple: Tuple { zone: request.zone, ..seen.tuple }, ..*seen };
         let words = Words::from(&seen.tuple);
         let hash = self.hasher.hash(&words);
@@ -18,17 +23,17 @@ impl Tracker {
         for _ in 0..RACES {
             let found = if translated { self.find_translated(&seen.tuple, now) } else { self.find(&words, hash, now) };
             if let Some(found) = found
-                && let Some(verdict) = self.belongs(found, seen, request, now)
+                && let Some(judged) = self.belongs(found, seen, request, now)
             {
-                return verdict;
+                return judged;
             }
             if let Some(verdict) = self.opens(seen, request, worker, now) {
-                return verdict;
+                return (verdict, None);
             }
             // The tuple itself is in the table now.
             translated = false;
         }
-        self.refuse(Refusal::Full, worker)
+        (self.refuse(Refusal::Full, worker), None)
     }
 
     /// The connection of a packet (or of an error's) that was translated already: whoever answers it has the other tuple.
@@ -40,7 +45,7 @@ impl Tracker {
     }
 
     /// A packet of a connection. None: that connection is over, and gone.
-    fn belongs(&self, found: Found<'_>, seen: &Seen, request: &Request, now: u64) -> Option<Verdict> {
+    fn belongs(&self, found: Found<'_>, seen: &Seen, request: &Request, now: u64) -> Option<(Verdict, Option<Link>)> {
         let Found { mut locked, direction } = found;
         if request.commit && request.force && direction == Direction::Reply {
             self.kill(locked, Count::Replaced, now);
@@ -55,9 +60,8 @@ impl Tracker {
             seen
         };
         let kept = request.before & (state::SNAT | state::DNAT) | state::TRK;
-        let state = if request.cached && request.before & state::TRK != 0 && !request.force {
-            request.before
-        } else {
+        let judged = !(request.cached && request.before & state::TRK != 0 && !request.force);
+        let state = if judged {
             match self.update(&mut locked, direction, seen, now) {
                 Outcome::Valid | Outcome::ValidLoose if direction == Direction::Reply => kept | state::EST | state::RPL,
                 Outcome::Valid | Outcome::ValidLoose => kept | state::EST,
@@ -69,6 +73,8 @@ impl Tracker {
                     return None;
                 }
             }
+        } else {
+            request.before
         };
         if request.before == 0 && state & state::INV == 0 {
             locked.body.count(direction, seen.len);
@@ -79,10 +85,12 @@ impl Tracker {
         let written = request.commit && locked.body.write(request);
         let moved = states(&tcp) != states(&locked.body.tcp);
         if written || moved || life.has(Life::REPLIED) != locked.life().has(Life::REPLIED) {
+            locked.body.changed();
             self.tell(EventKind::Update, &locked, now);
         }
         let controls = life.helper() == Some(Helper::Ftp) && state & (state::EST | state::INV) == state::EST;
-        Some(Verdict { controls, ..verdict(&locked, direction, state, request) })
+        let link = Link::of(&locked, direction, seen, request, (state, judged));
+        Some((Verdict { controls, ..verdict(&locked, direction, state, request) }, link))
     }
 
     /// What the packet changes in the state of its connection, and until when that lives now.
@@ -126,7 +134,7 @@ pub(super) const fn is_translated_state(before: u32) -> bool {
 }
 
 /// How long a connection other than of TCP lives that had more than one packet.
-const fn class(l4: &L4, replied: bool) -> Class {
+pub(super) const fn class(l4: &L4, replied: bool) -> Class {
     match (l4, replied) {
         (L4::Udp, true) => Class::UdpMultiple,
         (L4::Udp, false) => Class::UdpSingle,

@@ -49,7 +49,7 @@ impl Talk {
     }
 
     fn track(&self, packet: Packet, request: &Request) -> (Verdict, Packet) {
-        match self.conntrack.track(packet, request, place()) {
+        match self.conntrack.track(packet, request, place()).0 {
             Outcome::Tracked(packet, verdict) => (verdict, packet),
             other => panic!("{other:?}"),
         }

@@ -1,0 +1,103 @@
+"""One measurement of one device."""
+
+import time
+from dataclasses import asdict, dataclass, field
+
+from vsw.machine import Failure, preemptions
+
+SATURATED = 0.9  # busy part of a core from which on it counts as saturated; testpmd leaves its loop's own cycles out
+WARM_UP_S = 1.0
+
+
+@dataclass
+class Sample:
+    """One measurement of one device."""
+
+    mpps: float  # millions of packets per second that it received and sent on
+    cycles_per_packet: float
+    cycles_from: str  # "saturated": tsc_hz / pps; "busy": busy cycles / packets, the core had idle time
+    busy: float  # part of the core's time
+    forwarded: float  # packets sent / packets received
+    tsc_hz: int
+    preempted: int = 0  # times that something else got a core of the device under test during the measurement
+    generator_busy: float | None = None  # part of the generator's core's time
+    established: int | None = None  # connections that the device showed as established before the measurement
+    caches: dict | None = None  # what the device says of its caches, over the measurement
+    figures: dict = field(default_factory=dict)  # more figures of this case, by name with unit
+
+    def as_dict(self):
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass
+class Work:
+    """What the cores of a device have done since they were cleared."""
+
+    packets: int
+    busy_cycles: float
+
+
+@dataclass
+class Totals:
+    """Counters of a device at a time."""
+
+    at: float  # seconds
+    received: int  # packets
+    sent: int
+
+
+def totals(read):
+    """`read()` gives packets received and sent; the time is the middle of reading."""
+    before = time.monotonic()
+    received, sent = read()
+    return Totals((before + time.monotonic()) / 2, received, sent)
+
+
+def all_ports(dut):
+    """Packets received and sent by all ports of a device."""
+    return tuple(map(sum, zip(*dut.ports().values())))
+
+
+class Interval:
+    """Counters of a device before and after the body of a `with`: elapsed seconds, packets received and sent, preemptions."""
+
+    def __init__(self, pid, read):
+        self.pid, self.read = pid, read
+
+    def __enter__(self):
+        self.start, self.preempted = totals(self.read), -preemptions(self.pid)
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.preempted += preemptions(self.pid)
+            end = totals(self.read)
+            self.elapsed = end.at - self.start.at
+            self.received, self.sent = end.received - self.start.received, end.sent - self.start.sent
+
+    def sample(self, tsc_hz, busy, busy_cycles_per_packet, cores=1):
+        """Its Sample; see `sample`."""
+        result = sample(self.received, self.sent, self.elapsed, tsc_hz, busy, busy_cycles_per_packet, cores)
+        result.preempted = self.preempted
+        return result
+
+
+def sample(packets, sent, seconds, tsc_hz, busy, busy_cycles_per_packet, cores=1):
+    """Makes a Sample of counters; Failure when packets were lost or none came: then there was nothing to measure. `busy` is the part of
+    all `cores`."""
+    if packets == 0:
+        raise Failure("no packet came through the device under test")
+    forwarded = sent / packets
+    if not 0.99 < forwarded < 1.01:
+        raise Failure(f"the device under test sent {sent} of {packets} packets: this measures drops, not forwarding")
+    pps = packets / seconds
+    saturated = busy >= SATURATED
+    return Sample(
+        mpps=round(pps / 1e6, 4),
+        cycles_per_packet=round(cores * tsc_hz / pps if saturated else busy_cycles_per_packet, 1),
+        cycles_from="saturated" if saturated else "busy",
+        busy=round(busy, 4),
+        forwarded=round(forwarded, 5),
+        tsc_hz=tsc_hz,
+    )

@@ -1,0 +1,116 @@
+"""The switch as the device under test."""
+
+import time
+from functools import partial
+
+from vsw import daemon
+from vsw.machine import Failure
+
+from .document import ZONE
+from .sample import WARM_UP_S, Interval, Work, all_ports
+
+MBUFS = 65536
+COUNTS = ("busy_cycles", "idle_cycles", "sleep_cycles", "packets", "bursts")
+
+
+class Switch:
+    """vswitchd with one bridge; its one worker has the core under test."""
+
+    def __init__(self, bench, ports=(), fail_mode="secure", mbufs=MBUFS, connections=None, cores=None):
+        dpdk = {
+            "worker_cores": cores or [bench.dut_core],
+            "main_core": bench.other_core,
+            "memory_mb": bench.memory_mb,
+            "mbufs": mbufs,
+            "hugepages": True,
+            "file_prefix": f"vsperf{bench.tag}",
+        }
+        conntrack = {"connections": connections} if connections else None
+        config = daemon.configuration(dpdk, ports, bench.directory, fail_mode, conntrack, idle_sleep_us=0)
+        self.daemon, self.directory = daemon.Switch(bench.binaries, bench.directory, config), bench.directory
+        try:
+            self.daemon.wait_ready()
+        except BaseException:
+            self.daemon.process.kill()
+            raise
+        self.stop = self.daemon.stop
+        self.pid = self.daemon.process.pid
+
+    def add_port(self, name, number, devargs, queues=1):
+        """Adds a DPDK device as a port."""
+        self.daemon.vsctl("add-port", "br0", name, "--type", "dpdk", "--number", number, "--devargs", devargs, "--queues", queues)
+
+    def del_port(self, name):
+        """Removes a port and its device."""
+        self.daemon.vsctl("del-port", "br0", name)
+
+    def load(self, program):
+        """Makes a Program of flows, groups and meters the bridge's."""
+        lines = [f"{kind} add {line}" for kind in ("meter", "group", "flow") for line in getattr(program, f"{kind}s")]
+        path = self.directory / "bundle"
+        path.write_text("\n".join(lines) + "\n")
+        self.daemon.vsctl("bundle", "br0", path)
+
+    def ports(self):
+        """{name: (packets received, packets sent)}."""
+        return {name: (port["rx_packets"], port["tx_packets"]) for name, port in self.daemon.ports().items()}
+
+    def change(self, path):
+        """Does to flows what the lines of a file say."""
+        self.daemon.vsctl("add-flows", "br0", path)
+
+    def dump_flows(self):
+        """All flows, a line each."""
+        return self.daemon.vsctl("dump-flows", "br0")
+
+    def connections(self):
+        """How many connections are tracked."""
+        return int(self.daemon.vsctl("ct-get-nconns"))
+
+    def dump_connections(self):
+        """All connections, a line each."""
+        return self.daemon.vsctl("dump-conntrack")
+
+    def workers(self):
+        """Sums over the workers since they were cleared, and the TSC's frequency."""
+        workers = self.daemon.workers()
+        return {name: sum(worker.get(name, 0) for worker in workers) for name in COUNTS} | {"tsc_hz": workers[0]["tsc_hz"]}
+
+    def clear(self):
+        """Starts the workers' counts over."""
+        self.daemon.vsctl("worker-clear")
+
+    def work(self):
+        """What the workers have done since they were cleared."""
+        workers = self.workers()
+        return Work(workers["packets"], workers["busy_cycles"])
+
+    def set_opening_timeout(self, seconds):
+        """Connections of the document's zone whose SYN is not answered expire after this."""
+        self.daemon.vsctl("ct-set-timeouts", f"zone={ZONE}", f"tcp_syn_sent={seconds}")
+
+    def connection_memory(self, _before):
+        """Bytes for one connection: all that was taken at start for the table, by the connections that fit."""
+        counters = self.daemon.json("ct-counters-show")
+        return counters["memory"] / counters["connections_max"]
+
+    def caches(self):
+        """What the switch says of its caches; None when it says nothing."""
+        try:
+            return self.daemon.json("worker-perf-show")
+        except Failure:
+            return None
+
+    def measure(self, seconds, body=time.sleep, read=None):
+        """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent, by default those of all ports."""
+        time.sleep(WARM_UP_S)
+        self.clear()
+        before = self.workers()
+        with Interval(self.pid, read or partial(all_ports, self)) as interval:
+            body(seconds)
+        after, cores = self.workers(), len(self.daemon.workers())
+        gone = {name: after[name] - before[name] for name in COUNTS}
+        busy = gone["busy_cycles"] / max(1, gone["busy_cycles"] + gone["idle_cycles"] + gone["sleep_cycles"])
+        result = interval.sample(after["tsc_hz"], busy, gone["busy_cycles"] / max(1, gone["packets"]), cores)
+        result.caches = self.caches()
+        return result

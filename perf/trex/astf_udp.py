@@ -1,0 +1,22 @@
+"""UDP: a request and a response per flow. Tunables: --kind, --ip, --servers, --cps, --response."""
+
+import vsw_astf as astf
+import vsw_world as world
+
+
+class Udp:
+    """-m multiplies the rate."""
+
+    def get_profile(self, tunables=(), **kwargs):
+        """The profile."""
+        parser = astf.parser(__doc__)
+        parser.add_argument("--cps", type=float, default=1000, help="flows per second at -m 1")
+        parser.add_argument("--response", type=int, default=64, help="bytes of the response")
+        args = parser.parse_args(tunables)
+        ip_gen = astf.addresses(args)
+        return astf.profile(args, ip_gen, astf.datagrams(ip_gen, b"x" * args.response, args.cps, world.SERVICE_PORT))
+
+
+def register():
+    """What TRex calls."""
+    return Udp()

@@ -1,0 +1,196 @@
+//! Looking up a burst: what is done for all of its packets at once only reads, and asks for what will be read next.
+
+use super::compact::Kind;
+use super::exact::NOWHERE;
+use super::path::Path;
+use super::program::{Fused, Operand, Program, Rare};
+use super::recorder::Recording;
+use super::{Cache, Compact, Megaflow};
+use crate::dpdk::{Mbuf, prefetch};
+use crate::observe::Fallback;
+use crate::port::PortId;
+use std::sync::Arc;
+use vswitch_conntrack::{Link, Tracker};
+
+impl Cache {
+    /// Makes the compact key of slot `i` of a burst, and asks for the lines that the lookup will read.
+    #[inline]
+    pub(crate) fn prepare(&mut self, i: usize, mbuf: &Mbuf, port: PortId, cached: bool) {
+        let Some(key) = self.keys.get_mut(i) else { return };
+        if cached {
+            key.read(mbuf, port, &self.seeds);
+        } else {
+            key.kind = Kind::None;
+        }
+        match key.kind {
+            Kind::V4 => self.v4.prefetch(key, false),
+            Kind::V6 => self.v6.prefetch(key, false),
+            Kind::None => {}
+        }
+    }
+
+    /// Finds the keys of the first `n` slots of a burst, and asks for what they lead to. Good until an entry changes.
+    #[inline]
+    pub(crate) fn locate(&mut self, n: usize, tracker: &Tracker) {
+        self.located = self.version;
+        let mut missing = false;
+        for key in self.keys.iter_mut().take(n) {
+            key.found = match key.kind {
+                Kind::V4 => self.v4.find(key, false),
+                Kind::V6 => self.v6.find(key, false),
+                Kind::None => continue,
+            };
+            match key.kind {
+                Kind::V4 if key.found == NOWHERE => self.v4.prefetch(key, true),
+                Kind::V6 if key.found == NOWHERE => self.v6.prefetch(key, true),
+                Kind::V4 => ask(self.v4.approach(key.found), tracker),
+                _ => ask(self.v6.approach(key.found), tracker),
+            }
+            missing |= key.found == NOWHERE;
+        }
+        if missing {
+            self.locate_second(n, tracker);
+        }
+    }
+
+    fn locate_second(&mut self, n: usize, tracker: &Tracker) {
+        for key in self.keys.iter_mut().take(n).filter(|key| key.found == NOWHERE) {
+            key.found = match key.kind {
+                Kind::V4 => self.v4.find(key, true),
+                Kind::V6 => self.v6.find(key, true),
+                Kind::None => NOWHERE,
+            };
+            match key.kind {
+                Kind::V4 => ask(self.v4.approach(key.found), tracker),
+                _ => ask(self.v6.approach(key.found), tracker),
+            }
+        }
+    }
+
+    #[inline]
+    fn found(&self, key: &Compact) -> u32 {
+        if self.located == self.version { key.found } else { self.find(key) }
+    }
+
+    #[inline]
+    pub(super) fn exact(&self, key: &Compact) -> Option<&Arc<Megaflow>> {
+        match key.kind {
+            Kind::V4 => self.v4.get(self.found(key)),
+            Kind::V6 => self.v6.get(self.found(key)),
+            Kind::None => None,
+        }
+    }
+
+    #[cold]
+    fn find(&self, key: &Compact) -> u32 {
+        let find = |second| match key.kind {
+            Kind::V4 => self.v4.find(key, second),
+            Kind::V6 => self.v6.find(key, second),
+            Kind::None => NOWHERE,
+        };
+        match find(false) {
+            NOWHERE => find(true),
+            found => found,
+        }
+    }
+
+    /// The megaflow of slot `i` of a burst, if it is good without a second look.
+    #[inline]
+    pub(crate) fn hit(&self, i: usize) -> Option<&Arc<Megaflow>> {
+        let megaflow = self.exact(self.keys.get(i)?)?;
+        (megaflow.hot.tick.get() == self.tick).then_some(megaflow)
+    }
+
+    /// The program of slot `i` of a burst, if there is one. Whether its path is good is for [`Cache::is_current`] to say.
+    #[inline]
+    pub(crate) fn program(&self, i: usize) -> Option<Program<'_>> {
+        let key = self.keys.get(i)?;
+        match key.kind {
+            Kind::V4 => Program::v4(self.v4.operand(self.found(key))?),
+            Kind::V6 => Program::v6(self.v6.operand(self.found(key))?),
+            Kind::None => None,
+        }
+    }
+
+    /// Whether all decisions of a path are good without a second look.
+    #[inline]
+    pub(crate) fn is_current(&self, path: &Path) -> bool {
+        path.steps().all(|megaflow| megaflow.hot.tick.get() == self.tick)
+    }
+
+    /// A packet with a compact key, decided by a megaflow that leads to others, sets out.
+    pub(crate) fn begin_recording(&mut self, key: &Compact, mbuf: &Mbuf, megaflow: &Arc<Megaflow>) {
+        if key.is_plain() && self.enabled {
+            self.recorder.begin(mbuf, megaflow);
+        }
+    }
+
+    /// It is where it was to go: keeps a program if one can be made of its way.
+    pub(crate) fn end_recording(&mut self, key: &Compact) {
+        if !self.recorder.is_on() {
+            return;
+        }
+        let made = match self.recorder.end() {
+            Ok(recording) => make(&recording, key, &mut self.paths),
+            Err(why) => Err(why),
+        };
+        match made {
+            Ok(Made { megaflow, operand }) => {
+                self.version += 1;
+                match operand {
+                    AnyOperand::V4(operand) => self.v4.insert(key, &megaflow, Some(operand)),
+                    AnyOperand::V6(operand) => self.v6.insert(key, &megaflow, Some(operand)),
+                }
+            }
+            Err(why) => self.count_fallback(why),
+        }
+        self.recorder.forget();
+    }
+
+    /// A packet went the long way.
+    pub(crate) fn count_fallback(&self, why: Fallback) {
+        self.shared.stats.fallbacks[why as usize].add(1);
+    }
+}
+
+/// Asks for the place of a connection.
+#[inline]
+fn ask(place: Option<u32>, tracker: &Tracker) {
+    if let Some(word) = place.and_then(|place| tracker.word_at(place)) {
+        prefetch(word);
+    }
+}
+
+enum AnyOperand {
+    V4(Operand<4>),
+    V6(Operand<16>),
+}
+
+struct Made {
+    megaflow: Arc<Megaflow>,
+    operand: AnyOperand,
+}
+
+/// Makes a program.
+fn make(recording: &Recording<'_>, key: &Compact, paths: &mut super::Paths) -> Result<Made, Fallback> {
+    let (Some(megaflow), Some((link, _))) = (recording.steps.first(), recording.links.first()) else {
+        return Err(Fallback::Shape);
+    };
+    let path = paths.intern(recording.steps, recording.out).ok_or(Fallback::Paths)?;
+    let operand = match key.kind {
+        Kind::V4 => AnyOperand::V4(operand(recording, key, path, *link)),
+        Kind::V6 => AnyOperand::V6(operand(recording, key, path, *link)),
+        Kind::None => return Err(Fallback::Shape),
+    };
+    Ok(Made { megaflow: Arc::clone(megaflow), operand })
+}
+
+fn operand<const A: usize>(recording: &Recording<'_>, key: &Compact, path: Arc<Path>, link: Link) -> Operand<A> {
+    let straight = recording.out != PortId::NONE;
+    let fused = Some(())
+        .filter(|()| straight)
+        .and_then(|()| Fused::between(recording.before, recording.after, key.layers(), recording.partial));
+    let rare = (recording.links.len() > 1 || fused.is_none())
+        .then(|| Box::new(Rare { links: recording.links.into(), fused: fused.is_some() }));
+    Operand { path: Some(path), link, rare, fused: fused.unwrap_or_default() }
+}

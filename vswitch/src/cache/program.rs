@@ -1,0 +1,237 @@
+//! Programs: what happens to the packets of one direction of a connection, all stages in one.
+//!
+//! **Design**: a compact key has every bit of a packet that any rule can match. So two packets with the same key take the same [`Path`], as long as its megaflows are good and
+//! each `ct()` on it says the same; that is what a [`Link`] stands for. Of most paths all that remains is to write constants into the headers: the key has the old value of every
+//! field that can be rewritten, so the new ones and the difference to each checksum are known beforehand ([`Fused`]). Whatever a path does beside that (copies, tags, meters) is
+//! executed op by op, with what each `ct()` translates ([`Rare`]).
+
+use super::path::Path;
+use crate::action::{Packet, udp_sum};
+use crate::dpdk::Csum;
+use crate::packet::checksum::Sum;
+use std::sync::Arc;
+use vswitch_conntrack::{Link, Rewrite};
+use vswitch_flow::extract::Layers;
+
+/// What a program needs beside its path: one cache line for IPv4, two for IPv6.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Operand<const A: usize> {
+    pub(super) path: Option<Arc<Path>>,
+    /// What stands in for its only `ct()`, unless it is rare.
+    pub(super) link: Link,
+    pub(super) rare: Option<Box<Rare>>,
+    pub(super) fused: Fused<A>,
+}
+
+impl<const A: usize> Default for Operand<A> {
+    fn default() -> Self {
+        Self { path: None, link: Link::NONE, rare: None, fused: Fused::default() }
+    }
+}
+
+impl<const A: usize> Operand<A> {
+    pub(super) fn is_dead(&self) -> bool {
+        self.path.as_ref().is_none_or(|path| path.is_dead())
+    }
+}
+
+/// Of programs that meet several `ct()`, or do more than rewrite headers.
+#[derive(Debug)]
+pub struct Rare {
+    /// What stands in for each `ct()`, in order, and what it translates.
+    pub links: Box<[(Link, Rewrite)]>,
+    /// All there is to do is to rewrite headers.
+    pub fused: bool,
+}
+
+/// A program that was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// What stands in for its only `ct()`, unless it is rare.
+    pub link: &'a Link,
+    /// See [`Rare`].
+    pub rare: Option<&'a Rare>,
+    fused: AnyFused<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum AnyFused<'a> {
+    V4(&'a Fused<4>),
+    V6(&'a Fused<16>),
+}
+
+impl<'a> Program<'a> {
+    #[inline]
+    pub(super) fn v4(operand: &'a Operand<4>) -> Option<Self> {
+        Some(Self::of(operand, AnyFused::V4(&operand.fused), operand.path.as_deref()?))
+    }
+
+    #[inline]
+    pub(super) fn v6(operand: &'a Operand<16>) -> Option<Self> {
+        Some(Self::of(operand, AnyFused::V6(&operand.fused), operand.path.as_deref()?))
+    }
+
+    #[inline]
+    fn of<const A: usize>(operand: &'a Operand<A>, fused: AnyFused<'a>, path: &'a Path) -> Self {
+        Self { path, link: &operand.link, rare: operand.rare.as_deref(), fused }
+    }
+
+    /// Writes all that changes in the headers of a packet.
+    #[inline]
+    pub fn apply(&self, packet: &mut Packet) {
+        match self.fused {
+            AnyFused::V4(fused) => fused.apply(packet),
+            AnyFused::V6(fused) => fused.apply(packet),
+        }
+    }
+}
+
+/// Headers as they are in the end, and by how much the checksums change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Fused<const A: usize> {
+    addresses: [[u8; A]; 2],
+    ports: [u8; 4],
+    macs: [u8; 12],
+    /// Traffic class: of IPv6 with the bits around it, the first two bytes of the header.
+    class: [u8; 2],
+    ttl: u8,
+    /// The L4 protocol is UDP.
+    udp: bool,
+    /// What is added to the sum of the IPv4 header; 0: nothing changes.
+    l3: u16,
+    /// What is added to the sum of L4; 0: nothing changes.
+    l4: u16,
+    /// Likewise while it covers the pseudo-header only.
+    pseudo: u16,
+}
+
+impl<const A: usize> Default for Fused<A> {
+    fn default() -> Self {
+        Self {
+            addresses: [[0; A]; 2],
+            ports: [0; 4],
+            macs: [0; 12],
+            class: [0; 2],
+            ttl: 0,
+            udp: false,
+            l3: 0,
+            l4: 0,
+            pseudo: 0,
+        }
+    }
+}
+
+/// Where the fields of an IP header lie.
+struct Places {
+    addresses: usize,
+    class: usize,
+    ttl: usize,
+    protocol: usize,
+}
+
+const fn places(v6: bool) -> Places {
+    if v6 {
+        Places { addresses: 8, class: 0, ttl: 7, protocol: 6 }
+    } else {
+        Places { addresses: 12, class: 0, ttl: 8, protocol: 9 }
+    }
+}
+
+/// By how much a sum changes when these bytes become those; 0: they are the same.
+fn difference(old: &[u8], new: &[u8]) -> u16 {
+    if old == new { 0 } else { Sum::new().minus_word(Sum::of(old).folded()).bytes(new).folded() }
+}
+
+/// A checksum whose sum changes so.
+#[inline]
+fn changed(checksum: [u8; 2], difference: u16) -> [u8; 2] {
+    if difference == 0 {
+        return checksum;
+    }
+    let sum = u32::from(!u16::from_be_bytes(checksum)) + u32::from(difference);
+    #[allow(clippy::cast_possible_truncation)] // folded
+    let folded = (sum + (sum >> 16)) as u16;
+    (!folded).to_be_bytes()
+}
+
+impl<const A: usize> Fused<A> {
+    const V6: bool = A == 16;
+
+    /// What makes one header of another one; none: that is more than this can do. `partial`: the checksum of L4 covers the pseudo-header only.
+    pub(super) fn between(before: &[u8], after: &[u8], layers: Layers, partial: bool) -> Option<Self> {
+        let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
+        let at = places(Self::V6);
+        let addresses = |head: &[u8]| -> Option<[[u8; A]; 2]> {
+            let field = head.get(l3 + at.addresses..)?;
+            Some([*field.first_chunk()?, *field.get(A..)?.first_chunk()?])
+        };
+        let ports = |head: &[u8]| -> Option<[u8; 4]> { head.get(l4..)?.first_chunk().copied() };
+        let ([old, new], [old_ports, new_ports]) =
+            ([addresses(before)?, addresses(after)?], [ports(before)?, ports(after)?]);
+        let pseudo = difference(old.as_flattened(), new.as_flattened());
+        let both = difference(&[old.as_flattened(), &old_ports].concat(), &[new.as_flattened(), &new_ports].concat());
+        // The checksum itself is no part of what it covers.
+        let covered = |head: &[u8]| -> Option<[u8; 18]> {
+            let header: &[u8; 20] = head.get(l3..)?.first_chunk()?;
+            let mut rest = [0; 18];
+            rest[..10].copy_from_slice(&header[..10]);
+            rest[10..].copy_from_slice(&header[12..]);
+            Some(rest)
+        };
+        let fused = Self {
+            addresses: new,
+            ports: new_ports,
+            macs: *after.first_chunk()?,
+            class: *after.get(l3 + at.class..)?.first_chunk()?,
+            ttl: *after.get(l3 + at.ttl)?,
+            udp: *before.get(l3 + at.protocol)? == vswitch_conntrack::protocol::UDP,
+            l3: if Self::V6 { 0 } else { difference(&covered(before)?, &covered(after)?) },
+            l4: both,
+            pseudo,
+        };
+        let mut again = before.to_vec();
+        fused.write(&mut again, layers, partial)?;
+        (again == after).then_some(fused)
+    }
+
+    #[inline]
+    fn apply(&self, packet: &mut Packet) {
+        let (layers, partial) = (packet.layers, packet.mbuf.csum() == Csum::Partial);
+        let written = self.write(packet.mbuf.head_mut(), layers, partial);
+        debug_assert!(written.is_some(), "a compact key has all headers");
+    }
+
+    /// None, and nothing more written: the headers are not all there.
+    #[inline]
+    fn write(&self, head: &mut [u8], layers: Layers, partial: bool) -> Option<()> {
+        let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
+        let at = places(Self::V6);
+        *head.first_chunk_mut()? = self.macs;
+        let ip = head.get_mut(l3..)?;
+        *ip.get_mut(at.class..)?.first_chunk_mut()? = self.class;
+        *ip.get_mut(at.ttl)? = self.ttl;
+        let field = ip.get_mut(at.addresses..)?;
+        *field.first_chunk_mut()? = self.addresses[0];
+        *field.get_mut(A..)?.first_chunk_mut()? = self.addresses[1];
+        if !Self::V6 {
+            let field: &mut [u8; 2] = ip.get_mut(10..)?.first_chunk_mut()?;
+            *field = changed(*field, self.l3);
+        }
+        let body = head.get_mut(l4..)?;
+        *body.first_chunk_mut()? = self.ports;
+        let field: &mut [u8; 2] = body.get_mut(if self.udp { 6 } else { 16 }..)?.first_chunk_mut()?;
+        if partial {
+            let complement = field.map(|byte| !byte);
+            *field = changed(complement, self.pseudo).map(|byte| !byte);
+        } else if self.l4 != 0 {
+            let after = |sum: u16| u16::from_be_bytes(changed(sum.to_be_bytes(), self.l4));
+            let before = u16::from_be_bytes(*field);
+            *field = if self.udp { udp_sum(before, after) } else { after(before) }.to_be_bytes();
+        }
+        Some(())
+    }
+}

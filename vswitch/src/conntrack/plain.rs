@@ -1,0 +1,104 @@
+//! Reads packets of the plainest form, of which somebody knows that they are: no fragments, no options of IP, headers in one segment.
+
+use super::datagram::be16;
+use crate::action::{Packet, UDP_LEN};
+use crate::dpdk::{Csum, Mbuf};
+use crate::packet::checksum::Sum;
+use vswitch_conntrack::{Family, L4, Seen, Tuple, protocol, tcp};
+use vswitch_flow::extract::Layers;
+
+/// What a plain packet says at `ct()` beside its tuple.
+#[derive(Clone, Copy, Debug)]
+pub enum Plain {
+    /// TCP, over IPv6 if set.
+    Tcp(tcp::Segment, bool),
+    /// UDP, likewise.
+    Udp(bool),
+}
+
+impl Plain {
+    /// Reads a packet whose headers lie where a compact key says. None: its checksums or lengths are not right, or not in one segment; it is to be tracked as any other. That
+    /// they are right is remembered in the mbuf.
+    #[inline]
+    pub fn read(mbuf: &mut Mbuf, layers: Layers) -> Option<Self> {
+        let (l3, l4, end) = (usize::from(layers.l3), usize::from(layers.l4), usize::from(layers.l3_end));
+        let csum = mbuf.csum();
+        // Nobody sums GSO packets.
+        let unknown = csum == Csum::Unknown && mbuf.gso_size() == 0;
+        let head = mbuf.head();
+        if csum == Csum::Bad || unknown && head.len() < end {
+            return None;
+        }
+        let v6 = l4 - l3 != 20;
+        let (addresses, protocol) = if v6 {
+            (head.get(l3 + 8..l3 + 40)?, *head.get(l3 + 6)?)
+        } else {
+            let header: &[u8; 20] = head.get(l3..)?.first_chunk()?;
+            if Sum::of(header).folded() != 0xffff {
+                return None;
+            }
+            (&header[12..], header[9])
+        };
+        let (body, len) = (head.get(l4..end.min(head.len()))?, end.checked_sub(l4)?);
+        let plain = match protocol {
+            protocol::TCP => Self::Tcp(segment(body, len)?, v6),
+            protocol::UDP => {
+                let header: &[u8; UDP_LEN] = body.first_chunk()?;
+                let claimed = usize::from(be16([header[4], header[5]]));
+                if claimed < UDP_LEN || claimed > len {
+                    return None;
+                }
+                if !v6 && header[6..] == [0, 0] {
+                    return Some(Self::Udp(false));
+                }
+                Self::Udp(v6)
+            }
+            _ => return None,
+        };
+        if unknown {
+            let pseudo = Sum::of(addresses).word(protocol.into()).word(u16::try_from(len).ok()?);
+            if pseudo.bytes(body).folded() != 0xffff {
+                return None;
+            }
+            mbuf.set_csum(Csum::Good);
+        }
+        Some(plain)
+    }
+
+    /// The segment, of TCP.
+    #[inline]
+    #[must_use]
+    pub const fn segment(&self) -> Option<&tcp::Segment> {
+        match self {
+            Self::Tcp(segment, _) => Some(segment),
+            Self::Udp(_) => None,
+        }
+    }
+
+    /// As far as rewriting wants to know.
+    pub(super) fn seen(self, packet: &Packet) -> Seen {
+        let (l4, protocol, v6) = match self {
+            Self::Tcp(segment, v6) => (L4::Tcp(segment), protocol::TCP, v6),
+            Self::Udp(v6) => (L4::Udp, protocol::UDP, v6),
+        };
+        let family = if v6 { Family::V6 } else { Family::V4 };
+        let len = u32::try_from(packet.mbuf.len()).unwrap_or(u32::MAX);
+        Seen { tuple: Tuple { family, protocol, ..Tuple::default() }, l4, len }
+    }
+}
+
+/// RFC 9293. No SYN: its options do not matter.
+#[inline]
+fn segment(body: &[u8], len: usize) -> Option<tcp::Segment> {
+    let header: &[u8; 20] = body.first_chunk()?;
+    let header_len = usize::from(header[12] >> 4) * 4;
+    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    Some(tcp::Segment {
+        flags: header[13],
+        seq: word(4),
+        ack: word(8),
+        window: be16([header[14], header[15]]),
+        payload: u32::try_from(len.checked_sub(header_len)?).ok()?,
+        scale: None,
+    })
+}
