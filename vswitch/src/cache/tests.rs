@@ -164,7 +164,7 @@ fn keep(tuples: &mut Tuples, key: &FlowKey, mask: &FlowMask) -> Option<Arc<Megaf
 #[test]
 fn every_port_stage_and_type_has_masks_of_its_own() {
     let mut tuples = Tuples::new(7);
-    let all: Vec<Arc<Megaflow>> = (1..=MEGAFLOW_MASKS_MAX as u32)
+    let all: Vec<Arc<Megaflow>> = (1..=u32::try_from(MEGAFLOW_MASKS_MAX).expect("few"))
         .map(|bits| {
             let (key, mask) = masked(1, bits);
             keep(&mut tuples, &key, &mask).expect("room")

@@ -8,6 +8,8 @@
 //! band's bucket that has enough; of the bands that have not, the one with the highest rate acts. Bands do not know of each
 //! other: a packet that one of them drops has taken from the others.
 //!
+//! What a port may cost a worker is metered likewise, by the packets of the slow path (`budget.rs`): not configured by agents, and per worker.
+//!
 //! **Limits**: [`crate::limits::BANDS_MAX`]. Arithmetic saturates.
 //!
 //! **Threads**: no lock; atomics, relaxed. Between workers the order of packets is undefined anyway; no token is given twice, since

@@ -51,7 +51,7 @@ fn storms_of_packet_ins_and_learning_lose_no_packets() {
     let stream = bed.wait(PacketServiceClient::new(bed.channel()).watch_packet_ins(request)).expect("packet-ins");
     for i in 0..60 {
         assert_eq!(bed.ports("p1", &udp(1, i)), ["p3"]);
-        assert_eq!(i >= 5 || bed.ports("p2", &udp(2, i)) == ["p3"], true);
+        assert!(i >= 5 || bed.ports("p2", &udp(2, i)) == ["p3"]);
     }
     let reasons = ["miss_rate", "packet_in_rate", "learn_rate"];
     assert_eq!(reasons.map(|reason| dropped(&bed, "p1", reason)), [0, 50, 40], "p1");
