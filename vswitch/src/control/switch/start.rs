@@ -40,6 +40,7 @@ impl Switch {
             connection_events: Arc::<ConnectionEvents>::default(),
             collector,
             publisher,
+            slow_path: config.slow_path,
             state: Mutex::new(Some(state)),
             engine: Mutex::new(engine),
             stopped: AtomicBool::new(false),
