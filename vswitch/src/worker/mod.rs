@@ -6,7 +6,7 @@
 //! **Design**: run to completion, bursts of 32, nothing shared that is written per packet. A worker sees the world through
 //! one [`Snapshot`]; the control side publishes a new one, and the worker adopts it at its quiescent point, between two
 //! bursts. A receive queue is a value that one worker owns at a time; it changes hands through its [`RxqSlot`].
-//! [`Quiescence`] tells the control side when every worker has let go of what was unpublished.
+//! [`vswitch_quiescence`] tells the control side when every worker has let go of what was unpublished.
 //!
 //! **Limits**: [`crate::limits::WORKERS_MAX`], [`crate::limits::BURST`], [`crate::limits::DEPTH_MAX`] patch ports per packet.
 //!
@@ -17,7 +17,7 @@ mod execute;
 mod inject;
 mod learning;
 mod output;
-mod quiescence;
+mod patience;
 mod replay;
 mod run;
 mod snapshot;
@@ -29,7 +29,6 @@ mod tests;
 mod walk;
 
 pub use inject::{Begin, Inbox, InjectError, Injection};
-pub use quiescence::Quiescence;
 pub use run::{Worker, WorkerStats};
 pub use snapshot::{PortShared, PortView, Publisher, RxqSlot, Snapshot};
 pub use walk::{Walk, needs_tables};

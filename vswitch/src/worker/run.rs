@@ -1,6 +1,6 @@
 //! The poll loop: one pinned thread per worker core.
 
-use super::{Publisher, RxqSlot, Walk};
+use super::{Publisher, RxqSlot, Snapshot, Walk};
 use crate::dpdk::lcore::{self, Lcore};
 use crate::dpdk::{Burst, Mempool};
 use crate::limits::REFUSED_SHARE;
@@ -141,7 +141,7 @@ impl Poll {
         let mut next_tick = last;
         let mut idle_turns = 0_u32;
         self.publisher.inboxes[self.id].attend();
-        self.publisher.quiescence.online(self.id);
+        self.publisher.quiescence().online(self.id);
         let mut clock = time::generation();
         while !self.stop.load(Relaxed) {
             self.quiescent_point();
@@ -173,23 +173,21 @@ impl Poll {
                 owned.slot.put(queue);
             }
         }
-        self.publisher.quiescence.offline(self.id);
+        self.publisher.quiescence().offline(self.id);
     }
 
     /// Between two bursts: nothing of an older world is held. Adopts a newer one if there is one.
     #[inline]
     fn quiescent_point(&mut self) {
-        let epoch = self.publisher.quiescence.epoch();
-        if self.publisher.version() != self.version {
-            self.adopt();
+        let epoch = self.publisher.quiescence().epoch();
+        if let Some(snapshot) = self.publisher.newer(&mut self.version) {
+            self.adopt(snapshot);
         }
-        self.publisher.quiescence.quiescent(self.id, epoch);
+        self.publisher.quiescence().quiescent(self.id, epoch);
     }
 
     #[cold]
-    fn adopt(&mut self) {
-        self.version = self.publisher.version();
-        let snapshot = self.publisher.current();
+    fn adopt(&mut self, snapshot: Arc<Snapshot>) {
         let wanted = &snapshot.rxqs[self.id];
         let mut old = std::mem::take(&mut self.rxqs);
         for slot in wanted {
@@ -264,17 +262,61 @@ impl Poll {
     /// Sleeps a little longer each time, up to the bound; nobody waits for this worker meanwhile.
     #[cold]
     fn sleep(&mut self, times: u32) {
-        self.publisher.quiescence.offline(self.id);
+        self.publisher.quiescence().offline(self.id);
         // Ends early when the control side has a packet.
         std::thread::park_timeout(self.idle_sleep.min(Duration::from_micros(u64::from(times))));
-        self.publisher.quiescence.online(self.id);
+        self.publisher.quiescence().online(self.id);
         self.rxqs.iter_mut().filter_map(|owned| owned.queue.as_mut()).for_each(RxQueue::wake);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::waits;
+    use super::*;
+    use crate::conntrack::Conntrack;
+
+    /// For so long a worker would sleep here, and whoever waited for it would wait.
+    const LONG_US: u32 = 60_000_000;
+
+    #[test]
+    fn nobody_waits_for_a_worker_that_sleeps() {
+        let conntrack = Arc::new(Conntrack::new(vswitch_conntrack::Config { connections_max: 1 }));
+        let publisher = Arc::new(Publisher::new(&[0], Arc::clone(&conntrack)));
+        let mut poll = Poll {
+            id: 0,
+            version: 0,
+            walk: Walk::new(0, Mempool::for_tests(64), Arc::default(), conntrack, Rates::NONE),
+            rxqs: Vec::new(),
+            spent: 0,
+            publisher: Arc::clone(&publisher),
+            stats: Arc::default(),
+            stop: Arc::default(),
+            idle_sleep: Duration::from_micros(LONG_US.into()),
+        };
+        publisher.quiescence().online(0);
+        let (waited, answer) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let sleeping = scope.spawn(|| poll.sleep(LONG_US));
+            scope.spawn(|| {
+                publisher.wait();
+                let _ = waited.send(());
+            });
+            let answer = answer.recv_timeout(Duration::from_secs(30));
+            sleeping.thread().unpark();
+            assert_eq!(answer, Ok(()), "somebody waits for a worker that sleeps");
+            sleeping.join().expect("it wakes");
+        });
+        // Awake, it is waited for again.
+        let epoch = publisher.quiescence().epoch();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| publisher.wait());
+            while publisher.quiescence().epoch() == epoch {
+                std::thread::yield_now();
+            }
+            assert!(!waiting.is_finished(), "nobody waits for a worker that is awake");
+            publisher.quiescence().quiescent(0, epoch + 1);
+        });
+    }
 
     #[test]
     fn refused_packets_take_a_twentieth_of_the_time() {

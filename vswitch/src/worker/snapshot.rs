@@ -1,6 +1,7 @@
 //! The world as workers see it, and how a new one reaches them.
 
-use super::{Inbox, Quiescence};
+use super::Inbox;
+use super::patience::Patience;
 use crate::cache::CacheShared;
 use crate::conntrack::Conntrack;
 use crate::observe::{Counter, PortCounters, PortTotals};
@@ -9,8 +10,7 @@ use crate::port::{Device, PortId, RxQueue, TxQueue};
 use crossbeam_queue::SegQueue;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use vswitch_quiescence::{Published, Quiescence};
 
 /// A state of the whole switch. Never changes once published.
 #[derive(Debug, Default)]
@@ -117,10 +117,9 @@ impl RxqSlot {
 /// Publishes snapshots: one writer, any number of workers.
 #[derive(Debug)]
 pub struct Publisher {
-    version: AtomicU64,
-    current: Mutex<Arc<Snapshot>>,
-    /// When workers have let go.
-    pub quiescence: Quiescence,
+    snapshots: Published<Snapshot>,
+    /// By worker: its core.
+    cores: Box<[u32]>,
     /// Worlds that workers have left.
     retired: SegQueue<Arc<World>>,
     /// By worker: packets that the control side sends.
@@ -132,14 +131,14 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Starts from an empty world.
+    /// Starts from an empty world, for one worker per core.
     #[must_use]
-    pub fn new(workers: usize, conntrack: Arc<Conntrack>) -> Self {
+    pub fn new(cores: &[u32], conntrack: Arc<Conntrack>) -> Self {
+        let workers = cores.len();
         let empty = Snapshot { rxqs: vec![Vec::new(); workers], ..Snapshot::default() };
         Self {
-            version: AtomicU64::new(1),
-            current: Mutex::new(Arc::new(empty)),
-            quiescence: Quiescence::new(workers),
+            snapshots: Published::new(workers, empty),
+            cores: cores.into(),
             retired: SegQueue::new(),
             inboxes: (0..workers).map(|_| Inbox::default()).collect(),
             caches: (0..workers).map(|_| Arc::default()).collect(),
@@ -151,11 +150,23 @@ impl Publisher {
     pub fn publish(&self, snapshot: Snapshot) {
         // The old one is kept until nobody uses it, so that what it owns is dropped here and not by a worker. (One that sleeps may find
         // itself the last: of what it drops then, ports are waited for when they are closed, and the rest is retired.)
-        let old = std::mem::replace(&mut *self.current.lock(), Arc::new(snapshot));
-        self.version.fetch_add(1, Release);
-        self.quiescence.wait();
+        let mut patience = Patience::new(&self.cores);
+        let old = self.snapshots.publish(snapshot, |worker, turn| patience.pause(worker, turn));
         drop(old);
         self.drop_retired();
+    }
+
+    /// Waits until no worker uses what was unpublished before (see [`Quiescence::wait`]), and names one that keeps everybody waiting. Not for workers themselves.
+    pub fn wait(&self) {
+        let mut patience = Patience::new(&self.cores);
+        self.snapshots.quiescence.wait(|worker, turn| patience.pause(worker, turn));
+    }
+
+    /// When workers have let go, as they say it.
+    #[inline]
+    #[must_use]
+    pub fn quiescence(&self) -> &Quiescence {
+        &self.snapshots.quiescence
     }
 
     /// A worker has left this world. Freeing a million rules takes a second: that is not for a worker to do.
@@ -170,16 +181,15 @@ impl Publisher {
         }
     }
 
-    /// Number of the present snapshot.
+    /// The present snapshot, if it is newer than the one of that number, which is then its own.
     #[inline]
-    #[must_use]
-    pub fn version(&self) -> u64 {
-        self.version.load(Acquire)
+    pub fn newer(&self, version: &mut u64) -> Option<Arc<Snapshot>> {
+        self.snapshots.newer(version)
     }
 
     /// The present snapshot.
     #[must_use]
     pub fn current(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.current.lock())
+        self.snapshots.current()
     }
 }

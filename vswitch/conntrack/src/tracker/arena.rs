@@ -6,17 +6,14 @@
 //! Lock order: stripes of the index, then one place, then the free places and the events. Nobody holds two places at once.
 
 use super::control::Skew;
+use super::sync::{AtomicU64, Mutex, SpinMutex, SpinMutexGuard, size};
 use super::words::{Words, halves, whole};
 use crate::tcp::Tcp;
 use crate::{Helper, NatSide, Tuple};
-use parking_lot::Mutex;
-use spin::Yield;
-use spin::mutex::{SpinMutex, SpinMutexGuard};
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Lists of free places, so that workers that open connections at once do not meet.
-const LISTS: usize = 16;
+const LISTS: usize = size(16, 2);
 
 /// When a connection expires, in milliseconds, over eight flags; 0: nobody is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -169,7 +166,7 @@ impl Body {
 pub(super) struct Slot {
     life: AtomicU64,
     /// Held for some nanoseconds, and seldom contended: what counts is that letting go costs no locked instruction. Who has to wait lets others run, as the holder may have lost its core.
-    body: SpinMutex<Body, Yield>,
+    body: SpinMutex<Body>,
 }
 
 impl Slot {

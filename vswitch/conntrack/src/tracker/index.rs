@@ -6,16 +6,15 @@
 //! Words are claimed and cleared by compare-and-swap. That a tuple is entered once only is the business of the stripes: whoever adds holds the stripes of both
 //! tuples, from before he looks whether they are free until they are entered.
 
+use super::sync::{AtomicU64, Mutex, MutexGuard, size};
 use crate::Direction;
-use parking_lot::{Mutex, MutexGuard};
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Words of a bucket.
-const WORDS: usize = 8;
+const WORDS: usize = size(8, 2);
 
 /// Locks among which adders spread.
-const STRIPES: usize = 256;
+const STRIPES: usize = size(256, 4);
 
 /// Multiplier that makes the second bucket another function of the hash than the first (2^64 divided by the golden ratio).
 const SECOND: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,5 +1,6 @@
 //! Zones: how many connections each has and may have, and how long they live.
 
+use super::sync::size;
 use crate::{Class, Policy};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -36,7 +37,10 @@ struct Zone {
 
 const CLASSES: usize = size_of::<Policy>() / size_of::<u64>();
 
-/// All 65,536 zones.
+/// Zones that there are.
+const ZONES: usize = size(1 << 16, 1);
+
+/// All zones.
 #[derive(Debug)]
 pub(super) struct Zones {
     zones: Box<[Zone]>,
@@ -48,7 +52,7 @@ impl Zones {
     pub(super) fn new() -> Self {
         let zone = || Zone { count: AtomicU32::new(0), limit: AtomicU64::new(NONE), policy: OnceLock::new() };
         Self {
-            zones: std::iter::repeat_with(zone).take(1 << 16).collect(),
+            zones: std::iter::repeat_with(zone).take(ZONES).collect(),
             limit: AtomicU64::new(NONE),
             timeouts: Policy::default(),
         }

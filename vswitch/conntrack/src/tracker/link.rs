@@ -6,10 +6,10 @@
 
 use super::Tracker;
 use super::arena::{Life, Locked};
+use super::sync::AtomicU64;
 use super::track::class;
 use crate::tcp::{Segment, Slide, flag};
 use crate::{Class, Direction, L4, Request, Seen, state};
-use std::sync::atomic::AtomicU64;
 
 /// A connection as a packet met it at a `ct()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ mod limits;
 mod link;
 mod open;
 mod related;
+mod sync;
 mod track;
 mod words;
 

@@ -1,7 +1,13 @@
 //! A tuple as five words: how it is stored, compared and hashed.
 
 use crate::{End, Family, Tuple};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
+
+#[cfg(not(loom))]
+type Entropy = std::hash::RandomState;
+/// A model must go the same way each time.
+#[cfg(loom)]
+type Entropy = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
 /// A tuple: low and high half of the source address, of the destination address; source port, destination port, zone, protocol and family from the top of the last word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +64,7 @@ pub(super) struct Hasher {
 
 impl Hasher {
     pub(super) fn random() -> Self {
-        let source = RandomState::new();
+        let source = Entropy::default();
         let key = std::array::from_fn(|i| source.hash_one(i));
         let choice = std::array::from_fn(|i| source.hash_one(i + 6));
         Self { key, choice }

@@ -64,7 +64,7 @@ impl Switch {
     pub fn time_stop(&self) -> Result<(), SwitchError> {
         self.with(|state| state.context.dummies.as_ref().map(|_| ()).ok_or_else(not_enabled))?;
         time::stop();
-        self.publisher.quiescence.wait();
+        self.publisher.wait();
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Switch {
         self.with(|state| state.context.dummies.as_ref().map(|_| ()).ok_or_else(not_enabled))?;
         time::warp(ms);
         // A worker that was in the middle of a burst has finished it; the next one begins by looking at the clock.
-        self.publisher.quiescence.wait();
+        self.publisher.wait();
         self.expire_flows();
         self.age();
         self.expire_connections();

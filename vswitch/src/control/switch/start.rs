@@ -73,7 +73,7 @@ fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>
     }
     let pool = make_pool(&config.dpdk)?;
     engine.pool = Some(pool.clone());
-    let publisher = Arc::new(Publisher::new(cores.len(), Arc::new(make_conntrack(&config.conntrack))));
+    let publisher = Arc::new(Publisher::new(cores, Arc::new(make_conntrack(&config.conntrack))));
     publisher.caches.iter().for_each(|cache| cache.enable(config.debug.cache));
     let idle_sleep = Duration::from_micros(config.worker.idle_sleep_us.into());
     for (id, core) in cores.iter().enumerate() {
@@ -86,7 +86,7 @@ fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>
         #[cfg(feature = "dpdk")]
         eal: Arc::clone(engine.eal.as_ref().context("EAL was started above")?),
         pool,
-        quiesce: Arc::new(move || waiting.quiescence.wait()),
+        quiesce: Arc::new(move || waiting.wait()),
         workers: u16::try_from(cores.len()).unwrap_or(u16::MAX),
         dummies: config.enable_dummy.then(Arc::default),
     };

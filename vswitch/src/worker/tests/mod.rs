@@ -6,6 +6,7 @@ mod ct;
 mod equal;
 mod learning;
 mod packets;
+mod programs;
 mod storm;
 mod strict;
 mod tables;

@@ -90,6 +90,27 @@ fn a_kind_that_a_change_made_stale_is_not_new() {
 }
 
 #[test]
+fn a_packet_may_be_refused_behind_ct_and_pass_later() {
+    let lines = [
+        "udp,actions=ct(table=1,zone=1)",
+        "table=1,udp,actions=ct(commit,zone=1),move:NXM_OF_UDP_SRC[]->NXM_NX_REG0[0..15],output:3",
+    ];
+    let mut bed = bed(3, &lines);
+    // The checksum of a UDP packet may be left out: these have other ports than the one it was made for.
+    let frames: Vec<Vec<u8>> =
+        kinds(1, 0..300).into_iter().map(|frame| [&frame[..40], &[0; 2], &frame[42..]].concat()).collect();
+    bed.receive_in(1, &frames, 32);
+    assert_eq!((bed.sent().len(), bed.dropped(1, DropReason::MissRate)), (199, 101), "one kind in front of ct()");
+    for round in 0..4 {
+        bed.now = Millis(bed.now.0 + 60);
+        bed.receive_in(1, &frames, 32);
+        let (passed, refused) = (bed.sent().len(), bed.dropped(1, DropReason::MissRate));
+        assert_eq!((passed, refused), if round == 0 { (259, 142) } else { (300, 142) }, "round {round}");
+    }
+    assert_eq!(bed.pool.in_use(), 0);
+}
+
+#[test]
 fn translations_that_work_more_take_more() {
     let busy = format!("udp,actions={}output:3", "set_field:1->reg1,set_field:2->reg1,".repeat(1280));
     let mut bed = bed(3, &[EACH, &format!("priority=40000,{}", busy.replace("udp,", "udp,udp_src=1/1,"))]);

@@ -1,0 +1,91 @@
+//! Atomics and locks for models: code that uses them instead of the real ones is run in every interleaving, and with every value that a load may return.
+//!
+//! **Where**: nowhere in the switch. A crate whose code is to be explored has them in place of the real ones when it is compiled with `--cfg loom` (its `sync.rs` says so), and calls
+//! [`explore`] in `tests/models.rs`. Without `--cfg loom` this crate is empty.
+//!
+//! **Design**: [loom](https://docs.rs/loom), with one repair. Loom tries an access earlier than another one if they conflict, but remembers only the last access to each atomic: of a thread
+//! that looks at a word before it swaps it, as lock-free code does, it remembers the look, which the swap follows anyway, and forgets that another thread had looked before. So here
+//! every access is one that conflicts: it begins with a relaxed store to a word beside, which orders nothing but the attempts.
+#![cfg(loom)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub use loom::sync::MutexGuard;
+pub use loom::sync::atomic::fence;
+pub use loom::{skip_branch, thread};
+
+/// Runs a model in every interleaving that takes so many preemptions at most (loom's `LOOM_MAX_PREEMPTIONS` overrides it).
+///
+/// # Panics
+/// When the model does, in any of them; when there are so few that the model's threads do not share anything.
+pub fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.max_branches = 10_000;
+    let executions = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&executions);
+    builder.check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    let executions = executions.load(Ordering::Relaxed);
+    assert!(executions >= 10, "only {executions} executions: what do the threads share?");
+}
+
+/// Like the one of `std`.
+#[derive(Debug, Default)]
+pub struct AtomicU64 {
+    word: loom::sync::atomic::AtomicU64,
+    beside: loom::sync::atomic::AtomicU64,
+}
+
+#[allow(missing_docs, reason = "they are those of std")]
+impl AtomicU64 {
+    #[must_use]
+    pub fn new(value: u64) -> Self {
+        Self { word: loom::sync::atomic::AtomicU64::new(value), ..Self::default() }
+    }
+
+    fn conflicting(&self) -> &loom::sync::atomic::AtomicU64 {
+        self.beside.store(0, Ordering::Relaxed);
+        &self.word
+    }
+
+    pub fn load(&self, order: Ordering) -> u64 {
+        self.conflicting().load(order)
+    }
+
+    pub fn store(&self, value: u64, order: Ordering) {
+        self.conflicting().store(value, order);
+    }
+
+    pub fn fetch_add(&self, more: u64, order: Ordering) -> u64 {
+        self.conflicting().fetch_add(more, order)
+    }
+
+    /// # Errors
+    /// The present value, if it is not the expected one.
+    pub fn compare_exchange(&self, old: u64, new: u64, success: Ordering, failure: Ordering) -> Result<u64, u64> {
+        self.conflicting().compare_exchange(old, new, success, failure)
+    }
+}
+
+/// Like the one of `parking_lot`.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// Unlocked.
+    pub fn new(value: T) -> Self {
+        Self(loom::sync::Mutex::new(value))
+    }
+
+    /// Locks it.
+    ///
+    /// # Panics
+    /// When a thread panicked with it locked.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().expect("no model goes on after a panic")
+    }
+}

@@ -1,0 +1,390 @@
+//! Programs of the connection cache: packets that go the short way are what they would have been on the long one.
+
+use super::bed::Bed;
+use crate::observe::{Fallback, PortTotals};
+use crate::packet::checksum::{Sum, pseudo_v4, pseudo_v6};
+use crate::pipeline::state::FlowInfo;
+use crate::time::Millis;
+use proptest::prelude::*;
+use std::ops::ControlFlow;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use vswitch_conntrack::{Connection, Filter};
+use vswitch_flow::spec::FlowFilter;
+
+const SYN: u8 = 0x02;
+const SYN_ACK: u8 = 0x12;
+const ACK: u8 = 0x10;
+const PSH_ACK: u8 = 0x18;
+
+/// A packet to be: IPv6 or not, TCP (flags, sequence and acknowledgment number) or UDP, last bytes of the addresses, ports.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    v6: bool,
+    tcp: Option<(u8, u32, u32)>,
+    ends: [(u8, u16); 2],
+    len: usize,
+    ttl: u8,
+}
+
+impl Packet {
+    fn bytes(&self) -> Vec<u8> {
+        let [(src, from), (dst, to)] = self.ends;
+        let mut l4 = [from.to_be_bytes(), to.to_be_bytes()].concat();
+        let (protocol, at) = match self.tcp {
+            Some((flags, seq, ack)) => {
+                l4.extend_from_slice(&[seq.to_be_bytes(), ack.to_be_bytes()].concat());
+                l4.extend_from_slice(&[0x50, flags, 0x40, 0, 0, 0, 0, 0]);
+                (6, 16)
+            }
+            None => {
+                l4.extend_from_slice(&[0, 0, 0, 0]);
+                (17, 6)
+            }
+        };
+        l4.extend((0..self.len).map(|i| i.to_le_bytes()[0]));
+        let len = u16::try_from(l4.len()).expect("short");
+        if protocol == 17 {
+            l4[4..6].copy_from_slice(&len.to_be_bytes());
+        }
+        let mut frame = vec![2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src];
+        let pseudo = if self.v6 {
+            let addr = |last| [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
+            frame.extend_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0]);
+            frame.extend_from_slice(&[&len.to_be_bytes()[..], &[protocol, self.ttl], &addr(src), &addr(dst)].concat());
+            pseudo_v6(&addr(src), &addr(dst), protocol, len.into())
+        } else {
+            let total = (len + 20).to_be_bytes();
+            frame.extend_from_slice(&[8, 0, 0x45, 0, total[0], total[1], 0, 1, 0x40, 0, self.ttl, protocol, 0, 0]);
+            frame.extend_from_slice(&[10, 0, 0, src, 10, 0, 0, dst]);
+            let sum = Sum::of(&frame[14..34]).checksum().to_be_bytes();
+            frame[24..26].copy_from_slice(&sum);
+            pseudo_v4([10, 0, 0, src], [10, 0, 0, dst], protocol, len)
+        };
+        let sum = match pseudo.bytes(&l4).checksum() {
+            0 if protocol == 17 => 0xffff,
+            sum => sum,
+        };
+        l4[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        frame.extend(l4);
+        // What is shorter is padded on its way.
+        frame.resize(frame.len().max(60), 0);
+        frame
+    }
+}
+
+/// A pipeline, and as whom the server sees the client and itself.
+struct Pipeline {
+    flows: &'static [&'static str],
+    /// The server as the client names it; the client and the server as the server does.
+    server: (u8, u16),
+    seen: (Option<u8>, (u8, u16)),
+    /// Of IPv6.
+    v6: bool,
+    tcp: bool,
+}
+
+const PLAIN: Pipeline = Pipeline {
+    flows: &[
+        "priority=9,ip,actions=ct(zone=5,table=1)",
+        "priority=9,ipv6,actions=ct(zone=5,table=1)",
+        "table=1,priority=9,in_port=1,ip,ct_state=+new+trk,actions=ct(commit,zone=5,exec(load:7->NXM_NX_CT_MARK[])),output:2",
+        "table=1,priority=9,in_port=1,ipv6,ct_state=+new+trk,actions=ct(commit,zone=5,exec(load:7->NXM_NX_CT_MARK[])),output:2",
+        "table=1,priority=8,in_port=1,ct_state=+est+trk-rpl,ct_mark=7,actions=output:2",
+        "table=1,priority=7,in_port=2,ct_state=+est+trk+rpl,ct_mark=7,actions=output:1",
+        "table=1,priority=6,ct_state=+inv+trk,actions=output:3",
+    ],
+    server: (2, 80),
+    seen: (None, (2, 80)),
+    v6: false,
+    tcp: true,
+};
+
+/// The destination is translated, MAC addresses are rewritten, the TTL falls.
+const SERVICE: Pipeline = Pipeline {
+    flows: &[
+        "priority=9,ip,actions=ct(zone=5,table=1,nat)",
+        "priority=9,ipv6,actions=ct(zone=5,table=1,nat)",
+        "table=1,priority=9,in_port=1,ip,ct_state=+new+trk,actions=ct(commit,zone=5,table=2,nat(dst=10.0.0.2:8080),exec(load:1->NXM_NX_CT_LABEL[3]))",
+        "table=1,priority=9,in_port=1,ipv6,ct_state=+new+trk,actions=ct(commit,zone=5,table=2,nat(dst=[fd00::2]:8080),exec(load:1->NXM_NX_CT_LABEL[3]))",
+        "table=1,priority=8,ct_state=+est+trk,ct_label=0x8/0x8,actions=resubmit(,2)",
+        "table=1,priority=6,ct_state=+inv+trk,actions=output:3",
+        "table=2,priority=9,ip,in_port=1,actions=dec_ttl,set_field:02:00:00:00:00:aa->eth_dst,set_field:8->nw_tos,output:2",
+        "table=2,priority=9,ip,in_port=2,actions=dec_ttl,set_field:02:00:00:00:00:bb->eth_src,output:1",
+        "table=2,priority=9,ipv6,in_port=1,actions=dec_ttl,set_field:02:00:00:00:00:aa->eth_dst,output:2",
+        "table=2,priority=9,ipv6,in_port=2,actions=dec_ttl,set_field:02:00:00:00:00:bb->eth_src,output:1",
+    ],
+    server: (9, 80),
+    seen: (None, (2, 8080)),
+    ..PLAIN
+};
+
+/// Two zones translate one after the other.
+const TWO_ZONES: Pipeline = Pipeline {
+    flows: &[
+        "priority=9,in_port=1,ip,actions=ct(zone=5,table=1,nat)",
+        "priority=9,in_port=2,ip,actions=ct(zone=6,table=3,nat)",
+        "table=1,priority=9,ct_state=+new+trk,ip,actions=ct(commit,zone=5,table=2,nat(dst=10.0.0.2:8080))",
+        "table=1,priority=8,ct_state=+est+trk,actions=resubmit(,2)",
+        "table=2,priority=9,ip,actions=set_field:1->reg3,ct(zone=6,table=4,nat)",
+        "table=4,priority=9,ct_state=+new+trk,reg3=1,ip,actions=ct(commit,zone=6,table=5,nat(src=10.0.0.7))",
+        "table=4,priority=8,ct_state=+est+trk,actions=resubmit(,5)",
+        "table=5,priority=9,actions=output:2",
+        "table=3,priority=9,ct_state=+est+trk,ip,actions=ct(zone=5,table=6,nat)",
+        "table=6,priority=9,ct_state=+est+rpl+trk,actions=output:1",
+    ],
+    server: (9, 80),
+    seen: (Some(7), (2, 8080)),
+    ..PLAIN
+};
+
+/// A mirror, a tag, and different ways by length.
+const ODD: Pipeline = Pipeline {
+    flows: &[
+        "priority=9,ip,actions=output:4,ct(zone=5,table=1,nat)",
+        "table=1,priority=9,in_port=1,ip,ct_state=+new+trk,actions=ct(commit,zone=5,table=2,nat(dst=10.0.0.2:8080))",
+        "table=1,priority=8,ct_state=+est+trk,actions=check_pkt_larger(70)->NXM_NX_REG0[0],resubmit(,2)",
+        "table=2,priority=9,reg0=1/1,in_port=1,actions=output:3,push_vlan:0x8100,set_field:0x1005->vlan_vid,output:2",
+        "table=2,priority=8,ip,in_port=1,actions=clone(dec_ttl,output:3),output:2",
+        "table=2,priority=8,in_port=2,actions=output:1",
+    ],
+    server: (9, 80),
+    seen: (None, (2, 8080)),
+    ..PLAIN
+};
+
+/// Every packet commits.
+const COMMITS: Pipeline = Pipeline {
+    flows: &[
+        "priority=9,ip,actions=ct(zone=5,table=1)",
+        "table=1,priority=9,in_port=1,ip,ct_mark=0,actions=ct(commit,zone=5,exec(load:3->NXM_NX_CT_MARK[])),output:2",
+        "table=1,priority=9,in_port=1,ip,ct_mark=3,actions=ct(commit,zone=5,exec(load:3->NXM_NX_CT_MARK[])),output:2",
+        "table=1,priority=8,in_port=2,ip,ct_state=+est,actions=ct(commit,zone=5,exec(load:3->NXM_NX_CT_MARK[])),output:1",
+    ],
+    ..PLAIN
+};
+
+const PIPELINES: [Pipeline; 10] = [
+    PLAIN,
+    Pipeline { tcp: false, ..PLAIN },
+    Pipeline { v6: true, ..PLAIN },
+    SERVICE,
+    Pipeline { tcp: false, ..SERVICE },
+    Pipeline { v6: true, ..SERVICE },
+    Pipeline { v6: true, tcp: false, ..SERVICE },
+    TWO_ZONES,
+    ODD,
+    Pipeline { tcp: false, ..COMMITS },
+];
+
+/// What happens next.
+#[derive(Clone, Debug)]
+enum Step {
+    /// One of the connections says something, often twice the same.
+    Say {
+        connection: u8,
+        reply: bool,
+        flags: u8,
+        seq: i32,
+        ack: i32,
+        len: usize,
+        bad: bool,
+        times: usize,
+        ttl: u8,
+    },
+    Flow(&'static str),
+    Time(u64),
+}
+
+const FLOWS: [&str; 5] = [
+    "table=1,priority=1,tcp,tp_dst=9999,actions=drop",
+    "table=1,priority=20,ct_state=+est+trk-rpl,in_port=1,actions=output:3",
+    "flow delete table=1,ct_state=+est+trk-rpl,in_port=1",
+    "table=2,priority=20,ip,in_port=1,ct_state=+est,actions=output:3",
+    "flow delete table=2,ct_state=+est,in_port=1",
+];
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let flags = prop_oneof![8 => Just(ACK), 8 => Just(PSH_ACK), 1 => Just(0x11_u8), 1 => Just(0x14), 1 => Just(SYN), 1 => any::<u8>()];
+    let offset = || prop_oneof![12 => Just(0_i32), 1 => -3000..3000, 1 => -200_000..200_000];
+    let say = (0..3_u8, any::<bool>(), flags, offset(), offset(), 0..40_usize, prop::bool::weighted(0.04), 1..4_usize);
+    let ttl = prop_oneof![20 => Just(64_u8), 1 => 0..3_u8];
+    let say = (say, ttl).prop_map(|((connection, reply, flags, seq, ack, len, bad, times), ttl)| Step::Say {
+        connection,
+        reply,
+        flags,
+        seq,
+        ack,
+        len,
+        bad,
+        times,
+        ttl,
+    });
+    let time =
+        prop_oneof![4 => Just(1_u64), 2 => Just(1000), 1 => Just(29_999), 1 => Just(31_000), 1 => Just(86_400_001)];
+    prop::collection::vec(
+        prop_oneof![30 => say, 2 => (0..FLOWS.len()).prop_map(|i| Step::Flow(FLOWS[i])), 3 => time.prop_map(Step::Time)],
+        10..80,
+    )
+}
+
+/// Numbers that both ends of a connection have got to.
+type Numbers = [u32; 2];
+
+struct World {
+    bed: Bed,
+    pipeline: usize,
+    numbers: [Numbers; 3],
+}
+
+/// All that can be seen.
+type Seen = (Vec<Connection>, Vec<FlowInfo>, Vec<PortTotals>);
+
+impl World {
+    fn new(pipeline: usize, cache: bool) -> Self {
+        let mut bed = Bed::new(4);
+        bed.shared.enable(cache);
+        bed.program(PIPELINES[pipeline].flows);
+        let mut world = Self { bed, pipeline, numbers: [[1000, 5000]; 3] };
+        if PIPELINES[pipeline].tcp {
+            for connection in 0..3 {
+                for (reply, flags, len) in [(false, SYN, 0), (true, SYN_ACK, 0), (false, ACK, 0)] {
+                    world.say(connection, (reply, flags, 0, 0), len, false, 64);
+                    if flags & SYN != 0 {
+                        world.numbers[usize::from(connection)][usize::from(reply)] += 1;
+                    }
+                }
+            }
+        }
+        world.bed.sent();
+        world
+    }
+
+    fn say(&mut self, connection: u8, (reply, flags, seq, ack): (bool, u8, i32, i32), len: usize, bad: bool, ttl: u8) {
+        let Pipeline { server, seen, v6, tcp, .. } = PIPELINES[self.pipeline];
+        let numbers = &mut self.numbers[usize::from(connection)];
+        let client = (1, 4000 + u16::from(connection));
+        let ends = if reply { [seen.1, (seen.0.unwrap_or(1), client.1)] } else { [client, server] };
+        let (mine, yours) = (usize::from(reply), usize::from(!reply));
+        let at = |number: u32, offset: i32| number.wrapping_add_signed(offset);
+        let ack = if flags & ACK == 0 { 0 } else { at(numbers[yours], ack) };
+        let segment = tcp.then_some((flags, at(numbers[mine], seq), ack));
+        let mut frame = Packet { v6, tcp: segment, ends, len, ttl }.bytes();
+        if seq == 0 && !bad {
+            numbers[mine] = numbers[mine].wrapping_add(u32::try_from(len).expect("short"));
+        }
+        if bad {
+            let at = frame.len().min(if v6 { 60 } else { 40 });
+            frame[at - 1] ^= 0x40;
+        }
+        self.bed.receive(if reply { 2 } else { 1 }, &frame);
+    }
+
+    fn apply(&mut self, step: &Step) {
+        match *step {
+            Step::Say { connection, reply, flags, seq, ack, len, bad, times, ttl } => {
+                for _ in 0..times {
+                    self.say(connection, (reply, flags, seq, ack), len, bad, ttl);
+                }
+            }
+            Step::Flow(line) => self.bed.program(&[line]),
+            Step::Time(ms) => {
+                self.bed.now = Millis(self.bed.now.0 + ms);
+                self.bed.walk.tend(self.bed.now);
+            }
+        }
+    }
+
+    fn seen(&mut self) -> Seen {
+        let (now, mut connections) = (self.bed.now, Vec::new());
+        self.bed.walk.conntrack.tracker().dump(&Filter::default(), now.0, |connection| {
+            connections.push(*connection);
+            ControlFlow::Continue(())
+        });
+        connections.sort_by_key(|connection| connection.original);
+        self.bed.collector.collect();
+        let flows = self.bed.state.program().flows(&FlowFilter::default(), now);
+        (connections, flows, (1..=4).map(|port| self.bed.totals(port)).collect())
+    }
+}
+
+/// Packets that programs handled, of all.
+static SHORT: AtomicU64 = AtomicU64::new(0);
+static ALL: AtomicU64 = AtomicU64::new(0);
+
+#[test]
+fn the_short_way_is_the_long_way() {
+    proptest!(ProptestConfig { cases: 600, max_shrink_iters: 4000, ..ProptestConfig::default() }, |(pipeline in 0..PIPELINES.len(), steps in steps())| {
+        let (mut cached, mut plain) = (World::new(pipeline, true), World::new(pipeline, false));
+        for (i, step) in steps.iter().enumerate() {
+            cached.apply(step);
+            plain.apply(step);
+            let told = || format!("pipeline {pipeline}, step {i}, {step:?}, of {steps:#?}");
+            prop_assert_eq!(cached.bed.sent(), plain.bed.sent(), "sent: {}", told());
+            let (with, without) = (cached.seen(), plain.seen());
+            prop_assert_eq!(with.0, without.0, "connections: {}", told());
+            prop_assert_eq!(with.1, without.1, "flows: {}", told());
+            prop_assert_eq!(with.2, without.2, "ports: {}", told());
+        }
+        let totals = cached.seen().2;
+        ALL.fetch_add(totals[0].rx_packets + totals[1].rx_packets, Relaxed);
+        SHORT.fetch_add(cached.bed.shared.stats.program_hits.get(), Relaxed);
+        prop_assert_eq!((cached.bed.pool.in_use(), plain.bed.pool.in_use()), (0, 0), "mbufs leaked");
+    });
+    let (short, all) = (SHORT.load(Relaxed), ALL.load(Relaxed));
+    assert!(short * 4 > all, "{short} of {all} packets went the short way: this compares nothing");
+}
+
+/// Each pipeline's ordinary packets go the short way from the second one on.
+#[test]
+fn an_established_connection_goes_the_short_way() {
+    for (number, pipeline) in PIPELINES.iter().enumerate() {
+        let mut world = World::new(number, true);
+        for round in 0..3 {
+            for reply in [false, true] {
+                world.say(0, (reply, PSH_ACK, 0, 0), 8, false, 64);
+            }
+            let hits = world.bed.shared.stats.program_hits.get();
+            // The first reply of UDP changes the connection, so the second packet of each direction is as the next ones.
+            let expected = if pipeline.tcp { 2 * round } else { 2_u64.saturating_mul(round).saturating_sub(2) };
+            assert!(
+                hits >= expected,
+                "pipeline {number}, round {round}: {hits} of {expected}, {:?}",
+                fallbacks(&world)
+            );
+        }
+    }
+}
+
+fn fallbacks(world: &World) -> Vec<(&'static str, u64)> {
+    let counts = &world.bed.shared.stats.fallbacks;
+    Fallback::ALL.into_iter().map(|why| (why.name(), counts[why as usize].get())).filter(|(_, n)| *n > 0).collect()
+}
+
+#[test]
+fn a_packet_that_is_not_as_the_others_goes_the_long_way_and_says_why() {
+    let mut world = World::new(0, true);
+    let count = |world: &World, why: Fallback| world.bed.shared.stats.fallbacks[why as usize].get();
+    for _ in 0..2 {
+        world.say(0, (false, PSH_ACK, 0, 0), 8, false, 64);
+    }
+    assert_eq!(world.bed.shared.stats.program_hits.get(), 1);
+    world.bed.sent();
+    world.say(0, (false, PSH_ACK, 0, 0), 8, true, 64);
+    assert_eq!((count(&world, Fallback::Checksum), world.bed.ports()), (1, vec![3]), "invalid");
+    world.say(0, (false, PSH_ACK, 1 << 20, 0), 8, false, 64);
+    assert_eq!((count(&world, Fallback::Connection), world.bed.ports()), (1, vec![3]), "out of its window");
+    world.say(0, (false, PSH_ACK, 0, 0), 8, false, 64);
+    assert_eq!((world.bed.shared.stats.program_hits.get(), world.bed.ports()), (2, vec![2]), "nothing has happened");
+    world.bed.walk.conntrack.tracker().flush(&Filter::default(), world.bed.now.0);
+    world.say(0, (false, PSH_ACK, 0, 0), 8, false, 64);
+    assert_eq!(count(&world, Fallback::Connection), 2, "its connection is gone");
+    // Picked up again.
+    (0..3).for_each(|_| world.say(1, (false, PSH_ACK, 0, 0), 8, false, 64));
+    world.bed.program(&["table=1,priority=20,ct_state=+est+trk-rpl,in_port=1,actions=output:3"]);
+    world.bed.sent();
+    for _ in 0..2 {
+        world.say(1, (false, PSH_ACK, 0, 0), 8, false, 64);
+    }
+    assert_eq!(world.bed.ports(), [3, 3], "a better rule holds for the next packet");
+}
