@@ -44,8 +44,10 @@ pub use recorder::Recorder;
 pub use shared::{CacheShared, CacheStats, Collector};
 
 use crate::limits::{BURST, EXACT_V4_ENTRIES, EXACT_V6_ENTRIES, MEGAFLOW_IDLE_MS, MEGAFLOW_LEN_MAX, MEGAFLOWS_MAX};
+use crate::meter::Budgets;
 use crate::pipeline::translate::reduce_timeouts;
 use crate::pipeline::{Changes, Credit, Effect, Request, Sighting, Start, Translation, World};
+use crate::port::PortId;
 use crate::time::Millis;
 use compact::{Kind, Seeds, WORDS_MAX, WORDS_V4};
 use exact::Exact;
@@ -64,9 +66,6 @@ const EVICTION_SEARCH: usize = 8;
 /// Per millisecond: megaflows looked at for idleness, buckets swept for dead ones.
 const IDLE_SEARCH: usize = 16;
 const SWEEP: usize = 64;
-
-/// Milliseconds between two sortings of masks.
-const SORT_PERIOD: u64 = 1000;
 
 /// One worker's caches.
 #[derive(Debug)]
@@ -88,11 +87,15 @@ pub struct Cache {
     /// Names of the bridges: if one comes or goes, the indexes of others change.
     names: Vec<Arc<str>>,
     enabled: bool,
+    budgets: Arc<Budgets>,
+    /// The port whose packets these are.
+    payer: PortId,
+    /// The last lookups found a decision that a change had made stale.
+    outdated: bool,
     flushed: u64,
     hand: usize,
     /// Buckets left to sweep since the last megaflow died.
     unswept: usize,
-    sorted: Millis,
     /// Rises when an entry of an exact-match cache changes, and where it stood when the keys of the burst were found.
     version: u64,
     located: u64,
@@ -101,9 +104,9 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Empty caches.
+    /// Empty caches. What the effects of cached decisions cost is taken from the budgets.
     #[must_use]
-    pub fn new(shared: Arc<CacheShared>) -> Self {
+    pub fn new(shared: Arc<CacheShared>, budgets: Arc<Budgets>) -> Self {
         Self {
             shared,
             seeds: Seeds::random(),
@@ -118,10 +121,12 @@ impl Cache {
             epoch: 0,
             names: Vec::new(),
             enabled: true,
+            budgets,
+            payer: PortId::NONE,
+            outdated: false,
             flushed: 0,
             hand: 0,
             unswept: 0,
-            sorted: Millis(0),
             version: 1,
             located: 0,
             keys: Box::default(),
@@ -149,6 +154,24 @@ impl Cache {
             self.clear();
         }
         enabled
+    }
+
+    /// What follows is paid by this port.
+    #[inline]
+    pub(crate) fn pays(&mut self, port: PortId) {
+        self.payer = port;
+    }
+
+    /// Whether decisions are kept.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.enabled
+    }
+
+    /// Whether the packet that was just not found is of a kind that was known until something changed.
+    #[inline]
+    pub(crate) fn take_outdated(&mut self) -> bool {
+        std::mem::take(&mut self.outdated)
     }
 
     /// Before every packet: has anything changed?
@@ -199,6 +222,7 @@ impl Cache {
         } else {
             self.shared.stats.retired.add(1);
             self.retire(megaflow);
+            self.outdated = true;
             return false;
         }
         hot.tick.set(self.tick);
@@ -221,7 +245,7 @@ impl Cache {
                 }
                 Effect::Learn { bridge, learn, key } => {
                     let Some(bridge) = world.bridges.get(*bridge) else { continue };
-                    let _ = bridge.program.learned.learn(learn, key, now);
+                    let _ = bridge.program.learned.learn(learn, key, now, Some(&self.budgets.of(self.payer).learns));
                 }
                 Effect::Fin { rule, idle, hard } => reduce_timeouts(rule, *idle, *hard),
             }
@@ -254,11 +278,16 @@ impl Cache {
         if self.all.len() >= MEGAFLOWS_MAX {
             self.evict();
         }
-        if self.bridges[bridge].is_full_for(&translation.mask) {
-            self.bridges[bridge].least_used().iter().for_each(|megaflow| self.retire(megaflow));
+        if self.bridges[bridge].is_full_for(key, &translation.mask) {
+            self.bridges[bridge].least_used(key).iter().for_each(|megaflow| self.retire(megaflow));
         }
+        let place = self.bridges[bridge].place(key, &translation.mask).or_else(|| {
+            // No room for another mask: only for packets that are like this one in everything.
+            translation.mask = tuples::EVERYTHING;
+            self.bridges[bridge].place(key, &translation.mask)
+        });
+        let Some(hash) = place else { return Err(translation) };
         let mask = translation.mask.clone();
-        let Some(hash) = self.bridges[bridge].place(key, &mask) else { return Err(translation) };
         let megaflow = Arc::new(Megaflow::new(translation, key, stage, hash, bridge));
         if megaflow.depends.since() == (self.world, self.epoch) {
             megaflow.hot.tick.set(self.tick);
@@ -266,7 +295,7 @@ impl Cache {
         megaflow.position.set(self.all.len() as u64);
         self.all.push(Arc::clone(&megaflow));
         self.shared.add(Arc::clone(&megaflow));
-        self.bridges[bridge].insert(Arc::clone(&megaflow), &mask);
+        self.bridges[bridge].insert(Arc::clone(&megaflow), key, &mask);
         Ok(megaflow)
     }
 
@@ -339,10 +368,6 @@ impl Cache {
             if self.unswept == 0 {
                 self.paths.sweep();
             }
-        }
-        if now.0.saturating_sub(self.sorted.0) >= SORT_PERIOD || now < self.sorted {
-            self.sorted = now;
-            self.bridges.iter_mut().for_each(Tuples::sort);
         }
         let stats = &self.shared.stats;
         stats.megaflows.set(self.all.len() as u64);

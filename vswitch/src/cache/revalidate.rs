@@ -22,7 +22,7 @@ pub(super) fn again(megaflow: &Megaflow, world: &World, now: Millis) -> Option<D
     }
     let (key, (_, mask)) = (megaflow.first(), megaflow.matching.expand());
     let start = megaflow.stage.as_ref().map_or(Start::Table, Start::Stage);
-    let request = Request { bridge: megaflow.bridge, key: &key, start, now, side_effects: false };
+    let request = Request { bridge: megaflow.bridge, key: &key, start, now, side_effects: false, learns: None };
     let mut new = translate(world, &request, None);
     settle(&mut new, &key);
     let same = new.cacheable

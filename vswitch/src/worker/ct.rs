@@ -128,7 +128,8 @@ impl Step<'_> {
         let tracked = known.tracked();
         let origin = Origin { metadata: Some(&key), depth: origin.depth + 1, tracked, ..origin };
         let (bridge, now) = (stage.luggage.bridge, self.now);
-        let request = Request { bridge, key: &key, start: Start::Stage(stage), now, side_effects: true };
+        let learns = Some(&self.budget.learns);
+        let request = Request { bridge, key: &key, start: Start::Stage(stage), now, side_effects: true, learns };
         let Some(cache) = cache else {
             let translation = translate(world, &request, None);
             return self.carry_out_once(None, &translation, packet, origin);

@@ -28,6 +28,7 @@ mod views;
 
 use super::{ChangeLog, ChangedMatches, Changes, Rule, TABLES};
 use crate::limits;
+use crate::meter::Allowance;
 use crate::time::Millis;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -122,8 +123,8 @@ impl Learned {
     }
 
     /// Executes a learn action for a packet: installs, replaces or refreshes. The result is what goes into `result_dst`: whether
-    /// the flow is there now (always but for `limit`, and when there are too many learned flows).
-    pub fn learn(&self, learn: &Learn, key: &FlowKey, now: Millis) -> bool {
+    /// the flow is there now (always but for `limit`, and when there are too many learned flows). Whatever is more than a refresh is taken from `allowance`, too.
+    pub fn learn(&self, learn: &Learn, key: &FlowKey, now: Millis, allowance: Option<&Allowance>) -> bool {
         let wanted = make::flow(learn, key);
         let present = self.view.find(wanted.table, &wanted.matching, wanted.priority);
         if let Some(rule) = present
@@ -131,6 +132,9 @@ impl Learned {
         {
             rule.modified_ms.fetch_max(now.0, Relaxed);
             return true;
+        }
+        if allowance.is_some_and(|allowance| !allowance.take(now)) {
+            return false;
         }
         self.shared.state.lock().install(&self.shared, &self.view, &wanted, learn.limit, now)
     }

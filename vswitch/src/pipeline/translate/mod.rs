@@ -45,6 +45,7 @@ pub use show::{format_megaflow, format_ops};
 pub use trace::{Trace, Tracing, trace};
 
 use super::{Rule, Stage, World};
+use crate::meter::Allowance;
 use crate::observe::DropReason;
 use crate::time::Millis;
 use run::{Ended, Frame, Translator};
@@ -68,6 +69,8 @@ pub struct Request<'a> {
     pub now: Millis,
     /// Learn (rules, addresses), count. Off in trace.
     pub side_effects: bool,
+    /// How many flows it may learn; none: as many as there is room for.
+    pub learns: Option<&'a Allowance>,
 }
 
 /// Where a translation begins.

@@ -26,6 +26,8 @@ pub struct Translation {
     pub deps: Deps,
     /// Why nothing (more) happens, if it is a drop that deserves a name.
     pub drop: Option<DropReason>,
+    /// Actions that were executed; some count as several.
+    pub work: u32,
     /// May be cached.
     pub cacheable: bool,
 }

@@ -183,7 +183,7 @@ fn tell(world: &World, tracing: &Tracing<'_>, stage: Option<&Arc<Stage>>) -> (Tr
     };
     let mut story = Story { lines: Vec::new(), len: 0, names, end: key.clone(), forks: Vec::new() };
     let start = stage.map_or(Start::Table, Start::Stage);
-    let request = Request { bridge, key, start, now, side_effects: false };
+    let request = Request { bridge, key, start, now, side_effects: false, learns: None };
     let translation = translate(world, &request, Some(&mut story));
     let Story { lines, end, forks, .. } = story;
     let mut text = format!("Flow: {}\n", flow(key));

@@ -169,7 +169,7 @@ impl Setup {
     }
 
     pub(super) fn translate(&self, key: &FlowKey, start: Start<'_>) -> Translation {
-        let request = Request { bridge: 0, key, start, now: Millis(1000), side_effects: true };
+        let request = Request { bridge: 0, key, start, now: Millis(1000), side_effects: true, learns: None };
         translate(&self.world, &request, None)
     }
 
