@@ -1,7 +1,7 @@
 """All cases by name. A case is a function `case(bench, device, round_)` that measures one of its devices ("switch", "ovs", "testpmd") once
 and returns a Sample."""
 
-from . import established, flows, forwarding, opening, stress
+from . import established, flows, forwarding, opening, stress, workers
 from .captures import IMIX, UDP, Traffic
 
 CASES = {"l2-pcap-null": forwarding.l2_pcap_null, "vhost-virtio-user": forwarding.vhost_virtio_user}
@@ -21,9 +21,11 @@ CASES |= _established((1000, 30_000), "udp-both", "pod", protocol=UDP)
 CASES |= _established((1000, 30_000), "udp-oneway", "pod", protocol=UDP, one_way=True)
 CASES |= _established((1000, 30_000), "imix", "pod", sizes=IMIX)
 CASES |= {"new-connections": opening.until_full, "new-connections-steady": opening.in_steady_state}
+CASES |= {"workers-disjoint": workers.case(10_000, split=False), "workers-split": workers.case(10_000, split=True)}
 CASES |= {
     "churn-apart": stress.case(1000, stress.churn_apart, "while 1,000 flows a second come and go in tables on their way, matching nothing of them"),
     "churn-matching": stress.case(1000, stress.churn_matching, "while the flows that they hit change, 1,000 a second"),
+    "effect": stress.case(1000, stress.effect, "while the flow that sends them changes; how long after the reply it takes effect"),
     "load-100k": stress.case(1000, stress.load, "while 100,000 flows are loaded"),
     "dump": stress.case(30_000, stress.dump, "while connections and flows are dumped all the time"),
     "explosion": stress.case(1000, stress.explosion, "while another port sends 1 Mbit/s of packets that differ in many bits", attacker=True),

@@ -55,13 +55,13 @@ def check(dut, traffic, connections):
     return shown
 
 
-def capture_of(bench, traffic, connections):
-    """A function that gives the capture of a phase, written once."""
+def capture_of(bench, traffic, numbers):
+    """A function that gives the capture of a phase of these connections, written once."""
 
     def capture(phase):
-        path = bench.directory / f"{traffic.name}-{connections}-{phase}.pcap"
+        path = bench.directory / f"{traffic.name}-{numbers.start}-{numbers.stop}-{phase}.pcap"
         if not path.exists():
-            traffic.write(path, phase, range(connections))
+            traffic.write(path, phase, numbers)
         return path
 
     return capture
@@ -71,7 +71,7 @@ def case(traffic, connections):
     """The case for so many connections of this traffic."""
 
     def run(bench, device, round_):
-        capture = capture_of(bench, traffic, connections)
+        capture = capture_of(bench, traffic, range(connections))
         loops = ["data"] if traffic.one_way else ["data", "rdata"]
         mbufs = MBUFS + len(loops) * connections  # a source keeps every packet of its capture in an mbuf
         with contextlib.ExitStack() as stack:
@@ -85,7 +85,7 @@ def case(traffic, connections):
             for phase in loops:
                 players.play(traffic.port(phase), capture(phase))
             time.sleep(SETTLE_S)
-            result = dut.measure(bench.seconds)
+            result = dut.measure_best(bench.seconds)
             result.established = shown
             check(dut, traffic, connections)
             return result

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from functools import partial
 
 from vsw import machine
 from vsw.machine import Failure
@@ -9,7 +10,7 @@ from vsw.machine import Failure
 from . import document, testpmd
 from .captures import Traffic, write_openings
 from .established import Players
-from .sample import Sample, all_ports
+from .sample import Interval, all_ports
 from .switch import MBUFS
 
 FILLING = 1_000_000  # connections that fill the table
@@ -18,19 +19,16 @@ STEADY_TABLE = 4_194_304
 STEADY_TIMEOUT_S = 1  # of an unanswered SYN
 STEADY_AFTER_S = 1.5  # the first ones have expired
 READING_S = 120.0  # for all to be read, at most
+LOST = 0.05  # part of the packets that may be lost: the first ones of a port that is not fully there yet (Open vSwitch)
 
 
-def _opened(dut, work, tsc_hz):
+def _opened(interval, work, tsc_hz):
     """A Sample of what the cores have done: a packet is a connection."""
     if work.packets == 0:
         raise Failure("no connection was opened while it was measured")
-    cycles = work.busy_cycles / work.packets
-    received, sent = all_ports(dut)
-    if sent < 0.99 * received:
-        raise Failure(f"the device under test sent {sent} of {received} packets: this measures drops")
-    mpps = tsc_hz / cycles / 1e6
-    return Sample(mpps=round(mpps, 4), cycles_per_packet=round(cycles, 1), cycles_from="busy", busy=1.0,
-                  forwarded=round(sent / received, 5), tsc_hz=tsc_hz)
+    if interval.sent < (1 - LOST) * interval.received:
+        raise Failure(f"the device under test sent {interval.sent} of {interval.received} packets: this measures drops")
+    return interval.busy_sample(tsc_hz, work.busy_cycles / work.packets)
 
 
 def _case(steady):
@@ -51,17 +49,16 @@ def _case(steady):
             if steady:
                 dut.set_opening_timeout(STEADY_TIMEOUT_S)
             before = dut.resident() if device == "ovs" else 0
-            preempted = -machine.preemptions(dut.pid)
             dut.clear()
-            dut.add_port("client", document.NUMBERS["client"], f"net_pcap_client,{devargs}")
-            if steady:
-                time.sleep(STEADY_AFTER_S)
-                dut.clear()
-                time.sleep(bench.seconds)
-            else:
-                _wait_for_the_end(dut)
-            result = _opened(dut, dut.work(), bench.tsc_hz())
-            result.preempted = preempted + machine.preemptions(dut.pid)
+            with Interval(dut.pid, partial(all_ports, dut)) as interval:
+                dut.add_port("client", document.NUMBERS["client"], f"net_pcap_client,{devargs}")
+                if steady:
+                    time.sleep(STEADY_AFTER_S)
+                    dut.clear()
+                    time.sleep(bench.seconds)
+                else:
+                    _wait_for_the_end(dut)
+            result = _opened(interval, dut.work(), bench.tsc_hz())
             _check(dut, steady, result, before)
             return result
 
@@ -92,8 +89,7 @@ def _check(dut, steady, result, before):
     if steady and not 0 < there < min(received, STEADY_TABLE):
         raise Failure(f"{there} connections of {received} are there: none has expired, or the table is full")
     if not steady:
-        # Open vSwitch drops some of the first packets of a port.
-        if not 0.95 * FILLING <= there <= FILLING:
+        if not (1 - LOST) * FILLING <= there <= FILLING:
             raise Failure(f"{there} of {FILLING} connections are there")
         result.figures["bytes per connection"] = round(dut.connection_memory(before), 1)
 

@@ -22,8 +22,8 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 class Ovs:
     """A private Open vSwitch in `directory`: database, daemon, bridge br0."""
 
-    def __init__(self, directory, tag, cores=(0,), main_core=0, memory_mb=0, dpdk=True, tsc_hz=0, connections=None):
-        self.processes, self.tsc_hz, self.cores = [], tsc_hz, len(cores)
+    def __init__(self, directory, tag, cores=(0,), main_core=0, memory_mb=0, dpdk=True, tsc_hz=0, connections=None, use_cores=None, settings=()):
+        self.processes, self.tsc_hz, self.cores, self.use_cores = [], tsc_hz, len(cores), use_cores
         if not DAEMONS[dpdk].exists():
             raise Failure(f"{DAEMONS[dpdk]} is not installed; run tools/setup --peers")
         self.directory = Path(directory) / "ovs"
@@ -42,6 +42,7 @@ class Ovs:
                 "--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true", f"other_config:dpdk-socket-mem={memory_mb}",
                 f"other_config:pmd-cpu-mask={sum(1 << core for core in cores):x}", f"other_config:dpdk-lcore-mask={1 << main_core:x}",
                 f'other_config:dpdk-extra="--no-pci --in-memory --file-prefix=vsperf{tag}o"',
+                *(f"other_config:{setting}" for setting in settings),
             )
         self.control = self.directory / "vswitchd.ctl"
         options = [] if dpdk else ["--disable-system", "--disable-system-route"]
@@ -55,7 +56,7 @@ class Ovs:
 
     def _start(self, *argv):
         with open(self.directory / "ovs.log", "ab") as log:
-            self.processes.append(machine.spawn([str(word) for word in argv], stdout=log, stderr=log, env=self.environment))
+            self.processes.append(machine.spawn(argv, self.use_cores, stdout=log, stderr=log, env=self.environment))
 
     def _run(self, *argv):
         return machine.output(argv, env=self.environment)
@@ -73,10 +74,11 @@ class Ovs:
         """Runs ovs-appctl on the daemon."""
         return self._run("ovs-appctl", "-t", self.control, *argv)
 
-    def add_port(self, name, number, devargs):
-        """Adds a DPDK device as a port; Failure with the log's end when it does not open."""
+    def add_port(self, name, number, devargs, queues=1):
+        """Adds a DPDK device as a port; Failure when it does not open."""
+        # Its text has commas and equals signs.
         self.vsctl("add-port", "br0", name, "--", "set", "Interface", name, "type=dpdk", f"ofport_request={number}",
-                   f"options:dpdk-devargs={devargs}")
+                   f'options:dpdk-devargs="{devargs}"', f"options:n_rxq={queues}")
         error = self.vsctl("get", "Interface", name, "error").strip()
         if error != "[]":
             raise Failure(f"Open vSwitch did not open {devargs}: {error}")
@@ -84,6 +86,11 @@ class Ovs:
     def del_port(self, name):
         """Removes a port and its device."""
         self.vsctl("del-port", "br0", name)
+
+    def pin(self, name, cores):
+        """A port's receive queues are polled by the PMD threads on these cores, in order."""
+        affinity = ",".join(f"{queue}:{core}" for queue, core in enumerate(cores))
+        self.vsctl("set", "Interface", name, f'other_config:pmd-rxq-affinity="{affinity}"')
 
     def load(self, program):
         """Adds a Program of flows, groups and meters."""
@@ -145,12 +152,21 @@ class Ovs:
         """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent, by default those of all ports."""
         time.sleep(WARM_UP_S)
         self.clear()
-        with Interval(self.pid, read or partial(all_ports, self)) as interval:
+        with Interval(self.pid, read or partial(all_ports, self), self.cores) as interval:
             body(seconds)
         cycles, busy, caches = self.pmd()
-        result = interval.sample(self.tsc_hz, busy, cycles, self.cores)
+        result = interval.sample(self.tsc_hz, busy, cycles)
         result.caches = caches
         return result
+
+    def measure_best(self, seconds):
+        """The better of two Samples: with its signature match cache (SMC) off, as it is by default, and on."""
+        samples = []
+        for setting in ("smc-enable=false", "smc-enable=true"):
+            self.vsctl("set", "Open_vSwitch", ".", f"other_config:{setting}")
+            samples.append(self.measure(seconds))
+            samples[-1].caches["setting"] = setting
+        return min(samples, key=lambda each: each.cycles_per_packet)
 
     def stop(self):
         """Ends both processes."""

@@ -18,18 +18,26 @@ def summarize(samples):
                     "mpps": median(r["mpps"] for r in rounds),
                     "cycles_per_packet": median(r["cycles_per_packet"] for r in rounds),
                     "cycles_from": rounds[0]["cycles_from"] if len({r["cycles_from"] for r in rounds}) == 1 else "mixed",
+                    "figures": {name: median(r["figures"][name] for r in rounds if name in r["figures"]) for name in _figures(rounds)},
                     "rounds": rounds,
                 }
         for device, key in (("testpmd", "ratio_mpps"), ("ovs", "ratio_ovs")):
             if device in entry and "switch" in entry:
                 entry[key] = round(entry["switch"]["mpps"] / entry[device]["mpps"], 3)
+                entry[f"cycles_{device}"] = round(entry[device]["cycles_per_packet"] / entry["switch"]["cycles_per_packet"], 3)
         result[case] = entry
     return result
 
 
+def _figures(rounds):
+    """Names of the figures beyond the common ones, in order."""
+    return list(dict.fromkeys(name for r in rounds for name in r["figures"]))
+
+
 def table(summary):
     """The summary as text. Medians; in brackets the lowest and highest round."""
-    lines = [f"{'case':<20} {'device':<8} {'Mpps':>24} {'cycles/packet':>24} {'core busy':>10} {'ratio':>7}"]
+    wide = max(map(len, [*summary, "case"]))
+    lines = [f"{'case':<{wide}} {'device':<8} {'Mpps':>24} {'cycles/packet':>24} {'core busy':>10} {'Mpps x':>7} {'cycles x':>8}"]
     for case, entry in summary.items():
         for device in DEVICES:
             if device not in entry:
@@ -42,11 +50,23 @@ def table(summary):
             cells[1] += "" if values["cycles_from"] == "saturated" else " *"
             busy = f"{100 * median(r['busy'] for r in values['rounds']):.0f} %"
             key = {"testpmd": "ratio_mpps", "ovs": "ratio_ovs"}.get(device)
-            ratio = f"{entry[key]:.2f}" if key in entry else ""
-            lines.append(f"{case:<20} {device:<8} {cells[0]:>24} {cells[1]:>24} {busy:>10} {ratio:>7}")
+            ratios = f"{entry[key]:>7.2f} {entry[f'cycles_{device}']:>8.2f}" if key in entry else ""
+            lines.append(f"{case:<{wide}} {device:<8} {cells[0]:>24} {cells[1]:>24} {busy:>10} {ratios}".rstrip())
     if any(entry[d]["cycles_from"] != "saturated" for entry in summary.values() for d in DEVICES if d in entry):
         lines.append("* the core had idle time: busy cycles per packet; else TSC cycles per second / packets per second")
-    return "\n".join(lines)
+    lines.append("x: the switch's Mpps by the peer's; the peer's cycles by the switch's. Cycles are those of the time that the pollers had their cores")
+    return "\n".join(lines + _figure_lines(summary, wide))
+
+
+def _figure_lines(summary, wide):
+    """The figures that only some cases have."""
+    lines = []
+    for case, entry in summary.items():
+        for device in DEVICES:
+            for name, middle in entry.get(device, {}).get("figures", {}).items():
+                rounds = [r["figures"][name] for r in entry[device]["rounds"] if name in r["figures"]]
+                lines.append(f"{case:<{wide}} {device:<8} {name:<24} {middle:g} [{min(rounds):g} - {max(rounds):g}]")
+    return ["", *lines] if lines else []
 
 
 def machine_line(machine):
@@ -58,7 +78,8 @@ def machine_line(machine):
 
 
 def chart(summary, machine):
-    """The summary as an SVG: one panel for Mpps, one for cycles per packet; bars are medians, whiskers lowest to highest."""
+    """The summary as an SVG: one panel for Mpps, one for cycles per packet; bars are medians, whiskers lowest to highest, each case to its
+    own scale."""
     panels = (("mpps", "Mpps (more is better)"), ("cycles_per_packet", "TSC cycles per packet (less is better)"))
     bar, gap, left, panel_width, pad = 22, 20, 210, 300, 110
     cases = [case for case, entry in summary.items() if any(device in entry for device in DEVICES)]
@@ -75,7 +96,7 @@ def chart(summary, machine):
     for number, device in enumerate(DEVICES):
         out.append(f'<rect x="{16 + number * 90}" y="58" width="12" height="12" fill="{COLORS[device]}"/>')
         out.append(f'<text x="{33 + number * 90}" y="68">{device}</text>')
-    out.append('<text x="196" y="68" fill="#4a5568">bars: median; whiskers: lowest and highest round</text>')
+    out.append('<text x="196" y="68" fill="#4a5568">bars: median, each case to its own scale; whiskers: lowest and highest round</text>')
     for row, case in enumerate(cases):
         y = top + row * group + bar + 4
         out.append(f'<text x="{left - 12}" y="{y}" text-anchor="end" font-weight="600">{escape(case)}</text>')
@@ -87,9 +108,9 @@ def chart(summary, machine):
     for number, (key, title) in enumerate(panels):
         x0 = left + number * (panel_width + pad)
         out.append(f'<text x="{x0}" y="{top - 8}" font-weight="600">{title}</text>')
-        highest = max((r[key] for c in cases for d in DEVICES if d in summary[c] for r in summary[c][d]["rounds"]), default=1)
-        scale = panel_width / (highest or 1)
         for row, case in enumerate(cases):
+            highest = max(r[key] for d in DEVICES if d in summary[case] for r in summary[case][d]["rounds"])
+            scale = panel_width / (highest or 1)
             for line, device in enumerate(DEVICES):
                 if device in summary[case]:
                     y = top + row * group + line * bar

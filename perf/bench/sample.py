@@ -3,7 +3,7 @@
 import time
 from dataclasses import asdict, dataclass, field
 
-from vsw.machine import Failure, preemptions
+from vsw.machine import Failure, preemptions, run_times
 
 SATURATED = 0.9  # busy part of a core from which on it counts as saturated; testpmd leaves its loop's own cycles out
 WARM_UP_S = 1.0
@@ -14,16 +14,22 @@ class Sample:
     """One measurement of one device."""
 
     mpps: float  # millions of packets per second that it received and sent on
-    cycles_per_packet: float
+    cycles_per_packet: float  # of the time that its pollers had their cores
     cycles_from: str  # "saturated": tsc_hz / pps; "busy": busy cycles / packets, the core had idle time
     busy: float  # part of the core's time
     forwarded: float  # packets sent / packets received
     tsc_hz: int
+    on_core: float = 1.0  # part of the time that its pollers had their cores; the rest went to something else
     preempted: int = 0  # times that something else got a core of the device under test during the measurement
     generator_busy: float | None = None  # part of the generator's core's time
     established: int | None = None  # connections that the device showed as established before the measurement
     caches: dict | None = None  # what the device says of its caches, over the measurement
     figures: dict = field(default_factory=dict)  # more figures of this case, by name with unit
+
+    @property
+    def rate(self):
+        """Mpps, had its pollers had their cores all the time."""
+        return self.mpps / max(self.on_core, 1e-9)
 
     def as_dict(self):
         """For JSON."""
@@ -59,27 +65,46 @@ def all_ports(dut):
     return tuple(map(sum, zip(*dut.ports().values())))
 
 
-class Interval:
-    """Counters of a device before and after the body of a `with`: elapsed seconds, packets received and sent, preemptions."""
+def on_core(before, after, nanoseconds, pollers):
+    """The part of the time that the pollers, the busiest threads, had a core; of `run_times` before and after."""
+    gone = sorted((time - before.get(thread, 0) for thread, time in after.items()), reverse=True)
+    return min(1.0, sum(gone[:pollers]) / (nanoseconds * pollers))
 
-    def __init__(self, pid, read):
-        self.pid, self.read = pid, read
+
+class Interval:
+    """Counters of a device before and after the body of a `with`: elapsed seconds, packets received and sent, preemptions, and the part of the
+    time that its pollers (as many as it has cores) had their cores."""
+
+    def __init__(self, pid, read, cores=1):
+        self.pid, self.read, self.cores = pid, read, cores
 
     def __enter__(self):
         self.start, self.preempted = totals(self.read), -preemptions(self.pid)
+        self._ran, self._began = run_times(self.pid), time.monotonic_ns()
         return self
 
     def __exit__(self, kind, *_):
         if kind is None:
+            self.on_core = on_core(self._ran, run_times(self.pid), time.monotonic_ns() - self._began, self.cores)
             self.preempted += preemptions(self.pid)
             end = totals(self.read)
             self.elapsed = end.at - self.start.at
             self.received, self.sent = end.received - self.start.received, end.sent - self.start.sent
 
-    def sample(self, tsc_hz, busy, busy_cycles_per_packet, cores=1):
+    def sample(self, tsc_hz, busy, busy_cycles_per_packet):
         """Its Sample; see `sample`."""
-        result = sample(self.received, self.sent, self.elapsed, tsc_hz, busy, busy_cycles_per_packet, cores)
-        result.preempted = self.preempted
+        return self.judge(sample(self.received, self.sent, self.elapsed, tsc_hz, busy, busy_cycles_per_packet, self.cores))
+
+    def busy_sample(self, tsc_hz, busy_cycles_per_packet):
+        """A Sample of cores that were busy with these packets for a part of the time only; the rate is what they could do all the time."""
+        mpps = self.cores * tsc_hz / (busy_cycles_per_packet * self.on_core) / 1e6
+        forwarded = self.sent / self.received
+        return self.judge(Sample(round(mpps, 4), busy_cycles_per_packet, "busy", 1.0, round(forwarded, 5), tsc_hz))
+
+    def judge(self, result):
+        """Takes the time that something else had the cores out of a Sample's cycles: they were counted by the TSC, which goes on meanwhile."""
+        result.preempted, result.on_core = self.preempted, round(self.on_core, 4)
+        result.cycles_per_packet = round(result.cycles_per_packet * self.on_core, 1)
         return result
 
 

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 from vsw import machine, netns
 from vsw.antrea import world
@@ -23,12 +25,14 @@ ATTACK_BITS_PER_S = 1_000_000
 ATTACK_PACKETS, STORM_PACKETS = 16_384, 100_000
 ATTACKER = world.DB  # a Pod beside those whose connections are measured
 TRAFFIC = Traffic("pod")
+WAYS_OUT = ("tap0", "tap2")  # where the document leads the Pods' packets, and where `effect` does
+EFFECTS = 300  # changes of which the effect is timed
 
 
 def legitimate(dut):
     """Packets received from the two Pods that talk, and sent to where the document leads them; of nobody else."""
     ports = dut.ports()
-    return ports["client"][0] + ports["web"][0], ports["tap0"][1]
+    return ports["client"][0] + ports["web"][0], sum(ports[name][1] for name in WAYS_OUT)
 
 
 def case(connections, disturb, what, attacker=False):
@@ -36,7 +40,7 @@ def case(connections, disturb, what, attacker=False):
     or None to sleep, and a dict of figures which it may fill in."""
 
     def run(bench, device, round_):
-        capture = capture_of(bench, TRAFFIC, connections)
+        capture = capture_of(bench, TRAFFIC, range(connections))
         with contextlib.ExitStack() as stack:
             if attacker:
                 stack.enter_context(_wire(bench))
@@ -50,13 +54,13 @@ def case(connections, disturb, what, attacker=False):
             for phase in ("data", "rdata"):
                 players.play(TRAFFIC.port(phase), capture(phase))
             time.sleep(SETTLE_S)
-            read = lambda: legitimate(dut)  # noqa: E731
+            read = partial(legitimate, dut)
             calm = dut.measure(bench.seconds, read=read)
             figures = {"calm Mpps": calm.mpps}
             with disturb(bench, dut, figures) as body:
                 result = dut.measure(bench.seconds, body or time.sleep, read)
             result.established = shown
-            result.figures = figures | {"kept %": round(100 * result.mpps / calm.mpps, 1)}
+            result.figures = figures | {"kept %": round(100 * result.rate / calm.rate, 1)}
             return result
 
     run.__doc__ = f"{connections:,} established connections between Pods {what}."
@@ -155,6 +159,38 @@ def hit_flows(text):
             table = head.split("table=", 1)[1].split(",", 1)[0]
             found.append((f"table={table},{head.rsplit(' ', 1)[1]}", actions))
     return found
+
+
+@contextlib.contextmanager
+def effect(bench, dut, figures):
+    """The flow that sends all packets leads them to another port, and back. Timed is when the old port is known to get no more, after the reply."""
+    flow = f"modify_strict table={TABLES['Output']},priority=211,reg0=0x200000/0x600000,reg4=0x800000/0xc00000"
+    paths = []
+    for name in reversed(WAYS_OUT):
+        paths.append(bench.directory / f"way-{name}")
+        paths[-1].write_text(f"{flow},actions=output:{document.NUMBERS[name]}\n")
+
+    def body(_seconds):
+        late = []
+        for number in range(EFFECTS):
+            dut.change(paths[number % 2])
+            replied = time.monotonic()
+            late.append(1000 * (silent_at(dut, WAYS_OUT[number % 2]) - replied))
+        figures["effect ms, median"], figures["effect ms, longest"] = round(median(late), 1), round(max(late), 1)
+
+    yield body
+
+
+def silent_at(dut, name, limit=10.0):
+    """The first time at which a port was seen to have sent all that it sends; Failure when it goes on."""
+    deadline = time.monotonic() + limit
+    sent, at = dut.ports()[name][1], time.monotonic()
+    while time.monotonic() < deadline:
+        now = dut.ports()[name][1]
+        if now == sent:
+            return at
+        sent, at = now, time.monotonic()
+    raise Failure(f"{name} still sends packets {limit} s after it should not")
 
 
 @contextlib.contextmanager

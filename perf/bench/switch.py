@@ -10,7 +10,7 @@ from .document import ZONE
 from .sample import WARM_UP_S, Interval, Work, all_ports
 
 MBUFS = 65536
-COUNTS = ("busy_cycles", "idle_cycles", "sleep_cycles", "packets", "bursts")
+NO_COUNTS = ("id", "core", "tsc_hz", "heartbeat_age_ms", "rxqs")  # numbers of `worker-show` that do not add up
 
 
 class Switch:
@@ -27,14 +27,14 @@ class Switch:
         }
         conntrack = {"connections": connections} if connections else None
         config = daemon.configuration(dpdk, ports, bench.directory, fail_mode, conntrack, idle_sleep_us=0)
-        self.daemon, self.directory = daemon.Switch(bench.binaries, bench.directory, config), bench.directory
+        self.daemon, self.directory = daemon.Switch(bench.binaries, bench.directory, config, use_cores=bench.cores), bench.directory
         try:
             self.daemon.wait_ready()
         except BaseException:
             self.daemon.process.kill()
             raise
         self.stop = self.daemon.stop
-        self.pid = self.daemon.process.pid
+        self.pid, self.cores = self.daemon.process.pid, len(dpdk["worker_cores"])
 
     def add_port(self, name, number, devargs, queues=1):
         """Adds a DPDK device as a port."""
@@ -43,6 +43,11 @@ class Switch:
     def del_port(self, name):
         """Removes a port and its device."""
         self.daemon.vsctl("del-port", "br0", name)
+
+    def pin(self, name, cores):
+        """A port's receive queues are polled by the workers on these cores, in order."""
+        for queue, core in enumerate(cores):
+            self.daemon.vsctl("worker-rxq-pin", name, queue, core)
 
     def load(self, program):
         """Makes a Program of flows, groups and meters the bridge's."""
@@ -72,9 +77,10 @@ class Switch:
         return self.daemon.vsctl("dump-conntrack")
 
     def workers(self):
-        """Sums over the workers since they were cleared, and the TSC's frequency."""
+        """All their counts, summed, since they were cleared, and the TSC's frequency."""
         workers = self.daemon.workers()
-        return {name: sum(worker.get(name, 0) for worker in workers) for name in COUNTS} | {"tsc_hz": workers[0]["tsc_hz"]}
+        counts = {name for name, value in workers[0].items() if isinstance(value, int) and name not in NO_COUNTS}
+        return {name: sum(worker[name] for worker in workers) for name in sorted(counts)} | {"tsc_hz": workers[0]["tsc_hz"]}
 
     def clear(self):
         """Starts the workers' counts over."""
@@ -95,22 +101,26 @@ class Switch:
         return counters["memory"] / counters["connections_max"]
 
     def caches(self):
-        """What the switch says of its caches; None when it says nothing."""
+        """What `worker-perf-show` says; None of a switch without it."""
         try:
             return self.daemon.json("worker-perf-show")
         except Failure:
             return None
+
+    def measure_best(self, seconds):
+        """The same: it has no settings of its caches."""
+        return self.measure(seconds)
 
     def measure(self, seconds, body=time.sleep, read=None):
         """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent, by default those of all ports."""
         time.sleep(WARM_UP_S)
         self.clear()
         before = self.workers()
-        with Interval(self.pid, read or partial(all_ports, self)) as interval:
+        with Interval(self.pid, read or partial(all_ports, self), self.cores) as interval:
             body(seconds)
-        after, cores = self.workers(), len(self.daemon.workers())
-        gone = {name: after[name] - before[name] for name in COUNTS}
-        busy = gone["busy_cycles"] / max(1, gone["busy_cycles"] + gone["idle_cycles"] + gone["sleep_cycles"])
-        result = interval.sample(after["tsc_hz"], busy, gone["busy_cycles"] / max(1, gone["packets"]), cores)
-        result.caches = self.caches()
+        after = self.workers()
+        gone = {name: after[name] - before[name] for name in after if name != "tsc_hz"}
+        busy = gone["busy_cycles"] / max(1, sum(gone[f"{state}_cycles"] for state in ("busy", "idle", "sleep")))
+        result = interval.sample(after["tsc_hz"], busy, gone["busy_cycles"] / max(1, gone["packets"]))
+        result.caches = {"workers": gone, "worker-perf-show": self.caches()}
         return result

@@ -10,7 +10,7 @@ import time
 from vsw import machine
 from vsw.machine import Failure
 
-from .sample import WARM_UP_S, Interval, Sample
+from .sample import WARM_UP_S, Interval
 from .switch import MBUFS
 
 PROMPT = "testpmd> "
@@ -19,7 +19,7 @@ PROMPT = "testpmd> "
 class Testpmd:
     """A running dpdk-testpmd. `core` forwards; its command line shares that core, it sleeps while nobody types."""
 
-    def __init__(self, name, core, main_core, memory_mb, vdevs, arguments, eal=()):
+    def __init__(self, name, core, main_core, memory_mb, vdevs, arguments, eal=(), use_cores=None):
         argv = ["dpdk-testpmd", "--lcores", f"0@{main_core},1@{core}", "--no-pci", "--in-memory", "--no-telemetry"]
         argv += [f"--file-prefix={name}", "-m", str(memory_mb), *eal]
         for vdev in vdevs:
@@ -32,7 +32,7 @@ class Testpmd:
         attributes[1] &= ~termios.OPOST
         termios.tcsetattr(far_end, termios.TCSANOW, attributes)
         try:
-            self.process = machine.spawn(argv, stdin=far_end, stdout=far_end, stderr=far_end)
+            self.process = machine.spawn(argv, use_cores, stdin=far_end, stdout=far_end, stderr=far_end)
         except BaseException:
             os.close(self.terminal)
             raise
@@ -66,15 +66,15 @@ class Testpmd:
     def _tail(self):
         return "\n".join(line for line in self.said.splitlines() if line.strip())[-3000:]
 
+    def counters(self):
+        """Packets received and sent by all ports."""
+        ports = port_stats(self.command("show port stats all")).values()
+        return tuple(sum(port[f"{way}-packets"] for port in ports) for way in ("RX", "TX"))
+
     def measure(self, seconds):
         """Counters without cycle recording (it costs a little), then a second with it: is the core busy all the time?"""
-
-        def counters():
-            ports = port_stats(self.command("show port stats all")).values()
-            return tuple(sum(port[f"{way}-packets"] for port in ports) for way in ("RX", "TX"))
-
         time.sleep(WARM_UP_S)
-        with Interval(self.process.pid, counters) as interval:
+        with Interval(self.process.pid, self.counters) as interval:
             time.sleep(seconds)
         # The burst during which it is switched on is counted from TSC 0 (22.11): cleared once that burst is over.
         self.command("set record-core-cycles on")
@@ -113,7 +113,7 @@ class Testpmd:
 def start(bench, stack, vdevs, mbufs=MBUFS):
     """testpmd on the core under test: from now on it forwards from port 0 to 1 and back, without a look at the packets."""
     arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={mbufs}"]
-    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments)
+    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments, use_cores=bench.cores)
     stack.callback(dut.stop)
     dut.wait_ready()
     dut.command("start")
@@ -128,15 +128,14 @@ def limit(bench, stack, vdevs, mbufs=MBUFS):
 def reading(bench, stack, vdevs, packets):
     """A Sample of testpmd that takes so many packets from a source that ends; busy cycles."""
     arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={MBUFS}", "--record-core-cycles"]
-    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments)
+    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments, use_cores=bench.cores)
     stack.callback(dut.stop)
     dut.wait_ready()
-    dut.command("start")
-    machine.wait_until(f"testpmd reads {packets} packets", 60, lambda: port_stats(dut.command("show port stats 0"))[0]["RX-packets"] >= packets)
+    with Interval(dut.process.pid, dut.counters) as interval:
+        dut.command("start")
+        machine.wait_until(f"testpmd reads {packets} packets", 60, lambda: dut.counters()[0] >= packets)
     cycles, count, mhz = core_cycles(dut.command("show fwd stats all"))
-    per_packet = cycles / count
-    return Sample(mpps=round(mhz / per_packet, 4), cycles_per_packet=round(per_packet, 1), cycles_from="busy", busy=1.0, forwarded=1.0,
-                  tsc_hz=mhz * 1_000_000)
+    return interval.busy_sample(mhz * 1_000_000, cycles / count)
 
 
 def port_stats(text):

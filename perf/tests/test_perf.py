@@ -1,21 +1,22 @@
 """What perf/run computes and draws, and its arguments."""
 
 import os
-import struct
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import xml.etree.ElementTree as xml
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
 
-from bench import captures, cases, document, established, flows, ovs, policies, report, switch, testpmd  # noqa: E402
-from bench.captures import Traffic  # noqa: E402
-from bench.sample import sample  # noqa: E402
+from bench import cases, ovs, policies, report, switch, testpmd  # noqa: E402
+from bench.sample import Interval, on_core, sample  # noqa: E402
+from vsw import machine  # noqa: E402
 from vsw.machine import Failure  # noqa: E402
 
 STATS = """
@@ -41,7 +42,7 @@ MACHINE = {"cpu": "A <fast> & \"cheap\" CPU", "tsc_hz": 2_600_000_000, "cores": 
 
 
 def rounds(*mpps, source="saturated"):
-    return [{"mpps": m, "cycles_per_packet": 2600 / m, "cycles_from": source, "busy": 1.0, "forwarded": 1.0} for m in mpps]
+    return [{"mpps": m, "cycles_per_packet": 2600 / m, "cycles_from": source, "busy": 1.0, "forwarded": 1.0, "figures": {}} for m in mpps]
 
 
 class Testpmd(unittest.TestCase):
@@ -97,7 +98,8 @@ class Samples(unittest.TestCase):
             def workers(self):
                 self.asked_workers += 1
                 cycles = 150_000 * self.asked_workers
-                return [{"busy_cycles": cycles, "idle_cycles": cycles, "packets": 500 * self.asked_workers, "tsc_hz": 10**9}] * 2
+                counts = {"busy_cycles": cycles, "idle_cycles": cycles, "sleep_cycles": 0, "packets": 500 * self.asked_workers}
+                return [{"core": 7, "tsc_hz": 10**9, **counts}] * 2
 
             def ports(self):
                 self.asked_ports += 1
@@ -111,10 +113,37 @@ class Samples(unittest.TestCase):
                 raise Failure("no such verb")
 
         dut = object.__new__(switch.Switch)
-        dut.daemon, dut.pid = Daemon(), os.getpid()
-        result = dut.measure(0.2)
-        self.assertEqual((result.busy, result.cycles_per_packet, result.cycles_from), (0.5, 300.0, "busy"))
+        dut.daemon, dut.pid, dut.cores = Daemon(), os.getpid(), 2
+        with patch("bench.sample.on_core", return_value=0.5):
+            result = dut.measure(0.2)
+        self.assertEqual((result.busy, result.cycles_per_packet, result.cycles_from), (0.5, 150.0, "busy"))
         self.assertAlmostEqual(result.mpps, 0.005, delta=0.001)  # 1,000 in 0.2 s
+        self.assertEqual(result.caches["workers"], {"busy_cycles": 300_000, "idle_cycles": 300_000, "sleep_cycles": 0, "packets": 1000})
+        self.assertEqual(result.on_core, 0.5)  # cycles went to something else, half of them
+        self.assertAlmostEqual(result.rate, 2 * result.mpps)
+
+    def test_time_that_pollers_had_their_cores(self):
+        """The busiest threads are the pollers; one of them was preempted for 300 of 1,000 ns. A thread that has come counts from 0."""
+        before, after = {"1": 5000, "2": 100, "3": 0}, {"1": 5700, "2": 1100, "3": 10, "4": 20}
+        self.assertEqual(on_core(before, after, 1000, 1), 1.0)
+        self.assertEqual(on_core(before, after, 1000, 2), 0.85)
+        self.assertEqual(on_core(before, {"4": 2000}, 1000, 1), 1.0)
+
+    def test_run_times_grow_with_work(self):
+        before = machine.run_times(os.getpid())
+        deadline = time.process_time() + 0.05
+        while time.process_time() < deadline:
+            pass
+        mine = str(threading.get_native_id())
+        self.assertGreater(machine.run_times(os.getpid())[mine], before[mine])
+
+    def test_a_part_of_the_time(self):
+        """Cores that are busy with packets for an unknown part of the time: 200 cycles each, of which they had half."""
+        counts = iter([(0, 0), (10, 5)])
+        with patch("bench.sample.on_core", return_value=0.5), Interval(os.getpid(), counts.__next__) as interval:
+            pass
+        result = interval.busy_sample(10**9, 200.0)
+        self.assertEqual((result.cycles_per_packet, result.mpps, result.forwarded), (100.0, 10.0, 0.5))
 
 
 PMD = """
@@ -151,29 +180,30 @@ class OpenVswitch(unittest.TestCase):
         with self.assertRaisesRegex(Failure, "nothing of its cycles"):
             ovs.pmd_stats("main thread:\n")
 
+    def test_the_better_setting_counts(self):
+        peer, packets = object.__new__(ovs.Ovs), iter((30, 40))
+        peer.vsctl = Mock()
+
+        def measure(_seconds):
+            count = next(packets)
+            result = sample(count, count, 1.0, 10**9, 1.0, 0.0)
+            result.caches = {}
+            return result
+
+        peer.measure = measure
+        best = peer.measure_best(1)
+        self.assertEqual((best.cycles_per_packet, best.caches), (25_000_000.0, {"setting": "smc-enable=true"}))
+        peer.vsctl.assert_called_with("set", "Open_vSwitch", ".", "other_config:smc-enable=true")
+
+    def test_ports(self):
+        text = 'OFPST_PORT reply (OF1.5) (xid=0x2): 2 ports\n  port  "web-1": rx pkts=5, bytes=300, drop=0\n           tx pkts=7, bytes=420\n'
+        text += "  port  LOCAL: rx pkts=0, bytes=0\n           tx pkts=1, bytes=2\n"
+        self.assertEqual(ovs.dumped_ports(text), {"web-1": (5, 7), "LOCAL": (0, 1)})
+
     def test_pmd_stats_of_two_threads(self):
         two = PMD.split("main thread:")[0] * 2
         self.assertEqual(ovs.pmd_stats(two)[:2], (1037.1, 0.99))
         self.assertEqual(ovs.pmd_stats(two)[2]["packets received"], 2000)
-
-
-class Capture(unittest.TestCase):
-    def test_packets(self):
-        with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "x.pcap"
-            sources, destinations = captures.write_mac_pairs(path, 1000, 16)
-            data = path.read_bytes()
-        self.assertEqual((len(set(sources)), len(set(destinations)), len(set(sources) & set(destinations))), (16, 16, 0))
-        self.assertEqual(len(data), 24 + 1000 * (16 + 60))
-        seen = set()
-        for offset in range(24, len(data), 76):
-            _, _, captured, length = struct.unpack_from("<IIII", data, offset)
-            packet = data[offset + 16 : offset + 76]
-            self.assertEqual((captured, length), (60, 60))
-            total = sum(struct.unpack("!10H", packet[14:34]))
-            self.assertEqual((total & 0xFFFF) + (total >> 16), 0xFFFF, "IPv4 header checksum")
-            seen.add((packet[6:12].hex(":"), packet[:6].hex(":")))
-        self.assertEqual(seen, set(zip(sources, destinations)))
 
 
 class Report(unittest.TestCase):
@@ -192,10 +222,18 @@ class Report(unittest.TestCase):
     def test_ratio_to_ovs(self):
         summary = report.summarize({"flows-1": {"switch": rounds(30.0), "ovs": rounds(20.0), "testpmd": rounds(60.0)}})
         self.assertEqual((summary["flows-1"]["ratio_ovs"], summary["flows-1"]["ratio_mpps"]), (1.5, 0.5))
-        lines = report.table(summary).splitlines()
+        lines = report.table(summary).splitlines()[:4]
         self.assertEqual([line.split()[1] for line in lines[1:]], ["switch", "ovs", "testpmd"])
-        self.assertTrue(lines[2].endswith("1.50") and lines[3].endswith("0.50"), lines)
+        self.assertTrue(lines[2].endswith("1.50     1.50") and lines[3].endswith("0.50     0.50"), lines)
         self.assertIn("50 % of testpmd, 1.50 x OVS-DPDK", report.chart(summary, MACHINE))
+
+    def test_figures(self):
+        two = rounds(1.0, 2.0, 3.0)
+        for index, each in enumerate(two[:2]):
+            each["figures"] = {"kept %": 90.0 + index}
+        summary = report.summarize({"churn": {"switch": two}})
+        self.assertEqual(summary["churn"]["switch"]["figures"], {"kept %": 90.5})
+        self.assertEqual(report.table(summary).splitlines()[-1].split(), ["churn", "switch", "kept", "%", "90.5", "[90", "-", "91]"])
 
     def test_table(self):
         text = report.table(self.summary())
@@ -212,9 +250,10 @@ class Report(unittest.TestCase):
         self.assertTrue(any(text.startswith(MACHINE["cpu"]) for text in texts))
         bars = [float(r.get("width")) for r in root.iter(f"{name}rect") if r.get("height") == "18"]
         self.assertEqual(len(bars), 6)
-        # In the panel of Mpps: the highest round, 22, is as wide as the panel.
+        # In the panel of Mpps: a case's highest round, 22, is as wide as the panel.
         self.assertAlmostEqual(bars[0], 300 * 5 / 22, delta=0.1)
         self.assertAlmostEqual(bars[1], 300 * 20 / 22, delta=0.1)
+        self.assertEqual(bars[2], 300)  # the only one of its case
         whiskers = [p.get("d") for p in root.iter(f"{name}path")]
         self.assertEqual(len(whiskers), 6)
         self.assertTrue(whiskers[0].startswith(f"M{210 + 300 * 4 / 22:.1f} "), whiskers[0])
@@ -223,147 +262,6 @@ class Report(unittest.TestCase):
             for key, limit in (("x", width), ("y", height)):
                 if element.get(key):
                     self.assertTrue(0 <= float(element.get(key)) <= limit, xml.tostring(element))
-
-
-def packets_of(path):
-    """The frames of a capture."""
-    data, packets, at = Path(path).read_bytes(), [], 24
-    while at < len(data):
-        (length,) = struct.unpack_from("<I", data, at + 8)
-        packets.append(data[at + 16 : at + 16 + length])
-        at += 16 + length
-    return packets
-
-
-class Captures(unittest.TestCase):
-    def test_flows(self):
-        with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "flows.pcap"
-            flows.write_flows(path, 60_001)
-            packets = packets_of(path)
-        tuples = {packet[26:38] for packet in packets}
-        self.assertEqual((len(packets), len(tuples)), (60_001, 60_001))  # no two packets are of one flow
-        for packet in packets[:100]:
-            self.assertEqual(len(packet), 60)
-            self.assertEqual(packet[:14].hex(), "020000000202020000000101" + "0800")
-            self.assertEqual(struct.unpack("!H", packet[36:38]), (80,))
-            self.check_sums(packet)
-
-    def check_sums(self, frame):
-        """Checksums of IP and of TCP or UDP."""
-        if frame[12:14] == b"\x08\x00":
-            self.assertEqual(captures.checksum(frame[14:34]), 0)
-            length = struct.unpack("!H", frame[16:18])[0]
-            ends, protocol, segment = frame[26:34], frame[23], frame[34 : 14 + length]
-        else:
-            length = struct.unpack("!H", frame[18:20])[0]
-            ends, protocol, segment = frame[22:54], frame[20], frame[54 : 54 + length]
-        self.assertEqual(captures.checksum(ends + struct.pack("!IBBBB", len(segment), 0, 0, 0, protocol) + segment), 0)
-        return ends, segment
-
-    def test_handshake_and_data(self):
-        """Both ends' numbers and ports fit each other in every phase, for every kind and family."""
-        for kind in ("pod", "svc", "remote"):
-            for six in (False, True):
-                traffic, seen = Traffic(kind, six), {}
-                for phase in ("syn", "synack", "ack", "data", "rdata"):
-                    _, segment = self.check_sums(traffic.frame(phase, 7))
-                    seen[phase] = struct.unpack("!HHII", segment[:12]) + (segment[13], len(segment) - 20)
-                self.assertEqual(seen["syn"], (1031, 80, 1000, 0, 0x02, 0))
-                self.assertEqual(seen["synack"], (80, 1031, 5000, 1001, 0x12, 0))
-                self.assertEqual(seen["ack"], (1031, 80, 1001, 5001, 0x10, 0))
-                self.assertEqual(seen["data"], (1031, 80, 1001, 5001, 0x18, 6))
-                self.assertEqual(seen["rdata"], (80, 1031, 5001, 1001, 0x18, 6))
-
-    def test_addresses_and_ports(self):
-        def ends(traffic, phase, number):
-            return self.check_sums(traffic.frame(phase, number))[0].hex()
-
-        self.assertEqual(ends(Traffic("pod"), "data", 0), "0a0a001a" + "0a0a0018")
-        self.assertEqual(ends(Traffic("svc"), "data", 0), "0a0a001a" + "0a691feb")
-        self.assertEqual(ends(Traffic("svc"), "rdata", 0), "0a0a0018" + "0a0a001a")
-        self.assertEqual(ends(Traffic("remote"), "rdata", 60_000), "0a0a0103" + "0a0a001a")
-        self.assertEqual(ends(Traffic("pod", six=True), "data", 0), "fd000010001000000000000000000026" "fd000010001000000000000000000024")
-        self.assertEqual([Traffic(kind).port("rdata") for kind in ("pod", "svc", "remote")], ["web", "web", "tun"])
-        with self.assertRaisesRegex(ValueError, "at most 60000"):
-            Traffic("pod").frame("data", 60_000)
-
-    def test_sizes_on_the_wire(self):
-        for traffic, size in ((Traffic("pod"), 64), (Traffic("pod", six=True), 84), (Traffic("pod", protocol=captures.UDP), 64),
-                              (Traffic("pod", True, captures.UDP), 84)):
-            self.assertEqual({len(traffic.frame("data", n)) + 4 for n in range(3)}, {size}, traffic)
-            self.check_sums(traffic.frame("rdata", 1))
-        imix = Traffic("pod", sizes=captures.IMIX)
-        self.assertEqual(sorted(len(imix.frame("data", n)) + 4 for n in range(12)), [64] * 7 + [594] * 4 + [1518])
-        self.assertEqual({len(imix.frame("syn", n)) for n in range(12)}, {60})
-
-    def test_every_connection_once_in_a_fixed_order(self):
-        with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "x.pcap"
-            Traffic("remote").write(path, "syn", range(500))
-            first = packets_of(path)
-            Traffic("remote").write(path, "syn", range(500))
-            self.assertEqual(first, packets_of(path))
-        ports = [struct.unpack("!H", packet[34:36])[0] for packet in first]
-        self.assertEqual(sorted(ports), list(range(1024, 1524)))
-        self.assertNotEqual(ports, sorted(ports))
-
-
-class Document(unittest.TestCase):
-    def test_the_document_and_its_twins(self):
-        plain = document.program(Traffic("pod"))
-        self.assertEqual((len(plain.flows), len(plain.groups)), (167, 8))
-        self.assertFalse([line for line in plain.flows if '"' in line or "udp" in line or "ipv6" in line])
-        everything = " ".join(plain.flows + plain.groups)
-        for name in ("Classifier", "SNAT", "Output", "EgressMetric"):
-            self.assertNotRegex(everything, rf"\b{name}\b")
-        self.assertIn("table=0,priority=200,ip actions=goto_table:3", plain.flows)
-        self.assertIn("udp,", " ".join(document.program(Traffic("pod", protocol=captures.UDP)).flows))
-        six = document.program(Traffic("svc", six=True))
-        self.assertEqual(len(six.groups), 16)
-        self.assertIn("nw_dst=10.105.31.235", everything)
-        self.assertIn("ipv6_dst=fd00:10:96::2:235", " ".join(six.flows))
-
-
-class Established(unittest.TestCase):
-    def test_connections_that_are_not_established_fail_the_round(self):
-        lines = "tcp,orig=(...),protoinfo=(state=ESTABLISHED)\n" * 2 + "tcp,orig=(...),protoinfo=(state=SYN_SENT)\n"
-        dut = Mock(dump_connections=lambda: lines)
-        self.assertEqual(established.check(dut, Traffic("pod"), 2), 2)
-        with self.assertRaisesRegex(Failure, "2 of 3 connections are established"):
-            established.check(dut, Traffic("pod"), 3)
-
-    def test_what_is_played_where(self):
-        """Every packet of a handshake is played some times at its port, which is a sink again before the next."""
-        played = []
-
-        class Dut:
-            devices, asked, counter = {}, 0, 0
-
-            def add_port(self, name, number, devargs):
-                self.devices[name], self.counter = devargs, 0
-                played.append((name, devargs))
-
-            def del_port(self, name):
-                del self.devices[name]
-
-            def ports(self):
-                self.asked, self.counter = self.asked + 1, self.counter + 5
-                return dict.fromkeys(self.devices, (self.counter, 0))
-
-            def dump_connections(self):
-                return "tcp (state=ESTABLISHED)\n" * 10
-
-        players = established.Players(Dut())
-        del played[:]
-        self.assertEqual(established.establish(players.dut, players, Traffic("remote"), 10, lambda phase: f"/{phase}"), 10)
-        self.assertEqual([(name, args) for name, args in played if "pcap" in args], [
-            ("client", "net_pcap_client,rx_pcap=/syn,infinite_rx=1"),
-            ("tun", "net_pcap_tun,rx_pcap=/synack,infinite_rx=1"),
-            ("client", "net_pcap_client,rx_pcap=/ack,infinite_rx=1"),
-        ])
-        self.assertEqual(players.dut.asked, 3 * 6)  # 3 times 10 packets, 5 at a time
-        self.assertFalse([args for args in players.dut.devices.values() if "pcap" in args])
 
 
 class Policies(unittest.TestCase):

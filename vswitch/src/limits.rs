@@ -157,6 +157,12 @@ pub const METER_ID_MAX: u32 = 0xffff_0000;
 /// Bands of one meter (Open vSwitch's userspace datapath: `max_bands`).
 pub const BANDS_MAX: usize = 8;
 
+/// Changes of a table that it remembers, so that megaflows which they have nothing to do with need not be decided anew. With 1,000 changes
+/// a second those that packets hit every 32 ms.
+pub const CHANGES_LOGGED_MAX: usize = 32;
+/// Rules of one such change: to compare with more takes as long as to decide.
+pub const CHANGE_MATCHES_MAX: usize = 64;
+
 /// Bytes of a table's name (OpenFlow 1.3's `OFP_MAX_TABLE_NAME_LEN` minus the terminator).
 pub const TABLE_NAME_MAX: usize = 31;
 
@@ -170,9 +176,29 @@ pub const MEGAFLOWS_MAX: usize = 65_536;
 /// Bytes of a megaflow that is kept. Enough for a flood to 600 ports, or ten learns; what is larger is decided for every packet anew, which costs less
 /// than what it does. Without such a limit 65,536 decisions with 4,000 outputs or 900 learns each would take 10 or 40 GB.
 pub const MEGAFLOW_LEN_MAX: usize = 16 << 10;
-/// Masks per bridge and worker. Every mask costs a lookup that misses one probe; an attacker who makes masks (Csikor et al. 2019) gets
-/// no more.
-pub const MEGAFLOW_MASKS_MAX: usize = 128;
+/// Masks per worker of the packets of one port, in one stage, of one Ethernet type: every mask costs a lookup that misses one probe. An attacker who makes masks
+/// (Csikor et al. 2019) gets no more, and what others send is not looked up in them.
+pub const MEGAFLOW_MASKS_MAX: usize = 64;
+/// Packets of a new kind that one port may bring to each worker per second, unless configured otherwise. One costs
+/// a worker about 4 us with a pipeline such as Antrea's: a port that storms takes less than a tenth of it. A new connection is of no new kind, unless its 5-tuple chooses
+/// something: one of several endpoints of a Service.
+pub const MISSES_PER_SECOND_DEFAULT: u32 = 20_000;
+/// Packets for controllers likewise. Agents take some thousands per second in all.
+pub const PACKET_INS_PER_SECOND_DEFAULT: u32 = 1000;
+/// Flows that its packets may teach likewise. Each takes some 10 us, and makes other decisions be looked at once more.
+pub const LEARNS_PER_SECOND_DEFAULT: u32 = 5000;
+/// Such rates that may be configured.
+pub const RATES: std::ops::RangeInclusive<u32> = 0..=10_000_000;
+/// What may come at once is what a rate allows in this part of a second. A port that starts brings all its kinds at once.
+pub const BURST_OF_A_SECOND: u32 = 5;
+/// How many kinds that were known until something changed count as one that is new: the port did not ask for the change. At once, as many as there may be megaflows:
+/// so no single change makes a port lose packets.
+pub const RENEWALS_PER_MISS: u32 = 4;
+/// The part of a busy worker's time that goes to packets that are refused for being of new kinds: one in so many. To see that no cache knows a packet costs about
+/// as much as to forward some that they know, and a port may send such packets as fast as it likes.
+pub const REFUSED_SHARE: u64 = 20;
+/// Actions that a translation may execute for one token of its port; one that executes more takes more of them.
+pub const ACTIONS_PER_MISS: u32 = 256;
 /// Milliseconds after which an unused megaflow goes (Open vSwitch: max-idle 10000).
 pub const MEGAFLOW_IDLE_MS: u64 = 10_000;
 

@@ -42,15 +42,16 @@ def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", conntra
 
 
 class Switch:
-    """vswitchd with its files in `directory`: configuration, log and control socket. It may run in a network namespace."""
+    """vswitchd with its files in `directory`: configuration, log and control socket. It may run in a network
+    namespace, and on these cores only."""
 
-    def __init__(self, binaries, directory, config, namespace=None):
+    def __init__(self, binaries, directory, config, namespace=None, use_cores=None):
         self.binaries, self.directory = Path(binaries), Path(directory)
         (self.directory / "vswitchd.toml").write_text(config)
         with open(self.directory / "vswitchd.log", "ab") as log:
             inside = ["ip", "netns", "exec", namespace] if namespace else []
             argv = [*inside, self.binaries / "vswitchd", "--config", self.directory / "vswitchd.toml"]
-            self.process = machine.spawn(argv, stdout=log, stderr=log)
+            self.process = machine.spawn(argv, use_cores, stdout=log, stderr=log)
 
     def wait_ready(self, limit=30.0):
         """Waits until the control socket answers and the switch calls itself healthy."""

@@ -152,6 +152,17 @@ def preemptions(pid):
     return total
 
 
+def run_times(pid):
+    """Nanoseconds that each of this process's threads has had a core, by thread."""
+    times = {}
+    for stat in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        try:
+            times[stat.parent.name] = int(stat.read_text().split()[0])
+        except OSError:  # the thread has ended
+            continue
+    return times
+
+
 def _number(name):
     try:
         return int((HUGEPAGES / name).read_text())

@@ -16,8 +16,8 @@ pub struct Masked<T> {
     pub mask: T,
 }
 
-/// One step of what happens to a packet.
-#[derive(Clone, Debug)]
+/// One step of what happens to a packet. Equal ones do the same: a meter or stage is equal to itself only.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// A copy leaves by this port (the packet itself if this is the last op). Never a patch port: those are translated through.
     Output(PortId),
@@ -165,7 +165,7 @@ pub struct SetNd {
 }
 
 /// A packet-in to be made. See [`crate::pipeline::PacketIn`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketInOp {
     /// Bridge whose controllers get it.
     pub bridge: usize,
@@ -190,7 +190,7 @@ pub struct PacketInOp {
 }
 
 /// See [`Op::Ct`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CtOp {
     /// What to do with it.
     pub request: vswitch_conntrack::Request,
@@ -199,7 +199,7 @@ pub struct CtOp {
 }
 
 /// See [`Op::CheckLen`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckLen {
     /// Bytes, Ethernet header included.
     pub len: u16,

@@ -1,13 +1,15 @@
 //! A decision that is kept: for every packet that agrees with the first one on the bits that mattered.
 
+use super::validity::Depends;
 use crate::action::Op;
 use crate::observe::{Counter, DropReason};
-use crate::pipeline::{Credit, Deps, Effect, Translation};
+use crate::pipeline::{Credit, Effect, Stage, Translation};
 use crate::port::PortId;
 use crate::time::Millis;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
-use vswitch_flow::{Field, FlowKey, SparseMatch};
+use vswitch_flow::{Field, FlowKey, FlowMask, SparseMatch};
 
 /// A tick in which nothing was ever found good: a decision to be looked at once more.
 pub(super) const STALE: u64 = 1;
@@ -16,7 +18,7 @@ pub(super) const STALE: u64 = 1;
 const DEAD: u64 = 0;
 
 /// FIN and RST.
-pub(super) const FIN_OR_RST: u128 = 0x05;
+const FIN_OR_RST: u128 = 0x05;
 
 /// A cached decision. Its words are written by one worker, and read by the control side.
 #[derive(Debug)]
@@ -31,14 +33,15 @@ pub struct Megaflow {
     pub(super) bridge: usize,
     /// What its packets have in common.
     pub(super) matching: SparseMatch,
+    /// The packet that it was made for: words of its key that are not 0.
+    first: Box<[(u8, u64)]>,
     pub(super) hash: u64,
     pub(super) credits: Box<[Credit]>,
     pub(super) effects: Box<[Effect]>,
-    /// What it depends on; world and epoch of it are in `world` and `epoch`.
-    pub(super) deps: Deps,
-    /// World and epoch in which it was last found good.
-    pub(super) world: Counter,
-    pub(super) epoch: Counter,
+    /// What it depends on, and when it was last found good.
+    pub(super) depends: Depends,
+    /// Where its packets go on; none: they come in.
+    pub(super) stage: Option<Arc<Stage>>,
     /// Where it stands in the cache's list.
     pub(super) position: Counter,
     dead: AtomicBool,
@@ -60,19 +63,34 @@ pub(super) struct Hot {
     recirculates: bool,
 }
 
+/// Makes a translation for a packet with this key one for all packets of its mask: no decision hangs on FIN and RST, but whether
+/// `fin_timeout` does anything does. With them in the mask all packets have FIN or RST, or none has.
+pub(super) fn settle(translation: &mut Translation, key: &FlowKey) {
+    let is_fin = |effect: &Effect| matches!(effect, Effect::Fin { .. });
+    if !translation.effects.iter().any(is_fin) {
+        return;
+    }
+    translation.mask.add_bits(Field::TcpFlags, FIN_OR_RST);
+    if key.get(Field::TcpFlags) & FIN_OR_RST == 0 {
+        translation.effects.retain(|effect| !is_fin(effect));
+    }
+}
+
 impl Megaflow {
-    /// Of a translation for a packet with this key.
-    pub(super) fn new(translation: Translation, key: &FlowKey, hash: u64, bridge: usize) -> Self {
-        let Translation { ops, mask, credits, effects, deps, drop, .. } = translation;
+    /// Of a settled translation ([`settle`]) for a packet with this key.
+    pub(super) fn new(
+        translation: Translation,
+        key: &FlowKey,
+        stage: Option<Arc<Stage>>,
+        hash: u64,
+        bridge: usize,
+    ) -> Self {
+        let Translation { ops, mask, touched, credits, effects, deps, drop, .. } = translation;
+        let own = FlowMask(std::array::from_fn(|i| mask.0[i] & !touched.0[i]));
         let out = match (ops.as_slice(), drop) {
             ([Op::Output(port)], None) => *port,
             _ => PortId::NONE,
         };
-        // Its mask has these flags if there is such an effect: all its packets have FIN or RST, or none has.
-        let fin = key.get(Field::TcpFlags) & FIN_OR_RST != 0;
-        let effects: Box<[Effect]> =
-            effects.into_iter().filter(|effect| fin || !matches!(effect, Effect::Fin { .. })).collect();
-        let (world, epoch) = (Counter::new(deps.world), Counter::new(deps.epoch));
         let zero = Counter::default;
         let has_effects = !effects.is_empty();
         let recirculates = ops.iter().any(Op::recirculates);
@@ -91,12 +109,12 @@ impl Megaflow {
             drop,
             bridge,
             matching: SparseMatch::new(key, &mask),
+            first: (0_u8..).zip(key.0).filter(|(_, word)| *word != 0).collect(),
             hash,
             credits: credits.into(),
-            effects,
-            deps,
-            world,
-            epoch,
+            effects: effects.into(),
+            depends: Depends::new(&deps, SparseMatch::new(key, &own)),
+            stage,
             position: zero(),
             dead: AtomicBool::new(false),
         }
@@ -105,7 +123,14 @@ impl Megaflow {
     /// A tally for packets that no cache decides: counters with credits.
     pub(super) fn tally(credits: Vec<Credit>) -> Self {
         let translation = Translation { credits, ..Translation::default() };
-        Self::new(translation, &FlowKey::default(), 0, usize::MAX)
+        Self::new(translation, &FlowKey::default(), None, 0, usize::MAX)
+    }
+
+    /// The packet that it was made for.
+    pub(super) fn first(&self) -> FlowKey {
+        let mut key = FlowKey::default();
+        self.first.iter().for_each(|(i, word)| key.0[usize::from(*i)] = *word);
+        key
     }
 
     /// Counts packets. The one worker that has it.

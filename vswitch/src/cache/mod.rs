@@ -11,8 +11,9 @@
 //!
 //! **Validity**: a decision remembers what it depends on ([`Deps`]) and the world and epoch in which it was last found good. The cache has
 //! a *tick*, which rises when world or epoch do; a megaflow of the present tick is good (one load, one compare per packet). One of an
-//! earlier tick is checked against its dependencies once, and is good again or translated afresh. So a change costs each megaflow that did
-//! not depend on it one check, and nothing is flushed.
+//! earlier tick is checked against its dependencies once. If one of them has changed, and not only by rules that its packets could
+//! not meet (`validity`), it is decided anew (`revalidate`): it is the same decision still, and good again, or it goes. So a change costs each megaflow that did not depend on it one
+//! check, one that did a translation, when a packet hits it; and nothing is flushed.
 //!
 //! **Limits**: [`crate::limits::MEGAFLOWS_MAX`] and [`crate::limits::MEGAFLOW_MASKS_MAX`] per worker, exact-match entries fixed, and no megaflow of more than
 //! [`crate::limits::MEGAFLOW_LEN_MAX`]. A full cache lets go of what was not used for the longest time, among a few it looks at. What was not
@@ -28,6 +29,7 @@ mod megaflow;
 mod path;
 mod program;
 mod recorder;
+mod revalidate;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -42,15 +44,18 @@ pub use recorder::Recorder;
 pub use shared::{CacheShared, CacheStats, Collector};
 
 use crate::limits::{BURST, EXACT_V4_ENTRIES, EXACT_V6_ENTRIES, MEGAFLOW_IDLE_MS, MEGAFLOW_LEN_MAX, MEGAFLOWS_MAX};
+use crate::meter::Budgets;
 use crate::pipeline::translate::reduce_timeouts;
-use crate::pipeline::{Changes, Credit, Effect, Sighting, Translation, World};
+use crate::pipeline::{Changes, Credit, Effect, Request, Sighting, Start, Translation, World};
+use crate::port::PortId;
 use crate::time::Millis;
 use compact::{Kind, Seeds, WORDS_MAX, WORDS_V4};
 use exact::Exact;
 use path::Paths;
 use std::sync::Arc;
 use tuples::Tuples;
-use vswitch_flow::{Field, FlowKey};
+use validity::Standing;
+use vswitch_flow::FlowKey;
 
 /// Megaflows that may wait to be freed by the control side, for each one that may be kept: beyond, nothing new is kept.
 const OUTSTANDING_FACTOR: u64 = 4;
@@ -61,9 +66,6 @@ const EVICTION_SEARCH: usize = 8;
 /// Per millisecond: megaflows looked at for idleness, buckets swept for dead ones.
 const IDLE_SEARCH: usize = 16;
 const SWEEP: usize = 64;
-
-/// Milliseconds between two sortings of masks.
-const SORT_PERIOD: u64 = 1000;
 
 /// One worker's caches.
 #[derive(Debug)]
@@ -85,11 +87,15 @@ pub struct Cache {
     /// Names of the bridges: if one comes or goes, the indexes of others change.
     names: Vec<Arc<str>>,
     enabled: bool,
+    budgets: Arc<Budgets>,
+    /// The port whose packets these are.
+    payer: PortId,
+    /// The last lookups found a decision that a change had made stale.
+    outdated: bool,
     flushed: u64,
     hand: usize,
     /// Buckets left to sweep since the last megaflow died.
     unswept: usize,
-    sorted: Millis,
     /// Rises when an entry of an exact-match cache changes, and where it stood when the keys of the burst were found.
     version: u64,
     located: u64,
@@ -98,9 +104,9 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Empty caches.
+    /// Empty caches. What the effects of cached decisions cost is taken from the budgets.
     #[must_use]
-    pub fn new(shared: Arc<CacheShared>) -> Self {
+    pub fn new(shared: Arc<CacheShared>, budgets: Arc<Budgets>) -> Self {
         Self {
             shared,
             seeds: Seeds::random(),
@@ -115,10 +121,12 @@ impl Cache {
             epoch: 0,
             names: Vec::new(),
             enabled: true,
+            budgets,
+            payer: PortId::NONE,
+            outdated: false,
             flushed: 0,
             hand: 0,
             unswept: 0,
-            sorted: Millis(0),
             version: 1,
             located: 0,
             keys: Box::default(),
@@ -146,6 +154,24 @@ impl Cache {
             self.clear();
         }
         enabled
+    }
+
+    /// What follows is paid by this port.
+    #[inline]
+    pub(crate) fn pays(&mut self, port: PortId) {
+        self.payer = port;
+    }
+
+    /// Whether decisions are kept.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.enabled
+    }
+
+    /// Whether the packet that was just not found is of a kind that was known until something changed.
+    #[inline]
+    pub(crate) fn take_outdated(&mut self) -> bool {
+        std::mem::take(&mut self.outdated)
     }
 
     /// Before every packet: has anything changed?
@@ -185,12 +211,20 @@ impl Cache {
         if megaflow.is_dead() {
             return false;
         }
-        if !validity::is_good(megaflow, world) {
+        let standing = megaflow.depends.standing(world);
+        if standing != Standing::Changed {
+            let spared = standing == Standing::Spared;
+            self.shared.stats.spared.add(spared.into());
+            megaflow.depends.good(world.number, self.epoch);
+        } else if let Some(deps) = revalidate::again(megaflow, world, now) {
+            self.shared.stats.revalidated.add(1);
+            megaflow.depends.renew(&deps);
+        } else {
+            self.shared.stats.retired.add(1);
             self.retire(megaflow);
+            self.outdated = true;
             return false;
         }
-        megaflow.world.set(world.number);
-        megaflow.epoch.set(self.epoch);
         hot.tick.set(self.tick);
         if hot.has_effects {
             // A learned flow may be gone that this megaflow's packets install.
@@ -211,49 +245,57 @@ impl Cache {
                 }
                 Effect::Learn { bridge, learn, key } => {
                     let Some(bridge) = world.bridges.get(*bridge) else { continue };
-                    let _ = bridge.program.learned.learn(learn, key, now);
+                    let _ = bridge.program.learned.learn(learn, key, now, Some(&self.budgets.of(self.payer).learns));
                 }
                 Effect::Fin { rule, idle, hard } => reduce_timeouts(rule, *idle, *hard),
             }
         }
     }
 
-    /// Keeps a translation for the packet's key; gives it back when it cannot be kept.
+    /// Keeps a translation of what was requested; gives it back when it cannot be kept.
     ///
     /// # Errors
     /// The translation itself.
     #[allow(clippy::result_large_err)] // moved once, on a miss
     pub(crate) fn insert(
         &mut self,
-        bridge: usize,
-        key: &FlowKey,
+        request: &Request<'_>,
         mut translation: Translation,
     ) -> Result<Arc<Megaflow>, Translation> {
+        let Request { bridge, key, start, .. } = *request;
+        let stage = match start {
+            Start::Table => None,
+            Start::Stage(stage) => Some(Arc::clone(stage)),
+            // Nobody else's packets begin there.
+            Start::Actions(_) | Start::Resume(_) => return Err(translation),
+        };
         let full = self.shared.outstanding() >= MEGAFLOWS_MAX as u64 * OUTSTANDING_FACTOR;
         let large = translation.size() > MEGAFLOW_LEN_MAX;
         if !self.enabled || !translation.cacheable || large || full || bridge >= self.bridges.len() {
             return Err(translation);
         }
-        if translation.effects.iter().any(|effect| matches!(effect, Effect::Fin { .. })) {
-            // No decision hangs on them, but what else the packet causes does.
-            translation.mask.add_bits(Field::TcpFlags, megaflow::FIN_OR_RST);
-        }
+        megaflow::settle(&mut translation, key);
         if self.all.len() >= MEGAFLOWS_MAX {
             self.evict();
         }
-        if self.bridges[bridge].is_full_for(&translation.mask) {
-            self.bridges[bridge].least_used().iter().for_each(|megaflow| self.retire(megaflow));
+        if self.bridges[bridge].is_full_for(key, &translation.mask) {
+            self.bridges[bridge].least_used(key).iter().for_each(|megaflow| self.retire(megaflow));
         }
+        let place = self.bridges[bridge].place(key, &translation.mask).or_else(|| {
+            // No room for another mask: only for packets that are like this one in everything.
+            translation.mask = tuples::EVERYTHING;
+            self.bridges[bridge].place(key, &translation.mask)
+        });
+        let Some(hash) = place else { return Err(translation) };
         let mask = translation.mask.clone();
-        let Some(hash) = self.bridges[bridge].place(key, &mask) else { return Err(translation) };
-        let megaflow = Arc::new(Megaflow::new(translation, key, hash, bridge));
-        if (megaflow.deps.world, megaflow.deps.epoch) == (self.world, self.epoch) {
+        let megaflow = Arc::new(Megaflow::new(translation, key, stage, hash, bridge));
+        if megaflow.depends.since() == (self.world, self.epoch) {
             megaflow.hot.tick.set(self.tick);
         }
         megaflow.position.set(self.all.len() as u64);
         self.all.push(Arc::clone(&megaflow));
         self.shared.add(Arc::clone(&megaflow));
-        self.bridges[bridge].insert(Arc::clone(&megaflow), &mask);
+        self.bridges[bridge].insert(Arc::clone(&megaflow), key, &mask);
         Ok(megaflow)
     }
 
@@ -326,10 +368,6 @@ impl Cache {
             if self.unswept == 0 {
                 self.paths.sweep();
             }
-        }
-        if now.0.saturating_sub(self.sorted.0) >= SORT_PERIOD || now < self.sorted {
-            self.sorted = now;
-            self.bridges.iter_mut().for_each(Tuples::sort);
         }
         let stats = &self.shared.stats;
         stats.megaflows.set(self.all.len() as u64);

@@ -32,6 +32,12 @@ pub struct CacheStats {
     pub megaflow_hits: Counter,
     /// By translation.
     pub misses: Counter,
+    /// Megaflows that used tables which changed, but only by rules that their packets cannot meet.
+    pub spared: Counter,
+    /// Megaflows that used something which changed, and are what would be decided now.
+    pub revalidated: Counter,
+    /// Megaflows that a change ended.
+    pub retired: Counter,
     /// Megaflows now.
     pub megaflows: Counter,
     /// Masks now.

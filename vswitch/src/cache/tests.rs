@@ -1,13 +1,18 @@
-//! Compact keys.
+//! Compact keys, and masks.
 
+use super::Megaflow;
 use super::compact::{Compact, Kind, Seeds};
+use super::tuples::{EVERYTHING, Tuples};
 use crate::dpdk::Mempool;
+use crate::limits::MEGAFLOW_MASKS_MAX;
 use crate::packet::L4;
 use crate::packet::testing::{Spec, cut, specs};
+use crate::pipeline::Translation;
 use crate::port::PortId;
 use proptest::prelude::*;
-use vswitch_flow::FlowKey;
+use std::sync::Arc;
 use vswitch_flow::extract::{Layers, extract};
+use vswitch_flow::{Field, FlowKey, FlowMask};
 
 fn keys(pool: &Mempool, bytes: &[u8], port: u16, seeds: &Seeds) -> (Compact, FlowKey, Layers) {
     let mbuf = pool.mbuf_from(bytes).expect("mbuf");
@@ -134,4 +139,73 @@ fn odd_packets_go_the_long_way() {
     let mut compact = Compact::default();
     compact.read(&cut(&pool, &tcp.complete(), &[40]), PortId(1), &seeds);
     assert!(!compact.is_plain(), "headers in two segments");
+}
+
+/// A packet of a port, and a mask that looks at these bits of its source.
+fn masked(port: u32, bits: u32) -> (FlowKey, FlowMask) {
+    let (mut key, mut mask) = (FlowKey::default(), FlowMask::default());
+    key.set(Field::InPort, port.into());
+    key.set(Field::EthType, 0x800);
+    key.set(Field::NwSrc, bits.into());
+    [Field::InPort, Field::RecircId, Field::EthType].into_iter().for_each(|field| mask.add(field));
+    mask.add_bits(Field::NwSrc, bits.into());
+    (key, mask)
+}
+
+/// Keeps a decision for a packet with a mask.
+fn keep(tuples: &mut Tuples, key: &FlowKey, mask: &FlowMask) -> Option<Arc<Megaflow>> {
+    let hash = tuples.place(key, mask)?;
+    let translation = Translation { mask: mask.clone(), ..Translation::default() };
+    let megaflow = Arc::new(Megaflow::new(translation, key, hash, 0));
+    tuples.insert(Arc::clone(&megaflow), key, mask);
+    Some(megaflow)
+}
+
+#[test]
+fn every_port_stage_and_type_has_masks_of_its_own() {
+    let mut tuples = Tuples::new(7);
+    let all: Vec<Arc<Megaflow>> = (1..=u32::try_from(MEGAFLOW_MASKS_MAX).expect("few"))
+        .map(|bits| {
+            let (key, mask) = masked(1, bits);
+            keep(&mut tuples, &key, &mask).expect("room")
+        })
+        .collect();
+    let one_more = masked(1, 1000);
+    assert!(tuples.is_full_for(&one_more.0, &one_more.1) && keep(&mut tuples, &one_more.0, &one_more.1).is_none());
+    assert!(!tuples.is_full_for(&one_more.0, &masked(1, 3).1), "a mask that is there");
+    for (field, value) in [(Field::InPort, 2), (Field::RecircId, 1), (Field::EthType, 0x86dd)] {
+        let mut key = one_more.0.clone();
+        key.set(field, value);
+        assert!(tuples.find(&key).is_none() && !tuples.is_full_for(&key, &one_more.1), "{field:?}");
+        let kept = keep(&mut tuples, &key, &one_more.1).expect("room");
+        assert!(Arc::ptr_eq(&tuples.find(&key).expect("kept"), &kept));
+    }
+    // Packets that are like one in everything are kept, however many masks there are.
+    let exact = keep(&mut tuples, &one_more.0, &EVERYTHING).expect("always room");
+    assert!(tuples.find(&one_more.0).is_some());
+    assert_eq!(tuples.masks(), MEGAFLOW_MASKS_MAX + 4);
+    all.iter().chain([&exact]).for_each(|megaflow| tuples.remove(megaflow));
+    assert_eq!(tuples.masks(), 3);
+    assert!(tuples.find(&masked(1, 5).0).is_none());
+    assert!(keep(&mut tuples, &one_more.0, &one_more.1).is_some(), "room again");
+}
+
+#[test]
+fn the_mask_with_the_fewest_hits_gives_way() {
+    let mut tuples = Tuples::new(7);
+    let keys = [1, 2, 4, 8].map(|bits| {
+        let (key, mask) = masked(1, bits);
+        keep(&mut tuples, &key, &mask);
+        key
+    });
+    // Far more often than numbers are kept.
+    for _ in 0..10_000 {
+        for (key, hits) in keys.iter().zip([4, 3, 2, 1]) {
+            (0..hits).for_each(|_| assert!(tuples.find(key).is_some()));
+        }
+    }
+    let least = tuples.least_used(&masked(1, 0).0);
+    assert_eq!(least.len(), 1);
+    assert!(least[0].matching().matches(&masked(1, 8).0), "{:?}", least[0].matching());
+    assert!(tuples.least_used(&masked(2, 0).0).is_empty(), "nothing of another port");
 }

@@ -8,11 +8,14 @@
 //! band's bucket that has enough; of the bands that have not, the one with the highest rate acts. Bands do not know of each
 //! other: a packet that one of them drops has taken from the others.
 //!
+//! What a port may cost a worker is metered likewise, by the packets of the slow path (`budget.rs`): not configured by agents, and per worker.
+//!
 //! **Limits**: [`crate::limits::BANDS_MAX`]. Arithmetic saturates.
 //!
 //! **Threads**: no lock; atomics, relaxed. Between workers the order of packets is undefined anyway; no token is given twice, since
 //! the worker that moves the clock forward is the one that fills the buckets.
 
+mod budget;
 mod remark;
 
 use crate::time::Millis;
@@ -20,6 +23,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use vswitch_flow::spec::{Band, BandKind, MeterSpec};
 
+pub use budget::{Allowance, Budget, Budgets, Rates};
 pub use remark::remark;
 
 /// A meter in use. Its state is atomics: shared by workers, never locked.
@@ -67,6 +71,15 @@ pub struct MeterStats {
     /// Packets and bytes that each band caught.
     pub bands: Vec<(u64, u64)>,
 }
+
+// What it counted and holds is its own: another one is another one, whatever its configuration.
+impl PartialEq for Meter {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Meter {}
 
 impl Meter {
     /// A meter with full buckets.

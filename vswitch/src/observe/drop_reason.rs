@@ -77,6 +77,9 @@ drop_reasons! {
     FragOverlap = 47, "frag_overlap", "A fragment before ct() that overlaps another one, or comes twice.";
     FragFull = 48, "frag_full", "A fragment before ct(), when too many were waiting for others.";
     FragInvalid = 49, "frag_invalid", "A fragment before ct() with a length or offset that no datagram has.";
+    MissRate = 50, "miss_rate", "A packet of a new kind, and its port has had as many of them lately as it may ([slow_path] misses).";
+    PacketInRate = 51, "packet_in_rate", "A packet for a controller, and its port has had as many lately as it may ([slow_path] packet_ins); the packet itself goes on.";
+    LearnRate = 52, "learn_rate", "A flow to be learned, and its port has taught as many lately as it may ([slow_path] learns); the packet itself goes on.";
 }
 
 impl DropReason {

@@ -44,7 +44,7 @@ pub struct PacketIn {
 
 /// Where a paused packet goes on. The packet itself and its metadata are with the packet-in: to resume, translate the packet (or what the
 /// controller returns for it) with that metadata from [`super::Start::Resume`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Continuation {
     /// Name of the bridge where it stopped: the index may be another one by then.
     pub bridge: Arc<str>,
@@ -57,7 +57,7 @@ pub struct Continuation {
 }
 
 /// The rest of one action list.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Table of its rule.
     pub table: u8,

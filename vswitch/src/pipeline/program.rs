@@ -1,6 +1,6 @@
 //! Tables, groups and meters of a bridge as one snapshot has them.
 
-use super::Learned;
+use super::{ChangeLog, Learned};
 use crate::group::Group;
 use crate::meter::Meter;
 use crate::time::Millis;
@@ -43,6 +43,8 @@ pub struct Table {
     pub stats: Arc<TableStats>,
     /// World in which it last changed.
     pub changed: u64,
+    /// What changed, by world.
+    pub log: ChangeLog,
 }
 
 /// Counters of a table (`dump-tables`).

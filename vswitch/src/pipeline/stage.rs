@@ -4,7 +4,7 @@
 //! action set. Equal stages are one, with one number (`recirc_id` of Open vSwitch), and the decision behind it is for packets of that number: so the second half of a pipeline has
 //! few decisions, however many lead to it.
 //!
-//! **Threads**: one [`Stages`] for all workers, behind a lock that only translations take. A stage goes with the last decision that leads to it.
+//! **Threads**: one [`Stages`] for all workers, behind a lock that only translations take. A stage goes with the last decision that leads to it or begins there.
 
 use foldhash::quality::RandomState;
 use parking_lot::Mutex;
@@ -103,6 +103,15 @@ impl Inner {
         }
     }
 }
+
+// Equal luggage is one stage.
+impl PartialEq for Stage {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Stage {}
 
 impl Drop for Stage {
     fn drop(&mut self) {

@@ -9,6 +9,7 @@ use crate::dpdk::Mbuf;
 use crate::limits::{RECIRCULATIONS_MAX, STAGES_ENTERED_MAX};
 use crate::observe::DropReason;
 use crate::pipeline::{Request, Stage, Start, translate};
+use std::sync::Arc;
 use vswitch_conntrack::{Family, Rewrite, Tuple, Verdict};
 use vswitch_flow::{Field, FlowKey};
 
@@ -111,7 +112,7 @@ impl Step<'_> {
     fn enter_stage(
         &mut self,
         cache: Option<&mut Cache>,
-        stage: &Stage,
+        stage: &Arc<Stage>,
         packet: Packet,
         known: Known<'_>,
         origin: Origin<'_>,
@@ -127,7 +128,8 @@ impl Step<'_> {
         let tracked = known.tracked();
         let origin = Origin { metadata: Some(&key), depth: origin.depth + 1, tracked, ..origin };
         let (bridge, now) = (stage.luggage.bridge, self.now);
-        let request = Request { bridge, key: &key, start: Start::Stage(stage), now, side_effects: true };
+        let learns = Some(&self.budget.learns);
+        let request = Request { bridge, key: &key, start: Start::Stage(stage), now, side_effects: true, learns };
         let Some(cache) = cache else {
             let translation = translate(world, &request, None);
             return self.carry_out_once(None, &translation, packet, origin);

@@ -194,6 +194,9 @@ impl Step<'_> {
         if !bridge.packet_ins.is_wanted(op.controller, op.reason) {
             return;
         }
+        if !self.budget.packet_ins.take(self.now) {
+            return self.count_drop_in(origin.port, DropReason::PacketInRate);
+        }
         // What a controller sees has its checksum, as on a wire.
         let packet = match mbuf.csum() {
             Csum::Partial => self.copy_within_budget(mbuf).map(|copy| finished(copy).to_vec()),

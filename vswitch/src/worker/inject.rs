@@ -146,7 +146,7 @@ impl Walk {
             return Err(InjectError::Length(len));
         }
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
-        let conntrack = &*self.conntrack;
+        let (conntrack, budget) = (&*self.conntrack, self.budgets.of(PortId::NONE));
         let bridges = &snapshot.world.bridges;
         let gone = || InjectError::BridgeGone(Arc::clone(&injection.bridge));
         let index = bridges.iter().position(|bridge| bridge.name == injection.bridge).ok_or_else(gone)?;
@@ -157,7 +157,8 @@ impl Walk {
             Begin::Actions(actions) => Start::Actions(actions),
             Begin::Resume(continuation) => Start::Resume(continuation),
         };
-        let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, now);
+        self.cache.pays(PortId::NONE);
+        let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
         step.once(Some(&mut self.cache), index, port, injection.metadata.clone(), start, mbuf);
         Ok(())
     }

@@ -34,9 +34,9 @@ impl Walk {
 
         // Decide and output, in order.
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
-        let conntrack = &*self.conntrack;
+        let (conntrack, budget) = (&*self.conntrack, self.budgets.of(port));
         let seen = Sighting::new(port, now.seconds());
-        let step = Step::new(worker, pool, snapshot, outputs, conntrack, now);
+        let step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
         let mut switching = Switching { step, cache: &mut self.cache, ways: &self.bridge_ways, tallies: &self.tallies };
         let (mut counted, mut counted_bytes) = (received as u64, bytes);
         for (mbuf, lookup) in burst.drain().zip(&lookups) {

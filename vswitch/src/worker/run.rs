@@ -3,6 +3,8 @@
 use super::{Publisher, RxqSlot, Snapshot, Walk};
 use crate::dpdk::lcore::{self, Lcore};
 use crate::dpdk::{Burst, Mempool};
+use crate::limits::REFUSED_SHARE;
+use crate::meter::Rates;
 use crate::observe::Counter;
 use crate::port::RxQueue;
 use crate::time::{self, Millis};
@@ -49,7 +51,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker on a core and waits until it polls.
+    /// Starts a worker on a core and waits until it polls. `rates`: what each port may cost it.
     ///
     /// # Errors
     /// When the core does not exist or DPDK has no lcore left.
@@ -59,14 +61,16 @@ impl Worker {
         publisher: Arc<Publisher>,
         pool: Mempool,
         idle_sleep: Duration,
+        rates: Rates,
     ) -> io::Result<Self> {
         let (stats, stop) = (Arc::new(WorkerStats::default()), Arc::new(AtomicBool::new(false)));
         let (started, answer) = mpsc::sync_channel(1);
         let poll = Poll {
             id,
             version: 0,
-            walk: Walk::new(id, pool, Arc::clone(&publisher.caches[id]), Arc::clone(&publisher.conntrack)),
+            walk: Walk::new(id, pool, Arc::clone(&publisher.caches[id]), Arc::clone(&publisher.conntrack), rates),
             rxqs: Vec::new(),
+            spent: 0,
             publisher,
             stats: Arc::clone(&stats),
             stop: Arc::clone(&stop),
@@ -102,6 +106,17 @@ struct Owned {
     slot: Arc<RxqSlot>,
     /// None while the last owner has not let go.
     queue: Option<RxQueue>,
+    /// Cycles that other queues' packets may take before it is polled again.
+    waits: u64,
+}
+
+/// How long a queue waits behind a burst that took these cycles, of which packets were refused because of how many misses their port had caused: what they
+/// cost shall be a small part of what all packets do. A turn without packets ends it: with time to spare nobody waits.
+fn waits(cycles: u64, refused: u64, received: u64) -> u64 {
+    if refused == 0 {
+        return 0; // the common case, without a division
+    }
+    cycles.saturating_mul((refused * REFUSED_SHARE).saturating_sub(received)) / received.max(1)
 }
 
 struct Poll {
@@ -109,6 +124,8 @@ struct Poll {
     version: u64,
     walk: Walk,
     rxqs: Vec<Owned>,
+    /// Cycles that packets took in the last turn.
+    spent: u64,
     publisher: Arc<Publisher>,
     stats: Arc<WorkerStats>,
     stop: Arc<AtomicBool>,
@@ -177,7 +194,7 @@ impl Poll {
             let kept = old.iter().position(|owned| Arc::ptr_eq(&owned.slot, slot));
             self.rxqs.push(match kept {
                 Some(i) => old.swap_remove(i),
-                None => Owned { slot: Arc::clone(slot), queue: slot.take() },
+                None => Owned { slot: Arc::clone(slot), queue: slot.take(), waits: 0 },
             });
         }
         for owned in old {
@@ -195,11 +212,16 @@ impl Poll {
     fn turn(&mut self, burst: &mut Burst, now: Millis, start: u64) -> (u64, u64) {
         let mut packets = 0;
         let mut last = start;
+        let spent = std::mem::take(&mut self.spent);
         for owned in &mut self.rxqs {
             let Some(queue) = &mut owned.queue else {
                 owned.queue = owned.slot.take();
                 continue;
             };
+            owned.waits = if spent == 0 { 0 } else { owned.waits.saturating_sub(spent) };
+            if owned.waits > 0 {
+                continue;
+            }
             let port = owned.slot.port;
             let Some(view) = self.walk.snapshot().port(port) else { continue };
             queue.receive(burst, &view.shared.counters[self.id]);
@@ -210,7 +232,10 @@ impl Poll {
             self.walk.burst(burst, port, now);
             self.walk.flush();
             let end = lcore::cycles();
-            owned.slot.cycles.add(end.wrapping_sub(last));
+            let cycles = end.wrapping_sub(last);
+            owned.waits = waits(cycles, self.walk.refused(), received);
+            self.spent += cycles;
+            owned.slot.cycles.add(cycles);
             owned.slot.packets.add(received);
             self.stats.bursts.add(1);
             last = end;
@@ -260,8 +285,9 @@ mod tests {
         let mut poll = Poll {
             id: 0,
             version: 0,
-            walk: Walk::new(0, Mempool::for_tests(64), Arc::default(), conntrack),
+            walk: Walk::new(0, Mempool::for_tests(64), Arc::default(), conntrack, Rates::NONE),
             rxqs: Vec::new(),
+            spent: 0,
             publisher: Arc::clone(&publisher),
             stats: Arc::default(),
             stop: Arc::default(),
@@ -290,5 +316,14 @@ mod tests {
             assert!(!waiting.is_finished(), "nobody waits for a worker that is awake");
             publisher.quiescence().quiescent(0, epoch + 1);
         });
+    }
+
+    #[test]
+    fn refused_packets_take_a_twentieth_of_the_time() {
+        assert_eq!(waits(1000, 0, 32), 0);
+        assert_eq!(waits(1000, 1, 32), 0, "less than a twentieth of them");
+        assert_eq!(waits(1000, 32, 32), 19_000, "nineteen times as long for others");
+        assert_eq!(waits(1000, 16, 32), 9000, "its own good ones count, too");
+        assert_eq!(waits(u64::MAX, 32, 32), u64::MAX / 32, "and no overflow");
     }
 }

@@ -5,6 +5,7 @@ use super::output::Outputs;
 use crate::conntrack::Conntrack;
 use crate::dpdk::{Mbuf, Mempool};
 use crate::limits::{FLOOD_MBUFS_MAX, OUTPUTS_MAX};
+use crate::meter::Budget;
 use crate::observe::DropReason;
 use crate::port::PortId;
 use crate::time::Millis;
@@ -16,6 +17,8 @@ pub(super) struct Step<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) outputs: &'a mut Outputs,
     pub(super) conntrack: &'a Conntrack,
+    /// Of the port that the burst came in by: it pays for whatever its packets lead to.
+    pub(super) budget: &'a Budget,
     pub(super) now: Millis,
     /// Outputs that this packet led to so far, its copies included.
     pub(super) outputs_made: u32,
@@ -33,9 +36,11 @@ impl<'a> Step<'a> {
         snapshot: &'a Snapshot,
         outputs: &'a mut Outputs,
         conntrack: &'a Conntrack,
+        budget: &'a Budget,
         now: Millis,
     ) -> Self {
-        Self { worker, pool, snapshot, outputs, conntrack, now, outputs_made: 0, stages_entered: 0, flooded_mbufs: 0 }
+        let (outputs_made, stages_entered, flooded_mbufs) = (0, 0, 0);
+        Self { worker, pool, snapshot, outputs, conntrack, budget, now, outputs_made, stages_entered, flooded_mbufs }
     }
 }
 

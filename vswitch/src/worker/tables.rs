@@ -6,7 +6,7 @@ use super::{PortView, Walk};
 use crate::action::Packet;
 use crate::cache::{Cache, Compact, Megaflow};
 use crate::dpdk::{Burst, Mbuf};
-use crate::limits::{FRAME_MIN, HEAD_LEN};
+use crate::limits::{ACTIONS_PER_MISS, FRAME_MIN, HEAD_LEN};
 use crate::observe::{DropReason, Fallback};
 use crate::pipeline::{PortFacts, Request, Start, Translation, translate};
 use crate::port::PortId;
@@ -35,8 +35,8 @@ impl Walk {
         counters.rx_bytes.add(bytes);
 
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
-        let conntrack = &*self.conntrack;
-        let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, now);
+        let (conntrack, budget) = (&*self.conntrack, self.budgets.of(port));
+        let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
         let cache = &mut self.cache;
         let (mut hits, mut program_hits) = (0, 0);
         for (i, mut mbuf) in burst.drain().enumerate() {
@@ -191,7 +191,8 @@ impl Step<'_> {
         key.set(Field::InPort, facts.number.into());
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
         let origin = Origin { metadata: Some(&key), ..Origin::of(port, facts.number) };
-        let request = Request { bridge: facts.bridge, key: &key, start: Start::Table, now, side_effects: true };
+        let (bridge, learns) = (facts.bridge, Some(&self.budget.learns));
+        let request = Request { bridge, key: &key, start: Start::Table, now, side_effects: true, learns };
         self.decide(cache, &request, packet, origin, Some(compact));
     }
 
@@ -205,15 +206,25 @@ impl Step<'_> {
         compact: Option<&Compact>,
     ) {
         let (world, now, len) = (&*self.snapshot.world, self.now, packet.mbuf.len() as u64);
-        let megaflow = if let Some(megaflow) = cache.lookup(request.bridge, request.key, world, now) {
+        let found = cache.lookup(request.bridge, request.key, world, now);
+        let outdated = cache.take_outdated();
+        let megaflow = if let Some(megaflow) = found {
             cache.stats().megaflow_hits.add(1);
             if megaflow.has_effects() && megaflow.used() != now {
                 cache.effects(&megaflow, world, now);
             }
             megaflow
         } else {
+            let allowance = if outdated { &self.budget.renewals } else { &self.budget.misses };
+            // With the caches off, every packet is a miss.
+            if cache.is_on() && !allowance.take(now) {
+                cache.recorder.fail(Fallback::Uncached);
+                return self.drop_in(origin.port, DropReason::MissRate, packet.mbuf);
+            }
             cache.stats().misses.add(1);
-            match cache.insert(request.bridge, request.key, translate(world, request, None)) {
+            let translation = translate(world, request, None);
+            allowance.charge(translation.work / ACTIONS_PER_MISS);
+            match cache.insert(request, translation) {
                 Ok(megaflow) => megaflow,
                 Err(translation) => {
                     cache.recorder.fail(Fallback::Uncached);
@@ -261,7 +272,8 @@ impl Step<'_> {
         mbuf: Mbuf,
     ) {
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
-        let request = Request { bridge, key: &key, start, now: self.now, side_effects: true };
+        let learns = Some(&self.budget.learns);
+        let request = Request { bridge, key: &key, start, now: self.now, side_effects: true, learns };
         let translation = translate(&self.snapshot.world, &request, None);
         let in_port = u32::try_from(key.get(Field::InPort)).unwrap_or(u32::MAX);
         self.carry_out_once(cache, &translation, packet, Origin { metadata: Some(&key), ..Origin::of(port, in_port) });

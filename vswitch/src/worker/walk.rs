@@ -5,6 +5,8 @@ use super::{PortView, Snapshot};
 use crate::cache::{Cache, CacheShared, Megaflow};
 use crate::conntrack::Conntrack;
 use crate::dpdk::{Burst, Mempool};
+use crate::meter::{Budgets, Rates};
+use crate::observe::DropReason;
 use crate::pipeline::{Bridge, Credit, FailMode, PortFacts, Rule};
 use crate::port::PortId;
 use crate::time::Millis;
@@ -21,6 +23,9 @@ pub struct Walk {
     pub(super) outputs: Outputs,
     pub(super) cache: Cache,
     pub(super) conntrack: Arc<Conntrack>,
+    pub(super) budgets: Arc<Budgets>,
+    /// Packets of the last burst whose port might cause no more misses.
+    refused: u64,
     /// By port: how packets come in.
     entrances: Vec<Entrance>,
     /// By bridge: which way packets take.
@@ -86,14 +91,17 @@ fn credits(bridge: &Bridge) -> Vec<Credit> {
 impl Walk {
     /// A walk through an empty world.
     #[must_use]
-    pub fn new(worker: usize, pool: Mempool, cache: Arc<CacheShared>, conntrack: Arc<Conntrack>) -> Self {
+    pub fn new(worker: usize, pool: Mempool, cache: Arc<CacheShared>, conntrack: Arc<Conntrack>, rates: Rates) -> Self {
+        let budgets = Arc::new(Budgets::new(rates));
         Self {
             worker,
             pool,
             snapshot: Arc::default(),
             outputs: Outputs::new(worker),
-            cache: Cache::new(cache),
+            cache: Cache::new(cache, Arc::clone(&budgets)),
             conntrack,
+            budgets,
+            refused: 0,
             entrances: Vec::new(),
             bridge_ways: Vec::new(),
             tallies: Vec::new(),
@@ -159,10 +167,31 @@ impl Walk {
         if entrance.strict {
             self.refuse_malformed(burst, port);
         }
+        self.cache.pays(port);
         match way {
             Way::Learning => self.learning_burst(burst, port, now),
             Way::Tables => self.tables_burst(burst, port, now),
         }
+        self.settle(port);
+    }
+
+    /// Counts what a port's budget refused its burst.
+    #[inline]
+    fn settle(&mut self, port: PortId) {
+        let budget = self.budgets.of(port);
+        self.refused = budget.misses.take_refused() + budget.renewals.take_refused();
+        let learns = budget.learns.take_refused();
+        if learns > 0
+            && let Some(view) = self.snapshot.port(port)
+        {
+            view.shared.counters[self.worker].rx_drops[DropReason::LearnRate.index()].add(learns);
+        }
+    }
+
+    /// Packets of the last burst that were dropped because of how many misses their port had caused.
+    #[inline]
+    pub(super) fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// Sends what was gathered.

@@ -101,6 +101,7 @@ fn start_switch() -> Switch {
         format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\n{kind}\n\n")
     };
     let mut config = format!("[[bridge]]\nname = {:?}\nfail_mode = \"secure\"\n\n", program::BRIDGE);
+    config += "[slow_path]\nmisses = 0\npacket_ins = 0\nlearns = 0\n\n";
     for (name, number) in [("p1", 1), ("p2", 2), ("p11", 11), ("p12", 12), ("p13", 13)] {
         config += &port(name, number, "type = \"dummy\"");
     }

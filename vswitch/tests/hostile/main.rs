@@ -19,4 +19,5 @@ mod loops;
 mod malformed;
 mod meters;
 mod refusals;
+mod storms;
 mod transactions;

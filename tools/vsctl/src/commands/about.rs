@@ -112,7 +112,7 @@ struct Capabilities(v1::GetCapabilitiesResponse);
 
 /// Limits under the names of the API.
 fn limits(limits: &v1::Limits) -> Value {
-    json!({
+    let mut all = json!({
         "bridges_max": limits.bridges_max,
         "ports_max": limits.ports_max,
         "queues_max": limits.queues_max,
@@ -152,7 +152,16 @@ fn limits(limits: &v1::Limits) -> Value {
         "learned_per_bridge_max": limits.learned_per_bridge_max,
         "megaflows_max": limits.megaflows_max,
         "megaflow_masks_max": limits.megaflow_masks_max,
-    })
+    });
+    // The macro takes no more at once.
+    for (name, rate) in [
+        ("misses_per_second", limits.misses_per_second),
+        ("packet_ins_per_second", limits.packet_ins_per_second),
+        ("learns_per_second", limits.learns_per_second),
+    ] {
+        all[name] = rate.into();
+    }
+    all
 }
 
 impl Report for Capabilities {

@@ -53,11 +53,12 @@ impl<'a> Walk<'a> {
     pub(super) fn run(mut self, text: &'a str) -> ConfigFile {
         let document = self.reader.document(text);
         let mut root = Section::new("the file", 0..0, Some(&document));
-        let known = ["dpdk", "worker", "conntrack", "control", "debug", "bridge"];
+        let known = ["dpdk", "worker", "conntrack", "slow_path", "control", "debug", "bridge"];
         root.finish(&mut self.reader, &known, &known);
         self.dpdk(&mut root);
         self.worker(&mut root);
         self.conntrack(&mut root);
+        self.slow_path(&mut root);
         self.control(&mut root);
         self.debug(&mut root);
         let bridges = self.tables(&mut root, "bridge", "[[bridge]]");
@@ -127,6 +128,17 @@ impl<'a> Walk<'a> {
         let sleep = section.integer(&mut self.reader, "idle_sleep_us", &IDLE_SLEEP_US);
         self.config.worker.idle_sleep_us = sleep.unwrap_or(0);
         section.finish(&mut self.reader, &["idle_sleep_us"], &["idle_sleep_us"]);
+    }
+
+    fn slow_path(&mut self, root: &mut Section<'_, '_>) {
+        let mut section = self.section(root, "slow_path", "[slow_path]");
+        let (reader, rates) = (&mut self.reader, &mut self.config.slow_path);
+        let range = (*limits::RATES.start()).into()..=(*limits::RATES.end()).into();
+        let known = ["misses", "packet_ins", "learns"];
+        for (key, rate) in known.into_iter().zip([&mut rates.misses, &mut rates.packet_ins, &mut rates.learns]) {
+            *rate = section.integer(reader, key, &range).unwrap_or(*rate);
+        }
+        section.finish(reader, &known, &known);
     }
 
     fn control(&mut self, root: &mut Section<'_, '_>) {

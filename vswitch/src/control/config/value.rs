@@ -2,6 +2,7 @@
 
 use crate::control::BridgeConfig;
 use crate::limits::CONNECTIONS_DEFAULT;
+use crate::meter::Rates;
 use crate::port::PortConfig;
 use std::path::PathBuf;
 use vswitch_conntrack::Policy;
@@ -15,6 +16,8 @@ pub struct SwitchConfig {
     pub worker: WorkerConfig,
     /// Section `[conntrack]`.
     pub conntrack: ConntrackConfig,
+    /// Section `[slow_path]`.
+    pub slow_path: Rates,
     /// `[control] socket`: where gRPC listens; mode 0660.
     pub socket: PathBuf,
     /// Section `[debug]`.
@@ -111,6 +114,7 @@ impl SwitchConfig {
             },
             worker: WorkerConfig::default(),
             conntrack: ConntrackConfig::default(),
+            slow_path: Rates::default(),
             socket: PathBuf::from(SOCKET_DEFAULT),
             debug: DebugConfig { cache: true },
             enable_dummy: false,

@@ -195,7 +195,7 @@ fn router(control: &Control, health: HealthServer<impl Health>, dummies: bool) -
         .add_service(limited!(packet::PacketServiceServer(Packets(control.clone()))))
         .add_service(limited!(conntrack::ConntrackServiceServer(Conntracks::new(control.clone()))))
         .add_service(limited!(trace::TraceServiceServer(Traces(control.clone()))))
-        .add_service(limited!(capabilities::CapabilitiesServiceServer(Capabilities)))
+        .add_service(limited!(capabilities::CapabilitiesServiceServer(Capabilities(control.slow_path()))))
         .add_optional_service(dummies.then(|| limited!(dummy::DummyServiceServer(Dummies(control.clone()))))))
 }
 

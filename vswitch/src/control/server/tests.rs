@@ -241,7 +241,9 @@ async fn capabilities_are_those_of_this_build() {
     let mut client = CapabilitiesServiceClient::new(running.channel.clone());
     let answer = client.get_capabilities(v1::GetCapabilitiesRequest {}).await.expect("an answer").into_inner();
     assert_eq!(answer.version.expect("versions").package, env!("CARGO_PKG_VERSION"));
-    assert_eq!(answer.limits.expect("limits").ports_max as usize, crate::limits::PORTS_MAX);
+    let limits = answer.limits.expect("limits");
+    assert_eq!(limits.ports_max as usize, crate::limits::PORTS_MAX);
+    assert_eq!((limits.misses_per_second, limits.packet_ins_per_second, limits.learns_per_second), (7, 8, 9));
     assert_eq!(answer.port_types, crate::port::PortKind::NAMES);
     let numbers: Vec<_> = answer.drop_reasons.iter().map(|reason| reason.number as usize).collect();
     assert_eq!(numbers, (0..crate::observe::DropReason::COUNT).collect::<Vec<_>>());

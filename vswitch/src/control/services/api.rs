@@ -10,6 +10,7 @@ use crate::control::{
     BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent, PortInfo,
     RxqInfo, Switch, SwitchError, WorkerInfo,
 };
+use crate::meter::Rates;
 use crate::packet::Mac;
 use crate::pipeline::Interest;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, TableInfo};
@@ -61,6 +62,7 @@ switch_api! {
     fn fdb_flush(&self, bridge: &str, filter: &FdbFilter) -> Result<u64, SwitchError>;
     fn mempool(&self) -> MempoolInfo;
     fn healthy(&self) -> bool;
+    fn slow_path(&self) -> Rates;
     fn names(&self, bridge: &str) -> Result<NameMap, SwitchError>;
     fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError>;
     fn add_table(&self, bridge: &str, number: Option<u8>, name: &str) -> Result<u8, SwitchError>;
@@ -98,6 +100,11 @@ pub(in crate::control) struct Control {
 impl Control {
     pub(in crate::control) fn new(switch: Arc<dyn SwitchApi>, stopping: watch::Receiver<bool>) -> Self {
         Self { switch, calls: Arc::new(Semaphore::new(CALLS_MAX)), stopping }
+    }
+
+    /// What one port may cost a worker.
+    pub(in crate::control) fn slow_path(&self) -> Rates {
+        self.switch.slow_path()
     }
 
     /// Asks the switch something, on a blocking thread.

@@ -1,13 +1,14 @@
 //! `CapabilitiesService`.
 
 use crate::limits;
+use crate::meter::Rates;
 use crate::observe::DropReason;
 use crate::port::PortKind;
 use tonic::{Request, Response, Status};
 use vswitch_proto::v1;
 
 /// See `proto/vswitch/v1/capabilities.proto`.
-pub(in crate::control) struct Capabilities;
+pub(in crate::control) struct Capabilities(pub(in crate::control) Rates);
 
 /// The CPU that this was compiled for. Levels as in the x86-64 psABI, by the features that each adds.
 const fn cpu_baseline() -> &'static str {
@@ -58,7 +59,7 @@ fn version() -> v1::Version {
 }
 
 #[allow(clippy::cast_possible_truncation)] // constants, all far below 2^32
-fn limits() -> v1::Limits {
+fn limits(slow_path: Rates) -> v1::Limits {
     v1::Limits {
         bridges_max: limits::BRIDGES_MAX as u32,
         ports_max: limits::PORTS_MAX as u32,
@@ -99,6 +100,9 @@ fn limits() -> v1::Limits {
         learned_per_bridge_max: limits::LEARNED_PER_BRIDGE_MAX as u32,
         megaflows_max: limits::MEGAFLOWS_MAX as u32,
         megaflow_masks_max: limits::MEGAFLOW_MASKS_MAX as u32,
+        misses_per_second: slow_path.misses,
+        packet_ins_per_second: slow_path.packet_ins,
+        learns_per_second: slow_path.learns,
     }
 }
 
@@ -114,7 +118,7 @@ impl v1::capabilities_service_server::CapabilitiesService for Capabilities {
     ) -> Result<Response<v1::GetCapabilitiesResponse>, Status> {
         Ok(Response::new(v1::GetCapabilitiesResponse {
             version: Some(version()),
-            limits: Some(limits()),
+            limits: Some(limits(self.0)),
             port_types: PortKind::NAMES.map(str::to_owned).to_vec(),
             drop_reasons: DropReason::ALL.iter().copied().map(drop_reason).collect(),
         }))

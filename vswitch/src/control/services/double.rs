@@ -10,6 +10,7 @@ use crate::control::{
     BridgeChange, BridgeConfig, BridgeInfo, CachesInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange,
     PortEvent, PortEventKind, PortInfo, RxqInfo, SwitchError, WorkerInfo,
 };
+use crate::meter::Rates;
 use crate::observe::PortTotals;
 use crate::packet::Mac;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, TableInfo};
@@ -273,6 +274,10 @@ impl SwitchApi for Double {
 
     fn mempool(&self) -> MempoolInfo {
         MempoolInfo { size: 1000, in_use: 10, heap_bytes: 1 << 20 }
+    }
+
+    fn slow_path(&self) -> Rates {
+        Rates { misses: 7, packet_ins: 8, learns: 9 }
     }
 
     fn healthy(&self) -> bool {

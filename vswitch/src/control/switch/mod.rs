@@ -20,6 +20,7 @@ mod state;
 use super::info::{CachesInfo, MempoolInfo, PortEvent, SwitchError, WorkerInfo};
 use crate::cache::{CacheShared, Collector};
 use crate::dpdk::{Mempool, lcore};
+use crate::meter::Rates;
 use crate::time::Millis;
 use crate::worker::{Publisher, Worker};
 use parking_lot::Mutex;
@@ -39,6 +40,8 @@ pub struct Switch {
     events: broadcast::Sender<PortEvent>,
     connection_events: Arc<conntrack::ConnectionEvents>,
     publisher: Arc<Publisher>,
+    /// As configured.
+    slow_path: Rates,
     /// None after [`Switch::stop`].
     state: Mutex<Option<State>>,
     engine: Mutex<Engine>,
@@ -125,6 +128,12 @@ impl Switch {
         #[cfg(not(feature = "dpdk"))]
         let heap_bytes = 0;
         MempoolInfo { size, in_use, heap_bytes }
+    }
+
+    /// What one port may cost a worker.
+    #[must_use]
+    pub fn slow_path(&self) -> Rates {
+        self.slow_path
     }
 
     /// Whether every worker's heart beat within the last second (gRPC health).

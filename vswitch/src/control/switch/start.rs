@@ -40,6 +40,7 @@ impl Switch {
             connection_events: Arc::<ConnectionEvents>::default(),
             collector,
             publisher,
+            slow_path: config.slow_path,
             state: Mutex::new(Some(state)),
             engine: Mutex::new(engine),
             stopped: AtomicBool::new(false),
@@ -76,7 +77,7 @@ fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>
     publisher.caches.iter().for_each(|cache| cache.enable(config.debug.cache));
     let idle_sleep = Duration::from_micros(config.worker.idle_sleep_us.into());
     for (id, core) in cores.iter().enumerate() {
-        let worker = Worker::start(id, *core, Arc::clone(&publisher), pool.clone(), idle_sleep)
+        let worker = Worker::start(id, *core, Arc::clone(&publisher), pool.clone(), idle_sleep, config.slow_path)
             .with_context(|| format!("worker on core {core}; does the core exist, and may this process use it?"))?;
         engine.workers.push(worker);
     }

@@ -3,11 +3,12 @@
 use super::views::{Pair, State, View, ViewState, change, table_of};
 use super::{Learned, Shared, Tables};
 use crate::pipeline::state::{RemovedReason, deadline, filter};
-use crate::pipeline::{Rule, Table};
+use crate::pipeline::{ChangedMatches, Rule, Table};
 use crate::time::Millis;
 use arc_swap::ArcSwap;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use vswitch_flow::SparseMatch;
 use vswitch_flow::spec::FlowFilter;
 
 /// Rules that are removed under one hold of the lock, when their time is over: workers may wait for it.
@@ -49,7 +50,11 @@ impl Learned {
             let view = Arc::clone(&state.present().view);
             self.shared.changes.publish(|epoch| {
                 let mut tables = Tables::clone(&view.tables.load());
-                passing.iter().for_each(|table| change(&mut tables, *table).epoch = epoch);
+                for table in &passing {
+                    let table = change(&mut tables, *table);
+                    table.epoch = epoch;
+                    table.log.forget(epoch);
+                }
                 view.tables.store(Arc::new(tables));
             });
         }
@@ -155,10 +160,15 @@ impl State {
             gone.iter().for_each(|(rule, _)| drop(state.without(&mut tables, rule)));
             next.push((Arc::clone(&state.view), tables));
         }
-        let changed: BTreeSet<u8> = gone.iter().map(|(rule, _)| rule.table).collect();
+        let mut by_table: BTreeMap<u8, Vec<Arc<SparseMatch>>> = BTreeMap::new();
+        for (rule, _) in gone {
+            by_table.entry(rule.table).or_default().push(Arc::clone(&rule.matching));
+        }
+        let changed: Vec<(u8, ChangedMatches)> =
+            by_table.into_iter().map(|(table, matches)| (table, matches.into())).collect();
         shared.changes.publish(|epoch| {
             for (view, tables) in &mut next {
-                changed.iter().for_each(|table| change(tables, *table).epoch = epoch);
+                changed.iter().for_each(|(table, matches)| change(tables, *table).changed(epoch, matches));
                 view.tables.store(Arc::new(tables.clone()));
             }
         });

@@ -26,8 +26,9 @@ mod make;
 mod tests;
 mod views;
 
-use super::{Changes, Rule, TABLES};
+use super::{ChangeLog, ChangedMatches, Changes, Rule, TABLES};
 use crate::limits;
+use crate::meter::Allowance;
 use crate::time::Millis;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -83,6 +84,16 @@ pub struct LearnedTable {
     /// begins, before that begins ([`Changes::publish`]): whoever sees an epoch sees all changes of tables up to it, with
     /// numbers not below the true ones. Changes by transactions are told by [`super::Table::changed`].
     pub epoch: u64,
+    /// What changed, by epoch.
+    pub log: ChangeLog,
+}
+
+impl LearnedTable {
+    /// Rules with these matches have changed.
+    fn changed(&mut self, epoch: u64, matches: &ChangedMatches) {
+        self.epoch = epoch;
+        self.log.note(epoch, matches);
+    }
 }
 
 impl Default for Learned {
@@ -112,8 +123,8 @@ impl Learned {
     }
 
     /// Executes a learn action for a packet: installs, replaces or refreshes. The result is what goes into `result_dst`: whether
-    /// the flow is there now (always but for `limit`, and when there are too many learned flows).
-    pub fn learn(&self, learn: &Learn, key: &FlowKey, now: Millis) -> bool {
+    /// the flow is there now (always but for `limit`, and when there are too many learned flows). Whatever is more than a refresh is taken from `allowance`, too.
+    pub fn learn(&self, learn: &Learn, key: &FlowKey, now: Millis, allowance: Option<&Allowance>) -> bool {
         let wanted = make::flow(learn, key);
         let present = self.view.find(wanted.table, &wanted.matching, wanted.priority);
         if let Some(rule) = present
@@ -121,6 +132,9 @@ impl Learned {
         {
             rule.modified_ms.fetch_max(now.0, Relaxed);
             return true;
+        }
+        if allowance.is_some_and(|allowance| !allowance.take(now)) {
+            return false;
         }
         self.shared.state.lock().install(&self.shared, &self.view, &wanted, learn.limit, now)
     }

@@ -231,9 +231,10 @@ impl State {
                 self.passing.push(rule.table);
             }
         }
+        let matches = [Arc::clone(&rule.matching)].into();
         shared.changes.publish(|epoch| {
             for (i, tables) in &mut next {
-                change(tables, rule.table).epoch = epoch;
+                change(tables, rule.table).changed(epoch, &matches);
                 self.views[*i].view.tables.store(Arc::new(tables.clone()));
             }
         });

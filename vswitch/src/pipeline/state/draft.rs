@@ -5,7 +5,7 @@ use super::{PipelineState, Refused, RemovedReason, filter};
 use crate::group::Group;
 use crate::meter::Meter;
 use crate::pipeline::learned::Begun;
-use crate::pipeline::{Program, Rule, TABLES, Table};
+use crate::pipeline::{ChangeLog, Program, Rule, TABLES, Table};
 use crate::time::Millis;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -226,9 +226,10 @@ impl<'a> Draft<'a> {
         if next.len() < tables.len() {
             next.resize(tables.len(), None);
         }
+        let changes: Vec<&Arc<Rule>> = journal.iter().flat_map(|change| change.old.iter().chain(&change.new)).collect();
         for (id, (slot, rules)) in (0..=u8::MAX).zip(next.iter_mut().zip(tables)) {
             if let Some(rules) = rules {
-                *slot = Some(table_after(id, slot.as_deref(), rules, world));
+                *slot = Some(table_after(slot.as_deref(), rules, (id, world), &changes));
             }
         }
         let removed = journal.iter().filter_map(|change| change.old.as_ref()).filter(|old| old.learned);
@@ -239,7 +240,7 @@ impl<'a> Draft<'a> {
                 next.resize(id + 1, None);
             }
             let rules = next[id].as_ref().map(|table| table.rules.clone()).unwrap_or_default();
-            next[id] = Some(table_after(rule.table, next[id].as_deref(), rules, world));
+            next[id] = Some(table_after(next[id].as_deref(), rules, (rule.table, world), &[rule]));
         }
         let groups_changed = if groups.is_some() || meters.is_some() { world } else { old.groups_changed };
         state.program = Arc::new(Program {
@@ -312,10 +313,23 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// A table with other rules, from this world on.
-fn table_after(id: u8, old: Option<&Table>, rules: Classifier<Arc<Rule>>, world: u64) -> Arc<Table> {
-    let stats = old.map(|table| Arc::clone(&table.stats)).unwrap_or_default();
-    Arc::new(Table { id, rules, stats, changed: world })
+/// A table with other rules, from a world on; some of the changes may be of other tables.
+fn table_after(
+    old: Option<&Table>,
+    rules: Classifier<Arc<Rule>>,
+    (id, world): (u8, u64),
+    changes: &[&Arc<Rule>],
+) -> Arc<Table> {
+    let (mut stats, mut log) = Default::default();
+    if let Some(old) = old {
+        (stats, log) = (Arc::clone(&old.stats), old.log.clone());
+        let own = changes.iter().filter(|rule| rule.table == id);
+        log.note(world, &own.map(|rule| Arc::clone(&rule.matching)).collect());
+    } else {
+        // What looked here before counts here from now on.
+        ChangeLog::forget(&mut log, world);
+    }
+    Arc::new(Table { id, rules, stats, changed: world, log })
 }
 
 fn tables_of(filter: &FlowFilter) -> impl Iterator<Item = u8> {

@@ -266,7 +266,7 @@ impl Translator<'_, '_> {
             self.tell_learned(&Learned::flow(learn, self.key()));
         }
         let there = if self.side_effects {
-            learned.learn(learn, self.key(), self.now)
+            learned.learn(learn, self.key(), self.now, self.learns)
         } else {
             self.warn(|| "suppressing side effects, so learn action ignored".to_owned());
             true

@@ -45,6 +45,7 @@ pub use show::{format_megaflow, format_ops};
 pub use trace::{Trace, Tracing, trace};
 
 use super::{Rule, Stage, World};
+use crate::meter::Allowance;
 use crate::observe::DropReason;
 use crate::time::Millis;
 use run::{Ended, Frame, Translator};
@@ -68,6 +69,8 @@ pub struct Request<'a> {
     pub now: Millis,
     /// Learn (rules, addresses), count. Off in trace.
     pub side_effects: bool,
+    /// How many flows it may learn; none: as many as there is room for.
+    pub learns: Option<&'a Allowance>,
 }
 
 /// Where a translation begins.
@@ -80,7 +83,7 @@ pub enum Start<'a> {
     /// Where it was paused.
     Resume(&'a super::Continuation),
     /// Behind `ct()`. The key has the stage's metadata ([`super::Luggage::unpack`]) and the connection's fields.
-    Stage(&'a Stage),
+    Stage(&'a Arc<Stage>),
 }
 
 /// What a line of a story is to those that follow it.
@@ -127,7 +130,8 @@ pub fn translate(world: &World, request: &Request<'_>, observer: Option<&mut dyn
     // The table stands in the bridge, its actions in the table.
     translator.indent = 1;
     let in_port = translator.view.in_port();
-    let facts = translator.port(in_port).and_then(|id| translator.facts(id));
+    translator.out.deps.port = translator.port(in_port);
+    let facts = translator.out.deps.port.and_then(|id| translator.facts(id));
     let may_receive = facts.is_none_or(|facts| !facts.no_receive);
     match request.start {
         Start::Table => {

@@ -14,6 +14,7 @@ impl Translator<'_, '_> {
     pub(super) fn unprogrammed(&mut self) {
         // Whether anything was programmed is a fact of all tables.
         self.out.deps.tables = [u64::MAX; 4];
+        self.out.deps.any_rule = true;
         let bridge = &self.world.bridges[self.bridge];
         let tables = bridge.program.tables.iter().flatten();
         let any_rule = tables.into_iter().any(|table| !table.rules.is_empty())

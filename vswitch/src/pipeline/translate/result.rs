@@ -3,7 +3,7 @@
 use crate::action::Op;
 use crate::group::GroupStats;
 use crate::observe::DropReason;
-use crate::pipeline::{FdbKey, RuleStats, TableStats};
+use crate::pipeline::{FdbKey, Learned, RuleStats, TableStats};
 use crate::port::PortId;
 use std::sync::Arc;
 use vswitch_flow::FlowMask;
@@ -16,6 +16,8 @@ pub struct Translation {
     pub ops: Vec<Op>,
     /// Bits of the packet that the decision used.
     pub mask: FlowMask,
+    /// Bits of the key that were not the packet's own in some lookup.
+    pub touched: FlowMask,
     /// Whose counters each packet adds to.
     pub credits: Vec<Credit>,
     /// What else each packet causes (the first one's was done while translating).
@@ -24,6 +26,8 @@ pub struct Translation {
     pub deps: Deps,
     /// Why nothing (more) happens, if it is a drop that deserves a name.
     pub drop: Option<DropReason>,
+    /// Actions that were executed; some count as several.
+    pub work: u32,
     /// May be cached.
     pub cacheable: bool,
 }
@@ -46,7 +50,7 @@ impl Translation {
     }
 }
 
-/// A counter that packets add to.
+/// A counter that packets add to. Equal ones are one, not two that stand at the same number.
 #[derive(Clone, Debug)]
 pub enum Credit {
     /// A rule.
@@ -60,6 +64,20 @@ pub enum Credit {
     /// A table: looked up, and whether a rule matched.
     Table(Arc<TableStats>, bool),
 }
+
+impl PartialEq for Credit {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Rule(a), Self::Rule(b)) => Arc::ptr_eq(a, b),
+            (Self::Bucket(a, i), Self::Bucket(b, j)) => Arc::ptr_eq(a, b) && i == j,
+            (Self::Group(a), Self::Group(b)) | (Self::AllBuckets(a), Self::AllBuckets(b)) => Arc::ptr_eq(a, b),
+            (Self::Table(a, matched), Self::Table(b, other)) => Arc::ptr_eq(a, b) && matched == other,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Credit {}
 
 /// What a packet causes beside its ops.
 #[derive(Clone, Debug)]
@@ -93,6 +111,26 @@ pub enum Effect {
     },
 }
 
+// Two are equal if they cause the same: of the packet that is learned from, only what the learned flow takes counts.
+impl PartialEq for Effect {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Fdb { bridge, key, port }, Self::Fdb { bridge: bridge_b, key: key_b, port: port_b }) => {
+                (bridge, key, port) == (bridge_b, key_b, port_b)
+            }
+            (Self::Learn { bridge, learn, key }, Self::Learn { bridge: bridge_b, learn: learn_b, key: key_b }) => {
+                bridge == bridge_b && learn == learn_b && Learned::flow(learn, key) == Learned::flow(learn_b, key_b)
+            }
+            (Self::Fin { rule, idle, hard }, Self::Fin { rule: rule_b, idle: idle_b, hard: hard_b }) => {
+                Arc::ptr_eq(rule, rule_b) && (idle, hard) == (idle_b, hard_b)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Effect {}
+
 /// What a decision depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deps {
@@ -102,10 +140,14 @@ pub struct Deps {
     pub epoch: u64,
     /// Bridge whose tables these are (index); only decisions within one bridge are refined.
     pub bridge: usize,
+    /// Port that the packet came in by: its number may be another port's later.
+    pub port: Option<PortId>,
     /// More than one bridge: depends on everything.
     pub all: bool,
     /// Tables looked up: bit `t % 64` of word `t / 64`.
     pub tables: [u64; 4],
+    /// Whether there is any rule at all, in whatever table.
+    pub any_rule: bool,
     /// Groups or meters.
     pub groups: bool,
     /// MAC table.

@@ -9,6 +9,7 @@ use super::view::View;
 use super::{Credit, Effect, LineKind, Observer, Request, Translation};
 use crate::action::Op;
 use crate::limits::{ACTIONS_EXECUTED_MAX, CLONES_NESTED_MAX, DEPTH_MAX, OPS_MAX, RESUBMITS_MAX};
+use crate::meter::Allowance;
 use crate::observe::DropReason;
 use crate::pipeline::{LearnedTables, Rule, World};
 use crate::time::Millis;
@@ -117,6 +118,7 @@ pub(super) struct Translator<'a, 'o> {
     pub(super) learned: LearnedTables,
     pub(super) now: Millis,
     pub(super) side_effects: bool,
+    pub(super) learns: Option<&'a Allowance>,
     pub(super) packet_out: bool,
     /// The packet was tracked before.
     pub(super) met_ct: bool,
@@ -141,7 +143,7 @@ pub(super) struct Translator<'a, 'o> {
 }
 
 impl<'a, 'o> Translator<'a, 'o> {
-    pub(super) fn new(world: &'a World, request: &Request<'_>, observer: Option<&'o mut (dyn Observer + 'o)>) -> Self {
+    pub(super) fn new(world: &'a World, request: &Request<'a>, observer: Option<&'o mut (dyn Observer + 'o)>) -> Self {
         let mut out = Translation { cacheable: true, ..Translation::default() };
         out.deps.world = world.number;
         out.deps.bridge = request.bridge;
@@ -153,6 +155,7 @@ impl<'a, 'o> Translator<'a, 'o> {
             learned: world.bridges[request.bridge].program.learned.tables(),
             now: request.now,
             side_effects: request.side_effects,
+            learns: request.learns,
             packet_out: false,
             met_ct: false,
             in_set: false,
@@ -319,6 +322,7 @@ impl<'a, 'o> Translator<'a, 'o> {
         }
         self.view.close_mask();
         self.out.mask = self.view.mask;
+        self.out.work = self.work.actions;
         self.out
     }
 

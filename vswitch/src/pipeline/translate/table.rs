@@ -44,6 +44,7 @@ impl Translator<'_, '_> {
         // Tables see no ports in fragments (`frags=normal`), and the mask always knows what is a fragment.
         let hidden = self.view.packet.key.hide_fragment_ports();
         let fragment = self.key().get(Field::NwFrag) != 0 && self.key().get(Field::RecircId) == 0;
+        self.note_touched(disguise, fragment);
         let mut used = FlowMask::default();
         let learned = self.learned.get(index).and_then(Option::as_deref);
         let learned = learned.and_then(|table| table.rules.lookup(self.key(), &mut used, None));
@@ -69,6 +70,19 @@ impl Translator<'_, '_> {
             self.tell_lookup(table, rule.as_deref());
         }
         rule
+    }
+
+    /// Notes which bits of the key are not the packet's own in this lookup.
+    fn note_touched(&mut self, disguise: Disguise, fragment: bool) {
+        let touched = &mut self.out.touched;
+        touched.add_mask(&self.view.packet.written);
+        if fragment {
+            touched.add(Field::TpSrc);
+            touched.add(Field::TpDst);
+        }
+        if disguise.ct {
+            SWAPPED.iter().for_each(|field| touched.add(*field));
+        }
     }
 
     /// Disguises the key for a lookup; returns what it was.
@@ -106,6 +120,24 @@ impl Translator<'_, '_> {
         self.view.used(&used);
     }
 }
+
+/// All that [`swap_tuple`] may write.
+const SWAPPED: [Field; 14] = [
+    Field::NwProto,
+    Field::CtNwProto,
+    Field::NwSrc,
+    Field::CtNwSrc,
+    Field::NwDst,
+    Field::CtNwDst,
+    Field::Ipv6Src,
+    Field::CtIpv6Src,
+    Field::Ipv6Dst,
+    Field::CtIpv6Dst,
+    Field::TpSrc,
+    Field::CtTpSrc,
+    Field::TpDst,
+    Field::CtTpDst,
+];
 
 /// Exchanges addresses, ports and protocol with those of the connection, in a key or a mask.
 fn swap_tuple(words: &mut [u64; vswitch_flow::WORDS], ipv4: bool) {

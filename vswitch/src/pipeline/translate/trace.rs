@@ -172,7 +172,7 @@ pub fn trace(world: &World, tracing: &Tracing<'_>) -> Trace {
 }
 
 /// One stage, and those that packets go on in.
-fn tell(world: &World, tracing: &Tracing<'_>, stage: Option<&Stage>) -> (Trace, Vec<Fork>) {
+fn tell(world: &World, tracing: &Tracing<'_>, stage: Option<&Arc<Stage>>) -> (Trace, Vec<Fork>) {
     let Tracing { bridge, key, now, names, .. } = *tracing;
     let own: &dyn Names = names.get(bridge).copied().unwrap_or(&NoNames);
     let style = Style { names: names.get(bridge).is_some() };
@@ -183,7 +183,7 @@ fn tell(world: &World, tracing: &Tracing<'_>, stage: Option<&Stage>) -> (Trace, 
     };
     let mut story = Story { lines: Vec::new(), len: 0, names, end: key.clone(), forks: Vec::new() };
     let start = stage.map_or(Start::Table, Start::Stage);
-    let request = Request { bridge, key, start, now, side_effects: false };
+    let request = Request { bridge, key, start, now, side_effects: false, learns: None };
     let translation = translate(world, &request, Some(&mut story));
     let Story { lines, end, forks, .. } = story;
     let mut text = format!("Flow: {}\n", flow(key));

@@ -3,6 +3,7 @@
 use super::{conntrack, frame_of, id};
 use crate::cache::{CacheShared, Collector};
 use crate::dpdk::{Burst, Mempool};
+use crate::meter::Rates;
 use crate::observe::{PortCounters, PortTotals};
 use crate::pipeline::state::{PipelineState, Refused};
 use crate::pipeline::{Bridge, Changes, FailMode, Fdb, PacketIns, PortFacts, Stages, World};
@@ -37,6 +38,11 @@ pub(super) struct Bed {
 
 impl Bed {
     pub(super) fn new(ports: usize) -> Self {
+        Self::limited(ports, Rates::NONE)
+    }
+
+    /// Likewise, with limits on what one port may cause.
+    pub(super) fn limited(ports: usize, rates: Rates) -> Self {
         let pool = Mempool::for_tests(2048);
         let wires: Vec<Arc<SimWire>> = (0..ports).map(|_| Arc::default()).collect();
         let view = |port: usize| PortView {
@@ -68,7 +74,7 @@ impl Bed {
         let changes: Arc<Changes> = Arc::default();
         let shared: Arc<CacheShared> = Arc::default();
         let mut bed = Self {
-            walk: Walk::new(0, pool.clone(), Arc::clone(&shared), conntrack()),
+            walk: Walk::new(0, pool.clone(), Arc::clone(&shared), conntrack(), rates),
             state: PipelineState::new(&changes),
             fdb: Arc::new(Fdb::with_changes(1024, 300, Arc::clone(&changes))),
             packet_ins: Arc::default(),
@@ -197,6 +203,12 @@ impl Bed {
 
     pub(super) fn totals(&self, port: usize) -> PortTotals {
         self.walk.snapshot().port(id(port - 1)).expect("a port").shared.totals()
+    }
+
+    /// Megaflows that a change of what they used spared, those that were decided anew and stayed, and those that went.
+    pub(super) fn asked(&self) -> (u64, u64, u64) {
+        let stats = &self.shared.stats;
+        (stats.spared.get(), stats.revalidated.get(), stats.retired.get())
     }
 
     /// Exact hits, megaflow hits, misses.

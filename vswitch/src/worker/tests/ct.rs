@@ -20,7 +20,7 @@ impl Bed {
 }
 
 /// What answers a packet: sums do not mind that addresses and ports change places.
-fn answer(packet: &[u8]) -> Vec<u8> {
+pub(super) fn answer(packet: &[u8]) -> Vec<u8> {
     let part = |from: usize, len: usize| &packet[from..from + len];
     [part(6, 6), part(0, 6), part(12, 14), part(30, 4), part(26, 4), part(36, 2), part(34, 2), &packet[38..]].concat()
 }

@@ -7,12 +7,15 @@ mod equal;
 mod learning;
 mod packets;
 mod programs;
+mod revalidated;
+mod storm;
 mod strict;
 mod tables;
 
 use super::{PortShared, PortView, Snapshot, Walk};
 use crate::conntrack::Conntrack;
 use crate::dpdk::{Burst, Mempool};
+use crate::meter::Rates;
 use crate::observe::PortCounters;
 use crate::pipeline::{self, Bridge, FailMode, Fdb};
 use crate::port::sim::{SimRxQueue, SimTxQueue, SimWire};
@@ -68,7 +71,7 @@ fn world(bridges: &[&[usize]], patches: &[(usize, usize)], change: impl Fn(usize
         .collect();
     let world = Arc::new(pipeline::World { bridges, changes, ..pipeline::World::default() });
     let pool = Mempool::for_tests(512);
-    let mut walk = Walk::new(0, pool.clone(), Arc::default(), conntrack());
+    let mut walk = Walk::new(0, pool.clone(), Arc::default(), conntrack(), Rates::NONE);
     walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));
     World { pool, wires, walk }
 }

@@ -153,6 +153,9 @@ fn numbers_are_good_up_to_their_limits_and_no_further() {
         ("[dpdk]\n", "memory_mb", 64, 1 << 20),
         ("[dpdk]\nmemory_mb = 1048576\n", "mbufs", 1024, 1 << 26),
         ("[worker]\n", "idle_sleep_us", 0, 10_000),
+        ("[slow_path]\n", "misses", 0, 10_000_000),
+        ("[slow_path]\n", "packet_ins", 0, 10_000_000),
+        ("[slow_path]\n", "learns", 0, 10_000_000),
         ("[conntrack]\n", "connections", 1024, 1 << 24),
         ("[conntrack]\n", "default_limit", 0, u32::MAX.into()),
         ("[[conntrack.zone]]\n", "zone", 0, 65_535),
@@ -227,7 +230,19 @@ fn parse_uses_the_cores_of_this_machine() {
     let errors = parse("x = 1", Path::new("f")).expect_err("an unknown key");
     assert_eq!(
         errors.to_string(),
-        "f:1:1: x: unknown key; the file has the keys: dpdk, worker, conntrack, control, debug, bridge"
+        "f:1:1: x: unknown key; the file has the keys: dpdk, worker, conntrack, slow_path, control, debug, bridge"
+    );
+}
+
+#[test]
+fn rates_of_the_slow_path() {
+    use crate::meter::Rates;
+    let rates = good("[slow_path]\nmisses = 1\npacket_ins = 0\nlearns = 3\n").slow_path;
+    assert_eq!(rates, Rates { misses: 1, packet_ins: 0, learns: 3 });
+    assert_eq!(good("[slow_path]\nlearns = 0\n").slow_path, Rates { learns: 0, ..Rates::default() });
+    assert_eq!(
+        report("[slow_path]\nmiss = 1"),
+        ["f:2:1: miss: unknown key; did you mean misses? [slow_path] has the keys: misses, packet_ins, learns"]
     );
 }
 

@@ -95,7 +95,7 @@ impl Bench {
     }
 
     fn learn(&self, learn: &Learn, from: u32) -> bool {
-        self.state.program().learned.learn(learn, &packet(from), Millis(self.now))
+        self.state.program().learned.learn(learn, &packet(from), Millis(self.now), None)
     }
 
     /// Flows as `priority:cookie idle/hard packets duration source`, sorted as dumped.
@@ -306,7 +306,7 @@ fn there_is_an_end_to_learning() {
     let mut now = 0;
     let mut try_learn = |learn: &Learn, from| {
         now += 1;
-        learned.learn(learn, &packet(from), Millis(now))
+        learned.learn(learn, &packet(from), Millis(now), None)
     };
     let other = Learn { table: 2, ..learn() };
     assert!((1..=3).all(|from| try_learn(&learn(), from)));

@@ -46,7 +46,7 @@ fn an_epoch_never_hides_a_change() {
         }
         let mut from = 0;
         while stale.iter().any(|stale| stale.load(SeqCst) < 100) && from < 5000 {
-            learned.learn(&learn(), &packet(from), Millis(0));
+            learned.learn(&learn(), &packet(from), Millis(0), None);
             from += 1;
             assert_eq!(len(), u64::from(from), "effective at once");
             done.store(u64::from(from), SeqCst);
@@ -81,7 +81,7 @@ fn nothing_is_left_of_a_learn_that_went() {
                     std::thread::yield_now();
                     for _ in 0..8 {
                         let told = program.table(0).is_some_and(|table| !table.rules.is_empty());
-                        if told && program.learned.learn(last, &packet(from % 50), Millis(0)) {
+                        if told && program.learned.learn(last, &packet(from % 50), Millis(0), None) {
                             learned.fetch_add(1, SeqCst);
                         }
                         from += 1;

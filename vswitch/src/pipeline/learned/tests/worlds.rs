@@ -19,7 +19,7 @@ fn deletions_reach_packets_with_their_world() {
     let new = bench.state.program();
     assert_eq!(finds(&old, &new, 1), (Some(5), None));
     assert_eq!(finds(&old, &new, 2), (Some(5), Some(0xadd)));
-    let at = |program: &Program, learn: &Learn, from| program.learned.learn(learn, &packet(from), Millis(9));
+    let at = |program: &Program, learn: &Learn, from| program.learned.learn(learn, &packet(from), Millis(9), None);
     // Packets of the old world come before the transaction.
     let other = Learn { cookie: 6, ..learn() };
     assert!(at(&old, &other, 1) && at(&old, &other, 2) && at(&old, &other, 3));
@@ -44,7 +44,9 @@ fn the_last_learn_takes_its_flows_though_old_packets_still_learn() {
     bench.learn(&last, 1);
     let old = bench.state.program();
     bench.apply(&[Update::DeleteFlows(FlowFilter { table: Some(0), ..FlowFilter::default() })]);
-    assert!(old.learned.learn(&last, &packet(1), Millis(1)) && old.learned.learn(&last, &packet(2), Millis(1)));
+    assert!(
+        old.learned.learn(&last, &packet(1), Millis(1), None) && old.learned.learn(&last, &packet(2), Millis(1), None)
+    );
     bench.state.adopted();
     assert_eq!((bench.finds(1), bench.finds(2)), (None, None));
     assert!(bench.flows().is_empty());
@@ -61,9 +63,9 @@ fn learned_meanwhile() {
     assert_eq!(begun.rules(1).map(Classifier::len), Some(1));
     let other = Learn { cookie: 6, ..learn() };
     for from in [1, 2, 3] {
-        learned.learn(&other, &packet(from), Millis(1));
+        learned.learn(&other, &packet(from), Millis(1), None);
     }
-    learned.learn(&learn(), &packet(4), Millis(1));
+    learned.learn(&learn(), &packet(4), Millis(1), None);
     let six = FlowFilter { cookie: 6, cookie_mask: u64::MAX, matching: source(2), ..FlowFilter::default() };
     let removed = begun.rules(1).expect("a table").iter().map(|entry| &entry.data);
     let (next, meanwhile) = learned.commit(&program.tables, removed, vec![six]);
@@ -79,7 +81,7 @@ fn learned_meanwhile() {
     assert_eq!((left(learned), left(&next)), (vec![1, 2, 3, 4], vec![1, 3, 4]));
     // Nothing of it when the transaction is given up.
     let begun = next.begin();
-    next.learn(&learn(), &packet(8), Millis(2));
+    next.learn(&learn(), &packet(8), Millis(2), None);
     next.abandon(begun.replaced);
     assert_eq!(left(&next), [1, 3, 4, 8]);
 }

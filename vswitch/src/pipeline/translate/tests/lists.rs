@@ -254,4 +254,5 @@ fn credits_name_every_rule_and_table() {
     assert_eq!(names, expected);
     assert_eq!(translation.deps.tables, [0b111, 0, 0, 0]);
     assert!(!translation.deps.groups && !translation.deps.fdb && !translation.deps.all && !translation.deps.links);
+    assert!(!translation.deps.any_rule && Setup::new().run(TCP).deps.any_rule);
 }

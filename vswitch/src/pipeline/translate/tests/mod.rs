@@ -12,7 +12,7 @@ mod story;
 use super::{Request, Start, Translation, format_ops, translate};
 use crate::group::Group;
 use crate::meter::Meter;
-use crate::pipeline::{Bridge, FailMode, Fdb, Learned, PortFacts, Program, Rule, Table, World};
+use crate::pipeline::{Bridge, ChangeLog, FailMode, Fdb, Learned, PortFacts, Program, Rule, Table, World};
 use crate::port::PortId;
 use crate::time::Millis;
 use std::collections::{BTreeMap, HashMap};
@@ -147,7 +147,7 @@ impl Setup {
         let mut rules = old.map_or_else(Classifier::default, |table| table.rules.clone());
         rules.insert(Arc::new(Rule::new(spec, number, Millis(0))).entry());
         let stats = old.map_or_else(Arc::default, |table| Arc::clone(&table.stats));
-        tables.insert(table, Arc::new(Table { id: table, rules, stats, changed: number }));
+        tables.insert(table, Arc::new(Table { id: table, rules, stats, changed: number, log: ChangeLog::default() }));
         self.publish();
         self
     }
@@ -169,7 +169,7 @@ impl Setup {
     }
 
     pub(super) fn translate(&self, key: &FlowKey, start: Start<'_>) -> Translation {
-        let request = Request { bridge: 0, key, start, now: Millis(1000), side_effects: true };
+        let request = Request { bridge: 0, key, start, now: Millis(1000), side_effects: true, learns: None };
         translate(&self.world, &request, None)
     }
 

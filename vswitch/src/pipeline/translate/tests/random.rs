@@ -49,7 +49,7 @@ fn describe_packet_ins(ops: &[Op], key: &FlowKey, text: &mut String) {
 }
 
 fn run(setup: &Setup, key: &FlowKey) -> Translation {
-    let request = Request { bridge: 0, key, start: Start::Table, now: Millis(0), side_effects: false };
+    let request = Request { bridge: 0, key, start: Start::Table, now: Millis(0), side_effects: false, learns: None };
     translate(&setup.world, &request, None)
 }
 

@@ -1,0 +1,52 @@
+"""One worker or two: connections that are disjoint, and both ways of a connection on different workers."""
+
+import contextlib
+import time
+
+from . import document
+from .captures import Traffic
+from .established import SETTLE_S, Players, capture_of, establish
+from .switch import MBUFS
+
+TRAFFIC = Traffic("pod")
+WAYS = {TRAFFIC.port(phase): phase for phase in ("data", "rdata")}
+
+
+def case(connections, split):
+    """The case: on one worker, then on two. Split: each of the two ports has its worker. Else each worker has half of the connections, by a
+    receive queue of its own at both ports."""
+
+    def run(bench, device, round_):
+        one, two = (_measure(bench, device, connections, split, cores) for cores in ([bench.dut_core], [bench.dut_core, bench.other_core]))
+        two.figures = {"Mpps of one worker": round(one.rate, 4), "x one worker": round(two.rate / one.rate, 2)}
+        return two
+
+    how = "both ways of each on different workers" if split else "half of them on each worker"
+    run.__doc__ = f"{connections:,} established connections between Pods, two workers, {how}; and one worker with all of it."
+    run.devices = ("switch", "ovs")
+    return run
+
+
+def places(split, cores):
+    """{port: the core of each of its receive queues}, on one core or two."""
+    if split:
+        return {name: [cores[number % len(cores)]] for number, name in enumerate(WAYS)}
+    return {name: [cores[0], cores[-1]] for name in WAYS}
+
+
+def _measure(bench, device, connections, split, cores):
+    """A Sample of a device with pollers on these cores."""
+    whole, half = capture_of(bench, TRAFFIC, range(connections)), connections // 2
+    parts = [whole] if split else [capture_of(bench, TRAFFIC, part) for part in (range(half), range(half, connections))]
+    with contextlib.ExitStack() as stack:
+        dut = bench.start(device, stack, mbufs=MBUFS + 2 * connections, cores=cores)
+        dut.load(document.program(TRAFFIC))
+        players = Players(dut)
+        shown = establish(dut, players, TRAFFIC, connections, whole)
+        for name, queues in places(split, cores).items():
+            players.play(name, *(part(WAYS[name]) for part in parts), queues=len(parts))
+            dut.pin(name, queues)
+        time.sleep(SETTLE_S)
+        result = dut.measure(bench.seconds)
+        result.established = shown
+        return result
