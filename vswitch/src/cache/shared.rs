@@ -32,6 +32,8 @@ pub struct CacheStats {
     pub megaflow_hits: Counter,
     /// By translation.
     pub misses: Counter,
+    /// By nothing: packets that were to be translated, when their port had had as many misses as it may.
+    pub lost_misses: Counter,
     /// Megaflows that used tables which changed, but only by rules that their packets cannot meet.
     pub spared: Counter,
     /// Megaflows that used something which changed, and are what would be decided now.

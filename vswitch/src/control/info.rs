@@ -231,6 +231,14 @@ pub struct CachesInfo {
     pub megaflow_hits: u64,
     /// Decisions by translation.
     pub misses: u64,
+    /// Packets that were to be translated and were dropped.
+    pub lost_misses: u64,
+    /// Megaflows that used tables which changed, but only by rules that their packets cannot meet.
+    pub spared: u64,
+    /// Megaflows that used something which changed, and are what would be decided now.
+    pub revalidated: u64,
+    /// Megaflows that a change ended.
+    pub retired: u64,
     /// Packets that met `ct()` and went the long way, by [`Fallback`].
     pub fallbacks: [u64; Fallback::COUNT],
     /// Paths of programs now.
@@ -249,6 +257,10 @@ impl CachesInfo {
             exact_hits: stats.exact_hits.get(),
             megaflow_hits: stats.megaflow_hits.get(),
             misses: stats.misses.get(),
+            lost_misses: stats.lost_misses.get(),
+            spared: stats.spared.get(),
+            revalidated: stats.revalidated.get(),
+            retired: stats.retired.get(),
             fallbacks: Fallback::ALL.map(|why| stats.fallbacks[why as usize].get()),
             paths: stats.paths.get(),
             megaflows: stats.megaflows.get(),
@@ -261,6 +273,10 @@ impl CachesInfo {
         self.exact_hits -= base.exact_hits;
         self.megaflow_hits -= base.megaflow_hits;
         self.misses -= base.misses;
+        self.lost_misses -= base.lost_misses;
+        self.spared -= base.spared;
+        self.revalidated -= base.revalidated;
+        self.retired -= base.retired;
         self.fallbacks.iter_mut().zip(base.fallbacks).for_each(|(count, base)| *count -= base);
     }
 }
@@ -353,6 +369,10 @@ mod tests {
             exact_hits: 2 * n,
             megaflow_hits: 3 * n,
             misses: 4 * n,
+            lost_misses: 5 * n,
+            spared: 6 * n,
+            revalidated: 7 * n,
+            retired: 8 * n,
             fallbacks: [n; Fallback::COUNT],
             paths: 5,
             megaflows: 6,

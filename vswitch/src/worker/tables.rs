@@ -219,6 +219,7 @@ impl Step<'_> {
             // With the caches off, every packet is a miss.
             if cache.is_on() && !allowance.take(now) {
                 cache.recorder.fail(Fallback::Uncached);
+                cache.stats().lost_misses.add(1);
                 return self.drop_in(origin.port, DropReason::MissRate, packet.mbuf);
             }
             cache.stats().misses.add(1);

@@ -57,6 +57,10 @@ fn combine(to: &mut v1::Worker, other: &v1::Worker, f: fn(u64, u64) -> u64) {
         (&mut to.exact_hits, other.exact_hits),
         (&mut to.megaflow_hits, other.megaflow_hits),
         (&mut to.misses, other.misses),
+        (&mut to.lost_misses, other.lost_misses),
+        (&mut to.spared, other.spared),
+        (&mut to.revalidated, other.revalidated),
+        (&mut to.retired, other.retired),
     ] {
         *to = f(*to, other);
     }
@@ -138,6 +142,11 @@ fn levels(caches: &v1::Caches) -> [(&'static str, &'static str, u64); 4] {
     ]
 }
 
+/// What became of megaflows that used something which changed.
+fn changes(caches: &v1::Caches) -> [(&'static str, u64); 3] {
+    [("spared", caches.spared), ("revalidated", caches.revalidated), ("retired", caches.retired)]
+}
+
 fn decisions(caches: &v1::Caches) -> u64 {
     levels(caches).iter().map(|(_, _, count)| count).sum()
 }
@@ -162,11 +171,16 @@ fn block(text: &mut String, worker: &v1::Worker, workers: usize) {
     for (name, _, count) in levels(&caches) {
         line(&format!("- {name}:"), count, format!("({:5.1} %)", percent(count, all)));
     }
+    line("lost misses:", caches.lost_misses, String::new());
     let all = all_fallbacks(&caches);
     line("fallbacks:", all, String::new());
     for fallback in caches.fallbacks.iter().filter(|fallback| fallback.packets > 0) {
         let share = percent(fallback.packets, all);
         line(&format!("- {}:", fallback.reason), fallback.packets, format!("({share:5.1} %) {}", fallback.sentence));
+    }
+    line("megaflows changed:", changes(&caches).iter().map(|(_, count)| count).sum(), String::new());
+    for (name, count) in changes(&caches) {
+        line(&format!("- {name}:"), count, String::new());
     }
     line("paths now:", caches.paths, String::new());
     line("megaflows now:", caches.megaflows, String::new());
@@ -191,7 +205,9 @@ fn numbers(worker: &v1::Worker, workers: usize) -> Value {
         "decisions": all,
         "decisions_per_packet": ratio(all, worker.packets),
         "levels": levels(&caches).into_iter().map(level).collect::<Map<_, _>>(),
+        "lost_misses": caches.lost_misses,
         "fallbacks": caches.fallbacks.iter().map(fallback).collect::<Map<_, _>>(),
+        "changed_megaflows": changes(&caches).into_iter().map(|(name, count)| (name.to_owned(), json!(count))).collect::<Map<_, _>>(),
         "paths": caches.paths,
         "megaflows": caches.megaflows,
         "masks": caches.masks,

@@ -10,6 +10,10 @@ fn workers() -> Vec<v1::Worker> {
         exact_hits: 3,
         megaflow_hits: 2,
         misses: 1,
+        lost_misses: 11,
+        spared: 12,
+        revalidated: 13,
+        retired: 14,
         fallbacks: vec![fallback("untracked", 3), fallback("changed", 0), fallback("checksum", 1)],
         paths: 5,
         megaflows: 6,
@@ -49,9 +53,14 @@ worker 0 on core 3:
   - exact-match cache:               3  ( 30.0 %)
   - megaflow cache:                  2  ( 20.0 %)
   - misses:                          1  ( 10.0 %)
+  lost misses:                      11
   fallbacks:                         4
   - untracked:                       3  ( 75.0 %) Why untracked.
   - checksum:                        1  ( 25.0 %) Why checksum.
+  megaflows changed:                39
+  - spared:                         12
+  - revalidated:                    13
+  - retired:                        14
   paths now:                         5
   megaflows now:                     6
   masks now:                         7
@@ -85,6 +94,8 @@ fn json() {
             "megaflow_hits": { "count": 2, "percent": 20.0 },
             "misses": { "count": 1, "percent": 10.0 },
         },
+        "lost_misses": 11,
+        "changed_megaflows": { "spared": 12, "revalidated": 13, "retired": 14 },
         "fallbacks": { "untracked": 3, "changed": 0, "checksum": 1 },
         "paths": 5, "megaflows": 6, "masks": 7,
     });
@@ -105,6 +116,7 @@ fn a_sum_has_everything_of_everyone() {
     assert_eq!((sum.iterations, sum.packets, sum.bursts), (40, 16, 4));
     let caches = sum.caches.clone().expect("caches");
     assert_eq!((caches.program_hits, caches.exact_hits, caches.megaflow_hits, caches.misses), (8, 6, 4, 2));
+    assert_eq!((caches.lost_misses, caches.spared, caches.revalidated, caches.retired), (22, 24, 26, 28));
     assert_eq!(caches.fallbacks, [fallback("untracked", 6), fallback("changed", 0), fallback("checksum", 2)]);
     assert_eq!((caches.paths, caches.megaflows, caches.masks), (10, 12, 14));
     assert!((per_second(&sum, 2) - 32.0).abs() < 1e-9, "both at a time");

@@ -201,14 +201,28 @@ pub(super) fn worker(worker: &WorkerInfo) -> v1::Worker {
 }
 
 fn caches(caches: &CachesInfo) -> v1::Caches {
-    let &CachesInfo { program_hits, exact_hits, megaflow_hits, misses, fallbacks, paths, megaflows, masks } = caches;
+    let &CachesInfo { program_hits, exact_hits, megaflow_hits, misses, lost_misses, fallbacks, .. } = caches;
+    let &CachesInfo { spared, revalidated, retired, paths, megaflows, masks, .. } = caches;
     let fallback = |(why, packets): (Fallback, u64)| v1::FallbackCount {
         reason: why.name().to_owned(),
         sentence: why.sentence().to_owned(),
         packets,
     };
     let fallbacks = Fallback::ALL.into_iter().zip(fallbacks).map(fallback).collect();
-    v1::Caches { program_hits, exact_hits, megaflow_hits, misses, fallbacks, paths, megaflows, masks }
+    v1::Caches {
+        program_hits,
+        exact_hits,
+        megaflow_hits,
+        misses,
+        lost_misses,
+        fallbacks,
+        spared,
+        revalidated,
+        retired,
+        paths,
+        megaflows,
+        masks,
+    }
 }
 
 pub(super) fn rxq(rxq: RxqInfo) -> v1::Rxq {

@@ -53,7 +53,11 @@ fn misses_are_paid_by_the_port_that_causes_them() {
     let from = |source: u8| sent.iter().filter(|(_, frame)| frame[11] == source).count();
     assert_eq!((from(1), from(2)), (200, 200), "the port that storms, and the one beside it");
     assert_eq!([1, 2].map(|port| bed.dropped(port, DropReason::MissRate)), [800, 0]);
-    assert_eq!(bed.decided().2, 400, "translations");
+    assert_eq!(
+        (bed.decided().2, bed.shared.stats.lost_misses.get()),
+        (400, 800),
+        "translations, and what was refused one"
+    );
     // What is known goes on, what is new waits for tokens.
     bed.receive_in(1, &kinds(1, 0..200), 32);
     bed.receive_in(1, &kinds(1, 2000..2010), 32);
