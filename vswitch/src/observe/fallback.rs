@@ -12,8 +12,6 @@ pub enum Fallback {
     Shape,
     /// A decision on its way may not be kept.
     Uncached,
-    /// There are too many paths.
-    Paths,
     /// A decision of its path is to be looked at once more, or has ended.
     Stale,
     /// Its connection is not as it was, has expired, or does not expect such a segment now.
@@ -26,16 +24,8 @@ impl Fallback {
     /// How many there are.
     pub const COUNT: usize = Self::ALL.len();
     /// All of them, in order.
-    pub const ALL: [Self; 8] = [
-        Self::Untracked,
-        Self::Changed,
-        Self::Shape,
-        Self::Uncached,
-        Self::Paths,
-        Self::Stale,
-        Self::Connection,
-        Self::Checksum,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Untracked, Self::Changed, Self::Shape, Self::Uncached, Self::Stale, Self::Connection, Self::Checksum];
 
     /// As users read it.
     #[must_use]
@@ -45,7 +35,6 @@ impl Fallback {
             Self::Changed => "changed",
             Self::Shape => "shape",
             Self::Uncached => "uncached",
-            Self::Paths => "paths",
             Self::Stale => "stale",
             Self::Connection => "connection",
             Self::Checksum => "checksum",
