@@ -172,3 +172,59 @@ fn patch_ports_join_bridges_and_secure_bridges_forward_nothing() {
     switch.vsctl_ok(&["del-br", "br1"]);
     wait_for("the link goes down with its other end", SOON, || switch.port("br0", "p0")["link_up"] == false);
 }
+
+/// A UDP datagram of 10.0.0.1:7 to 10.0.0.2:53, or its answer. The checksum 0 is none, which is good.
+fn datagram(reply: bool, checksum: u16) -> String {
+    let (ends, ports) = if reply { ("0a0000020a000001", "00350007") } else { ("0a0000010a000002", "00070035") };
+    let ethernet = "0200000000020200000000010800";
+    format!("{ethernet}4500002e00000000401166bd{ends}{ports}001a{checksum:04x}{}", "5a".repeat(18))
+}
+
+#[test]
+fn how_packets_are_decided_is_shown() {
+    let port = |n: u32| format!("[[bridge.port]]\nname = \"p{n}\"\nnumber = {n}\ntype = \"dummy\"\n\n");
+    let switch = Switch::start_with(&[BRIDGE, &port(1), &port(2)].concat(), &["--enable-dummy"]);
+    for flow in [
+        "priority=9,udp,ct_state=-trk,actions=ct(zone=1,table=1)",
+        "table=1,udp,ct_state=+trk+new,actions=ct(commit,zone=1),output:2",
+        "table=1,udp,ct_state=+trk+est-rpl,actions=output:2",
+        "table=1,udp,ct_state=+trk+est+rpl,actions=output:1",
+    ] {
+        switch.vsctl_ok(&["add-flow", "br0", flow]);
+    }
+    let send = |reply: bool, checksum: u16, times: usize| {
+        let (port, packet) = (if reply { "p2" } else { "p1" }, datagram(reply, checksum));
+        let packets = vec![packet.as_str(); times];
+        switch.vsctl_ok(&[&["dummy/receive", port], &packets[..]].concat());
+    };
+    let shown = || switch.json(&["worker-perf-show", "--total"])["total"].clone();
+    let level = |shown: &Value, level: &str| number(&shown["levels"][level], "count");
+
+    // It is opened, answered, and then known in both directions.
+    for _ in 0..3 {
+        send(false, 0, 1);
+        send(true, 0, 1);
+    }
+    let before = shown();
+    assert!(level(&before, "misses") > 0, "{before:#}");
+    assert!(number(&before["fallbacks"], "untracked") > 0, "it was not known at first: {before:#}");
+    send(false, 0, 10);
+    send(true, 0, 10);
+    let after = shown();
+    let new = |name: &str| level(&after, name) - level(&before, name);
+    assert_eq!(["program_hits", "exact_hits", "megaflow_hits", "misses"].map(new), [20, 0, 0, 0], "{after:#}");
+    assert_eq!(after["fallbacks"], before["fallbacks"]);
+    assert!(number(&after, "paths") > 0 && number(&after, "megaflows") > 0 && number(&after, "masks") > 0, "{after:#}");
+
+    send(false, 1, 1);
+    let bad = shown();
+    assert_eq!(number(&bad["fallbacks"], "checksum"), number(&after["fallbacks"], "checksum") + 1, "{bad:#}");
+    assert_eq!(level(&bad, "program_hits"), level(&after, "program_hits"), "{bad:#}");
+
+    let quiet = switch.json(&["worker-perf-show", "--interval", "0.05"]);
+    assert_eq!((&quiet["total"]["decisions"], &quiet["interval_seconds"]), (&0.into(), &0.05.into()), "{quiet:#}");
+    switch.vsctl_ok(&["worker-clear"]);
+    let cleared = shown();
+    assert_eq!((number(&cleared, "decisions"), number(&cleared["fallbacks"], "checksum")), (0, 0), "{cleared:#}");
+    assert!(number(&cleared, "megaflows") > 0, "what is held is no count: {cleared:#}");
+}

@@ -178,6 +178,18 @@ pub(crate) enum Command {
     FdbStats(BridgeName),
     /// Show the workers and what they spend their time on.
     WorkerShow,
+    /// Show how the workers decide packets and what that costs, like `ovs-appctl dpif-netdev/pmd-perf-show`.
+    ///
+    /// Counts begin with the worker or the last worker-clear; with --interval, now. A packet is decided once where it comes in and
+    /// once more behind each ct(); a program decides all of that at once. Bridges that only learn addresses decide without any of this.
+    WorkerPerfShow {
+        /// Count for so long, from now: two readings, and what lies between them. Nothing in the switch is cleared.
+        #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+        interval: Option<Duration>,
+        /// Only the sum of all workers.
+        #[arg(long)]
+        total: bool,
+    },
     /// Start the workers' counts over.
     WorkerClear,
     /// Show which worker polls which receive queue, like `ovs-appctl dpif-netdev/pmd-rxq-show`.

@@ -1,7 +1,8 @@
 //! Plain values that the control side takes and gives: what gRPC and the command line show.
 
+use crate::cache::CacheStats;
 use crate::limits;
-use crate::observe::PortTotals;
+use crate::observe::{Fallback, PortTotals};
 use crate::packet::Mac;
 use crate::port::{FieldError, PortConfig, is_name};
 
@@ -202,6 +203,66 @@ pub struct WorkerInfo {
     pub heartbeat_age_ms: u64,
     /// Receive queues that it polls.
     pub rxqs: u32,
+    /// What its caches did, and hold.
+    pub caches: CachesInfo,
+}
+
+impl WorkerInfo {
+    /// Counts only what came after `base`, an earlier reading of the same worker.
+    pub(super) fn count_from(&mut self, base: &Self) {
+        self.busy_cycles -= base.busy_cycles;
+        self.idle_cycles -= base.idle_cycles;
+        self.sleep_cycles -= base.sleep_cycles;
+        self.iterations -= base.iterations;
+        self.packets -= base.packets;
+        self.bursts -= base.bursts;
+        self.caches.count_from(&base.caches);
+    }
+}
+
+/// What a worker's caches did, counted from when the worker's counts start, and what they hold now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CachesInfo {
+    /// Packets decided by programs, all stages at once.
+    pub program_hits: u64,
+    /// Decisions found in the exact-match cache.
+    pub exact_hits: u64,
+    /// Decisions found in the megaflow cache.
+    pub megaflow_hits: u64,
+    /// Decisions by translation.
+    pub misses: u64,
+    /// Packets that met `ct()` and went the long way, by [`Fallback`].
+    pub fallbacks: [u64; Fallback::COUNT],
+    /// Paths of programs now.
+    pub paths: u64,
+    /// Megaflows now.
+    pub megaflows: u64,
+    /// Masks now.
+    pub masks: u64,
+}
+
+impl CachesInfo {
+    /// A reading of what a worker counts.
+    pub(super) fn read(stats: &CacheStats) -> Self {
+        Self {
+            program_hits: stats.program_hits.get(),
+            exact_hits: stats.exact_hits.get(),
+            megaflow_hits: stats.megaflow_hits.get(),
+            misses: stats.misses.get(),
+            fallbacks: Fallback::ALL.map(|why| stats.fallbacks[why as usize].get()),
+            paths: stats.paths.get(),
+            megaflows: stats.megaflows.get(),
+            masks: stats.masks.get(),
+        }
+    }
+
+    fn count_from(&mut self, base: &Self) {
+        self.program_hits -= base.program_hits;
+        self.exact_hits -= base.exact_hits;
+        self.megaflow_hits -= base.megaflow_hits;
+        self.misses -= base.misses;
+        self.fallbacks.iter_mut().zip(base.fallbacks).for_each(|(count, base)| *count -= base);
+    }
 }
 
 /// A receive queue and where it is polled.
@@ -279,4 +340,27 @@ pub enum SwitchError {
     /// Not in this state.
     #[error("{0}")]
     Precondition(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_start_over_and_what_is_held_stays() {
+        let caches = |n: u64| CachesInfo {
+            program_hits: n,
+            exact_hits: 2 * n,
+            megaflow_hits: 3 * n,
+            misses: 4 * n,
+            fallbacks: [n; Fallback::COUNT],
+            paths: 5,
+            megaflows: 6,
+            masks: 7,
+        };
+        let mut worker = WorkerInfo { packets: 12, bursts: 5, caches: caches(10), ..WorkerInfo::default() };
+        worker.count_from(&WorkerInfo { packets: 10, bursts: 1, caches: caches(7), ..WorkerInfo::default() });
+        assert_eq!((worker.packets, worker.bursts), (2, 4));
+        assert_eq!(worker.caches, caches(3));
+    }
 }

@@ -5,6 +5,7 @@ mod bridge;
 mod conntrack;
 mod events;
 mod fdb;
+mod perf;
 mod pipeline;
 mod port;
 mod shell;
@@ -20,6 +21,7 @@ use crate::client::Client;
 use crate::error::{self, Error};
 use crate::output::{Report, print};
 use std::io::Write;
+use std::time::Duration;
 
 /// What a command comes to.
 type Answer = Result<Box<dyn Report>, Error>;
@@ -44,8 +46,9 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
             }
             Command::Pipeline(command) => pipeline::ask(&client, command, cli).await?,
             command => {
-                let answer = tokio::time::timeout(cli.timeout, ask(&client, command, cli)).await;
-                answer.map_err(|_| client.unreachable(format!("no answer within {:?}", cli.timeout)))??
+                let timeout = cli.timeout + asked_to_take(command);
+                let answer = tokio::time::timeout(timeout, ask(&client, command, cli)).await;
+                answer.map_err(|_| client.unreachable(format!("no answer within {timeout:?}")))??
             }
         };
         let warnings = report.warnings();
@@ -57,6 +60,14 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
         print(&*report, cli.json, out)?;
         report.verdict()
     })
+}
+
+/// How long a command is to take of itself, beside the answers that it waits for.
+fn asked_to_take(command: &Command) -> Duration {
+    match command {
+        Command::WorkerPerfShow { interval, .. } => interval.unwrap_or_default(),
+        _ => Duration::ZERO,
+    }
 }
 
 async fn ask(client: &Client, command: &Command, cli: &Cli) -> Answer {
@@ -78,6 +89,7 @@ async fn ask(client: &Client, command: &Command, cli: &Cli) -> Answer {
         Command::FdbDel { bridge, vlan, mac } => fdb::delete(client, bridge, *vlan, *mac).await,
         Command::FdbStats(name) => fdb::stats(client, &name.bridge).await,
         Command::WorkerShow => worker::show(client).await,
+        Command::WorkerPerfShow { interval, total } => perf::show(client, *interval, *total).await,
         Command::WorkerClear => worker::clear(client).await,
         Command::WorkerRxqShow => worker::rxq_show(client).await,
         Command::WorkerRxqPin { port, queue, core } => worker::rxq_pin(client, port, *queue, *core).await,

@@ -36,16 +36,16 @@ pub(super) async fn rebalance(client: &Client) -> Answer {
 }
 
 /// Parts of a worker's cycles in percent, and busy cycles per packet.
-struct Load {
-    busy: f64,
-    idle: f64,
-    sleep: f64,
-    cycles_per_packet: f64,
-    packets_per_burst: f64,
+pub(super) struct Load {
+    pub(super) busy: f64,
+    pub(super) idle: f64,
+    pub(super) sleep: f64,
+    pub(super) cycles_per_packet: f64,
+    pub(super) packets_per_burst: f64,
 }
 
 impl Load {
-    fn of(worker: &v1::Worker) -> Self {
+    pub(super) fn of(worker: &v1::Worker) -> Self {
         // Counts of a running worker, read one after the other: the sum may be anything, also too much.
         let all = worker.busy_cycles.saturating_add(worker.idle_cycles).saturating_add(worker.sleep_cycles);
         Self {
@@ -191,6 +191,7 @@ mod tests {
             bursts: 2,
             heartbeat_age_ms: 4,
             rxqs: 2,
+            caches: None,
         };
         Workers(vec![busy, v1::Worker { id: 1, core: 11, heartbeat_age_ms: 1200, ..Default::default() }])
     }

@@ -216,6 +216,11 @@ async fn addresses_workers_and_numbers() {
     workers.clear_statistics(v1::ClearStatisticsRequest {}).await.expect("cleared");
     let listed = workers.list_workers(v1::ListWorkersRequest {}).await.expect("workers").into_inner().workers;
     assert_eq!(listed.iter().map(|worker| (worker.core, worker.busy_cycles)).collect::<Vec<_>>(), [(3, 7)]);
+    let caches = listed[0].caches.clone().expect("caches");
+    assert_eq!((caches.program_hits, caches.masks, caches.misses), (9, 3, 0));
+    let fallbacks: Vec<_> =
+        caches.fallbacks.iter().map(|fallback| (fallback.reason.as_str(), fallback.packets)).collect();
+    assert_eq!((fallbacks.len(), fallbacks[0], fallbacks[7]), (8, ("untracked", 1), ("checksum", 8)));
     let calls = running.switch.calls.lock().join("\n");
     let flush = "flush FdbFilter { port: None, vlan: Some(5), mac: None, statics: true }";
     assert_eq!(calls, format!("{flush}\npin p0 1 Some(3)\npin p0 1 None\nclear"));

@@ -7,8 +7,8 @@ use crate::control::switch::pipeline::{
     MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError,
 };
 use crate::control::{
-    BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent,
-    PortEventKind, PortInfo, RxqInfo, SwitchError, WorkerInfo,
+    BridgeChange, BridgeConfig, BridgeInfo, CachesInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange,
+    PortEvent, PortEventKind, PortInfo, RxqInfo, SwitchError, WorkerInfo,
 };
 use crate::meter::Rates;
 use crate::observe::PortTotals;
@@ -210,7 +210,9 @@ impl SwitchApi for Double {
     }
 
     fn workers(&self) -> Vec<WorkerInfo> {
-        vec![WorkerInfo { id: 0, core: 3, tsc_hz: 2_000_000_000, busy_cycles: 7, ..WorkerInfo::default() }]
+        let caches =
+            CachesInfo { program_hits: 9, fallbacks: [1, 2, 3, 4, 5, 6, 7, 8], masks: 3, ..CachesInfo::default() };
+        vec![WorkerInfo { core: 3, tsc_hz: 2_000_000_000, busy_cycles: 7, caches, ..WorkerInfo::default() }]
     }
 
     fn clear_worker_stats(&self) {

@@ -1,9 +1,10 @@
 //! From plain values to messages.
 
 use crate::control::{
-    BridgeInfo, FailMode, FdbInfo, FdbStats, MempoolInfo, PortEvent, PortEventKind, PortInfo, RxqInfo, WorkerInfo,
+    BridgeInfo, CachesInfo, FailMode, FdbInfo, FdbStats, MempoolInfo, PortEvent, PortEventKind, PortInfo, RxqInfo,
+    WorkerInfo,
 };
-use crate::observe::DropReason;
+use crate::observe::{DropReason, Fallback};
 use crate::packet::Mac;
 use crate::port::{PortConfig, PortKind, VhostConfig, VhostMode};
 use std::path::Path;
@@ -181,6 +182,7 @@ pub(super) fn worker(worker: &WorkerInfo) -> v1::Worker {
         bursts,
         heartbeat_age_ms,
         rxqs,
+        ref caches,
     } = worker;
     v1::Worker {
         id,
@@ -194,7 +196,19 @@ pub(super) fn worker(worker: &WorkerInfo) -> v1::Worker {
         bursts,
         heartbeat_age_ms,
         rxqs,
+        caches: Some(self::caches(caches)),
     }
+}
+
+fn caches(caches: &CachesInfo) -> v1::Caches {
+    let &CachesInfo { program_hits, exact_hits, megaflow_hits, misses, fallbacks, paths, megaflows, masks } = caches;
+    let fallback = |(why, packets): (Fallback, u64)| v1::FallbackCount {
+        reason: why.name().to_owned(),
+        sentence: why.sentence().to_owned(),
+        packets,
+    };
+    let fallbacks = Fallback::ALL.into_iter().zip(fallbacks).map(fallback).collect();
+    v1::Caches { program_hits, exact_hits, megaflow_hits, misses, fallbacks, paths, megaflows, masks }
 }
 
 pub(super) fn rxq(rxq: RxqInfo) -> v1::Rxq {

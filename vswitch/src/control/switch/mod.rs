@@ -17,8 +17,8 @@ mod rxqs;
 mod start;
 mod state;
 
-use super::info::{MempoolInfo, PortEvent, SwitchError, WorkerInfo};
-use crate::cache::Collector;
+use super::info::{CachesInfo, MempoolInfo, PortEvent, SwitchError, WorkerInfo};
+use crate::cache::{CacheShared, Collector};
 use crate::dpdk::{Mempool, lcore};
 use crate::meter::Rates;
 use crate::time::Millis;
@@ -82,15 +82,8 @@ impl Switch {
     #[must_use]
     pub fn workers(&self) -> Vec<WorkerInfo> {
         let engine = self.engine.lock();
-        let mut infos = readings(&engine.workers);
-        for (info, base) in infos.iter_mut().zip(&engine.cleared) {
-            info.busy_cycles -= base.busy_cycles;
-            info.idle_cycles -= base.idle_cycles;
-            info.sleep_cycles -= base.sleep_cycles;
-            info.iterations -= base.iterations;
-            info.packets -= base.packets;
-            info.bursts -= base.bursts;
-        }
+        let mut infos = self.readings(&engine.workers);
+        infos.iter_mut().zip(&engine.cleared).for_each(|(info, base)| info.count_from(base));
         drop(engine);
         // Not from the state: a worker that is stuck holds up a change, and this must still tell which one.
         let snapshot = self.publisher.current();
@@ -100,10 +93,29 @@ impl Switch {
         infos
     }
 
-    /// Starts the workers' cycle counts over.
+    /// Starts the workers' counts over, those of their caches too.
     pub fn clear_worker_stats(&self) {
         let mut engine = self.engine.lock();
-        engine.cleared = readings(&engine.workers);
+        engine.cleared = self.readings(&engine.workers);
+    }
+
+    fn readings(&self, workers: &[Worker]) -> Vec<WorkerInfo> {
+        let tsc_hz = lcore::tsc_hz();
+        let read = |(id, (worker, cache)): (usize, (&Worker, &Arc<CacheShared>))| WorkerInfo {
+            id: u32::try_from(id).unwrap_or(u32::MAX),
+            core: worker.core,
+            tsc_hz,
+            busy_cycles: worker.stats.busy_cycles.get(),
+            idle_cycles: worker.stats.idle_cycles.get(),
+            sleep_cycles: worker.stats.sleep_cycles.get(),
+            iterations: worker.stats.turns.get(),
+            packets: worker.stats.packets.get(),
+            bursts: worker.stats.bursts.get(),
+            heartbeat_age_ms: heartbeat_age(worker),
+            rxqs: 0,
+            caches: CachesInfo::read(&cache.stats),
+        };
+        workers.iter().zip(&self.publisher.caches).enumerate().map(read).collect()
     }
 
     /// The mbuf pool.
@@ -156,22 +168,4 @@ impl Drop for Switch {
 
 fn heartbeat_age(worker: &Worker) -> u64 {
     Millis::now().0.saturating_sub(worker.stats.heartbeat_ms.get())
-}
-
-fn readings(workers: &[Worker]) -> Vec<WorkerInfo> {
-    let tsc_hz = lcore::tsc_hz();
-    let read = |(id, worker): (usize, &Worker)| WorkerInfo {
-        id: u32::try_from(id).unwrap_or(u32::MAX),
-        core: worker.core,
-        tsc_hz,
-        busy_cycles: worker.stats.busy_cycles.get(),
-        idle_cycles: worker.stats.idle_cycles.get(),
-        sleep_cycles: worker.stats.sleep_cycles.get(),
-        iterations: worker.stats.turns.get(),
-        packets: worker.stats.packets.get(),
-        bursts: worker.stats.bursts.get(),
-        heartbeat_age_ms: heartbeat_age(worker),
-        rxqs: 0,
-    };
-    workers.iter().enumerate().map(read).collect()
 }
