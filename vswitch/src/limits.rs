@@ -207,7 +207,7 @@ pub const EXACT_V4_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 19 };
 /// Likewise for IPv6: 256 bytes each, 32 MiB.
 pub const EXACT_V6_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
 /// Paths per worker: chains of megaflows that packets of connections take. Many connections share one.
-pub const PATHS_MAX: usize = 16_384;
+pub const PATHS_MAX: usize = if cfg!(test) { 64 } else { 16_384 };
 
 /// MPLS labels that a strict port looks through for the bottom of the stack. Segment routing makes stacks of about ten.
 pub const STRICT_MPLS_LABELS_MAX: usize = 16;

@@ -189,7 +189,8 @@ impl Compact {
         let mut padded = [0; WORDS_V6 * 8];
         let bytes = front(head, &mut padded);
         let payload = usize::from(u16::from_be_bytes([bytes[L3 + 4], bytes[L3 + 5]]));
-        if L3 + 40 + payload > len {
+        // Version 6; within the frame.
+        if bytes[L3] >> 4 != 6 || L3 + 40 + payload > len {
             return;
         }
         let (protocol, kind, code) = (bytes[L3 + 6], bytes[L3 + 40], bytes[L3 + 41]);
@@ -219,6 +220,9 @@ impl Compact {
         seeds: &Seeds,
         kind: Kind,
     ) {
+        if L3 + l3_len >= usize::from(u16::MAX) {
+            return; // a packet for segmentation whose end cannot be said
+        }
         let mut words = [0; N];
         for (i, (word, bytes)) in words.iter_mut().zip(bytes.as_chunks::<8>().0).enumerate() {
             *word = u64::from_le_bytes(*bytes) & mask[i];
@@ -230,7 +234,7 @@ impl Compact {
         #[allow(clippy::cast_possible_truncation)] // 14 or 18, and within the frame
         {
             self.l3 = L3 as u8;
-            self.l3_end = (L3 + l3_len).min(usize::from(u16::MAX) - 1) as u16;
+            self.l3_end = (L3 + l3_len) as u16;
         }
     }
 

@@ -176,7 +176,7 @@ fn make(recording: &Recording<'_>, key: &Compact, paths: &mut super::Paths) -> R
     let (Some(megaflow), Some((link, _))) = (recording.steps.first(), recording.links.first()) else {
         return Err(Fallback::Shape);
     };
-    let path = paths.intern(recording.steps, recording.out).ok_or(Fallback::Paths)?;
+    let path = paths.intern(recording.steps, recording.out);
     let operand = match key.kind {
         Kind::V4 => AnyOperand::V4(operand(recording, key, path, *link)),
         Kind::V6 => AnyOperand::V6(operand(recording, key, path, *link)),

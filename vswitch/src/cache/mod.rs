@@ -63,7 +63,7 @@ const OUTSTANDING_FACTOR: u64 = 4;
 /// Megaflows looked at when one has to go.
 const EVICTION_SEARCH: usize = 8;
 
-/// Per millisecond: megaflows looked at for idleness, buckets swept for dead ones.
+/// Per millisecond: megaflows and paths looked at for idleness, buckets swept for dead ones.
 const IDLE_SEARCH: usize = 16;
 const SWEEP: usize = 64;
 
@@ -360,14 +360,12 @@ impl Cache {
                 self.retire(&megaflow);
             }
         }
+        self.paths.sweep(IDLE_SEARCH);
         if self.unswept > 0 {
             self.version += 1;
             self.unswept = self.unswept.saturating_sub(SWEEP);
             self.v4.sweep(SWEEP);
             self.v6.sweep(SWEEP);
-            if self.unswept == 0 {
-                self.paths.sweep();
-            }
         }
         let stats = &self.shared.stats;
         stats.megaflows.set(self.all.len() as u64);

@@ -156,7 +156,7 @@ fn masked(port: u32, bits: u32) -> (FlowKey, FlowMask) {
 fn keep(tuples: &mut Tuples, key: &FlowKey, mask: &FlowMask) -> Option<Arc<Megaflow>> {
     let hash = tuples.place(key, mask)?;
     let translation = Translation { mask: mask.clone(), ..Translation::default() };
-    let megaflow = Arc::new(Megaflow::new(translation, key, hash, 0));
+    let megaflow = Arc::new(Megaflow::new(translation, key, None, hash, 0));
     tuples.insert(Arc::clone(&megaflow), key, mask);
     Some(megaflow)
 }

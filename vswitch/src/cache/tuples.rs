@@ -195,13 +195,14 @@ impl Tuples {
         tuples.len() >= MEGAFLOW_MASKS_MAX && !tuples.iter().any(|tuple| tuple.is_of(mask, digest))
     }
 
-    /// The megaflows of the mask with the fewest hits lately among those that a packet is looked up in, to make room for another mask; none if every mask has
+    /// The megaflows of the mask that was not used for the longest time (programs use it too, without a look) among those that a packet is looked up in, to make room for another mask; none if every mask has
     /// many.
     pub(super) fn least_used(&self, key: &FlowKey) -> Vec<Arc<Megaflow>> {
         let tuples = self.lane(key).map_or([].as_slice(), |lane| &lane.tuples);
         let small = tuples.iter().filter(|tuple| tuple.megaflows.len() <= MASK_EVICTION_MAX);
+        let used = |tuple: &Tuple| tuple.megaflows.iter().map(|megaflow| megaflow.used()).max();
         // Of equal ones the oldest, so that a new one has time for a hit.
-        let least = small.min_by_key(|tuple| tuple.hits);
+        let least = small.min_by_key(|tuple| (used(tuple), tuple.hits));
         least.map(|tuple| tuple.megaflows.iter().cloned().collect()).unwrap_or_default()
     }
 

@@ -88,7 +88,7 @@ impl Step<'_> {
         megaflow.count(1, len, self.now);
     }
 
-    /// All of several connections: first all are asked, then all are told. If one ends in between it is as if it had ended just behind the packet.
+    /// All of several connections: first all are asked, then all are told. If one changes in between it is as if it had changed just behind the packet.
     #[cold]
     fn pass_all(&self, links: &[(Link, Rewrite)], plain: Plain, len: usize) -> bool {
         let (tracker, segment, now) = (self.conntrack.tracker(), plain.segment(), self.now.0);
@@ -96,7 +96,7 @@ impl Step<'_> {
         let all = links.iter().all(|(link, _)| tracker.may_pass(link, segment, now));
         if all {
             for (link, _) in links {
-                let _ = tracker.pass(link, segment, len, now);
+                tracker.settle(link, segment, len, now);
             }
         }
         all

@@ -110,6 +110,9 @@ pub(super) struct Body {
 /// Bits of [`Body::begun`] that are milliseconds: 34 years.
 const START_BITS: u32 = 40;
 
+/// Changes that are counted.
+pub(super) const VERSION_MAX: u64 = u64::MAX >> START_BITS;
+
 /// What connections of helpers have.
 #[derive(Debug, Default)]
 pub(super) struct Rare {
@@ -122,15 +125,12 @@ pub(super) struct Rare {
 impl Body {
     /// A later `ct()` could see what has changed: who remembers how a packet was judged is to look again.
     pub(super) const fn changed(&mut self) {
-        let (begun, wrapped) = self.begun.overflowing_add(1 << START_BITS);
-        self.begun = begun;
-        if wrapped {
-            // It is another one, for all who remember.
-            self.generation = self.generation.wrapping_add(1);
+        if self.version() < VERSION_MAX {
+            self.begun += 1 << START_BITS;
         }
     }
 
-    /// How often it has changed, modulo 2^24.
+    /// How often it has changed. At [`VERSION_MAX`] nobody can tell any more, and nobody is to remember.
     pub(super) const fn version(&self) -> u64 {
         self.begun >> START_BITS
     }

@@ -49,7 +49,8 @@ impl Link {
             L4::Icmp | L4::Other => false,
         };
         let helped = locked.life().helper().is_some() || locked.body.skews().is_some();
-        if !same || helped || request.force || state & state::INV != 0 {
+        let worn = version == super::arena::VERSION_MAX;
+        if !same || helped || worn || request.force || state & state::INV != 0 {
             return None;
         }
         let mut flags = 0;
@@ -120,27 +121,46 @@ impl Tracker {
     #[inline]
     #[must_use]
     pub fn pass(&self, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> bool {
-        self.with(link, now, |mut locked| {
-            if link.flags & JUDGED != 0 {
-                let life = locked.life();
-                let class = match segment {
-                    Some(segment) => {
-                        let Some(slide) = self.slides(&locked, link, segment) else { return false };
-                        locked.body.tcp.slide(link.direction(), slide);
-                        Class::TcpEstablished
-                    }
-                    None => class(&L4::Udp, life.has(Life::REPLIED)),
-                };
-                let until = life.until(now.saturating_add(self.zones.timeout(link.zone, class)));
-                if until != life {
-                    locked.set_life(until);
+        self.with(link, now, |mut locked| self.advance(&mut locked, link, segment, len, now))
+    }
+
+    /// What [`Self::pass`] does, of a packet of which [`Self::may_pass`] was true just now: whatever has changed since, it came first. A connection that has ended since stays as
+    /// it was.
+    pub fn settle(&self, link: &Link, segment: Option<&Segment>, len: u32, now: u64) {
+        if link.place as usize >= self.arena.slots().len() {
+            return;
+        }
+        let mut locked = self.arena.lock(link.place);
+        if locked.body.generation != link.generation || !locked.life().has(Life::ALIVE) {
+            return;
+        }
+        let moves = segment.is_none() || locked.body.tcp.is_established();
+        let flags = if moves { link.flags } else { link.flags & !JUDGED };
+        let _ = self.advance(&mut locked, &Link { flags, ..*link }, segment, len, now);
+    }
+
+    /// Moves windows and expiry, and counts. False: a segment does not fit, and nothing was done.
+    #[inline]
+    fn advance(&self, locked: &mut Locked<'_>, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> bool {
+        if link.flags & JUDGED != 0 {
+            let life = locked.life();
+            let class = match segment {
+                Some(segment) => {
+                    let Some(slide) = self.slides(locked, link, segment) else { return false };
+                    locked.body.tcp.slide(link.direction(), slide);
+                    Class::TcpEstablished
                 }
+                None => class(&L4::Udp, life.has(Life::REPLIED)),
+            };
+            let until = life.until(now.saturating_add(self.zones.timeout(link.zone, class)));
+            if until != life {
+                locked.set_life(until);
             }
-            if link.flags & COUNTED != 0 {
-                locked.body.count(link.direction(), len);
-            }
-            true
-        })
+        }
+        if link.flags & COUNTED != 0 {
+            locked.body.count(link.direction(), len);
+        }
+        true
     }
 
     /// Whether [`Self::pass`] would be true now.

@@ -25,6 +25,7 @@ struct Packet {
     ends: [(u8, u16); 2],
     len: usize,
     ttl: u8,
+    tagged: bool,
 }
 
 impl Packet {
@@ -69,6 +70,9 @@ impl Packet {
         frame.extend(l4);
         // What is shorter is padded on its way.
         frame.resize(frame.len().max(60), 0);
+        if self.tagged {
+            frame.splice(12..12, [0x81, 0, 0, 5]);
+        }
         frame
     }
 }
@@ -82,6 +86,9 @@ struct Pipeline {
     /// Of IPv6.
     v6: bool,
     tcp: bool,
+    tagged: bool,
+    /// Its packets can go the short way.
+    short: bool,
 }
 
 const PLAIN: Pipeline = Pipeline {
@@ -98,6 +105,8 @@ const PLAIN: Pipeline = Pipeline {
     seen: (None, (2, 80)),
     v6: false,
     tcp: true,
+    tagged: false,
+    short: true,
 };
 
 /// The destination is translated, MAC addresses are rewritten, the TTL falls.
@@ -164,7 +173,22 @@ const COMMITS: Pipeline = Pipeline {
     ..PLAIN
 };
 
-const PIPELINES: [Pipeline; 10] = [
+/// A tag is taken off, and a meter is asked, before a packet is tracked: it is counted without its tag, or not at all.
+const SETTLED: Pipeline = Pipeline {
+    flows: &[
+        "meter add meter=1,pktps,bands=type=drop,rate=2",
+        "priority=9,in_port=1,ip,actions=pop_vlan,ct(zone=5,table=1)",
+        "priority=9,in_port=2,ip,actions=meter:1,ct(zone=5,table=1)",
+        "table=1,priority=9,in_port=1,ip,ct_state=+new+trk,actions=ct(commit,zone=5),output:2",
+        "table=1,priority=8,in_port=1,ct_state=+est+trk,actions=output:2",
+        "table=1,priority=7,in_port=2,ct_state=+est+trk+rpl,actions=output:1",
+    ],
+    tagged: true,
+    short: false,
+    ..PLAIN
+};
+
+const PIPELINES: [Pipeline; 12] = [
     PLAIN,
     Pipeline { tcp: false, ..PLAIN },
     Pipeline { v6: true, ..PLAIN },
@@ -175,6 +199,8 @@ const PIPELINES: [Pipeline; 10] = [
     TWO_ZONES,
     ODD,
     Pipeline { tcp: false, ..COMMITS },
+    Pipeline { tagged: true, ..SERVICE },
+    SETTLED,
 ];
 
 /// What happens next.
@@ -261,7 +287,7 @@ impl World {
     }
 
     fn say(&mut self, connection: u8, (reply, flags, seq, ack): (bool, u8, i32, i32), len: usize, bad: bool, ttl: u8) {
-        let Pipeline { server, seen, v6, tcp, .. } = PIPELINES[self.pipeline];
+        let Pipeline { server, seen, v6, tcp, tagged, .. } = PIPELINES[self.pipeline];
         let numbers = &mut self.numbers[usize::from(connection)];
         let client = (1, 4000 + u16::from(connection));
         let ends = if reply { [seen.1, (seen.0.unwrap_or(1), client.1)] } else { [client, server] };
@@ -269,12 +295,12 @@ impl World {
         let at = |number: u32, offset: i32| number.wrapping_add_signed(offset);
         let ack = if flags & ACK == 0 { 0 } else { at(numbers[yours], ack) };
         let segment = tcp.then_some((flags, at(numbers[mine], seq), ack));
-        let mut frame = Packet { v6, tcp: segment, ends, len, ttl }.bytes();
+        let mut frame = Packet { v6, tcp: segment, ends, len, ttl, tagged }.bytes();
         if seq == 0 && !bad {
             numbers[mine] = numbers[mine].wrapping_add(u32::try_from(len).expect("short"));
         }
         if bad {
-            let at = frame.len().min(if v6 { 60 } else { 40 });
+            let at = frame.len().min(if v6 { 60 } else { 40 } + if tagged { 4 } else { 0 });
             frame[at - 1] ^= 0x40;
         }
         self.bed.receive(if reply { 2 } else { 1 }, &frame);
@@ -338,7 +364,7 @@ fn the_short_way_is_the_long_way() {
 /// Each pipeline's ordinary packets go the short way from the second one on.
 #[test]
 fn an_established_connection_goes_the_short_way() {
-    for (number, pipeline) in PIPELINES.iter().enumerate() {
+    for (number, pipeline) in PIPELINES.iter().enumerate().filter(|(_, pipeline)| pipeline.short) {
         let mut world = World::new(number, true);
         for round in 0..3 {
             for reply in [false, true] {
