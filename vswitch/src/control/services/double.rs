@@ -211,7 +211,7 @@ impl SwitchApi for Double {
 
     fn workers(&self) -> Vec<WorkerInfo> {
         let caches =
-            CachesInfo { program_hits: 9, fallbacks: [1, 2, 3, 4, 5, 6, 7, 8], masks: 3, ..CachesInfo::default() };
+            CachesInfo { program_hits: 9, fallbacks: [1, 2, 3, 4, 5, 6, 7], masks: 3, ..CachesInfo::default() };
         vec![WorkerInfo { core: 3, tsc_hz: 2_000_000_000, busy_cycles: 7, caches, ..WorkerInfo::default() }]
     }
 
