@@ -177,7 +177,7 @@ const COMMITS: Pipeline = Pipeline {
 const SETTLED: Pipeline = Pipeline {
     flows: &[
         "meter add meter=1,pktps,bands=type=drop,rate=2",
-        "priority=9,in_port=1,ip,actions=pop_vlan,ct(zone=5,table=1)",
+        "priority=9,in_port=1,ip,vlan_tci=0x1000/0x1000,actions=pop_vlan,ct(zone=5,table=1)",
         "priority=9,in_port=2,ip,actions=meter:1,ct(zone=5,table=1)",
         "table=1,priority=9,in_port=1,ip,ct_state=+new+trk,actions=ct(commit,zone=5),output:2",
         "table=1,priority=8,in_port=1,ct_state=+est+trk,actions=output:2",
