@@ -8,6 +8,7 @@ use crate::conntrack::{First, Fragments, Outcome, Place};
 use crate::dpdk::Mbuf;
 use crate::limits::{RECIRCULATIONS_MAX, STAGES_ENTERED_MAX};
 use crate::observe::DropReason;
+use crate::pipeline::translate::dp_hash;
 use crate::pipeline::{Request, Stage, Start, translate};
 use std::sync::Arc;
 use vswitch_conntrack::{Family, Rewrite, Tuple, Verdict};
@@ -151,6 +152,7 @@ impl Step<'_> {
             key.set(Field::TpSrc, src.into());
             key.set(Field::TpDst, dst.into());
             key.set(Field::TcpFlags, tcp_flags.into());
+            key.set(Field::DpHash, dp_hash(&key).into());
         }
         Some((key, packet))
     }

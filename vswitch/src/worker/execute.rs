@@ -208,6 +208,7 @@ impl Step<'_> {
         };
         let mut metadata = origin.metadata().metadata_with(&op.metadata, &op.defined);
         metadata.set(Field::RecircId, 0);
+        metadata.set(Field::DpHash, 0);
         bridge.packet_ins.deliver(PacketIn {
             table: op.table,
             cookie: op.cookie,

@@ -8,6 +8,7 @@ use crate::cache::{Cache, Compact, Megaflow};
 use crate::dpdk::{Burst, Mbuf};
 use crate::limits::{ACTIONS_PER_MISS, FRAME_MIN, HEAD_LEN};
 use crate::observe::{DropReason, Fallback};
+use crate::pipeline::translate::dp_hash;
 use crate::pipeline::{PortFacts, Request, Start, Translation, translate};
 use crate::port::PortId;
 use crate::time::Millis;
@@ -303,6 +304,7 @@ impl Step<'_> {
             mbuf
         };
         let layers = extract(mbuf.head(), mbuf.len(), key);
+        key.set(Field::DpHash, dp_hash(key).into());
         Some(Packet { mbuf, layers })
     }
 }

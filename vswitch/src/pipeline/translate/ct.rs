@@ -50,7 +50,7 @@ impl Translator<'_, '_> {
                 )
             });
             if let Some(observer) = &mut self.observer {
-                observer.forked(stage, zone, &self.view.packet.key);
+                observer.forked(stage, zone, &self.view.end());
             }
         }
         self.push(Op::Ct(Box::new(CtOp { request, stage })));

@@ -11,9 +11,9 @@ use std::cell::Cell;
 use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use vswitch_flow::Field;
 use vswitch_flow::action::PortNo;
 use vswitch_flow::spec::{BucketSpec, GroupKind, Selection};
+use vswitch_flow::{Field, FlowKey};
 
 /// So that choices can be repeated.
 const SEED: u64 = 0x6772_6f75_7073;
@@ -78,7 +78,7 @@ impl Translator<'_, '_> {
     fn choose(&mut self, group: &Group) -> Option<usize> {
         let hash = match &group.spec.selection {
             _ if group.spec.kind != GroupKind::Select => 0,
-            Selection::Default => self.hash_tuple(SEED),
+            Selection::Default => self.dp_hash(group),
             Selection::DpHash { param } => self.hash_tuple(SEED ^ param),
             Selection::Hash { param, fields } => self.hash_fields(SEED ^ param, fields),
         };
@@ -113,29 +113,36 @@ impl Translator<'_, '_> {
         facts.is_some_and(|facts| facts.admin_up && facts.link_up.load(Relaxed))
     }
 
-    /// The 5-tuple; of what is not IP, Ethernet's addresses and type.
-    fn hash_tuple(&mut self, seed: u64) -> u64 {
-        use Field as F;
-        let view = &mut self.view;
-        let eth_type = view.read(F::EthType);
-        let mut hash = Mixer::new(seed);
-        hash.add(eth_type);
-        let addresses = match eth_type {
-            eth_type::IP => [F::NwSrc, F::NwDst],
-            eth_type::IPV6 => [F::Ipv6Src, F::Ipv6Dst],
-            _ => [F::EthSrc, F::EthDst],
-        };
-        addresses.into_iter().for_each(|field| hash.add(view.read(field)));
-        if view.is_ip() {
-            hash.add(view.read(F::NwProto));
-            // Not of fragments: only the first one has them, and all are to take the same way.
-            let fragment = view.read_bits(F::NwFrag, 3) != 0;
-            if !fragment && view.l4_of(|p| matches!(p, proto::TCP | proto::UDP | proto::SCTP)) {
-                hash.add(view.read(F::TpSrc));
-                hash.add(view.read(F::TpDst));
-            }
+    /// The hash that every packet brings, as few bits of it as the choice hangs on: so connections that take the same bucket are decided once, and not one by one.
+    fn dp_hash(&mut self, group: &Group) -> u64 {
+        const TUPLE: [Field; 10] = [
+            Field::EthType,
+            Field::EthSrc,
+            Field::EthDst,
+            Field::NwSrc,
+            Field::NwDst,
+            Field::Ipv6Src,
+            Field::Ipv6Dst,
+            Field::NwProto,
+            Field::TpSrc,
+            Field::TpDst,
+        ];
+        let written = &self.view.packet.written;
+        if TUPLE.iter().any(|field| written.get(*field) != 0) {
+            return self.hash_tuple(SEED);
         }
-        hash.finish()
+        // Of a bucket that does not live another bit decides.
+        let all = group.spec.buckets.iter().any(is_watched);
+        let bits = if all { u32::MAX.into() } else { group.slots.len().saturating_sub(1) as u128 };
+        #[allow(clippy::cast_possible_truncation)] // 32 bits
+        {
+            self.view.read_bits(Field::DpHash, bits) as u64
+        }
+    }
+
+    fn hash_tuple(&mut self, seed: u64) -> u64 {
+        let view = &mut self.view;
+        tuple_hash(seed, |field, bits| view.read_bits(field, bits))
     }
 
     /// Exactly these bits of these fields; fields that the packet does not have are left out.
@@ -153,6 +160,40 @@ impl Translator<'_, '_> {
 
 const fn is_watched(bucket: &BucketSpec) -> bool {
     bucket.watch_port.is_some() || bucket.watch_group.is_some()
+}
+
+/// What choices among buckets begin with, unless a group says otherwise: a hash of the packet's 5-tuple, which is to stand in each key ([`Field::DpHash`]).
+#[must_use]
+pub fn dp_hash(key: &FlowKey) -> u32 {
+    #[allow(clippy::cast_possible_truncation)] // half of a hash is a hash
+    {
+        tuple_hash(SEED, |field, bits| key.get(field) & bits) as u32
+    }
+}
+
+/// Over the 5-tuple; of what is not IP, over Ethernet's addresses and type.
+fn tuple_hash(seed: u64, mut read: impl FnMut(Field, u128) -> u128) -> u64 {
+    use Field as F;
+    let mut all = |field: F| read(field, field.ones());
+    let eth_type = all(F::EthType);
+    let mut hash = Mixer::new(seed);
+    hash.add(eth_type);
+    let addresses = match eth_type {
+        eth_type::IP => [F::NwSrc, F::NwDst],
+        eth_type::IPV6 => [F::Ipv6Src, F::Ipv6Dst],
+        _ => [F::EthSrc, F::EthDst],
+    };
+    addresses.into_iter().for_each(|field| hash.add(all(field)));
+    if matches!(eth_type, eth_type::IP | eth_type::IPV6) {
+        let protocol = all(F::NwProto);
+        hash.add(protocol);
+        // Not of fragments: only the first one has them, and all are to take the same way.
+        if read(F::NwFrag, 3) == 0 && matches!(protocol, proto::TCP | proto::UDP | proto::SCTP) {
+            hash.add(read(F::TpSrc, F::TpSrc.ones()));
+            hash.add(read(F::TpDst, F::TpDst.ones()));
+        }
+    }
+    hash.finish()
 }
 
 /// A hash that is the same in every process.

@@ -40,6 +40,7 @@ mod tests;
 mod trace;
 mod view;
 
+pub use group::dp_hash;
 pub use result::{Credit, Deps, Effect, Translation};
 pub use show::{format_megaflow, format_ops};
 pub use trace::{Trace, Tracing, trace};

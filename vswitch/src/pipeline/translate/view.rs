@@ -61,6 +61,10 @@ impl View {
         let mut view = Self { packet: Packet { key: key.clone(), ..Packet::default() }, ..Self::default() };
         view.packet.key.set(Field::ActsetOutput, u128::from(port::UNSET));
         view.packet.key.set(Field::ConjId, 0);
+        if key.get(Field::DpHash) == 0 {
+            // Of a packet that somebody made up.
+            view.packet.key.set(Field::DpHash, super::dp_hash(key).into());
+        }
         for field in [Field::Metadata, Field::Xxreg0, Field::Xxreg1, Field::Xxreg2, Field::Xxreg3] {
             view.packet.written.add(field);
         }
@@ -156,6 +160,7 @@ impl View {
     pub(super) fn end(&self) -> FlowKey {
         let mut key = self.packet.key.clone();
         key.set(Field::ActsetOutput, 0);
+        key.set(Field::DpHash, 0);
         key
     }
 

@@ -225,3 +225,19 @@ fn masks_are_bounded() {
     assert_eq!(ports, sent);
     assert_eq!(Arc::strong_count(&bed.shared), 3, "walk, bed, collector");
 }
+
+/// A hash of few bits chooses: connections are decided by bucket, or so, and not one by one.
+#[test]
+fn connections_to_a_select_group_are_no_kinds_of_their_own() {
+    let mut bed = Bed::new(3);
+    bed.write(&[Update::AddGroup(group(GroupKind::Select, vec![bucket(0, None, 2), bucket(1, None, 3)]))]);
+    bed.add(0, 1, "tcp", vec![Action::Group(1)]);
+    let frames: Vec<Vec<u8>> = (1..=3000).map(|port| tcp(1, 2, port)).collect();
+    let cost = misses(&mut bed, |bed| bed.receive_in(1, &frames, 32));
+    let ports = bed.ports();
+    let first = ports.iter().filter(|port| **port == 2).count();
+    assert!(cost <= 256, "{cost} translations");
+    assert!(ports.len() == 3000 && (1200..1800).contains(&first), "{first} of {}", ports.len());
+    assert_eq!(misses(&mut bed, |bed| bed.receive_in(1, &frames, 32)), 0);
+    assert_eq!(bed.ports(), ports, "each takes the same way again");
+}
