@@ -98,13 +98,9 @@ impl<const N: usize, const A: usize> Exact<N, A> {
         let (Some([one, two]), Some(words)) = (self.bucket(place), key.words.first_chunk::<N>()) else {
             return NOWHERE;
         };
-        if equal(&one.words, words) {
-            place as u32
-        } else if equal(&two.words, words) {
-            place as u32 + 1
-        } else {
-            NOWHERE
-        }
+        // Which of the two it is cannot be predicted: no branch.
+        let (first, second) = (equal(&one.words, words), equal(&two.words, words));
+        if first | second { place as u32 + u32::from(!first) } else { NOWHERE }
     }
 
     /// The megaflow of an entry.
