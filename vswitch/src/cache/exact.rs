@@ -177,11 +177,6 @@ impl<const N: usize, const A: usize> Exact<N, A> {
     pub(super) const fn len(&self) -> usize {
         self.mask + 1
     }
-
-    /// Forgets everything.
-    pub(super) fn clear(&mut self) {
-        (0..self.entries.len()).for_each(|at| self.clear_at(at));
-    }
 }
 
 /// All words of two keys compared, without a branch for each.

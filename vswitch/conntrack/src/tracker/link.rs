@@ -134,7 +134,10 @@ impl Tracker {
         if locked.body.generation != link.generation || !locked.life().has(Life::ALIVE) {
             return;
         }
-        let moves = segment.is_none() || locked.body.tcp.is_established();
+        let moves = match segment {
+            Some(segment) => locked.body.tcp.is_established() && self.slides(&locked, link, segment).is_some(),
+            None => true,
+        };
         let flags = if moves { link.flags } else { link.flags & !JUDGED };
         let _ = self.advance(&mut locked, &Link { flags, ..*link }, segment, len, now);
     }
