@@ -38,9 +38,7 @@ class Established:
         program = streams.any_flow if args.order == "random" else streams.every_flow
         made = [self._data(kind, direction, size, part, program(*flows)) for size, part in args.size]
         if args.latency:
-            if args.ip == 6:
-                raise ValueError("--latency is for IPv4: IPv6 does not allow a datagram without checksum")
-            made.append(streams.latency(kind, direction == 1, args.latency, port_id))
+            made.append(streams.latency(kind, args.ip, direction == 1, args.latency, port_id))
         return made
 
     @staticmethod

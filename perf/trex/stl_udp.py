@@ -30,9 +30,7 @@ class Udp:
             return [streams.stream(self._frame(kind, direction, 64), streams.every_flow(*flows), mode, core=0)]
         made = [streams.stream(self._frame(kind, direction, size), streams.any_flow(*flows), STLTXCont(pps=part)) for size, part in args.size]
         if args.latency:
-            if args.ip == 6:
-                raise ValueError("--latency is for IPv4: IPv6 does not allow a datagram without checksum")
-            made.append(streams.latency(kind, direction == 1, args.latency, port_id))
+            made.append(streams.latency(kind, args.ip, direction == 1, args.latency, port_id))
         return made
 
     @staticmethod

@@ -101,9 +101,11 @@ def fix(ip, protocol):
     return [STLVmFixChecksumHw(l3_offset=frames.L3, l4_offset=frames.l4_offset(ip), l4_type=l4_type)]
 
 
-def latency(kind, reply, pps, port_id):
+def latency(kind, ip, reply, pps, port_id):
     """One UDP flow that TRex stamps, beside the load, at a rate that the multiplier leaves alone. TRex writes the stamp into the payload
     of each packet, so the datagram has no checksum. IPv4 only."""
+    if ip == 6:
+        raise ValueError("--latency is for IPv4: IPv6 does not allow a datagram without checksum")
     ends = kind.reply if reply else kind.request
     ports = (world.SERVICE_PORT, LATENCY_PORT) if reply else (LATENCY_PORT, world.SERVICE_PORT)
     frame = frames.udp(ends, *ports, size=LATENCY_SIZE, checksum=False)

@@ -155,6 +155,22 @@ pub struct Slide {
     seq_hi: u32,
 }
 
+impl Slide {
+    /// Most segments move nothing, or not everything: what is not written stays in the caches of other cores.
+    #[inline]
+    const fn apply(self, src: &mut Peer, dst: &mut Peer) {
+        if src.max_window != self.max_window {
+            src.max_window = self.max_window;
+        }
+        if src.seq_lo != self.seq_lo {
+            src.seq_lo = self.seq_lo;
+        }
+        if dst.seq_hi != self.seq_hi {
+            dst.seq_hi = self.seq_hi;
+        }
+    }
+}
+
 /// A segment as seen from a connection.
 struct Reading {
     /// First sequence number.
@@ -174,6 +190,20 @@ struct Reading {
 }
 
 impl Reading {
+    /// As if nobody scaled windows.
+    #[inline]
+    const fn of(segment: &Segment) -> Self {
+        Self {
+            seq: segment.seq,
+            end: segment.seq.wrapping_add(length(segment)),
+            ack: segment.ack,
+            window: segment.window,
+            src_shift: 0,
+            dst_shift: 0,
+            check_ack: true,
+        }
+    }
+
     /// Without payload there is nothing that could be out of a window.
     #[inline]
     const fn pin(&mut self, src: &Peer) {
@@ -216,11 +246,7 @@ impl Tcp {
         if !possible(segment.flags) {
             return Outcome::Invalid;
         }
-        let [original, reply] = &mut self.peers;
-        let (src, dst) = match direction {
-            Direction::Original => (original, reply),
-            Direction::Reply => (reply, original),
-        };
+        let (src, dst) = self.ends_mut(direction);
         if segment.flags & (SYN | ACK) == SYN {
             if src.is_done() && dst.is_done() {
                 return Outcome::Reopen;
@@ -233,11 +259,11 @@ impl Tcp {
         }
         let reading = read(segment, src, dst);
         if !check || fits(segment, &reading, src, dst) {
-            slide(&reading, src, dst);
+            slid(&reading, src, dst).apply(src, dst);
             walk(segment.flags, src, dst);
             Outcome::Valid
         } else if (dst.state < State::SynSent || src.is_done() || dst.is_done()) && nearly_fits(&reading, src) {
-            slide(&reading, src, dst);
+            slid(&reading, src, dst).apply(src, dst);
             walk_loosely(segment.flags, src, dst);
             Outcome::ValidLoose
         } else {
@@ -251,24 +277,12 @@ impl Tcp {
     #[must_use]
     pub fn slides(&self, segment: &Segment, direction: Direction, check: bool) -> Option<Slide> {
         debug_assert!(segment.flags & (SYN | FIN | RST) == 0 && self.is_established(), "{segment:?} {self:?}");
-        let [original, reply] = &self.peers;
-        let (src, dst) = match direction {
-            Direction::Original => (original, reply),
-            Direction::Reply => (reply, original),
-        };
+        let [src, dst] = [direction, direction.opposite()].map(|end| &self.peers[end as usize]);
         if segment.flags & ACK == 0 {
             return None;
         }
-        let (src_shift, dst_shift) = shifts(src, dst);
-        let mut reading = Reading {
-            seq: segment.seq,
-            end: segment.seq.wrapping_add(segment.payload),
-            ack: segment.ack,
-            window: segment.window,
-            src_shift,
-            dst_shift,
-            check_ack: true,
-        };
+        let mut reading = Reading::of(segment);
+        (reading.src_shift, reading.dst_shift) = shifts(src, dst);
         reading.pin(src);
         (!check || fits(segment, &reading, src, dst)).then(|| slid(&reading, src, dst))
     }
@@ -276,20 +290,17 @@ impl Tcp {
     /// Moves what a segment moves.
     #[inline]
     pub fn slide(&mut self, direction: Direction, slide: Slide) {
+        let (src, dst) = self.ends_mut(direction);
+        slide.apply(src, dst);
+    }
+
+    /// Sender and receiver of a segment.
+    #[inline]
+    const fn ends_mut(&mut self, direction: Direction) -> (&mut Peer, &mut Peer) {
         let [original, reply] = &mut self.peers;
-        let (src, dst) = match direction {
+        match direction {
             Direction::Original => (original, reply),
             Direction::Reply => (reply, original),
-        };
-        // Most segments move nothing, or not everything: what is not written stays in the caches of other cores.
-        if src.max_window != slide.max_window {
-            src.max_window = slide.max_window;
-        }
-        if src.seq_lo != slide.seq_lo {
-            src.seq_lo = slide.seq_lo;
-        }
-        if dst.seq_hi != slide.seq_hi {
-            dst.seq_hi = slide.seq_hi;
         }
     }
 
@@ -347,15 +358,7 @@ const fn at_or_after(a: u32, b: u32) -> bool {
 
 /// Reads a segment; if it is the first one of its end, the end begins with it.
 fn read(segment: &Segment, src: &mut Peer, dst: &mut Peer) -> Reading {
-    let mut reading = Reading {
-        seq: segment.seq,
-        end: segment.seq.wrapping_add(length(segment)),
-        ack: segment.ack,
-        window: segment.window,
-        src_shift: 0,
-        dst_shift: 0,
-        check_ack: true,
-    };
+    let mut reading = Reading::of(segment);
     if segment.flags & SYN == 0 {
         (reading.src_shift, reading.dst_shift) = shifts(src, dst);
     }
@@ -427,13 +430,6 @@ const fn nearly_fits(reading: &Reading, src: &Peer) -> bool {
 }
 
 /// What both ends have sent and may send after a segment.
-fn slide(reading: &Reading, src: &mut Peer, dst: &mut Peer) {
-    let Slide { max_window, seq_lo, seq_hi } = slid(reading, src, dst);
-    src.max_window = max_window;
-    src.seq_lo = seq_lo;
-    dst.seq_hi = seq_hi;
-}
-
 #[inline]
 fn slid(reading: &Reading, src: &Peer, dst: &Peer) -> Slide {
     let window = u32::from(reading.window) << reading.src_shift;

@@ -1,7 +1,7 @@
 //! Looking up a burst: what is done for all of its packets at once only reads, and asks for what will be read next.
 
-use super::compact::Kind;
-use super::exact::NOWHERE;
+use super::compact::{Kind, WORDS_MAX, WORDS_V4};
+use super::exact::{Exact, NOWHERE};
 use super::path::Path;
 use super::program::{Fused, Operand, Program, Rare};
 use super::recorder::Recording;
@@ -22,47 +22,28 @@ impl Cache {
         } else {
             key.kind = Kind::None;
         }
-        match key.kind {
-            Kind::V4 => self.v4.prefetch(key, false),
-            Kind::V6 => self.v6.prefetch(key, false),
-            Kind::None => {}
-        }
+        ask_for_bucket(&self.v4, &self.v6, key, false);
     }
 
     /// Finds the keys of the first `n` slots of a burst, and asks for what they lead to. Good until an entry changes.
     #[inline]
     pub(crate) fn locate(&mut self, n: usize, tracker: &Tracker) {
         self.located = self.version;
+        let Self { v4, v6, keys, .. } = self;
         let mut missing = false;
-        for key in self.keys.iter_mut().take(n) {
-            key.found = match key.kind {
-                Kind::V4 => self.v4.find(key, false),
-                Kind::V6 => self.v6.find(key, false),
-                Kind::None => continue,
-            };
-            match key.kind {
-                Kind::V4 if key.found == NOWHERE => self.v4.prefetch(key, true),
-                Kind::V6 if key.found == NOWHERE => self.v6.prefetch(key, true),
-                Kind::V4 => ask(self.v4.approach(key.found), tracker),
-                _ => ask(self.v6.approach(key.found), tracker),
+        for key in keys.iter_mut().take(n) {
+            key.found = find(v4, v6, key, false);
+            if key.found == NOWHERE {
+                missing = true;
+                ask_for_bucket(v4, v6, key, true);
+            } else {
+                approach(v4, v6, key, tracker);
             }
-            missing |= key.found == NOWHERE;
         }
         if missing {
-            self.locate_second(n, tracker);
-        }
-    }
-
-    fn locate_second(&mut self, n: usize, tracker: &Tracker) {
-        for key in self.keys.iter_mut().take(n).filter(|key| key.found == NOWHERE) {
-            key.found = match key.kind {
-                Kind::V4 => self.v4.find(key, true),
-                Kind::V6 => self.v6.find(key, true),
-                Kind::None => NOWHERE,
-            };
-            match key.kind {
-                Kind::V4 => ask(self.v4.approach(key.found), tracker),
-                _ => ask(self.v6.approach(key.found), tracker),
+            for key in keys.iter_mut().take(n).filter(|key| key.found == NOWHERE) {
+                key.found = find(v4, v6, key, true);
+                approach(v4, v6, key, tracker);
             }
         }
     }
@@ -83,13 +64,8 @@ impl Cache {
 
     #[cold]
     fn find(&self, key: &Compact) -> u32 {
-        let find = |second| match key.kind {
-            Kind::V4 => self.v4.find(key, second),
-            Kind::V6 => self.v6.find(key, second),
-            Kind::None => NOWHERE,
-        };
-        match find(false) {
-            NOWHERE => find(true),
+        match find(&self.v4, &self.v6, key, false) {
+            NOWHERE => find(&self.v4, &self.v6, key, true),
             found => found,
         }
     }
@@ -153,9 +129,37 @@ impl Cache {
     }
 }
 
-/// Asks for the place of a connection.
+type V4 = Exact<WORDS_V4, 4>;
+type V6 = Exact<WORDS_MAX, 16>;
+
+/// Asks for a bucket of a key, the first one or the second one.
 #[inline]
-fn ask(place: Option<u32>, tracker: &Tracker) {
+fn ask_for_bucket(v4: &V4, v6: &V6, key: &Compact, second: bool) {
+    match key.kind {
+        Kind::V4 => v4.prefetch(key, second),
+        Kind::V6 => v6.prefetch(key, second),
+        Kind::None => {}
+    }
+}
+
+/// Where a key is in such a bucket.
+#[inline]
+fn find(v4: &V4, v6: &V6, key: &Compact, second: bool) -> u32 {
+    match key.kind {
+        Kind::V4 => v4.find(key, second),
+        Kind::V6 => v6.find(key, second),
+        Kind::None => NOWHERE,
+    }
+}
+
+/// Asks for what a key that was found leads to, and for the place of its connection.
+#[inline]
+fn approach(v4: &V4, v6: &V6, key: &Compact, tracker: &Tracker) {
+    let place = match key.kind {
+        Kind::V4 => v4.approach(key.found),
+        Kind::V6 => v6.approach(key.found),
+        Kind::None => None,
+    };
     if let Some(word) = place.and_then(|place| tracker.word_at(place)) {
         prefetch_two(word);
     }

@@ -1,6 +1,7 @@
 //! Reads packets of the plainest form, of which somebody knows that they are: no fragments, no options of IP, headers in one segment.
 
 use super::datagram::be16;
+use super::read::segment;
 use crate::action::{Packet, UDP_LEN};
 use crate::dpdk::{Csum, Mbuf};
 use crate::packet::checksum::Sum;
@@ -41,7 +42,8 @@ impl Plain {
         };
         let (body, len) = (head.get(l4..end.min(head.len()))?, end.checked_sub(l4)?);
         let plain = match protocol {
-            protocol::TCP => Self::Tcp(segment(body, len)?, v6),
+            // No SYN: its options do not matter.
+            protocol::TCP => Self::Tcp(segment(body.first_chunk()?, len)?, v6),
             protocol::UDP => {
                 let header: &[u8; UDP_LEN] = body.first_chunk()?;
                 let claimed = usize::from(be16([header[4], header[5]]));
@@ -94,20 +96,4 @@ impl Plain {
 #[inline]
 fn is_right(sum: Sum) -> bool {
     sum.folded() == 0xffff
-}
-
-/// RFC 9293. No SYN: its options do not matter.
-#[inline]
-fn segment(body: &[u8], len: usize) -> Option<tcp::Segment> {
-    let header: &[u8; 20] = body.first_chunk()?;
-    let header_len = usize::from(header[12] >> 4) * 4;
-    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    Some(tcp::Segment {
-        flags: header[13],
-        seq: word(4),
-        ack: word(8),
-        window: be16([header[14], header[15]]),
-        payload: u32::try_from(len.checked_sub(header_len)?).ok()?,
-        scale: None,
-    })
 }

@@ -145,17 +145,26 @@ fn tcp(datagram: &mut Datagram<'_>, ip: Ip, len: usize) -> Option<Message> {
         return None;
     }
     let tuple = with_ports(ip.tuple, header.first_chunk()?)?;
-    let word = |at: usize| header[at..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
-    let flags = header[13];
-    let segment = tcp::Segment {
-        flags,
+    let mut segment = segment(&header, len)?;
+    if segment.flags & SYN != 0 {
+        segment.scale = window_scale(datagram, header_len);
+    }
+    Some(seen(datagram, tuple, L4::Tcp(segment)))
+}
+
+/// What a TCP header says, options apart; `len`: bytes of it, its options and its payload. None: its options end behind them.
+#[inline]
+pub(super) fn segment(header: &[u8; TCP_LEN], len: usize) -> Option<tcp::Segment> {
+    let header_len = usize::from(header[12] >> 4) * 4;
+    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    Some(tcp::Segment {
+        flags: header[13],
         seq: word(4),
         ack: word(8),
         window: be16([header[14], header[15]]),
-        payload: u32::try_from(len - header_len).ok()?,
-        scale: if flags & SYN != 0 { window_scale(datagram, header_len) } else { None },
-    };
-    Some(seen(datagram, tuple, L4::Tcp(segment)))
+        payload: u32::try_from(len.checked_sub(header_len)?).ok()?,
+        scale: None,
+    })
 }
 
 /// Only with it a window scale counts (RFC 7323, 1.3).

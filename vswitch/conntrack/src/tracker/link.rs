@@ -127,10 +127,7 @@ impl Tracker {
     /// What [`Self::pass`] does, of a packet of which [`Self::may_pass`] was true just now: whatever has changed since, it came first. A connection that has ended since stays as
     /// it was.
     pub fn settle(&self, link: &Link, segment: Option<&Segment>, len: u32, now: u64) {
-        if link.place as usize >= self.arena.slots().len() {
-            return;
-        }
-        let mut locked = self.arena.lock(link.place);
+        let Some(mut locked) = self.at(link) else { return };
         if locked.body.generation != link.generation || !locked.life().has(Life::ALIVE) {
             return;
         }
@@ -176,13 +173,16 @@ impl Tracker {
         })
     }
 
+    /// The place of a link, locked, whoever is there now; none of [`Link::NONE`].
+    #[inline]
+    fn at(&self, link: &Link) -> Option<Locked<'_>> {
+        ((link.place as usize) < self.arena.slots().len()).then(|| self.arena.lock(link.place))
+    }
+
     /// Does it with the connection, locked; false if it is not as it was.
     #[inline]
     fn with(&self, link: &Link, now: u64, then: impl FnOnce(Locked<'_>) -> bool) -> bool {
-        if link.place as usize >= self.arena.slots().len() {
-            return false;
-        }
-        let locked = self.arena.lock(link.place);
+        let Some(locked) = self.at(link) else { return false };
         let life = locked.life();
         let same = (locked.body.generation, locked.body.version()) == (link.generation, link.version.into());
         same && life.has(Life::ALIVE) && life.expiry() > now && then(locked)
