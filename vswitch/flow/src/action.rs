@@ -158,7 +158,7 @@ pub enum Action {
     },
     /// Actions on a copy.
     Clone(Box<[Action]>),
-    /// A comment, in bytes: 6, 14, 22, ... of them, as OpenFlow pads it.
+    /// A comment, in bytes: 6, 14, 22, ... of them, as OpenFlow pads it ([`Action::note`]).
     Note(Box<[u8]>),
     /// Ends all processing.
     Exit,
@@ -191,4 +191,13 @@ pub enum Action {
     },
     /// Goes on in a later table.
     GotoTable(u8),
+}
+
+impl Action {
+    /// A comment of `bytes`, padded with zeros as OpenFlow pads it (`NXAST_NOTE`): to 6, 14, 22, ... of them.
+    #[must_use]
+    pub fn note(mut bytes: Vec<u8>) -> Self {
+        bytes.resize((bytes.len() + 10).next_multiple_of(8).max(16) - 10, 0);
+        Self::Note(bytes.into())
+    }
 }

@@ -285,10 +285,7 @@ fn simple() -> BoxedStrategy<Action> {
         let field = if src { Field::TpSrc } else { Field::TpDst };
         Action::SetField { field, value: value.into(), mask: field.exact_mask() }
     });
-    let note = vec(any::<u8>(), 0..20).prop_map(|mut bytes| {
-        bytes.resize((bytes.len() + 10).next_multiple_of(8).max(16) - 10, 0);
-        Action::Note(bytes.into())
-    });
+    let note = vec(any::<u8>(), 0..20).prop_map(Action::note);
     let options = fields(|field| (Field::TunMetadata0..=Field::TunMetadata7).contains(&field));
     let outputs = prop_oneof![
         out_port().prop_map(|port| Action::Output { port, max_len: None }),

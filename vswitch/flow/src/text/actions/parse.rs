@@ -140,7 +140,7 @@ impl<'a> Parser<'a> {
             "learn" => learn::parse(self, token)?,
             "controller" => output::controller(self, token)?,
             "meter" => Action::Meter(self.source.u32("meter id", token.value)?),
-            "note" => Action::Note(note(self, token)?),
+            "note" => Action::note(self.hex(token.value)?),
             "clone" => Action::Clone(self.nested(token)?),
             "multipath" => hash::multipath(self, token)?,
             "bundle" => hash::bundle(self, token, false)?,
@@ -314,13 +314,6 @@ fn conjunction(parser: &Parser<'_>, token: &Token<'_>) -> Result<Action> {
     let n = source.number("number of clauses", clauses, least, most).map_err(coded)?;
     let k = source.number("clause", clause, 1, n).map_err(coded)?;
     Ok(Action::Conjunction { id, clause: small(k - 1), clauses: small(n) })
-}
-
-/// `note:01.02`, padded as OpenFlow does: to 6, 14, 22, ... bytes.
-fn note(parser: &Parser<'_>, token: &Token<'_>) -> Result<Box<[u8]>> {
-    let mut bytes = parser.hex(token.value)?;
-    bytes.resize((bytes.len() + 10).next_multiple_of(8).max(16) - 10, 0);
-    Ok(bytes.into())
 }
 
 /// `fin_timeout(idle_timeout=5,hard_timeout=10)`

@@ -85,7 +85,7 @@ fn action(message: &v1::Action) -> Result<Action, TextError> {
         },
         Kind::Conjunction(message) => conjunction(message)?,
         Kind::Clone(actions) => Action::Clone(list(&actions.actions)?.into()),
-        Kind::Note(note) => Action::Note(note.as_slice().into()),
+        Kind::Note(note) => Action::note(note.clone()),
         Kind::Exit(v1::ExitAction {}) => Action::Exit,
         Kind::Sample(message) => Action::Sample(Box::new(sample(message)?)),
         Kind::CheckPktLarger(message) => Action::CheckPktLarger {

@@ -145,6 +145,17 @@ fn every_action_survives_the_way_through_protobuf() {
     }
 }
 
+/// As the text `note:ab` is: both must be the same flow.
+#[test]
+fn notes_are_padded() {
+    for (bytes, padded) in [(0, 6), (1, 6), (6, 6), (7, 14), (51, 54)] {
+        let message = v1::Action { action: Some(v1::action::Action::Note(vec![7; bytes])) };
+        let action = actions::list(&[message]).unwrap_or_else(|error| panic!("{bytes} bytes: {error}"));
+        let expected = [vec![7; bytes], vec![0; padded - bytes]].concat();
+        assert_eq!(action, [Action::Note(expected.into())], "{bytes} bytes");
+    }
+}
+
 #[test]
 fn matches_survive_the_way_through_protobuf() {
     let texts = [
