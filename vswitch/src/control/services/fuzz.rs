@@ -4,7 +4,6 @@
 use super::typed::{self, wrong};
 use super::{flow, list, packet, parse, pipeline, present};
 use crate::control::switch::pipeline::NameMap;
-use crate::pipeline::state::check_meter;
 use prost::Message;
 use vswitch_flow::spec::{BucketSpec, FlowSpec, GroupSpec, MeterSpec, Update};
 use vswitch_flow::text::{
@@ -108,10 +107,6 @@ fn buckets_come_back(buckets: &[BucketSpec], names: &NameMap, told: &str) {
 }
 
 fn meter_comes_back(meter: &MeterSpec, told: &str) {
-    // What the state refuses, text need not be able to say.
-    if check_meter(meter).is_err() {
-        return;
-    }
     let mut line = String::new();
     format_meter(meter, &mut line);
     same(parse_meter(&line).map(|parsed| parsed.value), meter, &line, told);
