@@ -4,7 +4,7 @@ mod fields;
 mod nested;
 
 use super::{Action, BAD_ARGUMENT, BAD_SET, INCONSISTENT, PortNo, encoded_len, limits, port, rules};
-use crate::field::number::VLAN_PRESENT;
+use crate::field::number::{ETH_VLAN, VLAN_PRESENT};
 use crate::{Field, FlowKey, FlowMask, Refusal, SparseMatch};
 
 /// Where an action list stands: some actions are allowed in some places only.
@@ -211,10 +211,9 @@ impl Checker<'_> {
             }
             Action::SetVlanPcp(pcp) if *pcp > 7 => refuse(BAD_ARGUMENT, "a VLAN priority has 3 bits"),
             Action::SetVlanVid(vid) if *vid > 0xfff => refuse(BAD_ARGUMENT, "a VLAN ID has 12 bits"),
-            Action::SetVlanVid(_) | Action::SetVlanPcp(_) => {
-                self.set_tag(0, true);
-                Ok(())
-            }
+            // A packet without a tag gets one.
+            Action::SetVlanVid(_) | Action::SetVlanPcp(_) if !self.has_tag(0) => self.push_vlan(ETH_VLAN),
+            Action::SetVlanVid(_) | Action::SetVlanPcp(_) => Ok(()),
             Action::PushVlan(tpid) => self.push_vlan(*tpid),
             Action::PopVlan => self.pop_vlan(),
             Action::StackPush(from) => self.source(*from),

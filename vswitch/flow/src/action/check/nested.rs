@@ -37,11 +37,12 @@ impl Checker<'_> {
                 self.learn_source(from, *to)?;
                 readable(to.field, key, mask)?;
                 if let LearnSource::Immediate(value) = from {
-                    // All of a field may be more than its name means ([`Action::normal`]).
+                    // All of it is more than its name means ([`Action::normal`]).
+                    if *to != Subfield::whole(Field::VlanVid) {
+                        rules::bits(*to)?;
+                    }
                     if to.is_whole() {
                         rules::whole(to.field, *value)?;
-                    } else {
-                        rules::bits(*to)?;
                     }
                     key.set_sub(*to, *value);
                     mask.add_bits(to.field, to.mask());

@@ -4,6 +4,7 @@ use super::fields::{fitting, print_value, writable};
 use super::format::Printer;
 use super::parse::Parser;
 use crate::action::{Learn, LearnSource, LearnSpec, rules};
+use crate::field::Format;
 use crate::text::scan::{Form, Result, Token, Tokens, quoted};
 use crate::text::value::push_hex;
 use crate::text::{parse_subfield, parse_value};
@@ -89,14 +90,16 @@ fn matching<'a>(parser: &Parser<'a>, token: &Token<'a>, to: Subfield) -> Result<
         return Ok(LearnSpec::Match { from: LearnSource::Field(to), to });
     }
     let text = token.value;
+    // In capitals, where a port is meant, it is the port; the field goes by its other names.
+    let is_port = text == "IN_PORT" && to.field.info().format == Format::Port;
     match parse_subfield(text) {
-        Ok(from) => {
+        Ok(from) if !is_port => {
             addressable(parser, from.field, text)?;
             parser.source.judged(text, rules::as_many(from, to)).map_err(|error| error.field(token.key))?;
             Ok(LearnSpec::Match { from: LearnSource::Field(from), to })
         }
         Err(error) if looks_like_bits(text) => Err(parser.source.within(text, error)),
-        Err(_) => {
+        _ => {
             // A value of the field; of some bits of it, a number.
             if !to.is_whole() {
                 return Ok(LearnSpec::Match { from: LearnSource::Immediate(fitting(parser, text, to.len)?), to });

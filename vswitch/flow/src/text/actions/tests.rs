@@ -59,6 +59,9 @@ fn values_behind_the_text() {
     ];
     assert_eq!(*learn.specs, expected);
     assert_eq!((learn.table, learn.priority), (1, 32768));
+    let Action::Learn(learn) = one("learn(in_port=IN_PORT)") else { panic!("no learn") };
+    let LearnSpec::Match { from, .. } = learn.specs[0] else { panic!("no match") };
+    assert_eq!(from, LearnSource::Immediate(port::IN_PORT.into()));
     for (flags, value) in [("[200]", 0x200), ("fin|[800]", 0x801)] {
         let Action::Learn(learn) = one(&format!("learn(tcp_flags={flags})")) else { panic!("no learn") };
         let LearnSpec::Match { from, .. } = learn.specs[0] else { panic!("no match") };

@@ -315,6 +315,7 @@ fn errors_say_where_and_how() {
         (add, "idle_timeout=,actions=2", 1, "idle_timeout=VALUE", ""),
         (add, "actions=2,set_field:1.2.3.4->ip_src", 11, "matches ip", "OFPBAC_MATCH_INCONSISTENT"),
         (add, "actions=2,dec_ttl", 11, "ip or ipv6", "OFPBAC_MATCH_INCONSISTENT"),
+        (add, "dl_vlan1=5,actions=2,mod_vlan_vid:3", 22, "two VLAN tags", "OFPBAC_BAD_TAG"),
         (add, "table=5,actions=2,goto_table:5", 19, "later tables", "OFPBIC_BAD_TABLE_ID"),
         (add, "actions=2,meter:1", 11, "meter must come before", "OFPBAC_UNSUPPORTED_ORDER"),
         (add, "actions=conjunction(1,1/2),2", 28, "only note", "NXBAC_BAD_CONJUNCTION"),

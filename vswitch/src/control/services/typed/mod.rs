@@ -3,12 +3,16 @@
 
 mod actions;
 mod actions_out;
+#[cfg(test)]
+mod alike;
 mod field;
 mod flow;
 mod group;
 mod learn;
 mod matching;
 mod meter;
+#[cfg(test)]
+mod random;
 #[cfg(test)]
 mod tests;
 

@@ -308,7 +308,7 @@ fn a_field_that_cannot_be_is_refused_by_name() {
 }
 
 /// What becomes of a flow of this action.
-fn of_actions(action: v1::action::Action) -> Result<Vec<Action>, vswitch_flow::text::TextError> {
+fn of_actions(action: v1::action::Action) -> Result<Vec<Action>, TextError> {
     let actions = vec![v1::Action { action: Some(action) }];
     let doing = Some(v1::flow::Doing::Actions(v1::Actions { actions }));
     let ip = Some(v1::flow::Matching::MatchText("ip".to_owned()));
