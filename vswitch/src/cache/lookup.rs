@@ -5,7 +5,7 @@ use super::exact::{Exact, NOWHERE};
 use super::path::Path;
 use super::program::{Fused, Operand, Program, Rare};
 use super::recorder::Recording;
-use super::{Cache, Compact, Megaflow};
+use super::{Cache, CacheShared, Compact, Megaflow};
 use crate::dpdk::{Mbuf, prefetch};
 use crate::observe::Fallback;
 use crate::port::PortId;
@@ -105,7 +105,16 @@ impl Cache {
     /// Whether all decisions of a path are good without a second look.
     #[inline]
     pub(crate) fn is_current(&self, path: &Path) -> bool {
-        path.steps().all(|megaflow| megaflow.hot.tick.get() == self.tick)
+        path.hot.stamp.get() == self.stamp || self.is_current_now(path)
+    }
+
+    #[cold]
+    fn is_current_now(&self, path: &Path) -> bool {
+        let current = path.steps().all(|megaflow| megaflow.hot.tick.get() == self.tick);
+        if current {
+            path.hot.stamp.set(self.stamp);
+        }
+        current
     }
 
     /// A packet with a compact key, decided by a megaflow that leads to others, sets out.
@@ -121,7 +130,7 @@ impl Cache {
             return;
         }
         let made = match self.recorder.end() {
-            Ok(recording) => make(&recording, key, &mut self.paths),
+            Ok(recording) => make(&recording, key, &mut self.paths, &self.shared),
             Err(why) => Err(why),
         };
         match made {
@@ -179,11 +188,16 @@ struct Made {
 }
 
 /// Makes a program.
-fn make(recording: &Recording<'_>, key: &Compact, paths: &mut super::Paths) -> Result<Made, Fallback> {
+fn make(
+    recording: &Recording<'_>,
+    key: &Compact,
+    paths: &mut super::Paths,
+    shared: &CacheShared,
+) -> Result<Made, Fallback> {
     let (Some(megaflow), Some((link, _))) = (recording.steps.first(), recording.links.first()) else {
         return Err(Fallback::Shape);
     };
-    let path = paths.intern(recording.steps, recording.out);
+    let path = paths.intern(recording.steps, recording.out, shared).ok_or(Fallback::Uncached)?;
     let operand = match key.kind {
         Kind::V4 => AnyOperand::V4(operand(recording, key, path, *link)),
         Kind::V6 => AnyOperand::V6(operand(recording, key, path, *link)),
