@@ -64,9 +64,16 @@ fn clauses_of_conjunctions_count_from_1_in_messages() {
     }
     clauses.sort_unstable();
     assert_eq!(clauses, [(7, 1, 2), (7, 2, 2), (64, 64, 64)]);
-    for bad in [clause(1, 0, 2), clause(1, 3, 2), clause(1, 1, 1), clause(1, 1, 65)] {
+    for (bad, reason) in [
+        (clause(1, 0, 2), "clause 0 of 2"),
+        (clause(1, 3, 2), "clause 3 of 2"),
+        (clause(1, 1, 1), "a conjunction of 1 clauses"),
+        (clause(1, 1, 65), "a conjunction of 65 clauses"),
+    ] {
         let told = bed.write(vec![typed(9, "ip", vec![bad.clone()])]).expect("an answer");
-        assert!(!told.applied && told.statuses[0].reason.starts_with("conjunction: clause"), "{bad:?}: {told:?}");
+        let status = &told.statuses[0];
+        let named = (status.code.as_str(), status.field.as_str()) == ("NXBAC_BAD_CONJUNCTION", "conjunction");
+        assert!(!told.applied && named && status.reason.starts_with(reason), "{bad:?}: {told:?}");
     }
     bed.settle();
 }

@@ -127,7 +127,7 @@ fn lists_that_are_too_long_or_make_no_sense() {
                 "column 201: OFPBAC_BAD_ARGUMENT: actions are nested more than 32 levels deep; resubmit to a table instead",
             ),
             (&pushes, "column 43: OFPBAC_BAD_TAG: a packet has two VLAN tags at most"),
-            (&members, "column 16: OFPBAC_BAD_ARGUMENT: 3000 members: at most 2048"),
+            (&members, "column 16: OFPBAC_BAD_ARGUMENT: a bundle has at most 2048 members, not 3000"),
             (
                 "actions=push_vlan:0x1234",
                 "column 19: OFPBAC_BAD_ARGUMENT: 0x1234 is no VLAN tag's type; 0x8100 or 0x88a8",

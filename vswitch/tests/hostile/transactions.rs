@@ -158,9 +158,9 @@ fn statuses_tell_every_update_how_it_went() {
         .expect("an answer");
     // The deletion comes behind it, and takes the flow with it: that is no error (the group might have been there).
     assert!(!told.applied || told.statuses[1].affected <= 1, "{told:?}");
-    // The first update of another kind that says nothing.
+    // The first update of another kind: of a table that is not for flows.
     let told = bed.write(vec![U::AddFlow(v1::Flow { table: 254, ..Default::default() })]).expect("an answer");
-    assert_eq!((told.applied, told.statuses[0].code.as_str()), (false, "INVALID"), "{told:?}");
+    assert_eq!((told.applied, told.statuses[0].code.as_str()), (false, "OFPBRC_EPERM"), "{told:?}");
     // No commit.
     let request = |updates: usize, commit| v1::WriteRequest {
         bridge: BRIDGE.to_owned(),

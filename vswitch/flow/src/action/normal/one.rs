@@ -60,7 +60,9 @@ fn port_number(number: PortNo) -> PortNo {
 
 fn set_field(field: Field, value: u128, mask: u128) -> Action {
     let present = u128::from(VLAN_PRESENT);
-    let mask = mask & field.exact_mask();
+    // Bits that only the field's name has ([`Field::named_bits`]) stay.
+    let named = ((1 << u32::from(field.named_bits()).min(127)) - 1) & !field.ones();
+    let mask = mask & (field.exact_mask() | named);
     match field {
         Field::DlVlan => Action::SetField { field: Field::VlanVid, value: value | present, mask: mask | present },
         Field::InPort if mask == field.exact_mask() => Action::SetField { field, value: port_value(value), mask },

@@ -543,7 +543,7 @@ async fn packets_are_sent_resumed_and_traced() {
     let status = client.send_packet(request(Kind::Typed(v1::PacketOut { metadata: vec![field], ..typed }))).await;
     assert_eq!(
         status.expect_err("no metadata").message(),
-        "metadata: ip_src is not metadata; it is read from the packet"
+        "metadata: ip_src cannot be given to a packet; in_port, metadata, registers and tunnel fields can; set others with actions"
     );
     let none = v1::SendPacketRequest { bridge: "br0".to_owned(), packet_out: None };
     assert_eq!(client.send_packet(none).await.expect_err("nothing").code(), Code::InvalidArgument);
