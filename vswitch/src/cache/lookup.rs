@@ -96,7 +96,9 @@ impl Cache {
 
     /// A packet with a compact key, decided by a megaflow that leads to others, sets out.
     pub(crate) fn begin_recording(&mut self, key: &Compact, mbuf: &Mbuf, megaflow: &Arc<Megaflow>) {
-        if key.is_plain() && self.enabled {
+        if key.opens() {
+            self.count_fallback(Fallback::Untracked);
+        } else if key.is_plain() && self.enabled {
             self.recorder.begin(mbuf, megaflow);
         }
     }
