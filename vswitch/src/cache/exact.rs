@@ -1,18 +1,16 @@
-//! The exact-match cache: compact keys to megaflows and programs. A key has two buckets of two places.
+//! The exact-match cache: compact keys to megaflows and programs. A key has four places, two pairs of neighbours.
 //!
-//! A fixed number of entries, allocated once. An entry is as good as its megaflow: nothing is ever removed to make it stale, a dead
+//! A fixed number of places, allocated once. An entry is as good as its megaflow: nothing is ever removed to make it stale, a dead
 //! megaflow's entries are overwritten, or swept a few at a time so that they do not keep its memory.
 //!
-//! What a program needs beside its path lies in a line of its own, at the same index as the entry: it is asked for when the key was found.
+//! What lies far apart is what lookups wait for. So a key lies in its first place unless that is taken, the others are looked at only if it does not, and what its program
+//! needs beside its path is in the next line: one pair of lines per packet, asked for at once.
 
 use super::Megaflow;
 use super::compact::Compact;
 use super::program::Operand;
-use crate::dpdk::{huge_slice, prefetch};
+use crate::dpdk::{huge_slice, prefetch, prefetch_two};
 use std::sync::Arc;
-
-/// Places of a bucket.
-const WAYS: usize = 2;
 
 /// Where no key is.
 pub(super) const NOWHERE: u32 = u32::MAX;
@@ -20,6 +18,9 @@ pub(super) const NOWHERE: u32 = u32::MAX;
 /// Half of the last word of an entry: no bit of a key is there. What is: where the first connection of its program lies, plus 1; 0: it has no program.
 const LINK_SHIFT: u32 = 32;
 const KEY_OF_LAST: u64 = (1 << LINK_SHIFT) - 1;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// A key with its megaflow: one cache line for IPv4, two for IPv6.
 #[derive(Debug)]
@@ -42,140 +43,149 @@ impl<const N: usize> Entry<N> {
     }
 }
 
-/// The cache, for keys of `N` words with addresses of `A` bytes. The entries of bucket `i` are `2 i` and `2 i + 1`.
+/// An entry, and what its program needs if it has one.
+#[derive(Debug, Default)]
+#[repr(C, align(128))]
+struct Place<const N: usize, const A: usize> {
+    entry: Entry<N>,
+    operand: Operand<A>,
+}
+
+/// The cache, for keys of `N` words with addresses of `A` bytes.
 #[derive(Debug)]
 pub(super) struct Exact<const N: usize, const A: usize> {
-    entries: Box<[Entry<N>]>,
-    operands: Box<[Operand<A>]>,
-    /// Buckets minus 1.
-    mask: usize,
-    /// Which way full buckets give next.
+    places: Box<[Place<N, A>]>,
+    /// Which of its places a key takes next when all are taken.
     turn: usize,
-    /// Next bucket to be swept.
+    /// Last place that was swept.
     hand: usize,
 }
 
 impl<const N: usize, const A: usize> Exact<N, A> {
     /// For this many entries, a power of two.
     pub(super) fn new(entries: usize) -> Self {
-        let buckets = (entries / WAYS).next_power_of_two();
-        Self {
-            entries: huge_slice(buckets * WAYS, Entry::default),
-            operands: huge_slice(buckets * WAYS, Operand::default),
-            mask: buckets - 1,
-            turn: 0,
-            hand: 0,
-        }
+        let places = huge_slice(entries.next_power_of_two().max(2), Place::default);
+        Self { places, turn: 0, hand: 0 }
     }
 
-    /// Index of the first entry of a key's bucket: of its first one, or of its second one.
+    /// Index of a key's first place.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // usize has 64 bits here
-    const fn place(&self, key: &Compact, second: bool) -> usize {
-        let hash = if second { key.hash >> 32 } else { key.hash };
-        (hash as usize & self.mask) * WAYS
+    fn first(&self, key: &Compact) -> usize {
+        key.hash as usize & (self.places.len() - 1)
     }
 
+    /// Of its other places.
     #[inline]
-    fn bucket(&self, place: usize) -> Option<&[Entry<N>; WAYS]> {
-        self.entries.get(place..)?.first_chunk()
+    #[allow(clippy::cast_possible_truncation)] // as above
+    fn others(&self, key: &Compact) -> [usize; 3] {
+        let second = (key.hash >> 32) as usize & (self.places.len() - 1);
+        [self.first(key) ^ 1, second, second ^ 1]
     }
 
-    /// Asks for the lines of a key's bucket.
+    /// Asks for a key's first place.
     #[inline]
-    pub(super) fn prefetch(&self, key: &Compact, second: bool) {
-        if let Some([one, two]) = self.bucket(self.place(key, second)) {
-            prefetch(one);
-            prefetch(two);
+    pub(super) fn prefetch(&self, key: &Compact) {
+        if let Some(place) = self.places.get(self.first(key)) {
+            prefetch_two(place);
         }
     }
 
-    /// The entry of a key, in its first or second bucket.
+    /// Asks for its other places.
+    pub(super) fn prefetch_others(&self, key: &Compact) {
+        self.others(key).iter().filter_map(|at| self.places.get(*at)).for_each(|place| prefetch(&place.entry));
+    }
+
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // fewer entries than 2^32
-    pub(super) fn find(&self, key: &Compact, second: bool) -> u32 {
-        let place = self.place(key, second);
-        let (Some([one, two]), Some(words)) = (self.bucket(place), key.words.first_chunk::<N>()) else {
-            return NOWHERE;
-        };
-        // Which of the two it is cannot be predicted: no branch.
-        let (first, second) = (equal(&one.words, words), equal(&two.words, words));
-        if first | second { place as u32 + u32::from(!first) } else { NOWHERE }
+    fn found(&self, at: usize, key: &Compact) -> Option<u32> {
+        let same = equal(&self.places.get(at)?.entry.words, key.words.first_chunk::<N>()?);
+        same.then_some(at as u32)
+    }
+
+    /// The entry of a key in its first place.
+    #[inline]
+    pub(super) fn find(&self, key: &Compact) -> u32 {
+        self.found(self.first(key), key).unwrap_or(NOWHERE)
+    }
+
+    /// In its other places.
+    pub(super) fn find_other(&self, key: &Compact) -> u32 {
+        self.others(key).iter().find_map(|at| self.found(*at, key)).unwrap_or(NOWHERE)
     }
 
     /// The megaflow of an entry.
     #[inline]
     pub(super) fn get(&self, entry: u32) -> Option<&Arc<Megaflow>> {
-        self.entries.get(entry as usize)?.megaflow.as_ref()
+        self.places.get(entry as usize)?.entry.megaflow.as_ref()
     }
 
     /// What the program of an entry needs, if it has one.
     #[inline]
     pub(super) fn operand(&self, entry: u32) -> Option<&Operand<A>> {
-        let has = self.entries.get(entry as usize)?.link() != 0;
-        if has { self.operands.get(entry as usize) } else { None }
+        let place = self.places.get(entry as usize)?;
+        (place.entry.link() != 0).then_some(&place.operand)
     }
 
     /// Asks for what an entry leads to. Returns where the first connection of its program lies, if it has one.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // the upper half of a word
     pub(super) fn approach(&self, entry: u32) -> Option<u32> {
-        let found = self.entries.get(entry as usize)?;
-        let link = found.link();
+        let Place { entry, operand } = self.places.get(entry as usize)?;
+        let link = entry.link();
         if link == 0 {
-            if let Some(megaflow) = &found.megaflow {
+            if let Some(megaflow) = &entry.megaflow {
                 prefetch(&megaflow.hot);
             }
             return None;
         }
-        prefetch(self.operands.get(entry as usize)?);
+        if size_of::<Entry<N>>() > LINE {
+            prefetch_two(operand); // it was not among the first two lines
+        }
         Some(link as u32 - 1)
     }
 
     /// Puts a megaflow, and a program if there is one, in the place of its key, or a free one, or somebody's.
     pub(super) fn insert(&mut self, key: &Compact, megaflow: &Arc<Megaflow>, operand: Option<Operand<A>>) {
         let Some(mut words) = key.words.first_chunk::<N>().copied() else { return };
-        let places = [false, true].map(|second| self.place(key, second));
-        let ways = || places.iter().flat_map(|place| *place..*place + WAYS);
-        let own = ways().find(|at| equal(&self.entries[*at].words, &words) && self.entries[*at].megaflow.is_some());
-        let is_free = |at: &usize| self.entries[*at].megaflow.as_ref().is_none_or(|megaflow| megaflow.is_dead());
-        let at = own.or_else(|| ways().find(is_free)).unwrap_or_else(|| {
-            self.turn = (self.turn + 1) % (2 * WAYS);
-            places[self.turn / WAYS] + self.turn % WAYS
+        let [second, third, fourth] = self.others(key);
+        let ways = [self.first(key), second, third, fourth];
+        let entry = |at: &usize| &self.places[*at].entry;
+        let is_own = |at: &usize| equal(&entry(at).words, &words) && entry(at).megaflow.is_some();
+        let is_free = |at: &usize| entry(at).megaflow.as_ref().is_none_or(|megaflow| megaflow.is_dead());
+        let own = ways.into_iter().find(is_own).or_else(|| ways.into_iter().find(is_free));
+        let at = own.unwrap_or_else(|| {
+            self.turn = (self.turn + 1) % ways.len();
+            ways[self.turn]
         });
         if let Some(operand) = &operand {
             words[N - 1] |= (u64::from(operand.link.place()) + 1) << LINK_SHIFT;
         }
-        if self.entries[at].link() != 0 || operand.is_some() {
-            self.operands[at] = operand.unwrap_or_default();
+        let place = &mut self.places[at];
+        if place.entry.link() != 0 || operand.is_some() {
+            place.operand = operand.unwrap_or_default();
         }
-        self.entries[at] = Entry { words, megaflow: Some(Arc::clone(megaflow)) };
+        place.entry = Entry { words, megaflow: Some(Arc::clone(megaflow)) };
     }
 
-    /// Lets go of dead megaflows and paths in the next `n` buckets.
+    /// Lets go of dead megaflows and paths in the next `n` places.
     pub(super) fn sweep(&mut self, n: usize) {
         for _ in 0..n.min(self.len()) {
-            self.hand = (self.hand + 1) & self.mask;
-            for at in self.hand * WAYS..(self.hand + 1) * WAYS {
-                let entry = &self.entries[at];
-                let dead = entry.megaflow.as_ref().is_some_and(|megaflow| megaflow.is_dead());
-                if dead || entry.link() != 0 && self.operands[at].is_dead() {
-                    self.clear_at(at);
+            self.hand = (self.hand + 1) & (self.places.len() - 1);
+            let Place { entry, operand } = &mut self.places[self.hand];
+            let dead = entry.megaflow.as_ref().is_some_and(|megaflow| megaflow.is_dead());
+            if dead || entry.link() != 0 && operand.is_dead() {
+                if entry.link() != 0 {
+                    *operand = Operand::default();
                 }
+                *entry = Entry::default();
             }
         }
     }
 
-    fn clear_at(&mut self, at: usize) {
-        if self.entries[at].link() != 0 {
-            self.operands[at] = Operand::default();
-        }
-        self.entries[at] = Entry::default();
-    }
-
-    /// Buckets.
+    /// Places.
     pub(super) const fn len(&self) -> usize {
-        self.mask + 1
+        self.places.len()
     }
 }
 

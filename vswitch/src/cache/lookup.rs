@@ -6,7 +6,7 @@ use super::path::Path;
 use super::program::{Fused, Operand, Program, Rare};
 use super::recorder::Recording;
 use super::{Cache, Compact, Megaflow};
-use crate::dpdk::{Mbuf, prefetch_two};
+use crate::dpdk::{Mbuf, prefetch};
 use crate::observe::Fallback;
 use crate::port::PortId;
 use std::sync::Arc;
@@ -22,7 +22,11 @@ impl Cache {
         } else {
             key.kind = Kind::None;
         }
-        ask_for_bucket(&self.v4, &self.v6, key, false);
+        match key.kind {
+            Kind::V4 => self.v4.prefetch(key),
+            Kind::V6 => self.v6.prefetch(key),
+            Kind::None => {}
+        }
     }
 
     /// Finds the keys of the first `n` slots of a burst, and asks for what they lead to. Good until an entry changes.
@@ -32,17 +36,25 @@ impl Cache {
         let Self { v4, v6, keys, .. } = self;
         let mut missing = false;
         for key in keys.iter_mut().take(n) {
-            key.found = find(v4, v6, key, false);
+            key.found = match key.kind {
+                Kind::V4 => v4.find(key),
+                Kind::V6 => v6.find(key),
+                Kind::None => NOWHERE,
+            };
             if key.found == NOWHERE {
                 missing = true;
-                ask_for_bucket(v4, v6, key, true);
+                match key.kind {
+                    Kind::V4 => v4.prefetch_others(key),
+                    Kind::V6 => v6.prefetch_others(key),
+                    Kind::None => {}
+                }
             } else {
                 approach(v4, v6, key, tracker);
             }
         }
         if missing {
             for key in keys.iter_mut().take(n).filter(|key| key.found == NOWHERE) {
-                key.found = find(v4, v6, key, true);
+                key.found = find_other(v4, v6, key);
                 approach(v4, v6, key, tracker);
             }
         }
@@ -64,10 +76,12 @@ impl Cache {
 
     #[cold]
     fn find(&self, key: &Compact) -> u32 {
-        match find(&self.v4, &self.v6, key, false) {
-            NOWHERE => find(&self.v4, &self.v6, key, true),
-            found => found,
-        }
+        let found = match key.kind {
+            Kind::V4 => self.v4.find(key),
+            Kind::V6 => self.v6.find(key),
+            Kind::None => NOWHERE,
+        };
+        if found == NOWHERE { find_other(&self.v4, &self.v6, key) } else { found }
     }
 
     /// The megaflow of slot `i` of a burst, if it is good without a second look.
@@ -134,22 +148,11 @@ impl Cache {
 type V4 = Exact<WORDS_V4, 4>;
 type V6 = Exact<WORDS_MAX, 16>;
 
-/// Asks for a bucket of a key, the first one or the second one.
-#[inline]
-fn ask_for_bucket(v4: &V4, v6: &V6, key: &Compact, second: bool) {
+/// Where a key is that is not in its first place.
+fn find_other(v4: &V4, v6: &V6, key: &Compact) -> u32 {
     match key.kind {
-        Kind::V4 => v4.prefetch(key, second),
-        Kind::V6 => v6.prefetch(key, second),
-        Kind::None => {}
-    }
-}
-
-/// Where a key is in such a bucket.
-#[inline]
-fn find(v4: &V4, v6: &V6, key: &Compact, second: bool) -> u32 {
-    match key.kind {
-        Kind::V4 => v4.find(key, second),
-        Kind::V6 => v6.find(key, second),
+        Kind::V4 => v4.find_other(key),
+        Kind::V6 => v6.find_other(key),
         Kind::None => NOWHERE,
     }
 }
@@ -163,7 +166,7 @@ fn approach(v4: &V4, v6: &V6, key: &Compact, tracker: &Tracker) {
         Kind::None => None,
     };
     if let Some(word) = place.and_then(|place| tracker.word_at(place)) {
-        prefetch_two(word);
+        prefetch(word);
     }
 }
 

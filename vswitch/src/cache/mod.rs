@@ -66,9 +66,9 @@ const OUTSTANDING_FACTOR: u64 = 4;
 /// Megaflows looked at when one has to go.
 const EVICTION_SEARCH: usize = 8;
 
-/// Per millisecond: megaflows and paths looked at for idleness, buckets swept for dead ones.
+/// Per millisecond: megaflows and paths looked at for idleness, places of the exact-match caches swept for dead ones.
 const IDLE_SEARCH: usize = 16;
-const SWEEP: usize = 64;
+const SWEEP: usize = 128;
 
 /// One worker's caches.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ pub struct Cache {
     outdated: bool,
     flushed: u64,
     hand: usize,
-    /// Buckets left to sweep since the last megaflow died.
+    /// Places left to sweep since the last megaflow died.
     unswept: usize,
     /// Rises when an entry of an exact-match cache changes, and where it stood when the keys of the burst were found.
     version: u64,

@@ -9,7 +9,7 @@ use super::control::Skew;
 use super::sync::{AtomicU64, SpinMutex, SpinMutexGuard, size};
 use super::words::{Words, halves, whole};
 use crate::tcp::Tcp;
-use crate::{Helper, Memory, NatSide, Tuple};
+use crate::{Direction, Helper, Memory, NatSide, Tuple};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
@@ -87,32 +87,34 @@ impl Life {
     }
 }
 
-/// What is behind a place's lock. First what every packet touches.
+/// What is behind a place's lock. First what every packet touches: with the lock and [`Life`], one cache line.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Body {
     /// Of the place: how many connections were here.
     pub(super) generation: u32,
-    pub(super) mark: u32,
-    /// When it began, and above it how often it has changed ([`Body::changed`]).
-    pub(super) begun: u64,
+    /// How often it has changed ([`Body::changed`]).
+    pub(super) version: u32,
     /// Of TCP.
     pub(super) tcp: Tcp,
+    /// By [`Direction`], the low halves.
+    pub(super) packets: [u32; 2],
+    pub(super) bytes: [u32; 2],
+    // Here the second cache line begins.
+    pub(super) packets_high: [u16; 2],
+    pub(super) mark: u32,
+    pub(super) bytes_high: [u32; 2],
+    /// When it began, in milliseconds.
+    pub(super) start: u64,
     /// What few connections have, so that it is the one thing that is allocated.
     pub(super) rare: Option<Box<Rare>>,
-    // Here the second cache line begins.
-    pub(super) packets: [u64; 2],
-    pub(super) bytes: [u64; 2],
-    /// By [`crate::Direction`].
-    pub(super) tuples: [Words; 2],
     pub(super) label: [u64; 2],
+    /// By [`Direction`].
+    pub(super) tuples: [Words; 2],
 }
 
-/// Bits of [`Body::begun`] that are milliseconds: 34 years.
-const START_BITS: u32 = 40;
-
 /// Changes that are counted.
-pub(super) const VERSION_MAX: u64 = u64::MAX >> START_BITS;
+pub(super) const VERSION_MAX: u32 = u32::MAX;
 
 /// What connections of helpers have.
 #[derive(Debug, Default)]
@@ -126,24 +128,40 @@ pub(super) struct Rare {
 impl Body {
     /// A later `ct()` could see what has changed: who remembers how a packet was judged is to look again.
     pub(super) const fn changed(&mut self) {
-        if self.version() < VERSION_MAX {
-            self.begun += 1 << START_BITS;
-        }
+        self.version = self.version.saturating_add(1);
     }
 
     /// How often it has changed. At [`VERSION_MAX`] nobody can tell any more, and nobody is to remember.
-    pub(super) const fn version(&self) -> u64 {
-        self.begun >> START_BITS
+    pub(super) const fn version(&self) -> u32 {
+        self.version
     }
 
-    /// When it began, in milliseconds.
-    pub(super) const fn start(&self) -> u64 {
-        self.begun & ((1 << START_BITS) - 1)
+    /// Counts a packet of so many bytes. What is seldom written lies apart.
+    #[inline]
+    pub(super) fn count(&mut self, direction: Direction, len: u32) {
+        let direction = direction as usize;
+        let (packets, packets_over) = self.packets[direction].overflowing_add(1);
+        let (bytes, bytes_over) = self.bytes[direction].overflowing_add(len);
+        (self.packets[direction], self.bytes[direction]) = (packets, bytes);
+        if packets_over | bytes_over {
+            self.carry(direction, packets_over, bytes_over);
+        }
     }
 
-    /// It begins now.
-    pub(super) const fn begin(&mut self, now: u64) {
-        self.begun = now & ((1 << START_BITS) - 1);
+    #[cold]
+    fn carry(&mut self, direction: usize, packets: bool, bytes: bool) {
+        self.packets_high[direction] = self.packets_high[direction].wrapping_add(packets.into());
+        self.bytes_high[direction] = self.bytes_high[direction].wrapping_add(bytes.into());
+    }
+
+    /// Packets by direction, modulo 2^48.
+    pub(super) fn packets(&self) -> [u64; 2] {
+        std::array::from_fn(|i| u64::from(self.packets_high[i]) << 32 | u64::from(self.packets[i]))
+    }
+
+    /// Their bytes.
+    pub(super) fn bytes(&self) -> [u64; 2] {
+        std::array::from_fn(|i| u64::from(self.bytes_high[i]) << 32 | u64::from(self.bytes[i]))
     }
 
     pub(super) fn master(&self) -> Option<Tuple> {

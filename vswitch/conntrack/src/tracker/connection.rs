@@ -83,9 +83,9 @@ impl Connection {
             tcp: (original.protocol == protocol::TCP).then_some(body.tcp),
             replied: life.has(Life::REPLIED),
             timeout_ms: life.expiry().saturating_sub(now),
-            start_ms: body.start(),
-            packets: body.packets,
-            bytes: body.bytes,
+            start_ms: body.start,
+            packets: body.packets(),
+            bytes: body.bytes(),
             master: body.master(),
         }
     }

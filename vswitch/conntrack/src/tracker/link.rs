@@ -66,7 +66,7 @@ impl Link {
         if matches!(seen.l4, L4::Tcp(_)) {
             flags |= TCP;
         }
-        Some(Self { place: locked.place, generation, version: low32(version), zone: request.zone, flags })
+        Some(Self { place: locked.place, generation, version, zone: request.zone, flags })
     }
 
     /// Where its connection lies: equal of links to the same one, and below the number of connections that there may be.
@@ -98,18 +98,13 @@ impl Link {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "versions have 24 bits")]
-const fn low32(version: u64) -> u32 {
-    version as u32
-}
-
 /// It changes no state.
 const fn is_plain(segment: &Segment) -> bool {
     segment.flags & (flag::SYN | flag::FIN | flag::RST) == 0
 }
 
 impl Tracker {
-    /// The first word of the place of a connection, for whoever wants that in the cache: what every packet touches is in the first two lines.
+    /// The first word of the place of a connection, for whoever wants that in the cache: what every packet touches is in its line.
     #[inline]
     #[must_use]
     pub fn word_at(&self, place: u32) -> Option<&AtomicU64> {
@@ -184,7 +179,7 @@ impl Tracker {
     fn with(&self, link: &Link, now: u64, then: impl FnOnce(Locked<'_>) -> bool) -> bool {
         let Some(locked) = self.at(link) else { return false };
         let life = locked.life();
-        let same = (locked.body.generation, locked.body.version()) == (link.generation, link.version.into());
+        let same = (locked.body.generation, locked.body.version()) == (link.generation, link.version);
         same && life.has(Life::ALIVE) && life.expiry() > now && then(locked)
     }
 

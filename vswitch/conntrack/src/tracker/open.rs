@@ -199,8 +199,7 @@ impl Opening<'_> {
 
     /// All but the tuples.
     fn body(&self) -> Body {
-        let mut body = Body { tcp: self.tcp, ..Body::default() };
-        body.begin(self.now);
+        let mut body = Body { tcp: self.tcp, start: self.now, ..Body::default() };
         body.count(Direction::Original, self.seen.len);
         match &self.expected {
             None => {

@@ -189,11 +189,6 @@ impl Body {
         (self.tuples[direction as usize].tuple(), other.reversed())
     }
 
-    pub(super) fn count(&mut self, direction: Direction, len: u32) {
-        self.packets[direction as usize] += 1;
-        self.bytes[direction as usize] += u64::from(len);
-    }
-
     /// Writes what a commit says of mark and label; whether that changed anything. What its master gave to an expected connection stays.
     pub(super) fn write(&mut self, request: &Request) -> bool {
         if self.master().is_some() {
