@@ -96,7 +96,7 @@ impl Compact {
     }
 
     /// Addresses and ports, if it is of TCP or UDP.
-    fn tuple(&self) -> Option<Tuple> {
+    pub(super) fn tuple(&self) -> Option<Tuple> {
         let mut bytes = [0; size_of::<[u64; super::WORDS_MAX]>()];
         for (to, word) in bytes.as_chunks_mut().0.iter_mut().zip(self.words) {
             *to = word.to_le_bytes();

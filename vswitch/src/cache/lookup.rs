@@ -29,9 +29,9 @@ impl Cache {
         }
     }
 
-    /// Finds the keys of the first `n` slots of a burst, and asks for what they lead to. Good until an entry changes.
+    /// Finds the keys of the first `n` slots of a burst, and asks for what they lead to. Good until an entry changes. Returns whether there are some that are nowhere.
     #[inline]
-    pub(crate) fn locate(&mut self, n: usize, tracker: &Tracker) {
+    pub(crate) fn locate(&mut self, n: usize, tracker: &Tracker) -> bool {
         self.located = self.version;
         let Self { v4, v6, keys, .. } = self;
         let mut missing = false;
@@ -53,11 +53,14 @@ impl Cache {
             }
         }
         if missing {
+            missing = false;
             for key in keys.iter_mut().take(n).filter(|key| key.found == NOWHERE) {
                 key.found = find_other(v4, v6, key);
+                missing |= key.found == NOWHERE;
                 approach(v4, v6, key, tracker);
             }
         }
+        missing
     }
 
     #[inline]

@@ -116,8 +116,9 @@ fn prepare(
         ordinary &= len <= frame_max && len >= FRAME_MIN;
         cache.prepare(i, mbuf, port, cached);
     }
-    cache.locate(burst.len(), tracker);
-    cache.look_ahead(burst.len(), tracker);
+    if cache.locate(burst.len(), tracker) {
+        cache.look_ahead(burst.len(), tracker);
+    }
     (bytes, ordinary)
 }
 

@@ -381,7 +381,7 @@ fn caches_change_nothing() {
     });
     let (translated, received) = (TRANSLATED.load(Relaxed), RECEIVED.load(Relaxed));
     let (spared, survived) = (SPARED.load(Relaxed), SURVIVED.load(Relaxed));
-    assert!(spared > translated / 200, "changes spared {spared} megaflows, {translated} packets were translated");
+    assert!(spared > translated / 400, "changes spared {spared} megaflows, {translated} packets were translated");
     assert!(
         survived > translated / 100,
         "{survived} megaflows survived a change, {translated} packets were translated"
