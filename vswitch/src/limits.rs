@@ -143,19 +143,13 @@ pub const FLOW_EVENTS_QUEUED: usize = 8192;
 
 /// Groups of one bridge: one per Service port and direction on a node of the largest clusters, four times over.
 pub const GROUPS_MAX: usize = 65_536;
-/// Largest group id (`OFPG_MAX`).
-pub const GROUP_ID_MAX: u32 = 0xffff_ff00;
 /// Buckets of one group: as many as outputs that one packet may lead to.
 pub const BUCKETS_MAX: usize = 4096;
-/// Largest bucket id (`OFPG_BUCKET_MAX`).
-pub const BUCKET_ID_MAX: u32 = 0xffff_ff00;
 
 /// Meters of one bridge (Open vSwitch's userspace datapath: `max_meter`).
 pub const METERS_MAX: usize = 262_144;
-/// Largest meter id (`OFPM_MAX`).
-pub const METER_ID_MAX: u32 = 0xffff_0000;
-/// Bands of one meter (Open vSwitch's userspace datapath: `max_bands`).
-pub const BANDS_MAX: usize = 8;
+/// Bands of one meter.
+pub const BANDS_MAX: usize = vswitch_flow::spec::limits::MAX_BANDS;
 
 /// Changes of a table that it remembers, so that megaflows which they have nothing to do with need not be decided anew. With 1,000 changes
 /// a second those that packets hit every 32 ms.

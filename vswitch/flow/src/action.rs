@@ -7,17 +7,23 @@
 mod check;
 mod normal;
 mod parameters;
+pub(crate) mod rules;
 mod size;
 
 pub use check::{CheckContext, CheckError, Place, check};
-pub use normal::normalize;
+pub use normal::{accept, normalize};
 pub use parameters::{
     Bundle, Controller, Ct, CtZone, HashFields, Learn, LearnSource, LearnSpec, Multipath, MultipathAlgorithm, Nat,
     Reason, Sample, SampleDirection,
 };
+pub use rules::known_table;
 pub use size::encoded_len;
 
-use crate::{Field, Subfield};
+use crate::{Field, Refusal, Subfield};
+
+const INCONSISTENT: &str = "OFPBAC_MATCH_INCONSISTENT";
+const BAD_ARGUMENT: &str = "OFPBAC_BAD_ARGUMENT";
+const BAD_SET: &str = "OFPBAC_BAD_SET_ARGUMENT";
 
 /// What bounds a list of actions.
 pub mod limits {
@@ -66,6 +72,28 @@ pub mod port {
     pub const LOCAL: PortNo = 0xffff_fffe;
     /// No port.
     pub const NONE: PortNo = 0xffff_ffff;
+
+    /// First of the reserved numbers in their 16-bit form.
+    const FIRST_RESERVED_16: PortNo = 0xff00;
+    /// What numbers ports have, for hints.
+    pub(crate) const NUMBERS: &str = "0 to 0xfeff, or 0xffffff00 to 0xffffffff for reserved ports";
+
+    /// A port by its number: of the reserved ones, 16-bit forms are taken too. None: there is no such port.
+    #[must_use]
+    pub fn from_number(number: u128) -> Option<PortNo> {
+        match PortNo::try_from(number).ok()? {
+            number @ 0..FIRST_RESERVED_16 => Some(number),
+            number @ FIRST_RESERVED_16..=0xffff => Some(number | 0xffff_0000),
+            number @ 0xffff_ff00.. => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Whether a port is none of the reserved ones.
+    #[must_use]
+    pub const fn is_physical(port: PortNo) -> bool {
+        port < FIRST_RESERVED_16
+    }
 }
 
 /// One action.
@@ -82,7 +110,7 @@ pub enum Action {
     OutputField {
         /// The subfield.
         from: Subfield,
-        /// Never given in text.
+        /// Forgotten ([`Action::normal`]).
         max_len: Option<u16>,
     },
     /// To the controllers: a packet-in.
@@ -194,6 +222,16 @@ pub enum Action {
 }
 
 impl Action {
+    /// Clause `clause` of `clauses` of a conjunction, counted from 1.
+    ///
+    /// # Errors
+    /// When there is no such clause.
+    #[allow(clippy::cast_possible_truncation)] // at most 64
+    pub fn conjunction(id: u32, clause: u64, clauses: u64) -> Result<Self, Refusal> {
+        rules::conjunction(clause, clauses)?;
+        Ok(Self::Conjunction { id, clause: (clause - 1) as u8, clauses: clauses as u8 })
+    }
+
     /// A comment of `bytes`, padded with zeros as OpenFlow pads it (`NXAST_NOTE`): to 6, 14, 22, ... of them.
     #[must_use]
     pub fn note(mut bytes: Vec<u8>) -> Self {

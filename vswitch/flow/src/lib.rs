@@ -17,6 +17,7 @@ pub mod extract;
 pub mod field;
 mod key;
 mod matching;
+mod refusal;
 pub mod spec;
 #[cfg(test)]
 mod testing;
@@ -26,3 +27,4 @@ pub use action::Action;
 pub use field::{Field, Location, Subfield};
 pub use key::{FIRST_PACKET_WORD, FlowKey, FlowMask, HiddenPorts, LAST_PACKET_WORD, WORDS, metadata_words};
 pub use matching::SparseMatch;
+pub use refusal::Refusal;

@@ -1,8 +1,25 @@
 //! What an agent writes: flows, groups and meters, and changes of them, as plain values.
 
-use crate::action::PortNo;
-use crate::{Action, SparseMatch};
+pub(crate) mod group;
+pub(crate) mod meter;
+mod selection;
+
+pub use group::bucket_ids;
+pub use selection::{HashedFields, Method};
+
+use crate::action::{PortNo, port, rules};
+use crate::{Action, Refusal, SparseMatch};
 use std::sync::Arc;
+
+/// What bounds groups and meters. Those of actions are in [`crate::action::limits`].
+pub mod limits {
+    /// Highest id of a group (`OFPG_MAX`).
+    pub const MAX_GROUP: u32 = 0xffff_ff00;
+    /// Highest id of a bucket (`OFPG15_BUCKET_MAX`).
+    pub const MAX_BUCKET: u32 = 0xffff_ff00;
+    /// Bands of a meter (Open vSwitch's userspace datapath: `max_bands`).
+    pub const MAX_BANDS: usize = 8;
+}
 
 /// Flags of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +79,24 @@ pub struct FlowFilter {
     pub out_group: Option<u32>,
 }
 
+impl FlowFilter {
+    /// In the one form of several that mean the same: port NONE and group ANY select nothing, reserved ports have 32 bits, and bits of
+    /// the cookie that do not matter are 0.
+    ///
+    /// # Errors
+    /// When there can be no such port.
+    pub fn checked(self) -> Result<Self, Refusal> {
+        self.out_port.map_or(Ok(()), rules::port_number)?;
+        let out_port = self.out_port.and_then(|port| port::from_number(port.into()));
+        Ok(Self {
+            out_port: out_port.filter(|port| *port != port::NONE),
+            out_group: self.out_group.filter(|group| *group != u32::MAX),
+            cookie: self.cookie & self.cookie_mask,
+            ..self
+        })
+    }
+}
+
 /// Kinds of groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupKind {
@@ -70,7 +105,7 @@ pub enum GroupKind {
     All,
     /// Executes one, chosen by weight and hash.
     Select,
-    /// Has one bucket at most.
+    /// Has one bucket.
     Indirect,
     /// Executes the first that is live.
     FastFailover,

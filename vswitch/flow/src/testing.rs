@@ -6,7 +6,9 @@ use crate::action::{
     MultipathAlgorithm, Nat, Place, Reason, Sample, SampleDirection, check, normalize, port,
 };
 use crate::field::Format;
-use crate::spec::{Band, BandKind, BucketSpec, FlowFlags, FlowSpec, GroupKind, GroupSpec, MeterSpec, Selection};
+use crate::spec::{
+    Band, BandKind, BucketSpec, FlowFlags, FlowSpec, GroupKind, GroupSpec, HashedFields, MeterSpec, Method, Selection,
+};
 use crate::text::{NoNames, parse_match};
 use crate::{Action, Field, Subfield};
 use proptest::collection::vec;
@@ -401,11 +403,13 @@ fn selection() -> BoxedStrategy<Selection> {
         let exact = field.exact_mask();
         (field, if plain(field) && mask & exact != 0 { mask & exact } else { exact })
     });
-    let hash = (param(), vec(hashed, 0..5)).prop_map(|(param, mut fields)| {
-        // As the parser leaves them: in the order of OVS, each once.
-        fields.sort_by_key(|(field, _)| crate::text::hash_rank(*field));
-        fields.dedup_by_key(|(field, _)| *field);
-        Selection::Hash { param, fields: fields.into() }
+    let hash = (param(), vec(hashed, 0..5)).prop_map(|(param, fields)| {
+        let mut all = HashedFields::default();
+        for (field, mask) in fields {
+            // Some are there twice.
+            let _ = all.add(field, mask);
+        }
+        Selection::new(GroupKind::Select, Some(Method::Hash), Some(param), Some(all)).expect("a selection")
     });
     prop_oneof![Just(Selection::Default), param().prop_map(|param| Selection::DpHash { param }), hash].boxed()
 }

@@ -5,10 +5,12 @@ use super::exact::{Exact, NOWHERE};
 use super::path::Path;
 use super::program::{Fused, Operand, Program, Rare};
 use super::recorder::Recording;
-use super::{Cache, Compact, Megaflow};
+use super::{Cache, CacheShared, Compact, Megaflow};
 use crate::dpdk::{Mbuf, prefetch};
 use crate::observe::Fallback;
+use crate::pipeline::World;
 use crate::port::PortId;
+use crate::time::Millis;
 use std::sync::Arc;
 use vswitch_conntrack::{Link, Tracker};
 
@@ -94,6 +96,12 @@ impl Cache {
         (megaflow.hot.tick.get() == self.tick).then_some(megaflow)
     }
 
+    /// The megaflow of a compact key of the burst, if it is good after a second look.
+    pub(crate) fn second_look(&mut self, key: &Compact, world: &World, now: Millis) -> Option<Arc<Megaflow>> {
+        let megaflow = Arc::clone(self.exact(key)?);
+        self.is_good(&megaflow, world, now).then_some(megaflow)
+    }
+
     /// The program of slot `i` of a burst, if there is one. Whether its path is good is for [`Cache::is_current`] to say.
     #[inline]
     pub(crate) fn program(&self, i: usize) -> Option<Program<'_>> {
@@ -108,7 +116,16 @@ impl Cache {
     /// Whether all decisions of a path are good without a second look.
     #[inline]
     pub(crate) fn is_current(&self, path: &Path) -> bool {
-        path.steps().all(|megaflow| megaflow.hot.tick.get() == self.tick)
+        path.hot.stamp.get() == self.stamp || self.is_current_now(path)
+    }
+
+    #[cold]
+    fn is_current_now(&self, path: &Path) -> bool {
+        let current = path.steps().all(|megaflow| megaflow.hot.tick.get() == self.tick);
+        if current {
+            path.hot.stamp.set(self.stamp);
+        }
+        current
     }
 
     /// A packet with a compact key, decided by a megaflow that leads to others, sets out.
@@ -126,7 +143,7 @@ impl Cache {
             return;
         }
         let made = match self.recorder.end() {
-            Ok(recording) => make(&recording, key, &mut self.paths),
+            Ok(recording) => make(&recording, key, &mut self.paths, &self.shared),
             Err(why) => Err(why),
         };
         match made {
@@ -184,11 +201,16 @@ struct Made {
 }
 
 /// Makes a program.
-fn make(recording: &Recording<'_>, key: &Compact, paths: &mut super::Paths) -> Result<Made, Fallback> {
+fn make(
+    recording: &Recording<'_>,
+    key: &Compact,
+    paths: &mut super::Paths,
+    shared: &CacheShared,
+) -> Result<Made, Fallback> {
     let (Some(megaflow), Some((link, _))) = (recording.steps.first(), recording.links.first()) else {
         return Err(Fallback::Shape);
     };
-    let path = paths.intern(recording.steps, recording.out);
+    let path = paths.intern(recording.steps, recording.out, shared).ok_or(Fallback::Uncached)?;
     let operand = match key.kind {
         Kind::V4 => AnyOperand::V4(operand(recording, key, path, *link)),
         Kind::V6 => AnyOperand::V6(operand(recording, key, path, *link)),

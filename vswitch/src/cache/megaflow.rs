@@ -44,7 +44,17 @@ pub struct Megaflow {
     pub(super) stage: Option<Arc<Stage>>,
     /// Where it stands in the cache's list.
     pub(super) position: Counter,
+    /// What paths have counted of it. The control side.
+    by_paths: Credited,
     dead: AtomicBool,
+}
+
+/// What was counted elsewhere.
+#[derive(Debug, Default)]
+struct Credited {
+    packets: Counter,
+    bytes: Counter,
+    used_ms: Counter,
 }
 
 /// The words that every packet touches: one cache line.
@@ -116,6 +126,7 @@ impl Megaflow {
             depends: Depends::new(&deps, SparseMatch::new(key, &own)),
             stage,
             position: zero(),
+            by_paths: Credited::default(),
             dead: AtomicBool::new(false),
         }
     }
@@ -141,23 +152,56 @@ impl Megaflow {
         self.hot.used_ms.set(now.0);
     }
 
-    /// Packets so far.
+    /// A packet of it came then, which a path has counted. The one worker that has it.
+    pub(super) fn used_too(&self, then: Millis) {
+        if then > self.used() {
+            self.hot.used_ms.set(then.0);
+        }
+    }
+
+    /// What was counted here, and not by a path.
+    pub(super) fn counted(&self) -> (u64, u64) {
+        (self.hot.packets.get(), self.hot.bytes.get())
+    }
+
+    /// Credits to its rules, groups and tables what was counted here or by a path. The control side.
+    pub(super) fn credit(&self, packets: u64, bytes: u64, used: Millis) {
+        for credit in &self.credits {
+            credit.add(packets, bytes, used);
+        }
+    }
+
+    /// [`Self::credit`], of a path.
+    pub(super) fn credit_path(&self, packets: u64, bytes: u64, used: Millis) {
+        self.credit(packets, bytes, used);
+        self.by_paths.packets.add(packets);
+        self.by_paths.bytes.add(bytes);
+        self.by_paths.used_ms.set(used.0.max(self.by_paths.used_ms.get()));
+    }
+
+    /// Packets so far; those that paths count as of the last [`super::Collector::collect`].
     #[must_use]
     pub fn packets(&self) -> u64 {
-        self.hot.packets.get()
+        self.hot.packets.get() + self.by_paths.packets.get()
     }
 
     /// Their bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.hot.bytes.get()
+        self.hot.bytes.get() + self.by_paths.bytes.get()
     }
 
-    /// When the last one came.
+    /// When the last one came, as its worker knows: of those that paths count it hears within seconds.
     #[inline]
     #[must_use]
     pub fn used(&self) -> Millis {
         Millis(self.hot.used_ms.get())
+    }
+
+    /// When the last one came, as [`Self::packets`] has it.
+    #[must_use]
+    pub fn last_used(&self) -> Millis {
+        self.used().max(Millis(self.by_paths.used_ms.get()))
     }
 
     /// Ends it: nothing is counted after this.

@@ -10,7 +10,7 @@
 //! side has a reference to each and credits what they counted, whenever it likes ([`Collector`]); it is also the one that frees them.
 //!
 //! **Validity**: a decision remembers what it depends on ([`Deps`]) and the world and epoch in which it was last found good. The cache has
-//! a *tick*, which rises when world or epoch do; a megaflow of the present tick is good (one load, one compare per packet). One of an
+//! a *tick*, which rises when world or epoch do; a megaflow of the present tick is good (one load, one compare per packet), and so is a [`Path`] of the present *stamp*. One of an
 //! earlier tick is checked against its dependencies once. If one of them has changed, and not only by rules that its packets could
 //! not meet (`validity`), it is decided anew (`revalidate`): it is the same decision still, and good again, or it goes. So a change costs each megaflow that did not depend on it one
 //! check, one that did a translation, when a packet hits it; and nothing is flushed.
@@ -86,6 +86,8 @@ pub struct Cache {
     all: Vec<Arc<Megaflow>>,
     /// Rises when world or epoch do.
     tick: u64,
+    /// Rises when the tick does, and when a megaflow ends.
+    stamp: u64,
     world: u64,
     epoch: u64,
     /// Names of the bridges: if one comes or goes, the indexes of others change.
@@ -124,6 +126,7 @@ impl Cache {
             bridges: Vec::new(),
             all: Vec::new(),
             tick: megaflow::STALE + 1,
+            stamp: 1,
             world: 0,
             epoch: 0,
             names: Vec::new(),
@@ -150,7 +153,7 @@ impl Cache {
             self.bridges = names().map(|_| Tuples::new(self.seeds.one())).collect();
         }
         self.world = world.number;
-        self.tick += 1;
+        self.next_tick();
     }
 
     /// Before every burst: what the control side asked for. Returns whether anything is to be looked up.
@@ -188,14 +191,13 @@ impl Cache {
         let epoch = changes.epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
-            self.tick += 1;
+            self.next_tick();
         }
     }
 
-    /// The megaflow of a compact key of the burst, if it is good after a second look.
-    pub(crate) fn second_look(&mut self, key: &Compact, world: &World, now: Millis) -> Option<Arc<Megaflow>> {
-        let megaflow = Arc::clone(self.exact(key)?);
-        self.is_good(&megaflow, world, now).then_some(megaflow)
+    const fn next_tick(&mut self) {
+        self.tick += 1;
+        self.stamp += 1;
     }
 
     /// Checks a megaflow of whatever tick; one that is not good any more goes.
@@ -322,6 +324,7 @@ impl Cache {
             return;
         }
         megaflow.kill();
+        self.stamp += 1;
         if let Some(tuples) = self.bridges.get_mut(megaflow.bridge) {
             tuples.remove(megaflow);
         }
@@ -379,6 +382,7 @@ impl Cache {
     /// Forgets everything. Exact-match entries of dead megaflows are none, and are swept: writing all of them at once would take longer than a queue can wait.
     fn clear(&mut self) {
         self.version += 1;
+        self.stamp += 1;
         self.unswept = self.v4.len().max(self.v6.len());
         self.paths.clear();
         self.memo.clear();

@@ -1,27 +1,84 @@
 //! Paths: the decisions that a packet takes from its port to its last output, one per stage.
 //!
-//! A path is shared by all connections that take it, and is as good as its megaflows: one compare each ([`super::Cache`]'s tick). It dies with any of them.
+//! A path is shared by all connections that take it, and is as good as its megaflows. It dies with any of them.
+//!
+//! **What a packet costs here** does not hang on the number of stages: that all megaflows are good is one compare ([`super::Cache`]'s stamp, which rises whenever one of them might
+//! not be), and the packet is counted once, by the path. The control side credits what a path counted to what its megaflows count ([`super::Collector`]).
 
-use super::Megaflow;
+use super::{CacheShared, Megaflow};
 use crate::action::Op;
 use crate::limits::PATHS_MAX;
+use crate::observe::Counter;
 use crate::port::PortId;
+use crate::time::Millis;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+
+/// Paths that may wait to be freed by the control side, for each one that may be kept.
+const OUTSTANDING_FACTOR: usize = 4;
 
 /// Decisions of a path.
 pub(super) const STEPS_MAX: usize = 6;
 
 /// See the module.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Path {
+    pub(super) hot: Hot,
     steps: [Option<Arc<Megaflow>>; STEPS_MAX],
+}
+
+/// The words that every packet touches: one cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Hot {
+    /// Stamp of the cache at which all its megaflows were last found good.
+    pub(super) stamp: Counter,
+    packets: Counter,
+    bytes: Counter,
+    /// Milliseconds of the last packet.
+    used_ms: Counter,
     /// The port to which its only output goes, if all else that it does is to rewrite headers; else [`PortId::NONE`].
     out: PortId,
+    has_effects: bool,
 }
 
 impl Path {
+    fn new(steps: &[Arc<Megaflow>], out: PortId) -> Self {
+        let zero = Counter::default;
+        let has_effects = steps.iter().any(|megaflow| megaflow.has_effects());
+        let hot = Hot { stamp: zero(), packets: zero(), bytes: zero(), used_ms: zero(), out, has_effects };
+        Self { hot, steps: std::array::from_fn(|i| steps.get(i).cloned()) }
+    }
+
+    /// Counts a packet, at each of its megaflows. The one worker that has it.
+    #[inline]
+    pub fn count(&self, bytes: u64, now: Millis) {
+        self.hot.packets.add(1);
+        self.hot.bytes.add(bytes);
+        self.hot.used_ms.set(now.0);
+    }
+
+    /// Packets so far, their bytes.
+    pub(super) fn counted(&self) -> (u64, u64) {
+        (self.hot.packets.get(), self.hot.bytes.get())
+    }
+
+    /// When the last one came.
+    #[inline]
+    #[must_use]
+    pub fn used(&self) -> Millis {
+        Millis(self.hot.used_ms.get())
+    }
+
+    /// Its packets cause more than ops.
+    #[inline]
+    #[must_use]
+    pub fn has_effects(&self) -> bool {
+        self.hot.has_effects
+    }
+
     /// Its megaflows, in order.
     #[inline]
     pub fn steps(&self) -> impl Iterator<Item = &Arc<Megaflow>> {
@@ -39,7 +96,7 @@ impl Path {
     #[inline]
     #[must_use]
     pub const fn out(&self) -> PortId {
-        self.out
+        self.hot.out
     }
 
     /// One of its megaflows was ended.
@@ -97,31 +154,38 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// The path of these steps, at most [`STEPS_MAX`]. When there are too many another one goes: programs that have it keep it.
-    pub(super) fn intern(&mut self, steps: &[Arc<Megaflow>], out: PortId) -> Arc<Path> {
+    /// The path of these steps, at most [`STEPS_MAX`]. When there are too many another one goes: programs that have it keep it. None: the control side has too many to free.
+    pub(super) fn intern(&mut self, steps: &[Arc<Megaflow>], out: PortId, shared: &CacheShared) -> Option<Arc<Path>> {
         let key = std::array::from_fn(|i| steps.get(i).map_or(0, |megaflow| Arc::as_ptr(megaflow).addr()));
         if let Some(path) = self.by_steps.get(&key) {
-            return Arc::clone(path);
+            return Some(Arc::clone(path));
+        }
+        if shared.outstanding_paths() >= (PATHS_MAX * OUTSTANDING_FACTOR) as u64 {
+            return None;
         }
         if self.by_steps.len() >= PATHS_MAX
             && let Some(oldest) = self.order.pop_front()
         {
             self.by_steps.remove(&oldest);
         }
-        let path = Arc::new(Path { steps: std::array::from_fn(|i| steps.get(i).cloned()), out });
+        let path = Arc::new(Path::new(steps, out));
+        shared.add_path(Arc::clone(&path));
         self.by_steps.insert(key, Arc::clone(&path));
         self.order.push_back(key);
-        path
+        Some(path)
     }
 
-    /// Looks at the next few: lets go of those that are dead, or that no program has.
+    /// Looks at the next few: lets go of those that are dead, or that no program has, and tells megaflows when their packets came.
     pub(super) fn sweep(&mut self, few: usize) {
         for _ in 0..few.min(self.order.len()) {
             let Some(key) = self.order.pop_front() else { return };
-            if self.by_steps.get(&key).is_some_and(|path| !path.is_dead() && Arc::strong_count(path) > 1) {
-                self.order.push_back(key);
-            } else {
+            let Some(path) = self.by_steps.get(&key) else { continue };
+            path.steps().for_each(|megaflow| megaflow.used_too(path.used()));
+            // Ours, and that of the control side.
+            if path.is_dead() || Arc::strong_count(path) <= 2 {
                 self.by_steps.remove(&key);
+            } else {
+                self.order.push_back(key);
             }
         }
     }

@@ -198,7 +198,7 @@ impl<const A: usize> Fused<A> {
         (again == after).then_some(fused)
     }
 
-    #[inline]
+    #[inline(always)] // the one place on the short way, and a branch on the family otherwise
     fn apply(&self, packet: &mut Packet) {
         let (layers, partial) = (packet.layers, packet.mbuf.csum() == Csum::Partial);
         let written = self.write(packet.mbuf.head_mut(), layers, partial);
@@ -206,7 +206,7 @@ impl<const A: usize> Fused<A> {
     }
 
     /// None, and nothing more written: the headers are not all there.
-    #[inline]
+    #[inline(always)] // as above
     fn write(&self, head: &mut [u8], layers: Layers, partial: bool) -> Option<()> {
         let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
         let at = places(Self::V6);

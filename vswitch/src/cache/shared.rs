@@ -1,6 +1,6 @@
 //! Between a worker's cache and the control side: megaflows to be counted, and switches to be thrown.
 
-use super::Megaflow;
+use super::{Megaflow, Path};
 use crate::observe::{Counter, Fallback};
 use crossbeam_queue::SegQueue;
 use std::sync::Arc;
@@ -19,6 +19,10 @@ pub struct CacheShared {
     pub(super) made: Counter,
     /// Megaflows that the control side has freed.
     freed: AtomicU64,
+    /// Paths likewise.
+    added_paths: SegQueue<Arc<Path>>,
+    paths_made: Counter,
+    paths_freed: AtomicU64,
     /// Packets decided by the exact-match cache, by the megaflow cache, and by translation.
     pub stats: CacheStats,
 }
@@ -60,6 +64,9 @@ impl Default for CacheShared {
             added: SegQueue::new(),
             made: Counter::default(),
             freed: AtomicU64::new(0),
+            added_paths: SegQueue::new(),
+            paths_made: Counter::default(),
+            paths_freed: AtomicU64::new(0),
             stats: CacheStats::default(),
         }
     }
@@ -98,67 +105,107 @@ impl CacheShared {
         self.made.add(1);
         self.added.push(megaflow);
     }
+
+    /// Paths that were made and not freed.
+    pub(super) fn outstanding_paths(&self) -> u64 {
+        self.paths_made.get().wrapping_sub(self.paths_freed.load(Relaxed))
+    }
+
+    /// Hands a path to the control side, to be counted. The worker.
+    pub(super) fn add_path(&self, path: Arc<Path>) {
+        self.paths_made.add(1);
+        self.added_paths.push(path);
+    }
 }
 
-/// A megaflow, and how much of it was credited.
+/// Something that counts packets, and how much of it was credited.
 #[derive(Debug)]
-struct Tracked {
-    megaflow: Arc<Megaflow>,
+struct Tracked<T> {
+    item: Arc<T>,
     packets: u64,
     bytes: u64,
+}
+
+impl<T> Tracked<T> {
+    const fn new(item: Arc<T>) -> Self {
+        Self { item, packets: 0, bytes: 0 }
+    }
+
+    /// What has been counted since the last time, if anything has.
+    fn new_since(&mut self, (packets, bytes): (u64, u64)) -> Option<(u64, u64)> {
+        let new = (packets.wrapping_sub(self.packets), bytes.wrapping_sub(self.bytes));
+        (self.packets, self.bytes) = (packets, bytes);
+        (new != (0, 0)).then_some(new)
+    }
+}
+
+/// What a worker has handed over.
+#[derive(Debug)]
+struct Handed {
+    shared: Arc<CacheShared>,
+    megaflows: Vec<Tracked<Megaflow>>,
+    paths: Vec<Tracked<Path>>,
 }
 
 /// Gathers what all workers' megaflows counted, and credits it to rules, groups and tables. The control side has one.
 #[derive(Debug, Default)]
 pub struct Collector {
-    workers: Vec<(Arc<CacheShared>, Vec<Tracked>)>,
+    workers: Vec<Handed>,
 }
 
 impl Collector {
     /// For these workers.
     #[must_use]
     pub fn new(workers: impl Iterator<Item = Arc<CacheShared>>) -> Self {
-        Self { workers: workers.map(|shared| (shared, Vec::new())).collect() }
+        Self { workers: workers.map(|shared| Handed { shared, megaflows: Vec::new(), paths: Vec::new() }).collect() }
     }
 
     /// Credits what was counted since the last time. Workers go on meanwhile; what they count after they were looked at is for the next
     /// time.
     pub fn collect(&mut self) {
-        for (shared, tracked) in &mut self.workers {
-            while let Some(megaflow) = shared.added.pop() {
-                tracked.push(Tracked { megaflow, packets: 0, bytes: 0 });
-            }
-            let before = tracked.len();
-            tracked.retain_mut(|tracked| {
-                // In this order: the counters of a dead one stand still.
-                let dead = tracked.megaflow.is_dead();
-                tracked.credit();
-                // The worker may still have it in its exact-match cache, from where it goes soon.
-                !(dead && Arc::strong_count(&tracked.megaflow) == 1)
-            });
-            shared.freed.fetch_add((before - tracked.len()) as u64, Relaxed);
-        }
+        self.workers.iter_mut().for_each(Handed::collect);
     }
 
     /// All live megaflows, by worker, as of the last [`Collector::collect`].
     pub fn megaflows(&self) -> impl Iterator<Item = (usize, &Megaflow)> {
-        self.workers.iter().enumerate().flat_map(|(worker, (_, tracked))| {
-            let megaflows = tracked.iter().map(|tracked| &*tracked.megaflow);
+        self.workers.iter().enumerate().flat_map(|(worker, handed)| {
+            let megaflows = handed.megaflows.iter().map(|tracked| &*tracked.item);
             megaflows.filter(|megaflow| !megaflow.is_dead()).map(move |megaflow| (worker, megaflow))
         })
     }
 }
 
-impl Tracked {
-    fn credit(&mut self) {
-        let (packets, bytes) = (self.megaflow.packets(), self.megaflow.bytes());
-        let (new_packets, new_bytes) = (packets.wrapping_sub(self.packets), bytes.wrapping_sub(self.bytes));
-        if new_packets == 0 && new_bytes == 0 {
-            return;
+impl Handed {
+    fn collect(&mut self) {
+        // Paths first: when the last of them goes that has a megaflow, the megaflow may go, too.
+        while let Some(path) = self.shared.added_paths.pop() {
+            self.paths.push(Tracked::new(path));
         }
-        for credit in &self.megaflow.credits {
-            credit.add(new_packets, new_bytes, self.megaflow.used());
+        let before = self.paths.len();
+        self.paths.retain_mut(|path| {
+            // In this order: what nobody else has any more counts no more.
+            let last = Arc::get_mut(&mut path.item).is_some();
+            if let Some((packets, bytes)) = path.new_since(path.item.counted()) {
+                let used = path.item.used();
+                path.item.steps().for_each(|megaflow| megaflow.credit_path(packets, bytes, used));
+            }
+            !last
+        });
+        self.shared.paths_freed.fetch_add((before - self.paths.len()) as u64, Relaxed);
+
+        while let Some(megaflow) = self.shared.added.pop() {
+            self.megaflows.push(Tracked::new(megaflow));
         }
-        (self.packets, self.bytes) = (packets, bytes);
+        let before = self.megaflows.len();
+        self.megaflows.retain_mut(|tracked| {
+            // In this order: the counters of a dead one stand still.
+            let dead = tracked.item.is_dead();
+            if let Some((packets, bytes)) = tracked.new_since(tracked.item.counted()) {
+                tracked.item.credit(packets, bytes, tracked.item.used());
+            }
+            // The worker may still have it in its exact-match cache, from where it goes soon.
+            !(dead && Arc::strong_count(&tracked.item) == 1)
+        });
+        self.shared.freed.fetch_add((before - self.megaflows.len()) as u64, Relaxed);
     }
 }

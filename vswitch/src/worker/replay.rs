@@ -69,10 +69,12 @@ impl Step<'_> {
             self.replay_ops(cache, program, plain, Packet { mbuf, layers }, (port, in_port));
             return Ok(());
         }
-        let len = mbuf.len() as u64;
-        for megaflow in program.path.steps() {
-            self.count(cache, megaflow, len);
+        if program.path.has_effects() && program.path.used() != self.now {
+            for megaflow in program.path.steps() {
+                cache.effects(megaflow, &self.snapshot.world, self.now);
+            }
         }
+        program.path.count(mbuf.len() as u64, self.now);
         let mut packet = Packet { mbuf, layers };
         program.apply(&mut packet);
         self.output(program.path.out(), port, packet.mbuf);

@@ -52,7 +52,7 @@ impl Step<'_> {
     }
 
     /// A packet leaves by a port that is no patch port. If the port is gone, that is counted at `in_port`.
-    #[inline]
+    #[inline(always)] // a call costs as much as what it does
     pub(super) fn output(&mut self, port: PortId, in_port: PortId, mbuf: Mbuf) {
         if let Err(mbuf) = self.outputs.push_plain(self.snapshot, port, mbuf) {
             self.output_special(port, in_port, mbuf);

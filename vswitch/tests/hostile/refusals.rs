@@ -36,7 +36,7 @@ fn gotos_backwards_and_missing_groups_and_meters() {
             ("table=3,actions=goto_table:254", "column 28: \"254\" is no table; a number from 0 to 253"),
             (
                 "table=254,actions=drop",
-                "column 7: OFPBRC_EPERM: table 254 is not for flows; a number from 0 to 253, or a table's name",
+                "column 7: OFPBRC_EPERM: table 254 is not for flows: tables are 0 to 253; a number from 0 to 253, or a table's name",
             ),
             ("actions=resubmit(,254)", "column 19: \"254\" is no table; a number from 0 to 253"),
             ("actions=group:7", group),
@@ -78,11 +78,11 @@ fn missing_prerequisites_and_values_that_do_not_fit() {
             ),
             (
                 "actions=set_field:0x12/0x01->reg0",
-                "column 19: OFPBMC_BAD_WILDCARDS: \"0x12/0x01\" has bits outside of its mask; clear them, or widen the mask",
+                "column 19: OFPBMC_BAD_WILDCARDS: set_field: value 0x12 of reg0 has bits outside of its mask 0x1; clear them, or widen the mask",
             ),
             (
                 "ip,actions=set_field:10.0.0.5/24->ip_dst",
-                "column 22: OFPBMC_BAD_WILDCARDS: \"10.0.0.5/24\" has bits outside of its mask; clear them, or widen the mask",
+                "column 22: OFPBMC_BAD_WILDCARDS: set_field: value 0xa000005 of ip_dst has bits outside of its mask 0xffffff00; clear them, or widen the mask",
             ),
             (
                 "actions=set_field:0x123456789->reg0",
@@ -94,13 +94,13 @@ fn missing_prerequisites_and_values_that_do_not_fit() {
             ),
             (
                 "actions=move:NXM_NX_REG0[]->NXM_OF_ETH_SRC[]",
-                "column 14: OFPBAC_BAD_ARGUMENT: 32 bits cannot be moved to 48 bits; give as many bits on both sides: reg0[0..15]->reg1[0..15]",
+                "column 14: OFPBAC_BAD_ARGUMENT: 32 bits do not fit into 48 bits: they must be as many; give as many bits on both sides: reg0[0..15]->reg1[0..15]",
             ),
             (
                 "tcp,tp_dst=80000,actions=drop",
                 "column 12: 80000 is too large for tcp_dst; tcp_dst has 16 bits: 0 to 0xffff",
             ),
-            ("actions=conjunction(1,3/2)", "column 23: \"3\" is no clause; a number from 1 to 2"),
+            ("actions=conjunction(1,3/2)", "column 21: clause 3 of 2; clauses count from 1 to 2"),
             ("nw_sr=10.0.0.1,actions=drop", "column 1: there is no field or keyword \"nw_sr\"; did you mean nw_src?"),
         ],
     );
@@ -130,9 +130,12 @@ fn lists_that_are_too_long_or_make_no_sense() {
             (&members, "column 16: OFPBAC_BAD_ARGUMENT: 3000 members: at most 2048"),
             (
                 "actions=push_vlan:0x1234",
-                "column 19: OFPBAC_BAD_ARGUMENT: \"0x1234\" is no VLAN tag's type; 0x8100 or 0x88a8",
+                "column 19: OFPBAC_BAD_ARGUMENT: 0x1234 is no VLAN tag's type; 0x8100 or 0x88a8",
             ),
-            ("actions=output(port=1,max_len=0)", "column 31: \"0\" is no max_len; a number from 14 to 65535"),
+            (
+                "actions=output(port=1,max_len=0)",
+                "column 16: OFPBAC_BAD_ARGUMENT: max_len=0: at least 14 bytes must be left",
+            ),
             (
                 "actions=output:65535",
                 "column 9: OFPBAC_BAD_OUT_PORT: 0xffffffff is no port to send to: 0 to 0xfeff, or a reserved port",
@@ -140,7 +143,7 @@ fn lists_that_are_too_long_or_make_no_sense() {
             ("actions=drop,output:1", "column 9: drop must stand alone; leave drop out, or everything else"),
             (
                 "actions=resubmit(,255)",
-                "column 9: resubmit has neither a port nor a table; resubmit:PORT, resubmit(,TABLE) or resubmit(PORT,TABLE)",
+                "column 9: OFPBAC_BAD_ARGUMENT: resubmit has neither a port nor a table: it would only run the same flow again; resubmit:PORT, resubmit(,TABLE) or resubmit(PORT,TABLE)",
             ),
             (
                 "actions=conjunction(1,1/2),output:1",
@@ -170,11 +173,11 @@ fn connection_tracking_in_wrong_order() {
             ),
             (
                 "ip,actions=ct(nat(src=10.0.0.1))",
-                "column 12: OFPBAC_BAD_ARGUMENT: exec(...) and nat(src=... or dst=...) need commit; ct(commit,...)",
+                "column 12: OFPBAC_BAD_ARGUMENT: ct: exec(...), nat(src=...) and nat(dst=...) need commit; ct(commit,...)",
             ),
             (
                 "ip,actions=ct(commit,nat(src=10.0.0.9-10.0.0.1))",
-                "column 30: \"10.0.0.9-10.0.0.1\" is no range of addresses; ADDRESS[-ADDRESS][:PORT[-PORT]], IPv6 addresses in [] before ports",
+                "column 30: OFPBAC_BAD_ARGUMENT: nat: 10.0.0.9 to 10.0.0.1 is no range of addresses; the first one first, both of one version of IP",
             ),
             (
                 "ip,actions=ct(commit,nat(src=fd00::1))",
@@ -205,11 +208,11 @@ fn meters_and_groups_that_cannot_be() {
         &[
             (
                 "meter add meter=1,pktps,band=type=drop,rate=0",
-                "column 45: \"0\" is no rate; a number from 1 to 4294967295",
+                "column 45: OFPMMFC_BAD_RATE: a rate of 0 lets nothing pass; a number from 1 on; to drop everything, use actions=drop",
             ),
             (
                 "meter add meter=1,pktps,band=type=drop,rate=4294967296",
-                "column 45: \"4294967296\" is no rate; a number from 1 to 4294967295",
+                "column 45: \"4294967296\" is no rate; a number from 0 to 4294967295",
             ),
             (
                 "meter add meter=1,pktps,burst,band=type=drop,rate=1,burst_size=0",
@@ -217,7 +220,7 @@ fn meters_and_groups_that_cannot_be() {
             ),
             (
                 "meter add meter=0,pktps,band=type=drop,rate=4",
-                "column 17: OFPMMFC_INVALID_METER: \"0\" is no meter id; a number from 1 to 4294901760",
+                "column 17: OFPMMFC_INVALID_METER: 0 is no meter id; a number from 1 to 4294901760",
             ),
             (
                 "group add group_id=1,type=select,bucket=weight:65536,output:2",
@@ -229,7 +232,7 @@ fn meters_and_groups_that_cannot_be() {
             ),
             (
                 "group add group_id=1,type=ff,bucket=output:2",
-                "column 37: OFPGMFC_BAD_BUCKET: a fast failover bucket must be watched; watch_port:PORT or watch_group:GROUP",
+                "column 37: OFPGMFC_INVALID_GROUP: a fast failover bucket must be watched; watch_port:PORT or watch_group:GROUP",
             ),
             (
                 "group add group_id=1,type=all,bucket=goto_table:2",
@@ -273,11 +276,12 @@ fn inserted_buckets_obey_the_type_of_their_group() {
     ];
     let shown = bed.vsctl("dump-groups", &[], None).expect("groups");
     assert_eq!(shown.lines().skip(1).collect::<Vec<_>>(), wanted);
-    let weight = "vsctl: -:1: OFPGMFC_BAD_BUCKET: bucket 9 has weight 5: only buckets of select groups have weights; leave weight out";
+    let weight =
+        "vsctl: -:1: OFPGMFC_BAD_BUCKET: bucket 9: only buckets of select groups have weights; leave weight out";
     assert_eq!(bed.refused(&[&insert(1, "bucket_id:9,weight:5,output:2")]), weight);
     let told = bed.refused(&[&insert(3, "bucket_id:9,output:2")]);
     assert!(
-        told.starts_with("vsctl: -:1: OFPGMFC_INVALID_GROUP: bucket 9 of a fast failover group watches nothing"),
+        told.starts_with("vsctl: -:1: OFPGMFC_INVALID_GROUP: bucket 9: a fast failover bucket must be watched"),
         "{told}"
     );
     // The dump can be added again.

@@ -326,3 +326,37 @@ impl Arena {
         self.free.iter().map(|list| list.places.lock().len()).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn halves_of_counters_are_whole_counters(before: [u32; 2], packets in proptest::collection::vec((any::<bool>(), any::<u32>()), 0..20)) {
+            let mut body = Body { packets: [u32::MAX - 3, before[0]], bytes: before, ..Body::default() };
+            let mut expected = [body.packets(), body.bytes()];
+            for (reply, len) in packets {
+                let direction = if reply { Direction::Reply } else { Direction::Original };
+                body.count(direction, len);
+                expected[0][direction as usize] += 1;
+                expected[1][direction as usize] += u64::from(len);
+            }
+            prop_assert_eq!([body.packets(), body.bytes()], expected);
+        }
+    }
+
+    /// A packet on the short way touches no other line of its connection.
+    #[test]
+    fn what_every_packet_touches_is_one_line() {
+        let slot = Slot::default();
+        let body = slot.body.lock();
+        let begin = std::ptr::from_ref(&slot).addr();
+        let end_of = |field: *const u8, size: usize| field.addr() + size - begin;
+        let last = end_of(std::ptr::from_ref(&body.bytes).cast(), size_of_val(&body.bytes));
+        let first = std::ptr::from_ref(&body.generation).addr() - begin;
+        assert!((8..64).contains(&first) && last <= 64, "from {first} to {last}");
+        assert_eq!(size_of::<Slot>() % 64, 0);
+    }
+}

@@ -3,9 +3,9 @@
 mod fields;
 mod nested;
 
-use super::{Action, PortNo, encoded_len, limits, normal::is_physical, port};
-use crate::field::number::{ETH_QINQ, ETH_VLAN, VLAN_PRESENT};
-use crate::{Field, FlowKey, FlowMask, SparseMatch};
+use super::{Action, BAD_ARGUMENT, BAD_SET, INCONSISTENT, PortNo, encoded_len, limits, port, rules};
+use crate::field::number::{ETH_VLAN, VLAN_PRESENT};
+use crate::{Field, FlowKey, FlowMask, Refusal, SparseMatch};
 
 /// Where an action list stands: some actions are allowed in some places only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct CheckError {
     pub code: &'static str,
     /// What is wrong and how to fix it.
     pub reason: String,
+    /// What would be right; may be empty.
+    pub hint: String,
     /// Which action of the list, from 0 (the outermost one, if actions are nested).
     pub index: usize,
 }
@@ -57,12 +59,14 @@ type Check = Result<(), CheckError>;
 
 /// An error; whoever walks the list knows the index.
 fn refuse(code: &'static str, reason: impl Into<String>) -> Check {
-    Err(CheckError { code, reason: reason.into(), index: 0 })
+    Err(Refusal::new(code, reason).into())
 }
 
-const INCONSISTENT: &str = "OFPBAC_MATCH_INCONSISTENT";
-const BAD_ARGUMENT: &str = "OFPBAC_BAD_ARGUMENT";
-const BAD_SET: &str = "OFPBAC_BAD_SET_ARGUMENT";
+impl From<Refusal> for CheckError {
+    fn from(Refusal { code, reason, hint, .. }: Refusal) -> Self {
+        Self { code, reason, hint, index: 0 }
+    }
+}
 
 /// The action that a list is inside of.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -200,14 +204,16 @@ impl Checker<'_> {
             ),
             Action::SetField { field, value, mask } => self.set_field(*field, *value, *mask),
             Action::Move { from, to } => self.copy(*from, *to),
-            Action::SetTtl(_) | Action::DecTtl(_) if self.delayed => Ok(()),
-            Action::SetTtl(_) | Action::DecTtl(_) => self.need(Field::NwTtl, "a TTL"),
+            Action::SetTtl(_) => self.ttl(),
+            Action::DecTtl(ids) => {
+                rules::dec_ttl(ids.len())?;
+                self.ttl()
+            }
             Action::SetVlanPcp(pcp) if *pcp > 7 => refuse(BAD_ARGUMENT, "a VLAN priority has 3 bits"),
             Action::SetVlanVid(vid) if *vid > 0xfff => refuse(BAD_ARGUMENT, "a VLAN ID has 12 bits"),
-            Action::SetVlanVid(_) | Action::SetVlanPcp(_) => {
-                self.set_tag(0, true);
-                Ok(())
-            }
+            // A packet without a tag gets one.
+            Action::SetVlanVid(_) | Action::SetVlanPcp(_) if !self.has_tag(0) => self.push_vlan(ETH_VLAN),
+            Action::SetVlanVid(_) | Action::SetVlanPcp(_) => Ok(()),
             Action::PushVlan(tpid) => self.push_vlan(*tpid),
             Action::PopVlan => self.pop_vlan(),
             Action::StackPush(from) => self.source(*from),
@@ -217,7 +223,9 @@ impl Checker<'_> {
             Action::Bundle(bundle) => self.bundle(bundle),
             Action::Learn(learn) => self.learn(learn),
             Action::FinTimeout { .. } => self.need(Field::TcpSrc, "FIN and RST"),
-            Action::Conjunction { clause, clauses, .. } => conjunction(*clause, *clauses),
+            Action::Conjunction { clause, clauses, .. } => {
+                Ok(rules::conjunction(u64::from(*clause) + 1, u64::from(*clauses))?)
+            }
             Action::Clone(actions) => self.sub_list(actions, Outer::Clone),
             Action::WriteActions(actions) => {
                 self.delayed = true;
@@ -227,15 +235,18 @@ impl Checker<'_> {
             }
             Action::CheckPktLarger { to, .. } => self.one_bit(*to, "check_pkt_larger"),
             Action::Ct(ct) => self.ct(ct),
-            Action::DeleteField(field) if !(Field::TunMetadata0..=Field::TunMetadata7).contains(field) => {
-                refuse(BAD_ARGUMENT, format!("{} cannot be deleted: only tun_metadata fields can", field.name()))
-            }
+            Action::DeleteField(field) => Ok(rules::delete_field(*field)?),
             Action::GotoTable(table) => self.goto(*table),
-            Action::Sample(sample) if sample.probability == 0 => {
-                refuse(BAD_ARGUMENT, "a sample needs probability=1 to 65535")
+            Action::Sample(sample) => {
+                rules::sample(sample.probability)?;
+                Ok(sample.port.map_or(Ok(()), rules::port_number)?)
             }
             _ => Ok(()),
         }
+    }
+
+    fn ttl(&mut self) -> Check {
+        if self.delayed { Ok(()) } else { self.need(Field::NwTtl, "a TTL") }
     }
 
     fn sub_list(&mut self, actions: &[Action], outer: Outer) -> Check {
@@ -262,22 +273,12 @@ impl Checker<'_> {
     }
 
     fn resubmit(&mut self, port: Option<PortNo>, table: Option<u8>, ct: bool) -> Check {
-        if port.is_none() && table.is_none() {
-            return refuse(
-                BAD_ARGUMENT,
-                "a resubmit needs a port or a table, else it would only run the same flow again",
-            );
-        }
-        if let Some(table) = table {
-            known_table(table)?;
-        }
+        rules::resubmit(port, table)?;
         if ct { self.need(Field::CtTpSrc, "an original tuple") } else { Ok(()) }
     }
 
     fn push_vlan(&mut self, tpid: u16) -> Check {
-        if tpid != ETH_VLAN && tpid != ETH_QINQ {
-            return refuse(BAD_ARGUMENT, format!("{tpid:#x} is no VLAN tag's type: 0x8100 or 0x88a8"));
-        }
+        rules::push_vlan(tpid)?;
         if self.has_tag(1) {
             return refuse("OFPBAC_BAD_TAG", "a packet has two VLAN tags at most");
         }
@@ -395,38 +396,9 @@ const fn in_action_set(action: &Action) -> bool {
 }
 
 fn output(port: PortNo, max_len: Option<u16>) -> Check {
-    let named = matches!(port, port::IN_PORT..=port::LOCAL);
-    match max_len {
-        _ if !is_physical(port) && !named => {
-            refuse("OFPBAC_BAD_OUT_PORT", format!("{port:#x} is no port to send to: 0 to 0xfeff, or a reserved port"))
-        }
-        Some(len) if len < limits::MIN_TRUNCATED => {
-            refuse(BAD_ARGUMENT, format!("max_len={len}: at least {} bytes must be left", limits::MIN_TRUNCATED))
-        }
-        Some(_) if !is_physical(port) && !matches!(port, port::IN_PORT | port::LOCAL) => {
-            refuse("OFPBAC_BAD_OUT_PORT", "packets are truncated only to ordinary ports, IN_PORT and LOCAL")
-        }
-        _ => Ok(()),
+    if !port::is_physical(port) && !matches!(port, port::IN_PORT..=port::LOCAL) {
+        let reason = format!("{port:#x} is no port to send to: 0 to 0xfeff, or a reserved port");
+        return refuse("OFPBAC_BAD_OUT_PORT", reason);
     }
-}
-
-fn conjunction(clause: u8, clauses: u8) -> Check {
-    if !limits::CLAUSES.contains(&clauses) {
-        return refuse("NXBAC_BAD_CONJUNCTION", format!("a conjunction of {clauses} clauses: it has 2 to 64"));
-    }
-    if clause >= clauses {
-        let reason = format!("clause {} of {clauses}: clauses count from 1 to {clauses}", u16::from(clause) + 1);
-        return refuse("NXBAC_BAD_CONJUNCTION", reason);
-    }
-    Ok(())
-}
-
-fn known_table(table: u8) -> Check {
-    if table > limits::MAX_TABLE {
-        return refuse(
-            "OFPBRC_EPERM",
-            format!("table {table} is not for flows: tables are 0 to {}", limits::MAX_TABLE),
-        );
-    }
-    Ok(())
+    Ok(max_len.map_or(Ok(()), |max_len| rules::truncated(port, max_len))?)
 }

@@ -1,8 +1,19 @@
-//! The normal form of a list: what OpenFlow 1.5 has no action for becomes what it has.
+//! The normal form of a list: what OpenFlow 1.5 has no action for becomes what it has. That of one action is in `one.rs`.
 
-use super::{Action, PortNo, port};
+mod one;
+
+use super::{Action, CheckContext, CheckError, check, port};
 use crate::field::number::{ETH_VLAN, IP_SCTP, IP_TCP, IP_UDP, VLAN_PRESENT};
 use crate::{Field, SparseMatch};
+
+/// A list as a switch takes it, from text and from messages: checked, and in the normal form.
+///
+/// # Errors
+/// See [`check`].
+pub fn accept(actions: Vec<Action>, context: &CheckContext<'_>) -> Result<Vec<Action>, CheckError> {
+    check(&actions, context)?;
+    Ok(normalize(actions, context.matching))
+}
 
 /// A list as Open vSwitch sends it in OpenFlow 1.5. `matching` is the match of the list's flow; None for buckets and packet-outs.
 ///
@@ -125,10 +136,4 @@ impl State {
             _ => field,
         }
     }
-}
-
-/// A port in the 32-bit form that [`Action`] has, from one that may have the 16-bit form of a reserved port.
-#[must_use]
-pub(super) const fn is_physical(port: PortNo) -> bool {
-    port < 0xff00
 }

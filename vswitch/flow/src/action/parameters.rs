@@ -256,6 +256,14 @@ pub struct Ct {
     pub exec: Box<[Action]>,
 }
 
+impl Ct {
+    /// Whether it changes the connection, which only a commit does.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        !self.exec.is_empty() || self.nat.as_ref().is_some_and(|nat| nat.source.is_some())
+    }
+}
+
 /// Zone of a `ct(...)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CtZone {

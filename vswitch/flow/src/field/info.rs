@@ -203,6 +203,15 @@ impl Field {
         self.info().writable
     }
 
+    /// The bits that can be named in actions: what `NAME[]` means, by the wider name if there are two.
+    #[must_use]
+    pub const fn named_bits(self) -> u8 {
+        match self {
+            Self::InPort => 32,
+            _ => self.info().bits,
+        }
+    }
+
     /// The mask that means "exactly" in a match: the bits that can be other than 0.
     #[must_use]
     pub const fn exact_mask(self) -> u128 {

@@ -17,14 +17,12 @@ mod tests;
 
 use super::scan::{Source, Token};
 use super::{Names, TextError};
-use crate::action::{CheckContext, Place, check};
+use crate::action::{CheckContext, Place, accept};
 use crate::{Action, SparseMatch};
 
 pub use bundle::{parse_bundle_line, significant};
 pub use filter::parse_filter;
 pub use flow::{FlowCommand, FlowCounters, format_flow, parse_flow};
-#[cfg(test)]
-pub(crate) use group::rank as hash_rank;
 pub use group::{GroupCommand, GroupLine, format_bucket, format_group, parse_group, parse_group_update};
 pub use meter::{format_meter, parse_meter};
 pub use packet_out::{PacketOut, parse_packet_out};
@@ -54,17 +52,17 @@ impl<'a> Line<'a> {
         Ok(Self { source, names })
     }
 
-    /// Checks a list of actions. `text` is where it came from, for the column of what is wrong.
-    fn check(
+    /// A list of actions as the switch takes it ([`accept`]). `text` is where it came from, for the column of what is wrong.
+    fn accept(
         &self,
         text: &'a str,
-        actions: &[Action],
+        actions: Vec<Action>,
         matching: Option<&SparseMatch>,
         place: Place,
-    ) -> Result<(), TextError> {
-        check(actions, &CheckContext { matching, place }).map_err(|error| {
+    ) -> Result<Vec<Action>, TextError> {
+        accept(actions, &CheckContext { matching, place }).map_err(|error| {
             let part = self.nth_action(text, error.index).unwrap_or(text);
-            self.source.error(part, error.reason).code(error.code)
+            self.source.error(part, error.reason).hint(error.hint).code(error.code)
         })
     }
 

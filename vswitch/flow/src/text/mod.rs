@@ -11,8 +11,6 @@ mod suggest;
 mod value;
 
 pub use actions::{format_actions, parse_actions};
-#[cfg(test)]
-pub(crate) use line::hash_rank;
 pub use line::{
     FlowCommand, FlowCounters, GroupCommand, GroupLine, MAX_LINE, PacketOut, format_bucket, format_flow, format_group,
     format_meter, parse_bundle_line, parse_filter, parse_flow, parse_group, parse_group_update, parse_meter,
@@ -26,6 +24,8 @@ pub use value::{
     CT_STATE, field_by_name, format_name, format_port, format_subfield, format_value, parse_port, parse_subfield,
     parse_value, unquote,
 };
+
+use crate::Refusal;
 
 /// Names of ports and tables, both ways.
 pub trait Names {
@@ -89,6 +89,13 @@ impl TextError {
         let place = if self.column == 0 { String::new() } else { format!("column {}: ", self.column) };
         let code = if self.code.is_empty() { String::new() } else { format!("{}: ", self.code) };
         format!("{place}{code}{}", self.reason)
+    }
+}
+
+impl From<Refusal> for TextError {
+    /// Of a value that no text was read for: without a column.
+    fn from(Refusal { code, field, reason, hint }: Refusal) -> Self {
+        Self { column: 0, reason, hint, code, field: field.to_owned() }
     }
 }
 

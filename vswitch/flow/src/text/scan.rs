@@ -6,6 +6,7 @@
 use super::suggest::nearest;
 use super::value::number;
 use super::{Names, TextError};
+use crate::Refusal;
 
 /// More words than this are not listed in a message: it would be an arbitrary choice.
 const MAX_LISTED: usize = 12;
@@ -35,6 +36,16 @@ impl Source<'_> {
             code: "",
             field: String::new(),
         }
+    }
+
+    /// What a rule says of a piece of the text.
+    pub(super) fn judged(self, part: &str, rule: std::result::Result<(), Refusal>) -> Result<()> {
+        rule.map_err(|refusal| self.refused(part, refusal))
+    }
+
+    /// The same of a refusal.
+    pub(super) fn refused(self, part: &str, refusal: Refusal) -> TextError {
+        TextError { column: self.column(part), ..refusal.into() }
     }
 
     /// An error whose column counts in a piece of the text.

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
+use vswitch_flow::Field;
 use vswitch_flow::text::{PacketOut, Parsed, Style, parse_packet_out};
 use vswitch_proto::v1;
 use vswitch_proto::v1::watch_packet_ins_response::Update;
@@ -63,7 +64,12 @@ pub(super) fn packet_out(
     match request {
         Kind::Text(line) => parse_packet_out(&line, names).map_err(|error| list::wrong("text", &error)),
         Kind::Typed(message) => {
-            let metadata = typed::metadata(&message.metadata).map_err(|error| list::wrong("metadata", &error))?;
+            let wrong = |error| list::wrong("metadata", &error);
+            let mut metadata = typed::metadata(&message.metadata).map_err(wrong)?;
+            if !typed::names_field(&message.metadata, Field::InPort) {
+                metadata.set(Field::InPort, PacketOut::IN_PORT.into());
+            }
+            PacketOut::check(&message.packet).map_err(|refusal| list::wrong("packet", &refusal.into()))?;
             let doing = match &message.doing {
                 Some(Doing::Actions(actions)) => typed::Text::Typed(actions),
                 Some(Doing::ActionsText(text)) => typed::Text::Line(text),
@@ -72,7 +78,7 @@ pub(super) fn packet_out(
             let mut warnings = Vec::new();
             let wrong = |error| list::wrong("actions", &error);
             let actions = typed::actions(&doing, names, &mut warnings).map_err(wrong)?;
-            typed::checked_packet_out(&actions).map_err(wrong)?;
+            let actions = typed::accepted_of_packet_out(actions).map_err(wrong)?;
             Ok(Parsed { value: PacketOut { metadata, packet: message.packet, actions }, warnings })
         }
     }

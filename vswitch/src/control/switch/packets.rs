@@ -141,7 +141,7 @@ fn info(worker: usize, bridge: &str, megaflow: &Megaflow, world: &World, names: 
         actions,
         packets: megaflow.packets(),
         bytes: megaflow.bytes(),
-        used_ms_ago: Some(now.0.saturating_sub(megaflow.used().0)),
+        used_ms_ago: Some(now.0.saturating_sub(megaflow.last_used().0)),
     }
 }
 

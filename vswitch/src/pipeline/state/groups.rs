@@ -5,10 +5,9 @@ use super::draft::Draft;
 use super::refs::Ref;
 use crate::group::Group;
 use crate::limits;
-use std::collections::HashSet;
 use std::sync::Arc;
 use vswitch_flow::action::{CheckContext, Place, check};
-use vswitch_flow::spec::{BucketPlace, BucketSpec, GroupKind, GroupSpec};
+use vswitch_flow::spec::{BucketPlace, BucketSpec, GroupSpec};
 
 impl Draft<'_> {
     pub(super) fn add_group(&mut self, spec: &GroupSpec) -> Result<u64, Refused> {
@@ -151,41 +150,15 @@ fn position(spec: &GroupSpec, bucket: u32) -> Result<usize, Refused> {
 }
 
 fn check_spec(spec: &GroupSpec) -> Result<(), Refused> {
-    if spec.id > limits::GROUP_ID_MAX {
-        let reason = format!("{:#x} is no group id", spec.id);
-        return Err(Refused::new("OFPGMFC_INVALID_GROUP", "group_id", reason).hint("use 0 to 0xffffff00"));
-    }
     if spec.buckets.len() > limits::BUCKETS_MAX {
         let reason = format!("{} buckets: the limit is {}", spec.buckets.len(), limits::BUCKETS_MAX);
         return Err(Refused::new("OFPGMFC_OUT_OF_BUCKETS", "buckets", reason));
     }
-    if spec.kind == GroupKind::Indirect && spec.buckets.len() != 1 {
-        let reason = format!("an indirect group has one bucket, not {}", spec.buckets.len());
-        return Err(Refused::new("OFPGMFC_INVALID_GROUP", "buckets", reason));
-    }
-    let mut ids = HashSet::new();
-    spec.buckets.iter().try_for_each(|bucket| check_bucket(spec, bucket, &mut ids))
-}
-
-fn check_bucket(spec: &GroupSpec, bucket: &BucketSpec, ids: &mut HashSet<u32>) -> Result<(), Refused> {
-    let id = bucket.id;
-    if id > limits::BUCKET_ID_MAX {
-        let reason = format!("{id:#x} is no bucket id");
-        return Err(Refused::new("OFPGMFC_BAD_BUCKET", "bucket_id", reason).hint("use 0 to 0xffffff00"));
-    }
-    if !ids.insert(id) {
-        return Err(Refused::new("OFPGMFC_BAD_BUCKET", "bucket_id", format!("bucket {id} is there twice")));
-    }
     // Where buckets are inserted, their text does not know the group's type.
-    if spec.kind != GroupKind::Select && bucket.weight != 0 {
-        let reason = format!("bucket {id} has weight {}: only buckets of select groups have weights", bucket.weight);
-        return Err(Refused::new("OFPGMFC_BAD_BUCKET", "weight", reason).hint("leave weight out"));
-    }
-    if spec.kind == GroupKind::FastFailover && bucket.watch_port.is_none() && bucket.watch_group.is_none() {
-        let reason = format!("bucket {id} of a fast failover group watches nothing");
-        return Err(Refused::new("OFPGMFC_INVALID_GROUP", "watch_port", reason).hint("give watch_port or watch_group"));
-    }
+    spec.check()?;
     let context = CheckContext { matching: None, place: Place::Bucket };
-    check(&bucket.actions, &context)
-        .map_err(|error| Refused::new(error.code, "actions", format!("bucket {id}: {}", error.reason)))
+    spec.buckets.iter().try_for_each(|bucket| {
+        check(&bucket.actions, &context)
+            .map_err(|error| Refused::new(error.code, "actions", format!("bucket {}: {}", bucket.id, error.reason)))
+    })
 }

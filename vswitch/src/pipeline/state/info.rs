@@ -1,5 +1,6 @@
 //! What the pipeline tells about itself, as plain values.
 
+use vswitch_flow::Refusal;
 use vswitch_flow::spec::{FlowSpec, GroupSpec, MeterSpec};
 use vswitch_flow::text::FlowCounters;
 
@@ -33,6 +34,12 @@ impl Refused {
     /// Which update it was.
     pub(super) fn at(self, index: usize) -> Self {
         Self { index, ..self }
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(Refusal { code, field, reason, hint }: Refusal) -> Self {
+        Self { index: 0, code, reason, field, hint }
     }
 }
 

@@ -6,11 +6,11 @@ use super::refs::Ref;
 use crate::limits;
 use crate::meter::Meter;
 use std::sync::Arc;
-use vswitch_flow::spec::{BandKind, MeterSpec};
+use vswitch_flow::spec::MeterSpec;
 
 impl Draft<'_> {
     pub(super) fn add_meter(&mut self, spec: &MeterSpec) -> Result<u64, Refused> {
-        check_spec(spec)?;
+        spec.check()?;
         let what = Ref::Meter(spec.id);
         if let Some(old) = self.meters().get(&spec.id) {
             if !self.is_swept(what) {
@@ -32,7 +32,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn modify_meter(&mut self, spec: &MeterSpec) -> Result<u64, Refused> {
-        check_spec(spec)?;
+        spec.check()?;
         let Some(old) = self.meters().get(&spec.id) else {
             let reason = format!("meter {} does not exist", spec.id);
             return Err(Refused::new("OFPMMFC_UNKNOWN_METER", "meter", reason).hint("add it first"));
@@ -60,36 +60,4 @@ impl Draft<'_> {
         }
         self.meters_mut().insert(meter.spec.id, Arc::new(meter));
     }
-}
-
-pub(crate) fn check_spec(spec: &MeterSpec) -> Result<(), Refused> {
-    if spec.id == 0 || spec.id > limits::METER_ID_MAX {
-        let reason = format!("{} is no meter id", spec.id);
-        let hint = format!("use 1 to {}", limits::METER_ID_MAX);
-        return Err(Refused::new("OFPMMFC_INVALID_METER", "meter", reason).hint(hint));
-    }
-    if spec.bands.is_empty() || spec.bands.len() > limits::BANDS_MAX {
-        let reason = format!("a meter has 1 to {} bands, not {}", limits::BANDS_MAX, spec.bands.len());
-        return Err(Refused::new("OFPMMFC_OUT_OF_BANDS", "bands", reason));
-    }
-    for (i, band) in spec.bands.iter().enumerate() {
-        let at = |code, field, reason: &str| Refused::new(code, field, format!("band {}: {reason}", i + 1));
-        if band.rate == 0 {
-            let refused = at("OFPMMFC_BAD_RATE", "rate", "a rate of 0 lets nothing pass");
-            return Err(refused.hint("to drop everything, use actions=drop"));
-        }
-        if spec.burst && band.burst == 0 {
-            let refused = at("OFPMMFC_BAD_BURST", "burst_size", "a burst of 0 lets nothing pass");
-            return Err(refused.hint("leave `burst` out for a burst of one second of the rate"));
-        }
-        if !spec.burst && band.burst != 0 {
-            let refused = at("OFPMMFC_BAD_BURST", "burst_size", "the meter has a burst_size but not the flag `burst`");
-            return Err(refused.hint("give the flag"));
-        }
-        if let BandKind::DscpRemark { precedence: 0 } = band.kind {
-            let refused = at("OFPMMFC_BAD_BAND", "prec_level", "it raises the drop precedence by nothing");
-            return Err(refused.hint("use 1 or 2"));
-        }
-    }
-    Ok(())
 }

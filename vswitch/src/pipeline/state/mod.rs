@@ -31,8 +31,6 @@ mod tests;
 
 pub(super) use expire::{deadline, look_at};
 pub use info::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, Refused, RemovedReason, TableInfo};
-#[cfg(any(test, fuzzing))]
-pub(crate) use meters::check_spec as check_meter;
 
 use super::{Changes, Program, Rule};
 use crate::time::Millis;

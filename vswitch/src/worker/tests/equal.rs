@@ -373,18 +373,25 @@ static RECEIVED: AtomicU64 = AtomicU64::new(0);
 static SPARED: AtomicU64 = AtomicU64::new(0);
 static SURVIVED: AtomicU64 = AtomicU64::new(0);
 
+/// Rounds of random programs, at most: until each way in which the caches spare a translation was taken often enough to say that it was tried.
+const ROUNDS: usize = 8;
+const OFTEN: u64 = 25;
+
 #[test]
 fn caches_change_nothing() {
-    let programs = (proptest::collection::vec(line(), 1..16), proptest::collection::vec(step(), 1..60));
-    proptest!(ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::default() }, |((start, steps) in programs)| {
-        compare(&start, &steps)?;
-    });
+    for _ in 0..ROUNDS {
+        let programs = (proptest::collection::vec(line(), 1..16), proptest::collection::vec(step(), 1..60));
+        proptest!(ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::default() }, |((start, steps) in programs)| {
+            compare(&start, &steps)?;
+        });
+        if SPARED.load(Relaxed).min(SURVIVED.load(Relaxed)) >= OFTEN {
+            break;
+        }
+    }
     let (translated, received) = (TRANSLATED.load(Relaxed), RECEIVED.load(Relaxed));
     let (spared, survived) = (SPARED.load(Relaxed), SURVIVED.load(Relaxed));
-    assert!(spared > translated / 400, "changes spared {spared} megaflows, {translated} packets were translated");
-    assert!(
-        survived > translated / 100,
-        "{survived} megaflows survived a change, {translated} packets were translated"
-    );
+    println!("{spared} spared, {survived} survived, {translated} of {received} packets translated");
+    assert!(spared >= OFTEN, "changes spared {spared} megaflows, {translated} packets were translated");
+    assert!(survived >= OFTEN, "{survived} megaflows survived a change, {translated} packets were translated");
     assert!(translated < received * 3 / 4, "caches decided {} of {received} packets", received - translated);
 }

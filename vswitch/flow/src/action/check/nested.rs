@@ -1,7 +1,7 @@
 //! The actions with many parts.
 
-use super::fields::{bits, readable, writable};
-use super::{BAD_ARGUMENT, Check, Checker, INCONSISTENT, Outer, known_table, limits, output, refuse};
+use super::fields::readable;
+use super::{BAD_ARGUMENT, Check, Checker, INCONSISTENT, Outer, output, refuse, rules};
 use crate::action::{Bundle, Ct, CtZone, Learn, LearnSource, LearnSpec, Multipath, Nat, PortNo, port};
 use crate::field::number::{CT_INV, ETH_IPV4, ETH_IPV6};
 use crate::{Field, FlowKey, FlowMask, Subfield};
@@ -9,36 +9,19 @@ use std::net::IpAddr;
 
 impl Checker<'_> {
     pub(super) fn multipath(&mut self, multipath: &Multipath) -> Check {
-        let Multipath { links, to, .. } = multipath;
-        if *links == 0 {
-            return refuse(BAD_ARGUMENT, "multipath needs at least one link");
-        }
-        self.target(*to)?;
-        if to.len < 16 && u32::from(*links) > 1 << to.len {
-            return refuse(BAD_ARGUMENT, format!("{links} links do not fit into {} bits", to.len));
-        }
-        Ok(())
+        self.target(multipath.to)?;
+        Ok(rules::links(multipath.links, multipath.to.len)?)
     }
 
     pub(super) fn bundle(&mut self, bundle: &Bundle) -> Check {
-        if bundle.members.len() > limits::MAX_MEMBERS {
-            return refuse(BAD_ARGUMENT, format!("a bundle has at most {} members", limits::MAX_MEMBERS));
-        }
+        rules::members(bundle.members.len(), bundle.to)?;
         bundle.members.iter().try_for_each(|port| member(*port))?;
-        match bundle.to {
-            Some(to) if to.len < 16 => {
-                refuse(BAD_ARGUMENT, format!("bundle_load needs 16 bits for a port, not {}", to.len))
-            }
-            Some(to) => self.target(to),
-            None => Ok(()),
-        }
+        bundle.to.map_or(Ok(()), |to| self.target(to))
     }
 
     pub(super) fn learn(&mut self, learn: &Learn) -> Check {
-        known_table(learn.table)?;
-        if learn.specs.len() > limits::MAX_LEARN_SPECS {
-            return refuse(BAD_ARGUMENT, format!("learn has at most {} elements", limits::MAX_LEARN_SPECS));
-        }
+        rules::known_table(learn.table)?;
+        rules::learned(learn.specs.len())?;
         if let Some(result) = learn.result {
             self.one_bit(result, "result_dst of learn")?;
         }
@@ -50,60 +33,55 @@ impl Checker<'_> {
     fn learn_spec(&mut self, spec: &LearnSpec, (key, mask): &mut (FlowKey, FlowMask)) -> Check {
         match spec {
             LearnSpec::Match { from, to } => {
+                rules::addressable(to.field)?;
                 self.learn_source(from, *to)?;
-                bits(*to)?;
                 readable(to.field, key, mask)?;
                 if let LearnSource::Immediate(value) = from {
+                    // All of it is more than its name means ([`Action::normal`]).
+                    if *to != Subfield::whole(Field::VlanVid) {
+                        rules::bits(*to)?;
+                    }
+                    if to.is_whole() {
+                        rules::whole(to.field, *value)?;
+                    }
                     key.set_sub(*to, *value);
                     mask.add_bits(to.field, to.mask());
                 }
                 Ok(())
             }
             LearnSpec::Load { from, to } => {
+                rules::addressable(to.field)?;
                 self.learn_source(from, *to)?;
-                bits(*to)?;
-                writable(to.field)?;
+                rules::bits(*to)?;
+                rules::writable(to.field)?;
                 readable(to.field, key, mask)
             }
-            LearnSpec::Output(from) => self.source(*from),
+            LearnSpec::Output(from) => {
+                rules::addressable(from.field)?;
+                self.source(*from)
+            }
         }
     }
 
     fn learn_source(&mut self, from: &LearnSource, to: Subfield) -> Check {
         match from {
             LearnSource::Field(from) => {
+                rules::addressable(from.field)?;
                 self.source(*from)?;
-                if from.len != to.len {
-                    let reason =
-                        format!("learn: {} bits do not fit into {} bits: they must be as many", from.len, to.len);
-                    return refuse(BAD_ARGUMENT, reason);
-                }
-                Ok(())
+                rules::bits(to)?;
+                Ok(rules::as_many(*from, to)?)
             }
-            LearnSource::Immediate(value) if to.len < 128 && value >> to.len != 0 => {
-                refuse(BAD_ARGUMENT, format!("learn: {value:#x} does not fit into {} bits", to.len))
-            }
-            LearnSource::Immediate(_) => Ok(()),
+            LearnSource::Immediate(value) => Ok(rules::constant(*value, to.len)?),
         }
     }
 
     pub(super) fn ct(&mut self, ct: &Ct) -> Check {
-        if ct.force && !ct.commit {
-            return refuse(BAD_ARGUMENT, "ct: force needs commit");
-        }
-        if let Some(table) = ct.table {
-            known_table(table)?;
-        }
-        let plain_nat = ct.nat.as_ref().is_none_or(|nat| nat.source.is_none());
-        if !ct.commit && (!plain_nat || !ct.exec.is_empty()) {
-            return refuse(BAD_ARGUMENT, "ct: exec(...), nat(src=...) and nat(dst=...) need commit");
-        }
+        rules::commit(ct.commit, ct.force, ct.changes())?;
+        ct.table.map_or(Ok(()), rules::known_table)?;
         self.need(Field::NwTos, "a connection")?;
         self.ct_facts(ct)?;
         if let CtZone::Field(from) = ct.zone {
-            if from.len != 16 {
-                return refuse("OFPBAC_BAD_SET_LEN", format!("a zone is a field of 16 bits, not {}", from.len));
-            }
+            rules::zone(from)?;
             self.source(from)?;
         }
         if let Some(nat) = &ct.nat {
@@ -131,22 +109,15 @@ impl Checker<'_> {
     }
 
     fn nat(&mut self, nat: &Nat) -> Check {
-        if nat.hash && nat.random {
-            return refuse(BAD_ARGUMENT, "nat: hash and random exclude each other");
-        }
-        if nat.source.is_none() && (nat.addresses.is_some() || nat.hash || nat.random || nat.persistent) {
-            return refuse(BAD_ARGUMENT, "nat: addresses and flags need src or dst");
-        }
+        rules::nat(nat)?;
         if nat.addresses.is_none() && nat.ports.is_some() {
             return refuse(BAD_ARGUMENT, "nat: ports need an address");
         }
-        if nat.ports.is_some_and(|(first, last)| first == 0 || last < first) {
-            return refuse(BAD_ARGUMENT, "nat: the last port is before the first, or a port is 0");
+        if let Some((first, last)) = nat.ports {
+            rules::ports(first, last)?;
         }
         let Some((first, last)) = nat.addresses else { return Ok(()) };
-        if first.is_ipv4() != last.is_ipv4() || last < first || first.is_unspecified() {
-            return refuse(BAD_ARGUMENT, format!("nat: {first} to {last} is no range of addresses"));
-        }
+        rules::addresses(first, last)?;
         let (wanted, name) = match first {
             IpAddr::V4(_) => (ETH_IPV4, "ip"),
             IpAddr::V6(_) => (ETH_IPV6, "ipv6"),

@@ -2,7 +2,7 @@
 
 use super::format::Printer;
 use super::parse::Parser;
-use crate::action::{Ct, CtZone, Nat};
+use crate::action::{Ct, CtZone, Nat, rules};
 use crate::text::scan::{Form, Result, Token, Tokens, quoted};
 use crate::text::value::{number, push_ipv6};
 use crate::{Action, Field};
@@ -31,16 +31,7 @@ pub(super) fn parse<'a>(parser: &mut Parser<'a>, token: &Token<'a>) -> Result<Ac
             key => return Err(source.unknown(key, "argument of ct", KEYS)),
         }
     }
-    let bad = |reason: &str, hint: &str| {
-        Err(source.error(token.key, reason).hint(hint).code("OFPBAC_BAD_ARGUMENT").field("ct"))
-    };
-    if ct.force && !ct.commit {
-        return bad("force needs commit", "ct(commit,force)");
-    }
-    let sets = !ct.exec.is_empty() || ct.nat.as_ref().is_some_and(|nat| nat.source.is_some());
-    if sets && !ct.commit {
-        return bad("exec(...) and nat(src=... or dst=...) need commit", "ct(commit,...)");
-    }
+    source.judged(token.key, rules::commit(ct.commit, ct.force, ct.changes()))?;
     Ok(Action::Ct(Box::new(ct)))
 }
 
@@ -49,11 +40,8 @@ fn zone(parser: &Parser<'_>, text: &str) -> Result<CtZone> {
         return parser.source.u16("zone", text).map(CtZone::Immediate);
     }
     let sub = parser.subfield(text)?;
-    if sub.len == 16 {
-        return Ok(CtZone::Field(sub));
-    }
-    let error = parser.source.error(text, format!("{} is {} bits, a zone is 16", quoted(text), sub.len));
-    Err(error.hint("zone=reg0[0..15]").code("OFPBAC_BAD_SET_LEN").field("zone"))
+    parser.source.judged(text, rules::zone(sub))?;
+    Ok(CtZone::Field(sub))
 }
 
 /// The actions of `exec(...)`. A `nat` among them is the same as one beside it, as in OVS.
@@ -90,7 +78,7 @@ fn exec<'a>(parser: &mut Parser<'a>, token: &Token<'a>, nat_of_ct: &mut Option<N
 fn nat(parser: &Parser<'_>, text: &str) -> Result<Nat> {
     const KEYS: [&str; 5] = ["src", "dst", "persistent", "hash", "random"];
     let source = parser.source;
-    let mut nat = Nat::default();
+    let (mut nat, mut ranges) = (Nat::default(), None);
     let from = source.column(text) - 1;
     let text = source.0.get(from..from + text.len()).unwrap_or_default();
     let mut tokens = Tokens::new(source, text);
@@ -105,6 +93,7 @@ fn nat(parser: &Parser<'_>, text: &str) -> Result<Nat> {
                 nat.source = Some(token.key == "src");
                 if token.form != Form::Bare {
                     range(parser, token.value, &mut nat)?;
+                    ranges = Some(token.value);
                 }
             }
             "persistent" => nat.persistent = true,
@@ -113,17 +102,7 @@ fn nat(parser: &Parser<'_>, text: &str) -> Result<Nat> {
             key => return Err(source.unknown(key, "argument of nat", KEYS)),
         }
     }
-    if nat.hash && nat.random {
-        return Err(source.error(text, "hash and random exclude each other").hint("give one of them").field("nat"));
-    }
-    if nat.source.is_none() && (nat.persistent || nat.hash || nat.random) {
-        return Err(source.error(text, "flags need src or dst").hint("nat(src=ADDRESS,random)").field("nat"));
-    }
-    if nat.addresses.is_none() {
-        // Without addresses there is nothing to choose: OVS forgets the flags.
-        nat = Nat { source: nat.source, ..Nat::default() };
-    }
-    Ok(nat)
+    nat.checked().map_err(|refusal| source.refused(ranges.unwrap_or(text), refusal))
 }
 
 /// `10.0.0.1`, `10.0.0.1-10.0.0.9`, `[fe80::1]-[fe80::9]:80-90`.
@@ -137,26 +116,16 @@ fn range(parser: &Parser<'_>, text: &str, nat: &mut Nat) -> Result<()> {
         Some(rest) => address(rest).ok_or_else(wrong)?,
         None => (first, rest),
     };
-    // 0.0.0.0 as the last one is none, in OVS too.
-    let last = if last.is_unspecified() { first } else { last };
-    if first.is_ipv4() != last.is_ipv4() || last < first {
-        return Err(wrong());
-    }
-    nat.addresses = Some((first, last)).filter(|(first, _)| !first.is_unspecified());
+    nat.addresses = Some((first, last));
     if rest.is_empty() {
         return Ok(());
     }
     let ports = rest.strip_prefix(':').ok_or_else(wrong)?;
     let port = |text: &str| number::parse(text).and_then(|port| u16::try_from(port).ok()).ok_or_else(wrong);
-    let (first, last) = match ports.split_once('-') {
+    nat.ports = Some(match ports.split_once('-') {
         Some((first, last)) => (port(first)?, port(last)?),
         None => (port(ports)?, port(ports)?),
-    };
-    if last < first {
-        return Err(wrong());
-    }
-    // Port 0 stands for none.
-    nat.ports = Some((first, last)).filter(|(first, _)| *first != 0);
+    });
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Actions that read and write fields.
 
 use super::parse::Parser;
-use crate::action::limits;
-use crate::field::number::{ETH_QINQ, ETH_VLAN, VLAN_PRESENT};
+use crate::action::rules;
+use crate::field::number::VLAN_PRESENT;
 use crate::text::scan::{Result, Token, quoted, words};
 use crate::text::value::number;
 use crate::text::{parse_value, value};
@@ -17,12 +17,8 @@ const fn target(field: Field) -> Field {
     }
 }
 
-fn writable(parser: &Parser<'_>, field: Field, name: &str) -> Result<()> {
-    if field.is_writable() {
-        return Ok(());
-    }
-    let error = parser.source.error(name, format!("{} is read-only", quoted(name)));
-    Err(error.code("OFPBAC_BAD_SET_ARGUMENT").field(name))
+pub(super) fn writable(parser: &Parser<'_>, field: Field, name: &str) -> Result<()> {
+    parser.source.judged(name, rules::writable(field)).map_err(|error| error.field(name))
 }
 
 /// `set_field:VALUE[/MASK]->FIELD`
@@ -31,27 +27,7 @@ pub(super) fn set_field<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Ac
     let field = target(parser.field(name)?);
     writable(parser, field, name)?;
     let (value, mask) = field_value(parser, field, text, name)?;
-    if value & !mask != 0 {
-        return Err(parser
-            .source
-            .error(text, format!("{} has bits outside of its mask", quoted(text)))
-            .hint("clear them, or widen the mask")
-            .code("OFPBMC_BAD_WILDCARDS")
-            .field(name));
-    }
-    if field == Field::DlVlan {
-        // The VLAN ID without the bit that says that there is a tag.
-        let present = u128::from(VLAN_PRESENT);
-        return Ok(Action::SetField { field: Field::VlanVid, value: value | present, mask: mask | present });
-    }
-    if field == Field::VlanVid && value & mask & u128::from(VLAN_PRESENT) == 0 {
-        return Err(parser
-            .source
-            .error(text, format!("{} has no bit 4096, which says that there is a tag", quoted(text)))
-            .hint(format!("set_field:{}->vlan_vid is VLAN {}", 4096 | value, value & 0xfff))
-            .code("OFPBAC_BAD_SET_ARGUMENT")
-            .field(name));
-    }
+    parser.source.judged(text, rules::set_field(field, value, mask)).map_err(|error| error.field(name))?;
     Ok(Action::SetField { field, value, mask })
 }
 
@@ -60,7 +36,7 @@ pub(super) fn set_field<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Ac
 fn field_value(parser: &Parser<'_>, field: Field, text: &str, name: &str) -> Result<(u128, u128)> {
     match text.split_once('/') {
         Some((value, mask)) if !field.info().maskable => {
-            let bits = field.info().bits;
+            let bits = field.named_bits();
             let (value, mask) = (fitting(parser, value, bits)?, fitting(parser, mask, bits)?);
             let is_whole = mask & field.exact_mask() == field.exact_mask();
             Ok((value, if is_whole { field.exact_mask() } else { mask }))
@@ -75,25 +51,11 @@ pub(super) fn load<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Action>
     let mut to = parser.subfield(name)?;
     to.field = target(to.field);
     writable(parser, to.field, name)?;
-    let value = fitting(parser, text, to.len)?;
-    let mask = to.mask();
-    let whole = mask == to.field.ones() || to.start == 0 && to.len == to.field.info().bits;
-    match to.field {
-        Field::VlanVid if value << to.start & u128::from(VLAN_PRESENT) == 0 => Err(parser
-            .source
-            .error(token.value, "vlan_vid can only be set together with bit 4096, which says that there is a tag")
-            .hint("set_field:4096+VID->vlan_vid, or load:VID->NXM_OF_VLAN_TCI[0..11]")
-            .code("OFPBAC_BAD_SET_ARGUMENT")
-            .field(name)),
-        Field::NwTos if value << to.start & !Field::NwTos.exact_mask() != 0 => Err(parser
-            .source
-            .error(text, "the two lowest bits of nw_tos are nw_ecn")
-            .hint("a multiple of 4 from 0 to 252")
-            .code("OFPBAC_BAD_SET_ARGUMENT")
-            .field(name)),
-        field if whole => Ok(Action::SetField { field, value, mask: field.exact_mask() }),
-        field => Ok(Action::SetField { field, value: value << to.start, mask }),
-    }
+    let value = fitting(parser, text, to.len)? << to.start;
+    let whole = to.mask() == to.field.ones() || to.start == 0 && to.len == to.field.info().bits;
+    let (field, mask) = (to.field, if whole { to.field.exact_mask() } else { to.mask() });
+    parser.source.judged(text, rules::set_field(field, value, mask)).map_err(|error| error.field(name))?;
+    Ok(Action::SetField { field, value, mask })
 }
 
 /// An integer of so many bits.
@@ -119,12 +81,7 @@ pub(super) fn copy<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Action>
     let (from, to) = parser.arrow(token.value, "move")?;
     let (name, from, to) = (to, parser.subfield(from)?, parser.subfield(to)?);
     writable(parser, to.field, name)?;
-    if from.len != to.len {
-        let reason = format!("{} bits cannot be moved to {} bits", from.len, to.len);
-        let error =
-            parser.source.error(token.value, reason).hint("give as many bits on both sides: reg0[0..15]->reg1[0..15]");
-        return Err(error.code("OFPBAC_BAD_ARGUMENT").field(name));
-    }
+    parser.source.judged(token.value, rules::as_many(from, to)).map_err(|error| error.field(name))?;
     Ok(Action::Move { from, to })
 }
 
@@ -136,10 +93,7 @@ pub(super) fn check_pkt_larger<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Re
         target => (token.value, target),
     };
     let to = parser.subfield(name)?;
-    if to.len != 1 {
-        let error = parser.source.error(name, format!("{} is {} bits, the result is one", quoted(name), to.len));
-        return Err(error.hint("check_pkt_larger(BYTES)->FIELD[BIT]").code("OFPBAC_BAD_ARGUMENT"));
-    }
+    parser.source.judged(name, rules::one_bit(to, "check_pkt_larger"))?;
     writable(parser, to.field, name)?;
     Ok(Action::CheckPktLarger { len: parser.source.u16("number of bytes", len)?, to })
 }
@@ -147,11 +101,8 @@ pub(super) fn check_pkt_larger<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Re
 /// `delete_field:tun_metadata0`
 pub(super) fn delete_field<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Action> {
     let field = parser.field(token.value)?;
-    if (Field::TunMetadata0..=Field::TunMetadata7).contains(&field) {
-        return Ok(Action::DeleteField(field));
-    }
-    let error = parser.source.error(token.value, format!("{} cannot be deleted", quoted(token.value)));
-    Err(error.hint("tun_metadata0 to tun_metadata7 can").code("OFPBAC_BAD_ARGUMENT").field(token.value))
+    parser.source.judged(token.value, rules::delete_field(field))?;
+    Ok(Action::DeleteField(field))
 }
 
 /// `write_metadata:VALUE[/MASK]`
@@ -165,25 +116,15 @@ pub(super) fn write_metadata<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Resu
 
 /// `push_vlan:0x8100`
 pub(super) fn push_vlan<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Action> {
-    match parser.source.u16("ethertype", token.value)? {
-        tpid @ (ETH_VLAN | ETH_QINQ) => Ok(Action::PushVlan(tpid)),
-        _ => {
-            let error = parser.source.error(token.value, format!("{} is no VLAN tag's type", quoted(token.value)));
-            Err(error.hint("0x8100 or 0x88a8").code("OFPBAC_BAD_ARGUMENT").field("push_vlan"))
-        }
-    }
+    let tpid = parser.source.u16("ethertype", token.value)?;
+    parser.source.judged(token.value, rules::push_vlan(tpid))?;
+    Ok(Action::PushVlan(tpid))
 }
 
 /// `dec_ttl`, `dec_ttl(1,2)`.
 pub(super) fn dec_ttl<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Action> {
-    if token.value.trim().is_empty() {
-        return Ok(Action::DecTtl([0].into()));
-    }
     let ids: Vec<u16> = words(token.value).map(|id| parser.source.u16("controller id", id)).collect::<Result<_>>()?;
-    if ids.len() > limits::MAX_CONTROLLERS {
-        let reason = format!("dec_ttl tells at most {} controllers", limits::MAX_CONTROLLERS);
-        return Err(parser.source.error(token.value, reason).code("OFPBAC_BAD_ARGUMENT"));
-    }
+    parser.source.judged(token.value, rules::dec_ttl(ids.len()))?;
     Ok(Action::DecTtl(ids.into()))
 }
 

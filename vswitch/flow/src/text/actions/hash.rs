@@ -3,9 +3,9 @@
 use super::format::Printer;
 use super::parse::Parser;
 use crate::Action;
-use crate::action::{Bundle, HashFields, Multipath, MultipathAlgorithm, Sample, SampleDirection, limits};
+use crate::action::{Bundle, HashFields, Multipath, MultipathAlgorithm, Sample, SampleDirection, rules};
 use crate::text::TextError;
-use crate::text::scan::{Result, Token, Tokens, arguments, quoted};
+use crate::text::scan::{Result, Token, Tokens, arguments};
 
 const FIELDS: [(&str, HashFields); 7] = [
     ("eth_src", HashFields::EthSrc),
@@ -61,15 +61,11 @@ pub(super) fn multipath<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Ac
     let basis = source.u16("basis", next()?)?;
     let algorithm = word(parser, next()?, "algorithm", ALGORITHMS)?;
     let links_text = next()?;
-    let links = source.number("number of links", links_text, 1, u16::MAX.into())?;
+    let links = source.u16("number of links", links_text)?;
     let arg = source.u32("argument", next()?)?;
     let name = next()?;
     let to = parser.subfield(name)?;
-    if to.len < 16 && links > 1 << to.len {
-        let error = source.error(links_text, format!("{links} links do not fit into {} bits", to.len));
-        return Err(error.hint("give fewer links, or more bits to the result").code("OFPBAC_BAD_ARGUMENT"));
-    }
-    let links = u16::try_from(links).unwrap_or(u16::MAX);
+    source.judged(links_text, rules::links(links, to.len))?;
     Ok(Action::Multipath(Box::new(Multipath { fields, basis, algorithm, links, arg, to })))
 }
 
@@ -104,14 +100,7 @@ pub(super) fn bundle<'a>(parser: &Parser<'a>, token: &Token<'a>, load: bool) -> 
         .filter(|part| !part.is_empty())
         .map(|part| parser.port(part.trim_matches(['[', ']'])))
         .collect::<Result<_>>()?;
-    if members.len() > limits::MAX_MEMBERS {
-        let reason = format!("{} members: at most {}", members.len(), limits::MAX_MEMBERS);
-        return Err(parser.source.error(token.value, reason).code("OFPBAC_BAD_ARGUMENT"));
-    }
-    if let Some(to) = to.filter(|to| to.len < 16) {
-        let error = parser.source.error(token.value, format!("a port does not fit into {} bits", to.len));
-        return Err(error.hint("give bundle_load at least 16 bits").code("OFPBAC_BAD_ARGUMENT"));
-    }
+    parser.source.judged(token.value, rules::members(members.len(), to))?;
     Ok(Action::Bundle(Box::new(Bundle { fields, basis, hrw, members: members.into(), to })))
 }
 
@@ -144,25 +133,17 @@ pub(super) fn sample<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Actio
     while let Some(token) = tokens.next()? {
         let value = token.value;
         match token.key {
-            "probability" => {
-                let probability = source.number("probability", value, 1, u16::MAX.into())?;
-                sample.probability = u16::try_from(probability).unwrap_or(u16::MAX);
-            }
+            "probability" => sample.probability = source.u16("probability", value)?,
             "collector_set_id" => sample.collector_set = source.u32("id", value)?,
             "obs_domain_id" => sample.domain = source.u32("id", value)?,
             "obs_point_id" => sample.point = source.u32("id", value)?,
-            "sampling_port" => {
-                sample.port = Some(parser.port(value)?).filter(|port| *port != crate::action::port::NONE);
-            }
+            "sampling_port" => sample.port = Some(parser.port(value)?),
             "ingress" => sample.direction = SampleDirection::Ingress,
             "egress" => sample.direction = SampleDirection::Egress,
             key => return Err(source.unknown(key, "argument of sample", KEYS)),
         }
     }
-    if sample.probability == 0 {
-        let reason = format!("sample{} has no probability", quoted(token.value));
-        return Err(source.error(token.key, reason).hint("probability=1 to 65535, of 65535 packets").field("sample"));
-    }
+    source.judged(token.key, rules::sample(sample.probability))?;
     Ok(Action::Sample(Box::new(sample)))
 }
 

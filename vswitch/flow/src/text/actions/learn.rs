@@ -1,9 +1,10 @@
 //! `learn(...)`.
 
-use super::fields::{fitting, print_value};
+use super::fields::{fitting, print_value, writable};
 use super::format::Printer;
 use super::parse::Parser;
-use crate::action::{Learn, LearnSource, LearnSpec, limits};
+use crate::action::{Learn, LearnSource, LearnSpec, rules};
+use crate::field::Format;
 use crate::text::scan::{Form, Result, Token, Tokens, quoted};
 use crate::text::value::push_hex;
 use crate::text::{parse_subfield, parse_value};
@@ -34,10 +35,7 @@ pub(super) fn parse<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Action
         if !property(parser, &token, &mut learn)? {
             specs.push(spec(parser, &token)?);
         }
-        if specs.len() > limits::MAX_LEARN_SPECS {
-            let reason = format!("learn has more than {} elements", limits::MAX_LEARN_SPECS);
-            return Err(parser.source.error(token.key, reason).code("OFPBAC_BAD_ARGUMENT"));
-        }
+        parser.source.judged(token.key, rules::learned(specs.len()))?;
     }
     learn.specs = specs.into();
     Ok(Action::Learn(Box::new(learn)))
@@ -59,10 +57,7 @@ fn property<'a>(parser: &Parser<'a>, token: &Token<'a>, learn: &mut Learn) -> Re
         "limit" => learn.limit = source.u32("limit", value)?,
         "result_dst" => {
             let result = parser.subfield(value)?;
-            if result.len != 1 {
-                let error = source.error(value, format!("{} is {} bits, the result is one", quoted(value), result.len));
-                return Err(error.hint("result_dst=FIELD[BIT]").code("OFPBAC_BAD_ARGUMENT").field("result_dst"));
-            }
+            source.judged(value, rules::one_bit(result, "learn"))?;
             learn.result = Some(result);
         }
         _ => return Ok(false),
@@ -95,25 +90,20 @@ fn matching<'a>(parser: &Parser<'a>, token: &Token<'a>, to: Subfield) -> Result<
         return Ok(LearnSpec::Match { from: LearnSource::Field(to), to });
     }
     let text = token.value;
+    // In capitals, where a port is meant, it is the port; the field goes by its other names.
+    let is_port = text == "IN_PORT" && to.field.info().format == Format::Port;
     match parse_subfield(text) {
-        Ok(from) if from.len == to.len => {
+        Ok(from) if !is_port => {
             addressable(parser, from.field, text)?;
+            parser.source.judged(text, rules::as_many(from, to)).map_err(|error| error.field(token.key))?;
             Ok(LearnSpec::Match { from: LearnSource::Field(from), to })
         }
-        Ok(from) => Err(parser
-            .source
-            .error(text, format!("{} bits cannot match {} bits", from.len, to.len))
-            .hint("give as many bits on both sides")
-            .field(token.key)),
         Err(error) if looks_like_bits(text) => Err(parser.source.within(text, error)),
-        Err(_) => {
+        _ => {
             // A value of the field; of some bits of it, a number.
             if !to.is_whole() {
                 return Ok(LearnSpec::Match { from: LearnSource::Immediate(fitting(parser, text, to.len)?), to });
             }
-            // vlan_vid=4101 with its bit 4096 (3.1 cuts it off, and the learned flow matches untagged packets), in_port=LOCAL in 32 bits.
-            let wider = matches!(to.field, Field::VlanVid | Field::InPort);
-            let to = if wider { Subfield::whole(to.field) } else { to };
             let (value, mask) = parse_value(to.field, text, parser.names)
                 .map_err(|error| parser.source.within(text, error).field(token.key))?;
             if mask != to.field.exact_mask() {
@@ -138,30 +128,17 @@ fn load<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<LearnSpec> {
     let (text, name) = parser.arrow(token.value, "load")?;
     let to = parser.subfield(name)?;
     addressable(parser, to.field, name)?;
-    if !to.field.is_writable() {
-        let error = parser.source.error(name, format!("{} is read-only", quoted(name)));
-        return Err(error.code("OFPBAC_BAD_SET_ARGUMENT").field(name));
-    }
+    writable(parser, to.field, name)?;
     if text.bytes().next().is_some_and(|first| first.is_ascii_digit()) {
         return Ok(LearnSpec::Load { from: LearnSource::Immediate(fitting(parser, text, to.len)?), to });
     }
     let from = parser.subfield(text)?;
-    if from.len != to.len {
-        let error =
-            parser.source.error(token.value, format!("{} bits cannot be loaded into {} bits", from.len, to.len));
-        return Err(error.hint("give as many bits on both sides").code("OFPBAC_BAD_ARGUMENT"));
-    }
+    parser.source.judged(token.value, rules::as_many(from, to))?;
     Ok(LearnSpec::Load { from: LearnSource::Field(from), to })
 }
 
-/// Fields without a name in OpenFlow (`dl_vlan`) have no place in learn.
 fn addressable(parser: &Parser<'_>, field: Field, name: &str) -> Result<()> {
-    let info = field.info();
-    if !info.nxm.is_empty() || !info.oxm.is_empty() {
-        return Ok(());
-    }
-    let error = parser.source.error(name, format!("{} has no place in learn", quoted(name)));
-    Err(error.hint("vlan_tci[0..11] is the VLAN ID").field(name))
+    parser.source.judged(name, rules::addressable(field)).map_err(|error| error.field(name))
 }
 
 pub(super) fn print(learn: &Learn, printer: &mut Printer<'_>) {

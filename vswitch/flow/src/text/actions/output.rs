@@ -1,8 +1,8 @@
 //! Ways out of a list: ports, controllers, other tables.
 
-use super::parse::{Parser, REASONS, is_reserved};
+use super::parse::{Parser, REASONS};
 use crate::Action;
-use crate::action::{Controller, limits, port};
+use crate::action::{Controller, port, rules};
 use crate::text::scan::{Form, Result, Token, Tokens, arguments, quoted};
 use crate::text::{parse_port, parse_subfield};
 
@@ -31,19 +31,17 @@ fn truncated<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Action> {
         match token.key {
             "port" => port = Some(parser.port(token.value)?),
             "max_len" => {
-                let len =
-                    parser.source.number("max_len", token.value, limits::MIN_TRUNCATED.into(), u16::MAX.into())?;
-                max_len = u16::try_from(len).ok();
+                max_len = Some(parser.source.u16("max_len", token.value)?);
             }
             key => return Err(parser.source.unknown(key, "argument of output", ["port", "max_len"])),
         }
     }
     match port {
-        Some(port) if is_reserved(port) && !matches!(port, port::IN_PORT | port::LOCAL) => Err(parser
-            .source
-            .error(token.value, "packets are truncated only to ordinary ports, IN_PORT and LOCAL")
-            .code("OFPBAC_BAD_OUT_PORT")),
-        Some(port) => Ok(Action::Output { port, max_len }),
+        Some(port) => {
+            let rule = max_len.map_or(Ok(()), |max_len| rules::truncated(port, max_len));
+            parser.source.judged(token.value, rule)?;
+            Ok(Action::Output { port, max_len })
+        }
         None => Err(parser.source.error(token.value, "output has no port").hint("output(port=N,max_len=N)")),
     }
 }
@@ -70,8 +68,7 @@ pub(super) fn controller<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<A
             }
             "userdata" => controller.userdata = parser.hex(value)?.into(),
             "pause" => controller.pause = true,
-            // 0 is how Open vSwitch encodes that there is none.
-            "meter_id" => controller.meter = Some(source.u32("meter id", value)?).filter(|meter| *meter != 0),
+            "meter_id" => controller.meter = Some(source.u32("meter id", value)?),
             key => {
                 let keys = ["max_len", "id", "reason", "userdata", "pause", "meter_id"];
                 return Err(source.unknown(key, "argument of controller", keys));
@@ -86,7 +83,7 @@ pub(super) fn resubmit<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Act
     let mut parts = arguments(token.value);
     let port = match parts.next() {
         None | Some("") => None,
-        Some(text) => Some(parser.port(text)?).filter(|port| *port != port::IN_PORT),
+        Some(text) => Some(parser.port(text)?),
     };
     let table = match parts.next() {
         None | Some("" | "255") => None,
@@ -101,12 +98,9 @@ pub(super) fn resubmit<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Act
         let error = parser.source.error(more, format!("resubmit has no fourth argument {}", quoted(more)));
         return Err(error.hint("resubmit(PORT,TABLE,ct)"));
     }
-    if port.is_none() && table.is_none() {
-        return Err(parser
-            .source
-            .error(token.key, "resubmit has neither a port nor a table")
-            .hint("resubmit:PORT, resubmit(,TABLE) or resubmit(PORT,TABLE)")
-            .field("resubmit"));
+    let action = Action::Resubmit { port, table, ct }.normal();
+    if let Action::Resubmit { port, table, .. } = action {
+        parser.source.judged(token.key, rules::resubmit(port, table))?;
     }
-    Ok(Action::Resubmit { port, table, ct })
+    Ok(action)
 }

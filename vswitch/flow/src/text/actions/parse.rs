@@ -3,7 +3,7 @@
 use super::{ct, fields, hash, learn, output};
 use crate::action::{Reason, limits, port};
 use crate::text::scan::{Result, Source, Token, Tokens, quoted};
-use crate::text::{Names, TextError, nearest, parse_port, parse_subfield, unquote};
+use crate::text::{Names, nearest, parse_port, parse_subfield, unquote};
 use crate::{Action, Field, Subfield};
 
 /// Actions of a list at most: each takes 8 bytes of an OpenFlow message.
@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
         if token.target.as_ptr() != token.value.as_ptr() && !token.target.is_empty() && key != "check_pkt_larger" {
             return Err(self.source.error(token.target, format!("{} has no ->", quoted(token.key))).field(token.key));
         }
-        out.push(match key {
+        let action = match key {
             "resubmit" => output::resubmit(self, token)?,
             "goto_table" => Action::GotoTable(self.table(token.value)?),
             "set_field" => fields::set_field(self, token)?,
@@ -166,7 +166,8 @@ impl<'a> Parser<'a> {
                 Some(action) => action,
                 None => self.port_or_unknown(key, token)?,
             },
-        });
+        };
+        out.push(action.normal());
         Ok(())
     }
 
@@ -307,13 +308,10 @@ fn conjunction(parser: &Parser<'_>, token: &Token<'_>) -> Result<Action> {
     let (id, clause) = token.value.split_once(',').ok_or_else(wrong)?;
     let (clause, clauses) = clause.split_once('/').ok_or_else(wrong)?;
     let (id, clause, clauses) = (id.trim(), clause.trim(), clauses.trim());
-    let coded = |error: TextError| error.code("NXBAC_BAD_CONJUNCTION");
-    let small = |value: u64| u8::try_from(value).unwrap_or_default();
     let id = source.u32("conjunction id", id)?;
-    let (least, most) = (u64::from(*limits::CLAUSES.start()), u64::from(*limits::CLAUSES.end()));
-    let n = source.number("number of clauses", clauses, least, most).map_err(coded)?;
-    let k = source.number("clause", clause, 1, n).map_err(coded)?;
-    Ok(Action::Conjunction { id, clause: small(k - 1), clauses: small(n) })
+    let n = source.number("number of clauses", clauses, 0, u32::MAX.into())?;
+    let k = source.number("clause", clause, 0, u32::MAX.into())?;
+    Action::conjunction(id, k, n).map_err(|refusal| source.refused(token.value, refusal))
 }
 
 /// `fin_timeout(idle_timeout=5,hard_timeout=10)`
@@ -340,7 +338,7 @@ pub(super) const REASONS: [(&str, Reason); 6] = [
     ("packet_out", Reason::PacketOut),
 ];
 
-/// Whether a port can only be meant by its reserved name.
+/// Whether a port is told by its reserved name.
 pub(super) const fn is_reserved(number: u32) -> bool {
     number >= port::UNSET
 }

@@ -2,7 +2,7 @@
 
 use super::Line;
 use crate::SparseMatch;
-use crate::action::{PortNo, limits, port};
+use crate::action::{PortNo, limits, rules};
 use crate::spec::{FlowFilter, FlowFlags};
 use crate::text::scan::{Token, Tokens, quoted};
 use crate::text::value::number;
@@ -59,17 +59,23 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn filter(self, table: Option<u8>, matching: SparseMatch, strict: bool) -> FlowFilter {
+    pub(super) fn filter(
+        self,
+        table: Option<u8>,
+        matching: SparseMatch,
+        strict: bool,
+    ) -> Result<FlowFilter, TextError> {
         let (cookie, cookie_mask) = self.cookie_filter.unwrap_or_default();
-        FlowFilter {
+        let filter = FlowFilter {
             table,
             matching: Arc::new(matching),
             strict: strict.then(|| self.priority.unwrap_or(32768)),
-            cookie: cookie & cookie_mask,
+            cookie,
             cookie_mask,
-            out_port: self.out_port.filter(|port| *port != port::NONE),
+            out_port: self.out_port,
             out_group: self.out_group,
-        }
+        };
+        Ok(filter.checked()?)
     }
 }
 
@@ -214,11 +220,11 @@ fn table(line: &Line<'_>, text: &str, scope: Scope) -> Result<Option<u8>, TextEr
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return match source.number("table", text, 0, 255)? {
             255 => Ok(None),
-            254 => {
-                let error = source.error(text, "table 254 is not for flows");
-                Err(error.hint("a number from 0 to 253, or a table's name").code("OFPBRC_EPERM").field("table"))
+            number => {
+                let number = u8::try_from(number).unwrap_or_default();
+                source.judged(text, rules::known_table(number))?;
+                Ok(Some(number))
             }
-            number => Ok(u8::try_from(number).ok()),
         };
     }
     let named = unquote(text).and_then(|name| line.names.table(&name));
@@ -266,5 +272,5 @@ pub fn parse_filter(line: &str, strict: bool, names: &dyn Names) -> Result<Parse
     let scope = if strict { Scope::StrictFilter } else { Scope::Filter };
     let Raw { keys, matching, .. } = Raw::read(&line, line.source.0, scope)?;
     let Parsed { value, warnings } = matching.finish()?;
-    Ok(Parsed { value: keys.filter(keys.table, value, strict), warnings })
+    Ok(Parsed { value: keys.filter(keys.table, value, strict)?, warnings })
 }

@@ -2,7 +2,7 @@
 
 use super::Line;
 use super::filter::{Keys, Raw, Scope};
-use crate::action::{Place, normalize};
+use crate::action::Place;
 use crate::spec::{FlowFlags, FlowSpec, Update};
 use crate::text::actions::Parser;
 use crate::text::{Names, Parsed, Style, TextError, format_actions, format_match, format_name, value};
@@ -58,7 +58,7 @@ pub(super) fn parse_part<'a>(
     let strict = matches!(command, FlowCommand::ModifyStrict | FlowCommand::DeleteStrict);
     let Parsed { value: matching, mut warnings } = matching.finish()?;
     if let FlowCommand::Delete | FlowCommand::DeleteStrict = command {
-        return Ok(Parsed { value: Update::DeleteFlows(keys.filter(keys.table, matching, strict)), warnings });
+        return Ok(Parsed { value: Update::DeleteFlows(keys.filter(keys.table, matching, strict)?), warnings });
     }
     let table = keys.table.unwrap_or_default();
     let Some(actions_text) = actions else {
@@ -68,13 +68,12 @@ pub(super) fn parse_part<'a>(
     let mut parser = Parser::new(line.source, line.names);
     let actions = parser.list(actions_text)?;
     warnings.append(&mut parser.warnings);
-    line.check(actions_text, &actions, Some(&matching), Place::Flow { table })?;
-    let actions: Arc<[Action]> = normalize(actions, Some(&matching)).into();
+    let actions: Arc<[Action]> = line.accept(actions_text, actions, Some(&matching), Place::Flow { table })?.into();
     let value = if command == FlowCommand::Add {
         Update::AddFlow(flow(&keys, table, matching, actions))
     } else {
         Update::ModifyFlows {
-            filter: keys.filter(Some(table), matching, strict),
+            filter: keys.filter(Some(table), matching, strict)?,
             actions,
             reset_counts: keys.flags.reset_counts,
             // As Open vSwitch: flows that are modified keep their cookies.

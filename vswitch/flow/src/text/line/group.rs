@@ -1,19 +1,16 @@
 //! Group lines.
 
 use super::Line;
-use crate::action::{Place, normalize, port};
-use crate::spec::{BucketPlace, BucketSpec, GroupKind, GroupSpec, Selection, Update};
+use crate::action::{CheckContext, Place, accept};
+use crate::spec::{
+    BucketPlace, BucketSpec, GroupKind, GroupSpec, HashedFields, Method, Selection, Update, bucket_ids, group as rules,
+};
 use crate::text::actions::Parser;
-use crate::text::scan::{Form, Token, Tokens, quoted};
+use crate::text::scan::{Form, Token, Tokens};
 use crate::text::{
     Names, Parsed, Style, TextError, field_by_name, format_actions, format_port, format_value, parse_value, value,
 };
-use crate::{Action, Field};
-
-/// Highest id of a group.
-const MAX_GROUP: u64 = 0xffff_ff00;
-/// Highest id of a bucket.
-const MAX_BUCKET: u64 = 0xffff_ff00;
+use crate::{Action, Field, Refusal};
 
 /// What a group line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,17 +121,10 @@ pub(super) fn parse_part<'a>(
     };
     let spec = |kind: GroupKind| GroupSpec { id, kind, selection: raw.selection, buckets: Vec::new() };
     let value = match (command, raw.place) {
-        (GroupCommand::InsertBuckets, Some(BucketPlace::All)) => {
-            return refuse(
-                raw.place_at.unwrap_or(text),
-                "buckets cannot be inserted at all places: command_bucket_id=first, last or an id",
-                "command_bucket_id",
-            );
+        (GroupCommand::InsertBuckets, Some(place)) => {
+            let at = if place == BucketPlace::All { raw.place_at.unwrap_or(text) } else { text };
+            Update::insert_buckets(id, place, raw.buckets).map_err(|refusal| source.refused(at, refusal))?
         }
-        (GroupCommand::InsertBuckets, Some(_)) if raw.buckets.is_empty() => {
-            return refuse(text, "there is no bucket to insert", "bucket");
-        }
-        (GroupCommand::InsertBuckets, Some(place)) => Update::InsertBuckets { group: id, place, buckets: raw.buckets },
         (GroupCommand::RemoveBuckets, place) => {
             Update::RemoveBuckets { group: id, place: place.unwrap_or(BucketPlace::All) }
         }
@@ -176,11 +166,10 @@ struct Raw<'a> {
 
 /// The parts of [`Selection`].
 #[derive(Default)]
-struct Method<'a> {
+struct Asked<'a> {
     name: Option<&'a str>,
     param: Option<(u64, &'a str)>,
-    fields: Vec<(Field, u128)>,
-    fields_at: Option<&'a str>,
+    fields: Option<(HashedFields, &'a str)>,
 }
 
 impl<'a> Raw<'a> {
@@ -196,7 +185,7 @@ impl<'a> Raw<'a> {
             buckets_at: None,
             warnings: Vec::new(),
         };
-        let mut method = Method::default();
+        let mut method = Asked::default();
         let mut tokens = Tokens::new(line.source, text);
         while let Some(token) = tokens.next()? {
             if token.key == "bucket" && token.form == Form::Value {
@@ -213,7 +202,7 @@ impl<'a> Raw<'a> {
         Ok(raw)
     }
 
-    fn key(&mut self, line: &Line<'a>, token: &Token<'a>, method: &mut Method<'a>) -> Result<(), TextError> {
+    fn key(&mut self, line: &Line<'a>, token: &Token<'a>, method: &mut Asked<'a>) -> Result<(), TextError> {
         const KEYS: [&str; 7] =
             ["group_id", "type", "command_bucket_id", "selection_method", "selection_method_param", "fields", "bucket"];
         let source = line.source;
@@ -222,7 +211,7 @@ impl<'a> Raw<'a> {
             "group_id" => {
                 self.id = Some(match value()? {
                     text if text.eq_ignore_ascii_case("all") => Id::All(text),
-                    text => Id::One(id(line, "group id", text, MAX_GROUP)?),
+                    text => Id::One(id(line, "group id", text, rules::group_id)?),
                 });
             }
             "type" => {
@@ -241,14 +230,13 @@ impl<'a> Raw<'a> {
                     "first" => BucketPlace::First,
                     "last" => BucketPlace::Last,
                     "all" => BucketPlace::All,
-                    text => BucketPlace::Before(id(line, "bucket id", text, MAX_BUCKET)?),
+                    text => BucketPlace::Before(id(line, "bucket id", text, rules::bucket_id)?),
                 });
             }
             "selection_method" => method.name = Some(value()?),
             "selection_method_param" => method.param = Some((source.u64("parameter", value()?)?, token.key)),
             "fields" => {
-                method.fields_at = Some(token.key);
-                method.fields = fields(line, token.value)?;
+                method.fields = Some((fields(line, token.value)?, token.key));
             }
             key => return Err(source.unknown(key, "keyword of a group", KEYS)),
         }
@@ -275,140 +263,75 @@ impl<'a> Raw<'a> {
             given.push(id);
             self.buckets.push(spec);
         }
-        if let (Some(GroupKind::Indirect), Some(second)) = (self.kind, second) {
-            let error = line.source.error(second, "an indirect group has at most one bucket");
-            return Err(error.hint("type=all executes all buckets").code("OFPGMFC_BAD_BUCKET").field("bucket"));
+        if let (Some(kind), Some(second)) = (self.kind, second) {
+            line.source.judged(second, rules::number_of_buckets(kind, self.buckets.len()))?;
         }
         self.number_buckets(line, &given)
     }
 
-    /// Gives ids to the buckets that have none: the lowest that are free.
     fn number_buckets(&mut self, line: &Line<'_>, given: &[Given<'_>]) -> Result<(), TextError> {
-        let mut taken: Vec<(u32, &str)> = given.iter().flatten().copied().collect();
-        // Stable: of two the later one is wrong.
-        taken.sort_by_key(|(id, _)| *id);
-        if let Some(twice) = taken.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let error = line.source.error(twice[1].1, format!("two buckets have the id {}", twice[1].0));
-            return Err(error
-                .hint("give each bucket another id, or none")
-                .code("OFPGMFC_BAD_BUCKET")
-                .field("bucket_id"));
-        }
-        let mut taken = taken.into_iter().map(|(id, _)| id).peekable();
-        let mut free = 0;
-        for (bucket, given) in self.buckets.iter_mut().zip(given) {
-            bucket.id = given.map(|(id, _)| id).unwrap_or_else(|| {
-                while taken.next_if_eq(&free).is_some() {
-                    free += 1;
-                }
-                free += 1;
-                free - 1
-            });
-        }
+        let ids: Vec<_> = given.iter().map(|given| given.map(|(id, _)| id)).collect();
+        let ids = bucket_ids(&ids).map_err(|(wrong, refusal)| {
+            let at = given.get(wrong).and_then(|given| given.as_ref()).map_or("", |(_, at)| at);
+            line.source.refused(at, refusal)
+        })?;
+        self.buckets.iter_mut().zip(ids).for_each(|(bucket, id)| bucket.id = id);
         Ok(())
     }
 }
 
-fn id(line: &Line<'_>, what: &str, text: &str, most: u64) -> Result<u32, TextError> {
-    line.source.number(what, text, 0, most).map(|id| u32::try_from(id).unwrap_or_default())
+fn id(line: &Line<'_>, what: &str, text: &str, rule: fn(u32) -> Result<(), Refusal>) -> Result<u32, TextError> {
+    let id = line.source.u32(what, text)?;
+    line.source.judged(text, rule(id))?;
+    Ok(id)
 }
 
-impl Method<'_> {
+impl Asked<'_> {
     fn selection(self, line: &Line<'_>, kind: Option<GroupKind>) -> Result<Selection, TextError> {
         let source = line.source;
-        if let (Some(at), false) = (self.fields_at, self.name == Some("hash")) {
-            let error = source.error(at, "fields need selection_method=hash");
-            return Err(error.hint("add selection_method=hash, or leave fields out").field("fields"));
-        }
-        let param = match (self.param, self.name) {
-            (Some((_, at)), None) => {
-                let error = source.error(at, "selection_method_param needs a selection_method");
-                return Err(error.hint("selection_method=hash or dp_hash").field("selection_method_param"));
+        let method = match self.name {
+            None => None,
+            Some("hash") => Some(Method::Hash),
+            Some("dp_hash") => Some(Method::DpHash),
+            Some(other) => {
+                let error = source.unknown(other, "selection method", ["hash", "dp_hash"]);
+                return Err(error.code("OFPBPC_BAD_VALUE"));
             }
-            (param, _) => param.map_or(0, |(param, _)| param),
         };
-        let Some(name) = self.name else { return Ok(Selection::Default) };
-        if kind != Some(GroupKind::Select) {
-            let error = source.error(name, "only select groups select").hint("type=select, or no selection_method");
-            return Err(error.code("OFPBPC_BAD_VALUE").field("selection_method"));
-        }
-        match name {
-            "hash" => Ok(Selection::Hash { param, fields: self.fields.into() }),
-            "dp_hash" => Ok(Selection::DpHash { param }),
-            other => Err(source.unknown(other, "selection method", ["hash", "dp_hash"]).code("OFPBPC_BAD_VALUE")),
-        }
+        let (param, param_at) = self.param.unzip();
+        let (fields, fields_at) = self.fields.unzip();
+        Selection::new(kind.unwrap_or_default(), method, param, fields).map_err(|refusal| {
+            let at = match refusal.field {
+                "fields" => fields_at,
+                "selection_method_param" => param_at,
+                _ => self.name,
+            };
+            source.refused(at.unwrap_or_default(), refusal)
+        })
     }
 }
 
 /// `ip_src,ip_dst=255.255.0.0`: fields with masks, in the order that Open vSwitch has them.
-fn fields<'a>(line: &Line<'a>, text: &'a str) -> Result<Vec<(Field, u128)>, TextError> {
+fn fields<'a>(line: &Line<'a>, text: &'a str) -> Result<HashedFields, TextError> {
     let source = line.source;
-    let mut fields: Vec<(Field, u128)> = Vec::new();
+    let mut fields = HashedFields::default();
     let mut tokens = Tokens::new(source, text);
     while let Some(token) = tokens.next()? {
         let named = field_by_name(token.key);
         let field =
             named.ok_or_else(|| source.unknown(token.key, "field", crate::field::names().collect::<Vec<_>>()))?;
-        if fields.iter().any(|(other, _)| *other == field) {
-            return Err(source.error(token.key, format!("{} is there twice", quoted(token.key))).field(token.key));
-        }
         let mask = match token.value {
             "" => field.exact_mask(),
             text => {
                 let (value, mask) = parse_value(field, text, line.names).map_err(|error| source.within(text, error))?;
-                if mask != field.exact_mask() || value == 0 {
-                    let error = source.error(text, format!("{} is no mask of {}", quoted(text), token.key));
-                    return Err(error.hint("the bits to hash, as a value of the field, without /").field(token.key));
-                }
-                value
+                // The mask is written as a value: without a mask of its own.
+                if mask == field.exact_mask() { value } else { 0 }
             }
         };
-        fields.push((field, mask));
+        let at = if token.value.is_empty() { token.key } else { token.value };
+        source.judged(at, fields.add(field, mask)).map_err(|error| error.field(token.key))?;
     }
-    fields.sort_by_key(|(field, _)| rank(*field));
     Ok(fields)
-}
-
-/// Place of a field in the order of Open vSwitch: by kind, and within a kind as in our table, but for these.
-pub(crate) const fn rank(field: Field) -> (u8, u8) {
-    use Field as F;
-    let number = field as u8;
-    let kind = match field {
-        F::TunId
-        | F::TunSrc
-        | F::TunDst
-        | F::TunIpv6Src
-        | F::TunIpv6Dst
-        | F::TunFlags
-        | F::TunGbpId
-        | F::TunGbpFlags => 0,
-        F::TunTos | F::TunTtl => 1,
-        _ if number >= F::TunMetadata0 as u8 && number <= F::TunMetadata7 as u8 => 2,
-        F::Metadata => 3,
-        F::InPort => 4,
-        F::PktMark => 5,
-        F::CtState => 6,
-        F::CtZone => 7,
-        F::CtMark | F::CtLabel => 8,
-        F::CtNwProto => 9,
-        F::CtNwSrc | F::CtNwDst | F::CtIpv6Src | F::CtIpv6Dst | F::CtTpSrc | F::CtTpDst => 10,
-        _ if number >= F::Reg0 as u8 && number <= F::Xxreg3 as u8 => 11,
-        F::EthSrc => 12,
-        F::EthDst => 13,
-        F::EthType | F::VlanTci | F::DlVlan | F::VlanVid | F::VlanPcp | F::NwSrc | F::NwDst => 14,
-        F::Ipv6Src | F::Ipv6Dst | F::Ipv6Label => 15,
-        F::NwProto => 16,
-        F::NwTos | F::IpDscp | F::NwEcn | F::NwTtl => 17,
-        F::NwFrag => 18,
-        F::ArpOp => 19,
-        F::ArpSpa | F::ArpTpa | F::ArpSha | F::ArpTha => 20,
-        F::TcpSrc | F::TcpDst => 21,
-        F::TcpFlags => 22,
-        F::NdTarget => 24,
-        F::NdSll | F::NdTll => 25,
-        _ => 23,
-    };
-    (kind, number)
 }
 
 /// The id that a bucket was given, with its place in the text.
@@ -443,19 +366,12 @@ impl<'a> Bucket<'a> {
     fn key(&mut self, line: &Line<'a>, token: &Token<'a>, tokens: &mut Tokens<'a>) -> Result<(), TextError> {
         let source = line.source;
         match token.key {
-            "bucket_id" => self.id = Some((id(line, "bucket id", line.value(token)?, MAX_BUCKET)?, token.key)),
+            "bucket_id" => self.id = Some((id(line, "bucket id", line.value(token)?, rules::bucket_id)?, token.key)),
             "weight" => self.weight = Some(source.u16("weight", line.value(token)?)?),
             "watch_port" => {
-                let mut parser = Parser::new(source, line.names);
-                let port = parser.port(line.value(token)?)?;
-                parser.warnings.clear();
-                if port >= 0xff00 && port != port::NONE {
-                    let error = source.error(token.value, format!("{} cannot be watched", quoted(token.value)));
-                    return Err(error.hint("an ordinary port").code("OFPGMFC_BAD_WATCH").field("watch_port"));
-                }
-                self.watch_port = Some(port).filter(|port| *port != port::NONE);
+                self.watch_port = Some(Parser::new(source, line.names).port(line.value(token)?)?);
             }
-            "watch_group" => self.watch_group = Some(id(line, "group id", line.value(token)?, MAX_GROUP)?),
+            "watch_group" => self.watch_group = Some(source.u32("group id", line.value(token)?)?),
             "action" | "actions" if token.form == Form::Value => {
                 self.acts = true;
                 // Its first action is this token's value; the others are tokens of their own.
@@ -486,37 +402,27 @@ impl<'a> Bucket<'a> {
         if self.drops && !self.actions.is_empty() {
             return refuse("drop must stand alone", "leave drop out, or the other actions", "drop");
         }
-        let select = matches!(kind, Some(GroupKind::Select) | None);
-        if !select && self.weight.is_some_and(|weight| weight != 0) {
-            return refuse("only buckets of select groups have weights", "leave weight out", "weight");
-        }
-        let watched = self.watch_port.is_some() || self.watch_group.is_some();
-        if kind == Some(GroupKind::FastFailover) && !watched {
-            return refuse(
-                "a fast failover bucket must be watched",
-                "watch_port:PORT or watch_group:GROUP",
-                "watch_port",
-            );
-        }
-        line.check_bucket(start, &self.actions)?;
         let spec = BucketSpec {
             id: 0,
             // A line that inserts buckets does not know into what: ovs-ofctl makes it 0, also for a select group.
             weight: self.weight.unwrap_or(if kind == Some(GroupKind::Select) { 1 } else { 0 }),
             watch_port: self.watch_port,
             watch_group: self.watch_group,
-            actions: normalize(self.actions, None).into(),
+            actions: line.bucket_actions(start, self.actions)?.into(),
         };
+        let spec = spec.normal();
+        // The bucket's id is not known yet, and its column is.
+        line.source.judged(start, spec.rules(kind))?;
         Ok((self.id, spec))
     }
 }
 
 impl Line<'_> {
-    /// The column of what is wrong with a bucket's actions is that of the bucket: they may be scattered among its other keys.
-    fn check_bucket(&self, start: &str, actions: &[Action]) -> Result<(), TextError> {
-        let context = crate::action::CheckContext { matching: None, place: Place::Bucket };
-        crate::action::check(actions, &context)
-            .map_err(|error| self.source.error(start, error.reason).code(error.code).field("bucket"))
+    /// What a bucket does. The column of what is wrong is that of the bucket: its actions may be scattered among its other keys.
+    fn bucket_actions(&self, start: &str, actions: Vec<Action>) -> Result<Vec<Action>, TextError> {
+        let context = CheckContext { matching: None, place: Place::Bucket };
+        accept(actions, &context)
+            .map_err(|error| self.source.error(start, error.reason).hint(error.hint).code(error.code).field("bucket"))
     }
 }
 

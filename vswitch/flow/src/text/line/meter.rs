@@ -1,13 +1,9 @@
 //! Meter lines.
 
 use super::Line;
-use crate::action::limits;
-use crate::spec::{Band, BandKind, MeterSpec, Update};
+use crate::spec::{Band, BandKind, MeterSpec, Update, meter as rules};
 use crate::text::scan::{Form, Token, Tokens, quoted};
 use crate::text::{NoNames, Parsed, TextError, value};
-
-/// Bands of a meter at most.
-const MAX_BANDS: usize = 8;
 
 /// A meter line (`meter=1,pktps,burst,bands=type=drop,rate=100,burst_size=10`).
 ///
@@ -54,8 +50,9 @@ fn meter_id(line: &Line<'_>, text: &str) -> Result<u32, TextError> {
             Err(error.hint(hint).code("OFPMMFC_INVALID_METER").field("meter"))
         }
         _ => {
-            let id = line.source.number("meter id", text, 1, limits::MAX_METER.into());
-            id.map(|id| u32::try_from(id).unwrap_or_default()).map_err(|error| error.code("OFPMMFC_INVALID_METER"))
+            let id = line.source.u32("meter id", text).map_err(|error| error.code("OFPMMFC_INVALID_METER"))?;
+            line.source.judged(text, rules::meter_id(id))?;
+            Ok(id)
         }
     }
 }
@@ -106,9 +103,7 @@ fn read<'a>(line: &Line<'a>, text: &'a str) -> Result<MeterSpec, TextError> {
     if banded {
         bands(line, &mut tokens, &mut meter)?;
     }
-    if meter.bands.is_empty() {
-        return missing("there are no bands", "bands=type=drop,rate=N", "bands");
-    }
+    source.judged(text, rules::number_of_bands(meter.bands.len()))?;
     Ok(meter)
 }
 
@@ -135,10 +130,7 @@ fn bands<'a>(line: &Line<'a>, tokens: &mut Tokens<'a>, meter: &mut MeterSpec) ->
                 other => return Err(source.unknown(other, "type of band", ["drop", "dscp_remark"])),
             };
             last = Some(Raw { at: token.key, remark, rate: None, burst: None, precedence: None });
-            if meter.bands.len() == MAX_BANDS {
-                let error = source.error(token.key, format!("a meter has at most {MAX_BANDS} bands"));
-                return Err(error.code("OFPMMFC_OUT_OF_BANDS").field("bands"));
-            }
+            source.judged(token.key, rules::number_of_bands(meter.bands.len() + 1))?;
             continue;
         }
         let Some(raw) = &mut last else {
@@ -155,12 +147,22 @@ fn bands<'a>(line: &Line<'a>, tokens: &mut Tokens<'a>, meter: &mut MeterSpec) ->
 
 impl<'a> Raw<'a> {
     fn key(&mut self, line: &Line<'a>, token: &Token<'a>) -> Result<(), TextError> {
-        let number = |most: u64| line.source.number(token.key, line.value(token)?, 1, most);
-        let word = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let (source, value) = (line.source, || line.value(token));
         match token.key {
-            "rate" => self.rate = Some(word(number(u32::MAX.into())?)),
-            "burst_size" => self.burst = Some(word(number(u32::MAX.into())?)),
-            "prec_level" => self.precedence = Some(u8::try_from(number(u8::MAX.into())?).unwrap_or(u8::MAX)),
+            "rate" => {
+                let rate = source.u32(token.key, value()?)?;
+                source.judged(token.value, rules::rate(rate))?;
+                self.rate = Some(rate);
+            }
+            "burst_size" => {
+                let burst = source.number(token.key, value()?, 1, u32::MAX.into())?;
+                self.burst = u32::try_from(burst).ok();
+            }
+            "prec_level" => {
+                let level = source.u8(token.key, value()?)?;
+                source.judged(token.value, rules::precedence(level))?;
+                self.precedence = Some(level);
+            }
             key => {
                 return Err(line.source.unknown(
                     key,
@@ -176,12 +178,7 @@ impl<'a> Raw<'a> {
         let refuse =
             |reason: &str, field: &str| Err(line.source.error(self.at, reason).code("OFPMMFC_BAD_BAND").field(field));
         let Some(rate) = self.rate else { return refuse("a band has no rate", "rate") };
-        if burst && self.burst.is_none() {
-            return refuse("a band has no burst_size, though the meter has burst", "burst_size");
-        }
-        if !burst && self.burst.is_some() {
-            return refuse("a band has a burst_size, but the meter has no burst", "burst_size");
-        }
+        line.source.judged(self.at, rules::burst(burst, self.burst.unwrap_or_default()))?;
         let kind = match (self.remark, self.precedence) {
             (true, Some(precedence)) => BandKind::DscpRemark { precedence },
             (true, None) => return refuse("a dscp_remark band has no prec_level", "prec_level"),

@@ -1,11 +1,11 @@
 //! Packet-outs.
 
 use super::Line;
-use crate::action::{Place, normalize, port};
+use crate::action::{Place, PortNo, port};
 use crate::text::actions::Parser;
-use crate::text::scan::{Token, Tokens, quoted};
+use crate::text::scan::{Token, Tokens};
 use crate::text::{Names, Parsed, TextError, field_by_name, parse_value};
-use crate::{Action, Field, FlowKey};
+use crate::{Action, Field, FlowKey, Refusal};
 
 /// `in_port=36,packet=HEX,actions=...` of packet-out (and metadata fields before `actions`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,48 @@ pub struct PacketOut {
 /// Shortest packet: an Ethernet header.
 const MIN_PACKET: usize = 14;
 
+impl PacketOut {
+    /// Where a packet comes from that is given no in_port.
+    pub const IN_PORT: PortNo = port::CONTROLLER;
+
+    /// A value of the metadata that a packet is given, as the packet has it: ports in 32 bits.
+    ///
+    /// # Errors
+    /// When a packet cannot be given the field, or no packet comes from the port.
+    pub fn metadata(field: Field, value: u128) -> Result<u128, Refusal> {
+        if !is_pipeline(field) {
+            let refusal = Refusal::new("", format!("{} cannot be given to a packet", field.name()));
+            return Err(refusal
+                .hint("in_port, metadata, registers and tunnel fields can; set others with actions")
+                .field(""));
+        }
+        if field != Field::InPort {
+            return Ok(value);
+        }
+        match port::from_number(value) {
+            Some(port) if port::is_physical(port) || matches!(port, port::LOCAL | port::CONTROLLER | port::NONE) => {
+                Ok(port.into())
+            }
+            _ => {
+                let refusal = Refusal::new("OFPBRC_BAD_PORT", format!("no packet comes from port {value:#x}"));
+                Err(refusal.hint("a port's number or name, LOCAL, CONTROLLER or NONE").field("in_port"))
+            }
+        }
+    }
+
+    /// Whether a packet is one.
+    ///
+    /// # Errors
+    /// When it has no Ethernet header.
+    pub fn check(packet: &[u8]) -> Result<(), Refusal> {
+        if packet.len() >= MIN_PACKET {
+            return Ok(());
+        }
+        let refusal = Refusal::new("", format!("a packet of {} bytes has no Ethernet header", packet.len()));
+        Err(refusal.hint(format!("at least {MIN_PACKET} bytes")).field("packet"))
+    }
+}
+
 /// See [`PacketOut`]. Without `in_port` it is CONTROLLER.
 ///
 /// # Errors
@@ -29,7 +71,7 @@ pub fn parse_packet_out(line: &str, names: &dyn Names) -> Result<Parsed<PacketOu
     let line = Line::new(line, names)?;
     let source = line.source;
     let mut out = PacketOut { metadata: FlowKey::default(), packet: Vec::new(), actions: Vec::new() };
-    out.metadata.set(Field::InPort, port::CONTROLLER.into());
+    out.metadata.set(Field::InPort, PacketOut::IN_PORT.into());
     let mut warnings = Vec::new();
     let mut tokens = Tokens::new(source, source.0);
     while let Some(token) = tokens.next()? {
@@ -39,8 +81,7 @@ pub fn parse_packet_out(line: &str, names: &dyn Names) -> Result<Parsed<PacketOu
                 let mut parser = Parser::new(source, names);
                 let actions = parser.list(text)?;
                 warnings.append(&mut parser.warnings);
-                line.check(text, &actions, None, Place::PacketOut)?;
-                out.actions = normalize(actions, None);
+                out.actions = line.accept(text, actions, None, Place::PacketOut)?;
                 break;
             }
             "packet" => out.packet = packet(&line, &token)?,
@@ -58,10 +99,7 @@ pub fn parse_packet_out(line: &str, names: &dyn Names) -> Result<Parsed<PacketOu
 fn packet(line: &Line<'_>, token: &Token<'_>) -> Result<Vec<u8>, TextError> {
     let text = line.value(token)?;
     let packet = Parser::new(line.source, line.names).hex(text)?;
-    if packet.len() < MIN_PACKET {
-        let error = line.source.error(text, format!("a packet of {} bytes has no Ethernet header", packet.len()));
-        return Err(error.hint(format!("at least {MIN_PACKET} bytes")).field("packet"));
-    }
+    line.source.judged(text, PacketOut::check(&packet))?;
     Ok(packet)
 }
 
@@ -71,22 +109,11 @@ fn metadata(line: &Line<'_>, token: &Token<'_>, key: &mut FlowKey) -> Result<(),
         let words = crate::field::names().chain(["packet", "actions"]).collect::<Vec<_>>();
         return Err(source.unknown(token.key, "field or keyword", words));
     };
-    if !is_pipeline(field) {
-        let error = source.error(token.key, format!("{} cannot be given to a packet", quoted(token.key)));
-        return Err(error
-            .hint("in_port, metadata, registers and tunnel fields can; set others with actions")
-            .field(token.key));
-    }
+    let judged = |at, rule: Result<u128, Refusal>| rule.map_err(|refusal| source.refused(at, refusal).field(token.key));
+    judged(token.key, PacketOut::metadata(field, 0))?;
     let text = line.value(token)?;
     let (value, mask) = parse_value(field, text, line.names).map_err(|error| source.within(text, error))?;
-    if field == Field::InPort {
-        let port = u32::try_from(value).unwrap_or(port::UNSET);
-        if port >= 0xff00 && !matches!(port, port::LOCAL | port::CONTROLLER | port::NONE) {
-            let error = source.error(text, format!("no packet comes from {}", quoted(text)));
-            let hint = "a port's number or name, LOCAL, CONTROLLER or NONE";
-            return Err(error.hint(hint).code("OFPBRC_BAD_PORT").field("in_port"));
-        }
-    }
+    let value = judged(text, PacketOut::metadata(field, value))?;
     key.set_masked(field, value, mask);
     Ok(())
 }

@@ -20,25 +20,13 @@ const RESERVED: [(&str, PortNo); 10] = [
     ("UNSET", port::UNSET),
 ];
 
-/// First of the reserved numbers in their 16-bit form.
-const FIRST_RESERVED_16: u32 = 0xff00;
-
 /// A port: a number (16-bit forms of the reserved ones too), a reserved name in any case, or a port's name, in quotes or not.
 ///
 /// # Errors
 /// When there is no such port.
 pub fn parse_port(text: &str, names: &dyn Names) -> Result<PortNo, TextError> {
     if let Some(number) = super::number::parse(text) {
-        return match u32::try_from(number) {
-            Ok(number @ 0..FIRST_RESERVED_16) => Ok(number),
-            Ok(number @ FIRST_RESERVED_16..=0xffff) => Ok(number | 0xffff_0000),
-            Ok(number @ 0xffff_ff00..) => Ok(number),
-            _ => Err(error(
-                "",
-                format!("{text} is no port number"),
-                "0 to 0xfeff, or 0xffffff00 to 0xffffffff for reserved ports",
-            )),
-        };
+        return port::from_number(number).ok_or_else(|| error("", format!("{text} is no port number"), port::NUMBERS));
     }
     if let Some((_, number)) = RESERVED.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
         return Ok(*number);

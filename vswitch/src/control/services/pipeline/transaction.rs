@@ -194,7 +194,8 @@ pub(in crate::control::services) fn update(
         Kind::DeleteGroups(v1::DeleteById { id }) => plain(Update::DeleteGroups(id)),
         Kind::InsertBuckets(v1::InsertBuckets { group_id: group, place, buckets }) => {
             let place = typed::bucket_place(place.as_ref())?;
-            with(typed::buckets(&buckets, None, names)?, |buckets| Update::InsertBuckets { group, place, buckets })
+            let Parsed { value, warnings } = typed::buckets(&buckets, None, names)?;
+            Parsed { value: Update::insert_buckets(group, place, value)?, warnings }
         }
         Kind::RemoveBuckets(v1::RemoveBuckets { group_id: group, place }) => {
             plain(Update::RemoveBuckets { group, place: typed::bucket_place(place.as_ref())? })

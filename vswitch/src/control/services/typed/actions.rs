@@ -43,7 +43,7 @@ pub(in crate::control::services) fn actions(
 }
 
 pub(super) fn list(actions: &[v1::Action]) -> Result<Vec<Action>, TextError> {
-    actions.iter().map(action).collect()
+    actions.iter().map(|message| action(message).map(Action::normal)).collect()
 }
 
 fn action(message: &v1::Action) -> Result<Action, TextError> {
@@ -67,7 +67,7 @@ fn action(message: &v1::Action) -> Result<Action, TextError> {
         Kind::DecTtl(message) => {
             let ids: Result<Vec<u16>, _> =
                 message.controller_ids.iter().map(|id| narrow16("dec_ttl.controller_ids", *id)).collect();
-            Action::DecTtl(Some(ids?).filter(|ids| !ids.is_empty()).unwrap_or_else(|| vec![0]).into())
+            Action::DecTtl(ids?.into())
         }
         Kind::PushVlan(tpid) => Action::PushVlan(narrow16("push_vlan", *tpid)?),
         Kind::PopVlan(v1::PopVlanAction {}) => Action::PopVlan,
@@ -83,9 +83,9 @@ fn action(message: &v1::Action) -> Result<Action, TextError> {
             idle: narrow16("fin_timeout.idle_timeout", message.idle_timeout)?,
             hard: narrow16("fin_timeout.hard_timeout", message.hard_timeout)?,
         },
-        Kind::Conjunction(message) => conjunction(message)?,
+        Kind::Conjunction(message) => Action::conjunction(message.id, message.clause.into(), message.clauses.into())?,
         Kind::Clone(actions) => Action::Clone(list(&actions.actions)?.into()),
-        Kind::Note(note) => Action::note(note.clone()),
+        Kind::Note(note) => Action::Note(note.as_slice().into()),
         Kind::Exit(v1::ExitAction {}) => Action::Exit,
         Kind::Sample(message) => Action::Sample(Box::new(sample(message)?)),
         Kind::CheckPktLarger(message) => Action::CheckPktLarger {
@@ -110,10 +110,12 @@ fn len(max_len: Option<u32>) -> Result<Option<u16>, TextError> {
 
 fn set_field(message: &v1::FieldValue) -> Result<Action, TextError> {
     let (field, value, mask) = field::value(message)?;
-    if value & !mask != 0 {
-        let reason = format!("set_field: {}: value {value:#x} has bits outside of mask {mask:#x}", message.field);
-        return Err(wrong(&message.field, reason, "clear them, or widen the mask"));
-    }
+    // The ports of a protocol that is not known have no other name.
+    let field = match message.field.as_str() {
+        "tp_src" => Field::TpSrc,
+        "tp_dst" => Field::TpDst,
+        _ => field,
+    };
     Ok(Action::SetField { field, value, mask })
 }
 
@@ -146,9 +148,6 @@ fn unknown(field: &str, number: i32) -> TextError {
 }
 
 fn resubmit(message: &v1::ResubmitAction) -> Result<Action, TextError> {
-    if message.port.is_none() && message.table.is_none() {
-        return Err(wrong("resubmit", "resubmit: neither port nor table is given", "give one of them, or both"));
-    }
     let table = message.table.map(|table| narrow("resubmit.table", table, 255)).transpose()?;
     Ok(Action::Resubmit { port: message.port, table, ct: message.ct })
 }
@@ -196,16 +195,6 @@ fn bundle(message: &v1::BundleAction) -> Result<Bundle, TextError> {
     })
 }
 
-fn conjunction(message: &v1::ConjunctionAction) -> Result<Action, TextError> {
-    let &v1::ConjunctionAction { id, clause, clauses } = message;
-    if !(2..=64).contains(&clauses) || !(1..=clauses).contains(&clause) {
-        let reason = format!("conjunction: clause {clause} of {clauses}");
-        return Err(wrong("conjunction", reason, "use 2 to 64 clauses, counted from 1"));
-    }
-    // The message counts as the text does, from 1; `Action` from 0.
-    Ok(Action::Conjunction { id, clause: narrow("clause", clause - 1, 63)?, clauses: narrow("clauses", clauses, 64)? })
-}
-
 fn sample(message: &v1::SampleAction) -> Result<Sample, TextError> {
     use v1::SampleDirection as D;
     let direction = match D::try_from(message.direction) {
@@ -225,8 +214,12 @@ fn sample(message: &v1::SampleAction) -> Result<Sample, TextError> {
 }
 
 fn tunnel_option(name: &str) -> Result<Field, TextError> {
-    field_by_name(name).filter(|field| field.name().starts_with("tun_metadata")).ok_or_else(|| {
-        wrong("delete_field", format!("delete_field: {name:?} is no tunnel option"), "use tun_metadata0")
+    field_by_name(name).ok_or_else(|| {
+        wrong(
+            "delete_field",
+            format!("delete_field: {name:?} is no field"),
+            "tun_metadata0 to tun_metadata7 can be deleted",
+        )
     })
 }
 
@@ -261,18 +254,11 @@ fn nat(message: &v1::NatAction) -> Result<Nat, TextError> {
         (None, Some(_)) => return Err(wrong("nat", "nat: a last address without a first", "give both")),
         (Some(first), last) => Some((first, last.unwrap_or(first))),
     };
-    if addresses.is_some_and(|(first, last)| first.is_ipv4() != last.is_ipv4() || first > last) {
-        return Err(wrong("nat", "nat: the last address is not behind the first", "give a range"));
-    }
     let (first, last) =
         (narrow16("nat.port_first", message.port_first)?, narrow16("nat.port_last", message.port_last)?);
-    let last = if last == 0 { first } else { last };
-    if first > last || (first == 0 && last != 0) {
-        return Err(wrong("nat", "nat: the last port is not behind the first", "give a range"));
-    }
-    let ports = (first != 0).then_some((first, last));
+    let ports = (first != 0 || last != 0).then_some((first, if last == 0 { first } else { last }));
     let v1::NatAction { persistent, hash, random, .. } = *message;
-    Ok(Nat { source, addresses, ports, persistent, hash, random })
+    Ok(Nat { source, addresses, ports, persistent, hash, random }.checked()?)
 }
 
 fn address(octets: &[u8]) -> Result<Option<IpAddr>, TextError> {

@@ -1,7 +1,7 @@
 //! Fields with values, and parts of fields.
 
 use super::{narrow, wrong};
-use vswitch_flow::text::{TextError, field_by_name};
+use vswitch_flow::text::{PacketOut, TextError, field_by_name};
 use vswitch_flow::{Field, FlowKey, FlowMask, Subfield};
 use vswitch_proto::v1;
 use vswitch_proto::v1::field_value::{Mask, Value};
@@ -63,21 +63,24 @@ pub(super) fn values(messages: &[v1::FieldValue]) -> Result<Vec<(Field, u128, u1
     messages.iter().map(value).collect()
 }
 
-/// Metadata of a packet that is to be sent. Fields that are read from its bytes are refused, and so are masks.
+/// Metadata of a packet that is to be sent. Fields that a packet cannot be given are refused, and so are masks.
 pub(in crate::control::services) fn metadata(messages: &[v1::FieldValue]) -> Result<FlowKey, TextError> {
     let mut key = FlowKey::default();
     for (field, value, mask) in values(messages)? {
         let name = field.name();
-        let word = usize::from(field.location().word);
-        if (vswitch_flow::FIRST_PACKET_WORD..vswitch_flow::LAST_PACKET_WORD).contains(&word) {
-            return Err(wrong(name, format!("{name} is not metadata"), "it is read from the packet"));
-        }
+        let value = PacketOut::metadata(field, value)
+            .map_err(|refusal| TextError { field: name.to_owned(), ..refusal.into() })?;
         if mask != field.ones() {
             return Err(wrong(name, format!("{name} has a mask"), "give the value alone"));
         }
         key.set(field, value);
     }
     Ok(key)
+}
+
+/// Whether a field is among those that are given.
+pub(in crate::control::services) fn names_field(messages: &[v1::FieldValue], field: Field) -> bool {
+    messages.iter().any(|message| field_by_name(&message.field) == Some(field))
 }
 
 /// The metadata of a packet that is not 0, as a mask of whole fields; wide views of registers do not count.
@@ -103,8 +106,10 @@ pub(super) fn subfield(what: &str, message: Option<&v1::Subfield>) -> Result<Sub
         return Err(wrong(what, format!("{what}: no field is given"), "give a field"));
     };
     let found = by_name(field)?;
-    let width = found.width().max(found.info().bits.into());
-    let length = if *length == 0 { width.saturating_sub(*start) } else { *length };
+    let named = u32::from(found.named_bits());
+    // A learned flow may match all of a field, which may be more than its name means.
+    let width = found.width().max(named);
+    let length = if *length == 0 { named.saturating_sub(*start) } else { *length };
     if length == 0 || start.checked_add(length).is_none_or(|end| end > width) {
         let reason = format!("{field}: {length} bits from bit {start} on are not in its {width}");
         return Err(wrong(field, reason, "use bits that it has"));

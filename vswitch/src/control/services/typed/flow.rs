@@ -3,7 +3,7 @@
 use super::actions::{Text, actions};
 use super::{actions_out, matching, narrow, narrow16, wrong};
 use std::sync::Arc;
-use vswitch_flow::action::{CheckContext, Place, check};
+use vswitch_flow::action::{CheckContext, Place, accept, known_table};
 use vswitch_flow::spec::{FlowFilter, FlowFlags, FlowSpec, Update};
 use vswitch_flow::text::{Names, Parsed, Style, TextError, format_actions, format_match, parse_match};
 use vswitch_flow::{Action, SparseMatch};
@@ -12,13 +12,12 @@ use vswitch_proto::v1;
 /// Priority of a flow that gives none (OpenFlow's default).
 const PRIORITY_DEFAULT: u32 = 32768;
 
-/// Highest number of a table that flows can be in.
-const TABLE_MAX: u64 = 253;
-
 /// A table by name if there is one, else by number.
 fn table(number: u32, name: &str, names: &dyn Names) -> Result<u8, TextError> {
     if name.is_empty() {
-        return narrow("table", number, TABLE_MAX);
+        let table = narrow("table", number, u8::MAX.into())?;
+        known_table(table)?;
+        return Ok(table);
     }
     let missing = || wrong("table_name", format!("no table is named {name:?}"), "TableService.ListTables lists them");
     names.table(name).ok_or_else(missing)
@@ -32,10 +31,10 @@ fn parsed_match(text: &str, names: &dyn Names) -> Result<Parsed<SparseMatch>, Te
     })
 }
 
-/// Refuses actions as the parser of text does.
-fn checked(list: &[Action], matching: Option<&SparseMatch>, place: Place) -> Result<(), TextError> {
-    check(list, &CheckContext { matching, place })
-        .map_err(|error| TextError { code: error.code, ..wrong("actions", error.reason, "") })
+/// A list of actions as the switch takes it: what the parser of text does with it, too.
+fn accepted(list: Vec<Action>, matching: Option<&SparseMatch>, place: Place) -> Result<Vec<Action>, TextError> {
+    accept(list, &CheckContext { matching, place })
+        .map_err(|error| TextError { code: error.code, ..wrong("actions", error.reason, error.hint) })
 }
 
 /// A flow, and what was odd about it.
@@ -53,7 +52,7 @@ pub(in crate::control::services) fn flow(message: &v1::Flow, names: &dyn Names) 
         None => Text::None,
     };
     let actions = actions(&doing, names, &mut warnings)?;
-    checked(&actions, Some(&matching), Place::Flow { table })?;
+    let actions = accepted(actions, Some(&matching), Place::Flow { table })?;
     let flags = message.flags.unwrap_or_default();
     let flow = FlowSpec {
         table,
@@ -94,12 +93,12 @@ pub(in crate::control::services) fn filter(
         table,
         matching: Arc::new(matching),
         strict: message.strict_priority.map(|priority| narrow16("strict_priority", priority)).transpose()?,
-        cookie: message.cookie & message.cookie_mask,
+        cookie: message.cookie,
         cookie_mask: message.cookie_mask,
         out_port: message.out_port,
         out_group: message.out_group,
     };
-    Ok(Parsed { value: filter, warnings })
+    Ok(Parsed { value: filter.checked()?, warnings })
 }
 
 /// New actions for flows.
@@ -115,7 +114,8 @@ pub(in crate::control::services) fn modify(
         None => Text::None,
     };
     let actions = actions(&doing, names, &mut warnings)?;
-    checked(&actions, Some(&filter.matching), Place::Flow { table: filter.table.unwrap_or_default() })?;
+    let place = Place::Flow { table: filter.table.unwrap_or_default() };
+    let actions = accepted(actions, Some(&filter.matching), place)?;
     let update = Update::ModifyFlows {
         filter,
         actions: actions.into(),
@@ -161,12 +161,12 @@ pub(in crate::control::services) fn flow_message(
     }
 }
 
-/// Refuses actions of a bucket.
-pub(super) fn checked_bucket(list: &[Action]) -> Result<(), TextError> {
-    checked(list, None, Place::Bucket)
+/// The same of a bucket's.
+pub(super) fn accepted_of_bucket(list: Vec<Action>) -> Result<Vec<Action>, TextError> {
+    accepted(list, None, Place::Bucket)
 }
 
-/// Refuses actions of a packet-out.
-pub(in crate::control::services) fn checked_packet_out(list: &[Action]) -> Result<(), TextError> {
-    checked(list, None, Place::PacketOut)
+/// The same of a packet-out's.
+pub(in crate::control::services) fn accepted_of_packet_out(list: Vec<Action>) -> Result<Vec<Action>, TextError> {
+    accepted(list, None, Place::PacketOut)
 }

@@ -14,9 +14,6 @@ const TABLE_DEFAULT: u32 = 1;
 
 pub(super) fn from_message(message: &v1::LearnAction) -> Result<Learn, TextError> {
     let result = message.result.as_ref().map(|sub| subfield("learn.result", Some(sub))).transpose()?;
-    if result.is_some_and(|sub| sub.len != 1) {
-        return Err(wrong("learn.result", "learn: the result is more than one bit", "give one bit"));
-    }
     let specs: Result<Vec<_>, _> = message.specs.iter().map(spec).collect();
     Ok(Learn {
         idle_timeout: narrow16("learn.idle_timeout", message.idle_timeout)?,
@@ -46,22 +43,8 @@ fn spec(message: &v1::LearnSpec) -> Result<LearnSpec, TextError> {
 fn copied(message: &v1::LearnCopy) -> Result<(LearnSource, Subfield), TextError> {
     let to = subfield("learn.to", message.to.as_ref())?;
     let from = match &message.from {
-        Some(From::Field(sub)) => {
-            let from = subfield("learn.from", Some(sub))?;
-            if from.len != to.len {
-                let reason = format!("learn: {} bits are copied to {}", from.len, to.len);
-                return Err(wrong("learn.from", reason, "give as many"));
-            }
-            LearnSource::Field(from)
-        }
-        Some(From::Constant(octets)) => {
-            let constant = number("learn.constant", octets)?;
-            if constant & !(to.mask() >> to.start) != 0 {
-                let reason = format!("learn: {constant:#x} does not fit {} bits", to.len);
-                return Err(wrong("learn.constant", reason, "give what fits"));
-            }
-            LearnSource::Immediate(constant)
-        }
+        Some(From::Field(sub)) => LearnSource::Field(subfield("learn.from", Some(sub))?),
+        Some(From::Constant(octets)) => LearnSource::Immediate(number("learn.constant", octets)?),
         None => return Err(wrong("learn.from", "learn: no source is given", "give field or constant")),
     };
     Ok((from, to))

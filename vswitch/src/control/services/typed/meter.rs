@@ -1,6 +1,6 @@
 //! Meters.
 
-use super::{narrow, wrong};
+use super::narrow;
 use vswitch_flow::spec::{Band, BandKind, MeterSpec};
 use vswitch_flow::text::TextError;
 use vswitch_proto::v1;
@@ -8,17 +8,13 @@ use vswitch_proto::v1;
 /// A meter.
 pub(in crate::control::services) fn meter(message: &v1::Meter) -> Result<MeterSpec, TextError> {
     let bands: Result<Vec<_>, _> = message.bands.iter().map(band).collect();
-    let bands = bands?;
-    if !message.burst && bands.iter().any(|band| band.burst != 0) {
-        return Err(wrong("band.burst_size", "a band has a burst size and the meter has not burst", "set burst"));
-    }
-    Ok(MeterSpec { id: message.id, pktps: message.pktps, burst: message.burst, stats: message.stats, bands })
+    let v1::Meter { id, pktps, burst, stats, .. } = *message;
+    let meter = MeterSpec { id, pktps, burst, stats, bands: bands? };
+    meter.check()?;
+    Ok(meter)
 }
 
 fn band(message: &v1::Band) -> Result<Band, TextError> {
-    if message.rate == 0 {
-        return Err(wrong("band.rate", "a band has the rate 0", "use 1 or more"));
-    }
     let kind = match message.dscp_remark {
         None => BandKind::Drop,
         Some(levels) => BandKind::DscpRemark { precedence: narrow("band.dscp_remark", levels, 255)? },

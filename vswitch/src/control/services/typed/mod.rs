@@ -3,6 +3,8 @@
 
 mod actions;
 mod actions_out;
+#[cfg(test)]
+mod alike;
 mod field;
 mod flow;
 mod group;
@@ -10,12 +12,14 @@ mod learn;
 mod matching;
 mod meter;
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod tests;
 
 pub(super) use actions::{Text, actions};
 pub(super) use actions_out::reason;
-pub(super) use field::{fields, metadata, metadata_mask};
-pub(super) use flow::{checked_packet_out, filter, flow, flow_message, modify};
+pub(super) use field::{fields, metadata, metadata_mask, names_field};
+pub(super) use flow::{accepted_of_packet_out, filter, flow, flow_message, modify};
 pub(super) use group::{bucket_place, buckets, group, group_message};
 pub(super) use meter::{meter, meter_message};
 

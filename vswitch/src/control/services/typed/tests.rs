@@ -94,7 +94,7 @@ fn every_action() -> Vec<Action> {
     vec![
         Action::Output { port: port::NORMAL, max_len: Some(64) },
         Action::Output { port: 2, max_len: None },
-        Action::OutputField { from: sub(Field::Reg1, 0, 16), max_len: Some(65535) },
+        Action::OutputField { from: sub(Field::Reg1, 0, 16), max_len: None },
         Action::Controller(Box::new(controller)),
         Action::Group(u32::MAX),
         Action::Meter(1),
@@ -110,7 +110,7 @@ fn every_action() -> Vec<Action> {
         Action::SetVlanPcp(7),
         Action::StackPush(Subfield::whole(Field::Xreg0)),
         Action::StackPop(sub(Field::Reg2, 31, 1)),
-        Action::Resubmit { port: Some(port::IN_PORT), table: Some(253), ct: true },
+        Action::Resubmit { port: Some(port::LOCAL), table: Some(253), ct: true },
         Action::Resubmit { port: None, table: Some(0), ct: false },
         Action::Multipath(Box::new(multipath)),
         Action::Bundle(Box::new(bundle.clone())),
@@ -202,15 +202,15 @@ fn metadata_goes_out_by_field_and_comes_back() {
     let mut key = vswitch_flow::FlowKey::default();
     key.set(Field::InPort, 5);
     key.set(Field::Reg1, 7);
-    key.set(Field::CtLabel, 1 << 70);
+    key.set(Field::TunIpv6Src, 1 << 70);
     key.set(Field::NwSrc, 0x0a00_0001); // read from the packet, not metadata
     let messages = fields(&key);
     let names: Vec<_> = messages.iter().map(|message| message.field.as_str()).collect();
-    assert_eq!(names, ["reg1", "ct_label", "in_port"]);
+    assert_eq!(names, ["reg1", "tun_ipv6_src", "in_port"]);
     key.set(Field::NwSrc, 0);
     assert_eq!(metadata(&messages).expect("metadata"), key);
     let wrong = v1::FieldValue { field: "nw_src".to_owned(), value: Some(Value::Number(1)), mask: None };
-    assert_eq!(metadata(&[wrong]).expect_err("a header field").reason, "ip_src is not metadata");
+    assert_eq!(metadata(&[wrong]).expect_err("a header field").reason, "ip_src cannot be given to a packet");
 }
 
 fn flow_spec() -> FlowSpec {
@@ -299,13 +299,20 @@ fn a_field_that_cannot_be_is_refused_by_name() {
         let error = matching::from_message(&v1::Match { fields: vec![message] }, &NoNames).expect_err(want);
         assert_eq!((error.reason.as_str(), error.column), (want, 0));
     }
-    let action = v1::Action { action: Some(v1::action::Action::SetField(masked)) };
-    let error = actions::list(&[action]).expect_err("bits outside of the mask");
-    assert_eq!(error.reason, "set_field: reg0: value 0x5 has bits outside of mask 0x3");
+    let error = of_actions(v1::action::Action::SetField(masked)).expect_err("bits outside of the mask");
+    assert_eq!(error.reason, "set_field: value 0x5 of reg0 has bits outside of its mask 0x3");
     // Text clears such bits in a match, and warns; so do fields.
     let masked = v1::FieldValue { mask: Some(Mask::MaskNumber(3)), ..field("reg0", 5) };
     let parsed = matching::from_message(&v1::Match { fields: vec![masked] }, &NoNames).expect("a match");
     assert_eq!((parsed.value.get(Field::Reg0), parsed.warnings.len()), ((1, 3), 1), "{:?}", parsed.warnings);
+}
+
+/// What becomes of a flow of this action.
+fn of_actions(action: v1::action::Action) -> Result<Vec<Action>, TextError> {
+    let actions = vec![v1::Action { action: Some(action) }];
+    let doing = Some(v1::flow::Doing::Actions(v1::Actions { actions }));
+    let ip = Some(v1::flow::Matching::MatchText("ip".to_owned()));
+    flow(&v1::Flow { matching: ip, doing, ..Default::default() }, &NoNames).map(|flow| flow.value.actions.to_vec())
 }
 
 #[test]
@@ -316,7 +323,10 @@ fn what_an_action_cannot_mean_is_refused() {
         (A::SetTtl(256), "set_ttl: 256 is out of range"),
         (A::GotoTable(256), "goto_table: 256 is out of range"),
         (A::Output(v1::OutputAction { port: 1, max_len: Some(65_536) }), "max_len: 65536 is out of range"),
-        (A::Resubmit(v1::ResubmitAction::default()), "resubmit: neither port nor table is given"),
+        (
+            A::Resubmit(v1::ResubmitAction::default()),
+            "resubmit has neither a port nor a table: it would only run the same flow again",
+        ),
         (A::Move(v1::MoveAction { from: sub("reg0", 0, 0), to: None }), "move.to: no field is given"),
         (A::StackPush(sub("reg0", 30, 4).expect("bits")), "reg0: 4 bits from bit 30 on are not in its 32"),
         (A::StackPush(sub("reg0", 32, 0).expect("bits")), "reg0: 0 bits from bit 32 on are not in its 32"),
@@ -325,8 +335,8 @@ fn what_an_action_cannot_mean_is_refused() {
             "reg0: 4294967295 bits from bit 4294967295 on are not in its 32",
         ),
         (A::Multipath(v1::MultipathAction::default()), "multipath.algorithm: 0 is not known"),
-        (A::Conjunction(v1::ConjunctionAction { id: 1, clause: 3, clauses: 2 }), "conjunction: clause 3 of 2"),
-        (A::DeleteField("reg0".to_owned()), "delete_field: \"reg0\" is no tunnel option"),
+        (A::Conjunction(v1::ConjunctionAction { id: 1, clause: 3, clauses: 2 }), "clause 3 of 2"),
+        (A::DeleteField("reg0".to_owned()), "reg0 cannot be deleted"),
         (
             A::Learn(v1::LearnAction { specs: vec![v1::LearnSpec { spec: None }], ..Default::default() }),
             "learn: an element is empty",
@@ -340,14 +350,14 @@ fn what_an_action_cannot_mean_is_refused() {
         ),
         (
             A::Ct(v1::CtAction {
-                nat: Some(v1::NatAction { port_first: 5, port_last: 4, ..Default::default() }),
+                nat: Some(v1::NatAction { kind: 1, port_first: 5, port_last: 4, ..Default::default() }),
                 ..Default::default()
             }),
-            "nat: the last port is not behind the first",
+            "nat: 5 to 4 is no range of ports",
         ),
     ];
     for (action, want) in cases {
-        let error = actions::list(&[v1::Action { action: Some(action) }]).expect_err(want);
+        let error = of_actions(action).expect_err(want);
         assert_eq!(error.reason, want);
     }
     assert_eq!(actions::list(&[v1::Action { action: None }]).expect_err("empty").reason, "an action is empty");
@@ -356,7 +366,7 @@ fn what_an_action_cannot_mean_is_refused() {
 #[test]
 fn what_a_flow_or_group_cannot_be_is_refused() {
     let error = |message: v1::Flow| flow(&message, &NoNames).expect_err("refused").reason;
-    assert_eq!(error(v1::Flow { table: 254, ..Default::default() }), "table: 254 is out of range");
+    assert_eq!(error(v1::Flow { table: 254, ..Default::default() }), "table 254 is not for flows: tables are 0 to 253");
     assert_eq!(error(v1::Flow { priority: Some(65_536), ..Default::default() }), "priority: 65536 is out of range");
     assert_eq!(error(v1::Flow { table_name: "x".to_owned(), ..Default::default() }), "no table is named \"x\"");
     let error = |message: v1::Group| group(&message, &NoNames).expect_err("refused").reason;
@@ -366,20 +376,20 @@ fn what_a_flow_or_group_cannot_be_is_refused() {
     let bucket = v1::Bucket { weight: Some(1), ..Default::default() };
     assert_eq!(
         error(v1::Group { buckets: vec![bucket], ..Default::default() }),
-        "bucket 0: only select groups have weights"
+        "bucket 0: only buckets of select groups have weights"
     );
     assert_eq!(error(v1::Group { r#type: select, selection_method: 9, ..Default::default() }), "9 is no method");
     let indirect = v1::GroupType::Indirect.into();
-    assert_eq!(error(v1::Group { r#type: indirect, ..Default::default() }), "an indirect group has 0 buckets");
+    assert_eq!(error(v1::Group { r#type: indirect, ..Default::default() }), "an indirect group has one bucket, not 0");
     let failover = v1::GroupType::FastFailover.into();
     let buckets = vec![v1::Bucket::default()];
     assert_eq!(
         error(v1::Group { r#type: failover, buckets, ..Default::default() }),
-        "bucket 0: fast failover needs something to watch"
+        "bucket 0: a fast failover bucket must be watched"
     );
     let band = v1::Band { rate: 0, ..Default::default() };
     assert_eq!(
-        meter(&v1::Meter { bands: vec![band], ..Default::default() }).expect_err("refused").reason,
-        "a band has the rate 0"
+        meter(&v1::Meter { id: 1, bands: vec![band], ..Default::default() }).expect_err("refused").reason,
+        "band 1: a rate of 0 lets nothing pass"
     );
 }
