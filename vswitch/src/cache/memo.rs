@@ -85,6 +85,12 @@ impl Cache {
         None
     }
 
+    /// Whether the packet that was just not found is of a kind that was known until something changed.
+    #[inline]
+    pub(crate) fn take_outdated(&mut self) -> bool {
+        std::mem::take(&mut self.outdated)
+    }
+
     /// The packet with this key is where it was to go, by this megaflow.
     #[inline]
     pub(crate) fn done_with(&mut self, megaflow: Arc<Megaflow>, key: &FlowKey) {

@@ -179,12 +179,6 @@ impl Cache {
         self.enabled
     }
 
-    /// Whether the packet that was just not found is of a kind that was known until something changed.
-    #[inline]
-    pub(crate) fn take_outdated(&mut self) -> bool {
-        std::mem::take(&mut self.outdated)
-    }
-
     /// Before every packet: has anything changed?
     #[inline]
     pub fn sync(&mut self, changes: &Changes) {
