@@ -16,7 +16,7 @@ use vswitch_models::{explore, thread};
 const NOW: u64 = 1000;
 
 /// A client whose words lie in the same bucket of the index as those of client 7, but whose stripes are others: the key of the hash is always the same one here.
-const OTHER: u16 = 11;
+const OTHER: u16 = 10;
 
 /// When nothing that was there at [`NOW`] is alive any more.
 const LATER: u64 = NOW + 1_000_000_000;

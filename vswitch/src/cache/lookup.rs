@@ -8,7 +8,9 @@ use super::recorder::Recording;
 use super::{Cache, CacheShared, Compact, Megaflow};
 use crate::dpdk::{Mbuf, prefetch};
 use crate::observe::Fallback;
+use crate::pipeline::World;
 use crate::port::PortId;
+use crate::time::Millis;
 use std::sync::Arc;
 use vswitch_conntrack::{Link, Tracker};
 
@@ -29,9 +31,9 @@ impl Cache {
         }
     }
 
-    /// Finds the keys of the first `n` slots of a burst, and asks for what they lead to. Good until an entry changes.
+    /// Finds the keys of the first `n` slots of a burst, and asks for what they lead to. Good until an entry changes. Returns whether there are some that are nowhere.
     #[inline]
-    pub(crate) fn locate(&mut self, n: usize, tracker: &Tracker) {
+    pub(crate) fn locate(&mut self, n: usize, tracker: &Tracker) -> bool {
         self.located = self.version;
         let Self { v4, v6, keys, .. } = self;
         let mut missing = false;
@@ -53,11 +55,14 @@ impl Cache {
             }
         }
         if missing {
+            missing = false;
             for key in keys.iter_mut().take(n).filter(|key| key.found == NOWHERE) {
                 key.found = find_other(v4, v6, key);
+                missing |= key.found == NOWHERE;
                 approach(v4, v6, key, tracker);
             }
         }
+        missing
     }
 
     #[inline]
@@ -91,6 +96,12 @@ impl Cache {
         (megaflow.hot.tick.get() == self.tick).then_some(megaflow)
     }
 
+    /// The megaflow of a compact key of the burst, if it is good after a second look.
+    pub(crate) fn second_look(&mut self, key: &Compact, world: &World, now: Millis) -> Option<Arc<Megaflow>> {
+        let megaflow = Arc::clone(self.exact(key)?);
+        self.is_good(&megaflow, world, now).then_some(megaflow)
+    }
+
     /// The program of slot `i` of a burst, if there is one. Whether its path is good is for [`Cache::is_current`] to say.
     #[inline]
     pub(crate) fn program(&self, i: usize) -> Option<Program<'_>> {
@@ -119,7 +130,9 @@ impl Cache {
 
     /// A packet with a compact key, decided by a megaflow that leads to others, sets out.
     pub(crate) fn begin_recording(&mut self, key: &Compact, mbuf: &Mbuf, megaflow: &Arc<Megaflow>) {
-        if key.is_plain() && self.enabled {
+        if key.opens() {
+            self.count_fallback(Fallback::Untracked);
+        } else if key.is_plain() && self.enabled {
             self.recorder.begin(mbuf, megaflow);
         }
     }

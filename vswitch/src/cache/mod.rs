@@ -21,11 +21,13 @@
 //!
 //! **Threads**: a [`Cache`] is a worker's own; [`CacheShared`] is between it and the control side.
 
+mod ahead;
 mod compact;
 mod credit;
 mod exact;
 mod lookup;
 mod megaflow;
+mod memo;
 mod path;
 mod program;
 mod recorder;
@@ -49,13 +51,14 @@ use crate::pipeline::translate::reduce_timeouts;
 use crate::pipeline::{Changes, Credit, Effect, Request, Sighting, Start, Translation, World};
 use crate::port::PortId;
 use crate::time::Millis;
+use ahead::Zones;
 use compact::{Kind, Seeds, WORDS_MAX, WORDS_V4};
 use exact::Exact;
+use memo::Memo;
 use path::Paths;
 use std::sync::Arc;
 use tuples::Tuples;
 use validity::Standing;
-use vswitch_flow::FlowKey;
 
 /// Megaflows that may wait to be freed by the control side, for each one that may be kept: beyond, nothing new is kept.
 const OUTSTANDING_FACTOR: u64 = 4;
@@ -76,6 +79,7 @@ pub struct Cache {
     v6: Exact<WORDS_MAX, 16>,
     paths: Paths,
     pub(crate) recorder: Recorder,
+    memo: Memo,
     /// By bridge.
     bridges: Vec<Tuples>,
     /// Every megaflow that is kept.
@@ -92,6 +96,7 @@ pub struct Cache {
     budgets: Arc<Budgets>,
     /// The port whose packets these are.
     payer: PortId,
+    zones: Zones,
     /// The last lookups found a decision that a change had made stale.
     outdated: bool,
     flushed: u64,
@@ -109,9 +114,11 @@ impl Cache {
     /// Empty caches. What the effects of cached decisions cost is taken from the budgets.
     #[must_use]
     pub fn new(shared: Arc<CacheShared>, budgets: Arc<Budgets>) -> Self {
+        let seeds = Seeds::random();
         Self {
             shared,
-            seeds: Seeds::random(),
+            memo: Memo::new(seeds.one()),
+            seeds,
             v4: Exact::new(EXACT_V4_ENTRIES),
             v6: Exact::new(EXACT_V6_ENTRIES),
             paths: Paths::default(),
@@ -126,6 +133,7 @@ impl Cache {
             enabled: true,
             budgets,
             payer: PortId::NONE,
+            zones: Zones::default(),
             outdated: false,
             flushed: 0,
             hand: 0,
@@ -171,12 +179,6 @@ impl Cache {
         self.enabled
     }
 
-    /// Whether the packet that was just not found is of a kind that was known until something changed.
-    #[inline]
-    pub(crate) fn take_outdated(&mut self) -> bool {
-        std::mem::take(&mut self.outdated)
-    }
-
     /// Before every packet: has anything changed?
     #[inline]
     pub fn sync(&mut self, changes: &Changes) {
@@ -190,24 +192,6 @@ impl Cache {
     const fn next_tick(&mut self) {
         self.tick += 1;
         self.stamp += 1;
-    }
-
-    /// The megaflow of a compact key of the burst, if it is good after a second look.
-    pub(crate) fn second_look(&mut self, key: &Compact, world: &World, now: Millis) -> Option<Arc<Megaflow>> {
-        let megaflow = Arc::clone(self.exact(key)?);
-        self.is_good(&megaflow, world, now).then_some(megaflow)
-    }
-
-    /// The megaflow that a packet fits.
-    pub(crate) fn lookup(&mut self, bridge: usize, key: &FlowKey, world: &World, now: Millis) -> Option<Arc<Megaflow>> {
-        // A stale one may hide another; they are few.
-        for _ in 0..EVICTION_SEARCH {
-            let megaflow = self.bridges.get_mut(bridge)?.find(key)?;
-            if self.is_good(&megaflow, world, now) {
-                return Some(megaflow);
-            }
-        }
-        None
     }
 
     /// Checks a megaflow of whatever tick; one that is not good any more goes.
@@ -370,6 +354,7 @@ impl Cache {
             }
         }
         self.paths.sweep(IDLE_SEARCH);
+        self.memo.sweep();
         if self.unswept > 0 {
             self.version += 1;
             self.unswept = self.unswept.saturating_sub(SWEEP);
@@ -394,6 +379,7 @@ impl Cache {
         self.stamp += 1;
         self.unswept = self.v4.len().max(self.v6.len());
         self.paths.clear();
+        self.memo.clear();
         self.recorder.forget();
         self.bridges.iter_mut().for_each(Tuples::clear);
         for megaflow in self.all.drain(..) {

@@ -91,9 +91,14 @@ impl Recorder {
         self.on
     }
 
+    /// Nobody does any more, if no program can be made of it.
+    const fn is_writing(&self) -> bool {
+        self.on && self.failed.is_none()
+    }
+
     /// It is decided by a megaflow in its next stage.
     pub(crate) fn step(&mut self, megaflow: &Arc<Megaflow>) {
-        if !self.on {
+        if !self.is_writing() {
             return;
         }
         if self.steps.len() < STEPS_MAX {
@@ -105,7 +110,7 @@ impl Recorder {
 
     /// It was tracked; none: in a way that the next packet may not be.
     pub(crate) fn tracked(&mut self, link: Option<Link>, rewrite: Rewrite) {
-        if !self.on {
+        if !self.is_writing() {
             return;
         }
         match link {
@@ -117,7 +122,7 @@ impl Recorder {
 
     /// It leaves like this.
     pub(crate) fn output(&mut self, mbuf: &Mbuf) {
-        if self.on {
+        if self.is_writing() {
             self.after = Front::of(mbuf.head());
         }
     }

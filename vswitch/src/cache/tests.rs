@@ -2,6 +2,7 @@
 
 use super::Megaflow;
 use super::compact::{Compact, Kind, Seeds};
+use super::memo::Memo;
 use super::tuples::{EVERYTHING, Tuples};
 use crate::dpdk::Mempool;
 use crate::limits::MEGAFLOW_MASKS_MAX;
@@ -208,4 +209,52 @@ fn the_mask_with_the_fewest_hits_gives_way() {
     assert_eq!(least.len(), 1);
     assert!(least[0].matching().matches(&masked(1, 8).0), "{:?}", least[0].matching());
     assert!(tuples.least_used(&masked(2, 0).0).is_empty(), "nothing of another port");
+}
+
+#[test]
+fn the_tuple_that_is_looked_for_ahead_is_the_one_that_extraction_reads() {
+    let (pool, seeds) = (Mempool::for_tests(64), Seeds::random());
+    let seen = std::cell::Cell::new([0_u32; 2]);
+    proptest!(ProptestConfig::with_cases(5000), |(bytes in damaged())| {
+        let (compact, key, _) = keys(&pool, &bytes, 7, &seeds);
+        let field = |field| key.get(field);
+        let (tcp, udp) = (field(Field::NwProto) == 6, field(Field::NwProto) == 17);
+        let tuple = compact.tuple();
+        prop_assert_eq!(tuple.is_some(), compact.is_plain() && (tcp || udp));
+        prop_assert_eq!(compact.opens(), compact.is_plain() && tcp && field(Field::TcpFlags) & 2 != 0);
+        let Some(tuple) = tuple else { return Ok(()) };
+        let addresses = match tuple.family {
+            vswitch_conntrack::Family::V4 => [Field::NwSrc, Field::NwDst],
+            vswitch_conntrack::Family::V6 => [Field::Ipv6Src, Field::Ipv6Dst],
+        };
+        prop_assert_eq!([tuple.src.addr, tuple.dst.addr], addresses.map(field));
+        let ports = [tuple.src.port, tuple.dst.port].map(u128::from);
+        prop_assert_eq!(ports, [Field::TpSrc, Field::TpDst].map(field));
+        prop_assert_eq!(u128::from(tuple.protocol), field(Field::NwProto));
+        let [all, opening] = seen.get();
+        seen.set([all + 1, opening + u32::from(compact.opens())]);
+    });
+    let [all, opening] = seen.get();
+    assert!(all > 500 && opening > 20, "{all} tuples, {opening} of SYNs");
+}
+
+#[test]
+fn the_last_decision_is_for_packets_that_fit_it_until_it_ends() {
+    let (mut tuples, mut memo) = (Tuples::new(3), Memo::new(5));
+    let (key, mask) = masked(1, 8);
+    let mut other = key.clone();
+    other.set(Field::NwSrc, 0);
+    let megaflow = keep(&mut tuples, &key, &mask).expect("room");
+    assert!(memo.take(megaflow.bridge, &key).is_none(), "nothing yet");
+    memo.put(&key, Arc::clone(&megaflow));
+    assert!(memo.take(megaflow.bridge + 1, &key).is_none(), "of another bridge");
+    assert!(memo.take(megaflow.bridge, &other).is_none(), "another source");
+    let found = memo.take(megaflow.bridge, &key).expect("the last one");
+    assert!(Arc::ptr_eq(&found, &megaflow) && memo.take(megaflow.bridge, &key).is_none(), "taken out");
+    memo.put(&key, found);
+    megaflow.kill();
+    (0..100).for_each(|_| memo.sweep());
+    assert_eq!(Arc::strong_count(&megaflow), 2, "the tuples' and ours: what has ended is held by nobody");
+    memo.put(&key, Arc::clone(&megaflow));
+    assert!(memo.take(megaflow.bridge, &key).is_none(), "nor remembered again");
 }

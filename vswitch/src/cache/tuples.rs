@@ -79,7 +79,7 @@ fn digest(mask: &FlowMask) -> u64 {
 }
 
 /// Odd, with bits everywhere (the golden ratio).
-const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(super) const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The lane of a key.
 #[inline]

@@ -38,6 +38,14 @@ impl Datagram<'_> {
     /// Runs `f` on the pieces of the bytes `from..to`, in order; false (and `f` run on some) when there are fewer.
     fn pieces(&self, mut from: usize, to: usize, mut f: impl FnMut(&[u8])) -> bool {
         let Some(mut left) = to.checked_sub(from) else { return false };
+        // Nearly always: one packet, in one segment.
+        if let Some(packet) = self.whole()
+            && let Some((start, end)) = place(packet)
+            && let Some(piece) = packet.mbuf.head().get(start..end).and_then(|all| all.get(from..to))
+        {
+            f(piece);
+            return true;
+        }
         for packet in &*self.packets {
             let Some((start, end)) = place(packet) else { return false };
             if from >= end - start {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
-use vswitch_flow::{Action, Field, FlowKey, FlowMask};
+use vswitch_flow::{Action, FIRST_PACKET_WORD, Field, FlowKey, FlowMask, LAST_PACKET_WORD};
 
 /// What a packet takes along.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Stage {
     pub id: u32,
     /// What they take along.
     pub luggage: Luggage,
+    /// Its metadata, as few words of it as were written: index, bits, and which bits they are.
+    written: Box<[(u8, u64, u64)]>,
     hash: u64,
     home: Weak<Mutex<Inner>>,
 }
@@ -67,7 +69,8 @@ impl Stages {
         let found = candidates.iter().find(|stage| stage.luggage == luggage).cloned();
         let stage = found.unwrap_or_else(|| {
             let id = inner.next_id();
-            let stage = Arc::new(Stage { id, luggage, hash, home: Arc::downgrade(&self.inner) });
+            let written = luggage.written();
+            let stage = Arc::new(Stage { id, luggage, written, hash, home: Arc::downgrade(&self.inner) });
             inner.by_hash.entry(hash).or_default().push((id, Arc::downgrade(&stage)));
             stage
         });
@@ -128,15 +131,31 @@ impl Drop for Stage {
 }
 
 impl Luggage {
-    /// The metadata of a packet that goes on: its own, and what the translation had written. No word of the packet's bytes.
-    #[must_use]
-    pub fn unpack(&self, own: &FlowKey, id: u32) -> FlowKey {
-        let mut key = own.metadata_with(&self.metadata, &self.defined);
+    fn written(&self) -> Box<[(u8, u64, u64)]> {
         // These belong to one decision.
-        key.set(Field::ActsetOutput, 0);
-        key.set(Field::ConjId, 0);
-        key.set(Field::RecircId, id.into());
-        key
+        let mut defined = self.defined.clone();
+        let mut metadata = self.metadata.clone();
+        for field in [Field::ActsetOutput, Field::ConjId, Field::RecircId] {
+            defined.add(field);
+            metadata.set(field, 0);
+        }
+        let words = (0_u8..).zip(metadata.0.into_iter().zip(defined.0));
+        let is_ours = |i: u8| !(FIRST_PACKET_WORD..LAST_PACKET_WORD).contains(&i.into());
+        let ours = words.filter(|(i, (_, bits))| *bits != 0 && is_ours(*i));
+        ours.map(|(i, (word, bits))| (i, word & bits, bits)).collect()
+    }
+}
+
+impl Stage {
+    /// Writes the metadata of a packet that goes on here: its own, and what the translation had written. `key` has no word of its bytes yet.
+    #[inline]
+    pub fn unpack(&self, own: &FlowKey, key: &mut FlowKey) {
+        key.copy_metadata(own);
+        for (i, word, bits) in &self.written {
+            let at = &mut key.0[usize::from(*i)];
+            *at = *at & !bits | word;
+        }
+        key.set(Field::RecircId, self.id.into());
     }
 }
 
@@ -173,8 +192,14 @@ mod tests {
         let mut own = FlowKey::default();
         own.set(Field::Reg0, 1);
         own.set(Field::PktMark, 2);
-        let key = luggage(1, 5).unpack(&own, 9);
+        own.set(Field::ConjId, 3);
+        own.set(Field::TunMetadata0, 4);
+        own.set(Field::NwTtl, 5);
+        let (stage, mut key) = (Stages::default().intern(luggage(1, 5)), FlowKey::default());
+        stage.unpack(&own, &mut key);
         let got = [Field::Reg0, Field::PktMark, Field::RecircId].map(|field| key.get(field));
-        assert_eq!(got, [5, 2, 9]);
+        assert_eq!(got, [5, 2, stage.id.into()]);
+        let got = [Field::ConjId, Field::TunMetadata0, Field::NwTtl].map(|field| key.get(field));
+        assert_eq!(got, [0, 4, 0], "nothing of the decision before, all metadata, nothing of the bytes");
     }
 }

@@ -48,12 +48,13 @@ impl Step<'_> {
         let place =
             Place { worker: self.worker, now: self.now, port: origin.port, tunnel: origin.tunnel(), before, cached };
         let (outcome, link) = self.conntrack.track(packet, &op.request, place);
-        if let Some(cache) = &mut cache
-            && cache.recorder.is_on()
-        {
-            let rewrite =
-                if let Outcome::Tracked(_, verdict) = &outcome { verdict.rewrite } else { Rewrite::default() };
-            cache.recorder.tracked(link, rewrite);
+        if let Some(cache) = &mut cache {
+            cache.met(op.request.zone);
+            if cache.recorder.is_on() {
+                let rewrite =
+                    if let Outcome::Tracked(_, verdict) = &outcome { verdict.rewrite } else { Rewrite::default() };
+                cache.recorder.tracked(link, rewrite);
+            }
         }
         match outcome {
             Outcome::Tracked(packet, verdict) => {
@@ -122,7 +123,8 @@ impl Step<'_> {
         if origin.depth >= RECIRCULATIONS_MAX || self.stages_entered > STAGES_ENTERED_MAX {
             return self.drop_in(origin.port, DropReason::RecircDepth, packet.mbuf);
         }
-        let Some((key, packet)) = self.key_in(stage, packet.mbuf, known, origin) else {
+        let mut key = FlowKey::default();
+        let Some(packet) = self.key_in(stage, packet.mbuf, known, origin, &mut key) else {
             return self.count_drop_in(origin.port, DropReason::NoMbuf);
         };
         let world = &*self.snapshot.world;
@@ -140,11 +142,18 @@ impl Step<'_> {
         self.decide(cache, &request, packet, origin, None);
     }
 
-    /// The key of a packet in a stage. None: no buffer to read its headers in one piece.
-    fn key_in(&self, stage: &Stage, mbuf: Mbuf, known: Known<'_>, origin: Origin<'_>) -> Option<(FlowKey, Packet)> {
-        let mut key = stage.luggage.unpack(&origin.metadata(), stage.id);
-        let packet = self.parse(mbuf, &mut key)?;
-        write_connection(&mut key, known.request.zone, known.verdict);
+    /// Fills the key of a packet in a stage. None: no buffer to read its headers in one piece.
+    fn key_in(
+        &self,
+        stage: &Stage,
+        mbuf: Mbuf,
+        known: Known<'_>,
+        origin: Origin<'_>,
+        key: &mut FlowKey,
+    ) -> Option<Packet> {
+        stage.unpack(&origin.metadata(), key);
+        let packet = self.parse(mbuf, key)?;
+        write_connection(key, known.request.zone, known.verdict);
         if let Some(First { protocol, ports: (src, dst), tcp_flags }) = known.first {
             if let Some(protocol) = protocol {
                 key.set(Field::NwProto, protocol.into());
@@ -152,9 +161,9 @@ impl Step<'_> {
             key.set(Field::TpSrc, src.into());
             key.set(Field::TpDst, dst.into());
             key.set(Field::TcpFlags, tcp_flags.into());
-            key.set(Field::DpHash, dp_hash(&key).into());
+            key.set(Field::DpHash, dp_hash(key).into());
         }
-        Some((key, packet))
+        Some(packet)
     }
 }
 

@@ -319,11 +319,11 @@ mod tests {
     }
 
     #[test]
-    fn refused_packets_take_a_twentieth_of_the_time() {
+    fn refused_packets_take_a_fortieth_of_the_time() {
         assert_eq!(waits(1000, 0, 32), 0);
-        assert_eq!(waits(1000, 1, 32), 0, "less than a twentieth of them");
-        assert_eq!(waits(1000, 32, 32), 19_000, "nineteen times as long for others");
-        assert_eq!(waits(1000, 16, 32), 9000, "its own good ones count, too");
+        assert_eq!(waits(1000, 1, 40), 0, "a fortieth of them");
+        assert_eq!(waits(1000, 32, 32), 39_000, "39 times as long for others");
+        assert_eq!(waits(1000, 16, 32), 19_000, "its own good ones count, too");
         assert_eq!(waits(u64::MAX, 32, 32), u64::MAX / 32, "and no overflow");
     }
 }

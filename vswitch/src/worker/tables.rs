@@ -116,7 +116,9 @@ fn prepare(
         ordinary &= len <= frame_max && len >= FRAME_MIN;
         cache.prepare(i, mbuf, port, cached);
     }
-    cache.locate(burst.len(), tracker);
+    if cache.locate(burst.len(), tracker) {
+        cache.look_ahead(burst.len(), tracker);
+    }
     (bytes, ordinary)
 }
 
@@ -182,6 +184,7 @@ impl Step<'_> {
     fn miss(&mut self, cache: &mut Cache, port: PortId, facts: &PortFacts, mbuf: Mbuf, compact: &Compact) {
         let (world, now) = (&*self.snapshot.world, self.now);
         let len = mbuf.len() as u64;
+        cache.look_for_place(self.conntrack.tracker(), self.worker);
         if let Some(megaflow) = cache.second_look(compact, world, now) {
             cache.stats().exact_hits.add(1);
             megaflow.count(1, len, now);
@@ -242,6 +245,7 @@ impl Step<'_> {
             None => cache.recorder.step(&megaflow),
         }
         self.set_out(cache, &megaflow, packet, origin, compact);
+        cache.done_with(megaflow, request.key);
     }
 
     /// [`Step::carry_out`]; of a packet that may be recorded (`compact`: its key) and leads to other decisions, with all that follows written down.

@@ -6,11 +6,12 @@
 //! Lock order: stripes of the index, then one place, then the free places and the events. Nobody holds two places at once.
 
 use super::control::Skew;
-use super::sync::{AtomicU64, Mutex, SpinMutex, SpinMutexGuard, size};
+use super::sync::{AtomicU64, SpinMutex, SpinMutexGuard, size};
 use super::words::{Words, halves, whole};
 use crate::tcp::Tcp;
 use crate::{Direction, Helper, Memory, NatSide, Tuple};
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 /// Lists of free places, so that workers that open connections at once do not meet.
 const LISTS: usize = size(16, 2);
@@ -227,9 +228,37 @@ impl Locked<'_> {
     }
 }
 
+/// Free places.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct List(Mutex<Vec<u32>>);
+struct List {
+    places: SpinMutex<Vec<u32>>,
+    /// The one that is taken next, or [`NOWHERE`]: for who asks without the lock.
+    next: AtomicU32,
+    /// Of the worker whose list this is: the list where he found places last.
+    turn: AtomicUsize,
+}
+
+impl List {
+    fn pop(&self) -> Option<u32> {
+        if self.next.load(Relaxed) == NOWHERE {
+            return None;
+        }
+        let mut places = self.places.lock();
+        let place = places.pop();
+        self.next.store(places.last().copied().unwrap_or(NOWHERE), Relaxed);
+        place
+    }
+
+    fn push(&self, place: u32) {
+        let mut places = self.places.lock();
+        places.push(place);
+        self.next.store(place, Relaxed);
+    }
+}
+
+/// No place has this number.
+const NOWHERE: u32 = u32::MAX;
 
 /// See the module.
 #[derive(Debug)]
@@ -240,9 +269,13 @@ pub(super) struct Arena {
 
 impl Arena {
     pub(super) fn new<M: Memory>(places: u32) -> Self {
-        let free: [List; LISTS] = std::array::from_fn(|_| List::default());
+        let free: [List; LISTS] = std::array::from_fn(|own| List {
+            next: AtomicU32::new(NOWHERE),
+            turn: AtomicUsize::new(own),
+            ..List::default()
+        });
         for place in (0..places).rev() {
-            free[place as usize % LISTS].0.lock().push(place);
+            free[place as usize % LISTS].push(place);
         }
         Self { slots: M::slice(places as usize, Slot::default), free }
     }
@@ -262,19 +295,35 @@ impl Arena {
         Locked { slot, body: slot.body.lock(), place }
     }
 
-    /// A free place, if there is one.
+    /// A free place, if there is one. A worker whose own list is empty goes on with another one until that is empty, too.
     pub(super) fn take(&self, worker: usize) -> Option<u32> {
-        (0..LISTS).find_map(|i| self.free[(worker + i) % LISTS].0.lock().pop())
+        let turn = &self.free[worker % LISTS].turn;
+        let first = turn.load(Relaxed);
+        (first..first + LISTS).find_map(|list| {
+            let place = self.free[list % LISTS].pop()?;
+            if list != first {
+                turn.store(list % LISTS, Relaxed);
+            }
+            Some(place)
+        })
     }
 
     /// Gives a place back. It goes to the list that it came from, which has room for all of its own.
     pub(super) fn give(&self, place: u32) {
-        self.free[place as usize % LISTS].0.lock().push(place);
+        self.free[place as usize % LISTS].push(place);
     }
+
+    /// The place that [`Self::take`] would give now, if nobody else is there; or none.
+    #[inline]
+    pub(super) fn next(&self, worker: usize) -> u32 {
+        let turn = self.free[worker % LISTS].turn.load(Relaxed);
+        self.free[turn % LISTS].next.load(Relaxed)
+    }
+
     /// Free places.
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
-        self.free.iter().map(|list| list.0.lock().len()).sum()
+        self.free.iter().map(|list| list.places.lock().len()).sum()
     }
 }
 

@@ -1,12 +1,14 @@
 //! From the hash of a tuple to the places where its connection may lie.
 //!
-//! A bucket is one cache line of eight words; a tuple has two buckets and lies in the emptier one. A word never moves: who looks while others add and remove may
+//! A bucket is one cache line of eight words; a tuple has two buckets and lies in the emptier one. Two buckets are a pair: a tuple and the one with its ends exchanged have the
+//! same two pairs, one the left and the other the right half of both ([`SIDE`]), so that a connection that is not translated touches two pairs of lines and one stripe. A word never moves: who looks while others add and remove may
 //! miss what is just coming, never what stays. 16 words is therefore all that a lookup ever reads, whatever an attacker sends.
 //!
 //! Words are claimed and cleared by compare-and-swap. That a tuple is entered once only is the business of the stripes: whoever adds holds the stripes of both
 //! tuples, from before he looks whether they are free until they are entered.
 
-use super::sync::{AtomicU64, Mutex, MutexGuard, size};
+use super::sync::{AtomicU64, SpinMutex, SpinMutexGuard, size};
+use super::words::SIDE;
 use crate::{Direction, Memory};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -25,7 +27,7 @@ struct Bucket([AtomicU64; WORDS]);
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Stripe(Mutex<()>);
+struct Stripe(SpinMutex<()>);
 
 /// Where the connection of a tuple may lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ pub(super) struct Index {
 
 /// Stripes of two tuples, held.
 #[derive(Debug)]
-pub(super) struct Stripes<'a>(#[expect(dead_code, reason = "held")] [Option<MutexGuard<'a, ()>>; 2]);
+pub(super) struct Stripes<'a>(#[expect(dead_code, reason = "held")] [Option<SpinMutexGuard<'a, ()>>; 2]);
 
 impl Index {
     /// For so many connections, each with two tuples: half full at most.
@@ -67,12 +69,20 @@ impl Index {
         self.buckets.iter().map(load).sum()
     }
 
+    #[inline]
     fn buckets(&self, hash: u64) -> [&Bucket; 2] {
-        let mask = self.buckets.len() - 1;
-        let first = as_index(hash) & mask;
-        let second = as_index(hash.wrapping_mul(SECOND) >> 20) & mask;
-        let second = if second == first { first ^ 1 } else { second };
-        [&self.buckets[first], &self.buckets[second]]
+        let pairs = (self.buckets.len() - 1) & !as_index(SIDE);
+        let (pair, side) = (hash & !SIDE, as_index(hash & SIDE));
+        let first = as_index(pair) & pairs;
+        let second = as_index(pair.wrapping_mul(SECOND) >> 20) & pairs;
+        let second = if second == first { first ^ 2 & pairs } else { second };
+        [&self.buckets[first | side], &self.buckets[second | side]]
+    }
+
+    /// A word of each line that a lookup reads.
+    #[inline]
+    pub(super) fn lines(&self, hash: u64) -> [&AtomicU64; 2] {
+        self.buckets(hash).map(|bucket| &bucket.0[0])
     }
 
     /// Calls back with every place that a tuple of this hash may lie at, until that returns something.

@@ -1,8 +1,9 @@
 //! The tracker: the table of connections, and what packets do to it.
 //!
 //! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it, `related` that of an error; `index` and `arena` the table; `expire` and `dump` what the control side does;
-//! `limits`, `events`, `counters`, `helper` and `control` one small thing each.
+//! `ahead` what a packet will read of it; `limits`, `events`, `counters`, `helper` and `control` one small thing each.
 
+mod ahead;
 mod arena;
 mod config;
 mod connection;

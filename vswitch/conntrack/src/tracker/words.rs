@@ -55,6 +55,9 @@ const fn low16(word: u64) -> u16 {
     word as u16
 }
 
+/// The bit of a hash that says which of its ends is the source.
+pub(super) const SIDE: u64 = 1;
+
 /// The key of the hash, drawn from the system's entropy at start: whoever does not know it cannot make tuples collide.
 #[derive(Debug)]
 pub(super) struct Hasher {
@@ -82,12 +85,15 @@ impl Hasher {
 }
 
 /// Products of keyed pairs, folded (as wyhash does): for two tuples that were chosen without knowing the key, the chance to collide is that of 64 random bits.
+///
+/// A tuple and the one with its ends exchanged have the same hash but for [`SIDE`]: so what a new connection enters lies in lines that are neighbours.
 #[inline]
 fn hash(key: &[u64; 6], words: &Words) -> u64 {
     let [src_low, src_high, dst_low, dst_high, rest] = &words.0;
-    let low = fold(src_low ^ key[0], dst_low ^ key[1]);
-    let high = fold(src_high ^ key[2], dst_high ^ key[3]);
-    fold(fold(rest ^ key[4], low ^ key[5]) ^ key[0], high ^ key[1])
+    let end = |low: &u64, high: &u64, port: u64| fold(fold(low ^ key[0], high ^ key[1]) ^ key[2], port ^ key[3]);
+    let (src, dst) = (end(src_low, src_high, rest >> 48), end(dst_low, dst_high, rest >> 32 & 0xffff));
+    let both = fold(src.wrapping_add(dst) ^ key[4], rest & 0xffff_ffff ^ key[5]);
+    both & !SIDE | u64::from(src < dst)
 }
 
 #[inline]

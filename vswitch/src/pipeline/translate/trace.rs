@@ -148,7 +148,8 @@ pub fn trace(world: &World, tracing: &Tracing<'_>) -> Trace {
             break;
         }
         let before = key;
-        let mut key = stage.luggage.unpack(&before, stage.id);
+        let mut key = FlowKey::default();
+        stage.unpack(&before, &mut key);
         let packet = FIRST_PACKET_WORD..LAST_PACKET_WORD;
         key.0[packet.clone()].copy_from_slice(&before.0[packet]);
         let (state, default, customize) = match states.next() {

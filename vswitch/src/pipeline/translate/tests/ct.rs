@@ -3,6 +3,7 @@
 use super::*;
 use crate::action::{CtOp, Op};
 use crate::pipeline::Stage;
+use vswitch_flow::FlowKey;
 use vswitch_flow::text::parse_actions;
 
 const TCP: &str = "in_port=1,tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=1000,tp_dst=80";
@@ -38,7 +39,8 @@ fn through(setup: &Setup, packet: &str, connection: &str) -> Vec<String> {
     let mut told = vec![setup.show(&first)];
     for stage in todo {
         let added = key(&format!("{packet},{connection}"));
-        let mut metadata = stage.luggage.unpack(&added, stage.id);
+        let mut metadata = FlowKey::default();
+        stage.unpack(&added, &mut metadata);
         for i in (0..vswitch_flow::WORDS).filter(|i| *i >= vswitch_flow::FIRST_PACKET_WORD) {
             metadata.0[i] = added.0[i];
         }
@@ -92,7 +94,8 @@ fn a_decision_behind_ct_uses_the_connection_but_not_what_was_written_before() {
     let mut found = Vec::new();
     stages(&setup.run(TCP).ops, &mut found);
     let packet = key(&format!("{TCP},ct_state=est|trk,ct_mark=0x12"));
-    let mut metadata = found[0].luggage.unpack(&packet, found[0].id);
+    let mut metadata = FlowKey::default();
+    found[0].unpack(&packet, &mut metadata);
     metadata.0[28..].copy_from_slice(&packet.0[28..]);
     let then = setup.translate(&metadata, Start::Stage(&found[0]));
     let used = |field| then.mask.get(field);

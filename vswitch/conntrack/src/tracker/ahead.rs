@@ -1,0 +1,51 @@
+//! What a packet will read of the table, for whoever wants that in the cache by then. Nothing here changes anything, and nobody has to be right.
+
+use super::sync::AtomicU64;
+use super::words::SIDE;
+use super::{Tracker, Words};
+use crate::Tuple;
+
+impl Tracker {
+    /// A word of each line of the index in which a tuple and its answer are looked for. Two are neighbours of the other two, unless it is of ICMP.
+    #[inline]
+    #[must_use]
+    pub fn lines_of(&self, tuple: &Tuple) -> [&AtomicU64; 4] {
+        let hash = self.hasher.hash(&Words::from(tuple));
+        let ([a, b], [c, d]) = (self.index.lines(hash), self.index.lines(hash ^ SIDE));
+        [a, b, c, d]
+    }
+
+    /// The first word of the place that the worker's next new connection will have, unless somebody else takes it.
+    #[inline]
+    #[must_use]
+    pub fn next_place(&self, worker: usize) -> Option<&AtomicU64> {
+        self.word_at(self.arena.next(worker))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, End, L4, Request, Seen, Tracker, Tuple, protocol};
+
+    #[test]
+    fn a_connection_comes_where_it_was_said_to() {
+        let tracker = Tracker::new(Config { connections_max: 40 });
+        let end = |addr, port| End { addr, port };
+        let mut told = 0;
+        for port in 1..=40 {
+            let tuple = Tuple { src: end(1, port), dst: end(2, 80), protocol: protocol::UDP, ..Tuple::default() };
+            let (lines, next) = (tracker.lines_of(&tuple), tracker.next_place(3));
+            let request = Request { commit: true, ..Request::default() };
+            tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &request, 3, 0);
+            let words = super::Words::from(&tuple);
+            let found = tracker.find(&words, tracker.hasher.hash(&words), 0).map(|found| found.locked.place);
+            told += usize::from(next.is_some());
+            let there = found.and_then(|place| tracker.word_at(place));
+            assert!(next.is_none_or(|next| there.is_some_and(|there| std::ptr::eq(next, there))), "{port}: {found:?}");
+            let back = tracker.lines_of(&tuple.reversed());
+            let same = |a: usize, b: usize| std::ptr::eq(lines[a], back[b]);
+            assert!(same(0, 2) && same(1, 3) && same(2, 0) && same(3, 1), "the same lines from both ends");
+        }
+        assert_eq!(told, 40 - 15, "a list is found empty by whoever takes from it");
+    }
+}

@@ -1,0 +1,123 @@
+//! What first packets of connections will read, asked for while the burst is still being read.
+//!
+//! A packet that no cache of compact keys knows is going to meet `ct()`, if those before it did, and its connection is looked for in the zones in which theirs were. So the lines of
+//! the tracker's index are asked for by these zones, for all such packets of the burst at once: else they would be waited for one after the other. All of it is a guess, that
+//! changes nothing when it is wrong.
+
+use super::compact::Kind;
+use super::exact::NOWHERE;
+use super::{Cache, Compact};
+use crate::dpdk::{prefetch, prefetch_to_write};
+use crate::limits::PORTS_MAX;
+use crate::packet::{tcp, udp};
+use crate::port::PortId;
+use vswitch_conntrack::{End, Family, Tracker, Tuple};
+
+/// Zones that are remembered of a port.
+const ZONES: usize = 2;
+
+/// Lines of a connection's place.
+const PLACE_LINES: usize = 3;
+
+/// By port: the zones in which its packets met `ct()` lately, the last one first.
+#[derive(Debug)]
+pub(super) struct Zones(Box<[[Option<u16>; ZONES]]>);
+
+impl Default for Zones {
+    fn default() -> Self {
+        Self(vec![[None; ZONES]; PORTS_MAX].into())
+    }
+}
+
+impl Zones {
+    #[inline]
+    fn of(&self, port: PortId) -> [Option<u16>; ZONES] {
+        self.0.get(port.index()).copied().unwrap_or_default()
+    }
+
+    #[inline]
+    fn met(&mut self, port: PortId, zone: u16) {
+        if let Some(zones) = self.0.get_mut(port.index())
+            && zones[0] != Some(zone)
+        {
+            zones.rotate_right(1);
+            zones[0] = Some(zone);
+        }
+    }
+}
+
+impl Cache {
+    /// A packet of the port whose burst this is met `ct()` in this zone.
+    #[inline]
+    pub(crate) fn met(&mut self, zone: u16) {
+        self.zones.met(self.payer, zone);
+    }
+
+    /// Asks for what the packets among the first `n` of the burst will read of the tracker that were not found.
+    pub(crate) fn look_ahead(&self, n: usize, tracker: &Tracker) {
+        let zones = self.zones.of(self.payer);
+        if zones[0].is_none() {
+            return;
+        }
+        for tuple in self.keys.iter().take(n).filter(|key| key.found == NOWHERE).filter_map(Compact::tuple) {
+            for zone in zones.into_iter().flatten() {
+                tracker.lines_of(&Tuple { zone, ..tuple }).into_iter().for_each(prefetch);
+            }
+        }
+    }
+
+    /// Asks for the place of the worker's next new connection, if the port's packets open any.
+    #[inline]
+    pub(crate) fn look_for_place(&self, tracker: &Tracker, worker: usize) {
+        if self.zones.of(self.payer)[0].is_some()
+            && let Some(word) = tracker.next_place(worker)
+        {
+            prefetch_to_write::<PLACE_LINES, _>(word);
+        }
+    }
+}
+
+/// Of TCP's flags.
+const SYN: u8 = 2;
+
+impl Compact {
+    /// It is of a segment that opens a connection: no program is made of what becomes of it.
+    #[inline]
+    pub(super) fn opens(&self) -> bool {
+        let byte =
+            |at: u16| self.words.get(usize::from(at / 8)).map_or(0, |word| word.to_le_bytes()[usize::from(at % 8)]);
+        let layers = self.layers();
+        let protocol = match self.kind {
+            Kind::None => return false,
+            Kind::V4 => byte(layers.l3 + 9),
+            Kind::V6 => byte(layers.l3 + 6),
+        };
+        protocol == tcp::PROTOCOL && byte(layers.l4 + 13) & SYN != 0
+    }
+
+    /// Addresses and ports, if it is of TCP or UDP.
+    pub(super) fn tuple(&self) -> Option<Tuple> {
+        let mut bytes = [0; size_of::<[u64; super::WORDS_MAX]>()];
+        for (to, word) in bytes.as_chunks_mut().0.iter_mut().zip(self.words) {
+            *to = word.to_le_bytes();
+        }
+        let layers = self.layers();
+        let (l3, l4) = (bytes.get(layers.l3.into()..)?, bytes.get(layers.l4.into()..)?);
+        let [a, b, c, d] = *l4.first_chunk()?;
+        let (src_port, dst_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let (protocol, family, src, dst) = match self.kind {
+            Kind::None => return None,
+            Kind::V4 => {
+                let address = |at: usize| Some(u32::from_be_bytes(*l3.get(at..)?.first_chunk()?).into());
+                (*l3.get(9)?, Family::V4, address(12)?, address(16)?)
+            }
+            Kind::V6 => {
+                let address = |at: usize| Some(u128::from_be_bytes(*l3.get(at..)?.first_chunk()?));
+                (*l3.get(6)?, Family::V6, address(8)?, address(24)?)
+            }
+        };
+        let end = |addr: u128, port: u16| End { addr, port };
+        let tuple = Tuple { src: end(src, src_port), dst: end(dst, dst_port), family, protocol, ..Tuple::default() };
+        matches!(protocol, tcp::PROTOCOL | udp::PROTOCOL).then_some(tuple)
+    }
+}

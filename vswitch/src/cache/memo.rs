@@ -1,0 +1,99 @@
+//! The decision that packets of one port, stage and Ethernet type had last: most of a port's packets have the same one, and that is looked at before anything is searched.
+//!
+//! Whoever takes a decision out has it, and puts it back when he is done with its packet: so nobody counts references. What has ended is let go of a few at a time.
+
+use super::compact::folded;
+use super::tuples::MULTIPLIER;
+use super::{Cache, EVICTION_SEARCH, Megaflow};
+use crate::pipeline::World;
+use crate::time::Millis;
+use std::sync::Arc;
+use vswitch_flow::{Field, FlowKey};
+
+/// Decisions that are remembered.
+const PLACES: usize = 256;
+
+/// Of which so many are looked at in a millisecond, whether they have ended.
+const SWEEP: usize = 32;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Memo {
+    places: Box<[Option<Arc<Megaflow>>]>,
+    seed: u64,
+    hand: usize,
+}
+
+impl Memo {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { places: (0..PLACES).map(|_| None).collect(), seed, hand: 0 }
+    }
+
+    /// Where the last decision on such packets is.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // fields of 32 and 16 bits, and a part of a hash
+    fn place(&self, key: &FlowKey) -> usize {
+        let [port, stage, kind] = [Field::InPort, Field::RecircId, Field::EthType].map(|field| key.get(field) as u64);
+        folded(port << 32 | stage, MULTIPLIER ^ kind ^ self.seed) as usize % PLACES
+    }
+
+    /// Takes the last decision on such packets out, if the packet fits it. Port, stage and type are in every mask whole.
+    #[inline]
+    pub(super) fn take(&mut self, bridge: usize, key: &FlowKey) -> Option<Arc<Megaflow>> {
+        let place = self.place(key);
+        self.places[place].take_if(|megaflow| megaflow.bridge == bridge && megaflow.matching.matches(key))
+    }
+
+    /// Remembers the decision on a packet.
+    #[inline]
+    pub(super) fn put(&mut self, key: &FlowKey, megaflow: Arc<Megaflow>) {
+        let place = self.place(key);
+        if !megaflow.is_dead() {
+            self.places[place] = Some(megaflow);
+        }
+    }
+
+    /// Lets go of what has ended, among the next few.
+    pub(super) fn sweep(&mut self) {
+        for _ in 0..SWEEP {
+            self.hand = (self.hand + 1) % PLACES;
+            self.places[self.hand].take_if(|megaflow| megaflow.is_dead());
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.places.fill(None);
+    }
+}
+
+impl Cache {
+    /// The megaflow that a packet fits. It is to be given back ([`Self::done_with`]), so that the next one like it finds it at once.
+    pub(crate) fn lookup(&mut self, bridge: usize, key: &FlowKey, world: &World, now: Millis) -> Option<Arc<Megaflow>> {
+        if let Some(megaflow) = self.memo.take(bridge, key)
+            && self.is_good(&megaflow, world, now)
+        {
+            return Some(megaflow);
+        }
+        // A stale one may hide another; they are few.
+        for _ in 0..EVICTION_SEARCH {
+            let megaflow = self.bridges.get_mut(bridge)?.find(key)?;
+            if self.is_good(&megaflow, world, now) {
+                return Some(megaflow);
+            }
+        }
+        None
+    }
+
+    /// Whether the packet that was just not found is of a kind that was known until something changed.
+    #[inline]
+    pub(crate) fn take_outdated(&mut self) -> bool {
+        std::mem::take(&mut self.outdated)
+    }
+
+    /// The packet with this key is where it was to go, by this megaflow.
+    #[inline]
+    pub(crate) fn done_with(&mut self, megaflow: Arc<Megaflow>, key: &FlowKey) {
+        self.memo.put(key, megaflow);
+    }
+}
