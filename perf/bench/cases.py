@@ -1,7 +1,7 @@
 """All cases by name. A case is a function `case(bench, device, round_)` that measures one of its devices ("switch", "ovs", "testpmd") once
 and returns a Sample."""
 
-from . import established, flows, forwarding, opening, stress, workers
+from . import established, flows, forwarding, latency, opening, stress, workers
 from .captures import IMIX, UDP, Traffic
 
 CASES = {"l2-pcap-null": forwarding.l2_pcap_null, "vhost-virtio-user": forwarding.vhost_virtio_user}
@@ -31,8 +31,14 @@ CASES |= {
     "explosion": stress.case(1000, stress.explosion, "while another port sends 1 Mbit/s of packets that differ in many bits", attacker=True),
     "miss-storm": stress.case(1000, stress.storm, "while another port floods packets of which none is like one before", attacker=True),
 }
+CASES |= {"latency-l2": latency.case(latency.learning), "latency-pod": latency.case(latency.pods)}
 
 
 def devices(name):
     """The devices that a case measures, in turn."""
     return getattr(CASES[name], "devices", ("switch", "testpmd"))
+
+
+def needs_generator(name):
+    """A case that measures with `perf/gen`."""
+    return getattr(CASES[name], "generator", False)

@@ -83,6 +83,11 @@ class Ovs:
         if error != "[]":
             raise Failure(f"Open vSwitch did not open {devargs}: {error}")
 
+    def add_vhost(self, name, number, path):
+        """Adds a vhost-user port that connects to this socket."""
+        self.vsctl("add-port", "br0", name, "--", "set", "Interface", name, "type=dpdkvhostuserclient", f"ofport_request={number}",
+                   f"options:vhost-server-path={path}")
+
     def del_port(self, name):
         """Removes a port and its device."""
         self.vsctl("del-port", "br0", name)

@@ -69,6 +69,12 @@ def _figure_lines(summary, wide):
     return ["", *lines] if lines else []
 
 
+def middle_functions(entry):
+    """The recorded functions of the switch's round with the median of cycles; None when there are none."""
+    rounds = sorted(entry.get("switch", {}).get("rounds", []), key=lambda each: each["cycles_per_packet"])
+    return rounds[len(rounds) // 2].get("functions") if rounds else None
+
+
 def machine_line(machine):
     """Where it was measured, in one line."""
     return (

@@ -24,6 +24,7 @@ class Sample:
     generator_busy: float | None = None  # part of the generator's core's time
     established: int | None = None  # connections that the device showed as established before the measurement
     caches: dict | None = None  # what the device says of its caches, over the measurement
+    functions: list | None = None  # (function, stage, cycles per packet), the dearest first, when they were recorded
     figures: dict = field(default_factory=dict)  # more figures of this case, by name with unit
 
     @property

@@ -1,5 +1,6 @@
 """The switch as the device under test."""
 
+import contextlib
 import time
 from functools import partial
 
@@ -15,6 +16,8 @@ NO_COUNTS = ("id", "core", "tsc_hz", "heartbeat_age_ms", "rxqs")  # numbers of `
 
 class Switch:
     """vswitchd with one bridge; its one worker has the core under test."""
+
+    recorder = None  # what samples its worker while it is measured
 
     def __init__(self, bench, ports=(), fail_mode="secure", mbufs=MBUFS, connections=None, cores=None):
         dpdk = {
@@ -35,10 +38,15 @@ class Switch:
             raise
         self.stop = self.daemon.stop
         self.pid, self.cores = self.daemon.process.pid, len(dpdk["worker_cores"])
+        self.recorder = bench.recorder
 
     def add_port(self, name, number, devargs, queues=1):
         """Adds a DPDK device as a port."""
         self.daemon.vsctl("add-port", "br0", name, "--type", "dpdk", "--number", number, "--devargs", devargs, "--queues", queues)
+
+    def add_vhost(self, name, number, path):
+        """Adds a vhost-user port that connects to this socket."""
+        self.daemon.vsctl("add-port", "br0", name, "--type", "vhost-user", "--number", number, "--mode", "client", "--path", path)
 
     def del_port(self, name):
         """Removes a port and its device."""
@@ -117,10 +125,13 @@ class Switch:
         self.clear()
         before = self.workers()
         with Interval(self.pid, read or partial(all_ports, self), self.cores) as interval:
-            body(seconds)
+            with self.recorder.recording(self.pid) if self.recorder else contextlib.nullcontext():
+                body(seconds)
         after = self.workers()
         gone = {name: after[name] - before[name] for name in after if name != "tsc_hz"}
         busy = gone["busy_cycles"] / max(1, sum(gone[f"{state}_cycles"] for state in ("busy", "idle", "sleep")))
         result = interval.sample(after["tsc_hz"], busy, gone["busy_cycles"] / max(1, gone["packets"]))
         result.caches = {"workers": gone, "worker-perf-show": self.caches()}
+        if self.recorder:
+            result.functions = self.recorder.functions(result.cycles_per_packet)
         return result

@@ -11,10 +11,10 @@ from .machine import Failure
 UNREACHABLE = 3  # vsctl's exit status when nobody answers
 
 
-def build(profile):
-    """Builds vswitchd and vsctl; returns the directory of the binaries."""
-    argv = ["cargo", "build", "--locked", "--profile", profile, "-p", "vswitch", "-p", "vsctl"]
-    machine.foreground(argv, cwd=machine.ROOT)
+def build(profile, packages=("vswitch", "vsctl")):
+    """Builds vswitchd and vsctl, or other packages; returns the directory of the binaries."""
+    argv = ["cargo", "build", "--locked", "--profile", profile]
+    machine.foreground(argv + [word for package in packages for word in ("-p", package)], cwd=machine.ROOT)
     return bin_dir(profile)
 
 

@@ -53,6 +53,8 @@ pub struct EthdevConfig {
     pub mtu: u16,
     /// Address to set.
     pub mac: Option<Mac>,
+    /// Ask for the offloads that the device has; without any, some drivers take a shorter way.
+    pub offloads: bool,
 }
 
 /// Why a device could not be opened or changed.
@@ -187,9 +189,10 @@ impl Ethdev {
             rx_wanted |= sys::RTE_ETH_RX_OFFLOAD_SCATTER;
         }
         conf.rxmode.mtu = config.mtu.into();
-        conf.rxmode.offloads = rx_wanted & info.rx_offload_capa;
+        conf.rxmode.offloads = if config.offloads { rx_wanted & info.rx_offload_capa } else { 0 };
         let tso = if info.tx_offload_capa & TX_CSUM == TX_CSUM { sys::RTE_ETH_TX_OFFLOAD_TCP_TSO } else { 0 };
-        conf.txmode.offloads = (TX_CSUM | tso | sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS) & info.tx_offload_capa;
+        let tx_wanted = TX_CSUM | tso | sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+        conf.txmode.offloads = if config.offloads { tx_wanted & info.tx_offload_capa } else { 0 };
         let mut key = SYMMETRIC_KEY;
         if rx > 1 {
             conf.rxmode.mq_mode = sys::RTE_ETH_MQ_RX_RSS;
@@ -392,7 +395,7 @@ mod tests {
     use crate::dpdk::eal::start_for_tests;
 
     fn config(devargs: &str) -> EthdevConfig {
-        EthdevConfig { devargs: devargs.to_owned(), rx_queues: 1, tx_queues: 1, mtu: 1500, mac: None }
+        EthdevConfig { devargs: devargs.to_owned(), rx_queues: 1, tx_queues: 1, mtu: 1500, mac: None, offloads: true }
     }
 
     #[test]

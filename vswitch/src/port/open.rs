@@ -132,6 +132,7 @@ fn ethdev_port(context: &OpenContext, config: &PortConfig, devargs: &str, queues
         tx_queues: context.workers,
         mtu: config.mtu,
         mac: config.mac,
+        offloads: true,
     };
     let (device, rx, tx) =
         ethdev::Ethdev::open(&context.eal, request, &context.pool).map_err(|error| error.to_string())?;
