@@ -5,6 +5,8 @@
 //! most one tag, IPv4 without options or IPv6 without extension headers, whole (no fragment), and TCP with a valid offset, UDP, or ICMP
 //! (of IPv6 only echo: other messages have more fields). Everything else goes the long way.
 //!
+//! A cache does not keep keys, but their tags ([`Tag`]).
+//!
 //! The port takes the place of a length or an identification, which nothing matches. Frames shorter than a key are padded with zeros: the
 //! mask clears what lies behind the L4 header's first bytes.
 
@@ -20,8 +22,16 @@ pub(super) const WORDS_V4: usize = 7;
 /// Of an IPv6 packet: 18 + 40 + 14 bytes.
 pub(super) const WORDS_V6: usize = 9;
 
-/// Words of a compact key and what an entry has beside it ([`super::exact`]): always 0 here.
-pub(super) const WORDS_MAX: usize = WORDS_V6 + 1;
+/// Of any.
+pub(super) const WORDS_MAX: usize = WORDS_V6;
+
+/// What stands for a compact key: a sum of products of its words, each with a secret word added (NH, the hash of UMAC: Black and others, "UMAC: Fast and Secure Message Authentication",
+/// CRYPTO 1999, section 4).
+///
+/// For any two keys of one kind, whoever chose them, the chance that their tags are equal is at most one in 2^64, over the secrets, which are drawn at start and never seen: a worker
+/// that compares its packets with four tags each, 10 million times a second, would meet a pair once in 14,000 years. Memory that forgets a bit unnoticed is much more frequent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tag([u64; 2]);
 
 /// A compact key, with where its headers lie.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +43,8 @@ pub struct Compact {
     l3_end: u16,
     /// Where it was found, of the cache of its kind ([`super::exact::NOWHERE`]: nowhere).
     pub(super) found: u32,
+    pub(super) tag: Tag,
+    /// Of the tag: where it lies.
     pub(super) hash: u64,
     pub(super) words: [u64; WORDS_MAX],
 }
@@ -47,30 +59,43 @@ pub(super) enum Kind {
     V6,
 }
 
-/// Random numbers that hashes depend on, so that nobody can aim at one bucket.
+/// Random numbers that tags and hashes depend on, so that nobody can aim at one place.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seeds([u64; WORDS_V6 + 1]);
+pub(super) struct Seeds {
+    words: [u64; WORDS_MAX + 1],
+    hash: [u64; 2],
+}
 
 impl Seeds {
     pub(super) fn random() -> Self {
         use std::hash::{BuildHasher, RandomState};
-        Self(std::array::from_fn(|i| RandomState::new().hash_one(i)))
+        let random = |i: usize| RandomState::new().hash_one(i);
+        Self { words: std::array::from_fn(random), hash: std::array::from_fn(random) }
     }
 
     /// One of them.
     pub(super) const fn one(&self) -> u64 {
-        self.0[0]
+        self.hash[0]
     }
 
-    /// Pairs of words multiplied (wyhash's way): as many multiplications at a time as the core has units.
+    /// As many multiplications at a time as the core has units.
     #[inline]
-    fn hash<const N: usize>(&self, words: &[u64; N]) -> u64 {
-        let mut hash = 0;
+    #[allow(clippy::cast_possible_truncation)] // halves
+    fn tag<const N: usize>(&self, words: &[u64; N]) -> Tag {
+        let mut sum = 0_u128;
         for pair in 0..N.div_ceil(2) {
             let second = if 2 * pair + 1 < N { words[2 * pair + 1] } else { 0 };
-            hash ^= folded(words[2 * pair] ^ self.0[2 * pair], second ^ self.0[2 * pair + 1]);
+            let a = words[2 * pair].wrapping_add(self.words[2 * pair]);
+            let b = second.wrapping_add(self.words[2 * pair + 1]);
+            sum = sum.wrapping_add(u128::from(a) * u128::from(b));
         }
-        hash ^ hash >> 32
+        Tag([sum as u64, (sum >> 64) as u64])
+    }
+
+    /// Equal bits of tags are no equal bits of this.
+    #[inline]
+    const fn hash(&self, tag: Tag) -> u64 {
+        folded(tag.0[0] ^ self.hash[0], tag.0[1] ^ self.hash[1])
     }
 }
 
@@ -228,7 +253,8 @@ impl Compact {
             *word = u64::from_le_bytes(*bytes) & mask[i];
         }
         words[port_at / 8] |= u64::from(port.0) << (port_at % 8 * 8);
-        self.hash = seeds.hash(&words);
+        self.tag = seeds.tag(&words);
+        self.hash = seeds.hash(self.tag);
         self.words[..N].copy_from_slice(&words);
         self.kind = kind;
         #[allow(clippy::cast_possible_truncation)] // 14 or 18, and within the frame

@@ -3,65 +3,99 @@
 //! A fixed number of places, allocated once. An entry is as good as its megaflow: nothing is ever removed to make it stale, a dead
 //! megaflow's entries are overwritten, or swept a few at a time so that they do not keep its memory.
 //!
-//! What lies far apart is what lookups wait for. So a key lies in its first place unless that is taken, the others are looked at only if it does not, and what its program
-//! needs beside its path is in the next line: one pair of lines per packet, asked for at once.
+//! What lies far apart is what lookups wait for. So a key lies in its first place unless that is taken, the others are looked at only if it does not, and for IPv4 all that a packet
+//! needs beside its path and its connection is in one cache line. That has no room for the key, so its [`Tag`] stands for it.
 
 use super::Megaflow;
-use super::compact::Compact;
-use super::program::Operand;
+use super::compact::{Compact, Tag};
+use super::path::Path;
+use super::program::{Fused, Rare};
 use crate::dpdk::{huge_slice, prefetch, prefetch_two};
 use std::sync::Arc;
+use vswitch_conntrack::Link;
 
 /// Where no key is.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// Half of the last word of an entry: no bit of a key is there. What is: where the first connection of its program lies, plus 1; 0: it has no program.
-const LINK_SHIFT: u32 = 32;
-const KEY_OF_LAST: u64 = (1 << LINK_SHIFT) - 1;
-
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// A key with its megaflow: one cache line for IPv4, two for IPv6.
-#[derive(Debug)]
-#[repr(align(64))]
-struct Entry<const N: usize> {
-    words: [u64; N],
-    megaflow: Option<Arc<Megaflow>>,
-}
-
-impl<const N: usize> Default for Entry<N> {
-    fn default() -> Self {
-        Self { words: [0; N], megaflow: None }
-    }
-}
-
-impl<const N: usize> Entry<N> {
-    #[inline]
-    const fn link(&self) -> u64 {
-        self.words[N - 1] >> LINK_SHIFT
-    }
-}
-
-/// An entry, and what its program needs if it has one.
+/// What becomes of the packets of a key, with addresses of `A` bytes.
 #[derive(Debug, Default)]
-#[repr(C, align(128))]
-struct Place<const N: usize, const A: usize> {
-    entry: Entry<N>,
-    operand: Operand<A>,
+pub(super) enum Entry<const A: usize> {
+    /// Nobody knows.
+    #[default]
+    None,
+    /// One decision.
+    Megaflow(Arc<Megaflow>),
+    /// A program that meets one `ct()` and rewrites headers.
+    Program {
+        path: Arc<Path>,
+        /// What stands in for its `ct()`.
+        link: Link,
+        fused: Fused<A>,
+    },
+    /// A program that does more.
+    Rare {
+        /// Where the first of its connections lies.
+        first: u32,
+        program: Box<RareProgram<A>>,
+    },
 }
 
-/// The cache, for keys of `N` words with addresses of `A` bytes.
+/// See [`Entry::Rare`].
 #[derive(Debug)]
-pub(super) struct Exact<const N: usize, const A: usize> {
-    places: Box<[Place<N, A>]>,
+pub(super) struct RareProgram<const A: usize> {
+    pub(super) path: Arc<Path>,
+    pub(super) rare: Rare,
+    /// Nothing, unless [`Rare::fused`].
+    pub(super) fused: Fused<A>,
+}
+
+impl<const A: usize> Entry<A> {
+    /// The first decision.
+    #[inline]
+    fn megaflow(&self) -> Option<&Arc<Megaflow>> {
+        match self {
+            Self::None => None,
+            Self::Megaflow(megaflow) => Some(megaflow),
+            Self::Program { path, .. } => path.step(0),
+            Self::Rare { program, .. } => program.path.step(0),
+        }
+    }
+
+    /// The next packet of its key is decided anew.
+    fn is_dead(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Megaflow(megaflow) => megaflow.is_dead(),
+            Self::Program { path, .. } => path.is_dead(),
+            Self::Rare { program, .. } => program.path.is_dead(),
+        }
+    }
+}
+
+/// A key with what becomes of its packets: one cache line for IPv4, two for IPv6.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+struct Place<const A: usize> {
+    tag: Tag,
+    entry: Entry<A>,
+}
+
+const _: () = assert!(size_of::<Place<4>>() == LINE && size_of::<Place<16>>() == 2 * LINE);
+
+/// The cache, for keys with addresses of `A` bytes.
+#[derive(Debug)]
+pub(super) struct Exact<const A: usize> {
+    places: Box<[Place<A>]>,
     /// Which of its places a key takes next when all are taken.
     turn: usize,
     /// Last place that was swept.
     hand: usize,
 }
 
-impl<const N: usize, const A: usize> Exact<N, A> {
+impl<const A: usize> Exact<A> {
     /// For this many entries, a power of two.
     pub(super) fn new(entries: usize) -> Self {
         let places = huge_slice(entries.next_power_of_two().max(2), Place::default);
@@ -87,20 +121,19 @@ impl<const N: usize, const A: usize> Exact<N, A> {
     #[inline]
     pub(super) fn prefetch(&self, key: &Compact) {
         if let Some(place) = self.places.get(self.first(key)) {
-            prefetch_two(place);
+            if size_of::<Place<A>>() > LINE { prefetch_two(place) } else { prefetch(place) }
         }
     }
 
     /// Asks for its other places.
     pub(super) fn prefetch_others(&self, key: &Compact) {
-        self.others(key).iter().filter_map(|at| self.places.get(*at)).for_each(|place| prefetch(&place.entry));
+        self.others(key).iter().filter_map(|at| self.places.get(*at)).for_each(prefetch);
     }
 
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // fewer entries than 2^32
     fn found(&self, at: usize, key: &Compact) -> Option<u32> {
-        let same = equal(&self.places.get(at)?.entry.words, key.words.first_chunk::<N>()?);
-        same.then_some(at as u32)
+        (self.places.get(at)?.tag == key.tag).then_some(at as u32)
     }
 
     /// The entry of a key in its first place.
@@ -117,68 +150,54 @@ impl<const N: usize, const A: usize> Exact<N, A> {
     /// The megaflow of an entry.
     #[inline]
     pub(super) fn get(&self, entry: u32) -> Option<&Arc<Megaflow>> {
-        self.places.get(entry as usize)?.entry.megaflow.as_ref()
+        self.entry(entry)?.megaflow()
     }
 
-    /// What the program of an entry needs, if it has one.
+    /// An entry.
     #[inline]
-    pub(super) fn operand(&self, entry: u32) -> Option<&Operand<A>> {
-        let place = self.places.get(entry as usize)?;
-        (place.entry.link() != 0).then_some(&place.operand)
+    pub(super) fn entry(&self, entry: u32) -> Option<&Entry<A>> {
+        Some(&self.places.get(entry as usize)?.entry)
     }
 
     /// Asks for what an entry leads to. Returns where the first connection of its program lies, if it has one.
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // the upper half of a word
     pub(super) fn approach(&self, entry: u32) -> Option<u32> {
-        let Place { entry, operand } = self.places.get(entry as usize)?;
-        let link = entry.link();
-        if link == 0 {
-            if let Some(megaflow) = &entry.megaflow {
+        match self.entry(entry)? {
+            Entry::None => None,
+            Entry::Megaflow(megaflow) => {
                 prefetch(&megaflow.hot);
+                None
             }
-            return None;
+            Entry::Program { link, .. } => Some(link.place()),
+            Entry::Rare { first, program } => {
+                prefetch_two(&**program);
+                Some(*first)
+            }
         }
-        if size_of::<Entry<N>>() > LINE {
-            prefetch_two(operand); // it was not among the first two lines
-        }
-        Some(link as u32 - 1)
     }
 
-    /// Puts a megaflow, and a program if there is one, in the place of its key, or a free one, or somebody's.
-    pub(super) fn insert(&mut self, key: &Compact, megaflow: &Arc<Megaflow>, operand: Option<Operand<A>>) {
-        let Some(mut words) = key.words.first_chunk::<N>().copied() else { return };
+    /// Puts an entry in the place of its key, or a free one, or somebody's.
+    pub(super) fn insert(&mut self, key: &Compact, entry: Entry<A>) {
         let [second, third, fourth] = self.others(key);
         let ways = [self.first(key), second, third, fourth];
-        let entry = |at: &usize| &self.places[*at].entry;
-        let is_own = |at: &usize| equal(&entry(at).words, &words) && entry(at).megaflow.is_some();
-        let is_free = |at: &usize| entry(at).megaflow.as_ref().is_none_or(|megaflow| megaflow.is_dead());
+        let place = |at: &usize| &self.places[*at];
+        let is_own = |at: &usize| place(at).tag == key.tag && place(at).entry.megaflow().is_some();
+        let is_free = |at: &usize| place(at).entry.megaflow().is_none_or(|megaflow| megaflow.is_dead());
         let own = ways.into_iter().find(is_own).or_else(|| ways.into_iter().find(is_free));
         let at = own.unwrap_or_else(|| {
             self.turn = (self.turn + 1) % ways.len();
             ways[self.turn]
         });
-        if let Some(operand) = &operand {
-            words[N - 1] |= (u64::from(operand.link.place()) + 1) << LINK_SHIFT;
-        }
-        let place = &mut self.places[at];
-        if place.entry.link() != 0 || operand.is_some() {
-            place.operand = operand.unwrap_or_default();
-        }
-        place.entry = Entry { words, megaflow: Some(Arc::clone(megaflow)) };
+        self.places[at] = Place { tag: key.tag, entry };
     }
 
     /// Lets go of dead megaflows and paths in the next `n` places.
     pub(super) fn sweep(&mut self, n: usize) {
         for _ in 0..n.min(self.len()) {
             self.hand = (self.hand + 1) & (self.places.len() - 1);
-            let Place { entry, operand } = &mut self.places[self.hand];
-            let dead = entry.megaflow.as_ref().is_some_and(|megaflow| megaflow.is_dead());
-            if dead || entry.link() != 0 && operand.is_dead() {
-                if entry.link() != 0 {
-                    *operand = Operand::default();
-                }
-                *entry = Entry::default();
+            let place = &mut self.places[self.hand];
+            if place.entry.is_dead() {
+                *place = Place::default();
             }
         }
     }
@@ -187,11 +206,4 @@ impl<const N: usize, const A: usize> Exact<N, A> {
     pub(super) const fn len(&self) -> usize {
         self.places.len()
     }
-}
-
-/// All words of two keys compared, without a branch for each.
-#[inline]
-fn equal<const N: usize>(a: &[u64; N], b: &[u64; N]) -> bool {
-    let (Some((last_a, a)), Some((last_b, b))) = (a.split_last(), b.split_last()) else { return false };
-    a.iter().zip(b).fold((last_a ^ last_b) & KEY_OF_LAST, |differ, (a, b)| differ | (a ^ b)) == 0
 }

@@ -1,9 +1,9 @@
 //! Looking up a burst: what is done for all of its packets at once only reads, and asks for what will be read next.
 
-use super::compact::{Kind, WORDS_MAX, WORDS_V4};
-use super::exact::{Exact, NOWHERE};
+use super::compact::Kind;
+use super::exact::{Entry, Exact, NOWHERE, RareProgram};
 use super::path::Path;
-use super::program::{Fused, Operand, Program, Rare};
+use super::program::{Fused, Program, Rare};
 use super::recorder::Recording;
 use super::{Cache, CacheShared, Compact, Megaflow};
 use crate::dpdk::{Mbuf, prefetch};
@@ -12,7 +12,7 @@ use crate::pipeline::World;
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::Arc;
-use vswitch_conntrack::{Link, Tracker};
+use vswitch_conntrack::Tracker;
 
 impl Cache {
     /// Makes the compact key of slot `i` of a burst, and asks for the lines that the lookup will read.
@@ -107,8 +107,8 @@ impl Cache {
     pub(crate) fn program(&self, i: usize) -> Option<Program<'_>> {
         let key = self.keys.get(i)?;
         match key.kind {
-            Kind::V4 => Program::v4(self.v4.operand(self.found(key))?),
-            Kind::V6 => Program::v6(self.v6.operand(self.found(key))?),
+            Kind::V4 => Program::v4(self.v4.entry(self.found(key))?),
+            Kind::V6 => Program::v6(self.v6.entry(self.found(key))?),
             Kind::None => None,
         }
     }
@@ -147,11 +147,11 @@ impl Cache {
             Err(why) => Err(why),
         };
         match made {
-            Ok(Made { megaflow, operand }) => {
+            Ok(made) => {
                 self.version += 1;
-                match operand {
-                    AnyOperand::V4(operand) => self.v4.insert(key, &megaflow, Some(operand)),
-                    AnyOperand::V6(operand) => self.v6.insert(key, &megaflow, Some(operand)),
+                match made {
+                    Made::V4(entry) => self.v4.insert(key, entry),
+                    Made::V6(entry) => self.v6.insert(key, entry),
                 }
             }
             Err(why) => self.count_fallback(why),
@@ -165,8 +165,8 @@ impl Cache {
     }
 }
 
-type V4 = Exact<WORDS_V4, 4>;
-type V6 = Exact<WORDS_MAX, 16>;
+type V4 = Exact<4>;
+type V6 = Exact<16>;
 
 /// Where a key is that is not in its first place.
 fn find_other(v4: &V4, v6: &V6, key: &Compact) -> u32 {
@@ -190,14 +190,9 @@ fn approach(v4: &V4, v6: &V6, key: &Compact, tracker: &Tracker) {
     }
 }
 
-enum AnyOperand {
-    V4(Operand<4>),
-    V6(Operand<16>),
-}
-
-struct Made {
-    megaflow: Arc<Megaflow>,
-    operand: AnyOperand,
+enum Made {
+    V4(Entry<4>),
+    V6(Entry<16>),
 }
 
 /// Makes a program.
@@ -207,24 +202,29 @@ fn make(
     paths: &mut super::Paths,
     shared: &CacheShared,
 ) -> Result<Made, Fallback> {
-    let (Some(megaflow), Some((link, _))) = (recording.steps.first(), recording.links.first()) else {
-        return Err(Fallback::Shape);
-    };
-    let path = paths.intern(recording.steps, recording.out, shared).ok_or(Fallback::Uncached)?;
-    let operand = match key.kind {
-        Kind::V4 => AnyOperand::V4(operand(recording, key, path, *link)),
-        Kind::V6 => AnyOperand::V6(operand(recording, key, path, *link)),
-        Kind::None => return Err(Fallback::Shape),
-    };
-    Ok(Made { megaflow: Arc::clone(megaflow), operand })
+    match key.kind {
+        Kind::V4 => Ok(Made::V4(program(recording, key, paths, shared)?)),
+        Kind::V6 => Ok(Made::V6(program(recording, key, paths, shared)?)),
+        Kind::None => Err(Fallback::Shape),
+    }
 }
 
-fn operand<const A: usize>(recording: &Recording<'_>, key: &Compact, path: Arc<Path>, link: Link) -> Operand<A> {
-    let straight = recording.out != PortId::NONE;
-    let fused = Some(())
-        .filter(|()| straight)
-        .and_then(|()| Fused::between(recording.before, recording.after, key.layers(), recording.partial));
-    let rare = (recording.links.len() > 1 || fused.is_none())
-        .then(|| Box::new(Rare { links: recording.links.into(), fused: fused.is_some() }));
-    Operand { path: Some(path), link, rare, fused: fused.unwrap_or_default() }
+fn program<const A: usize>(
+    recording: &Recording<'_>,
+    key: &Compact,
+    paths: &mut super::Paths,
+    shared: &CacheShared,
+) -> Result<Entry<A>, Fallback> {
+    let Recording { steps, links, out, before, after, partial } = *recording;
+    let Some((link, _)) = links.first().copied() else { return Err(Fallback::Shape) };
+    let straight = out != PortId::NONE;
+    let fused = straight.then(|| Fused::between(before, after, key.layers(), partial)).flatten();
+    let (macs, fused) = fused.unzip();
+    let path = paths.intern(steps, out, macs.unwrap_or_default(), shared).ok_or(Fallback::Uncached)?;
+    if let (Some(fused), [_]) = (fused, links) {
+        return Ok(Entry::Program { path, link, fused });
+    }
+    let rare = Rare { links: links.into(), fused: fused.is_some() };
+    let program = Box::new(RareProgram { path, rare, fused: fused.unwrap_or_default() });
+    Ok(Entry::Rare { first: link.place(), program })
 }

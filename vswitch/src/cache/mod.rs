@@ -52,8 +52,8 @@ use crate::pipeline::{Changes, Credit, Effect, Request, Sighting, Start, Transla
 use crate::port::PortId;
 use crate::time::Millis;
 use ahead::Zones;
-use compact::{Kind, Seeds, WORDS_MAX, WORDS_V4};
-use exact::Exact;
+use compact::{Kind, Seeds, WORDS_MAX};
+use exact::{Entry, Exact};
 use memo::Memo;
 use path::Paths;
 use std::sync::Arc;
@@ -75,8 +75,8 @@ const SWEEP: usize = 128;
 pub struct Cache {
     shared: Arc<CacheShared>,
     seeds: Seeds,
-    v4: Exact<WORDS_V4, 4>,
-    v6: Exact<WORDS_MAX, 16>,
+    v4: Exact<4>,
+    v6: Exact<16>,
     paths: Paths,
     pub(crate) recorder: Recorder,
     memo: Memo,
@@ -295,8 +295,8 @@ impl Cache {
     pub(crate) fn remember(&mut self, key: &Compact, megaflow: &Arc<Megaflow>) {
         self.version += 1;
         match key.kind {
-            Kind::V4 if self.enabled => self.v4.insert(key, megaflow, None),
-            Kind::V6 if self.enabled => self.v6.insert(key, megaflow, None),
+            Kind::V4 if self.enabled => self.v4.insert(key, Entry::Megaflow(Arc::clone(megaflow))),
+            Kind::V6 if self.enabled => self.v6.insert(key, Entry::Megaflow(Arc::clone(megaflow))),
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
 //! Paths: the decisions that a packet takes from its port to its last output, one per stage.
 //!
-//! A path is shared by all connections that take it, and is as good as its megaflows. It dies with any of them.
+//! A path is shared by all connections that take it with the same MAC addresses in the end, and is as good as its megaflows. It dies with any of them.
 //!
 //! **What a packet costs here** does not hang on the number of stages: that all megaflows are good is one compare ([`super::Cache`]'s stamp, which rises whenever one of them might
 //! not be), and the packet is counted once, by the path. The control side credits what a path counted to what its megaflows count ([`super::Collector`]).
@@ -20,6 +20,9 @@ const OUTSTANDING_FACTOR: usize = 4;
 
 /// Decisions of a path.
 pub(super) const STEPS_MAX: usize = 6;
+
+/// Destination and source, as in a frame.
+pub(super) type Macs = [u8; 12];
 
 /// See the module.
 #[derive(Debug)]
@@ -42,13 +45,15 @@ pub(super) struct Hot {
     /// The port to which its only output goes, if all else that it does is to rewrite headers; else [`PortId::NONE`].
     out: PortId,
     has_effects: bool,
+    /// Those that its packets leave with, if there is such a port.
+    pub(super) macs: Macs,
 }
 
 impl Path {
-    fn new(steps: &[Arc<Megaflow>], out: PortId) -> Self {
+    fn new(steps: &[Arc<Megaflow>], out: PortId, macs: Macs) -> Self {
         let zero = Counter::default;
         let has_effects = steps.iter().any(|megaflow| megaflow.has_effects());
-        let hot = Hot { stamp: zero(), packets: zero(), bytes: zero(), used_ms: zero(), out, has_effects };
+        let hot = Hot { stamp: zero(), packets: zero(), bytes: zero(), used_ms: zero(), out, has_effects, macs };
         Self { hot, steps: std::array::from_fn(|i| steps.get(i).cloned()) }
     }
 
@@ -142,8 +147,8 @@ pub(super) fn shape(steps: &[Arc<Megaflow>], links: usize) -> Option<PortId> {
     (left == 0).then_some(if straight { out } else { PortId::NONE })
 }
 
-/// Megaflows of a path, by where they lie; 0: none.
-type Key = [usize; STEPS_MAX];
+/// Megaflows of a path, by where they lie (0: none), and what it writes.
+type Key = ([usize; STEPS_MAX], Macs);
 
 /// All paths of a worker.
 #[derive(Debug, Default)]
@@ -155,8 +160,14 @@ pub(super) struct Paths {
 
 impl Paths {
     /// The path of these steps, at most [`STEPS_MAX`]. When there are too many another one goes: programs that have it keep it. None: the control side has too many to free.
-    pub(super) fn intern(&mut self, steps: &[Arc<Megaflow>], out: PortId, shared: &CacheShared) -> Option<Arc<Path>> {
-        let key = std::array::from_fn(|i| steps.get(i).map_or(0, |megaflow| Arc::as_ptr(megaflow).addr()));
+    pub(super) fn intern(
+        &mut self,
+        steps: &[Arc<Megaflow>],
+        out: PortId,
+        macs: Macs,
+        shared: &CacheShared,
+    ) -> Option<Arc<Path>> {
+        let key = (std::array::from_fn(|i| steps.get(i).map_or(0, |megaflow| Arc::as_ptr(megaflow).addr())), macs);
         if let Some(path) = self.by_steps.get(&key) {
             return Some(Arc::clone(path));
         }
@@ -168,7 +179,7 @@ impl Paths {
         {
             self.by_steps.remove(&oldest);
         }
-        let path = Arc::new(Path::new(steps, out));
+        let path = Arc::new(Path::new(steps, out, macs));
         shared.add_path(Arc::clone(&path));
         self.by_steps.insert(key, Arc::clone(&path));
         self.order.push_back(key);

@@ -2,39 +2,16 @@
 //!
 //! **Design**: a compact key has every bit of a packet that any rule can match. So two packets with the same key take the same [`Path`], as long as its megaflows are good and
 //! each `ct()` on it says the same; that is what a [`Link`] stands for. Of most paths all that remains is to write constants into the headers: the key has the old value of every
-//! field that can be rewritten, so the new ones and the difference to each checksum are known beforehand ([`Fused`]). Whatever a path does beside that (copies, tags, meters) is
+//! field that can be rewritten, so the new ones and the difference to each checksum are known beforehand: MAC addresses by the path, the rest by each key ([`Fused`]). Whatever a path does beside that (copies, tags, meters) is
 //! executed op by op, with what each `ct()` translates ([`Rare`]).
 
-use super::path::Path;
+use super::exact::{Entry, RareProgram};
+use super::path::{Macs, Path};
 use crate::action::{Packet, udp_sum};
 use crate::dpdk::Csum;
 use crate::packet::checksum::Sum;
-use std::sync::Arc;
 use vswitch_conntrack::{Link, Rewrite};
 use vswitch_flow::extract::Layers;
-
-/// What a program needs beside its path: one cache line for IPv4, two for IPv6.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(super) struct Operand<const A: usize> {
-    pub(super) path: Option<Arc<Path>>,
-    /// What stands in for its only `ct()`, unless it is rare.
-    pub(super) link: Link,
-    pub(super) rare: Option<Box<Rare>>,
-    pub(super) fused: Fused<A>,
-}
-
-impl<const A: usize> Default for Operand<A> {
-    fn default() -> Self {
-        Self { path: None, link: Link::NONE, rare: None, fused: Fused::default() }
-    }
-}
-
-impl<const A: usize> Operand<A> {
-    pub(super) fn is_dead(&self) -> bool {
-        self.path.as_ref().is_none_or(|path| path.is_dead())
-    }
-}
 
 /// Of programs that meet several `ct()`, or do more than rewrite headers.
 #[derive(Debug)]
@@ -50,7 +27,7 @@ pub struct Rare {
 pub struct Program<'a> {
     /// Its path.
     pub path: &'a Path,
-    /// What stands in for its only `ct()`, unless it is rare.
+    /// What stands in for its first `ct()`, which is the only one unless it is rare.
     pub link: &'a Link,
     /// See [`Rare`].
     pub rare: Option<&'a Rare>,
@@ -65,48 +42,55 @@ enum AnyFused<'a> {
 
 impl<'a> Program<'a> {
     #[inline]
-    pub(super) fn v4(operand: &'a Operand<4>) -> Option<Self> {
-        Some(Self::of(operand, AnyFused::V4(&operand.fused), operand.path.as_deref()?))
+    pub(super) fn v4(entry: &'a Entry<4>) -> Option<Self> {
+        Self::of(entry, AnyFused::V4)
     }
 
     #[inline]
-    pub(super) fn v6(operand: &'a Operand<16>) -> Option<Self> {
-        Some(Self::of(operand, AnyFused::V6(&operand.fused), operand.path.as_deref()?))
+    pub(super) fn v6(entry: &'a Entry<16>) -> Option<Self> {
+        Self::of(entry, AnyFused::V6)
     }
 
     #[inline]
-    fn of<const A: usize>(operand: &'a Operand<A>, fused: AnyFused<'a>, path: &'a Path) -> Self {
-        Self { path, link: &operand.link, rare: operand.rare.as_deref(), fused }
+    fn of<const A: usize>(entry: &'a Entry<A>, any: impl FnOnce(&'a Fused<A>) -> AnyFused<'a>) -> Option<Self> {
+        match entry {
+            Entry::None | Entry::Megaflow(_) => None,
+            Entry::Program { path, link, fused } => Some(Self { path, link, rare: None, fused: any(fused) }),
+            Entry::Rare { program, .. } => {
+                let RareProgram { path, rare, fused } = &**program;
+                let (link, _) = rare.links.first()?;
+                Some(Self { path, link, rare: Some(rare), fused: any(fused) })
+            }
+        }
     }
 
     /// Writes all that changes in the headers of a packet.
     #[inline]
     pub fn apply(&self, packet: &mut Packet) {
+        let macs = &self.path.hot.macs;
         match self.fused {
-            AnyFused::V4(fused) => fused.apply(packet),
-            AnyFused::V6(fused) => fused.apply(packet),
+            AnyFused::V4(fused) => fused.apply(macs, packet),
+            AnyFused::V6(fused) => fused.apply(macs, packet),
         }
     }
 }
 
-/// Headers as they are in the end, and by how much the checksums change.
+/// Headers as they are in the end, but for MAC addresses, and by how much the checksums change (in the byte order of the machine).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
 pub(super) struct Fused<const A: usize> {
     addresses: [[u8; A]; 2],
     ports: [u8; 4],
-    macs: [u8; 12],
     /// Traffic class: of IPv6 with the bits around it, the first two bytes of the header.
     class: [u8; 2],
     ttl: u8,
     /// The L4 protocol is UDP.
     udp: bool,
     /// What is added to the sum of the IPv4 header; 0: nothing changes.
-    l3: u16,
+    l3: [u8; 2],
     /// What is added to the sum of L4; 0: nothing changes.
-    l4: u16,
+    l4: [u8; 2],
     /// Likewise while it covers the pseudo-header only.
-    pseudo: u16,
+    pseudo: [u8; 2],
 }
 
 impl<const A: usize> Default for Fused<A> {
@@ -114,13 +98,12 @@ impl<const A: usize> Default for Fused<A> {
         Self {
             addresses: [[0; A]; 2],
             ports: [0; 4],
-            macs: [0; 12],
             class: [0; 2],
             ttl: 0,
             udp: false,
-            l3: 0,
-            l4: 0,
-            pseudo: 0,
+            l3: [0; 2],
+            l4: [0; 2],
+            pseudo: [0; 2],
         }
     }
 }
@@ -142,13 +125,15 @@ const fn places(v6: bool) -> Places {
 }
 
 /// By how much a sum changes when these bytes become those; 0: they are the same.
-fn difference(old: &[u8], new: &[u8]) -> u16 {
-    if old == new { 0 } else { Sum::new().minus_word(Sum::of(old).folded()).bytes(new).folded() }
+fn difference(old: &[u8], new: &[u8]) -> [u8; 2] {
+    let difference = if old == new { 0 } else { Sum::new().minus_word(Sum::of(old).folded()).bytes(new).folded() };
+    difference.to_ne_bytes()
 }
 
 /// A checksum whose sum changes so.
 #[inline]
-fn changed(checksum: [u8; 2], difference: u16) -> [u8; 2] {
+fn changed(checksum: [u8; 2], difference: [u8; 2]) -> [u8; 2] {
+    let difference = u16::from_ne_bytes(difference);
     if difference == 0 {
         return checksum;
     }
@@ -161,8 +146,9 @@ fn changed(checksum: [u8; 2], difference: u16) -> [u8; 2] {
 impl<const A: usize> Fused<A> {
     const V6: bool = A == 16;
 
-    /// What makes one header of another one; none: that is more than this can do. `partial`: the checksum of L4 covers the pseudo-header only.
-    pub(super) fn between(before: &[u8], after: &[u8], layers: Layers, partial: bool) -> Option<Self> {
+    /// What makes one header of another one, and the MAC addresses that it has then; none: that is more than this can do. `partial`: the checksum of L4 covers the pseudo-header only.
+    pub(super) fn between(before: &[u8], after: &[u8], layers: Layers, partial: bool) -> Option<(Macs, Self)> {
+        let macs: &Macs = after.first_chunk()?;
         let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
         let at = places(Self::V6);
         let addresses = |head: &[u8]| -> Option<[[u8; A]; 2]> {
@@ -185,32 +171,31 @@ impl<const A: usize> Fused<A> {
         let fused = Self {
             addresses: new,
             ports: new_ports,
-            macs: *after.first_chunk()?,
             class: *after.get(l3 + at.class..)?.first_chunk()?,
             ttl: *after.get(l3 + at.ttl)?,
             udp: *before.get(l3 + at.protocol)? == vswitch_conntrack::protocol::UDP,
-            l3: if Self::V6 { 0 } else { difference(&covered(before)?, &covered(after)?) },
+            l3: if Self::V6 { [0; 2] } else { difference(&covered(before)?, &covered(after)?) },
             l4: both,
             pseudo,
         };
         let mut again = before.to_vec();
-        fused.write(&mut again, layers, partial)?;
-        (again == after).then_some(fused)
+        fused.write(macs, &mut again, layers, partial)?;
+        (again == after).then_some((*macs, fused))
     }
 
     #[inline(always)] // the one place on the short way, and a branch on the family otherwise
-    fn apply(&self, packet: &mut Packet) {
+    fn apply(&self, macs: &Macs, packet: &mut Packet) {
         let (layers, partial) = (packet.layers, packet.mbuf.csum() == Csum::Partial);
-        let written = self.write(packet.mbuf.head_mut(), layers, partial);
+        let written = self.write(macs, packet.mbuf.head_mut(), layers, partial);
         debug_assert!(written.is_some(), "a compact key has all headers");
     }
 
     /// None, and nothing more written: the headers are not all there.
     #[inline(always)] // as above
-    fn write(&self, head: &mut [u8], layers: Layers, partial: bool) -> Option<()> {
+    fn write(&self, macs: &Macs, head: &mut [u8], layers: Layers, partial: bool) -> Option<()> {
         let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
         let at = places(Self::V6);
-        *head.first_chunk_mut()? = self.macs;
+        *head.first_chunk_mut()? = *macs;
         let ip = head.get_mut(l3..)?;
         *ip.get_mut(at.class..)?.first_chunk_mut()? = self.class;
         *ip.get_mut(at.ttl)? = self.ttl;
@@ -227,7 +212,7 @@ impl<const A: usize> Fused<A> {
         if partial {
             let complement = field.map(|byte| !byte);
             *field = changed(complement, self.pseudo).map(|byte| !byte);
-        } else if self.l4 != 0 {
+        } else if self.l4 != [0; 2] {
             let after = |sum: u16| u16::from_be_bytes(changed(sum.to_be_bytes(), self.l4));
             let before = u16::from_be_bytes(*field);
             *field = if self.udp { udp_sum(before, after) } else { after(before) }.to_be_bytes();

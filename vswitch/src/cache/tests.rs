@@ -76,7 +76,8 @@ fn equal_compact_keys_are_equal_packets_to_every_rule() {
         if a.is_plain() && b.is_plain() && a.kind == b.kind {
             let n = if a.kind == Kind::V4 { super::compact::WORDS_V4 } else { super::compact::WORDS_V6 };
             let same = a.words[..n] == b.words[..n];
-            prop_assert!(!same || (a_key == b_key && a.hash == b.hash), "{:02x?}\n{:02x?}\n{:?}\n{:?}", first, second, a_key, b_key);
+            prop_assert!(!same || a_key == b_key && a.hash == b.hash, "{:02x?}\n{:02x?}\n{:?}\n{:?}", first, second, a_key, b_key);
+            prop_assert_eq!(same, a.tag == b.tag, "{:02x?}\n{:02x?}", first, second);
         }
     });
     assert!(plain.get() > 10_000, "only {} plain packets", plain.get());
