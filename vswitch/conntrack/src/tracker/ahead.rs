@@ -1,6 +1,6 @@
 //! What a packet will read of the table, for whoever wants that in the cache by then. Nothing here changes anything, and nobody has to be right.
 
-use super::sync::AtomicU64;
+use super::sync::{AtomicU64, Word};
 use super::words::SIDE;
 use super::{Tracker, Words};
 use crate::Tuple;
@@ -20,6 +20,12 @@ impl Tracker {
     #[must_use]
     pub fn next_place(&self, worker: usize) -> Option<&AtomicU64> {
         self.word_at(self.arena.next(worker))
+    }
+
+    /// The first words of the other lines that this connection will have.
+    #[inline]
+    pub fn next_apart(&self, worker: usize) -> impl Iterator<Item = &Word> {
+        self.arena.apart(self.arena.next(worker)).into_iter().flatten()
     }
 }
 
