@@ -162,7 +162,7 @@ const fn tag(hash: u64) -> u64 {
 
 /// One of so many, by the low half of a word.
 const fn scale(word: u64, count: usize) -> usize {
-    as_index((word & 0xffff_ffff) * count as u64 >> 32)
+    as_index(((word & 0xffff_ffff) * count as u64) >> 32)
 }
 
 /// 30 bits of the hash, the place, the direction, and one that is always set.

@@ -5,7 +5,7 @@
 //!
 //! A line is written and read under the lock of the place that has it. A line that nobody has holds the number of the next such line.
 
-use super::free::{LISTS, NOWHERE};
+use super::free::{LISTS, NOWHERE, Spread};
 use super::sync::{SpinMutex, Word};
 use crate::{Direction, Memory};
 use std::sync::atomic::AtomicU32;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Words of a line.
 const WORDS: usize = 8;
 
-/// Lines of the places of one list of free places: so nobody runs out of lines before he runs out of places.
+/// As many lines as one list of free places has places, for connections at these: so nobody runs out of lines before he runs out of places.
 #[derive(Debug)]
 #[repr(align(64))]
 struct List {
@@ -27,8 +27,8 @@ struct List {
 struct Lines {
     /// The last one that was given back, and is there; else [`NOWHERE`].
     back: u32,
-    /// How many were ever given out.
-    out: u32,
+    /// The first one that was never given out.
+    fresh: u32,
 }
 
 /// See the module.
@@ -38,42 +38,48 @@ pub(super) struct Wides {
     /// The first word that a cache line begins with.
     first: usize,
     lists: [List; LISTS],
+    spread: Spread,
 }
 
 impl Wides {
     pub(super) fn new<M: Memory>(places: u32) -> Self {
         let words = M::zeros((places as usize + 1) * WORDS);
         let first = (words.as_ptr().addr().next_multiple_of(64) - words.as_ptr().addr()) / size_of::<u64>();
-        let lists = std::array::from_fn(|_| List {
-            lines: SpinMutex::new(Lines { back: NOWHERE, out: 0 }),
+        let spread = Spread::new(places);
+        let lists = std::array::from_fn(|list| List {
+            lines: SpinMutex::new(Lines { back: NOWHERE, fresh: spread.first(list) }),
             next: AtomicU32::new(NOWHERE),
         });
-        Self { words, first, lists }
+        Self { words, first, lists, spread }
     }
 
     /// Bytes that were ever written.
     pub(super) fn memory(&self) -> usize {
-        self.lists.iter().map(|list| list.lines.lock().out as usize * WORDS * size_of::<u64>()).sum()
+        (0..LISTS).map(|list| self.out(list)).sum::<usize>() * WORDS * size_of::<u64>()
+    }
+
+    /// Lines of a list that were ever given out.
+    fn out(&self, list: usize) -> usize {
+        (self.lists[list].lines.lock().fresh - self.spread.first(list)) as usize
     }
 
     /// A line for the connection at a place that has none.
     pub(super) fn take(&self, place: u32) -> u32 {
-        let of = place as usize % LISTS;
-        let list = &self.lists[of];
+        let list = &self.lists[self.spread.list(place)];
         let mut lines = list.lines.lock();
-        let line = lines.next(of);
-        if line == lines.back {
-            lines.back = self.behind(line);
+        let line = lines.next();
+        if line == lines.fresh {
+            lines.fresh += 1;
         } else {
-            lines.out += 1;
+            lines.back = self.behind(line);
         }
-        list.next.store(lines.next(of), Relaxed);
+        list.next.store(lines.next(), Relaxed);
         line
     }
 
     /// The line of the connection that was at a place.
     pub(super) fn give(&self, place: u32, line: u32) {
-        let list = &self.lists[place as usize % LISTS];
+        let list = &self.lists[self.spread.list(place)];
         let mut lines = list.lines.lock();
         if let Some(words) = self.line(line) {
             words[0].store(lines.back.into(), Relaxed);
@@ -108,27 +114,26 @@ impl Wides {
     /// A word of the line that the next connection at a place would get, if there was one that needed any.
     #[inline]
     pub(super) fn next(&self, place: u32) -> Option<&Word> {
-        let line = self.lists[place as usize % LISTS].next.load(Relaxed);
+        let line = self.lists[self.spread.list(place)].next.load(Relaxed);
         Some(&self.line(line)?[0])
     }
 
     /// Lines that somebody has.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        let held = |list: &List| {
-            let lines = list.lines.lock();
-            let back = std::iter::successors(Some(lines.back), |line| Some(self.behind(*line)));
-            lines.out as usize - back.take_while(|line| *line != NOWHERE).count()
+        let held = |list: usize| {
+            let last = self.lists[list].lines.lock().back;
+            let back = std::iter::successors(Some(last), |line| Some(self.behind(*line)));
+            self.out(list) - back.take_while(|line| *line != NOWHERE).count()
         };
-        self.lists.iter().map(held).sum()
+        (0..LISTS).map(held).sum()
     }
 }
 
 impl Lines {
     /// The one that is next of this list.
-    #[expect(clippy::cast_possible_truncation, reason = "there are few lists")]
-    const fn next(&self, list: usize) -> u32 {
-        if self.back == NOWHERE { self.out * LISTS as u32 + list as u32 } else { self.back }
+    const fn next(&self) -> u32 {
+        if self.back == NOWHERE { self.fresh } else { self.back }
     }
 }
 
