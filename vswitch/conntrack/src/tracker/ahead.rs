@@ -31,7 +31,8 @@ impl Tracker {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Config, End, L4, Request, Seen, Tracker, Tuple, protocol};
+    use crate::{Config, End, Family, L4, Request, Seen, Tracker, Tuple, protocol};
+    use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn a_connection_comes_where_it_was_said_to() {
@@ -53,5 +54,24 @@ mod tests {
             assert!(same(0, 2) && same(1, 3) && same(2, 0) && same(3, 1), "the same lines from both ends");
         }
         assert_eq!(told, 40 - 13, "a list is found empty by whoever takes from it");
+    }
+
+    /// The lines that were said to be its other ones have its addresses then.
+    #[test]
+    fn a_connection_is_written_where_it_was_said_to_be() {
+        let tracker = Tracker::new(Config { connections_max: 640 });
+        let request = Request { commit: true, ..Request::default() };
+        let end = |addr, port| End { addr, port };
+        for (client, family) in (1..40_u64).zip([Family::V4, Family::V4, Family::V6].into_iter().cycle()) {
+            let (src, dst) = (end(client.into(), 7), end(2, 80));
+            let tuple = Tuple { src, dst, protocol: protocol::UDP, family, ..Tuple::default() };
+            let lines: Vec<_> = tracker.next_apart(3).collect();
+            tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &request, 3, 0);
+            let words: Vec<_> = lines.iter().map(|word| word.load(Relaxed)).collect();
+            match family {
+                Family::V4 => assert_eq!(words[0], client << 32 | 2),
+                Family::V6 => assert_eq!(words.get(1), (client > 3).then_some(&client), "once there was one"),
+            }
+        }
     }
 }

@@ -335,6 +335,8 @@ mod tests {
             prop_assert_eq!([locked.packets(), locked.bytes()], expected);
             let other = (locked.label(), locked.start(), locked.body.mark);
             prop_assert_eq!(other, (u128::MAX / 3, u64::MAX / 7, 1), "what lies beside is as it was");
+            locked.begin(Life::default(), &entry([Tuple::default(); 2]));
+            prop_assert_eq!([locked.packets(), locked.bytes()], [[0; 2]; 2], "of the next connection");
         }
     }
 
@@ -392,10 +394,15 @@ mod tests {
                     prop_assert!(locked.is(&original, Direction::Original) && locked.is(&reply, Direction::Reply));
                     prop_assert_eq!(locked.is(&reply, Direction::Original), original == reply);
                     prop_assert_eq!(locked.is(&original, Direction::Reply), original == reply);
+                    // Bits 1 to 7 of the last word are nothing's.
+                    let bit = (which.index(313) + 264) % 320;
+                    prop_assert!(!locked.is(&original.flipped(bit), Direction::Original), "bit {bit}");
+                    prop_assert!(!locked.is(&reply.flipped(bit), Direction::Reply), "bit {bit}");
                 }
                 let wide = there.iter().filter(|(_, entry)| entry.tuples.iter().any(|tuple| tuple.narrow().is_none()));
                 most_wide = most_wide.max(wide.clone().count());
                 prop_assert_eq!((arena.wides(), arena.free()), (wide.count(), places as usize - there.len()));
+                prop_assert_eq!(arena.rares.len(), there.iter().filter(|(_, entry)| entry.master.is_some()).count());
             }
             prop_assert!(arena.memory() >= 64 * (2 * places as usize + most_wide));
         }

@@ -38,4 +38,9 @@ impl Rares {
     pub(super) fn remove(&self, place: u32) {
         self.of(place).lock().remove(&place);
     }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|rares| rares.lock().len()).sum()
+    }
 }
