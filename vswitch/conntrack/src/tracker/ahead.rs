@@ -31,7 +31,7 @@ impl Tracker {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Config, End, Family, L4, Request, Seen, Tracker, Tuple, protocol};
+    use crate::{Config, End, Family, Filter, L4, Request, Seen, Tracker, Tuple, protocol};
     use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
@@ -62,9 +62,19 @@ mod tests {
         let tracker = Tracker::new(Config { connections_max: 640 });
         let request = Request { commit: true, ..Request::default() };
         let end = |addr, port| End { addr, port };
-        for (client, family) in (1..40_u64).zip([Family::V4, Family::V4, Family::V6].into_iter().cycle()) {
-            let (src, dst) = (end(client.into(), 7), end(2, 80));
-            let tuple = Tuple { src, dst, protocol: protocol::UDP, family, ..Tuple::default() };
+        for client in 1..40_u64 {
+            let family = if client % 3 == 0 { Family::V6 } else { Family::V4 };
+            if client % 10 == 0 {
+                let some = Filter { src: Some((Family::V6, u128::from(client) - 1)), ..Filter::default() };
+                assert_eq!(tracker.flush(&some, 0), usize::from((client - 1) % 3 == 0), "its lines are used again");
+            }
+            let tuple = Tuple {
+                src: end(client.into(), 7),
+                dst: end(2, 80),
+                protocol: protocol::UDP,
+                family,
+                ..Tuple::default()
+            };
             let lines: Vec<_> = tracker.next_apart(3).collect();
             tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &request, 3, 0);
             let words: Vec<_> = lines.iter().map(|word| word.load(Relaxed)).collect();
