@@ -83,5 +83,7 @@ mod tests {
                 Family::V6 => assert_eq!(words.get(1), (client > 3).then_some(&client), "once there was one"),
             }
         }
+        let full = Tracker::new(Config { connections_max: 0 });
+        assert_eq!((full.next_place(3).is_none(), full.next_apart(3).count()), (true, 0));
     }
 }

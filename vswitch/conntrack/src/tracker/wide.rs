@@ -111,10 +111,10 @@ impl Wides {
         words.map_or([0; 4], |words: &[Word; 4]| std::array::from_fn(|i| words[i].load(Relaxed)))
     }
 
-    /// A word of the line that the next connection at a place would get, if there was one that needed any.
+    /// A word of the line that the next connection at a place would get, if there is such a place, and there was a connection that needed any.
     #[inline]
     pub(super) fn next(&self, place: u32) -> Option<&Word> {
-        let line = self.lists[self.spread.list(place)].next.load(Relaxed);
+        let line = self.lists.get(self.spread.list(place))?.next.load(Relaxed);
         Some(&self.line(line)?[0])
     }
 
