@@ -16,9 +16,6 @@ use vswitch_conntrack::{End, Family, Tracker, Tuple};
 /// Zones that are remembered of a port.
 const ZONES: usize = 2;
 
-/// Lines of a connection's place.
-const PLACE_LINES: usize = 3;
-
 /// By port: the zones in which its packets met `ct()` lately, the last one first.
 #[derive(Debug)]
 pub(super) struct Zones(Box<[[Option<u16>; ZONES]]>);
@@ -72,7 +69,8 @@ impl Cache {
         if self.zones.of(self.payer)[0].is_some()
             && let Some(word) = tracker.next_place(worker)
         {
-            prefetch_to_write::<PLACE_LINES, _>(word);
+            prefetch_to_write(word);
+            tracker.next_apart(worker).for_each(prefetch_to_write);
         }
     }
 }

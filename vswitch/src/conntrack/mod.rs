@@ -36,10 +36,11 @@ use read::Message;
 use waiting::{Arrival, Waiting};
 
 use crate::action::Packet;
-use crate::dpdk::{Mbuf, huge_slice};
+use crate::dpdk::{Mbuf, huge_slice, zeros};
 use crate::observe::DropReason;
 use crate::port::PortId;
 use crate::time::Millis;
+use std::sync::atomic::AtomicU64;
 use vswitch_conntrack::{Config, Link, Memory, Refusal, Request, Rewrite, Seen, Tracker, Verdict};
 
 /// The switch's connections and waiting fragments.
@@ -107,6 +108,10 @@ struct Huge;
 impl Memory for Huge {
     fn slice<T>(n: usize, value: impl FnMut() -> T) -> Box<[T]> {
         huge_slice(n, value)
+    }
+
+    fn zeros(n: usize) -> Box<[AtomicU64]> {
+        zeros(n)
     }
 }
 

@@ -19,14 +19,11 @@ pub fn prefetch_two<T>(item: &T) {
     unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(next) }
 }
 
-/// Asks for so many cache lines from the one of `item` on, to be written soon: taken from other cores now, and not when they are.
+/// Asks for the cache line of `item`, to be written soon: taken from other cores now, and not when it is.
 #[inline]
-pub fn prefetch_to_write<const LINES: usize, T>(item: &T) {
-    for line in 0..LINES {
-        let at = std::ptr::from_ref(item).cast::<i8>().wrapping_add(line * 64);
-        // SAFETY: as in `prefetch_two`; a core that does not know the instruction does nothing.
-        unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_ET0 }>(at) }
-    }
+pub fn prefetch_to_write<T>(item: &T) {
+    // SAFETY: as in `prefetch`; a core that does not know the instruction does nothing.
+    unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_ET0 }>(std::ptr::from_ref(item).cast()) }
 }
 
 /// `n` values in memory that the kernel is asked to back with huge pages: a table that is looked up at random costs no walk of page tables then.
@@ -44,6 +41,13 @@ pub fn huge_slice<T>(n: usize, mut value: impl FnMut() -> T) -> Box<[T]> {
     }
     items.extend((0..n).map(|_| value()));
     items.into_boxed_slice()
+}
+
+/// `n` words of zero in ordinary memory, which the kernel gives when a page of it is first written: for what may never be needed.
+#[must_use]
+pub fn zeros(n: usize) -> Box<[AtomicU64]> {
+    // SAFETY: an atomic word of zero bytes is a zero.
+    unsafe { Box::new_zeroed_slice(n).assume_init() }
 }
 
 /// Bytes of pages (x86-64).
@@ -97,6 +101,7 @@ impl Words {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn huge_slices_hold_what_they_were_given() {
@@ -109,6 +114,22 @@ mod tests {
             assert_eq!(slice.len(), n);
             assert!(slice.iter().zip(1..).all(|(item, i)| *item == i), "{n} items");
         }
+    }
+
+    /// Resident pages of this process.
+    fn resident() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn zeros_take_memory_when_they_are_written() {
+        let before = resident();
+        let words = zeros(1 << 25);
+        let taken = resident().saturating_sub(before) * PAGE;
+        assert!(taken < size_of_val(&*words) / 4, "{taken} bytes");
+        words[1 << 24].store(7, Relaxed);
+        assert_eq!([1 << 24, (1 << 25) - 1].map(|at: usize| words[at].load(Relaxed)), [7, 0]);
     }
 
     #[test]

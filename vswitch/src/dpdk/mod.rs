@@ -38,7 +38,7 @@ mod double;
 
 pub use burst::Burst;
 pub use limits::raise_fd_limit;
-pub use mem::{Words, crc32c, huge_slice, prefetch, prefetch_to_write, prefetch_two};
+pub use mem::{Words, crc32c, huge_slice, prefetch, prefetch_to_write, prefetch_two, zeros};
 pub use meta::{Csum, TxOffload};
 
 #[cfg(feature = "dpdk")]

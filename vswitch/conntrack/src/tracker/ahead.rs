@@ -1,6 +1,6 @@
 //! What a packet will read of the table, for whoever wants that in the cache by then. Nothing here changes anything, and nobody has to be right.
 
-use super::sync::AtomicU64;
+use super::sync::{AtomicU64, Word};
 use super::words::SIDE;
 use super::{Tracker, Words};
 use crate::Tuple;
@@ -21,11 +21,18 @@ impl Tracker {
     pub fn next_place(&self, worker: usize) -> Option<&AtomicU64> {
         self.word_at(self.arena.next(worker))
     }
+
+    /// The first words of the other lines that this connection will have.
+    #[inline]
+    pub fn next_apart(&self, worker: usize) -> impl Iterator<Item = &Word> {
+        self.arena.apart(self.arena.next(worker)).into_iter().flatten()
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Config, End, L4, Request, Seen, Tracker, Tuple, protocol};
+    use crate::{Config, End, Family, Filter, L4, Request, Seen, Tracker, Tuple, protocol};
+    use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn a_connection_comes_where_it_was_said_to() {
@@ -46,6 +53,37 @@ mod tests {
             let same = |a: usize, b: usize| std::ptr::eq(lines[a], back[b]);
             assert!(same(0, 2) && same(1, 3) && same(2, 0) && same(3, 1), "the same lines from both ends");
         }
-        assert_eq!(told, 40 - 15, "a list is found empty by whoever takes from it");
+        assert_eq!(told, 40 - 13, "a list is found empty by whoever takes from it");
+    }
+
+    /// The lines that were said to be its other ones have its addresses then.
+    #[test]
+    fn a_connection_is_written_where_it_was_said_to_be() {
+        let tracker = Tracker::new(Config { connections_max: 640 });
+        let request = Request { commit: true, ..Request::default() };
+        let end = |addr, port| End { addr, port };
+        for client in 1..40_u64 {
+            let family = if client % 3 == 0 { Family::V6 } else { Family::V4 };
+            if client % 10 == 0 {
+                let some = Filter { src: Some((Family::V6, u128::from(client) - 1)), ..Filter::default() };
+                assert_eq!(tracker.flush(&some, 0), usize::from((client - 1) % 3 == 0), "its lines are used again");
+            }
+            let tuple = Tuple {
+                src: end(client.into(), 7),
+                dst: end(2, 80),
+                protocol: protocol::UDP,
+                family,
+                ..Tuple::default()
+            };
+            let lines: Vec<_> = tracker.next_apart(3).collect();
+            tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &request, 3, 0);
+            let words: Vec<_> = lines.iter().map(|word| word.load(Relaxed)).collect();
+            match family {
+                Family::V4 => assert_eq!(words[0], client << 32 | 2),
+                Family::V6 => assert_eq!(words.get(1), (client > 3).then_some(&client), "once there was one"),
+            }
+        }
+        let full = Tracker::new(Config { connections_max: 0 });
+        assert_eq!((full.next_place(3).is_none(), full.next_apart(3).count()), (true, 0));
     }
 }

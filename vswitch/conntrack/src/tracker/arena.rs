@@ -1,129 +1,43 @@
 //! The places of connections.
 //!
-//! All are allocated at start. What everybody wants to know of a place without locking it (is somebody there, until when, did anybody answer) is one
-//! atomic word, [`Life`], which only the holder of the place's lock writes; everything else is behind that lock, which is held for some nanoseconds.
+//! All are allocated at start, as two arrays. What every packet of a connection touches is one line of the first, [`Hot`]: [`Life`], an atomic word that everybody reads and only the holder of
+//! the place's lock writes; the lock, which is held for some nanoseconds; what is behind it. What only the long way touches is one line of the second, [`Cold`], behind the same lock. They are
+//! apart so that nothing is brought into the caches along with a hot line but other hot lines: they are neighbours, 64 bytes each.
 //!
-//! Lock order: stripes of the index, then one place, then the free places and the events. Nobody holds two places at once.
+//! 128 bytes are a connection of IPv4. One of IPv6 has a line of a third array for its addresses ([`Wides`]), which takes memory only as far as it was ever used.
+//!
+//! Lock order: stripes of the index, then one place, then the free places and lines, what is rare, and the events. Nobody holds two places at once.
 
+use super::cold::Cold;
 use super::control::Skew;
-use super::sync::{AtomicU64, SpinMutex, SpinMutexGuard, size};
-use super::words::{Words, halves, whole};
+use super::free::Free;
+use super::life::Life;
+use super::rare::{Rare, Rares};
+use super::sync::{AtomicU64, SpinMutex, SpinMutexGuard, Word};
+use super::wide::Wides;
+use super::words::Words;
 use crate::tcp::Tcp;
-use crate::{Direction, Helper, Memory, NatSide, Tuple};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use crate::{Direction, Memory, Tuple};
+use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// Lists of free places, so that workers that open connections at once do not meet.
-const LISTS: usize = size(16, 2);
-
-/// When a connection expires, in milliseconds, over eight flags; 0: nobody is there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Life(u64);
-
-impl Life {
-    pub(super) const ALIVE: u64 = 1;
-    /// A packet of the other direction was seen.
-    pub(super) const REPLIED: u64 = 1 << 1;
-    const SRC: u64 = 1 << 3;
-    const DST: u64 = 1 << 4;
-    const FTP: u64 = 1 << 5;
-    const TFTP: u64 = 1 << 6;
-    const FLAGS: u32 = 8;
-
-    pub(super) fn new(side: Option<NatSide>, helper: Option<Helper>) -> Self {
-        let side = match side {
-            None => 0,
-            Some(NatSide::Src) => Self::SRC,
-            Some(NatSide::Dst) => Self::DST,
-        };
-        let helper = match helper {
-            None => 0,
-            Some(Helper::Ftp) => Self::FTP,
-            Some(Helper::Tftp) => Self::TFTP,
-        };
-        Self(Self::ALIVE | side | helper)
-    }
-
-    pub(super) const fn has(self, flag: u64) -> bool {
-        self.0 & flag != 0
-    }
-
-    #[must_use]
-    pub(super) const fn with(self, flag: u64) -> Self {
-        Self(self.0 | flag)
-    }
-
-    /// Milliseconds of the clock.
-    pub(super) const fn expiry(self) -> u64 {
-        self.0 >> Self::FLAGS
-    }
-
-    #[must_use]
-    pub(super) const fn until(self, expiry: u64) -> Self {
-        let most = u64::MAX >> Self::FLAGS;
-        let expiry = if expiry > most { most } else { expiry };
-        Self(expiry << Self::FLAGS | self.0 & ((1 << Self::FLAGS) - 1))
-    }
-
-    /// What is translated.
-    pub(super) const fn side(self) -> Option<NatSide> {
-        if self.has(Self::SRC) {
-            Some(NatSide::Src)
-        } else if self.has(Self::DST) {
-            Some(NatSide::Dst)
-        } else {
-            None
-        }
-    }
-
-    pub(super) const fn helper(self) -> Option<Helper> {
-        if self.has(Self::FTP) {
-            Some(Helper::Ftp)
-        } else if self.has(Self::TFTP) {
-            Some(Helper::Tftp)
-        } else {
-            None
-        }
-    }
-}
-
-/// What is behind a place's lock. First what every packet touches: with the lock and [`Life`], one cache line.
+/// What is behind a place's lock, and every packet touches: with the lock and [`Life`], one cache line.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Body {
     /// Of the place: how many connections were here.
     pub(super) generation: u32,
     /// How often it has changed ([`Body::changed`]).
-    pub(super) version: u32,
+    version: u32,
     /// Of TCP.
     pub(super) tcp: Tcp,
     /// By [`Direction`], the low halves.
-    pub(super) packets: [u32; 2],
-    pub(super) bytes: [u32; 2],
-    // Here the second cache line begins.
-    pub(super) packets_high: [u16; 2],
+    packets: [u32; 2],
+    bytes: [u32; 2],
     pub(super) mark: u32,
-    pub(super) bytes_high: [u32; 2],
-    /// When it began, in milliseconds.
-    pub(super) start: u64,
-    /// What few connections have, so that it is the one thing that is allocated.
-    pub(super) rare: Option<Box<Rare>>,
-    pub(super) label: [u64; 2],
-    /// By [`Direction`].
-    pub(super) tuples: [Words; 2],
 }
 
 /// Changes that are counted.
 pub(super) const VERSION_MAX: u32 = u32::MAX;
-
-/// What connections of helpers have.
-#[derive(Debug, Default)]
-pub(super) struct Rare {
-    /// Original tuple of the connection that it was expected by.
-    pub(super) master: Option<Tuple>,
-    /// By [`crate::Direction`]: by how much what was sent is longer behind the switch.
-    pub(super) skews: Option<[Skew; 2]>,
-}
 
 impl Body {
     /// A later `ct()` could see what has changed: who remembers how a packet was judged is to look again.
@@ -135,65 +49,25 @@ impl Body {
     pub(super) const fn version(&self) -> u32 {
         self.version
     }
-
-    /// Counts a packet of so many bytes. What is seldom written lies apart.
-    #[inline]
-    pub(super) fn count(&mut self, direction: Direction, len: u32) {
-        let direction = direction as usize;
-        let (packets, packets_over) = self.packets[direction].overflowing_add(1);
-        let (bytes, bytes_over) = self.bytes[direction].overflowing_add(len);
-        (self.packets[direction], self.bytes[direction]) = (packets, bytes);
-        if packets_over | bytes_over {
-            self.carry(direction, packets_over, bytes_over);
-        }
-    }
-
-    #[cold]
-    fn carry(&mut self, direction: usize, packets: bool, bytes: bool) {
-        self.packets_high[direction] = self.packets_high[direction].wrapping_add(packets.into());
-        self.bytes_high[direction] = self.bytes_high[direction].wrapping_add(bytes.into());
-    }
-
-    /// Packets by direction, modulo 2^48.
-    pub(super) fn packets(&self) -> [u64; 2] {
-        std::array::from_fn(|i| u64::from(self.packets_high[i]) << 32 | u64::from(self.packets[i]))
-    }
-
-    /// Their bytes.
-    pub(super) fn bytes(&self) -> [u64; 2] {
-        std::array::from_fn(|i| u64::from(self.bytes_high[i]) << 32 | u64::from(self.bytes[i]))
-    }
-
-    pub(super) fn master(&self) -> Option<Tuple> {
-        self.rare.as_ref()?.master
-    }
-
-    pub(super) fn skews(&self) -> Option<&[Skew; 2]> {
-        self.rare.as_ref()?.skews.as_ref()
-    }
-
-    pub(super) const fn label(&self) -> u128 {
-        whole(self.label)
-    }
-
-    pub(super) const fn set_label(&mut self, label: u128) {
-        self.label = halves(label);
-    }
 }
 
+/// The line of a place that every packet of its connection touches.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub(super) struct Slot {
+pub(super) struct Hot {
     life: AtomicU64,
     /// Held for some nanoseconds, and seldom contended: what counts is that letting go costs no locked instruction. Who has to wait lets others run, as the holder may have lost its core.
     body: SpinMutex<Body>,
 }
 
-impl Slot {
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Hot>() == 64);
+
+impl Hot {
     /// As it is at this moment.
     #[inline]
     pub(super) fn life(&self) -> Life {
-        Life(self.life.load(Acquire))
+        Life::of_word(self.life.load(Acquire))
     }
 
     /// The word that it begins with.
@@ -203,10 +77,25 @@ impl Slot {
     }
 }
 
+/// What a connection begins with.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// By [`Direction`].
+    pub(super) tuples: [Words; 2],
+    pub(super) tcp: Tcp,
+    pub(super) mark: u32,
+    pub(super) label: u128,
+    /// In milliseconds.
+    pub(super) start: u64,
+    /// See [`Rare::master`].
+    pub(super) master: Option<Tuple>,
+}
+
 /// A place, locked.
 #[derive(Debug)]
 pub(super) struct Locked<'a> {
-    slot: &'a Slot,
+    arena: &'a Arena,
+    hot: &'a Hot,
     pub(super) body: SpinMutexGuard<'a, Body>,
     pub(super) place: u32,
 }
@@ -214,149 +103,308 @@ pub(super) struct Locked<'a> {
 impl Locked<'_> {
     #[inline]
     pub(super) fn life(&self) -> Life {
-        self.slot.life()
+        self.hot.life()
     }
 
     #[inline]
     pub(super) fn set_life(&self, life: Life) {
-        self.slot.life.store(life.0, Release);
+        self.hot.life.store(life.word(), Release);
     }
 
     /// Unique among the living.
     pub(super) fn id(&self) -> u64 {
         u64::from(self.body.generation) << 32 | u64::from(self.place)
     }
-}
 
-/// Free places.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct List {
-    places: SpinMutex<Vec<u32>>,
-    /// The one that is taken next, or [`NOWHERE`]: for who asks without the lock.
-    next: AtomicU32,
-    /// Of the worker whose list this is: the list where he found places last.
-    turn: AtomicUsize,
-}
-
-impl List {
-    fn pop(&self) -> Option<u32> {
-        if self.next.load(Relaxed) == NOWHERE {
-            return None;
+    /// Everything of a new connection, which has no packets yet. Nobody is here before.
+    pub(super) fn begin(&mut self, life: Life, entry: &Entry) {
+        let generation = self.body.generation.wrapping_add(1);
+        *self.body = Body { generation, tcp: entry.tcp, mark: entry.mark, ..Body::default() };
+        self.cold().begin(entry, self.place, &self.arena.wides);
+        if let Some(master) = entry.master {
+            self.arena.rares.set(self.place, Rare { master: Some(master), skews: None });
+            self.set_life(life.with(Life::RARE));
+        } else {
+            self.set_life(life);
         }
-        let mut places = self.places.lock();
-        let place = places.pop();
-        self.next.store(places.last().copied().unwrap_or(NOWHERE), Relaxed);
-        place
     }
 
-    fn push(&self, place: u32) {
-        let mut places = self.places.lock();
-        places.push(place);
-        self.next.store(place, Relaxed);
+    /// Nobody is here any more. Returns the tuples.
+    pub(super) fn end(&mut self) -> [Words; 2] {
+        if self.life().has(Life::RARE) {
+            self.arena.rares.remove(self.place);
+        }
+        self.set_life(Life::default());
+        self.tuples()
+    }
+
+    /// Counts a packet of so many bytes. What is seldom written lies apart.
+    #[inline]
+    pub(super) fn count(&mut self, direction: Direction, len: u32) {
+        let body = &mut *self.body;
+        let (packets, packets_over) = body.packets[direction as usize].overflowing_add(1);
+        let (bytes, bytes_over) = body.bytes[direction as usize].overflowing_add(len);
+        (body.packets[direction as usize], body.bytes[direction as usize]) = (packets, bytes);
+        if packets_over | bytes_over {
+            self.cold().carry(direction, packets_over, bytes_over);
+        }
+    }
+
+    /// Packets by direction, modulo 2^48.
+    pub(super) fn packets(&self) -> [u64; 2] {
+        let high = self.cold().packets_high();
+        std::array::from_fn(|i| u64::from(high[i]) << 32 | u64::from(self.body.packets[i]))
+    }
+
+    /// Their bytes.
+    pub(super) fn bytes(&self) -> [u64; 2] {
+        let high = self.cold().bytes_high();
+        std::array::from_fn(|i| u64::from(high[i]) << 32 | u64::from(self.body.bytes[i]))
+    }
+
+    /// By [`Direction`].
+    pub(super) fn tuples(&self) -> [Words; 2] {
+        self.cold().tuples(&self.arena.wides)
+    }
+
+    /// Whether this is its tuple of a direction.
+    #[inline]
+    pub(super) fn is(&self, tuple: &Words, direction: Direction) -> bool {
+        self.cold().is(tuple, direction, &self.arena.wides)
+    }
+
+    pub(super) fn label(&self) -> u128 {
+        self.cold().label()
+    }
+
+    pub(super) fn set_label(&self, label: u128) {
+        self.cold().set_label(label);
+    }
+
+    /// When it began, in milliseconds.
+    pub(super) fn start(&self) -> u64 {
+        self.cold().start()
+    }
+
+    /// See [`Rare::master`].
+    pub(super) fn master(&self) -> Option<Tuple> {
+        self.rare()?.master
+    }
+
+    /// See [`Rare::skews`].
+    pub(super) fn skews(&self) -> Option<[Skew; 2]> {
+        self.rare()?.skews
+    }
+
+    #[inline]
+    fn rare(&self) -> Option<Rare> {
+        if self.life().has(Life::RARE) { self.arena.rares.get(self.place) } else { None }
+    }
+
+    /// Changes what it has in [`Rare::skews`].
+    #[cold]
+    pub(super) fn skew(&self, direction: Direction, change: impl FnOnce(&mut Skew)) {
+        let mut rare = self.rare().unwrap_or_default();
+        change(&mut rare.skews.get_or_insert_default()[direction as usize]);
+        self.arena.rares.set(self.place, rare);
+        self.set_life(self.life().with(Life::RARE));
+    }
+
+    #[inline]
+    fn cold(&self) -> &Cold {
+        &self.arena.cold[self.place as usize]
     }
 }
-
-/// No place has this number.
-const NOWHERE: u32 = u32::MAX;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Arena {
-    slots: Box<[Slot]>,
-    free: [List; LISTS],
+    hot: Box<[Hot]>,
+    cold: Box<[Cold]>,
+    wides: Wides,
+    rares: Rares,
+    free: Free,
 }
 
 impl Arena {
     pub(super) fn new<M: Memory>(places: u32) -> Self {
-        let free: [List; LISTS] = std::array::from_fn(|own| List {
-            next: AtomicU32::new(NOWHERE),
-            turn: AtomicUsize::new(own),
-            ..List::default()
-        });
-        for place in (0..places).rev() {
-            free[place as usize % LISTS].push(place);
+        Self {
+            hot: M::slice(places as usize, Hot::default),
+            cold: M::slice(places as usize, Cold::default),
+            wides: Wides::new::<M>(places),
+            rares: Rares::default(),
+            free: Free::new(places),
         }
-        Self { slots: M::slice(places as usize, Slot::default), free }
     }
 
-    /// Bytes.
+    /// Bytes that are taken: at start, and since then for IPv6.
     pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.slots) + self.slots.len() * size_of::<u32>()
+        size_of_val(&*self.hot) + size_of_val(&*self.cold) + self.wides.memory() + self.free.memory()
     }
 
-    pub(super) fn slots(&self) -> &[Slot] {
-        &self.slots
+    pub(super) fn places(&self) -> &[Hot] {
+        &self.hot
     }
 
     #[inline]
     pub(super) fn lock(&self, place: u32) -> Locked<'_> {
-        let slot = &self.slots[place as usize];
-        Locked { slot, body: slot.body.lock(), place }
+        let hot = &self.hot[place as usize];
+        Locked { arena: self, hot, body: hot.body.lock(), place }
     }
 
-    /// A free place, if there is one. A worker whose own list is empty goes on with another one until that is empty, too.
+    /// A free place, if there is one.
     pub(super) fn take(&self, worker: usize) -> Option<u32> {
-        let turn = &self.free[worker % LISTS].turn;
-        let first = turn.load(Relaxed);
-        (first..first + LISTS).find_map(|list| {
-            let place = self.free[list % LISTS].pop()?;
-            if list != first {
-                turn.store(list % LISTS, Relaxed);
-            }
-            Some(place)
-        })
+        self.free.take(worker)
     }
 
-    /// Gives a place back. It goes to the list that it came from, which has room for all of its own.
+    /// Gives a place back.
     pub(super) fn give(&self, place: u32) {
-        self.free[place as usize % LISTS].push(place);
+        // It is still the caller's alone: who locks it late sees that nobody is there, and looks at nothing else.
+        if let Some(line) = self.cold[place as usize].end() {
+            self.wides.give(place, line);
+        }
+        self.free.give(place);
     }
 
     /// The place that [`Self::take`] would give now, if nobody else is there; or none.
     #[inline]
     pub(super) fn next(&self, worker: usize) -> u32 {
-        let turn = self.free[worker % LISTS].turn.load(Relaxed);
-        self.free[turn % LISTS].next.load(Relaxed)
+        self.free.next(worker)
+    }
+
+    /// Of a place that is next: a word of its cold line, and one of the line that it gets if its connection is of IPv6, once there was one.
+    #[inline]
+    pub(super) fn apart(&self, place: u32) -> [Option<&Word>; 2] {
+        [self.cold.get(place as usize).map(Cold::first_word), self.wides.next(place)]
     }
 
     /// Free places.
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
-        self.free.iter().map(|list| list.places.lock().len()).sum()
+        self.free.len()
+    }
+
+    /// Lines that connections of IPv6 have.
+    #[cfg(test)]
+    pub(super) fn wides(&self) -> usize {
+        self.wides.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Family, Ordinary};
     use proptest::prelude::*;
 
-    proptest! {
-        #[test]
-        fn halves_of_counters_are_whole_counters(before: [u32; 2], packets in proptest::collection::vec((any::<bool>(), any::<u32>()), 0..20)) {
-            let mut body = Body { packets: [u32::MAX - 3, before[0]], bytes: before, ..Body::default() };
-            let mut expected = [body.packets(), body.bytes()];
-            for (reply, len) in packets {
-                let direction = if reply { Direction::Reply } else { Direction::Original };
-                body.count(direction, len);
-                expected[0][direction as usize] += 1;
-                expected[1][direction as usize] += u64::from(len);
-            }
-            prop_assert_eq!([body.packets(), body.bytes()], expected);
-        }
+    fn entry(tuples: [Tuple; 2]) -> Entry {
+        let tuples = tuples.map(|tuple| Words::from(&tuple));
+        Entry { tuples, tcp: Tcp::default(), mark: 1, label: u128::MAX / 3, start: u64::MAX / 7, master: None }
     }
 
     /// A packet on the short way touches no other line of its connection.
     #[test]
     fn what_every_packet_touches_is_one_line() {
-        let slot = Slot::default();
-        let body = slot.body.lock();
-        let begin = std::ptr::from_ref(&slot).addr();
-        let end_of = |field: *const u8, size: usize| field.addr() + size - begin;
-        let last = end_of(std::ptr::from_ref(&body.bytes).cast(), size_of_val(&body.bytes));
-        let first = std::ptr::from_ref(&body.generation).addr() - begin;
-        assert!((8..64).contains(&first) && last <= 64, "from {first} to {last}");
-        assert_eq!(size_of::<Slot>() % 64, 0);
+        let arena = Arena::new::<Ordinary>(3);
+        for place in 0..3 {
+            let locked = arena.lock(place);
+            let (line, body) = (std::ptr::from_ref(locked.hot).addr(), &*locked.body);
+            let begin = std::ptr::from_ref(body).addr();
+            assert!(line % 64 == 0 && begin >= line && begin + size_of_val(body) <= line + 64, "{begin:x} of {line:x}");
+            assert_eq!(line, std::ptr::from_ref(&arena.hot[0]).addr() + 64 * place as usize, "side by side");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn halves_of_counters_are_whole_counters(
+            before: [u32; 2],
+            packets in proptest::collection::vec((any::<bool>(), any::<u32>()), 0..20),
+        ) {
+            let arena = Arena::new::<Ordinary>(1);
+            let mut locked = arena.lock(0);
+            locked.begin(Life::default(), &entry([Tuple::default(); 2]));
+            (locked.body.packets, locked.body.bytes) = ([u32::MAX - 3, before[0]], before);
+            let mut expected = [locked.packets(), locked.bytes()];
+            for (reply, len) in packets {
+                let direction = if reply { Direction::Reply } else { Direction::Original };
+                locked.count(direction, len);
+                expected[0][direction as usize] += 1;
+                expected[1][direction as usize] += u64::from(len);
+            }
+            prop_assert_eq!([locked.packets(), locked.bytes()], expected);
+            let other = (locked.label(), locked.start(), locked.body.mark);
+            prop_assert_eq!(other, (u128::MAX / 3, u64::MAX / 7, 1), "what lies beside is as it was");
+            locked.begin(Life::default(), &entry([Tuple::default(); 2]));
+            prop_assert_eq!([locked.packets(), locked.bytes()], [[0; 2]; 2], "of the next connection");
+        }
+    }
+
+    /// A connection of any kind, translated to anything.
+    fn any_entry() -> impl Strategy<Value = Entry> {
+        let ends = (any::<[u128; 4]>(), any::<[u16; 4]>(), 0..=128_u32);
+        let rest = (any::<bool>(), any::<u8>(), any::<u16>());
+        let own = (any::<u32>(), any::<u128>(), any::<u64>(), any::<bool>());
+        (ends, rest, own).prop_map(|((addr, port, bits), (v6, protocol, zone), (mark, label, start, expected))| {
+            // Most of IPv4 have addresses of IPv4; that no caller says anything else is not what the table relies on.
+            let bits = if v6 { 128 } else { bits.saturating_sub(64).max(32) };
+            let end = |i: usize| crate::End { addr: addr[i] >> (128 - bits), port: port[i] };
+            let family = if v6 { Family::V6 } else { Family::V4 };
+            let tuple = |src, dst| Tuple { src: end(src), dst: end(dst), family, protocol, zone };
+            let mut entry = entry([tuple(0, 1), tuple(2, 3)]);
+            (entry.mark, entry.label, entry.start) = (mark, label, start);
+            entry.master = expected.then(|| tuple(3, 0));
+            entry
+        })
+    }
+
+    proptest! {
+        /// Connections of both families come and go in a table with few places: each is what it was written as, whoever else is there, and nothing is lost.
+        #[test]
+        fn connections_are_what_they_were_written_as(
+            steps in proptest::collection::vec((any_entry(), any::<prop::sample::Index>(), 0..4_u8), 1..120),
+        ) {
+            let places = 40;
+            let arena = Arena::new::<Ordinary>(places);
+            let mut there: Vec<(u32, Entry)> = Vec::new();
+            let mut most_wide = 0;
+            for (entry, which, step) in steps {
+                if step == 0 && !there.is_empty() {
+                    let (place, entry) = there.swap_remove(which.index(there.len()));
+                    let mut locked = arena.lock(place);
+                    prop_assert_eq!(locked.end(), entry.tuples);
+                    prop_assert_eq!((locked.master(), locked.life()), (None, Life::default()));
+                    drop(locked);
+                    arena.give(place);
+                } else if let Some(place) = arena.take(which.index(16)) {
+                    let mut locked = arena.lock(place);
+                    locked.begin(Life::new(None, None), &entry);
+                    locked.count(Direction::Reply, 9);
+                    there.push((place, entry));
+                } else {
+                    prop_assert_eq!(there.len(), places as usize, "no place");
+                }
+                for (place, entry) in &there {
+                    let locked = arena.lock(*place);
+                    prop_assert_eq!(locked.tuples(), entry.tuples);
+                    let same = (locked.body.mark, locked.label(), locked.start(), locked.master());
+                    prop_assert_eq!(same, (entry.mark, entry.label, entry.start, entry.master));
+                    prop_assert_eq!((locked.packets(), locked.bytes()), ([0, 1], [0, 9]));
+                    let [original, reply] = entry.tuples;
+                    prop_assert!(locked.is(&original, Direction::Original) && locked.is(&reply, Direction::Reply));
+                    prop_assert_eq!(locked.is(&reply, Direction::Original), original == reply);
+                    prop_assert_eq!(locked.is(&original, Direction::Reply), original == reply);
+                    // Bits 1 to 7 of the last word are nothing's.
+                    let bit = (which.index(313) + 264) % 320;
+                    prop_assert!(!locked.is(&original.flipped(bit), Direction::Original), "bit {bit}");
+                    prop_assert!(!locked.is(&reply.flipped(bit), Direction::Reply), "bit {bit}");
+                }
+                let wide = there.iter().filter(|(_, entry)| entry.tuples.iter().any(|tuple| tuple.narrow().is_none()));
+                most_wide = most_wide.max(wide.clone().count());
+                prop_assert_eq!((arena.wides(), arena.free()), (wide.count(), places as usize - there.len()));
+                prop_assert_eq!(arena.rares.len(), there.iter().filter(|(_, entry)| entry.master.is_some()).count());
+            }
+            prop_assert!(arena.memory() >= 64 * (2 * places as usize + most_wide));
+        }
     }
 }

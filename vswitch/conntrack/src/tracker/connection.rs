@@ -1,6 +1,7 @@
 //! A connection as others see it, and which ones they mean.
 
-use super::arena::{Life, Locked};
+use super::arena::Locked;
+use super::life::Life;
 use crate::{Family, Tuple, protocol, tcp};
 
 /// A connection as a dump shows it.
@@ -73,20 +74,20 @@ impl Connection {
     /// A connection as it is now.
     pub(super) fn of(locked: &Locked<'_>, now: u64) -> Self {
         let (body, life) = (&locked.body, locked.life());
-        let [original, reply] = body.tuples.map(|words| words.tuple());
+        let [original, reply] = locked.tuples().map(|words| words.tuple());
         Self {
             id: locked.id(),
             original,
             reply,
             mark: body.mark,
-            label: body.label(),
+            label: locked.label(),
             tcp: (original.protocol == protocol::TCP).then_some(body.tcp),
             replied: life.has(Life::REPLIED),
             timeout_ms: life.expiry().saturating_sub(now),
-            start_ms: body.start,
-            packets: body.packets(),
-            bytes: body.bytes(),
-            master: body.master(),
+            start_ms: locked.start(),
+            packets: locked.packets(),
+            bytes: locked.bytes(),
+            master: locked.master(),
         }
     }
 }

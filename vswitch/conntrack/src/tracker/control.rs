@@ -3,7 +3,7 @@
 //! Text that names an address is replaced where the connection is translated, and may become longer or shorter. What follows in that direction then has other sequence
 //! numbers behind the switch than before it, and what the other end acknowledges is the other ones. The tracker itself counts as the sender does.
 
-use super::arena::Body;
+use super::arena::Locked;
 use super::track::is_translated_state;
 use super::{Found, Tracker, Words};
 use crate::{Direction, L4, NatSide, Seen, Tuple, tcp};
@@ -43,7 +43,7 @@ const fn is_after(seq: u32, than: u32) -> bool {
     than.wrapping_sub(seq).cast_signed() < 0
 }
 
-impl Body {
+impl Locked<'_> {
     /// A packet as if the text of the other direction had its length behind the switch, too.
     #[cold]
     pub(super) fn unskewed(&self, seen: &Seen, direction: Direction) -> Seen {
@@ -84,12 +84,12 @@ impl Tracker {
         };
         let mut control = Control {
             direction,
-            tuples: locked.body.tuples.map(|words| words.tuple()),
+            tuples: locked.tuples().map(|words| words.tuple()),
             side: locked.life().side(),
             seq: 0,
             ack: 0,
         };
-        if let (Some(skews), L4::Tcp(segment)) = (locked.body.skews(), &seen.l4) {
+        if let (Some(skews), L4::Tcp(segment)) = (locked.skews(), &seen.l4) {
             control.seq = skews[direction as usize].of(segment.seq);
             control.ack = skews[direction.opposite() as usize].of_ack(segment.ack).wrapping_neg();
         }
@@ -102,7 +102,7 @@ impl Tracker {
         let words = Words::from(tuple);
         if let Some(Found { mut locked, direction }) = self.find(&words, self.hasher.hash(&words), now) {
             locked.body.changed();
-            locked.body.rare.get_or_insert_default().skews.get_or_insert_default()[direction as usize].grow(seq, by);
+            locked.skew(direction, |skew| skew.grow(seq, by));
         }
     }
 }

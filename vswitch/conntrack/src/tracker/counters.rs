@@ -11,7 +11,7 @@ pub struct Counts {
     pub connections: u64,
     /// Most that there may be.
     pub connections_max: u64,
-    /// Bytes taken at start.
+    /// Bytes taken: at start, and since then for as many connections of IPv6 as there were at a time.
     pub memory: u64,
     /// Since the start, of all connections.
     pub created: u64,

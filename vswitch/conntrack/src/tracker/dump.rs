@@ -1,6 +1,7 @@
 //! Showing and flushing: one connection's lock at a time, and copied out before anything else is done with it.
 
-use super::arena::{Life, Locked};
+use super::arena::Locked;
+use super::life::Life;
 use super::{Connection, Count, Filter, Tracker};
 use std::ops::ControlFlow;
 
@@ -28,7 +29,7 @@ impl Tracker {
     }
 
     fn places(&self) -> impl Iterator<Item = u32> + '_ {
-        (0_u32..).zip(self.arena.slots()).filter(|(_, slot)| slot.life().has(Life::ALIVE)).map(|(place, _)| place)
+        (0_u32..).zip(self.arena.places()).filter(|(_, slot)| slot.life().has(Life::ALIVE)).map(|(place, _)| place)
     }
 
     fn meant(&self, place: u32, filter: &Filter, now: u64) -> Option<(Locked<'_>, Connection)> {

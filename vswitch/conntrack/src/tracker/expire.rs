@@ -1,6 +1,6 @@
 //! Letting go: of what has expired, and under pressure of what nobody answered.
 
-use super::arena::Life;
+use super::life::Life;
 use super::{Count, Tracker};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,7 +18,7 @@ impl Tracker {
     /// many went. Nobody depends on it being on time: an expired connection is not found, whether it is gone or not.
     pub fn expire(&self, now: u64) -> usize {
         self.expectations.expire(now);
-        let len = self.arena.slots().len();
+        let len = self.arena.places().len();
         let sweep = (len / PARTS + 1).max(SWEEP_MIN).min(len);
         let begin = self.hand.fetch_add(sweep, Relaxed);
         let expired = |life: Life| life.has(Life::ALIVE) && life.expiry() <= now;
@@ -27,7 +27,7 @@ impl Tracker {
 
     /// Lets go of one connection that nobody ever answered, if there is one among the next few entries.
     pub(super) fn drop_early(&self, now: u64) -> bool {
-        let len = self.arena.slots().len();
+        let len = self.arena.places().len();
         if len == 0 {
             return false;
         }
@@ -46,7 +46,7 @@ impl Tracker {
 
     /// Kills the connection at a place, if it may go. Looks before it locks, and again when it has.
     fn let_go(&self, place: usize, now: u64, may: impl Fn(Life) -> bool) -> bool {
-        if !may(self.arena.slots()[place].life()) {
+        if !may(self.arena.places()[place].life()) {
             return false;
         }
         let Ok(place) = u32::try_from(place) else { return false };

@@ -8,7 +8,7 @@
 //!
 //! **Limit**: [`EXPECTED_MAX`] at a time; one more is not expected, and its packets are `+new` as all others. As long as there are none, they cost new connections one load.
 
-use super::arena::Body;
+use super::arena::Locked;
 use super::words::Words;
 use super::{Direction, Found, Tracker};
 use crate::{End, NatSide, Tuple};
@@ -115,7 +115,7 @@ impl Tracker {
     pub fn expect(&self, master: &Tuple, expected: &Expected, now: u64) -> bool {
         let words = Words::from(master);
         let found = self.find(&words, self.hasher.hash(&words), now);
-        found.is_some_and(|Found { locked, .. }| self.announce(&locked.body, expected, now))
+        found.is_some_and(|Found { locked, .. }| self.announce(&locked, expected, now))
     }
 
     /// What a new connection has from the one that announced it, if one did.
@@ -125,18 +125,18 @@ impl Tracker {
         (!self.is_free(&inherited.master, now)).then_some(inherited)
     }
 
-    fn announce(&self, master: &Body, expected: &Expected, now: u64) -> bool {
-        let (mark, label) = (master.mark, master.label());
+    fn announce(&self, master: &Locked<'_>, expected: &Expected, now: u64) -> bool {
+        let (mark, label) = (master.body.mark, master.label());
         let expiry = now.saturating_add(LIFETIME);
-        let master = master.tuples[Direction::Original as usize].tuple();
+        let master = master.tuples()[Direction::Original as usize].tuple();
         let inherited = Inherited { master, mark, label, translate: expected.translate, expiry };
         self.expectations.add(expected, inherited, now)
     }
 
     /// A datagram by a connection with TFTP's helper: the server answers from another port (RFC 1350, section 4), perhaps from another address.
     #[cold]
-    pub(super) fn announce_tftp(&self, master: &Body, now: u64) {
-        let [original, reply] = master.tuples.map(|words| words.tuple());
+    pub(super) fn announce_tftp(&self, master: &Locked<'_>, now: u64) {
+        let [original, reply] = master.tuples().map(|words| words.tuple());
         let translate = Some((NatSide::Dst, original.src));
         self.announce(master, &Expected { tuple: reply, any_src: true, translate }, now);
     }

@@ -4,6 +4,8 @@
 //! same two pairs, one the left and the other the right half of both ([`SIDE`]), so that a connection that is not translated touches two pairs of lines and one stripe. A word never moves: who looks while others add and remove may
 //! miss what is just coming, never what stays. 16 words is therefore all that a lookup ever reads, whatever an attacker sends.
 //!
+//! There are four words for each connection that there may be, whatever their number is: a hash is scaled to the number of pairs, so that this need not be a power of two.
+//!
 //! Words are claimed and cleared by compare-and-swap. That a tuple is entered once only is the business of the stripes: whoever adds holds the stripes of both
 //! tuples, from before he looks whether they are free until they are entered.
 
@@ -18,7 +20,7 @@ const WORDS: usize = size(8, 2);
 /// Locks among which adders spread.
 const STRIPES: usize = size(256, 4);
 
-/// Multiplier that makes the second bucket another function of the hash than the first (2^64 divided by the golden ratio).
+/// Multiplier that makes the second pair another function of the hash than the first (2^64 divided by the golden ratio).
 const SECOND: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Debug, Default)]
@@ -51,7 +53,7 @@ pub(super) struct Stripes<'a>(#[expect(dead_code, reason = "held")] [Option<Spin
 impl Index {
     /// For so many connections, each with two tuples: half full at most.
     pub(super) fn new<M: Memory>(connections_max: usize) -> Self {
-        let buckets = (connections_max * 4).div_ceil(WORDS).next_power_of_two().max(2);
+        let buckets = (connections_max * 4).div_ceil(WORDS).next_multiple_of(2).max(2);
         Self {
             buckets: M::slice(buckets, Bucket::default),
             stripes: std::iter::repeat_with(Stripe::default).take(STRIPES).collect(),
@@ -71,12 +73,14 @@ impl Index {
 
     #[inline]
     fn buckets(&self, hash: u64) -> [&Bucket; 2] {
-        let pairs = (self.buckets.len() - 1) & !as_index(SIDE);
+        let pairs = self.buckets.len() / 2;
         let (pair, side) = (hash & !SIDE, as_index(hash & SIDE));
-        let first = as_index(pair) & pairs;
-        let second = as_index(pair.wrapping_mul(SECOND) >> 20) & pairs;
-        let second = if second == first { first ^ 2 & pairs } else { second };
-        [&self.buckets[first | side], &self.buckets[second | side]]
+        let first = scale(pair, pairs);
+        let mut second = scale(pair.wrapping_mul(SECOND) >> 32, pairs);
+        if second == first {
+            second = if first == 0 { pairs - 1 } else { first - 1 };
+        }
+        [&self.buckets[first * 2 + side], &self.buckets[second * 2 + side]]
     }
 
     /// A word of each line that a lookup reads.
@@ -156,6 +160,11 @@ const fn tag(hash: u64) -> u64 {
     hash >> 34
 }
 
+/// One of so many, by the low half of a word.
+const fn scale(word: u64, count: usize) -> usize {
+    as_index(((word & 0xffff_ffff) * count as u64) >> 32)
+}
+
 /// 30 bits of the hash, the place, the direction, and one that is always set.
 const fn word(hash: u64, hit: Hit) -> u64 {
     tag(hash) << 34 | (hit.place as u64) << 2 | (hit.direction as u64) << 1 | 1
@@ -207,6 +216,26 @@ mod tests {
         for &(hash, hit) in &hits {
             index.remove(hash, hit);
             assert_eq!(index.find(hash, Some), None, "{hash:x}");
+        }
+    }
+
+    /// Of any size: it has so many words for each connection, and all of their tuples find room.
+    #[test]
+    fn an_index_of_any_size_has_room_for_all() {
+        let hasher = crate::tracker::Hasher::random();
+        for connections in [1, 2, 3, 5, 100, 1023, 1025, 70_001] {
+            let index = Index::new::<Ordinary>(connections);
+            assert!(index.buckets.len() * WORDS <= connections * 4 + 2 * WORDS, "{connections}");
+            for place in 0..u32::try_from(connections).unwrap() {
+                let end = |addr, port| crate::End { addr, port };
+                let tuple = crate::Tuple { src: end(place.into(), 7), dst: end(u128::MAX, 9), ..Default::default() };
+                let hit = |direction| Hit { place, direction };
+                let [hash, back] = [tuple, tuple.reversed()].map(|tuple| hasher.hash(&(&tuple).into()));
+                assert_eq!((hash ^ back, index.buckets(hash).len()), (SIDE, 2));
+                assert!(index.insert(hash, hit(Direction::Original)), "{place} of {connections}");
+                assert!(index.insert(back, hit(Direction::Reply)), "{place} of {connections}");
+            }
+            assert_eq!(index.len(), 2 * connections);
         }
     }
 

@@ -5,7 +5,8 @@
 //! windows and expiry move; else nothing has been touched, and the packet is to be tracked as any other.
 
 use super::Tracker;
-use super::arena::{Life, Locked};
+use super::arena::Locked;
+use super::life::Life;
 use super::sync::AtomicU64;
 use super::track::class;
 use crate::tcp::{Segment, Slide, flag};
@@ -48,7 +49,7 @@ impl Link {
             L4::Udp => true,
             L4::Icmp | L4::Other => false,
         };
-        let helped = locked.life().helper().is_some() || locked.body.skews().is_some();
+        let helped = locked.life().helper().is_some() || locked.skews().is_some();
         let worn = version == super::arena::VERSION_MAX;
         if !same || helped || worn || request.force || state & state::INV != 0 {
             return None;
@@ -108,7 +109,7 @@ impl Tracker {
     #[inline]
     #[must_use]
     pub fn word_at(&self, place: u32) -> Option<&AtomicU64> {
-        Some(self.arena.slots().get(place as usize)?.first_word())
+        Some(self.arena.places().get(place as usize)?.first_word())
     }
 
     /// A packet like the one that the link is of: `segment` of TCP, `len` bytes of frame. True: it was counted, and has moved windows and expiry. False: nothing has been
@@ -153,7 +154,7 @@ impl Tracker {
             }
         }
         if link.flags & COUNTED != 0 {
-            locked.body.count(link.direction(), len);
+            locked.count(link.direction(), len);
         }
         true
     }
@@ -171,7 +172,7 @@ impl Tracker {
     /// The place of a link, locked, whoever is there now; none of [`Link::NONE`].
     #[inline]
     fn at(&self, link: &Link) -> Option<Locked<'_>> {
-        ((link.place as usize) < self.arena.slots().len()).then(|| self.arena.lock(link.place))
+        ((link.place as usize) < self.arena.places().len()).then(|| self.arena.lock(link.place))
     }
 
     /// Does it with the connection, locked; false if it is not as it was.

@@ -1,10 +1,12 @@
 //! The tracker: the table of connections, and what packets do to it.
 //!
-//! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it, `related` that of an error; `index` and `arena` the table; `expire` and `dump` what the control side does;
+//! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it, `related` that of an error; `index` and `arena` the table, with `life`, `cold`, `wide` and `rare` for what
+//! a place holds, `free` for those that hold nothing; `expire` and `dump` what the control side does;
 //! `ahead` what a packet will read of it; `limits`, `events`, `counters`, `helper` and `control` one small thing each.
 
 mod ahead;
 mod arena;
+mod cold;
 mod config;
 mod connection;
 mod control;
@@ -12,14 +14,18 @@ mod counters;
 mod dump;
 mod events;
 mod expire;
+mod free;
 mod helper;
 mod index;
+mod life;
 mod limits;
 mod link;
 mod open;
+mod rare;
 mod related;
 mod sync;
 mod track;
+mod wide;
 mod words;
 
 pub use config::Config;
@@ -32,11 +38,12 @@ pub use limits::{Limits, ZoneCount};
 pub use link::Link;
 
 use crate::{Direction, Memory, Ordinary, Policy, Tuple};
-use arena::{Arena, Life, Locked};
+use arena::{Arena, Locked};
 use counters::{Count, Counters};
 use events::Events;
 use helper::Expectations;
 use index::{Hit, Index};
+use life::Life;
 use limits::Zones;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -67,7 +74,7 @@ struct Found<'a> {
 }
 
 impl Tracker {
-    /// Takes all memory that it will ever need (but for a zone's first policy, and for connections that a helper expected).
+    /// Takes all memory that it will ever need (but for a zone's first policy, for connections that a helper expected, and that addresses of IPv6 take it when they come).
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self::in_memory::<Ordinary>(config)
@@ -143,7 +150,7 @@ impl Tracker {
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
-            connections_max: self.arena.slots().len() as u64,
+            connections_max: self.arena.places().len() as u64,
             memory: (size_of::<Self>() + self.arena.memory() + self.index.memory() + self.zones.memory()) as u64,
             events_lost: self.events.lost(),
             ..self.counters.collect()
@@ -155,7 +162,7 @@ impl Tracker {
     fn find(&self, tuple: &Words, hash: u64, now: u64) -> Option<Found<'_>> {
         self.index.find(hash, |Hit { place, direction }| {
             let locked = self.arena.lock(place);
-            if !locked.life().has(Life::ALIVE) || locked.body.tuples[direction as usize] != *tuple {
+            if !locked.life().has(Life::ALIVE) || !locked.is(tuple, direction) {
                 return None;
             }
             if locked.life().expiry() <= now {
@@ -175,15 +182,13 @@ impl Tracker {
     /// Takes a connection out of the table; its place is free then.
     fn kill(&self, mut locked: Locked<'_>, why: Count, now: u64) {
         self.tell(EventKind::End, &locked, now);
-        locked.set_life(Life::default());
-        let [original, reply] = locked.body.tuples;
+        let [original, reply] = locked.end();
         let place = locked.place;
         // Nobody else can find the place from here on, and nobody gets it, before both of its words are gone.
         self.index.remove(self.hasher.hash(&original), Hit { place, direction: Direction::Original });
         if reply != original {
             self.index.remove(self.hasher.hash(&reply), Hit { place, direction: Direction::Reply });
         }
-        locked.body.rare = None;
         drop(locked);
         self.zones.leave(original.zone());
         self.counters.add(place as usize, why);

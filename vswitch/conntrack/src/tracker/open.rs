@@ -3,8 +3,9 @@
 //! Two workers that open the same one at once must make one of it, and no tuple may ever belong to two: so both of its tuples are locked in the index, then looked for, then
 //! entered. Which tuple a translated connection gets is chosen before that, without a lock; if somebody takes it meanwhile, another one is chosen.
 
-use super::arena::{Body, Life, Rare};
+use super::arena::Entry;
 use super::helper::Inherited;
+use super::life::Life;
 use super::track::verdict;
 use super::{Count, EventKind, Hit, Tracker, Words};
 use crate::tcp::Tcp;
@@ -118,7 +119,7 @@ impl Tracker {
         choose(original, nat, self.hasher.choice(&Words::from(original)), |reply| self.is_free(reply, now))
     }
 
-    /// Writes the connection, then both words that lead to it. Whoever finds them waits for the place's lock, until it is complete.
+    /// Writes both words that lead to the connection, then the connection. Whoever finds them waits for the place's lock, until it is complete.
     fn write(
         &self,
         place: u32,
@@ -128,23 +129,20 @@ impl Tracker {
     ) -> Result<Verdict, Failed> {
         let &Opening { seen, request, now, .. } = opening;
         let mut locked = self.arena.lock(place);
-        let generation = locked.body.generation.wrapping_add(1);
-        *locked.body = Body { tuples, generation, ..opening.body() };
-        let life = Life::new(opening.side(), request.helper);
-        let timeout = self.zones.timeout(request.zone, first_class(&seen.l4));
-        locked.set_life(life.until(now.saturating_add(timeout)));
-
         let [original, reply] = [Direction::Original, Direction::Reply].map(|direction| Hit { place, direction });
         let entered = self.index.insert(hashes[0], original);
         if !entered || tuples[0] != tuples[1] && !self.index.insert(hashes[1], reply) {
             if entered {
                 self.index.remove(hashes[0], original);
             }
-            locked.set_life(Life::default());
             return Err(Failed::Refused(Refusal::Full));
         }
+        let life = Life::new(opening.side(), request.helper);
+        let timeout = self.zones.timeout(request.zone, first_class(&seen.l4));
+        locked.begin(life.until(now.saturating_add(timeout)), &opening.entry(tuples));
+        locked.count(Direction::Original, seen.len);
         if request.helper == Some(Helper::Tftp) {
-            self.announce_tftp(&locked.body, now);
+            self.announce_tftp(&locked, now);
         }
         self.tell(EventKind::New, &locked, now);
         Ok(verdict(&locked, Direction::Original, state::NEW | state::TRK, request))
@@ -197,21 +195,18 @@ impl Opening<'_> {
         self.translate().map(|(side, _)| side).or_else(|| self.choice()?.side)
     }
 
-    /// All but the tuples.
-    fn body(&self) -> Body {
-        let mut body = Body { tcp: self.tcp, start: self.now, ..Body::default() };
-        body.count(Direction::Original, self.seen.len);
+    /// What its place holds.
+    fn entry(&self, tuples: [Words; 2]) -> Entry {
+        let entry = Entry { tuples, tcp: self.tcp, mark: 0, label: 0, start: self.now, master: None };
         match &self.expected {
             None => {
-                body.write(self.request);
+                let ((mark, of_mark), (label, of_label)) = (self.request.mark, self.request.label);
+                Entry { mark: mark & of_mark, label: label & of_label, ..entry }
             }
-            Some(inherited) => {
-                body.rare = Some(Box::new(Rare { master: Some(inherited.master), skews: None }));
-                body.mark = inherited.mark;
-                body.set_label(inherited.label);
+            Some(Inherited { master, mark, label, .. }) => {
+                Entry { mark: *mark, label: *label, master: Some(*master), ..entry }
             }
         }
-        body
     }
 }
 

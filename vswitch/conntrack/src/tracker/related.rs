@@ -22,8 +22,8 @@ impl Tracker {
             self.find(&words, self.hasher.hash(&words), now)
         };
         let Some(Found { mut locked, direction }) = found else { return Verdict::INVALID };
-        locked.body.count(direction, related.len);
-        if request.commit && locked.body.write(request) {
+        locked.count(direction, related.len);
+        if request.commit && locked.write(request) {
             locked.body.changed();
             self.tell(EventKind::Update, &locked, now);
         }
@@ -37,10 +37,10 @@ impl Tracker {
             && let Some(side) = locked.life().side()
         {
             state |= flag(side, direction);
-            let (_, to) = locked.body.translation(direction);
+            let (_, to) = locked.translation(direction);
             rewrite = translate(related, &inner, &to, side, direction);
         }
-        Verdict { state, rewrite, ..locked.body.known() }
+        Verdict { state, rewrite, ..locked.known() }
     }
 }
 

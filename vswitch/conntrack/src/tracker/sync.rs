@@ -9,6 +9,9 @@ pub(super) use std::sync::atomic::AtomicU64;
 #[cfg(loom)]
 pub(super) use vswitch_models::{AtomicU64, MutexGuard as SpinMutexGuard};
 
+/// A word that is only touched behind a lock of the table, which orders it. It is the real one always: the models explore the lock.
+pub(super) use std::sync::atomic::AtomicU64 as Word;
+
 /// Who has to wait for it lets others run.
 #[cfg(not(loom))]
 pub(super) type SpinMutex<T> = spin::mutex::SpinMutex<T, spin::Yield>;

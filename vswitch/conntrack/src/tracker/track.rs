@@ -1,6 +1,6 @@
 //! What a packet does: it belongs to a connection, or opens one, or neither.
 
-use super::arena::{Body, Life};
+use super::life::Life;
 use super::{Count, EventKind, Found, Link, Locked, Tracker, Words};
 use crate::tcp::{Outcome, State, Tcp};
 use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Rewrite, Seen, Tuple, Verdict, state};
@@ -53,8 +53,8 @@ impl Tracker {
         }
         let (life, tcp) = (locked.life(), locked.body.tcp);
         let unskewed;
-        let seen = if locked.body.skews().is_some() && !is_translated(request) {
-            unskewed = locked.body.unskewed(seen, direction);
+        let seen = if locked.skews().is_some() && !is_translated(request) {
+            unskewed = locked.unskewed(seen, direction);
             &unskewed
         } else {
             seen
@@ -77,12 +77,12 @@ impl Tracker {
             request.before
         };
         if request.before == 0 && state & state::INV == 0 {
-            locked.body.count(direction, seen.len);
+            locked.count(direction, seen.len);
         }
         if life.helper() == Some(Helper::Tftp) && direction == Direction::Original {
-            self.announce_tftp(&locked.body, now);
+            self.announce_tftp(&locked, now);
         }
-        let written = request.commit && locked.body.write(request);
+        let written = request.commit && locked.write(request);
         let moved = states(&tcp) != states(&locked.body.tcp);
         if written || moved || life.has(Life::REPLIED) != locked.life().has(Life::REPLIED) {
             locked.body.changed();
@@ -155,38 +155,43 @@ pub(super) const fn flag(side: NatSide, direction: Direction) -> u32 {
 
 /// The verdict on a packet of a connection, translated if that is asked for.
 pub(super) fn verdict(locked: &Locked<'_>, direction: Direction, mut state: u32, request: &Request) -> Verdict {
-    let body = &locked.body;
     let mut rewrite = Rewrite::default();
     if request.nat.is_some()
         && let Some(side) = locked.life().side()
     {
         state |= flag(side, direction);
         if !is_translated(request) {
-            let (from, to) = body.translation(direction);
+            let (from, to) = locked.translation(direction);
             rewrite.src = (to.src != from.src).then_some(to.src);
             rewrite.dst = (to.dst != from.dst).then_some(to.dst);
         }
     }
-    let mut verdict = Verdict { state, rewrite, ..body.known() };
+    let mut verdict = Verdict { state, rewrite, ..locked.known() };
     if state & state::INV != 0 {
         verdict.original = None;
-    } else if body.master().is_some() {
+    } else if locked.master().is_some() {
         verdict.state |= state::REL;
     }
     verdict
 }
 
-impl Body {
+impl Locked<'_> {
     /// Mark, label and original tuple; of an expected connection that of its master.
     pub(super) fn known(&self) -> Verdict {
-        let original = self.master().unwrap_or_else(|| self.tuples[0].tuple());
-        Verdict { mark: self.mark, label: self.label(), original: Some(original), known: true, ..Verdict::default() }
+        let original = self.master().unwrap_or_else(|| self.tuples()[0].tuple());
+        Verdict {
+            mark: self.body.mark,
+            label: self.label(),
+            original: Some(original),
+            known: true,
+            ..Verdict::default()
+        }
     }
 
     /// Tuple of a packet of this direction as it comes, and as it goes on when it is translated.
     pub(super) fn translation(&self, direction: Direction) -> (Tuple, Tuple) {
-        let other = self.tuples[direction.opposite() as usize].tuple();
-        (self.tuples[direction as usize].tuple(), other.reversed())
+        let tuples = self.tuples().map(|words| words.tuple());
+        (tuples[direction as usize], tuples[direction.opposite() as usize].reversed())
     }
 
     /// Writes what a commit says of mark and label; whether that changed anything. What its master gave to an expected connection stays.
@@ -194,10 +199,10 @@ impl Body {
         if self.master().is_some() {
             return false;
         }
-        let mark = self.mark & !request.mark.1 | request.mark.0 & request.mark.1;
+        let mark = self.body.mark & !request.mark.1 | request.mark.0 & request.mark.1;
         let label = self.label() & !request.label.1 | request.label.0 & request.label.1;
-        let changed = (mark, label) != (self.mark, self.label());
-        self.mark = mark;
+        let changed = (mark, label) != (self.body.mark, self.label());
+        self.body.mark = mark;
         self.set_label(label);
         changed
     }

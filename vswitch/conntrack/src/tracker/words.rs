@@ -23,6 +23,34 @@ impl From<&Tuple> for Words {
 }
 
 impl Words {
+    pub(super) const fn new([a, b, c, d]: [u64; 4], rest: u64) -> Self {
+        Self([a, b, c, d, rest])
+    }
+
+    /// What [`Self::narrow`] says, again with all the rest.
+    pub(super) const fn of_narrow(addresses: u64, rest: u64) -> Self {
+        Self([addresses >> 32, 0, addresses & 0xffff_ffff, 0, rest])
+    }
+
+    /// Both addresses, of IPv4: the source's in the upper half. None: they do not fit.
+    #[inline]
+    pub(super) const fn narrow(&self) -> Option<u64> {
+        let [src, src_high, dst, dst_high, rest] = self.0;
+        let is_wide = (src | dst) >> 32 | src_high | dst_high | rest & 1;
+        if is_wide == 0 { Some(src << 32 | dst) } else { None }
+    }
+
+    pub(super) const fn addresses(&self) -> [u64; 4] {
+        let [a, b, c, d, _] = self.0;
+        [a, b, c, d]
+    }
+
+    /// The last word. Bits 1 to 7 of it are 0.
+    #[inline]
+    pub(super) const fn rest(&self) -> u64 {
+        self.0[4]
+    }
+
     pub(super) fn tuple(&self) -> Tuple {
         let [a, b, c, d, rest] = self.0;
         Tuple {
@@ -32,6 +60,13 @@ impl Words {
             protocol: low16(rest >> 8 & 0xff).to_le_bytes()[0],
             zone: self.zone(),
         }
+    }
+
+    /// One of its 320 bits is another one.
+    #[cfg(test)]
+    pub(super) const fn flipped(mut self, bit: usize) -> Self {
+        self.0[bit / 64] ^= 1 << (bit % 64);
+        self
     }
 
     pub(super) const fn zone(&self) -> u16 {
@@ -119,6 +154,9 @@ mod tests {
             };
             prop_assert_eq!(Words::from(&tuple).tuple(), tuple);
             prop_assert_eq!(Words::from(&tuple).zone(), zone);
+            let words = Words::from(&tuple);
+            prop_assert_eq!(words.narrow().map_or(words, |addresses| Words::of_narrow(addresses, words.rest())), words);
+            prop_assert_eq!(Words::new(words.addresses(), words.rest()), words);
         }
     }
 
@@ -128,9 +166,7 @@ mod tests {
         let base = Words([0x0a00_0001, 0, 0x0a00_0002, 0, 0x03e8_0050_0001_0600]);
         let mut flips = 0;
         for bit in 0..320 {
-            let mut other = base;
-            other.0[bit / 64] ^= 1 << (bit % 64);
-            let changed = (hasher.hash(&base) ^ hasher.hash(&other)).count_ones();
+            let changed = (hasher.hash(&base) ^ hasher.hash(&base.flipped(bit))).count_ones();
             assert!((8..=56).contains(&changed), "bit {bit} changes {changed} bits of the hash");
             flips += changed;
         }

@@ -59,7 +59,7 @@ pub struct WorkerConfig {
 /// Section `[conntrack]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConntrackConfig {
-    /// Most connections; memory for them is taken at start.
+    /// Most connections; memory for them is taken at start, but for addresses of IPv6.
     pub connections: usize,
     /// Check TCP sequence numbers against windows.
     pub tcp_seq_check: bool,

@@ -39,6 +39,23 @@ fn data_is_translated_as_the_master_was() {
 }
 
 #[test]
+fn data_of_ipv6_is_as_the_master_was_and_leaves_nothing_at_its_place() {
+    let mut talk = Talk::new(2);
+    for _ in 0..3 {
+        talk.say(&[
+            ("v6 udp 1:1000>2:69", "commit tftp src=77:5000 mark=5", "new|trk|snat mark=5 as 77:5000>2:69"),
+            ("v6 udp 2:3333>77:5000", "commit nat", "new|rel|trk|dnat mark=5 orig 1:1000>2:69 as 2:3333>1:1000"),
+            ("v6 udp 1:1000>2:3333", "nat", "est|rel|rpl|trk|snat mark=5 orig 1:1000>2:69 as 77:5000>2:3333"),
+        ]);
+        talk.tracker.flush(&Filter::default(), talk.now);
+        talk.say(&[("udp 1:1>2:2", "commit", "new|trk"), ("v6 udp 1:1>2:2", "commit", "new|trk")]);
+        assert!(talk.connections().iter().all(|connection| connection.master.is_none()));
+        talk.tracker.flush(&Filter::default(), talk.now);
+        talk.now += 30_000;
+    }
+}
+
+#[test]
 fn helpers_announce_what_they_read() {
     let mut talk = Talk::new(64);
     let master = Tuple { zone: 1, ..tuple("tcp 1:1000>2:21") };

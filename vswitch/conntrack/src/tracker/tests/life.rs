@@ -1,7 +1,7 @@
 //! How long connections live, how many there may be, and who is told.
 
 use super::talk::{Talk, request, seen};
-use crate::{Class, Connection, EventKind, Family, Filter, Policy, ZoneCount};
+use crate::{Class, Connection, End, EventKind, Family, Filter, L4, Policy, Seen, Tuple, ZoneCount};
 
 #[test]
 fn a_connection_expires_to_the_millisecond() {
@@ -221,11 +221,37 @@ fn a_place_that_is_used_again_has_another_name() {
     assert_eq!(ids.len(), 3, "{ids:x?}");
 }
 
+/// Entry and index of a connection, and its part of all the rest; there are no timers. (`cargo test -- --nocapture` shows how many.)
 #[test]
-fn a_connection_takes_192_bytes() {
-    let size = size_of::<super::super::arena::Slot>();
-    let memory = super::super::Tracker::new(crate::Config { connections_max: 1 << 20 }).counts().memory;
-    println!("a connection takes {size} bytes, a tracker for 1,048,576 of them {} MiB", memory >> 20);
-    assert_eq!(size, 192);
-    assert!(memory < 256 << 20, "{memory} bytes");
+fn a_connection_takes_at_most_192_bytes_and_one_of_ipv6_256() {
+    let places = 1 << 20;
+    let talk = Talk::new(places);
+    let bytes = || talk.tracker.counts().memory;
+    let open = |family: Family, clients: std::ops::Range<u128>| {
+        let base = super::talk::tuple("udp 1:1>2:53");
+        let count = clients.end - clients.start;
+        for addr in clients {
+            let tuple = Tuple { src: End { addr, port: 1 }, family, ..base };
+            let seen = Seen { tuple, l4: L4::Udp, len: 60 };
+            assert_eq!(talk.tracker.track(&seen, &request("commit"), 0, talk.now).refusal, None);
+        }
+        u64::try_from(count).unwrap()
+    };
+    let (places, at_start) = (places as u64, bytes());
+    let each = |bytes: u64| format!("{}.{:02}", bytes / places, bytes % places * 100 / places);
+    println!("a connection takes {} bytes, one of IPv6 {}", each(at_start), each(at_start + 64 * places));
+    let unlucky = Talk::new((1 << 20) + 1).tracker.counts().memory;
+    assert!(unlucky < at_start + 1024, "no size is rounded up: {at_start} and {unlucky}");
+    assert!(at_start <= 192 * places && at_start + 64 * places <= 256 * places, "{}", each(at_start));
+
+    open(Family::V4, 0..10_000);
+    assert_eq!(bytes(), at_start, "IPv4 has what was taken at start");
+    let opened = open(Family::V6, 0..20_000);
+    assert_eq!(bytes(), at_start + 64 * opened, "IPv6 takes more when it comes");
+    for first in [1 << 100, 1 << 120] {
+        let v6 = Filter { dst: Some((Family::V6, 2)), ..Filter::default() };
+        assert_eq!(talk.tracker.flush(&v6, talk.now), 20_000);
+        open(Family::V6, first..first + 20_000);
+        assert_eq!(bytes(), at_start + 64 * opened, "what others have left is used again");
+    }
 }

@@ -43,7 +43,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let flags = (any::<bool>(), prop::bool::weighted(0.7), prop::bool::weighted(0.2));
-    let packet = (0..12_usize, flags, 0..2_u16, 0..5_usize, (0..4_u32, 0..4_u32)).prop_map(
+    let packet = (0..24_usize, flags, 0..2_u16, 0..5_usize, (0..4_u32, 0..4_u32)).prop_map(
         |(which, (answer, commit, force), zone, nat, mark)| Step::Packet {
             which,
             answer,
@@ -63,15 +63,16 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(prop_oneof![8 => packet, 1 => rare], 1..120)
 }
 
-/// Conversations that clash behind one address, of three protocols.
+/// Conversations that clash behind one address, of three protocols; the same again in IPv6.
 fn conversation(which: usize) -> (Tuple, L4) {
+    let (v6, which) = if which < 12 { ("", which) } else { ("v6 ", which - 12) };
     let text = match which {
         0..6 => format!("udp {}:{}>2:53", 1 + which % 3, 1000 + which / 3),
         6..9 => format!("ping {}>2#7", which - 5),
         9 => "udp 7:1000>2:53".into(),
         _ => format!("gre {}>2", which - 9),
     };
-    let seen = super::talk::seen(&text);
+    let seen = super::talk::seen(&format!("{v6}{text}"));
     (seen.tuple, seen.l4)
 }
 
@@ -132,7 +133,7 @@ impl Model {
 
     fn opens(&mut self, seen: &Seen, request: &Request, verdict: &Verdict, now: u64) -> Result<(), TestCaseError> {
         let tuple = seen.tuple;
-        if tuple.is_icmp() && tuple.dst.port == 0 {
+        if tuple.is_icmp() && matches!(tuple.dst.port >> 8, 0 | 129) {
             prop_assert_eq!(*verdict, Verdict::INVALID);
             return Ok(());
         }
@@ -160,7 +161,7 @@ impl Model {
             Some(Refusal::NatExhausted) => {
                 let dst = if side == Some(NatSide::Dst) { 9 } else { 2 };
                 let src = if side == Some(NatSide::Src) { 7 } else { tuple.src.addr };
-                let takes = |tuple: &Tuple| (tuple.src.addr, tuple.dst.addr) == (dst, src);
+                let takes = |other: &Tuple| (other.src.addr, other.dst.addr, other.family) == (dst, src, tuple.family);
                 let taken = |known: &&Known| known.tuples.iter().any(takes);
                 let count = self.known.iter().filter(taken).count();
                 prop_assert!(count >= if tuple.has_ports() { 2 } else { 1 }, "refused, but {} are taken", count);

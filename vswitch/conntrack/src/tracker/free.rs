@@ -1,0 +1,154 @@
+//! Free places.
+//!
+//! Each list has places that are neighbours, and gives the lowest of them first: so the connections of a worker lie side by side, as few of their lines as there are.
+
+use super::sync::{SpinMutex, size};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicUsize};
+
+/// Lists of free places, so that workers that open connections at once do not meet.
+pub(super) const LISTS: usize = size(16, 2);
+
+/// Nothing has this number.
+pub(super) const NOWHERE: u32 = u32::MAX;
+
+#[derive(Debug)]
+#[repr(align(64))]
+struct List {
+    places: SpinMutex<Vec<u32>>,
+    /// The one that is taken next, or [`NOWHERE`]: for who asks without the lock.
+    next: AtomicU32,
+    /// Of the worker whose list this is: the list where he found places last.
+    turn: AtomicUsize,
+}
+
+impl List {
+    fn pop(&self) -> Option<u32> {
+        if self.next.load(Relaxed) == NOWHERE {
+            return None;
+        }
+        let mut places = self.places.lock();
+        let place = places.pop();
+        self.next.store(places.last().copied().unwrap_or(NOWHERE), Relaxed);
+        place
+    }
+
+    fn push(&self, place: u32) {
+        let mut places = self.places.lock();
+        places.push(place);
+        self.next.store(place, Relaxed);
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Free {
+    lists: [List; LISTS],
+    spread: Spread,
+}
+
+/// Which places are whose.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spread {
+    /// Of a list, at most.
+    each: u32,
+}
+
+impl Spread {
+    #[expect(clippy::cast_possible_truncation, reason = "there are few lists")]
+    pub(super) const fn new(places: u32) -> Self {
+        let each = places.div_ceil(LISTS as u32);
+        Self { each: if each == 0 { 1 } else { each } }
+    }
+
+    /// The list that a place belongs to.
+    #[inline]
+    pub(super) const fn list(self, place: u32) -> usize {
+        (place / self.each) as usize
+    }
+
+    /// The first place of a list.
+    #[expect(clippy::cast_possible_truncation, reason = "there are few lists")]
+    pub(super) const fn first(self, list: usize) -> u32 {
+        list as u32 * self.each
+    }
+}
+
+impl Free {
+    /// All of them.
+    pub(super) fn new(places: u32) -> Self {
+        let spread = Spread::new(places);
+        let lists = std::array::from_fn(|own| List {
+            places: SpinMutex::new(Vec::with_capacity(spread.each as usize)),
+            next: AtomicU32::new(NOWHERE),
+            turn: AtomicUsize::new(own),
+        });
+        let free = Self { lists, spread };
+        (0..places).rev().for_each(|place| free.give(place));
+        free
+    }
+
+    /// Bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.lists.iter().map(|list| list.places.lock().capacity() * size_of::<u32>()).sum()
+    }
+
+    /// A free place, if there is one. A worker whose own list is empty goes on with another one until that is empty, too.
+    pub(super) fn take(&self, worker: usize) -> Option<u32> {
+        let turn = &self.lists[worker % LISTS].turn;
+        let first = turn.load(Relaxed);
+        (first..first + LISTS).find_map(|list| {
+            let place = self.lists[list % LISTS].pop()?;
+            if list != first {
+                turn.store(list % LISTS, Relaxed);
+            }
+            Some(place)
+        })
+    }
+
+    /// Gives a place back. It goes to the list that it came from, which has room for all of its own.
+    pub(super) fn give(&self, place: u32) {
+        self.lists[self.spread.list(place)].push(place);
+    }
+
+    /// The place that [`Self::take`] would give now, if nobody else is there; or none.
+    #[inline]
+    pub(super) fn next(&self, worker: usize) -> u32 {
+        let turn = self.lists[worker % LISTS].turn.load(Relaxed);
+        self.lists[turn % LISTS].next.load(Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lists.iter().map(|list| list.places.lock().len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_worker_takes_lies_side_by_side() {
+        let free = Free::new(1000);
+        for (worker, first) in [(0, 0), (3, 3 * 63)] {
+            let taken: Vec<_> = (0..60).filter_map(|_| free.take(worker)).collect();
+            assert_eq!(taken, (first..first + 60).collect::<Vec<_>>(), "worker {worker}");
+        }
+    }
+
+    #[test]
+    fn every_place_is_taken_once_and_goes_back_where_it_came_from() {
+        for places in [0, 1, 15, 16, 17, 40, 1000] {
+            let free = Free::new(places);
+            for _ in 0..2 {
+                let mut taken: Vec<_> = std::iter::from_fn(|| free.take(7)).collect();
+                taken.iter().for_each(|place| free.give(*place));
+                taken.sort_unstable();
+                assert_eq!(taken, (0..places).collect::<Vec<_>>());
+                assert_eq!(free.len(), places as usize);
+                assert_eq!(free.memory(), 4 * LISTS * places.div_ceil(16).max(1) as usize, "of {places}");
+            }
+        }
+    }
+}
