@@ -10,11 +10,11 @@ use crate::time::Millis;
 use std::sync::Arc;
 use vswitch_flow::{Field, FlowKey};
 
-/// Decisions that are remembered.
-const PLACES: usize = 256;
+/// Decisions that are remembered: so many that the stages of a node's ports seldom meet in one place.
+const PLACES: usize = 4096;
 
 /// Of which so many are looked at in a millisecond, whether they have ended.
-const SWEEP: usize = 32;
+const SWEEP: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
