@@ -7,7 +7,7 @@
 use super::compact::Kind;
 use super::exact::NOWHERE;
 use super::{Cache, Compact};
-use crate::dpdk::{prefetch, prefetch_to_write};
+use crate::dpdk::{Burst, Mbuf, prefetch, prefetch_to_write};
 use crate::limits::PORTS_MAX;
 use crate::packet::{tcp, udp};
 use crate::port::PortId;
@@ -50,13 +50,14 @@ impl Cache {
         self.zones.met(self.payer, zone);
     }
 
-    /// Asks for what the packets among the first `n` of the burst will read of the tracker that were not found.
-    pub(crate) fn look_ahead(&self, n: usize, tracker: &Tracker) {
+    /// Asks for what the packets of the burst will read of the tracker that were not found.
+    pub(crate) fn look_ahead(&self, burst: &Burst, tracker: &Tracker) {
         let zones = self.zones.of(self.payer);
         if zones[0].is_none() {
             return;
         }
-        for tuple in self.keys.iter().take(n).filter(|key| key.found == NOWHERE).filter_map(Compact::tuple) {
+        let unknown = self.keys.iter().zip(burst.iter()).filter(|(key, _)| key.found == NOWHERE);
+        for tuple in unknown.filter_map(|(key, mbuf)| key.tuple(mbuf)) {
             for zone in zones.into_iter().flatten() {
                 tracker.lines_of(&Tuple { zone, ..tuple }).into_iter().for_each(prefetch);
             }
@@ -81,10 +82,9 @@ const SYN: u8 = 2;
 impl Compact {
     /// It is of a segment that opens a connection: no program is made of what becomes of it.
     #[inline]
-    pub(super) fn opens(&self) -> bool {
-        let byte =
-            |at: u16| self.words.get(usize::from(at / 8)).map_or(0, |word| word.to_le_bytes()[usize::from(at % 8)]);
-        let layers = self.layers();
+    pub(super) fn opens(&self, mbuf: &Mbuf) -> bool {
+        let (layers, head) = (self.layers(), mbuf.head());
+        let byte = |at: u16| head.get(usize::from(at)).copied().unwrap_or_default();
         let protocol = match self.kind {
             Kind::None => return false,
             Kind::V4 => byte(layers.l3 + 9),
@@ -94,13 +94,9 @@ impl Compact {
     }
 
     /// Addresses and ports, if it is of TCP or UDP.
-    pub(super) fn tuple(&self) -> Option<Tuple> {
-        let mut bytes = [0; size_of::<[u64; super::WORDS_MAX]>()];
-        for (to, word) in bytes.as_chunks_mut().0.iter_mut().zip(self.words) {
-            *to = word.to_le_bytes();
-        }
-        let layers = self.layers();
-        let (l3, l4) = (bytes.get(layers.l3.into()..)?, bytes.get(layers.l4.into()..)?);
+    pub(super) fn tuple(&self, mbuf: &Mbuf) -> Option<Tuple> {
+        let (layers, head) = (self.layers(), mbuf.head());
+        let (l3, l4) = (head.get(layers.l3.into()..)?, head.get(layers.l4.into()..)?);
         let [a, b, c, d] = *l4.first_chunk()?;
         let (src_port, dst_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         let (protocol, family, src, dst) = match self.kind {

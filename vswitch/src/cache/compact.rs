@@ -46,7 +46,6 @@ pub struct Compact {
     pub(super) tag: Tag,
     /// Of the tag: where it lies.
     pub(super) hash: u64,
-    pub(super) words: [u64; WORDS_MAX],
 }
 
 /// Which cache a packet is looked up in.
@@ -255,7 +254,6 @@ impl Compact {
         words[port_at / 8] |= u64::from(port.0) << (port_at % 8 * 8);
         self.tag = seeds.tag(&words);
         self.hash = seeds.hash(self.tag);
-        self.words[..N].copy_from_slice(&words);
         self.kind = kind;
         #[allow(clippy::cast_possible_truncation)] // 14 or 18, and within the frame
         {

@@ -8,7 +8,7 @@
 
 use super::Megaflow;
 use super::compact::{Compact, Tag};
-use super::path::Path;
+use super::path::{Macs, Path};
 use super::program::{Fused, Rare};
 use crate::dpdk::{huge_slice, prefetch, prefetch_two};
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub(super) struct RareProgram<const A: usize> {
     pub(super) rare: Rare,
     /// Nothing, unless [`Rare::fused`].
     pub(super) fused: Fused<A>,
+    /// Likewise.
+    pub(super) macs: Macs,
 }
 
 impl<const A: usize> Entry<A> {

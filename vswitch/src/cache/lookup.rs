@@ -2,7 +2,7 @@
 
 use super::compact::Kind;
 use super::exact::{Entry, Exact, NOWHERE, RareProgram};
-use super::path::Path;
+use super::path::{Macs, Path};
 use super::program::{Fused, Program, Rare};
 use super::recorder::Recording;
 use super::{Cache, CacheShared, Compact, Megaflow};
@@ -98,6 +98,7 @@ impl Cache {
 
     /// The megaflow of a compact key of the burst, if it is good after a second look.
     pub(crate) fn second_look(&mut self, key: &Compact, world: &World, now: Millis) -> Option<Arc<Megaflow>> {
+        self.outdated = false;
         let megaflow = Arc::clone(self.exact(key)?);
         self.is_good(&megaflow, world, now).then_some(megaflow)
     }
@@ -130,7 +131,7 @@ impl Cache {
 
     /// A packet with a compact key, decided by a megaflow that leads to others, sets out.
     pub(crate) fn begin_recording(&mut self, key: &Compact, mbuf: &Mbuf, megaflow: &Arc<Megaflow>) {
-        if key.opens() {
+        if key.opens(mbuf) {
             self.count_fallback(Fallback::Untracked);
         } else if key.is_plain() && self.enabled {
             self.recorder.begin(mbuf, megaflow);
@@ -219,12 +220,14 @@ fn program<const A: usize>(
     let Some((link, _)) = links.first().copied() else { return Err(Fallback::Shape) };
     let straight = out != PortId::NONE;
     let fused = straight.then(|| Fused::between(before, after, key.layers(), partial)).flatten();
-    let (macs, fused) = fused.unzip();
-    let path = paths.intern(steps, out, macs.unwrap_or_default(), shared).ok_or(Fallback::Uncached)?;
-    if let (Some(fused), [_]) = (fused, links) {
+    if let (Some((macs, fused)), [_]) = (fused, links)
+        && paths.may_vary(steps, macs)
+    {
+        let path = paths.intern(steps, out, macs, shared).ok_or(Fallback::Uncached)?;
         return Ok(Entry::Program { path, link, fused });
     }
+    let path = paths.intern(steps, out, Macs::default(), shared).ok_or(Fallback::Uncached)?;
     let rare = Rare { links: links.into(), fused: fused.is_some() };
-    let program = Box::new(RareProgram { path, rare, fused: fused.unwrap_or_default() });
-    Ok(Entry::Rare { first: link.place(), program })
+    let (macs, fused) = fused.unwrap_or_default();
+    Ok(Entry::Rare { first: link.place(), program: Box::new(RareProgram { path, rare, fused, macs }) })
 }

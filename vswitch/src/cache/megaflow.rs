@@ -153,7 +153,7 @@ impl Megaflow {
     }
 
     /// A packet of it came then, which a path has counted. The one worker that has it.
-    pub(super) fn used_too(&self, then: Millis) {
+    pub(crate) fn used_too(&self, then: Millis) {
         if then > self.used() {
             self.hot.used_ms.set(then.0);
         }

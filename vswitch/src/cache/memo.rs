@@ -32,22 +32,23 @@ impl Memo {
     /// Where the last decision on such packets is.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // fields of 32 and 16 bits, and a part of a hash
-    fn place(&self, key: &FlowKey) -> usize {
+    fn place(&self, bridge: usize, key: &FlowKey) -> usize {
         let [port, stage, kind] = [Field::InPort, Field::RecircId, Field::EthType].map(|field| key.get(field) as u64);
-        folded(port << 32 | stage, MULTIPLIER ^ kind ^ self.seed) as usize % PLACES
+        let rest = kind | (bridge as u64) << 16;
+        folded(port << 32 | stage, MULTIPLIER ^ rest ^ self.seed) as usize % PLACES
     }
 
     /// Takes the last decision on such packets out, if the packet fits it. Port, stage and type are in every mask whole.
     #[inline]
     pub(super) fn take(&mut self, bridge: usize, key: &FlowKey) -> Option<Arc<Megaflow>> {
-        let place = self.place(key);
+        let place = self.place(bridge, key);
         self.places[place].take_if(|megaflow| megaflow.bridge == bridge && megaflow.matching.matches(key))
     }
 
     /// Remembers the decision on a packet.
     #[inline]
     pub(super) fn put(&mut self, key: &FlowKey, megaflow: Arc<Megaflow>) {
-        let place = self.place(key);
+        let place = self.place(megaflow.bridge, key);
         if !megaflow.is_dead() {
             self.places[place] = Some(megaflow);
         }
@@ -85,10 +86,17 @@ impl Cache {
         None
     }
 
-    /// Whether the packet that was just not found is of a kind that was known until something changed.
+    /// Whether the packet that was just looked up is of a kind that was known until something changed.
     #[inline]
     pub(crate) fn take_outdated(&mut self) -> bool {
         std::mem::take(&mut self.outdated)
+    }
+
+    /// Whether the packet that was just not found may be of a kind that was known until everything was forgotten: as many as were.
+    pub(crate) fn take_forgotten(&mut self) -> bool {
+        let forgotten = self.forgotten > 0;
+        self.forgotten -= usize::from(forgotten);
+        forgotten
     }
 
     /// The packet with this key is where it was to go, by this megaflow.

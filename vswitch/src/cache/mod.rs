@@ -52,7 +52,7 @@ use crate::pipeline::{Changes, Credit, Effect, Request, Sighting, Start, Transla
 use crate::port::PortId;
 use crate::time::Millis;
 use ahead::Zones;
-use compact::{Kind, Seeds, WORDS_MAX};
+use compact::{Kind, Seeds};
 use exact::{Entry, Exact};
 use memo::Memo;
 use path::Paths;
@@ -99,6 +99,8 @@ pub struct Cache {
     zones: Zones,
     /// The last lookups found a decision that a change had made stale.
     outdated: bool,
+    /// Decisions that were forgotten all at once, and not decided anew since.
+    forgotten: usize,
     flushed: u64,
     hand: usize,
     /// Places left to sweep since the last megaflow died.
@@ -135,6 +137,7 @@ impl Cache {
             payer: PortId::NONE,
             zones: Zones::default(),
             outdated: false,
+            forgotten: 0,
             flushed: 0,
             hand: 0,
             unswept: 0,
@@ -381,6 +384,7 @@ impl Cache {
         self.paths.clear();
         self.memo.clear();
         self.recorder.forget();
+        self.forgotten = self.forgotten.max(self.all.len());
         self.bridges.iter_mut().for_each(Tuples::clear);
         for megaflow in self.all.drain(..) {
             megaflow.kill();

@@ -7,7 +7,7 @@
 
 use super::{CacheShared, Megaflow};
 use crate::action::Op;
-use crate::limits::PATHS_MAX;
+use crate::limits::{PATH_VARIANTS_MAX as VARIANTS_MAX, PATHS_MAX};
 use crate::observe::Counter;
 use crate::port::PortId;
 use crate::time::Millis;
@@ -17,6 +17,9 @@ use std::sync::Arc;
 
 /// Paths that may wait to be freed by the control side, for each one that may be kept.
 const OUTSTANDING_FACTOR: usize = 4;
+
+/// Paths that are looked at for one that need not be found any more.
+const HIDING_SEARCH: usize = 16;
 
 /// Decisions of a path.
 pub(super) const STEPS_MAX: usize = 6;
@@ -147,19 +150,34 @@ pub(super) fn shape(steps: &[Arc<Megaflow>], links: usize) -> Option<PortId> {
     (left == 0).then_some(if straight { out } else { PortId::NONE })
 }
 
-/// Megaflows of a path, by where they lie (0: none), and what it writes.
-type Key = ([usize; STEPS_MAX], Macs);
+/// Megaflows of a path, by where they lie; 0: none.
+type Steps = [usize; STEPS_MAX];
+
+/// And what it writes.
+type Key = (Steps, Macs);
+
+fn places(steps: &[Arc<Megaflow>]) -> Steps {
+    std::array::from_fn(|i| steps.get(i).map_or(0, |megaflow| Arc::as_ptr(megaflow).addr()))
+}
 
 /// All paths of a worker.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     by_steps: HashMap<Key, Arc<Path>, RandomState>,
-    /// Their keys, in the order in which they are looked at next.
-    order: VecDeque<Key>,
+    /// How many of them have the same steps, and other MAC addresses.
+    variants: HashMap<Steps, usize, RandomState>,
+    /// Those that there are, whether they can still be found or only programs have them, in the order in which they are looked at next.
+    all: VecDeque<(Key, Arc<Path>)>,
 }
 
 impl Paths {
-    /// The path of these steps, at most [`STEPS_MAX`]. When there are too many another one goes: programs that have it keep it. None: the control side has too many to free.
+    /// Whether there may be a path that writes MAC addresses that no other one of these steps does: whoever varies them is to have few paths.
+    pub(super) fn may_vary(&self, steps: &[Arc<Megaflow>], macs: Macs) -> bool {
+        let steps = places(steps);
+        self.variants.get(&steps).is_none_or(|n| *n < VARIANTS_MAX) || self.by_steps.contains_key(&(steps, macs))
+    }
+
+    /// The path of these steps, at most [`STEPS_MAX`]. When there are too many another one cannot be found any more: programs that have it keep it. None: there are too many all the same.
     pub(super) fn intern(
         &mut self,
         steps: &[Arc<Megaflow>],
@@ -167,36 +185,62 @@ impl Paths {
         macs: Macs,
         shared: &CacheShared,
     ) -> Option<Arc<Path>> {
-        let key = (std::array::from_fn(|i| steps.get(i).map_or(0, |megaflow| Arc::as_ptr(megaflow).addr())), macs);
+        let key = (places(steps), macs);
         if let Some(path) = self.by_steps.get(&key) {
             return Some(Arc::clone(path));
         }
         if shared.outstanding_paths() >= (PATHS_MAX * OUTSTANDING_FACTOR) as u64 {
             return None;
         }
-        if self.by_steps.len() >= PATHS_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.by_steps.remove(&oldest);
+        if self.by_steps.len() >= PATHS_MAX && !self.hide_one() {
+            return None;
         }
         let path = Arc::new(Path::new(steps, out, macs));
         shared.add_path(Arc::clone(&path));
+        *self.variants.entry(key.0).or_default() += 1;
         self.by_steps.insert(key, Arc::clone(&path));
-        self.order.push_back(key);
+        self.all.push_back((key, Arc::clone(&path)));
         Some(path)
+    }
+
+    /// One of the next few cannot be found any more.
+    fn hide_one(&mut self) -> bool {
+        for _ in 0..HIDING_SEARCH.min(self.all.len()) {
+            self.all.rotate_left(1);
+            if let Some((key, path)) = self.all.back()
+                && self.by_steps.get(key).is_some_and(|found| Arc::ptr_eq(found, path))
+            {
+                let key = *key;
+                self.hide(&key);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn hide(&mut self, key: &Key) {
+        if self.by_steps.remove(key).is_some()
+            && let Some(n) = self.variants.get_mut(&key.0)
+        {
+            *n -= 1;
+            if *n == 0 {
+                self.variants.remove(&key.0);
+            }
+        }
     }
 
     /// Looks at the next few: lets go of those that are dead, or that no program has, and tells megaflows when their packets came.
     pub(super) fn sweep(&mut self, few: usize) {
-        for _ in 0..few.min(self.order.len()) {
-            let Some(key) = self.order.pop_front() else { return };
-            let Some(path) = self.by_steps.get(&key) else { continue };
+        for _ in 0..few.min(self.all.len()) {
+            let Some((key, path)) = self.all.pop_front() else { return };
             path.steps().for_each(|megaflow| megaflow.used_too(path.used()));
-            // Ours, and that of the control side.
-            if path.is_dead() || Arc::strong_count(path) <= 2 {
-                self.by_steps.remove(&key);
-            } else {
-                self.order.push_back(key);
+            let found = self.by_steps.get(&key).is_some_and(|found| Arc::ptr_eq(found, &path));
+            // Ours, that of the control side, and the one by which it is found.
+            let others = Arc::strong_count(&path).saturating_sub(2 + usize::from(found));
+            if !path.is_dead() && others > 0 {
+                self.all.push_back((key, path));
+            } else if found {
+                self.hide(&key);
             }
         }
     }
@@ -204,10 +248,11 @@ impl Paths {
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.by_steps.clear();
-        self.order.clear();
+        self.variants.clear();
+        self.all.clear();
     }
 
-    /// Paths now.
+    /// Paths that can be found now.
     pub(super) fn len(&self) -> usize {
         self.by_steps.len()
     }

@@ -13,7 +13,7 @@ use crate::packet::checksum::Sum;
 use vswitch_conntrack::{Link, Rewrite};
 use vswitch_flow::extract::Layers;
 
-/// Of programs that meet several `ct()`, or do more than rewrite headers.
+/// Of programs that meet several `ct()`, or do more than rewrite headers, or write other MAC addresses than the paths of their steps.
 #[derive(Debug)]
 pub struct Rare {
     /// What stands in for each `ct()`, in order, and what it translates.
@@ -32,6 +32,7 @@ pub struct Program<'a> {
     /// See [`Rare`].
     pub rare: Option<&'a Rare>,
     fused: AnyFused<'a>,
+    macs: &'a Macs,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,11 +56,13 @@ impl<'a> Program<'a> {
     fn of<const A: usize>(entry: &'a Entry<A>, any: impl FnOnce(&'a Fused<A>) -> AnyFused<'a>) -> Option<Self> {
         match entry {
             Entry::None | Entry::Megaflow(_) => None,
-            Entry::Program { path, link, fused } => Some(Self { path, link, rare: None, fused: any(fused) }),
+            Entry::Program { path, link, fused } => {
+                Some(Self { path, link, rare: None, fused: any(fused), macs: &path.hot.macs })
+            }
             Entry::Rare { program, .. } => {
-                let RareProgram { path, rare, fused } = &**program;
+                let RareProgram { path, rare, fused, macs } = &**program;
                 let (link, _) = rare.links.first()?;
-                Some(Self { path, link, rare: Some(rare), fused: any(fused) })
+                Some(Self { path, link, rare: Some(rare), fused: any(fused), macs })
             }
         }
     }
@@ -67,10 +70,9 @@ impl<'a> Program<'a> {
     /// Writes all that changes in the headers of a packet.
     #[inline]
     pub fn apply(&self, packet: &mut Packet) {
-        let macs = &self.path.hot.macs;
         match self.fused {
-            AnyFused::V4(fused) => fused.apply(macs, packet),
-            AnyFused::V6(fused) => fused.apply(macs, packet),
+            AnyFused::V4(fused) => fused.apply(self.macs, packet),
+            AnyFused::V6(fused) => fused.apply(self.macs, packet),
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Compact keys, and masks.
 
-use super::Megaflow;
-use super::compact::{Compact, Kind, Seeds};
+use super::compact::{Compact, Seeds};
 use super::memo::Memo;
+use super::path::Paths;
 use super::tuples::{EVERYTHING, Tuples};
+use super::{CacheShared, Megaflow};
 use crate::dpdk::Mempool;
-use crate::limits::MEGAFLOW_MASKS_MAX;
+use crate::limits::{MEGAFLOW_MASKS_MAX, PATH_VARIANTS_MAX, PATHS_MAX};
 use crate::packet::L4;
 use crate::packet::testing::{Spec, cut, specs};
 use crate::pipeline::Translation;
 use crate::port::PortId;
+use crate::time::Millis;
 use proptest::prelude::*;
 use std::sync::Arc;
 use vswitch_flow::extract::{Layers, extract};
@@ -74,10 +76,8 @@ fn equal_compact_keys_are_equal_packets_to_every_rule() {
             }
         }
         if a.is_plain() && b.is_plain() && a.kind == b.kind {
-            let n = if a.kind == Kind::V4 { super::compact::WORDS_V4 } else { super::compact::WORDS_V6 };
-            let same = a.words[..n] == b.words[..n];
+            let same = a.tag == b.tag;
             prop_assert!(!same || a_key == b_key && a.hash == b.hash, "{:02x?}\n{:02x?}\n{:?}\n{:?}", first, second, a_key, b_key);
-            prop_assert_eq!(same, a.tag == b.tag, "{:02x?}\n{:02x?}", first, second);
         }
     });
     assert!(plain.get() > 10_000, "only {} plain packets", plain.get());
@@ -96,9 +96,9 @@ fn ordinary_packets_are_plain_and_what_nobody_matches_does_not_show() {
                 other.payload = vec![1; 100];
                 (other.tcp_seq, other.ipv4_id, other.padding) = (7, 8, 3);
                 let (same, ..) = keys(&pool, &other.complete(), 1, &seeds);
-                assert_eq!((key.words, key.hash), (same.words, same.hash), "{spec:?}");
+                assert_eq!((key.tag, key.hash), (same.tag, same.hash), "{spec:?}");
                 let (elsewhere, ..) = keys(&pool, &spec.complete(), 2, &seeds);
-                assert_ne!(key.words, elsewhere.words, "another port: {spec:?}");
+                assert_ne!(key.tag, elsewhere.tag, "another port: {spec:?}");
             }
         }
     }
@@ -220,9 +220,10 @@ fn the_tuple_that_is_looked_for_ahead_is_the_one_that_extraction_reads() {
         let (compact, key, _) = keys(&pool, &bytes, 7, &seeds);
         let field = |field| key.get(field);
         let (tcp, udp) = (field(Field::NwProto) == 6, field(Field::NwProto) == 17);
-        let tuple = compact.tuple();
+        let mbuf = pool.mbuf_from(&bytes).expect("mbuf");
+        let tuple = compact.tuple(&mbuf);
         prop_assert_eq!(tuple.is_some(), compact.is_plain() && (tcp || udp));
-        prop_assert_eq!(compact.opens(), compact.is_plain() && tcp && field(Field::TcpFlags) & 2 != 0);
+        prop_assert_eq!(compact.opens(&mbuf), compact.is_plain() && tcp && field(Field::TcpFlags) & 2 != 0);
         let Some(tuple) = tuple else { return Ok(()) };
         let addresses = match tuple.family {
             vswitch_conntrack::Family::V4 => [Field::NwSrc, Field::NwDst],
@@ -233,7 +234,7 @@ fn the_tuple_that_is_looked_for_ahead_is_the_one_that_extraction_reads() {
         prop_assert_eq!(ports, [Field::TpSrc, Field::TpDst].map(field));
         prop_assert_eq!(u128::from(tuple.protocol), field(Field::NwProto));
         let [all, opening] = seen.get();
-        seen.set([all + 1, opening + u32::from(compact.opens())]);
+        seen.set([all + 1, opening + u32::from(compact.opens(&mbuf))]);
     });
     let [all, opening] = seen.get();
     assert!(all > 500 && opening > 20, "{all} tuples, {opening} of SYNs");
@@ -258,4 +259,57 @@ fn the_last_decision_is_for_packets_that_fit_it_until_it_ends() {
     assert_eq!(Arc::strong_count(&megaflow), 2, "the tuples' and ours: what has ended is held by nobody");
     memo.put(&key, Arc::clone(&megaflow));
     assert!(memo.take(megaflow.bridge, &key).is_none(), "nor remembered again");
+}
+
+/// Megaflows, each of which is a path's only step.
+fn chains(n: u32) -> Vec<Arc<Megaflow>> {
+    let mut tuples = Tuples::new(3);
+    (0..n)
+        .filter_map(|i| {
+            let (key, mask) = masked(i, 8);
+            keep(&mut tuples, &key, &mask)
+        })
+        .collect()
+}
+
+fn macs(i: usize) -> [u8; 12] {
+    std::array::from_fn(|at| i.to_le_bytes()[at % 8])
+}
+
+#[test]
+fn who_varies_mac_addresses_has_few_paths_and_leaves_those_of_others_alone() {
+    let (mut paths, shared, chains) = (Paths::default(), CacheShared::default(), chains(2));
+    let [varied, other] = [0, 1].map(|i| std::slice::from_ref(&chains[i]));
+    let of_other = paths.intern(other, PortId(1), macs(7), &shared).expect("a path");
+    for i in 1..=PATH_VARIANTS_MAX {
+        assert!(paths.may_vary(varied, macs(i)), "variant {i}");
+        paths.intern(varied, PortId(2), macs(i), &shared).expect("a path");
+    }
+    assert!(!paths.may_vary(varied, macs(99)), "one more");
+    assert!(paths.may_vary(varied, macs(1)) && paths.may_vary(other, macs(99)), "one that is there; of other steps");
+    let again = paths.intern(other, PortId(1), macs(7), &shared).expect("a path");
+    assert!(Arc::ptr_eq(&again, &of_other));
+    // No program has any of them: they go, and there is room again.
+    (0..10).for_each(|_| paths.sweep(PATH_VARIANTS_MAX));
+    assert_eq!(paths.len(), 1, "the one that is held");
+    assert!(paths.may_vary(varied, macs(99)));
+}
+
+#[test]
+fn a_path_that_cannot_be_found_any_more_still_tells_when_its_packets_came() {
+    let (mut paths, shared) = (Paths::default(), CacheShared::default());
+    let chains = chains(3 * u32::try_from(PATHS_MAX).expect("few in tests"));
+    let all: Vec<_> = chains
+        .iter()
+        .map(|megaflow| paths.intern(std::slice::from_ref(megaflow), PortId(1), macs(0), &shared).expect("a path"))
+        .collect();
+    assert_eq!(paths.len(), PATHS_MAX, "paths that can be found");
+    all.iter().for_each(|path| path.count(60, Millis(5000)));
+    (0..4).for_each(|_| paths.sweep(PATHS_MAX));
+    for (i, megaflow) in chains.iter().enumerate() {
+        assert_eq!(megaflow.used(), Millis(5000), "of path {i}");
+    }
+    drop(all);
+    (0..4).for_each(|_| paths.sweep(PATHS_MAX));
+    assert_eq!(paths.len(), 0, "nobody has them any more");
 }

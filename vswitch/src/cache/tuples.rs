@@ -16,6 +16,9 @@ const HITS_MAX: u32 = 1 << 12;
 /// A mask with more megaflows does not give way to another: it would take too long at once.
 const MASK_EVICTION_MAX: usize = 256;
 
+/// Milliseconds within which masks count as used at the same time, when one has to go.
+const USED_MS: u64 = 2048;
+
 /// Megaflows with one mask.
 #[derive(Debug)]
 struct Tuple {
@@ -195,12 +198,12 @@ impl Tuples {
         tuples.len() >= MEGAFLOW_MASKS_MAX && !tuples.iter().any(|tuple| tuple.is_of(mask, digest))
     }
 
-    /// The megaflows of the mask that was not used for the longest time (programs use it too, without a look) among those that a packet is looked up in, to make room for another mask; none if every mask has
+    /// The megaflows of the mask that was not used for the longest time (programs use it too, which is known a second or two later) among those that a packet is looked up in, to make room for another mask; none if every mask has
     /// many.
     pub(super) fn least_used(&self, key: &FlowKey) -> Vec<Arc<Megaflow>> {
         let tuples = self.lane(key).map_or([].as_slice(), |lane| &lane.tuples);
         let small = tuples.iter().filter(|tuple| tuple.megaflows.len() <= MASK_EVICTION_MAX);
-        let used = |tuple: &Tuple| tuple.megaflows.iter().map(|megaflow| megaflow.used()).max();
+        let used = |tuple: &Tuple| tuple.megaflows.iter().map(|megaflow| megaflow.last_used().0 / USED_MS).max();
         // Of equal ones the oldest, so that a new one has time for a hit.
         let least = small.min_by_key(|tuple| (used(tuple), tuple.hits));
         least.map(|tuple| tuple.megaflows.iter().cloned().collect()).unwrap_or_default()

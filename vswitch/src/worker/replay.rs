@@ -70,8 +70,10 @@ impl Step<'_> {
             return Ok(());
         }
         if program.path.has_effects() && program.path.used() != self.now {
-            for megaflow in program.path.steps() {
+            // Paths share megaflows.
+            for megaflow in program.path.steps().filter(|megaflow| megaflow.used() != self.now) {
                 cache.effects(megaflow, &self.snapshot.world, self.now);
+                megaflow.used_too(self.now);
             }
         }
         program.path.count(mbuf.len() as u64, self.now);

@@ -110,12 +110,17 @@ struct Owned {
     waits: u64,
 }
 
+/// Cycles that a packet of a burst can take, for [`waits`]: beyond, the worker has done something else meanwhile, or was not there.
+const PACKET_CYCLES_MAX: u64 = 1 << 15;
+
 /// How long a queue waits behind a burst that took these cycles, of which packets were refused because of how many misses their port had caused: what they
 /// cost shall be a small part of what all packets do. A turn without packets ends it: with time to spare nobody waits.
 fn waits(cycles: u64, refused: u64, received: u64) -> u64 {
     if refused == 0 {
         return 0; // the common case, without a division
     }
+    // A packet may be refused in several stages.
+    let (refused, cycles) = (refused.min(received), cycles.min(received.saturating_mul(PACKET_CYCLES_MAX)));
     cycles.saturating_mul((refused * REFUSED_SHARE).saturating_sub(received)) / received.max(1)
 }
 
@@ -324,6 +329,7 @@ mod tests {
         assert_eq!(waits(1000, 1, 40), 0, "a fortieth of them");
         assert_eq!(waits(1000, 32, 32), 39_000, "39 times as long for others");
         assert_eq!(waits(1000, 16, 32), 19_000, "its own good ones count, too");
-        assert_eq!(waits(u64::MAX, 32, 32), u64::MAX / 32, "and no overflow");
+        assert_eq!(waits(1000, 1024, 32), 39_000, "refused once, however often");
+        assert_eq!(waits(u64::MAX, 32, 32), 39 * 32 * PACKET_CYCLES_MAX, "what took that long were not the packets");
     }
 }

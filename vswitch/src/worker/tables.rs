@@ -117,7 +117,7 @@ fn prepare(
         cache.prepare(i, mbuf, port, cached);
     }
     if cache.locate(burst.len(), tracker) {
-        cache.look_ahead(burst.len(), tracker);
+        cache.look_ahead(burst, tracker);
     }
     (bytes, ordinary)
 }
@@ -219,7 +219,8 @@ impl Step<'_> {
             }
             megaflow
         } else {
-            let allowance = if outdated { &self.budget.renewals } else { &self.budget.misses };
+            let allowance =
+                if outdated || cache.take_forgotten() { &self.budget.renewals } else { &self.budget.misses };
             // With the caches off, every packet is a miss.
             if cache.is_on() && !allowance.take(now) {
                 cache.recorder.fail(Fallback::Uncached);

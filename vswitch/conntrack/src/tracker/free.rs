@@ -93,14 +93,17 @@ impl Free {
         self.lists.iter().map(|list| list.places.lock().capacity() * size_of::<u32>()).sum()
     }
 
-    /// A free place, if there is one. A worker whose own list is empty goes on with another one until that is empty, too.
+    /// A free place, if there is one. A worker whose own list is empty goes on with another one until that is empty, too, or his own is not any more.
     pub(super) fn take(&self, worker: usize) -> Option<u32> {
-        let turn = &self.lists[worker % LISTS].turn;
-        let first = turn.load(Relaxed);
+        let own = &self.lists[worker % LISTS];
+        if let Some(place) = own.pop() {
+            return Some(place);
+        }
+        let first = own.turn.load(Relaxed);
         (first..first + LISTS).find_map(|list| {
             let place = self.lists[list % LISTS].pop()?;
             if list != first {
-                turn.store(list % LISTS, Relaxed);
+                own.turn.store(list % LISTS, Relaxed);
             }
             Some(place)
         })
@@ -114,8 +117,11 @@ impl Free {
     /// The place that [`Self::take`] would give now, if nobody else is there; or none.
     #[inline]
     pub(super) fn next(&self, worker: usize) -> u32 {
-        let turn = self.lists[worker % LISTS].turn.load(Relaxed);
-        self.lists[turn % LISTS].next.load(Relaxed)
+        let own = &self.lists[worker % LISTS];
+        match own.next.load(Relaxed) {
+            NOWHERE => self.lists[own.turn.load(Relaxed) % LISTS].next.load(Relaxed),
+            place => place,
+        }
     }
 
     #[cfg(test)]
@@ -135,6 +141,16 @@ mod tests {
             let taken: Vec<_> = (0..60).filter_map(|_| free.take(worker)).collect();
             assert_eq!(taken, (first..first + 60).collect::<Vec<_>>(), "worker {worker}");
         }
+    }
+
+    #[test]
+    fn a_worker_whose_list_was_empty_comes_back_to_it() {
+        let free = Free::new(160);
+        let taken: Vec<_> = (0..12).filter_map(|_| free.take(2)).collect();
+        assert_eq!(taken, (20..32).collect::<Vec<_>>(), "ten of his own, then the next list's");
+        free.give(25);
+        assert_eq!((free.next(2), free.take(2)), (25, Some(25)), "his own again");
+        assert_eq!((free.next(2), free.take(2)), (32, Some(32)), "and on");
     }
 
     #[test]
