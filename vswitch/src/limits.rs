@@ -205,7 +205,7 @@ pub const EXACT_V6_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
 pub const PATHS_MAX: usize = if cfg!(test) { 64 } else { 16_384 };
 /// Paths of the same megaflows whose packets leave with different MAC addresses: beyond, each connection has its own, apart. A sender that varies its address, where no rule looks
 /// at that, does not take others' paths.
-pub const PATH_VARIANTS_MAX: usize = if cfg!(test) { 4 } else { 64 };
+pub const PATH_VARIANTS_MAX: usize = if cfg!(test) { 2 } else { 64 };
 
 /// MPLS labels that a strict port looks through for the bottom of the stack. Segment routing makes stacks of about ten.
 pub const STRICT_MPLS_LABELS_MAX: usize = 16;

@@ -296,6 +296,8 @@ impl World {
         let ack = if flags & ACK == 0 { 0 } else { at(numbers[yours], ack) };
         let segment = tcp.then_some((flags, at(numbers[mine], seq), ack));
         let mut frame = Packet { v6, tcp: segment, ends, len, ttl, tagged }.bytes();
+        // Senders with several addresses, more than paths of the same steps.
+        (frame[9], frame[10]) = (connection, ttl);
         if seq == 0 && !bad {
             numbers[mine] = numbers[mine].wrapping_add(u32::try_from(len).expect("short"));
         }
