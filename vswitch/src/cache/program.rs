@@ -77,6 +77,12 @@ impl<'a> Program<'a> {
     }
 }
 
+/// In [`Fused::flags`]: the L4 protocol is UDP.
+const UDP: u8 = 1;
+
+/// In [`Fused::flags`]: headers stay as they are.
+const SAME: u8 = 2;
+
 /// Headers as they are in the end, but for MAC addresses, and by how much the checksums change (in the byte order of the machine).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fused<const A: usize> {
@@ -85,8 +91,8 @@ pub(super) struct Fused<const A: usize> {
     /// Traffic class: of IPv6 with the bits around it, the first two bytes of the header.
     class: [u8; 2],
     ttl: u8,
-    /// The L4 protocol is UDP.
-    udp: bool,
+    /// [`UDP`], [`SAME`].
+    flags: u8,
     /// What is added to the sum of the IPv4 header; 0: nothing changes.
     l3: [u8; 2],
     /// What is added to the sum of L4; 0: nothing changes.
@@ -102,7 +108,7 @@ impl<const A: usize> Default for Fused<A> {
             ports: [0; 4],
             class: [0; 2],
             ttl: 0,
-            udp: false,
+            flags: 0,
             l3: [0; 2],
             l4: [0; 2],
             pseudo: [0; 2],
@@ -150,6 +156,9 @@ impl<const A: usize> Fused<A> {
 
     /// What makes one header of another one, and the MAC addresses that it has then; none: that is more than this can do. `partial`: the checksum of L4 covers the pseudo-header only.
     pub(super) fn between(before: &[u8], after: &[u8], layers: Layers, partial: bool) -> Option<(Macs, Self)> {
+        if before == after {
+            return Some((Macs::default(), Self { flags: SAME, ..Self::default() }));
+        }
         let macs: &Macs = after.first_chunk()?;
         let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
         let at = places(Self::V6);
@@ -175,7 +184,7 @@ impl<const A: usize> Fused<A> {
             ports: new_ports,
             class: *after.get(l3 + at.class..)?.first_chunk()?,
             ttl: *after.get(l3 + at.ttl)?,
-            udp: *before.get(l3 + at.protocol)? == vswitch_conntrack::protocol::UDP,
+            flags: if *before.get(l3 + at.protocol)? == vswitch_conntrack::protocol::UDP { UDP } else { 0 },
             l3: if Self::V6 { [0; 2] } else { difference(&covered(before)?, &covered(after)?) },
             l4: both,
             pseudo,
@@ -187,6 +196,9 @@ impl<const A: usize> Fused<A> {
 
     #[inline(always)] // the one place on the short way, and a branch on the family otherwise
     fn apply(&self, macs: &Macs, packet: &mut Packet) {
+        if self.flags & SAME != 0 {
+            return;
+        }
         let (layers, partial) = (packet.layers, packet.mbuf.csum() == Csum::Partial);
         let written = self.write(macs, packet.mbuf.head_mut(), layers, partial);
         debug_assert!(written.is_some(), "a compact key has all headers");
@@ -210,14 +222,14 @@ impl<const A: usize> Fused<A> {
         }
         let body = head.get_mut(l4..)?;
         *body.first_chunk_mut()? = self.ports;
-        let field: &mut [u8; 2] = body.get_mut(if self.udp { 6 } else { 16 }..)?.first_chunk_mut()?;
+        let field: &mut [u8; 2] = body.get_mut(if self.flags & UDP != 0 { 6 } else { 16 }..)?.first_chunk_mut()?;
         if partial {
             let complement = field.map(|byte| !byte);
             *field = changed(complement, self.pseudo).map(|byte| !byte);
         } else if self.l4 != [0; 2] {
             let after = |sum: u16| u16::from_be_bytes(changed(sum.to_be_bytes(), self.l4));
             let before = u16::from_be_bytes(*field);
-            *field = if self.udp { udp_sum(before, after) } else { after(before) }.to_be_bytes();
+            *field = if self.flags & UDP != 0 { udp_sum(before, after) } else { after(before) }.to_be_bytes();
         }
         Some(())
     }
