@@ -87,6 +87,8 @@ pub struct Request {
     /// The last of those earlier `ct()` had no `nat`, and knew its connection ([`Verdict::known`]). The packet is not judged again then, but keeps the state that it has (Open vSwitch remembers its connection); else it is, though it
     /// may be judged differently the second time.
     pub cached: bool,
+    /// The last of those earlier `ct()` found no connection, and remembered none: with `commit` it is not looked for again before it is entered.
+    pub unknown: bool,
     /// Remember the connection.
     pub commit: bool,
     /// With `commit`: if the connection is of the other direction, forget it and begin a new one.

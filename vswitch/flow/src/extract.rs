@@ -94,6 +94,22 @@ pub fn extract(frame: &[u8], len: usize, key: &mut FlowKey) -> Layers {
     }
 }
 
+/// Reads again what a router changes at a hop: Ethernet addresses and TTL (hop limit). Every other byte is to be as it was when `key` and `layers` were read from the frame, and there is to be an L4 header.
+#[inline]
+pub fn refresh_hop(frame: &[u8], layers: Layers, key: &mut FlowKey) {
+    let Some(head) = frame.first_chunk::<14>() else { return };
+    key.0[ETH_DST] = be64(head, 0) & !0xffff | key.0[ETH_DST] & 0xffff;
+    key.0[ETH_SRC] = be64(head, 6) & !0xffff | key.0[ETH_SRC] & 0xffff;
+    let at = match low16(key.0[ETH_DST]) {
+        ETH_IPV4 => 8,
+        ETH_IPV6 => 7,
+        _ => return,
+    };
+    if let Some(ttl) = frame.get(usize::from(layers.l3) + at) {
+        key.0[IP] = key.0[IP] & !(0xff << 16) | u64::from(*ttl) << 16;
+    }
+}
+
 const fn is_vlan(eth_type: u16) -> bool {
     eth_type == ETH_VLAN || eth_type == ETH_QINQ
 }

@@ -208,3 +208,30 @@ pub struct CheckLen {
     /// When it is not.
     pub smaller: Box<[Op]>,
 }
+
+/// How much of a packet has been written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Touched {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// At most what a router changes at a hop: Ethernet addresses, TTL or hop limit.
+    Hop,
+    /// Anything.
+    Rest,
+}
+
+impl Touched {
+    /// What an op writes, if it is one that writes at all.
+    #[must_use]
+    pub fn by(op: &Op) -> Self {
+        match op {
+            Op::SetEth(_) => Self::Hop,
+            Op::SetIpv4(set) if (set.src.mask | set.dst.mask, set.tos.mask) == (0, 0) => Self::Hop,
+            Op::SetIpv6(set) if (set.src.mask | set.dst.mask, set.label.mask, set.tclass.mask) == (0, 0, 0) => {
+                Self::Hop
+            }
+            _ => Self::Rest,
+        }
+    }
+}

@@ -114,6 +114,12 @@ impl Packet {
         self.mbuf.head_mut().get_mut(from..)?.first_chunk_mut()
     }
 
+    /// It has an L4 header, which was found behind headers of IP that are whole.
+    #[inline]
+    pub(crate) fn has_l4(&self) -> bool {
+        self.layers.l4 != ABSENT
+    }
+
     /// Where the L3 header starts.
     #[inline]
     pub(crate) fn l3(&self) -> Option<usize> {

@@ -50,6 +50,12 @@ impl Cache {
         self.zones.met(self.payer, zone);
     }
 
+    /// The packets of the port whose burst this is meet `ct()`, as far as is known.
+    #[inline]
+    pub(super) fn meets_ct(&self) -> bool {
+        self.zones.of(self.payer)[0].is_some()
+    }
+
     /// Asks for what the packets of the burst will read of the tracker that were not found.
     pub(crate) fn look_ahead(&self, burst: &Burst, tracker: &Tracker) {
         let zones = self.zones.of(self.payer);
@@ -67,7 +73,7 @@ impl Cache {
     /// Asks for the place of the worker's next new connection, if the port's packets open any.
     #[inline]
     pub(crate) fn look_for_place(&self, tracker: &Tracker, worker: usize) {
-        if self.zones.of(self.payer)[0].is_some()
+        if self.meets_ct()
             && let Some(word) = tracker.next_place(worker)
         {
             prefetch_to_write(word);

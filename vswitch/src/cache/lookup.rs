@@ -6,7 +6,7 @@ use super::path::{Macs, Path};
 use super::program::{Fused, Program, Rare};
 use super::recorder::Recording;
 use super::{Cache, CacheShared, Compact, Megaflow};
-use crate::dpdk::{Mbuf, prefetch};
+use crate::dpdk::{Burst, Mbuf, prefetch};
 use crate::observe::Fallback;
 use crate::pipeline::World;
 use crate::port::PortId;
@@ -31,13 +31,16 @@ impl Cache {
         }
     }
 
-    /// Finds the keys of the first `n` slots of a burst, and asks for what they lead to. Good until an entry changes. Returns whether there are some that are nowhere.
+    /// Finds the keys of a burst, and asks for what they lead to. Good until an entry changes. Returns whether there are some that are nowhere.
     #[inline]
-    pub(crate) fn locate(&mut self, n: usize, tracker: &Tracker) -> bool {
+    pub(crate) fn locate(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
         self.located = self.version;
+        let tracks = self.meets_ct();
+        // What becomes of a packet that opens a connection is not written down, so it is not worth reading more lines.
+        let is_nowhere = |key: &Compact, mbuf: &Mbuf| tracks && key.opens(mbuf);
         let Self { v4, v6, keys, .. } = self;
         let mut missing = false;
-        for key in keys.iter_mut().take(n) {
+        for (key, mbuf) in keys.iter_mut().zip(burst.iter()) {
             key.found = match key.kind {
                 Kind::V4 => v4.find(key),
                 Kind::V6 => v6.find(key),
@@ -46,6 +49,7 @@ impl Cache {
             if key.found == NOWHERE {
                 missing = true;
                 match key.kind {
+                    _ if is_nowhere(key, mbuf) => {}
                     Kind::V4 => v4.prefetch_others(key),
                     Kind::V6 => v6.prefetch_others(key),
                     Kind::None => {}
@@ -56,10 +60,12 @@ impl Cache {
         }
         if missing {
             missing = false;
-            for key in keys.iter_mut().take(n).filter(|key| key.found == NOWHERE) {
-                key.found = find_other(v4, v6, key);
+            for (key, mbuf) in keys.iter_mut().zip(burst.iter()).filter(|(key, _)| key.found == NOWHERE) {
+                if !is_nowhere(key, mbuf) {
+                    key.found = find_other(v4, v6, key);
+                    approach(v4, v6, key, tracker);
+                }
                 missing |= key.found == NOWHERE;
-                approach(v4, v6, key, tracker);
             }
         }
         missing

@@ -28,7 +28,7 @@ mod rewrite;
 mod tests;
 mod waiting;
 
-pub use plain::Plain;
+pub use plain::{Plain, seen as plainly_seen};
 
 use datagram::Datagram;
 use fragment::{Fragment, Kind};
@@ -65,6 +65,15 @@ pub struct Place {
     pub before: u32,
     /// That `ct()` had no `nat`, and knew its connection.
     pub cached: bool,
+    /// It knew none, and remembered none.
+    pub unknown: bool,
+}
+
+impl Place {
+    /// What is asked of a packet that has met `ct()` before.
+    fn with(&self, request: &Request) -> Request {
+        Request { before: self.before, cached: self.cached, unknown: self.unknown, ..request.clone() }
+    }
 }
 
 /// What becomes of a packet at `ct()`.
@@ -147,12 +156,52 @@ impl Conntrack {
         (outcome, link)
     }
 
+    /// [`Self::track`], of a packet of which `seen` is what [`plainly_seen`] says. The verdict is written where there is room for it.
+    ///
+    /// # Errors
+    /// Why the packet is to be dropped.
+    pub fn track_seen(
+        &self,
+        seen: &Seen,
+        packet: &mut Packet,
+        request: &Request,
+        place: Place,
+        verdict: &mut Verdict,
+    ) -> Result<Option<Link>, DropReason> {
+        let again;
+        let asked = if place.before == 0 {
+            request
+        } else {
+            again = place.with(request);
+            &again
+        };
+        let link = self.tracker.track_into(seen, asked, place.worker, place.now.0, verdict);
+        if let Some(refusal) = verdict.refusal {
+            return Err(reason(refusal));
+        }
+        if verdict.rewrite != Rewrite::default() || verdict.controls {
+            let way = alg::Way { nat: request.nat.is_some(), before: place.before, now: place.now.0 };
+            self.change(packet, *seen, verdict, way);
+        }
+        Ok(link)
+    }
+
+    /// Does what a verdict says to a packet.
+    #[inline(never)]
+    fn change(&self, packet: &mut Packet, seen: Seen, verdict: &mut Verdict, way: alg::Way) {
+        let mut datagram = Datagram { packets: std::slice::from_mut(packet) };
+        rewrite::rewrite(&mut datagram, &Message::Seen(seen), &verdict.rewrite);
+        if verdict.controls {
+            alg::follow(&self.tracker, &mut datagram, &seen, verdict, way);
+        }
+    }
+
     fn judge(&self, message: &Message, request: &Request, place: Place) -> (Verdict, Option<Link>) {
         let again;
         let request = if place.before == 0 {
             request
         } else {
-            again = Request { before: place.before, cached: place.cached, ..request.clone() };
+            again = place.with(request);
             &again
         };
         match message {

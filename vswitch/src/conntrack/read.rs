@@ -168,19 +168,21 @@ pub(super) fn segment(header: &[u8; TCP_LEN], len: usize) -> Option<tcp::Segment
 }
 
 /// Only with it a window scale counts (RFC 7323, 1.3).
-const SYN: u8 = 2;
+pub(super) const SYN: u8 = 2;
 
 /// The shift of the window scale option; the first one of several. Options behind a malformed one are not read.
 fn window_scale(datagram: &Datagram<'_>, header_len: usize) -> Option<u8> {
+    let mut options = [0; 40];
+    let options = options.get_mut(..header_len - TCP_LEN)?;
+    if datagram.copy(TCP_LEN, options) { scale_among(options) } else { None }
+}
+
+/// [`window_scale`], of options that lie in one piece.
+pub(super) fn scale_among(options: &[u8]) -> Option<u8> {
     const END: u8 = 0;
     const NOP: u8 = 1;
     const WINDOW_SCALE: u8 = 3;
-    let mut options = [0; 40];
-    let options = options.get_mut(..header_len - TCP_LEN)?;
-    if !datagram.copy(TCP_LEN, options) {
-        return None;
-    }
-    let mut rest: &[u8] = options;
+    let mut rest = options;
     // Every round takes one byte at least.
     loop {
         match *rest {

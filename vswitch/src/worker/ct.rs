@@ -2,16 +2,16 @@
 
 use super::execute::{Origin, Tracked};
 use super::step::Step;
-use crate::action::{CtOp, Op, Packet};
+use crate::action::{CtOp, Op, Packet, Touched};
 use crate::cache::Cache;
-use crate::conntrack::{First, Fragments, Outcome, Place};
-use crate::dpdk::Mbuf;
+use crate::conntrack::{First, Fragments, Outcome, Place, plainly_seen};
 use crate::limits::{RECIRCULATIONS_MAX, STAGES_ENTERED_MAX};
 use crate::observe::DropReason;
 use crate::pipeline::translate::dp_hash;
 use crate::pipeline::{Request, Stage, Start, translate};
 use std::sync::Arc;
-use vswitch_conntrack::{Family, Rewrite, Tuple, Verdict};
+use vswitch_conntrack::{Family, Link, Rewrite, Tuple, Verdict, state};
+use vswitch_flow::extract::refresh_hop;
 use vswitch_flow::{Field, FlowKey};
 
 /// What a packet has behind `ct()` that is not in its bytes.
@@ -24,11 +24,18 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
+    /// The packet is, byte for byte, as it was before `ct()`.
+    #[inline]
+    fn leaves_bytes(&self) -> bool {
+        self.first.is_none() && !self.verdict.controls && self.verdict.rewrite == Rewrite::default()
+    }
+
     const fn tracked(&self) -> Tracked {
         Tracked {
             zone: self.request.zone,
             state: self.verdict.state,
             cached: self.request.nat.is_none() && self.verdict.known,
+            unknown: self.verdict.state & state::NEW != 0 && !self.verdict.known,
         }
     }
 }
@@ -40,22 +47,42 @@ impl Step<'_> {
         mut cache: Option<&mut Cache>,
         op: &CtOp,
         rest: &[Op],
-        packet: Packet,
+        mut packet: Packet,
         origin: Origin<'_>,
     ) -> Option<(Packet, Tracked)> {
-        let Tracked { zone, state, cached } = origin.tracked;
+        let Tracked { zone, state, cached, unknown } = origin.tracked;
         let before = if zone == op.request.zone { state } else { 0 };
-        let place =
-            Place { worker: self.worker, now: self.now, port: origin.port, tunnel: origin.tunnel(), before, cached };
-        let (outcome, link) = self.conntrack.track(packet, &op.request, place);
-        if let Some(cache) = &mut cache {
-            cache.met(op.request.zone);
-            if cache.recorder.is_on() {
-                let rewrite =
-                    if let Outcome::Tracked(_, verdict) = &outcome { verdict.rewrite } else { Rewrite::default() };
-                cache.recorder.tracked(link, rewrite);
+        let (worker, now, port, tunnel) = (self.worker, self.now, origin.port, origin.tunnel());
+        let place = Place { worker, now, port, tunnel, before, cached, unknown };
+        let read;
+        let seen = if origin.seen.is_some() {
+            origin.seen
+        } else {
+            read = plainly_seen(&mut packet, op.request.zone);
+            read.as_ref()
+        };
+        let outcome = if let Some(seen) = seen {
+            let mut verdict = Verdict::default();
+            match self.conntrack.track_seen(seen, &mut packet, &op.request, place, &mut verdict) {
+                Ok(link) => {
+                    met(cache.as_deref_mut(), op.request.zone, link, &verdict.rewrite);
+                    let known = Known { request: &op.request, verdict: &verdict, first: None };
+                    let origin = Origin { seen: known.leaves_bytes().then_some(seen), ..origin };
+                    return self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, known.tracked()));
+                }
+                Err(reason) => {
+                    met(cache.as_deref_mut(), op.request.zone, None, &Rewrite::default());
+                    Outcome::Drop(packet.mbuf, reason)
+                }
             }
-        }
+        } else {
+            let (outcome, link) = self.conntrack.track(packet, &op.request, place);
+            let rewrite =
+                if let Outcome::Tracked(_, verdict) = &outcome { verdict.rewrite } else { Rewrite::default() };
+            met(cache.as_deref_mut(), op.request.zone, link, &rewrite);
+            outcome
+        };
+        let origin = Origin { seen: None, ..origin };
         match outcome {
             Outcome::Tracked(packet, verdict) => {
                 let known = Known { request: &op.request, verdict: &verdict, first: None };
@@ -124,12 +151,13 @@ impl Step<'_> {
             return self.drop_in(origin.port, DropReason::RecircDepth, packet.mbuf);
         }
         let mut key = FlowKey::default();
-        let Some(packet) = self.key_in(stage, packet.mbuf, known, origin, &mut key) else {
+        let Some(packet) = self.key_in(stage, packet, known, origin, &mut key) else {
             return self.count_drop_in(origin.port, DropReason::NoMbuf);
         };
         let world = &*self.snapshot.world;
         let tracked = known.tracked();
-        let origin = Origin { metadata: Some(&key), depth: origin.depth + 1, tracked, ..origin };
+        let origin =
+            Origin { metadata: Some(&key), touched: Touched::Nothing, depth: origin.depth + 1, tracked, ..origin };
         let (bridge, now) = (stage.luggage.bridge, self.now);
         let learns = Some(&self.budget.learns);
         let request = Request { bridge, key: &key, start: Start::Stage(stage), now, side_effects: true, learns };
@@ -146,13 +174,25 @@ impl Step<'_> {
     fn key_in(
         &self,
         stage: &Stage,
-        mbuf: Mbuf,
+        packet: Packet,
         known: Known<'_>,
         origin: Origin<'_>,
         key: &mut FlowKey,
     ) -> Option<Packet> {
-        stage.unpack(&origin.metadata(), key);
-        let packet = self.parse(mbuf, key)?;
+        let packet = match (origin.metadata, origin.touched) {
+            (Some(own), Touched::Nothing | Touched::Hop) if known.leaves_bytes() && packet.has_l4() => {
+                stage.unpack(own, key);
+                key.copy_packet(own);
+                if origin.touched == Touched::Hop {
+                    refresh_hop(packet.mbuf.head(), packet.layers, key);
+                }
+                packet
+            }
+            _ => {
+                stage.unpack(&origin.metadata(), key);
+                self.parse(packet.mbuf, key)?
+            }
+        };
         write_connection(key, known.request.zone, known.verdict);
         if let Some(First { protocol, ports: (src, dst), tcp_flags }) = known.first {
             if let Some(protocol) = protocol {
@@ -164,6 +204,16 @@ impl Step<'_> {
             key.set(Field::DpHash, dp_hash(key).into());
         }
         Some(packet)
+    }
+}
+
+/// A packet met `ct()` in a zone, and whoever writes its way down is to know.
+#[inline]
+fn met(cache: Option<&mut Cache>, zone: u16, link: Option<Link>, rewrite: &Rewrite) {
+    let Some(cache) = cache else { return };
+    cache.met(zone);
+    if cache.recorder.is_on() {
+        cache.recorder.tracked(link, *rewrite);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::replay::Replay;
 use super::step::Step;
-use crate::action::{CheckLen, Op, Packet, PacketInOp};
+use crate::action::{CheckLen, Op, Packet, PacketInOp, Touched};
 use crate::cache::Cache;
 use crate::dpdk::{Csum, Mbuf};
 use crate::meter::{Meter, Verdict};
@@ -12,6 +12,7 @@ use crate::pipeline::PacketIn;
 use crate::port::PortId;
 use std::borrow::Cow;
 use std::hash::BuildHasher;
+use vswitch_conntrack::Seen;
 use vswitch_flow::action::PortNo;
 use vswitch_flow::{Field, FlowKey};
 
@@ -22,6 +23,10 @@ pub(super) struct Origin<'a> {
     pub(super) port: PortId,
     /// Its metadata (the metadata words count); none: only `in_port`.
     pub(super) metadata: Option<&'a FlowKey>,
+    /// What was written into it since the words of its bytes there were read.
+    pub(super) touched: Touched,
+    /// What the last `ct()` read of it, as long as it would read the same.
+    pub(super) seen: Option<&'a Seen>,
     /// OpenFlow number of the port that it came from.
     pub(super) in_port: PortNo,
     /// Stages behind `ct()` that lie behind it.
@@ -39,12 +44,32 @@ pub(super) struct Tracked {
     pub(super) state: u32,
     /// It had no `nat`, and knew its connection.
     pub(super) cached: bool,
+    /// It knew none, and remembered none.
+    pub(super) unknown: bool,
 }
 
 impl Origin<'_> {
     /// Of a packet as it came in.
     pub(super) fn of(port: PortId, in_port: PortNo) -> Self {
-        Self { port, in_port, metadata: None, depth: 0, tracked: Tracked::default(), replay: None }
+        Self {
+            port,
+            in_port,
+            metadata: None,
+            touched: Touched::Rest,
+            seen: None,
+            depth: 0,
+            tracked: Tracked::default(),
+            replay: None,
+        }
+    }
+
+    /// Something is written into the packet.
+    #[inline]
+    fn touch(&mut self, touched: Touched) {
+        self.touched = self.touched.max(touched);
+        if touched == Touched::Rest {
+            self.seen = None;
+        }
     }
 
     /// Digest of the tunnel metadata that it came with; 0: none.
@@ -98,7 +123,10 @@ impl Step<'_> {
                     self.crossed(*out, *into, packet.mbuf.len());
                     Ok(())
                 }
-                Op::Meter(meter) => self.meter(meter, &mut packet),
+                Op::Meter(meter) => {
+                    origin.touch(Touched::Rest);
+                    self.meter(meter, &mut packet)
+                }
                 Op::PacketIn(op) => {
                     self.packet_in(op, &packet.mbuf, origin);
                     Ok(())
@@ -114,6 +142,7 @@ impl Step<'_> {
                     Some((same, tracked)) => {
                         packet = same;
                         origin.tracked = tracked;
+                        origin.touch(Touched::Rest);
                         Ok(())
                     }
                     None => return,
@@ -130,7 +159,10 @@ impl Step<'_> {
                 Op::CheckLen(check) => {
                     return self.execute(cache, check.ops(packet.content_len()), packet, origin);
                 }
-                op => packet.rewrite(op),
+                op => {
+                    origin.touch(Touched::by(op));
+                    packet.rewrite(op)
+                }
             };
             if let Err(reason) = changed {
                 return self.drop_in(origin.port, reason, packet.mbuf);

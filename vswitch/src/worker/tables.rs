@@ -3,7 +3,7 @@
 use super::execute::Origin;
 use super::step::Step;
 use super::{PortView, Walk};
-use crate::action::Packet;
+use crate::action::{Packet, Touched};
 use crate::cache::{Cache, Compact, Megaflow};
 use crate::dpdk::{Burst, Mbuf};
 use crate::limits::{ACTIONS_PER_MISS, FRAME_MIN, HEAD_LEN};
@@ -116,7 +116,7 @@ fn prepare(
         ordinary &= len <= frame_max && len >= FRAME_MIN;
         cache.prepare(i, mbuf, port, cached);
     }
-    if cache.locate(burst.len(), tracker) {
+    if cache.locate(burst, tracker) {
         cache.look_ahead(burst, tracker);
     }
     (bytes, ordinary)
@@ -194,7 +194,7 @@ impl Step<'_> {
         let mut key = FlowKey::default();
         key.set(Field::InPort, facts.number.into());
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
-        let origin = Origin { metadata: Some(&key), ..Origin::of(port, facts.number) };
+        let origin = Origin { metadata: Some(&key), touched: Touched::Nothing, ..Origin::of(port, facts.number) };
         let (bridge, learns) = (facts.bridge, Some(&self.budget.learns));
         let request = Request { bridge, key: &key, start: Start::Table, now, side_effects: true, learns };
         self.decide(cache, &request, packet, origin, Some(compact));

@@ -257,13 +257,15 @@ impl Arena {
         self.free.take(worker)
     }
 
-    /// Gives a place back.
-    pub(super) fn give(&self, place: u32) {
-        // It is still the caller's alone: who locks it late sees that nobody is there, and looks at nothing else.
-        if let Some(line) = self.cold[place as usize].end() {
-            self.wides.give(place, line);
+    /// Gives places back.
+    pub(super) fn give(&self, places: &[u32]) {
+        for place in places {
+            // It is still the caller's alone: who locks it late sees that nobody is there, and looks at nothing else.
+            if let Some(line) = self.cold[*place as usize].end() {
+                self.wides.give(*place, line);
+            }
         }
-        self.free.give(place);
+        self.free.give(places);
     }
 
     /// The place that [`Self::take`] would give now, if nobody else is there; or none.
@@ -375,7 +377,7 @@ mod tests {
                     prop_assert_eq!(locked.end(), entry.tuples);
                     prop_assert_eq!((locked.master(), locked.life()), (None, Life::default()));
                     drop(locked);
-                    arena.give(place);
+                    arena.give(&[place]);
                 } else if let Some(place) = arena.take(which.index(16)) {
                     let mut locked = arena.lock(place);
                     locked.begin(Life::new(None, None), &entry);

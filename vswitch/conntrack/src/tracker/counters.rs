@@ -58,7 +58,12 @@ pub(super) struct Counters([Block; BLOCKS]);
 impl Counters {
     #[inline]
     pub(super) fn add(&self, worker: usize, count: Count) {
-        self.0[worker % BLOCKS].0[count as usize].fetch_add(1, Relaxed);
+        self.add_many(worker, count, 1);
+    }
+
+    #[inline]
+    pub(super) fn add_many(&self, worker: usize, count: Count, n: u64) {
+        self.0[worker % BLOCKS].0[count as usize].fetch_add(n, Relaxed);
     }
 
     fn sum(&self, count: Count) -> u64 {

@@ -25,7 +25,15 @@ impl Tracker {
         let sweep = (len / PARTS + 1).max(SWEEP_MIN).min(len);
         let begin = self.hand.fetch_add(sweep, Relaxed);
         let expired = |life: Life| life.has(Life::ALIVE) && life.expiry() <= now;
-        (0..sweep).filter(|i| self.let_go((begin + i) % len, now, expired)).count()
+        let (mut gone, mut freed) = (0, Freed::default());
+        for i in 0..sweep {
+            if let Some(place) = self.let_go((begin + i) % len, now, expired) {
+                gone += 1;
+                freed.add(self, place, Count::Expired);
+            }
+        }
+        freed.give(self, Count::Expired);
+        gone
     }
 
     /// Lets go of one connection that nobody ever answered, if there is one among the next few entries.
@@ -38,7 +46,8 @@ impl Tracker {
         let begin = self.drop_hand.fetch_add(search, Relaxed);
         let unreplied = |life: Life| life.has(Life::ALIVE) && (!life.has(Life::REPLIED) || life.expiry() <= now);
         for i in 0..search {
-            if self.let_go((begin + i) % len, now, unreplied) {
+            if let Some((place, zone)) = self.let_go((begin + i) % len, now, unreplied) {
+                self.gone(&[place], zone, Count::DroppedEarly);
                 // The others of this search are for the next one.
                 self.drop_hand.fetch_sub(search - i - 1, Relaxed);
                 return true;
@@ -47,18 +56,37 @@ impl Tracker {
         false
     }
 
-    /// Kills the connection at a place, if it may go. Looks before it locks, and again when it has.
-    fn let_go(&self, place: usize, now: u64, may: impl Fn(Life) -> bool) -> bool {
+    /// Takes out the connection at a place, if it may go, and says its place and zone. Looks before it locks, and again when it has.
+    fn let_go(&self, place: usize, now: u64, may: impl Fn(Life) -> bool) -> Option<(u32, u16)> {
         if !may(self.arena.places()[place].life()) {
-            return false;
+            return None;
         }
-        let Ok(place) = u32::try_from(place) else { return false };
+        let place = u32::try_from(place).ok()?;
         let locked = self.arena.lock(place);
-        let goes = may(locked.life());
-        if goes {
-            let why = if locked.life().expiry() <= now { Count::Expired } else { Count::DroppedEarly };
-            self.kill(locked, why, now);
+        may(locked.life()).then(|| (place, self.take_out(locked, now)))
+    }
+}
+
+/// Places of connections of one zone that are gone, to be given back together: what workers write for each new connection is touched less often then.
+#[derive(Default)]
+struct Freed {
+    zone: u16,
+    places: [u32; Self::MAX],
+    len: usize,
+}
+
+impl Freed {
+    const MAX: usize = 32;
+
+    fn add(&mut self, tracker: &Tracker, (place, zone): (u32, u16), why: Count) {
+        if zone != self.zone || self.len == Self::MAX {
+            self.give(tracker, why);
         }
-        goes
+        (self.zone, self.places[self.len]) = (zone, place);
+        self.len += 1;
+    }
+
+    fn give(&mut self, tracker: &Tracker, why: Count) {
+        tracker.gone(&self.places[..std::mem::take(&mut self.len)], self.zone, why);
     }
 }

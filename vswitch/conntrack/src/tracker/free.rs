@@ -33,10 +33,11 @@ impl List {
         place
     }
 
-    fn push(&self, place: u32) {
+    /// Places of this list, the one to be taken next last.
+    fn push(&self, freed: &[u32]) {
         let mut places = self.places.lock();
-        places.push(place);
-        self.next.store(place, Relaxed);
+        places.extend_from_slice(freed);
+        self.next.store(places.last().copied().unwrap_or(NOWHERE), Relaxed);
     }
 }
 
@@ -84,7 +85,7 @@ impl Free {
             turn: AtomicUsize::new(own),
         });
         let free = Self { lists, spread };
-        (0..places).rev().for_each(|place| free.give(place));
+        (0..places).rev().for_each(|place| free.give(&[place]));
         free
     }
 
@@ -109,9 +110,11 @@ impl Free {
         })
     }
 
-    /// Gives a place back. It goes to the list that it came from, which has room for all of its own.
-    pub(super) fn give(&self, place: u32) {
-        self.lists[self.spread.list(place)].push(place);
+    /// Gives places back. Each goes to the list that it came from, which has room for all of its own.
+    pub(super) fn give(&self, places: &[u32]) {
+        for same in places.chunk_by(|a, b| self.spread.list(*a) == self.spread.list(*b)) {
+            self.lists[self.spread.list(same[0])].push(same);
+        }
     }
 
     /// The place that [`Self::take`] would give now, if nobody else is there; or none.
@@ -148,7 +151,7 @@ mod tests {
         let free = Free::new(160);
         let taken: Vec<_> = (0..12).filter_map(|_| free.take(2)).collect();
         assert_eq!(taken, (20..32).collect::<Vec<_>>(), "ten of his own, then the next list's");
-        free.give(25);
+        free.give(&[25]);
         assert_eq!((free.next(2), free.take(2)), (25, Some(25)), "his own again");
         assert_eq!((free.next(2), free.take(2)), (32, Some(32)), "and on");
     }
@@ -159,7 +162,7 @@ mod tests {
             let free = Free::new(places);
             for _ in 0..2 {
                 let mut taken: Vec<_> = std::iter::from_fn(|| free.take(7)).collect();
-                taken.iter().for_each(|place| free.give(*place));
+                free.give(&taken);
                 taken.sort_unstable();
                 assert_eq!(taken, (0..places).collect::<Vec<_>>());
                 assert_eq!(free.len(), places as usize);

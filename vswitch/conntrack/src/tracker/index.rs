@@ -1,8 +1,9 @@
 //! From the hash of a tuple to the places where its connection may lie.
 //!
-//! A bucket is one cache line of eight words; a tuple has two buckets and lies in the emptier one. Two buckets are a pair: a tuple and the one with its ends exchanged have the
-//! same two pairs, one the left and the other the right half of both ([`SIDE`]), so that a connection that is not translated touches two pairs of lines and one stripe. A word never moves: who looks while others add and remove may
-//! miss what is just coming, never what stays. 16 words is therefore all that a lookup ever reads, whatever an attacker sends.
+//! A bucket is one cache line of eight words. A tuple has two buckets, and lies in the first one as long as that has room to spare, else in the emptier one: a bucket counts what lies
+//! elsewhere on its account, and as long as that is nothing, a lookup reads one line. Two buckets are a pair: a tuple and the one with its ends exchanged have the same two pairs, one the left and the
+//! other the right half of both ([`SIDE`]), so that a connection that is not translated touches two neighbouring lines, seldom four, and one stripe. A word never moves: who looks while others
+//! add and remove may miss what is just coming, never what stays. 16 words is therefore all that a lookup ever reads, whatever an attacker sends.
 //!
 //! There are four words for each connection that there may be, whatever their number is: a hash is scaled to the number of pairs, so that this need not be a power of two.
 //!
@@ -11,7 +12,7 @@
 
 use super::sync::{AtomicU64, SpinMutex, SpinMutexGuard, size};
 use super::words::SIDE;
-use crate::{Direction, Memory};
+use crate::{Config, Direction, Memory};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Words of a bucket.
@@ -19,6 +20,19 @@ const WORDS: usize = size(8, 2);
 
 /// Locks among which adders spread.
 const STRIPES: usize = size(256, 4);
+
+/// A bucket with so many words takes more only if the other one of a tuple is no emptier.
+const COMFORTABLE: usize = size(6, 1);
+
+/// Of a word: something is entered.
+const USED: u64 = 1;
+
+/// Of a bucket's first word, whether it is used or not: how many tuples lie in their second bucket that had this one as their first. What has been at the most stays there: nobody knows how many there are then.
+const ELSEWHERE: u64 = 63 << ELSEWHERE_SHIFT;
+const ELSEWHERE_SHIFT: u32 = 28;
+const ELSEWHERE_ONE: u64 = 1 << ELSEWHERE_SHIFT;
+
+const _: () = assert!(Config::CONNECTIONS_MAX <= 1 << (ELSEWHERE_SHIFT - 2), "a place fits");
 
 /// Multiplier that makes the second pair another function of the hash than the first (2^64 divided by the golden ratio).
 const SECOND: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -68,7 +82,7 @@ impl Index {
     /// Tuples that are entered.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.buckets.iter().map(load).sum()
+        self.buckets.iter().map(Bucket::len).sum()
     }
 
     #[inline]
@@ -83,28 +97,21 @@ impl Index {
         [&self.buckets[first * 2 + side], &self.buckets[second * 2 + side]]
     }
 
-    /// A word of each line that a lookup reads.
+    /// A word of the line that most lookups read, and no other one.
     #[inline]
-    pub(super) fn lines(&self, hash: u64) -> [&AtomicU64; 2] {
-        self.buckets(hash).map(|bucket| &bucket.0[0])
+    pub(super) fn line(&self, hash: u64) -> &AtomicU64 {
+        &self.buckets(hash)[0].0[0]
     }
 
     /// Calls back with every place that a tuple of this hash may lie at, until that returns something.
     #[inline]
     pub(super) fn find<R>(&self, hash: u64, mut look: impl FnMut(Hit) -> Option<R>) -> Option<R> {
-        let wanted = tag(hash);
-        for bucket in self.buckets(hash) {
-            for word in &bucket.0 {
-                let word = word.load(Acquire);
-                if word >> 34 == wanted
-                    && word & 1 != 0
-                    && let Some(found) = look(hit(word))
-                {
-                    return Some(found);
-                }
-            }
+        let [first, second] = self.buckets(hash);
+        if let Some(found) = first.find(hash, &mut look) {
+            return Some(found);
         }
-        None
+        // What is entered elsewhere is counted before.
+        if first.0[0].load(Acquire) & ELSEWHERE == 0 { None } else { second.find(hash, &mut look) }
     }
 
     /// Locks the stripes of two hashes, in the order that everybody locks them in. While they are held nobody else enters tuples of these hashes.
@@ -120,20 +127,21 @@ impl Index {
     #[must_use]
     pub(super) fn insert(&self, hash: u64, hit: Hit) -> bool {
         let word = word(hash, hit);
+        let [first, second] = self.buckets(hash);
         loop {
-            let [first, second] = self.buckets(hash);
-            let bucket = if load(second) < load(first) { second } else { first };
-            let mut full = true;
-            for slot in &bucket.0 {
-                if slot.load(Relaxed) == 0 {
-                    full = false;
-                    if slot.compare_exchange(0, word, Release, Relaxed).is_ok() {
-                        return true;
-                    }
+            let crowd = first.len();
+            let elsewhere = crowd >= COMFORTABLE && second.len() < crowd;
+            if elsewhere {
+                first.count_elsewhere();
+                if second.claim(word) {
+                    return true;
                 }
+                first.forget_elsewhere();
+            } else if first.claim(word) {
+                return true;
             }
             // Others filled it while we looked: look which one is emptier now. Each turn of this loop means that somebody else has entered something.
-            if full && load(first) == WORDS && load(second) == WORDS {
+            if first.len() == WORDS && second.len() == WORDS {
                 return false;
             }
         }
@@ -142,22 +150,93 @@ impl Index {
     /// Takes out what [`Self::insert`] entered.
     pub(super) fn remove(&self, hash: u64, hit: Hit) {
         let word = word(hash, hit);
-        for bucket in self.buckets(hash) {
-            for slot in &bucket.0 {
-                if slot.load(Relaxed) == word && slot.compare_exchange(word, 0, Release, Relaxed).is_ok() {
-                    return;
+        let [first, second] = self.buckets(hash);
+        if !first.clear(word) && second.clear(word) {
+            first.forget_elsewhere();
+        }
+    }
+}
+
+impl Bucket {
+    /// Words that are used.
+    #[inline]
+    fn len(&self) -> usize {
+        self.0.iter().map(|word| as_index(word.load(Relaxed) & USED)).sum()
+    }
+
+    #[inline]
+    fn find<R>(&self, hash: u64, look: &mut impl FnMut(Hit) -> Option<R>) -> Option<R> {
+        let wanted = tag(hash);
+        for word in &self.0 {
+            let word = word.load(Acquire);
+            if word >> TAG_SHIFT == wanted
+                && word & USED != 0
+                && let Some(found) = look(hit(word))
+            {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// Writes a word where none is; false: there are words everywhere.
+    #[inline]
+    fn claim(&self, word: u64) -> bool {
+        self.0.iter().any(|slot| {
+            let mut old = slot.load(Relaxed);
+            while old & USED == 0 {
+                match slot.compare_exchange(old, word | old & ELSEWHERE, Release, Relaxed) {
+                    Ok(_) => return true,
+                    Err(other) => old = other,
                 }
+            }
+            false
+        })
+    }
+
+    /// Clears a word; false: it is not there.
+    fn clear(&self, word: u64) -> bool {
+        self.0.iter().any(|slot| {
+            let mut old = slot.load(Relaxed);
+            while old & !ELSEWHERE == word {
+                match slot.compare_exchange(old, old & ELSEWHERE, Release, Relaxed) {
+                    Ok(_) => return true,
+                    Err(other) => old = other,
+                }
+            }
+            false
+        })
+    }
+
+    /// One tuple more lies elsewhere, from the next moment on.
+    #[cold]
+    fn count_elsewhere(&self) {
+        self.elsewhere(|old| old + ELSEWHERE_ONE);
+    }
+
+    /// One less.
+    #[cold]
+    fn forget_elsewhere(&self) {
+        self.elsewhere(|old| old - ELSEWHERE_ONE);
+    }
+
+    fn elsewhere(&self, next: impl Fn(u64) -> u64) {
+        let slot = &self.0[0];
+        let mut old = slot.load(Relaxed);
+        while old & ELSEWHERE != ELSEWHERE {
+            match slot.compare_exchange(old, next(old), Release, Relaxed) {
+                Ok(_) => return,
+                Err(other) => old = other,
             }
         }
     }
 }
 
-fn load(bucket: &Bucket) -> usize {
-    bucket.0.iter().filter(|word| word.load(Relaxed) != 0).count()
-}
+/// Where the tag begins in a word.
+const TAG_SHIFT: u32 = 34;
 
 const fn tag(hash: u64) -> u64 {
-    hash >> 34
+    hash >> TAG_SHIFT
 }
 
 /// One of so many, by the low half of a word.
@@ -165,20 +244,16 @@ const fn scale(word: u64, count: usize) -> usize {
     as_index(((word & 0xffff_ffff) * count as u64) >> 32)
 }
 
-/// 30 bits of the hash, the place, the direction, and one that is always set.
+/// 30 bits of the hash, six that are another's ([`ELSEWHERE`]), the place, the direction, and [`USED`].
 const fn word(hash: u64, hit: Hit) -> u64 {
-    tag(hash) << 34 | (hit.place as u64) << 2 | (hit.direction as u64) << 1 | 1
+    tag(hash) << TAG_SHIFT | (hit.place as u64) << 2 | (hit.direction as u64) << 1 | USED
 }
 
 fn hit(word: u64) -> Hit {
     let direction = if word & 2 == 0 { Direction::Original } else { Direction::Reply };
-    let [place, _] = halves32(word >> 2);
+    #[expect(clippy::cast_possible_truncation, reason = "26 bits")]
+    let place = ((word & (ELSEWHERE_ONE - 1)) >> 2) as u32;
     Hit { place, direction }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "each half is what is meant")]
-const fn halves32(word: u64) -> [u32; 2] {
-    [word as u32, (word >> 32) as u32]
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "masked by whoever calls")]

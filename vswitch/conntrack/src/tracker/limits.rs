@@ -31,9 +31,10 @@ const NONE: u64 = u64::MAX;
 struct Zone {
     count: AtomicU32,
     limit: AtomicU64,
-    /// Timeouts by class; [`NONE`]: the default one. Allocated when the zone first gets a policy.
-    policy: OnceLock<Box<[AtomicU64; CLASSES]>>,
 }
+
+/// Timeouts by class; [`NONE`]: the default one. Allocated when the zone first gets a policy.
+type Timeouts = OnceLock<Box<[AtomicU64; CLASSES]>>;
 
 const CLASSES: usize = size_of::<Policy>() / size_of::<u64>();
 
@@ -44,15 +45,18 @@ const ZONES: usize = size(1 << 16, 1);
 #[derive(Debug)]
 pub(super) struct Zones {
     zones: Box<[Zone]>,
+    /// Apart from the counts, which change all the time.
+    policies: Box<[Timeouts]>,
     limit: AtomicU64,
     timeouts: Policy,
 }
 
 impl Zones {
     pub(super) fn new() -> Self {
-        let zone = || Zone { count: AtomicU32::new(0), limit: AtomicU64::new(NONE), policy: OnceLock::new() };
+        let zone = || Zone { count: AtomicU32::new(0), limit: AtomicU64::new(NONE) };
         Self {
             zones: std::iter::repeat_with(zone).take(ZONES).collect(),
+            policies: std::iter::repeat_with(Timeouts::new).take(ZONES).collect(),
             limit: AtomicU64::new(NONE),
             timeouts: Policy::default(),
         }
@@ -60,7 +64,7 @@ impl Zones {
 
     /// Bytes.
     pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.zones)
+        size_of_val(&*self.zones) + size_of_val(&*self.policies)
     }
 
     /// Counts one more connection, unless the zone is at its limit.
@@ -71,19 +75,25 @@ impl Zones {
             NONE => self.limit.load(Relaxed),
             own => own,
         };
+        if limit == NONE {
+            zone.count.fetch_add(1, AcqRel);
+            return true;
+        }
         let more = |count: u32| (u64::from(count) < limit).then_some(count + 1);
         zone.count.fetch_update(AcqRel, Acquire, more).is_ok()
     }
 
-    /// Counts one less.
-    pub(super) fn leave(&self, zone: u16) {
-        self.zones[usize::from(zone)].count.fetch_sub(1, AcqRel);
+    /// Counts so many less.
+    pub(super) fn leave(&self, zone: u16, connections: usize) {
+        // No more than there are, which is a number of 32 bits.
+        #[expect(clippy::cast_possible_truncation, reason = "see above")]
+        self.zones[usize::from(zone)].count.fetch_sub(connections as u32, AcqRel);
     }
 
     /// Milliseconds that a connection in such a state lives without packets.
     #[inline]
     pub(super) fn timeout(&self, zone: u16, class: Class) -> u64 {
-        match self.zones[usize::from(zone)].policy.get().map(|own| own[class as usize].load(Relaxed)) {
+        match self.policies[usize::from(zone)].get().map(|own| own[class as usize].load(Relaxed)) {
             None | Some(NONE) => self.timeouts.get(class),
             Some(own) => own,
         }
@@ -108,7 +118,7 @@ impl Zones {
     }
 
     pub(super) fn set_policy(&self, zone: u16, policy: Option<Policy>) {
-        let cell = &self.zones[usize::from(zone)].policy;
+        let cell = &self.policies[usize::from(zone)];
         if policy.is_none() && cell.get().is_none() {
             return;
         }
@@ -120,12 +130,12 @@ impl Zones {
     }
 
     pub(super) fn policies(&self) -> Vec<(u16, Policy)> {
-        let own = |zone: &Zone| {
-            let timeouts = zone.policy.get()?;
+        let own = |timeouts: &Timeouts| {
+            let timeouts = timeouts.get()?;
             let policy = Policy(std::array::from_fn(|i| timeouts[i].load(Acquire)));
             (policy.0[0] != NONE).then_some(policy)
         };
-        (0..=u16::MAX).zip(&self.zones).filter_map(|(number, zone)| Some((number, own(zone)?))).collect()
+        (0..=u16::MAX).zip(&self.policies).filter_map(|(number, timeouts)| Some((number, own(timeouts)?))).collect()
     }
 }
 

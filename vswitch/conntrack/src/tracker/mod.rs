@@ -180,7 +180,14 @@ impl Tracker {
     }
 
     /// Takes a connection out of the table; its place is free then.
-    fn kill(&self, mut locked: Locked<'_>, why: Count, now: u64) {
+    fn kill(&self, locked: Locked<'_>, why: Count, now: u64) {
+        let place = locked.place;
+        let zone = self.take_out(locked, now);
+        self.gone(&[place], zone, why);
+    }
+
+    /// Takes a connection out of the table. Nobody gets its place before that is [`Self::gone`]. Returns its zone.
+    fn take_out(&self, mut locked: Locked<'_>, now: u64) -> u16 {
         self.tell(EventKind::End, &locked, now);
         let [original, reply] = locked.end();
         let place = locked.place;
@@ -189,10 +196,15 @@ impl Tracker {
         if reply != original {
             self.index.remove(self.hasher.hash(&reply), Hit { place, direction: Direction::Reply });
         }
-        drop(locked);
-        self.zones.leave(original.zone());
-        self.counters.add(place as usize, why);
-        self.arena.give(place);
+        original.zone()
+    }
+
+    /// Connections of a zone that were taken out of these places: they count no more, and the places are free.
+    fn gone(&self, places: &[u32], zone: u16, why: Count) {
+        let Some(first) = places.first() else { return };
+        self.zones.leave(zone, places.len());
+        self.counters.add_many(*first as usize, why, places.len() as u64);
+        self.arena.give(places);
     }
 
     /// Tells those who want to know.

@@ -6,7 +6,7 @@
 use super::arena::Entry;
 use super::helper::Inherited;
 use super::life::Life;
-use super::track::verdict;
+use super::track::say;
 use super::{Count, EventKind, Hit, Tracker, Words};
 use crate::tcp::Tcp;
 use crate::{
@@ -26,24 +26,40 @@ enum Failed {
 }
 
 impl Tracker {
-    /// A packet that belongs to no connection. None: it does by now, as another worker was first.
-    pub(super) fn opens(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> Option<Verdict> {
-        let Some(tcp) = may_open(seen) else { return Some(Verdict::INVALID) };
-        let opening = Opening { seen, request, tcp, expected: self.inherited(&seen.tuple, now), now };
+    /// A packet that belongs to no connection; `words` and their hash are its tuple's. False: it does by now, as another worker was first.
+    #[inline]
+    pub(super) fn opens(
+        &self,
+        seen: &Seen,
+        words: (&Words, u64),
+        request: &Request,
+        worker: usize,
+        now: u64,
+        verdict: &mut Verdict,
+    ) -> bool {
+        let Some(tcp) = may_open(seen) else {
+            *verdict = Verdict::INVALID;
+            return true;
+        };
+        let expected = self.inherited(&seen.tuple, now);
+        let opening = Opening { seen, words: *words.0, hash: words.1, request, tcp, expected, now };
         if !request.commit {
-            return Some(opening.uncommitted());
+            opening.uncommitted(verdict);
+            return true;
         }
-        match self.open(&opening, worker) {
-            Ok(verdict) => Some(verdict),
-            Err(Failed::Raced) => None,
+        match self.open(&opening, worker, verdict) {
+            Ok(()) => {}
+            Err(Failed::Raced) => return false,
             // What took the last place may have been the same connection.
-            Err(Failed::Refused(_)) if !self.is_free(&seen.tuple, now) => None,
-            Err(Failed::Refused(why)) => Some(self.refuse(why, worker)),
+            Err(Failed::Refused(_)) if !self.is_free(&seen.tuple, now) => return false,
+            Err(Failed::Refused(why)) => self.refuse(why, worker, verdict),
         }
+        true
     }
 
     /// The verdict on a packet that is to be dropped, counted.
-    pub(super) fn refuse(&self, why: Refusal, worker: usize) -> Verdict {
+    #[cold]
+    pub(super) fn refuse(&self, why: Refusal, worker: usize, verdict: &mut Verdict) {
         let count = match why {
             Refusal::Full => Count::RefusedFull,
             Refusal::ZoneLimit => Count::RefusedZone,
@@ -51,25 +67,24 @@ impl Tracker {
             Refusal::TupleTaken => Count::RefusedTaken,
         };
         self.counters.add(worker, count);
-        Verdict { refusal: Some(why), ..Verdict::default() }
+        *verdict = Verdict { refusal: Some(why), ..Verdict::default() };
     }
 
-    fn open(&self, opening: &Opening<'_>, worker: usize) -> Result<Verdict, Failed> {
+    fn open(&self, opening: &Opening<'_>, worker: usize, verdict: &mut Verdict) -> Result<(), Failed> {
         let zone = opening.request.zone;
         if !self.zones.enter(zone) {
             return Err(Failed::Refused(Refusal::ZoneLimit));
         }
         let Some(place) = self.place(worker, opening.now) else {
-            self.zones.leave(zone);
+            self.zones.leave(zone, 1);
             return Err(Failed::Refused(Refusal::Full));
         };
-        let entered = self.enter(place, opening);
-        match &entered {
-            Ok(_) => self.counters.add(worker, Count::Created),
-            Err(_) => {
-                self.arena.give(place);
-                self.zones.leave(zone);
-            }
+        let entered = self.enter(place, opening, verdict);
+        if entered.is_ok() {
+            self.counters.add(worker, Count::Created);
+        } else {
+            self.arena.give(&[place]);
+            self.zones.leave(zone, 1);
         }
         entered
     }
@@ -88,9 +103,8 @@ impl Tracker {
     }
 
     /// Enters the connection at its place.
-    fn enter(&self, place: u32, opening: &Opening<'_>) -> Result<Verdict, Failed> {
-        let (original, now) = (Words::from(&opening.seen.tuple), opening.now);
-        let hash = self.hasher.hash(&original);
+    fn enter(&self, place: u32, opening: &Opening<'_>, verdict: &mut Verdict) -> Result<(), Failed> {
+        let &Opening { words: original, hash, now, .. } = opening;
         let choice = opening.choice();
         for _ in 0..CHOICES {
             let reply = match &choice {
@@ -106,7 +120,7 @@ impl Tracker {
                 return Err(Failed::Raced);
             }
             if self.find(&reply, hashes[1], now).is_none() {
-                return self.write(place, [original, reply], hashes, opening);
+                return self.write(place, [original, reply], hashes, opening, verdict);
             }
             if choice.is_none() {
                 return Err(Failed::Refused(Refusal::TupleTaken));
@@ -126,7 +140,8 @@ impl Tracker {
         tuples: [Words; 2],
         hashes: [u64; 2],
         opening: &Opening<'_>,
-    ) -> Result<Verdict, Failed> {
+        verdict: &mut Verdict,
+    ) -> Result<(), Failed> {
         let &Opening { seen, request, now, .. } = opening;
         let mut locked = self.arena.lock(place);
         let [original, reply] = [Direction::Original, Direction::Reply].map(|direction| Hit { place, direction });
@@ -145,13 +160,18 @@ impl Tracker {
             self.announce_tftp(&locked, now);
         }
         self.tell(EventKind::New, &locked, now);
-        Ok(verdict(&locked, Direction::Original, state::NEW | state::TRK, request))
+        say(&locked, Direction::Original, state::NEW | state::TRK, request, verdict);
+        Ok(())
     }
 }
 
 /// A packet that opens a connection.
 struct Opening<'a> {
     seen: &'a Seen,
+    /// Its tuple.
+    words: Words,
+    /// Of that.
+    hash: u64,
     request: &'a Request,
     tcp: Tcp,
     expected: Option<Inherited>,
@@ -160,13 +180,11 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     /// The verdict if nothing is to be remembered.
-    fn uncommitted(&self) -> Verdict {
-        let new = Verdict { state: state::NEW | state::TRK, original: Some(self.seen.tuple), ..Verdict::default() };
-        match self.expected {
-            None => new,
-            Some(Inherited { master, mark, label, .. }) => {
-                Verdict { state: new.state | state::REL, mark, label, original: Some(master), ..new }
-            }
+    fn uncommitted(&self, verdict: &mut Verdict) {
+        *verdict = Verdict { state: state::NEW | state::TRK, original: Some(self.seen.tuple), ..Verdict::default() };
+        if let Some(Inherited { master, mark, label, .. }) = self.expected {
+            verdict.state |= state::REL;
+            (verdict.mark, verdict.label, verdict.original) = (mark, label, Some(master));
         }
     }
 

@@ -3,7 +3,7 @@
 use super::life::Life;
 use super::{Count, EventKind, Found, Link, Locked, Tracker, Words};
 use crate::tcp::{Outcome, State, Tcp};
-use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Rewrite, Seen, Tuple, Verdict, state};
+use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Seen, Tuple, Verdict, state};
 
 /// How often a packet may find that another worker has just opened or ended its connection, before it is given up.
 const RACES: usize = 8;
@@ -16,24 +16,53 @@ impl Tracker {
 
     /// [`Self::track`], and how the next packet like this one may be judged without looking for its connection.
     pub fn track_linked(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> (Verdict, Option<Link>) {
-        let seen = &Seen { tuple: Tuple { zone: request.zone, ..seen.tuple }, ..*seen };
+        let mut verdict = Verdict::default();
+        let link = self.track_into(seen, request, worker, now, &mut verdict);
+        (verdict, link)
+    }
+
+    /// [`Self::track_linked`], for who has room for the verdict already: it is large, and is not to be carried about.
+    pub fn track_into(
+        &self,
+        seen: &Seen,
+        request: &Request,
+        worker: usize,
+        now: u64,
+        verdict: &mut Verdict,
+    ) -> Option<Link> {
+        let in_zone;
+        let seen = if seen.tuple.zone == request.zone {
+            seen
+        } else {
+            in_zone = Seen { tuple: Tuple { zone: request.zone, ..seen.tuple }, ..*seen };
+            &in_zone
+        };
         let words = Words::from(&seen.tuple);
         let hash = self.hasher.hash(&words);
         let mut translated = is_translated(request);
+        // Nobody had it a moment ago: entering it will tell if somebody has by now.
+        let mut unknown = request.unknown && request.commit && matches!(seen.l4, L4::Tcp(_) | L4::Udp);
         for _ in 0..RACES {
-            let found = if translated { self.find_translated(&seen.tuple, now) } else { self.find(&words, hash, now) };
+            let found = if unknown {
+                None
+            } else if translated {
+                self.find_translated(&seen.tuple, now)
+            } else {
+                self.find(&words, hash, now)
+            };
             if let Some(found) = found
-                && let Some(judged) = self.belongs(found, seen, request, now)
+                && let Some(link) = self.belongs(found, seen, request, now, verdict)
             {
-                return judged;
+                return link;
             }
-            if let Some(verdict) = self.opens(seen, request, worker, now) {
-                return (verdict, None);
+            if self.opens(seen, (&words, hash), request, worker, now, verdict) {
+                return None;
             }
             // The tuple itself is in the table now.
-            translated = false;
+            (translated, unknown) = (false, false);
         }
-        (self.refuse(Refusal::Full, worker), None)
+        self.refuse(Refusal::Full, worker, verdict);
+        None
     }
 
     /// The connection of a packet (or of an error's) that was translated already: whoever answers it has the other tuple.
@@ -45,7 +74,14 @@ impl Tracker {
     }
 
     /// A packet of a connection. None: that connection is over, and gone.
-    fn belongs(&self, found: Found<'_>, seen: &Seen, request: &Request, now: u64) -> Option<(Verdict, Option<Link>)> {
+    fn belongs(
+        &self,
+        found: Found<'_>,
+        seen: &Seen,
+        request: &Request,
+        now: u64,
+        verdict: &mut Verdict,
+    ) -> Option<Option<Link>> {
         let Found { mut locked, direction } = found;
         if request.commit && request.force && direction == Direction::Reply {
             self.kill(locked, Count::Replaced, now);
@@ -90,7 +126,9 @@ impl Tracker {
         }
         let controls = life.helper() == Some(Helper::Ftp) && state & (state::EST | state::INV) == state::EST;
         let link = Link::of(&locked, direction, seen, request, (state, judged));
-        Some((Verdict { controls, ..verdict(&locked, direction, state, request) }, link))
+        say(&locked, direction, state, request, verdict);
+        verdict.controls = controls;
+        Some(link)
     }
 
     /// What the packet changes in the state of its connection, and until when that lives now.
@@ -153,30 +191,31 @@ pub(super) const fn flag(side: NatSide, direction: Direction) -> u32 {
     }
 }
 
-/// The verdict on a packet of a connection, translated if that is asked for.
-pub(super) fn verdict(locked: &Locked<'_>, direction: Direction, mut state: u32, request: &Request) -> Verdict {
-    let mut rewrite = Rewrite::default();
+/// Writes the verdict on a packet of a connection, translated if that is asked for.
+#[inline]
+pub(super) fn say(locked: &Locked<'_>, direction: Direction, mut state: u32, request: &Request, verdict: &mut Verdict) {
+    *verdict = locked.known();
     if request.nat.is_some()
         && let Some(side) = locked.life().side()
     {
         state |= flag(side, direction);
         if !is_translated(request) {
             let (from, to) = locked.translation(direction);
-            rewrite.src = (to.src != from.src).then_some(to.src);
-            rewrite.dst = (to.dst != from.dst).then_some(to.dst);
+            verdict.rewrite.src = (to.src != from.src).then_some(to.src);
+            verdict.rewrite.dst = (to.dst != from.dst).then_some(to.dst);
         }
     }
-    let mut verdict = Verdict { state, rewrite, ..locked.known() };
+    verdict.state = state;
     if state & state::INV != 0 {
         verdict.original = None;
     } else if locked.master().is_some() {
         verdict.state |= state::REL;
     }
-    verdict
 }
 
 impl Locked<'_> {
     /// Mark, label and original tuple; of an expected connection that of its master.
+    #[inline]
     pub(super) fn known(&self) -> Verdict {
         let original = self.master().unwrap_or_else(|| self.tuples()[0].tuple());
         Verdict {

@@ -46,6 +46,7 @@ impl Step {
                 tunnel: u64::from(kind >> 2 & 1),
                 before: 0,
                 cached: false,
+                unknown: false,
             },
             zone: u16::from(kind >> 3 & 1),
             id: id & 3,

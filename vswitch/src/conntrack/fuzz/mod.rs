@@ -36,7 +36,7 @@ pub(super) fn conntrack() -> Conntrack {
 }
 
 pub(super) fn place() -> Place {
-    Place { worker: 0, now: Millis(0), port: PortId(1), tunnel: 0, before: 0, cached: false }
+    Place { worker: 0, now: Millis(0), port: PortId(1), tunnel: 0, before: 0, cached: false, unknown: false }
 }
 
 /// Addresses and ports to write, of which `flags` says whether.

@@ -34,8 +34,18 @@ impl Translator<'_, '_> {
             _ => None,
         };
         let nat = ct.nat.as_ref().map(nat);
-        let request =
-            Request { zone, before: 0, cached: false, commit: ct.commit, force: ct.force, nat, mark, label, helper };
+        let request = Request {
+            zone,
+            before: 0,
+            cached: false,
+            unknown: false,
+            commit: ct.commit,
+            force: ct.force,
+            nat,
+            mark,
+            label,
+            helper,
+        };
         let stage = ct.table.map(|table| {
             let luggage = self.pack(table);
             self.world.stages.intern(luggage)

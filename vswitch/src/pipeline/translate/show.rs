@@ -95,7 +95,7 @@ fn format_port(port: PortId, world: &World, out: &mut String) {
 
 /// As Open vSwitch prints it, `ct(...),recirc(0x1)`.
 fn format_ct(ct: &CtOp, out: &mut String) {
-    let Request { zone, before: _, cached: _, commit, force, nat, mark, label, helper } = &ct.request;
+    let Request { zone, before: _, cached: _, unknown: _, commit, force, nat, mark, label, helper } = &ct.request;
     let mut items = Vec::new();
     match (commit, force) {
         (true, true) => items.push("force_commit".to_owned()),
