@@ -191,12 +191,6 @@ impl FlowKey {
         self.0[LAST_PACKET_WORD..].copy_from_slice(&from.0[LAST_PACKET_WORD..]);
     }
 
-    /// Takes the words that are read from a packet's bytes, of one whose bytes are the same.
-    #[inline]
-    pub fn copy_packet(&mut self, from: &Self) {
-        self.0[FIRST_PACKET_WORD..LAST_PACKET_WORD].copy_from_slice(&from.0[FIRST_PACKET_WORD..LAST_PACKET_WORD]);
-    }
-
     /// The metadata of this packet, with the bits that are `defined` as `written` has them. Words that are read from the packet's bytes are 0.
     #[must_use]
     pub fn metadata_with(&self, written: &Self, defined: &FlowMask) -> Self {

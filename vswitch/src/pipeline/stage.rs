@@ -151,6 +151,12 @@ impl Stage {
     #[inline]
     pub fn unpack(&self, own: &FlowKey, key: &mut FlowKey) {
         key.copy_metadata(own);
+        self.enter(key);
+    }
+
+    /// Writes what the translation had written into the key of a packet that goes on here.
+    #[inline]
+    pub fn enter(&self, key: &mut FlowKey) {
         for (i, word, bits) in &self.written {
             let at = &mut key.0[usize::from(*i)];
             *at = *at & !bits | word;

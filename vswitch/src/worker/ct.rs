@@ -150,8 +150,10 @@ impl Step<'_> {
         if origin.depth >= RECIRCULATIONS_MAX || self.stages_entered > STAGES_ENTERED_MAX {
             return self.drop_in(origin.port, DropReason::RecircDepth, packet.mbuf);
         }
-        let mut key = FlowKey::default();
-        let Some(packet) = self.key_in(stage, packet, known, origin, &mut key) else {
+        // As much as there is of the key that it had in its last stage.
+        let own = origin.metadata.filter(|_| origin.touched <= Touched::Hop && known.leaves_bytes() && packet.has_l4());
+        let mut key = own.map_or_else(FlowKey::default, FlowKey::clone);
+        let Some(packet) = self.key_in(stage, packet, known, origin, (own.is_some(), &mut key)) else {
             return self.count_drop_in(origin.port, DropReason::NoMbuf);
         };
         let world = &*self.snapshot.world;
@@ -170,29 +172,25 @@ impl Step<'_> {
         self.decide(cache, &request, packet, origin, None);
     }
 
-    /// Fills the key of a packet in a stage. None: no buffer to read its headers in one piece.
+    /// Fills the key of a packet in a stage, which is that of its last stage already, or empty. None: no buffer to read its headers in one piece.
+    #[inline]
     fn key_in(
         &self,
         stage: &Stage,
-        packet: Packet,
+        mut packet: Packet,
         known: Known<'_>,
         origin: Origin<'_>,
-        key: &mut FlowKey,
+        (filled, key): (bool, &mut FlowKey),
     ) -> Option<Packet> {
-        let packet = match (origin.metadata, origin.touched) {
-            (Some(own), Touched::Nothing | Touched::Hop) if known.leaves_bytes() && packet.has_l4() => {
-                stage.unpack(own, key);
-                key.copy_packet(own);
-                if origin.touched == Touched::Hop {
-                    refresh_hop(packet.mbuf.head(), packet.layers, key);
-                }
-                packet
+        if filled {
+            stage.enter(key);
+            if origin.touched == Touched::Hop {
+                refresh_hop(packet.mbuf.head(), packet.layers, key);
             }
-            _ => {
-                stage.unpack(&origin.metadata(), key);
-                self.parse(packet.mbuf, key)?
-            }
-        };
+        } else {
+            stage.unpack(&origin.metadata(), key);
+            packet = self.parse(packet.mbuf, key)?;
+        }
         write_connection(key, known.request.zone, known.verdict);
         if let Some(First { protocol, ports: (src, dst), tcp_flags }) = known.first {
             if let Some(protocol) = protocol {

@@ -268,6 +268,11 @@ impl Arena {
         self.free.give(places);
     }
 
+    /// How often a place was taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.free.taken()
+    }
+
     /// The place that [`Self::take`] would give now, if nobody else is there; or none.
     #[inline]
     pub(super) fn next(&self, worker: usize) -> u32 {

@@ -31,7 +31,8 @@ pub struct Counts {
 /// One word of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Count {
-    Created,
+    /// A place was taken, and no connection came there.
+    Unopened,
     Expired,
     Flushed,
     Replaced,
@@ -70,12 +71,13 @@ impl Counters {
         self.0.iter().map(|block| block.0[count as usize].load(Relaxed)).sum()
     }
 
-    /// All but what others know.
-    pub(super) fn collect(&self) -> Counts {
+    /// All but what others know. `taken`: how many places were taken so far, read when this asks.
+    pub(super) fn collect(&self, taken: impl FnOnce() -> u64) -> Counts {
         // What takes away is read first: connections come before they go, so the difference is never negative.
         let [expired, flushed, replaced, dropped_early] =
             [Count::Expired, Count::Flushed, Count::Replaced, Count::DroppedEarly].map(|count| self.sum(count));
-        let created = self.sum(Count::Created);
+        let unopened = self.sum(Count::Unopened);
+        let created = taken() - unopened;
         Counts {
             connections: created.saturating_sub(expired + flushed + replaced + dropped_early),
             created,

@@ -13,9 +13,16 @@ pub(super) const LISTS: usize = size(16, 2);
 pub(super) const NOWHERE: u32 = u32::MAX;
 
 #[derive(Debug)]
+struct Places {
+    free: Vec<u32>,
+    /// How many were ever taken.
+    taken: u64,
+}
+
+#[derive(Debug)]
 #[repr(align(64))]
 struct List {
-    places: SpinMutex<Vec<u32>>,
+    places: SpinMutex<Places>,
     /// The one that is taken next, or [`NOWHERE`]: for who asks without the lock.
     next: AtomicU32,
     /// Of the worker whose list this is: the list where he found places last.
@@ -28,16 +35,17 @@ impl List {
             return None;
         }
         let mut places = self.places.lock();
-        let place = places.pop();
-        self.next.store(places.last().copied().unwrap_or(NOWHERE), Relaxed);
-        place
+        let place = places.free.pop()?;
+        places.taken += 1;
+        self.next.store(places.free.last().copied().unwrap_or(NOWHERE), Relaxed);
+        Some(place)
     }
 
     /// Places of this list, the one to be taken next last.
     fn push(&self, freed: &[u32]) {
         let mut places = self.places.lock();
-        places.extend_from_slice(freed);
-        self.next.store(places.last().copied().unwrap_or(NOWHERE), Relaxed);
+        places.free.extend_from_slice(freed);
+        self.next.store(places.free.last().copied().unwrap_or(NOWHERE), Relaxed);
     }
 }
 
@@ -80,7 +88,7 @@ impl Free {
     pub(super) fn new(places: u32) -> Self {
         let spread = Spread::new(places);
         let lists = std::array::from_fn(|own| List {
-            places: SpinMutex::new(Vec::with_capacity(spread.each as usize)),
+            places: SpinMutex::new(Places { free: Vec::with_capacity(spread.each as usize), taken: 0 }),
             next: AtomicU32::new(NOWHERE),
             turn: AtomicUsize::new(own),
         });
@@ -91,7 +99,12 @@ impl Free {
 
     /// Bytes.
     pub(super) fn memory(&self) -> usize {
-        self.lists.iter().map(|list| list.places.lock().capacity() * size_of::<u32>()).sum()
+        self.lists.iter().map(|list| list.places.lock().free.capacity() * size_of::<u32>()).sum()
+    }
+
+    /// How often a place was taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.lists.iter().map(|list| list.places.lock().taken).sum()
     }
 
     /// A free place, if there is one. A worker whose own list is empty goes on with another one until that is empty, too, or his own is not any more.
@@ -129,7 +142,7 @@ impl Free {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.lists.iter().map(|list| list.places.lock().len()).sum()
+        self.lists.iter().map(|list| list.places.lock().free.len()).sum()
     }
 }
 

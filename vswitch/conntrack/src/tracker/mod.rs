@@ -153,7 +153,7 @@ impl Tracker {
             connections_max: self.arena.places().len() as u64,
             memory: (size_of::<Self>() + self.arena.memory() + self.index.memory() + self.zones.memory()) as u64,
             events_lost: self.events.lost(),
-            ..self.counters.collect()
+            ..self.counters.collect(|| self.arena.taken())
         }
     }
 

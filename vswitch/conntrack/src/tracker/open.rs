@@ -80,9 +80,8 @@ impl Tracker {
             return Err(Failed::Refused(Refusal::Full));
         };
         let entered = self.enter(place, opening, verdict);
-        if entered.is_ok() {
-            self.counters.add(worker, Count::Created);
-        } else {
+        if entered.is_err() {
+            self.counters.add(worker, Count::Unopened);
             self.arena.give(&[place]);
             self.zones.leave(zone, 1);
         }
