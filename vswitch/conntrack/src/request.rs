@@ -36,7 +36,7 @@ impl Direction {
 }
 
 /// A packet as the tracker sees it: whole, its checksums verified.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// From its headers; the zone is the request's.
     pub tuple: Tuple,

@@ -56,6 +56,12 @@ impl Cache {
         self.zones.of(self.payer)[0].is_some()
     }
 
+    /// The packet is likely to open a connection: nobody looks for it in the exact-match cache with care, and it is not kept there.
+    #[inline]
+    pub(crate) fn opens(&self, key: &Compact, mbuf: &Mbuf) -> bool {
+        self.meets_ct() && key.opens(mbuf)
+    }
+
     /// Asks for what the packets of the burst will read of the tracker that were not found.
     pub(crate) fn look_ahead(&self, burst: &Burst, tracker: &Tracker) {
         let zones = self.zones.of(self.payer);

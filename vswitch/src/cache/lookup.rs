@@ -36,7 +36,7 @@ impl Cache {
     pub(crate) fn locate(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
         self.located = self.version;
         let tracks = self.meets_ct();
-        // What becomes of a packet that opens a connection is not written down, so it is not worth reading more lines.
+        // What is likely to open a connection is not kept, so it is not worth reading more lines.
         let is_nowhere = |key: &Compact, mbuf: &Mbuf| tracks && key.opens(mbuf);
         let Self { v4, v6, keys, .. } = self;
         let mut missing = false;

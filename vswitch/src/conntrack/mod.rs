@@ -41,7 +41,7 @@ use crate::observe::DropReason;
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::atomic::AtomicU64;
-use vswitch_conntrack::{Config, Link, Memory, Refusal, Request, Rewrite, Seen, Tracker, Verdict};
+use vswitch_conntrack::{Config, Link, Memory, Refusal, Request, Rewrite, Seen, Tracker, Tuple, Verdict};
 
 /// The switch's connections and waiting fragments.
 #[derive(Debug)]
@@ -181,7 +181,9 @@ impl Conntrack {
         }
         if verdict.rewrite != Rewrite::default() || verdict.controls {
             let way = alg::Way { nat: request.nat.is_some(), before: place.before, now: place.now.0 };
-            self.change(packet, *seen, verdict, way);
+            // It may be what a `ct()` of another zone has read.
+            let seen = Seen { tuple: Tuple { zone: request.zone, ..seen.tuple }, ..*seen };
+            self.change(packet, seen, verdict, way);
         }
         Ok(link)
     }

@@ -1,4 +1,4 @@
-//! Reads packets of the plainest form, of which somebody knows that they are: no fragments, no options of IP, headers in one segment.
+//! Reads packets of the plainest form: no fragments, no options of IP, headers in one segment. Nearly all packets are; others are `read`'s.
 
 use super::datagram::be16;
 use super::read::{SYN, scale_among, segment, with_ports};
@@ -19,7 +19,7 @@ pub enum Plain {
 }
 
 impl Plain {
-    /// Reads a packet whose headers lie where a compact key says. None: its checksums or lengths are not right, or not in one segment; it is to be tracked as any other. That
+    /// Reads a packet of TCP or UDP whose headers lie where the layers say, without options and whole, as a compact key or [`seen`] has found out. None: its checksums or lengths are not right, or not in one segment; it is to be tracked as any other. That
     /// they are right is remembered in the mbuf.
     #[inline]
     pub fn read(mbuf: &mut Mbuf, layers: Layers) -> Option<Self> {
@@ -43,7 +43,7 @@ impl Plain {
         };
         let (body, len) = (head.get(l4..end.min(head.len()))?, end.checked_sub(l4)?);
         let plain = match protocol {
-            // No SYN: its options do not matter.
+            // Options are left out: those of a SYN are whoever's business that has one ([`seen`]).
             protocol::TCP => Self::Tcp(segment(body.first_chunk()?, len)?, v6),
             protocol::UDP => {
                 let header: &[u8; UDP_LEN] = body.first_chunk()?;

@@ -1,4 +1,6 @@
 //! `ct()` on a packet, and the stage behind it: the packet is looked up anew, with what is known of its connection. Depth first.
+//!
+//! What was read of a packet is not read again as long as nobody wrote there ([`Touched`]): its key serves the next stage, and what the tracker saw of it the next `ct()`.
 
 use super::execute::{Origin, Tracked};
 use super::step::Step;
@@ -11,8 +13,8 @@ use crate::pipeline::translate::dp_hash;
 use crate::pipeline::{Request, Stage, Start, translate};
 use std::sync::Arc;
 use vswitch_conntrack::{Family, Link, Rewrite, Tuple, Verdict, state};
-use vswitch_flow::extract::refresh_hop;
-use vswitch_flow::{Field, FlowKey};
+use vswitch_flow::extract::{extract, refresh_hop};
+use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, LAST_PACKET_WORD};
 
 /// What a packet has behind `ct()` that is not in its bytes.
 #[derive(Clone, Copy)]
@@ -96,7 +98,8 @@ impl Step<'_> {
                     packets.into_iter().for_each(|one| self.drop_in(origin.port, DropReason::RecircDepth, one.mbuf));
                     return None;
                 }
-                let deeper = Origin { depth: origin.depth + 1, tracked: known.tracked(), ..origin };
+                let (depth, tracked) = (origin.depth + 1, known.tracked());
+                let deeper = Origin { depth, tracked, touched: Touched::Rest, ..origin };
                 // All of them through the stage, then all through the rest: the order in which Open vSwitch sends them.
                 let forked: Vec<Packet> = packets
                     .into_iter()
@@ -187,6 +190,7 @@ impl Step<'_> {
             if origin.touched == Touched::Hop {
                 refresh_hop(packet.mbuf.head(), packet.layers, key);
             }
+            debug_assert!(is_of(key, &packet), "the key of a stage is that of other bytes");
         } else {
             stage.unpack(&origin.metadata(), key);
             packet = self.parse(packet.mbuf, key)?;
@@ -203,6 +207,14 @@ impl Step<'_> {
         }
         Some(packet)
     }
+}
+
+/// The words of its bytes in a key are those that a packet has.
+fn is_of(key: &FlowKey, packet: &Packet) -> bool {
+    let mut read = FlowKey::default();
+    let layers = extract(packet.mbuf.head(), packet.mbuf.len(), &mut read);
+    let same = (FIRST_PACKET_WORD..LAST_PACKET_WORD).all(|i| read.0[i] == key.0[i]);
+    same && layers == packet.layers && key.get(Field::DpHash) == dp_hash(&read).into()
 }
 
 /// A packet met `ct()` in a zone, and whoever writes its way down is to know.

@@ -241,7 +241,9 @@ impl Step<'_> {
         megaflow.count(1, len, now);
         match compact {
             // What leads to others is kept as a program, or not at all: a first packet of a connection takes nobody's place.
-            Some(compact) if !megaflow.recirculates() => cache.remember(compact, &megaflow),
+            Some(compact) if !megaflow.recirculates() && !cache.opens(compact, &packet.mbuf) => {
+                cache.remember(compact, &megaflow);
+            }
             Some(_) => {}
             None => cache.recorder.step(&megaflow),
         }

@@ -77,7 +77,7 @@ impl Counters {
         let [expired, flushed, replaced, dropped_early] =
             [Count::Expired, Count::Flushed, Count::Replaced, Count::DroppedEarly].map(|count| self.sum(count));
         let unopened = self.sum(Count::Unopened);
-        let created = taken() - unopened;
+        let created = taken().saturating_sub(unopened);
         Counts {
             connections: created.saturating_sub(expired + flushed + replaced + dropped_early),
             created,

@@ -27,16 +27,20 @@ impl Tracker {
         let expired = |life: Life| life.has(Life::ALIVE) && life.expiry() <= now;
         let (mut gone, mut freed) = (0, Freed::default());
         for i in 0..sweep {
-            if let Some(place) = self.let_go((begin + i) % len, now, expired) {
+            if let Some((place, zone, _)) = self.let_go((begin + i) % len, now, expired) {
                 gone += 1;
-                freed.add(self, place, Count::Expired);
+                freed.add(self, place, zone);
+            }
+            // Nobody is to wait for long for what is free already.
+            if i % Freed::SOON == 0 {
+                freed.give(self);
             }
         }
-        freed.give(self, Count::Expired);
+        freed.give(self);
         gone
     }
 
-    /// Lets go of one connection that nobody ever answered, if there is one among the next few entries.
+    /// Lets go of one connection that nobody ever answered, or that has expired, if there is one among the next few entries.
     pub(super) fn drop_early(&self, now: u64) -> bool {
         let len = self.arena.places().len();
         if len == 0 {
@@ -46,8 +50,8 @@ impl Tracker {
         let begin = self.drop_hand.fetch_add(search, Relaxed);
         let unreplied = |life: Life| life.has(Life::ALIVE) && (!life.has(Life::REPLIED) || life.expiry() <= now);
         for i in 0..search {
-            if let Some((place, zone)) = self.let_go((begin + i) % len, now, unreplied) {
-                self.gone(&[place], zone, Count::DroppedEarly);
+            if let Some((place, zone, why)) = self.let_go((begin + i) % len, now, unreplied) {
+                self.gone(&[place], zone, why);
                 // The others of this search are for the next one.
                 self.drop_hand.fetch_sub(search - i - 1, Relaxed);
                 return true;
@@ -56,18 +60,20 @@ impl Tracker {
         false
     }
 
-    /// Takes out the connection at a place, if it may go, and says its place and zone. Looks before it locks, and again when it has.
-    fn let_go(&self, place: usize, now: u64, may: impl Fn(Life) -> bool) -> Option<(u32, u16)> {
+    /// Takes out the connection at a place, if it may go, and says its place, its zone, and as what it counts. Looks before it locks, and again when it has.
+    fn let_go(&self, place: usize, now: u64, may: impl Fn(Life) -> bool) -> Option<(u32, u16, Count)> {
         if !may(self.arena.places()[place].life()) {
             return None;
         }
         let place = u32::try_from(place).ok()?;
         let locked = self.arena.lock(place);
-        may(locked.life()).then(|| (place, self.take_out(locked, now)))
+        let life = locked.life();
+        let why = if life.expiry() <= now { Count::Expired } else { Count::DroppedEarly };
+        may(life).then(|| (place, self.take_out(locked, now), why))
     }
 }
 
-/// Places of connections of one zone that are gone, to be given back together: what workers write for each new connection is touched less often then.
+/// Places of connections of one zone that have expired, to be given back together: what workers write for each new connection is touched less often then.
 #[derive(Default)]
 struct Freed {
     zone: u16,
@@ -78,15 +84,18 @@ struct Freed {
 impl Freed {
     const MAX: usize = 32;
 
-    fn add(&mut self, tracker: &Tracker, (place, zone): (u32, u16), why: Count) {
+    /// They are given back when so many places were looked at: a microsecond or two.
+    const SOON: usize = 256;
+
+    fn add(&mut self, tracker: &Tracker, place: u32, zone: u16) {
         if zone != self.zone || self.len == Self::MAX {
-            self.give(tracker, why);
+            self.give(tracker);
         }
         (self.zone, self.places[self.len]) = (zone, place);
         self.len += 1;
     }
 
-    fn give(&mut self, tracker: &Tracker, why: Count) {
-        tracker.gone(&self.places[..std::mem::take(&mut self.len)], self.zone, why);
+    fn give(&mut self, tracker: &Tracker) {
+        tracker.gone(&self.places[..std::mem::take(&mut self.len)], self.zone, Count::Expired);
     }
 }

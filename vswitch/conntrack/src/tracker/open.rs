@@ -26,12 +26,12 @@ enum Failed {
 }
 
 impl Tracker {
-    /// A packet that belongs to no connection; `words` and their hash are its tuple's. False: it does by now, as another worker was first.
+    /// A packet that belongs to no connection; `words` and their hash are its tuple's; `unsought`: it was not looked for. False: it is to be looked for (again), as another worker was first.
     #[inline]
     pub(super) fn opens(
         &self,
         seen: &Seen,
-        words: (&Words, u64),
+        (words, hash, unsought): (&Words, u64, bool),
         request: &Request,
         worker: usize,
         now: u64,
@@ -42,7 +42,7 @@ impl Tracker {
             return true;
         };
         let expected = self.inherited(&seen.tuple, now);
-        let opening = Opening { seen, words: *words.0, hash: words.1, request, tcp, expected, now };
+        let opening = Opening { seen, words: *words, hash, unsought, request, tcp, expected, now };
         if !request.commit {
             opening.uncommitted(verdict);
             return true;
@@ -50,6 +50,8 @@ impl Tracker {
         match self.open(&opening, worker, verdict) {
             Ok(()) => {}
             Err(Failed::Raced) => return false,
+            // It is looked for first, after all.
+            Err(Failed::Refused(_)) if unsought => return false,
             // What took the last place may have been the same connection.
             Err(Failed::Refused(_)) if !self.is_free(&seen.tuple, now) => return false,
             Err(Failed::Refused(why)) => self.refuse(why, worker, verdict),
@@ -75,9 +77,12 @@ impl Tracker {
         if !self.zones.enter(zone) {
             return Err(Failed::Refused(Refusal::ZoneLimit));
         }
-        let Some(place) = self.place(worker, opening.now) else {
-            self.zones.leave(zone, 1);
-            return Err(Failed::Refused(Refusal::Full));
+        let place = match self.place(worker, opening) {
+            Ok(place) => place,
+            Err(failed) => {
+                self.zones.leave(zone, 1);
+                return Err(failed);
+            }
         };
         let entered = self.enter(place, opening, verdict);
         if entered.is_err() {
@@ -89,16 +94,17 @@ impl Tracker {
     }
 
     /// A place for a new connection; when all are taken, that of one that nobody answered.
-    fn place(&self, worker: usize, now: u64) -> Option<u32> {
+    fn place(&self, worker: usize, opening: &Opening<'_>) -> Result<u32, Failed> {
         for _ in 0..PLACES {
             if let Some(place) = self.arena.take(worker) {
-                return Some(place);
+                return Ok(place);
             }
-            if !self.drop_early(now) {
-                return None;
+            // Nobody goes for one that was not looked for.
+            if opening.unsought || !self.drop_early(opening.now) {
+                break;
             }
         }
-        None
+        Err(Failed::Refused(Refusal::Full))
     }
 
     /// Enters the connection at its place.
@@ -171,6 +177,8 @@ struct Opening<'a> {
     words: Words,
     /// Of that.
     hash: u64,
+    /// Nobody has looked for its connection just now.
+    unsought: bool,
     request: &'a Request,
     tcp: Tcp,
     expected: Option<Inherited>,

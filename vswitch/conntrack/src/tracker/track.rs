@@ -55,7 +55,7 @@ impl Tracker {
             {
                 return link;
             }
-            if self.opens(seen, (&words, hash), request, worker, now, verdict) {
+            if self.opens(seen, (&words, hash, unknown), request, worker, now, verdict) {
                 return None;
             }
             // The tuple itself is in the table now.

@@ -10,7 +10,7 @@ mod related;
 use super::fuzz::oracle::Parts;
 use super::fuzz::{conntrack, packet, place, pool};
 use super::read::Message;
-use super::{Conntrack, Outcome, Place};
+use super::{Conntrack, Outcome, Place, plainly_seen};
 use crate::dpdk::{Csum, Mbuf};
 use vswitch_conntrack::{End, Family, L4, Rewrite, Seen, Tuple, Verdict, state};
 
@@ -103,10 +103,22 @@ fn read_as(frame: &[u8], csum: Csum) -> (Option<Message>, Mbuf) {
     }) {
         Outcome::Tracked(packet, verdict) => {
             assert_eq!(verdict == Verdict::INVALID, message.is_none(), "{verdict:?} of {message:?}");
+            plainly(frame, csum, message.as_ref(), packet.mbuf.csum());
             (message, packet.mbuf)
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// What is seen of a plain packet at once is what is read of it; whether it was seen.
+fn plainly(frame: &[u8], csum: Csum, message: Option<&Message>, after: Csum) -> bool {
+    let mut mbuf = pool().mbuf_from(frame).expect("mbuf");
+    mbuf.set_csum(csum);
+    let mut packet = packet(mbuf);
+    let Some(seen) = plainly_seen(&mut packet, 7) else { return false };
+    let Some(Message::Seen(read)) = message else { panic!("{seen:?} of {frame:02x?}, which is {message:?}") };
+    assert_eq!((seen, packet.mbuf.csum()), (*read, after), "{frame:02x?}, {csum:?}");
+    true
 }
 
 fn read_frame(frame: &[u8]) -> Option<Message> {

@@ -251,3 +251,64 @@ fn a_udp_checksum_of_zero_stays_and_none_becomes_zero() {
     });
     assert_eq!(ones.count(), 1, "ports that make the checksum all ones");
 }
+
+/// Which packets are plain.
+#[test]
+fn a_plain_packet_is_seen_at_once() {
+    let syn = tcp(2, &[1, 3, 3, 7], b"");
+    let seen = |frame: &[u8], csum| {
+        let (message, mbuf) = read_as(frame, csum);
+        plainly(frame, csum, message.as_ref(), mbuf.csum())
+    };
+    for plain in [v4(6, &tcp(16, &[], b"abc")), v6(6, &syn), v4(6, &syn), v4(17, &udp(b"x")), v6(17, &udp(b""))] {
+        assert!(seen(&plain, Csum::Unknown) && seen(&plain, Csum::Good), "{plain:02x?}");
+        assert!(!seen(&plain, Csum::Bad), "{plain:02x?}");
+        let padded = [&plain[..], &[9; 6]].concat();
+        assert!(seen(&padded, Csum::Unknown), "{padded:02x?}");
+    }
+    for other in [v4(1, &icmp(8, 0)), v4(132, &sctp()), v4(47, b"12345678"), v6(58, &icmp(128, 0))] {
+        assert!(!seen(&other, Csum::Unknown), "{other:02x?}");
+    }
+}
+
+proptest! {
+    /// Whatever a packet is that is seen at once: what is read of it is the same.
+    #[test]
+    fn what_is_seen_at_once_is_what_is_read(
+        (v6_, udp_, flags, payload) in (any::<bool>(), any::<bool>(), any::<u8>(), prop::collection::vec(any::<u8>(), 0..12)),
+        options in prop::sample::select(vec![&[][..], &[1, 3, 3, 7], &[3, 3, 9, 0], &[8, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1]]),
+        changes in prop::collection::vec((12..70_usize, any::<u8>()), 0..3),
+        (repair, padding, cut) in (any::<bool>(), 0..4_usize, 0..4_usize),
+        csum in prop::sample::select(vec![Csum::Unknown, Csum::Good, Csum::Bad, Csum::Partial]),
+    ) {
+        let l4 = if udp_ { udp(&payload) } else { tcp(flags, options, &payload) };
+        let protocol = if udp_ { 17 } else { 6 };
+        let mut frame = if v6_ { v6(protocol, &l4) } else { v4(protocol, &l4) };
+        for (at, byte) in changes {
+            if let Some(there) = frame.get_mut(at) {
+                *there = byte;
+            }
+        }
+        if repair && let Some(parts) = Parts::of_frame(&frame) {
+            parts.repair(&mut frame);
+        }
+        frame.extend(vec![0; padding]);
+        frame.truncate(frame.len() - cut);
+        let mut mbuf = pool().mbuf_from(&frame).expect("mbuf");
+        mbuf.set_csum(csum);
+        let (mut message, mut held) = (None, false);
+        let outcome = conntrack().pass(packet(mbuf), 7, place(), |read| {
+            message = Some(*read);
+            accepted(Rewrite::default())
+        });
+        let after = match &outcome {
+            Outcome::Tracked(packet, _) => packet.mbuf.csum(),
+            _ => {
+                held = true;
+                csum
+            }
+        };
+        let was_seen = plainly(&frame, csum, message.as_ref(), after);
+        prop_assert!(!(was_seen && held), "a fragment");
+    }
+}

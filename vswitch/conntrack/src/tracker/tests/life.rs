@@ -1,7 +1,11 @@
 //! How long connections live, how many there may be, and who is told.
 
 use super::talk::{Talk, request, seen};
-use crate::{Class, Connection, End, EventKind, Family, Filter, L4, Policy, Seen, Tuple, ZoneCount};
+use crate::{
+    Class, Config, Connection, Counts, End, EventKind, Family, Filter, L4, Policy, Request, Seen, Tracker, Tuple,
+    ZoneCount, state,
+};
+use proptest::prelude::*;
 
 #[test]
 fn a_connection_expires_to_the_millisecond() {
@@ -253,5 +257,86 @@ fn a_connection_takes_at_most_192_bytes_and_one_of_ipv6_256() {
         assert_eq!(talk.tracker.flush(&v6, talk.now), 20_000);
         open(Family::V6, first..first + 20_000);
         assert_eq!(bytes(), at_start + 64 * opened, "what others have left is used again");
+    }
+}
+
+#[test]
+fn what_expired_goes_together_and_counts_in_its_zone() {
+    let mut talk = Talk::new(1000);
+    for port in 0..200 {
+        talk.ct(&format!("udp 1:{}>2:2", port + 1), &format!("zone={} commit", 1 + port % 3 * (port % 2)));
+    }
+    let zones = |talk: &Talk| talk.tracker.limits().1.iter().map(|zone| zone.count).collect::<Vec<_>>();
+    assert_eq!(zones(&talk).iter().sum::<u32>(), 200);
+    talk.now += 60_000;
+    talk.ct("udp 9:9>2:2", "zone=5 commit");
+    let gone: usize = (0..128).map(|_| talk.tracker.expire(talk.now)).sum();
+    let counts = talk.tracker.counts();
+    assert_eq!((gone, counts.expired, counts.connections, zones(&talk)), (200, 200, 1, vec![1]));
+    // All places can be had again.
+    (0..999).for_each(|port| _ = talk.ct(&format!("udp 3:{}>2:2", port + 1), "commit"));
+    assert_eq!((talk.tracker.counts().connections, talk.tracker.counts().refused_full), (1000, 0));
+}
+
+#[test]
+fn a_place_that_is_made_free_counts_as_what_it_was() {
+    let mut talk = Talk::new(2);
+    talk.ct("udp 1:1>2:2", "commit");
+    talk.now += 40_000;
+    talk.ct("udp 1:2>2:2", "commit");
+    talk.now += 20_000;
+    talk.ct("udp 1:3>2:2", "commit");
+    let counts = talk.tracker.counts();
+    assert_eq!((counts.expired, counts.dropped_early), (1, 0), "there was one that had expired");
+    talk.ct("udp 1:4>2:2", "commit");
+    let counts = talk.tracker.counts();
+    assert_eq!((counts.expired, counts.dropped_early, counts.created), (1, 1, 4));
+}
+
+proptest! {
+    /// Whether a connection is looked for before it is entered makes no difference but time: not if it is there by now, not in a zone that may have no more.
+    #[test]
+    fn a_commit_of_what_was_unknown_is_a_commit(
+        steps in prop::collection::vec((1..7_u16, 0..3_u16, any::<bool>(), any::<bool>(), 0..20_000_u64), 1..60),
+    ) {
+        let trackers = [false, true].map(|_| Tracker::new(Config { connections_max: 64 }));
+        trackers.iter().for_each(|tracker| {
+            tracker.keep_events(1000);
+            tracker.set_limit(1, Some(3));
+        });
+        let mut now = 0;
+        for (port, zone, reply, force, wait) in steps {
+            now += wait;
+            let ends = (End { addr: 1, port }, End { addr: 2, port: 80 });
+            let (src, dst) = if reply { (ends.1, ends.0) } else { ends };
+            let seen = Seen { tuple: Tuple { src, dst, protocol: 17, ..Tuple::default() }, l4: L4::Udp, len: 60 };
+            let said = [false, true].map(|unknown| {
+                let before = state::NEW | state::TRK;
+                let mark = (u32::from(port), u32::MAX);
+                let request = Request { zone, before, unknown, commit: true, force, mark, ..Request::default() };
+                let verdict = trackers[usize::from(unknown)].track(&seen, &request, 0, now);
+                let tracker = &trackers[usize::from(unknown)];
+                let events: Vec<_> =
+                    tracker.take_events(100).iter().map(|event| (event.kind, event.connection.original)).collect();
+                let counts = Counts { memory: 0, ..tracker.counts() };
+                (verdict, events, counts, tracker.limits().1)
+            });
+            prop_assert_eq!(&said[0], &said[1], "{:?} in zone {}, reply {}, force {}", ends, zone, reply, force);
+        }
+    }
+}
+
+#[test]
+fn nobody_makes_room_for_a_connection_that_is_there() {
+    for max in 1..3 {
+        let mut talk = Talk::new(max);
+        talk.ct("udp 1:1>2:2", "commit");
+        if max == 2 {
+            talk.ct("udp 1:2>2:2", "commit");
+        }
+        let again = Request { before: state::NEW | state::TRK, unknown: true, ..request("commit mark=5") };
+        let verdict = talk.tracker.track(&seen("udp 1:1>2:2"), &again, 0, talk.now);
+        let counts = talk.tracker.counts();
+        assert_eq!((verdict.mark, counts.created, counts.dropped_early), (5, max as u64, 0), "{verdict:?}");
     }
 }
