@@ -1,6 +1,6 @@
 //! `ct()`: from packets to connections and back.
 //!
-//! **Where in the walk**: [`crate::action::Op::Ct`]. A packet comes in, is held if it is a fragment (`fragment`, `waiting`), read and verified (`read`; of an error also what it
+//! **Where in the walk**: [`crate::action::Op::Ct`]. A packet comes in, is held if it is a fragment (`fragment`, `waiting`), read and verified (`plain`, nearly always, else `read`; of an error also what it
 //! quotes, `quote`), tracked ([`vswitch_conntrack::Tracker`]), and rewritten as the connection says (`rewrite`). Payloads are read of FTP's control connections only (`alg`).
 //!
 //! **Semantics**: Open vSwitch 3.1's userspace datapath: a wrong checksum or length is `+inv`, never a drop. Chosen otherwise: fragments of any length are held, per in_port and tunnel

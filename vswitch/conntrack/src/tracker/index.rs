@@ -141,7 +141,7 @@ impl Index {
             } else if first.claim(word) {
                 return true;
             }
-            // Others filled it while we looked: look which one is emptier now. Each turn of this loop means that somebody else has entered something.
+            // Others filled it while we looked: look which one is emptier now. Each turn of this loop means that somebody else has entered something, or taken something out.
             if first.len() == WORDS && second.len() == WORDS {
                 return false;
             }
@@ -252,7 +252,6 @@ const fn word(hash: u64, hit: Hit) -> u64 {
 
 fn hit(word: u64) -> Hit {
     let direction = if word & 2 == 0 { Direction::Original } else { Direction::Reply };
-    #[expect(clippy::cast_possible_truncation, reason = "26 bits")]
     let place = ((word & (ELSEWHERE_ONE - 1)) >> 2) as u32;
     Hit { place, direction }
 }
@@ -341,7 +340,7 @@ mod tests {
         for (gone, hit) in hits.iter().enumerate() {
             index.remove(hash, *hit);
             assert_eq!(places(&index, hash).len(), 15 - gone, "{hit:?}");
-            assert_eq!(elsewhere() as usize, second.len());
+            assert_eq!(elsewhere(), second.len() as u64);
         }
         assert!(index.insert(hash, hits[0]) && elsewhere() == 0, "as at first");
         (0..100).for_each(|_| first.count_elsewhere());

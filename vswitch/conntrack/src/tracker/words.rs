@@ -120,7 +120,7 @@ impl Hasher {
 }
 
 /// Products of keyed pairs, folded (as wyhash does): for two tuples that were chosen without knowing the key, the chance to collide is about that of 64 random bits; of 36, if their ends were
-/// chosen to cancel out. What collides is compared; that more of them meet than two buckets have room for is far off.
+/// chosen to cancel out. What collides is compared; that more of them meet than two buckets have room for is far off (`index`).
 ///
 /// A tuple and the one with its ends exchanged have the same hash but for [`SIDE`]: so what a new connection enters lies in lines that are neighbours.
 #[inline]

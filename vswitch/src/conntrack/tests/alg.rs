@@ -224,7 +224,7 @@ fn a_control_connection_is_followed_in_the_zone_of_its_helper() {
     let port = b"PORT 10,0,0,1,62,105\r\n";
     let request = Request { zone: 7, commit: true, ..Request::default() };
     let mut told = packet(pool().mbuf_from(&frame(&(CLIENT, SERVER, 3000, 21, DATA, 1001, 5001, port))).unwrap());
-    let seen = crate::conntrack::plainly_seen(&mut told, 3).expect("a plain packet, as zone 3 sees it");
+    let seen = plainly_seen(&mut told, 3).expect("a plain packet, as zone 3 sees it");
     let mut verdict = Verdict::default();
     talk.conntrack.track_seen(&seen, &mut told, &request, place(), &mut verdict).expect("it goes on");
     assert!(verdict.controls, "{verdict:?}");

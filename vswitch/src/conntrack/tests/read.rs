@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::conntrack::fuzz::oracle::naive_sum;
+use proptest::prelude::*;
 use vswitch_conntrack::tcp::Segment;
 
 /// With an extension header in front of L4.
