@@ -35,12 +35,9 @@ impl Cache {
     #[inline]
     pub(crate) fn locate(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
         self.located = self.version;
-        let tracks = self.meets_ct();
-        // What is likely to open a connection is not kept, so it is not worth reading more lines.
-        let is_nowhere = |key: &Compact, mbuf: &Mbuf| tracks && key.opens(mbuf);
         let Self { v4, v6, keys, .. } = self;
         let mut missing = false;
-        for (key, mbuf) in keys.iter_mut().zip(burst.iter()) {
+        for key in keys.iter_mut().take(burst.len()) {
             key.found = match key.kind {
                 Kind::V4 => v4.find(key),
                 Kind::V6 => v6.find(key),
@@ -48,25 +45,35 @@ impl Cache {
             };
             if key.found == NOWHERE {
                 missing = true;
-                match key.kind {
-                    _ if is_nowhere(key, mbuf) => {}
-                    Kind::V4 => v4.prefetch_others(key),
-                    Kind::V6 => v6.prefetch_others(key),
-                    Kind::None => {}
-                }
             } else {
                 approach(v4, v6, key, tracker);
             }
         }
-        if missing {
-            missing = false;
-            for (key, mbuf) in keys.iter_mut().zip(burst.iter()).filter(|(key, _)| key.found == NOWHERE) {
-                if !is_nowhere(key, mbuf) {
-                    key.found = find_other(v4, v6, key);
-                    approach(v4, v6, key, tracker);
-                }
-                missing |= key.found == NOWHERE;
+        missing && self.locate_others(burst, tracker)
+    }
+
+    /// Of the keys that are not in their first places.
+    #[inline(never)] // the loop of those that are keeps its registers
+    fn locate_others(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
+        let tracks = self.meets_ct();
+        let Self { v4, v6, keys, .. } = self;
+        // What is likely to open a connection is not kept, so it is not worth reading more lines.
+        let is_nowhere = |key: &Compact, mbuf: &Mbuf| tracks && key.opens(mbuf);
+        for (key, mbuf) in keys.iter().zip(burst.iter()).filter(|(key, _)| key.found == NOWHERE) {
+            match key.kind {
+                _ if is_nowhere(key, mbuf) => {}
+                Kind::V4 => v4.prefetch_others(key),
+                Kind::V6 => v6.prefetch_others(key),
+                Kind::None => {}
             }
+        }
+        let mut missing = false;
+        for (key, mbuf) in keys.iter_mut().zip(burst.iter()).filter(|(key, _)| key.found == NOWHERE) {
+            if !is_nowhere(key, mbuf) {
+                key.found = find_other(v4, v6, key);
+                approach(v4, v6, key, tracker);
+            }
+            missing |= key.found == NOWHERE;
         }
         missing
     }

@@ -152,10 +152,11 @@ fn tcp(datagram: &mut Datagram<'_>, ip: Ip, len: usize) -> Option<Message> {
     Some(seen(datagram, tuple, L4::Tcp(segment)))
 }
 
-/// What a TCP header says, options apart; `len`: bytes of it, its options and its payload. None: its options end behind them, or it says that it is shorter than it is.
+/// What a TCP header says, options apart; `len`: bytes of it, its options and its payload. None: its options end behind them. That it is no shorter than it is was found out by
+/// whoever asks.
 #[inline]
 pub(super) fn segment(header: &[u8; TCP_LEN], len: usize) -> Option<tcp::Segment> {
-    let header_len = Some(usize::from(header[12] >> 4) * 4).filter(|len| *len >= TCP_LEN)?;
+    let header_len = usize::from(header[12] >> 4) * 4;
     let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     Some(tcp::Segment {
         flags: header[13],
