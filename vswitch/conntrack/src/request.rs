@@ -46,6 +46,15 @@ pub struct Seen {
     pub len: u32,
 }
 
+impl Seen {
+    /// The same packet, met in a zone.
+    #[inline]
+    #[must_use]
+    pub const fn in_zone(&self, zone: u16) -> Self {
+        Self { tuple: Tuple { zone, ..self.tuple }, ..*self }
+    }
+}
+
 /// What an L4 header says beside ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum L4 {

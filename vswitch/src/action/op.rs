@@ -210,10 +210,9 @@ pub struct CheckLen {
 }
 
 /// How much of a packet has been written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Touched {
     /// Nothing.
-    #[default]
     Nothing,
     /// At most what a router changes at a hop: Ethernet addresses, TTL or hop limit.
     Hop,

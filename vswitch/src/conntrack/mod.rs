@@ -40,8 +40,9 @@ use crate::dpdk::{Mbuf, huge_slice, zeros};
 use crate::observe::DropReason;
 use crate::port::PortId;
 use crate::time::Millis;
+use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
-use vswitch_conntrack::{Config, Link, Memory, Refusal, Request, Rewrite, Seen, Tracker, Tuple, Verdict};
+use vswitch_conntrack::{Config, Link, Memory, Refusal, Request, Rewrite, Seen, Tracker, Verdict};
 
 /// The switch's connections and waiting fragments.
 #[derive(Debug)]
@@ -70,9 +71,19 @@ pub struct Place {
 }
 
 impl Place {
-    /// What is asked of a packet that has met `ct()` before.
-    fn with(&self, request: &Request) -> Request {
-        Request { before: self.before, cached: self.cached, unknown: self.unknown, ..request.clone() }
+    /// What is asked of a packet here: the request, with what an earlier `ct()` said if there was one.
+    #[inline]
+    fn ask<'a>(&self, request: &'a Request) -> Cow<'a, Request> {
+        let Self { before, cached, unknown, .. } = *self;
+        match before {
+            0 => Cow::Borrowed(request),
+            _ => Cow::Owned(Request { before, cached, unknown, ..request.clone() }),
+        }
+    }
+
+    /// How a control connection's packet goes on from here.
+    fn way(&self, request: &Request) -> alg::Way {
+        alg::Way { nat: request.nat.is_some(), before: self.before, now: self.now.0 }
     }
 }
 
@@ -140,7 +151,7 @@ impl Conntrack {
     /// A packet meets `ct()`. Beside what becomes of it: how the next packet like it may be judged without looking for its connection, if it was one packet alone.
     #[must_use]
     pub fn track(&self, packet: Packet, request: &Request, place: Place) -> (Outcome, Option<Link>) {
-        let way = alg::Way { nat: request.nat.is_some(), before: place.before, now: place.now.0 };
+        let way = place.way(request);
         let mut link = None;
         let outcome = self.pass_and(
             packet,
@@ -168,22 +179,13 @@ impl Conntrack {
         place: Place,
         verdict: &mut Verdict,
     ) -> Result<Option<Link>, DropReason> {
-        let again;
-        let asked = if place.before == 0 {
-            request
-        } else {
-            again = place.with(request);
-            &again
-        };
-        let link = self.tracker.track_into(seen, asked, place.worker, place.now.0, verdict);
+        let link = self.tracker.track_into(seen, &place.ask(request), place.worker, place.now.0, verdict);
         if let Some(refusal) = verdict.refusal {
             return Err(reason(refusal));
         }
         if verdict.rewrite != Rewrite::default() || verdict.controls {
-            let way = alg::Way { nat: request.nat.is_some(), before: place.before, now: place.now.0 };
             // It may be what a `ct()` of another zone has read.
-            let seen = Seen { tuple: Tuple { zone: request.zone, ..seen.tuple }, ..*seen };
-            self.change(packet, seen, verdict, way);
+            self.change(packet, seen.in_zone(request.zone), verdict, place.way(request));
         }
         Ok(link)
     }
@@ -199,13 +201,7 @@ impl Conntrack {
     }
 
     fn judge(&self, message: &Message, request: &Request, place: Place) -> (Verdict, Option<Link>) {
-        let again;
-        let request = if place.before == 0 {
-            request
-        } else {
-            again = place.with(request);
-            &again
-        };
+        let request = &place.ask(request);
         match message {
             Message::Seen(seen) => self.tracker.track_linked(seen, request, place.worker, place.now.0),
             Message::Related(related, _) => {

@@ -77,12 +77,9 @@ impl Tracker {
         if !self.zones.enter(zone) {
             return Err(Failed::Refused(Refusal::ZoneLimit));
         }
-        let place = match self.place(worker, opening) {
-            Ok(place) => place,
-            Err(failed) => {
-                self.zones.leave(zone, 1);
-                return Err(failed);
-            }
+        let Some(place) = self.place(worker, opening) else {
+            self.zones.leave(zone, 1);
+            return Err(Failed::Refused(Refusal::Full));
         };
         let entered = self.enter(place, opening, verdict);
         if entered.is_err() {
@@ -94,17 +91,17 @@ impl Tracker {
     }
 
     /// A place for a new connection; when all are taken, that of one that nobody answered.
-    fn place(&self, worker: usize, opening: &Opening<'_>) -> Result<u32, Failed> {
+    fn place(&self, worker: usize, opening: &Opening<'_>) -> Option<u32> {
         for _ in 0..PLACES {
             if let Some(place) = self.arena.take(worker) {
-                return Ok(place);
+                return Some(place);
             }
             // Nobody goes for one that was not looked for.
             if opening.unsought || !self.drop_early(opening.now) {
-                break;
+                return None;
             }
         }
-        Err(Failed::Refused(Refusal::Full))
+        None
     }
 
     /// Enters the connection at its place.

@@ -34,7 +34,7 @@ impl Tracker {
         let seen = if seen.tuple.zone == request.zone {
             seen
         } else {
-            in_zone = Seen { tuple: Tuple { zone: request.zone, ..seen.tuple }, ..*seen };
+            in_zone = seen.in_zone(request.zone);
             &in_zone
         };
         let words = Words::from(&seen.tuple);
