@@ -13,6 +13,7 @@
 
 mod command;
 mod counters;
+mod guest;
 mod host;
 mod netns;
 mod pcap;
@@ -22,6 +23,7 @@ mod traffic;
 
 pub(crate) use command::{number, run, unique, wait_for};
 pub(crate) use counters::ChecksumErrors;
+pub(crate) use guest::{Guest, Nic};
 pub(crate) use host::{Host, Wire};
 pub(crate) use netns::{Netns, Veth};
 pub(crate) use pcap::write_pcap;

@@ -1,0 +1,271 @@
+//! vhost-user ports of a real `vswitchd`, with Linux in QEMU as the guests: what their kernels send and accept, with every offload
+//! that they can choose.
+
+mod common;
+
+use common::{Guest, Host, Nic, Switch, Wire, number, ping, wait_for};
+use std::fmt::Write;
+use std::time::Duration;
+
+const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n";
+
+/// A guest's kernel may still be asking for its neighbour.
+const SOON: Duration = Duration::from_secs(20);
+
+/// librte_vhost tries to connect once a second; then QEMU and the guest have their say.
+const RESUME: Duration = Duration::from_secs(5);
+
+/// Configuration of vhost-user ports `name`, whose sockets QEMU makes.
+fn ports(names: &[&str]) -> String {
+    names.iter().fold(String::new(), |mut text, name| {
+        let _ = write!(text, "[[bridge.port]]\nname = {name:?}\ntype = \"vhost-user\"\npath = \"@DIR@/{name}.sock\"\n\n");
+        text
+    })
+}
+
+/// Two guests on one bridge, with one device each.
+fn two_guests(properties: [&str; 2]) -> (Switch, [Guest; 2]) {
+    let switch = Switch::start(&[BRIDGE, &ports(&["a", "b"])].concat());
+    let nic = |name: &str, number, properties| {
+        vec![Nic::new(&switch.dir().join(format!("{name}.sock")), [0, number]).with(properties)]
+    };
+    let mut guests = Guest::boot_all([("a", nic("a", 1, properties[0])), ("b", nic("b", 2, properties[1]))]);
+    for (guest, number) in guests.iter_mut().zip(1..) {
+        guest.configure("eth0", &[&format!("10.0.0.{number}/24"), &format!("fd00::{number}/64")]);
+    }
+    guests[0].wait_reaches("10.0.0.2", SOON);
+    (switch, guests)
+}
+
+/// Bytes per packet that came in by a port since it had this many packets and bytes.
+fn mean_len(switch: &Switch, port: &str, before: (u64, u64)) -> u64 {
+    let (packets, bytes) = received(switch, port);
+    (bytes - before.1) / (packets - before.0).max(1)
+}
+
+fn received(switch: &Switch, port: &str) -> (u64, u64) {
+    let port = switch.port("br0", port);
+    (number(&port, "rx_packets"), number(&port, "rx_bytes"))
+}
+
+#[test]
+fn guests_talk_over_tcp_udp_and_icmp_with_large_sends() {
+    let (switch, [mut a, mut b]) = two_guests(["", ""]);
+    b.run("iperf3 -s -D");
+    for address in ["10.0.0.2", "fd00::2"] {
+        a.run(&format!("ping -n -i 0.05 -c 10 -s 1400 {address}"));
+        // Longer than the MTU: in fragments.
+        a.run(&format!("ping -n -i 0.05 -c 3 -s 8000 {address}"));
+        let before = received(&switch, "a");
+        a.run(&format!("iperf3 -c {address} -t 1"));
+        let mean = mean_len(&switch, "a", before);
+        assert!(mean > 3000, "{address}: {mean} bytes per packet: nothing was sent for segmentation");
+        a.run(&format!("iperf3 -c {address} -t 1 -R"));
+        a.run(&format!("iperf3 -c {address} -t 1 -u -b 5M -l 1200"));
+        a.run(&format!("iperf3 -c {address} -t 1 -u -b 5M -l 1200 -R"));
+    }
+    for guest in [&mut a, &mut b] {
+        assert_eq!(guest.checksum_errors(), [""; 0]);
+    }
+}
+
+/// Feature sets that a guest may be left with, by properties of its device.
+const FEATURES: [&str; 6] = [
+    "",
+    "guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,gso=off",
+    "csum=off,guest_csum=off,gso=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off",
+    "mrg_rxbuf=off",
+    "indirect_desc=off,event_idx=off",
+    "guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,mrg_rxbuf=off,disable-modern=on,disable-legacy=off",
+];
+
+/// Waits in a guest for what somebody sends it over TCP. (netcat would hang up on the sender if it had nothing to send itself: it listens to
+/// the console, which says nothing.)
+fn expect_file(to: &mut Guest) {
+    to.run("rm -f /tmp/got /tmp/done; (timeout 60 nc -l -p 7000 </dev/ttyS0 >/tmp/got; touch /tmp/done) &");
+    wait_for("netcat listens", SOON, || to.exec("netstat -ltn | grep -q :7000").0);
+}
+
+/// Sends a file from one guest to another, over TCP, and compares what arrived.
+fn send_file(from: &mut Guest, to: &mut Guest, (address, port): (&str, u16), what: &str) {
+    expect_file(to);
+    from.run(&format!("timeout 60 nc -w 5 {address} {port} </tmp/file"));
+    wait_for(&format!("{what}: the file arrives"), SOON, || to.exec("test -e /tmp/done").0);
+    let (sent, got) = (from.run("sha256sum </tmp/file"), to.run("sha256sum </tmp/got"));
+    assert_eq!(sent, got, "{what}: other bytes arrived: {}", to.run("ls -l /tmp/got"));
+}
+
+#[test]
+fn every_pair_of_feature_sets_carries_tcp_unharmed() {
+    let names: Vec<String> = (0..FEATURES.len()).flat_map(|i| [format!("a{i}"), format!("b{i}")]).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let switch = Switch::start(&[BRIDGE, &ports(&names)].concat());
+    let nics = |side: &str, high: u8| -> Vec<Nic> {
+        let nic = |(i, features): (usize, &&str)| {
+            let low = u8::try_from(i).expect("a few");
+            Nic::new(&switch.dir().join(format!("{side}{i}.sock")), [high, low]).with(features)
+        };
+        FEATURES.iter().enumerate().map(nic).collect()
+    };
+    let [mut a, mut b] = Guest::boot_all([("a", nics("a", 1)), ("b", nics("b", 2))]);
+    for (guest, me) in [(&mut a, 1), (&mut b, 2)] {
+        // Several devices in one broadcast domain: each answers for its own addresses only.
+        guest.run("sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 net.ipv4.conf.all.rp_filter=0");
+        for i in 0..FEATURES.len() {
+            // From device i of the one to device j of the other: a subnet of its own.
+            let addresses: Vec<String> = (0..FEATURES.len())
+                .map(|j| if me == 1 { format!("10.{i}.{j}.1/24") } else { format!("10.{j}.{i}.2/24") })
+                .collect();
+            guest.configure(&format!("eth{i}"), &addresses.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        guest.run("head -c 1500000 /dev/urandom >/tmp/file");
+    }
+    for i in 0..FEATURES.len() {
+        for j in 0..FEATURES.len() {
+            let what = format!("device {i} of a ({:?}), device {j} of b ({:?})", FEATURES[i], FEATURES[j]);
+            send_file(&mut a, &mut b, (&format!("10.{i}.{j}.2"), 7000), &what);
+            send_file(&mut b, &mut a, (&format!("10.{i}.{j}.1"), 7000), &what);
+        }
+    }
+    for guest in [&mut a, &mut b] {
+        assert_eq!(guest.checksum_errors(), [""; 0]);
+    }
+}
+
+#[test]
+fn traffic_resumes_whichever_end_goes_away() {
+    let (mut switch, [mut a, mut b]) = two_guests(["", ""]);
+    let idle = switch.mbufs_in_use();
+    let stream = "ping -n -i 0.02 10.0.0.2 >/tmp/pings 2>&1 &";
+    let configure = |guest: &mut Guest, number: u8| {
+        guest.configure("eth0", &[&format!("10.0.0.{number}/24"), &format!("fd00::{number}/64")]);
+    };
+    let check = |a: &mut Guest, b: &mut Guest, why: &str| {
+        wait_for(&format!("{why}: a reaches b"), RESUME, || a.exec("ping -n -c 1 -W 1 10.0.0.2").0);
+        wait_for(&format!("{why}: b reaches a"), RESUME, || b.exec("ping -n -c 1 -W 1 fd00::1").0);
+        b.run("killall iperf3; iperf3 -s -D");
+        a.run("iperf3 -c 10.0.0.2 -t 1");
+        a.run("iperf3 -c 10.0.0.2 -t 1 -R");
+    };
+    a.run(stream);
+
+    switch.kill();
+    switch.start_again();
+    check(&mut a, &mut b, "the switch was killed");
+
+    switch.terminate();
+    switch.start_again();
+    check(&mut a, &mut b, "the switch was stopped");
+
+    b.kill();
+    wait_for("its link goes down", SOON, || switch.port("br0", "b")["link_up"] == false);
+    b.boot_again();
+    configure(&mut b, 2);
+    check(&mut a, &mut b, "a guest was killed");
+
+    b.reboot();
+    configure(&mut b, 2);
+    check(&mut a, &mut b, "a guest was rebooted");
+
+    // Its rings fill up while it stands still.
+    b.signal("STOP");
+    std::thread::sleep(Duration::from_secs(2));
+    b.signal("CONT");
+    check(&mut a, &mut b, "a guest stood still");
+
+    // Somebody tidies up the sockets; who holds a connection keeps it.
+    std::fs::remove_file(switch.dir().join("b.sock")).expect("it is there");
+    check(&mut a, &mut b, "the socket was removed");
+    b.kill();
+    b.boot_again();
+    configure(&mut b, 2);
+    check(&mut a, &mut b, "the guest made the socket again");
+
+    drop((a, b));
+    wait_for("mbufs come back", SOON, || switch.mbufs_in_use() <= idle);
+    assert_eq!(switch.terminate().code(), Some(0), "log:\n{}", switch.log());
+}
+
+#[test]
+fn guests_whose_sockets_the_switch_makes_find_it_again() {
+    let config = ports(&["a"]).replace("type = ", "mode = \"server\"\ntype = ");
+    let host = Host::new(Wire::AfPacket, 1);
+    let mut switch = Switch::start(&[BRIDGE, &host.config(9), &config].concat());
+    host.attach();
+    let nic = Nic { server: false, ..Nic::new(&switch.dir().join("a.sock"), [0, 1]) };
+    let mut a = Guest::boot("a", &[nic]);
+    a.configure("eth0", &["10.99.0.7/24"]);
+    a.wait_reaches("10.99.0.1", SOON);
+    switch.kill();
+    switch.start_again();
+    a.wait_reaches("10.99.0.1", RESUME);
+    switch.terminate();
+    switch.start_again();
+    a.wait_reaches("10.99.0.1", RESUME);
+    a.kill();
+    a.boot_again();
+    a.configure("eth0", &["10.99.0.7/24"]);
+    a.wait_reaches("10.99.0.1", RESUME);
+    assert_eq!(a.checksum_errors(), [""; 0]);
+}
+
+#[test]
+fn guests_and_hosts_exchange_tcp_with_all_offloads_on() {
+    let hosts = [Host::new(Wire::AfPacket, 1), Host::new(Wire::Tap, 2)];
+    let switch = Switch::start(&[BRIDGE, &hosts[0].config(8), &hosts[1].config(9), &ports(&["a"])].concat());
+    hosts.iter().for_each(Host::attach);
+    let mut a = Guest::boot("a", &[Nic::new(&switch.dir().join("a.sock"), [0, 1])]);
+    a.configure("eth0", &["10.99.0.7/24", "fd99::7/64"]);
+    for host in &hosts {
+        a.wait_reaches(&host.v4, SOON);
+        host.ns.run(&["sh", "-c", "iperf3 -s -D"]);
+        for address in [&host.v4, &host.v6] {
+            for more in ["", " -R", " -u -b 5M -l 1200", " -u -b 5M -l 1200 -R"] {
+                a.run(&format!("iperf3 -c {address} -t 1{more}"));
+            }
+        }
+        ping(&host.ns, "10.99.0.7", 5, 8000);
+        assert_eq!(host.checksum_errors(), common::ChecksumErrors::default(), "{host:?}");
+    }
+    assert_eq!(a.checksum_errors(), [""; 0]);
+}
+
+/// Rules of a Service: a's connections to 10.96.0.1 go to b, tracked, with both addresses and one port translated.
+const SERVICE: &str = "
+table=0,arp,actions=normal
+table=0,icmp6,actions=normal
+table=0,priority=10,ip,actions=ct(table=1,zone=5,nat)
+table=0,priority=10,ipv6,actions=ct(table=1,zone=5,nat)
+table=1,priority=20,ct_state=+new+trk,tcp,nw_dst=10.0.0.96,actions=ct(commit,zone=5,nat(dst=10.0.0.2:7000),table=2)
+table=1,priority=20,ct_state=+new+trk,tcp6,ipv6_dst=fd00::96,actions=ct(commit,zone=5,nat(dst=[fd00::2]:7000),table=2)
+table=1,priority=10,ct_state=+new+trk,ip,actions=ct(commit,zone=5,table=2)
+table=1,priority=10,ct_state=+new+trk,ipv6,actions=ct(commit,zone=5,table=2)
+table=1,priority=5,ct_state=+est+trk,actions=resubmit(,2)
+table=2,priority=10,ip,nw_dst=10.0.0.2,actions=mod_dl_dst:02:00:00:00:00:02,normal
+table=2,priority=10,ip,nw_dst=10.0.0.1,actions=mod_dl_dst:02:00:00:00:00:01,normal
+table=2,priority=10,ipv6,ipv6_dst=fd00::2,actions=mod_dl_dst:02:00:00:00:00:02,normal
+table=2,priority=10,ipv6,ipv6_dst=fd00::1,actions=mod_dl_dst:02:00:00:00:00:01,normal
+";
+
+#[test]
+fn translated_connections_between_guests_stay_whole() {
+    for properties in [["", ""], ["", FEATURES[2]], [FEATURES[2], ""], [FEATURES[1], FEATURES[3]]] {
+        let (switch, [mut a, mut b]) = two_guests(properties);
+        let added = switch.vsctl_with(&["replace-flows", "br0", "-"], Some(SERVICE));
+        assert!(added.status.success(), "{added:?}");
+        a.run("ip neigh replace 10.0.0.96 lladdr 02:00:00:00:00:02 dev eth0; ip neigh replace fd00::96 lladdr 02:00:00:00:00:02 dev eth0");
+        a.run("head -c 3000000 /dev/urandom >/tmp/file");
+        b.run("mkdir /tmp/www; head -c 3000000 /dev/urandom >/tmp/www/file");
+        let page = b.run("sha256sum </tmp/www/file");
+        for (address, url) in [("10.0.0.96", "10.0.0.96"), ("fd00::96", "[fd00::96]")] {
+            send_file(&mut a, &mut b, (address, 80), &format!("{properties:?} {address}"));
+            b.run("httpd -p 7000 -h /tmp/www");
+            a.run(&format!("timeout 30 wget -q -O /tmp/page http://{url}:80/file"));
+            assert_eq!(a.run("sha256sum </tmp/page"), page, "{properties:?} {url}: other bytes arrived");
+            b.run("killall httpd");
+        }
+        for guest in [&mut a, &mut b] {
+            assert_eq!(guest.checksum_errors(), [""; 0], "{properties:?}");
+        }
+    }
+}
