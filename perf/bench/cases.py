@@ -1,10 +1,10 @@
 """All cases by name. A case is a function `case(bench, device, round_)` that measures one of its devices ("switch", "ovs", "testpmd") once
 and returns a Sample."""
 
-from . import established, flows, forwarding, latency, opening, stress, workers
+from . import established, flows, forwarding, guests, latency, opening, stress, workers
 from .captures import IMIX, UDP, Traffic
 
-CASES = {"l2-pcap-null": forwarding.l2_pcap_null, "vhost-virtio-user": forwarding.vhost_virtio_user}
+CASES = {"l2-pcap-null": forwarding.l2_pcap_null, "vhost-virtio-user": forwarding.vhost_virtio_user, "guest-tcp": guests.tcp}
 CASES |= {f"flows-{count}": flows.case(count) for count in (1, 1000, 10_000, 100_000)}
 
 

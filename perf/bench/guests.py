@@ -1,0 +1,82 @@
+"""Linux guests in QEMU (without KVM) on vhost-user ports."""
+
+import contextlib
+import json
+
+from vsw import guest, machine
+from vsw.machine import Failure
+
+from .sample import Interval, all_ports
+
+SIDES = ("a", "b")
+# A device with all offloads, and one with none: checksums and segments are made by the guest's kernel.
+WAYS = {"on": "", "off": ",".join(f"{name}=off" for name in (
+    "csum", "guest_csum", "gso", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo", "host_tso4", "host_tso6", "host_ecn", "host_ufo"))}
+REACH_S = 20
+
+
+def tcp(bench, device, round_):
+    """TCP from one Linux guest to another, with all offloads and with none; cycles are for 1,000 bytes, with all."""
+    boot = guest.image(bench.directory)
+    settings = bench.ovs_settings
+    with contextlib.ExitStack() as stack:
+        # Open vSwitch has TSO only if it is told so at start.
+        bench.ovs_settings = [*settings, "userspace-tso-enable=true"]
+        stack.callback(setattr, bench, "ovs_settings", settings)
+        dut = bench.start(device, stack, fail_mode="standalone") if device == "switch" else bench.start(device, stack)
+        if device == "ovs":
+            dut.ofctl("add-flow", "br0", "actions=normal")
+        guests = []
+        for i, side in enumerate(SIDES):
+            nics = [(bench.directory / f"{side}-{way}.sock", f"{i + 1:02x}:{n:02x}", features) for n, (way, features) in enumerate(WAYS.items())]
+            for n, (path, _, _) in enumerate(nics):
+                dut.add_vhost(path.stem, 1 + 2 * i + n, path)
+            guests.append(guest.Guest(boot, bench.directory, side, nics, [bench.other_core]))
+            stack.callback(guests[-1].stop)
+        for i, each in enumerate(guests):
+            each.wait_ready()
+            each.run("sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 net.ipv4.conf.all.rp_filter=0")
+            for n in range(len(WAYS)):
+                each.run(f"ip link set eth{n} up && ip address add 10.{n}.0.{i + 1}/24 dev eth{n}")
+        guests[1].run("iperf3 -s -D")
+        results = {way: _transfer(dut, guests[0], f"10.{n}.0.2", bench.seconds) for n, way in enumerate(WAYS)}
+        for each in guests:
+            if wrong := each.run("nstat -asz | awk '/Csum/ && $2 != 0'"):
+                raise Failure(f"guest {each.name} received wrong checksums: {wrong}")
+        return _sample(bench, results)
+
+
+def _transfer(dut, sender, address, seconds):
+    """(Interval, work of the device, bytes that arrived) of so many seconds of TCP."""
+    machine.wait_until(f"guest {sender.name} to reach {address}", REACH_S, lambda: _reaches(sender, address))
+    sender.run(f"iperf3 -c {address} -t 1")
+    dut.clear()
+    with Interval(dut.pid, lambda: all_ports(dut)) as interval:
+        report = json.loads(sender.run(f"iperf3 -c {address} -t {max(1, round(seconds))} -J"))
+    work = dut.work()
+    return interval, work, report["end"]["sum_received"]["bytes"]
+
+
+def _reaches(sender, address):
+    try:
+        sender.run(f"ping -n -c 1 -W 1 {address}")
+    except Failure:
+        return False
+    return True
+
+
+def _sample(bench, results):
+    """Packets are thousands of bytes, of the transfer with offloads."""
+    per_kb = {way: 1000 * work.busy_cycles * interval.on_core / arrived for way, (interval, work, arrived) in results.items()}
+    interval, _, arrived = results["on"]
+    interval.received = interval.sent = arrived // 1000
+    result = interval.busy_sample(bench.tsc_hz(), per_kb["on"] / interval.on_core)
+    for way, (interval, work, arrived) in results.items():
+        result.figures[f"Mbit/s, offloads {way}"] = round(8 * arrived / interval.elapsed / 1e6, 1)
+        result.figures[f"cycles per 1,000 bytes, offloads {way}"] = round(per_kb[way], 1)
+        result.figures[f"bytes per packet, offloads {way}"] = round(arrived / max(1, work.packets), 1)
+    result.figures["off / on"] = round(per_kb["off"] / per_kb["on"], 2)
+    return result
+
+
+tcp.devices = ("switch", "ovs")
