@@ -39,19 +39,26 @@ def tcp(bench, device, round_):
             for n in range(len(WAYS)):
                 each.run(f"ip link set eth{n} up && ip address add 10.{n}.0.{i + 1}/24 dev eth{n}")
         guests[1].run("iperf3 -s -D")
-        results = {way: _transfer(dut, guests[0], f"10.{n}.0.2", bench.seconds) for n, way in enumerate(WAYS)}
+        recorder = getattr(dut, "recorder", None)
+        results = {}
+        for n, way in enumerate(WAYS):
+            recording = recorder.recording(dut.pid) if recorder and way == "on" else contextlib.nullcontext()
+            results[way] = _transfer(dut, guests[0], f"10.{n}.0.2", bench.seconds, recording)
         for each in guests:
             if wrong := each.run("nstat -asz | awk '/Csum/ && $2 != 0'"):
                 raise Failure(f"guest {each.name} received wrong checksums: {wrong}")
-        return _sample(bench, results)
+        result = _sample(bench, results)
+        if recorder:
+            result.functions = recorder.functions(result.cycles_per_packet)
+        return result
 
 
-def _transfer(dut, sender, address, seconds):
+def _transfer(dut, sender, address, seconds, recording):
     """(Interval, work of the device, bytes that arrived) of so many seconds of TCP."""
     machine.wait_until(f"guest {sender.name} to reach {address}", REACH_S, lambda: _reaches(sender, address))
     sender.run(f"iperf3 -c {address} -t 1")
     dut.clear()
-    with Interval(dut.pid, lambda: all_ports(dut)) as interval:
+    with Interval(dut.pid, lambda: all_ports(dut)) as interval, recording:
         report = json.loads(sender.run(f"iperf3 -c {address} -t {max(1, round(seconds))} -J"))
     work = dut.work()
     return interval, work, report["end"]["sum_received"]["bytes"]
