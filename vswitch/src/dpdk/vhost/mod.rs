@@ -26,7 +26,7 @@
 //!
 //! `quiesce` must not need a lock that is held around the drop of [`Vhost`], and may be called from several threads at once.
 //!
-//! **Never trust the guest**: a burst's mbufs are rationed (`Rings::receive`, the shim); `guard` refuses what makes the library's own ring arithmetic unsafe; connections are made
+//! **Never trust the guest**: what a guest does to its memory file is survived (`fault`); a burst's mbufs are rationed (`Rings::receive`, the shim); `guard` refuses what makes the library's own ring arithmetic unsafe; connections are made
 //! non-blocking and limited to one per socket (`socket`), so that a peer that stops in the middle of a message, or never
 //! reads a reply, is disconnected instead of stopping the thread (and, through `access_lock`, the workers) of all ports.
 //!
@@ -40,7 +40,6 @@
 //!   that disconnects within microseconds of the reconnect thread's connect races with its list of connections.
 //! - GSO packets reach the guest with a pseudo-header sum without the length (Intel's convention); a guest notices only if it
 //!   forwards them and segments in software.
-//! - A guest that truncates its memory file kills the process (SIGBUS).
 //! - Packets that contradict their ring (a chain shorter than the virtio-net header, outside the memory, or a loop) are lost
 //!   without being counted: the library does not tell. What is lost for want of mbufs is counted.
 //! - A guest's frame that is too long is copied as far as the budget of a burst goes (2 MiB) before it is dropped.
@@ -62,6 +61,8 @@ mod features;
 
 #[cfg(feature = "dpdk")]
 mod callbacks;
+#[cfg(feature = "dpdk")]
+mod fault;
 #[cfg(feature = "dpdk")]
 mod guard;
 #[cfg(feature = "dpdk")]
@@ -86,10 +87,10 @@ pub(crate) mod testing;
 pub use error::VhostError;
 
 #[cfg(feature = "dpdk")]
-pub use {open::Vhost, rings::Rings};
+pub use {open::Vhost, rings::Rings, shared::dismiss_lost};
 
 #[cfg(not(feature = "dpdk"))]
-pub use double::{Rings, Vhost};
+pub use double::{Rings, Vhost, dismiss_lost};
 
 use std::sync::Arc;
 

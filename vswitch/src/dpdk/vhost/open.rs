@@ -2,7 +2,7 @@
 
 use super::rings::Rings;
 use super::shared::{Full, Shared};
-use super::{Offer, Quiesce, VhostError, callbacks, features, socket};
+use super::{Offer, Quiesce, VhostError, callbacks, fault, features, socket};
 use dpdk_sys as sys;
 use parking_lot::Mutex;
 use std::ffi::{CStr, c_int};
@@ -29,6 +29,7 @@ impl Vhost {
     pub fn open(path: &Path, offer: Offer, quiesce: Quiesce) -> Result<Self, VhostError> {
         let c_path = socket::c_path(path)?;
         let _opening = OPENING.lock();
+        fault::install();
         let shared = Shared::register(c_path, offer.client, quiesce).map_err(|full| match full {
             Full::Taken => VhostError::InUse { path: path.to_owned(), who: "another port of this switch" },
             Full::TooMany => VhostError::TooMany { path: path.to_owned() },

@@ -1,12 +1,13 @@
 //! What callbacks, workers and the control side know of one socket, and the registry by which callbacks find it.
 
+use super::fault::{self, Files};
 use super::guard::{Guard, State, Verdict};
 use super::message::{Message, SET_MEM_TABLE};
 use super::{PAIRS_MAX, Quiesce, features, socket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64};
 use std::sync::{Arc, LazyLock};
@@ -83,6 +84,12 @@ struct Connection {
     vid: i32,
     fd: Option<RawFd>,
     guard: Guard,
+    /// Of its memory.
+    files: Files,
+    /// Of the memory that it is to have instead.
+    next_files: Files,
+    /// To hang up on it: taken when its memory is gone.
+    line: Option<OwnedFd>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -96,6 +103,15 @@ static REGISTRY: LazyLock<Mutex<HashMap<CString, Arc<Shared>>>> = LazyLock::new(
 /// The socket of this path.
 pub(super) fn find(path: &CString) -> Option<Arc<Shared>> {
     REGISTRY.lock().get(path).cloned()
+}
+
+/// Disconnects guests that have taken their memory away since the last call. Until then their rings are empty.
+pub fn dismiss_lost() {
+    if !fault::take_lost() {
+        return;
+    }
+    let all: Vec<Arc<Shared>> = REGISTRY.lock().values().cloned().collect();
+    all.iter().for_each(|shared| shared.dismiss());
 }
 
 /// Why a socket cannot be registered.
@@ -214,7 +230,14 @@ impl Shared {
         if control.closing {
             return false;
         }
-        control.connections.push(Connection { vid, fd, guard: Guard::default() });
+        control.connections.push(Connection {
+            vid,
+            fd,
+            guard: Guard::default(),
+            files: Files::default(),
+            next_files: Files::default(),
+            line: fd.and_then(socket::own),
+        });
         self.receive_pairs.store(0, Relaxed);
         self.send_pairs.store(0, Relaxed);
         self.kicking.store(0, Relaxed);
@@ -287,6 +310,10 @@ impl Shared {
         if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
             self.remapping.store(EXCHANGING, Relaxed);
         }
+        if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE {
+            let files = Files::of(&message.fds());
+            self.with_connection(vid, |connection| connection.next_files = files);
+        }
         if let Verdict::Refuse(reason) = verdict {
             let request = message.request();
             self.log(&mut self.control.lock(), format_args!("refused request {request}: {reason}"));
@@ -301,6 +328,9 @@ impl Shared {
             // Rings are still locked, and the next table may be here before a worker that waits gets the lock.
             self.remapping.store(if self.vid() == vid { SETTLING } else { NO }, Relaxed);
         }
+        if message.request() == SET_MEM_TABLE {
+            self.with_connection(vid, |connection| connection.files = std::mem::take(&mut connection.next_files));
+        }
         // The state's ring format is not looked at.
         let state = self.state(vid, 0);
         self.guarded(vid, |guard| guard.after(message, state, features::has_multiqueue));
@@ -312,12 +342,22 @@ impl Shared {
 
     /// Runs `f` on the guard of a connection.
     fn guarded<R>(&self, vid: i32, f: impl FnOnce(&mut Guard) -> R) -> Option<R> {
+        self.with_connection(vid, |connection| f(&mut connection.guard))
+    }
+
+    fn with_connection<R>(&self, vid: i32, f: impl FnOnce(&mut Connection) -> R) -> Option<R> {
+        self.control.lock().connections.iter_mut().find(|connection| connection.vid == vid).map(f)
+    }
+
+    /// Hangs up on a guest whose memory is gone.
+    fn dismiss(&self) {
         let mut control = self.control.lock();
-        control
-            .connections
-            .iter_mut()
-            .find(|connection| connection.vid == vid)
-            .map(|connection| f(&mut connection.guard))
+        let lost = |connection: &&mut Connection| connection.files.is_lost() || connection.next_files.is_lost();
+        let Some(line) = control.connections.iter_mut().find(lost).and_then(|connection| connection.line.take()) else {
+            return;
+        };
+        socket::hang_up(&line);
+        self.log(&mut control, format_args!("guest took its memory away: disconnected"));
     }
 
     /// Stops everything for good: returns when no worker uses a device and none will again, and a disconnect that just began

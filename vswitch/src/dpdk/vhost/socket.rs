@@ -190,6 +190,20 @@ pub(super) fn adopt(fd: RawFd) {
     }
 }
 
+/// A descriptor of our own for a connection: the library closes its before it says so, and the number may be another's then.
+pub(super) fn own(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: takes and gives numbers.
+    let own = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
+    // SAFETY: new, and nobody else's.
+    (own >= 0).then(|| unsafe { OwnedFd::from_raw_fd(own) })
+}
+
+/// Ends a connection: the library notices as if its peer had.
+pub(super) fn hang_up(fd: &OwnedFd) {
+    // SAFETY: takes numbers.
+    unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) };
+}
+
 /// Whether the peer of a connection is gone.
 pub(super) fn is_hung_up(fd: RawFd) -> bool {
     let mut poll = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };

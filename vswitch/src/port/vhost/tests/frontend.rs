@@ -60,7 +60,7 @@ const BUFFER: u64 = 2048;
 /// One front end on one connection.
 pub(super) struct Frontend {
     pub(super) socket: UnixStream,
-    memory: File,
+    pub(super) memory: File,
     /// Next free entry of each ring, and entries of its used ring that were seen.
     rings: [(u16, u16); 8],
 }
