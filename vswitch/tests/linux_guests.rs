@@ -18,7 +18,8 @@ const RESUME: Duration = Duration::from_secs(5);
 /// Configuration of vhost-user ports `name`, whose sockets QEMU makes.
 fn ports(names: &[&str]) -> String {
     names.iter().fold(String::new(), |mut text, name| {
-        let _ = write!(text, "[[bridge.port]]\nname = {name:?}\ntype = \"vhost-user\"\npath = \"@DIR@/{name}.sock\"\n\n");
+        let _ =
+            write!(text, "[[bridge.port]]\nname = {name:?}\ntype = \"vhost-user\"\npath = \"@DIR@/{name}.sock\"\n\n");
         text
     })
 }
@@ -110,7 +111,9 @@ fn every_pair_of_feature_sets_carries_tcp_unharmed() {
     let [mut a, mut b] = Guest::boot_all([("a", nics("a", 1)), ("b", nics("b", 2))]);
     for (guest, me) in [(&mut a, 1), (&mut b, 2)] {
         // Several devices in one broadcast domain: each answers for its own addresses only.
-        guest.run("sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 net.ipv4.conf.all.rp_filter=0");
+        guest.run(
+            "sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 net.ipv4.conf.all.rp_filter=0",
+        );
         for i in 0..FEATURES.len() {
             // From device i of the one to device j of the other: a subnet of its own.
             let addresses: Vec<String> = (0..FEATURES.len())
@@ -120,9 +123,9 @@ fn every_pair_of_feature_sets_carries_tcp_unharmed() {
         }
         guest.run("head -c 1500000 /dev/urandom >/tmp/file");
     }
-    for i in 0..FEATURES.len() {
-        for j in 0..FEATURES.len() {
-            let what = format!("device {i} of a ({:?}), device {j} of b ({:?})", FEATURES[i], FEATURES[j]);
+    for (i, of_a) in FEATURES.iter().enumerate() {
+        for (j, of_b) in FEATURES.iter().enumerate() {
+            let what = format!("device {i} of a ({of_a:?}), device {j} of b ({of_b:?})");
             send_file(&mut a, &mut b, (&format!("10.{i}.{j}.2"), 7000), &what);
             send_file(&mut b, &mut a, (&format!("10.{i}.{j}.1"), 7000), &what);
         }

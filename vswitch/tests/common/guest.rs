@@ -45,7 +45,8 @@ impl Nic {
     fn arguments(&self, index: usize) -> Vec<String> {
         let side = if self.server { "server=on,wait=off" } else { "reconnect=1" };
         let [high, low] = self.mac;
-        let mut device = format!("virtio-net-pci,netdev=n{index},romfile=,vectors=0,mac=02:00:00:00:{high:02x}:{low:02x}");
+        let mut device =
+            format!("virtio-net-pci,netdev=n{index},romfile=,vectors=0,mac=02:00:00:00:{high:02x}:{low:02x}");
         let mut netdev = format!("vhost-user,id=n{index},chardev=c{index}");
         if self.queues > 1 {
             device += ",mq=on";
@@ -100,7 +101,13 @@ impl Guest {
     fn wait_until_ready(&mut self) {
         self.line.set_read_timeout(Some(BOOT)).expect("a socket takes a timeout");
         let text = self.read_until(b'\n');
-        assert_eq!(text.as_deref().map(str::trim), Ok("READY"), "guest {} does not boot: {}", self.name, self.console());
+        assert_eq!(
+            text.as_deref().map(str::trim),
+            Ok("READY"),
+            "guest {} does not boot: {}",
+            self.name,
+            self.console()
+        );
         self.line.set_read_timeout(Some(ANSWER)).expect("a socket takes a timeout");
     }
 

@@ -1,4 +1,4 @@
-//! What happens without being asked: link events, guests without memory, timeouts of flows, ageing, load samples.
+//! What happens without being asked: link events, guests that misbehave, timeouts of flows, ageing, load samples.
 
 use super::Switch;
 use super::companion::Companion;
@@ -26,7 +26,7 @@ fn watch(switch: &Weak<Switch>, stopped: &mpsc::Receiver<()>) {
     while matches!(stopped.recv_timeout(LINK_PERIOD), Err(mpsc::RecvTimeoutError::Timeout)) {
         let Some(switch) = switch.upgrade() else { return };
         switch.publisher.drop_retired();
-        crate::dpdk::vhost::dismiss_lost();
+        crate::dpdk::vhost::tend();
         switch.look_at_links();
         switch.expire_flows();
         let elapsed = second.elapsed();

@@ -13,7 +13,7 @@ pub struct Vhost(());
 pub struct Rings(());
 
 /// There are none.
-pub const fn dismiss_lost() {}
+pub const fn tend() {}
 
 #[allow(missing_docs, clippy::missing_errors_doc, clippy::needless_pass_by_value)] // documented at the real thing
 impl Vhost {

@@ -244,8 +244,7 @@ mod tests {
         file.set_len(1 << 16).expect("sizes");
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, at an address of the kernel's choice.
-        let at =
-            unsafe { libc::mmap(std::ptr::null_mut(), 1 << 16, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 16, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         assert_ne!(at, libc::MAP_FAILED);
         let found = mapping_of(at as usize + 4097).expect("it is mapped");
         assert_eq!((found.start, found.shared), (at as usize, true), "{found:?}");
@@ -267,8 +266,7 @@ mod tests {
         let files = Files::of(&[file.as_fd()]);
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, at an address of the kernel's choice.
-        let at =
-            unsafe { libc::mmap(std::ptr::null_mut(), 1 << 16, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 16, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         assert_ne!(at, libc::MAP_FAILED);
         let byte = at.cast::<u8>().wrapping_add(5000);
         // SAFETY: inside the mapping.

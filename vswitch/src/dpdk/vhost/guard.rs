@@ -13,7 +13,7 @@
 //! A refused message is answered with an error if the front end asked for an answer; else the connection is closed.
 
 use super::message::{self, Message};
-use super::{PAIRS_MAX, memory};
+use super::{PAIRS_MAX, calls, memory};
 
 /// Largest ring: four times what QEMU gives. The library allocates 40 bytes per entry for the rings of all guests from one
 /// heap.
@@ -90,6 +90,10 @@ impl Guard {
                     return Verdict::Refuse("another ring format for rings that have a size");
                 }
                 return Verdict::Pass;
+            }
+            message::SET_VRING_CALL => {
+                let checked = message.fds().first().map_or(Ok(()), |fd| calls::check(*fd));
+                return checked.map_or_else(Verdict::Refuse, |()| Verdict::Pass);
             }
             // Obsolete, and may be ignored; the library would forget its rings without a word, and leak their bookkeeping.
             message::RESET_OWNER => return Verdict::Done,

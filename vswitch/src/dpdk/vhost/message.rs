@@ -14,6 +14,7 @@ pub(super) const SET_VRING_NUM: u32 = 8;
 pub(super) const SET_VRING_ADDR: u32 = 9;
 pub(super) const SET_VRING_BASE: u32 = 10;
 pub(super) const GET_VRING_BASE: u32 = 11;
+pub(super) const SET_VRING_CALL: u32 = 13;
 pub(super) const SET_VRING_ERR: u32 = 14;
 pub(super) const GET_PROTOCOL_FEATURES: u32 = 15;
 pub(super) const SET_VRING_ENABLE: u32 = 18;
@@ -72,6 +73,11 @@ impl<'a> Message<'a> {
     /// The ring that a message about a ring names.
     pub(super) fn ring(&self) -> usize {
         self.u32(HEADER) as usize
+    }
+
+    /// The ring that a message with a descriptor for a ring names.
+    pub(super) fn ring_of_fd(&self) -> usize {
+        self.u32(HEADER) as usize & 0xff
     }
 
     /// The value of a `struct vhost_vring_state`.

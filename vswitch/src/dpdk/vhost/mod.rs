@@ -26,7 +26,7 @@
 //!
 //! `quiesce` must not need a lock that is held around the drop of [`Vhost`], and may be called from several threads at once.
 //!
-//! **Never trust the guest**: what a guest does to its memory file is survived (`fault`); a burst's mbufs are rationed (`Rings::receive`, the shim); `guard` refuses what makes the library's own ring arithmetic unsafe; connections are made
+//! **Never trust the guest**: what a guest does to its memory file is survived (`fault`), and what it is called by cannot hold up a worker for long (`calls`); a burst's mbufs are rationed (`Rings::receive`, the shim); `guard` refuses what makes the library's own ring arithmetic unsafe; connections are made
 //! non-blocking and limited to one per socket (`socket`), so that a peer that stops in the middle of a message, or never
 //! reads a reply, is disconnected instead of stopping the thread (and, through `access_lock`, the workers) of all ports.
 //!
@@ -62,6 +62,8 @@ mod features;
 #[cfg(feature = "dpdk")]
 mod callbacks;
 #[cfg(feature = "dpdk")]
+mod calls;
+#[cfg(feature = "dpdk")]
 mod fault;
 #[cfg(feature = "dpdk")]
 mod guard;
@@ -87,10 +89,10 @@ pub(crate) mod testing;
 pub use error::VhostError;
 
 #[cfg(feature = "dpdk")]
-pub use {open::Vhost, rings::Rings, shared::dismiss_lost};
+pub use {open::Vhost, rings::Rings, shared::tend};
 
 #[cfg(not(feature = "dpdk"))]
-pub use double::{Rings, Vhost, dismiss_lost};
+pub use double::{Rings, Vhost, tend};
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! What callbacks, workers and the control side know of one socket, and the registry by which callbacks find it.
 
+use super::calls::Calls;
 use super::fault::{self, Files};
 use super::guard::{Guard, State, Verdict};
-use super::message::{Message, SET_MEM_TABLE};
+use super::message::{Message, SET_MEM_TABLE, SET_VRING_CALL};
 use super::{PAIRS_MAX, Quiesce, features, socket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -88,7 +89,9 @@ struct Connection {
     files: Files,
     /// Of the memory that it is to have instead.
     next_files: Files,
-    /// To hang up on it: taken when its memory is gone.
+    /// What calls it.
+    calls: Calls,
+    /// To hang up on it; taken when that is done.
     line: Option<OwnedFd>,
 }
 
@@ -105,13 +108,12 @@ pub(super) fn find(path: &CString) -> Option<Arc<Shared>> {
     REGISTRY.lock().get(path).cloned()
 }
 
-/// Disconnects guests that have taken their memory away since the last call. Until then their rings are empty.
-pub fn dismiss_lost() {
-    if !fault::take_lost() {
-        return;
-    }
+/// Disconnects guests that have taken their memory away (until then their rings are empty), and those whose call descriptors would hold up
+/// workers (until then they do). To be called several times a second.
+pub fn tend() {
+    let lost = fault::take_lost();
     let all: Vec<Arc<Shared>> = REGISTRY.lock().values().cloned().collect();
-    all.iter().for_each(|shared| shared.dismiss());
+    all.iter().for_each(|shared| shared.tend(lost));
 }
 
 /// Why a socket cannot be registered.
@@ -236,6 +238,7 @@ impl Shared {
             guard: Guard::default(),
             files: Files::default(),
             next_files: Files::default(),
+            calls: Calls::default(),
             line: fd.and_then(socket::own),
         });
         self.receive_pairs.store(0, Relaxed);
@@ -310,15 +313,30 @@ impl Shared {
         if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
             self.remapping.store(EXCHANGING, Relaxed);
         }
-        if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE {
-            let files = Files::of(&message.fds());
-            self.with_connection(vid, |connection| connection.next_files = files);
+        if verdict == Verdict::Pass {
+            self.note(vid, message);
         }
         if let Verdict::Refuse(reason) = verdict {
             let request = message.request();
             self.log(&mut self.control.lock(), format_args!("refused request {request}: {reason}"));
         }
         verdict
+    }
+
+    /// Keeps what is to be known of a guest's memory and descriptors while the library uses them.
+    fn note(&self, vid: i32, message: &Message<'_>) {
+        match message.request() {
+            SET_MEM_TABLE => {
+                let files = Files::of(&message.fds());
+                self.with_connection(vid, |connection| connection.next_files = files);
+            }
+            SET_VRING_CALL => {
+                let (ring, fds) = (message.ring_of_fd(), message.fds());
+                // Without a descriptor left, it is called without being looked after.
+                self.with_connection(vid, |connection| drop(connection.calls.set(ring, fds.first().copied())));
+            }
+            _ => {}
+        }
     }
 
     /// After the library accepted a message.
@@ -349,15 +367,23 @@ impl Shared {
         self.control.lock().connections.iter_mut().find(|connection| connection.vid == vid).map(f)
     }
 
-    /// Hangs up on a guest whose memory is gone.
-    fn dismiss(&self) {
+    /// Hangs up on a guest whose memory is gone, or that cannot be called.
+    fn tend(&self, lost: bool) {
         let mut control = self.control.lock();
-        let lost = |connection: &&mut Connection| connection.files.is_lost() || connection.next_files.is_lost();
-        let Some(line) = control.connections.iter_mut().find(lost).and_then(|connection| connection.line.take()) else {
-            return;
-        };
-        socket::hang_up(&line);
-        self.log(&mut control, format_args!("guest took its memory away: disconnected"));
+        for i in 0..control.connections.len() {
+            let connection = &mut control.connections[i];
+            let why = if lost && (connection.files.is_lost() || connection.next_files.is_lost()) {
+                "guest took its memory away"
+            } else if connection.calls.relieve() {
+                "guest's call descriptor was full"
+            } else {
+                continue;
+            };
+            // It may take some time until the library has noticed.
+            let Some(line) = connection.line.take() else { continue };
+            socket::hang_up(&line);
+            self.log(&mut control, format_args!("{why}: disconnected"));
+        }
     }
 
     /// Stops everything for good: returns when no worker uses a device and none will again, and a disconnect that just began

@@ -1,8 +1,9 @@
-//! For tests of vhost-user: messages with descriptors.
+//! For tests of vhost-user: messages with descriptors, and descriptors.
 
+use std::fs::File;
 use std::io;
 use std::mem::zeroed;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 
 /// Descriptors that one message can carry (`SCM_MAX_FD`).
@@ -33,4 +34,16 @@ pub(crate) fn send_with_fds(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd
         libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
     };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+/// An eventfd whose counter is 0, and which blocks.
+pub(crate) fn eventfd() -> File {
+    // SAFETY: a new descriptor, and nobody else's.
+    unsafe { File::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) }
+}
+
+/// Makes a descriptor block, for everybody who has it.
+pub(crate) fn make_blocking(file: &File) {
+    // SAFETY: takes and gives numbers.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) };
 }

@@ -292,39 +292,3 @@ fn a_packet_without_end_takes_its_ration_and_is_counted() {
     assert!(scene.bad.receive().is_empty() && scene.bad.receive().is_empty());
     assert_eq!(scene.bad.dropped(DropReason::Oversize).0, 2);
 }
-
-#[test]
-fn memory_that_is_taken_away_costs_its_owner_only() {
-    let mut scene = Scene::new();
-    for len in [0, 4096, MEMORY / 2] {
-        for idle in [false, true] {
-            let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
-            both_ways(&mut scene.bad, &mut guest, &scene.pool, 5);
-            guest.send(0, [0; 10], &frame(1, 1000)).expect("sent");
-            guest.memory.set_len(len).expect("shrinks");
-            if !idle {
-                for _ in 0..10 {
-                    let _ = scene.bad.receive();
-                    scene.bad.send(0, &[frame(1, 1000)], &scene.pool);
-                }
-            }
-            scene.others_are_fine("memory that is gone");
-            crate::dpdk::vhost::dismiss_lost();
-            if idle {
-                // Nobody has noticed; its next message, or its end, touches the rings.
-                let _ = guest.stop(1);
-                crate::dpdk::vhost::dismiss_lost();
-            } else if len < MEMORY / 2 {
-                wait("it is disconnected", 5, || !scene.bad.device.link().up);
-            }
-            drop(guest);
-            scene.bad_recovers();
-            wait("link down", 5, || !scene.bad.device.link().up);
-            assert_eq!(scene.pool.in_use(), 0, "after its memory had {len} bytes");
-        }
-    }
-    // And whoever closes the port of one without memory lives, too.
-    let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
-    scene.good_guest.memory.set_len(0x10_0000).expect("shrinks");
-    both_ways(&mut scene.bad, &mut guest, &scene.pool, 6);
-}

@@ -7,6 +7,7 @@ mod lifecycle;
 mod offload;
 mod peers;
 mod refused;
+mod sabotage;
 mod testpmd;
 
 use super::*;

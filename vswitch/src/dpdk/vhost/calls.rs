@@ -1,0 +1,115 @@
+//! How guests are called: the eventfds that the library writes to, on workers' threads.
+//!
+//! A guest gives the descriptor, and shares its flags. One that blocks when it is written to would hold up a worker, and every port with it. So it must be an
+//! eventfd, it is made non-blocking, and since its owner may take that back and fill the counter, the control side looks ([`Calls::relieve`]): a full one is emptied,
+//! which lets the worker go on, and its guest is disconnected. No guest comes to 2^64 - 1 calls by itself.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+/// Rings that a guest may have: their descriptors are kept by number.
+const RINGS_MAX: usize = 2 * super::PAIRS_MAX as usize;
+
+/// The eventfds of one connection's rings.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Vec<Option<OwnedFd>>);
+
+/// Whether a descriptor may be written to by workers; makes it non-blocking.
+pub(super) fn check(fd: BorrowedFd<'_>) -> Result<(), &'static str> {
+    let name = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+    if !name.is_ok_and(|name| name.as_os_str() == "anon_inode:[eventfd]") {
+        return Err("a call descriptor that is no eventfd");
+    }
+    // SAFETY: takes and gives numbers.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+    // SAFETY: as above.
+    let rc = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) };
+    if flags >= 0 && rc == 0 { Ok(()) } else { Err("a call descriptor that cannot be made non-blocking") }
+}
+
+impl Calls {
+    /// A ring is called by another descriptor from now on, or not at all.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
+    pub(super) fn set(&mut self, ring: usize, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        if ring >= RINGS_MAX {
+            return Ok(()); // not served
+        }
+        if self.0.len() <= ring {
+            self.0.resize_with(ring + 1, || None);
+        }
+        self.0[ring] = fd.map(|fd| fd.try_clone_to_owned()).transpose()?;
+        Ok(())
+    }
+
+    /// Empties what is full. Returns whether anything was. Never blocks.
+    pub(super) fn relieve(&self) -> bool {
+        let fds: Vec<&OwnedFd> = self.0.iter().flatten().collect();
+        let poll = |fd: &&OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+        let mut polled: Vec<libc::pollfd> = fds.iter().map(poll).collect();
+        let n = libc::nfds_t::try_from(polled.len()).unwrap_or(0);
+        // SAFETY: `n` pollfds; no waiting.
+        if unsafe { libc::poll(polled.as_mut_ptr(), n, 0) } < 0 {
+            return false;
+        }
+        let full = polled.iter().filter(|polled| polled.revents & libc::POLLOUT == 0);
+        full.map(|polled| empty(polled.fd)).count() > 0
+    }
+}
+
+/// Reads the counter, if there is anything to read.
+fn empty(fd: i32) {
+    let mut counter = 0_u64;
+    let part = libc::iovec { iov_base: (&raw mut counter).cast(), iov_len: size_of_val(&counter) };
+    // SAFETY: one part, of 8 bytes. RWF_NOWAIT: whatever its owner has made of its flags.
+    unsafe { libc::preadv2(fd, &raw const part, 1, -1, libc::RWF_NOWAIT) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    fn eventfd(counter: u64) -> File {
+        let mut file = super::super::testing::eventfd();
+        file.write_all(&counter.to_ne_bytes()).expect("it is not full");
+        file
+    }
+
+    #[test]
+    fn only_eventfds_may_be_called() {
+        let (pipe, _other) = io::pipe().expect("a pipe");
+        let file = tempfile::tempfile().expect("a file");
+        let null = File::open("/dev/null").expect("there");
+        for (what, fd) in [("a pipe", pipe.as_fd()), ("a file", file.as_fd()), ("a device", null.as_fd())] {
+            assert!(check(fd).is_err(), "{what}");
+        }
+        let good = eventfd(u64::MAX - 1);
+        assert_eq!(check(good.as_fd()), Ok(()));
+        let full = (&good).write(&1_u64.to_ne_bytes()).expect_err("full, and it does not block");
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn full_ones_are_emptied_and_told_others_are_left_alone() {
+        let (full, used, unused) = (eventfd(u64::MAX - 1), eventfd(7), eventfd(0));
+        let mut calls = Calls::default();
+        for (ring, fd) in [(1, &full), (3, &used), (4, &unused), (10_000, &used)] {
+            calls.set(ring, Some(fd.as_fd())).expect("descriptors");
+        }
+        assert!(calls.relieve() && !calls.relieve());
+        let read = |mut fd: &File| {
+            let mut counter = [0; 8];
+            check(fd.as_fd()).expect("an eventfd"); // does not block
+            io::Read::read(&mut fd, &mut counter).ok().map(|_| u64::from_ne_bytes(counter))
+        };
+        assert_eq!([&full, &used, &unused].map(read), [None, Some(7), None]);
+        let again = eventfd(u64::MAX - 1);
+        calls.set(1, Some(again.as_fd())).expect("descriptors");
+        calls.set(1, None).expect("none");
+        assert!(!calls.relieve(), "a descriptor that was taken away");
+    }
+}
