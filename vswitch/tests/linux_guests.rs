@@ -130,6 +130,20 @@ fn every_pair_of_feature_sets_carries_tcp_unharmed() {
             send_file(&mut b, &mut a, (&format!("10.{i}.{j}.1"), 7000), &what);
         }
     }
+    // What device 2 of b does not take, the switch did.
+    let caps = switch.json(&["port-caps", "br0"]);
+    let capability = |port: &str, name: &str| {
+        let named = |list: &serde_json::Value, name: &str| {
+            list.as_array().and_then(|list| list.iter().find(|item| item["name"] == name)).cloned().unwrap_or_default()
+        };
+        let found = named(&named(&caps, port)["capabilities"], name);
+        (found["offered"].clone(), found["used"].clone(), found["software_packets"].as_u64().map(|count| count > 0))
+    };
+    for name in ["tx-csum", "tx-tso4"] {
+        assert_eq!(capability("b0", name), (true.into(), true.into(), Some(false)), "b0 {name}: {caps:#}");
+        assert_eq!(capability("b2", name), (true.into(), false.into(), Some(true)), "b2 {name}: {caps:#}");
+    }
+    assert_eq!(capability("b3", "mergeable"), (true.into(), false.into(), None), "{caps:#}");
     for guest in [&mut a, &mut b] {
         assert_eq!(guest.checksum_errors(), [""; 0]);
     }

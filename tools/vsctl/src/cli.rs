@@ -137,6 +137,13 @@ pub(crate) enum Command {
         /// Name of one port.
         port: Option<String>,
     },
+    /// Show what the devices of ports can do in the switch's place: asked for, offered, used, or done in software.
+    PortCaps {
+        /// Name of the bridge.
+        bridge: String,
+        /// Name of one port.
+        port: Option<String>,
+    },
     /// Tell what happens to ports, one line each, until interrupted.
     PortEvents {
         /// Begin with the ports that exist.

@@ -35,6 +35,7 @@ fn every_verb_parses() {
         ("list-ports br0", r#"ListPorts(BridgeName { bridge: "br0" })"#),
         ("dump-ports br0", r#"DumpPorts { bridge: "br0", port: None }"#),
         ("dump-ports br0 p0", r#"DumpPorts { bridge: "br0", port: Some("p0") }"#),
+        ("port-caps br0 p0", r#"PortCaps { bridge: "br0", port: Some("p0") }"#),
         ("port-events", "PortEvents { existing: false, count: None }"),
         ("port-events --existing --count 3", "PortEvents { existing: true, count: Some(3) }"),
         ("fdb-show br0", r#"FdbShow(BridgeName { bridge: "br0" })"#),

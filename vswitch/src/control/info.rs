@@ -93,6 +93,8 @@ pub struct PortInfo {
     pub tx_queues: u16,
     /// Offloads in use, by name (`rx-csum`, `tx-csum`, `tx-tso`, `multi-segment`, ...).
     pub offloads: Vec<&'static str>,
+    /// What its other end can do: asked, offered, used, done in software.
+    pub capabilities: Vec<crate::port::Capability>,
     /// Counters, summed over workers.
     pub totals: PortTotals,
 }

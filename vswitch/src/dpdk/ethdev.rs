@@ -75,6 +75,10 @@ pub struct Ethdev {
     id: u16,
     rx_offloads: u64,
     tx_offloads: u64,
+    /// What its driver has, receiving and sending, and whether it can spread packets over queues.
+    able: (u64, u64, bool),
+    /// It spreads packets over queues.
+    spreads: bool,
 }
 
 /// A receive queue. Its one owner polls it.
@@ -156,7 +160,8 @@ impl Ethdev {
         eal.run(move || {
             let name = device_name(&config.devargs);
             let id = probe(&config.devargs, &name)?;
-            let mut device = Self { eal: on_eal, name, id, rx_offloads: 0, tx_offloads: 0 };
+            let mut device =
+                Self { eal: on_eal, name, id, rx_offloads: 0, tx_offloads: 0, able: (0, 0, false), spreads: false };
             match device.configure(&config, &pool) {
                 Ok((rx, tx)) => {
                     let rx = (0..rx).map(|queue| EthRxQueue { port: id, queue }).collect();
@@ -208,6 +213,9 @@ impl Ethdev {
             return Err(self.error("configure", rc, "try fewer queues or a smaller mtu"));
         }
         (self.rx_offloads, self.tx_offloads) = (conf.rxmode.offloads, conf.txmode.offloads);
+        let can_spread = RSS_WANTED & info.flow_type_rss_offloads != 0;
+        self.able = (info.rx_offload_capa, info.tx_offload_capa, can_spread);
+        self.spreads = rx > 1 && can_spread;
         self.set_up_queues(rx, tx, pool)?;
         if let Some(mac) = config.mac {
             self.set_mac(mac)?;
@@ -320,6 +328,20 @@ impl Ethdev {
     #[must_use]
     pub fn has_multi_segment(&self) -> bool {
         self.tx_offloads & sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS != 0
+    }
+
+    /// What it could do and does: (name of the capability, offered, used).
+    #[must_use]
+    pub fn abilities(&self) -> [(&'static str, bool, bool); 6] {
+        let ((rx, tx, can_spread), tso) = (self.able, sys::RTE_ETH_TX_OFFLOAD_TCP_TSO);
+        [
+            ("rx-csum", rx & sys::RTE_ETH_RX_OFFLOAD_TCP_CKSUM != 0, self.has_rx_csum()),
+            ("tx-csum", tx & TX_CSUM == TX_CSUM, self.has_tx_csum()),
+            ("tx-tso4", tx & tso != 0, self.has_tso()),
+            ("tx-tso6", tx & tso != 0, self.has_tso()),
+            ("multi-segment", tx & sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS != 0, self.has_multi_segment()),
+            ("rss", can_spread, self.spreads),
+        ]
     }
 
     /// Verifies TCP and UDP checksums on receive.

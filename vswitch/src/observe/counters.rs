@@ -50,6 +50,44 @@ pub struct PortCounters {
     pub rx_drops: [Counter; DropReason::COUNT],
     /// Drops of packets that were to leave by this port, by reason.
     pub tx_drops: [Counter; DropReason::COUNT],
+    /// Packets that left by this port after the switch had done for them what a device could have, by [`Software`].
+    pub software: [Counter; Software::COUNT],
+}
+
+/// What the switch does for a packet on its way out where the device does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Software {
+    /// Finishes its checksum.
+    Checksum,
+    /// Segments TCP over IPv4.
+    Tso4,
+    /// Segments TCP over IPv6.
+    Tso6,
+    /// Cuts a train of UDP datagrams.
+    Uso,
+}
+
+impl Software {
+    /// How many there are.
+    pub const COUNT: usize = 4;
+
+    /// Its place in arrays.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// By the name of the capability that a device would have.
+    #[must_use]
+    pub fn of(capability: &str) -> Option<Self> {
+        Some(match capability {
+            "tx-csum" => Self::Checksum,
+            "tx-tso4" => Self::Tso4,
+            "tx-tso6" => Self::Tso6,
+            "tx-uso" => Self::Uso,
+            _ => return None,
+        })
+    }
 }
 
 // By hand: arrays have a default up to 32 elements only.
@@ -62,6 +100,7 @@ impl Default for PortCounters {
             tx_bytes: Counter::default(),
             rx_drops: std::array::from_fn(|_| Counter::default()),
             tx_drops: std::array::from_fn(|_| Counter::default()),
+            software: Default::default(),
         }
     }
 }
@@ -96,6 +135,8 @@ pub struct PortTotals {
     pub rx_drops: [u64; DropReason::COUNT],
     /// Drops of packets that were to leave by this port, by reason.
     pub tx_drops: [u64; DropReason::COUNT],
+    /// Packets for which the switch did itself what a device could have done, by [`Software`].
+    pub software: [u64; Software::COUNT],
 }
 
 impl Default for PortTotals {
@@ -110,6 +151,7 @@ impl Default for PortTotals {
             tx_errors: 0,
             rx_drops: [0; DropReason::COUNT],
             tx_drops: [0; DropReason::COUNT],
+            software: [0; Software::COUNT],
         }
     }
 }
@@ -125,6 +167,9 @@ impl PortTotals {
             *sum += counter.get();
         }
         for (sum, counter) in self.tx_drops.iter_mut().zip(&counters.tx_drops) {
+            *sum += counter.get();
+        }
+        for (sum, counter) in self.software.iter_mut().zip(&counters.software) {
             *sum += counter.get();
         }
     }

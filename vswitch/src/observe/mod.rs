@@ -8,6 +8,6 @@ mod counters;
 mod drop_reason;
 mod fallback;
 
-pub use counters::{Counter, PortCounters, PortTotals};
+pub use counters::{Counter, PortCounters, PortTotals, Software};
 pub use drop_reason::DropReason;
 pub use fallback::Fallback;

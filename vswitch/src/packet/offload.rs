@@ -4,7 +4,7 @@ use super::checksum;
 use super::headers::{Headers, L4};
 use super::segment;
 use crate::dpdk::{Csum, Mbuf, Mempool, TxOffload};
-use crate::observe::DropReason;
+use crate::observe::{DropReason, Software};
 
 /// What a transmit queue takes from us unfinished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,16 +33,21 @@ impl TxCaps {
 }
 
 /// Hands `out` what is to be sent in place of `mbuf`, in order: the mbuf itself where `caps` take it (or nothing had to be
-/// done), the mbuf with its checksum finished, or the segments of a GSO packet.
+/// done), the mbuf with its checksum finished, or the segments of a GSO packet. Returns what was done in the device's place.
 ///
 /// # Errors
 /// The reason to drop what was not handed out: [`DropReason::VnetHeader`] for a partial checksum without an L4 header,
 /// [`DropReason::Segmentation`] for a GSO packet that is none or would make more than
 /// [`crate::limits::GSO_SEGMENTS_MAX`] segments, [`DropReason::NoMbuf`].
-pub fn finish(mut mbuf: Mbuf, caps: TxCaps, pool: &Mempool, out: &mut dyn FnMut(Mbuf)) -> Result<(), DropReason> {
+pub fn finish(
+    mut mbuf: Mbuf,
+    caps: TxCaps,
+    pool: &Mempool,
+    out: &mut dyn FnMut(Mbuf),
+) -> Result<Option<Software>, DropReason> {
     if !mbuf.needs_offload() {
         out(mbuf);
-        return Ok(());
+        return Ok(None);
     }
     let gso_size = usize::from(mbuf.gso_size());
     if gso_size != 0 {
@@ -50,18 +55,26 @@ pub fn finish(mut mbuf: Mbuf, caps: TxCaps, pool: &Mempool, out: &mut dyn FnMut(
         let l4 = headers.l4.filter(|_| mbuf.csum() == Csum::Partial).ok_or(DropReason::Segmentation)?;
         if headers.payload_len() > gso_size {
             if !caps.takes_gso(l4, headers.ipv4) {
-                return segment::segment(&mbuf, &headers, l4, caps.csum, pool, out);
+                segment::segment(&mbuf, &headers, l4, caps.csum, pool, out)?;
+                return Ok(Some(match l4 {
+                    L4::Tcp if headers.ipv4 => Software::Tso4,
+                    L4::Tcp => Software::Tso6,
+                    L4::Udp => Software::Uso,
+                }));
             }
             out(mbuf);
-            return Ok(());
+            return Ok(None);
         }
         mbuf.set_gso_size(0);
     }
-    if !caps.csum {
+    let done = if caps.csum || mbuf.csum() != Csum::Partial {
+        None
+    } else {
         finish_checksum(&mut mbuf)?;
-    }
+        Some(Software::Checksum)
+    };
     out(mbuf);
-    Ok(())
+    Ok(done)
 }
 
 /// Finishes a partial checksum in software; does nothing to other packets. For whoever needs the whole L4 packet: a port

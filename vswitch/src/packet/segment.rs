@@ -170,7 +170,7 @@ mod tests {
     fn send(mbuf: Mbuf, caps: TxCaps, pool: &Mempool) -> (Vec<Mbuf>, Result<(), DropReason>) {
         let mut sent = Vec::new();
         let result = finish(mbuf, caps, pool, &mut |mbuf| sent.push(mbuf));
-        (sent, result)
+        (sent, result.map(drop))
     }
 
     fn gso(pool: &Mempool, spec: &Spec, cuts: &[usize], gso_size: u16) -> Mbuf {

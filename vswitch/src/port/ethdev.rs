@@ -102,6 +102,12 @@ impl EthdevPort {
         TxCaps { csum: self.0.has_tx_csum(), tso4: self.0.has_tso(), tso6: self.0.has_tso(), uso: false }
     }
 
+    /// What it could do and does: (name of the capability, offered, used).
+    #[must_use]
+    pub fn abilities(&self) -> [(&'static str, bool, bool); 6] {
+        self.0.abilities()
+    }
+
     /// Offloads in use.
     #[must_use]
     pub fn offloads(&self) -> Vec<&'static str> {

@@ -20,6 +20,7 @@
 //! **Limits**: [`crate::limits::PORTS_MAX`], [`crate::limits::QUEUES_MAX`].
 
 pub mod af_packet;
+mod caps;
 mod config;
 mod device;
 pub mod dummy;
@@ -39,6 +40,7 @@ pub(crate) mod sim;
 pub mod tap;
 pub mod vhost;
 
+pub use caps::Capability;
 pub use config::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode, is_name};
 pub use device::{DeviceCounters, Link, Quiesce};
 pub use id::PortId;

@@ -95,8 +95,10 @@ impl Outputs {
             }
         });
         counters.tx_drops[DropReason::Oversize.index()].add(oversize);
-        if let Err(reason) = result {
-            counters.tx_drops[reason.index()].add(1);
+        match result {
+            Ok(Some(done)) => counters.software[done.index()].add(1),
+            Ok(None) => {}
+            Err(reason) => counters.tx_drops[reason.index()].add(1),
         }
     }
 

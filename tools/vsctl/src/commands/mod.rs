@@ -2,6 +2,7 @@
 
 mod about;
 mod bridge;
+mod caps;
 mod conntrack;
 mod events;
 mod fdb;
@@ -82,6 +83,7 @@ async fn ask(client: &Client, command: &Command, cli: &Cli) -> Answer {
         Command::DelPort { bridge, name } => port::delete(client, bridge, name).await,
         Command::ListPorts(name) => port::list(client, &name.bridge).await,
         Command::ModPort(change) => port::modify(client, change).await,
+        Command::PortCaps { bridge, port } => caps::show(client, bridge, port.as_deref()).await,
         Command::DumpPorts { bridge, port } => statistics::dump_ports(client, bridge, port.as_deref()).await,
         Command::FdbShow(name) => fdb::show(client, &name.bridge).await,
         Command::FdbFlush(filter) => fdb::flush(client, filter).await,

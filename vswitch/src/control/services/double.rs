@@ -44,6 +44,7 @@ fn described(bridge: &str, config: PortConfig, number: u32) -> PortInfo {
         rx_queues: 1,
         tx_queues: 1,
         offloads: vec!["rx-csum"],
+        capabilities: Vec::new(),
         totals: PortTotals::default(),
     }
 }

@@ -50,6 +50,17 @@ pub(super) fn port(port: &PortInfo) -> v1::Port {
         rx_queues: port.rx_queues.into(),
         tx_queues: port.tx_queues.into(),
         offloads: port.offloads.iter().map(|&offload| offload.to_owned()).collect(),
+        capabilities: port.capabilities.iter().map(capability).collect(),
+    }
+}
+
+fn capability(capability: &crate::port::Capability) -> v1::PortCapability {
+    v1::PortCapability {
+        name: capability.name.to_owned(),
+        asked: capability.asked,
+        offered: capability.offered,
+        used: capability.used,
+        software_packets: capability.software,
     }
 }
 

@@ -259,6 +259,7 @@ impl State {
     pub(super) fn info(&self, port: &PortState) -> PortInfo {
         let opened = port.opened.as_ref().ok();
         let count = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+        let totals = opened.map_or_else(PortTotals::default, |opened| opened.shared.totals());
         PortInfo {
             bridge: port.bridge.clone(),
             config: port.config.clone(),
@@ -270,7 +271,9 @@ impl State {
             rx_queues: opened.map_or(0, |opened| count(opened.rxqs.len())),
             tx_queues: opened.map_or(0, |opened| count(opened.shared.tx.len())),
             offloads: opened.map_or_else(Vec::new, |opened| opened.shared.device.offloads()),
-            totals: opened.map_or_else(PortTotals::default, |opened| opened.shared.totals()),
+            capabilities: opened
+                .map_or_else(Vec::new, |opened| opened.shared.device.capabilities(&port.config.kind, &totals)),
+            totals,
         }
     }
 
