@@ -1,7 +1,7 @@
 """All cases by name. A case is a function `case(bench, device, round_)` that measures one of its devices ("switch", "ovs", "testpmd") once
 and returns a Sample."""
 
-from . import established, flows, forwarding, guests, latency, opening, stress, workers
+from . import established, flows, forwarding, guests, latency, opening, stress, tunnel, workers
 from .captures import IMIX, UDP, Traffic
 
 CASES = {"l2-pcap-null": forwarding.l2_pcap_null, "vhost-virtio-user": forwarding.vhost_virtio_user, "guest-tcp": guests.tcp}
@@ -20,6 +20,7 @@ for _six in (False, True):
 CASES |= _established((1000, 30_000), "udp-both", "pod", protocol=UDP)
 CASES |= _established((1000, 30_000), "udp-oneway", "pod", protocol=UDP, one_way=True)
 CASES |= _established((1000, 30_000), "imix", "pod", sizes=IMIX)
+CASES |= {f"{way}-{count}": tunnel.case(way, count) for way in tunnel.WAYS for count in (1, 1000, 30_000)}
 CASES |= {"new-connections": opening.until_full, "new-connections-steady": opening.in_steady_state}
 CASES |= {"workers-disjoint": workers.case(10_000, split=False), "workers-split": workers.case(10_000, split=True)}
 CASES |= {

@@ -23,7 +23,7 @@ class Ovs:
     """A private Open vSwitch in `directory`: database, daemon, bridge br0."""
 
     def __init__(self, directory, tag, cores=(0,), main_core=0, memory_mb=0, dpdk=True, tsc_hz=0, connections=None, use_cores=None, settings=()):
-        self.processes, self.tsc_hz, self.cores, self.use_cores = [], tsc_hz, len(cores), use_cores
+        self.processes, self.tsc_hz, self.cores, self.use_cores, self.bridge_of = [], tsc_hz, len(cores), use_cores, {}
         if not DAEMONS[dpdk].exists():
             raise Failure(f"{DAEMONS[dpdk]} is not installed; run tools/setup --peers")
         self.directory = Path(directory) / "ovs"
@@ -74,10 +74,11 @@ class Ovs:
         """Runs ovs-appctl on the daemon."""
         return self._run("ovs-appctl", "-t", self.control, *argv)
 
-    def add_port(self, name, number, devargs, queues=1):
+    def add_port(self, name, number, devargs, queues=1, bridge="br0"):
         """Adds a DPDK device as a port; Failure when it does not open."""
         # Its text has commas and equals signs.
-        self.vsctl("add-port", "br0", name, "--", "set", "Interface", name, "type=dpdk", f"ofport_request={number}",
+        self.bridge_of[name] = bridge
+        self.vsctl("add-port", bridge, name, "--", "set", "Interface", name, "type=dpdk", f"ofport_request={number}",
                    f'options:dpdk-devargs="{devargs}"', f"options:n_rxq={queues}")
         error = self.vsctl("get", "Interface", name, "error").strip()
         if error != "[]":
@@ -90,7 +91,26 @@ class Ovs:
 
     def del_port(self, name):
         """Removes a port and its device."""
-        self.vsctl("del-port", "br0", name)
+        self.vsctl("del-port", self.bridge_of.pop(name, "br0"), name)
+
+    def add_tunnel(self, name, number, underlay, address, mac):
+        """Adds a flow-based Geneve port, and a bridge for its packets with our address at its interface."""
+        self.vsctl("add-br", underlay, "--", "set", "bridge", underlay, "datapath_type=netdev", f'other_config:hwaddr="{mac}"',
+                   "protocols=OpenFlow10,OpenFlow15")
+        machine.output(["ip", "address", "add", address, "dev", underlay])
+        machine.output(["ip", "link", "set", underlay, "up"])
+        self.vsctl("add-port", "br0", name, "--", "set", "Interface", name, "type=geneve", f"ofport_request={number}",
+                   "options:remote_ip=flow", "options:key=flow")
+        # It follows the kernel's routes.
+        machine.wait_until("Open vSwitch's route", 10, lambda: underlay in self.appctl("ovs/route/show"))
+
+    def know_neighbour(self, underlay, address, mac):
+        """Says who has an address beyond a tunnel."""
+        self.appctl("tnl/neigh/set", underlay, address, mac)
+
+    def remove_underlay(self, underlay):
+        """Removes the bridge's interface, which is the kernel's."""
+        self.vsctl("--if-exists", "del-br", underlay)
 
     def pin(self, name, cores):
         """A port's receive queues are polled by the PMD threads on these cores, in order."""
@@ -107,9 +127,13 @@ class Ovs:
                 path.write_text("\n".join(lines) + "\n")
                 self.ofctl(f"add-{kind}", "br0", path)
 
-    def ports(self):
+    def ports(self, bridge="br0"):
         """{name: (packets received, packets sent)}."""
-        return dumped_ports(self.ofctl("--names", "dump-ports", "br0"))
+        return dumped_ports(self.ofctl("--names", "dump-ports", bridge))
+
+    def device_ports(self):
+        """{name: (packets received, packets sent)} of all bridges' devices, read at once."""
+        return datapath_ports(self.appctl("dpctl/show", "-s"))
 
     def change(self, path):
         """Does to flows what the lines of a file say, in one transaction."""
@@ -164,12 +188,12 @@ class Ovs:
         result.caches = caches
         return result
 
-    def measure_best(self, seconds):
+    def measure_best(self, seconds, read=None):
         """The better of two Samples: with its signature match cache (SMC) off, as it is by default, and on."""
         samples = []
         for setting in ("smc-enable=false", "smc-enable=true"):
             self.vsctl("set", "Open_vSwitch", ".", f"other_config:{setting}")
-            samples.append(self.measure(seconds))
+            samples.append(self.measure(seconds, read=read))
             samples[-1].caches["setting"] = setting
         return min(samples, key=lambda each: each.cycles_per_packet)
 
@@ -183,6 +207,12 @@ class Ovs:
 def dumped_ports(text):
     """`dump-ports --names`: {name: (packets received, packets sent)}."""
     found = re.findall(r'port\s+"?([\w-]+)"?: rx pkts=(\d+).*\n\s*tx pkts=(\d+)', text)
+    return {name: (int(received), int(sent)) for name, received, sent in found}
+
+
+def datapath_ports(text):
+    """`dpctl/show -s`: {name: (packets received, packets sent)}."""
+    found = re.findall(r"port \d+: ([\w-]+).*\n\s*RX packets:(\d+).*\n\s*TX packets:(\d+)", text)
     return {name: (int(received), int(sent)) for name, received, sent in found}
 
 

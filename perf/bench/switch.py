@@ -38,11 +38,12 @@ class Switch:
             raise
         self.stop = self.daemon.stop
         self.pid, self.cores = self.daemon.process.pid, len(dpdk["worker_cores"])
-        self.recorder = bench.recorder
+        self.recorder, self.bridge_of = bench.recorder, {}
 
-    def add_port(self, name, number, devargs, queues=1):
+    def add_port(self, name, number, devargs, queues=1, bridge="br0"):
         """Adds a DPDK device as a port."""
-        self.daemon.vsctl("add-port", "br0", name, "--type", "dpdk", "--number", number, "--devargs", devargs, "--queues", queues)
+        self.bridge_of[name] = bridge
+        self.daemon.vsctl("add-port", bridge, name, "--type", "dpdk", "--number", number, "--devargs", devargs, "--queues", queues)
 
     def add_vhost(self, name, number, path):
         """Adds a vhost-user port that connects to this socket."""
@@ -50,7 +51,20 @@ class Switch:
 
     def del_port(self, name):
         """Removes a port and its device."""
-        self.daemon.vsctl("del-port", "br0", name)
+        self.daemon.vsctl("del-port", self.bridge_of.pop(name, "br0"), name)
+
+    def add_tunnel(self, name, number, underlay, address, mac):
+        """Adds a flow-based Geneve port, and a bridge for its packets with our address in it."""
+        self.daemon.vsctl("add-br", underlay, "--fail-mode", "standalone")
+        self.daemon.vsctl("add-port", underlay, underlay, "--type", "internal", "--mac", mac, "--address", address)
+        self.daemon.vsctl("add-port", "br0", name, "--type", "geneve", "--number", number, "--option", "remote_ip=flow", "--option", "key=flow")
+
+    def know_neighbour(self, underlay, address, mac):
+        """Says who has an address beyond a tunnel."""
+        self.daemon.vsctl("tnl-neigh-set", underlay, address, mac)
+
+    def remove_underlay(self, underlay):
+        """Removes what `add_tunnel` left outside the switch: nothing."""
 
     def pin(self, name, cores):
         """A port's receive queues are polled by the workers on these cores, in order."""
@@ -64,9 +78,13 @@ class Switch:
         path.write_text("\n".join(lines) + "\n")
         self.daemon.vsctl("bundle", "br0", path)
 
-    def ports(self):
+    def ports(self, *bridge):
         """{name: (packets received, packets sent)}."""
-        return {name: (port["rx_packets"], port["tx_packets"]) for name, port in self.daemon.ports().items()}
+        return {name: (port["rx_packets"], port["tx_packets"]) for name, port in self.daemon.ports(*bridge).items()}
+
+    def device_ports(self):
+        """{name: (packets received, packets sent)} of all bridges, by names that are in one bridge only."""
+        return {name: ports for bridge in sorted({"br0", *self.bridge_of.values()}) for name, ports in self.ports(bridge).items()}
 
     def change(self, path):
         """Does to flows what the lines of a file say."""
@@ -115,9 +133,9 @@ class Switch:
         except Failure:
             return None
 
-    def measure_best(self, seconds):
+    def measure_best(self, seconds, read=None):
         """The same: it has no settings of its caches."""
-        return self.measure(seconds)
+        return self.measure(seconds, read=read)
 
     def measure(self, seconds, body=time.sleep, read=None):
         """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent, by default those of all ports."""

@@ -184,7 +184,7 @@ class OpenVswitch(unittest.TestCase):
         peer, packets = object.__new__(ovs.Ovs), iter((30, 40))
         peer.vsctl = Mock()
 
-        def measure(_seconds):
+        def measure(_seconds, read=None):
             count = next(packets)
             result = sample(count, count, 1.0, 10**9, 1.0, 0.0)
             result.caches = {}
@@ -194,6 +194,11 @@ class OpenVswitch(unittest.TestCase):
         best = peer.measure_best(1)
         self.assertEqual((best.cycles_per_packet, best.caches), (25_000_000.0, {"setting": "smc-enable=true"}))
         peer.vsctl.assert_called_with("set", "Open_vSwitch", ".", "other_config:smc-enable=true")
+
+    def test_ports_of_the_datapath(self):
+        text = "netdev@ovs-netdev:\n  lookups: hit:1 missed:2 lost:0\n  port 0: ovs-netdev (tap)\n    RX packets:1 errors:0\n    TX packets:2 errors:0\n"
+        text += "  port 2: uplink (dpdk: configured_rx_queues=1)\n    RX packets:30 errors:0 dropped:0\n    TX packets:40 errors:0\n"
+        self.assertEqual(ovs.datapath_ports(text), {"ovs-netdev": (1, 2), "uplink": (30, 40)})
 
     def test_ports(self):
         text = 'OFPST_PORT reply (OF1.5) (xid=0x2): 2 ports\n  port  "web-1": rx pkts=5, bytes=300, drop=0\n           tx pkts=7, bytes=420\n'

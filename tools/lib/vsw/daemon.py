@@ -104,9 +104,9 @@ class Switch:
         except ValueError as error:
             raise Failure(f"`vsctl --json {' '.join(map(str, args))}` printed no JSON: {text[:200]!r}") from error
 
-    def ports(self):
-        """Ports of br0 by name, as dump-ports has them."""
-        return {port["name"]: port for port in rows(self.json("dump-ports", "br0"))}
+    def ports(self, bridge="br0"):
+        """Ports of a bridge by name, as dump-ports has them."""
+        return {port["name"]: port for port in rows(self.json("dump-ports", bridge))}
 
     def workers(self):
         """Workers, as worker-show has them."""
