@@ -1,0 +1,1 @@
+//! Numbers and sums that both directions need.
