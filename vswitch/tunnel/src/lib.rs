@@ -83,3 +83,11 @@ impl Ends {
         }
     }
 }
+
+/// A host can have this address, and others can reach it.
+const fn is_host(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(ip) => !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || ip.is_broadcast()),
+        IpAddr::V6(ip) => !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast()),
+    }
+}

@@ -1,19 +1,26 @@
 //! Who has which address on the links that tunnels go through: (bridge, IP address) to MAC address.
 //!
-//! **Where in the walk**: translation looks a next hop up; if it is not known it [asks](Neighbours::ask) and sends a [`crate::question`]. Whoever sees an ARP packet or a neighbour advertisement
-//! in that bridge [tells](Neighbours::learn). A packet that uses a decision marks the neighbour as [used](Neighbour::used).
+//! **Where in the walk**: translation looks a next hop up; if it is not known, a packet [asks](Neighbours::ask) and sends a [`crate::question`]. Whoever sees an ARP packet or a neighbour
+//! advertisement in that bridge [tells](Neighbours::learn). A packet that uses a decision marks the neighbour as [used](Neighbour::used).
 //!
-//! **Design**: entries are made only by asking and by hand, so that strangers cannot fill the table. An entry's answer is one word. The entries of a shard are an immutable sorted list that
-//! is replaced when one comes or goes; readers take no lock, and an answer that says what is known writes nothing but the time, once a second.
+//! **Design**: entries are made only by asking and by hand, so that strangers cannot fill the table. What is known of a neighbour is one word. The neighbours of a shard are an immutable sorted list
+//! that is replaced when one comes or goes; readers take no lock, and an answer that says what is known writes nothing but the time, once a second. Whoever changes what is known, or the list, holds
+//! the lock of the shard, for as long as some hundred entries take. Which shard, a keyed hash says: nobody can aim at one.
 //!
-//! **Limits**: [`NEIGHBOURS_MAX`] in all, [`PENDING_MAX`] of them unanswered; a new one may take the place of one in its shard that is unanswered or unused for long. An answer changes at most
-//! once a second from the wire.
+//! **Limits**: [`NEIGHBOURS_MAX`] in all, [`PENDING_MAX`] of them unanswered. When either is reached a new one takes the place of one in its shard that has had a second to answer, else of one that was
+//! not used for a minute; if there is none it is refused. What is known changes at most once a second from the wire: two hosts that quarrel over an address cannot keep the caches busy.
 //!
 //! **Threads**: everything is `&self`. Workers look up, ask, learn; the control side lists, sets, flushes and ages.
 
-use std::fmt;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use table::Neighbours;
+
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Neighbours of all bridges.
 pub const NEIGHBOURS_MAX: usize = 4096;
@@ -23,26 +30,119 @@ pub const PENDING_MAX: usize = 1024;
 pub const AGEING_MS: u64 = 15 * 60 * 1000;
 /// Milliseconds after which a neighbour in use is asked again.
 pub const REFRESH_MS: u64 = 13 * 60 * 1000;
+/// Milliseconds after the last question when one that has not answered is forgotten.
+pub const PENDING_MS: u64 = 5000;
+/// Milliseconds that a neighbour must have been out of use to give way to a new one.
+pub const UNUSED_MS: u64 = 60_000;
+/// Milliseconds between two questions to a neighbour, two changes of it from the wire, two writes of the same time.
+const INTERVAL_MS: u64 = 1000;
 
-/// One neighbour, known or asked for. A decision keeps it, and asks it per packet instead of looking it up.
+/// It has not happened.
+const NEVER: u64 = u64::MAX;
+
+/// A MAC address is known: above its 48 bits.
+const KNOWN: u64 = 1 << 48;
+
+/// One neighbour, known or asked for. A decision keeps it, and marks it per packet instead of looking it up.
 #[derive(Debug)]
-pub struct Neighbour {}
+pub struct Neighbour {
+    /// [`KNOWN`] and its address; 0: not known, or no longer in the table. Written under the lock of the shard.
+    mac: AtomicU64,
+    /// When an answer, whatever it said, was last taken; when what is known last changed; when it was last asked, and used. Milliseconds, or [`NEVER`].
+    heard: AtomicU64,
+    changed: AtomicU64,
+    asked: AtomicU64,
+    used: AtomicU64,
+}
 
 impl Neighbour {
-    /// Its address, if it is known and still in the table.
+    const fn new() -> Self {
+        Self {
+            mac: AtomicU64::new(0),
+            heard: AtomicU64::new(NEVER),
+            changed: AtomicU64::new(NEVER),
+            asked: AtomicU64::new(NEVER),
+            used: AtomicU64::new(NEVER),
+        }
+    }
+
+    /// Its address, if it is known and it is still in the table.
     #[inline]
     #[must_use]
     pub fn mac(&self) -> Option<[u8; 6]> {
-        unimplemented!()
+        let word = self.mac.load(Acquire);
+        let [_, _, mac @ ..] = word.to_be_bytes();
+        (word != 0).then_some(mac)
     }
 
-    /// A packet goes to it. Writes at most once a second. True: its answer is old, ask it again (at most once a second, and one caller only is told).
+    /// A packet goes to it. Writes at most once a second. True: what is known is old, ask it again (at most once a second, and one caller only is told).
     #[inline]
     #[must_use]
     pub fn used(&self, now_ms: u64) -> bool {
-        let _ = now_ms;
-        unimplemented!()
+        passed(self.used.load(Relaxed), now_ms, INTERVAL_MS) && self.used_again(now_ms)
     }
+
+    #[cold]
+    fn used_again(&self, now_ms: u64) -> bool {
+        self.used.store(now_ms, Relaxed);
+        self.is_known() && passed(self.heard.load(Relaxed), now_ms, REFRESH_MS) && self.claim(now_ms)
+    }
+
+    /// Somebody wants to know it: whether to ask now.
+    fn wanted(&self, now_ms: u64) -> bool {
+        let fresh = self.is_known() && !passed(self.heard.load(Relaxed), now_ms, REFRESH_MS);
+        !fresh && self.claim(now_ms)
+    }
+
+    /// Notes a question, unless there was one less than a second ago: of several callers, one may send it.
+    fn claim(&self, now_ms: u64) -> bool {
+        let last = self.asked.load(Relaxed);
+        passed(last, now_ms, INTERVAL_MS) && self.asked.compare_exchange(last, now_ms, Relaxed, Relaxed).is_ok()
+    }
+
+    fn is_known(&self) -> bool {
+        self.mac.load(Relaxed) != 0
+    }
+
+    /// An answer was taken. Writes at most once a second.
+    fn heard(&self, now_ms: u64) {
+        if passed(self.heard.load(Relaxed), now_ms, INTERVAL_MS) {
+            self.heard.store(now_ms, Relaxed);
+        }
+    }
+
+    /// What is known changed so recently that the wire may not change it again.
+    fn holds_off(&self, now_ms: u64) -> bool {
+        self.is_known() && !passed(self.changed.load(Relaxed), now_ms, INTERVAL_MS)
+    }
+
+    /// Its time is over.
+    fn is_due(&self, now_ms: u64) -> bool {
+        if self.is_known() {
+            passed(self.heard.load(Relaxed), now_ms, AGEING_MS)
+        } else {
+            passed(self.asked.load(Relaxed), now_ms, PENDING_MS)
+        }
+    }
+
+    /// Knows it; the lock is held.
+    fn know(&self, word: u64, now_ms: u64) {
+        self.heard.store(now_ms, Relaxed);
+        self.changed.store(now_ms, Relaxed);
+        self.mac.store(word, Release);
+    }
+
+    /// It is no longer in the table; the lock is held. True: it was known.
+    fn forget(&self) -> bool {
+        let known = self.is_known();
+        self.mac.store(0, Release);
+        known
+    }
+}
+
+/// So many milliseconds have passed since then, if it ever was.
+const fn passed(then: u64, now_ms: u64, ms: u64) -> bool {
+    then == NEVER || now_ms.saturating_sub(then) >= ms
 }
 
 /// A neighbour, as listed.
@@ -64,7 +164,6 @@ pub struct Listed {
 
 /// The table in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Stats {
     /// Now, pending ones included.
     pub entries: usize,
@@ -72,95 +171,12 @@ pub struct Stats {
     pub pending: usize,
     /// Answers that changed something, since start.
     pub changed: u64,
-    /// Answers that came less than a second after the last change of their entry.
+    /// Answers that would have, less than a second after the last change of their neighbour.
     pub held_off: u64,
-    /// Questions that were not asked because the table or the list of unanswered ones is full.
+    /// New ones for which there was no room.
     pub refused: u64,
+    /// Forgotten because they were old.
     pub expired: u64,
+    /// Forgotten to make room.
     pub evicted: u64,
-}
-
-/// The table.
-pub struct Neighbours {
-    notice: Box<dyn Fn() + Send + Sync>,
-}
-
-impl fmt::Debug for Neighbours {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Neighbours").finish_non_exhaustive()
-    }
-}
-
-impl Neighbours {
-    /// Empty. `notice` is called after an answer has changed (known, another, or known no more) and can be seen, on the thread that changed it, without a lock: raise the switch's epoch there
-    /// (`Changes`, as with links).
-    #[must_use]
-    pub fn new(notice: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { notice: Box::new(notice) }
-    }
-
-    /// How often an answer has changed. Read it before looking up what is to be remembered.
-    #[inline]
-    #[must_use]
-    pub fn epoch(&self) -> u64 {
-        (self.notice)();
-        unimplemented!()
-    }
-
-    /// The MAC address of a neighbour, if it is known.
-    #[must_use]
-    pub fn lookup(&self, bridge: u32, ip: IpAddr) -> Option<[u8; 6]> {
-        let _ = (bridge, ip);
-        unimplemented!()
-    }
-
-    /// The neighbour itself, if it is known: to be kept with a decision.
-    #[must_use]
-    pub fn entry(&self, bridge: u32, ip: IpAddr) -> Option<Arc<Neighbour>> {
-        let _ = (bridge, ip);
-        unimplemented!()
-    }
-
-    /// Somebody wants to know a neighbour. True: send a question now; it has been noted. False: it is known and fresh, or was asked less than a second ago, or there is no room.
-    #[must_use]
-    pub fn ask(&self, bridge: u32, ip: IpAddr, now_ms: u64) -> bool {
-        let _ = (bridge, ip, now_ms);
-        unimplemented!()
-    }
-
-    /// An ARP packet (its sender addresses) or a neighbour advertisement (its target) was seen in a bridge. Counts only for neighbours that are in the table. True: the answer changed.
-    pub fn learn(&self, bridge: u32, ip: IpAddr, mac: [u8; 6], now_ms: u64) -> bool {
-        let _ = (bridge, ip, mac, now_ms);
-        unimplemented!()
-    }
-
-    /// Somebody says so: as if it had been asked and answered (`ovs-appctl tnl/neigh/set`). It ages, and an answer may change it. False: there is no room, or the address is no host's.
-    pub fn set(&self, bridge: u32, ip: IpAddr, mac: [u8; 6], now_ms: u64) -> bool {
-        let _ = (bridge, ip, mac, now_ms);
-        unimplemented!()
-    }
-
-    /// Forgets those of a bridge, or all; returns how many. Call it when a bridge goes.
-    pub fn flush(&self, bridge: Option<u32>) -> usize {
-        let _ = bridge;
-        unimplemented!()
-    }
-
-    /// Forgets answers older than [`AGEING_MS`], and who has not answered for some seconds. The control side calls it about once a second.
-    pub fn age(&self, now_ms: u64) {
-        let _ = now_ms;
-        unimplemented!()
-    }
-
-    /// All, in order of bridge and address.
-    #[must_use]
-    pub fn dump(&self) -> Vec<Listed> {
-        unimplemented!()
-    }
-
-    /// The table in numbers.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        unimplemented!()
-    }
 }

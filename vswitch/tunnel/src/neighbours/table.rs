@@ -1,0 +1,361 @@
+//! The table: shards, and what comes and goes in them.
+
+use super::{
+    AGEING_MS, INTERVAL_MS, KNOWN, Listed, NEIGHBOURS_MAX, NEVER, Neighbour, PENDING_MAX, Stats, UNUSED_MS, passed,
+};
+use crate::is_host;
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, MutexGuard};
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+/// Shards of the table.
+const SHARDS: usize = 64;
+/// Neighbours of a shard: four times its share, which bounds what is looked at and copied under its lock.
+const SHARD_MAX: usize = NEIGHBOURS_MAX / SHARDS * 4;
+
+const _: () = assert!(super::REFRESH_MS < AGEING_MS && SHARDS.is_power_of_two());
+
+/// Bridge and address.
+type Key = (u32, IpAddr);
+
+/// In order of keys.
+type List = Vec<(Key, Arc<Neighbour>)>;
+
+#[derive(Debug, Default)]
+struct Shard {
+    list: ArcSwap<List>,
+    writer: Mutex<()>,
+}
+
+/// Counts since start.
+#[derive(Debug, Default)]
+struct Counts {
+    changed: AtomicU64,
+    held_off: AtomicU64,
+    refused: AtomicU64,
+    expired: AtomicU64,
+    evicted: AtomicU64,
+}
+
+/// The table.
+pub struct Neighbours {
+    shards: Box<[Shard]>,
+    hasher: RandomState,
+    /// Of all shards, and those of them that are not known.
+    entries: AtomicUsize,
+    pending: AtomicUsize,
+    epoch: AtomicU64,
+    counts: Counts,
+    notice: Box<dyn Fn() + Send + Sync>,
+}
+
+impl fmt::Debug for Neighbours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Neighbours").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+impl Neighbours {
+    /// Empty. `notice` is called after what is known of a neighbour has changed (known, another, or known no more) and can be seen, on the thread that changed it, without a lock: raise the switch's
+    /// epoch there (`Changes`, as with links).
+    #[must_use]
+    pub fn new(notice: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            hasher: RandomState::new(),
+            entries: AtomicUsize::new(0),
+            pending: AtomicUsize::new(0),
+            epoch: AtomicU64::new(0),
+            counts: Counts::default(),
+            notice: Box::new(notice),
+        }
+    }
+
+    /// How often what is known has changed. Read it before looking up what is to be remembered.
+    #[inline]
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Acquire)
+    }
+
+    /// What is known has changed, and can be seen.
+    fn announce(&self) {
+        self.epoch.fetch_add(1, Release);
+        (self.notice)();
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // the low bits are what counts
+    fn shard(&self, key: &Key) -> &Shard {
+        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+
+    fn find(&self, key: &Key) -> Option<Arc<Neighbour>> {
+        let list = self.shard(key).list.load();
+        let at = list.binary_search_by(|(other, _)| other.cmp(key)).ok()?;
+        Some(Arc::clone(&list[at].1))
+    }
+
+    /// The MAC address of a neighbour, if it is known.
+    #[must_use]
+    pub fn lookup(&self, bridge: u32, ip: IpAddr) -> Option<[u8; 6]> {
+        self.find(&(bridge, ip))?.mac()
+    }
+
+    /// The neighbour itself, if it is known: to be kept with a decision.
+    #[must_use]
+    pub fn entry(&self, bridge: u32, ip: IpAddr) -> Option<Arc<Neighbour>> {
+        self.find(&(bridge, ip)).filter(|neighbour| neighbour.is_known())
+    }
+
+    /// Somebody wants to know a neighbour. True: send a question now; it has been noted. False: it is known and fresh, or was asked less than a second ago, or there is no room, or nobody can have
+    /// that address. Takes no lock but for a new one.
+    #[must_use]
+    pub fn ask(&self, bridge: u32, ip: IpAddr, now_ms: u64) -> bool {
+        let key = (bridge, ip);
+        if let Some(neighbour) = self.find(&key) {
+            return neighbour.wanted(now_ms);
+        }
+        if !is_host(ip) {
+            return false;
+        }
+        let (asks, changed) = {
+            let mut shard = Writer::new(self, self.shard(&key));
+            let found = shard.get_or_insert(key, true, now_ms);
+            (found.is_some_and(|neighbour| neighbour.wanted(now_ms)), shard.changed)
+        };
+        if changed {
+            self.announce();
+        }
+        asks
+    }
+
+    /// An ARP packet (its sender addresses) or a neighbour advertisement (its target) was seen in a bridge. Counts only for neighbours that are in the table. True: what is known changed. Takes a lock
+    /// only for that.
+    pub fn learn(&self, bridge: u32, ip: IpAddr, mac: [u8; 6], now_ms: u64) -> bool {
+        let key = (bridge, ip);
+        let (Some(word), Some(neighbour)) = (word(mac), self.find(&key)) else { return false };
+        if neighbour.mac.load(Relaxed) == word {
+            neighbour.heard(now_ms);
+            return false;
+        }
+        let changed = !neighbour.holds_off(now_ms) && {
+            let shard = Writer::new(self, self.shard(&key));
+            // It may have gone, or somebody else was faster.
+            let found = shard.find(&key).filter(|neighbour| !neighbour.holds_off(now_ms));
+            found.is_some_and(|neighbour| shard.know(&neighbour, word, now_ms))
+        };
+        if changed {
+            self.counts.changed.fetch_add(1, Relaxed);
+            self.announce();
+        } else {
+            self.counts.held_off.fetch_add(1, Relaxed);
+        }
+        changed
+    }
+
+    /// Somebody says so: as if it had been asked and answered (`ovs-appctl tnl/neigh/set`). It ages, and an answer may change it. False: there is no room, or an address is no host's.
+    pub fn set(&self, bridge: u32, ip: IpAddr, mac: [u8; 6], now_ms: u64) -> bool {
+        let key = (bridge, ip);
+        let Some(word) = word(mac).filter(|_| is_host(ip)) else { return false };
+        let (found, changed) = {
+            let mut shard = Writer::new(self, self.shard(&key));
+            let found = shard.get_or_insert(key, false, now_ms);
+            let changed = found.as_ref().is_some_and(|neighbour| shard.know(neighbour, word, now_ms));
+            (found.is_some(), changed || shard.changed)
+        };
+        if changed {
+            self.announce();
+        }
+        found
+    }
+
+    /// Forgets those of a bridge, or all; returns how many. Call it when a bridge goes.
+    pub fn flush(&self, bridge: Option<u32>) -> usize {
+        self.forget_if(|key, _| bridge.is_none_or(|bridge| bridge == key.0))
+    }
+
+    /// Forgets what is older than [`super::AGEING_MS`], and who has not answered for [`super::PENDING_MS`]. The control side calls it about once a second.
+    pub fn age(&self, now_ms: u64) {
+        let expired = self.forget_if(|_, neighbour| neighbour.is_due(now_ms));
+        self.counts.expired.fetch_add(expired as u64, Relaxed);
+    }
+
+    /// One shard at a time, and its lock only if there is something to forget.
+    fn forget_if(&self, which: impl Fn(&Key, &Neighbour) -> bool) -> usize {
+        let (mut forgotten, mut changed) = (0, false);
+        for shard in &self.shards {
+            if shard.list.load().iter().any(|(key, neighbour)| which(key, neighbour)) {
+                let mut shard = Writer::new(self, shard);
+                forgotten += shard.forget_if(&which);
+                changed |= shard.changed;
+            }
+        }
+        if changed {
+            self.announce();
+        }
+        forgotten
+    }
+
+    /// All, in order of bridge and address.
+    #[must_use]
+    pub fn dump(&self) -> Vec<Listed> {
+        let mut all = Vec::with_capacity(self.entries.load(Relaxed));
+        for shard in &self.shards {
+            all.extend(shard.list.load().iter().map(|(key, neighbour)| listed(key, neighbour)));
+        }
+        all.sort_unstable();
+        all
+    }
+
+    /// The table in numbers.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            entries: self.entries.load(Relaxed),
+            pending: self.pending.load(Relaxed),
+            changed: self.counts.changed.load(Relaxed),
+            held_off: self.counts.held_off.load(Relaxed),
+            refused: self.counts.refused.load(Relaxed),
+            expired: self.counts.expired.load(Relaxed),
+            evicted: self.counts.evicted.load(Relaxed),
+        }
+    }
+}
+
+/// A shard under its lock.
+struct Writer<'a> {
+    table: &'a Neighbours,
+    shard: &'a Shard,
+    /// Somebody who was known is no more.
+    changed: bool,
+    _lock: MutexGuard<'a, ()>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(table: &'a Neighbours, shard: &'a Shard) -> Self {
+        Self { table, shard, changed: false, _lock: shard.writer.lock() }
+    }
+
+    fn find(&self, key: &Key) -> Option<Arc<Neighbour>> {
+        let list = self.shard.list.load();
+        let at = list.binary_search_by(|(other, _)| other.cmp(key)).ok()?;
+        Some(Arc::clone(&list[at].1))
+    }
+
+    /// What is known of a neighbour in the list. True: it is something else than before.
+    fn know(&self, neighbour: &Neighbour, word: u64, now_ms: u64) -> bool {
+        let old = neighbour.mac.load(Relaxed);
+        if old == word {
+            neighbour.heard.store(now_ms, Relaxed);
+            return false;
+        }
+        if old == 0 {
+            self.table.pending.fetch_sub(1, Relaxed);
+        }
+        neighbour.know(word, now_ms);
+        true
+    }
+
+    /// The neighbour with this key, a new one if need be and there is room: one that waits for an answer, or one of which the caller knows it.
+    fn get_or_insert(&mut self, key: Key, waits: bool, now_ms: u64) -> Option<Arc<Neighbour>> {
+        if let Some(found) = self.find(&key) {
+            return Some(found);
+        }
+        if !self.reserve(waits, now_ms) {
+            self.table.counts.refused.fetch_add(1, Relaxed);
+            return None;
+        }
+        let neighbour = Arc::new(Neighbour::new());
+        let mut next = List::clone(&self.shard.list.load());
+        let at = next.partition_point(|(other, _)| *other < key);
+        next.insert(at, (key, Arc::clone(&neighbour)));
+        self.shard.list.store(Arc::new(next));
+        Some(neighbour)
+    }
+
+    /// Counts a new one that is not known yet, once another one gave way if need be.
+    fn reserve(&mut self, waits: bool, now_ms: u64) -> bool {
+        let most = if waits { PENDING_MAX } else { usize::MAX };
+        if !take(&self.table.pending, most) {
+            // Another one that waits must go.
+            if !self.evict(true, now_ms) || !take(&self.table.pending, most) {
+                return false;
+            }
+        }
+        let full = self.shard.list.load().len() >= SHARD_MAX;
+        if !full && take(&self.table.entries, NEIGHBOURS_MAX) {
+            return true;
+        }
+        if self.evict(false, now_ms) && take(&self.table.entries, NEIGHBOURS_MAX) {
+            return true;
+        }
+        self.table.pending.fetch_sub(1, Relaxed);
+        false
+    }
+
+    /// Lets go of the neighbour in this shard that can best be spared: one that did not answer, else (unless only those may go) the longest unused one.
+    fn evict(&mut self, only_pending: bool, now_ms: u64) -> bool {
+        let list = self.shard.list.load();
+        let spare = |neighbour: &Neighbour| {
+            let last = |time: &AtomicU64| Some(time.load(Relaxed)).filter(|time| *time != NEVER);
+            if neighbour.is_known() {
+                let last = last(&neighbour.used).max(last(&neighbour.changed)).unwrap_or_default();
+                (!only_pending && passed(last, now_ms, UNUSED_MS)).then_some((true, last))
+            } else {
+                let asked = last(&neighbour.asked).unwrap_or_default();
+                passed(asked, now_ms, INTERVAL_MS).then_some((false, asked))
+            }
+        };
+        let candidates = list.iter().filter_map(|(key, neighbour)| Some((spare(neighbour)?, *key)));
+        let Some((_, victim)) = candidates.min() else { return false };
+        drop(list);
+        self.forget_if(|key, _| *key == victim);
+        self.table.counts.evicted.fetch_add(1, Relaxed);
+        true
+    }
+
+    /// Takes neighbours out of the list; returns how many.
+    fn forget_if(&mut self, which: impl Fn(&Key, &Neighbour) -> bool) -> usize {
+        let (gone, kept): (List, List) =
+            self.shard.list.load().iter().cloned().partition(|(key, neighbour)| which(key, neighbour));
+        self.shard.list.store(Arc::new(kept));
+        for (_, neighbour) in &gone {
+            if neighbour.forget() {
+                self.changed = true;
+            } else {
+                self.table.pending.fetch_sub(1, Relaxed);
+            }
+        }
+        self.table.entries.fetch_sub(gone.len(), Relaxed);
+        gone.len()
+    }
+}
+
+/// Counts one more, if that is not too many.
+fn take(count: &AtomicUsize, most: usize) -> bool {
+    count.fetch_update(Relaxed, Relaxed, |count| (count < most).then_some(count + 1)).is_ok()
+}
+
+/// A host's MAC address as it is kept; none: it is a group's, or zero.
+fn word(mac: [u8; 6]) -> Option<u64> {
+    let [a, b, c, d, e, f] = mac;
+    let is_host = a & 1 == 0 && mac != [0; 6];
+    is_host.then_some(KNOWN | u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+}
+
+fn listed(&(bridge, ip): &Key, neighbour: &Neighbour) -> Listed {
+    let time = |time: &AtomicU64| Some(time.load(Relaxed)).filter(|time| *time != NEVER).unwrap_or_default();
+    Listed {
+        bridge,
+        ip,
+        mac: neighbour.mac(),
+        heard_ms: time(&neighbour.heard),
+        asked_ms: time(&neighbour.asked),
+        used_ms: time(&neighbour.used),
+    }
+}
