@@ -302,7 +302,7 @@ fn is_critical(options: &[u8]) -> Result<bool, HeaderError> {
 /// The UDP source port of a flow with this hash.
 #[allow(clippy::cast_possible_truncation)] // less than SOURCE_PORTS
 const fn source_port(hash: u32) -> u16 {
-    SOURCE_PORT + (hash as u64 * SOURCE_PORTS >> 32) as u16
+    SOURCE_PORT + ((hash as u64 * SOURCE_PORTS) >> 32) as u16
 }
 
 fn set16(bytes: &mut [u8], at: usize, value: u16) {

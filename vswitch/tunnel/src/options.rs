@@ -41,7 +41,7 @@ impl fmt::Display for Mapping {
     }
 }
 
-/// Why a mapping cannot be added or removed, with OpenFlow's name of the error ([`MapError::code`]).
+/// Why a mapping cannot be added or removed, with Open vSwitch's name of the error ([`MapError::code`]).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum MapError {

@@ -91,7 +91,7 @@ pub fn read(kind: Kind, packet: &[u8], len: usize, l3: usize) -> Result<Outside,
     if ip.protocol != protocol {
         return Err(Malformed::Protocol);
     }
-    let outside = Outside {
+    let mut outside = Outside {
         kind,
         ends: ip.ends,
         tos: ip.tos,
@@ -105,11 +105,11 @@ pub fn read(kind: Kind, packet: &[u8], len: usize, l3: usize) -> Result<Outside,
         payload_end: ip.end,
         checksum: None,
     };
-    let outside = match kind {
-        Kind::Geneve => geneve(packet, udp(packet, outside)?)?,
-        Kind::Vxlan => vxlan(packet, udp(packet, outside)?)?,
-        Kind::Gre => gre(packet, outside)?,
-    };
+    match kind {
+        Kind::Geneve => udp(packet, &mut outside).and_then(|()| geneve(packet, &mut outside))?,
+        Kind::Vxlan => udp(packet, &mut outside).and_then(|()| vxlan(packet, &mut outside))?,
+        Kind::Gre => gre(packet, &mut outside)?,
+    }
     if outside.header_len + wire::ETHERNET > outside.payload_end {
         return Err(Malformed::Length);
     }
@@ -212,7 +212,7 @@ fn header<const N: usize>(packet: &[u8], at: usize, end: usize) -> Result<&[u8; 
 }
 
 /// Goes on behind the UDP header, which starts at `header_len`.
-fn udp(packet: &[u8], outside: Outside) -> Result<Outside, Malformed> {
+fn udp(packet: &[u8], outside: &mut Outside) -> Result<(), Malformed> {
     let start = outside.header_len;
     let header = header::<UDP>(packet, start, outside.payload_end)?;
     let length = be16(header, 4);
@@ -220,12 +220,17 @@ fn udp(packet: &[u8], outside: Outside) -> Result<Outside, Malformed> {
     if usize::from(length) < UDP || end > outside.payload_end {
         return Err(Malformed::Length);
     }
-    let sum = || fold(pseudo(&outside.ends, wire::PROTOCOL_UDP) + u32::from(length));
-    let checksum = (be16(header, 6) != 0).then(|| WireChecksum { start, end, sum: sum() });
-    Ok(Outside { csum: checksum.is_some(), header_len: start + UDP, payload_end: end, checksum, ..outside })
+    outside.header_len = start + UDP;
+    outside.payload_end = end;
+    if be16(header, 6) != 0 {
+        let sum = fold(pseudo(&outside.ends, wire::PROTOCOL_UDP) + u32::from(length));
+        outside.checksum = Some(WireChecksum { start, end, sum });
+        outside.csum = true;
+    }
+    Ok(())
 }
 
-fn geneve(packet: &[u8], outside: Outside) -> Result<Outside, Malformed> {
+fn geneve(packet: &[u8], outside: &mut Outside) -> Result<(), Malformed> {
     let start = outside.header_len;
     let header = header::<BASE>(packet, start, outside.payload_end)?;
     if header[0] >> 6 != 0 {
@@ -234,26 +239,25 @@ fn geneve(packet: &[u8], outside: Outside) -> Result<Outside, Malformed> {
     if be16(header, 2) != wire::ETH_TYPE_TEB {
         return Err(Malformed::Protocol);
     }
-    let options = start + BASE..start + BASE + usize::from(header[0] & 0x3f) * 4;
+    let first = start + BASE;
+    let options = first..first + usize::from(header[0] & 0x3f) * 4;
     if options.end > outside.payload_end {
         return Err(Malformed::Length);
     }
     if options.end > packet.len() {
         return Err(Malformed::Short);
     }
-    Ok(Outside {
-        id: Some(be32(header, 4) >> 8),
-        oam: header[1] & wire::GENEVE_OAM != 0,
-        header_len: options.end,
-        options,
-        ..outside
-    })
+    outside.id = Some(be32(header, 4) >> 8);
+    outside.oam = header[1] & wire::GENEVE_OAM != 0;
+    outside.header_len = options.end;
+    outside.options = options;
+    Ok(())
 }
 
-fn vxlan(packet: &[u8], outside: Outside) -> Result<Outside, Malformed> {
+fn vxlan(packet: &[u8], outside: &mut Outside) -> Result<(), Malformed> {
     let start = outside.header_len;
     let header = header::<BASE>(packet, start, outside.payload_end)?;
-    let gbp = match header[0] {
+    outside.gbp = match header[0] {
         wire::VXLAN_VNI if header[1..4] == [0; 3] => None,
         flags if flags == wire::VXLAN_VNI | wire::VXLAN_GBP => Some((header[1] & wire::GBP_FLAGS, be16(header, 2))),
         _ => return Err(Malformed::Flags),
@@ -261,10 +265,12 @@ fn vxlan(packet: &[u8], outside: Outside) -> Result<Outside, Malformed> {
     if header[7] != 0 {
         return Err(Malformed::Flags);
     }
-    Ok(Outside { id: Some(be32(header, 4) >> 8), gbp, header_len: start + BASE, ..outside })
+    outside.id = Some(be32(header, 4) >> 8);
+    outside.header_len = start + BASE;
+    Ok(())
 }
 
-fn gre(packet: &[u8], outside: Outside) -> Result<Outside, Malformed> {
+fn gre(packet: &[u8], outside: &mut Outside) -> Result<(), Malformed> {
     let (start, end) = (outside.header_len, outside.payload_end);
     let base = header::<4>(packet, start, end)?;
     let flags = be16(base, 0);
@@ -287,10 +293,12 @@ fn gre(packet: &[u8], outside: Outside) -> Result<Outside, Malformed> {
         at += 4;
         Ok(Some(be32(field, 0)))
     };
-    let checksum = field(wire::GRE_CSUM)?.map(|_| WireChecksum { start, end, sum: 0 });
-    let id = field(wire::GRE_KEY)?;
+    outside.checksum = field(wire::GRE_CSUM)?.map(|_| WireChecksum { start, end, sum: 0 });
+    outside.csum = outside.checksum.is_some();
+    outside.id = field(wire::GRE_KEY)?;
     field(wire::GRE_SEQ)?;
-    Ok(Outside { id, csum: checksum.is_some(), header_len: at, checksum, ..outside })
+    outside.header_len = at;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -302,12 +302,12 @@ impl<'a> Writer<'a> {
     fn evict(&mut self, only_pending: bool, now_ms: u64) -> bool {
         let list = self.shard.list.load();
         let spare = |neighbour: &Neighbour| {
-            let last = |time: &AtomicU64| Some(time.load(Relaxed)).filter(|time| *time != NEVER);
+            let at = |time: &AtomicU64| Some(time.load(Relaxed)).filter(|time| *time != NEVER);
             if neighbour.is_known() {
-                let last = last(&neighbour.used).max(last(&neighbour.changed)).unwrap_or_default();
-                (!only_pending && passed(last, now_ms, UNUSED_MS)).then_some((true, last))
+                let used = at(&neighbour.used).max(at(&neighbour.changed)).unwrap_or_default();
+                (!only_pending && passed(used, now_ms, UNUSED_MS)).then_some((true, used))
             } else {
-                let asked = last(&neighbour.asked).unwrap_or_default();
+                let asked = at(&neighbour.asked).unwrap_or_default();
                 passed(asked, now_ms, INTERVAL_MS).then_some((false, asked))
             }
         };
@@ -343,9 +343,10 @@ fn take(count: &AtomicUsize, most: usize) -> bool {
 
 /// A host's MAC address as it is kept; none: it is a group's, or zero.
 fn word(mac: [u8; 6]) -> Option<u64> {
-    let [a, b, c, d, e, f] = mac;
-    let is_host = a & 1 == 0 && mac != [0; 6];
-    is_host.then_some(KNOWN | u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    let is_host = mac[0] & 1 == 0 && mac != [0; 6];
+    let mut octets = [0; 8];
+    octets[2..].copy_from_slice(&mac);
+    is_host.then_some(KNOWN | u64::from_be_bytes(octets))
 }
 
 fn listed(&(bridge, ip): &Key, neighbour: &Neighbour) -> Listed {
