@@ -104,16 +104,19 @@ impl Neighbour {
         self.mac.load(Relaxed) != 0
     }
 
-    /// An answer was taken. Writes at most once a second.
-    fn heard(&self, now_ms: u64) {
-        if passed(self.heard.load(Relaxed), now_ms, INTERVAL_MS) {
-            self.heard.store(now_ms, Relaxed);
+    /// What an answer is to it. One that says what is known writes nothing but the time, at most once a second.
+    fn hear(&self, word: u64, now_ms: u64) -> Heard {
+        let known = self.mac.load(Relaxed);
+        if known == word {
+            if passed(self.heard.load(Relaxed), now_ms, INTERVAL_MS) {
+                self.heard.store(now_ms, Relaxed);
+            }
+            Heard::Known
+        } else if known != 0 && !passed(self.changed.load(Relaxed), now_ms, INTERVAL_MS) {
+            Heard::TooSoon
+        } else {
+            Heard::News
         }
-    }
-
-    /// What is known changed so recently that the wire may not change it again.
-    fn holds_off(&self, now_ms: u64) -> bool {
-        self.is_known() && !passed(self.changed.load(Relaxed), now_ms, INTERVAL_MS)
     }
 
     /// Its time is over.
@@ -138,6 +141,15 @@ impl Neighbour {
         self.mac.store(0, Release);
         known
     }
+}
+
+/// What an answer is to a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Known,
+    /// It changed so recently that the wire may not change it again.
+    TooSoon,
+    News,
 }
 
 /// So many milliseconds have passed since then, if it ever was.

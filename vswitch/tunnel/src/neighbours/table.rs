@@ -1,7 +1,8 @@
 //! The table: shards, and what comes and goes in them.
 
 use super::{
-    AGEING_MS, INTERVAL_MS, KNOWN, Listed, NEIGHBOURS_MAX, NEVER, Neighbour, PENDING_MAX, Stats, UNUSED_MS, passed,
+    AGEING_MS, Heard, INTERVAL_MS, KNOWN, Listed, NEIGHBOURS_MAX, NEVER, Neighbour, PENDING_MAX, Stats, UNUSED_MS,
+    passed,
 };
 use crate::is_host;
 use arc_swap::ArcSwap;
@@ -17,6 +18,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 const SHARDS: usize = 64;
 /// Neighbours of a shard: four times its share, which bounds what is looked at and copied under its lock.
 const SHARD_MAX: usize = NEIGHBOURS_MAX / SHARDS * 4;
+/// Milliseconds for which a shard that had no room for a question is not searched again: questions come as fast as packets.
+const FULL_MS: u64 = 10;
 
 const _: () = assert!(super::REFRESH_MS < AGEING_MS && SHARDS.is_power_of_two());
 
@@ -26,10 +29,24 @@ type Key = (u32, IpAddr);
 /// In order of keys.
 type List = Vec<(Key, Arc<Neighbour>)>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shard {
     list: ArcSwap<List>,
+    /// When there was last no room for a question: milliseconds, or [`NEVER`].
+    full: AtomicU64,
     writer: Mutex<()>,
+}
+
+impl Shard {
+    fn new() -> Self {
+        Self { list: ArcSwap::default(), full: AtomicU64::new(NEVER), writer: Mutex::new(()) }
+    }
+
+    fn with<R>(&self, key: &Key, look: impl FnOnce(&Arc<Neighbour>) -> R) -> Option<R> {
+        let list = self.list.load();
+        let at = list.binary_search_by(|(other, _)| other.cmp(key)).ok()?;
+        Some(look(&list[at].1))
+    }
 }
 
 /// Counts since start.
@@ -66,7 +83,7 @@ impl Neighbours {
     #[must_use]
     pub fn new(notice: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            shards: (0..SHARDS).map(|_| Shard::new()).collect(),
             hasher: RandomState::new(),
             entries: AtomicUsize::new(0),
             pending: AtomicUsize::new(0),
@@ -94,22 +111,21 @@ impl Neighbours {
         &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 
-    fn find(&self, key: &Key) -> Option<Arc<Neighbour>> {
-        let list = self.shard(key).list.load();
-        let at = list.binary_search_by(|(other, _)| other.cmp(key)).ok()?;
-        Some(Arc::clone(&list[at].1))
+    /// Looks at a neighbour, if it is in the table.
+    fn with<R>(&self, key: &Key, look: impl FnOnce(&Arc<Neighbour>) -> R) -> Option<R> {
+        self.shard(key).with(key, look)
     }
 
     /// The MAC address of a neighbour, if it is known.
     #[must_use]
     pub fn lookup(&self, bridge: u32, ip: IpAddr) -> Option<[u8; 6]> {
-        self.find(&(bridge, ip))?.mac()
+        self.with(&(bridge, ip), |neighbour| neighbour.mac())?
     }
 
     /// The neighbour itself, if it is known: to be kept with a decision.
     #[must_use]
     pub fn entry(&self, bridge: u32, ip: IpAddr) -> Option<Arc<Neighbour>> {
-        self.find(&(bridge, ip)).filter(|neighbour| neighbour.is_known())
+        self.with(&(bridge, ip), |neighbour| neighbour.is_known().then(|| Arc::clone(neighbour)))?
     }
 
     /// Somebody wants to know a neighbour. True: send a question now; it has been noted. False: it is known and fresh, or was asked less than a second ago, or there is no room, or nobody can have
@@ -117,10 +133,14 @@ impl Neighbours {
     #[must_use]
     pub fn ask(&self, bridge: u32, ip: IpAddr, now_ms: u64) -> bool {
         let key = (bridge, ip);
-        if let Some(neighbour) = self.find(&key) {
-            return neighbour.wanted(now_ms);
+        if let Some(asks) = self.with(&key, |neighbour| neighbour.wanted(now_ms)) {
+            return asks;
         }
         if !is_host(ip) {
+            return false;
+        }
+        if !passed(self.shard(&key).full.load(Relaxed), now_ms, FULL_MS) {
+            self.counts.refused.fetch_add(1, Relaxed);
             return false;
         }
         let (asks, changed) = {
@@ -138,22 +158,23 @@ impl Neighbours {
     /// only for that.
     pub fn learn(&self, bridge: u32, ip: IpAddr, mac: [u8; 6], now_ms: u64) -> bool {
         let key = (bridge, ip);
-        let (Some(word), Some(neighbour)) = (word(mac), self.find(&key)) else { return false };
-        if neighbour.mac.load(Relaxed) == word {
-            neighbour.heard(now_ms);
-            return false;
+        let Some(word) = word(mac) else { return false };
+        match self.with(&key, |neighbour| neighbour.hear(word, now_ms)) {
+            None | Some(Heard::Known) => return false,
+            Some(Heard::TooSoon) => {
+                self.counts.held_off.fetch_add(1, Relaxed);
+                return false;
+            }
+            Some(Heard::News) => {}
         }
-        let changed = !neighbour.holds_off(now_ms) && {
-            let shard = Writer::new(self, self.shard(&key));
-            // It may have gone, or somebody else was faster.
-            let found = shard.find(&key).filter(|neighbour| !neighbour.holds_off(now_ms));
-            found.is_some_and(|neighbour| shard.know(&neighbour, word, now_ms))
-        };
+        let shard = Writer::new(self, self.shard(&key));
+        // It may have gone, or somebody else was faster.
+        let found = shard.find(&key).filter(|neighbour| neighbour.hear(word, now_ms) == Heard::News);
+        let changed = found.is_some_and(|neighbour| shard.know(&neighbour, word, now_ms));
+        drop(shard);
         if changed {
             self.counts.changed.fetch_add(1, Relaxed);
             self.announce();
-        } else {
-            self.counts.held_off.fetch_add(1, Relaxed);
         }
         changed
     }
@@ -242,9 +263,7 @@ impl<'a> Writer<'a> {
     }
 
     fn find(&self, key: &Key) -> Option<Arc<Neighbour>> {
-        let list = self.shard.list.load();
-        let at = list.binary_search_by(|(other, _)| other.cmp(key)).ok()?;
-        Some(Arc::clone(&list[at].1))
+        self.shard.with(key, Arc::clone)
     }
 
     /// What is known of a neighbour in the list. True: it is something else than before.
@@ -267,6 +286,9 @@ impl<'a> Writer<'a> {
             return Some(found);
         }
         if !self.reserve(waits, now_ms) {
+            if waits {
+                self.shard.full.store(now_ms, Relaxed);
+            }
             self.table.counts.refused.fetch_add(1, Relaxed);
             return None;
         }
