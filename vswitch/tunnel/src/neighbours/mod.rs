@@ -12,6 +12,7 @@
 //!
 //! **Threads**: everything is `&self`. Workers look up, ask, learn; the control side lists, sets, flushes and ages.
 
+mod shard;
 mod table;
 #[cfg(test)]
 mod tests;

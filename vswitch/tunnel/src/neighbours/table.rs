@@ -1,12 +1,8 @@
-//! The table: shards, and what comes and goes in them.
+//! The table of all shards.
 
-use super::{
-    AGEING_MS, Heard, INTERVAL_MS, KNOWN, Listed, NEIGHBOURS_MAX, NEVER, Neighbour, PENDING_MAX, Stats, UNUSED_MS,
-    passed,
-};
+use super::shard::{Key, Shard, Writer};
+use super::{AGEING_MS, Heard, KNOWN, Listed, NEVER, Neighbour, Stats, passed};
 use crate::is_host;
-use arc_swap::ArcSwap;
-use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -15,48 +11,20 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 /// Shards of the table.
-const SHARDS: usize = 64;
-/// Neighbours of a shard: four times its share, which bounds what is looked at and copied under its lock.
-const SHARD_MAX: usize = NEIGHBOURS_MAX / SHARDS * 4;
+pub(super) const SHARDS: usize = 64;
 /// Milliseconds for which a shard that had no room for a question is not searched again: questions come as fast as packets.
 const FULL_MS: u64 = 10;
 
 const _: () = assert!(super::REFRESH_MS < AGEING_MS && SHARDS.is_power_of_two());
 
-/// Bridge and address.
-type Key = (u32, IpAddr);
-
-/// In order of keys.
-type List = Vec<(Key, Arc<Neighbour>)>;
-
-#[derive(Debug)]
-struct Shard {
-    list: ArcSwap<List>,
-    /// When there was last no room for a question: milliseconds, or [`NEVER`].
-    full: AtomicU64,
-    writer: Mutex<()>,
-}
-
-impl Shard {
-    fn new() -> Self {
-        Self { list: ArcSwap::default(), full: AtomicU64::new(NEVER), writer: Mutex::new(()) }
-    }
-
-    fn with<R>(&self, key: &Key, look: impl FnOnce(&Arc<Neighbour>) -> R) -> Option<R> {
-        let list = self.list.load();
-        let at = list.binary_search_by(|(other, _)| other.cmp(key)).ok()?;
-        Some(look(&list[at].1))
-    }
-}
-
 /// Counts since start.
 #[derive(Debug, Default)]
-struct Counts {
+pub(super) struct Counts {
     changed: AtomicU64,
     held_off: AtomicU64,
-    refused: AtomicU64,
+    pub(super) refused: AtomicU64,
     expired: AtomicU64,
-    evicted: AtomicU64,
+    pub(super) evicted: AtomicU64,
 }
 
 /// The table.
@@ -64,10 +32,10 @@ pub struct Neighbours {
     shards: Box<[Shard]>,
     hasher: RandomState,
     /// Of all shards, and those of them that are not known.
-    entries: AtomicUsize,
-    pending: AtomicUsize,
+    pub(super) entries: AtomicUsize,
+    pub(super) pending: AtomicUsize,
     epoch: AtomicU64,
-    counts: Counts,
+    pub(super) counts: Counts,
     notice: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -246,121 +214,6 @@ impl Neighbours {
             evicted: self.counts.evicted.load(Relaxed),
         }
     }
-}
-
-/// A shard under its lock.
-struct Writer<'a> {
-    table: &'a Neighbours,
-    shard: &'a Shard,
-    /// Somebody who was known is no more.
-    changed: bool,
-    _lock: MutexGuard<'a, ()>,
-}
-
-impl<'a> Writer<'a> {
-    fn new(table: &'a Neighbours, shard: &'a Shard) -> Self {
-        Self { table, shard, changed: false, _lock: shard.writer.lock() }
-    }
-
-    fn find(&self, key: &Key) -> Option<Arc<Neighbour>> {
-        self.shard.with(key, Arc::clone)
-    }
-
-    /// What is known of a neighbour in the list. True: it is something else than before.
-    fn know(&self, neighbour: &Neighbour, word: u64, now_ms: u64) -> bool {
-        let old = neighbour.mac.load(Relaxed);
-        if old == word {
-            neighbour.heard.store(now_ms, Relaxed);
-            return false;
-        }
-        if old == 0 {
-            self.table.pending.fetch_sub(1, Relaxed);
-        }
-        neighbour.know(word, now_ms);
-        true
-    }
-
-    /// The neighbour with this key, a new one if need be and there is room: one that waits for an answer, or one of which the caller knows it.
-    fn get_or_insert(&mut self, key: Key, waits: bool, now_ms: u64) -> Option<Arc<Neighbour>> {
-        if let Some(found) = self.find(&key) {
-            return Some(found);
-        }
-        if !self.reserve(waits, now_ms) {
-            if waits {
-                self.shard.full.store(now_ms, Relaxed);
-            }
-            self.table.counts.refused.fetch_add(1, Relaxed);
-            return None;
-        }
-        let neighbour = Arc::new(Neighbour::new());
-        let mut next = List::clone(&self.shard.list.load());
-        let at = next.partition_point(|(other, _)| *other < key);
-        next.insert(at, (key, Arc::clone(&neighbour)));
-        self.shard.list.store(Arc::new(next));
-        Some(neighbour)
-    }
-
-    /// Counts a new one that is not known yet, once another one gave way if need be.
-    fn reserve(&mut self, waits: bool, now_ms: u64) -> bool {
-        let most = if waits { PENDING_MAX } else { usize::MAX };
-        if !take(&self.table.pending, most) {
-            // Another one that waits must go.
-            if !self.evict(true, now_ms) || !take(&self.table.pending, most) {
-                return false;
-            }
-        }
-        let full = self.shard.list.load().len() >= SHARD_MAX;
-        if !full && take(&self.table.entries, NEIGHBOURS_MAX) {
-            return true;
-        }
-        if self.evict(false, now_ms) && take(&self.table.entries, NEIGHBOURS_MAX) {
-            return true;
-        }
-        self.table.pending.fetch_sub(1, Relaxed);
-        false
-    }
-
-    /// Lets go of the neighbour in this shard that can best be spared: one that did not answer, else (unless only those may go) the longest unused one.
-    fn evict(&mut self, only_pending: bool, now_ms: u64) -> bool {
-        let list = self.shard.list.load();
-        let spare = |neighbour: &Neighbour| {
-            let at = |time: &AtomicU64| Some(time.load(Relaxed)).filter(|time| *time != NEVER);
-            if neighbour.is_known() {
-                let used = at(&neighbour.used).max(at(&neighbour.changed)).unwrap_or_default();
-                (!only_pending && passed(used, now_ms, UNUSED_MS)).then_some((true, used))
-            } else {
-                let asked = at(&neighbour.asked).unwrap_or_default();
-                passed(asked, now_ms, INTERVAL_MS).then_some((false, asked))
-            }
-        };
-        let candidates = list.iter().filter_map(|(key, neighbour)| Some((spare(neighbour)?, *key)));
-        let Some((_, victim)) = candidates.min() else { return false };
-        drop(list);
-        self.forget_if(|key, _| *key == victim);
-        self.table.counts.evicted.fetch_add(1, Relaxed);
-        true
-    }
-
-    /// Takes neighbours out of the list; returns how many.
-    fn forget_if(&mut self, which: impl Fn(&Key, &Neighbour) -> bool) -> usize {
-        let (gone, kept): (List, List) =
-            self.shard.list.load().iter().cloned().partition(|(key, neighbour)| which(key, neighbour));
-        self.shard.list.store(Arc::new(kept));
-        for (_, neighbour) in &gone {
-            if neighbour.forget() {
-                self.changed = true;
-            } else {
-                self.table.pending.fetch_sub(1, Relaxed);
-            }
-        }
-        self.table.entries.fetch_sub(gone.len(), Relaxed);
-        gone.len()
-    }
-}
-
-/// Counts one more, if that is not too many.
-fn take(count: &AtomicUsize, most: usize) -> bool {
-    count.fetch_update(Relaxed, Relaxed, |count| (count < most).then_some(count + 1)).is_ok()
 }
 
 /// A host's MAC address as it is kept; none: it is a group's, or zero.
