@@ -231,7 +231,7 @@ fn what_cannot_be_meant_is_refused() {
         ("add-br br0 --fail-mode open", ErrorKind::InvalidValue),
         ("add-br br0 --fdb-size -1", ErrorKind::UnknownArgument),
         ("add-port br0 p0", ErrorKind::MissingRequiredArgument),
-        ("add-port br0 p0 --type gre", ErrorKind::InvalidValue),
+        ("add-port br0 p0 --type stt", ErrorKind::InvalidValue),
         ("add-port br0 p0 --type dpdk", ErrorKind::MissingRequiredArgument),
         ("add-port br0 p0 --type vhost-user", ErrorKind::MissingRequiredArgument),
         ("add-port br0 p0 --type patch", ErrorKind::MissingRequiredArgument),

@@ -26,6 +26,7 @@ mod strict;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 mod walk;
 
 pub use inject::{Begin, Inbox, InjectError, Injection};

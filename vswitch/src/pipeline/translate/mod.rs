@@ -38,6 +38,7 @@ mod tell;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod tunnel;
 mod view;
 
 pub use group::dp_hash;
@@ -55,7 +56,7 @@ use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::Relaxed;
 use table::Disguise;
 use vswitch_flow::text::Names;
-use vswitch_flow::{Action, FlowKey};
+use vswitch_flow::{Action, Field, FlowKey};
 
 /// What is to be translated.
 #[derive(Debug)]
@@ -137,13 +138,19 @@ pub fn translate(world: &World, request: &Request<'_>, observer: Option<&mut dyn
     match request.start {
         Start::Table => {
             if may_receive {
-                translator.begin(0);
+                if translator.receive_ecn() {
+                    translator.begin(0);
+                }
             } else {
                 translator.lookup(0, Disguise::default());
                 translator.skip(DropReason::NoReceive);
             }
         }
         Start::Stage(stage) => {
+            // What was written over it hides it: then nobody can say.
+            if stage.luggage.defined.get(Field::TunDst) | stage.luggage.defined.get(Field::TunIpv6Dst) != 0 {
+                translator.own_end = None;
+            }
             translator.unpack(stage);
             translator.begin(stage.luggage.table);
         }

@@ -122,6 +122,8 @@ pub(super) struct Translator<'a, 'o> {
     pub(super) packet_out: bool,
     /// The packet was tracked before.
     pub(super) met_ct: bool,
+    /// Our end of the tunnel that it came out of.
+    pub(super) own_end: Option<std::net::IpAddr>,
     /// The action set is being executed, or what it calls.
     pub(super) in_set: bool,
     pub(super) observer: Option<&'o mut (dyn Observer + 'o)>,
@@ -158,6 +160,7 @@ impl<'a, 'o> Translator<'a, 'o> {
             learns: request.learns,
             packet_out: false,
             met_ct: false,
+            own_end: super::tunnel::own_end(request.key),
             in_set: false,
             observer,
             indent: 0,
@@ -385,7 +388,7 @@ fn push(ops: &mut Vec<Op>, work: &mut Work, error: &mut Option<DropReason>, op: 
 
 /// Ops that leave the packet as it is for those behind them.
 const fn leaves_packet(op: &Op) -> bool {
-    matches!(op, Op::Output(_) | Op::OutputTruncated(..) | Op::Crossed(..) | Op::PacketIn(_))
+    matches!(op, Op::Output(_) | Op::OutputTruncated(..) | Op::Crossed(..) | Op::PacketIn(_) | Op::Snoop(_) | Op::Ask(_))
 }
 
 /// The last op works on the packet itself: a clone there need not be one.

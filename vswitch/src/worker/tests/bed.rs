@@ -69,6 +69,8 @@ impl Bed {
             no_receive: false,
             peer: None,
             patch: false,
+            tunnel: None,
+            home: None,
             strict: false,
         };
         let changes: Arc<Changes> = Arc::default();
@@ -117,6 +119,7 @@ impl Bed {
             ports,
             changes,
             stages: Arc::clone(&self.stages),
+            tunnels: Arc::default(),
         });
         let views = self.views.iter().cloned().map(Some).collect();
         self.walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));

@@ -1,0 +1,438 @@
+//! Packets into tunnels and out of them, and what is learned of neighbours. Depth first, like everything.
+//!
+//! Nothing here is on the way of a packet that meets no tunnel.
+
+use super::execute::Origin;
+use super::step::Step;
+use crate::action::{AskOp, DecapOp, EncapOp, Op, Packet, Touched};
+use crate::cache::Cache;
+use crate::dpdk::{Csum, Mbuf};
+use crate::limits::{FRAME_MIN, HEAD_LEN, TUNNEL_DEPTH_MAX};
+use crate::observe::{DropReason, Fallback};
+use crate::packet::checksum::{self, Sum};
+use crate::packet::{Arp, Mac, TxCaps, arp, offload};
+use crate::pipeline::{PortFacts, Request, Start};
+use crate::port::PortId;
+use std::net::{IpAddr, Ipv6Addr};
+use vswitch_flow::extract::Layers;
+use vswitch_flow::{Field, FlowKey};
+use vswitch_tunnel::options::{FIELDS, Values};
+use vswitch_tunnel::{Ends, Kind, Outside};
+
+/// Bytes of a neighbour advertisement in front of its options (RFC 4861, 4.4).
+const ADVERTISEMENT: usize = 24;
+/// The option with the target's link-layer address.
+const TARGET_ADDRESS: u8 = 2;
+/// Options that are looked at.
+const OPTIONS_MAX: usize = 8;
+
+/// The fields of Geneve's options.
+const OPTIONS: [Field; FIELDS] = [
+    Field::TunMetadata0,
+    Field::TunMetadata1,
+    Field::TunMetadata2,
+    Field::TunMetadata3,
+    Field::TunMetadata4,
+    Field::TunMetadata5,
+    Field::TunMetadata6,
+    Field::TunMetadata7,
+];
+
+impl Step<'_> {
+    /// Puts a packet into a tunnel. Returns the packet that the rest of the list is for; one that had to be cut into several is several, and all but the last are through the rest already.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn encapsulate(
+        &mut self,
+        mut cache: Option<&mut Cache>,
+        op: &EncapOp,
+        rest: &[Op],
+        packet: Packet,
+        origin: Origin<'_>,
+    ) -> Option<Packet> {
+        if op.neighbour.used(self.now.0) {
+            self.send_question(&op.question);
+        }
+        let hash = flow_hash(packet.mbuf.head(), packet.layers);
+        let mut pieces = Vec::new();
+        let whole = match op.max {
+            Some(max) if usize::from(max) < packet.mbuf.len() => {
+                let finished = super::execute::finished(packet.mbuf);
+                match finished.copy_front(max.into(), self.pool) {
+                    Some(cut) => cut,
+                    None => {
+                        self.drop_out(op.port, DropReason::NoMbuf, finished);
+                        return None;
+                    }
+                }
+            }
+            _ => packet.mbuf,
+        };
+        // The checksum outside is another one: that of the packet must be there, and a long packet must be short ones.
+        if let Err(reason) = offload::finish(whole, TxCaps::default(), self.pool, &mut |piece| pieces.push(piece)) {
+            self.count_drop_out(op.port, reason);
+        }
+        let last = pieces.pop()?;
+        for piece in pieces {
+            if let Some(packet) = self.wrap(op, piece, hash) {
+                self.execute(cache.as_deref_mut(), rest, packet, origin);
+            }
+        }
+        self.wrap(op, last, hash)
+    }
+
+    /// Puts the header in front, and counts the packet at the tunnel port.
+    fn wrap(&mut self, op: &EncapOp, mbuf: Mbuf, hash: u32) -> Option<Packet> {
+        let inner = mbuf.len();
+        let sequence = if op.header.sequenced() { self.sequence(op.port) } else { 0 };
+        let wrapped = if inner > op.header.inner_max() {
+            Err((DropReason::Oversize, mbuf))
+        } else {
+            self.in_front(op.header.len(), mbuf, |front| op.header.write(front, inner, hash, sequence))
+        };
+        let mut mbuf = match wrapped {
+            Ok(mbuf) => mbuf,
+            Err((reason, mbuf)) => {
+                self.drop_out(op.port, reason, mbuf);
+                return None;
+            }
+        };
+        mbuf.set_gso_size(0);
+        mbuf.set_csum(Csum::Unknown);
+        match op.header.checksum() {
+            // Whoever puts it on a wire finishes it, as with any UDP packet.
+            Some(at) if at.no_zero => mbuf.set_csum(Csum::Partial),
+            Some(at) => {
+                let end = mbuf.len();
+                let _ = checksum::finish(&mut mbuf, at.start, at.field, end, false);
+            }
+            None => {}
+        }
+        if let Some(view) = self.snapshot.port(op.port) {
+            let counters = &view.shared.counters[self.worker];
+            counters.tx_packets.add(1);
+            counters.tx_bytes.add(inner as u64);
+        }
+        let l4 = 14 + if matches!(op.header.ends(), Ends::V4 { .. }) { 20 } else { 40 };
+        let end = u16::try_from(mbuf.len()).unwrap_or(u16::MAX - 1);
+        Some(Packet { mbuf, layers: Layers { l3: 14, l4, l3_end: end } })
+    }
+
+    /// Next sequence number of a GRE tunnel. Each worker counts by itself what it sends, as a port has no other order.
+    fn sequence(&self, port: PortId) -> u32 {
+        let view = self.snapshot.port(port);
+        #[allow(clippy::cast_possible_truncation)] // it wraps
+        view.map_or(0, |view| view.shared.counters[self.worker].tx_packets.get() as u32)
+    }
+
+    /// Room for `len` bytes in front of a packet, in its headroom or in a segment of its own, and what `write` puts there.
+    fn in_front(
+        &self,
+        len: usize,
+        mut mbuf: Mbuf,
+        write: impl FnOnce(&mut [u8]) -> bool,
+    ) -> Result<Mbuf, (DropReason, Mbuf)> {
+        if let Some(front) = mbuf.prepend(len) {
+            return if write(front) { Ok(mbuf) } else { Err((DropReason::Oversize, mbuf)) };
+        }
+        let Some(mut front) = self.pool.alloc() else { return Err((DropReason::NoMbuf, mbuf)) };
+        if !front.grow(len) || !write(front.head_mut()) {
+            return Err((DropReason::Headroom, mbuf));
+        }
+        front.chain(mbuf);
+        Ok(front)
+    }
+
+    /// Takes a packet out of its tunnel, if it is one of a tunnel of ours, and through the tunnel port's bridge.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn decapsulate(
+        &mut self,
+        mut cache: Option<&mut Cache>,
+        op: DecapOp,
+        packet: Packet,
+        origin: Origin<'_>,
+    ) {
+        if let Some(cache) = cache.as_deref_mut() {
+            cache.recorder.fail(Fallback::Tunnel);
+        }
+        if self.tunnels_left >= TUNNEL_DEPTH_MAX {
+            return self.drop_in(op.home, DropReason::TunnelDepth, packet.mbuf);
+        }
+        if packet.mbuf.gso_size() == 0 {
+            return self.unwrap_one(cache, op, packet.mbuf, origin);
+        }
+        // A train of UDP datagrams: each is a packet of its own.
+        let mut pieces = Vec::new();
+        if let Err(reason) = offload::finish(packet.mbuf, TxCaps::default(), self.pool, &mut |one| pieces.push(one)) {
+            self.count_drop_in(op.home, reason);
+        }
+        for piece in pieces {
+            self.unwrap_one(cache.as_deref_mut(), op, piece, origin);
+        }
+    }
+
+    /// The same with a copy.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn decapsulate_copy(
+        &mut self,
+        cache: Option<&mut Cache>,
+        op: DecapOp,
+        packet: &Packet,
+        origin: Origin<'_>,
+    ) {
+        match self.copy_within_budget(&packet.mbuf) {
+            Ok(mbuf) => self.decapsulate(cache, op, Packet { mbuf, layers: packet.layers }, origin),
+            Err(reason) => self.count_drop_in(op.home, reason),
+        }
+    }
+
+    fn unwrap_one(&mut self, cache: Option<&mut Cache>, op: DecapOp, mbuf: Mbuf, origin: Origin<'_>) {
+        let mut mbuf = match self.in_one_piece(mbuf) {
+            Some(mbuf) => mbuf,
+            None => return self.count_drop_in(op.home, DropReason::NoMbuf),
+        };
+        let (id, outside, values) = match self.read_outside(op.kind, &mbuf) {
+            Ok(read) => read,
+            Err((port, reason)) => return self.drop_in(port.unwrap_or(op.home), reason, mbuf),
+        };
+        let facts = self.snapshot.world.ports.get(id.index()).and_then(Option::as_ref);
+        let (Some(facts), Some(view)) = (facts, self.snapshot.port(id)) else {
+            return self.drop_in(op.home, DropReason::PortGone, mbuf);
+        };
+        let counters = &view.shared.counters[self.worker];
+        counters.rx_packets.add(1);
+        counters.rx_bytes.add((outside.payload_end - outside.header_len) as u64);
+        if !view.admin_up {
+            return self.drop_in(id, DropReason::AdminDown, mbuf);
+        }
+        if outside.payload_end < mbuf.len() {
+            match mbuf.copy_front(outside.payload_end, self.pool) {
+                Some(front) => mbuf = front,
+                None => return self.drop_in(id, DropReason::NoMbuf, mbuf),
+            }
+        }
+        if !mbuf.trim_front(outside.header_len) || mbuf.len() < FRAME_MIN {
+            return self.drop_in(id, DropReason::TunnelHeader, mbuf);
+        }
+        // Nothing that was said of the outside is true of the inside.
+        mbuf.set_csum(Csum::Unknown);
+        mbuf.set_gso_size(0);
+        let mut key = FlowKey::default();
+        write_tunnel(&mut key, facts, &outside, &values);
+        self.tunnels_left += 1;
+        self.enter_tunnel(cache, id, facts, mbuf, key, origin.depth);
+        self.tunnels_left -= 1;
+    }
+
+    /// The packet that was in a tunnel enters the bridge of its port.
+    fn enter_tunnel(
+        &mut self,
+        cache: Option<&mut Cache>,
+        id: PortId,
+        facts: &PortFacts,
+        mbuf: Mbuf,
+        mut key: FlowKey,
+        depth: u32,
+    ) {
+        let world = &*self.snapshot.world;
+        let Some(cache) = cache else {
+            return self.once(None, facts.bridge, id, key, Start::Table, mbuf);
+        };
+        cache.sync(&world.changes);
+        let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(id, DropReason::NoMbuf) };
+        let origin =
+            Origin { metadata: Some(&key), touched: Touched::Nothing, depth, ..Origin::of(id, facts.number) };
+        let learns = Some(&self.budget.learns);
+        let (bridge, now) = (facts.bridge, self.now);
+        let request = Request { bridge, key: &key, start: Start::Table, now, side_effects: true, learns };
+        self.decide(cache, &request, packet, origin, None);
+    }
+
+    /// Headers that lie in several segments are copied into one.
+    fn in_one_piece(&self, mbuf: Mbuf) -> Option<Mbuf> {
+        if mbuf.nb_segs() > 1 && mbuf.head().len() < mbuf.len().min(HEAD_LEN.max(vswitch_tunnel::HEADER_MAX + 8)) {
+            mbuf.copy(self.pool)
+        } else {
+            Some(mbuf)
+        }
+    }
+
+    /// What the outer headers say, and the tunnel port that they are for; or where and why the packet is lost.
+    fn read_outside(
+        &self,
+        kind: Kind,
+        mbuf: &Mbuf,
+    ) -> Result<(PortId, Outside, Values), (Option<PortId>, DropReason)> {
+        let malformed = || (None, DropReason::TunnelHeader);
+        let head = mbuf.head();
+        // Tagged packets are none of a tunnel (`tunnel_to` in translation).
+        let outside = vswitch_tunnel::read(kind, head, mbuf.len(), 14).map_err(|_| malformed())?;
+        if outside.payload_end > mbuf.len() || outside.header_len + FRAME_MIN > outside.payload_end {
+            return Err(malformed());
+        }
+        if !checksum_is_right(mbuf, &outside) {
+            return Err((None, DropReason::TunnelCsum));
+        }
+        let dst_port = match kind {
+            Kind::Gre => 0,
+            Kind::Geneve | Kind::Vxlan => udp_destination(head, &outside).ok_or_else(malformed)?,
+        };
+        let world = &self.snapshot.world;
+        let id = world.tunnels.find(&outside, dst_port).ok_or((None, DropReason::TunnelNoPort))?;
+        let facts = world.ports.get(id.index()).and_then(Option::as_ref).ok_or((None, DropReason::PortGone))?;
+        if outside.gbp.is_some() && !facts.tunnel.as_ref().is_some_and(|tunnel| tunnel.gbp) {
+            return Err((Some(id), DropReason::TunnelHeader));
+        }
+        let options = head.get(outside.options.clone()).ok_or_else(malformed)?;
+        let map = &world.bridges[facts.bridge].options;
+        let values = map.decode(options).map_err(|_| (Some(id), DropReason::TunnelOption))?;
+        Ok((id, outside, values))
+    }
+
+    /// A next hop is to be asked, if it was not just now.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ask(&mut self, op: &AskOp) {
+        let Some(bridge) = self.bridge_of(op.home) else { return };
+        if !self.asking && self.snapshot.world.tunnels.neighbours.ask(bridge, op.ip, self.now.0) {
+            self.send_question(op);
+        }
+    }
+
+    /// Sends a question through the bridge of its home. Whatever it leads to, no other question.
+    fn send_question(&mut self, op: &AskOp) {
+        let facts = self.snapshot.world.ports.get(op.home.index()).and_then(Option::as_ref);
+        let Some(facts) = facts.filter(|facts| facts.admin_up && !self.asking) else { return };
+        let Some(mbuf) = self.pool.mbuf_from(&op.frame) else {
+            return self.count_drop_in(op.home, DropReason::NoMbuf);
+        };
+        let mut key = FlowKey::default();
+        key.set(Field::InPort, facts.number.into());
+        self.asking = true;
+        self.once(None, facts.bridge, op.home, key, Start::Table, mbuf);
+        self.asking = false;
+    }
+
+    /// The number of a home's bridge among neighbours.
+    fn bridge_of(&self, home: PortId) -> Option<u32> {
+        let world = &self.snapshot.world;
+        let facts = world.ports.get(home.index())?.as_ref()?;
+        world.bridges.get(facts.bridge).map(|bridge| bridge.id)
+    }
+
+    /// Notes what an ARP packet or a neighbour advertisement says, if it is an answer to what was asked.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn snoop(&self, home: PortId, packet: &Packet) {
+        let head = packet.mbuf.head();
+        let said = arp_says(head, packet.layers).or_else(|| advertisement_says(head, packet.layers));
+        let Some((ip, mac)) = said.filter(|(_, mac)| !mac.is_multicast() && !mac.is_zero()) else { return };
+        if let Some(bridge) = self.bridge_of(home) {
+            // Whoever depends on it hears of it by the epoch.
+            self.snapshot.world.tunnels.neighbours.learn(bridge, ip, mac.0, self.now.0);
+        }
+    }
+}
+
+/// Says in a key what the outer headers said.
+fn write_tunnel(key: &mut FlowKey, facts: &PortFacts, outside: &Outside, values: &Values) {
+    key.set(Field::InPort, facts.number.into());
+    key.set(Field::TunId, outside.id.unwrap_or(0).into());
+    match outside.ends {
+        Ends::V4 { src, dst } => {
+            key.set(Field::TunSrc, src.to_bits().into());
+            key.set(Field::TunDst, dst.to_bits().into());
+        }
+        Ends::V6 { src, dst } => {
+            key.set(Field::TunIpv6Src, src.to_bits());
+            key.set(Field::TunIpv6Dst, dst.to_bits());
+        }
+    }
+    key.set(Field::TunTos, outside.tos.into());
+    key.set(Field::TunTtl, outside.ttl.into());
+    key.set(Field::TunFlags, outside.oam.into());
+    let (flags, id) = outside.gbp.unwrap_or_default();
+    key.set(Field::TunGbpFlags, flags.into());
+    key.set(Field::TunGbpId, id.into());
+    key.set_tunnel_options(values.present);
+    OPTIONS.into_iter().zip(values.values).for_each(|(field, value)| key.set(field, value));
+}
+
+/// Whether the checksum over the outer payload is right, or there is none. What a device says of it counts only if it is good.
+fn checksum_is_right(mbuf: &Mbuf, outside: &Outside) -> bool {
+    let Some(wire) = outside.checksum else { return true };
+    match mbuf.csum() {
+        // A partial one has not been on a wire: there is nothing to be wrong with it.
+        Csum::Good | Csum::Partial if outside.kind != Kind::Gre => return true,
+        _ => {}
+    }
+    let (start, end) = (wire.start, wire.end);
+    let Some(sum) = Sum::of_mbuf(mbuf, start, end) else { return false };
+    Sum::new().word(wire.sum).word(sum.folded()).folded() == 0xffff
+}
+
+/// UDP destination port of a packet whose headers were read.
+fn udp_destination(head: &[u8], outside: &Outside) -> Option<u16> {
+    // Behind the UDP header come 8 bytes of Geneve or VXLAN, and options.
+    let at = outside.header_len.checked_sub(16 + outside.options.len())?;
+    let port = head.get(at + 2..at + 4)?;
+    Some(u16::from_be_bytes([port[0], port[1]]))
+}
+
+/// The sender of an ARP packet that answers, or tells of itself.
+fn arp_says(head: &[u8], layers: Layers) -> Option<(IpAddr, Mac)> {
+    if head.get(12..14)? != [8, 6] {
+        return None;
+    }
+    let packet = Arp::parse(head.get(usize::from(layers.l3)..)?)?;
+    let answers = packet.operation() == arp::REPLY || packet.sender() == packet.target();
+    answers.then(|| (packet.sender().into(), packet.sender_mac()))
+}
+
+/// The target of a neighbour advertisement, and its address.
+fn advertisement_says(head: &[u8], layers: Layers) -> Option<(IpAddr, Mac)> {
+    let end = usize::from(layers.l3_end).min(head.len());
+    let message = head.get(usize::from(layers.l4)..end)?;
+    let hop_limit = *head.get(usize::from(layers.l3) + 7)?;
+    // Over a router it is none (RFC 4861, 7.1.2).
+    if message.first_chunk::<2>()? != &[136, 0] || hop_limit != 255 {
+        return None;
+    }
+    let target: [u8; 16] = message.get(8..ADVERTISEMENT)?.try_into().ok()?;
+    let mut options = message.get(ADVERTISEMENT..)?;
+    for _ in 0..OPTIONS_MAX {
+        let len = usize::from(*options.get(1)?) * 8;
+        let option = options.get(..len).filter(|option| !option.is_empty())?;
+        if option[0] == TARGET_ADDRESS {
+            return Some((Ipv6Addr::from(target).into(), Mac(*option.get(2..)?.first_chunk()?)));
+        }
+        options = &options[len..];
+    }
+    None
+}
+
+/// The same for all packets of a flow: addresses, protocol, and ports, unless it is a fragment.
+fn flow_hash(head: &[u8], layers: Layers) -> u32 {
+    let l3 = usize::from(layers.l3);
+    let field = |at: usize, len: usize| head.get(at..at + len).unwrap_or_default();
+    let eth_type = field(l3.wrapping_sub(2), 2);
+    let (addresses, protocol, fragment) = match eth_type {
+        [8, 0] => (field(l3 + 12, 8), field(l3 + 9, 1), field(l3 + 6, 2)),
+        [0x86, 0xdd] => (field(l3 + 8, 32), field(l3 + 6, 1), &[][..]),
+        _ => (field(0, 12), eth_type, &[][..]),
+    };
+    let whole = matches!(fragment, [] | [0 | 0x40, 0]) && layers.l4 != u16::MAX;
+    let ports = match protocol {
+        [6 | 17 | 132] if whole => field(usize::from(layers.l4), 4),
+        _ => &[],
+    };
+    let mut hash = 0x9e37_79b9_7f4a_7c15_u64;
+    for byte in addresses.iter().chain(protocol).chain(ports) {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    #[allow(clippy::cast_possible_truncation)] // both halves count
+    let folded = (hash >> 32) as u32 ^ hash as u32;
+    folded
+}
