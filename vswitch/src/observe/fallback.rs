@@ -33,10 +33,10 @@ fallbacks! {
     Changed = "changed", "It has changed its connection: mark, label, state, first reply.";
     Shape = "shape", "Its way has a form that no program has: a copy goes on behind ct(), a controller is told, there are too many stages.";
     Uncached = "uncached", "A decision on its way may not be kept.";
-    Tunnel = "tunnel", "It comes out of a tunnel.";
     Stale = "stale", "A decision of its path is to be looked at once more, or has ended.";
     Connection = "connection", "Its connection is not as it was, has expired, or does not expect such a segment now.";
     Checksum = "checksum", "Its lengths or checksums are not right.";
+    Tunnel = "tunnel", "It comes out of a tunnel.";
 }
 
 #[cfg(test)]
