@@ -58,7 +58,7 @@ impl Oracle {
         let options = options.iter().map(|option| format!("options:{option}")).collect::<Vec<_>>();
         let mut words = vec!["add-port", BRIDGE, &name, "--", "set", "interface", &name, &kind, &request];
         words.extend(options.iter().map(String::as_str));
-        self.processes.vsctl(&words);
+        self.processes.try_vsctl(&words)?;
         let error = self.processes.try_vsctl(&["get", "interface", &name, "error"])?;
         let number_given = self.processes.try_vsctl(&["get", "interface", &name, "ofport"])?;
         if number_given.trim() == number.to_string() {
