@@ -107,13 +107,12 @@ impl Neighbour {
 
     /// What an answer is to it. One that says what is known writes nothing but the time, at most once a second.
     fn hear(&self, word: u64, now_ms: u64) -> Heard {
-        let known = self.mac.load(Relaxed);
-        if known == word {
+        if self.mac.load(Relaxed) == word {
             if passed(self.heard.load(Relaxed), now_ms, INTERVAL_MS) {
                 self.heard.store(now_ms, Relaxed);
             }
             Heard::Known
-        } else if known != 0 && !passed(self.changed.load(Relaxed), now_ms, INTERVAL_MS) {
+        } else if !passed(self.changed.load(Relaxed), now_ms, INTERVAL_MS) {
             Heard::TooSoon
         } else {
             Heard::News

@@ -75,7 +75,7 @@ impl Neighbours {
     }
 
     #[allow(clippy::cast_possible_truncation)] // the low bits are what counts
-    fn shard(&self, key: &Key) -> &Shard {
+    pub(super) fn shard(&self, key: &Key) -> &Shard {
         &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 
@@ -151,16 +151,15 @@ impl Neighbours {
     pub fn set(&self, bridge: u32, ip: IpAddr, mac: [u8; 6], now_ms: u64) -> bool {
         let key = (bridge, ip);
         let Some(word) = word(mac).filter(|_| is_host(ip)) else { return false };
-        let (found, changed) = {
-            let mut shard = Writer::new(self, self.shard(&key));
-            let found = shard.get_or_insert(key, false, now_ms);
-            let changed = found.as_ref().is_some_and(|neighbour| shard.know(neighbour, word, now_ms));
-            (found.is_some(), changed || shard.changed)
-        };
+        let mut shard = Writer::new(self, self.shard(&key));
+        let Some(neighbour) = shard.get_or_insert(key, false, now_ms) else { return false };
+        // Who gave way to it is told of at once with it.
+        let changed = shard.know(&neighbour, word, now_ms);
+        drop(shard);
         if changed {
             self.announce();
         }
-        found
+        true
     }
 
     /// Forgets those of a bridge, or all; returns how many. Call it when a bridge goes.

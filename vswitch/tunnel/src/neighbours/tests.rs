@@ -179,6 +179,48 @@ fn a_full_table_lets_go_of_who_was_not_used() {
     }
 }
 
+/// Addresses whose neighbours are in one shard.
+fn in_one_shard(table: &Neighbours) -> impl Iterator<Item = u32> {
+    let shard = |i: u32| std::ptr::from_ref(table.shard(&(1, ip(i))));
+    (0..).filter(move |i| shard(*i) == shard(0))
+}
+
+#[test]
+fn a_shard_is_bounded_and_lets_go_of_the_longest_unused_one() {
+    let (table, _) = table();
+    let mut same = in_one_shard(&table);
+    let full: Vec<u32> = same.by_ref().take(256).collect();
+    for (now, i) in (0..).zip(&full) {
+        assert!(table.set(1, ip(*i), A, now), "neighbour {i}");
+    }
+    let more: Vec<u32> = same.take(3).collect();
+    assert!(!table.set(1, ip(more[0]), A, 300) && !table.ask(1, ip(more[0]), 300), "the shard is full");
+    assert_eq!((table.stats().entries, table.stats().pending, table.stats().refused), (256, 0, 2));
+    assert!(!table.entry(1, ip(full[0])).expect("known").used(50_000));
+    assert!(table.set(1, ip(more[0]), A, 60_001));
+    assert_eq!(table.lookup(1, ip(full[1])), None, "the longest unused one");
+    assert_eq!(table.lookup(1, ip(full[0])), Some(A), "it was used");
+    assert!(!table.set(1, ip(more[1]), A, 60_001), "nobody else is so old");
+    assert_eq!((table.stats().entries, table.stats().evicted), (256, 1));
+    // A shard in which there was no room for a question is looked into again some milliseconds later.
+    assert!(!table.ask(1, ip(more[1]), 60_001));
+    assert_eq!(table.flush(None), 256);
+    assert!(!table.ask(1, ip(more[1]), 60_010) && table.ask(1, ip(more[1]), 60_011));
+}
+
+#[test]
+fn questions_push_out_nobody_who_is_known_while_too_many_wait() {
+    let (table, notices) = table();
+    known(&table, 1, 0, A, 0);
+    let own: Vec<u32> = in_one_shard(&table).take(20).collect();
+    let mut others = (1..).filter(|i| !own.contains(i));
+    while table.stats().pending < PENDING_MAX {
+        let _ = table.ask(1, ip(others.next().expect("endless")), 99_500);
+    }
+    assert!(!table.ask(1, ip(own[19]), 100_000), "those that wait were asked just now");
+    assert_eq!((table.lookup(1, ip(0)), notices.load(Relaxed)), (Some(A), 1));
+}
+
 /// What happens in random tests.
 #[derive(Clone, Copy, Debug)]
 enum Step {
