@@ -197,15 +197,25 @@ fn a_shard_is_bounded_and_lets_go_of_the_longest_unused_one() {
     assert!(!table.set(1, ip(more[0]), A, 300) && !table.ask(1, ip(more[0]), 300), "the shard is full");
     assert_eq!((table.stats().entries, table.stats().pending, table.stats().refused), (256, 0, 2));
     assert!(!table.entry(1, ip(full[0])).expect("known").used(50_000));
-    assert!(table.set(1, ip(more[0]), A, 60_001));
+    assert!(table.set(1, ip(more[0]), A, 60_100));
     assert_eq!(table.lookup(1, ip(full[1])), None, "the longest unused one");
     assert_eq!(table.lookup(1, ip(full[0])), Some(A), "it was used");
-    assert!(!table.set(1, ip(more[1]), A, 60_001), "nobody else is so old");
-    assert_eq!((table.stats().entries, table.stats().evicted), (256, 1));
-    // A shard in which there was no room for a question is looked into again some milliseconds later.
-    assert!(!table.ask(1, ip(more[1]), 60_001));
+    assert!(table.ask(1, ip(more[1]), 60_100));
+    assert_eq!((table.lookup(1, ip(full[2])), table.lookup(1, ip(full[3]))), (None, Some(A)), "the next one");
+    assert_eq!((table.stats().entries, table.stats().pending, table.stats().evicted), (256, 1, 2));
+}
+
+#[test]
+fn a_shard_without_room_for_a_question_is_looked_into_again_some_milliseconds_later() {
+    let (table, _) = table();
+    let same: Vec<u32> = in_one_shard(&table).take(257).collect();
+    for i in &same[..256] {
+        assert!(table.set(1, ip(*i), A, 0), "neighbour {i}");
+    }
+    assert!(!table.ask(1, ip(same[256]), 100), "the shard is full");
     assert_eq!(table.flush(None), 256);
-    assert!(!table.ask(1, ip(more[1]), 60_010) && table.ask(1, ip(more[1]), 60_011));
+    assert!(!table.ask(1, ip(same[256]), 109) && table.ask(1, ip(same[256]), 110));
+    assert_eq!(table.stats().refused, 2);
 }
 
 #[test]
