@@ -263,6 +263,10 @@ impl Step<'_> {
         let mut metadata = origin.metadata().metadata_with(&op.metadata, &op.defined);
         metadata.set(Field::RecircId, 0);
         metadata.set(Field::DpHash, 0);
+        // Agents know no such fields.
+        metadata.set(Field::TunTos, 0);
+        metadata.set(Field::TunTtl, 0);
+        metadata.set_tunnel_options(0);
         bridge.packet_ins.deliver(PacketIn {
             table: op.table,
             cookie: op.cookie,

@@ -207,6 +207,7 @@ impl Step<'_> {
         if !view.admin_up {
             return self.drop_in(id, DropReason::AdminDown, mbuf);
         }
+        self.hear_of_sender(op.home, &mbuf, &outside);
         if outside.payload_end < mbuf.len() {
             match mbuf.copy_front(outside.payload_end, self.pool) {
                 Some(front) => mbuf = front,
@@ -224,6 +225,15 @@ impl Step<'_> {
         self.tunnels_left += 1;
         self.enter_tunnel(cache, id, facts, mbuf, key, origin.depth);
         self.tunnels_left -= 1;
+    }
+
+    /// A neighbour that we talk to sends: it is there, and that is its address. (Of one behind a router only the router is a neighbour.)
+    fn hear_of_sender(&self, home: PortId, mbuf: &Mbuf, outside: &Outside) {
+        if let (Some(bridge), Some([_, _, _, _, _, _, source @ ..])) = (self.bridge_of(home), mbuf.head().first_chunk::<12>())
+            && source[0] & 1 == 0
+        {
+            self.snapshot.world.tunnels.neighbours.learn(bridge, outside.ends.src(), *source, self.now.0);
+        }
     }
 
     /// The packet that was in a tunnel enters the bridge of its port.
@@ -269,6 +279,10 @@ impl Step<'_> {
         let head = mbuf.head();
         // Tagged packets are none of a tunnel (`tunnel_to` in translation).
         let outside = vswitch_tunnel::read(kind, head, mbuf.len(), 14).map_err(|_| malformed())?;
+        // Behind extension headers of IPv6 there is no tunnel, as in Open vSwitch.
+        if head[12..14] == [0x86, 0xdd] && !matches!(head.get(20), Some(17 | 47)) {
+            return Err(malformed());
+        }
         if outside.payload_end > mbuf.len() || outside.header_len + FRAME_MIN > outside.payload_end {
             return Err(malformed());
         }
@@ -327,7 +341,12 @@ impl Step<'_> {
     #[inline(never)]
     pub(super) fn snoop(&self, home: PortId, packet: &Packet) {
         let head = packet.mbuf.head();
-        let said = arp_says(head, packet.layers).or_else(|| advertisement_says(head, packet.layers));
+        let world = &self.snapshot.world;
+        let facts = world.ports.get(home.index()).and_then(Option::as_ref);
+        let Some(own) = facts.and_then(|facts| facts.home.as_ref()) else { return };
+        let own = &own.addresses;
+        let said =
+            arp_says(head, packet.layers, own).or_else(|| advertisement_says(head, packet.layers, own));
         let Some((ip, mac)) = said.filter(|(_, mac)| !mac.is_multicast() && !mac.is_zero()) else { return };
         if let Some(bridge) = self.bridge_of(home) {
             // Whoever depends on it hears of it by the epoch.
@@ -381,23 +400,26 @@ fn udp_destination(head: &[u8], outside: &Outside) -> Option<u16> {
     Some(u16::from_be_bytes([port[0], port[1]]))
 }
 
-/// The sender of an ARP packet that answers, or tells of itself.
-fn arp_says(head: &[u8], layers: Layers) -> Option<(IpAddr, Mac)> {
+/// The sender of an ARP packet that answers us, or tells of itself.
+fn arp_says(head: &[u8], layers: Layers, own: &[IpAddr]) -> Option<(IpAddr, Mac)> {
     if head.get(12..14)? != [8, 6] {
         return None;
     }
     let packet = Arp::parse(head.get(usize::from(layers.l3)..)?)?;
-    let answers = packet.operation() == arp::REPLY || packet.sender() == packet.target();
+    let to_us = packet.operation() == arp::REPLY && own.contains(&packet.target().into());
+    let answers = to_us || packet.sender() == packet.target();
     answers.then(|| (packet.sender().into(), packet.sender_mac()))
 }
 
-/// The target of a neighbour advertisement, and its address.
-fn advertisement_says(head: &[u8], layers: Layers) -> Option<(IpAddr, Mac)> {
+/// The target of a neighbour advertisement to us, and its address.
+fn advertisement_says(head: &[u8], layers: Layers, own: &[IpAddr]) -> Option<(IpAddr, Mac)> {
     let end = usize::from(layers.l3_end).min(head.len());
     let message = head.get(usize::from(layers.l4)..end)?;
-    let hop_limit = *head.get(usize::from(layers.l3) + 7)?;
+    let header: &[u8; 40] = head.get(usize::from(layers.l3)..)?.first_chunk()?;
+    let to: [u8; 16] = header[24..].try_into().ok()?;
+    let (hop_limit, to_us) = (header[7], own.contains(&Ipv6Addr::from(to).into()));
     // Over a router it is none (RFC 4861, 7.1.2).
-    if message.first_chunk::<2>()? != &[136, 0] || hop_limit != 255 {
+    if message.first_chunk::<2>()? != &[136, 0] || hop_limit != 255 || !to_us {
         return None;
     }
     let target: [u8; 16] = message.get(8..ADVERTISEMENT)?.try_into().ok()?;

@@ -75,9 +75,9 @@ impl Ours {
         // The clock stands: what is used up does not come again.
         config += "[slow_path]\nmisses = 0\npacket_ins = 0\nlearns = 0\n\n";
         config += &format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n\n");
-        config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\nmac = {HOME_MAC:?}\n\n");
+        config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\nmac = {HOME_MAC:?}\nmtu = 9000\n\n");
         for (name, number) in ports {
-            config += &format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\ntype = \"dummy\"\n\n");
+            config += &format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\ntype = \"dummy\"\nmtu = 9000\n\n");
         }
         let switch = Switch::start_with(&config, &["--enable-dummy"]);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -15,7 +15,7 @@ pub(crate) enum Tunnel {
         port: String,
         /// The next hop, and `src=ADDRESS`: our own address to be used.
         #[arg(value_name = "GATEWAY|src=ADDRESS", num_args = 0..=2)]
-        more: Vec<String>,
+        words: Vec<String>,
     },
     /// Remove a route that was added, like `ovs-appctl ovs/route/del`.
     RouteDel {

@@ -17,8 +17,8 @@ pub(super) async fn ask(client: &Client, command: &Tunnel) -> Answer {
         Tunnel::RouteShow => {
             Box::new(Routes(client.answer(service.list_routes(v1::ListRoutesRequest {}).await)?.routes))
         }
-        Tunnel::RouteAdd { prefix, port, more } => {
-            let route = Some(route(prefix, port, more)?);
+        Tunnel::RouteAdd { prefix, port, words } => {
+            let route = Some(route(prefix, port, words)?);
             client.answer(service.add_route(v1::AddRouteRequest { route }).await)?;
             Box::new(Done)
         }
@@ -183,8 +183,9 @@ struct Neighbours(Vec<v1::Neighbour>);
 impl Report for Neighbours {
     fn text(&self) -> String {
         let mut text = format!("{:<46}{:<20}Bridge\n{}\n", "IP", "MAC", "=".repeat(74));
-        for neighbour in &self.0 {
-            let mac = neighbour.mac.as_ref().map_or_else(|| "(asked)".to_owned(), |mac| output::mac(Some(mac)));
+        // Those that have not answered yet are for programs (--json).
+        for neighbour in self.0.iter().filter(|neighbour| neighbour.mac.is_some()) {
+            let mac = output::mac(neighbour.mac.as_ref());
             let _ = writeln!(text, "{:<46}{mac:<20}{}", neighbour.address, neighbour.bridge);
         }
         text
@@ -237,7 +238,10 @@ impl Report for Options {
     fn text(&self) -> String {
         let mut text = " class  type  length  match field\n ------  ----  ------  --------------\n".to_owned();
         for v1::OptionMapping { option_class, option_type, length, field } in &self.0 {
-            let _ = writeln!(text, " {option_class:#6x}  {option_type:#4x}  {length:>6}  tun_metadata{field}");
+            // As C's %#x has it: 0 without a prefix.
+            let hex = |number: &u32| if *number == 0 { "0".to_owned() } else { format!("{number:#x}") };
+            let (class, kind) = (hex(option_class), hex(option_type));
+            let _ = writeln!(text, " {class:>6}  {kind:>4}  {length:>6}  tun_metadata{field}");
         }
         text
     }

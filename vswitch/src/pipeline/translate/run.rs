@@ -122,6 +122,8 @@ pub(super) struct Translator<'a, 'o> {
     pub(super) packet_out: bool,
     /// The packet was tracked before.
     pub(super) met_ct: bool,
+    /// Bytes that tunnels have put in front of the packet.
+    pub(super) longer: u32,
     /// Our end of the tunnel that it came out of.
     pub(super) own_end: Option<std::net::IpAddr>,
     /// The action set is being executed, or what it calls.
@@ -160,6 +162,7 @@ impl<'a, 'o> Translator<'a, 'o> {
             learns: request.learns,
             packet_out: false,
             met_ct: false,
+            longer: 0,
             own_end: super::tunnel::own_end(request.key),
             in_set: false,
             observer,
@@ -364,6 +367,7 @@ impl<'a, 'o> Translator<'a, 'o> {
     }
 
     pub(super) fn credit(&mut self, credit: Credit) {
+        let credit = if self.longer == 0 { credit } else { Credit::Longer(Box::new(credit), self.longer) };
         self.out.credits.push(credit);
     }
 

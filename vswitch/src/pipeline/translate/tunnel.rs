@@ -206,11 +206,14 @@ impl<'a> Translator<'a, '_> {
         });
         self.commit();
         let Some(question) = self.question(way) else { return };
+        let longer = self.longer;
+        self.longer += u32::try_from(header.len()).unwrap_or(0);
         let op = Op::Encap(Box::new(EncapOp { port, header, max, neighbour, question }));
         self.visit((way.facts.bridge, way.facts.number), |this| {
             this.push(op);
             this.view.show_outer(outer);
         });
+        self.longer = longer;
     }
 
     /// A packet is to leave by a home port. True: it comes out of a tunnel instead.
