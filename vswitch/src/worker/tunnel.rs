@@ -5,7 +5,7 @@
 use super::execute::Origin;
 use super::step::Step;
 use crate::action::{AskOp, DecapOp, EncapOp, Op, Packet, Touched};
-use crate::cache::Cache;
+use crate::cache::{Cache, Compact, Outer, Path};
 use crate::dpdk::{Csum, Mbuf};
 use crate::limits::{FRAME_MIN, HEAD_LEN, TUNNEL_DEPTH_MAX};
 use crate::observe::{DropReason, Fallback};
@@ -53,7 +53,13 @@ impl Step<'_> {
         if op.neighbour.used(self.now.0) {
             self.send_question(&op.question);
         }
+        if let Some(cache) = cache.as_deref_mut() {
+            cache.recorder.wrap(&packet.mbuf);
+        }
         let hash = flow_hash(packet.mbuf.head(), packet.layers);
+        if op.max.is_none() && !packet.mbuf.needs_offload() {
+            return self.wrap(op, packet.mbuf, hash);
+        }
         let mut pieces = Vec::new();
         let whole = match op.max {
             Some(max) if usize::from(max) < packet.mbuf.len() => {
@@ -79,6 +85,23 @@ impl Step<'_> {
             }
         }
         self.wrap(op, last, hash)
+    }
+
+    /// What is left to be done for a packet of a path that ends in a tunnel.
+    #[inline(never)] // registers of its own
+    pub(super) fn wrap_and_output(&mut self, path: &Path, packet: Packet, origin: Origin<'_>) {
+        let (Some(op), out) = (path.encapsulation(), path.out()) else { return self.outputs.free(packet.mbuf) };
+        let wrapped = if packet.mbuf.needs_offload() || op.max.is_some() {
+            self.encapsulate(None, op, &[Op::Output(out)], packet, origin)
+        } else {
+            if op.neighbour.used(self.now.0) {
+                self.send_question(&op.question);
+            }
+            self.wrap(op, packet.mbuf, flow_hash(packet.mbuf.head(), packet.layers))
+        };
+        if let Some(wrapped) = wrapped {
+            self.output(out, origin.port, wrapped.mbuf);
+        }
     }
 
     /// Puts the header in front, and counts the packet at the tunnel port.
@@ -220,11 +243,52 @@ impl Step<'_> {
         // Nothing that was said of the outside is true of the inside.
         mbuf.set_csum(Csum::Unknown);
         mbuf.set_gso_size(0);
-        let mut key = FlowKey::default();
-        write_tunnel(&mut key, facts, &outside, &values);
         self.tunnels_left += 1;
-        self.enter_tunnel(cache, id, facts, mbuf, key, origin.depth);
+        match cache {
+            None => {
+                let key = tunnel_key(facts, &outside, &values);
+                self.once(None, facts.bridge, id, key, Start::Table, mbuf);
+            }
+            Some(cache) => {
+                cache.sync(&self.snapshot.world.changes);
+                let inside = outer_words(id, &outside, &values).map(|outer| cache.key_inside(&mbuf, id, &outer));
+                match inside {
+                    Some(inside) => self.enter_known(cache, (id, facts), mbuf, &inside, (&outside, &values), origin.depth),
+                    None => self.enter_tunnel(cache, (id, facts), mbuf, tunnel_key(facts, &outside, &values), origin.depth, None),
+                }
+            }
+        }
         self.tunnels_left -= 1;
+    }
+
+    /// The packet that was in a tunnel enters the bridge of its port, by what was kept of packets like it if there is anything.
+    fn enter_known(
+        &mut self,
+        cache: &mut Cache,
+        (id, facts): (PortId, &PortFacts),
+        mut mbuf: Mbuf,
+        inside: &Compact,
+        (outside, values): (&Outside, &Values),
+        depth: u32,
+    ) {
+        if let Some(program) = cache.program_of(inside) {
+            match self.replay(cache, &program, mbuf, inside.layers(), (id, facts.number)) {
+                Ok(()) => return cache.stats().program_hits.add(1),
+                Err((same, why)) => {
+                    mbuf = same;
+                    cache.count_fallback(why);
+                }
+            }
+        }
+        let key = tunnel_key(facts, outside, values);
+        let Some(megaflow) = cache.second_look(inside, &self.snapshot.world, self.now) else {
+            return self.enter_tunnel(cache, (id, facts), mbuf, key, depth, Some(inside));
+        };
+        cache.stats().exact_hits.add(1);
+        megaflow.count(1, mbuf.len() as u64, self.now);
+        let packet = Packet { mbuf, layers: inside.layers() };
+        let origin = Origin { metadata: Some(&key), depth, ..Origin::of(id, facts.number) };
+        self.set_out(cache, &megaflow, packet, origin, Some(inside));
     }
 
     /// A neighbour that we talk to sends: it is there, and that is its address. (Of one behind a router only the router is a neighbour.)
@@ -239,25 +303,19 @@ impl Step<'_> {
     /// The packet that was in a tunnel enters the bridge of its port.
     fn enter_tunnel(
         &mut self,
-        cache: Option<&mut Cache>,
-        id: PortId,
-        facts: &PortFacts,
+        cache: &mut Cache,
+        (id, facts): (PortId, &PortFacts),
         mbuf: Mbuf,
         mut key: FlowKey,
         depth: u32,
+        inside: Option<&Compact>,
     ) {
-        let world = &*self.snapshot.world;
-        let Some(cache) = cache else {
-            return self.once(None, facts.bridge, id, key, Start::Table, mbuf);
-        };
-        cache.sync(&world.changes);
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(id, DropReason::NoMbuf) };
-        let origin =
-            Origin { metadata: Some(&key), touched: Touched::Nothing, depth, ..Origin::of(id, facts.number) };
+        let origin = Origin { metadata: Some(&key), touched: Touched::Nothing, depth, ..Origin::of(id, facts.number) };
         let learns = Some(&self.budget.learns);
         let (bridge, now) = (facts.bridge, self.now);
         let request = Request { bridge, key: &key, start: Start::Table, now, side_effects: true, learns };
-        self.decide(cache, &request, packet, origin, None);
+        self.decide(cache, &request, packet, origin, inside);
     }
 
     /// Headers that lie in several segments are copied into one.
@@ -355,6 +413,29 @@ impl Step<'_> {
     }
 }
 
+/// All that the outer headers say that rules can match, if it is no more than that.
+fn outer_words(port: PortId, outside: &Outside, values: &Values) -> Option<Outer> {
+    let plain = values.present == 0 && outside.gbp.is_none() && !outside.oam;
+    let ends = match outside.ends {
+        Ends::V4 { src, dst } => [u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits()), 0, 0, 0],
+        Ends::V6 { src, dst } => {
+            #[allow(clippy::cast_possible_truncation)] // halves
+            let halves = |address: Ipv6Addr| [(address.to_bits() >> 64) as u64, address.to_bits() as u64];
+            let ([a, b], [c, d]) = (halves(src), halves(dst));
+            [a, b, c, d]
+        }
+    };
+    let rest = u64::from(outside.id.unwrap_or(0)) << 32 | u64::from(port.0) << 16 | u64::from(outside.tos) << 8 | u64::from(outside.ttl);
+    plain.then_some([ends[0], ends[1], ends[2], ends[3], rest])
+}
+
+/// A key that says what the outer headers said.
+fn tunnel_key(facts: &PortFacts, outside: &Outside, values: &Values) -> FlowKey {
+    let mut key = FlowKey::default();
+    write_tunnel(&mut key, facts, outside, values);
+    key
+}
+
 /// Says in a key what the outer headers said.
 fn write_tunnel(key: &mut FlowKey, facts: &PortFacts, outside: &Outside, values: &Values) {
     key.set(Field::InPort, facts.number.into());
@@ -438,23 +519,40 @@ fn advertisement_says(head: &[u8], layers: Layers, own: &[IpAddr]) -> Option<(Ip
 /// The same for all packets of a flow: addresses, protocol, and ports, unless it is a fragment.
 fn flow_hash(head: &[u8], layers: Layers) -> u32 {
     let l3 = usize::from(layers.l3);
-    let field = |at: usize, len: usize| head.get(at..at + len).unwrap_or_default();
-    let eth_type = field(l3.wrapping_sub(2), 2);
-    let (addresses, protocol, fragment) = match eth_type {
-        [8, 0] => (field(l3 + 12, 8), field(l3 + 9, 1), field(l3 + 6, 2)),
-        [0x86, 0xdd] => (field(l3 + 8, 32), field(l3 + 6, 1), &[][..]),
-        _ => (field(0, 12), eth_type, &[][..]),
-    };
-    let whole = matches!(fragment, [] | [0 | 0x40, 0]) && layers.l4 != u16::MAX;
-    let ports = match protocol {
-        [6 | 17 | 132] if whole => field(usize::from(layers.l4), 4),
-        _ => &[],
-    };
+    let word = |at: usize| head.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let byte = |at: usize| head.get(at).copied().unwrap_or(0);
     let mut hash = 0x9e37_79b9_7f4a_7c15_u64;
-    for byte in addresses.iter().chain(protocol).chain(ports) {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    }
+    let mut mix = |word: u64| hash = folded(hash ^ word, 0xd6e8_feb8_6659_fd93);
+    let (protocol, whole) = match [byte(l3.wrapping_sub(2)), byte(l3.wrapping_sub(1))] {
+        [8, 0] => {
+            mix(word(l3 + 12));
+            // Neither "more fragments" nor an offset.
+            (byte(l3 + 9), byte(l3 + 6) & 0x3f == 0 && byte(l3 + 7) == 0)
+        }
+        [0x86, 0xdd] => {
+            (0..4).for_each(|i| mix(word(l3 + 8 + 8 * i)));
+            (byte(l3 + 6), true)
+        }
+        other => {
+            mix(word(0));
+            mix(word(8) & 0xffff_ffff);
+            (other[1], false)
+        }
+    };
+    let ports = if whole && matches!(protocol, 6 | 17 | 132) && layers.l4 != u16::MAX {
+        word(usize::from(layers.l4)) & 0xffff_ffff
+    } else {
+        0
+    };
+    mix(ports << 8 | u64::from(protocol));
     #[allow(clippy::cast_possible_truncation)] // both halves count
     let folded = (hash >> 32) as u32 ^ hash as u32;
     folded
+}
+
+/// The halves of a product, one on the other.
+#[allow(clippy::cast_possible_truncation)] // halves
+const fn folded(a: u64, b: u64) -> u64 {
+    let product = (a as u128) * (b as u128);
+    product as u64 ^ (product >> 64) as u64
 }
