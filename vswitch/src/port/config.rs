@@ -235,7 +235,11 @@ impl PortConfig {
             }
         }
         if self.strict && self.kind.is_inner() {
-            wrong("strict", format!("a {} port cannot be strict", self.kind.name()), "set it where packets come in from outside");
+            wrong(
+                "strict",
+                format!("a {} port cannot be strict", self.kind.name()),
+                "set it where packets come in from outside",
+            );
         }
         self.address_errors(&mut wrong);
         self.kind.errors(&mut wrong);

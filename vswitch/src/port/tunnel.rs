@@ -123,6 +123,10 @@ impl TunnelConfig {
                 errors.push(FieldError::new("options", format!("{name}={value}: {why}"), hint(name)));
             }
         }
+        if config.local == End::Flow && config.remote != End::Flow {
+            let problem = "local_ip=flow and a remote_ip that is not";
+            errors.push(FieldError::new("options", problem, "give remote_ip=flow, too"));
+        }
         if let (End::Address(local), End::Address(remote)) = (config.local, config.remote)
             && local.is_ipv4() != remote.is_ipv4()
         {
@@ -294,7 +298,10 @@ mod tests {
     fn options_come_back_as_they_were_given() {
         for (kind, options) in [
             ("geneve", "key=flow remote_ip=flow"),
-            ("geneve", "csum=true df_default=false dst_port=6082 key=5 local_ip=10.0.0.1 remote_ip=10.0.0.2 tos=inherit ttl=7"),
+            (
+                "geneve",
+                "csum=true df_default=false dst_port=6082 key=5 local_ip=10.0.0.1 remote_ip=10.0.0.2 tos=inherit ttl=7",
+            ),
             ("vxlan", "exts=gbp in_key=1 out_key=flow remote_ip=fd00::2"),
             ("gre", "key=4294967295 remote_ip=1.2.3.4 seq=true"),
         ] {
@@ -316,6 +323,7 @@ mod tests {
             ("vxlan", "remote_ip=flow seq=true", "no option of this type"),
             ("vxlan", "remote_ip=flow ttl=256", "no number of 8 bits"),
             ("vxlan", "remote_ip=1.2.3.4 local_ip=fd00::1", "both ends are IPv4"),
+            ("vxlan", "remote_ip=1.2.3.4 local_ip=flow", "local_ip=flow"),
             ("vxlan", "remote_ip=flow peer=x", "no option of this type"),
         ] {
             let problem = parse(kind, options).expect_err(options);

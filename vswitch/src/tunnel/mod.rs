@@ -236,7 +236,7 @@ mod tests {
             "remote_ip=1.1.1.1 local_ip=9.9.9.9 key=5",
             "remote_ip=flow local_ip=9.9.9.9 key=flow",
             "remote_ip=2.2.2.2",
-            "remote_ip=2.2.2.2 local_ip=flow key=7",
+            "remote_ip=flow local_ip=flow key=7",
         ];
         let mut tunnels = Tunnels::default();
         for (i, options) in (0..).zip(options) {
@@ -252,7 +252,7 @@ mod tests {
             (6, "3.3.3.3", "9.9.9.9", Some(5)),
             (6, "3.3.3.3", "8.8.8.8", Some(0)),
             (0, "2.2.2.2", "8.8.8.8", Some(6)),
-            (7, "2.2.2.2", "8.8.8.8", Some(7)),
+            (7, "4.4.4.4", "8.8.8.8", Some(7)),
         ] {
             let found = tunnels.find(&outside(Kind::Geneve, key, remote, local), 6081);
             assert_eq!(found, port.map(PortId), "key {key} from {remote} to {local}");

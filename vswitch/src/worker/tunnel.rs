@@ -293,7 +293,8 @@ impl Step<'_> {
 
     /// A neighbour that we talk to sends: it is there, and that is its address. (Of one behind a router only the router is a neighbour.)
     fn hear_of_sender(&self, home: PortId, mbuf: &Mbuf, outside: &Outside) {
-        if let (Some(bridge), Some([_, _, _, _, _, _, source @ ..])) = (self.bridge_of(home), mbuf.head().first_chunk::<12>())
+        if let (Some(bridge), Some([_, _, _, _, _, _, source @ ..])) =
+            (self.bridge_of(home), mbuf.head().first_chunk::<12>())
             && source[0] & 1 == 0
         {
             self.snapshot.world.tunnels.neighbours.learn(bridge, outside.ends.src(), *source, self.now.0);
@@ -328,11 +329,7 @@ impl Step<'_> {
     }
 
     /// What the outer headers say, and the tunnel port that they are for; or where and why the packet is lost.
-    fn read_outside(
-        &self,
-        kind: Kind,
-        mbuf: &Mbuf,
-    ) -> Result<(PortId, Outside, Values), (Option<PortId>, DropReason)> {
+    fn read_outside(&self, kind: Kind, mbuf: &Mbuf) -> Result<(PortId, Outside, Values), (Option<PortId>, DropReason)> {
         let malformed = || (None, DropReason::TunnelHeader);
         let head = mbuf.head();
         // Tagged packets are none of a tunnel (`tunnel_to` in translation).
@@ -403,8 +400,7 @@ impl Step<'_> {
         let facts = world.ports.get(home.index()).and_then(Option::as_ref);
         let Some(own) = facts.and_then(|facts| facts.home.as_ref()) else { return };
         let own = &own.addresses;
-        let said =
-            arp_says(head, packet.layers, own).or_else(|| advertisement_says(head, packet.layers, own));
+        let said = arp_says(head, packet.layers, own).or_else(|| advertisement_says(head, packet.layers, own));
         let Some((ip, mac)) = said.filter(|(_, mac)| !mac.is_multicast() && !mac.is_zero()) else { return };
         if let Some(bridge) = self.bridge_of(home) {
             // Whoever depends on it hears of it by the epoch.

@@ -55,7 +55,8 @@ pub(super) async fn ask(client: &Client, command: &Tunnel) -> Answer {
         }
         Tunnel::DelTlvMap { bridge, mappings } => {
             let mappings = mappings.as_deref().map(self::mappings).transpose()?.unwrap_or_default();
-            client.answer(service.delete_options(v1::DeleteOptionsRequest { bridge: bridge.clone(), mappings }).await)?;
+            client
+                .answer(service.delete_options(v1::DeleteOptionsRequest { bridge: bridge.clone(), mappings }).await)?;
             Box::new(Done)
         }
         Tunnel::DumpTlvMap { bridge } => {
@@ -266,12 +267,8 @@ mod tests {
     #[test]
     fn mappings_are_read_one_or_many() {
         let text = "{class=0xffff,type=0,len=4}->tun_metadata0,{class=258, type=0x80, len=16}->tun_metadata7";
-        let mapping = |option_class, option_type, length, field| v1::OptionMapping {
-            option_class,
-            option_type,
-            length,
-            field,
-        };
+        let mapping =
+            |option_class, option_type, length, field| v1::OptionMapping { option_class, option_type, length, field };
         assert_eq!(mappings(text).expect("good"), [mapping(0xffff, 0, 4, 0), mapping(258, 128, 16, 7)]);
         for bad in ["", "class=1", "{class=1,type=2}->tun_metadata0", "{class=1,type=2,len=4}->reg0", "{}{}"] {
             assert!(mappings(bad).is_err(), "{bad}");

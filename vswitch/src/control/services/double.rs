@@ -6,11 +6,11 @@ use crate::control::switch::conntrack::{ConnectionEvents, ConnectionStream};
 use crate::control::switch::pipeline::{
     MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError,
 };
-use crate::control::{NeighbourInfo, RouteConfig, RouteInfo};
 use crate::control::{
     BridgeChange, BridgeConfig, BridgeInfo, CachesInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange,
     PortEvent, PortEventKind, PortInfo, RxqInfo, SwitchError, WorkerInfo,
 };
+use crate::control::{NeighbourInfo, RouteConfig, RouteInfo};
 use crate::meter::Rates;
 use crate::observe::PortTotals;
 use crate::packet::Mac;

@@ -206,7 +206,11 @@ pub(super) fn port_change(request: &mut v1::ModifyPortRequest) -> Result<PortCha
         addresses: request.addresses.take().map(|addresses| fields.addresses(&addresses.cidrs)),
     };
     if change == PortChange::default() {
-        fields.wrong("admin_up", "nothing is to be changed", "give admin_up, no_flood, strict, mtu, external_ids or addresses");
+        fields.wrong(
+            "admin_up",
+            "nothing is to be changed",
+            "give admin_up, no_flood, strict, mtu, external_ids or addresses",
+        );
     }
     fields.finish(change)
 }

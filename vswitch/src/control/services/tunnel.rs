@@ -55,12 +55,7 @@ fn neighbour(neighbour: NeighbourInfo) -> v1::Neighbour {
 
 fn mapping(mapping: &Mapping) -> v1::OptionMapping {
     let Mapping { class, kind, len, field } = *mapping;
-    v1::OptionMapping {
-        option_class: class.into(),
-        option_type: kind.into(),
-        length: len.into(),
-        field: field.into(),
-    }
+    v1::OptionMapping { option_class: class.into(), option_type: kind.into(), length: len.into(), field: field.into() }
 }
 
 fn mappings(messages: &[v1::OptionMapping]) -> Result<Vec<Mapping>, Status> {
@@ -81,10 +76,7 @@ fn mappings(messages: &[v1::OptionMapping]) -> Result<Vec<Mapping>, Status> {
 
 #[tonic::async_trait]
 impl v1::tunnel_service_server::TunnelService for TunnelSupport {
-    async fn list_routes(
-        &self,
-        _: Request<v1::ListRoutesRequest>,
-    ) -> Result<Response<v1::ListRoutesResponse>, Status> {
+    async fn list_routes(&self, _: Request<v1::ListRoutesRequest>) -> Result<Response<v1::ListRoutesResponse>, Status> {
         let routes = self.0.read(|switch| switch.routes()).await?;
         Ok(Response::new(v1::ListRoutesResponse { routes: routes.into_iter().map(route).collect() }))
     }

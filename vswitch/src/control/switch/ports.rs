@@ -1,8 +1,8 @@
 //! Ports: add, remove, list, change; while traffic flows.
 
 use super::Switch;
-use super::tunnels::refused;
 use super::state::{Opened, PortState, Rxq, State};
+use super::tunnels::refused;
 use crate::control::info::{PortChange, PortEvent, PortEventKind, PortInfo, SwitchError};
 use crate::limits;
 use crate::observe::PortCounters;

@@ -15,9 +15,7 @@ use vswitch_tunnel::routes::{Cidr, RouteError, UserRoute};
 #[allow(clippy::needless_pass_by_value)] // for map_err
 pub(super) fn refused(error: RouteError) -> SwitchError {
     match error {
-        RouteError::Full => {
-            SwitchError::Exhausted { what: "routes", limit: vswitch_tunnel::routes::ROUTES_MAX }
-        }
+        RouteError::Full => SwitchError::Exhausted { what: "routes", limit: vswitch_tunnel::routes::ROUTES_MAX },
         error => FieldError::new("prefix", error.to_string(), "see vsctl route-show").into(),
     }
 }
@@ -84,15 +82,19 @@ impl Switch {
         .unwrap_or_default()
     }
 
-    /// Adds a route.
+    /// Adds a route, in the place of the one that was added to the same prefix before.
     ///
     /// # Errors
-    /// When the port does not exist or has no addresses, or the route contradicts itself or another one.
+    /// When the port does not exist or has no addresses, or the route contradicts itself.
     pub fn add_route(&self, route: &RouteConfig) -> Result<(), SwitchError> {
         self.with(|state| {
             let port = state.home(&route.port)?.0.into();
             let RouteConfig { prefix, gateway, source, .. } = *route;
-            state.routes.add(UserRoute { prefix, port, gateway, source }).map_err(refused)?;
+            let mut routes = state.routes.clone();
+            // Another way to the same prefix takes the place of the first one.
+            let _ = routes.remove(prefix);
+            routes.add(UserRoute { prefix, port, gateway, source }).map_err(refused)?;
+            state.routes = routes;
             self.publisher.publish(state.snapshot());
             Ok(())
         })
@@ -162,7 +164,9 @@ impl Switch {
         self.with(|state| {
             let id = state.bridge(bridge)?.id;
             if mac.is_multicast() || mac.is_zero() {
-                return Err(FieldError::new("mac", format!("{mac} is not a host's address"), "give a unicast one").into());
+                return Err(
+                    FieldError::new("mac", format!("{mac} is not a host's address"), "give a unicast one").into()
+                );
             }
             if state.neighbours.set(id, ip, mac.0, Millis::now().0) {
                 return Ok(());
@@ -221,13 +225,11 @@ impl Switch {
         self.with(|state| {
             state.bridge(bridge)?;
             if let Some(bridge) = state.bridges.get_mut(bridge) {
-                change(&mut bridge.options).map_err(|error| {
-                    FieldError::new("mappings", error.to_string(), error.code())
-                })?;
+                change(&mut bridge.options)
+                    .map_err(|error| FieldError::new("mappings", error.to_string(), error.code()))?;
             }
             self.publisher.publish(state.snapshot());
             Ok(())
         })
     }
 }
-

@@ -138,9 +138,7 @@ pub fn translate(world: &World, request: &Request<'_>, observer: Option<&mut dyn
     match request.start {
         Start::Table => {
             if may_receive {
-                if translator.receive_ecn() {
-                    translator.begin(0);
-                }
+                translator.begin(0);
             } else {
                 translator.lookup(0, Disguise::default());
                 translator.skip(DropReason::NoReceive);
@@ -169,6 +167,10 @@ impl Translator<'_, '_> {
     fn begin(&mut self, table: u8) {
         let rule = self.lookup(table, Disguise::default());
         self.indent = 2;
+        // What a tunnel tells the packet of congestion the first table does not see yet.
+        if !self.receive_ecn() {
+            return;
+        }
         match rule {
             Some(rule) => {
                 self.run_with_set(Frame::of_rule(rule));

@@ -392,7 +392,10 @@ fn push(ops: &mut Vec<Op>, work: &mut Work, error: &mut Option<DropReason>, op: 
 
 /// Ops that leave the packet as it is for those behind them.
 const fn leaves_packet(op: &Op) -> bool {
-    matches!(op, Op::Output(_) | Op::OutputTruncated(..) | Op::Crossed(..) | Op::PacketIn(_) | Op::Snoop(_) | Op::Ask(_))
+    matches!(
+        op,
+        Op::Output(_) | Op::OutputTruncated(..) | Op::Crossed(..) | Op::PacketIn(_) | Op::Snoop(_) | Op::Ask(_)
+    )
 }
 
 /// The last op works on the packet itself: a clone there need not be one.

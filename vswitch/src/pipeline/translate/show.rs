@@ -1,7 +1,8 @@
 //! Ops as text, in the style of Open vSwitch's datapath actions.
 
 use crate::action::{
-    AskOp, CheckLen, CtOp, DecapOp, EncapOp, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd, SetPorts,
+    AskOp, CheckLen, CtOp, DecapOp, EncapOp, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd,
+    SetPorts,
 };
 use crate::pipeline::{NO_COOKIE, World};
 use crate::port::{PortId, tunnel_word};
