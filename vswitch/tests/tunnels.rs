@@ -62,8 +62,8 @@ fn switch_for(host: &Host, uplink: &Veth, own: &str, own6: &str, tunnel: &str) -
 /// The interface of a host.
 fn interface(host: &Host) -> String {
     let links = host.ns.run(&["ip", "-br", "link"]);
-    let names = links.lines().filter_map(|line| line.split(['@', ' ']).next());
-    names.filter(|name| *name != "lo").next_back().expect("an interface").to_owned()
+    let mut names = links.lines().filter_map(|line| line.split(['@', ' ']).next());
+    names.rfind(|name| *name != "lo").expect("an interface").to_owned()
 }
 
 /// Ping and TCP both ways between a host and what has the addresses ..2 at the tunnel's other end.
