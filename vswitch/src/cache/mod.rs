@@ -40,12 +40,12 @@ mod tuples;
 mod validity;
 
 pub use compact::Compact;
-pub(crate) use tunnels::Outer;
 pub use megaflow::Megaflow;
 pub use path::Path;
 pub use program::{Program, Rare};
 pub use recorder::Recorder;
 pub use shared::{CacheShared, CacheStats, Collector};
+pub(crate) use tunnels::Outer;
 
 use crate::limits::{BURST, EXACT_V4_ENTRIES, EXACT_V6_ENTRIES, MEGAFLOW_IDLE_MS, MEGAFLOW_LEN_MAX, MEGAFLOWS_MAX};
 use crate::meter::Budgets;

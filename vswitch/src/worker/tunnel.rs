@@ -97,7 +97,8 @@ impl Step<'_> {
             if op.neighbour.used(self.now.0) {
                 self.send_question(&op.question);
             }
-            self.wrap(op, packet.mbuf, flow_hash(packet.mbuf.head(), packet.layers))
+            let hash = flow_hash(packet.mbuf.head(), packet.layers);
+            self.wrap(op, packet.mbuf, hash)
         };
         if let Some(wrapped) = wrapped {
             self.output(out, origin.port, wrapped.mbuf);
@@ -253,8 +254,17 @@ impl Step<'_> {
                 cache.sync(&self.snapshot.world.changes);
                 let inside = outer_words(id, &outside, &values).map(|outer| cache.key_inside(&mbuf, id, &outer));
                 match inside {
-                    Some(inside) => self.enter_known(cache, (id, facts), mbuf, &inside, (&outside, &values), origin.depth),
-                    None => self.enter_tunnel(cache, (id, facts), mbuf, tunnel_key(facts, &outside, &values), origin.depth, None),
+                    Some(inside) => {
+                        self.enter_known(cache, (id, facts), mbuf, &inside, (&outside, &values), origin.depth)
+                    }
+                    None => self.enter_tunnel(
+                        cache,
+                        (id, facts),
+                        mbuf,
+                        tunnel_key(facts, &outside, &values),
+                        origin.depth,
+                        None,
+                    ),
                 }
             }
         }
@@ -421,7 +431,10 @@ fn outer_words(port: PortId, outside: &Outside, values: &Values) -> Option<Outer
             [a, b, c, d]
         }
     };
-    let rest = u64::from(outside.id.unwrap_or(0)) << 32 | u64::from(port.0) << 16 | u64::from(outside.tos) << 8 | u64::from(outside.ttl);
+    let rest = u64::from(outside.id.unwrap_or(0)) << 32
+        | u64::from(port.0) << 16
+        | u64::from(outside.tos) << 8
+        | u64::from(outside.ttl);
     plain.then_some([ends[0], ends[1], ends[2], ends[3], rest])
 }
 
@@ -515,7 +528,8 @@ fn advertisement_says(head: &[u8], layers: Layers, own: &[IpAddr]) -> Option<(Ip
 /// The same for all packets of a flow: addresses, protocol, and ports, unless it is a fragment.
 fn flow_hash(head: &[u8], layers: Layers) -> u32 {
     let l3 = usize::from(layers.l3);
-    let word = |at: usize| head.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let word =
+        |at: usize| head.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let byte = |at: usize| head.get(at).copied().unwrap_or(0);
     let mut hash = 0x9e37_79b9_7f4a_7c15_u64;
     let mut mix = |word: u64| hash = folded(hash ^ word, 0xd6e8_feb8_6659_fd93);

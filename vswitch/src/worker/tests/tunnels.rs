@@ -8,7 +8,7 @@ use crate::port::{Cidr, TunnelConfig};
 use crate::tunnel::{Home, Tunnels};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vswitch_tunnel::{Kind, Neighbours, Routes};
+use vswitch_tunnel::{Body, Ends, Header, Kind, Neighbours, Outer, Routes};
 
 const HOME: [u8; 6] = [2, 0, 0, 0, 0, 0xb0];
 const PEER: [u8; 6] = [2, 0, 0, 0, 0, 0x92];
@@ -32,27 +32,33 @@ impl Bed {
     fn with_tunnel(kind: Kind, options: &str, cached: bool) -> Self {
         let mut bed = Self::new(5);
         bed.shared.enable(cached);
+        bed.add_tunnels(2, &[(3, kind, options), (4, kind, "remote_ip=1.1.2.93 key=5")]);
+        bed.program(&FLOWS);
+        bed
+    }
+
+    /// Makes a port the home, with 1.1.2.88, and others tunnels; by index.
+    pub(super) fn add_tunnels(&mut self, home: usize, ports: &[(usize, Kind, &str)]) {
+        let bed = self;
         let mut routes = Routes::default();
         let cidr: Cidr = "1.1.2.88/24".parse().expect("an address");
-        routes.set_addresses(id(2).0.into(), &[cidr]).expect("a good address");
+        routes.set_addresses(id(home).0.into(), &[cidr]).expect("a good address");
         let changes = Arc::clone(&bed.changes);
         let neighbours = Neighbours::new(move || {
             changes.advance();
         });
         let mut tunnels = Tunnels::new(routes, Arc::new(neighbours));
-        bed.facts[2].home = Some(Arc::new(Home { mac: Mac(HOME), addresses: vec![cidr.address] }));
-        for (port, options) in [(3, options), (4, "remote_ip=1.1.2.93 key=5")] {
-            let tunnel = config(kind, options);
-            tunnels.add(id(port), &tunnel).expect("no clash");
-            bed.facts[port].tunnel = Some(Arc::new(tunnel));
+        bed.facts[home].home = Some(Arc::new(Home { mac: Mac(HOME), addresses: vec![cidr.address] }));
+        for (port, kind, options) in ports {
+            let tunnel = config(*kind, options);
+            tunnels.add(id(*port), &tunnel).expect("no clash");
+            bed.facts[*port].tunnel = Some(Arc::new(tunnel));
         }
         bed.tunnels = Arc::new(tunnels);
         bed.publish();
-        bed.program(&FLOWS);
-        bed
     }
 
-    fn knows_peer(&self) {
+    pub(super) fn knows_peer(&self) {
         let peer = "1.1.2.92".parse().expect("an address");
         assert!(self.tunnels.neighbours.set(0, peer, PEER, self.now.0));
     }
@@ -68,6 +74,18 @@ impl Bed {
         };
         (1..=5).flat_map(of).collect()
     }
+}
+
+/// A packet that the peer sends us through Geneve: the tunnel's id, TOS and TTL outside.
+pub(super) fn from_peer(inner: &[u8], (vni, tos, ttl): (u32, u8, u8)) -> Vec<u8> {
+    let ends = Ends::V4 { src: "1.1.2.92".parse().expect("an address"), dst: "1.1.2.88".parse().expect("an address") };
+    let body = Body::Geneve { vni, dst_port: 6081, csum: false, oam: false, options: Vec::new() };
+    let header =
+        Header::new(&Outer { eth_src: PEER, eth_dst: HOME, ends, tos, ttl, df: true, body }).expect("a header");
+    let mut packet = vec![0; header.len()];
+    assert!(header.write(&mut packet, inner.len(), 7, 0));
+    packet.extend_from_slice(inner);
+    packet
 }
 
 /// What the peer would send: a packet of ours with its addresses the other way round.
@@ -221,4 +239,49 @@ fn random_bytes_for_our_tunnels_do_no_harm() {
         }
         assert_eq!(bed.pool.in_use(), 0, "{kind:?}, seed {seed}");
     }
+}
+
+/// What tells tunnels apart tells packets apart that are the same inside, however they are kept.
+#[test]
+fn the_same_packet_out_of_other_tunnels_is_another() {
+    const BY_OUTSIDE: [&str; 8] = [
+        "priority=9,in_port=1,actions=output:3",
+        "priority=9,in_port=4,tcp,actions=ct(zone=1,table=1)",
+        "priority=8,in_port=4,tun_id=5,actions=output:2",
+        "priority=8,in_port=4,tun_id=6,actions=output:1",
+        "table=1,priority=9,tcp,tun_id=5,ct_state=+new,actions=ct(commit,zone=1),output:2",
+        "table=1,priority=9,tcp,tun_id=6,ct_state=+new,actions=ct(commit,zone=1),output:1",
+        "table=1,priority=8,tun_id=5,actions=output:2",
+        "table=1,priority=8,tun_id=6,actions=output:1",
+    ];
+    let mut beds = [true, false].map(|cached| {
+        let mut bed = Bed::new(5);
+        bed.shared.enable(cached);
+        bed.add_tunnels(2, &[(3, Kind::Geneve, "remote_ip=flow key=flow")]);
+        bed.program(&BY_OUTSIDE);
+        bed
+    });
+    for round in 0..6 {
+        for frame in [tcp(1, 2, 80), udp(1, 2, 53)] {
+            for outside in [(5, 0, 64), (6, 0, 64), (5, 0, 63), (6, 4, 64), (7, 0, 64), (5, 0, 64)] {
+                let packet = from_peer(&frame, outside);
+                let [cached, plain] = beds.each_mut().map(|bed| {
+                    bed.receive(1, &packet);
+                    bed.sent()
+                });
+                assert_eq!(cached, plain, "round {round}, {outside:?} outside of {frame:02x?}");
+                let ways: &[usize] = match outside.0 {
+                    5 => &[2],
+                    6 => &[1],
+                    _ => &[],
+                };
+                assert_eq!(
+                    cached.iter().map(|(port, _)| *port).collect::<Vec<_>>(),
+                    ways,
+                    "round {round}, {outside:?}"
+                );
+            }
+        }
+    }
+    assert!(beds[0].shared.stats.program_hits.get() > 20, "few went the short way");
 }
