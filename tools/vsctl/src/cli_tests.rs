@@ -150,6 +150,20 @@ fn every_verb_parses() {
         "del-meter br0 meter=1",
         "bundle br0 - --replace-all --replace-meters",
         "monitor br0 65534 --controller 7 --resume --count 3 --no-names",
+        "route-show",
+        "route-add 10.0.0.0/8 br-phy",
+        "route-add 10.0.0.0/8 br-phy 192.168.1.254 src=192.168.1.1",
+        "route-del 10.0.0.0/8",
+        "route-lookup 10.1.2.3",
+        "tnl-neigh-show",
+        "tnl-neigh-set br-phy 192.168.1.2 2:0:0:0:0:1",
+        "tnl-neigh-flush",
+        "tnl-neigh-flush br-phy",
+        "tnl-ports-show",
+        "add-tlv-map br0 {class=0xffff,type=0,len=4}->tun_metadata0",
+        "del-tlv-map br0",
+        "dump-tlv-map br0",
+        "add-port br0 t0 --type geneve --option remote_ip=flow --option key=flow",
     ];
     for line in longer {
         parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));

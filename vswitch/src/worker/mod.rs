@@ -16,6 +16,7 @@ mod ct;
 mod execute;
 mod inject;
 mod learning;
+mod neighbour;
 mod output;
 mod patience;
 mod replay;

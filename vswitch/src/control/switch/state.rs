@@ -7,7 +7,7 @@ use crate::packet::Mac;
 use crate::pipeline::state::{FlowRemoved, PipelineState};
 use crate::pipeline::{Bridge, Changes, Fdb, PacketIns, PortFacts, Stages, World};
 use crate::port::{FieldError, Link, OpenContext, PortConfig, PortId, PortKind};
-use crate::tunnel::{Clash, Home, Tunnels};
+use crate::tunnel::Home;
 use crate::worker::{PortShared, PortView, RxqSlot, Snapshot};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -256,35 +256,6 @@ impl State {
         let tunnels = Arc::new(self.tunnels());
         let world = Arc::new(World { number, ports_changed, bridges, ports: facts, changes, stages, tunnels });
         Snapshot { world, ports, rxqs }
-    }
-
-    /// All tunnels as workers see them. Ports that clash were refused.
-    fn tunnels(&self) -> Tunnels {
-        let mut tunnels = Tunnels::new(self.routes.clone(), Arc::clone(&self.neighbours));
-        for (id, port) in self.all_ports() {
-            if let (PortKind::Tunnel(tunnel), Ok(_)) = (&port.config.kind, &port.opened) {
-                let _ = tunnels.add(id, tunnel);
-            }
-        }
-        tunnels
-    }
-
-    /// No two tunnel ports are for the same packets, and a UDP port is for one kind of tunnel.
-    pub(super) fn check_tunnel(&self, config: &PortConfig) -> Result<(), SwitchError> {
-        let PortKind::Tunnel(tunnel) = &config.kind else { return Ok(()) };
-        let name = |id: PortId| self.ports[id.index()].as_ref().map_or("", |port| &port.config.name);
-        let (problem, hint) = match self.tunnels().add(PortId::NONE, tunnel) {
-            Ok(()) => return Ok(()),
-            Err(Clash::Same(id)) => {
-                let problem = format!("port {} is for the same packets", name(id));
-                (problem, "give another remote_ip, local_ip, key or dst_port")
-            }
-            Err(Clash::Port(id)) => {
-                let problem = format!("port {} has UDP port {} for another kind of tunnel", name(id), tunnel.dst_port);
-                (problem, "give another dst_port")
-            }
-        };
-        Err(FieldError::new("options", problem, hint).into())
     }
 
     /// A patch port joins two bridges: its other end is another port, elsewhere.

@@ -4,10 +4,11 @@ use super::Switch;
 use super::state::State;
 use crate::control::info::{NeighbourInfo, RouteConfig, RouteInfo, SwitchError};
 use crate::packet::Mac;
-use crate::port::{FieldError, PortConfig, PortId, cidr_text};
+use crate::port::{FieldError, PortConfig, PortId, PortKind, cidr_text};
 use crate::time::Millis;
-use crate::tunnel::listener_name;
+use crate::tunnel::{Clash, Tunnels, listener_name};
 use std::net::IpAddr;
+use std::sync::Arc;
 use vswitch_tunnel::options::Mapping;
 use vswitch_tunnel::routes::{Cidr, RouteError, UserRoute};
 
@@ -21,6 +22,35 @@ pub(super) fn refused(error: RouteError) -> SwitchError {
 }
 
 impl State {
+    /// All tunnels as workers see them. Ports that clash were refused.
+    pub(super) fn tunnels(&self) -> Tunnels {
+        let mut tunnels = Tunnels::new(self.routes.clone(), Arc::clone(&self.neighbours));
+        for (id, port) in self.all_ports() {
+            if let (PortKind::Tunnel(tunnel), Ok(_)) = (&port.config.kind, &port.opened) {
+                let _ = tunnels.add(id, tunnel);
+            }
+        }
+        tunnels
+    }
+
+    /// No two tunnel ports are for the same packets, and a UDP port is for one kind of tunnel.
+    pub(super) fn check_tunnel(&self, config: &PortConfig) -> Result<(), SwitchError> {
+        let PortKind::Tunnel(tunnel) = &config.kind else { return Ok(()) };
+        let name = |id: PortId| self.ports[id.index()].as_ref().map_or("", |port| &port.config.name);
+        let (problem, hint) = match self.tunnels().add(PortId::NONE, tunnel) {
+            Ok(()) => return Ok(()),
+            Err(Clash::Same(id)) => {
+                let problem = format!("port {} is for the same packets", name(id));
+                (problem, "give another remote_ip, local_ip, key or dst_port")
+            }
+            Err(Clash::Port(id)) => {
+                let problem = format!("port {} has UDP port {} for another kind of tunnel", name(id), tunnel.dst_port);
+                (problem, "give another dst_port")
+            }
+        };
+        Err(FieldError::new("options", problem, hint).into())
+    }
+
     /// The port is gone, its routes with it: its number may be another port's soon.
     pub(super) fn forget_routes(&mut self, port: usize) {
         let number = u32::try_from(port).unwrap_or(u32::MAX);

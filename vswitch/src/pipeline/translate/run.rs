@@ -6,7 +6,7 @@
 
 use super::set::ActionSet;
 use super::view::View;
-use super::{Credit, Effect, LineKind, Observer, Request, Translation};
+use super::{Effect, LineKind, Observer, Request, Translation};
 use crate::action::Op;
 use crate::limits::{ACTIONS_EXECUTED_MAX, CLONES_NESTED_MAX, DEPTH_MAX, OPS_MAX, RESUBMITS_MAX};
 use crate::meter::Allowance;
@@ -364,11 +364,6 @@ impl<'a, 'o> Translator<'a, 'o> {
     /// Somebody listens to the story.
     pub(super) const fn is_observed(&self) -> bool {
         self.observer.is_some()
-    }
-
-    pub(super) fn credit(&mut self, credit: Credit) {
-        let credit = if self.longer == 0 { credit } else { Credit::Longer(Box::new(credit), self.longer) };
-        self.out.credits.push(credit);
     }
 
     pub(super) fn effect(&mut self, effect: Effect) {

@@ -246,11 +246,11 @@ fn random_bytes_for_our_tunnels_do_no_harm() {
 fn the_same_packet_out_of_other_tunnels_is_another() {
     const BY_OUTSIDE: [&str; 8] = [
         "priority=9,in_port=1,actions=output:3",
-        "priority=9,in_port=4,tcp,actions=ct(zone=1,table=1)",
+        "priority=9,in_port=4,udp,actions=ct(zone=1,table=1)",
         "priority=8,in_port=4,tun_id=5,actions=output:2",
         "priority=8,in_port=4,tun_id=6,actions=output:1",
-        "table=1,priority=9,tcp,tun_id=5,ct_state=+new,actions=ct(commit,zone=1),output:2",
-        "table=1,priority=9,tcp,tun_id=6,ct_state=+new,actions=ct(commit,zone=1),output:1",
+        "table=1,priority=9,udp,tun_id=5,ct_state=+new,actions=ct(commit,zone=1),output:2",
+        "table=1,priority=9,udp,tun_id=6,ct_state=+new,actions=ct(commit,zone=1),output:1",
         "table=1,priority=8,tun_id=5,actions=output:2",
         "table=1,priority=8,tun_id=6,actions=output:1",
     ];
