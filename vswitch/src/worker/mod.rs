@@ -18,6 +18,7 @@ mod inject;
 mod learning;
 mod neighbour;
 mod output;
+mod outside;
 mod patience;
 mod replay;
 mod run;
