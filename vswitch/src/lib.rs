@@ -13,4 +13,5 @@ pub mod packet;
 pub mod pipeline;
 pub mod port;
 pub mod time;
+pub mod tunnel;
 pub mod worker;

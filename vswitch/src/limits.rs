@@ -15,6 +15,12 @@ pub const QUEUES_MAX: u16 = 64;
 /// Workers. Bounded by the counter blocks that are laid out per worker.
 pub const WORKERS_MAX: usize = 64;
 
+/// Addresses of one port that is a home of tunnels.
+pub const HOME_ADDRESSES_MAX: usize = 16;
+
+/// Tunnels that may be inside one another, as they are taken off.
+pub const TUNNEL_DEPTH_MAX: u32 = 2;
+
 /// Patch ports that one packet may cross (the resubmit depth of Open vSwitch).
 pub const DEPTH_MAX: u32 = 64;
 

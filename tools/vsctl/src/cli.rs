@@ -2,11 +2,13 @@
 
 mod conntrack;
 mod pipeline;
+mod tunnel;
 
 pub(crate) use conntrack::{Connections, Conntrack, Shown};
 pub(crate) use pipeline::{
     Bytes, CacheState, DumpFlows, Id, Lines, Monitor, Names, OptionalText, Pipeline, Testing, Text,
 };
+pub(crate) use tunnel::Tunnel;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -219,6 +221,9 @@ pub(crate) enum Command {
     /// Connections.
     #[command(flatten)]
     Conntrack(Conntrack),
+    /// Tunnels: routes, neighbours, options.
+    #[command(flatten)]
+    Tunnel(Tunnel),
     /// For tests.
     #[command(flatten)]
     Testing(Testing),
@@ -308,6 +313,12 @@ pub(crate) enum PortType {
     Internal,
     /// For tests, in a vswitchd --enable-dummy.
     Dummy,
+    /// A Geneve tunnel; needs --option remote_ip=...
+    Geneve,
+    /// A VXLAN tunnel; needs --option remote_ip=...
+    Vxlan,
+    /// A GRE tunnel, of Ethernet; needs --option remote_ip=...
+    Gre,
 }
 
 /// Which side of a vhost-user socket the switch is.
@@ -378,6 +389,12 @@ pub(crate) struct AddPort {
     /// A key-value pair for the owner's use; may be repeated.
     #[arg(long = "external-id", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) external_ids: Vec<(String, String)>,
+    /// internal, tap: an address of the switch behind this port, by which tunnels are reached; may be repeated.
+    #[arg(long = "address", value_name = "CIDR")]
+    pub(crate) addresses: Vec<String>,
+    /// geneve, vxlan, gre: an option by its name in ovs-vswitchd.conf.db(5), such as remote_ip=flow; may be repeated.
+    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = key_value)]
+    pub(crate) options: Vec<(String, String)>,
     /// vhost-user: do not offer checksum offload (nor TSO).
     #[arg(long)]
     pub(crate) no_csum: bool,
@@ -413,6 +430,12 @@ pub(crate) struct ModPort {
     /// Remove all external ids.
     #[arg(long, conflicts_with = "external_ids")]
     pub(crate) no_external_ids: bool,
+    /// An address of the switch behind the port; may be repeated. Those given replace all that were there.
+    #[arg(long = "address", value_name = "CIDR")]
+    pub(crate) addresses: Vec<String>,
+    /// Remove all addresses.
+    #[arg(long, conflicts_with = "addresses")]
+    pub(crate) no_addresses: bool,
 }
 
 /// Words of `mod-port`: those of `ovs-ofctl mod-port`, and two of its own.

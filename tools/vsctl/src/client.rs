@@ -20,6 +20,7 @@ use vswitch_proto::v1::port_service_client::PortServiceClient;
 use vswitch_proto::v1::statistics_service_client::StatisticsServiceClient;
 use vswitch_proto::v1::table_service_client::TableServiceClient;
 use vswitch_proto::v1::trace_service_client::TraceServiceClient;
+use vswitch_proto::v1::tunnel_service_client::TunnelServiceClient;
 use vswitch_proto::v1::worker_service_client::WorkerServiceClient;
 
 /// Bytes of an answer: 1024 ports with all the external ids that they may have are half of it.
@@ -62,6 +63,7 @@ impl Client {
         traces: TraceServiceClient,
         conntrack: ConntrackServiceClient,
         dummy: DummyServiceClient,
+        tunnels: TunnelServiceClient,
         health: HealthClient,
     }
 

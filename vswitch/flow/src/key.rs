@@ -16,6 +16,8 @@
 //!  25   pkt_mark 32, in_port 32                          42    igmp_group_ip4 32, nd_reserved 32
 //!                                                        43-58 tun_metadata0 (2) .. tun_metadata7 (2)
 //! ```
+//! The lowest 8 bits of word 15 say which of tun_metadata0 to tun_metadata7 the packet has: an option may be there and be 0. No field is made of them ([`TUNNEL_WORD`]).
+//!
 //! All values are numbers (first byte on the wire most significant), not bytes in network order.
 
 use crate::field::number::FRAG_ANY;
@@ -31,6 +33,9 @@ pub const LAST_PACKET_WORD: usize = 43;
 
 const PORTS: usize = Field::TpSrc.location().word as usize;
 const PORT_BITS: u64 = 0xffff_ffff << 32;
+
+/// The word whose lowest 8 bits say which `tun_metadata` a packet has.
+pub const TUNNEL_WORD: usize = Field::TunFlags.location().word as usize;
 
 /// Indexes of the words that are metadata: not read from the packet's bytes.
 pub fn metadata_words() -> impl Iterator<Item = usize> {
@@ -153,6 +158,19 @@ impl FlowMask {
 }
 
 impl FlowKey {
+    /// Which of `tun_metadata0` to `tun_metadata7` the packet has, one bit each.
+    #[inline]
+    #[must_use]
+    pub const fn tunnel_options(&self) -> u8 {
+        (self.0[TUNNEL_WORD] & 0xff) as u8
+    }
+
+    /// Says which of them it has.
+    #[inline]
+    pub const fn set_tunnel_options(&mut self, present: u8) {
+        self.0[TUNNEL_WORD] = self.0[TUNNEL_WORD] & !0xff | present as u64;
+    }
+
     /// Replaces the bits of a subfield by a number. What does not fit is cut off. The 16-bit form of `in_port` stands for the whole:
     /// 0xfffe is LOCAL.
     #[inline]

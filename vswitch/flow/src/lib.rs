@@ -25,6 +25,8 @@ pub mod text;
 
 pub use action::Action;
 pub use field::{Field, Location, Subfield};
-pub use key::{FIRST_PACKET_WORD, FlowKey, FlowMask, HiddenPorts, LAST_PACKET_WORD, WORDS, metadata_words};
+pub use key::{
+    FIRST_PACKET_WORD, FlowKey, FlowMask, HiddenPorts, LAST_PACKET_WORD, TUNNEL_WORD, WORDS, metadata_words,
+};
 pub use matching::SparseMatch;
 pub use refusal::Refusal;

@@ -2,10 +2,12 @@
 
 use crate::meter::Meter;
 use crate::port::PortId;
+use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_flow::FlowKey;
 use vswitch_flow::FlowMask;
 use vswitch_flow::action::Reason;
+use vswitch_tunnel::{Header, Neighbour};
 
 /// A value to write, and which bits of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +62,14 @@ pub enum Op {
     Ct(Box<CtOp>),
     /// The tracker knows nothing of the packet any more.
     CtClear,
+    /// The packet is put into another one, which the ops behind this work on.
+    Encap(Box<EncapOp>),
+    /// The packet comes out of a tunnel, if the worker finds that it is well-formed and for one of our ports: it goes on in that port's bridge. On a copy, unless it is the last op.
+    Decap(Box<DecapOp>),
+    /// A next hop is asked for its address, if it was not just now.
+    Ask(Box<AskOp>),
+    /// What an ARP packet or a neighbour advertisement says that leaves by this port is noted, if it is asked for.
+    Snoop(PortId),
     /// One of two ways, by the packet's length. Always the last op.
     CheckLen(Box<CheckLen>),
 }
@@ -69,7 +79,7 @@ impl Op {
     #[must_use]
     pub fn recirculates(&self) -> bool {
         match self {
-            Self::Ct(_) => true,
+            Self::Ct(_) | Self::Decap(_) => true,
             Self::Clone(ops) => ops.iter().any(Self::recirculates),
             Self::CheckLen(check) => check.larger.iter().chain(&check.smaller).any(Self::recirculates),
             _ => false,
@@ -85,6 +95,9 @@ impl Op {
             Self::PacketIn(packet_in) => size_of::<PacketInOp>() + packet_in.userdata.len(),
             Self::Ct(_) => size_of::<CtOp>() + size_of::<crate::pipeline::Stage>(),
             Self::Clone(ops) => sizes(ops),
+            Self::Encap(encap) => size_of::<EncapOp>() + encap.question.frame.len(),
+            Self::Decap(_) => size_of::<DecapOp>(),
+            Self::Ask(ask) => size_of::<AskOp>() + ask.frame.len(),
             Self::CheckLen(check) => size_of::<CheckLen>() + sizes(&check.larger) + sizes(&check.smaller),
             _ => 0,
         };
@@ -196,6 +209,52 @@ pub struct CtOp {
     pub request: vswitch_conntrack::Request,
     /// Where a copy of it goes on then, if anywhere.
     pub stage: Option<Arc<crate::pipeline::Stage>>,
+}
+
+/// See [`Op::Encap`].
+#[derive(Clone, Debug)]
+pub struct EncapOp {
+    /// The tunnel port, which counts what is sent.
+    pub port: PortId,
+    /// What is put in front.
+    pub header: Header,
+    /// Only so many bytes of the packet.
+    pub max: Option<u16>,
+    /// The next hop, whose address is in the header.
+    pub neighbour: Arc<Neighbour>,
+    /// How it is asked again.
+    pub question: AskOp,
+}
+
+// A neighbour is equal to itself only.
+impl PartialEq for EncapOp {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { port, header, max, neighbour, question } = self;
+        (port, header, max, question) == (&other.port, &other.header, &other.max, &other.question)
+            && Arc::ptr_eq(neighbour, &other.neighbour)
+    }
+}
+
+impl Eq for EncapOp {}
+
+/// See [`Op::Decap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecapOp {
+    /// The port that the packet was to leave by.
+    pub home: PortId,
+    /// What it says that it is.
+    pub kind: vswitch_tunnel::Kind,
+}
+
+/// See [`Op::Ask`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskOp {
+    /// The port that the question comes from.
+    pub home: PortId,
+    /// Whose address is asked for.
+    pub ip: IpAddr,
+    /// An ARP request or a neighbour solicitation, from its Ethernet header.
+    pub frame: Box<[u8]>,
 }
 
 /// See [`Op::CheckLen`].

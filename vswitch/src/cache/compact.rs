@@ -166,10 +166,23 @@ static V4_TAGGED: Masks<WORDS_V4> = masks(V4_BYTES, 18);
 static V6_UNTAGGED: Masks<WORDS_V6> = masks(V6_BYTES, 14);
 static V6_TAGGED: Masks<WORDS_V6> = masks(V6_BYTES, 18);
 
+/// Where a packet came from: its port, and the number of the tunnel that it came out of; 0: none.
+type From = (PortId, u64);
+
 impl Compact {
     /// Makes the key of a packet that came in by `port`, if it is plain.
     #[inline]
     pub(super) fn read(&mut self, mbuf: &Mbuf, port: PortId, seeds: &Seeds) {
+        self.read_any(mbuf, port, 0, seeds);
+    }
+
+    /// Likewise, of one that came out of a tunnel with this number.
+    pub(super) fn read_inside(&mut self, mbuf: &Mbuf, port: PortId, tunnel: u64, seeds: &Seeds) {
+        self.read_any(mbuf, port, tunnel, seeds);
+    }
+
+    #[inline]
+    fn read_any(&mut self, mbuf: &Mbuf, port: PortId, tunnel: u64, seeds: &Seeds) {
         let (head, len) = (mbuf.head(), mbuf.len());
         self.kind = Kind::None;
         if head.len() < len.min(HEAD_LEN) {
@@ -178,11 +191,11 @@ impl Compact {
         let Some(front) = head.first_chunk::<20>() else { return };
         let kind = u16::from_be_bytes([front[12], front[13]]);
         match kind {
-            ethertype::IPV4 => self.v4::<14>(head, len, &V4_UNTAGGED, port, seeds),
-            ethertype::IPV6 => self.v6::<14>(head, len, &V6_UNTAGGED, port, seeds),
+            ethertype::IPV4 => self.v4::<14>(head, len, &V4_UNTAGGED, (port, tunnel), seeds),
+            ethertype::IPV6 => self.v6::<14>(head, len, &V6_UNTAGGED, (port, tunnel), seeds),
             _ if ethertype::is_vlan(kind) => match u16::from_be_bytes([front[16], front[17]]) {
-                ethertype::IPV4 => self.v4::<18>(head, len, &V4_TAGGED, port, seeds),
-                ethertype::IPV6 => self.v6::<18>(head, len, &V6_TAGGED, port, seeds),
+                ethertype::IPV4 => self.v4::<18>(head, len, &V4_TAGGED, (port, tunnel), seeds),
+                ethertype::IPV6 => self.v6::<18>(head, len, &V6_TAGGED, (port, tunnel), seeds),
                 _ => {}
             },
             _ => {}
@@ -190,7 +203,7 @@ impl Compact {
     }
 
     #[inline]
-    fn v4<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V4>, port: PortId, seeds: &Seeds) {
+    fn v4<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V4>, from: From, seeds: &Seeds) {
         let mut padded = [0; WORDS_V4 * 8];
         let bytes = front(head, &mut padded);
         let ip = |i: usize| bytes[L3 + i];
@@ -205,11 +218,11 @@ impl Compact {
             return;
         }
         // In the place of the total length.
-        self.finish::<WORDS_V4, L3>(bytes, &masks[l4], L3 + 2, total, port, seeds, Kind::V4);
+        self.finish::<WORDS_V4, L3>(bytes, &masks[l4], (L3 + 2, L3 + 20), total, from, seeds, Kind::V4);
     }
 
     #[inline]
-    fn v6<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V6>, port: PortId, seeds: &Seeds) {
+    fn v6<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V6>, from: From, seeds: &Seeds) {
         let mut padded = [0; WORDS_V6 * 8];
         let bytes = front(head, &mut padded);
         let payload = usize::from(u16::from_be_bytes([bytes[L3 + 4], bytes[L3 + 5]]));
@@ -229,7 +242,7 @@ impl Compact {
         if L3 + 40 + L4_LEN[l4] > head.len() {
             return;
         }
-        self.finish::<WORDS_V6, L3>(bytes, &masks[l4], L3 + 4, 40 + payload, port, seeds, Kind::V6);
+        self.finish::<WORDS_V6, L3>(bytes, &masks[l4], (L3 + 4, L3 + 40), 40 + payload, from, seeds, Kind::V6);
     }
 
     #[inline]
@@ -238,9 +251,9 @@ impl Compact {
         &mut self,
         bytes: &[u8],
         mask: &[u64; N],
-        port_at: usize,
+        (port_at, l4_at): (usize, usize),
         l3_len: usize,
-        port: PortId,
+        (port, tunnel): From,
         seeds: &Seeds,
         kind: Kind,
     ) {
@@ -252,6 +265,14 @@ impl Compact {
             *word = u64::from_le_bytes(*bytes) & mask[i];
         }
         words[port_at / 8] |= u64::from(port.0) << (port_at % 8 * 8);
+        if tunnel != 0 {
+            // Behind the ports, where no L4 header has anything that rules match for 8 bytes.
+            let (at, shift) = ((l4_at + 4) / 8, (l4_at + 4) % 8 * 8);
+            words[at] |= tunnel << shift;
+            if let (Some(next), 1..) = (words.get_mut(at + 1), shift) {
+                *next |= tunnel >> (64 - shift);
+            }
+        }
         self.tag = seeds.tag(&words);
         self.hash = seeds.hash(self.tag);
         self.kind = kind;

@@ -34,6 +34,7 @@ impl Credit {
                 group(stats);
                 stats.buckets.iter().for_each(add);
             }
+            Self::Longer(credit, more) => credit.add(packets, bytes + packets * u64::from(*more), used),
             Self::Table(stats, matched) => {
                 stats.lookups.fetch_add(packets, Relaxed);
                 if *matched {

@@ -93,7 +93,7 @@ impl Cache {
     }
 
     #[cold]
-    fn find(&self, key: &Compact) -> u32 {
+    pub(super) fn find(&self, key: &Compact) -> u32 {
         let found = match key.kind {
             Kind::V4 => self.v4.find(key),
             Kind::V6 => self.v6.find(key),
@@ -123,6 +123,15 @@ impl Cache {
         match key.kind {
             Kind::V4 => Program::v4(self.v4.entry(self.found(key))?),
             Kind::V6 => Program::v6(self.v6.entry(self.found(key))?),
+            Kind::None => None,
+        }
+    }
+
+    /// The program of a key that was just found.
+    pub(crate) fn program_of(&self, key: &Compact) -> Option<Program<'_>> {
+        match key.kind {
+            Kind::V4 => Program::v4(self.v4.entry(key.found)?),
+            Kind::V6 => Program::v6(self.v6.entry(key.found)?),
             Kind::None => None,
         }
     }

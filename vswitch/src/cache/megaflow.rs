@@ -244,6 +244,12 @@ impl Megaflow {
         self.hot.recirculates
     }
 
+    /// All that its packets do is to come out of a tunnel: they are not recorded, what is inside is.
+    #[must_use]
+    pub fn unwraps(&self) -> bool {
+        matches!(self.ops(), [Op::Decap(_)])
+    }
+
     /// Why its packets die, if they do.
     #[inline]
     #[must_use]

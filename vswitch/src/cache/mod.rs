@@ -35,6 +35,7 @@ mod revalidate;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod tunnels;
 mod tuples;
 mod validity;
 
@@ -44,6 +45,7 @@ pub use path::Path;
 pub use program::{Program, Rare};
 pub use recorder::Recorder;
 pub use shared::{CacheShared, CacheStats, Collector};
+pub(crate) use tunnels::Outer;
 
 use crate::limits::{BURST, EXACT_V4_ENTRIES, EXACT_V6_ENTRIES, MEGAFLOW_IDLE_MS, MEGAFLOW_LEN_MAX, MEGAFLOWS_MAX};
 use crate::meter::Budgets;
@@ -57,6 +59,7 @@ use exact::{Entry, Exact};
 use memo::Memo;
 use path::Paths;
 use std::sync::Arc;
+use tunnels::Tunnels;
 use tuples::Tuples;
 use validity::Standing;
 
@@ -78,6 +81,7 @@ pub struct Cache {
     v4: Exact<4>,
     v6: Exact<16>,
     paths: Paths,
+    tunnels: Tunnels,
     pub(crate) recorder: Recorder,
     memo: Memo,
     /// By bridge.
@@ -124,6 +128,7 @@ impl Cache {
             v4: Exact::new(EXACT_V4_ENTRIES),
             v6: Exact::new(EXACT_V6_ENTRIES),
             paths: Paths::default(),
+            tunnels: Tunnels::default(),
             recorder: Recorder::default(),
             bridges: Vec::new(),
             all: Vec::new(),

@@ -6,7 +6,7 @@
 //! not be), and the packet is counted once, by the path. The control side credits what a path counted to what its megaflows count ([`super::Collector`]).
 
 use super::{CacheShared, Megaflow};
-use crate::action::Op;
+use crate::action::{EncapOp, Op};
 use crate::limits::{PATH_VARIANTS_MAX as VARIANTS_MAX, PATHS_MAX};
 use crate::observe::Counter;
 use crate::port::PortId;
@@ -48,6 +48,8 @@ pub(super) struct Hot {
     /// The port to which its only output goes, if all else that it does is to rewrite headers; else [`PortId::NONE`].
     out: PortId,
     has_effects: bool,
+    /// In between it puts the packet into a tunnel.
+    wraps: bool,
     /// Those that its packets leave with, if there is such a port.
     pub(super) macs: Macs,
 }
@@ -56,7 +58,8 @@ impl Path {
     fn new(steps: &[Arc<Megaflow>], out: PortId, macs: Macs) -> Self {
         let zero = Counter::default;
         let has_effects = steps.iter().any(|megaflow| megaflow.has_effects());
-        let hot = Hot { stamp: zero(), packets: zero(), bytes: zero(), used_ms: zero(), out, has_effects, macs };
+        let wraps = out != PortId::NONE && steps.last().is_some_and(|megaflow| encapsulation(megaflow).is_some());
+        let hot = Hot { stamp: zero(), packets: zero(), bytes: zero(), used_ms: zero(), out, has_effects, wraps, macs };
         Self { hot, steps: std::array::from_fn(|i| steps.get(i).cloned()) }
     }
 
@@ -107,9 +110,30 @@ impl Path {
         self.hot.out
     }
 
+    /// Its packets are put into a tunnel, between the change of their headers and their output; see [`Path::encapsulation`].
+    #[inline]
+    #[must_use]
+    pub const fn wraps(&self) -> bool {
+        self.hot.wraps
+    }
+
+    /// Into which.
+    #[must_use]
+    pub fn encapsulation(&self) -> Option<&EncapOp> {
+        encapsulation(self.steps().last()?)
+    }
+
     /// One of its megaflows was ended.
     pub(super) fn is_dead(&self) -> bool {
         self.steps().any(|megaflow| megaflow.is_dead())
+    }
+}
+
+/// The tunnel that a decision's only output goes through, if what is outside stays as it is made.
+fn encapsulation(megaflow: &Megaflow) -> Option<&EncapOp> {
+    match megaflow.ops() {
+        [.., Op::Encap(op), Op::Output(_)] => Some(op),
+        _ => None,
     }
 }
 
@@ -136,6 +160,8 @@ pub(super) fn shape(steps: &[Arc<Megaflow>], links: usize) -> Option<PortId> {
                     }
                 }
                 Op::PacketIn(_) => return None,
+                // Nothing else happens to what is outside but that it leaves.
+                Op::Encap(_) => (straight, settled) = (straight && last && at + 2 == megaflow.ops().len(), true),
                 Op::Meter(_) | Op::PushVlan { .. } | Op::PopVlan => (straight, settled) = (false, true),
                 op if op.recirculates() => return None,
                 Op::Output(port) if ends && last => out = *port,

@@ -46,6 +46,8 @@ pub struct Recorder {
     before: Front,
     after: Front,
     partial: bool,
+    /// It is in a tunnel: its own headers are as they are.
+    wrapped: bool,
 }
 
 /// What was written down.
@@ -70,6 +72,7 @@ impl Default for Recorder {
             before: Front::of(&[]),
             after: Front::of(&[]),
             partial: false,
+            wrapped: false,
         }
     }
 }
@@ -122,9 +125,15 @@ impl Recorder {
 
     /// It leaves like this.
     pub(crate) fn output(&mut self, mbuf: &Mbuf) {
-        if self.is_writing() {
+        if self.is_writing() && !self.wrapped {
             self.after = Front::of(mbuf.head());
         }
+    }
+
+    /// It is put into a tunnel like this.
+    pub(crate) fn wrap(&mut self, mbuf: &Mbuf) {
+        self.output(mbuf);
+        self.wrapped = true;
     }
 
     /// No program can be made of this.
@@ -160,6 +169,7 @@ impl Recorder {
     pub(super) fn forget(&mut self) {
         self.on = false;
         self.failed = None;
+        self.wrapped = false;
         self.steps.clear();
         self.links.clear();
     }

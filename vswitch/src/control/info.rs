@@ -118,6 +118,8 @@ pub struct PortChange {
     pub admin_up: Option<bool>,
     /// New no-flood flag.
     pub no_flood: Option<bool>,
+    /// New addresses.
+    pub addresses: Option<Vec<crate::port::Cidr>>,
     /// New strict flag.
     pub strict: Option<bool>,
     /// New MTU.
@@ -358,6 +360,47 @@ pub enum SwitchError {
     /// Not in this state.
     #[error("{0}")]
     Precondition(String),
+}
+
+/// A route for tunnels, as its owner describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteConfig {
+    /// Where to.
+    pub prefix: crate::port::Cidr,
+    /// Name of the port that it leads out of; it has addresses.
+    pub port: String,
+    /// The next hop, if it is not the destination itself.
+    pub gateway: Option<std::net::IpAddr>,
+    /// Our own address to be used; none: the port's that fits.
+    pub source: Option<std::net::IpAddr>,
+}
+
+/// A route as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteInfo {
+    /// Where to.
+    pub prefix: String,
+    /// Name of the port.
+    pub port: String,
+    /// The next hop.
+    pub gateway: Option<std::net::IpAddr>,
+    /// Our own address; none: the port has none that fits, and the route is not used.
+    pub source: Option<std::net::IpAddr>,
+    /// Somebody added it; else it is a port's own network.
+    pub user: bool,
+}
+
+/// A neighbour of a tunnel's underlay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeighbourInfo {
+    /// Name of the bridge.
+    pub bridge: String,
+    /// Its address.
+    pub address: std::net::IpAddr,
+    /// Its MAC address; none: it has not answered yet.
+    pub mac: Option<Mac>,
+    /// Seconds since it was last heard of.
+    pub age_s: u64,
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ fallbacks! {
     Stale = "stale", "A decision of its path is to be looked at once more, or has ended.";
     Connection = "connection", "Its connection is not as it was, has expired, or does not expect such a segment now.";
     Checksum = "checksum", "Its lengths or checksums are not right.";
+    Tunnel = "tunnel", "It comes out of a tunnel.";
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 
 use super::{Changes, Fdb, PacketIns, Program, Stages};
 use crate::pipeline::FailMode;
-use crate::port::PortId;
+use crate::port::{PortId, TunnelConfig};
+use crate::tunnel::{Home, Tunnels};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use vswitch_flow::action::PortNo;
+use vswitch_tunnel::OptionMap;
 
 /// All bridges and ports. Never changes once published.
 ///
@@ -26,6 +28,8 @@ pub struct World {
     pub changes: Arc<Changes>,
     /// Where packets go on behind `ct()`, by any decision that is kept.
     pub stages: Arc<Stages>,
+    /// Tunnels: ports, routes, neighbours.
+    pub tunnels: Arc<Tunnels>,
 }
 
 /// A bridge as one snapshot has it.
@@ -33,6 +37,10 @@ pub struct World {
 pub struct Bridge {
     /// Its name.
     pub name: Arc<str>,
+    /// A number that no other bridge has while the switch runs.
+    pub id: u32,
+    /// What Geneve's options are called.
+    pub options: OptionMap,
     /// What it does before anything is programmed.
     pub fail_mode: FailMode,
     /// Its MAC table, shared with later snapshots.
@@ -75,6 +83,10 @@ pub struct PortFacts {
     pub patch: bool,
     /// Malformed packets that come in by it are dropped by name.
     pub strict: bool,
+    /// It is the end of a tunnel.
+    pub tunnel: Option<Arc<TunnelConfig>>,
+    /// It has addresses of the switch.
+    pub home: Option<Arc<Home>>,
 }
 
 impl Bridge {
@@ -83,6 +95,8 @@ impl Bridge {
     pub fn new(name: &str, fail_mode: FailMode, fdb: Arc<Fdb>) -> Self {
         Self {
             name: name.into(),
+            id: 0,
+            options: OptionMap::default(),
             fail_mode,
             fdb,
             flood: Vec::new(),

@@ -1,9 +1,12 @@
 //! What a port is asked to be: plain values, from the configuration file or the API alike.
 
+use super::tunnel::{TunnelConfig, tunnel_word};
 use crate::limits;
 use crate::packet::Mac;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
+use vswitch_tunnel::routes::Cidr;
 
 /// A port as its owner describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,14 @@ pub struct PortConfig {
     pub strict: bool,
     /// Free key-value pairs of the owner.
     pub external_ids: BTreeMap<String, String>,
+    /// The switch's own addresses behind this port: it is a home of tunnels (internal, tap and dummy ports).
+    pub addresses: Vec<Cidr>,
+}
+
+/// An address as it is written: `192.168.1.1/24`.
+#[must_use]
+pub fn cidr_text(cidr: &Cidr) -> String {
+    format!("{}/{}", cidr.address, cidr.len)
 }
 
 impl PortConfig {
@@ -43,6 +54,7 @@ impl PortConfig {
             no_flood: false,
             strict: false,
             external_ids: BTreeMap::new(),
+            addresses: Vec::new(),
         }
     }
 }
@@ -87,6 +99,8 @@ pub enum PortKind {
     Internal,
     /// A port for tests ([`super::dummy`]).
     Dummy,
+    /// A tunnel: packets that leave by it are put into others, which leave by a port with addresses.
+    Tunnel(TunnelConfig),
 }
 
 /// A vhost-user port.
@@ -141,12 +155,19 @@ impl PortKind {
             Self::Patch { .. } => "patch",
             Self::Internal => "internal",
             Self::Dummy => "dummy",
+            Self::Tunnel(tunnel) => tunnel_word(tunnel.kind),
         }
     }
 
     /// All words, for hints.
-    pub const NAMES: [&'static str; 8] =
-        ["dpdk", "vhost-user", "tap", "af_packet", "pcap", "patch", "internal", "dummy"];
+    pub const NAMES: [&'static str; 11] =
+        ["dpdk", "vhost-user", "tap", "af_packet", "pcap", "patch", "internal", "dummy", "geneve", "vxlan", "gre"];
+
+    /// Its packets come from other ports, not from outside.
+    #[must_use]
+    pub const fn is_inner(&self) -> bool {
+        matches!(self, Self::Patch { .. } | Self::Tunnel(_))
+    }
 }
 
 /// One thing wrong with a [`PortConfig`] or another value of the configuration.
@@ -213,11 +234,38 @@ impl PortConfig {
                 wrong("external_ids", format!("the pair {key:?} is empty or too long"), "use 1 to 256 bytes");
             }
         }
-        if self.strict && matches!(self.kind, PortKind::Patch { .. }) {
-            wrong("strict", "a patch port cannot be strict".to_owned(), "set it where packets come in from outside");
+        if self.strict && self.kind.is_inner() {
+            wrong(
+                "strict",
+                format!("a {} port cannot be strict", self.kind.name()),
+                "set it where packets come in from outside",
+            );
         }
+        self.address_errors(&mut wrong);
         self.kind.errors(&mut wrong);
         errors
+    }
+
+    fn address_errors(&self, wrong: &mut impl FnMut(&'static str, String, &str)) {
+        let may_be_home = matches!(self.kind, PortKind::Internal | PortKind::Tap { .. } | PortKind::Dummy);
+        if !may_be_home && !self.addresses.is_empty() {
+            let problem = format!("a port of type {} has no addresses", self.kind.name());
+            wrong("addresses", problem, "give them to an internal or tap port of the underlay's bridge");
+        }
+        if self.addresses.len() > limits::HOME_ADDRESSES_MAX {
+            wrong("addresses", format!("{} addresses", self.addresses.len()), "use at most 16");
+        }
+        for (i, cidr) in self.addresses.iter().enumerate() {
+            let address = cidr.address;
+            let v4 = |address: std::net::Ipv4Addr| address.is_broadcast();
+            let broadcast = matches!(address, IpAddr::V4(address) if v4(address));
+            if address.is_unspecified() || address.is_multicast() || address.is_loopback() || broadcast {
+                wrong("addresses", format!("{address} is not a host's address"), "use a unicast address");
+            }
+            if self.addresses[..i].iter().any(|other| other.address == address) {
+                wrong("addresses", format!("{address} is given twice"), "give each address once");
+            }
+        }
     }
 }
 
@@ -284,7 +332,7 @@ impl PortKind {
                     wrong("peer", format!("{peer:?} is no port name"), "name the port at the other end");
                 }
             }
-            Self::Internal | Self::Dummy => {}
+            Self::Internal | Self::Dummy | Self::Tunnel(_) => {}
         }
     }
 }

@@ -38,14 +38,17 @@ mod queue;
 #[cfg(test)]
 pub(crate) mod sim;
 pub mod tap;
+mod tunnel;
 pub mod vhost;
 
 pub use caps::Capability;
-pub use config::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode, is_name};
+pub use config::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode, cidr_text, is_name};
 pub use device::{DeviceCounters, Link, Quiesce};
 pub use id::PortId;
 pub use open::{Device, OpenContext, OpenPort, open};
 pub use queue::{RxQueue, Sum, TxQueue};
+pub use tunnel::{End, Key, Outer, TunnelConfig, tunnel_kind, tunnel_word};
+pub use vswitch_tunnel::routes::Cidr;
 
 /// What ports on the kernel's interfaces do: checksums and GSO unfinished both ways, packets in several segments.
 const KERNEL_OFFLOADS: &[&str] = &["rx-csum", "tx-csum", "rx-gso", "tx-gso", "multi-segment"];

@@ -55,7 +55,7 @@ pub enum Device {
     Vhost(vhost::VhostDevice),
     /// A dummy port.
     Dummy(dummy::DummyDevice),
-    /// A patch port: its other end is found by name at publication.
+    /// A patch port (its other end is found by name at publication), or a tunnel: no device at all.
     Patch,
     /// Of a test.
     #[cfg(test)]
@@ -84,7 +84,9 @@ pub fn open(context: &OpenContext, config: &PortConfig) -> Result<OpenPort, Stri
                 device: Device::AfPacket(device),
             })
         }
-        PortKind::Patch { .. } => Ok(OpenPort { rx: Vec::new(), tx: Vec::new(), device: Device::Patch }),
+        PortKind::Patch { .. } | PortKind::Tunnel(_) => {
+            Ok(OpenPort { rx: Vec::new(), tx: Vec::new(), device: Device::Patch })
+        }
         PortKind::Dummy => {
             let log =
                 context.dummies.as_ref().ok_or("dummy ports are for tests: start vswitchd with --enable-dummy")?;

@@ -74,7 +74,8 @@ impl Origin<'_> {
 
     /// Digest of the tunnel metadata that it came with; 0: none.
     pub(super) fn tunnel(&self) -> u64 {
-        const TUNNEL_WORDS: std::ops::Range<usize> = 9..16;
+        // What tells one tunnel from another: the ends and the id. Fragments of a datagram may have different TTL, TOS and flags outside.
+        const TUNNEL_WORDS: std::ops::Range<usize> = 9..15;
         let words = self.metadata.map_or([].as_slice(), |key| &key.0[TUNNEL_WORDS]);
         if words.iter().all(|word| *word == 0) { 0 } else { foldhash::fast::FixedState::default().hash_one(words) | 1 }
     }
@@ -149,6 +150,27 @@ impl Step<'_> {
                 },
                 Op::CtClear => {
                     origin.tracked = Tracked::default();
+                    Ok(())
+                }
+                Op::Encap(op) => match self.encapsulate(cache.as_deref_mut(), op, &ops[i + 1..], packet, origin) {
+                    Some(wrapped) => {
+                        packet = wrapped;
+                        origin.touch(Touched::Rest);
+                        Ok(())
+                    }
+                    None => return,
+                },
+                Op::Decap(op) if last => return self.decapsulate(cache, **op, packet, origin),
+                Op::Decap(op) => {
+                    self.decapsulate_copy(cache.as_deref_mut(), **op, &packet, origin);
+                    Ok(())
+                }
+                Op::Ask(op) => {
+                    self.ask(op);
+                    Ok(())
+                }
+                Op::Snoop(home) => {
+                    self.snoop(*home, &packet);
                     Ok(())
                 }
                 Op::Clone(ops) if last => return self.execute(cache, ops, packet, origin),
@@ -241,6 +263,10 @@ impl Step<'_> {
         let mut metadata = origin.metadata().metadata_with(&op.metadata, &op.defined);
         metadata.set(Field::RecircId, 0);
         metadata.set(Field::DpHash, 0);
+        // Agents know no such fields.
+        metadata.set(Field::TunTos, 0);
+        metadata.set(Field::TunTtl, 0);
+        metadata.set_tunnel_options(0);
         bridge.packet_ins.deliver(PacketIn {
             table: op.table,
             cookie: op.cookie,
@@ -264,7 +290,7 @@ impl CheckLen {
 
 /// A copy with its partial checksum finished, and no longer for segmentation: one long packet. A packet whose checksum cannot be
 /// finished stays as it is.
-fn finished(mut mbuf: Mbuf) -> Mbuf {
+pub(super) fn finished(mut mbuf: Mbuf) -> Mbuf {
     if offload::finish_checksum(&mut mbuf).is_err() {
         mbuf.set_csum(Csum::Unknown);
     }

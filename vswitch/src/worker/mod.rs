@@ -16,7 +16,9 @@ mod ct;
 mod execute;
 mod inject;
 mod learning;
+mod neighbour;
 mod output;
+mod outside;
 mod patience;
 mod replay;
 mod run;
@@ -26,6 +28,7 @@ mod strict;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 mod walk;
 
 pub use inject::{Begin, Inbox, InjectError, Injection};

@@ -79,6 +79,10 @@ impl Step<'_> {
         program.path.count(mbuf.len() as u64, self.now);
         let mut packet = Packet { mbuf, layers };
         program.apply(&mut packet);
+        if program.path.wraps() {
+            self.wrap_and_output(program.path, packet, Origin::of(port, in_port));
+            return Ok(());
+        }
         self.output(program.path.out(), port, packet.mbuf);
         Ok(())
     }

@@ -26,6 +26,10 @@ pub(super) struct Step<'a> {
     pub(super) stages_entered: u32,
     /// Mbufs that this burst took for copies.
     pub(super) flooded_mbufs: u32,
+    /// Tunnels that the packet in hand has come out of.
+    pub(super) tunnels_left: u32,
+    /// It is a question to a neighbour.
+    pub(super) asking: bool,
 }
 
 impl<'a> Step<'a> {
@@ -40,7 +44,20 @@ impl<'a> Step<'a> {
         now: Millis,
     ) -> Self {
         let (outputs_made, stages_entered, flooded_mbufs) = (0, 0, 0);
-        Self { worker, pool, snapshot, outputs, conntrack, budget, now, outputs_made, stages_entered, flooded_mbufs }
+        Self {
+            worker,
+            pool,
+            snapshot,
+            outputs,
+            conntrack,
+            budget,
+            now,
+            outputs_made,
+            stages_entered,
+            flooded_mbufs,
+            tunnels_left: 0,
+            asking: false,
+        }
     }
 }
 

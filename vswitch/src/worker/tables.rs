@@ -241,7 +241,9 @@ impl Step<'_> {
         megaflow.count(1, len, now);
         match compact {
             // What leads to others is kept as a program, or not at all: a first packet of a connection takes nobody's place.
-            Some(compact) if !megaflow.recirculates() && !cache.opens(compact, &packet.mbuf) => {
+            Some(compact)
+                if (!megaflow.recirculates() || megaflow.unwraps()) && !cache.opens(compact, &packet.mbuf) =>
+            {
                 cache.remember(compact, &megaflow);
             }
             Some(_) => {}
@@ -252,7 +254,7 @@ impl Step<'_> {
     }
 
     /// [`Step::carry_out`]; of a packet that may be recorded (`compact`: its key) and leads to other decisions, with all that follows written down.
-    fn set_out(
+    pub(super) fn set_out(
         &mut self,
         cache: &mut Cache,
         megaflow: &Arc<Megaflow>,
@@ -260,7 +262,7 @@ impl Step<'_> {
         origin: Origin<'_>,
         compact: Option<&Compact>,
     ) {
-        let recorded = compact.filter(|_| megaflow.recirculates());
+        let recorded = compact.filter(|_| megaflow.recirculates() && !megaflow.unwraps());
         if let Some(compact) = recorded {
             cache.begin_recording(compact, &packet.mbuf, megaflow);
         }

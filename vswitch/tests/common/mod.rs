@@ -29,4 +29,4 @@ pub(crate) use netns::{Netns, Veth};
 pub(crate) use pcap::write_pcap;
 pub(crate) use switch::Switch;
 pub(crate) use testpmd::Testpmd;
-pub(crate) use traffic::{Iperf, iperf3, ping};
+pub(crate) use traffic::{Iperf, iperf3, iperf3_to, ping};

@@ -2,6 +2,7 @@
 
 use super::command::{self, wait_for};
 use super::counters::socket_drops;
+use super::guest::Guest;
 use super::netns::Netns;
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
@@ -13,6 +14,16 @@ pub(crate) fn ping(from: &Netns, to: &str, count: u32, size: u32) {
     let argv = ["ping", "-n", "-i", "0.05", "-W", "2", "-c", &count, "-s", &size, to];
     let text = from.run(&argv);
     assert!(text.contains(" 0% packet loss"), "ping {to} from {} lost packets:\n{text}", from.name());
+}
+
+/// Runs iperf3 for about a second from a namespace to a guest.
+///
+/// # Panics
+/// When it cannot connect, or reports an error.
+pub(crate) fn iperf3_to(server: &mut Guest, client: &Netns, address: &str, args: &[&str]) {
+    server.run("pidof iperf3 >/dev/null || iperf3 -s -D");
+    wait_for("iperf3 listens", Duration::from_secs(10), || server.exec("netstat -ltn | grep -q :5201").0);
+    client.run(&[&["timeout", "30", "iperf3", "-c", address, "-t", "1"], args].concat());
 }
 
 /// What one run of iperf3 achieved.

@@ -16,7 +16,7 @@ const fn deviation(name: &'static str, reason: &'static str) -> Deviation {
 }
 
 /// All of them.
-pub(crate) const DEVIATIONS: [Deviation; 27] = [
+pub(crate) const DEVIATIONS: [Deviation; 42] = [
     deviation(
         "insert-buckets",
         "a bucket inserted into a select group gets its share by weight, not all packets (a bug of Open vSwitch 3.1)",
@@ -95,4 +95,46 @@ pub(crate) const DEVIATIONS: [Deviation; 27] = [
         "icmpv6-errors-about-tcp-are-right",
         "the checksum of an ICMPv6 error is where it belongs, however much of a TCP segment is quoted",
     ),
+    deviation(
+        "advertisements-are-checked",
+        "an advertisement that RFC 4861 (7.1.2) forbids, or that nobody asked for, teaches nothing",
+    ),
+    deviation(
+        "strangers-are-no-neighbours",
+        "only who was asked for, or set, is a neighbour: nobody else can fill the table",
+    ),
+    deviation(
+        "tunnel-options-are-checked",
+        "an option that is unknown, or has a value that it cannot have, is refused; Open vSwitch ignores it",
+    ),
+    deviation(
+        "a-tunnel-has-a-destination",
+        "a packet whose tunnel has no destination is dropped, whatever the default route",
+    ),
+    deviation(
+        "home-that-is-down",
+        "nothing leaves by, or comes out of a tunnel at, a port that is administratively down",
+    ),
+    deviation("group-policy", "tunnels of Open vSwitch without a kernel take exts=gbp and do nothing"),
+    deviation("gre-sequence", "a GRE checksum covers the sequence number that is sent, and each tunnel counts its own"),
+    deviation(
+        "outer-lengths-count",
+        "what lies behind the end that the outer lengths say is padding, and no part of the inner packet",
+    ),
+    deviation("routes-have-no-mark", "a packet with a pkt_mark finds the same route as one without"),
+    deviation(
+        "one-kind-per-udp-port",
+        "two kinds of tunnel on one UDP port are refused: packets would be taken for either",
+    ),
+    deviation(
+        "a-question-a-second",
+        "a neighbour is asked at most once a second, and its address changes at most once a second",
+    ),
+    deviation(
+        "truncated-in-a-tunnel",
+        "a packet that is cut off in front of a tunnel counts in the underlay with the length that it had",
+    ),
+    deviation("addresses-outlive-routes", "a port has its addresses until they are taken away, whatever route goes"),
+    deviation("packet-outs-are-not-received", "a packet-out from a tunnel port was not received by it"),
+    deviation("packet-ins-have-their-mark", "a packet-in of the underlay tells the pkt_mark that its flow matched on"),
 ];

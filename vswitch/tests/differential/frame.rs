@@ -5,6 +5,7 @@
 //! name of a packet that was described before (`let`), `~NAME` for the answer to it. What is not given has a plain value. Lengths and
 //! checksums are right unless a word makes them wrong.
 
+mod tunnel;
 mod words;
 
 pub(crate) use words::{Names, describe, frame, parse};
@@ -63,6 +64,8 @@ pub(crate) struct Frame {
     pub(crate) op: u16,
     /// Bytes behind the last header.
     pub(crate) len: usize,
+    /// What they are, if that matters: a tunnel header and the packet in it, for example.
+    pub(crate) payload: Option<Vec<u8>>,
     /// Wrong on purpose.
     pub(crate) version: Option<u8>,
     pub(crate) ihl: Option<u8>,
@@ -196,6 +199,7 @@ impl Frame {
             tha: 0,
             op: 1,
             len: 18,
+            payload: None,
             version: None,
             ihl: None,
             iplen: None,
@@ -235,7 +239,7 @@ impl Frame {
         }
         out.extend_from_slice(&self.ethertype.unwrap_or(self.kind.ethertype()).to_be_bytes());
         match self.kind {
-            Kind::Eth => out.extend(payload(self.len)),
+            Kind::Eth => out.extend(self.payload()),
             Kind::Arp | Kind::Rarp => self.arp(&mut out),
             _ if self.kind.is_v6() => self.ipv6(&mut out),
             _ => self.ipv4(&mut out),
@@ -306,6 +310,10 @@ impl Frame {
         out.extend(l4);
     }
 
+    fn payload(&self) -> Vec<u8> {
+        self.payload.clone().unwrap_or_else(|| payload(self.len).collect())
+    }
+
     /// The part of it that is this fragment's, its offset in units of 8 bytes, and whether more follow.
     fn cut_out(&self, l4: Vec<u8>) -> (Vec<u8>, u16, bool) {
         let Some((start, len)) = self.piece else { return (l4, self.frag, self.more) };
@@ -333,7 +341,7 @@ impl Frame {
             }
             Kind::Udp | Kind::Udp6 => {
                 out.extend(ports);
-                out.extend_from_slice(&self.udplen.unwrap_or(number(8 + self.len)).to_be_bytes());
+                out.extend_from_slice(&self.udplen.unwrap_or(number(8 + self.payload().len())).to_be_bytes());
                 out.extend_from_slice(&[0, 0]);
                 Some(6)
             }
@@ -369,7 +377,9 @@ impl Frame {
             }
             _ => None,
         };
-        out.extend(payload(if self.quote.is_some() { 0 } else { self.len }));
+        if self.quote.is_none() {
+            out.extend(self.payload());
+        }
         if let Some(at) = sum_at.filter(|_| !self.nosum) {
             let mut summed = out.clone();
             // IPv4's ICMP and IGMP have no pseudo-header.

@@ -30,6 +30,7 @@ mod record;
 mod run;
 mod scenario;
 mod subject;
+mod tunnels;
 
 /// What is written in the cases is what Open vSwitch does.
 #[test]

@@ -4,12 +4,15 @@
 //! **Design**: a packet is one message on a stream that stays open, and its answer comes when everything has happened. Events come on streams
 //! of their own; a marker sent through each of them tells that nothing is under way any more.
 
+mod tunnels;
+
 use crate::common::Switch;
 use crate::connections;
 use crate::predict;
 use crate::record::{Effect, PacketIn, hex};
 use crate::scenario::{Command, PortChange};
 use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, limited, port_name};
+use crate::tunnels::{HOME_MAC, Tunnelling};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
 use tokio::runtime::Runtime;
@@ -53,6 +56,12 @@ pub(crate) struct Ours {
     traces: bool,
     /// Traces of this scenario say where packets leave: there was no ct() in one yet.
     foresees: bool,
+    /// Numbers of the tunnel ports.
+    tunnels: BTreeSet<u32>,
+    /// Addresses of LOCAL.
+    addresses: Vec<String>,
+    /// It has what no command takes away: it is started anew.
+    spent: bool,
     switch: Switch,
 }
 
@@ -66,9 +75,9 @@ impl Ours {
         // The clock stands: what is used up does not come again.
         config += "[slow_path]\nmisses = 0\npacket_ins = 0\nlearns = 0\n\n";
         config += &format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n\n");
-        config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\n\n");
+        config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\nmac = {HOME_MAC:?}\nmtu = 9000\n\n");
         for (name, number) in ports {
-            config += &format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\ntype = \"dummy\"\n\n");
+            config += &format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\ntype = \"dummy\"\nmtu = 9000\n\n");
         }
         let switch = Switch::start_with(&config, &["--enable-dummy"]);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -102,6 +111,9 @@ impl Ours {
             ports: ports.to_vec(),
             traces: false,
             foresees: true,
+            tunnels: BTreeSet::new(),
+            addresses: Vec::new(),
+            spent: false,
             switch,
         }
     }
@@ -289,9 +301,11 @@ impl Subject for Ours {
 
     fn reset(&mut self) {
         self.foresees = true;
-        if self.named {
-            // Tables keep their names.
+        if self.named || self.spent {
+            // Tables keep their names; and what else no command takes away.
+            let caches = !self.traces;
             *self = Self::start(&self.ports.clone());
+            self.set_cache(caches);
             return;
         }
         for verb in ["del-flows", "del-groups", "del-meters"] {
@@ -320,6 +334,7 @@ impl Subject for Ours {
             arguments.push("-");
         }
         arguments.extend(command.argument.as_deref());
+        self.spent |= command.verb.ends_with("tlv-map");
         let printed = self.vsctl(&arguments, command.input.as_deref())?;
         Ok((printed, self.settle()))
     }
@@ -335,6 +350,9 @@ impl Subject for Ours {
         if !change.is_default() {
             self.changed.insert((port, change));
         }
+        if self.tunnels.contains(&port) {
+            return self.change_tunnel(port, change);
+        }
         let name = port_name(port);
         self.vsctl(&["mod-port", BRIDGE, &name, change.word()], None).expect("a port can be changed");
         self.settle()
@@ -344,7 +362,7 @@ impl Subject for Ours {
         if self.changed.contains(&(port, PortChange::Down)) {
             return Effect::default();
         }
-        let trace = (self.traces && self.foresees).then(|| self.trace(port, packet));
+        let trace = (self.traces && self.foresees && !self.spent).then(|| self.trace(port, packet));
         let outputs = self.receive(port, packet);
         let effect = Effect { outputs, ..self.settle() };
         if let Some(trace) = trace {
@@ -398,6 +416,10 @@ impl Subject for Ours {
     fn conntrack(&mut self, verb: &str, arguments: &[&str]) -> Result<String, String> {
         self.limited.extend(limited(verb, arguments));
         self.vsctl(&[&[verb], arguments].concat(), None)
+    }
+
+    fn tunnel(&mut self, step: &Tunnelling) -> Result<(String, Effect), String> {
+        self.tunnelling(step)
     }
 
     fn trace(&mut self, port: u32, packet: &[u8]) -> String {

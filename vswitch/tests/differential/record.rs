@@ -99,13 +99,27 @@ pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).ok()).collect()
 }
 
-/// A packet as a change of another one: `=`, or `= 22:3f 24:66f1` (these bytes from these offsets), or all its bytes when the lengths
-/// differ or most of it does.
+/// Headers of a tunnel have so many bytes and more.
+const TUNNEL_HEADERS: usize = 38;
+
+/// A packet as a change of another one: `=`, or `= 22:3f 24:66f1` (these bytes from these offsets); `HEX + =`: with these headers in front of it;
+/// `-50 =`: without its first 50 bytes; or all its bytes when the lengths differ otherwise or most of it does.
 fn relative(packet: &[u8], sent: &[u8]) -> String {
-    let different = packet.iter().zip(sent).filter(|(a, b)| a != b).count();
-    if packet.len() != sent.len() || different > 24 {
-        return hex(packet);
+    let (front, missing) = (packet.len().saturating_sub(sent.len()), sent.len().saturating_sub(packet.len()));
+    let (rest, of) = (&packet[front..], &sent[missing..]);
+    let different = rest.iter().zip(of).filter(|(a, b)| a != b).count();
+    let is_alike = if front + missing == 0 { different <= 24 } else { different < 24.min(rest.len() / 2) };
+    match (front, missing) {
+        _ if !is_alike => hex(packet),
+        (0, 0) => change(rest, of),
+        (TUNNEL_HEADERS.., 0) => format!("{} + {}", hex(&packet[..front]), change(rest, of)),
+        (0, TUNNEL_HEADERS..) => format!("-{missing} {}", change(rest, of)),
+        _ => hex(packet),
     }
+}
+
+/// `=` and what differs, of two of the same length.
+fn change(packet: &[u8], sent: &[u8]) -> String {
     let mut text = "=".to_owned();
     let mut last = None;
     for i in (0..packet.len()).filter(|i| packet[*i] != sent[*i]) {

@@ -4,6 +4,7 @@ use crate::connections;
 use crate::record::Effect;
 use crate::scenario::{Command, Step};
 use crate::subject::Subject;
+use crate::tunnels::{TunnelPorts, port_name, received};
 
 /// What a switch did: lines per step, and its dumps at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,11 @@ const DUMPS: [&str; 5] = ["dump-flows", "dump-groups", "dump-group-stats", "dump
 pub(crate) fn run(subject: &mut dyn Subject, steps: &[Step]) -> Record {
     subject.reset();
     subject.expect_packet_ins(may_tell_controllers(steps));
-    let mut run = Run { subject, record: Record::default(), sent: &[], removed: Vec::new(), watched: None };
+    let tunnels = TunnelPorts::of(steps.iter().filter_map(|step| match step {
+        Step::Tunnelling(tunnelling) => Some(tunnelling),
+        _ => None,
+    }));
+    let mut run = Run { subject, record: Record::default(), sent: &[], removed: Vec::new(), watched: None, tunnels };
     let mut flows: Vec<&str> = Vec::new();
     for (i, step) in steps.iter().enumerate() {
         let mut lines = Vec::new();
@@ -68,6 +73,7 @@ struct Run<'a> {
     removed: Vec<String>,
     /// The connections as they were when they were last looked at, if they are watched.
     watched: Option<Vec<String>>,
+    tunnels: TunnelPorts,
 }
 
 impl<'a> Run<'a> {
@@ -84,7 +90,10 @@ impl<'a> Run<'a> {
             Step::Control(command) => match self.subject.control(command) {
                 Ok((printed, effect)) => {
                     let sorted = !command.options.iter().any(|option| option.contains("sort"));
-                    lines.extend(normalise(&printed, sorted));
+                    let printed = normalise(&printed, sorted);
+                    // How much room there is for options is a switch's own affair.
+                    let of_map = command.verb == "dump-tlv-map";
+                    lines.extend(printed.into_iter().filter(|line| !of_map || line.starts_with("0x")));
                     effect
                 }
                 Err(error) => return lines.push(refusal(step, &error)),
@@ -119,6 +128,20 @@ impl<'a> Run<'a> {
                 }
                 Effect::default()
             }
+            Step::Tunnelling(tunnelling) => match self.subject.tunnel(tunnelling) {
+                Ok((printed, effect)) => {
+                    lines.extend(tunnelling.lines(&printed));
+                    effect
+                }
+                Err(error) => return lines.push(refusal(step, &error)),
+            },
+            Step::Counters(number) => {
+                match self.subject.control(&Command::parse(&format!("dump-ports {}", port_name(*number)))) {
+                    Ok((printed, _)) => lines.push(received(&printed)),
+                    Err(error) => lines.push(refusal(step, &error)),
+                }
+                Effect::default()
+            }
         };
         self.happened(effect, lines);
     }
@@ -139,7 +162,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn happened(&mut self, effect: Effect, lines: &mut Vec<String>) {
+    fn happened(&mut self, mut effect: Effect, lines: &mut Vec<String>) {
+        let packets = effect.outputs.iter_mut().map(|(_, packet)| packet);
+        packets
+            .chain(effect.packet_ins.iter_mut().map(|event| &mut event.packet))
+            .for_each(|packet| self.tunnels.normalise(packet));
         lines.extend(effect.lines(self.sent));
         self.removed.extend(effect.removed);
     }

@@ -3,6 +3,7 @@
 use crate::frame::{self, Names};
 use crate::record::unhex;
 use crate::subject::LOCAL;
+use crate::tunnels::Tunnelling;
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub(crate) enum Step {
     Control(Command),
     /// `table NUMBER NAME`
     Table(u8, String),
-    /// `port NUMBER up|down|flood|no-flood`
+    /// `port NUMBER up|down|flood|no-flood|receive|no-receive|forward|no-forward`
     Port(u32, PortChange),
     /// `packet PORT DESCRIPTION`
     Packet { port: u32, text: String, bytes: Vec<u8> },
@@ -31,6 +32,10 @@ pub(crate) enum Step {
     Connections,
     /// `conntrack VERB [ARGUMENTS]`: a command of `ovs-appctl dpctl/...`. What it prints is recorded.
     Conntrack(String),
+    /// `tunnel ...`, `address ...`, ... (`tunnels.rs`)
+    Tunnelling(Tunnelling),
+    /// `counters NUMBER`: records packets and bytes that a tunnel port has received.
+    Counters(u32),
 }
 
 /// A command of ovs-ofctl and vsctl.
@@ -53,11 +58,23 @@ pub(crate) enum PortChange {
     Down,
     Flood,
     NoFlood,
+    Receive,
+    NoReceive,
+    Forward,
+    NoForward,
 }
 
 impl PortChange {
-    const ALL: [(&'static str, Self); 4] =
-        [("up", Self::Up), ("down", Self::Down), ("flood", Self::Flood), ("no-flood", Self::NoFlood)];
+    const ALL: [(&'static str, Self); 8] = [
+        ("up", Self::Up),
+        ("down", Self::Down),
+        ("flood", Self::Flood),
+        ("no-flood", Self::NoFlood),
+        ("receive", Self::Receive),
+        ("no-receive", Self::NoReceive),
+        ("forward", Self::Forward),
+        ("no-forward", Self::NoForward),
+    ];
 
     /// Its word.
     pub(crate) fn word(self) -> &'static str {
@@ -66,7 +83,7 @@ impl PortChange {
 
     /// A port is so at first.
     pub(crate) fn is_default(self) -> bool {
-        matches!(self, Self::Up | Self::Flood)
+        matches!(self, Self::Up | Self::Flood | Self::Receive | Self::Forward)
     }
 
     /// The change that takes this one back.
@@ -76,6 +93,10 @@ impl PortChange {
             Self::Down => Self::Up,
             Self::Flood => Self::NoFlood,
             Self::NoFlood => Self::Flood,
+            Self::Receive => Self::NoReceive,
+            Self::NoReceive => Self::Receive,
+            Self::Forward => Self::NoForward,
+            Self::NoForward => Self::Forward,
         }
     }
 }
@@ -122,7 +143,8 @@ impl Step {
             "watch" => Self::Watch,
             "connections" => Self::Connections,
             "conntrack" => Self::Conntrack(rest.to_owned()),
-            _ => return Err(wrong()),
+            "counters" => Self::Counters(rest.parse().map_err(|_| wrong())?),
+            _ => Self::Tunnelling(Tunnelling::parse(line).ok_or_else(wrong)?),
         })
     }
 
@@ -150,6 +172,8 @@ impl std::fmt::Display for Step {
             Self::Watch => write!(f, "watch"),
             Self::Connections => write!(f, "connections"),
             Self::Conntrack(command) => write!(f, "conntrack {command}"),
+            Self::Tunnelling(tunnelling) => write!(f, "{tunnelling}"),
+            Self::Counters(port) => write!(f, "counters {port}"),
         }
     }
 }
@@ -224,6 +248,8 @@ mod tests {
             "watch",
             "connections",
             "conntrack flush-conntrack zone=5",
+            "tunnel 11 geneve remote_ip=flow",
+            "counters 11",
             "packet 3 ~web src=10.0.0.7 flags=SA",
             "packet 3 icmp icmp=3:3 quote=(web flags=S)",
         ];

@@ -2,6 +2,7 @@
 
 use crate::record::Effect;
 use crate::scenario::{Command, PortChange};
+use crate::tunnels::Tunnelling;
 
 /// Name of the bridge.
 pub(crate) const BRIDGE: &str = "br0";
@@ -53,6 +54,9 @@ pub(crate) trait Subject {
 
     /// A command of `ovs-appctl dpctl/...` that is about connections; returns what it prints.
     fn conntrack(&mut self, verb: &str, arguments: &[&str]) -> Result<String, String>;
+
+    /// A step about tunnels; returns what it prints.
+    fn tunnel(&mut self, step: &Tunnelling) -> Result<(String, Effect), String>;
 
     /// Packet-ins and flow-removed events that nobody has looked at yet.
     fn rest(&mut self) -> Effect;

@@ -211,6 +211,7 @@ Bridge br1
                 "mac": "02:00:00:00:00:01", "mtu": 1500, "rx_queues": 2, "tx_queues": 4,
                 "offloads": ["rx-csum", "tx-csum"],
                 "external_ids": { "pod": "web\u{1b}", "zone": "a" },
+                "addresses": [],
                 "options": {
                     "path": "/run/vm0.sock", "mode": "client", "queues": 2, "csum": true, "tso": true, "mergeable": true,
                     "indirect": true, "packed": false,

@@ -13,6 +13,7 @@ mod shell;
 mod statistics;
 #[cfg(test)]
 mod testing;
+mod tunnel;
 mod worker;
 
 pub(crate) use pipeline::BadLine;
@@ -104,6 +105,7 @@ async fn ask(client: &Client, command: &Command, cli: &Cli) -> Answer {
         Command::Completion { shell } => Ok(Box::new(shell::completion(*shell))),
         Command::Man { verb } => Ok(Box::new(shell::man(verb.as_deref())?)),
         Command::Conntrack(command) => conntrack::ask(client, command, cli).await,
+        Command::Tunnel(command) => tunnel::ask(client, command).await,
         Command::Testing(command) => pipeline::ask_dummy(client, command).await,
         // `run` has taken them.
         Command::PortEvents { .. } | Command::Pipeline(_) => Ok(Box::new(crate::output::Done)),

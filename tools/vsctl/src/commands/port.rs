@@ -42,8 +42,8 @@ pub(super) fn usage(kind: ErrorKind, message: impl std::fmt::Display) -> Error {
 
 /// Options that mean nothing to the chosen kind of port. (Number, address, MTU, flags and external ids suit every kind.)
 fn strangers(args: &AddPort) -> Vec<&'static str> {
-    use PortType::{AfPacket, Dpdk, Patch, Pcap, Tap, VhostUser};
-    let options: [(&str, bool, &[PortType]); 14] = [
+    use PortType::{AfPacket, Dpdk, Dummy, Geneve, Gre, Internal, Patch, Pcap, Tap, VhostUser, Vxlan};
+    let options: [(&str, bool, &[PortType]); 16] = [
         ("--devargs", args.devargs.is_some(), &[Dpdk]),
         ("--queues", args.queues.is_some(), &[Dpdk, VhostUser]),
         ("--path", args.path.is_some(), &[VhostUser]),
@@ -58,6 +58,8 @@ fn strangers(args: &AddPort) -> Vec<&'static str> {
         ("--rx-file", args.rx_file.is_some(), &[Pcap]),
         ("--tx-file", args.tx_file.is_some(), &[Pcap]),
         ("--infinite-rx", args.infinite_rx, &[Pcap]),
+        ("--address", !args.addresses.is_empty(), &[Internal, Tap, Dummy]),
+        ("--option", !args.options.is_empty(), &[Geneve, Vxlan, Gre]),
     ];
     let strange = options.iter().filter(|(_, given, kinds)| *given && !kinds.contains(&args.port_type));
     strange.map(|(name, ..)| *name).collect()
@@ -85,6 +87,9 @@ fn config(args: &AddPort) -> Result<v1::PortConfig, Error> {
         PortType::Patch => Kind::Patch(v1::PatchPort { peer: args.peer.clone().unwrap_or_default() }),
         PortType::Internal => Kind::Internal(v1::InternalPort {}),
         PortType::Dummy => Kind::Dummy(v1::DummyPort {}),
+        PortType::Geneve => tunnel(v1::TunnelKind::Geneve, args),
+        PortType::Vxlan => tunnel(v1::TunnelKind::Vxlan, args),
+        PortType::Gre => tunnel(v1::TunnelKind::Gre, args),
     };
     Ok(v1::PortConfig {
         name: args.name.clone(),
@@ -95,8 +100,13 @@ fn config(args: &AddPort) -> Result<v1::PortConfig, Error> {
         no_flood: args.no_flood,
         strict: args.strict,
         external_ids: args.external_ids.iter().cloned().collect(),
+        addresses: args.addresses.clone(),
         kind: Some(kind),
     })
+}
+
+fn tunnel(kind: v1::TunnelKind, args: &AddPort) -> Kind {
+    Kind::Tunnel(v1::TunnelPort { kind: kind.into(), options: args.options.iter().cloned().collect() })
 }
 
 fn vhost(args: &AddPort) -> v1::VhostUserPort {
@@ -142,9 +152,13 @@ fn change(args: &ModPort) -> Result<v1::ModifyPortRequest, Error> {
     if args.no_external_ids || !args.external_ids.is_empty() {
         request.external_ids = Some(v1::ExternalIds { ids: args.external_ids.iter().cloned().collect() });
     }
-    if args.state.is_empty() && args.mtu.is_none() && request.external_ids.is_none() {
-        let message = "nothing to change: give up, down, flood, no-flood, strict, no-strict, --mtu, --external-id or \
-                       --no-external-ids";
+    if args.no_addresses || !args.addresses.is_empty() {
+        request.addresses = Some(v1::Addresses { cidrs: args.addresses.clone() });
+    }
+    let nothing = args.mtu.is_none() && request.external_ids.is_none() && request.addresses.is_none();
+    if args.state.is_empty() && nothing {
+        let message = "nothing to change: give up, down, flood, no-flood, strict, no-strict, --mtu, --external-id, \
+                       --no-external-ids, --address or --no-addresses";
         return Err(usage(ErrorKind::MissingRequiredArgument, message));
     }
     Ok(request)
@@ -175,6 +189,7 @@ fn options(kind: Option<&Kind>) -> Value {
             json!({ "rx_file": port.rx_file, "tx_file": port.tx_file, "infinite_rx": port.infinite_rx })
         }
         Some(Kind::Patch(port)) => json!({ "peer": port.peer }),
+        Some(Kind::Tunnel(port)) => json!(port.options.iter().collect::<BTreeMap<_, _>>()),
         Some(Kind::Internal(v1::InternalPort {}) | Kind::Dummy(v1::DummyPort {})) | None => json!({}),
     }
 }
@@ -198,6 +213,7 @@ pub(super) fn json(port: &v1::Port) -> Value {
         "tx_queues": port.tx_queues,
         "offloads": port.offloads,
         "external_ids": config.external_ids.iter().collect::<BTreeMap<_, _>>(),
+        "addresses": config.addresses,
         "options": options(config.kind.as_ref()),
         "error": port.error,
     })
@@ -233,6 +249,7 @@ pub(super) fn describe(port: &v1::Port) -> String {
     let flags: Vec<_> = flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
     line("flags", &flags.join(" "));
     line("mac", &format!("{}, mtu: {}", output::mac(port.mac.as_ref()), config.mtu.unwrap_or_default()));
+    line("addresses", &clean(&config.addresses.join(" ")));
     line("queues", &format!("{} rx, {} tx", port.rx_queues, port.tx_queues));
     line("offloads", &port.offloads.join(" "));
     line("external_ids", &pairs(&all["external_ids"]));

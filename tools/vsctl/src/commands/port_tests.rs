@@ -62,7 +62,7 @@ fn no_checksums_means_no_tso() {
 #[test]
 fn what_all_kinds_have() {
     let line = "--type internal --number 7 --mac 2:0:0:0:0:1 --mtu 9000 --no-flood --strict --admin-down --external-id a=b=c \
-                --external-id d=";
+                --external-id d= --address 10.0.0.1/24 --address fd00::1/64";
     let want = v1::PortConfig {
         name: "p0".to_owned(),
         number: Some(7),
@@ -73,6 +73,7 @@ fn what_all_kinds_have() {
         strict: true,
         external_ids: [("a", "b=c"), ("d", "")].map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         kind: Some(Kind::Internal(v1::InternalPort {})),
+        addresses: vec!["10.0.0.1/24".to_owned(), "fd00::1/64".to_owned()],
     };
     assert_eq!(add_port(line).expect("valid"), want);
     let plain = add_port("--type internal").expect("valid");
@@ -85,6 +86,8 @@ fn options_of_other_kinds_are_wrong_usage() {
         ("--type tap --peer p1 --queues 2", "--queues, --peer cannot be used with this --type"),
         ("--type patch --peer p1 --interface t0", "--interface cannot be used with this --type"),
         ("--type dpdk --devargs a --packed", "--packed cannot be used with this --type"),
+        ("--type patch --peer p1 --address 1.1.1.1/8", "--address cannot be used with this --type"),
+        ("--type tap --option key=1", "--option cannot be used with this --type"),
         ("--type internal --rx-file a", "--rx-file cannot be used with this --type"),
     ];
     for (line, want) in cases {
@@ -107,6 +110,7 @@ fn changes() {
         mtu: Some(1400),
         external_ids,
         strict: Some(true),
+        addresses: None,
     };
     assert_eq!(request, want);
     let request = mod_port("up flood").expect("valid");
@@ -115,6 +119,10 @@ fn changes() {
     let request = mod_port("no-strict").expect("valid");
     assert_eq!((request.admin_up, request.no_flood, request.strict), (None, None, Some(false)));
     assert_eq!(request.external_ids, None, "they stay");
+    let request = mod_port("--address 10.0.0.1/24").expect("valid");
+    assert_eq!(request.addresses, Some(v1::Addresses { cidrs: vec!["10.0.0.1/24".to_owned()] }));
+    let request = mod_port("--no-addresses").expect("valid");
+    assert_eq!(request.addresses, Some(v1::Addresses::default()), "they go");
     let request = mod_port("--no-external-ids").expect("valid");
     assert_eq!(request.external_ids, Some(v1::ExternalIds::default()), "they go");
 }

@@ -25,6 +25,7 @@ mod parse;
 mod place;
 mod port;
 mod report;
+mod route;
 mod suggest;
 mod value;
 

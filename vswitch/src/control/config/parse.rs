@@ -53,7 +53,7 @@ impl<'a> Walk<'a> {
     pub(super) fn run(mut self, text: &'a str) -> ConfigFile {
         let document = self.reader.document(text);
         let mut root = Section::new("the file", 0..0, Some(&document));
-        let known = ["dpdk", "worker", "conntrack", "slow_path", "control", "debug", "bridge"];
+        let known = ["dpdk", "worker", "conntrack", "slow_path", "control", "debug", "bridge", "route"];
         root.finish(&mut self.reader, &known, &known);
         self.dpdk(&mut root);
         self.worker(&mut root);
@@ -63,6 +63,8 @@ impl<'a> Walk<'a> {
         self.debug(&mut root);
         let bridges = self.tables(&mut root, "bridge", "[[bridge]]");
         self.bridges(bridges);
+        let routes = self.tables(&mut root, "route", "[[route]]");
+        self.routes(routes);
         self.across.check(&mut self.reader);
         let is_whole = self.reader.is_whole();
         let mut report = self.reader.into_report();

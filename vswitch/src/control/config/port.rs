@@ -7,13 +7,15 @@ use super::suggest::did_you_mean;
 use crate::dpdk::devargs::device_name;
 use crate::limits;
 use crate::packet::Mac;
-use crate::port::{PortConfig, PortKind, VhostConfig, VhostMode};
+use crate::port::{Cidr, FieldError, PortConfig, PortKind, TunnelConfig, VhostConfig, VhostMode, tunnel_kind};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toml::de::DeValue;
+use vswitch_tunnel::Kind;
 
 /// Keys of every port.
-const COMMON: [&str; 9] = ["name", "number", "type", "mac", "mtu", "admin_up", "no_flood", "strict", "external_ids"];
+const COMMON: [&str; 10] =
+    ["name", "number", "type", "mac", "mtu", "admin_up", "no_flood", "strict", "external_ids", "addresses"];
 
 /// Keys of one type of port.
 const fn own_keys(kind: &str) -> &'static [&'static str] {
@@ -23,6 +25,7 @@ const fn own_keys(kind: &str) -> &'static [&'static str] {
         b"tap" | b"af_packet" => &["interface"],
         b"pcap" => &["rx_file", "tx_file", "infinite_rx"],
         b"patch" => &["peer"],
+        b"geneve" | b"vxlan" | b"gre" => &["options"],
         _ => &[],
     }
 }
@@ -48,7 +51,8 @@ impl Walk<'_> {
         let admin_up = section.boolean(reader, "admin_up").unwrap_or(true);
         let no_flood = section.boolean(reader, "no_flood").unwrap_or(false);
         let strict = section.boolean(reader, "strict").unwrap_or(false);
-        let external_ids = external_ids(section, reader);
+        let external_ids = strings(section, reader, "external_ids", "{ owner = \"pod-1\" }");
+        let addresses = addresses(section, reader);
         let kind = kind_name.and_then(|kind| self::kind(section, reader, kind));
         unknown_keys(section, reader, kind_name);
         let port = kind.map(|kind| PortConfig {
@@ -59,6 +63,7 @@ impl Walk<'_> {
             no_flood,
             strict,
             external_ids,
+            addresses,
             ..PortConfig::new(name.as_deref().unwrap_or_default(), kind)
         });
         if let Some(port) = &port {
@@ -92,9 +97,28 @@ fn mac(section: &mut Section<'_, '_>, reader: &mut Reader<'_>) -> Option<Mac> {
     parsed.ok()
 }
 
-fn external_ids(section: &mut Section<'_, '_>, reader: &mut Reader<'_>) -> BTreeMap<String, String> {
-    let key = "external_ids";
-    let want = ("a table of strings", "{ owner = \"pod-1\" }");
+/// Addresses with prefix lengths.
+fn addresses(section: &mut Section<'_, '_>, reader: &mut Reader<'_>) -> Vec<Cidr> {
+    let key = "addresses";
+    let example = "[\"192.168.1.1/24\"]";
+    let found = section.array(reader, key, ("an array of addresses", example), |reader, value, span| {
+        let parsed = match value.as_str() {
+            Some(text) => text.parse::<Cidr>().map_err(|_| format!("contains {}, which is no address", quoted(text))),
+            None => Err(format!("contains {}, must be an array of strings", type_of(value))),
+        };
+        parsed.map_err(|problem| reader.wrong(span, key, problem, format!("write {key} = {example}"))).ok()
+    });
+    found.unwrap_or_default().into_iter().map(|(cidr, _)| cidr).collect()
+}
+
+/// A table of strings.
+fn strings(
+    section: &mut Section<'_, '_>,
+    reader: &mut Reader<'_>,
+    key: &'static str,
+    example: &str,
+) -> BTreeMap<String, String> {
+    let want = ("a table of strings", example);
     let Some((table, _)) = section.typed(reader, key, want, DeValue::as_table) else { return BTreeMap::new() };
     let mut ids = BTreeMap::new();
     for (name, value) in table {
@@ -153,8 +177,28 @@ fn kind(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, name: &'static s
         },
         "patch" => PortKind::Patch { peer: required(section, reader, "peer", "patch1")? },
         "dummy" => PortKind::Dummy,
+        "geneve" | "vxlan" | "gre" => PortKind::Tunnel(tunnel(section, reader, tunnel_kind(name)?)?),
         _ => PortKind::Internal,
     })
+}
+
+/// The options of a tunnel.
+fn tunnel(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, kind: Kind) -> Option<TunnelConfig> {
+    let options = strings(section, reader, "options", "{ remote_ip = \"flow\", key = \"flow\" }");
+    if section.is_refused("options") {
+        return None;
+    }
+    match TunnelConfig::parse(kind, &options) {
+        Ok(tunnel) => Some(tunnel),
+        Err(errors) => {
+            for FieldError { field, problem, hint } in errors {
+                let span = section.span("options");
+                reader.wrong(&span, field, problem, hint);
+            }
+            section.refuse("options");
+            None
+        }
+    }
 }
 
 fn queues(section: &mut Section<'_, '_>, reader: &mut Reader<'_>) -> u16 {
@@ -217,7 +261,7 @@ fn resources(section: &Section<'_, '_>, port: &PortConfig) -> Vec<(Resource, &'s
                 }
             }
         }
-        PortKind::Patch { .. } | PortKind::Dummy => {}
+        PortKind::Patch { .. } | PortKind::Dummy | PortKind::Tunnel(_) => {}
         PortKind::Internal => add("name", Resource::Interface(port.name.clone())),
     }
     found

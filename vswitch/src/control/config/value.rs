@@ -1,6 +1,6 @@
 //! The configuration of the switch as values.
 
-use crate::control::BridgeConfig;
+use crate::control::{BridgeConfig, RouteConfig};
 use crate::limits::CONNECTIONS_DEFAULT;
 use crate::meter::Rates;
 use crate::port::PortConfig;
@@ -26,6 +26,8 @@ pub struct SwitchConfig {
     pub enable_dummy: bool,
     /// `[[bridge]]`, each with its `[[bridge.port]]`.
     pub bridges: Vec<(BridgeConfig, Vec<PortConfig>)>,
+    /// `[[route]]`: ways to the other ends of tunnels.
+    pub routes: Vec<RouteConfig>,
 }
 
 /// Section `[dpdk]`.
@@ -119,6 +121,7 @@ impl SwitchConfig {
             debug: DebugConfig { cache: true },
             enable_dummy: false,
             bridges: Vec::new(),
+            routes: Vec::new(),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::socket::ControlListener;
 use crate::control::Switch;
 use crate::control::services::{
     Bridges, Capabilities, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets, Pipelines, Ports,
-    Statistics, SwitchApi, Tables, Traces, Workers,
+    Statistics, SwitchApi, Tables, Traces, TunnelSupport, Workers,
 };
 use std::future::Future;
 use std::io;
@@ -34,6 +34,7 @@ use vswitch_proto::v1::port_service_server as port;
 use vswitch_proto::v1::statistics_service_server as statistics;
 use vswitch_proto::v1::table_service_server as table;
 use vswitch_proto::v1::trace_service_server as trace;
+use vswitch_proto::v1::tunnel_service_server as tunnel;
 use vswitch_proto::v1::worker_service_server as worker;
 
 /// Connections at a time. Agents keep one, `vsctl` has one for the time of a command.
@@ -63,7 +64,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told: the server as a whole, and each service.
-pub(super) const HEALTH_NAMES: [&str; 15] = [
+pub(super) const HEALTH_NAMES: [&str; 16] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
@@ -79,6 +80,7 @@ pub(super) const HEALTH_NAMES: [&str; 15] = [
     packet::SERVICE_NAME,
     conntrack::SERVICE_NAME,
     trace::SERVICE_NAME,
+    tunnel::SERVICE_NAME,
 ];
 
 /// The service that tells health.
@@ -195,6 +197,7 @@ fn router(control: &Control, health: HealthServer<impl Health>, dummies: bool) -
         .add_service(limited!(packet::PacketServiceServer(Packets(control.clone()))))
         .add_service(limited!(conntrack::ConntrackServiceServer(Conntracks::new(control.clone()))))
         .add_service(limited!(trace::TraceServiceServer(Traces(control.clone()))))
+        .add_service(limited!(tunnel::TunnelServiceServer(TunnelSupport(control.clone()))))
         .add_service(limited!(capabilities::CapabilitiesServiceServer(Capabilities(control.slow_path()))))
         .add_optional_service(dummies.then(|| limited!(dummy::DummyServiceServer(Dummies(control.clone()))))))
 }

@@ -220,7 +220,7 @@ async fn addresses_workers_and_numbers() {
     assert_eq!((caches.program_hits, caches.masks, caches.misses), (9, 3, 0));
     let fallbacks: Vec<_> =
         caches.fallbacks.iter().map(|fallback| (fallback.reason.as_str(), fallback.packets)).collect();
-    assert_eq!((fallbacks.len(), fallbacks[0], fallbacks[6]), (7, ("untracked", 1), ("checksum", 7)));
+    assert_eq!((fallbacks.len(), fallbacks[0], fallbacks[6]), (8, ("untracked", 1), ("checksum", 7)));
     let calls = running.switch.calls.lock().join("\n");
     let flush = "flush FdbFilter { port: None, vlan: Some(5), mac: None, statics: true }";
     assert_eq!(calls, format!("{flush}\npin p0 1 Some(3)\npin p0 1 None\nclear"));

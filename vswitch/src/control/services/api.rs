@@ -7,21 +7,23 @@ use crate::control::switch::pipeline::{
     MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError,
 };
 use crate::control::{
-    BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange, PortEvent, PortInfo,
-    RxqInfo, Switch, SwitchError, WorkerInfo,
+    BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, NeighbourInfo, PortChange,
+    PortEvent, PortInfo, RouteConfig, RouteInfo, RxqInfo, Switch, SwitchError, WorkerInfo,
 };
 use crate::meter::Rates;
 use crate::packet::Mac;
 use crate::pipeline::Interest;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, TableInfo};
-use crate::port::PortConfig;
 use crate::port::dummy::Sent;
+use crate::port::{Cidr, PortConfig};
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, broadcast, watch};
 use tonic::transport::server::UdsConnectInfo;
 use tonic::{Extensions, Status};
 use vswitch_flow::spec::{FlowFilter, Update};
 use vswitch_flow::text::PacketOut;
+use vswitch_tunnel::options::Mapping;
 
 /// Calls of the switch at a time. They block, and changes wait for each other anyway: more threads would only wait.
 pub(in crate::control) const CALLS_MAX: usize = 8;
@@ -79,6 +81,17 @@ switch_api! {
     fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo>;
     fn conntrack(&self) -> Arc<Conntrack>;
     fn subscribe_connections(&self) -> Result<ConnectionStream, SwitchError>;
+    fn routes(&self) -> Vec<RouteInfo>;
+    fn add_route(&self, route: &RouteConfig) -> Result<(), SwitchError>;
+    fn delete_route(&self, prefix: Cidr) -> Result<(), SwitchError>;
+    fn lookup_route(&self, to: IpAddr) -> Result<RouteInfo, SwitchError>;
+    fn neighbours(&self) -> Vec<NeighbourInfo>;
+    fn set_neighbour(&self, bridge: &str, ip: IpAddr, mac: Mac) -> Result<(), SwitchError>;
+    fn flush_neighbours(&self, bridge: Option<&str>) -> Result<u64, SwitchError>;
+    fn tunnel_listeners(&self) -> Vec<(String, u16)>;
+    fn option_map(&self, bridge: &str) -> Result<Vec<Mapping>, SwitchError>;
+    fn add_options(&self, bridge: &str, mappings: &[Mapping]) -> Result<(), SwitchError>;
+    fn delete_options(&self, bridge: &str, mappings: &[Mapping]) -> Result<(), SwitchError>;
     fn dummies_enabled(&self) -> bool;
     fn dummy_receive(&self, port: &str, packet: &[u8]) -> Result<Vec<Sent>, SwitchError>;
     fn dummy_link(&self, port: &str, up: bool) -> Result<(), SwitchError>;

@@ -10,22 +10,25 @@ use crate::control::{
     BridgeChange, BridgeConfig, BridgeInfo, CachesInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange,
     PortEvent, PortEventKind, PortInfo, RxqInfo, SwitchError, WorkerInfo,
 };
+use crate::control::{NeighbourInfo, RouteConfig, RouteInfo};
 use crate::meter::Rates;
 use crate::observe::PortTotals;
 use crate::packet::Mac;
 use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, TableInfo};
 use crate::pipeline::{Changes, Interest, PacketIn};
 use crate::port::dummy::Sent;
-use crate::port::{PortConfig, PortKind};
+use crate::port::{Cidr, PortConfig, PortKind};
 use crate::time::Millis;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tokio::sync::{broadcast, mpsc};
 use vswitch_conntrack::{End, Family, L4, Request, Seen, Tuple, protocol};
 use vswitch_flow::spec::{FlowFilter, Update};
 use vswitch_flow::text::PacketOut;
+use vswitch_tunnel::options::Mapping;
 
 /// A port as a switch would show it.
 pub(in crate::control) fn port(bridge: &str, name: &str, number: u32) -> PortInfo {
@@ -75,6 +78,9 @@ pub(in crate::control) struct Double {
     #[allow(clippy::type_complexity)] // said in the line above
     pub(in crate::control) packet_ins: Mutex<Vec<(u16, mpsc::Sender<PacketIn>, Arc<AtomicU64>)>>,
     fdb: Mutex<Vec<FdbInfo>>,
+    routes: Mutex<Vec<RouteInfo>>,
+    neighbours: Mutex<Vec<NeighbourInfo>>,
+    options: Mutex<Vec<Mapping>>,
     events: broadcast::Sender<PortEvent>,
     sequence: AtomicU64,
     /// Real, and no packet comes to it but by hand.
@@ -96,6 +102,9 @@ impl Default for Double {
             flow_events: broadcast::channel(16).0,
             packet_ins: Mutex::default(),
             fdb: Mutex::default(),
+            routes: Mutex::default(),
+            neighbours: Mutex::default(),
+            options: Mutex::default(),
             events: broadcast::channel(16).0,
             sequence: AtomicU64::new(0),
             conntrack: Arc::new(Conntrack::new(vswitch_conntrack::Config { connections_max: 1 << 12 })),
@@ -212,7 +221,7 @@ impl SwitchApi for Double {
 
     fn workers(&self) -> Vec<WorkerInfo> {
         let caches =
-            CachesInfo { program_hits: 9, fallbacks: [1, 2, 3, 4, 5, 6, 7], masks: 3, ..CachesInfo::default() };
+            CachesInfo { program_hits: 9, fallbacks: [1, 2, 3, 4, 5, 6, 7, 8], masks: 3, ..CachesInfo::default() };
         vec![WorkerInfo { core: 3, tsc_hz: 2_000_000_000, busy_cycles: 7, caches, ..WorkerInfo::default() }]
     }
 
@@ -370,6 +379,67 @@ impl SwitchApi for Double {
 
     fn subscribe_connections(&self) -> Result<ConnectionStream, SwitchError> {
         self.connection_events.subscribe(self.conntrack.tracker())
+    }
+
+    fn routes(&self) -> Vec<RouteInfo> {
+        self.routes.lock().clone()
+    }
+
+    fn add_route(&self, route: &RouteConfig) -> Result<(), SwitchError> {
+        let RouteConfig { port, gateway, source, .. } = route.clone();
+        let prefix = crate::port::cidr_text(&route.prefix);
+        self.routes.lock().push(RouteInfo { prefix, port, gateway, source, user: true });
+        Ok(())
+    }
+
+    fn delete_route(&self, prefix: Cidr) -> Result<(), SwitchError> {
+        let prefix = crate::port::cidr_text(&prefix);
+        let mut routes = self.routes.lock();
+        let at = routes.iter().position(|route| route.prefix == prefix);
+        routes.remove(at.ok_or_else(|| missing("route", &prefix))?);
+        Ok(())
+    }
+
+    fn lookup_route(&self, to: IpAddr) -> Result<RouteInfo, SwitchError> {
+        self.routes.lock().first().cloned().ok_or_else(|| missing("route", &to.to_string()))
+    }
+
+    fn neighbours(&self) -> Vec<NeighbourInfo> {
+        self.neighbours.lock().clone()
+    }
+
+    fn set_neighbour(&self, bridge: &str, ip: IpAddr, mac: Mac) -> Result<(), SwitchError> {
+        self.with_bridge(bridge, |_| {
+            let info = NeighbourInfo { bridge: bridge.to_owned(), address: ip, mac: Some(mac), age_s: 0 };
+            self.neighbours.lock().push(info);
+            Ok(())
+        })
+    }
+
+    fn flush_neighbours(&self, _: Option<&str>) -> Result<u64, SwitchError> {
+        Ok(std::mem::take(&mut *self.neighbours.lock()).len() as u64)
+    }
+
+    fn tunnel_listeners(&self) -> Vec<(String, u16)> {
+        vec![("geneve_6081".to_owned(), 6081)]
+    }
+
+    fn option_map(&self, bridge: &str) -> Result<Vec<Mapping>, SwitchError> {
+        self.with_bridge(bridge, |_| Ok(self.options.lock().clone()))
+    }
+
+    fn add_options(&self, bridge: &str, mappings: &[Mapping]) -> Result<(), SwitchError> {
+        self.with_bridge(bridge, |_| {
+            self.options.lock().extend_from_slice(mappings);
+            Ok(())
+        })
+    }
+
+    fn delete_options(&self, bridge: &str, mappings: &[Mapping]) -> Result<(), SwitchError> {
+        self.with_bridge(bridge, |_| {
+            self.options.lock().retain(|own| !mappings.is_empty() && !mappings.contains(own));
+            Ok(())
+        })
     }
 
     fn dummies_enabled(&self) -> bool {

@@ -3,11 +3,12 @@
 use super::status::invalid;
 use crate::control::{BridgeChange, BridgeConfig, FailMode, FdbFilter, PortChange};
 use crate::packet::Mac;
-use crate::port::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode};
+use crate::port::{Cidr, End, FieldError, PortConfig, PortKind, TunnelConfig, VhostConfig, VhostMode};
 use std::path::PathBuf;
 use tonic::Status;
 use vswitch_proto::v1;
 use vswitch_proto::v1::port_config::Kind;
+use vswitch_tunnel::Kind::{Geneve, Gre, Vxlan};
 
 /// Largest VLAN id (IEEE 802.1Q reserves 4095, Open vSwitch accepts it).
 const VLAN_MAX: u32 = 4095;
@@ -48,6 +49,18 @@ impl Fields {
             self.wrong("mac", format!("{} bytes are no Ethernet address", octets.len()), MAC_HINT);
         }
         mac
+    }
+
+    fn addresses(&mut self, texts: &[String]) -> Vec<Cidr> {
+        let parsed = texts.iter().map(|text| text.parse::<Cidr>());
+        let mut good = Vec::new();
+        for cidr in parsed.take(crate::limits::HOME_ADDRESSES_MAX + 1) {
+            match cidr {
+                Ok(cidr) => good.push(cidr),
+                Err(problem) => self.wrong("addresses", problem.to_string(), "give each with its prefix length"),
+            }
+        }
+        good
     }
 
     fn path(&mut self, field: &'static str, value: String) -> PathBuf {
@@ -112,6 +125,7 @@ pub(super) fn port_config(config: v1::PortConfig) -> Result<PortConfig, Status> 
     port.no_flood = config.no_flood;
     port.strict = config.strict;
     port.external_ids = config.external_ids.into_iter().collect();
+    port.addresses = fields.addresses(&config.addresses);
     // The same field may be found wrong here and there; the first finding is the one that says why.
     let here = fields.0.len();
     for error in port.errors() {
@@ -137,11 +151,28 @@ fn port_kind(kind: Option<Kind>, name: &str, fields: &mut Fields) -> PortKind {
         Some(Kind::Patch(port)) => PortKind::Patch { peer: port.peer },
         Some(Kind::Internal(v1::InternalPort {})) => PortKind::Internal,
         Some(Kind::Dummy(v1::DummyPort {})) => PortKind::Dummy,
+        Some(Kind::Tunnel(port)) => PortKind::Tunnel(tunnel(port, fields)),
         None => {
             fields.wrong("type", "not given", &format!("use one of {}", PortKind::NAMES.join(", ")));
             PortKind::Internal
         }
     }
+}
+
+fn tunnel(port: v1::TunnelPort, fields: &mut Fields) -> TunnelConfig {
+    let kind = match v1::TunnelKind::try_from(port.kind) {
+        Ok(v1::TunnelKind::Geneve) => Geneve,
+        Ok(v1::TunnelKind::Vxlan) => Vxlan,
+        Ok(v1::TunnelKind::Gre) => Gre,
+        Ok(v1::TunnelKind::Unspecified) | Err(_) => {
+            fields.wrong("kind", format!("{} is no kind of tunnel", port.kind), "use geneve (1), vxlan (2) or gre (3)");
+            Geneve
+        }
+    };
+    TunnelConfig::parse(kind, &port.options.into_iter().collect()).unwrap_or_else(|errors| {
+        fields.0.extend(errors);
+        TunnelConfig::new(kind, End::Flow)
+    })
 }
 
 fn vhost(port: v1::VhostUserPort, fields: &mut Fields) -> VhostConfig {
@@ -172,9 +203,14 @@ pub(super) fn port_change(request: &mut v1::ModifyPortRequest) -> Result<PortCha
         strict: request.strict,
         mtu: request.mtu.map(|mtu| fields.number("mtu", mtu, 1500, "use 68 to 9702")),
         external_ids: request.external_ids.take().map(|external_ids| external_ids.ids.into_iter().collect()),
+        addresses: request.addresses.take().map(|addresses| fields.addresses(&addresses.cidrs)),
     };
     if change == PortChange::default() {
-        fields.wrong("admin_up", "nothing is to be changed", "give admin_up, no_flood, strict, mtu or external_ids");
+        fields.wrong(
+            "admin_up",
+            "nothing is to be changed",
+            "give admin_up, no_flood, strict, mtu, external_ids or addresses",
+        );
     }
     fields.finish(change)
 }
@@ -242,6 +278,11 @@ mod tests {
             "[a-z0-9]{1,15}".prop_map(|peer| PortKind::Patch { peer }),
             Just(PortKind::Internal),
             Just(PortKind::Dummy),
+            (0..3_usize, any::<bool>(), 1..=0xff_ffff_u64).prop_map(|(kind, csum, key)| {
+                let remote = End::Address("10.0.0.2".parse().expect("an address"));
+                let in_key = crate::port::Key::Value(key);
+                PortKind::Tunnel(TunnelConfig { csum, in_key, ..TunnelConfig::new([Geneve, Vxlan, Gre][kind], remote) })
+            }),
         ]
     }
 
@@ -254,8 +295,11 @@ mod tests {
         ) {
             let mac = mac.map(|[a, b, c, d, e]| Mac([2, a, b, c, d, e]));
             let [admin_up, no_flood, strict] = flags;
-            let strict = strict && !matches!(kind, PortKind::Patch { .. });
-            let port = PortConfig { name, number, kind, mac, mtu, admin_up, no_flood, strict, external_ids };
+            let strict = strict && !kind.is_inner();
+            let may_be_home = matches!(kind, PortKind::Internal | PortKind::Tap { .. } | PortKind::Dummy);
+            let addresses: &[&str] = if may_be_home { &["10.0.0.1/24", "fd00::1/64"] } else { &[] };
+            let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
+            let port = PortConfig { name, number, kind, mac, mtu, admin_up, no_flood, strict, external_ids, addresses };
             let back = port_config(present::port_config(&port)).expect("a valid port");
             prop_assert_eq!(back, port);
         }
@@ -300,7 +344,7 @@ mod tests {
     #[test]
     fn a_port_without_kind_is_refused() {
         let config = v1::PortConfig { name: "p0".to_owned(), ..Default::default() };
-        let want = "type: not given; use one of dpdk, vhost-user, tap, af_packet, pcap, patch, internal, dummy";
+        let want = "type: not given; use one of dpdk, vhost-user, tap, af_packet, pcap, patch, internal, dummy, geneve, vxlan, gre";
         assert_eq!(message(port_config(config)), want);
     }
 

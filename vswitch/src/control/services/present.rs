@@ -6,7 +6,7 @@ use crate::control::{
 };
 use crate::observe::{DropReason, Fallback};
 use crate::packet::Mac;
-use crate::port::{PortConfig, PortKind, VhostConfig, VhostMode};
+use crate::port::{PortConfig, PortKind, TunnelConfig, VhostConfig, VhostMode, cidr_text};
 use std::path::Path;
 use vswitch_proto::v1;
 use vswitch_proto::v1::port_config::Kind;
@@ -74,6 +74,7 @@ pub(super) fn port_config(port: &PortConfig) -> v1::PortConfig {
         no_flood: port.no_flood,
         strict: port.strict,
         external_ids: port.external_ids.clone().into_iter().collect(),
+        addresses: port.addresses.iter().map(cidr_text).collect(),
         kind: Some(port_kind(&port.kind)),
     }
 }
@@ -98,7 +99,17 @@ fn port_kind(kind: &PortKind) -> Kind {
         PortKind::Patch { peer } => Kind::Patch(v1::PatchPort { peer: peer.clone() }),
         PortKind::Internal => Kind::Internal(v1::InternalPort {}),
         PortKind::Dummy => Kind::Dummy(v1::DummyPort {}),
+        PortKind::Tunnel(tunnel) => Kind::Tunnel(self::tunnel(tunnel)),
     }
+}
+
+fn tunnel(tunnel: &TunnelConfig) -> v1::TunnelPort {
+    let kind = match tunnel.kind {
+        vswitch_tunnel::Kind::Geneve => v1::TunnelKind::Geneve,
+        vswitch_tunnel::Kind::Vxlan => v1::TunnelKind::Vxlan,
+        vswitch_tunnel::Kind::Gre => v1::TunnelKind::Gre,
+    };
+    v1::TunnelPort { kind: kind.into(), options: tunnel.options().into_iter().collect() }
 }
 
 fn vhost(port: &VhostConfig) -> v1::VhostUserPort {

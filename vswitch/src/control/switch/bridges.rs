@@ -28,7 +28,8 @@ impl Switch {
             if state.bridges.len() >= limits::BRIDGES_MAX {
                 return Err(SwitchError::Exhausted { what: "bridges", limit: limits::BRIDGES_MAX });
             }
-            let mut bridge = BridgeState::new(config, &state.changes);
+            state.bridge_id += 1;
+            let mut bridge = BridgeState::new(config, state.bridge_id, &state.changes);
             default_flow(&mut bridge, state.next_world());
             let name = bridge.config.name.clone();
             state.bridges.insert(name.clone(), bridge);
@@ -46,12 +47,15 @@ impl Switch {
         self.with(|state| {
             state.bridge(name)?;
             let mut gone = Vec::new();
-            for slot in &mut state.ports {
-                if slot.as_ref().is_some_and(|port| port.bridge == name) {
-                    gone.extend(slot.take());
+            for i in 0..state.ports.len() {
+                if state.ports[i].as_ref().is_some_and(|port| port.bridge == name) {
+                    gone.extend(state.ports[i].take());
+                    state.forget_routes(i);
                 }
             }
-            state.bridges.remove(name);
+            if let Some(bridge) = state.bridges.remove(name) {
+                state.neighbours.flush(Some(bridge.id));
+            }
             self.publisher.publish(state.snapshot());
             for port in gone {
                 self.event(state, PortEventKind::Removed, &port);

@@ -16,6 +16,7 @@ mod ports;
 mod rxqs;
 mod start;
 mod state;
+mod tunnels;
 
 use super::info::{CachesInfo, MempoolInfo, PortEvent, SwitchError, WorkerInfo};
 use crate::cache::{CacheShared, Collector};

@@ -91,6 +91,7 @@ impl Switch {
         let now_s = Millis::now().seconds();
         let _ = self.with(|state| {
             state.bridges.values().for_each(|bridge| bridge.fdb.age(now_s));
+            state.neighbours.age(Millis::now().0);
             Ok(())
         });
     }

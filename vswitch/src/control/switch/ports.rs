@@ -2,6 +2,7 @@
 
 use super::Switch;
 use super::state::{Opened, PortState, Rxq, State};
+use super::tunnels::refused;
 use crate::control::info::{PortChange, PortEvent, PortEventKind, PortInfo, SwitchError};
 use crate::limits;
 use crate::observe::PortCounters;
@@ -41,6 +42,8 @@ impl Switch {
                 return Err(SwitchError::Exists { what: "port", name: config.name, hint });
             }
             state.check_patch(bridge, &config)?;
+            state.check_tunnel(&config)?;
+            state.check_addresses(None, &config)?;
             let number = state.number_for(bridge, &config)?;
             let id = state.free_id()?;
             let opened = open_port(state, id, &config);
@@ -54,6 +57,7 @@ impl Switch {
             let link_up = Arc::default();
             let bridge = bridge.to_owned();
             let port = PortState { bridge, config, number, mac, opened, link: Link::default(), link_up };
+            state.routes.set_addresses(id.0.into(), &port.config.addresses).map_err(refused)?;
             state.ports[id.index()] = Some(port);
             let link = state.ports[id.index()].as_ref().map(|port| state.link_of(port)).unwrap_or_default();
             if let Some(port) = &mut state.ports[id.index()] {
@@ -73,6 +77,7 @@ impl Switch {
         self.with(|state| {
             let id = state.port(bridge, name)?;
             let Some(port) = state.ports[id.index()].take() else { return Ok(()) };
+            state.forget_routes(id.index());
             self.publisher.publish(state.snapshot());
             // After the workers let go: nobody learns on it any more, and the index is free for another port.
             if let Some(bridge) = state.bridges.get(bridge) {
@@ -99,11 +104,15 @@ impl Switch {
             config.no_flood = change.no_flood.unwrap_or(config.no_flood);
             config.strict = change.strict.unwrap_or(config.strict);
             config.mtu = change.mtu.unwrap_or(config.mtu);
+            config.addresses.clone_from(change.addresses.as_ref().unwrap_or(&port.config.addresses));
             config.external_ids.clone_from(change.external_ids.as_ref().unwrap_or(&port.config.external_ids));
             let errors = config.errors();
             if !errors.is_empty() {
                 return Err(SwitchError::Invalid(errors));
             }
+            state.check_addresses(Some(id), &config)?;
+            let mut routes = state.routes.clone();
+            routes.set_addresses(id.0.into(), &config.addresses).map_err(refused)?;
             let device = |reason| SwitchError::Device { name: name.to_owned(), reason };
             let reopened = match &port.opened {
                 Ok(opened) => {
@@ -113,6 +122,7 @@ impl Switch {
                 Err(_) if change.admin_up == Some(true) => Some(open_port(state, id, &config).map_err(device)?),
                 Err(_) => None,
             };
+            state.routes = routes;
             if let Some(port) = &mut state.ports[id.index()] {
                 port.config = config;
                 if let Some(opened) = reopened {

@@ -53,6 +53,9 @@ impl Switch {
                     .with_context(|| format!("bridge {}, port {}", bridge.name, port.name))?;
             }
         }
+        for route in &config.routes {
+            switch.add_route(route).with_context(|| format!("route by port {}", route.port))?;
+        }
         let tending = conntrack::start(switch.conntrack(), Arc::clone(&switch.connection_events));
         switch.engine.lock().companions = vec![monitor::start(&switch), tending];
         Ok(switch)

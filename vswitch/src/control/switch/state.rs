@@ -7,6 +7,7 @@ use crate::packet::Mac;
 use crate::pipeline::state::{FlowRemoved, PipelineState};
 use crate::pipeline::{Bridge, Changes, Fdb, PacketIns, PortFacts, Stages, World};
 use crate::port::{FieldError, Link, OpenContext, PortConfig, PortId, PortKind};
+use crate::tunnel::Home;
 use crate::worker::{PortShared, PortView, RxqSlot, Snapshot};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
+use vswitch_tunnel::{Neighbours, OptionMap, Routes};
 
 /// A worker lets go of a port within a burst, or one sleep. After this long it is reported.
 const RELEASE_SOON: Duration = Duration::from_secs(1);
@@ -33,6 +35,12 @@ pub(super) struct State {
     pub(super) stages: Arc<Stages>,
     /// Number of the last world.
     pub(super) world: u64,
+    /// Ways to the other ends of tunnels. Ports are numbered by [`PortId`].
+    pub(super) routes: Routes,
+    /// Next hops of tunnels.
+    pub(super) neighbours: Arc<Neighbours>,
+    /// Number of the last bridge that was added.
+    pub(super) bridge_id: u32,
 }
 
 impl std::fmt::Debug for State {
@@ -51,15 +59,19 @@ pub(super) struct BridgeState {
     pub(super) packet_ins: Arc<PacketIns>,
     /// Who is told about flows that went.
     pub(super) flow_events: broadcast::Sender<Arc<FlowRemoved>>,
+    /// A number of its own.
+    pub(super) id: u32,
+    /// What Geneve's options are called.
+    pub(super) options: OptionMap,
 }
 
 impl BridgeState {
     /// A bridge without ports and flows.
-    pub(super) fn new(config: BridgeConfig, changes: &Arc<Changes>) -> Self {
+    pub(super) fn new(config: BridgeConfig, id: u32, changes: &Arc<Changes>) -> Self {
         let fdb = Arc::new(Fdb::with_changes(config.fdb_entries, config.fdb_ageing_s, Arc::clone(changes)));
         let pipeline = PipelineState::new(changes);
         let (flow_events, _) = broadcast::channel(limits::FLOW_EVENTS_QUEUED);
-        Self { config, fdb, pipeline, packet_ins: Arc::default(), flow_events }
+        Self { config, fdb, pipeline, packet_ins: Arc::default(), flow_events, id, options: OptionMap::default() }
     }
 
     /// As workers see it, without its ports.
@@ -68,6 +80,8 @@ impl BridgeState {
             program: self.pipeline.program(),
             packet_ins: Arc::clone(&self.packet_ins),
             strict: self.config.strict,
+            id: self.id,
+            options: self.options.clone(),
             ..Bridge::new(&self.config.name, self.config.fail_mode, Arc::clone(&self.fdb))
         }
     }
@@ -115,15 +129,23 @@ pub(super) struct Rxq {
 
 impl State {
     pub(super) fn new(context: OpenContext, cores: Vec<u32>) -> Self {
+        let changes = Arc::<Changes>::default();
+        let told = Arc::clone(&changes);
+        let neighbours = Arc::new(Neighbours::new(move || {
+            told.advance();
+        }));
         Self {
             context,
             cores,
             bridges: BTreeMap::new(),
             ports: Vec::new(),
             sequence: 0,
-            changes: Arc::default(),
+            changes,
             stages: Arc::default(),
             world: 0,
+            routes: Routes::default(),
+            neighbours,
+            bridge_id: 0,
         }
     }
 
@@ -189,7 +211,8 @@ impl State {
         let (ports, changes) = (last.world.ports.clone(), Arc::clone(&self.changes));
         let ports_changed = last.world.ports_changed;
         let stages = Arc::clone(&self.stages);
-        let world = Arc::new(World { number: self.world, ports_changed, bridges, ports, changes, stages });
+        let tunnels = Arc::clone(&last.world.tunnels);
+        let world = Arc::new(World { number: self.world, ports_changed, bridges, ports, changes, stages, tunnels });
         Snapshot { world, ports: last.ports.clone(), rxqs: last.rxqs.clone() }
     }
 
@@ -230,7 +253,8 @@ impl State {
         let changes = Arc::clone(&self.changes);
         let (number, ports_changed) = (self.world, self.world);
         let stages = Arc::clone(&self.stages);
-        let world = Arc::new(World { number, ports_changed, bridges, ports: facts, changes, stages });
+        let tunnels = Arc::new(self.tunnels());
+        let world = Arc::new(World { number, ports_changed, bridges, ports: facts, changes, stages, tunnels });
         Snapshot { world, ports, rxqs }
     }
 
@@ -264,7 +288,7 @@ impl State {
             bridge: port.bridge.clone(),
             config: port.config.clone(),
             number: port.number,
-            mac: opened.and_then(|opened| opened.shared.device.mac()).unwrap_or(port.mac),
+            mac: port.mac(),
             link_up: port.link.up,
             link_speed_mbps: port.link.speed_mbps,
             error: port.opened.as_ref().err().cloned(),
@@ -331,7 +355,23 @@ impl PortState {
             peer,
             patch: matches!(self.config.kind, PortKind::Patch { .. }),
             strict: self.config.strict,
+            tunnel: match &self.config.kind {
+                PortKind::Tunnel(tunnel) => Some(Arc::new(tunnel.clone())),
+                _ => None,
+            },
+            home: self.home().map(Arc::new),
         }
+    }
+
+    /// Its address.
+    pub(super) fn mac(&self) -> Mac {
+        let own = self.opened.as_ref().ok().and_then(|opened| opened.shared.device.mac());
+        own.unwrap_or(self.mac)
+    }
+
+    fn home(&self) -> Option<Home> {
+        let addresses: Vec<_> = self.config.addresses.iter().map(|cidr| cidr.address).collect();
+        (!addresses.is_empty()).then(|| Home { mac: self.mac(), addresses })
     }
 
     /// Closes the port. It is unpublished and every worker has adopted the newer snapshot or sleeps.

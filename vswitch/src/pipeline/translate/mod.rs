@@ -38,6 +38,7 @@ mod tell;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod tunnel;
 mod view;
 
 pub use group::dp_hash;
@@ -55,7 +56,7 @@ use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::Relaxed;
 use table::Disguise;
 use vswitch_flow::text::Names;
-use vswitch_flow::{Action, FlowKey};
+use vswitch_flow::{Action, Field, FlowKey};
 
 /// What is to be translated.
 #[derive(Debug)]
@@ -144,6 +145,10 @@ pub fn translate(world: &World, request: &Request<'_>, observer: Option<&mut dyn
             }
         }
         Start::Stage(stage) => {
+            // What was written over it hides it: then nobody can say.
+            if stage.luggage.defined.get(Field::TunDst) | stage.luggage.defined.get(Field::TunIpv6Dst) != 0 {
+                translator.own_end = None;
+            }
             translator.unpack(stage);
             translator.begin(stage.luggage.table);
         }
@@ -162,6 +167,10 @@ impl Translator<'_, '_> {
     fn begin(&mut self, table: u8) {
         let rule = self.lookup(table, Disguise::default());
         self.indent = 2;
+        // What a tunnel tells the packet of congestion the first table does not see yet.
+        if !self.receive_ecn() {
+            return;
+        }
         match rule {
             Some(rule) => {
                 self.run_with_set(Frame::of_rule(rule));

@@ -137,6 +137,15 @@ impl<'a> Translator<'a, '_> {
             }
             return;
         }
+        if let Some(tunnel) = &facts.tunnel {
+            self.encapsulate((id, facts), tunnel, max_len);
+            return;
+        }
+        if let Some(home) = &facts.home
+            && self.arrive(id, home)
+        {
+            return;
+        }
         self.commit();
         self.push(max_len.map_or(Op::Output(id), |max_len| Op::OutputTruncated(id, max_len)));
         self.delivered = true;
@@ -152,17 +161,22 @@ impl<'a> Translator<'a, '_> {
             self.skip(DropReason::NoReceive);
             return;
         }
+        self.visit((there.bridge, there.number), |this| this.push(Op::Crossed(out, peer)));
+    }
+
+    /// A copy of the packet goes through another bridge as if it had come in there by a port, with fresh registers; `change` says what happens to it on the way.
+    pub(super) fn visit(&mut self, (to, number): (usize, PortNo), change: impl FnOnce(&mut Self)) {
         self.out.deps.all = true;
         let (bridge, indent) = (self.bridge, self.indent);
-        let learned = self.world.bridges[there.bridge].program.learned.tables();
+        let learned = self.world.bridges[to].program.learned.tables();
         let learned = std::mem::replace(&mut self.learned, learned);
         let (stack, set) = (std::mem::take(&mut self.stack), std::mem::take(&mut self.set));
         self.on_copy(|this| {
-            this.push(Op::Crossed(out, peer));
-            this.bridge = there.bridge;
+            change(this);
+            this.bridge = to;
             this.tell_bridge();
             this.indent += 1;
-            this.forget_metadata(there.number);
+            this.forget_metadata(number);
             // A patch port counts as a resubmit to an earlier table.
             if let Some(frame) = this.enter(u8::MAX, 0, Disguise::default()) {
                 this.work.depth += 1;

@@ -63,6 +63,8 @@ pub enum Credit {
     AllBuckets(Arc<GroupStats>),
     /// A table: looked up, and whether a rule matched.
     Table(Arc<TableStats>, bool),
+    /// One that packets reach longer than they came in, by so many bytes each: in a tunnel.
+    Longer(Box<Self>, u32),
 }
 
 impl PartialEq for Credit {
@@ -71,6 +73,7 @@ impl PartialEq for Credit {
             (Self::Rule(a), Self::Rule(b)) => Arc::ptr_eq(a, b),
             (Self::Bucket(a, i), Self::Bucket(b, j)) => Arc::ptr_eq(a, b) && i == j,
             (Self::Group(a), Self::Group(b)) | (Self::AllBuckets(a), Self::AllBuckets(b)) => Arc::ptr_eq(a, b),
+            (Self::Longer(a, bytes), Self::Longer(b, other)) => a == b && bytes == other,
             (Self::Table(a, matched), Self::Table(b, other)) => Arc::ptr_eq(a, b) && matched == other,
             _ => false,
         }

@@ -6,7 +6,7 @@
 
 use super::set::ActionSet;
 use super::view::View;
-use super::{Credit, Effect, LineKind, Observer, Request, Translation};
+use super::{Effect, LineKind, Observer, Request, Translation};
 use crate::action::Op;
 use crate::limits::{ACTIONS_EXECUTED_MAX, CLONES_NESTED_MAX, DEPTH_MAX, OPS_MAX, RESUBMITS_MAX};
 use crate::meter::Allowance;
@@ -122,6 +122,10 @@ pub(super) struct Translator<'a, 'o> {
     pub(super) packet_out: bool,
     /// The packet was tracked before.
     pub(super) met_ct: bool,
+    /// Bytes that tunnels have put in front of the packet.
+    pub(super) longer: u32,
+    /// Our end of the tunnel that it came out of.
+    pub(super) own_end: Option<std::net::IpAddr>,
     /// The action set is being executed, or what it calls.
     pub(super) in_set: bool,
     pub(super) observer: Option<&'o mut (dyn Observer + 'o)>,
@@ -158,6 +162,8 @@ impl<'a, 'o> Translator<'a, 'o> {
             learns: request.learns,
             packet_out: false,
             met_ct: false,
+            longer: 0,
+            own_end: super::tunnel::own_end(request.key),
             in_set: false,
             observer,
             indent: 0,
@@ -360,10 +366,6 @@ impl<'a, 'o> Translator<'a, 'o> {
         self.observer.is_some()
     }
 
-    pub(super) fn credit(&mut self, credit: Credit) {
-        self.out.credits.push(credit);
-    }
-
     pub(super) fn effect(&mut self, effect: Effect) {
         self.out.effects.push(effect);
     }
@@ -385,7 +387,10 @@ fn push(ops: &mut Vec<Op>, work: &mut Work, error: &mut Option<DropReason>, op: 
 
 /// Ops that leave the packet as it is for those behind them.
 const fn leaves_packet(op: &Op) -> bool {
-    matches!(op, Op::Output(_) | Op::OutputTruncated(..) | Op::Crossed(..) | Op::PacketIn(_))
+    matches!(
+        op,
+        Op::Output(_) | Op::OutputTruncated(..) | Op::Crossed(..) | Op::PacketIn(_) | Op::Snoop(_) | Op::Ask(_)
+    )
 }
 
 /// The last op works on the packet itself: a clone there need not be one.

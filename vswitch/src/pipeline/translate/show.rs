@@ -1,10 +1,11 @@
 //! Ops as text, in the style of Open vSwitch's datapath actions.
 
 use crate::action::{
-    CheckLen, CtOp, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd, SetPorts,
+    AskOp, CheckLen, CtOp, DecapOp, EncapOp, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd,
+    SetPorts,
 };
 use crate::pipeline::{NO_COOKIE, World};
-use crate::port::PortId;
+use crate::port::{PortId, tunnel_word};
 use std::fmt::Write;
 use vswitch_conntrack::{Helper, Nat, NatSide, Request};
 use vswitch_flow::action::Reason;
@@ -67,6 +68,16 @@ fn format_op(op: &Op, world: &World, out: &mut String) {
         Op::PacketIn(packet_in) => format_packet_in(packet_in, out),
         Op::Ct(ct) => format_ct(ct, out),
         Op::CtClear => out.push_str("ct_clear"),
+        Op::Encap(encap) => format_encap(encap, world, out),
+        Op::Decap(decap) => {
+            let DecapOp { kind, .. } = **decap;
+            let _ = write!(out, "tnl_pop({})", tunnel_word(kind));
+        }
+        Op::Ask(ask) => {
+            let AskOp { ip, .. } = &**ask;
+            let _ = write!(out, "ask({ip})");
+        }
+        Op::Snoop(_) => out.push_str("snoop"),
         Op::Clone(ops) => {
             out.push_str("clone(");
             format_ops(ops, world, out);
@@ -91,6 +102,21 @@ fn format_port(port: PortId, world: &World, out: &mut String) {
             let _ = write!(out, "port{}", port.0);
         }
     }
+}
+
+/// The header as it is, without what each packet writes.
+fn format_encap(encap: &EncapOp, world: &World, out: &mut String) {
+    let EncapOp { port, header, max, .. } = encap;
+    if let Some(max) = max {
+        let _ = write!(out, "trunc({max}),");
+    }
+    out.push_str("tnl_push(tnl_port(");
+    format_port(*port, world, out);
+    let _ = write!(out, "),header(size={},", header.len());
+    for byte in header.bytes() {
+        let _ = write!(out, "{byte:02x}");
+    }
+    out.push_str("))");
 }
 
 /// As Open vSwitch prints it, `ct(...),recirc(0x1)`.

@@ -72,6 +72,12 @@ impl Translator<'_, '_> {
         rule
     }
 
+    /// Notes whose counters each packet adds to.
+    pub(super) fn credit(&mut self, credit: Credit) {
+        let credit = if self.longer == 0 { credit } else { Credit::Longer(Box::new(credit), self.longer) };
+        self.out.credits.push(credit);
+    }
+
     /// Notes which bits of the key are not the packet's own in this lookup.
     fn note_touched(&mut self, disguise: Disguise, fragment: bool) {
         let touched = &mut self.out.touched;

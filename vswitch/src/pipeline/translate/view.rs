@@ -133,6 +133,9 @@ impl View {
         if changes && (FIRST_PACKET_WORD..LAST_PACKET_WORD).contains(&usize::from(field.location().word)) {
             packet.pending.add_bits(field, bits);
         }
+        if let Some(option) = super::tunnel::option_of(field) {
+            self.set_option(option, true);
+        }
     }
 
     /// Writes a number to a subfield; what does not fit is cut off.
@@ -144,6 +147,9 @@ impl View {
     pub(super) fn clear(&mut self, field: Field) {
         self.packet.key.set(field, 0);
         self.packet.written.add(field);
+        if let Some(option) = super::tunnel::option_of(field) {
+            self.set_option(option, false);
+        }
     }
 
     /// Values of some bits of the metadata, and these bits: those that `bits` says of each word.

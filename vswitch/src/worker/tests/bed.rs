@@ -10,6 +10,7 @@ use crate::pipeline::{Bridge, Changes, FailMode, Fdb, PacketIns, PortFacts, Stag
 use crate::port::sim::{SimRxQueue, SimTxQueue, SimWire};
 use crate::port::{Device, RxQueue, TxQueue};
 use crate::time::Millis;
+use crate::tunnel::Tunnels;
 use crate::worker::{PortShared, PortView, Snapshot, Walk};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub(super) struct Bed {
     pub(super) now: Millis,
     views: Vec<PortView>,
     world: u64,
+    pub(super) tunnels: Arc<Tunnels>,
 }
 
 impl Bed {
@@ -69,6 +71,8 @@ impl Bed {
             no_receive: false,
             peer: None,
             patch: false,
+            tunnel: None,
+            home: None,
             strict: false,
         };
         let changes: Arc<Changes> = Arc::default();
@@ -88,6 +92,7 @@ impl Bed {
             changes,
             stages: Arc::default(),
             shared,
+            tunnels: Arc::default(),
         };
         bed.publish();
         bed
@@ -117,6 +122,7 @@ impl Bed {
             ports,
             changes,
             stages: Arc::clone(&self.stages),
+            tunnels: Arc::clone(&self.tunnels),
         });
         let views = self.views.iter().cloned().map(Some).collect();
         self.walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));

@@ -11,6 +11,7 @@ mod revalidated;
 mod storm;
 mod strict;
 mod tables;
+mod tunnels;
 
 use super::{PortShared, PortView, Snapshot, Walk};
 use crate::conntrack::Conntrack;

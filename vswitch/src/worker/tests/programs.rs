@@ -1,6 +1,7 @@
 //! Programs of the connection cache: packets that go the short way are what they would have been on the long one.
 
 use super::bed::Bed;
+use super::tunnels::from_peer;
 use crate::observe::{Fallback, PortTotals};
 use crate::packet::checksum::{Sum, pseudo_v4, pseudo_v6};
 use crate::pipeline::state::FlowInfo;
@@ -11,6 +12,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use vswitch_conntrack::{Connection, Filter};
 use vswitch_flow::spec::FlowFilter;
+use vswitch_tunnel::Kind;
 
 const SYN: u8 = 0x02;
 const SYN_ACK: u8 = 0x12;
@@ -261,17 +263,26 @@ struct World {
     bed: Bed,
     pipeline: usize,
     numbers: [Numbers; 3],
+    /// The server is behind a tunnel: port 2 is Geneve, 5 the uplink, 6 the home.
+    tunnel: bool,
 }
+
+const UNDERLAY: [&str; 2] = ["priority=1000,in_port=5,actions=output:6", "priority=1000,in_port=6,actions=output:5"];
 
 /// All that can be seen.
 type Seen = (Vec<Connection>, Vec<FlowInfo>, Vec<PortTotals>);
 
 impl World {
-    fn new(pipeline: usize, cache: bool) -> Self {
-        let mut bed = Bed::new(4);
+    fn new(pipeline: usize, cache: bool, tunnel: bool) -> Self {
+        let mut bed = Bed::new(6);
         bed.shared.enable(cache);
+        if tunnel {
+            bed.add_tunnels(5, &[(1, Kind::Geneve, "remote_ip=1.1.2.92 key=5")]);
+            bed.knows_peer();
+            bed.program(&UNDERLAY);
+        }
         bed.program(PIPELINES[pipeline].flows);
-        let mut world = Self { bed, pipeline, numbers: [[1000, 5000]; 3] };
+        let mut world = Self { bed, pipeline, numbers: [[1000, 5000]; 3], tunnel };
         if PIPELINES[pipeline].tcp {
             for connection in 0..3 {
                 for (reply, flags, len) in [(false, SYN, 0), (true, SYN_ACK, 0), (false, ACK, 0)] {
@@ -305,7 +316,11 @@ impl World {
             let at = frame.len().min(if v6 { 60 } else { 40 } + if tagged { 4 } else { 0 });
             frame[at - 1] ^= 0x40;
         }
-        self.bed.receive(if reply { 2 } else { 1 }, &frame);
+        match (reply, self.tunnel) {
+            (false, _) => self.bed.receive(1, &frame),
+            (true, false) => self.bed.receive(2, &frame),
+            (true, true) => self.bed.receive(5, &from_peer(&frame, (5, 0, 64 - connection))),
+        }
     }
 
     fn apply(&mut self, step: &Step) {
@@ -332,22 +347,22 @@ impl World {
         connections.sort_by_key(|connection| connection.original);
         self.bed.collector.collect();
         let flows = self.bed.state.program().flows(&FlowFilter::default(), now);
-        (connections, flows, (1..=4).map(|port| self.bed.totals(port)).collect())
+        (connections, flows, (1..=6).map(|port| self.bed.totals(port)).collect())
     }
 }
 
 /// Packets that programs handled, of all.
-static SHORT: AtomicU64 = AtomicU64::new(0);
-static ALL: AtomicU64 = AtomicU64::new(0);
+static SHORT: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+static ALL: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 #[test]
 fn the_short_way_is_the_long_way() {
-    proptest!(ProptestConfig { cases: 600, max_shrink_iters: 4000, ..ProptestConfig::default() }, |(pipeline in 0..PIPELINES.len(), steps in steps())| {
-        let (mut cached, mut plain) = (World::new(pipeline, true), World::new(pipeline, false));
+    proptest!(ProptestConfig { cases: 600, max_shrink_iters: 4000, ..ProptestConfig::default() }, |(pipeline in 0..PIPELINES.len(), tunnel in prop::bool::weighted(0.4), steps in steps())| {
+        let (mut cached, mut plain) = (World::new(pipeline, true, tunnel), World::new(pipeline, false, tunnel));
         for (i, step) in steps.iter().enumerate() {
             cached.apply(step);
             plain.apply(step);
-            let told = || format!("pipeline {pipeline}, step {i}, {step:?}, of {steps:#?}");
+            let told = || format!("pipeline {pipeline}, tunnel {tunnel}, step {i}, {step:?}, of {steps:#?}");
             prop_assert_eq!(cached.bed.sent(), plain.bed.sent(), "sent: {}", told());
             let (with, without) = (cached.seen(), plain.seen());
             prop_assert_eq!(with.0, without.0, "connections: {}", told());
@@ -355,19 +370,23 @@ fn the_short_way_is_the_long_way() {
             prop_assert_eq!(with.2, without.2, "ports: {}", told());
         }
         let totals = cached.seen().2;
-        ALL.fetch_add(totals[0].rx_packets + totals[1].rx_packets, Relaxed);
-        SHORT.fetch_add(cached.bed.shared.stats.program_hits.get(), Relaxed);
+        let way = usize::from(tunnel);
+        ALL[way].fetch_add(totals[0].rx_packets + totals[1].rx_packets, Relaxed);
+        SHORT[way].fetch_add(cached.bed.shared.stats.program_hits.get(), Relaxed);
         prop_assert_eq!((cached.bed.pool.in_use(), plain.bed.pool.in_use()), (0, 0), "mbufs leaked");
     });
-    let (short, all) = (SHORT.load(Relaxed), ALL.load(Relaxed));
-    assert!(short * 4 > all, "{short} of {all} packets went the short way: this compares nothing");
+    for tunnel in 0..2 {
+        let (short, all) = (SHORT[tunnel].load(Relaxed), ALL[tunnel].load(Relaxed));
+        assert!(short * 4 > all, "tunnel {tunnel}: {short} of {all} packets went the short way: this compares nothing");
+    }
 }
 
 /// Each pipeline's ordinary packets go the short way from the second one on.
 #[test]
 fn an_established_connection_goes_the_short_way() {
-    for (number, pipeline) in PIPELINES.iter().enumerate().filter(|(_, pipeline)| pipeline.short) {
-        let mut world = World::new(number, true);
+    let ways = PIPELINES.iter().enumerate().filter(|(_, pipeline)| pipeline.short);
+    for ((number, pipeline), tunnel) in ways.flat_map(|way| [(way, false), (way, true)]) {
+        let mut world = World::new(number, true, tunnel);
         for round in 0..3 {
             for reply in [false, true] {
                 world.say(0, (reply, PSH_ACK, 0, 0), 8, false, 64);
@@ -377,7 +396,7 @@ fn an_established_connection_goes_the_short_way() {
             let expected = if pipeline.tcp { 2 * round } else { 2_u64.saturating_mul(round).saturating_sub(2) };
             assert!(
                 hits >= expected,
-                "pipeline {number}, round {round}: {hits} of {expected}, {:?}",
+                "pipeline {number}, tunnel {tunnel}, round {round}: {hits} of {expected}, {:?}",
                 fallbacks(&world)
             );
         }
@@ -391,7 +410,7 @@ fn fallbacks(world: &World) -> Vec<(&'static str, u64)> {
 
 #[test]
 fn a_packet_that_is_not_as_the_others_goes_the_long_way_and_says_why() {
-    let mut world = World::new(0, true);
+    let mut world = World::new(0, true, false);
     let count = |world: &World, why: Fallback| world.bed.shared.stats.fallbacks[why as usize].get();
     for _ in 0..2 {
         world.say(0, (false, PSH_ACK, 0, 0), 8, false, 64);

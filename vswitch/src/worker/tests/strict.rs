@@ -52,6 +52,8 @@ fn strict_world(strict: Strict, tables: bool) -> World {
         no_receive: false,
         peer: None,
         patch: false,
+        tunnel: None,
+        home: None,
         strict: strict == Strict::PortZero && port == 0,
     };
     next.ports = (0..3).map(|port| Some(facts(port))).collect();

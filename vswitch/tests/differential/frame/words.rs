@@ -1,6 +1,6 @@
 //! What packets are described with.
 
-use super::{Frame, Kind};
+use super::{Frame, Kind, tunnel};
 use crate::record::{hex, unhex};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -42,6 +42,14 @@ pub(crate) fn frame(text: &str, names: &Names) -> Result<Frame, String> {
         let set = if key == "quote" {
             packet.quote = Some(quoted(value, names)?);
             Some(())
+        } else if let Some(payload) = tunnel::payload(key, value, names) {
+            packet.payload = Some(payload?);
+            match key {
+                "geneve" => packet.dport = 6081,
+                "vxlan" => packet.dport = 4789,
+                _ => packet.proto = Some(47),
+            }
+            Some(())
         } else {
             set(&mut packet, key, value)
         };
@@ -58,7 +66,7 @@ fn quoted(value: &str, names: &Names) -> Result<Vec<u8>, String> {
 }
 
 /// Splits at spaces outside parentheses.
-fn split(text: &str) -> Vec<&str> {
+pub(super) fn split(text: &str) -> Vec<&str> {
     let (mut depth, mut words, mut start) = (0_usize, Vec::new(), 0);
     for (i, c) in text.char_indices() {
         match c {
@@ -124,6 +132,7 @@ fn set(frame: &mut Frame, key: &str, value: &str) -> Option<()> {
         "tha" => frame.tha = mac(value)?,
         "op" => frame.op = int(value)?,
         "len" => frame.len = int(value)?,
+        "bytes" => frame.payload = Some(unhex(value)?),
         "version" => frame.version = Some(int(value)?),
         "ihl" => frame.ihl = Some(int(value)?),
         "iplen" => frame.iplen = Some(int(value)?),
@@ -145,7 +154,7 @@ fn flags(text: &str) -> Option<u16> {
     int(text).or_else(|| text.chars().map(letter).sum())
 }
 
-fn int<T: TryFrom<u64>>(text: &str) -> Option<T> {
+pub(super) fn int<T: TryFrom<u64>>(text: &str) -> Option<T> {
     let number = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok()?,
         None => text.parse().ok()?,

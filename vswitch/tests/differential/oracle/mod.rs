@@ -7,11 +7,13 @@
 
 mod capture;
 mod openflow;
+mod tunnels;
 mod unixctl;
 
 use crate::record::Effect;
 use crate::scenario::{Command, PortChange};
 use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, limited, port_name};
+use crate::tunnels::{HOME_MAC, Tunnelling};
 use capture::Capture;
 use openflow::Controller;
 use std::collections::BTreeSet;
@@ -50,6 +52,13 @@ pub(crate) struct Oracle {
     named: bool,
     /// `zone=N` that has a limit.
     limited: BTreeSet<String>,
+    /// Numbers of the tunnel ports.
+    tunnels: BTreeSet<u32>,
+    /// Whether LOCAL has an address of IPv4 (false), of IPv6 (true).
+    addresses: BTreeSet<bool>,
+    /// It has what no command takes away: it is started anew.
+    spent: bool,
+    ports: Vec<(String, u32)>,
     // Last: the directory outlives the processes.
     processes: Processes,
 }
@@ -95,6 +104,10 @@ impl Oracle {
             changed: BTreeSet::new(),
             named: false,
             limited: BTreeSet::new(),
+            tunnels: BTreeSet::new(),
+            addresses: BTreeSet::new(),
+            spent: false,
+            ports: ports.to_vec(),
             processes,
         }
     }
@@ -177,6 +190,10 @@ impl Subject for Oracle {
     }
 
     fn reset(&mut self) {
+        if self.spent {
+            *self = Self::start(&self.ports.clone());
+            return;
+        }
         for verb in ["del-flows", "del-groups", "del-meters"] {
             self.ofctl(&[verb, BRIDGE], None).unwrap_or_else(|error| panic!("{verb}: {error}"));
         }
@@ -206,6 +223,7 @@ impl Subject for Oracle {
             arguments.push("-");
         }
         arguments.extend(command.argument.as_deref());
+        self.spent |= command.verb.ends_with("tlv-map");
         let printed = self.ofctl(&arguments, command.input.as_deref())?;
         Ok((printed, self.settle()))
     }
@@ -219,6 +237,9 @@ impl Subject for Oracle {
     }
 
     fn change_port(&mut self, port: u32, change: PortChange) -> Effect {
+        if self.tunnels.contains(&port) {
+            return self.change_tunnel(port, change);
+        }
         let name = port_name(port);
         let was = self.changed.contains(&(port, change.undone()));
         if change.is_default() != was {
@@ -234,8 +255,8 @@ impl Subject for Oracle {
             PortChange::Up | PortChange::Down => {
                 self.ctl.run("netdev-dummy/set-admin-state", &[&name, change.word()]);
             }
-            PortChange::Flood | PortChange::NoFlood => {
-                // Only OpenFlow 1.0 knows this flag.
+            _ => {
+                // Only OpenFlow 1.0 knows all flags.
                 let arguments = ["-O", "OpenFlow10", "mod-port", BRIDGE, &name, change.word()];
                 self.processes.run("ovs-ofctl", &arguments, None).expect("mod-port works");
             }
@@ -295,6 +316,10 @@ impl Subject for Oracle {
         self.ctl.call(&format!("dpctl/{verb}"), arguments)
     }
 
+    fn tunnel(&mut self, step: &Tunnelling) -> Result<(String, Effect), String> {
+        self.tunnelling(step)
+    }
+
     fn trace(&mut self, port: u32, packet: &[u8]) -> String {
         let (flow, hex) = (format!("in_port={port}"), crate::record::hex(packet));
         let port = if port == LOCAL { "in_port=LOCAL".to_owned() } else { flow };
@@ -316,7 +341,8 @@ impl Processes {
         wait_for_socket(&socket);
         let socket = format!("unix:{}", text(&socket));
         let control = format!("--unixctl={}", text(&self.path("vswitchd.ctl")));
-        let words = ["--enable-dummy=override", "--disable-system", "--disable-system-route", "-vconsole:off"];
+        // Not of all types: tunnel ports are what they are.
+        let words = ["--enable-dummy", "--disable-system", "--disable-system-route", "-vconsole:off"];
         self.vsctl(&["--no-wait", "init"]);
         // Two tags are read, as ours are; the default is one.
         self.vsctl(&["--no-wait", "set", "Open_vSwitch", ".", "other_config:vlan-limit=2"]);
@@ -329,7 +355,7 @@ impl Processes {
         let pcap = |name: &str| format!("options:tx_pcap={}", text(&self.path(&format!("{name}.pcap"))));
         let mut words = format!(
             "add-br {BRIDGE} -- set bridge {BRIDGE} datapath_type=dummy fail_mode=secure \
-             protocols=OpenFlow10,OpenFlow13,OpenFlow15 -- set interface {BRIDGE} {}",
+             protocols=OpenFlow10,OpenFlow13,OpenFlow15 other-config:hwaddr={HOME_MAC} -- set interface {BRIDGE} {}",
             pcap(BRIDGE)
         );
         for (name, number) in ports {
@@ -363,9 +389,12 @@ impl Processes {
     }
 
     fn vsctl(&self, arguments: &[&str]) {
+        self.try_vsctl(arguments).unwrap_or_else(|error| panic!("ovs-vsctl {arguments:?}: {error}"));
+    }
+
+    fn try_vsctl(&self, arguments: &[&str]) -> Result<String, String> {
         let database = format!("--db=unix:{}", text(&self.path("db.sock")));
         self.run("ovs-vsctl", &[&[database.as_str(), "--timeout=30"], arguments].concat(), None)
-            .unwrap_or_else(|error| panic!("ovs-vsctl {arguments:?}: {error}"));
     }
 
     /// Runs a program that ends; what it says when it fails is the error.

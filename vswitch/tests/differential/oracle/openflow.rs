@@ -261,6 +261,10 @@ fn name(class: u16, field: u8) -> String {
         (0x0001, 125) => "ct_tp_dst",
         (0x0001, 38) => "tun_gbp_id",
         (0x0001, 39) => "tun_gbp_flags",
+        (0x0001, 40..=103) => return format!("tun_metadata{}", field - 40),
+        (0x0001, 104) => "tun_flags",
+        (0x0001, 109) => "tun_ipv6_src",
+        (0x0001, 110) => "tun_ipv6_dst",
         _ => return format!("oxm_{class:04x}_{field}"),
     };
     name.to_owned()

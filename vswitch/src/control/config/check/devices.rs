@@ -33,7 +33,7 @@ impl Check<'_> {
                     self.creatable(&place("tx_file"), tx_file.as_deref());
                 }
                 PortKind::Internal => self.absent(&place("name"), &port.name, interfaces.as_deref()),
-                PortKind::Patch { .. } | PortKind::Dummy => {}
+                PortKind::Patch { .. } | PortKind::Dummy | PortKind::Tunnel(_) => {}
             }
         }
     }

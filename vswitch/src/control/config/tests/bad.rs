@@ -7,7 +7,7 @@ fn unknown_keys() {
     expect(
         "bridges = 1\n[dpdk]\nmemory-mb = 5\n[worker]\n\"\" = 1\n[control]\nport = 1\n[[bridge]]\nname = \"b\"\nfail-mode = 1\n",
         &[
-            "f:1:1: bridges: unknown key; did you mean bridge? the file has the keys: dpdk, worker, conntrack, slow_path, control, debug, bridge",
+            "f:1:1: bridges: unknown key; did you mean bridge? the file has the keys: dpdk, worker, conntrack, slow_path, control, debug, bridge, route",
             "f:3:1: memory-mb: unknown key; did you mean memory_mb? [dpdk] has the keys: worker_cores, main_core, memory_mb, \
              mbufs, hugepages, file_prefix, pci, args",
             "f:5:1: \"\": unknown key; [worker] has the keys: idle_sleep_us",
@@ -87,12 +87,13 @@ fn missing_keys_and_unknown_words() {
             "f:1:1: name: missing; every bridge needs one: name = \"br0\"",
             "f:2:13: fail_mode: \"Secure\" is not known; did you mean secure? use one of: secure, standalone",
             "f:3:1: name: missing; every port needs one: name = \"p0\"",
-            "f:3:1: type: missing; every port needs one of: dpdk, vhost-user, tap, af_packet, pcap, patch, internal, dummy",
+            "f:3:1: type: missing; every port needs one of: dpdk, vhost-user, tap, af_packet, pcap, patch, internal, dummy, \
+             geneve, vxlan, gre",
             "f:6:8: type: \"dpkd\" is not known; did you mean dpdk? use one of: dpdk, vhost-user, tap, af_packet, pcap, patch, \
-             internal, dummy",
+             internal, dummy, geneve, vxlan, gre",
             "f:8:1: foo: unknown key; [[bridge.port]] has the keys: name, number, type, mac, mtu, admin_up, no_flood, \
-             strict, external_ids, devargs, queues, path, mode, csum, tso, mergeable, indirect, packed, interface, rx_file, tx_file, \
-             infinite_rx, peer",
+             strict, external_ids, addresses, devargs, queues, path, mode, csum, tso, mergeable, indirect, packed, interface, rx_file, tx_file, \
+             infinite_rx, peer, options",
         ],
     );
     let types = [
@@ -160,7 +161,8 @@ fn names_and_numbers_used_twice() {
             "f:14:10: number: 5 is taken, first at f:6:10; numbers are unique in a bridge: use another or none",
             "f:16:8: name: bridge \"b\" exists already, first at f:2:8; bridge names are unique in the switch: use another",
             "f:18:8: name: port \"p\" exists already, first at f:4:8; port names are unique in the switch: use another",
-            "f:22:1: type: missing; every port needs one of: dpdk, vhost-user, tap, af_packet, pcap, patch, internal, dummy",
+            "f:22:1: type: missing; every port needs one of: dpdk, vhost-user, tap, af_packet, pcap, patch, internal, dummy, \
+             geneve, vxlan, gre",
             "f:23:8: name: port \"p\" exists already, first at f:4:8; port names are unique in the switch: use another",
         ],
     );

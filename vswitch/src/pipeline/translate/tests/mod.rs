@@ -75,6 +75,8 @@ impl Setup {
             no_receive: false,
             peer: None,
             patch: false,
+            tunnel: None,
+            home: None,
             strict: false,
         };
         self.world.ports.push(Some(facts));

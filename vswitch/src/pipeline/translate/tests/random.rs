@@ -18,6 +18,7 @@ fn describe(setup: &Setup, key: &FlowKey, translation: &Translation) -> String {
             Credit::Table(stats, hit) => format!("\ntable {:p} {hit}", Arc::as_ptr(stats)),
             Credit::Bucket(stats, i) => format!("\nbucket {:p} {i}", Arc::as_ptr(stats)),
             Credit::Group(stats) | Credit::AllBuckets(stats) => format!("\ngroup {:p}", Arc::as_ptr(stats)),
+            Credit::Longer(..) => unreachable!("no tunnels here"),
         });
     }
     for effect in &translation.effects {

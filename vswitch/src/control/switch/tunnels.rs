@@ -1,0 +1,265 @@
+//! Routes, neighbours and Geneve's options.
+
+use super::Switch;
+use super::state::State;
+use crate::control::info::{NeighbourInfo, RouteConfig, RouteInfo, SwitchError};
+use crate::packet::Mac;
+use crate::port::{FieldError, PortConfig, PortId, PortKind, cidr_text};
+use crate::time::Millis;
+use crate::tunnel::{Clash, Tunnels, listener_name};
+use std::net::IpAddr;
+use std::sync::Arc;
+use vswitch_tunnel::options::Mapping;
+use vswitch_tunnel::routes::{Cidr, RouteError, UserRoute};
+
+/// Why a route or an address is not taken.
+#[allow(clippy::needless_pass_by_value)] // for map_err
+pub(super) fn refused(error: RouteError) -> SwitchError {
+    match error {
+        RouteError::Full => SwitchError::Exhausted { what: "routes", limit: vswitch_tunnel::routes::ROUTES_MAX },
+        error => FieldError::new("prefix", error.to_string(), "see vsctl route-show").into(),
+    }
+}
+
+impl State {
+    /// All tunnels as workers see them. Ports that clash were refused.
+    pub(super) fn tunnels(&self) -> Tunnels {
+        let mut tunnels = Tunnels::new(self.routes.clone(), Arc::clone(&self.neighbours));
+        for (id, port) in self.all_ports() {
+            if let (PortKind::Tunnel(tunnel), Ok(_)) = (&port.config.kind, &port.opened) {
+                let _ = tunnels.add(id, tunnel);
+            }
+        }
+        tunnels
+    }
+
+    /// No two tunnel ports are for the same packets, and a UDP port is for one kind of tunnel.
+    pub(super) fn check_tunnel(&self, config: &PortConfig) -> Result<(), SwitchError> {
+        let PortKind::Tunnel(tunnel) = &config.kind else { return Ok(()) };
+        let name = |id: PortId| self.ports[id.index()].as_ref().map_or("", |port| &port.config.name);
+        let (problem, hint) = match self.tunnels().add(PortId::NONE, tunnel) {
+            Ok(()) => return Ok(()),
+            Err(Clash::Same(id)) => {
+                let problem = format!("port {} is for the same packets", name(id));
+                (problem, "give another remote_ip, local_ip, key or dst_port")
+            }
+            Err(Clash::Port(id)) => {
+                let problem = format!("port {} has UDP port {} for another kind of tunnel", name(id), tunnel.dst_port);
+                (problem, "give another dst_port")
+            }
+        };
+        Err(FieldError::new("options", problem, hint).into())
+    }
+
+    /// The port is gone, its routes with it: its number may be another port's soon.
+    pub(super) fn forget_routes(&mut self, port: usize) {
+        let number = u32::try_from(port).unwrap_or(u32::MAX);
+        let own: Vec<Cidr> =
+            self.routes.iter().filter(|route| route.user && route.port == number).map(|route| route.prefix).collect();
+        for prefix in own {
+            let _ = self.routes.remove(prefix);
+        }
+        let _ = self.routes.set_addresses(number, &[]);
+    }
+
+    /// An address belongs to one port.
+    pub(super) fn check_addresses(&self, own: Option<PortId>, config: &PortConfig) -> Result<(), SwitchError> {
+        for cidr in &config.addresses {
+            let others = self.all_ports().filter(|(id, _)| Some(*id) != own);
+            let taken = |port: &PortConfig| port.addresses.iter().any(|other| other.address == cidr.address);
+            if let Some((_, port)) = others.into_iter().find(|(_, port)| taken(&port.config)) {
+                let problem = format!("{} is an address of port {}", cidr.address, port.config.name);
+                return Err(FieldError::new("addresses", problem, "give an address to one port only").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// A port by its name, in whatever bridge.
+    fn home(&self, name: &str) -> Result<PortId, SwitchError> {
+        let found = self.all_ports().find(|(_, port)| port.config.name == name);
+        let Some((id, port)) = found else {
+            let hint = "name a port that has addresses".to_owned();
+            return Err(SwitchError::NotFound { what: "port", name: name.to_owned(), hint });
+        };
+        if port.config.addresses.is_empty() {
+            let hint = "give it one: vsctl mod-port BRIDGE PORT --address CIDR";
+            return Err(FieldError::new("port", format!("port {name} has no address"), hint).into());
+        }
+        Ok(id)
+    }
+
+    fn port_name(&self, number: u32) -> String {
+        let port = usize::try_from(number).ok().and_then(|i| self.ports.get(i)?.as_ref());
+        port.map(|port| port.config.name.clone()).unwrap_or_default()
+    }
+}
+
+impl Switch {
+    /// All routes, in order of lookup.
+    #[must_use]
+    pub fn routes(&self) -> Vec<RouteInfo> {
+        self.with(|state| {
+            let info = |route: vswitch_tunnel::routes::Listed| RouteInfo {
+                prefix: cidr_text(&route.prefix),
+                port: state.port_name(route.port),
+                gateway: route.gateway,
+                source: route.source,
+                user: route.user,
+            };
+            Ok(state.routes.iter().map(info).collect())
+        })
+        .unwrap_or_default()
+    }
+
+    /// Adds a route, in the place of the one that was added to the same prefix before.
+    ///
+    /// # Errors
+    /// When the port does not exist or has no addresses, or the route contradicts itself.
+    pub fn add_route(&self, route: &RouteConfig) -> Result<(), SwitchError> {
+        self.with(|state| {
+            let port = state.home(&route.port)?.0.into();
+            let RouteConfig { prefix, gateway, source, .. } = *route;
+            let mut routes = state.routes.clone();
+            // Another way to the same prefix takes the place of the first one.
+            let _ = routes.remove(prefix);
+            routes.add(UserRoute { prefix, port, gateway, source }).map_err(refused)?;
+            state.routes = routes;
+            self.publisher.publish(state.snapshot());
+            Ok(())
+        })
+    }
+
+    /// Removes a route that was added.
+    ///
+    /// # Errors
+    /// When there is none to this prefix.
+    pub fn delete_route(&self, prefix: Cidr) -> Result<(), SwitchError> {
+        self.with(|state| {
+            state.routes.remove(prefix).map_err(|error| match error {
+                RouteError::Missing => SwitchError::NotFound {
+                    what: "route",
+                    name: cidr_text(&prefix),
+                    hint: "see vsctl route-show; connected ones go with their address".to_owned(),
+                },
+                error => refused(error),
+            })?;
+            self.publisher.publish(state.snapshot());
+            Ok(())
+        })
+    }
+
+    /// The way to an address.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn lookup_route(&self, to: IpAddr) -> Result<RouteInfo, SwitchError> {
+        self.with(|state| {
+            let Some(route) = state.routes.lookup(to) else {
+                let hint = "see vsctl route-show".to_owned();
+                return Err(SwitchError::NotFound { what: "route", name: to.to_string(), hint });
+            };
+            Ok(RouteInfo {
+                prefix: to.to_string(),
+                port: state.port_name(route.port),
+                gateway: route.gateway,
+                source: Some(route.source),
+                user: false,
+            })
+        })
+    }
+
+    /// All neighbours.
+    #[must_use]
+    pub fn neighbours(&self) -> Vec<NeighbourInfo> {
+        self.with(|state| {
+            let now = Millis::now().0;
+            let bridge = |id: u32| state.bridges.values().find(|bridge| bridge.id == id);
+            let info = |listed: vswitch_tunnel::neighbours::Listed| NeighbourInfo {
+                bridge: bridge(listed.bridge).map(|bridge| bridge.config.name.clone()).unwrap_or_default(),
+                address: listed.ip,
+                mac: listed.mac.map(Mac),
+                age_s: now.saturating_sub(listed.heard_ms) / 1000,
+            };
+            Ok(state.neighbours.dump().into_iter().map(info).collect())
+        })
+        .unwrap_or_default()
+    }
+
+    /// Says who a neighbour is. It ages, and an answer may change it.
+    ///
+    /// # Errors
+    /// When there is no such bridge, the address is no host's, or there are too many.
+    pub fn set_neighbour(&self, bridge: &str, ip: IpAddr, mac: Mac) -> Result<(), SwitchError> {
+        self.with(|state| {
+            let id = state.bridge(bridge)?.id;
+            if mac.is_multicast() || mac.is_zero() {
+                return Err(
+                    FieldError::new("mac", format!("{mac} is not a host's address"), "give a unicast one").into()
+                );
+            }
+            if state.neighbours.set(id, ip, mac.0, Millis::now().0) {
+                return Ok(());
+            }
+            Err(SwitchError::Exhausted { what: "neighbours", limit: vswitch_tunnel::neighbours::NEIGHBOURS_MAX })
+        })
+    }
+
+    /// Forgets the neighbours of a bridge, or all; returns how many.
+    ///
+    /// # Errors
+    /// When there is no such bridge.
+    pub fn flush_neighbours(&self, bridge: Option<&str>) -> Result<u64, SwitchError> {
+        self.with(|state| {
+            let id = bridge.map(|name| state.bridge(name).map(|bridge| bridge.id)).transpose()?;
+            Ok(state.neighbours.flush(id) as u64)
+        })
+    }
+
+    /// What packets are taken for ones of our tunnels by: kind, UDP port (0: GRE), name.
+    #[must_use]
+    pub fn tunnel_listeners(&self) -> Vec<(String, u16)> {
+        let world = &self.publisher.current().world;
+        world.tunnels.listeners().into_iter().map(|(kind, port)| (listener_name(kind, port), port)).collect()
+    }
+
+    /// What Geneve's options are called in a bridge.
+    ///
+    /// # Errors
+    /// When there is no such bridge.
+    pub fn option_map(&self, bridge: &str) -> Result<Vec<Mapping>, SwitchError> {
+        self.with(|state| Ok(state.bridge(bridge)?.options.iter().copied().collect()))
+    }
+
+    /// Gives options names, all or none.
+    ///
+    /// # Errors
+    /// When there is no such bridge, or one clashes with another one.
+    pub fn add_options(&self, bridge: &str, mappings: &[Mapping]) -> Result<(), SwitchError> {
+        self.change_options(bridge, |options| options.add(mappings))
+    }
+
+    /// Takes names of options away; an empty list: all.
+    ///
+    /// # Errors
+    /// When there is no such bridge or mapping.
+    pub fn delete_options(&self, bridge: &str, mappings: &[Mapping]) -> Result<(), SwitchError> {
+        self.change_options(bridge, |options| options.remove(mappings))
+    }
+
+    fn change_options(
+        &self,
+        bridge: &str,
+        change: impl FnOnce(&mut vswitch_tunnel::OptionMap) -> Result<(), vswitch_tunnel::options::MapError>,
+    ) -> Result<(), SwitchError> {
+        self.with(|state| {
+            state.bridge(bridge)?;
+            if let Some(bridge) = state.bridges.get_mut(bridge) {
+                change(&mut bridge.options)
+                    .map_err(|error| FieldError::new("mappings", error.to_string(), error.code()))?;
+            }
+            self.publisher.publish(state.snapshot());
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! Next hops of tunnels: how they are asked, and what they say.
+
+use super::step::Step;
+use crate::action::{AskOp, Packet};
+use crate::dpdk::Mbuf;
+use crate::observe::DropReason;
+use crate::packet::{Arp, Mac, arp};
+use crate::pipeline::Start;
+use crate::port::PortId;
+use std::net::{IpAddr, Ipv6Addr};
+use vswitch_flow::extract::Layers;
+use vswitch_flow::{Field, FlowKey};
+use vswitch_tunnel::Outside;
+
+/// Bytes of a neighbour advertisement in front of its options (RFC 4861, 4.4).
+const ADVERTISEMENT: usize = 24;
+/// The option with the target's link-layer address.
+const TARGET_ADDRESS: u8 = 2;
+/// Options that are looked at.
+const OPTIONS_MAX: usize = 8;
+
+impl Step<'_> {
+    /// A neighbour that we talk to sends: it is there, and that is its address. (Of one behind a router only the router is a neighbour.)
+    pub(super) fn hear_of_sender(&self, home: PortId, mbuf: &Mbuf, outside: &Outside) {
+        if let (Some(bridge), Some([_, _, _, _, _, _, source @ ..])) =
+            (self.bridge_of(home), mbuf.head().first_chunk::<12>())
+            && source[0] & 1 == 0
+        {
+            self.snapshot.world.tunnels.neighbours.learn(bridge, outside.ends.src(), *source, self.now.0);
+        }
+    }
+
+    /// A next hop is to be asked, if it was not just now.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ask(&mut self, op: &AskOp) {
+        let Some(bridge) = self.bridge_of(op.home) else { return };
+        if !self.asking && self.snapshot.world.tunnels.neighbours.ask(bridge, op.ip, self.now.0) {
+            self.send_question(op);
+        }
+    }
+
+    /// Sends a question through the bridge of its home. Whatever it leads to, no other question.
+    pub(super) fn send_question(&mut self, op: &AskOp) {
+        let facts = self.snapshot.world.ports.get(op.home.index()).and_then(Option::as_ref);
+        let Some(facts) = facts.filter(|facts| facts.admin_up && !self.asking) else { return };
+        let Some(mbuf) = self.pool.mbuf_from(&op.frame) else {
+            return self.count_drop_in(op.home, DropReason::NoMbuf);
+        };
+        let mut key = FlowKey::default();
+        key.set(Field::InPort, facts.number.into());
+        self.asking = true;
+        self.once(None, facts.bridge, op.home, key, Start::Table, mbuf);
+        self.asking = false;
+    }
+
+    /// The number of a home's bridge among neighbours.
+    fn bridge_of(&self, home: PortId) -> Option<u32> {
+        let world = &self.snapshot.world;
+        let facts = world.ports.get(home.index())?.as_ref()?;
+        world.bridges.get(facts.bridge).map(|bridge| bridge.id)
+    }
+
+    /// Notes what an ARP packet or a neighbour advertisement says, if it is an answer to what was asked.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn snoop(&self, home: PortId, packet: &Packet) {
+        let head = packet.mbuf.head();
+        let world = &self.snapshot.world;
+        let facts = world.ports.get(home.index()).and_then(Option::as_ref);
+        let Some(own) = facts.and_then(|facts| facts.home.as_ref()) else { return };
+        let own = &own.addresses;
+        let said = arp_says(head, packet.layers, own).or_else(|| advertisement_says(head, packet.layers, own));
+        let Some((ip, mac)) = said.filter(|(_, mac)| !mac.is_multicast() && !mac.is_zero()) else { return };
+        if let Some(bridge) = self.bridge_of(home) {
+            // Whoever depends on it hears of it by the epoch.
+            self.snapshot.world.tunnels.neighbours.learn(bridge, ip, mac.0, self.now.0);
+        }
+    }
+}
+
+/// The sender of an ARP packet that answers us, or tells of itself.
+fn arp_says(head: &[u8], layers: Layers, own: &[IpAddr]) -> Option<(IpAddr, Mac)> {
+    if head.get(12..14)? != [8, 6] {
+        return None;
+    }
+    let packet = Arp::parse(head.get(usize::from(layers.l3)..)?)?;
+    let to_us = packet.operation() == arp::REPLY && own.contains(&packet.target().into());
+    let answers = to_us || packet.sender() == packet.target();
+    answers.then(|| (packet.sender().into(), packet.sender_mac()))
+}
+
+/// The target of a neighbour advertisement to us, and its address.
+fn advertisement_says(head: &[u8], layers: Layers, own: &[IpAddr]) -> Option<(IpAddr, Mac)> {
+    let end = usize::from(layers.l3_end).min(head.len());
+    let message = head.get(usize::from(layers.l4)..end)?;
+    let header: &[u8; 40] = head.get(usize::from(layers.l3)..)?.first_chunk()?;
+    let to: [u8; 16] = header[24..].try_into().ok()?;
+    let (hop_limit, to_us) = (header[7], own.contains(&Ipv6Addr::from(to).into()));
+    // Over a router it is none (RFC 4861, 7.1.2).
+    if message.first_chunk::<2>()? != &[136, 0] || hop_limit != 255 || !to_us {
+        return None;
+    }
+    let target: [u8; 16] = message.get(8..ADVERTISEMENT)?.try_into().ok()?;
+    let mut options = message.get(ADVERTISEMENT..)?;
+    for _ in 0..OPTIONS_MAX {
+        let len = usize::from(*options.get(1)?) * 8;
+        let option = options.get(..len).filter(|option| !option.is_empty())?;
+        if option[0] == TARGET_ADDRESS {
+            return Some((Ipv6Addr::from(target).into(), Mac(*option.get(2..)?.first_chunk()?)));
+        }
+        options = &options[len..];
+    }
+    None
+}

@@ -1,0 +1,287 @@
+//! Packets into tunnels and out of them: port 1 is the uplink, 2 a host, 3 the home, 4 (and 5) tunnel ports, all in one bridge.
+
+use super::bed::{Bed, tcp, udp};
+use super::id;
+use crate::observe::DropReason;
+use crate::packet::Mac;
+use crate::port::{Cidr, TunnelConfig};
+use crate::tunnel::{Home, Tunnels};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vswitch_tunnel::{Body, Ends, Header, Kind, Neighbours, Outer, Routes};
+
+const HOME: [u8; 6] = [2, 0, 0, 0, 0, 0xb0];
+const PEER: [u8; 6] = [2, 0, 0, 0, 0, 0x92];
+
+const FLOWS: [&str; 5] = [
+    "priority=9,in_port=2,actions=output:4",
+    "priority=9,in_port=3,actions=output:1",
+    "priority=9,in_port=1,actions=output:3",
+    "priority=9,in_port=4,tun_id=5,actions=output:2",
+    "priority=9,in_port=5,actions=output:2",
+];
+
+fn config(kind: Kind, options: &str) -> TunnelConfig {
+    let pairs = options.split_whitespace().filter_map(|pair| pair.split_once('='));
+    let options: BTreeMap<_, _> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    TunnelConfig::parse(kind, &options).expect("good options")
+}
+
+impl Bed {
+    /// The ports above; the peer is 1.1.2.92, our end 1.1.2.88.
+    fn with_tunnel(kind: Kind, options: &str, cached: bool) -> Self {
+        let mut bed = Self::new(5);
+        bed.shared.enable(cached);
+        bed.add_tunnels(2, &[(3, kind, options), (4, kind, "remote_ip=1.1.2.93 key=5")]);
+        bed.program(&FLOWS);
+        bed
+    }
+
+    /// Makes a port the home, with 1.1.2.88, and others tunnels; by index.
+    pub(super) fn add_tunnels(&mut self, home: usize, ports: &[(usize, Kind, &str)]) {
+        let bed = self;
+        let mut routes = Routes::default();
+        let cidr: Cidr = "1.1.2.88/24".parse().expect("an address");
+        routes.set_addresses(id(home).0.into(), &[cidr]).expect("a good address");
+        let changes = Arc::clone(&bed.changes);
+        let neighbours = Neighbours::new(move || {
+            changes.advance();
+        });
+        let mut tunnels = Tunnels::new(routes, Arc::new(neighbours));
+        bed.facts[home].home = Some(Arc::new(Home { mac: Mac(HOME), addresses: vec![cidr.address] }));
+        for (port, kind, options) in ports {
+            let tunnel = config(*kind, options);
+            tunnels.add(id(*port), &tunnel).expect("no clash");
+            bed.facts[*port].tunnel = Some(Arc::new(tunnel));
+        }
+        bed.tunnels = Arc::new(tunnels);
+        bed.publish();
+    }
+
+    pub(super) fn knows_peer(&self) {
+        let peer = "1.1.2.92".parse().expect("an address");
+        assert!(self.tunnels.neighbours.set(0, peer, PEER, self.now.0));
+    }
+
+    /// Packets that died, wherever they came in or were to leave, by reason.
+    fn died(&self) -> Vec<(usize, &'static str, u64)> {
+        let of = |port: usize| {
+            let totals = self.totals(port);
+            DropReason::ALL.iter().filter_map(move |reason| {
+                let n = totals.rx_drops[reason.index()] + totals.tx_drops[reason.index()];
+                (n > 0).then_some((port, reason.name(), n))
+            })
+        };
+        (1..=5).flat_map(of).collect()
+    }
+}
+
+/// A packet that the peer sends us through Geneve: the tunnel's id, TOS and TTL outside.
+pub(super) fn from_peer(inner: &[u8], (vni, tos, ttl): (u32, u8, u8)) -> Vec<u8> {
+    let ends = Ends::V4 { src: "1.1.2.92".parse().expect("an address"), dst: "1.1.2.88".parse().expect("an address") };
+    let body = Body::Geneve { vni, dst_port: 6081, csum: false, oam: false, options: Vec::new() };
+    let header =
+        Header::new(&Outer { eth_src: PEER, eth_dst: HOME, ends, tos, ttl, df: true, body }).expect("a header");
+    let mut packet = vec![0; header.len()];
+    assert!(header.write(&mut packet, inner.len(), 7, 0));
+    packet.extend_from_slice(inner);
+    packet
+}
+
+/// What the peer would send: a packet of ours with its addresses the other way round.
+fn returned(packet: &[u8]) -> Vec<u8> {
+    let part = |from: usize, len: usize| &packet[from..from + len];
+    [part(6, 6), part(0, 6), part(12, 14), part(30, 4), part(26, 4), &packet[34..]].concat()
+}
+
+#[test]
+fn what_goes_in_comes_out() {
+    for kind in [Kind::Geneve, Kind::Vxlan, Kind::Gre] {
+        for csum in ["false", "true"] {
+            for cached in [true, false] {
+                let what = format!("{kind:?}, csum={csum}, cached={cached}");
+                let mut bed = Bed::with_tunnel(kind, &format!("remote_ip=1.1.2.92 key=5 csum={csum}"), cached);
+                bed.knows_peer();
+                for frame in [tcp(1, 2, 80), udp(1, 2, 53), tcp(1, 2, 80)] {
+                    bed.receive(2, &frame);
+                    let sent = bed.sent();
+                    let [(1, outer)] = &sent[..] else { panic!("{what}: {sent:?}") };
+                    assert!(outer.ends_with(&frame), "{what}: the packet is inside");
+                    assert_eq!((&outer[..6], &outer[6..12]), (&PEER[..], &HOME[..]), "{what}");
+                    bed.receive(1, &returned(outer));
+                    assert_eq!(bed.sent(), [(2, frame)], "{what}");
+                }
+                let totals = bed.totals(4);
+                assert_eq!((totals.tx_packets, totals.rx_packets), (3, 3), "{what}");
+                assert_eq!((bed.died(), bed.pool.in_use()), (vec![], 0), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_neighbour_is_asked_once_a_second_and_the_answer_counts() {
+    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
+    for _ in 0..5 {
+        bed.receive(2, &udp(1, 2, 53));
+    }
+    let asked = bed.sent();
+    assert_eq!(asked.len(), 1, "one question: {asked:?}");
+    let question = &asked[0].1;
+    assert_eq!((asked[0].0, &question[12..14], &question[38..42]), (1, &[8, 6][..], &[1, 1, 2, 92][..]));
+    assert_eq!(bed.died(), [(2, "no_neighbour", 5)]);
+    let epoch = bed.changes.epoch();
+    let answer = |mac: [u8; 6], to: [u8; 4]| {
+        let arp: &[&[u8]] = &[&HOME, &mac, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &mac, &[1, 1, 2, 92], &HOME, &to];
+        arp.concat()
+    };
+    bed.receive(1, &answer(PEER, [1, 1, 2, 77]));
+    bed.sent();
+    assert_eq!(bed.changes.epoch(), epoch, "an answer to somebody else");
+    bed.receive(1, &answer(PEER, [1, 1, 2, 88]));
+    bed.sent();
+    assert!(bed.changes.epoch() > epoch, "the answer was heard");
+    bed.receive(2, &udp(1, 2, 53));
+    assert_eq!(bed.sent().len(), 1, "and the packet goes");
+    // Whatever two that quarrel over an address say, decisions are compared once a second at most.
+    let epoch = bed.changes.epoch();
+    for i in 0..100 {
+        bed.receive(1, &answer([2, 0, 0, 0, 1, i % 2], [1, 1, 2, 88]));
+    }
+    assert!(bed.changes.epoch() <= epoch + 1, "{} changes of 100 answers", bed.changes.epoch() - epoch);
+}
+
+#[test]
+fn what_is_malformed_outside_dies_by_name_and_what_is_not_ours_is_the_hosts() {
+    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
+    bed.knows_peer();
+    bed.receive(2, &udp(1, 2, 53));
+    let good = returned(&bed.sent()[0].1);
+    let with = |at: usize, byte: u8| {
+        let mut packet = good.clone();
+        packet[at] = byte;
+        // The header checksum, anew.
+        packet[24..26].fill(0);
+        let sum = crate::packet::checksum::Sum::of(&packet[14..34]).checksum();
+        packet[24..26].copy_from_slice(&sum.to_be_bytes());
+        packet
+    };
+    for (packet, reason) in [
+        (with(42, 0x40), "tunnel_header"), // another version
+        (with(42, 0x3f), "tunnel_header"), // options beyond the packet
+        (with(44, 0x08), "tunnel_header"), // another protocol inside
+        (with(48, 6), "tunnel_no_port"),   // another id
+        (with(29, 99), "tunnel_no_port"),  // another peer
+        (with(40, 0x12), "tunnel_csum"),   // a checksum that is wrong
+        (good[..60].to_vec(), "tunnel_header"),
+    ] {
+        let before = bed.died();
+        bed.receive(1, &packet);
+        let died: Vec<_> = bed.died().into_iter().filter(|drop| !before.contains(drop)).collect();
+        let hosts = bed.ports();
+        // One that is cut off is no packet of a tunnel any more, but just a packet.
+        let ok = matches!(&died[..], [(3, name, _)] if *name == reason) && hosts.is_empty()
+            || packet.len() == 60 && hosts == [3];
+        assert!(ok, "{reason}: {died:?}, sent to {hosts:?}");
+    }
+    for (at, byte) in [(0, 0x04), (33, 89), (20, 0x20), (37, 0xc2)] {
+        bed.receive(1, &with(at, byte));
+        assert_eq!(bed.ports(), [3], "another address, a fragment, another port: byte {at}");
+    }
+    bed.receive(2, &returned(&good));
+    assert_eq!(bed.ports(), [1], "what a host sends goes where rules say, whatever it looks like");
+    assert_eq!(bed.pool.in_use(), 0);
+}
+
+#[test]
+fn tunnels_in_tunnels_end() {
+    let mut bed = Bed::with_tunnel(Kind::Vxlan, "remote_ip=1.1.2.92 key=5", true);
+    bed.knows_peer();
+    // What comes out goes to the home again.
+    bed.program(&["priority=99,in_port=4,actions=output:3"]);
+    let (mut packet, mut most) = (udp(1, 2, 53), 0);
+    for depth in 1..=4 {
+        bed.receive(2, &packet);
+        let sent = bed.sent();
+        packet = returned(&sent[0].1);
+        bed.receive(1, &packet);
+        let totals = bed.totals(3);
+        let lost = totals.rx_drops[DropReason::TunnelDepth.index()];
+        most += u64::from(depth > 2);
+        assert_eq!(lost, most, "{depth} tunnels");
+        bed.sent();
+    }
+    assert_eq!(bed.pool.in_use(), 0);
+}
+
+#[test]
+fn random_bytes_for_our_tunnels_do_no_harm() {
+    let seed: u64 = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x5eed);
+    let mut state = seed;
+    let mut random = move |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap_or(0) % below
+    };
+    for kind in [Kind::Geneve, Kind::Vxlan, Kind::Gre] {
+        let mut bed = Bed::with_tunnel(kind, "remote_ip=1.1.2.92 key=5", true);
+        bed.knows_peer();
+        bed.receive(2, &udp(1, 2, 53));
+        let good = returned(&bed.sent()[0].1);
+        for _ in 0..3000 {
+            let mut packet = good.clone();
+            for _ in 0..=random(3) {
+                let at = 14 + random(packet.len() - 14);
+                packet[at] = u8::try_from(random(256)).unwrap_or(0);
+            }
+            packet.truncate(14 + random(packet.len() - 13));
+            bed.receive(1, &packet);
+            bed.sent();
+        }
+        assert_eq!(bed.pool.in_use(), 0, "{kind:?}, seed {seed}");
+    }
+}
+
+/// What tells tunnels apart tells packets apart that are the same inside, however they are kept.
+#[test]
+fn the_same_packet_out_of_other_tunnels_is_another() {
+    const BY_OUTSIDE: [&str; 8] = [
+        "priority=9,in_port=1,actions=output:3",
+        "priority=9,in_port=4,udp,actions=ct(zone=1,table=1)",
+        "priority=8,in_port=4,tun_id=5,actions=output:2",
+        "priority=8,in_port=4,tun_id=6,actions=output:1",
+        "table=1,priority=9,udp,tun_id=5,ct_state=+new,actions=ct(commit,zone=1),output:2",
+        "table=1,priority=9,udp,tun_id=6,ct_state=+new,actions=ct(commit,zone=1),output:1",
+        "table=1,priority=8,tun_id=5,actions=output:2",
+        "table=1,priority=8,tun_id=6,actions=output:1",
+    ];
+    let mut beds = [true, false].map(|cached| {
+        let mut bed = Bed::new(5);
+        bed.shared.enable(cached);
+        bed.add_tunnels(2, &[(3, Kind::Geneve, "remote_ip=flow key=flow")]);
+        bed.program(&BY_OUTSIDE);
+        bed
+    });
+    for round in 0..6 {
+        for frame in [tcp(1, 2, 80), udp(1, 2, 53)] {
+            for outside in [(5, 0, 64), (6, 0, 64), (5, 0, 63), (6, 4, 64), (7, 0, 64), (5, 0, 64)] {
+                let packet = from_peer(&frame, outside);
+                let [cached, plain] = beds.each_mut().map(|bed| {
+                    bed.receive(1, &packet);
+                    bed.sent()
+                });
+                assert_eq!(cached, plain, "round {round}, {outside:?} outside of {frame:02x?}");
+                let ways: &[usize] = match outside.0 {
+                    5 => &[2],
+                    6 => &[1],
+                    _ => &[],
+                };
+                assert_eq!(
+                    cached.iter().map(|(port, _)| *port).collect::<Vec<_>>(),
+                    ways,
+                    "round {round}, {outside:?}"
+                );
+            }
+        }
+    }
+    assert!(beds[0].shared.stats.program_hits.get() > 20, "few went the short way");
+}

@@ -1,0 +1,364 @@
+//! Packets into tunnels and out of them. Depth first, like everything. Who the next hops are is in `neighbour.rs`.
+//!
+//! Nothing here is on the way of a packet that meets no tunnel.
+
+use super::execute::Origin;
+use super::outside::{flow_hash, outer_words, tunnel_key};
+use super::step::Step;
+use crate::action::{DecapOp, EncapOp, Op, Packet, Touched};
+use crate::cache::{Cache, Compact, Path};
+use crate::dpdk::{Csum, Mbuf};
+use crate::limits::{FRAME_MIN, HEAD_LEN, TUNNEL_DEPTH_MAX};
+use crate::observe::{DropReason, Fallback};
+use crate::packet::checksum::{self, Sum};
+use crate::packet::{TxCaps, offload};
+use crate::pipeline::{PortFacts, Request, Start};
+use crate::port::PortId;
+use vswitch_flow::FlowKey;
+use vswitch_flow::extract::Layers;
+use vswitch_tunnel::options::Values;
+use vswitch_tunnel::{Ends, Kind, Outside};
+
+impl Step<'_> {
+    /// Puts a packet into a tunnel. Returns the packet that the rest of the list is for; one that had to be cut into several is several, and all but the last are through the rest already.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn encapsulate(
+        &mut self,
+        mut cache: Option<&mut Cache>,
+        op: &EncapOp,
+        rest: &[Op],
+        packet: Packet,
+        origin: Origin<'_>,
+    ) -> Option<Packet> {
+        if op.neighbour.used(self.now.0) {
+            self.send_question(&op.question);
+        }
+        if let Some(cache) = cache.as_deref_mut() {
+            cache.recorder.wrap(&packet.mbuf);
+        }
+        let hash = flow_hash(packet.mbuf.head(), packet.layers);
+        if op.max.is_none() && !packet.mbuf.needs_offload() {
+            return self.wrap(op, packet.mbuf, hash);
+        }
+        let mut pieces = Vec::new();
+        let whole = match op.max {
+            Some(max) if usize::from(max) < packet.mbuf.len() => {
+                let finished = super::execute::finished(packet.mbuf);
+                match finished.copy_front(max.into(), self.pool) {
+                    Some(cut) => cut,
+                    None => {
+                        self.drop_out(op.port, DropReason::NoMbuf, finished);
+                        return None;
+                    }
+                }
+            }
+            _ => packet.mbuf,
+        };
+        // The checksum outside is another one: that of the packet must be there, and a long packet must be short ones.
+        if let Err(reason) = offload::finish(whole, TxCaps::default(), self.pool, &mut |piece| pieces.push(piece)) {
+            self.count_drop_out(op.port, reason);
+        }
+        let last = pieces.pop()?;
+        for piece in pieces {
+            if let Some(packet) = self.wrap(op, piece, hash) {
+                self.execute(cache.as_deref_mut(), rest, packet, origin);
+            }
+        }
+        self.wrap(op, last, hash)
+    }
+
+    /// What is left to be done for a packet of a path that ends in a tunnel.
+    #[inline(never)] // registers of its own
+    pub(super) fn wrap_and_output(&mut self, path: &Path, packet: Packet, origin: Origin<'_>) {
+        let (Some(op), out) = (path.encapsulation(), path.out()) else { return self.outputs.free(packet.mbuf) };
+        let wrapped = if packet.mbuf.needs_offload() || op.max.is_some() {
+            self.encapsulate(None, op, &[Op::Output(out)], packet, origin)
+        } else {
+            if op.neighbour.used(self.now.0) {
+                self.send_question(&op.question);
+            }
+            let hash = flow_hash(packet.mbuf.head(), packet.layers);
+            self.wrap(op, packet.mbuf, hash)
+        };
+        if let Some(wrapped) = wrapped {
+            self.output(out, origin.port, wrapped.mbuf);
+        }
+    }
+
+    /// Puts the header in front, and counts the packet at the tunnel port.
+    fn wrap(&mut self, op: &EncapOp, mbuf: Mbuf, hash: u32) -> Option<Packet> {
+        let inner = mbuf.len();
+        let sequence = if op.header.sequenced() { self.sequence(op.port) } else { 0 };
+        let wrapped = if inner > op.header.inner_max() {
+            Err((DropReason::Oversize, mbuf))
+        } else {
+            self.in_front(op.header.len(), mbuf, |front| op.header.write(front, inner, hash, sequence))
+        };
+        let mut mbuf = match wrapped {
+            Ok(mbuf) => mbuf,
+            Err((reason, mbuf)) => {
+                self.drop_out(op.port, reason, mbuf);
+                return None;
+            }
+        };
+        mbuf.set_gso_size(0);
+        mbuf.set_csum(Csum::Unknown);
+        match op.header.checksum() {
+            // Whoever puts it on a wire finishes it, as with any UDP packet.
+            Some(at) if at.no_zero => mbuf.set_csum(Csum::Partial),
+            Some(at) => {
+                let end = mbuf.len();
+                let _ = checksum::finish(&mut mbuf, at.start, at.field, end, false);
+            }
+            None => {}
+        }
+        if let Some(view) = self.snapshot.port(op.port) {
+            let counters = &view.shared.counters[self.worker];
+            counters.tx_packets.add(1);
+            counters.tx_bytes.add(inner as u64);
+        }
+        let l4 = 14 + if matches!(op.header.ends(), Ends::V4 { .. }) { 20 } else { 40 };
+        let end = u16::try_from(mbuf.len()).unwrap_or(u16::MAX - 1);
+        Some(Packet { mbuf, layers: Layers { l3: 14, l4, l3_end: end } })
+    }
+
+    /// Next sequence number of a GRE tunnel. Each worker counts by itself what it sends, as a port has no other order.
+    fn sequence(&self, port: PortId) -> u32 {
+        let view = self.snapshot.port(port);
+        #[allow(clippy::cast_possible_truncation)] // it wraps
+        view.map_or(0, |view| view.shared.counters[self.worker].tx_packets.get() as u32)
+    }
+
+    /// Room for `len` bytes in front of a packet, in its headroom or in a segment of its own, and what `write` puts there.
+    fn in_front(
+        &self,
+        len: usize,
+        mut mbuf: Mbuf,
+        write: impl FnOnce(&mut [u8]) -> bool,
+    ) -> Result<Mbuf, (DropReason, Mbuf)> {
+        if let Some(front) = mbuf.prepend(len) {
+            return if write(front) { Ok(mbuf) } else { Err((DropReason::Oversize, mbuf)) };
+        }
+        let Some(mut front) = self.pool.alloc() else { return Err((DropReason::NoMbuf, mbuf)) };
+        if !front.grow(len) || !write(front.head_mut()) {
+            return Err((DropReason::Headroom, mbuf));
+        }
+        front.chain(mbuf);
+        Ok(front)
+    }
+
+    /// Takes a packet out of its tunnel, if it is one of a tunnel of ours, and through the tunnel port's bridge.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn decapsulate(
+        &mut self,
+        mut cache: Option<&mut Cache>,
+        op: DecapOp,
+        packet: Packet,
+        origin: Origin<'_>,
+    ) {
+        if let Some(cache) = cache.as_deref_mut() {
+            cache.recorder.fail(Fallback::Tunnel);
+        }
+        if self.tunnels_left >= TUNNEL_DEPTH_MAX {
+            return self.drop_in(op.home, DropReason::TunnelDepth, packet.mbuf);
+        }
+        if packet.mbuf.gso_size() == 0 {
+            return self.unwrap_one(cache, op, packet.mbuf, origin);
+        }
+        // A train of UDP datagrams: each is a packet of its own.
+        let mut pieces = Vec::new();
+        if let Err(reason) = offload::finish(packet.mbuf, TxCaps::default(), self.pool, &mut |one| pieces.push(one)) {
+            self.count_drop_in(op.home, reason);
+        }
+        for piece in pieces {
+            self.unwrap_one(cache.as_deref_mut(), op, piece, origin);
+        }
+    }
+
+    /// The same with a copy.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn decapsulate_copy(
+        &mut self,
+        cache: Option<&mut Cache>,
+        op: DecapOp,
+        packet: &Packet,
+        origin: Origin<'_>,
+    ) {
+        match self.copy_within_budget(&packet.mbuf) {
+            Ok(mbuf) => self.decapsulate(cache, op, Packet { mbuf, layers: packet.layers }, origin),
+            Err(reason) => self.count_drop_in(op.home, reason),
+        }
+    }
+
+    fn unwrap_one(&mut self, cache: Option<&mut Cache>, op: DecapOp, mbuf: Mbuf, origin: Origin<'_>) {
+        let mut mbuf = match self.in_one_piece(mbuf) {
+            Some(mbuf) => mbuf,
+            None => return self.count_drop_in(op.home, DropReason::NoMbuf),
+        };
+        let (id, outside, values) = match self.read_outside(op.kind, &mbuf) {
+            Ok(read) => read,
+            Err((port, reason)) => return self.drop_in(port.unwrap_or(op.home), reason, mbuf),
+        };
+        let facts = self.snapshot.world.ports.get(id.index()).and_then(Option::as_ref);
+        let (Some(facts), Some(view)) = (facts, self.snapshot.port(id)) else {
+            return self.drop_in(op.home, DropReason::PortGone, mbuf);
+        };
+        let counters = &view.shared.counters[self.worker];
+        counters.rx_packets.add(1);
+        counters.rx_bytes.add((outside.payload_end - outside.header_len) as u64);
+        if !view.admin_up {
+            return self.drop_in(id, DropReason::AdminDown, mbuf);
+        }
+        self.hear_of_sender(op.home, &mbuf, &outside);
+        if outside.payload_end < mbuf.len() {
+            match mbuf.copy_front(outside.payload_end, self.pool) {
+                Some(front) => mbuf = front,
+                None => return self.drop_in(id, DropReason::NoMbuf, mbuf),
+            }
+        }
+        if !mbuf.trim_front(outside.header_len) || mbuf.len() < FRAME_MIN {
+            return self.drop_in(id, DropReason::TunnelHeader, mbuf);
+        }
+        // Nothing that was said of the outside is true of the inside.
+        mbuf.set_csum(Csum::Unknown);
+        mbuf.set_gso_size(0);
+        self.tunnels_left += 1;
+        match cache {
+            None => {
+                let key = tunnel_key(facts, &outside, &values);
+                self.once(None, facts.bridge, id, key, Start::Table, mbuf);
+            }
+            Some(cache) => {
+                cache.sync(&self.snapshot.world.changes);
+                let inside = outer_words(id, &outside, &values).map(|outer| cache.key_inside(&mbuf, id, &outer));
+                match inside {
+                    Some(inside) => {
+                        self.enter_known(cache, (id, facts), mbuf, &inside, (&outside, &values), origin.depth)
+                    }
+                    None => self.enter_tunnel(
+                        cache,
+                        (id, facts),
+                        mbuf,
+                        tunnel_key(facts, &outside, &values),
+                        origin.depth,
+                        None,
+                    ),
+                }
+            }
+        }
+        self.tunnels_left -= 1;
+    }
+
+    /// The packet that was in a tunnel enters the bridge of its port, by what was kept of packets like it if there is anything.
+    fn enter_known(
+        &mut self,
+        cache: &mut Cache,
+        (id, facts): (PortId, &PortFacts),
+        mut mbuf: Mbuf,
+        inside: &Compact,
+        (outside, values): (&Outside, &Values),
+        depth: u32,
+    ) {
+        if let Some(program) = cache.program_of(inside) {
+            match self.replay(cache, &program, mbuf, inside.layers(), (id, facts.number)) {
+                Ok(()) => return cache.stats().program_hits.add(1),
+                Err((same, why)) => {
+                    mbuf = same;
+                    cache.count_fallback(why);
+                }
+            }
+        }
+        let key = tunnel_key(facts, outside, values);
+        let Some(megaflow) = cache.second_look(inside, &self.snapshot.world, self.now) else {
+            return self.enter_tunnel(cache, (id, facts), mbuf, key, depth, Some(inside));
+        };
+        cache.stats().exact_hits.add(1);
+        megaflow.count(1, mbuf.len() as u64, self.now);
+        let packet = Packet { mbuf, layers: inside.layers() };
+        let origin = Origin { metadata: Some(&key), depth, ..Origin::of(id, facts.number) };
+        self.set_out(cache, &megaflow, packet, origin, Some(inside));
+    }
+
+    /// The packet that was in a tunnel enters the bridge of its port.
+    fn enter_tunnel(
+        &mut self,
+        cache: &mut Cache,
+        (id, facts): (PortId, &PortFacts),
+        mbuf: Mbuf,
+        mut key: FlowKey,
+        depth: u32,
+        inside: Option<&Compact>,
+    ) {
+        let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(id, DropReason::NoMbuf) };
+        let origin = Origin { metadata: Some(&key), touched: Touched::Nothing, depth, ..Origin::of(id, facts.number) };
+        let learns = Some(&self.budget.learns);
+        let (bridge, now) = (facts.bridge, self.now);
+        let request = Request { bridge, key: &key, start: Start::Table, now, side_effects: true, learns };
+        self.decide(cache, &request, packet, origin, inside);
+    }
+
+    /// Headers that lie in several segments are copied into one.
+    fn in_one_piece(&self, mbuf: Mbuf) -> Option<Mbuf> {
+        if mbuf.nb_segs() > 1 && mbuf.head().len() < mbuf.len().min(HEAD_LEN.max(vswitch_tunnel::HEADER_MAX + 8)) {
+            mbuf.copy(self.pool)
+        } else {
+            Some(mbuf)
+        }
+    }
+
+    /// What the outer headers say, and the tunnel port that they are for; or where and why the packet is lost.
+    fn read_outside(&self, kind: Kind, mbuf: &Mbuf) -> Result<(PortId, Outside, Values), (Option<PortId>, DropReason)> {
+        let malformed = || (None, DropReason::TunnelHeader);
+        let head = mbuf.head();
+        // Tagged packets are none of a tunnel (`tunnel_to` in translation).
+        let outside = vswitch_tunnel::read(kind, head, mbuf.len(), 14).map_err(|_| malformed())?;
+        // Behind extension headers of IPv6 there is no tunnel, as in Open vSwitch.
+        if head[12..14] == [0x86, 0xdd] && !matches!(head.get(20), Some(17 | 47)) {
+            return Err(malformed());
+        }
+        if outside.payload_end > mbuf.len() || outside.header_len + FRAME_MIN > outside.payload_end {
+            return Err(malformed());
+        }
+        if !checksum_is_right(mbuf, &outside) {
+            return Err((None, DropReason::TunnelCsum));
+        }
+        let dst_port = match kind {
+            Kind::Gre => 0,
+            Kind::Geneve | Kind::Vxlan => udp_destination(head, &outside).ok_or_else(malformed)?,
+        };
+        let world = &self.snapshot.world;
+        let id = world.tunnels.find(&outside, dst_port).ok_or((None, DropReason::TunnelNoPort))?;
+        let facts = world.ports.get(id.index()).and_then(Option::as_ref).ok_or((None, DropReason::PortGone))?;
+        if outside.gbp.is_some() && !facts.tunnel.as_ref().is_some_and(|tunnel| tunnel.gbp) {
+            return Err((Some(id), DropReason::TunnelHeader));
+        }
+        let options = head.get(outside.options.clone()).ok_or_else(malformed)?;
+        let map = &world.bridges[facts.bridge].options;
+        let values = map.decode(options).map_err(|_| (Some(id), DropReason::TunnelOption))?;
+        Ok((id, outside, values))
+    }
+}
+
+/// Whether the checksum over the outer payload is right, or there is none. What a device says of it counts only if it is good.
+fn checksum_is_right(mbuf: &Mbuf, outside: &Outside) -> bool {
+    let Some(wire) = outside.checksum else { return true };
+    match mbuf.csum() {
+        // A partial one has not been on a wire: there is nothing to be wrong with it.
+        Csum::Good | Csum::Partial if outside.kind != Kind::Gre => return true,
+        _ => {}
+    }
+    let (start, end) = (wire.start, wire.end);
+    let Some(sum) = Sum::of_mbuf(mbuf, start, end) else { return false };
+    Sum::new().word(wire.sum).word(sum.folded()).folded() == 0xffff
+}
+
+/// UDP destination port of a packet whose headers were read.
+fn udp_destination(head: &[u8], outside: &Outside) -> Option<u16> {
+    // Behind the UDP header come 8 bytes of Geneve or VXLAN, and options.
+    let at = outside.header_len.checked_sub(16 + outside.options.len())?;
+    let port = head.get(at + 2..at + 4)?;
+    Some(u16::from_be_bytes([port[0], port[1]]))
+}

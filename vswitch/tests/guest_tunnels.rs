@@ -1,0 +1,94 @@
+//! Tunnels with real traffic: the tunnel devices of a guest's kernel at the other end, Linux's own Geneve, VXLAN and GRE.
+//!
+//! A host is in one bridge, with a tunnel port of each kind beside it; the underlay is a bridge of its own, whose LOCAL port has the tunnels' address and whose uplink is a guest.
+
+mod common;
+
+use common::{ChecksumErrors, Guest, Host, Nic, Switch, Wire, iperf3_to, number, ping, unique, wait_for};
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A switch with a host, tunnel ports, and a guest as the only one in the underlay: 192.168.77.2 and fd77::2.
+struct Scene {
+    host: Host,
+    guest: Guest,
+    switch: Switch,
+}
+
+impl Scene {
+    fn new(properties: &str) -> Self {
+        let host = Host::new(Wire::AfPacket, 1);
+        let under = format!("vu{}{}", std::process::id(), unique());
+        let overlay = "[[bridge]]\nname = \"over\"\nfail_mode = \"standalone\"\n\n";
+        let tunnel = |name: &str, kind: &str, remote: &str, more: &str| {
+            let options = format!("options = {{ remote_ip = {remote:?}, key = \"7\"{more} }}");
+            format!("[[bridge.port]]\nname = {name:?}\ntype = {kind:?}\n{options}\n\n")
+        };
+        let tunnels = [
+            tunnel("geneve", "geneve", "192.168.77.2", ""),
+            tunnel("geneve6", "geneve", "fd77::2", ""),
+            tunnel("vxlan", "vxlan", "192.168.77.2", ", csum = \"true\""),
+            tunnel("gre", "gre", "192.168.77.2", ", csum = \"true\""),
+        ];
+        let underlay = format!(
+            "[[bridge]]\nname = {under:?}\nfail_mode = \"standalone\"\n\n\
+             [[bridge.port]]\nname = \"peer\"\ntype = \"vhost-user\"\npath = \"@DIR@/peer.sock\"\n\n\
+             [[bridge.port]]\nname = {under:?}\ntype = \"internal\"\naddresses = [\"192.168.77.1/24\", \"fd77::1/64\"]\n\n",
+        );
+        let switch = Switch::start(&[overlay, &host.config(1), &tunnels.concat(), &underlay].concat());
+        // ARP requests and neighbour solicitations of the guest are answered by the kernel behind the LOCAL port.
+        common::run(&["ip", "link", "set", "dev", &under, "up"]);
+        common::run(&["ip", "address", "add", "192.168.77.1/24", "dev", &under]);
+        common::run(&["ip", "address", "add", "fd77::1/64", "dev", &under, "nodad"]);
+        host.attach();
+        host.ns.run(&["ip", "link", "set", "dev", "eth0", "mtu", "1350"]);
+        let nic = Nic::new(&switch.dir().join("peer.sock"), [0, 2]).with(properties);
+        let mut guest = Guest::boot("peer", &[nic]);
+        guest.configure("eth0", &["192.168.77.2/24", "fd77::2/64"]);
+        Self { host, guest, switch }
+    }
+
+    /// Ping, datagrams and TCP both ways through a tunnel of the guest's kernel.
+    fn talk(&mut self, port: &str, link: &str) {
+        let Self { host, guest, switch } = self;
+        guest.run(&format!("ip link add tun0 {link} && ip link set tun0 mtu 1350"));
+        guest.configure("tun0", &["10.99.0.2/24", "fd99::2/64"]);
+        host.ns.run(&["ip", "neigh", "flush", "all"]);
+        for address in ["10.99.0.2", "fd99::2"] {
+            wait_for(&format!("{port}: {address} answers"), SOON, || {
+                host.ns.exec(&["ping", "-n", "-c", "1", "-W", "1", address]).status.success()
+            });
+            ping(&host.ns, address, 3, 1200);
+            ping(&host.ns, address, 3, 4000); // in fragments, inside
+            for more in [&["-R"][..], &[], &["-u", "-b", "5M", "-l", "1100"]] {
+                iperf3_to(guest, &host.ns, address, more);
+            }
+        }
+        assert_eq!(guest.checksum_errors(), [""; 0], "{port}");
+        assert_eq!(ChecksumErrors::of(&host.ns), ChecksumErrors::default(), "{port}");
+        let counted = switch.port("over", port);
+        for counter in ["rx_packets", "tx_packets"] {
+            assert!(number(&counted, counter) > 500, "{port}: it has counted too little: {counted:#}");
+        }
+        guest.run("ip link del tun0");
+    }
+}
+
+#[test]
+fn a_guests_tunnels_reach_ours() {
+    let mut scene = Scene::new("");
+    scene.talk("geneve", "type geneve id 7 remote 192.168.77.1");
+    scene.talk("geneve6", "type geneve id 7 remote fd77::1");
+    scene.talk("vxlan", "type vxlan id 7 remote 192.168.77.1 local 192.168.77.2 dstport 4789 dev eth0");
+    scene.talk("gre", "type gretap key 7 remote 192.168.77.1 local 192.168.77.2 ocsum icsum");
+}
+
+#[test]
+fn tunnels_of_a_guest_without_offloads_reach_ours() {
+    let off = "csum=off,guest_csum=off,gso=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,\
+               host_tso6=off,host_ecn=off,host_ufo=off";
+    let mut scene = Scene::new(off);
+    scene.talk("geneve", "type geneve id 7 remote 192.168.77.1 udpcsum");
+    scene.talk("gre", "type gretap key 7 remote 192.168.77.1 local 192.168.77.2 ocsum icsum");
+}
