@@ -236,7 +236,7 @@ impl Step<'_> {
                 let inside = outer_words(id, &outside, &values).map(|outer| cache.key_inside(&mbuf, id, &outer));
                 match inside {
                     Some(inside) => {
-                        self.enter_known(cache, (id, facts), mbuf, &inside, (&outside, &values), origin.depth)
+                        self.enter_known(cache, (id, facts), mbuf, &inside, (&outside, &values), origin.depth);
                     }
                     None => self.enter_tunnel(
                         cache,
