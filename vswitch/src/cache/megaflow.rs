@@ -1,7 +1,7 @@
 //! A decision that is kept: for every packet that agrees with the first one on the bits that mattered.
 
 use super::validity::Depends;
-use crate::action::Op;
+use crate::action::{DecapOp, Op};
 use crate::observe::{Counter, DropReason};
 use crate::pipeline::{Credit, Effect, Stage, Translation};
 use crate::port::PortId;
@@ -244,10 +244,13 @@ impl Megaflow {
         self.hot.recirculates
     }
 
-    /// All that its packets do is to come out of a tunnel: they are not recorded, what is inside is.
+    /// How its packets come out of a tunnel, if that is all that they do: they are not recorded, what is inside is.
     #[must_use]
-    pub fn unwraps(&self) -> bool {
-        matches!(self.ops(), [Op::Decap(_)])
+    pub fn unwraps(&self) -> Option<DecapOp> {
+        match (self.ops(), self.drop) {
+            ([Op::Decap(op)], None) => Some(**op),
+            _ => None,
+        }
     }
 
     /// Why its packets die, if they do.

@@ -124,11 +124,11 @@ impl Cache {
         Self {
             shared,
             memo: Memo::new(seeds.one()),
+            tunnels: Tunnels::new(seeds.one()),
             seeds,
             v4: Exact::new(EXACT_V4_ENTRIES),
             v6: Exact::new(EXACT_V6_ENTRIES),
             paths: Paths::default(),
-            tunnels: Tunnels::default(),
             recorder: Recorder::default(),
             bridges: Vec::new(),
             all: Vec::new(),

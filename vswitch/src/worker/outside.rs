@@ -1,8 +1,8 @@
 //! What a packet's way through a tunnel is in words: of what is outside in keys, and of what is inside in the outer source port.
 
+use crate::action::DecapOp;
 use crate::cache::Outer;
 use crate::pipeline::PortFacts;
-use crate::port::PortId;
 use std::net::Ipv6Addr;
 use vswitch_flow::extract::Layers;
 use vswitch_flow::{Field, FlowKey};
@@ -21,10 +21,13 @@ const OPTIONS: [Field; FIELDS] = [
     Field::TunMetadata7,
 ];
 
-/// All that the outer headers say that rules can match, if it is no more than that.
-pub(super) fn outer_words(port: PortId, outside: &Outside, values: &Values) -> Option<Outer> {
-    let plain = values.present == 0 && outside.gbp.is_none() && !outside.oam;
-    let ends = match outside.ends {
+/// All that the outer headers say that rules can match, if it is no more than that, and where they were read.
+#[inline]
+pub(super) fn outer_words(op: DecapOp, dst_port: u16, outside: &Outside) -> Option<Outer> {
+    if !outside.options.is_empty() || outside.gbp.is_some() || outside.oam {
+        return None;
+    }
+    let [a, b, c, d] = match outside.ends {
         Ends::V4 { src, dst } => [u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits()), 0, 0, 0],
         Ends::V6 { src, dst } => {
             #[allow(clippy::cast_possible_truncation)] // halves
@@ -33,11 +36,11 @@ pub(super) fn outer_words(port: PortId, outside: &Outside, values: &Values) -> O
             [a, b, c, d]
         }
     };
-    let rest = u64::from(outside.id.unwrap_or(0)) << 32
-        | u64::from(port.0) << 16
-        | u64::from(outside.tos) << 8
-        | u64::from(outside.ttl);
-    plain.then_some([ends[0], ends[1], ends[2], ends[3], rest])
+    let six = u64::from(matches!(outside.ends, Ends::V6 { .. }));
+    let id = outside.id.map_or(0, |id| u64::from(id) << 1 | 1);
+    let said = id << 16 | u64::from(outside.tos) << 8 | u64::from(outside.ttl);
+    let place = u64::from(op.home.0) << 32 | six << 24 | (op.kind as u64) << 16 | u64::from(dst_port);
+    Some([a, b, c, d, said, place])
 }
 
 /// A key that says what the outer headers said.

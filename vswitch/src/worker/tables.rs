@@ -75,7 +75,9 @@ impl Walk {
                     let key = cache.keys[i];
                     let packet = Packet { mbuf, layers: key.layers() };
                     let origin = Origin::of(port, facts.number);
-                    if megaflow.recirculates() {
+                    if let Some(op) = megaflow.unwraps() {
+                        step.decapsulate(Some(cache), op, packet, origin);
+                    } else if megaflow.recirculates() {
                         // It may be gone from the cache before its packet is through all stages.
                         let megaflow = Arc::clone(megaflow);
                         step.set_out(cache, &megaflow, packet, origin, Some(&key));
@@ -242,7 +244,8 @@ impl Step<'_> {
         match compact {
             // What leads to others is kept as a program, or not at all: a first packet of a connection takes nobody's place.
             Some(compact)
-                if (!megaflow.recirculates() || megaflow.unwraps()) && !cache.opens(compact, &packet.mbuf) =>
+                if (!megaflow.recirculates() || megaflow.unwraps().is_some())
+                    && !cache.opens(compact, &packet.mbuf) =>
             {
                 cache.remember(compact, &megaflow);
             }
@@ -262,7 +265,7 @@ impl Step<'_> {
         origin: Origin<'_>,
         compact: Option<&Compact>,
     ) {
-        let recorded = compact.filter(|_| megaflow.recirculates() && !megaflow.unwraps());
+        let recorded = compact.filter(|_| megaflow.recirculates() && megaflow.unwraps().is_none());
         if let Some(compact) = recorded {
             cache.begin_recording(compact, &packet.mbuf, megaflow);
         }

@@ -21,7 +21,6 @@ use vswitch_tunnel::{Ends, Kind, Outside};
 
 impl Step<'_> {
     /// Puts a packet into a tunnel. Returns the packet that the rest of the list is for; one that had to be cut into several is several, and all but the last are through the rest already.
-    #[cold]
     #[inline(never)]
     pub(super) fn encapsulate(
         &mut self,
@@ -149,7 +148,6 @@ impl Step<'_> {
     }
 
     /// Takes a packet out of its tunnel, if it is one of a tunnel of ours, and through the tunnel port's bridge.
-    #[cold]
     #[inline(never)]
     pub(super) fn decapsulate(
         &mut self,
@@ -193,15 +191,32 @@ impl Step<'_> {
         }
     }
 
-    fn unwrap_one(&mut self, cache: Option<&mut Cache>, op: DecapOp, mbuf: Mbuf, origin: Origin<'_>) {
+    fn unwrap_one(&mut self, mut cache: Option<&mut Cache>, op: DecapOp, mbuf: Mbuf, origin: Origin<'_>) {
         let mut mbuf = match self.in_one_piece(mbuf) {
             Some(mbuf) => mbuf,
             None => return self.count_drop_in(op.home, DropReason::NoMbuf),
         };
-        let (id, outside, values) = match self.read_outside(op.kind, &mbuf) {
+        let (outside, dst_port) = match read_outside(op.kind, &mbuf) {
             Ok(read) => read,
-            Err((port, reason)) => return self.drop_in(port.unwrap_or(op.home), reason, mbuf),
+            Err(reason) => return self.drop_in(op.home, reason, mbuf),
         };
+        let (outer, world) = (outer_words(op, dst_port, &outside), self.snapshot.world.number);
+        let tunnel = match (cache.as_deref_mut(), &outer) {
+            (Some(cache), Some(outer)) => cache.known_tunnel(outer, world),
+            _ => None,
+        };
+        let (id, values) = match tunnel.map(|tunnel| (tunnel.port, Values::default())) {
+            Some(known) => known,
+            None => match self.port_of(&mbuf, &outside, dst_port) {
+                Ok(found) => found,
+                Err((port, reason)) => return self.drop_in(port.unwrap_or(op.home), reason, mbuf),
+            },
+        };
+        // By whom, and as which tunnel, if it is one that is kept.
+        let kept = cache.as_deref_mut().zip(outer).map(|(cache, outer)| {
+            let tunnel = tunnel.unwrap_or_else(|| cache.note_tunnel(&outer, world, id));
+            (tunnel, cache.hears_by(&outer, source_of(&mbuf), self.now))
+        });
         let facts = self.snapshot.world.ports.get(id.index()).and_then(Option::as_ref);
         let (Some(facts), Some(view)) = (facts, self.snapshot.port(id)) else {
             return self.drop_in(op.home, DropReason::PortGone, mbuf);
@@ -212,7 +227,9 @@ impl Step<'_> {
         if !view.admin_up {
             return self.drop_in(id, DropReason::AdminDown, mbuf);
         }
-        self.hear_of_sender(op.home, &mbuf, &outside);
+        if kept.is_none_or(|(_, news)| news) {
+            self.hear_of_sender(op.home, &mbuf, &outside);
+        }
         if outside.payload_end < mbuf.len() {
             match mbuf.copy_front(outside.payload_end, self.pool) {
                 Some(front) => mbuf = front,
@@ -233,7 +250,7 @@ impl Step<'_> {
             }
             Some(cache) => {
                 cache.sync(&self.snapshot.world.changes);
-                let inside = outer_words(id, &outside, &values).map(|outer| cache.key_inside(&mbuf, id, &outer));
+                let inside = kept.map(|(tunnel, _)| cache.key_inside(&mbuf, tunnel));
                 match inside {
                     Some(inside) => {
                         self.enter_known(cache, (id, facts), mbuf, &inside, (&outside, &values), origin.depth);
@@ -309,37 +326,52 @@ impl Step<'_> {
         }
     }
 
-    /// What the outer headers say, and the tunnel port that they are for; or where and why the packet is lost.
-    fn read_outside(&self, kind: Kind, mbuf: &Mbuf) -> Result<(PortId, Outside, Values), (Option<PortId>, DropReason)> {
-        let malformed = || (None, DropReason::TunnelHeader);
-        let head = mbuf.head();
-        // Tagged packets are none of a tunnel (`tunnel_to` in translation).
-        let outside = vswitch_tunnel::read(kind, head, mbuf.len(), 14).map_err(|_| malformed())?;
-        // Behind extension headers of IPv6 there is no tunnel, as in Open vSwitch.
-        if head[12..14] == [0x86, 0xdd] && !matches!(head.get(20), Some(17 | 47)) {
-            return Err(malformed());
-        }
-        if outside.payload_end > mbuf.len() || outside.header_len + FRAME_MIN > outside.payload_end {
-            return Err(malformed());
-        }
-        if !checksum_is_right(mbuf, &outside) {
-            return Err((None, DropReason::TunnelCsum));
-        }
-        let dst_port = match kind {
-            Kind::Gre => 0,
-            Kind::Geneve | Kind::Vxlan => udp_destination(head, &outside).ok_or_else(malformed)?,
-        };
+    /// The tunnel port that outer headers are for, and what their options say; or where and why the packet is lost.
+    fn port_of(
+        &self,
+        mbuf: &Mbuf,
+        outside: &Outside,
+        dst_port: u16,
+    ) -> Result<(PortId, Values), (Option<PortId>, DropReason)> {
         let world = &self.snapshot.world;
-        let id = world.tunnels.find(&outside, dst_port).ok_or((None, DropReason::TunnelNoPort))?;
+        let id = world.tunnels.find(outside, dst_port).ok_or((None, DropReason::TunnelNoPort))?;
         let facts = world.ports.get(id.index()).and_then(Option::as_ref).ok_or((None, DropReason::PortGone))?;
         if outside.gbp.is_some() && !facts.tunnel.as_ref().is_some_and(|tunnel| tunnel.gbp) {
             return Err((Some(id), DropReason::TunnelHeader));
         }
-        let options = head.get(outside.options.clone()).ok_or_else(malformed)?;
+        let options = mbuf.head().get(outside.options.clone()).ok_or((None, DropReason::TunnelHeader))?;
         let map = &world.bridges[facts.bridge].options;
         let values = map.decode(options).map_err(|_| (Some(id), DropReason::TunnelOption))?;
-        Ok((id, outside, values))
+        Ok((id, values))
     }
+}
+
+/// What the outer headers say, and the UDP port that they are for (0: GRE).
+fn read_outside(kind: Kind, mbuf: &Mbuf) -> Result<(Outside, u16), DropReason> {
+    let malformed = || DropReason::TunnelHeader;
+    let head = mbuf.head();
+    // Tagged packets are none of a tunnel (`tunnel_to` in translation).
+    let outside = vswitch_tunnel::read(kind, head, mbuf.len(), 14).map_err(|_| malformed())?;
+    // Behind extension headers of IPv6 there is no tunnel, as in Open vSwitch.
+    if head[12..14] == [0x86, 0xdd] && !matches!(head.get(20), Some(17 | 47)) {
+        return Err(malformed());
+    }
+    if outside.payload_end > mbuf.len() || outside.header_len + FRAME_MIN > outside.payload_end {
+        return Err(malformed());
+    }
+    if !checksum_is_right(mbuf, &outside) {
+        return Err(DropReason::TunnelCsum);
+    }
+    let dst_port = match kind {
+        Kind::Gre => 0,
+        Kind::Geneve | Kind::Vxlan => udp_destination(head, &outside).ok_or_else(malformed)?,
+    };
+    Ok((outside, dst_port))
+}
+
+/// Source address of a frame.
+fn source_of(mbuf: &Mbuf) -> [u8; 6] {
+    mbuf.head().get(6..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
 }
 
 /// Whether the checksum over the outer payload is right, or there is none. What a device says of it counts only if it is good.
