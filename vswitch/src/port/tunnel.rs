@@ -118,7 +118,11 @@ impl TunnelConfig {
             let hint = "every tunnel needs remote_ip: an address, or flow";
             errors.push(FieldError::new("options", "remote_ip is missing", hint));
         }
-        for (name, value) in options {
+        // What is said of one direction beats what is said of both.
+        let both_first = |(name, _): &(&String, &String)| *name != "key";
+        let mut in_order: Vec<_> = options.iter().collect();
+        in_order.sort_by_key(both_first);
+        for (name, value) in in_order {
             if let Err(why) = config.set(name, value) {
                 errors.push(FieldError::new("options", format!("{name}={value}: {why}"), hint(name)));
             }
@@ -156,7 +160,12 @@ impl TunnelConfig {
                     return Err("the two lowest bits are for ECN, which is the inner packet's");
                 }
             }
-            "ttl" => self.ttl = outer(value)?,
+            "ttl" => {
+                self.ttl = outer(value)?;
+                if self.ttl == Outer::Value(0) {
+                    return Err("nothing arrives with it");
+                }
+            }
             "df_default" => self.df = boolean(value)?,
             "exts" if self.kind == Kind::Vxlan => {
                 self.gbp = matches!(value, "gbp");
@@ -224,7 +233,8 @@ fn hint(name: &str) -> &'static str {
         "dst_port" => "use a UDP port, 1 to 65535; gre has none",
         "csum" | "df_default" => "use true or false",
         "seq" => "use true or false; only gre has it",
-        "tos" | "ttl" => "use inherit, or a number of 8 bits",
+        "tos" => "use inherit, or a number of 8 bits",
+        "ttl" => "use inherit, or 1 to 255",
         "exts" => "use gbp; only vxlan has it",
         _ => "use remote_ip, local_ip, key, in_key, out_key, dst_port, csum, tos, ttl, df_default, exts or seq",
     }
@@ -235,8 +245,9 @@ fn end(text: &str) -> Option<End> {
         return Some(End::Flow);
     }
     let address: IpAddr = text.parse().ok()?;
-    let is_host = !address.is_unspecified() && !address.is_multicast();
-    is_host.then_some(End::Address(address))
+    let is_host = !address.is_unspecified() && !address.is_multicast() && !address.is_loopback();
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    (is_host && !is_broadcast).then_some(End::Address(address))
 }
 
 fn boolean(text: &str) -> Result<bool, &'static str> {
@@ -313,6 +324,14 @@ mod tests {
     }
 
     #[test]
+    fn one_directions_key_beats_that_of_both() {
+        for options in ["remote_ip=flow key=5 in_key=6", "remote_ip=flow in_key=6 key=5"] {
+            let config = parse("geneve", options).expect(options);
+            assert_eq!((config.in_key, config.out_key), (Key::Value(6), Key::Value(5)), "{options}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (kind, options, part) in [
             ("geneve", "key=1", "remote_ip is missing"),
@@ -322,6 +341,9 @@ mod tests {
             ("gre", "remote_ip=flow dst_port=5", "no option of this type"),
             ("vxlan", "remote_ip=flow seq=true", "no option of this type"),
             ("vxlan", "remote_ip=flow ttl=256", "no number of 8 bits"),
+            ("vxlan", "remote_ip=flow ttl=0", "nothing arrives"),
+            ("vxlan", "remote_ip=127.0.0.1", "no address"),
+            ("vxlan", "remote_ip=255.255.255.255", "no address"),
             ("vxlan", "remote_ip=1.2.3.4 local_ip=fd00::1", "both ends are IPv4"),
             ("vxlan", "remote_ip=1.2.3.4 local_ip=flow", "local_ip=flow"),
             ("vxlan", "remote_ip=flow peer=x", "no option of this type"),

@@ -53,10 +53,12 @@ impl Switch {
                     state.forget_routes(i);
                 }
             }
-            if let Some(bridge) = state.bridges.remove(name) {
+            let bridge = state.bridges.remove(name);
+            self.publisher.publish(state.snapshot());
+            // Now that no worker asks for them any more.
+            if let Some(bridge) = bridge {
                 state.neighbours.flush(Some(bridge.id));
             }
-            self.publisher.publish(state.snapshot());
             for port in gone {
                 self.event(state, PortEventKind::Removed, &port);
                 port.close();

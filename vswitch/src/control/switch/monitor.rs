@@ -2,7 +2,7 @@
 
 use super::Switch;
 use super::companion::Companion;
-use super::state::BridgeState;
+use super::state::{BridgeState, PortState};
 use crate::control::info::PortEventKind;
 use crate::port::PortId;
 use crate::time::Millis;
@@ -51,6 +51,15 @@ impl Switch {
                     let kind = if now.up { PortEventKind::LinkUp } else { PortEventKind::LinkDown };
                     self.event_of(state, kind, PortId(u16::try_from(i).unwrap_or(u16::MAX)))?;
                 }
+            }
+            // Whoever owns the interface of a home may give it another address: then packets for tunnels come to that one.
+            let published = self.publisher.current();
+            let moved = |(i, port): (usize, &Option<PortState>)| {
+                let home = published.world.ports.get(i).and_then(Option::as_ref).and_then(|facts| facts.home.as_ref());
+                home.zip(port.as_ref()).is_some_and(|(home, port)| home.mac != port.mac())
+            };
+            if state.ports.iter().enumerate().any(moved) {
+                self.publisher.publish(state.snapshot());
             }
             Ok(())
         });

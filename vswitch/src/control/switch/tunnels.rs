@@ -179,7 +179,8 @@ impl Switch {
                 bridge: bridge(listed.bridge).map(|bridge| bridge.config.name.clone()).unwrap_or_default(),
                 address: listed.ip,
                 mac: listed.mac.map(Mac),
-                age_s: now.saturating_sub(listed.heard_ms) / 1000,
+                // Of one that has not answered there is nothing to be old.
+                age_s: if listed.mac.is_some() { now.saturating_sub(listed.heard_ms) / 1000 } else { 0 },
             };
             Ok(state.neighbours.dump().into_iter().map(info).collect())
         })
@@ -197,6 +198,9 @@ impl Switch {
                 return Err(
                     FieldError::new("mac", format!("{mac} is not a host's address"), "give a unicast one").into()
                 );
+            }
+            if ip.is_multicast() || ip.is_unspecified() || ip.is_loopback() {
+                return Err(FieldError::new("address", format!("{ip} is not a host's"), "give a neighbour's address").into());
             }
             if state.neighbours.set(id, ip, mac.0, Millis::now().0) {
                 return Ok(());
