@@ -8,6 +8,7 @@
 mod tunnel;
 mod words;
 
+pub(crate) use tunnel::tunnel_payload;
 pub(crate) use words::{Names, describe, frame, parse};
 
 /// A packet to build. The fields have the names of the words.

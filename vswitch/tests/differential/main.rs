@@ -7,7 +7,8 @@
 //! and packets from a seed).
 //!
 //! **Variables**: `VSWITCH_DIFF_RECORD=1` writes what Open vSwitch does into the cases; `VSWITCH_DIFF_CASE=NAME` runs only cases whose file
-//! has that in its name; `VSWITCH_DIFF_SHOW=SEED` prints what a seed makes (with `VSWITCH_DIFF_STATEFUL=1`: of the stateful ones).
+//! has that in its name; `VSWITCH_DIFF_SHOW=SEED` prints what a seed makes (with `VSWITCH_DIFF_STATEFUL=1`: of the stateful ones);
+//! `VSWITCH_DIFF_TUNNEL=1` makes random programs ones of tunnels.
 
 #![allow(clippy::print_stderr)] // captured and shown by the test runner
 
@@ -65,7 +66,7 @@ fn random_programs_are_the_same() {
     let (summary, wrong) = random::compare(&mut pair, random::scenario);
     eprintln!("{summary:?} in {:?}", start.elapsed());
     assert!(wrong.is_empty(), "{} programs differ:\n{}", wrong.len(), wrong.join("\n"));
-    summary.check();
+    summary.check(random::of_tunnels());
 }
 
 /// Random programs that track connections, and conversations through them, do the same on both.
@@ -98,7 +99,7 @@ fn generated_programs_are_worth_running() {
     let start = std::time::Instant::now();
     let summary = random::survey(&mut oracle, random::scenario);
     eprintln!("{summary:?} in {:?}", start.elapsed());
-    summary.check();
+    summary.check(random::of_tunnels());
 }
 
 /// The flows and groups of the published pipeline load verbatim, by name, and dump as Open vSwitch dumps them.

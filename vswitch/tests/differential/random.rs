@@ -1,16 +1,20 @@
 //! Random programs on both switches.
 
 use crate::compare::differences;
-use crate::generate::{Program, Rng, Stateful, Summary};
+use crate::generate::{Program, Rng, Stateful, Summary, tunnelled};
+use crate::oracle::Oracle;
 use crate::pair::Pair;
-use crate::run::run;
+use crate::run::{Record, run};
 use crate::scenario::{Command, Step};
-use crate::subject::Subject;
+use crate::subject;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// The first seed; the programs of a run have this one and those that follow.
 const SEED: &str = "VSWITCH_DIFF_SEED";
 /// How many programs.
 const PROGRAMS: &str = "VSWITCH_DIFF_PROGRAMS";
+/// Make programs of tunnels.
+const TUNNEL: &str = "VSWITCH_DIFF_TUNNEL";
 /// Packets of each.
 const PACKETS: usize = 500;
 
@@ -34,13 +38,23 @@ pub(crate) fn seeds() -> std::ops::Range<u64> {
 pub(crate) fn scenario(seed: u64) -> Vec<Step> {
     let mut rng = Rng::new(seed);
     let mut program = Program::new(&mut rng);
-    without_deviations(program.scenario(PACKETS, &mut rng))
+    with_tunnels(without_deviations(program.scenario(PACKETS, &mut rng)), &mut rng)
 }
 
 /// The stateful scenario of a seed.
 pub(crate) fn stateful(seed: u64) -> Vec<Step> {
     let mut rng = Rng::new(seed ^ STATEFUL);
     Stateful::new(&mut rng).scenario(PACKETS, &mut rng)
+}
+
+/// The scenario as it is, or, if that was asked for, as one of tunnels.
+fn with_tunnels(steps: Vec<Step>, rng: &mut Rng) -> Vec<Step> {
+    if of_tunnels() { tunnelled(steps, rng) } else { steps }
+}
+
+/// Whether programs of tunnels were asked for.
+pub(crate) fn of_tunnels() -> bool {
+    std::env::var_os(TUNNEL).is_some()
 }
 
 /// The scenario without what meets a deviation (`deviations.rs`).
@@ -139,13 +153,17 @@ fn hides_checksum(bytes: &[u8]) -> bool {
 }
 
 /// Runs the programs on Open vSwitch alone: are they accepted, are they hit?
-pub(crate) fn survey(oracle: &mut dyn Subject, scenario: fn(u64) -> Vec<Step>) -> Summary {
+pub(crate) fn survey(oracle: &mut Oracle, scenario: fn(u64) -> Vec<Step>) -> Summary {
     let mut summary = Summary::default();
     for seed in seeds() {
         let steps = scenario(seed);
         // For whoever reads why a run ended early.
         eprintln!("seed {seed}");
-        let record = run(oracle, &steps);
+        let Some(record) = run_if_it_lives(oracle, &steps) else {
+            eprintln!("seed {seed}: Open vSwitch died");
+            summary.died += 1;
+            continue;
+        };
         for (step, lines) in steps.iter().zip(&record.steps) {
             if lines.iter().any(|line| line.starts_with("refused")) {
                 eprintln!("seed {seed}: refused: {step}");
@@ -153,12 +171,24 @@ pub(crate) fn survey(oracle: &mut dyn Subject, scenario: fn(u64) -> Vec<Step>) -
         }
         summary.add(&steps, &record);
         if std::env::var_os("VSWITCH_DIFF_TWICE").is_some() {
-            let again = run(oracle, &steps);
+            let Some(again) = run_if_it_lives(oracle, &steps) else { continue };
             let differences = differences(&steps, &record, &again);
             assert!(differences.is_empty(), "seed {seed}: not the same the second time\n{differences}");
         }
     }
     summary
+}
+
+/// Runs a scenario; none: Open vSwitch did not survive it, and is started anew.
+fn run_if_it_lives(oracle: &mut Oracle, steps: &[Step]) -> Option<Record> {
+    match catch_unwind(AssertUnwindSafe(|| run(oracle, steps))) {
+        Ok(record) => Some(record),
+        Err(panic) if oracle.has_died(&*panic) => {
+            *oracle = Oracle::start(&subject::ports());
+            None
+        }
+        Err(panic) => resume_unwind(panic),
+    }
 }
 
 /// Runs the programs on both switches. Returns what differs; it stops looking when it has found some. For one that Open vSwitch does not survive another one

@@ -8,6 +8,14 @@ use crate::record::unhex;
 /// The packet that is in a tunnel has this type.
 const ETHERNET: u16 = 0x6558;
 
+/// The bytes that `payload` gives for a header whose words are right.
+///
+/// # Panics
+/// When they are not.
+pub(crate) fn tunnel_payload(kind: &str, words: &str) -> Vec<u8> {
+    payload(kind, words, &Names::new()).expect("a kind of tunnel").unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// Parses `(WORDS)` of a header of this kind; the bytes from the header on. None: no tunnel header is called so.
 pub(super) fn payload(kind: &str, value: &str, names: &Names) -> Option<Result<Vec<u8>, String>> {
     let header = match kind {

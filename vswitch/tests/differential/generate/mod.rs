@@ -13,8 +13,10 @@ mod packets;
 mod program;
 mod rng;
 mod stateful;
+mod tunnels;
 mod universe;
 
 pub(crate) use program::{Program, Summary};
 pub(crate) use rng::Rng;
 pub(crate) use stateful::Stateful;
+pub(crate) use tunnels::tunnelled;
