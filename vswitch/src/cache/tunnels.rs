@@ -12,8 +12,11 @@ use crate::port::PortId;
 use crate::time::Millis;
 
 /// Sets of places, and places of a set.
-const SETS: usize = 64;
+const SETS: usize = 256;
 const WAYS: usize = 4;
+
+/// A tunnel that was used so lately keeps its place: whoever finds a set full of such ones goes without a number.
+const BUSY_MS: u64 = 100;
 
 /// What the outer headers said: addresses (those of IPv4 in the first word alone), id, TOS and TTL; and where it was said: kind, UDP port, home.
 pub(crate) type Outer = [u64; 6];
@@ -80,22 +83,27 @@ impl Tunnels {
         self.place(outer).filter(|place| place.world == world).map(|place| place.tunnel)
     }
 
-    fn note(&mut self, outer: &Outer, world: u64, port: PortId) -> Tunnel {
+    fn note(&mut self, outer: &Outer, world: u64, port: PortId, now: Millis) -> Option<Tunnel> {
         if let Some(place) = self.place(outer)
             && place.tunnel.port == port
         {
             place.world = world;
-            return place.tunnel;
+            return Some(place.tunnel);
         }
-        self.last += 1;
-        let tunnel = Tunnel { port, number: self.last };
-        // The longest known goes; of what it was itself, another port is another tunnel.
+        let number = self.last + 1;
         let set = self.set(outer);
-        let at = set.iter().position(|place| place.outer == *outer);
-        let oldest = || (0..WAYS).min_by_key(|i| set[*i].tunnel.number).unwrap_or(0);
-        let at = at.unwrap_or_else(oldest);
-        set[at] = Place { outer: *outer, tunnel, world, ..NOBODY };
-        tunnel
+        // By another port it is another tunnel, in its own place. Else the longest unused goes.
+        let own = set.iter().position(|place| place.outer == *outer && place.tunnel.number != 0);
+        let oldest = || (0..WAYS).min_by_key(|i| (set[*i].tunnel.number != 0, set[*i].heard.0));
+        let at = own.or_else(oldest)?;
+        let place = &mut set[at];
+        if own.is_none() && place.tunnel.number != 0 && now.0.saturating_sub(place.heard.0) < BUSY_MS {
+            return None;
+        }
+        let tunnel = Tunnel { port, number };
+        *place = Place { outer: *outer, tunnel, world, heard: now, ..NOBODY };
+        self.last = number;
+        Some(tunnel)
     }
 
     fn hears(&mut self, outer: &Outer, source: [u8; 6], now: Millis) -> bool {
@@ -113,9 +121,9 @@ impl super::Cache {
         self.tunnels.known(outer, world)
     }
 
-    /// Notes which port a tunnel is.
-    pub(crate) fn note_tunnel(&mut self, outer: &Outer, world: u64, port: PortId) -> Tunnel {
-        self.tunnels.note(outer, world, port)
+    /// Notes which port a tunnel is; none: there is no room among those that are busy.
+    pub(crate) fn note_tunnel(&mut self, outer: &Outer, world: u64, port: PortId, now: Millis) -> Option<Tunnel> {
+        self.tunnels.note(outer, world, port, now)
     }
 
     /// Whether it is news that this address sends by a tunnel: the first time, and once a millisecond.
@@ -150,22 +158,24 @@ mod tests {
         let mut tunnels = Tunnels::new(99);
         let mut given = HashMap::new();
         // Many more than there is room for, some of them again and again, some of them by another port.
-        for i in 0..20_000_u64 {
-            let (outer, port) =
-                if i % 3 == 0 { (outer(i % 5), PortId(1 + (i % 2) as u16)) } else { (outer(i), PortId(1)) };
-            let tunnel = tunnels.note(&outer, i, port);
+        for i in 0..50_000_u64 {
+            let again = i % 3 == 0;
+            let (outer, port) = (outer(if again { i % 5 } else { i }), PortId(if again && i % 2 == 0 { 2 } else { 1 }));
+            let Some(tunnel) = tunnels.note(&outer, i, port, Millis(i)) else { continue };
             assert_eq!((tunnel.port, tunnels.known(&outer, i)), (port, Some(tunnel)), "at once again: {outer:?}");
             assert_eq!(tunnels.known(&outer, i + 1), None, "another world");
             let first = *given.entry(tunnel.number).or_insert((outer, port));
             assert_eq!(first, (outer, port), "{} was another tunnel's", tunnel.number);
         }
-        assert!(!given.contains_key(&0));
+        assert!(!given.contains_key(&0) && given.len() > 10_000, "{} numbers", given.len());
     }
 
     #[test]
     fn few_tunnels_keep_their_numbers_from_world_to_world() {
         let mut tunnels = Tunnels::new(1);
-        let mut all = |world| (0..WAYS as u64).map(|i| tunnels.note(&outer(i), world, PortId(3))).collect::<Vec<_>>();
+        let mut all = |world| {
+            (0..WAYS as u64).map(|i| tunnels.note(&outer(i), world, PortId(3), Millis(world))).collect::<Vec<_>>()
+        };
         let first = all(1);
         for world in 2..100 {
             assert_eq!(all(world), first);
@@ -173,9 +183,24 @@ mod tests {
     }
 
     #[test]
+    fn a_crowd_takes_no_busy_tunnels_place() {
+        let mut tunnels = Tunnels::new(5);
+        let busy = outer(0);
+        let number = tunnels.note(&busy, 1, PortId(3), Millis(1)).expect("there is room");
+        let mut refused = 0;
+        for i in 1..20_000_u64 {
+            let now = Millis(1 + i / 50);
+            tunnels.hears(&busy, [2; 6], now);
+            refused += u32::from(tunnels.note(&outer(i), 1, PortId(3), now).is_none());
+            assert_eq!(tunnels.known(&busy, 1), Some(number), "after {i} others");
+        }
+        assert!(refused > 1000, "{refused} found no room: this is no crowd");
+    }
+
+    #[test]
     fn a_sender_is_news_once_a_millisecond_and_when_it_is_another() {
         let mut tunnels = Tunnels::new(1);
-        tunnels.note(&outer(1), 1, PortId(3));
+        tunnels.note(&outer(1), 1, PortId(3), Millis(1));
         let mut hears = |source, ms| tunnels.hears(&outer(1), [source; 6], Millis(ms));
         assert_eq!([hears(1, 5), hears(1, 5), hears(2, 5), hears(2, 5), hears(2, 6)], [true, false, true, false, true]);
     }

@@ -152,14 +152,18 @@ impl Step<'_> {
                     origin.tracked = Tracked::default();
                     Ok(())
                 }
-                Op::Encap(op) => match self.encapsulate(cache.as_deref_mut(), op, &ops[i + 1..], packet, origin) {
-                    Some(wrapped) => {
-                        packet = wrapped;
-                        origin.touch(Touched::Rest);
-                        Ok(())
+                Op::Encap(op) => {
+                    // What is outside was not read, nor met the tracker.
+                    origin.touch(Touched::Rest);
+                    origin.tracked = Tracked::default();
+                    match self.encapsulate(cache.as_deref_mut(), op, &ops[i + 1..], packet, origin) {
+                        Some(wrapped) => {
+                            packet = wrapped;
+                            Ok(())
+                        }
+                        None => return,
                     }
-                    None => return,
-                },
+                }
                 Op::Decap(op) if last => return self.decapsulate(cache, **op, packet, origin),
                 Op::Decap(op) => {
                     self.decapsulate_copy(cache.as_deref_mut(), **op, &packet, origin);

@@ -10,6 +10,7 @@ use crate::port::{Device, PortId, RxQueue, TxQueue};
 use crossbeam_queue::SegQueue;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use vswitch_quiescence::{Published, Quiescence};
 
 /// A state of the whole switch. Never changes once published.
@@ -60,6 +61,8 @@ pub struct PortShared {
     pub counters: Box<[PortCounters]>,
     /// The control side.
     pub device: Device,
+    /// Packets that a GRE tunnel has numbered.
+    pub sequence: AtomicU32,
 }
 
 impl PortShared {

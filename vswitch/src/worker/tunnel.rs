@@ -14,6 +14,7 @@ use crate::packet::checksum::{self, Sum};
 use crate::packet::{TxCaps, offload};
 use crate::pipeline::{PortFacts, Request, Start};
 use crate::port::PortId;
+use std::sync::atomic::Ordering::Relaxed;
 use vswitch_flow::FlowKey;
 use vswitch_flow::extract::Layers;
 use vswitch_tunnel::options::Values;
@@ -30,15 +31,13 @@ impl Step<'_> {
         packet: Packet,
         origin: Origin<'_>,
     ) -> Option<Packet> {
-        if op.neighbour.used(self.now.0) {
-            self.send_question(&op.question);
-        }
+        self.uses(op);
         if let Some(cache) = cache.as_deref_mut() {
             cache.recorder.wrap(&packet.mbuf);
         }
         let hash = flow_hash(packet.mbuf.head(), packet.layers);
-        if op.max.is_none() && !packet.mbuf.needs_offload() {
-            return self.wrap(op, packet.mbuf, hash);
+        if op.max.is_none() && packet.mbuf.gso_size() == 0 {
+            return self.finish_and_wrap(op, packet.mbuf, hash);
         }
         let mut pieces = Vec::new();
         let whole = match op.max {
@@ -71,18 +70,36 @@ impl Step<'_> {
     #[inline(never)] // registers of its own
     pub(super) fn wrap_and_output(&mut self, path: &Path, packet: Packet, origin: Origin<'_>) {
         let (Some(op), out) = (path.encapsulation(), path.out()) else { return self.outputs.free(packet.mbuf) };
-        let wrapped = if packet.mbuf.needs_offload() || op.max.is_some() {
+        let wrapped = if packet.mbuf.gso_size() != 0 || op.max.is_some() {
             self.encapsulate(None, op, &[Op::Output(out)], packet, origin)
         } else {
-            if op.neighbour.used(self.now.0) {
-                self.send_question(&op.question);
-            }
+            self.uses(op);
             let hash = flow_hash(packet.mbuf.head(), packet.layers);
-            self.wrap(op, packet.mbuf, hash)
+            self.finish_and_wrap(op, packet.mbuf, hash)
         };
         if let Some(wrapped) = wrapped {
             self.output(out, origin.port, wrapped.mbuf);
         }
+    }
+
+    /// The next hop is used: before what is known of it is old, it is asked again.
+    #[inline]
+    fn uses(&mut self, op: &EncapOp) {
+        if !self.asking && op.neighbour.used(self.now.0) {
+            self.send_question(&op.question);
+        }
+    }
+
+    /// [`Step::wrap`], of a packet that is one packet outside, too: its own checksum must be there.
+    #[inline]
+    fn finish_and_wrap(&mut self, op: &EncapOp, mut mbuf: Mbuf, hash: u32) -> Option<Packet> {
+        if mbuf.csum() == Csum::Partial
+            && let Err(reason) = offload::finish_checksum(&mut mbuf)
+        {
+            self.drop_out(op.port, reason, mbuf);
+            return None;
+        }
+        self.wrap(op, mbuf, hash)
     }
 
     /// Puts the header in front, and counts the packet at the tunnel port.
@@ -122,11 +139,9 @@ impl Step<'_> {
         Some(Packet { mbuf, layers: Layers { l3: 14, l4, l3_end: end } })
     }
 
-    /// Next sequence number of a GRE tunnel. Each worker counts by itself what it sends, as a port has no other order.
+    /// Next sequence number of a GRE tunnel, of all workers together: the other end may drop what is behind.
     fn sequence(&self, port: PortId) -> u32 {
-        let view = self.snapshot.port(port);
-        #[allow(clippy::cast_possible_truncation)] // it wraps
-        view.map_or(0, |view| view.shared.counters[self.worker].tx_packets.get() as u32)
+        self.snapshot.port(port).map_or(0, |view| view.shared.sequence.fetch_add(1, Relaxed))
     }
 
     /// Room for `len` bytes in front of a packet, in its headroom or in a segment of its own, and what `write` puts there.
@@ -212,10 +227,10 @@ impl Step<'_> {
                 Err((port, reason)) => return self.drop_in(port.unwrap_or(op.home), reason, mbuf),
             },
         };
-        // By whom, and as which tunnel, if it is one that is kept.
-        let kept = cache.as_deref_mut().zip(outer).map(|(cache, outer)| {
-            let tunnel = tunnel.unwrap_or_else(|| cache.note_tunnel(&outer, world, id));
-            (tunnel, cache.hears_by(&outer, source_of(&mbuf), self.now))
+        // As which tunnel, and by whom, if it is one that is kept.
+        let kept = cache.as_deref_mut().zip(outer).and_then(|(cache, outer)| {
+            let tunnel = tunnel.or_else(|| cache.note_tunnel(&outer, world, id, self.now))?;
+            Some((tunnel, cache.hears_by(&outer, source_of(&mbuf), self.now)))
         });
         let facts = self.snapshot.world.ports.get(id.index()).and_then(Option::as_ref);
         let (Some(facts), Some(view)) = (facts, self.snapshot.port(id)) else {
@@ -242,6 +257,11 @@ impl Step<'_> {
         // Nothing that was said of the outside is true of the inside.
         mbuf.set_csum(Csum::Unknown);
         mbuf.set_gso_size(0);
+        if self.snapshot.world.bridges.get(facts.bridge).is_some_and(|bridge| bridge.strict)
+            && let Some(reason) = crate::packet::strict::check(&mbuf)
+        {
+            return self.drop_in(id, reason, mbuf);
+        }
         self.tunnels_left += 1;
         match cache {
             None => {
@@ -352,8 +372,12 @@ fn read_outside(kind: Kind, mbuf: &Mbuf) -> Result<(Outside, u16), DropReason> {
     let head = mbuf.head();
     // Tagged packets are none of a tunnel (`tunnel_to` in translation).
     let outside = vswitch_tunnel::read(kind, head, mbuf.len(), 14).map_err(|_| malformed())?;
-    // Behind extension headers of IPv6 there is no tunnel, as in Open vSwitch.
-    if head[12..14] == [0x86, 0xdd] && !matches!(head.get(20), Some(17 | 47)) {
+    // The header is of the family that the Ethernet type says; behind extension headers of IPv6 there is no tunnel, as in Open vSwitch.
+    let is_family = match outside.ends {
+        Ends::V4 { .. } => head[12..14] == [8, 0],
+        Ends::V6 { .. } => head[12..14] == [0x86, 0xdd] && matches!(head.get(20), Some(17 | 47)),
+    };
+    if !is_family {
         return Err(malformed());
     }
     if outside.payload_end > mbuf.len() || outside.header_len + FRAME_MIN > outside.payload_end {

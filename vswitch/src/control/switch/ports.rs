@@ -195,6 +195,7 @@ fn open_port(state: &State, id: PortId, config: &PortConfig) -> Result<Opened, S
         tx: tx.into_iter().map(Mutex::new).collect(),
         counters: state.cores.iter().map(|_| PortCounters::default()).collect(),
         device,
+        sequence: std::sync::atomic::AtomicU32::new(0),
     });
     let mut rxqs: Vec<Rxq> = Vec::with_capacity(rx.len());
     for (number, queue) in (0..).zip(rx) {

@@ -200,7 +200,9 @@ impl Switch {
                 );
             }
             if ip.is_multicast() || ip.is_unspecified() || ip.is_loopback() {
-                return Err(FieldError::new("address", format!("{ip} is not a host's"), "give a neighbour's address").into());
+                return Err(
+                    FieldError::new("address", format!("{ip} is not a host's"), "give a neighbour's address").into()
+                );
             }
             if state.neighbours.set(id, ip, mac.0, Millis::now().0) {
                 return Ok(());

@@ -81,15 +81,15 @@ impl<'a> Translator<'a, '_> {
             self.reason = Some(DropReason::NoRoute);
             return;
         };
-        if let Some(own) = self.own_end {
-            // It depends on the packet's own end, whatever was written over it since.
+        if self.own_end.is_some() || self.met_ct {
+            // It depends on the packet's own end, whatever was written over it since. (That there is none is known by the port, where that is still the one it came by.)
             self.view.mask.add(Field::TunDst);
             self.view.mask.add(Field::TunIpv6Dst);
-            if remote == own {
-                self.warn(|| "Not tunneling to our own address".to_owned());
-                self.reason = Some(DropReason::NoRoute);
-                return;
-            }
+        }
+        if self.own_end == Some(remote) {
+            self.warn(|| "Not tunneling to our own address".to_owned());
+            self.reason = Some(DropReason::NoRoute);
+            return;
         }
         self.detail(|| "output to native tunnel".to_owned());
         let Some(way) = self.way_to(remote, tunnel) else { return };

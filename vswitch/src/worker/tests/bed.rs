@@ -58,6 +58,7 @@ impl Bed {
                 tx: Box::new([Mutex::new(TxQueue::Sim(SimTxQueue(Arc::clone(&wires[port]))))]),
                 counters: Box::new([PortCounters::default()]),
                 device: Device::Sim,
+                sequence: std::sync::atomic::AtomicU32::new(0),
             }),
         };
         let facts = |port: usize| PortFacts {

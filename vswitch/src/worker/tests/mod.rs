@@ -55,6 +55,7 @@ fn world(bridges: &[&[usize]], patches: &[(usize, usize)], change: impl Fn(usize
                 tx: if peer.is_some() { Box::new([]) } else { Box::new([Mutex::new(tx)]) },
                 counters: Box::new([PortCounters::default()]),
                 device: Device::Sim,
+                sequence: std::sync::atomic::AtomicU32::new(0),
             };
             let peer = peer.map(id);
             let mut view = PortView { bridge, admin_up: true, frame_max: 1522, peer, shared: Arc::new(shared) };

@@ -2,12 +2,16 @@
 
 use super::bed::{Bed, tcp, udp};
 use super::id;
+use crate::dpdk::{Burst, Csum};
 use crate::observe::DropReason;
-use crate::packet::Mac;
+use crate::packet::testing::Spec;
+use crate::packet::{L4, Mac};
 use crate::port::{Cidr, TunnelConfig};
 use crate::tunnel::{Home, Tunnels};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use vswitch_conntrack::Filter;
 use vswitch_tunnel::{Body, Ends, Header, Kind, Neighbours, Outer, Routes};
 
 const HOME: [u8; 6] = [2, 0, 0, 0, 0, 0xb0];
@@ -284,4 +288,45 @@ fn the_same_packet_out_of_other_tunnels_is_another() {
         }
     }
     assert!(beds[0].shared.stats.program_hits.get() > 20, "few went the short way");
+}
+
+/// What is known of a packet is not true of what it is put into: pieces of a long one meet the tracker of the underlay as what they are.
+#[test]
+fn pieces_of_a_long_packet_are_tracked_outside_as_what_they_are() {
+    for cached in [true, false] {
+        let mut bed = Bed::new(5);
+        bed.shared.enable(cached);
+        bed.add_tunnels(2, &[(3, Kind::Geneve, "remote_ip=1.1.2.92 key=5")]);
+        bed.knows_peer();
+        bed.program(&[
+            "priority=9,in_port=2,tcp,actions=ct(commit,table=1)",
+            "table=1,priority=9,in_port=2,actions=output:4",
+            "priority=9,in_port=3,udp,actions=ct(table=2)",
+            "table=2,priority=9,udp,ct_state=+new-inv,actions=ct(commit),output:1",
+            "table=2,priority=9,udp,ct_state=+est-inv,actions=output:1",
+        ]);
+        for _ in 0..3 {
+            let spec = Spec::plain(true, L4::Tcp, 3000);
+            let mut mbuf = bed.pool.mbuf_from(&spec.partial()).expect("an mbuf");
+            mbuf.set_csum(Csum::Partial);
+            mbuf.set_gso_size(1000);
+            let mut burst = Burst::new();
+            burst.push(mbuf).expect("room");
+            bed.big_frames();
+            bed.walk.burst(&mut burst, id(1), bed.now);
+            bed.walk.flush();
+            bed.receive(2, &tcp(1, 2, 80));
+            let sent = bed.sent();
+            assert_eq!(sent.len(), 4, "cached={cached}: three pieces and a short one: {sent:?}");
+            assert!(sent.iter().all(|(port, packet)| *port == 1 && packet[23] == 17), "cached={cached}: {sent:?}");
+        }
+        let mut protocols = Vec::new();
+        bed.walk.conntrack.tracker().dump(&Filter::default(), bed.now.0, |connection| {
+            protocols.push(connection.original.protocol);
+            ControlFlow::Continue(())
+        });
+        let outside = protocols.iter().filter(|protocol| **protocol == 17).count();
+        assert_eq!(outside, 2, "cached={cached}: two flows outside: {protocols:?}");
+        assert_eq!((bed.died(), bed.pool.in_use()), (vec![], 0), "cached={cached}");
+    }
 }
