@@ -1,4 +1,4 @@
-//! Tunnels with real traffic: the kernel's own VXLAN at the other end.
+//! Tunnels with real traffic: the kernel's own VXLAN at the other end, and a second switch.
 //!
 //! A host is in one bridge, a tunnel port beside it; the underlay is a bridge of its own, whose LOCAL port has the tunnel's address and whose uplink is a veth pair to the peer.
 
@@ -111,4 +111,89 @@ fn vxlan_with_the_kernel_and_checksums() {
 fn vxlan_over_ipv6_with_the_kernel() {
     let link = ["type", "vxlan", "id", "7", "remote", "fd77::1", "dstport", "4789", "dev", "eth0"];
     with_the_kernel(&link, "type = \"vxlan\"\noptions = { remote_ip = \"fd77::2\", key = \"7\" }");
+}
+
+/// A veth pair between two switches; goes when it is dropped.
+struct Cable([String; 2]);
+
+impl Cable {
+    fn new() -> Self {
+        let ends = [0, 1].map(|_| format!("vt{}c{}", std::process::id(), unique()));
+        common::run(&["ip", "link", "add", &ends[0], "type", "veth", "peer", "name", &ends[1]]);
+        for end in &ends {
+            common::run(&["ip", "link", "set", "dev", end, "addrgenmode", "none", "arp", "off"]);
+            common::run(&["ip", "link", "set", "dev", end, "up"]);
+        }
+        Self(ends)
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("ip").args(["link", "delete", &self.0[0]]).status();
+    }
+}
+
+/// A node: a host, and a flow-based tunnel port; our end of tunnels has a namespace of its own, whose kernel answers ARP requests.
+fn node(host: &Host, home: &Host, uplink: &str, kind: &str, peer: &str) -> Switch {
+    let own = format!("addresses = [\"{}/24\", \"{}/64\"]\n\n", home.v4, home.v6);
+    let overlay = "[[bridge]]\nname = \"over\"\nfail_mode = \"secure\"\n\n";
+    let tunnel = format!(
+        "[[bridge.port]]\nname = \"tun\"\nnumber = 9\ntype = {kind:?}\noptions = {{ remote_ip = \"flow\", key = \"flow\" }}\n\n"
+    );
+    let underlay = format!(
+        "[[bridge]]\nname = \"under\"\nfail_mode = \"standalone\"\n\n\
+         [[bridge.port]]\nname = \"up\"\ntype = \"af_packet\"\ninterface = {uplink:?}\n\n"
+    );
+    let home = format!("{}\n{own}", home.config(2).trim_end());
+    let switch = Switch::start(&[overlay, &host.config(1), &tunnel, &underlay, &home].concat());
+    let end = if peer.contains(':') { "tun_ipv6_dst" } else { "tun_dst" };
+    let out = format!("table=0,in_port=1,actions=set_field:{peer}->{end},set_field:77->tun_id,output:9");
+    // What comes is tracked: established connections take the short way out of the tunnel.
+    let flows = [
+        &out,
+        "table=0,in_port=9,tun_id=77,arp,actions=output:1",
+        "table=0,in_port=9,tun_id=77,icmp6,actions=output:1",
+        "table=0,priority=1,in_port=9,tun_id=77,ip,actions=ct(commit,zone=3,table=1)",
+        "table=0,priority=1,in_port=9,tun_id=77,ipv6,actions=ct(commit,zone=3,table=1)",
+        "table=1,in_port=9,tun_id=77,actions=output:1",
+    ];
+    let added = switch.vsctl_with(&["add-flows", "over", "-"], Some(&flows.join("\n")));
+    assert!(added.status.success(), "{added:?}");
+    switch
+}
+
+#[test]
+fn two_switches_reach_each_other() {
+    for (kind, six) in [("geneve", false), ("vxlan", true), ("gre", false)] {
+        let cable = Cable::new();
+        let hosts = [Host::new(Wire::AfPacket, 1), Host::new(Wire::AfPacket, 2)];
+        let homes = [Host::new(Wire::Internal, 101), Host::new(Wire::Internal, 102)];
+        let address = |home: &Host| if six { home.v6.clone() } else { home.v4.clone() };
+        let switches = [0, 1].map(|i| node(&hosts[i], &homes[i], &cable.0[i], kind, &address(&homes[1 - i])));
+        for host in hosts.iter().chain(&homes) {
+            host.attach();
+        }
+        for host in &hosts {
+            host.ns.run(&["ip", "link", "set", "dev", &interface(host), "mtu", "1350"]);
+        }
+        for address in [&hosts[1].v4, &hosts[1].v6] {
+            wait_for(&format!("{kind}: {address} answers"), Duration::from_secs(15), || {
+                hosts[0].ns.exec(&["ping", "-n", "-c", "1", "-W", "1", address]).status.success()
+            });
+            ping(&hosts[0].ns, address, 3, 1200);
+            ping(&hosts[0].ns, address, 3, 4000);
+            for direction in [&[][..], &["-R"]] {
+                let run = iperf3(&hosts[1].ns, &hosts[0].ns, address, direction);
+                assert!(run.received_bps > TCP_FLOOR_BPS, "{kind}: TCP to {address}: {} bit/s", run.received_bps);
+            }
+        }
+        for host in &hosts {
+            assert_eq!(host.checksum_errors(), ChecksumErrors::default(), "{kind}: wrong checksums arrived");
+        }
+        for switch in &switches {
+            let port = switch.port("over", "tun");
+            assert!(number(&port, "rx_packets") > 1000 && number(&port, "tx_packets") > 1000, "{kind}: {port:#}");
+        }
+    }
 }

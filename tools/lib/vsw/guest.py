@@ -8,7 +8,7 @@ from . import machine
 from .machine import Failure
 
 BOOT_S, ANSWER_S = 90, 90
-MEMORY = "192M"
+MEMORY_MB = 192
 
 
 def image(directory):
@@ -18,14 +18,16 @@ def image(directory):
 
 
 class Guest:
-    """A running guest; its devices are eth0, eth1, ... `nics`: (socket that QEMU makes, last bytes of the address, properties of virtio-net-pci)."""
+    """A running guest; its devices are eth0, eth1, ... `nics`: (socket that QEMU makes, last bytes of the address, properties of virtio-net-pci). Its memory
+    is of hugepages if there are enough."""
 
     def __init__(self, boot, directory, name, nics, use_cores=None):
         self.name, self.directory = name, Path(directory)
         line = self.directory / f"{name}.line"
         line.unlink(missing_ok=True)
-        argv = ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", MEMORY, "-nodefaults", "-display", "none"]
-        argv += ["-object", f"memory-backend-memfd,id=mem,size={MEMORY},share=on", "-numa", "node,memdev=mem"]
+        argv = ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", str(MEMORY_MB), "-nodefaults", "-display", "none"]
+        huge = ",hugetlb=on" if machine.free_hugepages() >= MEMORY_MB // 2 else ""
+        argv += ["-object", f"memory-backend-memfd,id=mem,size={MEMORY_MB}M,share=on{huge}", "-numa", "node,memdev=mem"]
         argv += ["-kernel", boot / "vmlinuz", "-initrd", boot / "initrd.gz", "-append", "console=ttyS0 quiet panic=-1 net.ifnames=0"]
         argv += ["-chardev", f"file,id=console,path={self.directory / name}.console", "-serial", "chardev:console"]
         argv += ["-chardev", f"socket,id=line,path={line}", "-serial", "chardev:line"]

@@ -7,6 +7,7 @@
 //! **Not here**: packets with options, group policy or flags; they go the long way.
 
 use super::Compact;
+use super::compact::folded;
 use crate::dpdk::Mbuf;
 use crate::port::PortId;
 use crate::time::Millis;
@@ -14,6 +15,9 @@ use crate::time::Millis;
 /// Sets of places, and places of a set.
 const SETS: usize = 256;
 const WAYS: usize = 4;
+
+/// Two odd numbers without a pattern.
+const K: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
 
 /// A tunnel that was used so lately keeps its place: whoever finds a set full of such ones goes without a number.
 const BUSY_MS: u64 = 100;
@@ -66,10 +70,11 @@ impl Tunnels {
 
     #[inline]
     fn set(&mut self, outer: &Outer) -> &mut [Place; WAYS] {
-        let fold = |hash: u64, word: &u64| super::compact::folded(hash ^ word, 0x9e37_79b9_7f4a_7c15);
-        let hash = outer.iter().fold(self.seed, fold);
+        // Two products at a time; of IPv4 the words between are 0.
+        let [a, b, c, d, said, place] = *outer;
+        let (ends, rest) = (folded(a ^ self.seed, b ^ c ^ K[0]), folded(said ^ K[1], place ^ d ^ self.seed));
         #[allow(clippy::cast_possible_truncation)] // below SETS
-        let at = hash as usize % SETS;
+        let at = folded(ends ^ K[0], rest ^ K[1]) as usize % SETS;
         &mut self.places[at]
     }
 
@@ -79,8 +84,11 @@ impl Tunnels {
     }
 
     #[inline]
-    fn known(&mut self, outer: &Outer, world: u64) -> Option<Tunnel> {
-        self.place(outer).filter(|place| place.world == world).map(|place| place.tunnel)
+    fn known(&mut self, outer: &Outer, world: u64, source: [u8; 6], now: Millis) -> Option<(Tunnel, bool)> {
+        let place = self.place(outer).filter(|place| place.world == world)?;
+        let news = place.heard != now || place.source != source;
+        (place.heard, place.source) = (now, source);
+        Some((place.tunnel, news))
     }
 
     fn note(&mut self, outer: &Outer, world: u64, port: PortId, now: Millis) -> Option<Tunnel> {
@@ -105,31 +113,25 @@ impl Tunnels {
         self.last = number;
         Some(tunnel)
     }
-
-    fn hears(&mut self, outer: &Outer, source: [u8; 6], now: Millis) -> bool {
-        let Some(place) = self.place(outer) else { return true };
-        let news = place.heard != now || place.source != source;
-        (place.heard, place.source) = (now, source);
-        news
-    }
 }
 
 impl super::Cache {
-    /// The tunnel that a packet came by, if that is known in this world.
+    /// The tunnel that a packet from this address came by, if that is known in this world; and whether it is news that this address sends by it: once a
+    /// millisecond it is.
     #[inline]
-    pub(crate) fn known_tunnel(&mut self, outer: &Outer, world: u64) -> Option<Tunnel> {
-        self.tunnels.known(outer, world)
+    pub(crate) fn known_tunnel(
+        &mut self,
+        outer: &Outer,
+        world: u64,
+        source: [u8; 6],
+        now: Millis,
+    ) -> Option<(Tunnel, bool)> {
+        self.tunnels.known(outer, world, source, now)
     }
 
     /// Notes which port a tunnel is; none: there is no room among those that are busy.
     pub(crate) fn note_tunnel(&mut self, outer: &Outer, world: u64, port: PortId, now: Millis) -> Option<Tunnel> {
         self.tunnels.note(outer, world, port, now)
-    }
-
-    /// Whether it is news that this address sends by a tunnel: the first time, and once a millisecond.
-    #[inline]
-    pub(crate) fn hears_by(&mut self, outer: &Outer, source: [u8; 6], now: Millis) -> bool {
-        self.tunnels.hears(outer, source, now)
     }
 
     /// The compact key of a packet that came out of a tunnel; not plain if nothing is kept, or it is not.
@@ -162,8 +164,9 @@ mod tests {
             let again = i % 3 == 0;
             let (outer, port) = (outer(if again { i % 5 } else { i }), PortId(if again && i % 2 == 0 { 2 } else { 1 }));
             let Some(tunnel) = tunnels.note(&outer, i, port, Millis(i)) else { continue };
-            assert_eq!((tunnel.port, tunnels.known(&outer, i)), (port, Some(tunnel)), "at once again: {outer:?}");
-            assert_eq!(tunnels.known(&outer, i + 1), None, "another world");
+            let mut known = |world| tunnels.known(&outer, world, [2; 6], Millis(i)).map(|(tunnel, _)| tunnel);
+            assert_eq!((tunnel.port, known(i)), (port, Some(tunnel)), "at once again: {outer:?}");
+            assert_eq!(known(i + 1), None, "another world");
             let first = *given.entry(tunnel.number).or_insert((outer, port));
             assert_eq!(first, (outer, port), "{} was another tunnel's", tunnel.number);
         }
@@ -190,9 +193,9 @@ mod tests {
         let mut refused = 0;
         for i in 1..20_000_u64 {
             let now = Millis(1 + i / 50);
-            tunnels.hears(&busy, [2; 6], now);
+            let known = tunnels.known(&busy, 1, [2; 6], now).map(|(tunnel, _)| tunnel);
+            assert_eq!(known, Some(number), "after {i} others");
             refused += u32::from(tunnels.note(&outer(i), 1, PortId(3), now).is_none());
-            assert_eq!(tunnels.known(&busy, 1), Some(number), "after {i} others");
         }
         assert!(refused > 1000, "{refused} found no room: this is no crowd");
     }
@@ -201,7 +204,8 @@ mod tests {
     fn a_sender_is_news_once_a_millisecond_and_when_it_is_another() {
         let mut tunnels = Tunnels::new(1);
         tunnels.note(&outer(1), 1, PortId(3), Millis(1));
-        let mut hears = |source, ms| tunnels.hears(&outer(1), [source; 6], Millis(ms));
-        assert_eq!([hears(1, 5), hears(1, 5), hears(2, 5), hears(2, 5), hears(2, 6)], [true, false, true, false, true]);
+        let mut news = |source, ms| tunnels.known(&outer(1), 1, [source; 6], Millis(ms)).map(|(_, news)| news);
+        let told = [news(1, 5), news(1, 5), news(2, 5), news(2, 5), news(2, 6)];
+        assert_eq!(told, [true, false, true, false, true].map(Some));
     }
 }

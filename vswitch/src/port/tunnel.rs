@@ -100,7 +100,7 @@ impl TunnelConfig {
             dst_port: default_port(kind),
             csum: false,
             tos: Outer::Value(0),
-            ttl: Outer::Value(64),
+            ttl: Outer::Value(DEFAULT_TTL),
             df: true,
             gbp: false,
             seq: false,
@@ -162,8 +162,9 @@ impl TunnelConfig {
             }
             "ttl" => {
                 self.ttl = outer(value)?;
+                // As if it had not been given, in Open vSwitch, too.
                 if self.ttl == Outer::Value(0) {
-                    return Err("nothing arrives with it");
+                    self.ttl = Outer::Value(DEFAULT_TTL);
                 }
             }
             "df_default" => self.df = boolean(value)?,
@@ -218,6 +219,9 @@ impl TunnelConfig {
     }
 }
 
+/// Outer TTL, unless it is said.
+const DEFAULT_TTL: u8 = 64;
+
 const fn default_port(kind: Kind) -> u16 {
     match kind {
         Kind::Geneve => GENEVE_PORT,
@@ -233,8 +237,7 @@ fn hint(name: &str) -> &'static str {
         "dst_port" => "use a UDP port, 1 to 65535; gre has none",
         "csum" | "df_default" => "use true or false",
         "seq" => "use true or false; only gre has it",
-        "tos" => "use inherit, or a number of 8 bits",
-        "ttl" => "use inherit, or 1 to 255",
+        "tos" | "ttl" => "use inherit, or a number of 8 bits",
         "exts" => "use gbp; only vxlan has it",
         _ => "use remote_ip, local_ip, key, in_key, out_key, dst_port, csum, tos, ttl, df_default, exts or seq",
     }
@@ -341,7 +344,6 @@ mod tests {
             ("gre", "remote_ip=flow dst_port=5", "no option of this type"),
             ("vxlan", "remote_ip=flow seq=true", "no option of this type"),
             ("vxlan", "remote_ip=flow ttl=256", "no number of 8 bits"),
-            ("vxlan", "remote_ip=flow ttl=0", "nothing arrives"),
             ("vxlan", "remote_ip=127.0.0.1", "no address"),
             ("vxlan", "remote_ip=255.255.255.255", "no address"),
             ("vxlan", "remote_ip=1.2.3.4 local_ip=fd00::1", "both ends are IPv4"),

@@ -216,21 +216,21 @@ impl Step<'_> {
             Err(reason) => return self.drop_in(op.home, reason, mbuf),
         };
         let (outer, world) = (outer_words(op, dst_port, &outside), self.snapshot.world.number);
-        let tunnel = match (cache.as_deref_mut(), &outer) {
-            (Some(cache), Some(outer)) => cache.known_tunnel(outer, world),
+        let known = match (cache.as_deref_mut(), &outer) {
+            (Some(cache), Some(outer)) => cache.known_tunnel(outer, world, source_of(&mbuf), self.now),
             _ => None,
         };
-        let (id, values) = match tunnel.map(|tunnel| (tunnel.port, Values::default())) {
+        let (id, values) = match known.map(|(tunnel, _)| (tunnel.port, Values::default())) {
             Some(known) => known,
             None => match self.port_of(&mbuf, &outside, dst_port) {
                 Ok(found) => found,
                 Err((port, reason)) => return self.drop_in(port.unwrap_or(op.home), reason, mbuf),
             },
         };
-        // As which tunnel, and by whom, if it is one that is kept.
-        let kept = cache.as_deref_mut().zip(outer).and_then(|(cache, outer)| {
-            let tunnel = tunnel.or_else(|| cache.note_tunnel(&outer, world, id, self.now))?;
-            Some((tunnel, cache.hears_by(&outer, source_of(&mbuf), self.now)))
+        // As which tunnel, if it is one that is kept.
+        let kept = known.map(|(tunnel, _)| tunnel).or_else(|| {
+            let (cache, outer) = cache.as_deref_mut().zip(outer)?;
+            cache.note_tunnel(&outer, world, id, self.now)
         });
         let facts = self.snapshot.world.ports.get(id.index()).and_then(Option::as_ref);
         let (Some(facts), Some(view)) = (facts, self.snapshot.port(id)) else {
@@ -242,7 +242,7 @@ impl Step<'_> {
         if !view.admin_up {
             return self.drop_in(id, DropReason::AdminDown, mbuf);
         }
-        if kept.is_none_or(|(_, news)| news) {
+        if known.is_none_or(|(_, news)| news) {
             self.hear_of_sender(op.home, &mbuf, &outside);
         }
         if outside.payload_end < mbuf.len() {
@@ -270,7 +270,7 @@ impl Step<'_> {
             }
             Some(cache) => {
                 cache.sync(&self.snapshot.world.changes);
-                let inside = kept.map(|(tunnel, _)| cache.key_inside(&mbuf, tunnel));
+                let inside = kept.map(|tunnel| cache.key_inside(&mbuf, tunnel));
                 match inside {
                     Some(inside) => {
                         self.enter_known(cache, (id, facts), mbuf, &inside, (&outside, &values), origin.depth);
