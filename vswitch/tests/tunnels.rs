@@ -153,7 +153,8 @@ fn node(host: &Host, home: &Host, uplink: &str, kind: &str, peer: &str) -> Switc
     let flows = [
         &out,
         "table=0,in_port=9,tun_id=77,arp,actions=output:1",
-        "table=0,in_port=9,tun_id=77,icmp6,actions=output:1",
+        "table=0,in_port=9,tun_id=77,icmp6,icmp_type=135,actions=output:1",
+        "table=0,in_port=9,tun_id=77,icmp6,icmp_type=136,actions=output:1",
         "table=0,priority=1,in_port=9,tun_id=77,ip,actions=ct(commit,zone=3,table=1)",
         "table=0,priority=1,in_port=9,tun_id=77,ipv6,actions=ct(commit,zone=3,table=1)",
         "table=1,in_port=9,tun_id=77,actions=output:1",
