@@ -7,7 +7,7 @@ import time
 from vsw import machine
 
 from . import document
-from .captures import UDP, Traffic, ip_frame, shuffled, write
+from .captures import FROM_SERVER, UDP, Traffic, ip_frame, shuffled, write
 from .established import PLAYED, PLAY_S, SETTLE_S, check
 from .switch import MBUFS
 
@@ -73,9 +73,9 @@ def case(way, connections):
     def capture(bench, phase):
         path = bench.directory / f"tunnel-{connections}-{phase}.pcap"
         if not path.exists():
-            order = shuffled(range(connections), 2 if phase in ("synack", "rdata") else 1)
+            order = shuffled(range(connections), 2 if phase in FROM_SERVER else 1)
             frames = ((number, traffic.frame(phase, number)) for number in order)
-            outside = phase in ("synack", "rdata")
+            outside = phase in FROM_SERVER
             write(path, (wrap(number, frame) if outside else frame for number, frame in frames))
         return path
 
@@ -84,7 +84,7 @@ def case(way, connections):
             dut = bench.start(device, stack, mbufs=MBUFS + connections)
             dut.load(document.program(traffic))
             node = Node(dut, stack)
-            port = lambda phase: "uplink" if phase in ("synack", "rdata") else "client"  # noqa: E731
+            port = lambda phase: "uplink" if phase in FROM_SERVER else "client"  # noqa: E731
             for phase in traffic.handshake:
                 node.play(port(phase), capture(bench, phase))
                 machine.wait_until(f"{phase} of {connections} connections", PLAY_S, lambda: node.received(port(phase)) >= PLAYED * connections)

@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{ChecksumErrors, Guest, Host, Nic, Switch, Wire, iperf3_to, number, ping, unique, wait_for};
+use common::{
+    ChecksumErrors, Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, iperf3_to, number, ping, unique, wait_for,
+};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -86,9 +88,7 @@ fn a_guests_tunnels_reach_ours() {
 
 #[test]
 fn tunnels_of_a_guest_without_offloads_reach_ours() {
-    let off = "csum=off,guest_csum=off,gso=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,\
-               host_tso6=off,host_ecn=off,host_ufo=off";
-    let mut scene = Scene::new(off);
+    let mut scene = Scene::new(WITHOUT_OFFLOADS);
     scene.talk("geneve", "type geneve id 7 remote 192.168.77.1 udpcsum");
     scene.talk("gre", "type gretap key 7 remote 192.168.77.1 local 192.168.77.2 ocsum icsum");
 }

@@ -101,7 +101,7 @@ impl Seeds {
 /// The halves of a product, one on the other.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // halves
-pub(super) const fn folded(a: u64, b: u64) -> u64 {
+pub(crate) const fn folded(a: u64, b: u64) -> u64 {
     let product = (a as u128) * (b as u128);
     product as u64 ^ (product >> 64) as u64
 }
@@ -167,22 +167,12 @@ static V6_UNTAGGED: Masks<WORDS_V6> = masks(V6_BYTES, 14);
 static V6_TAGGED: Masks<WORDS_V6> = masks(V6_BYTES, 18);
 
 /// Where a packet came from: its port, and the number of the tunnel that it came out of; 0: none.
-type From = (PortId, u64);
+pub(super) type From = (PortId, u64);
 
 impl Compact {
-    /// Makes the key of a packet that came in by `port`, if it is plain.
+    /// Makes the key of a packet, if it is plain.
     #[inline]
-    pub(super) fn read(&mut self, mbuf: &Mbuf, port: PortId, seeds: &Seeds) {
-        self.read_any(mbuf, port, 0, seeds);
-    }
-
-    /// Likewise, of one that came out of a tunnel with this number.
-    pub(super) fn read_inside(&mut self, mbuf: &Mbuf, port: PortId, tunnel: u64, seeds: &Seeds) {
-        self.read_any(mbuf, port, tunnel, seeds);
-    }
-
-    #[inline]
-    fn read_any(&mut self, mbuf: &Mbuf, port: PortId, tunnel: u64, seeds: &Seeds) {
+    pub(super) fn read(&mut self, mbuf: &Mbuf, from: From, seeds: &Seeds) {
         let (head, len) = (mbuf.head(), mbuf.len());
         self.kind = Kind::None;
         if head.len() < len.min(HEAD_LEN) {
@@ -191,11 +181,11 @@ impl Compact {
         let Some(front) = head.first_chunk::<20>() else { return };
         let kind = u16::from_be_bytes([front[12], front[13]]);
         match kind {
-            ethertype::IPV4 => self.v4::<14>(head, len, &V4_UNTAGGED, (port, tunnel), seeds),
-            ethertype::IPV6 => self.v6::<14>(head, len, &V6_UNTAGGED, (port, tunnel), seeds),
+            ethertype::IPV4 => self.v4::<14>(head, len, &V4_UNTAGGED, from, seeds),
+            ethertype::IPV6 => self.v6::<14>(head, len, &V6_UNTAGGED, from, seeds),
             _ if ethertype::is_vlan(kind) => match u16::from_be_bytes([front[16], front[17]]) {
-                ethertype::IPV4 => self.v4::<18>(head, len, &V4_TAGGED, (port, tunnel), seeds),
-                ethertype::IPV6 => self.v6::<18>(head, len, &V6_TAGGED, (port, tunnel), seeds),
+                ethertype::IPV4 => self.v4::<18>(head, len, &V4_TAGGED, from, seeds),
+                ethertype::IPV6 => self.v6::<18>(head, len, &V6_TAGGED, from, seeds),
                 _ => {}
             },
             _ => {}

@@ -20,7 +20,7 @@ impl Cache {
     pub(crate) fn prepare(&mut self, i: usize, mbuf: &Mbuf, port: PortId, cached: bool) {
         let Some(key) = self.keys.get_mut(i) else { return };
         if cached {
-            key.read(mbuf, port, &self.seeds);
+            key.read(mbuf, (port, 0), &self.seeds);
         } else {
             key.kind = Kind::None;
         }
@@ -119,19 +119,15 @@ impl Cache {
     /// The program of slot `i` of a burst, if there is one. Whether its path is good is for [`Cache::is_current`] to say.
     #[inline]
     pub(crate) fn program(&self, i: usize) -> Option<Program<'_>> {
-        let key = self.keys.get(i)?;
+        self.program_of(self.keys.get(i)?)
+    }
+
+    /// Likewise of a key that was found.
+    #[inline]
+    pub(crate) fn program_of(&self, key: &Compact) -> Option<Program<'_>> {
         match key.kind {
             Kind::V4 => Program::v4(self.v4.entry(self.found(key))?),
             Kind::V6 => Program::v6(self.v6.entry(self.found(key))?),
-            Kind::None => None,
-        }
-    }
-
-    /// The program of a key that was just found.
-    pub(crate) fn program_of(&self, key: &Compact) -> Option<Program<'_>> {
-        match key.kind {
-            Kind::V4 => Program::v4(self.v4.entry(key.found)?),
-            Kind::V6 => Program::v6(self.v6.entry(key.found)?),
             Kind::None => None,
         }
     }

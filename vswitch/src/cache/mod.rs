@@ -40,6 +40,7 @@ mod tuples;
 mod validity;
 
 pub use compact::Compact;
+pub(crate) use compact::folded;
 pub use megaflow::Megaflow;
 pub use path::Path;
 pub use program::{Program, Rare};

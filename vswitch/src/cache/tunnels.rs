@@ -139,7 +139,7 @@ impl super::Cache {
     pub(crate) fn key_inside(&mut self, mbuf: &Mbuf, tunnel: Tunnel) -> Compact {
         let mut key = Compact::default();
         if self.enabled {
-            key.read_inside(mbuf, tunnel.port, tunnel.number, &self.seeds);
+            key.read(mbuf, (tunnel.port, tunnel.number), &self.seeds);
             key.found = self.find(&key);
         }
         key

@@ -4,11 +4,7 @@ use super::FieldError;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::IpAddr;
-use vswitch_tunnel::Kind;
-
-/// UDP ports by default (RFC 8926, RFC 7348).
-const GENEVE_PORT: u16 = 6081;
-const VXLAN_PORT: u16 = 4789;
+use vswitch_tunnel::{GENEVE_PORT, Kind, VXLAN_PORT};
 
 /// One end of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -16,7 +16,21 @@ use crate::port::{End, Key, PortId, TunnelConfig, tunnel_word};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use vswitch_flow::Field;
+use vswitch_tunnel::options::FIELDS;
 use vswitch_tunnel::{Kind, Neighbours, Outside, Routes};
+
+/// The fields of Geneve's options.
+pub(crate) const OPTION_FIELDS: [Field; FIELDS] = [
+    Field::TunMetadata0,
+    Field::TunMetadata1,
+    Field::TunMetadata2,
+    Field::TunMetadata3,
+    Field::TunMetadata4,
+    Field::TunMetadata5,
+    Field::TunMetadata6,
+    Field::TunMetadata7,
+];
 
 /// A port that has addresses of the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]

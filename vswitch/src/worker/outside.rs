@@ -1,25 +1,14 @@
 //! What a packet's way through a tunnel is in words: of what is outside in keys, and of what is inside in the outer source port.
 
 use crate::action::DecapOp;
-use crate::cache::Outer;
+use crate::cache::{Outer, folded};
 use crate::pipeline::PortFacts;
+use crate::tunnel::OPTION_FIELDS;
 use std::net::Ipv6Addr;
 use vswitch_flow::extract::Layers;
 use vswitch_flow::{Field, FlowKey};
-use vswitch_tunnel::options::{FIELDS, Values};
+use vswitch_tunnel::options::Values;
 use vswitch_tunnel::{Ends, Outside};
-
-/// The fields of Geneve's options.
-const OPTIONS: [Field; FIELDS] = [
-    Field::TunMetadata0,
-    Field::TunMetadata1,
-    Field::TunMetadata2,
-    Field::TunMetadata3,
-    Field::TunMetadata4,
-    Field::TunMetadata5,
-    Field::TunMetadata6,
-    Field::TunMetadata7,
-];
 
 /// All that the outer headers say that rules can match, if it is no more than that, and where they were read.
 #[inline]
@@ -71,7 +60,7 @@ fn write_tunnel(key: &mut FlowKey, facts: &PortFacts, outside: &Outside, values:
     key.set(Field::TunGbpFlags, flags.into());
     key.set(Field::TunGbpId, id.into());
     key.set_tunnel_options(values.present);
-    OPTIONS.into_iter().zip(values.values).for_each(|(field, value)| key.set(field, value));
+    OPTION_FIELDS.into_iter().zip(values.values).for_each(|(field, value)| key.set(field, value));
 }
 
 /// The same for all packets of a flow: addresses, protocol, and ports, unless it is a fragment.
@@ -107,11 +96,4 @@ pub(super) fn flow_hash(head: &[u8], layers: Layers) -> u32 {
     #[allow(clippy::cast_possible_truncation)] // both halves count
     let folded = (hash >> 32) as u32 ^ hash as u32;
     folded
-}
-
-/// The halves of a product, one on the other.
-#[allow(clippy::cast_possible_truncation)] // halves
-const fn folded(a: u64, b: u64) -> u64 {
-    let product = (a as u128) * (b as u128);
-    product as u64 ^ (product >> 64) as u64
 }

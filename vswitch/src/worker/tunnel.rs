@@ -70,14 +70,7 @@ impl Step<'_> {
     #[inline(never)] // registers of its own
     pub(super) fn wrap_and_output(&mut self, path: &Path, packet: Packet, origin: Origin<'_>) {
         let (Some(op), out) = (path.encapsulation(), path.out()) else { return self.outputs.free(packet.mbuf) };
-        let wrapped = if packet.mbuf.gso_size() != 0 || op.max.is_some() {
-            self.encapsulate(None, op, &[Op::Output(out)], packet, origin)
-        } else {
-            self.uses(op);
-            let hash = flow_hash(packet.mbuf.head(), packet.layers);
-            self.finish_and_wrap(op, packet.mbuf, hash)
-        };
-        if let Some(wrapped) = wrapped {
+        if let Some(wrapped) = self.encapsulate(None, op, &[Op::Output(out)], packet, origin) {
             self.output(out, origin.port, wrapped.mbuf);
         }
     }

@@ -16,6 +16,10 @@ const ANSWER: Duration = Duration::from_secs(90);
 /// Ends what a command printed; its exit status follows.
 const END: u8 = 1;
 
+/// Properties of a device that leave its guest without checksum and segmentation offload.
+pub(crate) const WITHOUT_OFFLOADS: &str = "csum=off,guest_csum=off,gso=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,\
+                                           guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off";
+
 /// A network device of a guest.
 #[derive(Clone, Debug)]
 pub(crate) struct Nic {

@@ -23,7 +23,7 @@ mod traffic;
 
 pub(crate) use command::{number, run, unique, wait_for};
 pub(crate) use counters::ChecksumErrors;
-pub(crate) use guest::{Guest, Nic};
+pub(crate) use guest::{Guest, Nic, WITHOUT_OFFLOADS};
 pub(crate) use host::{Host, Wire};
 pub(crate) use netns::{Netns, Veth};
 pub(crate) use pcap::write_pcap;

@@ -9,11 +9,11 @@ use crate::action::{AskOp, DecapOp, EncapOp, Op};
 use crate::observe::DropReason;
 use crate::pipeline::PortFacts;
 use crate::port::{End, Key, Outer as Inherited, PortId, TunnelConfig};
-use crate::tunnel::Home;
+use crate::tunnel::{Home, OPTION_FIELDS};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, LAST_PACKET_WORD, TUNNEL_WORD};
-use vswitch_tunnel::options::{FIELDS, Values};
+use vswitch_tunnel::options::Values;
 use vswitch_tunnel::question::question;
 use vswitch_tunnel::routes::Route;
 use vswitch_tunnel::{Body, Ends, Header, Kind, Neighbour, Outer};
@@ -27,18 +27,6 @@ const ECT_0: u8 = 2;
 
 /// IP protocol of GRE.
 const GRE: u128 = 47;
-
-/// The fields of Geneve's options.
-const OPTION_FIELDS: [Field; FIELDS] = [
-    Field::TunMetadata0,
-    Field::TunMetadata1,
-    Field::TunMetadata2,
-    Field::TunMetadata3,
-    Field::TunMetadata4,
-    Field::TunMetadata5,
-    Field::TunMetadata6,
-    Field::TunMetadata7,
-];
 
 /// Where a packet for a tunnel leaves.
 struct Way<'a> {
