@@ -21,6 +21,19 @@ pub const HOME_ADDRESSES_MAX: usize = 16;
 /// Tunnels that may be inside one another, as they are taken off.
 pub const TUNNEL_DEPTH_MAX: u32 = 2;
 
+/// Packets that wait for the address of one next hop, per worker: some begin at once when a Pod starts.
+pub const WAITING_DEFAULT: u32 = 16;
+/// What may be configured of that.
+pub const WAITING: std::ops::RangeInclusive<u32> = 0..=64;
+/// Mbufs in packets that wait, per worker, for whatever next hop.
+pub const WAITING_MBUFS_MAX: usize = 512;
+/// Milliseconds that a packet waits: three questions long (RFC 4861, 7.2.2: three of a second each).
+pub const WAITING_MS: u64 = 3000;
+/// Messages to senders of packets that are too long, per port and worker (RFC 4443, 2.4 f, asks for a limit). One is enough for a path.
+pub const TOO_BIGS_PER_SECOND: u32 = 100;
+/// Payload below which no segment is made shorter for a tunnel: the MTU is no sensible one.
+pub const SEGMENT_MIN: usize = 64;
+
 /// Patch ports that one packet may cross (the resubmit depth of Open vSwitch).
 pub const DEPTH_MAX: u32 = 64;
 

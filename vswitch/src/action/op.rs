@@ -7,7 +7,7 @@ use std::sync::Arc;
 use vswitch_flow::FlowKey;
 use vswitch_flow::FlowMask;
 use vswitch_flow::action::Reason;
-use vswitch_tunnel::{Header, Neighbour};
+use vswitch_tunnel::{Header, Neighbour, Outer};
 
 /// A value to write, and which bits of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,8 +66,8 @@ pub enum Op {
     Encap(Box<EncapOp>),
     /// The packet comes out of a tunnel, if the worker finds that it is well-formed and for one of our ports: it goes on in that port's bridge. On a copy, unless it is the last op.
     Decap(Box<DecapOp>),
-    /// A next hop is asked for its address, if it was not just now.
-    Ask(Box<AskOp>),
+    /// A next hop is asked for its address, if it was not just now; a copy of the packet waits for the answer.
+    Ask(Arc<AskOp>),
     /// What an ARP packet or a neighbour advertisement says that leaves by this port is noted, if it is asked for.
     Snoop(PortId),
     /// One of two ways, by the packet's length. Always the last op.
@@ -97,7 +97,7 @@ impl Op {
             Self::Clone(ops) => sizes(ops),
             Self::Encap(encap) => size_of::<EncapOp>() + encap.question.frame.len(),
             Self::Decap(_) => size_of::<DecapOp>(),
-            Self::Ask(ask) => size_of::<AskOp>() + ask.frame.len(),
+            Self::Ask(ask) => size_of::<AskOp>() + ask.question.frame.len(),
             Self::CheckLen(check) => size_of::<CheckLen>() + sizes(&check.larger) + sizes(&check.smaller),
             _ => 0,
         };
@@ -223,7 +223,7 @@ pub struct EncapOp {
     /// The next hop, whose address is in the header.
     pub neighbour: Arc<Neighbour>,
     /// How it is asked again.
-    pub question: AskOp,
+    pub question: Question,
 }
 
 // A neighbour is equal to itself only.
@@ -249,6 +249,19 @@ pub struct DecapOp {
 /// See [`Op::Ask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskOp {
+    /// The tunnel port that the packet is for.
+    pub port: PortId,
+    /// What is put in front of it then, but for the address.
+    pub outer: Outer,
+    /// Only so many bytes of the packet.
+    pub max: Option<u16>,
+    /// Who is asked.
+    pub question: Question,
+}
+
+/// How a next hop is asked for its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
     /// The port that the question comes from.
     pub home: PortId,
     /// Whose address is asked for.

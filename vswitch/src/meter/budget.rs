@@ -10,7 +10,7 @@
 
 use crate::limits::{
     BURST_OF_A_SECOND, LEARNS_PER_SECOND_DEFAULT, MEGAFLOWS_MAX, MISSES_PER_SECOND_DEFAULT,
-    PACKET_INS_PER_SECOND_DEFAULT, PORTS_MAX, RENEWALS_PER_MISS,
+    PACKET_INS_PER_SECOND_DEFAULT, PORTS_MAX, RENEWALS_PER_MISS, TOO_BIGS_PER_SECOND, WAITING_DEFAULT,
 };
 use crate::observe::Counter;
 use crate::port::PortId;
@@ -29,6 +29,8 @@ pub struct Rates {
     pub packet_ins: u32,
     /// Flows that learn installs or replaces.
     pub learns: u32,
+    /// Packets that may wait for the address of one next hop, of all ports together; at 0 they are lost. No rate.
+    pub waiting: u32,
 }
 
 impl Default for Rates {
@@ -37,13 +39,14 @@ impl Default for Rates {
             misses: MISSES_PER_SECOND_DEFAULT,
             packet_ins: PACKET_INS_PER_SECOND_DEFAULT,
             learns: LEARNS_PER_SECOND_DEFAULT,
+            waiting: WAITING_DEFAULT,
         }
     }
 }
 
 impl Rates {
-    /// No limits.
-    pub const NONE: Self = Self { misses: 0, packet_ins: 0, learns: 0 };
+    /// No limits, and nothing waits.
+    pub const NONE: Self = Self { misses: 0, packet_ins: 0, learns: 0, waiting: 0 };
 }
 
 /// A token bucket that one thread takes from.
@@ -107,6 +110,8 @@ pub struct Budget {
     pub packet_ins: Allowance,
     /// Flows that learn installs or replaces.
     pub learns: Allowance,
+    /// Senders that are told that a packet is too long. A limit of the protocol, whatever the rates.
+    pub too_bigs: Allowance,
 }
 
 impl Budget {
@@ -120,6 +125,7 @@ impl Budget {
             renewals: Allowance::new(renewals, u32::try_from(MEGAFLOWS_MAX).unwrap_or(u32::MAX)),
             packet_ins: some(rates.packet_ins),
             learns: some(rates.learns),
+            too_bigs: some(TOO_BIGS_PER_SECOND),
         }
     }
 }
@@ -193,7 +199,7 @@ mod tests {
 
     #[test]
     fn every_port_has_its_own() {
-        let budgets = Budgets::new(Rates { misses: 1, packet_ins: 1, learns: 1 });
+        let budgets = Budgets::new(Rates { misses: 1, packet_ins: 1, learns: 1, waiting: 0 });
         let of = |port: u16| &budgets.of(PortId(port)).misses;
         assert!(of(0).take(Millis(0)) && !of(0).take(Millis(0)), "one token");
         assert!(of(1).take(Millis(0)) && of(1023).take(Millis(0)));

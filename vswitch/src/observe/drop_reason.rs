@@ -81,13 +81,14 @@ drop_reasons! {
     PacketInRate = 51, "packet_in_rate", "A packet for a controller, and its port has had as many lately as it may ([slow_path] packet_ins); the packet itself goes on.";
     LearnRate = 52, "learn_rate", "A flow to be learned, and its port has taught as many lately as it may ([slow_path] learns); the packet itself goes on.";
     NoRoute = 53, "no_route", "A packet for a tunnel, and no route leads to the tunnel's other end.";
-    NoNeighbour = 54, "no_neighbour", "A packet for a tunnel, and the address of the next hop is not known; it is asked for.";
+    NoNeighbour = 54, "no_neighbour", "A packet for a tunnel, and the address of the next hop is not known; it was asked for, and more packets waited than may, or the answer did not come.";
     TunnelHeader = 55, "tunnel_header", "A packet for one of our tunnels was malformed outside: IP, UDP, Geneve, VXLAN or GRE header.";
     TunnelNoPort = 56, "tunnel_no_port", "A packet came by a tunnel, and no tunnel port is for its sender and id.";
     TunnelCsum = 57, "tunnel_csum", "A packet came by a tunnel, and the outer UDP or GRE checksum was wrong.";
     TunnelOption = 58, "tunnel_option", "A packet came by Geneve with a critical option that is not mapped to a field, or its options do not fit.";
     TunnelDepth = 59, "tunnel_depth", "More than two tunnels inside one another.";
     TunnelEcn = 60, "tunnel_ecn", "A packet came by a tunnel with congestion marked outside, and inside none that can be told so (RFC 6040).";
+    PathMtu = 61, "path_mtu", "A packet for a tunnel that is longer than what leaves there may be; its sender is told so, if it may be and was not just now.";
 }
 
 impl DropReason {

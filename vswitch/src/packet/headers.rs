@@ -100,7 +100,7 @@ impl Headers {
     }
 
     /// `bytes` is the front of a packet of `len` bytes.
-    fn parse(bytes: &[u8], len: usize) -> Option<Self> {
+    pub(super) fn parse(bytes: &[u8], len: usize) -> Option<Self> {
         let mut l2_len = 14;
         let mut kind = be16(bytes, 12)?;
         for _ in 0..TAGS_MAX {

@@ -19,6 +19,7 @@ pub mod arp;
 pub mod checksum;
 pub mod ethernet;
 mod field;
+mod fragment;
 pub mod headers;
 pub mod icmp;
 mod ipv4;
@@ -31,11 +32,13 @@ pub mod strict;
 pub mod tcp;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod too_big;
 pub mod udp;
 mod vnet;
 
 pub use arp::Arp;
 pub use ethernet::{Ethernet, Vlan, ethertype};
+pub use fragment::fragment;
 pub use headers::{Headers, L4};
 pub use icmp::Icmp;
 pub use ipv4::Ipv4;

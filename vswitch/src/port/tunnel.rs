@@ -61,6 +61,8 @@ pub struct TunnelConfig {
     pub ttl: Outer,
     /// Outer "don't fragment".
     pub df: bool,
+    /// Packets that are too long for the way are cut, or their senders told.
+    pub pmtud: bool,
     /// VXLAN group policy (`exts=gbp`).
     pub gbp: bool,
     /// GRE sequence numbers.
@@ -98,6 +100,7 @@ impl TunnelConfig {
             tos: Outer::Value(0),
             ttl: Outer::Value(DEFAULT_TTL),
             df: true,
+            pmtud: true,
             gbp: false,
             seq: false,
         }
@@ -164,6 +167,7 @@ impl TunnelConfig {
                 }
             }
             "df_default" => self.df = boolean(value)?,
+            "pmtud" => self.pmtud = boolean(value)?,
             "exts" if self.kind == Kind::Vxlan => {
                 self.gbp = matches!(value, "gbp");
                 if !self.gbp {
@@ -209,6 +213,7 @@ impl TunnelConfig {
         add("tos", self.tos != plain.tos, &self.tos);
         add("ttl", self.ttl != plain.ttl, &self.ttl);
         add("df_default", !self.df, &self.df);
+        add("pmtud", !self.pmtud, &self.pmtud);
         add("exts", self.gbp, &"gbp");
         add("seq", self.seq, &self.seq);
         options

@@ -170,7 +170,7 @@ impl Step<'_> {
                     Ok(())
                 }
                 Op::Ask(op) => {
-                    self.ask(op);
+                    self.ask(op, &packet);
                     Ok(())
                 }
                 Op::Snoop(home) => {

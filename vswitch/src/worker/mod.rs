@@ -19,6 +19,7 @@ mod learning;
 mod neighbour;
 mod output;
 mod outside;
+mod path_mtu;
 mod patience;
 mod replay;
 mod run;
@@ -29,6 +30,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod tunnel;
+mod waiting;
 mod walk;
 
 pub use inject::{Begin, Inbox, InjectError, Injection};

@@ -1,7 +1,7 @@
 //! Next hops of tunnels: how they are asked, and what they say.
 
 use super::step::Step;
-use crate::action::{AskOp, Packet};
+use crate::action::{Packet, Question};
 use crate::dpdk::Mbuf;
 use crate::observe::DropReason;
 use crate::packet::{Arp, Mac, arp};
@@ -30,18 +30,8 @@ impl Step<'_> {
         }
     }
 
-    /// A next hop is to be asked, if it was not just now.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn ask(&mut self, op: &AskOp) {
-        let Some(bridge) = self.bridge_of(op.home) else { return };
-        if !self.asking && self.snapshot.world.tunnels.neighbours.ask(bridge, op.ip, self.now.0) {
-            self.send_question(op);
-        }
-    }
-
     /// Sends a question through the bridge of its home. Whatever it leads to, no other question.
-    pub(super) fn send_question(&mut self, op: &AskOp) {
+    pub(super) fn send_question(&mut self, op: &Question) {
         let facts = self.snapshot.world.ports.get(op.home.index()).and_then(Option::as_ref);
         let Some(facts) = facts.filter(|facts| facts.admin_up && !self.asking) else { return };
         let Some(mbuf) = self.pool.mbuf_from(&op.frame) else {
@@ -55,7 +45,7 @@ impl Step<'_> {
     }
 
     /// The number of a home's bridge among neighbours.
-    fn bridge_of(&self, home: PortId) -> Option<u32> {
+    pub(super) fn bridge_of(&self, home: PortId) -> Option<u32> {
         let world = &self.snapshot.world;
         let facts = world.ports.get(home.index())?.as_ref()?;
         world.bridges.get(facts.bridge).map(|bridge| bridge.id)

@@ -1,5 +1,6 @@
 //! Gathers what leaves by each port during a burst, and sends it once at the burst's end.
 
+use super::waiting::Waiting;
 use super::{PortView, Snapshot};
 use crate::dpdk::{Burst, Mbuf, Mempool};
 use crate::observe::{DropReason, PortCounters};
@@ -26,13 +27,15 @@ pub(super) struct Outputs {
     /// Ports that have something gathered. As long as `ports` at most: never allocates on the way.
     pending: Vec<PortId>,
     dead: Burst,
+    /// Those that wait for a next hop.
+    pub(super) waiting: Waiting,
 }
 
 impl Outputs {
     /// For a worker, for no ports yet.
     #[must_use]
-    pub(super) fn new(worker: usize) -> Self {
-        Self { worker, ports: Vec::new(), pending: Vec::new(), dead: Burst::new() }
+    pub(super) fn new(worker: usize, waiting: Waiting) -> Self {
+        Self { worker, ports: Vec::new(), pending: Vec::new(), dead: Burst::new(), waiting }
     }
 
     /// Makes room for the ports of a snapshot. Between bursts: nothing is gathered.

@@ -4,6 +4,7 @@
 
 use super::execute::Origin;
 use super::outside::{flow_hash, outer_words, tunnel_key};
+use super::path_mtu;
 use super::step::Step;
 use crate::action::{DecapOp, EncapOp, Op, Packet, Touched};
 use crate::cache::{Cache, Compact, Path};
@@ -36,27 +37,10 @@ impl Step<'_> {
             cache.recorder.wrap(&packet.mbuf);
         }
         let hash = flow_hash(packet.mbuf.head(), packet.layers);
-        if op.max.is_none() && packet.mbuf.gso_size() == 0 {
+        if op.max.is_none() && packet.mbuf.gso_size() == 0 && self.fits(op, rest, packet.mbuf.len()) {
             return self.finish_and_wrap(op, packet.mbuf, hash);
         }
-        let mut pieces = Vec::new();
-        let whole = match op.max {
-            Some(max) if usize::from(max) < packet.mbuf.len() => {
-                let finished = super::execute::finished(packet.mbuf);
-                match finished.copy_front(max.into(), self.pool) {
-                    Some(cut) => cut,
-                    None => {
-                        self.drop_out(op.port, DropReason::NoMbuf, finished);
-                        return None;
-                    }
-                }
-            }
-            _ => packet.mbuf,
-        };
-        // The checksum outside is another one: that of the packet must be there, and a long packet must be short ones.
-        if let Err(reason) = offload::finish(whole, TxCaps::default(), self.pool, &mut |piece| pieces.push(piece)) {
-            self.count_drop_out(op.port, reason);
-        }
+        let mut pieces = self.pieces(op, rest, packet);
         let last = pieces.pop()?;
         for piece in pieces {
             if let Some(packet) = self.wrap(op, piece, hash) {
@@ -64,6 +48,36 @@ impl Step<'_> {
             }
         }
         self.wrap(op, last, hash)
+    }
+
+    /// What is to be sent of a packet that is too long or cut off: each piece on its own, with its checksum finished.
+    #[inline(never)]
+    pub(super) fn pieces(&mut self, op: &EncapOp, rest: &[Op], packet: Packet) -> Vec<Mbuf> {
+        let mut pieces = Vec::new();
+        let mut whole = packet.mbuf;
+        if let Some(max) = op.max.filter(|max| usize::from(*max) < whole.len()) {
+            let finished = super::execute::finished(whole);
+            match finished.copy_front(max.into(), self.pool) {
+                Some(cut) => pieces.push(cut),
+                None => self.drop_out(op.port, DropReason::NoMbuf, finished),
+            }
+            return pieces;
+        }
+        // Nobody is told of copies that may be cut off.
+        let room = if op.max.is_none() && self.minds_length(op) { self.room(op, rest) } else { path_mtu::ANY };
+        path_mtu::shorten_segments(&mut whole, room);
+        // The checksum outside is another one: that of the packet must be there, and a long packet must be short ones.
+        if let Err(reason) = offload::finish(whole, TxCaps::default(), self.pool, &mut |piece| pieces.push(piece)) {
+            self.count_drop_out(op.port, reason);
+        }
+        if pieces.iter().all(|piece| piece.len() <= room) {
+            return pieces;
+        }
+        let mut fitting = Vec::new();
+        for piece in pieces {
+            self.make_fit(op, room, packet.layers.l3.into(), piece, &mut fitting);
+        }
+        fitting
     }
 
     /// What is left to be done for a packet of a path that ends in a tunnel.
@@ -96,7 +110,7 @@ impl Step<'_> {
     }
 
     /// Puts the header in front, and counts the packet at the tunnel port.
-    fn wrap(&mut self, op: &EncapOp, mbuf: Mbuf, hash: u32) -> Option<Packet> {
+    pub(super) fn wrap(&mut self, op: &EncapOp, mbuf: Mbuf, hash: u32) -> Option<Packet> {
         let inner = mbuf.len();
         let sequence = if op.header.sequenced() { self.sequence(op.port) } else { 0 };
         let wrapped = if inner > op.header.inner_max() {

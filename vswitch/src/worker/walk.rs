@@ -1,6 +1,7 @@
 //! The packet walk: what happens to a burst between a receive queue and the transmit queues.
 
 use super::output::Outputs;
+use super::waiting::Waiting;
 use super::{PortView, Snapshot};
 use crate::cache::{Cache, CacheShared, Megaflow};
 use crate::conntrack::Conntrack;
@@ -97,7 +98,7 @@ impl Walk {
             worker,
             pool,
             snapshot: Arc::default(),
-            outputs: Outputs::new(worker),
+            outputs: Outputs::new(worker, Waiting::new(rates.waiting)),
             cache: Cache::new(cache, Arc::clone(&budgets)),
             conntrack,
             budgets,
@@ -149,6 +150,7 @@ impl Walk {
             }
             drop(mbuf);
         });
+        self.tend_waiting(now);
     }
 
     /// The world as it looks now.

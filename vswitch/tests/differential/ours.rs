@@ -73,7 +73,7 @@ impl Ours {
         // They are shown after every packet: a large table would take its time each time.
         config += "[conntrack]\nconnections = 4096\n\n";
         // The clock stands: what is used up does not come again.
-        config += "[slow_path]\nmisses = 0\npacket_ins = 0\nlearns = 0\n\n";
+        config += "[slow_path]\nmisses = 0\npacket_ins = 0\nlearns = 0\nwaiting = 0\n\n";
         config += &format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n\n");
         config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\nmac = {HOME_MAC:?}\nmtu = 9000\n\n");
         for (name, number) in ports {

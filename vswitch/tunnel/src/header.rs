@@ -92,6 +92,7 @@ pub struct Header {
     bytes: [u8; HEADER_MAX],
     len: u16,
     ends: Ends,
+    id: u32,
     /// IPv4: the folded sum of its header without the length.
     ip: u16,
     /// With a UDP checksum: the folded sum of its pseudo-header without the length.
@@ -135,7 +136,11 @@ impl Header {
             Ends::V6 { .. } => 0,
         };
         let pseudo = fold(wire::pseudo(&outer.ends, protocol));
-        Ok(Self { bytes, len, ends: outer.ends, ip, pseudo, transport })
+        let id = match outer.body {
+            Body::Geneve { vni, .. } | Body::Vxlan { vni, .. } => vni & 0x00ff_ffff,
+            Body::Gre { key, .. } => key.unwrap_or(0),
+        };
+        Ok(Self { bytes, len, ends: outer.ends, id, ip, pseudo, transport })
     }
 
     /// Bytes in front of the inner frame: at least 38, at most [`HEADER_MAX`].
@@ -163,6 +168,12 @@ impl Header {
             Ends::V6 { .. } => ETHERNET + IPV6,
         };
         u16::MAX as usize - (self.len() - counted_from)
+    }
+
+    /// The tunnel's id, as the other end sees it; 0: it has none.
+    #[must_use]
+    pub const fn id(&self) -> u32 {
+        self.id
     }
 
     /// Where it goes.

@@ -140,6 +140,9 @@ impl<'a> Walk<'a> {
         for (key, rate) in known.into_iter().zip([&mut rates.misses, &mut rates.packet_ins, &mut rates.learns]) {
             *rate = section.integer(reader, key, &range).unwrap_or(*rate);
         }
+        let range = (*limits::WAITING.start()).into()..=(*limits::WAITING.end()).into();
+        rates.waiting = section.integer(reader, "waiting", &range).unwrap_or(rates.waiting);
+        let known = ["misses", "packet_ins", "learns", "waiting"];
         section.finish(reader, &known, &known);
     }
 

@@ -287,7 +287,7 @@ impl SwitchApi for Double {
     }
 
     fn slow_path(&self) -> Rates {
-        Rates { misses: 7, packet_ins: 8, learns: 9 }
+        Rates { misses: 7, packet_ins: 8, learns: 9, waiting: 10 }
     }
 
     fn healthy(&self) -> bool {

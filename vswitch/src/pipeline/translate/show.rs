@@ -1,8 +1,8 @@
 //! Ops as text, in the style of Open vSwitch's datapath actions.
 
 use crate::action::{
-    AskOp, CheckLen, CtOp, DecapOp, EncapOp, Masked, Op, PacketInOp, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd,
-    SetPorts,
+    CheckLen, CtOp, DecapOp, EncapOp, Masked, Op, PacketInOp, Question, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6,
+    SetNd, SetPorts,
 };
 use crate::pipeline::{NO_COOKIE, World};
 use crate::port::{PortId, tunnel_word};
@@ -74,7 +74,7 @@ fn format_op(op: &Op, world: &World, out: &mut String) {
             let _ = write!(out, "tnl_pop({})", tunnel_word(kind));
         }
         Op::Ask(ask) => {
-            let AskOp { ip, .. } = &**ask;
+            let Question { ip, .. } = &ask.question;
             let _ = write!(out, "ask({ip})");
         }
         Op::Snoop(_) => out.push_str("snoop"),

@@ -5,7 +5,7 @@
 
 use super::run::Translator;
 use super::view::{View, eth_type, proto};
-use crate::action::{AskOp, DecapOp, EncapOp, Op};
+use crate::action::{AskOp, DecapOp, EncapOp, Op, Question};
 use crate::observe::DropReason;
 use crate::pipeline::PortFacts;
 use crate::port::{End, Key, Outer as Inherited, PortId, TunnelConfig};
@@ -92,7 +92,7 @@ impl<'a> Translator<'a, '_> {
                     Err(_) => self.skip(DropReason::TunnelOption),
                 }
             }
-            None => self.ask(&way),
+            None => self.ask(port, &way, outer, max),
         }
     }
 
@@ -155,26 +155,27 @@ impl<'a> Translator<'a, '_> {
         Outer { eth_src: way.home.mac.0, eth_dst: [0; 6], ends: way.ends, tos, ttl, df: tunnel.df, body }
     }
 
-    /// The next hop is to be asked for its address; the packet is lost.
-    fn ask(&mut self, way: &Way<'_>) {
+    /// The next hop is to be asked for its address; the packet waits for it, if it may.
+    fn ask(&mut self, port: PortId, way: &Way<'_>, outer: Outer, max: Option<u16>) {
         let bridge = &self.world.bridges[way.facts.bridge];
         let what = if way.next_hop.is_ipv4() { "ARP" } else { "ND" };
         self.detail(|| {
             format!("neighbor cache miss for {} on bridge {}, sending {what} request", way.next_hop, bridge.name)
         });
-        if let Some(question) = self.question(way) {
-            self.push(Op::Ask(Box::new(question)));
-        }
-        self.reason = Some(DropReason::NoNeighbour);
+        let Some(question) = self.question(way) else { return self.skip(DropReason::NoNeighbour) };
+        self.commit();
+        self.push(Op::Ask(Arc::new(AskOp { port, outer, max, question })));
+        // The worker counts it if it is lost.
+        self.delivered = true;
     }
 
     /// What is to be sent to learn a next hop's address: from our address on its link.
-    fn question(&self, way: &Way<'_>) -> Option<AskOp> {
+    fn question(&self, way: &Way<'_>) -> Option<Question> {
         let tunnels = &self.world.tunnels;
         let own = tunnels.routes.lookup(way.next_hop).filter(|route| route.port == way.route.port);
         let source = own.map_or(way.route.source, |route| route.source);
         let frame = question(way.home.mac.0, Ends::new(source, way.next_hop)?);
-        Some(AskOp { home: way.port, ip: way.next_hop, frame: frame.into() })
+        Some(Question { home: way.port, ip: way.next_hop, frame: frame.into() })
     }
 
     /// The packet, in its outer headers, goes through the bridge of the home. That happens to a copy.

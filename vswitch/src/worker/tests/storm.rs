@@ -9,7 +9,7 @@ use crate::time::Millis;
 use vswitch_flow::text::{NoNames, parse_bundle_line};
 
 /// Everything is refused to a port after a few.
-const FEW: Rates = Rates { misses: 1000, packet_ins: 100, learns: 50 };
+const FEW: Rates = Rates { misses: 1000, packet_ins: 100, learns: 50, waiting: 0 };
 
 fn bed(ports: usize, lines: &[&str]) -> Bed {
     let mut bed = Bed::limited(ports, FEW);

@@ -3,6 +3,7 @@
 use super::bed::{Bed, tcp, udp};
 use super::id;
 use crate::dpdk::{Burst, Csum};
+use crate::meter::Rates;
 use crate::observe::DropReason;
 use crate::packet::testing::Spec;
 use crate::packet::{L4, Mac};
@@ -133,7 +134,7 @@ fn a_neighbour_is_asked_once_a_second_and_the_answer_counts() {
     assert_eq!(asked.len(), 1, "one question: {asked:?}");
     let question = &asked[0].1;
     assert_eq!((asked[0].0, &question[12..14], &question[38..42]), (1, &[8, 6][..], &[1, 1, 2, 92][..]));
-    assert_eq!(bed.died(), [(2, "no_neighbour", 5)]);
+    assert_eq!(bed.died(), [(4, "no_neighbour", 5)]);
     let epoch = bed.changes.epoch();
     let answer = |mac: [u8; 6], to: [u8; 4]| {
         let arp: &[&[u8]] = &[&HOME, &mac, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &mac, &[1, 1, 2, 92], &HOME, &to];
@@ -329,4 +330,148 @@ fn pieces_of_a_long_packet_are_tracked_outside_as_what_they_are() {
         assert_eq!(outside, 2, "cached={cached}: two flows outside: {protocols:?}");
         assert_eq!((bed.died(), bed.pool.in_use()), (vec![], 0), "cached={cached}");
     }
+}
+
+/// Port 2 asks the way to the peer with this packet; the answer of the peer.
+fn answer() -> Vec<u8> {
+    let arp: &[&[u8]] = &[&HOME, &PEER, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &PEER, &[1, 1, 2, 92], &HOME, &[1, 1, 2, 88]];
+    arp.concat()
+}
+
+fn waiting(max: u32) -> Bed {
+    let mut bed = Bed::limited(5, Rates { waiting: max, ..Rates::NONE });
+    bed.add_tunnels(2, &[(3, Kind::Geneve, "remote_ip=1.1.2.92 key=5 csum=true")]);
+    bed.program(&FLOWS);
+    bed
+}
+
+#[test]
+fn packets_wait_for_the_address_of_the_next_hop() {
+    let mut bed = waiting(3);
+    let frames: Vec<_> = (1..=5).map(|i| udp(1, 2, i)).collect();
+    bed.receive_in(2, &frames, 5);
+    assert_eq!(bed.ports(), [1], "the question");
+    bed.walk.tend(bed.now);
+    assert_eq!((bed.ports(), bed.pool.in_use()), (vec![], 3), "three wait");
+    bed.receive(1, &answer());
+    bed.sent();
+    bed.walk.tend(bed.now);
+    let sent = bed.sent();
+    let inner: Vec<_> =
+        sent.iter().map(|(port, outer)| (*port, outer[outer.len() - frames[0].len()..].to_vec())).collect();
+    assert_eq!(inner, frames[..3].iter().map(|frame| (1, frame.clone())).collect::<Vec<_>>(), "in their order");
+    bed.receive(2, &frames[0]);
+    assert_eq!(bed.sent(), [sent[0].clone()], "the same as if it had not waited");
+    assert_eq!((bed.died(), bed.totals(4).tx_packets, bed.pool.in_use()), (vec![(4, "no_neighbour", 2)], 4, 0));
+}
+
+#[test]
+fn who_waits_in_vain_dies_after_three_questions() {
+    let mut bed = waiting(16);
+    bed.receive(2, &udp(1, 2, 53));
+    let mut questions = bed.sent().len();
+    for _ in 0..40 {
+        bed.now.0 += 100;
+        bed.walk.tend(bed.now);
+        questions += bed.sent().len();
+    }
+    assert_eq!((questions, bed.died(), bed.pool.in_use()), (3, vec![(4, "no_neighbour", 1)], 0));
+}
+
+#[test]
+fn what_waits_when_its_ports_go_dies_with_them() {
+    for gone in [3, 4] {
+        let mut bed = waiting(16);
+        bed.receive(2, &udp(1, 2, 53));
+        bed.sent();
+        bed.knows_peer();
+        bed.facts[gone - 1].admin_up = false;
+        bed.publish();
+        bed.walk.tend(bed.now);
+        let sent = bed.ports();
+        assert_eq!(bed.pool.in_use(), 0, "port {gone}");
+        assert!(sent.is_empty() || gone == 4, "port {gone}: {sent:?}");
+    }
+}
+
+/// A frame of `payload` bytes of UDP, that may be cut or not.
+fn long(v4: bool, payload: usize, may_cut: bool) -> Vec<u8> {
+    let mut frame = Spec::plain(v4, L4::Udp, payload).complete();
+    if v4 {
+        frame[20] = if may_cut { 0 } else { 0x40 };
+        frame[24..26].fill(0);
+        let sum = crate::packet::checksum::Sum::of(&frame[14..34]).checksum();
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    }
+    frame
+}
+
+#[test]
+fn the_sender_of_a_packet_that_is_too_long_is_told_or_it_is_cut() {
+    // Ports take packets of 1,500 bytes; Geneve over IPv4 puts 50 bytes in front.
+    for cached in [true, false] {
+        let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", cached);
+        bed.knows_peer();
+        bed.program(&["priority=99,in_port=4,tun_src=1.1.2.92,tun_id=5,actions=output:2"]);
+        let fits = |v4: bool| 1500 - 50 - if v4 { 28 } else { 48 };
+        for v4 in [true, false] {
+            for _ in 0..3 {
+                bed.receive(2, &long(v4, fits(v4), false));
+                assert_eq!(bed.sent().iter().map(|(port, sent)| (*port, sent.len())).collect::<Vec<_>>(), [(1, 1514)]);
+            }
+            bed.receive(2, &long(v4, fits(v4) + 1, false));
+            let sent = bed.sent();
+            let [(2, told)] = &sent[..] else { panic!("v4={v4}, cached={cached}: {sent:?}, {:?}", bed.died()) };
+            let (at, says) = if v4 { (34, [3, 4]) } else { (54, [2, 0]) };
+            assert_eq!((&told[at..at + 2], &told[at + 6..at + 8]), (&says[..], &1450_u16.to_be_bytes()[..]), "v4={v4}");
+        }
+        assert_eq!(bed.died(), [(4, "path_mtu", 2)], "cached={cached}");
+        bed.receive(2, &long(true, fits(true) + 1, true));
+        let pieces = bed.sent();
+        assert_eq!(
+            pieces.iter().map(|(port, sent)| (*port, sent.len())).collect::<Vec<_>>(),
+            [(1, 14 + 50 + 1444), (1, 98 - 7)]
+        );
+        assert_eq!(bed.pool.in_use(), 0);
+    }
+}
+
+#[test]
+fn senders_are_not_told_too_often_or_where_nobody_minds() {
+    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
+    bed.knows_peer();
+    bed.program(&["priority=99,in_port=4,actions=output:2"]);
+    let frame = long(true, 1450, false);
+    bed.receive_in(2, &vec![frame.clone(); 200], 32);
+    let told = bed.ports().len();
+    assert!((1..=30).contains(&told), "{told} messages at once");
+    assert_eq!(bed.died(), [(4, "path_mtu", 200)]);
+
+    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5 pmtud=false", true);
+    bed.knows_peer();
+    bed.receive(2, &frame);
+    bed.receive(2, &long(true, 1430, false));
+    assert_eq!(
+        bed.sent().iter().map(|(port, sent)| (*port, sent.len())).collect::<Vec<_>>(),
+        [(1, 14 + 1508)],
+        "a tag less"
+    );
+    assert_eq!(bed.died(), [(1, "oversize", 1)]);
+}
+
+#[test]
+fn segments_are_cut_short_enough_for_the_tunnel() {
+    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
+    bed.knows_peer();
+    let spec = Spec::plain(true, L4::Tcp, 5000);
+    let mut mbuf = bed.pool.mbuf_from(&spec.partial()).expect("an mbuf");
+    mbuf.set_csum(Csum::Partial);
+    mbuf.set_gso_size(1460);
+    let mut burst = Burst::new();
+    burst.push(mbuf).expect("room");
+    bed.walk.burst(&mut burst, id(1), bed.now);
+    bed.walk.flush();
+    let lengths: Vec<_> = bed.sent().iter().map(|(_, sent)| sent.len()).collect();
+    assert_eq!(lengths, [1514, 1514, 1514, 14 + 50 + 40 + 5000 - 3 * 1410], "segments of 1,410 bytes and the rest");
+    assert_eq!((bed.died(), bed.pool.in_use()), (vec![], 0));
 }

@@ -156,6 +156,7 @@ fn numbers_are_good_up_to_their_limits_and_no_further() {
         ("[slow_path]\n", "misses", 0, 10_000_000),
         ("[slow_path]\n", "packet_ins", 0, 10_000_000),
         ("[slow_path]\n", "learns", 0, 10_000_000),
+        ("[slow_path]\n", "waiting", 0, 64),
         ("[conntrack]\n", "connections", 1024, 1 << 24),
         ("[conntrack]\n", "default_limit", 0, u32::MAX.into()),
         ("[[conntrack.zone]]\n", "zone", 0, 65_535),
@@ -237,12 +238,14 @@ fn parse_uses_the_cores_of_this_machine() {
 #[test]
 fn rates_of_the_slow_path() {
     use crate::meter::Rates;
-    let rates = good("[slow_path]\nmisses = 1\npacket_ins = 0\nlearns = 3\n").slow_path;
-    assert_eq!(rates, Rates { misses: 1, packet_ins: 0, learns: 3 });
+    let rates = good("[slow_path]\nmisses = 1\npacket_ins = 0\nlearns = 3\nwaiting = 4\n").slow_path;
+    assert_eq!(rates, Rates { misses: 1, packet_ins: 0, learns: 3, waiting: 4 });
     assert_eq!(good("[slow_path]\nlearns = 0\n").slow_path, Rates { learns: 0, ..Rates::default() });
     assert_eq!(
         report("[slow_path]\nmiss = 1"),
-        ["f:2:1: miss: unknown key; did you mean misses? [slow_path] has the keys: misses, packet_ins, learns"]
+        [
+            "f:2:1: miss: unknown key; did you mean misses? [slow_path] has the keys: misses, packet_ins, learns, waiting"
+        ]
     );
 }
 
