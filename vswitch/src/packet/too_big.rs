@@ -30,9 +30,9 @@ pub fn too_big(front: &[u8], len: usize, mtu: u16) -> Option<Vec<u8>> {
     }
     let mut frame = [&l2[6..12], &l2[..6], &l2[12..]].concat();
     if headers.ipv4 {
-        v4(&mut frame, ip, &headers, mtu)?
+        v4(&mut frame, ip, &headers, mtu)?;
     } else {
-        v6(&mut frame, ip, &headers, mtu)?
+        v6(&mut frame, ip, &headers, mtu)?;
     }
     Some(frame)
 }

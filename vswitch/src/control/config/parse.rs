@@ -166,7 +166,8 @@ impl<'a> Walk<'a> {
     fn debug(&mut self, root: &mut Section<'_, '_>) {
         let mut section = self.section(root, "debug", "[debug]");
         self.config.debug.cache = section.boolean(&mut self.reader, "cache").unwrap_or(true);
-        section.finish(&mut self.reader, &["cache"], &["cache"]);
+        self.config.debug.announce = section.boolean(&mut self.reader, "announce").unwrap_or(true);
+        section.finish(&mut self.reader, &["cache", "announce"], &["cache", "announce"]);
     }
 
     /// The tables of an array of tables.

@@ -93,6 +93,8 @@ pub struct ZoneConfig {
 pub struct DebugConfig {
     /// Keep decisions in caches. Off: every packet is looked up in the tables.
     pub cache: bool,
+    /// Tell the links of tunnels' homes which addresses are theirs.
+    pub announce: bool,
 }
 
 /// Where gRPC listens by default. Its directory is made at start; any other must exist.
@@ -118,7 +120,7 @@ impl SwitchConfig {
             conntrack: ConntrackConfig::default(),
             slow_path: Rates::default(),
             socket: PathBuf::from(SOCKET_DEFAULT),
-            debug: DebugConfig { cache: true },
+            debug: DebugConfig { cache: true, announce: true },
             enable_dummy: false,
             bridges: Vec::new(),
             routes: Vec::new(),

@@ -4,6 +4,7 @@
 //! snapshot, wait until the workers have adopted it, close what has to be closed. All under one lock, so that changes are
 //! serialised; workers never wait for it.
 
+mod announce;
 mod bridges;
 mod companion;
 pub mod conntrack;

@@ -1,6 +1,7 @@
-//! What happens without being asked: link events, guests that misbehave, timeouts of flows, ageing, load samples.
+//! What happens without being asked: link events, announcements, guests that misbehave, timeouts of flows, ageing, load samples.
 
 use super::Switch;
+use super::announce::Announcer;
 use super::companion::Companion;
 use super::state::{BridgeState, PortState};
 use crate::control::info::PortEventKind;
@@ -16,19 +17,23 @@ const LINK_PERIOD: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Starts the thread that does it.
-pub(super) fn start(switch: &Arc<Switch>) -> Companion {
+pub(super) fn start(switch: &Arc<Switch>, announce: bool) -> Companion {
     let weak = Arc::downgrade(switch);
-    Companion::start("monitor", "no link events, no ageing", move |stopped| watch(&weak, stopped))
+    Companion::start("monitor", "no link events, no ageing", move |stopped| watch(&weak, announce, stopped))
 }
 
-fn watch(switch: &Weak<Switch>, stopped: &mpsc::Receiver<()>) {
+fn watch(switch: &Weak<Switch>, announce: bool, stopped: &mpsc::Receiver<()>) {
     let mut second = Instant::now();
+    let mut announcer = Announcer::default();
     while matches!(stopped.recv_timeout(LINK_PERIOD), Err(mpsc::RecvTimeoutError::Timeout)) {
         let Some(switch) = switch.upgrade() else { return };
         switch.publisher.drop_retired();
         crate::dpdk::vhost::tend();
         switch.look_at_links();
         switch.expire_flows();
+        if announce {
+            switch.announce(&mut announcer);
+        }
         let elapsed = second.elapsed();
         if elapsed >= SECOND {
             second = Instant::now();

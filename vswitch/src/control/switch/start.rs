@@ -57,7 +57,7 @@ impl Switch {
             switch.add_route(route).with_context(|| format!("route by port {}", route.port))?;
         }
         let tending = conntrack::start(switch.conntrack(), Arc::clone(&switch.connection_events));
-        switch.engine.lock().companions = vec![monitor::start(&switch), tending];
+        switch.engine.lock().companions = vec![monitor::start(&switch, config.debug.announce), tending];
         Ok(switch)
     }
 }

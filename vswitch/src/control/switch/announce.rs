@@ -1,0 +1,191 @@
+//! Tells the links of homes which addresses are theirs: gratuitous ARP (RFC 5227, 2.3), unsolicited neighbour advertisements (RFC 4861, 7.2.6).
+//!
+//! **When**: a home has a new address, another MAC address, or comes up; another port of its bridge has a link again, so that there may be another wire. Each time [`TIMES`] times.
+//!
+//! **How**: as packets of the home through the tables of its bridge, where rules may drop them.
+//!
+//! **Threads**: the monitor's.
+
+use super::Switch;
+use crate::packet::Mac;
+use crate::pipeline::World;
+use crate::port::PortId;
+use crate::worker::{Begin, Injection};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use vswitch_flow::action::port::TABLE;
+use vswitch_flow::{Action, Field, FlowKey};
+use vswitch_tunnel::question::announcement;
+
+/// How often an address is announced.
+const TIMES: u32 = 2;
+/// What lies between (RFC 5227: ANNOUNCE_INTERVAL).
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Who was told what.
+#[derive(Debug, Default)]
+pub(super) struct Announcer {
+    told: BTreeMap<(PortId, IpAddr), Told>,
+    /// Links of the ports of bridges that have homes, by port: their bridge, and whether they were up.
+    links: BTreeMap<PortId, bool>,
+}
+
+#[derive(Debug)]
+struct Told {
+    mac: Mac,
+    left: u32,
+    next: Instant,
+}
+
+/// A frame to be sent as a packet of a home.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    bridge: Arc<str>,
+    in_port: u32,
+    frame: Vec<u8>,
+}
+
+impl Announcer {
+    /// What is due now in this world.
+    pub(super) fn due(&mut self, world: &World, now: Instant) -> Vec<Due> {
+        let woken = self.woken(world);
+        let mut due = Vec::new();
+        let mut told = std::mem::take(&mut self.told);
+        for (index, facts) in world.ports.iter().enumerate() {
+            let Some(facts) = facts.as_ref().filter(|facts| facts.admin_up) else { continue };
+            let Some(home) = &facts.home else { continue };
+            let id = PortId(u16::try_from(index).unwrap_or(u16::MAX));
+            for address in &home.addresses {
+                let known = told.remove(&(id, *address)).filter(|told| told.mac == home.mac);
+                let mut told = known.unwrap_or(Told { mac: home.mac, left: TIMES, next: now });
+                if woken.contains(&facts.bridge) {
+                    (told.left, told.next) = (TIMES, now);
+                }
+                if told.left > 0 && told.next <= now {
+                    (told.left, told.next) = (told.left - 1, now + INTERVAL);
+                    let bridge = Arc::clone(&world.bridges[facts.bridge].name);
+                    due.push(Due { bridge, in_port: facts.number, frame: announcement(home.mac.0, *address) });
+                }
+                self.told.insert((id, *address), told);
+            }
+        }
+        due
+    }
+
+    /// Bridges in which a link has come up since the last call, of those that were there then.
+    fn woken(&mut self, world: &World) -> Vec<usize> {
+        let before = std::mem::take(&mut self.links);
+        let mut woken = Vec::new();
+        for (index, facts) in world.ports.iter().enumerate() {
+            let Some(facts) = facts.as_ref().filter(|facts| facts.tunnel.is_none() && facts.home.is_none()) else {
+                continue;
+            };
+            let id = PortId(u16::try_from(index).unwrap_or(u16::MAX));
+            let up = facts.admin_up && facts.link_up.load(std::sync::atomic::Ordering::Relaxed);
+            if up && before.get(&id) == Some(&false) {
+                woken.push(facts.bridge);
+            }
+            self.links.insert(id, up);
+        }
+        woken
+    }
+}
+
+impl Switch {
+    /// Announces what is due.
+    pub(super) fn announce(&self, announcer: &mut Announcer) {
+        let world = Arc::clone(&self.publisher.current().world);
+        for Due { bridge, in_port, frame } in announcer.due(&world, Instant::now()) {
+            let mut metadata = FlowKey::default();
+            metadata.set(Field::InPort, in_port.into());
+            let actions = [Action::Output { port: TABLE, max_len: None }];
+            let begin = Begin::Actions(actions.as_slice().into());
+            let injection = Injection { bridge: Arc::clone(&bridge), metadata, packet: frame, begin };
+            if let Err(error) = self.inject(injection) {
+                tracing::warn!(%bridge, %error, "an address of the switch could not be announced");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::{Bridge, FailMode, Fdb, PortFacts};
+    use crate::tunnel::Home;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn facts(number: u32, home: Option<Home>) -> PortFacts {
+        PortFacts {
+            bridge: 0,
+            number,
+            name: format!("p{number}").into(),
+            admin_up: true,
+            link_up: Arc::new(AtomicBool::new(true)),
+            no_flood: false,
+            no_forward: false,
+            no_receive: false,
+            peer: None,
+            patch: false,
+            tunnel: None,
+            home: home.map(Arc::new),
+            strict: false,
+        }
+    }
+
+    fn home(mac: u8, addresses: &[&str]) -> Home {
+        let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
+        Home { mac: Mac([2, 0, 0, 0, 0, mac]), addresses }
+    }
+
+    fn world(ports: Vec<PortFacts>) -> World {
+        let bridges = vec![Bridge::new("br", FailMode::Secure, Arc::new(Fdb::with_changes(16, 300, Arc::default())))];
+        World { bridges, ports: ports.into_iter().map(Some).collect(), ..World::default() }
+    }
+
+    /// Number of the port and target address of what is due.
+    fn said(announcer: &mut Announcer, world: &World, now: Instant) -> Vec<(u32, IpAddr)> {
+        let due = announcer.due(world, now).into_iter();
+        due.map(|due| {
+            let frame = due.frame;
+            let target: IpAddr = match frame[12..14] {
+                [8, 6] => <[u8; 4]>::try_from(&frame[38..42]).expect("4 bytes").into(),
+                _ => <[u8; 16]>::try_from(&frame[62..78]).expect("16 bytes").into(),
+            };
+            (due.in_port, target)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn an_address_is_announced_twice_and_again_when_it_moves_or_a_wire_comes() {
+        let (mut announcer, start) = (Announcer::default(), Instant::now());
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let ips: [IpAddr; 2] = ["10.0.0.1".parse().expect("v4"), "fd00::1".parse().expect("v6")];
+        let both = [(1, ips[0]), (1, ips[1])];
+        let mut one = world(vec![facts(1, Some(home(1, &["10.0.0.1", "fd00::1"]))), facts(2, None)]);
+        assert_eq!(said(&mut announcer, &one, at(0)), both, "new");
+        assert_eq!(said(&mut announcer, &one, at(1)), [], "too soon");
+        assert_eq!(said(&mut announcer, &one, at(2)), both, "the second time");
+        assert_eq!(said(&mut announcer, &one, at(9)), [], "that was enough");
+
+        let moved = world(vec![facts(1, Some(home(7, &["10.0.0.1"]))), facts(2, None)]);
+        assert_eq!(said(&mut announcer, &moved, at(10)), [(1, ips[0])], "another MAC address");
+        assert_eq!(said(&mut announcer, &one, at(20)), both, "and back");
+        assert_eq!(said(&mut announcer, &one, at(30)), both);
+
+        let uplink = Arc::clone(&one.ports[1].as_ref().expect("port 2").link_up);
+        uplink.store(false, Ordering::Relaxed);
+        assert_eq!(said(&mut announcer, &one, at(40)), [], "a wire is gone");
+        uplink.store(true, Ordering::Relaxed);
+        assert_eq!(said(&mut announcer, &one, at(41)), both, "a wire is there again");
+        assert_eq!(said(&mut announcer, &one, at(43)), both);
+
+        one.ports[0].as_mut().expect("port 1").admin_up = false;
+        assert_eq!(said(&mut announcer, &one, at(50)), []);
+        one.ports[0].as_mut().expect("port 1").admin_up = true;
+        assert_eq!(said(&mut announcer, &one, at(51)), both, "it was down");
+    }
+}
