@@ -198,3 +198,51 @@ fn two_switches_reach_each_other() {
         }
     }
 }
+
+/// Hosts that believe that 1,500 bytes get through learn what does, and what may be cut is cut; and nothing is lost while a next hop is asked.
+#[test]
+fn hosts_with_the_usual_mtu_get_through_a_tunnel() {
+    let cable = Cable::new();
+    let hosts = [Host::new(Wire::AfPacket, 1), Host::new(Wire::AfPacket, 2)];
+    let homes = [Host::new(Wire::Internal, 101), Host::new(Wire::Internal, 102)];
+    let switches = [0, 1].map(|i| node(&hosts[i], &homes[i], &cable.0[i], "geneve", &homes[1 - i].v4));
+    for host in hosts.iter().chain(&homes) {
+        host.attach();
+    }
+    let pinged = |args: &[&str]| hosts[0].ns.exec(&[&["ping", "-n"], args].concat());
+    wait_for("the other host answers", Duration::from_secs(15), || {
+        pinged(&["-c", "1", "-W", "1", &hosts[1].v4]).status.success()
+    });
+    // What a packet may have inside: 1,500 less Ethernet, Geneve, UDP and IPv4.
+    for (address, headers, told) in [(&hosts[1].v4, 28, "mtu = 1450"), (&hosts[1].v6, 48, "mtu=1450")] {
+        let longest = (1500 - 50 - headers).to_string();
+        let output = pinged(&["-c", "1", "-W", "5", "-M", "do", "-s", &longest, address]);
+        assert!(output.status.success(), "{longest} bytes to {address}: {output:?}");
+        let longer = (1500 - headers).to_string();
+        let output = pinged(&["-c", "1", "-W", "5", "-M", "do", "-s", &longer, address]);
+        let said = String::from_utf8_lossy(&output.stdout).replace("mtu: ", "mtu=");
+        assert!(said.contains(told), "{longer} bytes to {address}: {output:?}");
+        for direction in [&[][..], &["-R"]] {
+            let run = iperf3(&hosts[1].ns, &hosts[0].ns, address, direction);
+            assert!(run.received_bps > TCP_FLOOR_BPS, "TCP to {address} {direction:?}: {} bit/s", run.received_bps);
+        }
+    }
+    // Their fragments are as long as their own link allows.
+    hosts[0].ns.run(&["ip", "route", "flush", "cache"]);
+    let output = pinged(&["-c", "3", "-i", "0.2", "-W", "5", "-M", "dont", "-s", "4000", &hosts[1].v4]);
+    assert!(output.status.success(), "what may be cut: {output:?}");
+    for _ in 0..3 {
+        switches.iter().for_each(|switch| {
+            switch.vsctl_ok(&["tnl-neigh-flush"]);
+        });
+        let output = pinged(&["-c", "1", "-W", "5", &hosts[1].v4]);
+        assert!(output.status.success(), "a packet was lost while a next hop was asked: {output:?}");
+    }
+    for host in &hosts {
+        assert_eq!(host.checksum_errors(), ChecksumErrors::default(), "wrong checksums arrived");
+    }
+    for switch in &switches {
+        let port = switch.port("over", "tun");
+        assert!(port["tx_drops"]["path_mtu"].as_u64().unwrap_or(0) > 0, "nobody was told: {port:#}");
+    }
+}
