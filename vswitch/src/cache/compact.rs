@@ -173,7 +173,12 @@ impl Compact {
     /// Makes the key of a packet, if it is plain.
     #[inline]
     pub(super) fn read(&mut self, mbuf: &Mbuf, from: From, seeds: &Seeds) {
-        let (head, len) = (mbuf.head(), mbuf.len());
+        self.read_bytes(mbuf.head(), mbuf.len(), from, seeds);
+    }
+
+    /// Likewise of a packet of `len` bytes that begins with these.
+    #[inline]
+    pub(super) fn read_bytes(&mut self, head: &[u8], len: usize, from: From, seeds: &Seeds) {
         self.kind = Kind::None;
         if head.len() < len.min(HEAD_LEN) {
             return;

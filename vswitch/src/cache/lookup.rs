@@ -31,6 +31,30 @@ impl Cache {
         }
     }
 
+    /// Asks for the line that the lookup of a key will read.
+    #[inline]
+    pub(super) fn prefetch(&self, key: &Compact) {
+        match key.kind {
+            Kind::V4 => self.v4.prefetch(key),
+            Kind::V6 => self.v6.prefetch(key),
+            Kind::None => {}
+        }
+    }
+
+    /// Finds a key that is none of the burst's, and asks for what it leads to. Good as long as those of the burst are.
+    #[inline]
+    pub(crate) fn locate_ahead(&self, key: &mut Compact, tracker: &Tracker) {
+        key.found = match key.kind {
+            Kind::V4 => self.v4.find(key),
+            Kind::V6 => self.v6.find(key),
+            Kind::None => NOWHERE,
+        };
+        if key.found == NOWHERE {
+            key.found = find_other(&self.v4, &self.v6, key);
+        }
+        approach(&self.v4, &self.v6, key, tracker);
+    }
+
     /// Finds the keys of a burst, and asks for what they lead to. Good until an entry changes. Returns whether there are some that are nowhere.
     #[inline]
     pub(crate) fn locate(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
@@ -107,6 +131,12 @@ impl Cache {
     pub(crate) fn hit(&self, i: usize) -> Option<&Arc<Megaflow>> {
         let megaflow = self.exact(self.keys.get(i)?)?;
         (megaflow.hot.tick.get() == self.tick).then_some(megaflow)
+    }
+
+    /// Whether the packet of slot `i` comes out of a tunnel, and that is all that is decided of it.
+    #[inline(never)] // out of the way of those that meet no tunnel
+    pub(crate) fn unwraps(&self, i: usize) -> bool {
+        self.hit(i).is_some_and(|megaflow| megaflow.unwraps().is_some())
     }
 
     /// The megaflow of a compact key of the burst, if it is good after a second look.

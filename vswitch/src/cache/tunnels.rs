@@ -144,6 +144,17 @@ impl super::Cache {
         }
         key
     }
+
+    /// Likewise of one that is still in the tunnel and begins with these bytes, all of it; asks for where it would be found.
+    #[inline]
+    pub(crate) fn key_ahead(&self, packet: &[u8], tunnel: Tunnel) -> Compact {
+        let mut key = Compact::default();
+        if self.enabled {
+            key.read_bytes(packet, packet.len(), (tunnel.port, tunnel.number), &self.seeds);
+            self.prefetch(&key);
+        }
+        key
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 mod ct;
 mod execute;
 mod inject;
+mod inside;
 mod learning;
 mod neighbour;
 mod output;

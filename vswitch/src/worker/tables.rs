@@ -38,12 +38,16 @@ impl Walk {
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
         let (conntrack, budget) = (&*self.conntrack, self.budgets.of(port));
         let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
-        let cache = &mut self.cache;
+        let (cache, inside) = (&mut self.cache, &mut self.inside);
+        let origin = Origin::of(port, facts.number);
         let (mut hits, mut program_hits) = (0, 0);
         for (i, mut mbuf) in burst.drain().enumerate() {
             if !ordinary && let Some(reason) = refusal(view, &mbuf) {
                 step.drop_in(port, reason, mbuf);
                 continue;
+            }
+            if !inside.is_empty() && !cache.unwraps(i) {
+                step.let_out(cache, inside, origin);
             }
             step.next_packet();
             cache.sync(&snapshot.world.changes);
@@ -74,10 +78,11 @@ impl Walk {
                     };
                     let key = cache.keys[i];
                     let packet = Packet { mbuf, layers: key.layers() };
-                    let origin = Origin::of(port, facts.number);
                     if let Some(op) = megaflow.unwraps() {
-                        step.decapsulate(Some(cache), op, packet, origin);
-                    } else if megaflow.recirculates() {
+                        step.hold(cache, inside, op, packet, origin);
+                        continue;
+                    }
+                    if megaflow.recirculates() {
                         // It may be gone from the cache before its packet is through all stages.
                         let megaflow = Arc::clone(megaflow);
                         step.set_out(cache, &megaflow, packet, origin, Some(&key));
@@ -90,6 +95,9 @@ impl Walk {
                     step.miss(cache, port, facts, mbuf, &key);
                 }
             }
+        }
+        if !inside.is_empty() {
+            step.let_out(cache, inside, origin);
         }
         if hits > 0 {
             cache.stats().exact_hits.add(hits);

@@ -374,7 +374,7 @@ impl Step<'_> {
 }
 
 /// What the outer headers say, and the UDP port that they are for (0: GRE).
-fn read_outside(kind: Kind, mbuf: &Mbuf) -> Result<(Outside, u16), DropReason> {
+pub(super) fn read_outside(kind: Kind, mbuf: &Mbuf) -> Result<(Outside, u16), DropReason> {
     let malformed = || DropReason::TunnelHeader;
     let head = mbuf.head();
     // Tagged packets are none of a tunnel (`tunnel_to` in translation).
@@ -401,7 +401,7 @@ fn read_outside(kind: Kind, mbuf: &Mbuf) -> Result<(Outside, u16), DropReason> {
 }
 
 /// Source address of a frame.
-fn source_of(mbuf: &Mbuf) -> [u8; 6] {
+pub(super) fn source_of(mbuf: &Mbuf) -> [u8; 6] {
     mbuf.head().get(6..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
 }
 
