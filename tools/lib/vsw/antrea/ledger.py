@@ -63,3 +63,22 @@ class Ledger:
                 wanted = "; ".join(rule.text(family) for rule in missing)
                 raise Failure(f"no packet was counted at: {wanted}; but at\n{path}")
             time.sleep(0.1)
+
+
+class Ledgers:
+    """Ledgers of several switches by name. Expected are pairs: (name, rule)."""
+
+    def __init__(self, ledgers):
+        self.ledgers = ledgers
+
+    def read(self):
+        """What each has read."""
+        return {name: ledger.read() for name, ledger in self.ledgers.items()}
+
+    def expect(self, before, rules, family):
+        """As of one ledger; the texts begin with the switch's name."""
+        rows = []
+        for name, ledger in self.ledgers.items():
+            found = ledger.expect(before[name], [rule for at, rule in rules if at == name], family)
+            rows += [(f"{name}: {text}" if index == 0 else text, count) for index, (text, count) in enumerate(found)]
+        return rows
