@@ -36,9 +36,9 @@ class Table(Stage):
             if switch.process.poll() is not None:
                 raise Failure(f"vswitchd ended with status {switch.process.returncode}") from cause
 
-    def play(self, played):
-        """All of these scenes."""
-        for title, action, rules, families in played.all():
+    def play(self, scenes):
+        """All of these: (title, action, rules, IP versions)."""
+        for title, action, rules, families in scenes:
             self.scene(title, action, rules, families)
 
     def scene(self, title, action, rules, families):
@@ -63,10 +63,11 @@ class Table(Stage):
             say(f"✔ {title:<57} {first}")
             for other in others:
                 say(f"  {'':<57} {other}")
-        # One line: the IPv4 rule, with packets of the rule and of its IPv6 twin.
-        texts = [f"{rows[0][0]} {'+'.join(str(count) for _, count in rows)}" for rows in zip(*counts)]
-        if texts:
-            say(f"    by {', '.join(texts)}")
+        # A line for each switch: the IPv4 rules, each with packets of the rule and of its IPv6 twin.
+        for name in counts[0]:
+            texts = [f"{rows[0][0]} {'+'.join(str(count) for _, count in rows)}" for rows in zip(*(found[name] for found in counts))]
+            if texts:
+                say(f"    {name}: {', '.join(texts)}".replace("by:", "by"))
 
     def checksums(self):
         """No receiver saw a wrong one."""
