@@ -16,6 +16,7 @@ SUMS = ("ip", "tcp", "udp", "icmp", "icmpv6")
 WRONG = " || ".join(["_ws.malformed", *(f"{name}.checksum.status == 0" for name in SUMS)])
 FIELDS = ("frame.number", "frame.len", "eth.src", "eth.dst", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst", "udp.srcport", "udp.dstport",
           "geneve.vni", "tcp.dstport", "_ws.col.Info", *(f"{name}.checksum.status" for name in SUMS))
+FILE_HEADER = 24  # bytes of a capture without frames
 
 
 def required():
@@ -32,7 +33,7 @@ class Capture:
         self.file, self.log = file, file.with_suffix(".log")
         words = ["-c", limit] if limit else []
         with open(self.log, "wb") as log:
-            argv = ("tcpdump", "-n", "-U", "-Z", "root", "-B", 8192, "-i", interface, "-w", file, *words)
+            argv = ("tcpdump", "-n", "-U", "--immediate-mode", "-Z", "root", "-B", 8192, "-i", interface, "-w", file, *words)
             self.process = space.spawn(*argv, stdout=subprocess.DEVNULL, stderr=log)
         stack.callback(machine.end, self.process)
         machine.wait_until(f"tcpdump listens on {interface}", 10, self._listens, 0.02)
@@ -44,7 +45,8 @@ class Capture:
         return "listening on" in said
 
     def stop(self):
-        """Ends it; all that came until now is in the file."""
+        """Ends it, when there is a frame at least."""
+        machine.wait_until("a frame is captured", 10, lambda: self.file.stat().st_size > FILE_HEADER)
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:

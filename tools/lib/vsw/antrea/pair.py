@@ -72,7 +72,7 @@ class Pair(Table):
         self.ledger = Ledgers({f"node {node.side.number}": Ledger(switch) for node, switch in zip(self.nodes, self.switches)})
 
     def meet(self):
-        """The first packet for a Node that is not known yet is a question in its place: until both know each other."""
+        """Waits until each Node has found the other's neighbours: what a scene counts is then its own."""
         for here in SIDES:
             for address in both(here.other.of(world.CLIENT.v4)):
                 machine.wait_until(f"client@{here.number} reaches {address}", 30, lambda: self._reaches(f"client@{here.number}", address))
@@ -94,10 +94,9 @@ class Pair(Table):
             def run(family):
                 captured = self.capture(f"sample{len(samples)}", SAMPLE)
                 samples.append(captured.file)
-                try:
-                    return action(family)
-                finally:
-                    captured.stop()
+                told = action(family)
+                captured.stop()
+                return told
 
             return run
 
@@ -129,9 +128,9 @@ class Pair(Table):
         say("• frames on the wire, captured at Node 1 by tcpdump, decoded by tshark")
         for told in wire.shown(scenes):
             say(f"  {told}")
-        say("  all frames of the scenes:")
+        say("  frames of the scenes:")
         self.judge_frames(scenes)
-        say(f"  of the real stacks, the first {SAMPLE} frames of each line above, of either version of IP:")
+        say(f"  of the real stacks, the first {SAMPLE} frames of each, of either version of IP:")
         self.judge_frames(merged(samples, self.directory / "samples.pcap"))
 
     def hints(self):
@@ -141,7 +140,7 @@ class Pair(Table):
         return f"""
 The Nodes stay until Ctrl-C. In another terminal:
   export PATH=$PATH:{self.switches[0].binaries.resolve()} VSWITCH_SOCKET={one}     # of Node 2: {two}
-  ip netns exec {names['client@1']} ping {side.FAR}                  # web2 of Node 2; ip netns lists the other namespaces
-  ip netns exec {names[at(SIDES[0], NODE)]} tcpdump -ni {UPLINK}                      # the wire
+  ip netns exec {names['client@1']} ping {side.FAR}                          # web2 of Node 2; ip netns lists the other namespaces
+  ip netns exec {names[at(SIDES[0], NODE)]} tcpdump -ni {UPLINK}                          # the wire
   vsctl tnl-neigh-show; vsctl tnl-ports-show; vsctl route-show       # how the other Node is reached
   vsctl dump-flows --names br0 table=L3Forwarding                    # rules with their counters"""
