@@ -13,7 +13,6 @@ from .member import MTU, UPLINK, Member, cable
 from .node import INSPECT, NODE, Spaces, both, name_tables
 from .table import Table
 
-
 SAMPLE = 300  # frames
 
 
@@ -103,6 +102,15 @@ class Pair(Table):
         for title, action, rules, families in played.all():
             yield title, sampling(action), rules, families
 
+    def show_frames(self, frames):
+        """Prints some, decoded."""
+        try:
+            for told in wire.shown(frames):
+                say(f"  {told}")
+        except Failure as error:
+            self.wrong.append("frames to show")
+            say(f"✘ {'frames to show':<57} {error}")
+
     def judge_frames(self, frames):
         """Prints what is true of them, and what is not."""
         for title, found in wire.judged(frames):
@@ -126,8 +134,7 @@ class Pair(Table):
         samples = []
         self.play(self.sampled(crossing.Loads(self.node, self.servers, self.args.seconds, None), samples))
         say("• frames on the wire, captured at Node 1 by tcpdump, decoded by tshark")
-        for told in wire.shown(scenes):
-            say(f"  {told}")
+        self.show_frames(scenes)
         say("  frames of the scenes:")
         self.judge_frames(scenes)
         say(f"  of the real stacks, the first {SAMPLE} frames of each, of either version of IP:")
