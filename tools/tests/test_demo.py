@@ -94,6 +94,24 @@ class Node(Clean):
             self.assertIn(what, said)
         self.assertNotIn("✘", said)
 
+    def test_two_nodes(self):
+        said = self.finish(self.start("--nodes", "2", "--once", "--seconds", "1"), 0, limit=300)
+        for what in ("node 2: 167 flows of the document", "Pod to Pod: client@1 -> web2@2", "Pod to Pod: client@2 -> web2@1", "ClusterIP: client@1",
+                     "ClusterIP: client@2", "policy denies: db@1 -> web@2", "Egress on the other Node: client@2", "iperf3, LoadBalancer: client@2 -> web2@1",
+                     "192.168.77.103 -> 192.168.77.102, UDP", "fd00:192:168:77::102 -> fd00:192:168:77::103, UDP", "-> 6081, Geneve VNI 0",
+                     "no wrong checksum arrived in any namespace"):
+            self.assertIn(what, said)
+        # Of the scenes, and of real stacks.
+        for judged in ("no frame is malformed, every checksum is right", "packets of Pods are in Geneve only", "no frame is larger than a wire takes"):
+            self.assertEqual(said.count(f"✔ {judged}"), 2, said)
+        self.assertNotIn("✘", said)
+
+    def test_signal_in_a_scene_of_two_nodes(self):
+        process = self.start("--nodes", "2", "--once")
+        read_until(process.stdout.fileno(), "✔ Pod to Pod: client@1".encode(), limit=120)
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, 128 + signal.SIGTERM, limit=60)
+
     def test_stays_on_a_terminal_until_ctrl_c(self):
         terminal, far_end = pty.openpty()
         process = self.start("--seconds", "1", stdin=far_end, stdout=far_end, stderr=far_end)
@@ -205,6 +223,15 @@ class Arguments(unittest.TestCase):
                 said = process.communicate(timeout=10)[0].decode()
                 self.assertEqual(process.returncode, status, said)
                 self.assertIn("usage: tools/demo", said)
+
+    def test_nodes(self):
+        for words, why in ((["--nodes", "0"], "--nodes: 1 or 2, not 0"), (["--nodes", "3"], "--nodes: 1 or 2, not 3"), (["--nodes", "two"], "invalid int"),
+                           (["--l2", "--nodes", "2"], "leave out --nodes"), (["--l2", "--nodes", "1"], "leave out --nodes")):
+            with self.subTest(words):
+                process = start(*words, demo=())
+                said = process.communicate(timeout=10)[0].decode()
+                self.assertEqual(process.returncode, 2, said)
+                self.assertIn(why, said)
 
     def test_no_binaries(self):
         argv = [str(ROOT / "tools" / "demo"), "--bin-dir", "/nonexistent"]

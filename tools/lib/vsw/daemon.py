@@ -23,22 +23,30 @@ def bin_dir(profile):
     return machine.ROOT / "target" / ("debug" if profile == "dev" else profile)
 
 
-def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", conntrack=None, **worker):
-    """The text of a vswitchd.toml with one bridge, br0. `bridge_ports` are dicts, a [[bridge.port]] each."""
-
-    def table(values):
-        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
-
-    text = f"[dpdk]\n{table(dpdk)}\n"
+def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", conntrack=None, others=(), **worker):
+    """The text of a vswitchd.toml with the bridge br0. `bridge_ports` are dicts, a [[bridge.port]] each; `others` are further bridges:
+    (what [[bridge]] says of it, its ports)."""
+    text = f"[dpdk]\n{_table(dpdk)}\n"
     if worker:
-        text += f"[worker]\n{table(worker)}\n"
+        text += f"[worker]\n{_table(worker)}\n"
     if conntrack:
-        text += f"[conntrack]\n{table(conntrack)}\n"
-    text += f"[control]\n{table({'socket': str(Path(directory) / 'vswitch.sock')})}\n"
-    text += f"[[bridge]]\n{table({'name': 'br0', 'fail_mode': fail_mode})}\n"
-    for port in bridge_ports:
-        text += f"[[bridge.port]]\n{table(port)}\n"
+        text += f"[conntrack]\n{_table(conntrack)}\n"
+    text += f"[control]\n{_table({'socket': str(Path(directory) / 'vswitch.sock')})}\n"
+    for bridge, ports in (({"name": "br0", "fail_mode": fail_mode}, bridge_ports), *others):
+        text += f"[[bridge]]\n{_table(bridge)}\n"
+        text += "".join(f"[[bridge.port]]\n{_table(port)}\n" for port in ports)
     return text
+
+
+def _table(values):
+    return "".join(f"{key} = {_value(value)}\n" for key, value in values.items())
+
+
+def _value(value):
+    """A value in TOML: as JSON writes it, but for tables."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_value(part)}" for key, part in value.items()) + " }"
+    return json.dumps(value)
 
 
 class Switch:

@@ -66,6 +66,8 @@ def sweep():
 class Stage:
     """A demo's directory, tag, cores and memory. `stack` undoes it all."""
 
+    SWITCHES = 1
+
     def __init__(self, args, stack):
         self.args, self.stack = args, stack
         self.directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=runtime_root()))
@@ -91,7 +93,7 @@ class Stage:
             return False
         reserve = machine.HugepageReserve()
         self.stack.callback(lambda: report_note(reserve.undo()))
-        reserve.take(MEMORY_MB // 2)
+        reserve.take(MEMORY_MB // 2 * self.SWITCHES)
         if reserve.ok:
             self.leftovers.add(hugepages=[reserve.before, reserve.after] if reserve.before != reserve.after else None)
             return True

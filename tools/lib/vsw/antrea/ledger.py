@@ -1,5 +1,6 @@
 """Which rules took the packets: the flows' counters, before and after."""
 
+import dataclasses
 import re
 import time
 
@@ -7,19 +8,25 @@ from ..machine import Failure
 from .pipeline import twin_text
 
 
+@dataclasses.dataclass(frozen=True)
 class Rule:
-    """A rule that we expect packets at: its table, and text that its match or actions contain."""
+    """A rule that we expect `count` packets at: `words` are its table, and texts that its match or actions contain."""
 
-    def __init__(self, text, count=1):
-        self.table, _, rest = text.partition(" ")
-        self.words, self.count = rest.split(), count
+    words: str
+    count: int = 1
+
+    @property
+    def table(self):
+        """The name of its table."""
+        return self.words.split()[0]
 
     def text(self, family):
         """As it is shown; for IPv6, its twin's."""
         return " ".join((self.table, *self._words(family)))
 
     def _words(self, family):
-        return self.words if family == 4 else [twin_text(word) for word in self.words]
+        words = self.words.split()[1:]
+        return words if family == 4 else [twin_text(word) for word in words]
 
     def applies(self, flow, family):
         """Whether a dumped flow is this rule."""
@@ -50,16 +57,35 @@ class Ledger:
         return [(flow, count if count >= 0 else flow["packets"]) for flow, count in grown if count]
 
     def expect(self, before, rules, family, limit=2.0):
-        """[(text, packets)] of expected rules; Failure when one has not counted. Counters may come a moment late."""
+        """{"by": [(text, packets)]} of expected rules; Failure when one has not counted. Counters may come a moment late."""
         deadline = time.monotonic() + limit
         while True:
             risen = self.risen(before, self.read())
             found = [(rule, sum(count for flow, count in risen if rule.applies(flow, family))) for rule in rules]
             missing = [rule for rule, count in found if count < rule.count]
             if not missing:
-                return [(rule.text(family), count) for rule, count in found]
+                return {"by": [(rule.text(family), count) for rule, count in found]}
             if time.monotonic() > deadline:
                 path = "\n".join(f"    {flow['table_name']} priority={flow['priority']},{flow['match']} +{count}" for flow, count in risen)
                 wanted = "; ".join(rule.text(family) for rule in missing)
                 raise Failure(f"no packet was counted at: {wanted}; but at\n{path}")
             time.sleep(0.1)
+
+
+class Ledgers:
+    """Ledgers of several switches by name. Expected are pairs: (name, rule)."""
+
+    def __init__(self, ledgers):
+        self.ledgers = ledgers
+
+    def read(self):
+        """What each has read."""
+        return {name: ledger.read() for name, ledger in self.ledgers.items()}
+
+    def expect(self, before, rules, family):
+        """{name: [(text, packets)]}, as of one ledger."""
+        found = {}
+        for name, ledger in self.ledgers.items():
+            if own := list(dict.fromkeys(rule for at, rule in rules if at == name)):
+                found[name] = ledger.expect(before[name], own, family)["by"]
+        return found

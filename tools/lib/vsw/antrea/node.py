@@ -2,6 +2,7 @@
 
 from .. import daemon, machine, netns
 from . import world
+from .side import Side
 from .world import CLIENT, DB, GATEWAY, PODS, TUNNEL, six
 
 # Namespaces besides the Pods': the Node (the switch runs in it), what is outside, the peer Node, what looks at redirected packets.
@@ -20,19 +21,11 @@ NODE_PORT_RULES = """table inet vswitch {{
 """
 
 
-class Node:
-    """Everything around the switch. `names` maps short names to those of namespaces."""
+class Spaces:
+    """Namespaces by short names; `names` maps those to what ip(8) calls them."""
 
-    def __init__(self, tag, stack, leftovers):
-        self.names = {short: f"{tag}-{short}" for short in (*(pod.name for pod in PODS), NODE, OUTSIDE, PEER, INSPECT)}
-        self.spaces = {}
-        for short, name in self.names.items():
-            leftovers.add(namespace=name)
-            stack.callback(netns.remove_namespace, name)
-            self.spaces[short] = netns.Space(name)
-            no_six = "1" if short == INSPECT else "0"
-            self.run(short, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0",
-                     f"net.ipv6.conf.default.disable_ipv6={no_six}")
+    def __init__(self, names=None, spaces=None):
+        self.names, self.spaces = names or {}, spaces or {}
 
     def run(self, short, *words, **options):
         """Runs a command in a namespace."""
@@ -43,25 +36,52 @@ class Node:
         return self.spaces[short].ip(*words)
 
     def ping(self, short, address, size=56):
-        """Three times; Failure when an answer is missing."""
-        said = self.run(short, "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "-s", size, address)
-        if " 0% packet loss" not in said:
-            raise machine.Failure(f"ping from {short} to {address}, {size} bytes: {said.strip()}")
+        """Three times; Failure when an answer is missing. (Of several requests, ping(8) waits for the last one's answer only as long as
+        two others took, which on a busy machine is too short.)"""
+        for _ in range(3):
+            self.run(short, "ping", "-n", "-c", "1", "-W", "5", "-s", size, address)
+
+    def checksum_errors(self):
+        """Packets that kernels dropped for a wrong checksum, by namespace."""
+        errors = {short: space.checksum_errors() for short, space in self.spaces.items()}
+        return {short: count for short, count in errors.items() if count}
+
+
+class Node(Spaces):
+    """Everything around the switch of a Node; `side` says which one it is."""
+
+    SHORTS = (*(pod.name for pod in PODS), NODE, OUTSIDE, PEER, INSPECT)
+
+    def __init__(self, tag, stack, leftovers, side=Side()):
+        super().__init__({short: f"{tag}-{short}" for short in self.SHORTS})
+        self.side = side
+        for short, name in self.names.items():
+            leftovers.add(namespace=name)
+            stack.callback(netns.remove_namespace, name)
+            self.spaces[short] = netns.Space(name)
+            no_six = "1" if short == INSPECT else "0"
+            self.run(short, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0",
+                     f"net.ipv6.conf.default.disable_ipv6={no_six}")
+
+    def both(self, v4):
+        """An address of the document, as this Node has it, and its IPv6 twin."""
+        return both(self.side.of(v4))
 
     def wires(self):
         """Makes veth pairs; returns the switch's ports, for its configuration. Call `attach` when it runs."""
         self._veth(CLIENT.name, "client0")
         self._veth(DB.name, "db0")
-        self._veth(PEER, "tun0")
-        ports = [
-            {"name": TUNNEL, "number": world.PORTS[TUNNEL], "type": "af_packet", "interface": "tun0", "no_flood": True},
+        return [
+            {"name": TUNNEL, "number": world.PORTS[TUNNEL], "no_flood": True, **self._tunnel()},
             {"name": GATEWAY, "number": world.PORTS[GATEWAY], "type": "internal"},
+            *({"name": pod.port, "number": pod.number, "type": pod.kind, "interface": f"{pod.name}0"} for pod in self.side.pods),
+            *({"name": name, "number": number, "type": "tap", "interface": name, "no_flood": True} for name, number in world.TAPS),
         ]
-        for pod in PODS:
-            ports.append({"name": pod.port, "number": pod.number, "type": pod.kind, "interface": f"{pod.name}0"})
-        for name, number in world.TAPS:
-            ports.append({"name": name, "number": number, "type": "tap", "interface": name, "no_flood": True})
-        return ports
+
+    def _tunnel(self):
+        """What the tunnel port is: here, the peer's plain Ethernet."""
+        self._veth(PEER, "tun0")
+        return {"type": "af_packet", "interface": "tun0"}
 
     def _veth(self, short, end):
         """A pair: `end` in the Node, eth0 in the other namespace."""
@@ -75,15 +95,24 @@ class Node:
         """Moves the interfaces that the switch has made to where they belong, and gives everybody addresses and routes."""
         taps = [(f"{pod.name}0", pod.name) for pod in PODS if pod.kind == "tap"] + [(name, INSPECT) for name, _ in world.TAPS]
         for interface, short in [*taps, (GATEWAY, NODE)]:
-            machine.wait_until(f"the switch makes {interface}", 10, lambda: interface in self.ip(NODE, "-o", "link", "show"))
+            self.made(interface)
             if short != NODE:
                 self.ip(NODE, "link", "set", interface, "netns", self.names[short])
-        for pod in PODS:
+        for pod in self.side.pods:
             self._pod(pod)
+        self._gateway()
+        self._inspect()
+        self._around()
+
+    def made(self, interface):
+        """Waits until the switch has made an interface."""
+        machine.wait_until(f"the switch makes {interface}", 10, lambda: interface in self.ip(NODE, "-o", "link", "show"))
+
+    def _around(self):
+        """What is outside the Node."""
         self._node()
         self._outside()
         self._peer()
-        self._inspect()
 
     def interface(self, pod):
         """A Pod's interface, in its namespace."""
@@ -96,28 +125,30 @@ class Node:
     def _pod(self, pod):
         interface = self.interface(pod)
         self.ip(pod.name, "link", "set", interface, "address", pod.mac, "up")
-        self._addresses(pod.name, interface, f"{pod.v4}/24", f"{pod.v6}/64")
-        for gateway in both(world.GATEWAY_IP):
+        self._addresses(pod.name, interface, *within(both(pod.v4)))
+        for gateway in self.both(world.GATEWAY_IP):
             self.ip(pod.name, "route", "add", "default", "via", gateway)
 
-    def _node(self):
+    def _gateway(self):
         self.run(NODE, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
-        self.ip(NODE, "link", "set", GATEWAY, "address", world.GATEWAY_MAC, "up")
-        self._addresses(NODE, GATEWAY, f"{world.GATEWAY_IP}/24", f"{six(world.GATEWAY_IP)}/64")
-        self.ip(NODE, "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", self.names[OUTSIDE])
-        self.ip(NODE, "link", "set", "eth0", "up")
-        self._addresses(NODE, "eth0", f"{world.NODE}/24", f"{six(world.NODE)}/64")
+        self.ip(NODE, "link", "set", GATEWAY, "address", self.side.of(world.GATEWAY_MAC), "up")
+        self._addresses(NODE, GATEWAY, *within(self.both(world.GATEWAY_IP)))
         # As antrea-agent does: Services and NodePorts go to a virtual address behind the gateway, peers' Pods to the peer's gateway.
-        for virtual, peer in zip(both(world.VIRTUAL_SERVICE), both(world.REMOTE_GATEWAY)):
+        for virtual, peer in zip(both(world.VIRTUAL_SERVICE), self.both(world.REMOTE_GATEWAY)):
             self.ip(NODE, "neighbour", "add", virtual, "lladdr", world.VIRTUAL_MAC, "dev", GATEWAY, "nud", "permanent")
             if ":" in peer:  # for IPv4 the pipeline answers (ARPResponder)
                 self.ip(NODE, "neighbour", "add", peer, "lladdr", world.VIRTUAL_MAC, "dev", GATEWAY, "nud", "permanent")
             self.ip(NODE, "route", "add", virtual, "dev", GATEWAY)
         services = ("10.96.0.0/12", world.VIRTUAL_NODE_PORT, world.LOAD_BALANCER, world.LOCAL_POLICY, world.EXTERNAL)
         routes = [(to, via) for pair in services for to, via in zip(both(pair), both(world.VIRTUAL_SERVICE))]
-        routes += zip(both("10.10.1.0/24"), both(world.REMOTE_GATEWAY))
+        routes += zip(self.both("10.10.1.0/24"), self.both(world.REMOTE_GATEWAY))
         for to, via in routes:
             self.ip(NODE, "route", "add", to, "via", via, "dev", GATEWAY, "onlink")
+
+    def _node(self):
+        self.ip(NODE, "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", self.names[OUTSIDE])
+        self.ip(NODE, "link", "set", "eth0", "up")
+        self._addresses(NODE, "eth0", *within(both(world.NODE)))
         for to, via in zip(both(world.INTERNET), both(world.OUTSIDE)):
             self.ip(NODE, "route", "add", to, "via", via, "dev", "eth0", "onlink")
         rules = NODE_PORT_RULES.format(node=world.NODE, node6=six(world.NODE), port=world.NODE_PORT,
@@ -155,15 +186,15 @@ class Node:
             self.ip(INSPECT, "link", "set", f"{what}-wire", "up")
         self.ip(INSPECT, "link", "set", "antrea-tc-tap2", "up")
 
-    def checksum_errors(self):
-        """Packets that kernels dropped for a wrong checksum, by namespace."""
-        errors = {short: space.checksum_errors() for short, space in self.spaces.items()}
-        return {short: count for short, count in errors.items() if count}
-
 
 def both(v4):
     """An address and its IPv6 twin."""
     return v4, six(v4)
+
+
+def within(addresses):
+    """An IPv4 and an IPv6 address with the lengths of their networks."""
+    return [f"{address}/{64 if ':' in address else 24}" for address in addresses]
 
 
 def name_tables(switch: daemon.Switch):

@@ -5,6 +5,7 @@ import re
 
 from .. import machine
 from . import world
+from .side import Side
 from .world import six
 
 DATA = machine.ROOT / "vswitch" / "flow" / "tests" / "data"
@@ -41,22 +42,25 @@ CORRECTIONS = (
 class Program:
     """Flows, groups and the meter as lines of text, and how they came about."""
 
-    def __init__(self):
+    def __init__(self, side=Side()):
         self.document = [line for line in (DATA / "antrea-flows.txt").read_text().splitlines() if line.strip()]
         self.flows = list(self.document)
         for why, changes in CORRECTIONS:
             for wrong, right in changes:
                 self._correct(why, wrong, right)
-        self.added = _web2(self.document) + _endpoints()
+        self.flows = [side.of(line) for line in self.flows]
+        self.added = [side.of(line) for line in _web2(self.document)] + _endpoints(side)
+        self.selected = _selected(self.flows, side) if side.number else []
+        self.added += self.selected
         documents = len(self.flows)
         self.flows += self.added
         self.datagrams = [line for flow in self.flows if (line := udp_twin(flow))]
         self.flows += self.datagrams
-        self.twins = [line for flow in self.flows if (line := twin(flow))] + _neighbours()
+        self.twins = [line for flow in self.flows if (line := twin(flow))] + _neighbours(side)
         self.flows += self.twins
         self.flows = [f"cookie={DOCUMENT if index < documents else OURS:#x},{line}" for index, line in enumerate(self.flows)]
-        self.groups = [re.sub(r",\s+", ",", line.strip()) for line in (DATA / "antrea-groups.txt").read_text().splitlines() if line.strip()]
-        self.groups += [_group(id, endpoints) for id, endpoints in world.ENDPOINTS.items()]
+        self.groups = [side.of(re.sub(r",\s+", ",", line.strip())) for line in (DATA / "antrea-groups.txt").read_text().splitlines() if line.strip()]
+        self.groups += [_group(id, endpoints, side) for id, endpoints in side.endpoints.items()]
         self.groups += [twin_group(line) for line in self.groups]
 
     def _correct(self, why, wrong, right):
@@ -102,22 +106,29 @@ def udp_twin(line):
     return line.replace(",tcp,", ",udp,").replace("nw_proto=6", "nw_proto=17").replace("NXM_OF_TCP_DST", "NXM_OF_UDP_DST")
 
 
-def _endpoints():
+def _endpoints(side):
     """EndpointDNAT for those that the document does not have."""
     text = (
         "table=EndpointDNAT, priority=200,tcp,reg3={word},reg4=0x20050/0x7ffff actions=ct(commit,table=AntreaPolicyEgressRule,zone=65520,"
         "nat(dst={ip}:80),exec(set_field:0x10/0x10->ct_mark,move:NXM_NX_REG0[0..3]->NXM_NX_CT_MARK[0..3]))"
     )
-    return [text.format(word=_hex(ip), ip=ip) for ip in (world.WEB2.v4, world.NODE)]
+    others = dict.fromkeys(ip for endpoints in side.endpoints.values() for ip in endpoints if ip != world.REMOTE)
+    return [text.format(word=_hex(ip), ip=ip) for ip in others]
+
+
+def _selected(flows, side):
+    """The policies' clauses about Pods that may be anywhere, client as a source and db as a destination, for those of the other Node."""
+    clauses = (f"nw_src={side.of(world.CLIENT.v4)} actions=conj", f"nw_dst={side.of(world.DB.v4)} actions=conj")
+    return [Side(2).of(line) for line in flows if any(clause in line for clause in clauses)]
 
 
 def _hex(address):
     return hex(int(ipaddress.ip_address(address)))
 
 
-def _group(id, endpoints):
+def _group(id, endpoints, side):
     """A select group over Endpoints, as the document's group 10."""
-    local = {pod.v4 for pod in world.PODS} | {world.NODE}
+    local = {pod.v4 for pod in side.pods} | {side.of(world.NODE)}
     buckets = "".join(
         f",bucket=bucket_id:{index},weight:100,actions={'' if ip in local else 'set_field:0x4000000/0x4000000->reg4,'}"
         f"set_field:{_hex(ip)}->reg3,set_field:0x50/0xffff->reg4,resubmit(,EndpointDNAT)"
@@ -143,6 +154,7 @@ def twin_text(head):
     head = re.sub(rf"nw_(src|dst)=({_V4})", lambda m: f"ipv6_{m[1]}={six(m[2])}", head)
     head = re.sub(rf"tun_dst=({_V4})", lambda m: f"tun_ipv6_dst={six(m[1])}", head)
     head = re.sub(rf"nat\((src|dst)=({_V4})", lambda m: f"nat({m[1]}={_bracketed(m[2], head)}", head)
+    head = _twin_remote(head)
     return re.sub(r"reg3=0x([0-9a-f]{8}|[0-9a-f]{7})(?=,|$)", lambda m: f"xxreg3={_wide(m[1])}", head)
 
 
@@ -156,10 +168,15 @@ def _twin_actions(actions):
         actions = actions.replace(f"zone={zone}", f"zone={other}")
     actions = re.sub(r"set_field:0x([0-9a-f]{7,8})->reg3", lambda m: f"set_field:{_wide(m[1])}->xxreg3", actions)
     actions = re.sub(rf"nat\((src|dst)=({_V4})(:\d+)?\)", lambda m: f"nat({m[1]}=[{six(m[2])}]{m[3] or ''})", actions)
-    actions = re.sub(rf"set_field:({_V4})->tun_dst", lambda m: f"set_field:{six(m[1])}->tun_ipv6_dst", actions)
+    actions = _twin_remote(actions)
     actions = re.sub(r"group:(\d+)", lambda m: f"group:{int(m[1]) + GROUP_SIX}", actions)
     actions = actions.replace("eth_type=0x800", "eth_type=0x86dd").replace("NXM_NX_REG3[]", "NXM_NX_XXREG3[]")
     return actions.replace("NXM_OF_IP_DST[]", "NXM_NX_IPV6_DST[]").replace("NXM_OF_IP_SRC[]", "NXM_NX_IPV6_SRC[]")
+
+
+def _twin_remote(actions):
+    """The other end of a tunnel."""
+    return re.sub(rf"set_field:({_V4})->tun_dst", lambda m: f"set_field:{six(m[1])}->tun_ipv6_dst", actions)
 
 
 def _wide(digits):
@@ -172,13 +189,13 @@ def twin_group(line):
     return re.sub(r"^group_id=(\d+)", lambda m: f"group_id={int(m[1]) + GROUP_SIX}", _twin_actions(line))
 
 
-def _neighbours():
+def _neighbours(side):
     """Neighbour discovery, which the document (IPv6 is disabled there) does not have: a Pod asks, and answers for its own addresses only."""
     lines = []
     for kind in (135, 136):
         text = "table=SpoofGuard, priority=210,icmp6,in_port={port},{mac}icmp_type={kind},icmp_code=0{rest} actions=NORMAL"
         lines.append(text.format(port=f'"{world.GATEWAY}"', mac="", kind=kind, rest=""))
-        for pod in world.PODS:
+        for pod in side.pods:
             for target in ("",) if kind == 135 else (f",nd_target={pod.v6}", f",nd_target={_link_local(pod.mac)}"):
                 lines.append(text.format(port=f'"{pod.port}"', mac=f"dl_src={pod.mac},", kind=kind, rest=target))
     lines.append("table=SpoofGuard, priority=205,icmp6,icmp_type=136,icmp_code=0 actions=drop")

@@ -7,33 +7,24 @@ import struct
 from .. import machine
 from ..machine import Failure
 from . import traffic, world
+from .actions import ALT, BOTH, HTTP, MYSQL, Actions, of
 from .ledger import Rule
 from .node import NODE, OUTSIDE, PEER, INSPECT
-from .world import CLIENT, DB, GATEWAY, WEB, WEB2, six
-
-HTTP, MYSQL, ALT = 80, 3306, 8080
-DENIED_LIMIT = 0.6  # seconds that a packet which must be dropped gets to arrive anyway
-BOTH = (4, 6)
+from .world import CLIENT, DB, GATEWAY, WEB, WEB2
 
 # Who has which address.
 OWNERS = {pod.v4: pod.name for pod in world.PODS} | {
     world.GATEWAY_IP: "gateway", world.NODE: "node", world.OUTSIDE: "outside", world.INTERNET: "internet", world.PEER_NODE: "peer node",
     world.REMOTE: "peer", world.VIRTUAL_SERVICE: "virtual Service IP",
 }
-OWNERS |= {six(address): name for address, name in OWNERS.items()}
 
 
-def of(address, family):
-    """An address, in that version of IP."""
-    return address if family == 4 else six(address)
-
-
-class Scenes:
+class Scenes(Actions):
     """All scenes, on a node and its switch."""
 
     def __init__(self, node, switch, program, agent):
-        self.node, self.switch, self.program, self.agent = node, switch, program, agent
-        self.space = node.names
+        super().__init__(node, OWNERS)
+        self.switch, self.program, self.agent = switch, program, agent
 
     def all(self):
         """(title, what happens: a function of the IP version that returns the result as text, rules, IP versions), in order."""
@@ -41,47 +32,7 @@ class Scenes:
         for part in parts:
             yield from part()
 
-    # What may happen.
-
-    def one(self, source, address, port, who, sees):
-        """`who` answers, and sees `sees`."""
-
-        def run(family):
-            answer, seen = self._ask(source, address, port, family)
-            self._same(answer, who, OWNERS.get(seen, seen), sees)
-            return f"{who} answers, sees {sees}"
-
-        return run
-
-    def several(self, source, address, port, expected, least=6, most=60):
-        """All of `expected` ({who: whom it sees}) answer sooner or later, and nobody else."""
-
-        def run(family):
-            answers = collections.Counter()
-            while sum(answers.values()) < least or len(answers) < len(expected):
-                if sum(answers.values()) == most:
-                    raise Failure(f"of {most} connections not one reached {', '.join(set(expected) - set(answers))}: {dict(answers)}")
-                answer, seen = self._ask(source, address, port, family)
-                self._same(answer, answer if answer in expected else " or ".join(expected), OWNERS.get(seen, seen), expected.get(answer))
-                answers[answer] += 1
-            told = [f"{answers[who]}× {who}" + (f" (sees {sees})" if sees != source else "") for who, sees in expected.items()]
-            return ", ".join(told)
-
-        return run
-
-    def denied(self, source, address, port):
-        """Nobody answers, and nobody refuses."""
-
-        def run(family):
-            try:
-                answer = traffic.ask(self.space[source], of(address, family), port, DENIED_LIMIT)
-            except TimeoutError:
-                return "no answer"
-            except OSError as error:
-                raise Failure(f"expected silence, got {error}") from error
-            raise Failure(f"expected silence, {answer} answered")
-
-        return run
+    # What may happen here only.
 
     def refused(self, source, address, port):
         """The agent refuses, TCP by a reset and UDP by an ICMP error."""
@@ -98,16 +49,6 @@ class Scenes:
 
         return run
 
-    def pinged(self, source, *addresses):
-        """Every one answers."""
-
-        def run(family):
-            for address in addresses:
-                self.node.ping(source, of(address, family))
-            return f"{', '.join(OWNERS[address] for address in addresses)} answer{'s' if len(addresses) == 1 else ''}"
-
-        return run
-
     def watched(self, short, interface, what, action):
         """The same as `action`, and somebody looks at an interface meanwhile: `what` of the frames must be found there."""
 
@@ -118,17 +59,6 @@ class Scenes:
             return f"{text}; {what(frames)}"
 
         return run
-
-    def _ask(self, source, address, port, family):
-        try:
-            return traffic.ask(self.space[source], of(address, family), port)
-        except OSError as error:
-            raise Failure(f"{source} does not reach {of(address, family)} port {port}: {error}") from error
-
-    @staticmethod
-    def _same(answer, who, seen, sees):
-        if (answer, seen) != (who, sees):
-            raise Failure(f"{answer} answered and saw {seen}; expected {who}, seeing {sees}")
 
     # The scenes.
 

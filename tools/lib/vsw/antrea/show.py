@@ -1,23 +1,16 @@
 """The demo: builds the node, programs it, plays the scenes, prints the table, stays for the user."""
 
-import signal
-import time
-
 from .. import daemon, machine
-from ..machine import Failure, Stop
-from ..stage import Stage, say
+from ..stage import say
 from . import node as network
 from . import pipeline, scenes, stacks, world
 from .agent import Agent
 from .ledger import Ledger
+from .table import Table
 
 
-class Show(Stage):
-    """The node, its switch, and what went wrong so far."""
-
-    def __init__(self, args, stack):
-        super().__init__(args, stack)
-        self.wrong = []
+class Show(Table):
+    """The node, and its switch."""
 
     def start(self, binaries):
         """Namespaces, the switch in the Node's, the wires, servers in the Pods."""
@@ -25,6 +18,7 @@ class Show(Stage):
         ports = self.node.wires()
         config = daemon.configuration(self.dpdk(), ports, self.directory, "secure", idle_sleep_us=self.idle_sleep_us)
         self.switch = daemon.Switch(binaries, self.directory, config, self.node.names[network.NODE])
+        self.switches.append(self.switch)
         self.stack.callback(machine.end, self.switch.process)
         self.switch.wait_ready()
         self.node.attach()
@@ -41,7 +35,7 @@ class Show(Stage):
   added: groups {missing}, which its flows use and it does not show
   added: {len(program.added)} flows for web2, an Endpoint of SNATMark's that no Pod there is; policies isolate web, so what web may not do web2 shows
   added: {len(program.datagrams)} UDP twins of its Services, and {len(program.twins)} IPv6 twins of all that (there, IPv6 is disabled)
-  note: tunnels are to come; the peer is behind a plain port, and tun_dst has no effect
+  note: the peer is behind a plain port here, where tun_dst has no effect; --nodes 2 has tunnels
   note: Egress's pkt_mark is the switch's own; an internal port has no way to give it to the Node's kernel, which would translate by it""")
         network.name_tables(self.switch)
         program.file = self.directory / "pipeline.txt"
@@ -51,39 +45,6 @@ class Show(Stage):
             f"{len(program.groups)} groups, meter 256, in one transaction")
         self.agent = Agent(self.switch, self.stack)
         self.ledger = Ledger(self.switch)
-
-    def play(self, played):
-        """All of these scenes."""
-        for title, action, rules, families in played.all():
-            self.scene(title, action, rules, families)
-
-    def scene(self, title, action, rules, families):
-        """One scene, for each IP version: prints who reached whom, and by which rule."""
-        results, counts = {}, []
-        try:
-            for family in families:
-                before = self.ledger.read()
-                what = f"IPv{family}"
-                results[family] = action(family)
-                counts.append(self.ledger.expect(before, rules, family))
-        except Failure as error:
-            self.wrong.append(title)
-            say(f"✘ {title:<57} {what}: {error}")
-            if self.switch.process.poll() is not None:
-                raise Failure(f"vswitchd ended with status {self.switch.process.returncode}") from error
-            return
-        if len(set(results.values())) == 1:
-            told = next(iter(results.values()))
-            say(f"✔ {title:<57} {told}")
-        else:
-            first, *others = (f"IPv{family}: {text}" for family, text in results.items())
-            say(f"✔ {title:<57} {first}")
-            for other in others:
-                say(f"  {'':<57} {other}")
-        # One line: the IPv4 rule, with packets of the rule and of its IPv6 twin.
-        texts = [f"{rows[0][0]} {'+'.join(str(count) for _, count in rows)}" for rows in zip(*counts)]
-        if texts:
-            say(f"    by {', '.join(texts)}")
 
     def connections(self):
         """How many there are, and what the hairpin's look like."""
@@ -101,58 +62,28 @@ class Show(Stage):
         clauses = sum("conjunction(" in flow["actions"] for flow in flows)
         say(f"  of the document's flows {taken} took packets; {clauses} are clauses of conjunctions, which count none; {len(flows) - taken - clauses} were not needed")
 
-    def checksums(self):
-        """No receiver saw a wrong one."""
-        if errors := self.node.checksum_errors():
-            self.wrong.append("checksums")
-            say(f"✘ wrong checksums arrived: {errors}")
-        else:
-            say("✔ no wrong checksum arrived in any namespace")
-
-    def judge(self):
-        """Failure when something was wrong."""
-        if self.wrong:
-            raise Failure(f"{len(self.wrong)} wrong: {'; '.join(self.wrong)}")
-
-    def stay(self):
-        """Tells what one can do, until Ctrl-C."""
+    def hints(self):
+        """What one can do with it."""
         socket = self.directory / "vswitch.sock"
         client = self.node.names[world.CLIENT.name]
-        say(f"""
+        return f"""
 The node stays until Ctrl-C. In another terminal:
   export VSWITCH_SOCKET={socket} PATH=$PATH:{self.switch.binaries.resolve()}
   ip netns exec {client} curl http://{world.CLUSTER_IP}/              # a Service; ip netns lists the other namespaces
   vsctl dump-conntrack zone=65520                                    # connections, and their translations
   vsctl dump-flows --names br0 table=ServiceLB                       # rules with their counters
   vsctl trace br0 'in_port="{world.DB.port}",tcp,dl_src={world.DB.mac},dl_dst={world.WEB.mac},nw_src={world.DB.v4},nw_dst={world.WEB.v4},tp_dst=80,nw_ttl=64'
-  vsctl dump-groups br0; vsctl dump-ports br0; vsctl monitor br0 --controller 62373""")
-        while self.switch.process.poll() is None:
-            time.sleep(0.5)
-        raise Failure(f"vswitchd ended with status {self.switch.process.returncode}")
+  vsctl dump-groups br0; vsctl dump-ports br0; vsctl monitor br0 --controller 62373"""
 
-
-def show(args, stack, binaries):
-    """All of it."""
-    demo = Show(args, stack)
-    try:
+    def acts(self, binaries):
+        """All that is shown."""
         say("• building a node of network namespaces, starting the switch in it")
-        demo.start(binaries)
+        self.start(binaries)
         say("• loading Antrea's pipeline document")
-        demo.load()
+        self.load()
         say("• who reaches whom, and by which rule (packets of IPv4+IPv6)")
-        demo.play(scenes.Scenes(demo.node, demo.switch, demo.program, demo.agent))
-        demo.connections()
+        self.play(scenes.Scenes(self.node, self.switch, self.program, self.agent).all())
+        self.connections()
         say("• real stacks through every kind of Service")
-        demo.play(stacks.Stacks(demo.node, demo.servers, args.seconds, demo.other_cores))
-        demo.coverage()
-        demo.checksums()
-        if args.live:
-            demo.stay()
-        demo.judge()
-    except Failure as error:
-        tail = demo.switch.log_tail() if hasattr(demo, "switch") else ""
-        raise Failure(f"{error}" + (f"\n--- the end of vswitchd's log\n{tail}" if tail and tail not in str(error) else "")) from error
-    except Stop as stop:
-        if not (args.live and stop.signum == signal.SIGINT):
-            raise
-        demo.judge()
+        self.play(stacks.Stacks(self.node, self.servers, self.args.seconds, self.other_cores).all())
+        self.coverage()

@@ -8,9 +8,9 @@ import subprocess
 from .. import machine, netns
 from ..machine import Failure
 from . import traffic, world
+from .actions import ALT, BOTH, HTTP, MYSQL, of
 from .ledger import Rule
 from .node import NODE, OUTSIDE, PEER
-from .scenes import ALT, BOTH, HTTP, MYSQL, of
 from .world import CLIENT, DB, WEB2
 
 MEGABYTES = 8
@@ -115,24 +115,30 @@ class Stacks:
 
     def iperf(self, family):
         """A stream, through the Service."""
-        self.servers.close_web(WEB2.name)
-        try:
-            tcp, udp = (self._stream(of(world.LOAD_BALANCER, family), how) for how in ([], ["-u", "-b", "50M", "-l", "1200"]))
-        finally:
-            self.servers.open_web(WEB2.name)
-        if tcp["mbps"] < 1 or udp["mbps"] < 1:
-            raise Failure(f"{tcp['mbps']:.2f} Mbit/s by TCP, {udp['mbps']:.2f} by UDP")
-        return f"TCP {tcp['mbps']:.0f} Mbit/s, UDP {udp['mbps']:.0f} of 50"
+        address = of(world.LOAD_BALANCER, family)
+        tcp, udp = self.streams(CLIENT.name, WEB2.name, address, [], ["-u", "-b", "50M", "-l", "1200"])
+        return f"TCP {tcp:.0f} Mbit/s, UDP {udp:.0f} of 50"
 
-    def _stream(self, address, how):
+    def streams(self, client, server, address, *kinds):
+        """Mbit/s that arrived at the server, or (-R) at the client, for each of these arguments of iperf3."""
+        self.servers.close_web(server)
+        try:
+            rates = [self._stream(client, server, address, words)["mbps"] for words in kinds]
+        finally:
+            self.servers.open_web(server)
+        if min(rates) < 1:
+            raise Failure(f"{', '.join(f'{rate:.2f}' for rate in rates)} Mbit/s")
+        return rates
+
+    def _stream(self, client, server, address, words):
         """One, to a server of its own: between two, a server of iperf3 refuses."""
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        server = self.node.spaces[WEB2.name].spawn("iperf3", "-s", "-1", "-p", HTTP, use_cores=self.cores, **quiet)
+        process = self.node.spaces[server].spawn("iperf3", "-s", "-1", "-p", HTTP, use_cores=self.cores, **quiet)
         try:
-            machine.wait_until("iperf3 listens", 10, lambda: f":{HTTP} " in self.node.run(WEB2.name, "ss", "-Hltn"))
-            return netns.iperf_result(self.node.run(CLIENT.name, "iperf3", "-c", address, "-p", HTTP, "-J", "-t", self.seconds, *how))
+            machine.wait_until("iperf3 listens", 10, lambda: f":{HTTP} " in self.node.run(server, "ss", "-Hltn"))
+            return netns.iperf_result(self.node.run(client, "iperf3", "-c", address, "-p", HTTP, "-J", "-t", self.seconds, *words))
         finally:
-            machine.end(server)
+            machine.end(process)
 
 
 class Servers:

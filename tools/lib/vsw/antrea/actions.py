@@ -1,0 +1,85 @@
+"""What may happen in a scene: somebody calls somebody, who answers, refuses or is silent."""
+
+import collections
+
+from ..machine import Failure
+from . import traffic
+from .world import six
+
+HTTP, MYSQL, ALT = 80, 3306, 8080
+DENIED_LIMIT = 0.6  # seconds that a packet which must be dropped gets to arrive anyway
+BOTH = (4, 6)
+
+
+def of(address, family):
+    """An address, in that version of IP."""
+    return address if family == 4 else six(address)
+
+
+class Actions:
+    """Makes functions of the IP version that return the result as text. `node` has the namespaces; `owners` says who has which IPv4 address."""
+
+    def __init__(self, node, owners):
+        self.node, self.space = node, node.names
+        self.owners = owners | {six(address): name for address, name in owners.items()}
+
+    def one(self, source, address, port, who, sees):
+        """`who` answers, and sees `sees`."""
+
+        def run(family):
+            answer, seen = self._ask(source, address, port, family)
+            self._same(answer, who, self.owners.get(seen, seen), sees)
+            return f"{who} answers, sees {sees}"
+
+        return run
+
+    def several(self, source, address, port, expected, least=6, most=60):
+        """All of `expected` ({who: whom it sees}) answer sooner or later, and nobody else."""
+
+        def run(family):
+            answers = collections.Counter()
+            while sum(answers.values()) < least or len(answers) < len(expected):
+                if sum(answers.values()) == most:
+                    raise Failure(f"of {most} connections not one reached {', '.join(set(expected) - set(answers))}: {dict(answers)}")
+                answer, seen = self._ask(source, address, port, family)
+                self._same(answer, answer if answer in expected else " or ".join(expected), self.owners.get(seen, seen), expected.get(answer))
+                answers[answer] += 1
+            told = [f"{answers[who]}× {who}" + (f" (sees {sees})" if sees != source else "") for who, sees in expected.items()]
+            return ", ".join(told)
+
+        return run
+
+    def denied(self, source, address, port):
+        """Nobody answers, and nobody refuses."""
+
+        def run(family):
+            try:
+                answer = traffic.ask(self.space[source], of(address, family), port, DENIED_LIMIT)
+            except TimeoutError:
+                return "no answer"
+            except OSError as error:
+                raise Failure(f"expected silence, got {error}") from error
+            raise Failure(f"expected silence, {answer} answered")
+
+        return run
+
+    def pinged(self, source, *addresses):
+        """Every one answers."""
+
+        def run(family):
+            for address in addresses:
+                self.node.ping(source, of(address, family))
+            return f"{', '.join(self.owners[address] for address in addresses)} answer{'s' if len(addresses) == 1 else ''}"
+
+        return run
+
+    def _ask(self, source, address, port, family):
+        try:
+            return traffic.ask(self.space[source], of(address, family), port)
+        except OSError as error:
+            raise Failure(f"{source} does not reach {of(address, family)} port {port}: {error}") from error
+
+    @staticmethod
+    def _same(answer, who, seen, sees):
+        if (answer, seen) != (who, sees):
+            raise Failure(f"{answer} answered and saw {seen}; expected {who}, seeing {sees}")

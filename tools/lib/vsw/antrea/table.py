@@ -1,0 +1,90 @@
+"""The table of scenes: who reaches whom, and by which rule; and how a demo ends."""
+
+import signal
+import time
+
+from ..machine import Failure, Stop
+from ..stage import Stage, say
+
+
+class Table(Stage):
+    """What is shown of `switches`, and what went wrong so far. A demo has `node`, the namespaces; `ledger`; `acts`; and `hints`."""
+
+    def __init__(self, args, stack):
+        super().__init__(args, stack)
+        self.wrong, self.switches = [], []
+
+    def perform(self, binaries):
+        """All of it."""
+        try:
+            self.acts(binaries)
+            self.checksums()
+            if self.args.live:
+                self.stay()
+            self.judge()
+        except Failure as error:
+            tails = [tail for switch in self.switches if (tail := switch.log_tail()) and tail not in str(error)]
+            raise Failure("\n--- the end of vswitchd's log\n".join([str(error), *tails])) from error
+        except Stop as stop:
+            if not (self.args.live and stop.signum == signal.SIGINT):
+                raise
+            self.judge()
+
+    def alive(self, cause=None):
+        """Failure when a switch has ended."""
+        for switch in self.switches:
+            if switch.process.poll() is not None:
+                raise Failure(f"vswitchd ended with status {switch.process.returncode}") from cause
+
+    def play(self, scenes):
+        """All of these: (title, action, rules, IP versions)."""
+        for title, action, rules, families in scenes:
+            self.scene(title, action, rules, families)
+
+    def scene(self, title, action, rules, families):
+        """One scene, for each IP version: prints who reached whom, and by which rule."""
+        results, counts = {}, []
+        try:
+            for family in families:
+                before = self.ledger.read()
+                what = f"IPv{family}"
+                results[family] = action(family)
+                counts.append(self.ledger.expect(before, rules, family))
+        except Failure as error:
+            self.wrong.append(title)
+            say(f"✘ {title:<57} {what}: {error}")
+            self.alive(error)
+            return
+        if len(set(results.values())) == 1:
+            told = next(iter(results.values()))
+            say(f"✔ {title:<57} {told}")
+        else:
+            first, *others = (f"IPv{family}: {text}" for family, text in results.items())
+            say(f"✔ {title:<57} {first}")
+            for other in others:
+                say(f"  {'':<57} {other}")
+        # A line for each switch: the IPv4 rules, each with packets of the rule and of its IPv6 twin.
+        for name in counts[0]:
+            texts = [f"{rows[0][0]} {'+'.join(str(count) for _, count in rows)}" for rows in zip(*(found[name] for found in counts))]
+            if texts:
+                say(f"    {name}: {', '.join(texts)}".replace("by:", "by"))
+
+    def checksums(self):
+        """No receiver saw a wrong one."""
+        if errors := self.node.checksum_errors():
+            self.wrong.append("checksums")
+            say(f"✘ wrong checksums arrived: {errors}")
+        else:
+            say("✔ no wrong checksum arrived in any namespace")
+
+    def judge(self):
+        """Failure when something was wrong."""
+        if self.wrong:
+            raise Failure(f"{len(self.wrong)} wrong: {'; '.join(self.wrong)}")
+
+    def stay(self):
+        """Tells what one can do, until Ctrl-C."""
+        say(self.hints())
+        while True:
+            self.alive()
+            time.sleep(0.5)
