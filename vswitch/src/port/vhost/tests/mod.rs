@@ -1,14 +1,18 @@
 //! vhost-user ports against real and hostile peers. Here: what the tests share.
 
+mod calls;
+mod chains;
 mod features;
 mod frontend;
 mod hostile;
 mod lifecycle;
+mod messages;
 mod offload;
 mod peers;
 mod refused;
 mod sabotage;
 mod testpmd;
+mod unplug;
 
 use super::*;
 use crate::dpdk::Burst;
