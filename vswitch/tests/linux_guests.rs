@@ -5,7 +5,7 @@ mod common;
 
 use common::{Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, number, ping, wait_for};
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n";
 
@@ -185,18 +185,29 @@ fn ends_whole(from: &mut Guest, to: &mut Guest, port: u16) {
     assert!(same, "what arrived on port {port} is not what was sent: {difference}");
 }
 
-/// Guest a pings guest b all the time; waits for an answer that comes from now on, and says how long that took since both ends are there.
-fn resumes(a: &mut Guest, b: &mut Guest, why: &str) {
-    let since = std::time::Instant::now();
+/// Packets that guests a and b have got.
+fn delivered(switch: &Switch) -> [u64; 2] {
+    ["a", "b"].map(|port| number(&switch.port("br0", port), "tx_packets"))
+}
+
+/// Both ends are there, and guest a pings guest b all the time: waits until packets reach both again, and says how long that took.
+fn resumes(switch: &Switch, why: &str, before: [u64; 2]) {
+    let since = Instant::now();
+    wait_for(&format!("{why}: packets reach both"), RESUME, || {
+        delivered(switch).iter().zip(before).all(|(now, before)| *now >= before + 3)
+    });
+    #[allow(clippy::print_stdout)] // captured and shown by the test runner
+    {
+        println!("{why}: packets reached both {} ms after both ends were back", since.elapsed().as_millis());
+    }
+}
+
+/// Everything works in both directions.
+fn works(a: &mut Guest, b: &mut Guest, why: &str) {
     let answers =
         |a: &mut Guest| -> u64 { a.run("grep -c 'bytes from' /tmp/pings || true").trim().parse().expect("a number") };
     let before = answers(a);
     wait_for(&format!("{why}: pings of a are answered"), RESUME, || answers(a) > before);
-    let took = since.elapsed();
-    #[allow(clippy::print_stdout)] // captured and shown by the test runner
-    {
-        println!("{why}: the first answer {} ms after both ends were back", took.as_millis());
-    }
     wait_for(&format!("{why}: b reaches a"), RESUME, || b.exec("ping -n -c 1 -W 1 fd00::1").0);
     b.run("pidof iperf3 >/dev/null || iperf3 -s -D");
     wait_for("iperf3 listens", SOON, || b.exec("netstat -ltn | grep -q :5201").0);
@@ -204,16 +215,14 @@ fn resumes(a: &mut Guest, b: &mut Guest, why: &str) {
     a.run("iperf3 -c 10.0.0.2 -t 1 -R");
 }
 
-/// Runs a bulk transfer across what `interruption` does; it must end well.
-fn across(a: &mut Guest, direction: &str, interruption: impl FnOnce()) {
-    a.run(&format!(
-        "rm -f /tmp/bulk; (timeout 80 iperf3 -c 10.0.0.2 -t 6 --forceflush {direction} >/tmp/iperf 2>&1; echo $? >/tmp/bulk) &"
-    ));
-    wait_for("iperf3 sends", SOON, || a.exec("grep -q Mbits /tmp/iperf").0);
-    interruption();
+/// Begins a bulk transfer that takes some seconds.
+fn begin_bulk(a: &mut Guest, direction: &str) {
+    let iperf = format!("timeout 80 iperf3 -c 10.0.0.2 -t 6 --forceflush {direction}");
+    a.run(&format!("rm -f /tmp/bulk; ({iperf} >/tmp/iperf 2>&1; echo $? >/tmp/bulk) &"));
+    wait_for("iperf3 sends", SOON, || a.exec("grep -q bits/sec /tmp/iperf").0);
 }
 
-fn ends_well(a: &mut Guest, why: &str) {
+fn bulk_ends_well(a: &mut Guest, why: &str) {
     wait_for(&format!("{why}: iperf3 ends"), Duration::from_secs(80), || a.exec("test -s /tmp/bulk").0);
     assert_eq!(a.run("cat /tmp/bulk").trim(), "0", "{why}: iperf3: {}", a.run("cat /tmp/iperf"));
 }
@@ -232,40 +241,38 @@ fn connections_survive_the_switch_and_a_pause() {
     b.run("iperf3 -s -D");
     begin_stream(&mut a, &mut b, "10.0.0.2", 7001);
     begin_stream(&mut b, &mut a, "fd00::1", 7002);
-    let mut check = |a: &mut Guest, b: &mut Guest, why: &str| {
-        resumes(a, b, why);
+    let check = |a: &mut Guest, b: &mut Guest, why: &str| {
+        works(a, b, why);
         goes_on(b, 7001, why);
         goes_on(a, 7002, why);
     };
     wait_for("iperf3 listens", SOON, || b.exec("netstat -ltn | grep -q :5201").0);
 
-    across(&mut a, "", || {
-        switch.kill();
+    for (direction, kill) in [("", true), ("-R", false)] {
+        let why = if kill { "the switch was killed" } else { "the switch was stopped" };
+        begin_bulk(&mut a, direction);
+        if kill {
+            switch.kill();
+        } else {
+            switch.terminate();
+        }
         switch.start_again();
-    });
-    ends_well(&mut a, "the switch was killed");
-    check(&mut a, &mut b, "the switch was killed");
-    across(&mut a, "-R", || {
-        switch.terminate();
-        switch.start_again();
-    });
-    ends_well(&mut a, "the switch was stopped");
-    check(&mut a, &mut b, "the switch was stopped");
-    // Alone on the wire: nothing hides how long it takes.
-    for round in 0..3 {
-        switch.kill();
-        switch.start_again();
-        check(&mut a, &mut b, &format!("the switch was killed, round {round}"));
+        resumes(&switch, why, [0, 0]);
+        bulk_ends_well(&mut a, why);
+        check(&mut a, &mut b, why);
     }
 
     // Its rings fill up while it stands still.
     b.signal("STOP");
     std::thread::sleep(Duration::from_secs(2));
+    let before = delivered(&switch);
     b.signal("CONT");
+    resumes(&switch, "a guest stood still", before);
     check(&mut a, &mut b, "a guest stood still");
 
     // Somebody tidies up the sockets; who holds a connection keeps it.
     std::fs::remove_file(switch.dir().join("b.sock")).expect("it is there");
+    resumes(&switch, "the socket was removed", delivered(&switch));
     check(&mut a, &mut b, "the socket was removed");
 
     ends_whole(&mut a, &mut b, 7001);
@@ -280,9 +287,11 @@ fn traffic_resumes_whichever_end_goes_away() {
     let (mut switch, [mut a, mut b]) = two_guests(["", ""]);
     let idle = switch.mbufs_in_use();
     a.run(PINGS);
-    let comes_back = |a: &mut Guest, b: &mut Guest, why: &str| {
+    let comes_back = |switch: &Switch, a: &mut Guest, b: &mut Guest, why: &str| {
+        let before = delivered(switch);
         configure(b, 2);
-        resumes(a, b, why);
+        resumes(switch, why, before);
+        works(a, b, why);
         begin_stream(a, b, "10.0.0.2", 7001);
     };
     begin_stream(&mut a, &mut b, "10.0.0.2", 7001);
@@ -291,22 +300,22 @@ fn traffic_resumes_whichever_end_goes_away() {
     b.kill();
     wait_for("its link goes down", SOON, || switch.port("br0", "b")["link_up"] == false);
     b.boot_again();
-    comes_back(&mut a, &mut b, "a guest was killed");
+    comes_back(&switch, &mut a, &mut b, "a guest was killed");
 
     b.reboot();
-    comes_back(&mut a, &mut b, "a guest was rebooted");
+    comes_back(&switch, &mut a, &mut b, "a guest was rebooted");
 
     std::fs::remove_file(switch.dir().join("b.sock")).expect("it is there");
     b.kill();
     b.boot_again();
-    comes_back(&mut a, &mut b, "the guest made the socket again");
+    comes_back(&switch, &mut a, &mut b, "the guest made the socket again");
 
     // Both ends of both wires at once.
     switch.kill();
     b.kill();
     switch.start_again();
     b.boot_again();
-    comes_back(&mut a, &mut b, "the switch and a guest were killed");
+    comes_back(&switch, &mut a, &mut b, "the switch and a guest were killed");
 
     drop((a, b));
     wait_for("mbufs come back", SOON, || switch.mbufs_in_use() <= idle);
