@@ -57,7 +57,20 @@ impl Testpmd {
         let device = format!("net_virtio_user0,path={},server=1,queues=1,queue_size=256", socket.display());
         let mut program = Command::new(PROGRAM[0]);
         program.args(&PROGRAM[1..]);
-        Self::spawn(program, socket, &device, more)
+        Self::spawn(program, socket, &[&device], more)
+    }
+
+    /// Sends the frames of a capture file, once, when `start` is typed; the socket as above.
+    ///
+    /// # Panics
+    /// When it is not installed.
+    pub(crate) fn player(socket: &Path, capture: &Path) -> Self {
+        let _ = std::fs::remove_file(socket);
+        let device = format!("net_virtio_user0,path={},server=1,queues=1,queue_size=256", socket.display());
+        let mut program = Command::new(PROGRAM[0]);
+        program.args(&PROGRAM[1..]);
+        let file = format!("net_pcap0,rx_pcap={}", capture.display());
+        Self::spawn(program, socket, &[&device, &file], &["--forward-mode=io", "--no-flush-rx"])
     }
 
     /// Starts it as a container's application, forwarding addresses swapped. Of the host's files it has `directory` as `/run/pod`; `device` is
@@ -69,16 +82,16 @@ impl Testpmd {
         let mut unshare = Command::new("unshare");
         unshare.args(["--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]);
         unshare.args(["sh", "-ec", CONTAINER, "sh"]).arg(directory).args(PROGRAM);
-        Self::spawn(unshare, &directory.join("pod"), device, &["--forward-mode=macswap"])
+        Self::spawn(unshare, &directory.join("pod"), &[device], &["--forward-mode=macswap"])
     }
 
-    fn spawn(mut command: Command, name: &Path, device: &str, more: &[&str]) -> Self {
+    fn spawn(mut command: Command, name: &Path, devices: &[&str], more: &[&str]) -> Self {
         let log = name.with_extension(format!("testpmd-{}.log", unique()));
         let file = File::create(&log).expect("the test's directory is writable");
         let child = command
             .args(EAL.split(' '))
             .arg(format!("--file-prefix=vt{}-{}", std::process::id(), unique()))
-            .arg(format!("--vdev={device}"))
+            .args(devices.iter().map(|device| format!("--vdev={device}")))
             .args(["--", "-i", "--total-num-mbufs=2048"])
             .args(more)
             .stdin(Stdio::piped())
