@@ -143,7 +143,7 @@ fn used_is_what_was_negotiated(node: &Node) {
 
 #[test]
 fn a_container_with_memif_talks_to_one_with_virtio_user_and_may_restart() {
-    let node = node([MEMIF_PORT, VHOST_USER_PORT]);
+    let mut node = node([MEMIF_PORT, VHOST_USER_PORT]);
     let (mut web, mut db) = (node.container(0, MEMIF), node.container(1, VIRTIO_USER));
     node.bounces([&mut web, &mut db], "at first");
     node.reaches_host("web", &mut web);
@@ -151,4 +151,11 @@ fn a_container_with_memif_talks_to_one_with_virtio_user_and_may_restart() {
     wait_for("its port goes down", SOON, || !node.is_up("web"));
     let mut web = node.container(0, MEMIF);
     node.bounces([&mut web, &mut db], "the container was restarted");
+
+    // The switch leaves its socket behind; a client does not look for its server again.
+    web.kill();
+    node.switch.kill();
+    node.switch.start_again();
+    let mut web = node.container(0, MEMIF);
+    node.bounces([&mut web, &mut db], "the switch was killed");
 }

@@ -110,6 +110,7 @@ fn addresses_of_rings_that_cannot_be_do_not_run() {
         both_ways(&mut scene.good, &mut scene.good_guest, &scene.pool, 1);
         drop(guest);
         scene.bad_recovers();
+        wait("link down", 5, || !scene.bad.device.link().up);
     }
 }
 
