@@ -51,6 +51,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_vhost_get_ifname",
     "rte_vhost_get_negotiated_features",
     "rte_vhost_extern_callback_register",
+    "rte_vhost_vring_call",
     "vs_.*",
 ];
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Host, Switch, Testpmd, Wire, number, wait_for};
+use common::{Host, Switch, Testpmd, Wire, iperf3, number, wait_for};
 use std::time::Duration;
 
 const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n";
@@ -101,4 +101,63 @@ fn two_hundred_guests_fit() {
         .map(|entry| entry.file_name())
         .collect();
     assert!(left.iter().all(|name| name == "100.sock"), "sockets left behind: {left:?}"); // 100 was the guest's own
+}
+
+/// Pings from one host to the other: at least 95 of 100 are answered, whoever compiles on the same cores.
+fn is_served(hosts: &[Host; 2], count: u32, why: &str) {
+    let count_text = count.to_string();
+    let argv = ["ping", "-n", "-i", "0.05", "-W", "2", "-s", "1000", "-c", &count_text, &hosts[1].v4];
+    let text = String::from_utf8_lossy(&hosts[0].ns.exec(&argv).stdout).into_owned();
+    let received: Option<u32> = text
+        .split_once(" received")
+        .and_then(|(before, _)| before.rsplit_once(' '))
+        .and_then(|(_, number)| number.parse().ok());
+    assert!(received.is_some_and(|received| received * 100 >= count * 95), "{why}: {text}");
+}
+
+/// V18: one guest sends as fast as it can, to one that gives no buffer back. Both lose packets, by name; hosts beside them are served, also while
+/// the storm's port is removed and added again.
+#[test]
+fn a_storm_and_a_guest_that_takes_nothing_cost_only_themselves() {
+    let hosts = [Host::new(Wire::AfPacket, 1), Host::new(Wire::AfPacket, 2)];
+    let guest = |name: &str| {
+        format!(
+            "[[bridge.port]]\nname = {name:?}\ntype = \"vhost-user\"\npath = \"@DIR@/{name}.sock\"\nno_flood = true\n\n"
+        )
+    };
+    let switch =
+        Switch::start(&[BRIDGE, &hosts[0].config(1), &hosts[1].config(2), &guest("storm"), &guest("deaf")].concat());
+    hosts.iter().for_each(Host::attach);
+    hosts[0].wait_reaches(&hosts[1]);
+    let idle = switch.mbufs_in_use();
+    switch.vsctl_ok(&["fdb-add", "br0", "deaf", "0", "02:00:00:00:00:aa"]);
+    let deaf = Testpmd::idle(&switch.dir().join("deaf.sock"), &[]);
+    let socket = switch.dir().join("storm.sock");
+    let mut storm = Testpmd::idle(&socket, &["--forward-mode=txonly", "--eth-peer=0,02:00:00:00:00:aa"]);
+    let refused = || switch.port("br0", "deaf")["tx_drops"]["tx_full"].as_u64().unwrap_or(0); // none yet
+    wait_for("both connect", RESUME, || {
+        ["storm", "deaf"].iter().all(|name| switch.port("br0", name)["link_up"] == true)
+    });
+    storm.say("start");
+    wait_for("the deaf guest's ring is full", RESUME, || refused() > 1000);
+    let before = refused();
+    is_served(&hosts, 200, "in the storm");
+    assert!(iperf3(&hosts[0].ns, &hosts[1].ns, &hosts[0].v4, &[]).received_bps > 0.0);
+    let deaf_port = switch.port("br0", "deaf");
+    assert!(refused() > before + 10_000, "there was no storm: {deaf_port:#}");
+    assert!(number(&deaf_port, "tx_packets") <= 256, "its ring has 256 entries: {deaf_port:#}");
+
+    for round in 0..3 {
+        switch.vsctl_ok(&["del-port", "br0", "storm"]);
+        is_served(&hosts, 20, "without the storm");
+        switch.vsctl_ok(&["add-port", "br0", "storm", "--type", "vhost-user", "--path", &socket.to_string_lossy()]);
+        let before = refused();
+        wait_for(&format!("round {round}: the storm goes on"), RESUME, || refused() > before + 1000);
+        is_served(&hosts, 20, "in the storm again");
+    }
+    for host in &hosts {
+        assert_eq!(host.checksum_errors(), common::ChecksumErrors::default(), "{host:?}");
+    }
+    drop((storm, deaf));
+    wait_for("mbufs come back", RESUME, || switch.mbufs_in_use() <= idle);
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, number, ping, wait_for};
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n";
 
@@ -153,54 +153,169 @@ fn every_pair_of_feature_sets_carries_tcp_unharmed() {
     }
 }
 
+/// Lets `from` send numbered lines to `to` over one TCP connection, until [`ends_whole`].
+fn begin_stream(from: &mut Guest, to: &mut Guest, address: &str, port: u16) {
+    to.run(&format!(
+        "rm -f /tmp/in{port} /tmp/end{port}; (nc -l -p {port} </dev/ttyS0 >/tmp/in{port}; touch /tmp/end{port}) &"
+    ));
+    wait_for("netcat listens", SOON, || to.exec(&format!("netstat -ltn | grep -q :{port}")).0);
+    from.run(&format!(
+        "rm -f /tmp/stop{port}; (i=0; while [ ! -e /tmp/stop{port} ]; do i=$((i+1)); echo $i; usleep 2000; done \
+         | nc {address} {port}) >/dev/null 2>&1 &"
+    ));
+    goes_on(to, port, "at first");
+}
+
+/// Lines that have arrived on a stream.
+fn lines(to: &mut Guest, port: u16) -> u64 {
+    to.run(&format!("wc -l </tmp/in{port}")).trim().parse().expect("a number")
+}
+
+/// More of a stream arrives. After an interruption TCP itself waits, for as long as that took.
+fn goes_on(to: &mut Guest, port: u16, why: &str) {
+    let before = lines(to, port);
+    wait_for(&format!("{why}: the connection to port {port} goes on"), SOON, || lines(to, port) > before + 20);
+}
+
+/// The stream ends, and every line of it arrived, once and in order.
+fn ends_whole(from: &mut Guest, to: &mut Guest, port: u16) {
+    from.run(&format!("touch /tmp/stop{port}"));
+    wait_for("the stream ends", SOON, || to.exec(&format!("test -e /tmp/end{port}")).0);
+    let (same, difference) = to.exec(&format!("seq 1 $(tail -n 1 /tmp/in{port}) | cmp - /tmp/in{port}"));
+    assert!(same, "what arrived on port {port} is not what was sent: {difference}");
+}
+
+/// Packets that guests a and b have got.
+fn delivered(switch: &Switch) -> [u64; 2] {
+    ["a", "b"].map(|port| number(&switch.port("br0", port), "tx_packets"))
+}
+
+/// Both ends are there, and guest a pings guest b all the time: waits until packets reach both again, and says how long that took.
+fn resumes(switch: &Switch, why: &str, before: [u64; 2]) {
+    let since = Instant::now();
+    wait_for(&format!("{why}: packets reach both"), RESUME, || {
+        delivered(switch).iter().zip(before).all(|(now, before)| *now >= before + 3)
+    });
+    #[allow(clippy::print_stdout)] // captured and shown by the test runner
+    {
+        println!("{why}: packets reached both {} ms after both ends were back", since.elapsed().as_millis());
+    }
+}
+
+/// Everything works in both directions.
+fn works(a: &mut Guest, b: &mut Guest, why: &str) {
+    let answers =
+        |a: &mut Guest| -> u64 { a.run("grep -c 'bytes from' /tmp/pings || true").trim().parse().expect("a number") };
+    let before = answers(a);
+    wait_for(&format!("{why}: pings of a are answered"), RESUME, || answers(a) > before);
+    wait_for(&format!("{why}: b reaches a"), RESUME, || b.exec("ping -n -c 1 -W 1 fd00::1").0);
+    b.run("pidof iperf3 >/dev/null || iperf3 -s -D");
+    wait_for("iperf3 listens", SOON, || b.exec("netstat -ltn | grep -q :5201").0);
+    a.run("iperf3 -c 10.0.0.2 -t 1");
+    a.run("iperf3 -c 10.0.0.2 -t 1 -R");
+}
+
+/// Begins a bulk transfer that takes some seconds.
+fn begin_bulk(a: &mut Guest, direction: &str) {
+    let iperf = format!("timeout 80 iperf3 -c 10.0.0.2 -t 6 --forceflush {direction}");
+    a.run(&format!("rm -f /tmp/bulk; ({iperf} >/tmp/iperf 2>&1; echo $? >/tmp/bulk) &"));
+    wait_for("iperf3 sends", SOON, || a.exec("grep -q bits/sec /tmp/iperf").0);
+}
+
+fn bulk_ends_well(a: &mut Guest, why: &str) {
+    wait_for(&format!("{why}: iperf3 ends"), Duration::from_secs(80), || a.exec("test -s /tmp/bulk").0);
+    assert_eq!(a.run("cat /tmp/bulk").trim(), "0", "{why}: iperf3: {}", a.run("cat /tmp/iperf"));
+}
+
+/// Gives a guest that has booted its addresses.
+fn configure(guest: &mut Guest, number: u8) {
+    guest.configure("eth0", &[&format!("10.0.0.{number}/24"), &format!("fd00::{number}/64")]);
+}
+
+const PINGS: &str = "(ping -n -i 0.05 10.0.0.2 >/tmp/pings 2>&1) &";
+
 #[test]
-fn traffic_resumes_whichever_end_goes_away() {
+fn connections_survive_the_switch_and_a_pause() {
     let (mut switch, [mut a, mut b]) = two_guests(["", ""]);
-    let idle = switch.mbufs_in_use();
-    let stream = "ping -n -i 0.02 10.0.0.2 >/tmp/pings 2>&1 &";
-    let configure = |guest: &mut Guest, number: u8| {
-        guest.configure("eth0", &[&format!("10.0.0.{number}/24"), &format!("fd00::{number}/64")]);
-    };
+    a.run(PINGS);
+    b.run("iperf3 -s -D");
+    begin_stream(&mut a, &mut b, "10.0.0.2", 7001);
+    begin_stream(&mut b, &mut a, "fd00::1", 7002);
     let check = |a: &mut Guest, b: &mut Guest, why: &str| {
-        wait_for(&format!("{why}: a reaches b"), RESUME, || a.exec("ping -n -c 1 -W 1 10.0.0.2").0);
-        wait_for(&format!("{why}: b reaches a"), RESUME, || b.exec("ping -n -c 1 -W 1 fd00::1").0);
-        b.run("killall iperf3; iperf3 -s -D");
-        a.run("iperf3 -c 10.0.0.2 -t 1");
-        a.run("iperf3 -c 10.0.0.2 -t 1 -R");
+        works(a, b, why);
+        goes_on(b, 7001, why);
+        goes_on(a, 7002, why);
     };
-    a.run(stream);
+    wait_for("iperf3 listens", SOON, || b.exec("netstat -ltn | grep -q :5201").0);
 
-    switch.kill();
-    switch.start_again();
-    check(&mut a, &mut b, "the switch was killed");
-
-    switch.terminate();
-    switch.start_again();
-    check(&mut a, &mut b, "the switch was stopped");
-
-    b.kill();
-    wait_for("its link goes down", SOON, || switch.port("br0", "b")["link_up"] == false);
-    b.boot_again();
-    configure(&mut b, 2);
-    check(&mut a, &mut b, "a guest was killed");
-
-    b.reboot();
-    configure(&mut b, 2);
-    check(&mut a, &mut b, "a guest was rebooted");
+    for (direction, kill) in [("", true), ("-R", false)] {
+        let why = if kill { "the switch was killed" } else { "the switch was stopped" };
+        begin_bulk(&mut a, direction);
+        if kill {
+            switch.kill();
+        } else {
+            switch.terminate();
+        }
+        switch.start_again();
+        resumes(&switch, why, [0, 0]);
+        bulk_ends_well(&mut a, why);
+        check(&mut a, &mut b, why);
+    }
 
     // Its rings fill up while it stands still.
     b.signal("STOP");
     std::thread::sleep(Duration::from_secs(2));
+    let before = delivered(&switch);
     b.signal("CONT");
+    resumes(&switch, "a guest stood still", before);
     check(&mut a, &mut b, "a guest stood still");
 
     // Somebody tidies up the sockets; who holds a connection keeps it.
     std::fs::remove_file(switch.dir().join("b.sock")).expect("it is there");
+    resumes(&switch, "the socket was removed", delivered(&switch));
     check(&mut a, &mut b, "the socket was removed");
+
+    ends_whole(&mut a, &mut b, 7001);
+    ends_whole(&mut b, &mut a, 7002);
+    for guest in [&mut a, &mut b] {
+        assert_eq!(guest.checksum_errors(), [""; 0]);
+    }
+}
+
+#[test]
+fn traffic_resumes_whichever_end_goes_away() {
+    let (mut switch, [mut a, mut b]) = two_guests(["", ""]);
+    let idle = switch.mbufs_in_use();
+    a.run(PINGS);
+    let comes_back = |switch: &Switch, a: &mut Guest, b: &mut Guest, why: &str| {
+        let before = delivered(switch);
+        configure(b, 2);
+        resumes(switch, why, before);
+        works(a, b, why);
+        begin_stream(a, b, "10.0.0.2", 7001);
+    };
+    begin_stream(&mut a, &mut b, "10.0.0.2", 7001);
+
+    // In the middle of what it is sent.
+    b.kill();
+    wait_for("its link goes down", SOON, || switch.port("br0", "b")["link_up"] == false);
+    b.boot_again();
+    comes_back(&switch, &mut a, &mut b, "a guest was killed");
+
+    b.reboot();
+    comes_back(&switch, &mut a, &mut b, "a guest was rebooted");
+
+    std::fs::remove_file(switch.dir().join("b.sock")).expect("it is there");
     b.kill();
     b.boot_again();
-    configure(&mut b, 2);
-    check(&mut a, &mut b, "the guest made the socket again");
+    comes_back(&switch, &mut a, &mut b, "the guest made the socket again");
+
+    // Both ends of both wires at once.
+    switch.kill();
+    b.kill();
+    switch.start_again();
+    b.boot_again();
+    comes_back(&switch, &mut a, &mut b, "the switch and a guest were killed");
 
     drop((a, b));
     wait_for("mbufs come back", SOON, || switch.mbufs_in_use() <= idle);

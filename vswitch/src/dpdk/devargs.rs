@@ -23,6 +23,16 @@ pub fn device_name(devargs: &str) -> String {
     pci_address(name).unwrap_or_else(|| name.to_owned())
 }
 
+/// The socket that a memif device makes in the file system, if these devargs let it.
+#[must_use]
+pub fn memif_socket(devargs: &str) -> Option<&str> {
+    let (name, arguments) = devargs.split_once(',')?;
+    let value = |key: &str| arguments.split(',').find_map(|argument| argument.strip_prefix(key)?.strip_prefix('='));
+    let serves = matches!(value("role"), Some("server" | "master"));
+    let in_files = value("socket-abstract") == Some("no");
+    value("socket").filter(|_| name.starts_with("net_memif") && serves && in_files)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,6 +49,20 @@ mod tests {
         ] {
             let device = devargs.split(',').next().unwrap_or_default();
             assert_eq!((pci_address(device).is_some(), device_name(devargs).as_str()), (pci, name), "{devargs}");
+        }
+    }
+    #[test]
+    fn only_a_memif_server_makes_a_file() {
+        for (devargs, socket) in [
+            ("net_memif0,role=server,id=0,socket=/run/a.sock,socket-abstract=no", Some("/run/a.sock")),
+            ("net_memif1,socket-abstract=no,socket=/run/a.sock,role=master", Some("/run/a.sock")),
+            ("net_memif0,role=client,id=0,socket=/run/a.sock,socket-abstract=no", None),
+            ("net_memif0,id=0,socket=/run/a.sock,socket-abstract=no", None),
+            ("net_memif0,role=server,socket=/run/a.sock", None),
+            ("net_memif0", None),
+            ("net_null0,role=server,socket=/run/a.sock,socket-abstract=no", None),
+        ] {
+            assert_eq!(memif_socket(devargs), socket, "{devargs}");
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Ethernet devices of DPDK: physical NICs and virtual devices, probed and removed while the switch runs.
 
-use super::devargs::{device_name, pci_address};
+use super::devargs::{device_name, memif_socket, pci_address};
 use super::eal::{Eal, errno_text};
 use super::{Burst, Mempool};
 use crate::packet::Mac;
 use dpdk_sys as sys;
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Descriptors asked for per receive and transmit queue; the driver adjusts.
@@ -396,6 +397,16 @@ fn probe(devargs: &str, name: &str) -> Result<u16, EthdevError> {
             "it is in use".to_owned(),
             "each device can be one port; choose another name or number",
         ));
+    }
+    // The driver does not replace what a killed predecessor left.
+    if let Some(socket) = memif_socket(devargs) {
+        super::vhost::remove_stale(Path::new(socket)).map_err(|reason| {
+            error(
+                "probe",
+                format!("{socket:?} is a stale socket: {reason}"),
+                "remove it, or let vswitchd write to its directory",
+            )
+        })?;
     }
     // SAFETY: NUL-terminated devargs; on EAL's thread.
     let rc = unsafe { sys::rte_dev_probe(c_args.as_ptr()) };

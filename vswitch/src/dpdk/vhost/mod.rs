@@ -91,6 +91,9 @@ pub use error::VhostError;
 #[cfg(feature = "dpdk")]
 pub use {open::Vhost, rings::Rings, shared::tend};
 
+#[cfg(feature = "dpdk")]
+pub(super) use socket::remove_stale;
+
 #[cfg(not(feature = "dpdk"))]
 pub use double::{Rings, Vhost, tend};
 

@@ -64,7 +64,7 @@ impl Rings {
             return Received::default();
         }
         if self.shared.take_kicking(pair) {
-            quieten(vid, pair);
+            greet(vid, pair);
         }
         let at = burst.len();
         let free = &mut burst.slots_mut()[at..];
@@ -157,13 +157,17 @@ impl Rings {
     }
 }
 
-/// Tells the guest not to kick for the rings of a pair: they are polled. Rings that are not ready are left alone; the pair is
-/// marked again when they are.
+/// Tells the guest not to kick for the rings of a pair: they are polled. And calls it once: a predecessor may have been killed after it
+/// used the last of a ring's buffers and before it called, and without a buffer nothing would ever happen in that ring again. Rings
+/// that are not ready are left alone; the pair is marked again when they are.
 #[cold]
-fn quieten(vid: c_int, pair: u16) {
+fn greet(vid: c_int, pair: u16) {
     for ring in [2 * pair, 2 * pair + 1] {
-        // SAFETY: the device is not destroyed while a worker is in `receive`; the library checks the ring.
-        unsafe { sys::rte_vhost_enable_guest_notification(vid, ring, 0) };
+        // SAFETY: the device is not destroyed while a worker is in `receive`; the library checks the ring, under its lock.
+        unsafe {
+            sys::rte_vhost_enable_guest_notification(vid, ring, 0);
+            sys::rte_vhost_vring_call(vid, ring);
+        }
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) struct Shared {
     receive_pairs: AtomicU64,
     /// Queue pairs whose guest-receive ring is enabled.
     send_pairs: AtomicU64,
-    /// Queue pairs of which a ring was enabled and may still ask the guest for kicks.
+    /// Queue pairs of which a ring was enabled: it may still ask the guest for kicks, and the guest may wait for a call.
     kicking: AtomicU64,
     /// The library is exchanging the guest's memory with the rings locked, or it failed to; or it just has: [`NO`],
     /// [`EXCHANGING`] or [`SETTLING`].

@@ -71,6 +71,15 @@ pub(super) fn prepare_server(path: &Path) -> Result<(), VhostError> {
     }
 }
 
+/// Removes a socket on which nobody listens. Anything else is left alone.
+pub(in crate::dpdk) fn remove_stale(path: &Path) -> io::Result<()> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    match probe(path) {
+        Err(error) if is_socket && error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        _ => Ok(()),
+    }
+}
+
 /// Whether this process may make files in a directory.
 fn may_write(directory: &Path) -> io::Result<()> {
     let path = CString::new(directory.as_os_str().as_bytes())?;
@@ -244,6 +253,20 @@ mod tests {
         assert!(error(prepare_server(&at("dir"))).contains("directory"));
         assert!(error(prepare_server(&at("none/sock"))).contains("mkdir -p"));
         assert!(error(prepare_server(&at("file/sock"))).contains("Not a directory") || !at("file/sock").exists());
+    }
+
+    #[test]
+    fn only_what_is_stale_is_removed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name);
+        let _live = UnixListener::bind(at("live")).expect("bind");
+        drop(UnixListener::bind(at("stale")).expect("bind"));
+        std::os::unix::fs::symlink(at("stale"), at("link")).expect("symlink");
+        std::fs::write(at("file"), "precious").expect("write");
+        for (name, stays) in [("live", true), ("link", true), ("file", true), ("stale", false), ("none", false)] {
+            remove_stale(&at(name)).expect("allowed");
+            assert_eq!(at(name).symlink_metadata().is_ok(), stays, "{name}");
+        }
     }
 
     #[test]

@@ -22,14 +22,19 @@ pub(super) const SET_VRING_BASE: u32 = 10;
 pub(super) const GET_VRING_BASE: u32 = 11;
 pub(super) const SET_VRING_KICK: u32 = 12;
 pub(super) const SET_VRING_CALL: u32 = 13;
+pub(super) const SET_VRING_ERR: u32 = 14;
 pub(super) const GET_PROTOCOL_FEATURES: u32 = 15;
 pub(super) const SET_PROTOCOL_FEATURES: u32 = 16;
 pub(super) const SET_VRING_ENABLE: u32 = 18;
 pub(super) const SEND_RARP: u32 = 19;
+pub(super) const IOTLB_MSG: u32 = 22;
 pub(super) const POSTCOPY_ADVISE: u32 = 28;
 pub(super) const POSTCOPY_LISTEN: u32 = 29;
 pub(super) const GET_INFLIGHT_FD: u32 = 31;
 pub(super) const SET_INFLIGHT_FD: u32 = 32;
+pub(super) const ADD_MEM_REG: u32 = 37;
+pub(super) const REM_MEM_REG: u32 = 38;
+pub(super) const SET_STATUS: u32 = 39;
 
 /// Flags of a message: protocol version 1, and "acknowledge this".
 const VERSION: u32 = 1;
@@ -37,22 +42,31 @@ const NEED_REPLY: u32 = 1 << 3;
 
 pub(super) const REPLY_ACK: u64 = 1 << 3;
 pub(super) const MQ_PROTOCOL: u64 = 1 << 0;
+pub(super) const STATUS: u64 = 1 << 16;
 pub(super) const CSUM: u64 = 1 << 0;
 pub(super) const GUEST_CSUM: u64 = 1 << 1;
 pub(super) const GUEST_TSO4: u64 = 1 << 7;
 pub(super) const HOST_TSO4: u64 = 1 << 11;
 pub(super) const MRG_RXBUF: u64 = 1 << 15;
 pub(super) const MQ: u64 = 1 << 22;
+pub(super) const INDIRECT: u64 = 1 << 28;
+pub(super) const EVENT_IDX: u64 = 1 << 29;
 pub(super) const PROTOCOL: u64 = 1 << 30;
 pub(super) const VERSION_1: u64 = 1 << 32;
 pub(super) const PACKED: u64 = 1 << 34;
+pub(super) const IN_ORDER: u64 = 1 << 35;
+
+/// Flags of a descriptor.
+pub(super) const NEXT: u64 = 1;
+pub(super) const WRITE: u64 = 2;
+pub(super) const TABLE: u64 = 4;
 
 /// Entries of a ring.
 pub(super) const RING: u16 = 256;
 /// Bytes of guest memory, from guest address 0.
 pub(super) const MEMORY: u64 = 16 << 20;
 /// Where the front end claims to have the memory mapped.
-const USER: u64 = 0x10_0000_0000;
+pub(super) const USER: u64 = 0x10_0000_0000;
 /// Bytes of the virtio-net header with `VIRTIO_F_VERSION_1`.
 const HEADER: usize = 12;
 const BUFFER: u64 = 2048;
@@ -65,7 +79,8 @@ pub(super) struct Frontend {
     rings: [(u16, u16); 8],
 }
 
-fn ring_at(ring: u32) -> u64 {
+/// Where a ring's descriptors are; its available ring is 4 KiB behind, its used ring 8 KiB.
+pub(super) fn ring_at(ring: u32) -> u64 {
     u64::from(ring) * 0x1_0000
 }
 
@@ -85,6 +100,11 @@ impl Frontend {
         let memory = tempfile::tempfile_in("/dev/shm")?;
         memory.set_len(MEMORY)?;
         Ok(Self { socket, memory, rings: [(0, 0); 8] })
+    }
+
+    /// The same guest on a fresh connection: its memory and its rings are as they were left.
+    pub(super) fn again(self, path: &Path) -> io::Result<Self> {
+        Ok(Self { memory: self.memory, rings: self.rings, ..Self::connect(path)? })
     }
 
     pub(super) fn raw(&self, request: u32, flags: u32, payload: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -164,23 +184,40 @@ impl Frontend {
         [u64::from(ring), at, at + 0x2000, at + 0x1000, 0].map(u64::to_ne_bytes).concat()
     }
 
-    /// Starts both rings of a queue pair; the receive ring gets all its buffers.
+    /// Starts both rings of a queue pair, empty; the receive ring gets all its buffers.
     pub(super) fn start_pair(&mut self, pair: u32) -> io::Result<()> {
+        self.start_bare(pair)?;
+        for _ in 0..RING {
+            self.offer(2 * pair, BUFFER, WRITE)?;
+        }
+        Ok(())
+    }
+
+    /// As `start_pair`, without buffers.
+    pub(super) fn start_bare(&mut self, pair: u32) -> io::Result<()> {
         for ring in [2 * pair, 2 * pair + 1] {
             self.memory.write_all_at(&[0; 0x3000], ring_at(ring))?;
             self.rings[ring as usize] = (0, 0);
-            self.must(SET_VRING_NUM, &Self::state(ring, RING.into()))?;
-            self.must(SET_VRING_BASE, &Self::state(ring, 0))?;
-            self.must(SET_VRING_ADDR, &Self::ring_addr(ring))?;
-            // Without descriptors (bit 8): both sides poll.
-            self.must(SET_VRING_KICK, &u64::from(ring | 1 << 8).to_ne_bytes())?;
-            self.must(SET_VRING_CALL, &u64::from(ring | 1 << 8).to_ne_bytes())?;
-            self.enable(ring, true)?;
-        }
-        for _ in 0..RING {
-            self.offer(2 * pair, BUFFER, 2)?;
+            self.start_ring(ring, RING, 0, None)?;
         }
         Ok(())
+    }
+
+    /// Starts a ring of `size` entries, of which `base` were used, as it is in the memory. The guest polls if it is not called.
+    pub(super) fn start_ring(&mut self, ring: u32, size: u16, base: u16, call: Option<&File>) -> io::Result<()> {
+        self.must(SET_VRING_NUM, &Self::state(ring, size.into()))?;
+        self.must(SET_VRING_BASE, &Self::state(ring, base.into()))?;
+        self.must(SET_VRING_ADDR, &Self::ring_addr(ring))?;
+        // Without a descriptor (bit 8): the other side polls.
+        self.must(SET_VRING_KICK, &u64::from(ring | 1 << 8).to_ne_bytes())?;
+        match call {
+            Some(call) if !self.set(SET_VRING_CALL, &u64::from(ring).to_ne_bytes(), &[call.as_fd()])? => {
+                return Err(io::Error::other("call descriptor refused"));
+            }
+            Some(_) => {}
+            None => self.must(SET_VRING_CALL, &u64::from(ring | 1 << 8).to_ne_bytes())?,
+        }
+        self.enable(ring, true)
     }
 
     pub(super) fn enable(&mut self, ring: u32, on: bool) -> io::Result<()> {
@@ -199,32 +236,56 @@ impl Frontend {
 
     /// As `offer`, at any address.
     pub(super) fn offer_at(&mut self, ring: u32, address: u64, len: u64, flags: u64) -> io::Result<()> {
+        let slot = self.rings[ring as usize].0 % RING;
+        self.descriptor(ring_at(ring) + u64::from(slot) * 16, [address, len, flags, 0])?;
+        self.publish(ring, slot)
+    }
+
+    /// Writes a descriptor: address, length, flags, next.
+    pub(super) fn descriptor(&self, at: u64, [address, len, flags, next]: [u64; 4]) -> io::Result<()> {
+        let descriptor = [address, len | flags << 32 | next << 48].map(u64::to_ne_bytes).concat();
+        self.memory.write_all_at(&descriptor, at)
+    }
+
+    /// Makes a chain available that begins with this descriptor.
+    pub(super) fn publish(&mut self, ring: u32, head: u16) -> io::Result<()> {
         let next = &mut self.rings[ring as usize].0;
-        let slot = u64::from(*next % RING);
-        let descriptor = [address, len | flags << 32].map(u64::to_ne_bytes).concat();
-        self.memory.write_all_at(&descriptor, ring_at(ring) + slot * 16)?;
         let avail = ring_at(ring) + 0x1000;
-        self.memory.write_all_at(&(*next % RING).to_ne_bytes(), avail + 4 + slot * 2)?;
+        self.memory.write_all_at(&head.to_ne_bytes(), avail + 4 + u64::from(*next % RING) * 2)?;
         *next = next.wrapping_add(1);
         self.memory.write_all_at(&next.to_ne_bytes(), avail + 2)
     }
 
+    /// With `EVENT_IDX`: asks to be called when this entry of a ring is used, and muted until then.
+    pub(super) fn ask(&self, ring: u32, entry: u16) -> io::Result<()> {
+        self.memory.write_all_at(&entry.to_ne_bytes(), ring_at(ring) + 0x1004 + 2 * u64::from(RING))
+    }
+
+    /// Entries of a ring that were used since it was empty.
+    pub(super) fn used(&self, ring: u32) -> io::Result<u16> {
+        let mut index = [0; 2];
+        self.memory.read_exact_at(&mut index, ring_at(ring) + 0x2002)?;
+        Ok(u16::from_ne_bytes(index))
+    }
+
     /// Sends a packet on a queue pair.
     pub(super) fn send(&mut self, pair: u32, header: [u8; 10], packet: &[u8]) -> io::Result<()> {
+        self.send_bytes(pair, &[&header[..], &[0, 0], packet].concat())
+    }
+
+    /// Sends a packet whose header, of 12 bytes, is its beginning.
+    pub(super) fn send_bytes(&mut self, pair: u32, bytes: &[u8]) -> io::Result<()> {
         let ring = 2 * pair + 1;
-        let at = buffer_at(ring, self.rings[ring as usize].0);
-        self.memory.write_all_at(&[&header[..], &[0, 0], packet].concat(), at)?;
-        self.offer(ring, (HEADER + packet.len()) as u64, 0)
+        self.memory.write_all_at(bytes, buffer_at(ring, self.rings[ring as usize].0))?;
+        self.offer(ring, bytes.len() as u64, 0)
     }
 
     /// Next packet that arrived on a queue pair (at most one buffer long), with its header.
     pub(super) fn receive(&mut self, pair: u32) -> io::Result<Option<([u8; HEADER], Vec<u8>)>> {
         let ring = 2 * pair;
         let used = ring_at(ring) + 0x2000;
-        let mut index = [0; 2];
-        self.memory.read_exact_at(&mut index, used + 2)?;
         let seen = self.rings[ring as usize].1;
-        if u16::from_ne_bytes(index) == seen {
+        if self.used(ring)? == seen {
             return Ok(None);
         }
         let mut element = [0; 8];

@@ -22,15 +22,21 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn new() -> Self {
+        Self::offering(|config| config)
+    }
+
+    /// With an attacked port that is configured otherwise.
+    pub(super) fn offering(change: impl FnOnce(VhostConfig) -> VhostConfig) -> Self {
         let alone = alone();
         let (dir, pool) = (dir(), Mempool::for_tests(1024));
         let (good, good_path) = serve(&dir, "good", &pool);
-        let (bad, bad_path) = serve(&dir, "bad", &pool);
+        let config = change(config(&dir, "bad", VhostMode::Server));
+        let (bad, bad_path) = (Port::new(&config, &pool), config.path);
         let good_guest = running_guest(&good, &good_path, BASIC);
         Self { good, good_path, good_guest, bad, bad_path, pool, dir, _alone: alone }
     }
 
-    fn connect(&self) -> UnixStream {
+    pub(super) fn connect(&self) -> UnixStream {
         let socket = UnixStream::connect(&self.bad_path).expect("connects");
         socket.set_read_timeout(Some(Duration::from_secs(5))).expect("settable");
         socket
@@ -57,12 +63,12 @@ impl Scene {
     }
 }
 
-fn header(request: u32, size: u32) -> Vec<u8> {
+pub(super) fn header(request: u32, size: u32) -> Vec<u8> {
     [request, 1, size].map(u32::to_ne_bytes).concat()
 }
 
 #[track_caller]
-fn is_disconnected(mut socket: &UnixStream, after: &str) {
+pub(super) fn is_disconnected(mut socket: &UnixStream, after: &str) {
     let mut byte = [0];
     match socket.read(&mut byte) {
         Ok(0) => {}

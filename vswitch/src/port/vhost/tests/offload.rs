@@ -71,6 +71,51 @@ fn what_a_guest_says_of_its_packets_must_fit_them() {
 }
 
 #[test]
+fn other_lies_of_a_header_change_nothing() {
+    let _alone = alone();
+    let (dir, pool) = (dir(), Mempool::for_tests(512));
+    let (mut port, path) = serve(&dir, "s", &pool);
+    let mut guest = running_guest(&port, &path, OFFLOADS);
+    let partial = Some((Csum::Partial, 0));
+    let gso = Some((Csum::Partial, 536));
+    let plain = Some((Csum::Unknown, 0));
+    let (tcp, udp) = (tcp4(1400), udp4(1400));
+    // Header, its length of headers and number of buffers, packet, what is made of it. Where the sum is, the bytes say, not the header.
+    let cases = [
+        ("headers of no length", vnet(1, 1, 536, 34, 16), (0, 0), &tcp, gso),
+        ("headers longer than the packet", vnet(1, 1, 536, 34, 16), (u16::MAX, 0), &tcp, gso),
+        ("65,535 buffers", vnet(1, 0, 0, 34, 16), (54, u16::MAX), &tcp, partial),
+        ("flags that nobody knows", vnet(0xfd, 0, 0, 34, 16), (54, 0), &tcp, partial),
+        ("flags without the one that counts", vnet(0xfe, 0, 0, 34, 16), (54, 0), &tcp, plain),
+        ("TCP segments of UDP: no segments", vnet(1, 1, 536, 34, 6), (42, 0), &udp, partial),
+        ("TCP segments of UDP, with TCP's field", vnet(1, 1, 536, 34, 16), (42, 0), &udp, partial),
+        ("a segment of one byte", vnet(1, 1, 1, 34, 16), (54, 0), &tcp, Some((Csum::Partial, 1))),
+        ("a sum at the end", vnet(1, 0, 0, 1453, 16), (54, 0), &tcp, plain),
+        ("a sum behind the end", vnet(1, 0, 0, 1454, 16), (54, 0), &tcp, plain),
+        ("a field far away", vnet(1, 0, 0, 34, u16::MAX), (54, 0), &tcp, partial),
+        ("a sum of everything", vnet(1, 0, 0, 0, 0), (54, 0), &tcp, partial),
+    ];
+    let mut otherwise = Vec::new();
+    for (what, mut header, (headers, buffers), packet, expected) in cases {
+        header[2..4].copy_from_slice(&headers.to_le_bytes());
+        let bytes = [&header[..], &u16::to_le_bytes(buffers), packet].concat();
+        guest.send_bytes(0, &bytes).expect("sent");
+        let refused = port.dropped(DropReason::VnetHeader).0;
+        let mut got = receive(&mut port);
+        let made = got.pop().map(|mbuf| {
+            assert_eq!(mbuf.to_vec(), *packet, "{what}: other bytes");
+            (mbuf.csum(), mbuf.gso_size())
+        });
+        let refused = port.dropped(DropReason::VnetHeader).0 - refused;
+        if made != expected || refused != u64::from(made.is_none()) {
+            otherwise.push(format!("{what}: {made:?}, {refused} drops, not {expected:?}"));
+        }
+    }
+    assert_eq!(otherwise, [""; 0]);
+    assert_eq!(pool.in_use(), 0);
+}
+
+#[test]
 fn a_guest_gets_unfinished_packets_with_the_header_for_them() {
     let _alone = alone();
     let (dir, pool) = (dir(), Mempool::for_tests(512));

@@ -13,7 +13,8 @@ fn what_was_not_offered_is_refused_and_the_guest_runs_on() {
     memory.set_len(4096).expect("sizes");
     let inflight =
         |size: u64, queues: u64, entries: u64| [size, 0, queues | entries << 16].map(u64::to_ne_bytes).concat();
-    let attacks: [(&str, u32, Vec<u8>, &[BorrowedFd<'_>]); 6] = [
+    let region = [0, 0, 4096, USER + (1 << 40), 0].map(u64::to_ne_bytes).concat();
+    let attacks: [(&str, u32, Vec<u8>, &[BorrowedFd<'_>]); 9] = [
         ("in-flight buffers of 256 rings in one page", SET_INFLIGHT_FD, inflight(4096, 256, 32768), &[memory.as_fd()]),
         ("64 GiB of in-flight buffers", GET_INFLIGHT_FD, inflight(0, 65535, 65535), &[]),
         (
@@ -22,6 +23,9 @@ fn what_was_not_offered_is_refused_and_the_guest_runs_on() {
             [4096_u64, 1 << 30].map(u64::to_ne_bytes).concat(),
             &[memory.as_fd()],
         ),
+        ("one more region of memory", ADD_MEM_REG, region.clone(), &[memory.as_fd()]),
+        ("a region less that there is not", REM_MEM_REG, region, &[]),
+        ("an entry for an IOMMU", IOTLB_MSG, [0, 4096, USER, 2].map(u64::to_ne_bytes).concat(), &[]),
         ("an announcement", SEND_RARP, vec![2, 0, 0, 0, 0, 1, 0, 0], &[]),
         ("post-copy", POSTCOPY_ADVISE, Vec::new(), &[]),
         ("post-copy, second part", POSTCOPY_LISTEN, Vec::new(), &[]),

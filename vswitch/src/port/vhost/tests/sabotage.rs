@@ -11,23 +11,23 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Numbers that look random, the same for the same seed.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub(super) fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 }
 
 /// A seed of its own for each run, unless VHOST_SEED gives one.
-fn seed() -> u64 {
+pub(super) fn seed() -> u64 {
     let given = std::env::var("VHOST_SEED").ok().and_then(|seed| seed.parse().ok());
     let now = || std::time::UNIX_EPOCH.elapsed().map_or(1, |at| at.as_nanos() as u64 | 1);
     let seed = given.unwrap_or_else(now);
