@@ -10,6 +10,7 @@ use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use vswitch_proto::v1;
+use vswitch_tunnel::options::{self, Mapping};
 
 pub(super) async fn ask(client: &Client, command: &Tunnel) -> Answer {
     let mut service = client.tunnels().await?;
@@ -83,51 +84,26 @@ fn route(prefix: &str, port: &str, more: &[String]) -> Result<v1::Route, Error> 
 
 /// `{class=0xffff,type=0,len=4}->tun_metadata0[,...]`.
 fn mappings(text: &str) -> Result<Vec<v1::OptionMapping>, Error> {
-    let one = |part: &str| -> Option<v1::OptionMapping> {
-        let (option, field) = part.trim().strip_prefix('{')?.split_once("}->tun_metadata")?;
-        let (mut class, mut kind, mut len) = (None, None, None);
-        for pair in option.split(',') {
-            let (name, value) = pair.split_once('=')?;
-            let slot = match name.trim() {
-                "class" => &mut class,
-                "type" => &mut kind,
-                "len" => &mut len,
-                _ => return None,
-            };
-            *slot = Some(number(value.trim())?);
+    let message = |mapping: Mapping| {
+        let Mapping { class, kind, len, field } = mapping;
+        v1::OptionMapping {
+            option_class: class.into(),
+            option_type: kind.into(),
+            length: len.into(),
+            field: field.into(),
         }
-        Some(v1::OptionMapping {
-            option_class: class?,
-            option_type: kind?,
-            length: len?,
-            field: field.trim_end_matches([',', ' ']).parse().ok()?,
-        })
     };
-    let mut found = Vec::new();
-    let mut rest = text.trim();
-    while !rest.is_empty() {
-        // The next one begins at the brace behind this one's.
-        let end = rest.get(1..).and_then(|behind| behind.find('{')).map_or(rest.len(), |at| at + 1);
-        let (part, behind) = rest.split_at(end);
-        let hint = || format!("{part:?} is no mapping: write {{class=0xffff,type=0,len=4}}->tun_metadata0");
-        found.push(one(part).ok_or_else(|| usage(ErrorKind::ValueValidation, hint()))?);
-        rest = behind;
-    }
-    if found.is_empty() {
-        return Err(usage(ErrorKind::ValueValidation, "write {class=0xffff,type=0,len=4}->tun_metadata0"));
-    }
-    Ok(found)
-}
-
-fn number(text: &str) -> Option<u32> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
+    let read = options::parse(text).map_err(|error| usage(ErrorKind::ValueValidation, error))?;
+    Ok(read.into_iter().map(message).collect())
 }
 
 /// `route-show`: the lines of `ovs-appctl ovs/route/show`.
 struct Routes(Vec<v1::Route>);
+
+/// Whether somebody added a route, or it came with an address.
+const fn kind_of(user: bool) -> &'static str {
+    if user { "User" } else { "Cached" }
+}
 
 fn route_line(route: &v1::Route) -> String {
     let mut line = format!("{} dev {}", route.prefix, route.port);
@@ -153,7 +129,7 @@ impl Report for Routes {
     fn text(&self) -> String {
         let mut text = "Route Table:\n".to_owned();
         for route in &self.0 {
-            let _ = writeln!(text, "{}: {}", if route.user { "User" } else { "Cached" }, route_line(route));
+            let _ = writeln!(text, "{}: {}", kind_of(route.user), route_line(route));
         }
         text
     }
@@ -163,14 +139,16 @@ impl Report for Routes {
     }
 }
 
-/// `route-lookup`: the lines of `ovs-appctl ovs/route/lookup`.
+/// `route-lookup`: the lines of `ovs-appctl ovs/route/lookup`, and which route it is.
 struct Found(v1::Route);
 
 impl Report for Found {
     fn text(&self) -> String {
-        let v1::Route { port, gateway, source, .. } = &self.0;
-        let gateway = gateway.as_deref().unwrap_or(if self.0.prefix.contains(':') { "::" } else { "0.0.0.0" });
-        format!("src {}\ngateway {gateway}\ndev {port}\n", source.as_deref().unwrap_or_default())
+        let v1::Route { prefix, port, gateway, source, user } = &self.0;
+        let source = source.as_deref().unwrap_or_default();
+        // Open vSwitch prints this for IPv4, too.
+        let gateway = gateway.as_deref().unwrap_or("::");
+        format!("src {source}\ngateway {gateway}\ndev {port}\nprefix {prefix}\nroute {}\n", kind_of(*user))
     }
 
     fn json(&self) -> Value {
@@ -270,8 +248,19 @@ mod tests {
         let mapping =
             |option_class, option_type, length, field| v1::OptionMapping { option_class, option_type, length, field };
         assert_eq!(mappings(text).expect("good"), [mapping(0xffff, 0, 4, 0), mapping(258, 128, 16, 7)]);
-        for bad in ["", "class=1", "{class=1,type=2}->tun_metadata0", "{class=1,type=2,len=4}->reg0", "{}{}"] {
-            assert!(mappings(bad).is_err(), "{bad}");
+        let octal = "{class=0377,type=010,len=4}->tun_metadata1";
+        assert_eq!(mappings(octal).expect("as strtoul has it"), [mapping(255, 8, 4, 1)]);
+        for (bad, part) in [
+            ("", "is no mapping"),
+            ("class=1", "is no mapping"),
+            ("{class=1,type=2}->tun_metadata0", "is no mapping"),
+            ("{class=1,type=2,len=4}->reg0", "is no mapping"),
+            ("{class=08,type=2,len=4}->tun_metadata0", "is no mapping"),
+            ("{class=1,type=2,len=4}->tun_metadata8", "there is no field tun_metadata8"),
+            ("{}{}", "is no mapping"),
+        ] {
+            let said = mappings(bad).expect_err(bad).to_string();
+            assert!(said.contains(part), "{bad}: {said}");
         }
     }
 
@@ -280,7 +269,14 @@ mod tests {
         let words = ["10.0.0.1".to_owned(), "src=1.1.1.1".to_owned()];
         let route = route("1.2.0.0/16", "br0", &words).expect("good");
         assert_eq!(route_line(&route), "1.2.0.0/16 dev br0 GW 10.0.0.1 SRC 1.1.1.1");
-        assert_eq!(Found(route.clone()).text(), "src 1.1.1.1\ngateway 10.0.0.1\ndev br0\n");
+        let lookup = |gateway: Option<&str>, user| {
+            let gateway = gateway.map(str::to_owned);
+            Found(v1::Route { gateway, user, ..route.clone() }).text()
+        };
+        let lines = "src 1.1.1.1\ngateway 10.0.0.1\ndev br0\nprefix 1.2.0.0/16\nroute User\n";
+        assert_eq!(lookup(Some("10.0.0.1"), true), lines);
+        let lines = "src 1.1.1.1\ngateway ::\ndev br0\nprefix 1.2.0.0/16\nroute Cached\n";
+        assert_eq!(lookup(None, false), lines);
         let text = Routes(vec![v1::Route { user: true, ..route }]).text();
         assert_eq!(text, "Route Table:\nUser: 1.2.0.0/16 dev br0 GW 10.0.0.1 SRC 1.1.1.1\n");
         assert!(super::route("1.2.0.0/16", "br0", &["1.1.1.1".to_owned(), "1.1.1.2".to_owned()]).is_err());
