@@ -58,11 +58,25 @@ impl fmt::Display for Cidr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidrError {
     /// It is not an address with a length.
-    #[error("write ADDRESS/LENGTH, such as 192.168.1.1/24 or 2001:db8::1/64")]
+    #[error("{}", self.hint())]
     Syntax,
     /// An address alone does not say who is on its link.
-    #[error("{0} has no length: write {0}/{usual} or whatever is on its link", usual = if .0.is_ipv4() { 24 } else { 64 })]
+    #[error("{0} has no length: {hint}", hint = self.hint())]
     NoLength(IpAddr),
+}
+
+impl CidrError {
+    /// What to write instead.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Syntax => "write ADDRESS/LENGTH, such as 192.168.1.1/24 or 2001:db8::1/64".to_owned(),
+            Self::NoLength(address) => {
+                let usual = if address.is_ipv4() { 24 } else { 64 };
+                format!("write {address}/{usual}, or whatever is on its link")
+            }
+        }
+    }
 }
 
 impl Cidr {

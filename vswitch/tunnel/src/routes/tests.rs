@@ -47,8 +47,8 @@ fn addresses_have_a_length() {
     }
     assert_eq!(Cidr::of_port("10.1.2.3/32"), Ok(cidr("10.1.2.3")));
     for (text, hint) in [
-        ("10.1.2.3", "10.1.2.3 has no length: write 10.1.2.3/24 or whatever is on its link"),
-        ("fd00::1", "fd00::1 has no length: write fd00::1/64 or whatever is on its link"),
+        ("10.1.2.3", "10.1.2.3 has no length: write 10.1.2.3/24, or whatever is on its link"),
+        ("fd00::1", "fd00::1 has no length: write fd00::1/64, or whatever is on its link"),
     ] {
         assert_eq!(Cidr::of_port(text).map_err(|error| error.to_string()), Err(hint.to_owned()));
     }
@@ -120,7 +120,8 @@ fn what_contradicts_itself_is_refused() {
     for (route, error) in refused {
         assert_eq!(routes.add(route), Err(error), "{route:?}");
     }
-    let parts = [E::Exists, E::Unreachable(ip("1.1.1.1")), E::NotOurs(ip("1.1.1.1")), E::NotHost(Part::Source, ip("::"))];
+    let parts =
+        [E::Exists, E::Unreachable(ip("1.1.1.1")), E::NotOurs(ip("1.1.1.1")), E::NotHost(Part::Source, ip("::"))];
     assert_eq!(parts.map(|error| error.part().name()), ["prefix", "gateway", "source", "source"]);
     assert_eq!(routes.remove(Cidr { address: ip("11.0.0.0"), len: 200 }), Err(E::Missing));
     for address in ["0.0.0.0/8", "255.255.255.255/8", "127.0.0.1/8", "239.1.1.1/8", "ff02::1/64", "::1/128", "::/0"] {
