@@ -31,9 +31,10 @@ pub(super) async fn ask(client: &Client, command: &Tunnel) -> Answer {
             let request = v1::LookupRouteRequest { address: address.clone() };
             Box::new(Found(client.answer(service.lookup_route(request).await)?.route.unwrap_or_default()))
         }
-        Tunnel::TnlNeighShow => {
+        Tunnel::TnlNeighShow { statistics } => {
             let answer = client.answer(service.list_neighbours(v1::ListNeighboursRequest {}).await)?;
-            Box::new(Neighbours(answer.neighbours))
+            let statistics = statistics.then(|| answer.statistics.unwrap_or_default());
+            Box::new(Neighbours { neighbours: answer.neighbours, statistics })
         }
         Tunnel::TnlNeighSet { bridge, address, mac } => {
             let mac = Some(v1::MacAddress { octets: mac.to_vec() });
@@ -156,16 +157,26 @@ impl Report for Found {
     }
 }
 
-/// `tnl-neigh-show`: the columns of `ovs-appctl tnl/neigh/show`.
-struct Neighbours(Vec<v1::Neighbour>);
+/// `tnl-neigh-show`: the columns of `ovs-appctl tnl/neigh/show`, and numbers if they are asked for.
+struct Neighbours {
+    neighbours: Vec<v1::Neighbour>,
+    statistics: Option<v1::NeighbourStatistics>,
+}
 
 impl Report for Neighbours {
     fn text(&self) -> String {
         let mut text = format!("{:<46}{:<20}Bridge\n{}\n", "IP", "MAC", "=".repeat(74));
         // Those that have not answered yet are for programs (--json).
-        for neighbour in self.0.iter().filter(|neighbour| neighbour.mac.is_some()) {
+        for neighbour in self.neighbours.iter().filter(|neighbour| neighbour.mac.is_some()) {
             let mac = output::mac(neighbour.mac.as_ref());
             let _ = writeln!(text, "{:<46}{mac:<20}{}", neighbour.address, neighbour.bridge);
+        }
+        if let Some(numbers) = &self.statistics {
+            let v1::NeighbourStatistics { pending, changed, held_off, refused, expired, evicted } = numbers;
+            let _ = writeln!(
+                text,
+                "pending:{pending} changed:{changed} held_off:{held_off} refused:{refused} expired:{expired} evicted:{evicted}"
+            );
         }
         text
     }
@@ -179,7 +190,19 @@ impl Report for Neighbours {
                 "age": neighbour.age_seconds,
             })
         };
-        self.0.iter().map(one).collect()
+        let neighbours: Value = self.neighbours.iter().map(one).collect();
+        let Some(numbers) = &self.statistics else { return neighbours };
+        json!({
+            "neighbours": neighbours,
+            "statistics": {
+                "pending": numbers.pending,
+                "changed": numbers.changed,
+                "held_off": numbers.held_off,
+                "refused": numbers.refused,
+                "expired": numbers.expired,
+                "evicted": numbers.evicted,
+            },
+        })
     }
 }
 
@@ -262,6 +285,23 @@ mod tests {
             let said = mappings(bad).expect_err(bad).to_string();
             assert!(said.contains(part), "{bad}: {said}");
         }
+    }
+
+    #[test]
+    fn neighbours_are_told_with_numbers_only_if_asked_for() {
+        let (bridge, address) = ("br0".to_owned(), "10.0.0.2".to_owned());
+        let mac = Some(v1::MacAddress { octets: vec![2, 0, 0, 0, 0, 9] });
+        let neighbours = vec![v1::Neighbour { bridge, address, mac, age_seconds: 5 }];
+        let line = format!("{:<46}{:<20}br0\n", "10.0.0.2", "02:00:00:00:00:09");
+        let plain = Neighbours { neighbours: neighbours.clone(), statistics: None };
+        assert!(plain.text().ends_with(&line), "{}", plain.text());
+        assert_eq!(plain.json()[0]["age"], 5);
+        let numbers = v1::NeighbourStatistics { changed: 3, held_off: 4, ..Default::default() };
+        let counted = Neighbours { neighbours, statistics: Some(numbers) };
+        let last = "pending:0 changed:3 held_off:4 refused:0 expired:0 evicted:0\n";
+        assert!(counted.text().ends_with(&(line + last)), "{}", counted.text());
+        let json = counted.json();
+        assert_eq!((&json["neighbours"][0]["age"], &json["statistics"]["held_off"]), (&json!(5), &json!(4)));
     }
 
     #[test]

@@ -29,6 +29,7 @@ use tokio::sync::{broadcast, mpsc};
 use vswitch_conntrack::{End, Family, L4, Request, Seen, Tuple, protocol};
 use vswitch_flow::spec::{FlowFilter, Update};
 use vswitch_flow::text::PacketOut;
+use vswitch_tunnel::neighbours::Stats;
 use vswitch_tunnel::options::Mapping;
 
 /// A port as a switch would show it.
@@ -410,6 +411,10 @@ impl SwitchApi for Double {
 
     fn neighbours(&self) -> Vec<NeighbourInfo> {
         self.neighbours.lock().clone()
+    }
+
+    fn neighbour_stats(&self) -> Stats {
+        Stats { entries: 1, pending: 2, changed: 3, held_off: 4, refused: 5, expired: 6, evicted: 7 }
     }
 
     fn set_neighbour(&self, bridge: &str, ip: IpAddr, mac: Mac) -> Result<(), SwitchError> {

@@ -15,6 +15,7 @@ use crate::time::Millis;
 use crate::tunnel::{Tunnels, listener_name};
 use std::net::IpAddr;
 use std::sync::Arc;
+use vswitch_tunnel::neighbours::Stats;
 use vswitch_tunnel::options::{MapError, Mapping};
 use vswitch_tunnel::routes::{Cidr, Listed, ROUTES_MAX, RouteError, UserRoute};
 
@@ -168,6 +169,12 @@ impl Switch {
             Ok(state.neighbours.dump().into_iter().map(info).collect())
         })
         .unwrap_or_default()
+    }
+
+    /// The table of neighbours in numbers.
+    #[must_use]
+    pub fn neighbour_stats(&self) -> Stats {
+        self.with(|state| Ok(state.neighbours.stats())).unwrap_or_default()
     }
 
     /// Says who a neighbour is. It ages, and an answer may change it.

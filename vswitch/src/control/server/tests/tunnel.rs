@@ -81,7 +81,10 @@ async fn neighbours_and_listeners() {
     let status = client.set_neighbour(set("br9", "fd00::2", &[2; 6])).await.expect_err("no br9");
     assert_eq!(status.code(), Code::NotFound, "{status:?}");
     let list = v1::ListNeighboursRequest {};
-    let listed = client.list_neighbours(list).await.expect("a list").into_inner().neighbours;
+    let v1::ListNeighboursResponse { neighbours: listed, statistics } =
+        client.list_neighbours(list).await.expect("a list").into_inner();
+    let numbers = v1::NeighbourStatistics { pending: 2, changed: 3, held_off: 4, refused: 5, expired: 6, evicted: 7 };
+    assert_eq!(statistics, Some(numbers));
     let mac = Some(v1::MacAddress { octets: vec![2, 0, 0, 0, 0, 9] });
     let (bridge, address) = ("br0".to_owned(), "fd00::2".to_owned());
     assert_eq!(listed, [v1::Neighbour { bridge, address, mac, age_seconds: 0 }]);
