@@ -7,6 +7,7 @@ use crate::control::underlay;
 use crate::port::{FieldError, PortConfig, PortId, PortKind};
 use crate::tunnel::Tunnels;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use vswitch_tunnel::Routes;
 use vswitch_tunnel::routes::UserRoute;
 
@@ -14,6 +15,8 @@ use vswitch_tunnel::routes::UserRoute;
 #[derive(Default)]
 struct Beside<'a> {
     ports: Vec<(usize, usize, &'a PortConfig)>,
+    /// Who has an address, by place in `ports`: a file may have many.
+    owners: HashMap<IpAddr, usize>,
     tunnels: Tunnels,
     routes: Routes,
 }
@@ -87,10 +90,14 @@ impl<'a> Beside<'a> {
             errors.push(underlay::clash(tunnel, clash, name));
         }
         if !refused("addresses") {
-            let taken = underlay::taken(&port.addresses, self.ports.iter().map(|(.., port)| *port));
-            let routes = &mut self.routes;
-            let full = || routes.set_addresses(id.0.into(), &port.addresses).err().map(underlay::addresses);
-            errors.extend(taken.or_else(full));
+            let owner = port.addresses.iter().find_map(|cidr| self.owners.get(&cidr.address));
+            let taken = owner.and_then(|at| underlay::taken(&port.addresses, [self.ports[*at].2]));
+            for cidr in &port.addresses {
+                self.owners.entry(cidr.address).or_insert(self.ports.len());
+            }
+            // In any case: routes through the port are judged by all of them.
+            let full = self.routes.set_addresses(id.0.into(), &port.addresses).err().map(underlay::addresses);
+            errors.extend(taken.or(full));
         }
         self.ports.push((bridge, index, port));
         errors

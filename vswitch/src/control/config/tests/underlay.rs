@@ -184,15 +184,16 @@ fn what_clashes_across_ports_is_told_at_once() {
              ]\n\
              [[route]]\nprefix = '10.0.0.0/8'\nport = 'u'\ngateway = '192.168.1.254'\n\
              [[route]]\nprefix = '10.0.0.0/8'\nport = 'h'\ngateway = '10.9.0.254'\n\
-             [[route]]\nprefix = '11.0.0.0/8'\nport = 'bare'\n"
+             [[route]]\nprefix = '11.0.0.0/8'\nport = 'bare'\n\
+             [[route]]\nprefix = '12.0.0.0/8'\nport = 'h'\ngateway = '10.9.0.254'\n"
         ),
         &[
-            "f:5:47: addresses: 192.168.1.1 is an address of port u; give an address to one port only",
+            "f:5:46: addresses: 192.168.1.1 is an address of port u; give an address to one port only",
             "f:8:43: options: port g0 is for the same packets; give another remote_ip, local_ip, key or dst_port",
             "f:9:42: options: port g0 has UDP port 6081 for another kind of tunnel; give another dst_port",
             "f:11:40: options: port r0 is for the same packets; give another remote_ip, local_ip, key or dst_port",
             "f:18:10: prefix: there is a route to that prefix already; give one route to a prefix",
-            "f:22:8: port: port bare has no addresses; give it the address of this end: addresses = [\"192.168.1.1/24\"], \
+            "f:23:8: port: port bare has no addresses; give it the address of this end: addresses = [\"192.168.1.1/24\"], \
              vsctl mod-port BRIDGE PORT --address CIDR",
         ],
     );
