@@ -209,7 +209,7 @@ impl Routes {
             return Err(RouteError::Full);
         }
         let found = source_of(self.addresses(port), prefix.address, gateway, source);
-        let found = found.ok_or_else(|| match (source, gateway) {
+        let found = found.ok_or(match (source, gateway) {
             (Some(source), _) => RouteError::NotOurs(source),
             (None, Some(gateway)) => RouteError::Unreachable(gateway),
             (None, None) => RouteError::NoSource(prefix),

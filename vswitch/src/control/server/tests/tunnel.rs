@@ -40,7 +40,7 @@ async fn routes_come_and_go() {
     client.add_route(v1::AddRouteRequest { route: Some(wanted.clone()) }).await.expect("a good route");
     let as_told = v1::Route { user: true, ..wanted };
     let routes = client.list_routes(v1::ListRoutesRequest {}).await.expect("a list").into_inner().routes;
-    assert_eq!(routes, [as_told.clone()]);
+    assert_eq!(routes, std::slice::from_ref(&as_told));
     let lookup = |address: &str| v1::LookupRouteRequest { address: address.to_owned() };
     let found = client.lookup_route(lookup("10.1.2.3")).await.expect("a way").into_inner().route;
     assert_eq!(found, Some(as_told));
