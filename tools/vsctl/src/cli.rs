@@ -449,6 +449,14 @@ pub(crate) enum PortState {
     Flood,
     /// Be left out when the bridge floods.
     NoFlood,
+    /// Take what comes in by it.
+    Receive,
+    /// Drop what comes in by it.
+    NoReceive,
+    /// Let packets leave by it.
+    Forward,
+    /// Let nothing leave by it.
+    NoForward,
     /// Drop malformed packets that come in by it, by name.
     Strict,
     /// Treat malformed packets as Open vSwitch does.

@@ -244,6 +244,8 @@ pub struct DecapOp {
     pub home: PortId,
     /// What it says that it is.
     pub kind: vswitch_tunnel::Kind,
+    /// Bytes that are left of it before it comes out (`output(port=N,max_len=N)`). What was cut from a header's payload makes it malformed, as in Open vSwitch.
+    pub max: Option<u16>,
 }
 
 /// See [`Op::Ask`].

@@ -118,6 +118,10 @@ pub struct PortChange {
     pub admin_up: Option<bool>,
     /// New no-flood flag.
     pub no_flood: Option<bool>,
+    /// New no-receive flag.
+    pub no_receive: Option<bool>,
+    /// New no-forward flag.
+    pub no_forward: Option<bool>,
     /// New addresses.
     pub addresses: Option<Vec<crate::port::Cidr>>,
     /// New strict flag.

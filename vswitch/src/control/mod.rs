@@ -12,6 +12,7 @@ pub mod server;
 mod services;
 pub mod switch;
 mod timeouts;
+mod underlay;
 
 pub use config::{ConntrackConfig, DpdkConfig, SwitchConfig, WorkerConfig, ZoneConfig};
 pub use info::*;

@@ -32,7 +32,7 @@ pub struct PacketIn {
     pub controller: u16,
     /// Given by the rule.
     pub userdata: Arc<[u8]>,
-    /// Metadata words.
+    /// Metadata words. To subscribers without which options of Geneve there are.
     pub metadata: FlowKey,
     /// The whole packet.
     pub packet: Vec<u8>,
@@ -164,6 +164,8 @@ impl PacketIns {
             let paused = Paused { continuation: Arc::clone(continuation), metadata, packet };
             packet_in.token = self.paused.lock().put(paused).to_be_bytes().to_vec();
         }
+        // Which of Geneve's options the packet has, it needs to go on; controllers know no such field.
+        packet_in.metadata.set_tunnel_options(0);
         let subscribers = self.subscribers.load();
         let wanted = subscribers.iter().filter(|one| one.interest.covers(packet_in.controller, packet_in.reason));
         for subscriber in wanted {
@@ -193,5 +195,35 @@ impl PausedPackets {
             self.packets.remove(&oldest);
         }
         token
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paused_packet_keeps_the_options_that_controllers_do_not_see() {
+        let packet_ins = PacketIns::default();
+        let mut subscription = packet_ins.subscribe(Interest::of(0)).expect("room");
+        let mut metadata = FlowKey::default();
+        metadata.set(vswitch_flow::Field::TunId, 5);
+        metadata.set_tunnel_options(0b101);
+        packet_ins.deliver(PacketIn {
+            table: 0,
+            cookie: 0,
+            reason: Reason::Action,
+            controller: 0,
+            userdata: [].into(),
+            metadata: metadata.clone(),
+            packet: vec![0; 14],
+            continuation: Some(Arc::default()),
+            token: Vec::new(),
+        });
+        let told = subscription.receiver.try_recv().expect("a packet-in");
+        let number = told.metadata.get(vswitch_flow::Field::TunId);
+        assert_eq!((number, told.metadata.tunnel_options()), (5, 0), "what the controller sees");
+        let paused = packet_ins.resume(&told.token).expect("it waits");
+        assert_eq!(paused.metadata, metadata, "what it goes on with");
     }
 }

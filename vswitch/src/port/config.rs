@@ -10,6 +10,7 @@ use vswitch_tunnel::routes::Cidr;
 
 /// A port as its owner describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // OpenFlow's port flags
 pub struct PortConfig {
     /// Name, unique in the switch; at most [`limits::NAME_MAX`] bytes of `[A-Za-z0-9._-]`.
     pub name: String,
@@ -25,6 +26,10 @@ pub struct PortConfig {
     pub admin_up: bool,
     /// Left out when a bridge floods.
     pub no_flood: bool,
+    /// What comes in by it is dropped.
+    pub no_receive: bool,
+    /// Nothing leaves by it.
+    pub no_forward: bool,
     /// Malformed packets that come in by it are dropped by name ([`crate::packet::strict`]). Not for patch ports: their packets
     /// were looked at where they came in.
     pub strict: bool,
@@ -52,6 +57,8 @@ impl PortConfig {
             mtu: 1500,
             admin_up: true,
             no_flood: false,
+            no_receive: false,
+            no_forward: false,
             strict: false,
             external_ids: BTreeMap::new(),
             addresses: Vec::new(),

@@ -48,7 +48,7 @@ pub use id::PortId;
 pub use open::{Device, OpenContext, OpenPort, open};
 pub use queue::{RxQueue, Sum, TxQueue};
 pub use tunnel::{End, Key, Outer, TunnelConfig, tunnel_kind, tunnel_word};
-pub use vswitch_tunnel::routes::Cidr;
+pub use vswitch_tunnel::routes::{Cidr, CidrError};
 
 /// What ports on the kernel's interfaces do: checksums and GSO unfinished both ways, packets in several segments.
 const KERNEL_OFFLOADS: &[&str] = &["rx-csum", "tx-csum", "rx-gso", "tx-gso", "multi-segment"];

@@ -270,7 +270,6 @@ impl Step<'_> {
         // Agents know no such fields.
         metadata.set(Field::TunTos, 0);
         metadata.set(Field::TunTtl, 0);
-        metadata.set_tunnel_options(0);
         bridge.packet_ins.deliver(PacketIn {
             table: op.table,
             cookie: op.cookie,

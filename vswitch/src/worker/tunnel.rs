@@ -218,6 +218,12 @@ impl Step<'_> {
             Some(mbuf) => mbuf,
             None => return self.count_drop_in(op.home, DropReason::NoMbuf),
         };
+        if let Some(max) = op.max.filter(|max| usize::from(*max) < mbuf.len()) {
+            match mbuf.copy_front(max.into(), self.pool) {
+                Some(front) => mbuf = front,
+                None => return self.drop_in(op.home, DropReason::NoMbuf, mbuf),
+            }
+        }
         let (outside, dst_port) = match read_outside(op.kind, &mbuf) {
             Ok(read) => read,
             Err(reason) => return self.drop_in(op.home, reason, mbuf),

@@ -55,6 +55,8 @@ pub enum MapError {
     Duplicate(u16, u8),
     #[error("what is mapped is {there}, not {given}")]
     Another { given: Mapping, there: Mapping },
+    #[error("tun_metadata{field} is used by {by}")]
+    InUse { field: u8, by: String },
     #[error("{0:?} is no mapping: write {{class=N,type=N,len=N}}->tun_metadataN")]
     Syntax(String),
 }
@@ -68,6 +70,7 @@ impl MapError {
             Self::Length(_) => "NXTTMFC_BAD_OPT_LEN",
             Self::Mapped(_) => "NXTTMFC_ALREADY_MAPPED",
             Self::Duplicate(..) => "NXTTMFC_DUP_ENTRY",
+            Self::InUse { .. } => "NXTTMFC_INVALID_TLV_DEL",
             Self::Syntax(_) => "NXTTMFC_BAD_COMMAND",
         }
     }
@@ -153,6 +156,12 @@ impl OptionMap {
     /// All, by field.
     pub fn iter(&self) -> impl Iterator<Item = &Mapping> {
         self.fields.iter().flatten()
+    }
+
+    /// Which fields are mapped: bit N for `tun_metadataN`.
+    #[must_use]
+    pub fn mapped(&self) -> u8 {
+        self.iter().fold(0, |fields, mapping| fields | 1 << mapping.field)
     }
 
     /// The mapping of a field.

@@ -61,7 +61,28 @@ pub struct Listed {
     pub user: bool,
 }
 
-/// Why a route or an address cannot be.
+/// A part of a route that somebody gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Part {
+    Prefix,
+    Gateway,
+    Source,
+}
+
+impl Part {
+    /// What it is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Prefix => "prefix",
+            Self::Gateway => "gateway",
+            Self::Source => "source",
+        }
+    }
+}
+
+/// Why a route or an address cannot be. Which part of a route is at fault: [`RouteError::part`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum RouteError {
@@ -71,16 +92,35 @@ pub enum RouteError {
     Exists,
     #[error("there is no such route")]
     Missing,
-    #[error("the prefix has bits set behind its length")]
-    HostBits,
-    #[error("destination, gateway and source must be of one family")]
-    Family,
-    #[error("the port has no address in the network of the destination or of the gateway")]
-    NoSource,
-    #[error("the source is no address of the port")]
-    NotOurs,
+    #[error("{0} has bits set behind its length")]
+    HostBits(Cidr),
+    #[error("{0} has no such length")]
+    Length(Cidr),
+    #[error("{1} is not of the family of the prefix")]
+    Family(Part, IpAddr),
+    #[error("{1} is not a host's address")]
+    NotHost(Part, IpAddr),
+    #[error("{0} is in no network of the port, and there is no gateway")]
+    NoSource(Cidr),
+    #[error("{0} is in no network of the port")]
+    Unreachable(IpAddr),
+    #[error("{0} is no address of the port")]
+    NotOurs(IpAddr),
     #[error("that is no address of a host, or no length of a prefix")]
     Address,
+}
+
+impl RouteError {
+    /// What of a route is wrong.
+    #[must_use]
+    pub const fn part(self) -> Part {
+        match self {
+            Self::Family(part, _) | Self::NotHost(part, _) => part,
+            Self::Unreachable(_) => Part::Gateway,
+            Self::NotOurs(_) => Part::Source,
+            _ => Part::Prefix,
+        }
+    }
 }
 
 /// A list of routes, in order of lookup: IPv4 first, the longest prefix first.
@@ -161,24 +201,19 @@ impl Routes {
     /// What is wrong with it; nothing has changed then.
     pub fn add(&mut self, route: UserRoute) -> Result<(), RouteError> {
         let UserRoute { prefix, port, gateway, source } = route;
-        if !prefix.is_valid() || !gateway.into_iter().chain(source).all(is_host) {
-            return Err(RouteError::Address);
-        }
-        if prefix.network() != prefix.address {
-            return Err(RouteError::HostBits);
-        }
-        if gateway.into_iter().chain(source).any(|ip| ip.is_ipv4() != prefix.address.is_ipv4()) {
-            return Err(RouteError::Family);
-        }
+        route.check()?;
         if self.tables.user(prefix).is_some() {
             return Err(RouteError::Exists);
         }
         if self.tables.len() >= ROUTES_MAX {
             return Err(RouteError::Full);
         }
-        let Some(found) = source_of(self.addresses(port), prefix.address, gateway, source) else {
-            return Err(if source.is_some() { RouteError::NotOurs } else { RouteError::NoSource });
-        };
+        let found = source_of(self.addresses(port), prefix.address, gateway, source);
+        let found = found.ok_or(match (source, gateway) {
+            (Some(source), _) => RouteError::NotOurs(source),
+            (None, Some(gateway)) => RouteError::Unreachable(gateway),
+            (None, None) => RouteError::NoSource(prefix),
+        })?;
         let tables = Arc::make_mut(&mut self.tables);
         tables.insert(prefix, (false, port), Way { gateway, source: Some(found), wanted: source });
         tables.users += 1;
@@ -200,31 +235,62 @@ impl Routes {
     /// The way to an address.
     #[must_use]
     pub fn lookup(&self, to: IpAddr) -> Option<Route> {
+        let found = self.lookup_listed(to)?;
+        Some(Route { port: found.port, gateway: found.gateway, source: found.source? })
+    }
+
+    /// The same, with all that is known of the route.
+    #[must_use]
+    pub fn lookup_listed(&self, to: IpAddr) -> Option<Listed> {
         let v6 = to.is_ipv6();
         let lengths = Length { v6, host: 0 }..=Length { v6, host: u8::MAX };
         self.tables.lists.range(lengths).find_map(|(length, list)| {
-            let network = length.prefix(to).network();
-            let mut same = list.range(Place::all(network));
-            same.find_map(|(place, way)| Some(Route { port: place.port, gateway: way.gateway, source: way.source? }))
+            let same = list.range(Place::all(length.prefix(to).network()));
+            same.map(|(place, way)| length.listed(place, way)).find(|listed| listed.source.is_some())
         })
     }
 
     /// All routes: IPv4 before IPv6, in order of lookup.
     pub fn iter(&self) -> impl Iterator<Item = Listed> {
         let lists = self.tables.lists.iter();
-        lists.flat_map(|(length, list)| {
-            list.iter().map(|(place, way)| Listed {
-                prefix: length.prefix(place.network),
-                port: place.port,
-                gateway: way.gateway,
-                source: way.source,
-                user: !place.connected,
-            })
-        })
+        lists.flat_map(|(length, list)| list.iter().map(|(place, way)| length.listed(place, way)))
+    }
+}
+
+impl UserRoute {
+    /// What can be said without knowing of ports and other routes.
+    fn check(&self) -> Result<(), RouteError> {
+        let Self { prefix, gateway, source, .. } = *self;
+        if !prefix.is_valid() {
+            return Err(RouteError::Length(prefix));
+        }
+        if prefix.network() != prefix.address {
+            return Err(RouteError::HostBits(prefix));
+        }
+        for (part, given) in [(Part::Gateway, gateway), (Part::Source, source)] {
+            let Some(given) = given else { continue };
+            if given.is_ipv4() != prefix.address.is_ipv4() {
+                return Err(RouteError::Family(part, given));
+            }
+            if !is_host(given) {
+                return Err(RouteError::NotHost(part, given));
+            }
+        }
+        Ok(())
     }
 }
 
 impl Length {
+    fn listed(self, place: &Place, way: &Way) -> Listed {
+        Listed {
+            prefix: self.prefix(place.network),
+            port: place.port,
+            gateway: way.gateway,
+            source: way.source,
+            user: !place.connected,
+        }
+    }
+
     /// Of a valid prefix.
     const fn of(prefix: Cidr) -> Self {
         Self { v6: prefix.address.is_ipv6(), host: Cidr::bits(prefix.address) - prefix.len }

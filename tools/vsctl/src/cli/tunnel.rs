@@ -28,7 +28,11 @@ pub(crate) enum Tunnel {
         address: String,
     },
     /// Show the next hops of tunnels, like `ovs-appctl tnl/neigh/show`.
-    TnlNeighShow,
+    TnlNeighShow {
+        /// How often they changed, were held off while they quarrelled, were refused or forgotten, too.
+        #[arg(short = 's', long)]
+        statistics: bool,
+    },
     /// Say who a next hop is, like `ovs-appctl tnl/neigh/set`.
     TnlNeighSet {
         /// Name of the bridge.

@@ -98,6 +98,8 @@ fn config(args: &AddPort) -> Result<v1::PortConfig, Error> {
         mtu: args.mtu,
         admin_up: args.admin_down.then_some(false),
         no_flood: args.no_flood,
+        no_receive: false,
+        no_forward: false,
         strict: args.strict,
         external_ids: args.external_ids.iter().cloned().collect(),
         addresses: args.addresses.clone(),
@@ -141,11 +143,15 @@ fn change(args: &ModPort) -> Result<v1::ModifyPortRequest, Error> {
             PortState::Down => (&mut request.admin_up, false),
             PortState::Flood => (&mut request.no_flood, false),
             PortState::NoFlood => (&mut request.no_flood, true),
+            PortState::Receive => (&mut request.no_receive, false),
+            PortState::NoReceive => (&mut request.no_receive, true),
+            PortState::Forward => (&mut request.no_forward, false),
+            PortState::NoForward => (&mut request.no_forward, true),
             PortState::Strict => (&mut request.strict, true),
             PortState::NoStrict => (&mut request.strict, false),
         };
         if field.replace(value).is_some_and(|old| old != value) {
-            let message = "up and down, flood and no-flood, or strict and no-strict, exclude each other";
+            let message = "up and down, or a word and the same with no-, exclude each other";
             return Err(usage(ErrorKind::ArgumentConflict, message));
         }
     }
@@ -157,8 +163,8 @@ fn change(args: &ModPort) -> Result<v1::ModifyPortRequest, Error> {
     }
     let nothing = args.mtu.is_none() && request.external_ids.is_none() && request.addresses.is_none();
     if args.state.is_empty() && nothing {
-        let message = "nothing to change: give up, down, flood, no-flood, strict, no-strict, --mtu, --external-id, \
-                       --no-external-ids, --address or --no-addresses";
+        let message = "nothing to change: give up, down, flood, receive, forward, strict, or one of the last four with no-, --mtu, \
+                       --external-id, --no-external-ids, --address or --no-addresses";
         return Err(usage(ErrorKind::MissingRequiredArgument, message));
     }
     Ok(request)
@@ -206,6 +212,8 @@ pub(super) fn json(port: &v1::Port) -> Value {
         "link_speed_mbps": port.link_speed_mbps,
         "admin_up": config.admin_up.unwrap_or(true),
         "no_flood": config.no_flood,
+        "no_receive": config.no_receive,
+        "no_forward": config.no_forward,
         "strict": config.strict,
         "mac": output::mac(port.mac.as_ref()),
         "mtu": config.mtu,
@@ -244,8 +252,13 @@ pub(super) fn describe(port: &v1::Port) -> String {
     line("type", &kind);
     let speed = if port.link_speed_mbps > 0 { format!(", {} Mbit/s", port.link_speed_mbps) } else { String::new() };
     line("link", &format!("{}{speed}", if port.link_up { "up" } else { "down" }));
-    let flags =
-        [("admin-down", config.admin_up == Some(false)), ("no-flood", config.no_flood), ("strict", config.strict)];
+    let flags = [
+        ("admin-down", config.admin_up == Some(false)),
+        ("no-flood", config.no_flood),
+        ("no-receive", config.no_receive),
+        ("no-forward", config.no_forward),
+        ("strict", config.strict),
+    ];
     let flags: Vec<_> = flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
     line("flags", &flags.join(" "));
     line("mac", &format!("{}, mtu: {}", output::mac(port.mac.as_ref()), config.mtu.unwrap_or_default()));

@@ -74,6 +74,7 @@ fn what_all_kinds_have() {
         external_ids: [("a", "b=c"), ("d", "")].map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         kind: Some(Kind::Internal(v1::InternalPort {})),
         addresses: vec!["10.0.0.1/24".to_owned(), "fd00::1/64".to_owned()],
+        ..Default::default()
     };
     assert_eq!(add_port(line).expect("valid"), want);
     let plain = add_port("--type internal").expect("valid");
@@ -110,7 +111,7 @@ fn changes() {
         mtu: Some(1400),
         external_ids,
         strict: Some(true),
-        addresses: None,
+        ..Default::default()
     };
     assert_eq!(request, want);
     let request = mod_port("up flood").expect("valid");
@@ -119,6 +120,10 @@ fn changes() {
     let request = mod_port("no-strict").expect("valid");
     assert_eq!((request.admin_up, request.no_flood, request.strict), (None, None, Some(false)));
     assert_eq!(request.external_ids, None, "they stay");
+    let request = mod_port("no-receive forward").expect("valid");
+    assert_eq!((request.no_receive, request.no_forward), (Some(true), Some(false)));
+    let request = mod_port("receive no-forward").expect("valid");
+    assert_eq!((request.no_receive, request.no_forward), (Some(false), Some(true)));
     let request = mod_port("--address 10.0.0.1/24").expect("valid");
     assert_eq!(request.addresses, Some(v1::Addresses { cidrs: vec!["10.0.0.1/24".to_owned()] }));
     let request = mod_port("--no-addresses").expect("valid");
@@ -132,6 +137,7 @@ fn changes_that_make_no_sense_are_wrong_usage() {
     for (line, want) in [
         ("up down", "exclude each other"),
         ("flood up no-flood", "exclude"),
+        ("receive no-receive", "exclude"),
         ("strict no-strict", "exclude"),
         ("", "nothing to change"),
     ] {

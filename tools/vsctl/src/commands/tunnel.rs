@@ -10,6 +10,7 @@ use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use vswitch_proto::v1;
+use vswitch_tunnel::options::{self, Mapping};
 
 pub(super) async fn ask(client: &Client, command: &Tunnel) -> Answer {
     let mut service = client.tunnels().await?;
@@ -30,9 +31,10 @@ pub(super) async fn ask(client: &Client, command: &Tunnel) -> Answer {
             let request = v1::LookupRouteRequest { address: address.clone() };
             Box::new(Found(client.answer(service.lookup_route(request).await)?.route.unwrap_or_default()))
         }
-        Tunnel::TnlNeighShow => {
+        Tunnel::TnlNeighShow { statistics } => {
             let answer = client.answer(service.list_neighbours(v1::ListNeighboursRequest {}).await)?;
-            Box::new(Neighbours(answer.neighbours))
+            let statistics = statistics.then(|| answer.statistics.unwrap_or_default());
+            Box::new(Neighbours { neighbours: answer.neighbours, statistics })
         }
         Tunnel::TnlNeighSet { bridge, address, mac } => {
             let mac = Some(v1::MacAddress { octets: mac.to_vec() });
@@ -83,51 +85,26 @@ fn route(prefix: &str, port: &str, more: &[String]) -> Result<v1::Route, Error> 
 
 /// `{class=0xffff,type=0,len=4}->tun_metadata0[,...]`.
 fn mappings(text: &str) -> Result<Vec<v1::OptionMapping>, Error> {
-    let one = |part: &str| -> Option<v1::OptionMapping> {
-        let (option, field) = part.trim().strip_prefix('{')?.split_once("}->tun_metadata")?;
-        let (mut class, mut kind, mut len) = (None, None, None);
-        for pair in option.split(',') {
-            let (name, value) = pair.split_once('=')?;
-            let slot = match name.trim() {
-                "class" => &mut class,
-                "type" => &mut kind,
-                "len" => &mut len,
-                _ => return None,
-            };
-            *slot = Some(number(value.trim())?);
+    let message = |mapping: Mapping| {
+        let Mapping { class, kind, len, field } = mapping;
+        v1::OptionMapping {
+            option_class: class.into(),
+            option_type: kind.into(),
+            length: len.into(),
+            field: field.into(),
         }
-        Some(v1::OptionMapping {
-            option_class: class?,
-            option_type: kind?,
-            length: len?,
-            field: field.trim_end_matches([',', ' ']).parse().ok()?,
-        })
     };
-    let mut found = Vec::new();
-    let mut rest = text.trim();
-    while !rest.is_empty() {
-        // The next one begins at the brace behind this one's.
-        let end = rest.get(1..).and_then(|behind| behind.find('{')).map_or(rest.len(), |at| at + 1);
-        let (part, behind) = rest.split_at(end);
-        let hint = || format!("{part:?} is no mapping: write {{class=0xffff,type=0,len=4}}->tun_metadata0");
-        found.push(one(part).ok_or_else(|| usage(ErrorKind::ValueValidation, hint()))?);
-        rest = behind;
-    }
-    if found.is_empty() {
-        return Err(usage(ErrorKind::ValueValidation, "write {class=0xffff,type=0,len=4}->tun_metadata0"));
-    }
-    Ok(found)
-}
-
-fn number(text: &str) -> Option<u32> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
+    let read = options::parse(text).map_err(|error| usage(ErrorKind::ValueValidation, error))?;
+    Ok(read.into_iter().map(message).collect())
 }
 
 /// `route-show`: the lines of `ovs-appctl ovs/route/show`.
 struct Routes(Vec<v1::Route>);
+
+/// Whether somebody added a route, or it came with an address.
+const fn kind_of(user: bool) -> &'static str {
+    if user { "User" } else { "Cached" }
+}
 
 fn route_line(route: &v1::Route) -> String {
     let mut line = format!("{} dev {}", route.prefix, route.port);
@@ -153,7 +130,7 @@ impl Report for Routes {
     fn text(&self) -> String {
         let mut text = "Route Table:\n".to_owned();
         for route in &self.0 {
-            let _ = writeln!(text, "{}: {}", if route.user { "User" } else { "Cached" }, route_line(route));
+            let _ = writeln!(text, "{}: {}", kind_of(route.user), route_line(route));
         }
         text
     }
@@ -163,14 +140,16 @@ impl Report for Routes {
     }
 }
 
-/// `route-lookup`: the lines of `ovs-appctl ovs/route/lookup`.
+/// `route-lookup`: the lines of `ovs-appctl ovs/route/lookup`, and which route it is.
 struct Found(v1::Route);
 
 impl Report for Found {
     fn text(&self) -> String {
-        let v1::Route { port, gateway, source, .. } = &self.0;
-        let gateway = gateway.as_deref().unwrap_or(if self.0.prefix.contains(':') { "::" } else { "0.0.0.0" });
-        format!("src {}\ngateway {gateway}\ndev {port}\n", source.as_deref().unwrap_or_default())
+        let v1::Route { prefix, port, gateway, source, user } = &self.0;
+        let source = source.as_deref().unwrap_or_default();
+        // Open vSwitch prints this for IPv4, too.
+        let gateway = gateway.as_deref().unwrap_or("::");
+        format!("src {source}\ngateway {gateway}\ndev {port}\nprefix {prefix}\nroute {}\n", kind_of(*user))
     }
 
     fn json(&self) -> Value {
@@ -178,16 +157,26 @@ impl Report for Found {
     }
 }
 
-/// `tnl-neigh-show`: the columns of `ovs-appctl tnl/neigh/show`.
-struct Neighbours(Vec<v1::Neighbour>);
+/// `tnl-neigh-show`: the columns of `ovs-appctl tnl/neigh/show`, and numbers if they are asked for.
+struct Neighbours {
+    neighbours: Vec<v1::Neighbour>,
+    statistics: Option<v1::NeighbourStatistics>,
+}
 
 impl Report for Neighbours {
     fn text(&self) -> String {
         let mut text = format!("{:<46}{:<20}Bridge\n{}\n", "IP", "MAC", "=".repeat(74));
         // Those that have not answered yet are for programs (--json).
-        for neighbour in self.0.iter().filter(|neighbour| neighbour.mac.is_some()) {
+        for neighbour in self.neighbours.iter().filter(|neighbour| neighbour.mac.is_some()) {
             let mac = output::mac(neighbour.mac.as_ref());
             let _ = writeln!(text, "{:<46}{mac:<20}{}", neighbour.address, neighbour.bridge);
+        }
+        if let Some(numbers) = &self.statistics {
+            let v1::NeighbourStatistics { pending, changed, held_off, refused, expired, evicted } = numbers;
+            let _ = writeln!(
+                text,
+                "pending:{pending} changed:{changed} held_off:{held_off} refused:{refused} expired:{expired} evicted:{evicted}"
+            );
         }
         text
     }
@@ -201,7 +190,19 @@ impl Report for Neighbours {
                 "age": neighbour.age_seconds,
             })
         };
-        self.0.iter().map(one).collect()
+        let neighbours: Value = self.neighbours.iter().map(one).collect();
+        let Some(numbers) = &self.statistics else { return neighbours };
+        json!({
+            "neighbours": neighbours,
+            "statistics": {
+                "pending": numbers.pending,
+                "changed": numbers.changed,
+                "held_off": numbers.held_off,
+                "refused": numbers.refused,
+                "expired": numbers.expired,
+                "evicted": numbers.evicted,
+            },
+        })
     }
 }
 
@@ -270,9 +271,37 @@ mod tests {
         let mapping =
             |option_class, option_type, length, field| v1::OptionMapping { option_class, option_type, length, field };
         assert_eq!(mappings(text).expect("good"), [mapping(0xffff, 0, 4, 0), mapping(258, 128, 16, 7)]);
-        for bad in ["", "class=1", "{class=1,type=2}->tun_metadata0", "{class=1,type=2,len=4}->reg0", "{}{}"] {
-            assert!(mappings(bad).is_err(), "{bad}");
+        let octal = "{class=0377,type=010,len=4}->tun_metadata1";
+        assert_eq!(mappings(octal).expect("as strtoul has it"), [mapping(255, 8, 4, 1)]);
+        for (bad, part) in [
+            ("", "is no mapping"),
+            ("class=1", "is no mapping"),
+            ("{class=1,type=2}->tun_metadata0", "is no mapping"),
+            ("{class=1,type=2,len=4}->reg0", "is no mapping"),
+            ("{class=08,type=2,len=4}->tun_metadata0", "is no mapping"),
+            ("{class=1,type=2,len=4}->tun_metadata8", "there is no field tun_metadata8"),
+            ("{}{}", "is no mapping"),
+        ] {
+            let said = mappings(bad).expect_err(bad).to_string();
+            assert!(said.contains(part), "{bad}: {said}");
         }
+    }
+
+    #[test]
+    fn neighbours_are_told_with_numbers_only_if_asked_for() {
+        let (bridge, address) = ("br0".to_owned(), "10.0.0.2".to_owned());
+        let mac = Some(v1::MacAddress { octets: vec![2, 0, 0, 0, 0, 9] });
+        let neighbours = vec![v1::Neighbour { bridge, address, mac, age_seconds: 5 }];
+        let line = format!("{:<46}{:<20}br0\n", "10.0.0.2", "02:00:00:00:00:09");
+        let plain = Neighbours { neighbours: neighbours.clone(), statistics: None };
+        assert!(plain.text().ends_with(&line), "{}", plain.text());
+        assert_eq!(plain.json()[0]["age"], 5);
+        let numbers = v1::NeighbourStatistics { changed: 3, held_off: 4, ..Default::default() };
+        let counted = Neighbours { neighbours, statistics: Some(numbers) };
+        let last = "pending:0 changed:3 held_off:4 refused:0 expired:0 evicted:0\n";
+        assert!(counted.text().ends_with(&(line + last)), "{}", counted.text());
+        let json = counted.json();
+        assert_eq!((&json["neighbours"][0]["age"], &json["statistics"]["held_off"]), (&json!(5), &json!(4)));
     }
 
     #[test]
@@ -280,7 +309,14 @@ mod tests {
         let words = ["10.0.0.1".to_owned(), "src=1.1.1.1".to_owned()];
         let route = route("1.2.0.0/16", "br0", &words).expect("good");
         assert_eq!(route_line(&route), "1.2.0.0/16 dev br0 GW 10.0.0.1 SRC 1.1.1.1");
-        assert_eq!(Found(route.clone()).text(), "src 1.1.1.1\ngateway 10.0.0.1\ndev br0\n");
+        let lookup = |gateway: Option<&str>, user| {
+            let gateway = gateway.map(str::to_owned);
+            Found(v1::Route { gateway, user, ..route.clone() }).text()
+        };
+        let lines = "src 1.1.1.1\ngateway 10.0.0.1\ndev br0\nprefix 1.2.0.0/16\nroute User\n";
+        assert_eq!(lookup(Some("10.0.0.1"), true), lines);
+        let lines = "src 1.1.1.1\ngateway ::\ndev br0\nprefix 1.2.0.0/16\nroute Cached\n";
+        assert_eq!(lookup(None, false), lines);
         let text = Routes(vec![v1::Route { user: true, ..route }]).text();
         assert_eq!(text, "Route Table:\nUser: 1.2.0.0/16 dev br0 GW 10.0.0.1 SRC 1.1.1.1\n");
         assert!(super::route("1.2.0.0/16", "br0", &["1.1.1.1".to_owned(), "1.1.1.2".to_owned()]).is_err());

@@ -55,6 +55,11 @@ impl Across {
         }
     }
 
+    /// Whether the file has a port of this name, however much of it could be read.
+    pub(super) fn has_port(&self, name: &str) -> bool {
+        self.ports().any(|port| port.name.as_ref().is_some_and(|(own, _)| own == name))
+    }
+
     fn ports(&self) -> impl Iterator<Item = &PortEntry> {
         self.bridges.iter().flat_map(|bridge| &bridge.ports)
     }

@@ -27,6 +27,7 @@ mod port;
 mod report;
 mod route;
 mod suggest;
+mod underlay;
 mod value;
 
 pub use environment::Environment;

@@ -66,6 +66,7 @@ impl<'a> Walk<'a> {
         let routes = self.tables(&mut root, "route", "[[route]]");
         self.routes(routes);
         self.across.check(&mut self.reader);
+        self.underlay();
         let is_whole = self.reader.is_whole();
         let mut report = self.reader.into_report();
         report.sort();

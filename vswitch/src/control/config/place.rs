@@ -88,6 +88,8 @@ pub enum Place {
     Control(&'static str),
     /// A key of a `[[bridge.port]]`: index of the bridge in [`super::SwitchConfig::bridges`], index of the port in it.
     Port(usize, usize, &'static str),
+    /// A key of a `[[route]]`: index in [`super::SwitchConfig::routes`].
+    Route(usize, &'static str),
 }
 
 /// Positions of the keys that the file has, and which of them were refused.

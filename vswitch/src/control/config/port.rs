@@ -7,15 +7,29 @@ use super::suggest::did_you_mean;
 use crate::dpdk::devargs::device_name;
 use crate::limits;
 use crate::packet::Mac;
-use crate::port::{Cidr, FieldError, PortConfig, PortKind, TunnelConfig, VhostConfig, VhostMode, tunnel_kind};
+use crate::port::{
+    Cidr, CidrError, FieldError, PortConfig, PortKind, TunnelConfig, VhostConfig, VhostMode, tunnel_kind,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toml::de::DeValue;
 use vswitch_tunnel::Kind;
 
 /// Keys of every port.
-const COMMON: [&str; 10] =
-    ["name", "number", "type", "mac", "mtu", "admin_up", "no_flood", "strict", "external_ids", "addresses"];
+const COMMON: [&str; 12] = [
+    "name",
+    "number",
+    "type",
+    "mac",
+    "mtu",
+    "admin_up",
+    "no_flood",
+    "no_receive",
+    "no_forward",
+    "strict",
+    "external_ids",
+    "addresses",
+];
 
 /// Keys of one type of port.
 const fn own_keys(kind: &str) -> &'static [&'static str] {
@@ -50,6 +64,8 @@ impl Walk<'_> {
         let mtu = section.integer(reader, "mtu", &(i128::from(limits::MTU_MIN)..=i128::from(limits::MTU_MAX)));
         let admin_up = section.boolean(reader, "admin_up").unwrap_or(true);
         let no_flood = section.boolean(reader, "no_flood").unwrap_or(false);
+        let no_receive = section.boolean(reader, "no_receive").unwrap_or(false);
+        let no_forward = section.boolean(reader, "no_forward").unwrap_or(false);
         let strict = section.boolean(reader, "strict").unwrap_or(false);
         let external_ids = strings(section, reader, "external_ids", "{ owner = \"pod-1\" }");
         let addresses = addresses(section, reader);
@@ -61,6 +77,8 @@ impl Walk<'_> {
             mtu: mtu.unwrap_or(1500),
             admin_up,
             no_flood,
+            no_receive,
+            no_forward,
             strict,
             external_ids,
             addresses,
@@ -102,11 +120,17 @@ fn addresses(section: &mut Section<'_, '_>, reader: &mut Reader<'_>) -> Vec<Cidr
     let key = "addresses";
     let example = "[\"192.168.1.1/24\"]";
     let found = section.array(reader, key, ("an array of addresses", example), |reader, value, span| {
-        let parsed = match value.as_str() {
-            Some(text) => text.parse::<Cidr>().map_err(|_| format!("contains {}, which is no address", quoted(text))),
-            None => Err(format!("contains {}, must be an array of strings", type_of(value))),
+        let Some(text) = value.as_str() else {
+            let problem = format!("contains {}, must be an array of strings", type_of(value));
+            reader.wrong(span, key, problem, format!("write {key} = {example}"));
+            return None;
         };
-        parsed.map_err(|problem| reader.wrong(span, key, problem, format!("write {key} = {example}"))).ok()
+        let parsed = Cidr::of_port(text);
+        if let Err(error) = parsed {
+            let what = if error == CidrError::Syntax { "which is no address" } else { "which has no length" };
+            reader.wrong(span, key, format!("contains {}, {what}", quoted(text)), error.hint());
+        }
+        parsed.ok()
     });
     found.unwrap_or_default().into_iter().map(|(cidr, _)| cidr).collect()
 }

@@ -2,6 +2,7 @@
 
 use super::document::{Reader, Section, Span, quoted};
 use super::parse::Walk;
+use super::place::Place;
 use crate::control::RouteConfig;
 use std::str::FromStr;
 use toml::de::DeTable;
@@ -16,6 +17,8 @@ impl Walk<'_> {
             }
             let mut section = Section::new("[[route]]", header, Some(table));
             if let Some(route) = self.route(&mut section) {
+                let index = self.config.routes.len();
+                section.record(&self.reader, &mut self.places, |key| Place::Route(index, key));
                 self.config.routes.push(route);
             }
         }
@@ -37,14 +40,7 @@ impl Walk<'_> {
         }
         let known = ["prefix", "port", "gateway", "source"];
         section.finish(reader, &known, &known);
-        let port = port?;
-        let homes = self.config.bridges.iter().flat_map(|(_, ports)| ports);
-        if !homes.into_iter().any(|home| home.name == port && !home.addresses.is_empty()) {
-            let problem = format!("{} is no port with addresses", quoted(&port));
-            let hint = "give the port of the underlay addresses = [\"192.168.1.1/24\"]";
-            self.reader.absent(&section.span("port"), "port", problem, hint);
-        }
-        Some(RouteConfig { prefix: prefix?, port, gateway, source })
+        Some(RouteConfig { prefix: prefix?, port: port?, gateway, source })
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod conntrack;
 mod pipeline;
+mod tunnel;
 
 use super::serve::{HEALTH_NAMES, REQUEST_LEN_MAX, SHUTDOWN_GRACE, serve_api};
 use super::{ServeError, bind};

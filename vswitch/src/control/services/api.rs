@@ -23,6 +23,7 @@ use tonic::transport::server::UdsConnectInfo;
 use tonic::{Extensions, Status};
 use vswitch_flow::spec::{FlowFilter, Update};
 use vswitch_flow::text::PacketOut;
+use vswitch_tunnel::neighbours::Stats;
 use vswitch_tunnel::options::Mapping;
 
 /// Calls of the switch at a time. They block, and changes wait for each other anyway: more threads would only wait.
@@ -86,6 +87,7 @@ switch_api! {
     fn delete_route(&self, prefix: Cidr) -> Result<(), SwitchError>;
     fn lookup_route(&self, to: IpAddr) -> Result<RouteInfo, SwitchError>;
     fn neighbours(&self) -> Vec<NeighbourInfo>;
+    fn neighbour_stats(&self) -> Stats;
     fn set_neighbour(&self, bridge: &str, ip: IpAddr, mac: Mac) -> Result<(), SwitchError>;
     fn flush_neighbours(&self, bridge: Option<&str>) -> Result<u64, SwitchError>;
     fn tunnel_listeners(&self) -> Vec<(String, u16)>;

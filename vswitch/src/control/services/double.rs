@@ -4,8 +4,9 @@ use super::SwitchApi;
 use crate::conntrack::Conntrack;
 use crate::control::switch::conntrack::{ConnectionEvents, ConnectionStream};
 use crate::control::switch::pipeline::{
-    MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError,
+    MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError, filter_refused,
 };
+use crate::control::underlay;
 use crate::control::{
     BridgeChange, BridgeConfig, BridgeInfo, CachesInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange,
     PortEvent, PortEventKind, PortInfo, RxqInfo, SwitchError, WorkerInfo,
@@ -28,6 +29,7 @@ use tokio::sync::{broadcast, mpsc};
 use vswitch_conntrack::{End, Family, L4, Request, Seen, Tuple, protocol};
 use vswitch_flow::spec::{FlowFilter, Update};
 use vswitch_flow::text::PacketOut;
+use vswitch_tunnel::neighbours::Stats;
 use vswitch_tunnel::options::Mapping;
 
 /// A port as a switch would show it.
@@ -80,7 +82,6 @@ pub(in crate::control) struct Double {
     fdb: Mutex<Vec<FdbInfo>>,
     routes: Mutex<Vec<RouteInfo>>,
     neighbours: Mutex<Vec<NeighbourInfo>>,
-    options: Mutex<Vec<Mapping>>,
     events: broadcast::Sender<PortEvent>,
     sequence: AtomicU64,
     /// Real, and no packet comes to it but by hand.
@@ -104,7 +105,6 @@ impl Default for Double {
             fdb: Mutex::default(),
             routes: Mutex::default(),
             neighbours: Mutex::default(),
-            options: Mutex::default(),
             events: broadcast::channel(16).0,
             sequence: AtomicU64::new(0),
             conntrack: Arc::new(Conntrack::new(vswitch_conntrack::Config { connections_max: 1 << 12 })),
@@ -202,6 +202,8 @@ impl SwitchApi for Double {
             let port = port.ok_or_else(|| missing("port", name))?;
             port.config.admin_up = change.admin_up.unwrap_or(port.config.admin_up);
             port.config.no_flood = change.no_flood.unwrap_or(port.config.no_flood);
+            port.config.no_receive = change.no_receive.unwrap_or(port.config.no_receive);
+            port.config.no_forward = change.no_forward.unwrap_or(port.config.no_forward);
             port.config.strict = change.strict.unwrap_or(port.config.strict);
             port.config.mtu = change.mtu.unwrap_or(port.config.mtu);
             port.config.external_ids = change.external_ids.clone().unwrap_or(port.config.external_ids.clone());
@@ -331,7 +333,10 @@ impl SwitchApi for Double {
     }
 
     fn flows(&self, bridge: &str, filter: &FlowFilter) -> Result<Vec<FlowInfo>, SwitchError> {
-        self.with_pipeline(bridge, |pipeline| pipeline.flows(filter, Millis(3500)))
+        let flows = self.with_pipeline(bridge, |pipeline| {
+            pipeline.check_filter(filter).map(|()| pipeline.flows(filter, Millis(3500)))
+        })?;
+        Ok(flows.map_err(filter_refused)?)
     }
 
     fn groups(&self, bridge: &str, id: Option<u32>) -> Result<Vec<GroupInfo>, SwitchError> {
@@ -408,6 +413,10 @@ impl SwitchApi for Double {
         self.neighbours.lock().clone()
     }
 
+    fn neighbour_stats(&self) -> Stats {
+        Stats { entries: 1, pending: 2, changed: 3, held_off: 4, refused: 5, expired: 6, evicted: 7 }
+    }
+
     fn set_neighbour(&self, bridge: &str, ip: IpAddr, mac: Mac) -> Result<(), SwitchError> {
         self.with_bridge(bridge, |_| {
             let info = NeighbourInfo { bridge: bridge.to_owned(), address: ip, mac: Some(mac), age_s: 0 };
@@ -425,21 +434,17 @@ impl SwitchApi for Double {
     }
 
     fn option_map(&self, bridge: &str) -> Result<Vec<Mapping>, SwitchError> {
-        self.with_bridge(bridge, |_| Ok(self.options.lock().clone()))
+        self.with_pipeline(bridge, |pipeline| pipeline.options().iter().copied().collect())
     }
 
     fn add_options(&self, bridge: &str, mappings: &[Mapping]) -> Result<(), SwitchError> {
-        self.with_bridge(bridge, |_| {
-            self.options.lock().extend_from_slice(mappings);
-            Ok(())
-        })
+        Ok(self.with_pipeline(bridge, |pipeline| pipeline.add_options(mappings))?.map_err(|e| underlay::mapping(&e))?)
     }
 
     fn delete_options(&self, bridge: &str, mappings: &[Mapping]) -> Result<(), SwitchError> {
-        self.with_bridge(bridge, |_| {
-            self.options.lock().retain(|own| !mappings.is_empty() && !mappings.contains(own));
-            Ok(())
-        })
+        Ok(self
+            .with_pipeline(bridge, |pipeline| pipeline.delete_options(mappings))?
+            .map_err(|e| underlay::mapping(&e))?)
     }
 
     fn dummies_enabled(&self) -> bool {

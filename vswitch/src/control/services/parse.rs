@@ -1,9 +1,9 @@
 //! From requests to plain values: what a plain value cannot express is refused, naming every wrong field at once.
 
-use super::status::invalid;
+use super::status::{clip, invalid};
 use crate::control::{BridgeChange, BridgeConfig, FailMode, FdbFilter, PortChange};
 use crate::packet::Mac;
-use crate::port::{Cidr, End, FieldError, PortConfig, PortKind, TunnelConfig, VhostConfig, VhostMode};
+use crate::port::{Cidr, CidrError, End, FieldError, PortConfig, PortKind, TunnelConfig, VhostConfig, VhostMode};
 use std::path::PathBuf;
 use tonic::Status;
 use vswitch_proto::v1;
@@ -52,12 +52,14 @@ impl Fields {
     }
 
     fn addresses(&mut self, texts: &[String]) -> Vec<Cidr> {
-        let parsed = texts.iter().map(|text| text.parse::<Cidr>());
         let mut good = Vec::new();
-        for cidr in parsed.take(crate::limits::HOME_ADDRESSES_MAX + 1) {
-            match cidr {
+        for text in texts.iter().take(crate::limits::HOME_ADDRESSES_MAX + 1) {
+            match Cidr::of_port(text) {
                 Ok(cidr) => good.push(cidr),
-                Err(problem) => self.wrong("addresses", problem.to_string(), "give each with its prefix length"),
+                Err(error) => {
+                    let what = if error == CidrError::Syntax { "is no address" } else { "has no length" };
+                    self.wrong("addresses", format!("{:?} {what}", clip(text, 64)), &error.hint());
+                }
             }
         }
         good
@@ -123,6 +125,8 @@ pub(super) fn port_config(config: v1::PortConfig) -> Result<PortConfig, Status> 
     port.mtu = config.mtu.map_or(port.mtu, |mtu| fields.number("mtu", mtu, port.mtu, "use 68 to 9702"));
     port.admin_up = config.admin_up.unwrap_or(port.admin_up);
     port.no_flood = config.no_flood;
+    port.no_receive = config.no_receive;
+    port.no_forward = config.no_forward;
     port.strict = config.strict;
     port.external_ids = config.external_ids.into_iter().collect();
     port.addresses = fields.addresses(&config.addresses);
@@ -200,6 +204,8 @@ pub(super) fn port_change(request: &mut v1::ModifyPortRequest) -> Result<PortCha
     let change = PortChange {
         admin_up: request.admin_up,
         no_flood: request.no_flood,
+        no_receive: request.no_receive,
+        no_forward: request.no_forward,
         strict: request.strict,
         mtu: request.mtu.map(|mtu| fields.number("mtu", mtu, 1500, "use 68 to 9702")),
         external_ids: request.external_ids.take().map(|external_ids| external_ids.ids.into_iter().collect()),
@@ -209,7 +215,7 @@ pub(super) fn port_change(request: &mut v1::ModifyPortRequest) -> Result<PortCha
         fields.wrong(
             "admin_up",
             "nothing is to be changed",
-            "give admin_up, no_flood, strict, mtu, external_ids or addresses",
+            "give admin_up, no_flood, no_receive, no_forward, strict, mtu, external_ids or addresses",
         );
     }
     fields.finish(change)
@@ -290,16 +296,18 @@ mod tests {
         #[test]
         fn a_port_survives_the_way_through_protobuf(
             kind in kinds(), name in "[a-z0-9]{1,15}", number in prop::option::of(1..=0xfeff_u32),
-            mac in prop::option::of(any::<[u8; 5]>()), mtu in 68..=9702_u16, flags in any::<[bool; 3]>(),
+            mac in prop::option::of(any::<[u8; 5]>()), mtu in 68..=9702_u16, flags in any::<[bool; 5]>(),
             external_ids in prop::collection::btree_map("[a-z]{1,9}", "[a-z]{0,9}", 0..4),
         ) {
             let mac = mac.map(|[a, b, c, d, e]| Mac([2, a, b, c, d, e]));
-            let [admin_up, no_flood, strict] = flags;
+            let [admin_up, no_flood, no_receive, no_forward, strict] = flags;
             let strict = strict && !kind.is_inner();
             let may_be_home = matches!(kind, PortKind::Internal | PortKind::Tap { .. } | PortKind::Dummy);
             let addresses: &[&str] = if may_be_home { &["10.0.0.1/24", "fd00::1/64"] } else { &[] };
             let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
-            let port = PortConfig { name, number, kind, mac, mtu, admin_up, no_flood, strict, external_ids, addresses };
+            let port = PortConfig {
+                name, number, kind, mac, mtu, admin_up, no_flood, no_receive, no_forward, strict, external_ids, addresses,
+            };
             let back = port_config(present::port_config(&port)).expect("a valid port");
             prop_assert_eq!(back, port);
         }

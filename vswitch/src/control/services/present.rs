@@ -72,6 +72,8 @@ pub(super) fn port_config(port: &PortConfig) -> v1::PortConfig {
         mtu: Some(port.mtu.into()),
         admin_up: Some(port.admin_up),
         no_flood: port.no_flood,
+        no_receive: port.no_receive,
+        no_forward: port.no_forward,
         strict: port.strict,
         external_ids: port.external_ids.clone().into_iter().collect(),
         addresses: port.addresses.iter().map(cidr_text).collect(),

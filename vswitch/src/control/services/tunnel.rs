@@ -8,6 +8,7 @@ use crate::port::{Cidr, FieldError};
 use std::net::IpAddr;
 use tonic::{Request, Response, Status};
 use vswitch_proto::v1;
+use vswitch_tunnel::neighbours::Stats;
 use vswitch_tunnel::options::Mapping;
 
 /// See `proto/vswitch/v1/tunnel.proto`.
@@ -51,6 +52,11 @@ fn neighbour(neighbour: NeighbourInfo) -> v1::Neighbour {
         mac: neighbour.mac.map(|mac| v1::MacAddress { octets: mac.0.to_vec() }),
         age_seconds: neighbour.age_s,
     }
+}
+
+fn statistics(stats: Stats) -> v1::NeighbourStatistics {
+    let Stats { entries: _, pending, changed, held_off, refused, expired, evicted } = stats;
+    v1::NeighbourStatistics { pending: pending as u64, changed, held_off, refused, expired, evicted }
 }
 
 fn mapping(mapping: &Mapping) -> v1::OptionMapping {
@@ -114,8 +120,9 @@ impl v1::tunnel_service_server::TunnelService for TunnelSupport {
         &self,
         _: Request<v1::ListNeighboursRequest>,
     ) -> Result<Response<v1::ListNeighboursResponse>, Status> {
-        let neighbours = self.0.read(|switch| switch.neighbours()).await?;
-        Ok(Response::new(v1::ListNeighboursResponse { neighbours: neighbours.into_iter().map(neighbour).collect() }))
+        let (neighbours, stats) = self.0.read(|switch| (switch.neighbours(), switch.neighbour_stats())).await?;
+        let neighbours = neighbours.into_iter().map(neighbour).collect();
+        Ok(Response::new(v1::ListNeighboursResponse { neighbours, statistics: Some(statistics(stats)) }))
     }
 
     async fn set_neighbour(

@@ -188,8 +188,9 @@ impl Switch {
     /// Flows that a filter selects.
     ///
     /// # Errors
-    /// When the bridge does not exist.
+    /// When the bridge does not exist, or the filter uses a field that no option of Geneve is mapped to.
     pub fn flows(&self, bridge: &str, filter: &FlowFilter) -> Result<Vec<FlowInfo>, SwitchError> {
+        self.with(|state| Ok(state.bridge(bridge)?.pipeline.check_filter(filter).map_err(filter_refused)?))?;
         Ok(self.program(bridge)?.flows(filter, Millis::now()))
     }
 
@@ -271,6 +272,11 @@ fn trace_key(input: &TraceInput, names: &NameMap) -> Result<FlowKey, SwitchError
     };
     let _ = extract(bytes, bytes.len(), &mut key);
     Ok(key)
+}
+
+/// A filter that cannot be, as the services tell it.
+pub(in crate::control) fn filter_refused(refused: Refused) -> FieldError {
+    FieldError::new("filter", format!("{}: {}", refused.code, refused.reason), refused.hint)
 }
 
 fn add_table(pipeline: &mut PipelineState, number: Option<u8>, name: &str) -> Result<u8, SwitchError> {

@@ -2,7 +2,7 @@
 
 use super::Switch;
 use super::state::{Opened, PortState, Rxq, State};
-use super::tunnels::refused;
+use super::tunnels::addresses_refused;
 use crate::control::info::{PortChange, PortEvent, PortEventKind, PortInfo, SwitchError};
 use crate::limits;
 use crate::observe::PortCounters;
@@ -57,7 +57,7 @@ impl Switch {
             let link_up = Arc::default();
             let bridge = bridge.to_owned();
             let port = PortState { bridge, config, number, mac, opened, link: Link::default(), link_up };
-            state.routes.set_addresses(id.0.into(), &port.config.addresses).map_err(refused)?;
+            state.routes.set_addresses(id.0.into(), &port.config.addresses).map_err(addresses_refused)?;
             state.ports[id.index()] = Some(port);
             let link = state.ports[id.index()].as_ref().map(|port| state.link_of(port)).unwrap_or_default();
             if let Some(port) = &mut state.ports[id.index()] {
@@ -102,6 +102,8 @@ impl Switch {
             let mut config = port.config.clone();
             config.admin_up = change.admin_up.unwrap_or(config.admin_up);
             config.no_flood = change.no_flood.unwrap_or(config.no_flood);
+            config.no_receive = change.no_receive.unwrap_or(config.no_receive);
+            config.no_forward = change.no_forward.unwrap_or(config.no_forward);
             config.strict = change.strict.unwrap_or(config.strict);
             config.mtu = change.mtu.unwrap_or(config.mtu);
             config.addresses.clone_from(change.addresses.as_ref().unwrap_or(&port.config.addresses));
@@ -112,7 +114,7 @@ impl Switch {
             }
             state.check_addresses(Some(id), &config)?;
             let mut routes = state.routes.clone();
-            routes.set_addresses(id.0.into(), &config.addresses).map_err(refused)?;
+            routes.set_addresses(id.0.into(), &config.addresses).map_err(addresses_refused)?;
             let device = |reason| SwitchError::Device { name: name.to_owned(), reason };
             let reopened = match &port.opened {
                 Ok(opened) => {

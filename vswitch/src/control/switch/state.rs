@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
-use vswitch_tunnel::{Neighbours, OptionMap, Routes};
+use vswitch_tunnel::{Neighbours, Routes};
 
 /// A worker lets go of a port within a burst, or one sleep. After this long it is reported.
 const RELEASE_SOON: Duration = Duration::from_secs(1);
@@ -61,8 +61,6 @@ pub(super) struct BridgeState {
     pub(super) flow_events: broadcast::Sender<Arc<FlowRemoved>>,
     /// A number of its own.
     pub(super) id: u32,
-    /// What Geneve's options are called.
-    pub(super) options: OptionMap,
 }
 
 impl BridgeState {
@@ -71,7 +69,7 @@ impl BridgeState {
         let fdb = Arc::new(Fdb::with_changes(config.fdb_entries, config.fdb_ageing_s, Arc::clone(changes)));
         let pipeline = PipelineState::new(changes);
         let (flow_events, _) = broadcast::channel(limits::FLOW_EVENTS_QUEUED);
-        Self { config, fdb, pipeline, packet_ins: Arc::default(), flow_events, id, options: OptionMap::default() }
+        Self { config, fdb, pipeline, packet_ins: Arc::default(), flow_events, id }
     }
 
     /// As workers see it, without its ports.
@@ -81,7 +79,7 @@ impl BridgeState {
             packet_ins: Arc::clone(&self.packet_ins),
             strict: self.config.strict,
             id: self.id,
-            options: self.options.clone(),
+            options: self.pipeline.options().clone(),
             ..Bridge::new(&self.config.name, self.config.fail_mode, Arc::clone(&self.fdb))
         }
     }
@@ -350,8 +348,8 @@ impl PortState {
             admin_up: self.config.admin_up,
             link_up: Arc::clone(&self.link_up),
             no_flood: self.config.no_flood,
-            no_forward: false,
-            no_receive: false,
+            no_forward: self.config.no_forward,
+            no_receive: self.config.no_receive,
             peer,
             patch: matches!(self.config.kind, PortKind::Patch { .. }),
             strict: self.config.strict,

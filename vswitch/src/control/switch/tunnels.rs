@@ -1,24 +1,36 @@
 //! Routes, neighbours and Geneve's options.
 
+// The real DPDK starts once per process, not once per test.
+#[cfg(all(test, not(feature = "dpdk")))]
+mod tests;
+
 use super::Switch;
 use super::state::State;
 use crate::control::info::{NeighbourInfo, RouteConfig, RouteInfo, SwitchError};
+use crate::control::underlay;
 use crate::packet::Mac;
+use crate::pipeline::state::PipelineState;
 use crate::port::{FieldError, PortConfig, PortId, PortKind, cidr_text};
 use crate::time::Millis;
-use crate::tunnel::{Clash, Tunnels, listener_name};
+use crate::tunnel::{Tunnels, listener_name};
 use std::net::IpAddr;
 use std::sync::Arc;
-use vswitch_tunnel::options::Mapping;
-use vswitch_tunnel::routes::{Cidr, RouteError, UserRoute};
+use vswitch_tunnel::neighbours::Stats;
+use vswitch_tunnel::options::{MapError, Mapping};
+use vswitch_tunnel::routes::{Cidr, Listed, ROUTES_MAX, RouteError, UserRoute};
 
-/// Why a route or an address is not taken.
-#[allow(clippy::needless_pass_by_value)] // for map_err
-pub(super) fn refused(error: RouteError) -> SwitchError {
-    match error {
-        RouteError::Full => SwitchError::Exhausted { what: "routes", limit: vswitch_tunnel::routes::ROUTES_MAX },
-        error => FieldError::new("prefix", error.to_string(), "see vsctl route-show").into(),
-    }
+/// Why a route is not taken.
+fn route_refused(error: RouteError) -> SwitchError {
+    full(error).unwrap_or_else(|| underlay::route(error).into())
+}
+
+/// Why addresses of a port are not taken.
+pub(super) fn addresses_refused(error: RouteError) -> SwitchError {
+    full(error).unwrap_or_else(|| underlay::addresses(error).into())
+}
+
+fn full(error: RouteError) -> Option<SwitchError> {
+    (error == RouteError::Full).then_some(SwitchError::Exhausted { what: "routes", limit: ROUTES_MAX })
 }
 
 impl State {
@@ -36,19 +48,9 @@ impl State {
     /// No two tunnel ports are for the same packets, and a UDP port is for one kind of tunnel.
     pub(super) fn check_tunnel(&self, config: &PortConfig) -> Result<(), SwitchError> {
         let PortKind::Tunnel(tunnel) = &config.kind else { return Ok(()) };
-        let name = |id: PortId| self.ports[id.index()].as_ref().map_or("", |port| &port.config.name);
-        let (problem, hint) = match self.tunnels().add(PortId::NONE, tunnel) {
-            Ok(()) => return Ok(()),
-            Err(Clash::Same(id)) => {
-                let problem = format!("port {} is for the same packets", name(id));
-                (problem, "give another remote_ip, local_ip, key or dst_port")
-            }
-            Err(Clash::Port(id)) => {
-                let problem = format!("port {} has UDP port {} for another kind of tunnel", name(id), tunnel.dst_port);
-                (problem, "give another dst_port")
-            }
-        };
-        Err(FieldError::new("options", problem, hint).into())
+        let name = |id: PortId| self.ports[id.index()].as_ref().map_or("", |port| port.config.name.as_str());
+        let added = self.tunnels().add(PortId::NONE, tunnel);
+        Ok(added.map_err(|clash| underlay::clash(tunnel, clash, name))?)
     }
 
     /// The port is gone, its routes with it: its number may be another port's soon.
@@ -64,15 +66,8 @@ impl State {
 
     /// An address belongs to one port.
     pub(super) fn check_addresses(&self, own: Option<PortId>, config: &PortConfig) -> Result<(), SwitchError> {
-        for cidr in &config.addresses {
-            let others = self.all_ports().filter(|(id, _)| Some(*id) != own);
-            let taken = |port: &PortConfig| port.addresses.iter().any(|other| other.address == cidr.address);
-            if let Some((_, port)) = others.into_iter().find(|(_, port)| taken(&port.config)) {
-                let problem = format!("{} is an address of port {}", cidr.address, port.config.name);
-                return Err(FieldError::new("addresses", problem, "give an address to one port only").into());
-            }
-        }
-        Ok(())
+        let others = self.all_ports().filter(|(id, _)| Some(*id) != own).map(|(_, port)| &port.config);
+        underlay::taken(&config.addresses, others).map_or(Ok(()), |taken| Err(taken.into()))
     }
 
     /// A port by its name, in whatever bridge.
@@ -83,15 +78,20 @@ impl State {
             return Err(SwitchError::NotFound { what: "port", name: name.to_owned(), hint });
         };
         if port.config.addresses.is_empty() {
-            let hint = "give it one: vsctl mod-port BRIDGE PORT --address CIDR";
-            return Err(FieldError::new("port", format!("port {name} has no address"), hint).into());
+            return Err(underlay::homeless(name).into());
         }
         Ok(id)
     }
 
-    fn port_name(&self, number: u32) -> String {
-        let port = usize::try_from(number).ok().and_then(|i| self.ports.get(i)?.as_ref());
-        port.map(|port| port.config.name.clone()).unwrap_or_default()
+    fn route_info(&self, route: &Listed) -> RouteInfo {
+        let port = usize::try_from(route.port).ok().and_then(|i| self.ports.get(i)?.as_ref());
+        RouteInfo {
+            prefix: cidr_text(&route.prefix),
+            port: port.map(|port| port.config.name.clone()).unwrap_or_default(),
+            gateway: route.gateway,
+            source: route.source,
+            user: route.user,
+        }
     }
 }
 
@@ -99,17 +99,7 @@ impl Switch {
     /// All routes, in order of lookup.
     #[must_use]
     pub fn routes(&self) -> Vec<RouteInfo> {
-        self.with(|state| {
-            let info = |route: vswitch_tunnel::routes::Listed| RouteInfo {
-                prefix: cidr_text(&route.prefix),
-                port: state.port_name(route.port),
-                gateway: route.gateway,
-                source: route.source,
-                user: route.user,
-            };
-            Ok(state.routes.iter().map(info).collect())
-        })
-        .unwrap_or_default()
+        self.with(|state| Ok(state.routes.iter().map(|route| state.route_info(&route)).collect())).unwrap_or_default()
     }
 
     /// Adds a route, in the place of the one that was added to the same prefix before.
@@ -123,7 +113,7 @@ impl Switch {
             let mut routes = state.routes.clone();
             // Another way to the same prefix takes the place of the first one.
             let _ = routes.remove(prefix);
-            routes.add(UserRoute { prefix, port, gateway, source }).map_err(refused)?;
+            routes.add(UserRoute { prefix, port, gateway, source }).map_err(route_refused)?;
             state.routes = routes;
             self.publisher.publish(state.snapshot());
             Ok(())
@@ -142,7 +132,7 @@ impl Switch {
                     name: cidr_text(&prefix),
                     hint: "see vsctl route-show; connected ones go with their address".to_owned(),
                 },
-                error => refused(error),
+                error => route_refused(error),
             })?;
             self.publisher.publish(state.snapshot());
             Ok(())
@@ -155,17 +145,11 @@ impl Switch {
     /// When there is none.
     pub fn lookup_route(&self, to: IpAddr) -> Result<RouteInfo, SwitchError> {
         self.with(|state| {
-            let Some(route) = state.routes.lookup(to) else {
+            let missing = || {
                 let hint = "see vsctl route-show".to_owned();
-                return Err(SwitchError::NotFound { what: "route", name: to.to_string(), hint });
+                SwitchError::NotFound { what: "route", name: to.to_string(), hint }
             };
-            Ok(RouteInfo {
-                prefix: to.to_string(),
-                port: state.port_name(route.port),
-                gateway: route.gateway,
-                source: Some(route.source),
-                user: false,
-            })
+            state.routes.lookup_listed(to).map(|route| state.route_info(&route)).ok_or_else(missing)
         })
     }
 
@@ -185,6 +169,12 @@ impl Switch {
             Ok(state.neighbours.dump().into_iter().map(info).collect())
         })
         .unwrap_or_default()
+    }
+
+    /// The table of neighbours in numbers.
+    #[must_use]
+    pub fn neighbour_stats(&self) -> Stats {
+        self.with(|state| Ok(state.neighbours.stats())).unwrap_or_default()
     }
 
     /// Says who a neighbour is. It ages, and an answer may change it.
@@ -234,7 +224,7 @@ impl Switch {
     /// # Errors
     /// When there is no such bridge.
     pub fn option_map(&self, bridge: &str) -> Result<Vec<Mapping>, SwitchError> {
-        self.with(|state| Ok(state.bridge(bridge)?.options.iter().copied().collect()))
+        self.with(|state| Ok(state.bridge(bridge)?.pipeline.options().iter().copied().collect()))
     }
 
     /// Gives options names, all or none.
@@ -242,27 +232,26 @@ impl Switch {
     /// # Errors
     /// When there is no such bridge, or one clashes with another one.
     pub fn add_options(&self, bridge: &str, mappings: &[Mapping]) -> Result<(), SwitchError> {
-        self.change_options(bridge, |options| options.add(mappings))
+        self.change_options(bridge, |pipeline| pipeline.add_options(mappings))
     }
 
     /// Takes names of options away; an empty list: all.
     ///
     /// # Errors
-    /// When there is no such bridge or mapping.
+    /// When there is no such bridge or mapping, or a flow uses the field.
     pub fn delete_options(&self, bridge: &str, mappings: &[Mapping]) -> Result<(), SwitchError> {
-        self.change_options(bridge, |options| options.remove(mappings))
+        self.change_options(bridge, |pipeline| pipeline.delete_options(mappings))
     }
 
     fn change_options(
         &self,
         bridge: &str,
-        change: impl FnOnce(&mut vswitch_tunnel::OptionMap) -> Result<(), vswitch_tunnel::options::MapError>,
+        change: impl FnOnce(&mut PipelineState) -> Result<(), MapError>,
     ) -> Result<(), SwitchError> {
         self.with(|state| {
             state.bridge(bridge)?;
             if let Some(bridge) = state.bridges.get_mut(bridge) {
-                change(&mut bridge.options)
-                    .map_err(|error| FieldError::new("mappings", error.to_string(), error.code()))?;
+                change(&mut bridge.pipeline).map_err(|error| underlay::mapping(&error))?;
             }
             self.publisher.publish(state.snapshot());
             Ok(())

@@ -35,7 +35,7 @@ impl Program {
     }
 
     /// All rules, in no order. Hand-made ones that learned ones have replaced are not there any more.
-    fn rules<'a>(&'a self, learned: &'a [Option<Arc<LearnedTable>>]) -> impl Iterator<Item = &'a Arc<Rule>> {
+    pub(super) fn rules<'a>(&'a self, learned: &'a [Option<Arc<LearnedTable>>]) -> impl Iterator<Item = &'a Arc<Rule>> {
         let there = |table: &Table, rule: &Rule| {
             let learned = learned.get(usize::from(table.id)).and_then(Option::as_ref);
             learned.is_none_or(|learned| learned.rules.get(&rule.matching, rule.priority).is_none())

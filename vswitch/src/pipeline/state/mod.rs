@@ -25,6 +25,7 @@ mod groups;
 mod index;
 mod info;
 mod meters;
+mod options;
 mod refs;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,7 @@ use index::Index;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vswitch_flow::spec::{FlowFilter, Update};
+use vswitch_tunnel::OptionMap;
 
 /// Tables, groups and meters of a bridge, with everything that workers do not need.
 #[derive(Debug, Default)]
@@ -47,6 +49,8 @@ pub struct PipelineState {
     /// Names of tables.
     names: BTreeMap<u8, String>,
     index: Index,
+    /// Which option of Geneve is which field.
+    options: OptionMap,
     removed: Vec<(Arc<Rule>, RemovedReason, Millis)>,
 }
 
@@ -75,6 +79,7 @@ impl PipelineState {
     /// # Errors
     /// The first update that cannot be.
     pub fn apply(&mut self, updates: &[Update], world: u64, now: Millis) -> Result<Applied, Refused> {
+        self.check_options(updates)?;
         let mut draft = Draft::new(self, now);
         let mut counts = Vec::with_capacity(updates.len());
         let updated = updates.iter().enumerate().try_for_each(|(i, update)| {

@@ -142,7 +142,7 @@ impl<'a> Translator<'a, '_> {
             return;
         }
         if let Some(home) = &facts.home
-            && self.arrive(id, home)
+            && self.arrive(id, home, max_len)
         {
             return;
         }

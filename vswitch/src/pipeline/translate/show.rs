@@ -70,7 +70,10 @@ fn format_op(op: &Op, world: &World, out: &mut String) {
         Op::CtClear => out.push_str("ct_clear"),
         Op::Encap(encap) => format_encap(encap, world, out),
         Op::Decap(decap) => {
-            let DecapOp { kind, .. } = **decap;
+            let DecapOp { kind, max, .. } = **decap;
+            if let Some(max) = max {
+                let _ = write!(out, "trunc({max}),");
+            }
             let _ = write!(out, "tnl_pop({})", tunnel_word(kind));
         }
         Op::Ask(ask) => {

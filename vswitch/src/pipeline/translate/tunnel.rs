@@ -206,7 +206,7 @@ impl<'a> Translator<'a, '_> {
     }
 
     /// A packet is to leave by a home port. True: it comes out of a tunnel instead.
-    pub(super) fn arrive(&mut self, id: PortId, home: &Home) -> bool {
+    pub(super) fn arrive(&mut self, id: PortId, home: &Home, max: Option<u16>) -> bool {
         let is_v4 = match self.view.read(Field::EthType) {
             eth_type::IP => true,
             eth_type::IPV6 => false,
@@ -220,7 +220,7 @@ impl<'a> Translator<'a, '_> {
         if let Some(kind) = self.view.tunnel_to(home, is_v4, self.world) {
             self.detail(|| "output to native tunnel, decapsulated".to_owned());
             self.commit();
-            self.push(Op::Decap(Box::new(DecapOp { home: id, kind })));
+            self.push(Op::Decap(Box::new(DecapOp { home: id, kind, max })));
             self.delivered = true;
             return true;
         }

@@ -4,6 +4,7 @@ mod bed;
 mod cached;
 mod ct;
 mod equal;
+mod homes;
 mod learning;
 mod packets;
 mod programs;

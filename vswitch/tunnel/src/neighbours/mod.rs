@@ -8,10 +8,13 @@
 //! the lock of the shard, for as long as some hundred entries take. Which shard, a keyed hash says: nobody can aim at one.
 //!
 //! **Limits**: [`NEIGHBOURS_MAX`] in all, [`PENDING_MAX`] of them unanswered. When either is reached a new one takes the place of one in its shard that has had a second to answer, else of one that was
-//! not used for a minute; if there is none it is refused. What is known changes at most once a second from the wire: two hosts that quarrel over an address cannot keep the caches busy.
+//! not used for a minute; if there is none it is refused. What is known of a neighbour changes at most once a second
+//! from the wire, and of all neighbours together ten times a second, after fifty at once ([`news`]): hosts that quarrel over addresses cannot keep the caches busy. Who is held off by the others' news is
+//! asked again when it is used next, so that no change is missed; first answers are not counted.
 //!
 //! **Threads**: everything is `&self`. Workers look up, ask, learn; the control side lists, sets, flushes and ages.
 
+mod news;
 mod shard;
 mod table;
 #[cfg(test)]
@@ -20,8 +23,8 @@ mod tests;
 pub use table::Neighbours;
 
 use std::net::IpAddr;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Neighbours of all bridges.
 pub const NEIGHBOURS_MAX: usize = 4096;
@@ -54,6 +57,8 @@ pub struct Neighbour {
     changed: AtomicU64,
     asked: AtomicU64,
     used: AtomicU64,
+    /// It has said something else, which could not be taken.
+    doubted: AtomicBool,
 }
 
 impl Neighbour {
@@ -64,6 +69,7 @@ impl Neighbour {
             changed: AtomicU64::new(NEVER),
             asked: AtomicU64::new(NEVER),
             used: AtomicU64::new(NEVER),
+            doubted: AtomicBool::new(false),
         }
     }
 
@@ -86,12 +92,12 @@ impl Neighbour {
     #[cold]
     fn used_again(&self, now_ms: u64) -> bool {
         self.used.store(now_ms, Relaxed);
-        self.is_known() && passed(self.heard.load(Relaxed), now_ms, REFRESH_MS) && self.claim(now_ms)
+        self.is_known() && self.is_old(now_ms) && self.claim(now_ms)
     }
 
     /// Somebody wants to know it: whether to ask now.
     fn wanted(&self, now_ms: u64) -> bool {
-        let fresh = self.is_known() && !passed(self.heard.load(Relaxed), now_ms, REFRESH_MS);
+        let fresh = self.is_known() && !self.is_old(now_ms);
         !fresh && self.claim(now_ms)
     }
 
@@ -110,13 +116,26 @@ impl Neighbour {
         if self.mac.load(Relaxed) == word {
             if passed(self.heard.load(Relaxed), now_ms, INTERVAL_MS) {
                 self.heard.store(now_ms, Relaxed);
+                self.doubted.store(false, Relaxed);
             }
             Heard::Known
         } else if !passed(self.changed.load(Relaxed), now_ms, INTERVAL_MS) {
             Heard::TooSoon
+        } else if self.is_known() {
+            Heard::Another
         } else {
-            Heard::News
+            Heard::First
         }
+    }
+
+    /// What is known may be wrong, and could not be changed: it is asked when it is used next.
+    fn doubt(&self) {
+        self.doubted.store(true, Relaxed);
+    }
+
+    /// What is known of it is to be asked again.
+    fn is_old(&self, now_ms: u64) -> bool {
+        self.doubted.load(Relaxed) || passed(self.heard.load(Relaxed), now_ms, REFRESH_MS)
     }
 
     /// Its time is over.
@@ -132,6 +151,7 @@ impl Neighbour {
     fn know(&self, word: u64, now_ms: u64) {
         self.heard.store(now_ms, Relaxed);
         self.changed.store(now_ms, Relaxed);
+        self.doubted.store(false, Relaxed);
         self.mac.store(word, Release);
     }
 
@@ -149,7 +169,10 @@ enum Heard {
     Known,
     /// It changed so recently that the wire may not change it again.
     TooSoon,
-    News,
+    /// It was not known.
+    First,
+    /// It was known as somebody else.
+    Another,
 }
 
 /// So many milliseconds have passed since then, if it ever was.
@@ -183,7 +206,7 @@ pub struct Stats {
     pub pending: usize,
     /// Answers that changed something, since start.
     pub changed: u64,
-    /// Answers that would have, less than a second after the last change of their neighbour.
+    /// Answers that would have, less than a second after the last change of their neighbour, or when there was too much news of all.
     pub held_off: u64,
     /// New ones for which there was no room.
     pub refused: u64,

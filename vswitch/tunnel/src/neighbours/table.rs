@@ -1,5 +1,6 @@
 //! The table of all shards.
 
+use super::news::News;
 use super::shard::{Key, Shard, Writer};
 use super::{AGEING_MS, Heard, KNOWN, Listed, NEVER, Neighbour, Stats, passed};
 use crate::is_host;
@@ -35,6 +36,7 @@ pub struct Neighbours {
     pub(super) entries: AtomicUsize,
     pub(super) pending: AtomicUsize,
     epoch: AtomicU64,
+    news: News,
     pub(super) counts: Counts,
     notice: Box<dyn Fn() + Send + Sync>,
 }
@@ -56,6 +58,7 @@ impl Neighbours {
             entries: AtomicUsize::new(0),
             pending: AtomicUsize::new(0),
             epoch: AtomicU64::new(0),
+            news: News::default(),
             counts: Counts::default(),
             notice: Box::new(notice),
         }
@@ -133,11 +136,17 @@ impl Neighbours {
                 self.counts.held_off.fetch_add(1, Relaxed);
                 return false;
             }
-            Some(Heard::News) => {}
+            Some(Heard::Another) if !self.news.take(now_ms) => {
+                self.counts.held_off.fetch_add(1, Relaxed);
+                let _ = self.with(&key, |neighbour| neighbour.doubt());
+                return false;
+            }
+            Some(Heard::First | Heard::Another) => {}
         }
         let shard = Writer::new(self, self.shard(&key));
         // It may have gone, or somebody else was faster.
-        let found = shard.find(&key).filter(|neighbour| neighbour.hear(word, now_ms) == Heard::News);
+        let found =
+            shard.find(&key).filter(|neighbour| matches!(neighbour.hear(word, now_ms), Heard::First | Heard::Another));
         let changed = found.is_some_and(|neighbour| shard.know(&neighbour, word, now_ms));
         drop(shard);
         if changed {

@@ -54,24 +54,54 @@ impl fmt::Display for Cidr {
     }
 }
 
-/// Why a text is no [`Cidr`].
+/// Why a text is no [`Cidr`], or none of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("write ADDRESS/LENGTH, such as 192.168.1.1/24 or 2001:db8::1/64")]
-pub struct CidrError;
+pub enum CidrError {
+    /// It is not an address with a length.
+    #[error("{}", self.hint())]
+    Syntax,
+    /// An address alone does not say who is on its link.
+    #[error("{0} has no length: {hint}", hint = self.hint())]
+    NoLength(IpAddr),
+}
+
+impl CidrError {
+    /// What to write instead.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Syntax => "write ADDRESS/LENGTH, such as 192.168.1.1/24 or 2001:db8::1/64".to_owned(),
+            Self::NoLength(address) => {
+                let usual = if address.is_ipv4() { 24 } else { 64 };
+                format!("write {address}/{usual}, or whatever is on its link")
+            }
+        }
+    }
+}
+
+impl Cidr {
+    /// Reads an address of a port, which must have its length: who forgot it would have a port whose link nobody is on, and no route to any other end. (`ip address add` takes that silently.)
+    ///
+    /// # Errors
+    /// When it is no address, or has no length.
+    pub fn of_port(text: &str) -> Result<Self, CidrError> {
+        text.parse().map_or(text.parse(), |address| Err(CidrError::NoLength(address)))
+    }
+}
 
 impl FromStr for Cidr {
     type Err = CidrError;
 
-    /// An address without a length is a host's: all its bits count.
+    /// An address without a length is a host's, all its bits count, as in `ip route add` and `ovs-appctl ovs/route/add`. For addresses of ports see [`Cidr::of_port`].
     fn from_str(text: &str) -> Result<Self, CidrError> {
         let (address, len) = text.split_once('/').map_or((text, None), |(address, len)| (address, Some(len)));
-        let address: IpAddr = address.parse().map_err(|_| CidrError)?;
+        let address: IpAddr = address.parse().map_err(|_| CidrError::Syntax)?;
         let len = match len {
             // Not a sign, which `parse` would take.
-            Some(len) if len.bytes().all(|byte| byte.is_ascii_digit()) => len.parse().map_err(|_| CidrError)?,
-            Some(_) => return Err(CidrError),
+            Some(len) if len.bytes().all(|byte| byte.is_ascii_digit()) => len.parse().map_err(|_| CidrError::Syntax)?,
+            Some(_) => return Err(CidrError::Syntax),
             None => Self::bits(address),
         };
-        Some(Self { address, len }).filter(Self::is_valid).ok_or(CidrError)
+        Some(Self { address, len }).filter(Self::is_valid).ok_or(CidrError::Syntax)
     }
 }

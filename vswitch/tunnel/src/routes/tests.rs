@@ -42,7 +42,15 @@ fn addresses_have_a_length() {
     let wrong =
         ["", "/", "10.0.0.1/", "10.0.0.1/33", "10.0.0.1/+8", "10.0.0.1/-1", "10.0.0/8", "::1/129", "::1/256", "1/8/8"];
     for text in wrong {
-        assert_eq!(text.parse::<Cidr>(), Err(CidrError), "{text}");
+        assert_eq!(text.parse::<Cidr>(), Err(CidrError::Syntax), "{text}");
+        assert_eq!(Cidr::of_port(text), Err(CidrError::Syntax), "{text}, of a port");
+    }
+    assert_eq!(Cidr::of_port("10.1.2.3/32"), Ok(cidr("10.1.2.3")));
+    for (text, hint) in [
+        ("10.1.2.3", "10.1.2.3 has no length: write 10.1.2.3/24, or whatever is on its link"),
+        ("fd00::1", "fd00::1 has no length: write fd00::1/64, or whatever is on its link"),
+    ] {
+        assert_eq!(Cidr::of_port(text).map_err(|error| error.to_string()), Err(hint.to_owned()));
     }
 }
 
@@ -67,6 +75,9 @@ fn the_longest_prefix_wins_and_users_come_before_links() {
     assert_eq!(way(&routes, "192.168.1.77"), told(7, None, "10.0.0.1"));
     assert_eq!(way(&routes, "172.16.4.4"), told(8, None, "172.16.0.1"), "a default route hides no link");
     assert_eq!(way(&routes, "2a00::1"), told(7, Some("2001:db8::fe"), "2001:db8::1"));
+    let found = |to| routes.lookup_listed(ip(to)).map(|route| (route.prefix.to_string(), route.user));
+    assert_eq!(found("8.8.8.8"), Some(("0.0.0.0/0".to_owned(), true)));
+    assert_eq!(found("172.16.4.4"), Some(("172.16.0.0/16".to_owned(), false)));
     let listed: Vec<String> = routes.iter().map(|route| format!("{} {}", route.prefix, route.user)).collect();
     let expected = [
         "192.168.1.77/32 true",
@@ -90,23 +101,28 @@ fn the_longest_prefix_wins_and_users_come_before_links() {
 #[test]
 fn what_contradicts_itself_is_refused() {
     use RouteError as E;
+    let too_long = Cidr { address: ip("0.0.0.0"), len: 33 };
     let mut routes = routes();
     routes.add(user("11.0.0.0/8", 7, Some("10.0.0.254"), None)).expect("a route");
     let refused = [
         (user("11.0.0.0/8", 8, Some("172.16.0.9"), None), E::Exists),
-        (user("12.0.0.1/8", 7, Some("10.0.0.254"), None), E::HostBits),
-        (user("12.0.0.0/8", 7, Some("2001:db8::2"), None), E::Family),
-        (user("12.0.0.0/8", 7, None, Some("2001:db8::1")), E::Family),
-        (user("12.0.0.0/8", 7, None, None), E::NoSource),
-        (user("12.0.0.0/8", 7, Some("172.16.0.9"), None), E::NoSource),
-        (user("12.0.0.0/8", 9, Some("172.16.0.9"), None), E::NoSource),
-        (user("12.0.0.0/8", 7, Some("10.0.0.254"), Some("10.0.0.2")), E::NotOurs),
-        (user("12.0.0.0/8", 7, Some("224.0.0.1"), None), E::Address),
-        (UserRoute { prefix: Cidr { address: ip("0.0.0.0"), len: 33 }, ..user("::/0", 7, None, None) }, E::Address),
+        (user("12.0.0.1/8", 7, Some("10.0.0.254"), None), E::HostBits(cidr("12.0.0.1/8"))),
+        (user("12.0.0.0/8", 7, Some("2001:db8::2"), None), E::Family(Part::Gateway, ip("2001:db8::2"))),
+        (user("12.0.0.0/8", 7, None, Some("2001:db8::1")), E::Family(Part::Source, ip("2001:db8::1"))),
+        (user("12.0.0.0/8", 7, None, None), E::NoSource(cidr("12.0.0.0/8"))),
+        (user("12.0.0.0/8", 7, Some("172.16.0.9"), None), E::Unreachable(ip("172.16.0.9"))),
+        (user("12.0.0.0/8", 9, Some("172.16.0.9"), None), E::Unreachable(ip("172.16.0.9"))),
+        (user("12.0.0.0/8", 7, Some("10.0.0.254"), Some("10.0.0.2")), E::NotOurs(ip("10.0.0.2"))),
+        (user("12.0.0.0/8", 7, Some("224.0.0.1"), None), E::NotHost(Part::Gateway, ip("224.0.0.1"))),
+        (user("12.0.0.0/8", 7, None, Some("127.0.0.1")), E::NotHost(Part::Source, ip("127.0.0.1"))),
+        (UserRoute { prefix: too_long, ..user("::/0", 7, None, None) }, E::Length(too_long)),
     ];
     for (route, error) in refused {
         assert_eq!(routes.add(route), Err(error), "{route:?}");
     }
+    let parts =
+        [E::Exists, E::Unreachable(ip("1.1.1.1")), E::NotOurs(ip("1.1.1.1")), E::NotHost(Part::Source, ip("::"))];
+    assert_eq!(parts.map(|error| error.part().name()), ["prefix", "gateway", "source", "source"]);
     assert_eq!(routes.remove(Cidr { address: ip("11.0.0.0"), len: 200 }), Err(E::Missing));
     for address in ["0.0.0.0/8", "255.255.255.255/8", "127.0.0.1/8", "239.1.1.1/8", "ff02::1/64", "::1/128", "::/0"] {
         assert_eq!(routes.set_addresses(9, &[cidr(address)]), Err(E::Address), "{address}");

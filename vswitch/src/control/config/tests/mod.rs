@@ -5,6 +5,7 @@ mod fuzz;
 mod good;
 mod hostile;
 mod machine;
+mod underlay;
 
 use super::{ConfigFile, SwitchConfig};
 use std::path::Path;

@@ -6,6 +6,7 @@ mod groups;
 mod large;
 mod meters;
 mod model;
+mod options;
 mod replace;
 mod transactions;
 
