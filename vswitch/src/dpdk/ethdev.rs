@@ -2,6 +2,7 @@
 
 use super::devargs::{device_name, pci_address};
 use super::eal::{Eal, errno_text};
+use super::rss::Spread;
 use super::{Burst, Mempool};
 use crate::packet::Mac;
 use dpdk_sys as sys;
@@ -12,18 +13,6 @@ use std::sync::Arc;
 /// Descriptors asked for per receive and transmit queue; the driver adjusts.
 const DESCRIPTORS: u16 = 1024;
 
-/// Key under which both directions of a connection hash alike (Woo and Park, "Scalable TCP Session Monitoring with
-/// Symmetric Receive-side Scaling", 2012): the 16-bit pattern 0x6d5a, repeated.
-const SYMMETRIC_KEY: [u8; 64] = {
-    let mut key = [0x6d; 64];
-    let mut i = 1;
-    while i < 64 {
-        key[i] = 0x5a;
-        i += 2;
-    }
-    key
-};
-
 const RX_WANTED: u64 = sys::RTE_ETH_RX_OFFLOAD_IPV4_CKSUM
     | sys::RTE_ETH_RX_OFFLOAD_UDP_CKSUM
     | sys::RTE_ETH_RX_OFFLOAD_TCP_CKSUM
@@ -31,14 +20,6 @@ const RX_WANTED: u64 = sys::RTE_ETH_RX_OFFLOAD_IPV4_CKSUM
 
 const TX_CSUM: u64 =
     sys::RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | sys::RTE_ETH_TX_OFFLOAD_UDP_CKSUM | sys::RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
-
-/// Flow types to hash, where the device can.
-const RSS_WANTED: u64 = sys::RTE_ETH_RSS_IPV4
-    | sys::RTE_ETH_RSS_NONFRAG_IPV4_TCP
-    | sys::RTE_ETH_RSS_NONFRAG_IPV4_UDP
-    | sys::RTE_ETH_RSS_IPV6
-    | sys::RTE_ETH_RSS_NONFRAG_IPV6_TCP
-    | sys::RTE_ETH_RSS_NONFRAG_IPV6_UDP;
 
 /// What to ask of a device.
 #[derive(Clone, Debug)]
@@ -75,10 +56,9 @@ pub struct Ethdev {
     id: u16,
     rx_offloads: u64,
     tx_offloads: u64,
-    /// What its driver has, receiving and sending, and whether it can spread packets over queues.
-    able: (u64, u64, bool),
-    /// It spreads packets over queues.
-    spreads: bool,
+    /// What its driver has, receiving and sending.
+    able: (u64, u64),
+    spread: Spread,
 }
 
 /// A receive queue. Its one owner polls it.
@@ -160,8 +140,8 @@ impl Ethdev {
         eal.run(move || {
             let name = device_name(&config.devargs);
             let id = probe(&config.devargs, &name)?;
-            let mut device =
-                Self { eal: on_eal, name, id, rx_offloads: 0, tx_offloads: 0, able: (0, 0, false), spreads: false };
+            let spread = Spread::of(1, &sys::rte_eth_dev_info::default());
+            let mut device = Self { eal: on_eal, name, id, rx_offloads: 0, tx_offloads: 0, able: (0, 0), spread };
             match device.configure(&config, &pool) {
                 Ok((rx, tx)) => {
                     let rx = (0..rx).map(|queue| EthRxQueue { port: id, queue }).collect();
@@ -198,24 +178,15 @@ impl Ethdev {
         let tso = if info.tx_offload_capa & TX_CSUM == TX_CSUM { sys::RTE_ETH_TX_OFFLOAD_TCP_TSO } else { 0 };
         let tx_wanted = TX_CSUM | tso | sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
         conf.txmode.offloads = if config.offloads { tx_wanted & info.tx_offload_capa } else { 0 };
-        let mut key = SYMMETRIC_KEY;
-        if rx > 1 {
-            conf.rxmode.mq_mode = sys::RTE_ETH_MQ_RX_RSS;
-            conf.rx_adv_conf.rss_conf.rss_hf = RSS_WANTED & info.flow_type_rss_offloads;
-            if usize::from(info.hash_key_size) <= key.len() && info.hash_key_size > 0 {
-                conf.rx_adv_conf.rss_conf.rss_key = key.as_mut_ptr();
-                conf.rx_adv_conf.rss_conf.rss_key_len = info.hash_key_size;
-            }
-        }
-        // SAFETY: the port exists and is stopped; conf and the key outlive the call.
+        self.spread = Spread::of(config.rx_queues, &info);
+        self.spread.ask(&mut conf);
+        // SAFETY: the port exists and is stopped; conf and the key in self outlive the call.
         let rc = unsafe { sys::rte_eth_dev_configure(self.id, rx, tx, &raw const conf) };
         if rc != 0 {
             return Err(self.error("configure", rc, "try fewer queues or a smaller mtu"));
         }
         (self.rx_offloads, self.tx_offloads) = (conf.rxmode.offloads, conf.txmode.offloads);
-        let can_spread = RSS_WANTED & info.flow_type_rss_offloads != 0;
-        self.able = (info.rx_offload_capa, info.tx_offload_capa, can_spread);
-        self.spreads = rx > 1 && can_spread;
+        self.able = (info.rx_offload_capa, info.tx_offload_capa);
         self.set_up_queues(rx, tx, pool)?;
         if let Some(mac) = config.mac {
             self.set_mac(mac)?;
@@ -225,6 +196,7 @@ impl Ethdev {
         if rc != 0 {
             return Err(self.error("start", rc, "see DPDK's messages above"));
         }
+        self.spread.check(self.id);
         // SAFETY: the port exists. Devices without these modes receive everything anyway.
         unsafe {
             sys::rte_eth_promiscuous_enable(self.id);
@@ -330,18 +302,20 @@ impl Ethdev {
         self.tx_offloads & sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS != 0
     }
 
-    /// What it could do and does: (name of the capability, offered, used).
+    /// What it is asked to do, could do and does: (name of the capability, asked, offered, used).
     #[must_use]
-    pub fn abilities(&self) -> [(&'static str, bool, bool); 6] {
-        let ((rx, tx, can_spread), tso) = (self.able, sys::RTE_ETH_TX_OFFLOAD_TCP_TSO);
+    pub fn abilities(&self) -> Vec<(&'static str, bool, bool, bool)> {
+        let ((rx, tx), tso) = (self.able, sys::RTE_ETH_TX_OFFLOAD_TCP_TSO);
         [
-            ("rx-csum", rx & sys::RTE_ETH_RX_OFFLOAD_TCP_CKSUM != 0, self.has_rx_csum()),
-            ("tx-csum", tx & TX_CSUM == TX_CSUM, self.has_tx_csum()),
-            ("tx-tso4", tx & tso != 0, self.has_tso()),
-            ("tx-tso6", tx & tso != 0, self.has_tso()),
-            ("multi-segment", tx & sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS != 0, self.has_multi_segment()),
-            ("rss", can_spread, self.spreads),
+            ("rx-csum", true, rx & sys::RTE_ETH_RX_OFFLOAD_TCP_CKSUM != 0, self.has_rx_csum()),
+            ("tx-csum", true, tx & TX_CSUM == TX_CSUM, self.has_tx_csum()),
+            ("tx-tso4", true, tx & tso != 0, self.has_tso()),
+            ("tx-tso6", true, tx & tso != 0, self.has_tso()),
+            ("multi-segment", true, tx & sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS != 0, self.has_multi_segment()),
         ]
+        .into_iter()
+        .chain(self.spread.abilities())
+        .collect()
     }
 
     /// Verifies TCP and UDP checksums on receive.
@@ -438,5 +412,22 @@ mod tests {
         assert_eq!(pool.in_use(), 0);
         let error = Ethdev::open(eal, config("net_nonsense7"), &pool).expect_err("does not exist");
         assert!(error.to_string().contains("net_nonsense7"), "{error}");
+    }
+
+    /// A virtual device that has a key and does nothing with it.
+    #[test]
+    fn a_device_of_several_queues_is_given_our_key() {
+        let eal = start_for_tests();
+        let pool = Mempool::for_tests(4096);
+        for queues in [1, 4] {
+            let config = EthdevConfig { rx_queues: queues, ..config(&format!("net_null_rss{queues}")) };
+            let (device, rx, _tx) = Ethdev::open(eal, config, &pool).expect("opens");
+            assert_eq!(rx.len(), usize::from(queues));
+            let abilities = device.abilities();
+            for name in ["multi-queue", "rss-tcp4", "rss-ip6", "rss-symmetric"] {
+                let found = abilities.iter().find(|ability| ability.0 == name).expect("it is listed");
+                assert_eq!(*found, (name, queues > 1, true, queues > 1), "{queues} queues");
+            }
+        }
     }
 }

@@ -26,6 +26,8 @@ mod mbuf_copy;
 mod mem;
 mod meta;
 pub mod process;
+#[cfg(feature = "dpdk")]
+mod rss;
 pub mod vhost;
 
 #[cfg(feature = "dpdk")]

@@ -102,9 +102,9 @@ impl EthdevPort {
         TxCaps { csum: self.0.has_tx_csum(), tso4: self.0.has_tso(), tso6: self.0.has_tso(), uso: false }
     }
 
-    /// What it could do and does: (name of the capability, offered, used).
+    /// What it is asked to do, could do and does: (name of the capability, asked, offered, used).
     #[must_use]
-    pub fn abilities(&self) -> [(&'static str, bool, bool); 6] {
+    pub fn abilities(&self) -> Vec<(&'static str, bool, bool, bool)> {
         self.0.abilities()
     }
 

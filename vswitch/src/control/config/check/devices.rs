@@ -24,7 +24,7 @@ impl Check<'_> {
             match &port.kind {
                 PortKind::Dpdk { devargs, .. } => self.dpdk_device(&place("devargs"), devargs, interfaces.as_deref()),
                 PortKind::VhostUser(vhost) => self.vhost(&place("path"), vhost),
-                PortKind::Tap { interface } => self.absent(&place("interface"), interface, interfaces.as_deref()),
+                PortKind::Tap { interface, .. } => self.absent(&place("interface"), interface, interfaces.as_deref()),
                 PortKind::AfPacket { interface } => {
                     self.present(&place("interface"), interface, interfaces.as_deref());
                 }
@@ -32,7 +32,7 @@ impl Check<'_> {
                     self.readable(&place("rx_file"), rx_file.as_deref());
                     self.creatable(&place("tx_file"), tx_file.as_deref());
                 }
-                PortKind::Internal => self.absent(&place("name"), &port.name, interfaces.as_deref()),
+                PortKind::Internal { .. } => self.absent(&place("name"), &port.name, interfaces.as_deref()),
                 PortKind::Patch { .. } | PortKind::Dummy | PortKind::Tunnel(_) => {}
             }
         }
