@@ -1,9 +1,10 @@
 //! Ethernet devices of DPDK: physical NICs and virtual devices, probed and removed while the switch runs.
 
-use super::devargs::{device_name, pci_address};
+use super::Mempool;
+use super::devargs::{MISSING_FILE_HINT, device_name, missing_file, pci_address};
 use super::eal::{Eal, errno_text};
+pub use super::eth_queue::{EthRxQueue, EthTxQueue};
 use super::rss::Spread;
-use super::{Burst, Mempool};
 use crate::packet::Mac;
 use dpdk_sys as sys;
 use std::ffi::{CStr, CString};
@@ -18,8 +19,9 @@ const RX_WANTED: u64 = sys::RTE_ETH_RX_OFFLOAD_IPV4_CKSUM
     | sys::RTE_ETH_RX_OFFLOAD_TCP_CKSUM
     | sys::RTE_ETH_RX_OFFLOAD_RSS_HASH;
 
-const TX_CSUM: u64 =
-    sys::RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | sys::RTE_ETH_TX_OFFLOAD_UDP_CKSUM | sys::RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
+/// Checksums of TCP and UDP, which are all that is ever partial. IPv4's is finished in any packet; a NIC that segments computes it anew for
+/// each segment.
+const TX_CSUM: u64 = sys::RTE_ETH_TX_OFFLOAD_UDP_CKSUM | sys::RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
 
 /// What to ask of a device.
 #[derive(Clone, Debug)]
@@ -58,72 +60,9 @@ pub struct Ethdev {
     tx_offloads: u64,
     /// What its driver has, receiving and sending.
     able: (u64, u64),
+    /// What it sends crosses as virtio has it: an IPv4 header keeps its checksum, until the other side segments.
+    is_virtio: bool,
     spread: Spread,
-}
-
-/// A receive queue. Its one owner polls it.
-#[derive(Debug)]
-pub struct EthRxQueue {
-    port: u16,
-    queue: u16,
-}
-
-/// A transmit queue. One thread at a time (`&mut`).
-#[derive(Debug)]
-pub struct EthTxQueue {
-    port: u16,
-    queue: u16,
-}
-
-impl EthRxQueue {
-    /// Appends what the device has, up to the burst's free slots.
-    #[inline]
-    pub fn receive(&mut self, burst: &mut Burst) {
-        let have = burst.len();
-        let slots = &mut burst.slots_mut()[have..];
-        #[allow(clippy::cast_possible_truncation)] // at most BURST
-        let free = slots.len() as u16;
-        let slots = slots.as_mut_ptr().cast::<*mut sys::rte_mbuf>();
-        // SAFETY: Option<Mbuf> is a nullable pointer and the slots are None; the driver gives us the first `n` chains. Vector
-        // drivers also write pointers behind them, to mbufs that stay theirs: those are overwritten. The queue exists until
-        // its Ethdev is dropped, which the port room does after the last use.
-        let n = unsafe {
-            let n = sys::vs_eth_rx_burst(self.port, self.queue, slots, free).min(free);
-            if n < free {
-                std::ptr::write_bytes(slots.add(n.into()), 0, (free - n).into());
-            }
-            n
-        };
-        burst.set_len(have + usize::from(n));
-    }
-}
-
-impl EthTxQueue {
-    /// Gives the device the front of the burst, as much as it takes; the rest stays, in order.
-    #[inline]
-    pub fn send(&mut self, burst: &mut Burst) {
-        let have = burst.len();
-        let slots = burst.slots_mut().as_mut_ptr().cast::<*mut sys::rte_mbuf>();
-        // SAFETY: the first `have` slots hold owned chains; those that the driver took are overwritten with null, without
-        // drop. See `receive` for the queue's life.
-        let n = unsafe {
-            #[allow(clippy::cast_possible_truncation)] // at most BURST
-            let n = sys::vs_eth_tx_burst(self.port, self.queue, slots, have as u16);
-            std::ptr::write_bytes(slots, 0, n.into());
-            n
-        };
-        burst.consume_front(n.into());
-    }
-
-    /// Lets the driver check and complete packets that ask for offloads; returns how many at the front are fit to send.
-    pub fn prepare(&mut self, burst: &mut Burst) -> usize {
-        let have = burst.len();
-        let slots = burst.slots_mut().as_mut_ptr().cast();
-        #[allow(clippy::cast_possible_truncation)] // at most BURST
-        let have = have as u16;
-        // SAFETY: the first `have` slots hold owned chains, which the driver may write but does not take.
-        usize::from(unsafe { sys::vs_eth_tx_prepare(self.port, self.queue, slots, have) })
-    }
 }
 
 impl Ethdev {
@@ -141,7 +80,8 @@ impl Ethdev {
             let name = device_name(&config.devargs);
             let id = probe(&config.devargs, &name)?;
             let spread = Spread::of(1, &sys::rte_eth_dev_info::default());
-            let mut device = Self { eal: on_eal, name, id, rx_offloads: 0, tx_offloads: 0, able: (0, 0), spread };
+            let mut device =
+                Self { eal: on_eal, name, id, rx_offloads: 0, tx_offloads: 0, able: (0, 0), is_virtio: false, spread };
             match device.configure(&config, &pool) {
                 Ok((rx, tx)) => {
                     let rx = (0..rx).map(|queue| EthRxQueue { port: id, queue }).collect();
@@ -176,7 +116,7 @@ impl Ethdev {
         conf.rxmode.mtu = config.mtu.into();
         conf.rxmode.offloads = if config.offloads { rx_wanted & info.rx_offload_capa } else { 0 };
         let tso = if info.tx_offload_capa & TX_CSUM == TX_CSUM { sys::RTE_ETH_TX_OFFLOAD_TCP_TSO } else { 0 };
-        let tx_wanted = TX_CSUM | tso | sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+        let tx_wanted = TX_CSUM | sys::RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | tso | sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
         conf.txmode.offloads = if config.offloads { tx_wanted & info.tx_offload_capa } else { 0 };
         self.spread = Spread::of(config.rx_queues, &info);
         self.spread.ask(&mut conf);
@@ -187,6 +127,7 @@ impl Ethdev {
         }
         (self.rx_offloads, self.tx_offloads) = (conf.rxmode.offloads, conf.txmode.offloads);
         self.able = (info.rx_offload_capa, info.tx_offload_capa);
+        self.is_virtio = is_virtio(&info);
         self.set_up_queues(rx, tx, pool)?;
         if let Some(mac) = config.mac {
             self.set_mac(mac)?;
@@ -290,10 +231,22 @@ impl Ethdev {
         self.tx_offloads & TX_CSUM == TX_CSUM
     }
 
-    /// Segments TCP.
+    /// Segments TCP over IPv4: with a header checksum for each segment.
     #[must_use]
-    pub fn has_tso(&self) -> bool {
+    pub fn has_tso4(&self) -> bool {
+        self.has_tso6() && (self.fills_ip_checksums() || self.is_virtio)
+    }
+
+    /// Segments TCP over IPv6.
+    #[must_use]
+    pub fn has_tso6(&self) -> bool {
         self.tx_offloads & sys::RTE_ETH_TX_OFFLOAD_TCP_TSO != 0
+    }
+
+    /// Computes checksums of IPv4 headers. One that does not must not be told to: the driver clears them.
+    #[must_use]
+    pub fn fills_ip_checksums(&self) -> bool {
+        self.tx_offloads & sys::RTE_ETH_TX_OFFLOAD_IPV4_CKSUM != 0
     }
 
     /// Sends packets of several segments.
@@ -309,8 +262,8 @@ impl Ethdev {
         [
             ("rx-csum", true, rx & sys::RTE_ETH_RX_OFFLOAD_TCP_CKSUM != 0, self.has_rx_csum()),
             ("tx-csum", true, tx & TX_CSUM == TX_CSUM, self.has_tx_csum()),
-            ("tx-tso4", true, tx & tso != 0, self.has_tso()),
-            ("tx-tso6", true, tx & tso != 0, self.has_tso()),
+            ("tx-tso4", true, tx & tso != 0, self.has_tso4()),
+            ("tx-tso6", true, tx & tso != 0, self.has_tso6()),
             ("multi-segment", true, tx & sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS != 0, self.has_multi_segment()),
         ]
         .into_iter()
@@ -347,6 +300,12 @@ fn remove(id: u16, name: &str) {
     }
 }
 
+/// Whether the driver is one of DPDK's for virtio.
+fn is_virtio(info: &sys::rte_eth_dev_info) -> bool {
+    // SAFETY: a driver's name is a string of the driver, which stays loaded; none is null.
+    !info.driver_name.is_null() && unsafe { CStr::from_ptr(info.driver_name) }.to_bytes().starts_with(b"net_virtio")
+}
+
 fn port_by_name(name: &CStr) -> Option<u16> {
     let mut id = 0;
     // SAFETY: NUL-terminated name; one integer is written on success.
@@ -358,6 +317,9 @@ fn probe(devargs: &str, name: &str) -> Result<u16, EthdevError> {
     if name.contains([':', '=']) && pci_address(name).is_none() {
         let hint = "write devargs without a bus, such as 0000:3b:00.0 or net_null0,size=64";
         return Err(error("probe", "its name has a bus or an argument in it".to_owned(), hint));
+    }
+    if let Some(path) = missing_file(devargs) {
+        return Err(error("probe", format!("there is no {path}"), MISSING_FILE_HINT));
     }
     // A PCI address in its full form, since that is the name under which ethdev will know it.
     let rest = devargs.split_once(',').map_or_else(String::new, |(_, rest)| format!(",{rest}"));
@@ -388,6 +350,7 @@ fn probe(devargs: &str, name: &str) -> Result<u16, EthdevError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dpdk::Burst;
     use crate::dpdk::eal::start_for_tests;
 
     fn config(devargs: &str) -> EthdevConfig {
@@ -410,8 +373,13 @@ mod tests {
         assert!(burst.is_empty());
         drop((rx, tx, device));
         assert_eq!(pool.in_use(), 0);
-        let error = Ethdev::open(eal, config("net_nonsense7"), &pool).expect_err("does not exist");
-        assert!(error.to_string().contains("net_nonsense7"), "{error}");
+        for (devargs, named) in [
+            ("net_nonsense7", "net_nonsense7"),
+            ("net_virtio_user7,path=/dev/vswitch-no-such", "there is no /dev/vswitch-no-such"),
+        ] {
+            let error = Ethdev::open(eal, config(devargs), &pool).expect_err("does not exist").to_string();
+            assert!(error.contains(named), "{error}");
+        }
     }
 
     /// A virtual device that has a key and does nothing with it.

@@ -18,6 +18,8 @@ pub mod devargs;
 #[cfg(feature = "dpdk")]
 pub mod eal;
 #[cfg(feature = "dpdk")]
+mod eth_queue;
+#[cfg(feature = "dpdk")]
 pub mod ethdev;
 pub mod kernel;
 pub mod lcore;

@@ -142,10 +142,10 @@ fn ethdev_port(context: &OpenContext, config: &PortConfig, devargs: &str, queues
     };
     let (device, rx, tx) =
         ethdev::Ethdev::open(&context.eal, request, &context.pool).map_err(|error| error.to_string())?;
-    let multi_segment = device.has_multi_segment();
+    let (multi_segment, ip) = (device.has_multi_segment(), device.fills_ip_checksums());
     Ok(OpenPort {
         rx: rx.into_iter().map(RxQueue::Ethdev).collect(),
-        tx: tx.into_iter().map(|queue| TxQueue::Ethdev(EthdevTxQueue::new(queue, multi_segment))).collect(),
+        tx: tx.into_iter().map(|queue| TxQueue::Ethdev(EthdevTxQueue::new(queue, multi_segment, ip))).collect(),
         device: Device::Ethdev(EthdevPort(device)),
     })
 }

@@ -2,7 +2,7 @@
 
 use super::super::suggest::did_you_mean;
 use super::{Check, Place};
-use crate::dpdk::devargs::pci_address;
+use crate::dpdk::devargs::{MISSING_FILE_HINT, missing_file, pci_address};
 use crate::port::{PortKind, VhostConfig, VhostMode};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -58,6 +58,10 @@ impl Check<'_> {
 
     fn dpdk_device(&mut self, place: &Place, devargs: &str, interfaces: Option<&[String]>) {
         if self.places.is_refused(place) {
+            return;
+        }
+        if let Some(path) = missing_file(devargs) {
+            self.found.push(self.error(place, format!("there is no {path}"), MISSING_FILE_HINT));
             return;
         }
         let mut parts = devargs.split(',');
