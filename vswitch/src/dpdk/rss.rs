@@ -155,7 +155,7 @@ mod tests {
         let word = |bit: usize| {
             let bits = |i: usize| u64::from(key[i]);
             let window = (bit / 8..bit / 8 + 5).fold(0, |window, i| window << 8 | bits(i));
-            (window >> (8 - bit % 8)) as u32
+            u32::try_from(window >> (8 - bit % 8) & 0xffff_ffff).expect("32 bits")
         };
         let is_set = |bit: usize| input[bit / 8] & (0x80 >> (bit % 8)) != 0;
         (0..input.len() * 8).filter(|bit| is_set(*bit)).fold(0, |hash, bit| hash ^ word(bit))
@@ -173,12 +173,12 @@ mod tests {
 
     /// Connections of some clients to some servers, as they come: addresses and ports that differ in few bits.
     fn connections(six: bool) -> impl Iterator<Item = (IpAddr, IpAddr, u16, u16)> {
-        let address = move |net: u16, host: u16| -> IpAddr {
+        let address = move |net: u8, host: u16| -> IpAddr {
             let [a, b] = host.to_be_bytes();
             if six {
-                Ipv6Addr::new(0xfd00, 0, 0, net, 0, 0, 0, host).into()
+                Ipv6Addr::new(0xfd00, 0, 0, net.into(), 0, 0, 0, host).into()
             } else {
-                Ipv4Addr::new(10, net as u8, a, b).into()
+                Ipv4Addr::new(10, net, a, b).into()
             }
         };
         (0..4096_u16)
