@@ -20,6 +20,8 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_dev_start",
     "rte_eth_dev_stop",
     "rte_eth_dev_close",
+    "rte_eth_dev_rss_hash_conf_get",
+    "rte_eth_dev_rss_hash_update",
     "rte_eth_dev_set_mtu",
     "rte_eth_dev_get_mtu",
     "rte_eth_dev_socket_id",

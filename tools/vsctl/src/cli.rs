@@ -353,7 +353,7 @@ pub(crate) struct AddPort {
     /// vhost-user: who makes the socket [default: client].
     #[arg(long)]
     pub(crate) mode: Option<VhostMode>,
-    /// dpdk, vhost-user: queues [default: 1].
+    /// dpdk, vhost-user, tap, internal: queues [default: 1].
     #[arg(long, value_name = "N")]
     pub(crate) queues: Option<u32>,
     /// tap, af_packet: the interface [default: the port's name].

@@ -33,9 +33,32 @@ pub fn memif_socket(devargs: &str) -> Option<&str> {
     value("socket").filter(|_| name.starts_with("net_memif") && serves && in_files)
 }
 
+/// What to do where a device file of the kernel is missing.
+pub const MISSING_FILE_HINT: &str = "load its module (/dev/vhost-net: modprobe vhost_net); where the kernel has none, a port of type internal does the same, slower";
+
+/// The device file that a virtual device wants (`path=/dev/vhost-net`), if there is none. Other paths are sockets, which may come later.
+#[must_use]
+pub fn missing_file(devargs: &str) -> Option<&str> {
+    let path = devargs.split(',').skip(1).find_map(|argument| argument.strip_prefix("path="))?;
+    (path.starts_with("/dev/") && !std::path::Path::new(path).exists()).then_some(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_file_that_is_not_there_is_named() {
+        for (devargs, missing) in [
+            ("net_virtio_user0,path=/dev/vswitch-no-such,queues=2", Some("/dev/vswitch-no-such")),
+            ("net_virtio_user0,queues=2,path=/dev/vswitch-no-such", Some("/dev/vswitch-no-such")),
+            ("net_virtio_user0,path=/dev/null", None),
+            ("net_virtio_user0,path=/run/vswitch-no-such.sock,server=1", None),
+            ("net_null0", None),
+        ] {
+            assert_eq!(missing_file(devargs), missing, "{devargs}");
+        }
+    }
 
     #[test]
     fn pci_addresses_are_told_from_virtual_devices() {

@@ -1,8 +1,10 @@
 //! Ethernet devices of DPDK: physical NICs and virtual devices, probed and removed while the switch runs.
 
-use super::devargs::{device_name, memif_socket, pci_address};
+use super::Mempool;
+use super::devargs::{MISSING_FILE_HINT, device_name, memif_socket, missing_file, pci_address};
 use super::eal::{Eal, errno_text};
-use super::{Burst, Mempool};
+pub use super::eth_queue::{EthRxQueue, EthTxQueue};
+use super::rss::Spread;
 use crate::packet::Mac;
 use dpdk_sys as sys;
 use std::ffi::{CStr, CString};
@@ -13,33 +15,14 @@ use std::sync::Arc;
 /// Descriptors asked for per receive and transmit queue; the driver adjusts.
 const DESCRIPTORS: u16 = 1024;
 
-/// Key under which both directions of a connection hash alike (Woo and Park, "Scalable TCP Session Monitoring with
-/// Symmetric Receive-side Scaling", 2012): the 16-bit pattern 0x6d5a, repeated.
-const SYMMETRIC_KEY: [u8; 64] = {
-    let mut key = [0x6d; 64];
-    let mut i = 1;
-    while i < 64 {
-        key[i] = 0x5a;
-        i += 2;
-    }
-    key
-};
-
 const RX_WANTED: u64 = sys::RTE_ETH_RX_OFFLOAD_IPV4_CKSUM
     | sys::RTE_ETH_RX_OFFLOAD_UDP_CKSUM
     | sys::RTE_ETH_RX_OFFLOAD_TCP_CKSUM
     | sys::RTE_ETH_RX_OFFLOAD_RSS_HASH;
 
-const TX_CSUM: u64 =
-    sys::RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | sys::RTE_ETH_TX_OFFLOAD_UDP_CKSUM | sys::RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
-
-/// Flow types to hash, where the device can.
-const RSS_WANTED: u64 = sys::RTE_ETH_RSS_IPV4
-    | sys::RTE_ETH_RSS_NONFRAG_IPV4_TCP
-    | sys::RTE_ETH_RSS_NONFRAG_IPV4_UDP
-    | sys::RTE_ETH_RSS_IPV6
-    | sys::RTE_ETH_RSS_NONFRAG_IPV6_TCP
-    | sys::RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+/// Checksums of TCP and UDP, which are all that is ever partial. IPv4's is finished in any packet; a NIC that segments computes it anew for
+/// each segment.
+const TX_CSUM: u64 = sys::RTE_ETH_TX_OFFLOAD_UDP_CKSUM | sys::RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
 
 /// What to ask of a device.
 #[derive(Clone, Debug)]
@@ -76,75 +59,11 @@ pub struct Ethdev {
     id: u16,
     rx_offloads: u64,
     tx_offloads: u64,
-    /// What its driver has, receiving and sending, and whether it can spread packets over queues.
-    able: (u64, u64, bool),
-    /// It spreads packets over queues.
-    spreads: bool,
-}
-
-/// A receive queue. Its one owner polls it.
-#[derive(Debug)]
-pub struct EthRxQueue {
-    port: u16,
-    queue: u16,
-}
-
-/// A transmit queue. One thread at a time (`&mut`).
-#[derive(Debug)]
-pub struct EthTxQueue {
-    port: u16,
-    queue: u16,
-}
-
-impl EthRxQueue {
-    /// Appends what the device has, up to the burst's free slots.
-    #[inline]
-    pub fn receive(&mut self, burst: &mut Burst) {
-        let have = burst.len();
-        let slots = &mut burst.slots_mut()[have..];
-        #[allow(clippy::cast_possible_truncation)] // at most BURST
-        let free = slots.len() as u16;
-        let slots = slots.as_mut_ptr().cast::<*mut sys::rte_mbuf>();
-        // SAFETY: Option<Mbuf> is a nullable pointer and the slots are None; the driver gives us the first `n` chains. Vector
-        // drivers also write pointers behind them, to mbufs that stay theirs: those are overwritten. The queue exists until
-        // its Ethdev is dropped, which the port room does after the last use.
-        let n = unsafe {
-            let n = sys::vs_eth_rx_burst(self.port, self.queue, slots, free).min(free);
-            if n < free {
-                std::ptr::write_bytes(slots.add(n.into()), 0, (free - n).into());
-            }
-            n
-        };
-        burst.set_len(have + usize::from(n));
-    }
-}
-
-impl EthTxQueue {
-    /// Gives the device the front of the burst, as much as it takes; the rest stays, in order.
-    #[inline]
-    pub fn send(&mut self, burst: &mut Burst) {
-        let have = burst.len();
-        let slots = burst.slots_mut().as_mut_ptr().cast::<*mut sys::rte_mbuf>();
-        // SAFETY: the first `have` slots hold owned chains; those that the driver took are overwritten with null, without
-        // drop. See `receive` for the queue's life.
-        let n = unsafe {
-            #[allow(clippy::cast_possible_truncation)] // at most BURST
-            let n = sys::vs_eth_tx_burst(self.port, self.queue, slots, have as u16);
-            std::ptr::write_bytes(slots, 0, n.into());
-            n
-        };
-        burst.consume_front(n.into());
-    }
-
-    /// Lets the driver check and complete packets that ask for offloads; returns how many at the front are fit to send.
-    pub fn prepare(&mut self, burst: &mut Burst) -> usize {
-        let have = burst.len();
-        let slots = burst.slots_mut().as_mut_ptr().cast();
-        #[allow(clippy::cast_possible_truncation)] // at most BURST
-        let have = have as u16;
-        // SAFETY: the first `have` slots hold owned chains, which the driver may write but does not take.
-        usize::from(unsafe { sys::vs_eth_tx_prepare(self.port, self.queue, slots, have) })
-    }
+    /// What its driver has, receiving and sending.
+    able: (u64, u64),
+    /// What it sends crosses as virtio has it: an IPv4 header keeps its checksum, until the other side segments.
+    is_virtio: bool,
+    spread: Spread,
 }
 
 impl Ethdev {
@@ -161,8 +80,9 @@ impl Ethdev {
         eal.run(move || {
             let name = device_name(&config.devargs);
             let id = probe(&config.devargs, &name)?;
+            let spread = Spread::of(1, &sys::rte_eth_dev_info::default());
             let mut device =
-                Self { eal: on_eal, name, id, rx_offloads: 0, tx_offloads: 0, able: (0, 0, false), spreads: false };
+                Self { eal: on_eal, name, id, rx_offloads: 0, tx_offloads: 0, able: (0, 0), is_virtio: false, spread };
             match device.configure(&config, &pool) {
                 Ok((rx, tx)) => {
                     let rx = (0..rx).map(|queue| EthRxQueue { port: id, queue }).collect();
@@ -197,26 +117,18 @@ impl Ethdev {
         conf.rxmode.mtu = config.mtu.into();
         conf.rxmode.offloads = if config.offloads { rx_wanted & info.rx_offload_capa } else { 0 };
         let tso = if info.tx_offload_capa & TX_CSUM == TX_CSUM { sys::RTE_ETH_TX_OFFLOAD_TCP_TSO } else { 0 };
-        let tx_wanted = TX_CSUM | tso | sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+        let tx_wanted = TX_CSUM | sys::RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | tso | sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
         conf.txmode.offloads = if config.offloads { tx_wanted & info.tx_offload_capa } else { 0 };
-        let mut key = SYMMETRIC_KEY;
-        if rx > 1 {
-            conf.rxmode.mq_mode = sys::RTE_ETH_MQ_RX_RSS;
-            conf.rx_adv_conf.rss_conf.rss_hf = RSS_WANTED & info.flow_type_rss_offloads;
-            if usize::from(info.hash_key_size) <= key.len() && info.hash_key_size > 0 {
-                conf.rx_adv_conf.rss_conf.rss_key = key.as_mut_ptr();
-                conf.rx_adv_conf.rss_conf.rss_key_len = info.hash_key_size;
-            }
-        }
-        // SAFETY: the port exists and is stopped; conf and the key outlive the call.
+        self.spread = Spread::of(config.rx_queues, &info);
+        self.spread.ask(&mut conf);
+        // SAFETY: the port exists and is stopped; conf and the key in self outlive the call.
         let rc = unsafe { sys::rte_eth_dev_configure(self.id, rx, tx, &raw const conf) };
         if rc != 0 {
             return Err(self.error("configure", rc, "try fewer queues or a smaller mtu"));
         }
         (self.rx_offloads, self.tx_offloads) = (conf.rxmode.offloads, conf.txmode.offloads);
-        let can_spread = RSS_WANTED & info.flow_type_rss_offloads != 0;
-        self.able = (info.rx_offload_capa, info.tx_offload_capa, can_spread);
-        self.spreads = rx > 1 && can_spread;
+        self.able = (info.rx_offload_capa, info.tx_offload_capa);
+        self.is_virtio = is_virtio(&info);
         self.set_up_queues(rx, tx, pool)?;
         if let Some(mac) = config.mac {
             self.set_mac(mac)?;
@@ -226,6 +138,7 @@ impl Ethdev {
         if rc != 0 {
             return Err(self.error("start", rc, "see DPDK's messages above"));
         }
+        self.spread.check(self.id);
         // SAFETY: the port exists. Devices without these modes receive everything anyway.
         unsafe {
             sys::rte_eth_promiscuous_enable(self.id);
@@ -319,10 +232,22 @@ impl Ethdev {
         self.tx_offloads & TX_CSUM == TX_CSUM
     }
 
-    /// Segments TCP.
+    /// Segments TCP over IPv4: with a header checksum for each segment.
     #[must_use]
-    pub fn has_tso(&self) -> bool {
+    pub fn has_tso4(&self) -> bool {
+        self.has_tso6() && (self.fills_ip_checksums() || self.is_virtio)
+    }
+
+    /// Segments TCP over IPv6.
+    #[must_use]
+    pub fn has_tso6(&self) -> bool {
         self.tx_offloads & sys::RTE_ETH_TX_OFFLOAD_TCP_TSO != 0
+    }
+
+    /// Computes checksums of IPv4 headers. One that does not must not be told to: the driver clears them.
+    #[must_use]
+    pub fn fills_ip_checksums(&self) -> bool {
+        self.tx_offloads & sys::RTE_ETH_TX_OFFLOAD_IPV4_CKSUM != 0
     }
 
     /// Sends packets of several segments.
@@ -331,18 +256,20 @@ impl Ethdev {
         self.tx_offloads & sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS != 0
     }
 
-    /// What it could do and does: (name of the capability, offered, used).
+    /// What it is asked to do, could do and does: (name of the capability, asked, offered, used).
     #[must_use]
-    pub fn abilities(&self) -> [(&'static str, bool, bool); 6] {
-        let ((rx, tx, can_spread), tso) = (self.able, sys::RTE_ETH_TX_OFFLOAD_TCP_TSO);
+    pub fn abilities(&self) -> Vec<(&'static str, bool, bool, bool)> {
+        let ((rx, tx), tso) = (self.able, sys::RTE_ETH_TX_OFFLOAD_TCP_TSO);
         [
-            ("rx-csum", rx & sys::RTE_ETH_RX_OFFLOAD_TCP_CKSUM != 0, self.has_rx_csum()),
-            ("tx-csum", tx & TX_CSUM == TX_CSUM, self.has_tx_csum()),
-            ("tx-tso4", tx & tso != 0, self.has_tso()),
-            ("tx-tso6", tx & tso != 0, self.has_tso()),
-            ("multi-segment", tx & sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS != 0, self.has_multi_segment()),
-            ("rss", can_spread, self.spreads),
+            ("rx-csum", true, rx & sys::RTE_ETH_RX_OFFLOAD_TCP_CKSUM != 0, self.has_rx_csum()),
+            ("tx-csum", true, tx & TX_CSUM == TX_CSUM, self.has_tx_csum()),
+            ("tx-tso4", true, tx & tso != 0, self.has_tso4()),
+            ("tx-tso6", true, tx & tso != 0, self.has_tso6()),
+            ("multi-segment", true, tx & sys::RTE_ETH_TX_OFFLOAD_MULTI_SEGS != 0, self.has_multi_segment()),
         ]
+        .into_iter()
+        .chain(self.spread.abilities())
+        .collect()
     }
 
     /// Verifies TCP and UDP checksums on receive.
@@ -374,6 +301,12 @@ fn remove(id: u16, name: &str) {
     }
 }
 
+/// Whether the driver is one of DPDK's for virtio.
+fn is_virtio(info: &sys::rte_eth_dev_info) -> bool {
+    // SAFETY: a driver's name is a string of the driver, which stays loaded; none is null.
+    !info.driver_name.is_null() && unsafe { CStr::from_ptr(info.driver_name) }.to_bytes().starts_with(b"net_virtio")
+}
+
 fn port_by_name(name: &CStr) -> Option<u16> {
     let mut id = 0;
     // SAFETY: NUL-terminated name; one integer is written on success.
@@ -385,6 +318,9 @@ fn probe(devargs: &str, name: &str) -> Result<u16, EthdevError> {
     if name.contains([':', '=']) && pci_address(name).is_none() {
         let hint = "write devargs without a bus, such as 0000:3b:00.0 or net_null0,size=64";
         return Err(error("probe", "its name has a bus or an argument in it".to_owned(), hint));
+    }
+    if let Some(path) = missing_file(devargs) {
+        return Err(error("probe", format!("there is no {path}"), MISSING_FILE_HINT));
     }
     // A PCI address in its full form, since that is the name under which ethdev will know it.
     let rest = devargs.split_once(',').map_or_else(String::new, |(_, rest)| format!(",{rest}"));
@@ -425,6 +361,7 @@ fn probe(devargs: &str, name: &str) -> Result<u16, EthdevError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dpdk::Burst;
     use crate::dpdk::eal::start_for_tests;
 
     fn config(devargs: &str) -> EthdevConfig {
@@ -447,7 +384,29 @@ mod tests {
         assert!(burst.is_empty());
         drop((rx, tx, device));
         assert_eq!(pool.in_use(), 0);
-        let error = Ethdev::open(eal, config("net_nonsense7"), &pool).expect_err("does not exist");
-        assert!(error.to_string().contains("net_nonsense7"), "{error}");
+        for (devargs, named) in [
+            ("net_nonsense7", "net_nonsense7"),
+            ("net_virtio_user7,path=/dev/vswitch-no-such", "there is no /dev/vswitch-no-such"),
+        ] {
+            let error = Ethdev::open(eal, config(devargs), &pool).expect_err("does not exist").to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+
+    /// A virtual device that has a key and does nothing with it.
+    #[test]
+    fn a_device_of_several_queues_is_given_our_key() {
+        let eal = start_for_tests();
+        let pool = Mempool::for_tests(4096);
+        for queues in [1, 4] {
+            let config = EthdevConfig { rx_queues: queues, ..config(&format!("net_null_rss{queues}")) };
+            let (device, rx, _tx) = Ethdev::open(eal, config, &pool).expect("opens");
+            assert_eq!(rx.len(), usize::from(queues));
+            let abilities = device.abilities();
+            for name in ["multi-queue", "rss-tcp4", "rss-ip6", "rss-symmetric"] {
+                let found = abilities.iter().find(|ability| ability.0 == name).expect("it is listed");
+                assert_eq!(*found, (name, queues > 1, true, queues > 1), "{queues} queues");
+            }
+        }
     }
 }

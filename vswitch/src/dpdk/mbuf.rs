@@ -263,6 +263,11 @@ impl Mbuf {
         raw.ol_flags = (raw.ol_flags & !TX_FLAGS) | ip | l4 | gso;
     }
 
+    /// Leaves the checksum of the IPv4 header as it is, whatever else is asked.
+    pub fn keep_ip_checksum(&mut self) {
+        self.raw_mut().ol_flags &= !sys::RTE_MBUF_F_TX_IP_CKSUM;
+    }
+
     /// Asks the device for nothing.
     pub fn clear_tx_offload(&mut self) {
         self.raw_mut().ol_flags &= !TX_FLAGS;

@@ -18,6 +18,8 @@ pub mod devargs;
 #[cfg(feature = "dpdk")]
 pub mod eal;
 #[cfg(feature = "dpdk")]
+mod eth_queue;
+#[cfg(feature = "dpdk")]
 pub mod ethdev;
 pub mod kernel;
 pub mod lcore;
@@ -26,6 +28,8 @@ mod mbuf_copy;
 mod mem;
 mod meta;
 pub mod process;
+#[cfg(feature = "dpdk")]
+mod rss;
 pub mod vhost;
 
 #[cfg(feature = "dpdk")]

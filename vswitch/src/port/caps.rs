@@ -7,8 +7,9 @@ use crate::observe::{PortTotals, Software};
 /// One ability of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// Its name: `rx-csum`, `tx-csum`, `rx-tso4`, `rx-tso6`, `tx-tso4`, `tx-tso6`, `tx-uso`, `multi-segment`, `rss`, `multi-queue`, `mergeable`,
-    /// `indirect`, `packed`. Receiving is what comes into the switch.
+    /// Its name: `rx-csum`, `tx-csum`, `rx-tso4`, `rx-tso6`, `tx-tso4`, `tx-tso6`, `tx-uso`, `multi-segment`, `multi-queue`,
+    /// `mergeable`, `indirect`, `packed`; what a device spreads over its queues, `rss-tcp4`, `rss-udp4`, `rss-ip4` and the like with 6, and
+    /// whether both directions of a connection alike, `rss-symmetric`. Receiving is what comes into the switch.
     pub name: &'static str,
     /// The switch wants it, as the port is configured.
     pub asked: bool,
@@ -38,9 +39,16 @@ impl Device {
         let all = match (self, kind) {
             #[cfg(feature = "dpdk")]
             (Self::Ethdev(device), _) => {
-                device.abilities().map(|(name, offered, used)| Capability::new(name, true, offered, used)).to_vec()
+                let all = device.abilities().into_iter();
+                all.map(|(name, asked, offered, used)| Capability::new(name, asked, offered, used)).collect()
             }
-            (Self::Tap(_) | Self::AfPacket(_), _) => kernel(self.tx_caps().uso),
+            (Self::AfPacket(_), _) => kernel(self.tx_caps().uso),
+            (Self::Tap(device), _) => {
+                let several = device.queues() > 1;
+                let mut all = kernel(self.tx_caps().uso);
+                all.push(Capability::new("multi-queue", several, true, several));
+                all
+            }
             (Self::Vhost(_), PortKind::VhostUser(config)) => guest(config, &self.offloads()),
             _ => Vec::new(),
         };

@@ -82,6 +82,8 @@ pub enum PortKind {
     Tap {
         /// Name of the interface.
         interface: String,
+        /// Queues each way.
+        queues: u16,
     },
     /// An existing interface (veth, physical), through a packet socket.
     AfPacket {
@@ -103,7 +105,10 @@ pub enum PortKind {
         peer: String,
     },
     /// An interface of the host (TAP), for the host's own traffic. Named like its bridge it is the bridge's LOCAL port.
-    Internal,
+    Internal {
+        /// Queues each way.
+        queues: u16,
+    },
     /// A port for tests ([`super::dummy`]).
     Dummy,
     /// A tunnel: packets that leave by it are put into others, which leave by a port with addresses.
@@ -160,7 +165,7 @@ impl PortKind {
             Self::AfPacket { .. } => "af_packet",
             Self::Pcap { .. } => "pcap",
             Self::Patch { .. } => "patch",
-            Self::Internal => "internal",
+            Self::Internal { .. } => "internal",
             Self::Dummy => "dummy",
             Self::Tunnel(tunnel) => tunnel_word(tunnel.kind),
         }
@@ -254,7 +259,7 @@ impl PortConfig {
     }
 
     fn address_errors(&self, wrong: &mut impl FnMut(&'static str, String, &str)) {
-        let may_be_home = matches!(self.kind, PortKind::Internal | PortKind::Tap { .. } | PortKind::Dummy);
+        let may_be_home = matches!(self.kind, PortKind::Internal { .. } | PortKind::Tap { .. } | PortKind::Dummy);
         if !may_be_home && !self.addresses.is_empty() {
             let problem = format!("a port of type {} has no addresses", self.kind.name());
             wrong("addresses", problem, "give them to an internal or tap port of the underlay's bridge");
@@ -312,7 +317,10 @@ impl PortKind {
                 }
                 queues(vhost.queues, wrong);
             }
-            Self::Tap { interface } | Self::AfPacket { interface } => {
+            Self::Tap { interface, .. } | Self::AfPacket { interface } => {
+                if let Self::Tap { queues: n, .. } = self {
+                    queues(*n, wrong);
+                }
                 if !is_name(interface) {
                     wrong(
                         "interface",
@@ -339,7 +347,8 @@ impl PortKind {
                     wrong("peer", format!("{peer:?} is no port name"), "name the port at the other end");
                 }
             }
-            Self::Internal | Self::Dummy | Self::Tunnel(_) => {}
+            Self::Internal { queues: n } => queues(*n, wrong),
+            Self::Dummy | Self::Tunnel(_) => {}
         }
     }
 }

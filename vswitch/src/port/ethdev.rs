@@ -12,13 +12,14 @@ use crate::packet::{Mac, TxCaps, offload};
 pub struct EthdevTxQueue {
     queue: EthTxQueue,
     multi_segment: bool,
+    fills_ip_checksums: bool,
 }
 
 impl EthdevTxQueue {
-    /// Wraps a queue of a device that can, or cannot, send several segments.
+    /// Wraps a queue of a device that can, or cannot, send several segments and compute checksums of IPv4 headers.
     #[must_use]
-    pub const fn new(queue: EthTxQueue, multi_segment: bool) -> Self {
-        Self { queue, multi_segment }
+    pub const fn new(queue: EthTxQueue, multi_segment: bool, fills_ip_checksums: bool) -> Self {
+        Self { queue, multi_segment, fills_ip_checksums }
     }
 
     /// Sends or drops every mbuf of the burst, and counts.
@@ -46,6 +47,9 @@ impl EthdevTxQueue {
         let mut fit = Burst::new();
         for mut mbuf in burst.drain() {
             let described = if mbuf.needs_offload() { offload::describe(&mut mbuf) } else { Ok(()) };
+            if !self.fills_ip_checksums {
+                mbuf.keep_ip_checksum();
+            }
             let reason = match described {
                 Ok(()) if mbuf.nb_segs() == 1 || self.multi_segment => {
                     let _ = fit.push(mbuf); // as large as the burst it comes from
@@ -99,12 +103,12 @@ impl EthdevPort {
     /// What it takes unfinished.
     #[must_use]
     pub fn tx_caps(&self) -> TxCaps {
-        TxCaps { csum: self.0.has_tx_csum(), tso4: self.0.has_tso(), tso6: self.0.has_tso(), uso: false }
+        TxCaps { csum: self.0.has_tx_csum(), tso4: self.0.has_tso4(), tso6: self.0.has_tso6(), uso: false }
     }
 
-    /// What it could do and does: (name of the capability, offered, used).
+    /// What it is asked to do, could do and does: (name of the capability, asked, offered, used).
     #[must_use]
-    pub fn abilities(&self) -> [(&'static str, bool, bool); 6] {
+    pub fn abilities(&self) -> Vec<(&'static str, bool, bool, bool)> {
         self.0.abilities()
     }
 
@@ -115,7 +119,7 @@ impl EthdevPort {
         [
             (device.has_rx_csum(), "rx-csum"),
             (device.has_tx_csum(), "tx-csum"),
-            (device.has_tso(), "tx-gso"),
+            (device.has_tso6(), "tx-gso"),
             (device.has_multi_segment(), "multi-segment"),
         ]
         .into_iter()

@@ -111,7 +111,8 @@ pub(super) fn af_packet_port(pool: &Mempool) -> (Netns, String, Port) {
 /// A port whose interface is `eth0` of a namespace.
 pub(super) fn tap_port(pool: &Mempool) -> (Netns, Port) {
     let (netns, name) = (Netns::new(), unique_name("t"));
-    let (rx, tx, device) = tap::open(&name, None, 1500, pool).expect("a port");
+    let (mut rx, mut tx, device) = tap::open(&name, None, 1500, 1, pool).expect("a port");
+    let (rx, tx) = (rx.pop().expect("a queue"), tx.pop().expect("a queue"));
     ip(&format!("link set {name} netns {}", netns.name()));
     netns.ip(&format!("link set {name} name eth0"));
     netns.ip("link set eth0 up");

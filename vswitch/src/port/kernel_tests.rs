@@ -343,7 +343,7 @@ fn interfaces_that_cannot_be_ports_are_refused_with_a_hint() {
     assert!(error.contains("no-such-name") && error.contains("SIOCGIFINDEX") && error.contains("create it"), "{error}");
     let error = af_packet::open("lo", &pool).expect_err("not Ethernet").to_string();
     assert!(error.contains("only Ethernet"), "{error}");
-    let error = tap::open("lo", None, 1500, &pool).expect_err("taken").to_string();
+    let error = tap::open("lo", None, 1500, 2, &pool).expect_err("taken").to_string();
     assert!(error.contains("another name"), "{error}");
     assert_eq!(pool.in_use(), 0);
 }
@@ -382,7 +382,7 @@ fn fifty_ports_of_each_kind_leave_nothing_behind() {
             (!burst.is_empty()).then_some(())
         });
         assert!(device.link().up);
-        let (_rx, _tx, device) = tap::open(&name, None, 1500, &pool).expect("a port");
+        let (_rx, _tx, device) = tap::open(&name, None, 1500, 3, &pool).expect("a port");
         assert!(device.link().up);
     };
     (0..10).for_each(|_| cycle());

@@ -28,6 +28,8 @@ pub mod dummy;
 mod ethdev;
 mod id;
 #[cfg(test)]
+mod kernel_queue_tests;
+#[cfg(test)]
 mod kernel_testbed;
 #[cfg(test)]
 mod kernel_tests;

@@ -74,8 +74,8 @@ pub fn open(context: &OpenContext, config: &PortConfig) -> Result<OpenPort, Stri
             ethdev_port(context, config, &devargs, 1)
         }
         PortKind::VhostUser(request) => vhost_port(context, config, request),
-        PortKind::Tap { interface } => tap_port(context, config, interface),
-        PortKind::Internal => tap_port(context, config, &config.name),
+        PortKind::Tap { interface, queues } => tap_port(context, config, interface, *queues),
+        PortKind::Internal { queues } => tap_port(context, config, &config.name, *queues),
         PortKind::AfPacket { interface } => {
             let (rx, tx, device) = af_packet::open(interface, &context.pool).map_err(|error| error.to_string())?;
             Ok(OpenPort {
@@ -107,10 +107,14 @@ fn vhost_port(context: &OpenContext, config: &PortConfig, request: &VhostConfig)
     })
 }
 
-fn tap_port(context: &OpenContext, config: &PortConfig, interface: &str) -> Result<OpenPort, String> {
+fn tap_port(context: &OpenContext, config: &PortConfig, interface: &str, queues: u16) -> Result<OpenPort, String> {
     let (rx, tx, device) =
-        tap::open(interface, config.mac, config.mtu, &context.pool).map_err(|error| error.to_string())?;
-    Ok(OpenPort { rx: vec![RxQueue::Tap(rx)], tx: vec![TxQueue::Tap(tx)], device: Device::Tap(device) })
+        tap::open(interface, config.mac, config.mtu, queues, &context.pool).map_err(|error| error.to_string())?;
+    Ok(OpenPort {
+        rx: rx.into_iter().map(RxQueue::Tap).collect(),
+        tx: tx.into_iter().map(TxQueue::Tap).collect(),
+        device: Device::Tap(device),
+    })
 }
 
 fn pcap_devargs(name: &str, rx_file: Option<&Path>, tx_file: Option<&Path>, infinite_rx: bool) -> String {
@@ -138,10 +142,10 @@ fn ethdev_port(context: &OpenContext, config: &PortConfig, devargs: &str, queues
     };
     let (device, rx, tx) =
         ethdev::Ethdev::open(&context.eal, request, &context.pool).map_err(|error| error.to_string())?;
-    let multi_segment = device.has_multi_segment();
+    let (multi_segment, ip) = (device.has_multi_segment(), device.fills_ip_checksums());
     Ok(OpenPort {
         rx: rx.into_iter().map(RxQueue::Ethdev).collect(),
-        tx: tx.into_iter().map(|queue| TxQueue::Ethdev(EthdevTxQueue::new(queue, multi_segment))).collect(),
+        tx: tx.into_iter().map(|queue| TxQueue::Ethdev(EthdevTxQueue::new(queue, multi_segment, ip))).collect(),
         device: Device::Ethdev(EthdevPort(device)),
     })
 }

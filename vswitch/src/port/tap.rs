@@ -3,9 +3,13 @@
 //! **Where in the walk**: both ends. The host's packets come by `read`, ours go by `write`, one call per packet: TAP has no
 //! call for several.
 //!
-//! **Design**: the interface belongs to its descriptor. It goes when the last of the three values here is dropped, and
+//! **Design**: the interface belongs to its descriptors. It goes when the last of the values here is dropped, and
 //! may be renamed or moved to another network namespace while they live; everything here follows it there. Checksums and
-//! GSO cross both ways unfinished. An idle TAP is polled less and less often, down to one in [`IDLE_POLLS_MAX`].
+//! GSO cross both ways unfinished. An idle queue is polled less and less often, down to one in [`IDLE_POLLS_MAX`].
+//!
+//! **Queues**: each is a descriptor of its own, for one direction as for the other. Of a connection the kernel remembers the queue by
+//! which our last packet came and answers by it, so what a worker sent it gets the answers of, if it polls the queue of its own
+//! number; what the host begins is spread by a hash. Carrier, address, MTU and namespace are the interface's, whatever the queue.
 //!
 //! **Limits**: a receive queue keeps [`SegmentReader::SPARES`] mbufs at hand.
 //!
@@ -24,7 +28,7 @@ const _: () = assert!(VNET_LEN == VnetHdr::LEN);
 /// Polls of an idle receive queue per system call, at most.
 pub const IDLE_POLLS_MAX: u32 = 64;
 
-/// Makes the interface, brings it up and opens it. `mac` none: a random local address; `mtu` in bytes.
+/// Makes the interface, brings it up and opens it. `mac` none: a random local address; `mtu` in bytes; `queues` each way, at least 1.
 ///
 /// # Errors
 /// Names the interface, the call that the kernel refused, and how to fix it.
@@ -32,12 +36,17 @@ pub fn open(
     interface: &str,
     mac: Option<Mac>,
     mtu: u16,
+    queues: u16,
     pool: &Mempool,
-) -> Result<(TapRxQueue, TapTxQueue, TapDevice), KernelError> {
-    let tap = Arc::new(Tap::create(interface, mac.map(|mac| mac.0), mtu)?);
-    let rx = TapRxQueue { tap: Arc::clone(&tap), reader: SegmentReader::new(pool), idle: Idle::default() };
-    let tx = TapTxQueue { tap: Arc::clone(&tap), gather: Gather::default() };
-    Ok((rx, tx, TapDevice { tap }))
+) -> Result<(Vec<TapRxQueue>, Vec<TapTxQueue>, TapDevice), KernelError> {
+    let tap = Arc::new(Tap::create(interface, mac.map(|mac| mac.0), mtu, queues)?);
+    let rx = |queue| {
+        let reader = SegmentReader::new(pool);
+        TapRxQueue { tap: Arc::clone(&tap), queue, reader, idle: Idle::default() }
+    };
+    let tx = |queue| TapTxQueue { tap: Arc::clone(&tap), queue, gather: Gather::default() };
+    let all = 0..tap.queues();
+    Ok((all.clone().map(rx).collect(), all.map(tx).collect(), TapDevice { tap }))
 }
 
 /// How many polls to skip: none after traffic, then 1, 2, 4 and so on after each poll that found nothing.
@@ -65,6 +74,7 @@ impl Idle {
 #[derive(Debug)]
 pub struct TapRxQueue {
     tap: Arc<Tap>,
+    queue: usize,
     reader: SegmentReader,
     idle: Idle,
 }
@@ -77,7 +87,7 @@ impl TapRxQueue {
         }
         let mut anything = false;
         for _ in burst.len()..BURST {
-            let refused = match self.reader.read(self.tap.fd()) {
+            let refused = match self.reader.read(self.tap.fd(self.queue)) {
                 // The kernel had a packet that the header cannot describe, and dropped it.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Some((DropReason::VnetHeader, 0)),
                 // EAGAIN, or EBADFD of a deleted interface: nothing now, and the same back-off.
@@ -110,6 +120,7 @@ impl TapRxQueue {
 #[derive(Debug)]
 pub struct TapTxQueue {
     tap: Arc<Tap>,
+    queue: usize,
     gather: Gather,
 }
 
@@ -126,7 +137,7 @@ impl TapTxQueue {
                 None => VnetHdr::describe(&mbuf).and_then(|header| {
                     let packet = Outgoing { header: header.to_bytes(), mbuf };
                     let len = packet.mbuf.len() as u64;
-                    self.tap.write(&mut self.gather, &packet).map(|()| len).map_err(|error| reason(&error))
+                    self.tap.write(self.queue, &mut self.gather, &packet).map(|()| len).map_err(|error| reason(&error))
                 }),
             };
             match result {
@@ -195,6 +206,12 @@ impl TapDevice {
     #[must_use]
     pub fn tx_caps(&self) -> TxCaps {
         TxCaps { csum: true, tso4: true, tso6: true, uso: self.tap.takes_uso() }
+    }
+
+    /// Queues each way.
+    #[must_use]
+    pub fn queues(&self) -> usize {
+        self.tap.queues()
     }
 
     /// Names of the offloads in use.

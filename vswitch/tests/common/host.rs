@@ -3,6 +3,7 @@
 use super::command::{output, unique, wait_for};
 use super::counters::ChecksumErrors;
 use super::netns::{Netns, Veth, interface_name};
+use super::switch::Switch;
 use std::time::Duration;
 
 /// How a host is wired to the switch.
@@ -55,6 +56,21 @@ impl Host {
             (None, _) => "type = \"internal\"\n".to_owned(),
         };
         format!("[[bridge.port]]\nname = {:?}\nnumber = {number}\n{device}\n", self.port)
+    }
+
+    /// Adds its port to bridge br0 of a running switch, with these arguments beside the type.
+    ///
+    /// # Panics
+    /// When the switch refuses it.
+    pub(crate) fn add_to(&self, switch: &Switch, arguments: &[&str]) {
+        let (kind, interface) = match (&self.veth, self.wire) {
+            (Some(veth), _) => ("af_packet", Some(veth.host())),
+            (None, Wire::Tap) => ("tap", Some(self.interface.as_str())),
+            (None, _) => ("internal", None),
+        };
+        let interface = interface.map_or_else(Vec::new, |name| vec!["--interface", name]);
+        let own = ["add-port", "br0", &self.port, "--type", kind];
+        switch.vsctl_ok(&[&own[..], &interface, arguments].concat());
     }
 
     /// Once the switch runs: takes the interface that it made and gives it its addresses.

@@ -1,6 +1,7 @@
 //! A `vswitchd` of its own for a test.
 
 use super::command::{self, output, unique, wait_for};
+use super::netns::Netns;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Write;
@@ -20,6 +21,7 @@ pub(crate) struct Switch {
     child: Child,
     dir: tempfile::TempDir,
     arguments: Vec<String>,
+    netns: Option<String>,
 }
 
 impl Switch {
@@ -38,6 +40,18 @@ impl Switch {
     /// # Panics
     /// When it does not start; the message has its log.
     pub(crate) fn start_with(config: &str, arguments: &[&str]) -> Self {
+        Self::launch(config, arguments, None)
+    }
+
+    /// Likewise, in a network namespace: the interfaces of its ports are there.
+    ///
+    /// # Panics
+    /// When it does not start; the message has its log.
+    pub(crate) fn start_in(ns: &Netns, config: &str) -> Self {
+        Self::launch(config, &[], Some(ns.name().to_owned()))
+    }
+
+    fn launch(config: &str, arguments: &[&str], netns: Option<String>) -> Self {
         let dir = tempfile::Builder::new().prefix("vswitch-test-").tempdir().expect("a temporary directory");
         let mut text = format!("[control]\nsocket = {:?}\n\n", dir.path().join("vswitch.sock"));
         if !config.lines().any(|line| line.trim() == "[dpdk]") {
@@ -47,7 +61,8 @@ impl Switch {
         text += &config.replace("@DIR@", &dir.path().to_string_lossy());
         fs::write(dir.path().join("vswitchd.toml"), text).expect("the configuration is written");
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        let mut switch = Self { child: spawn(dir.path(), &arguments), dir, arguments };
+        let child = spawn(dir.path(), &arguments, netns.as_deref());
+        let mut switch = Self { child, dir, arguments, netns };
         switch.wait_until_healthy();
         switch
     }
@@ -55,7 +70,7 @@ impl Switch {
     /// Starts it again after [`Switch::kill`] or [`Switch::terminate`], with the same configuration.
     pub(crate) fn start_again(&mut self) {
         assert!(self.exited().is_some(), "vswitchd {} still runs", self.pid());
-        self.child = spawn(self.dir.path(), &self.arguments);
+        self.child = spawn(self.dir.path(), &self.arguments, self.netns.as_deref());
         self.wait_until_healthy();
     }
 
@@ -227,9 +242,15 @@ impl Drop for Switch {
     }
 }
 
-fn spawn(dir: &Path, arguments: &[String]) -> Child {
+fn spawn(dir: &Path, arguments: &[String], netns: Option<&str>) -> Child {
     let log = File::options().create(true).append(true).open(dir.join("vswitchd.log")).expect("the log can be written");
-    Command::new(env!("CARGO_BIN_EXE_vswitchd"))
+    let vswitchd = env!("CARGO_BIN_EXE_vswitchd");
+    // `ip netns exec` becomes the program: its process id is the child's.
+    let mut command = Command::new(if netns.is_some() { "ip" } else { vswitchd });
+    if let Some(netns) = netns {
+        command.args(["netns", "exec", netns, vswitchd]);
+    }
+    command
         .arg("--config")
         .arg(dir.join("vswitchd.toml"))
         .args(arguments)

@@ -178,7 +178,7 @@ Bridge br0
         error: no such device
     Port br0
         number: LOCAL
-        type: internal
+        type: internal (queues=1)
         link: up
         mac: 02:00:00:00:00:03, mtu: 1500
         queues: 1 rx, 1 tx

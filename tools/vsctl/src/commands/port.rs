@@ -45,7 +45,7 @@ fn strangers(args: &AddPort) -> Vec<&'static str> {
     use PortType::{AfPacket, Dpdk, Dummy, Geneve, Gre, Internal, Patch, Pcap, Tap, VhostUser, Vxlan};
     let options: [(&str, bool, &[PortType]); 16] = [
         ("--devargs", args.devargs.is_some(), &[Dpdk]),
-        ("--queues", args.queues.is_some(), &[Dpdk, VhostUser]),
+        ("--queues", args.queues.is_some(), &[Dpdk, VhostUser, Tap, Internal]),
         ("--path", args.path.is_some(), &[VhostUser]),
         ("--mode", args.mode.is_some(), &[VhostUser]),
         ("--no-csum", args.no_csum, &[VhostUser]),
@@ -77,7 +77,7 @@ fn config(args: &AddPort) -> Result<v1::PortConfig, Error> {
             Kind::Dpdk(v1::DpdkPort { devargs: args.devargs.clone().unwrap_or_default(), queues: args.queues })
         }
         PortType::VhostUser => Kind::VhostUser(vhost(args)),
-        PortType::Tap => Kind::Tap(v1::TapPort { interface }),
+        PortType::Tap => Kind::Tap(v1::TapPort { interface, queues: args.queues }),
         PortType::AfPacket => Kind::AfPacket(v1::AfPacketPort { interface }),
         PortType::Pcap => Kind::Pcap(v1::PcapPort {
             rx_file: args.rx_file.clone(),
@@ -85,7 +85,7 @@ fn config(args: &AddPort) -> Result<v1::PortConfig, Error> {
             infinite_rx: args.infinite_rx,
         }),
         PortType::Patch => Kind::Patch(v1::PatchPort { peer: args.peer.clone().unwrap_or_default() }),
-        PortType::Internal => Kind::Internal(v1::InternalPort {}),
+        PortType::Internal => Kind::Internal(v1::InternalPort { queues: args.queues }),
         PortType::Dummy => Kind::Dummy(v1::DummyPort {}),
         PortType::Geneve => tunnel(v1::TunnelKind::Geneve, args),
         PortType::Vxlan => tunnel(v1::TunnelKind::Vxlan, args),
@@ -188,15 +188,15 @@ fn options(kind: Option<&Kind>) -> Value {
             "indirect": port.indirect,
             "packed": port.packed,
         }),
-        Some(Kind::Tap(v1::TapPort { interface }) | Kind::AfPacket(v1::AfPacketPort { interface })) => {
-            json!({ "interface": interface })
-        }
+        Some(Kind::Tap(port)) => json!({ "interface": port.interface, "queues": port.queues }),
+        Some(Kind::AfPacket(port)) => json!({ "interface": port.interface }),
         Some(Kind::Pcap(port)) => {
             json!({ "rx_file": port.rx_file, "tx_file": port.tx_file, "infinite_rx": port.infinite_rx })
         }
         Some(Kind::Patch(port)) => json!({ "peer": port.peer }),
         Some(Kind::Tunnel(port)) => json!(port.options.iter().collect::<BTreeMap<_, _>>()),
-        Some(Kind::Internal(v1::InternalPort {}) | Kind::Dummy(v1::DummyPort {})) | None => json!({}),
+        Some(Kind::Internal(port)) => json!({ "queues": port.queues }),
+        Some(Kind::Dummy(v1::DummyPort {})) | None => json!({}),
     }
 }
 

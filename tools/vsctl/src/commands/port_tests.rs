@@ -43,14 +43,16 @@ fn every_kind_of_port() {
     };
     let line = "--type vhost-user --path /s --mode server --queues 4 --no-tso --no-mergeable --no-indirect --packed";
     assert_eq!(kind(line), Kind::VhostUser(vhost));
-    assert_eq!(kind("--type tap --interface t0"), Kind::Tap(v1::TapPort { interface: "t0".to_owned() }));
+    let tap = v1::TapPort { interface: "t0".to_owned(), queues: Some(2) };
+    assert_eq!(kind("--type tap --interface t0 --queues 2"), Kind::Tap(tap));
     assert_eq!(kind("--type tap"), Kind::Tap(v1::TapPort::default()));
     let af_packet = v1::AfPacketPort { interface: "veth0".to_owned() };
     assert_eq!(kind("--type af_packet --interface veth0"), Kind::AfPacket(af_packet));
     let pcap = v1::PcapPort { rx_file: Some("a.pcap".to_owned()), tx_file: Some("b".to_owned()), infinite_rx: true };
     assert_eq!(kind("--type pcap --rx-file a.pcap --tx-file b --infinite-rx"), Kind::Pcap(pcap));
     assert_eq!(kind("--type patch --peer p1"), Kind::Patch(v1::PatchPort { peer: "p1".to_owned() }));
-    assert_eq!(kind("--type internal"), Kind::Internal(v1::InternalPort {}));
+    assert_eq!(kind("--type internal"), Kind::Internal(v1::InternalPort::default()));
+    assert_eq!(kind("--type internal --queues 4"), Kind::Internal(v1::InternalPort { queues: Some(4) }));
 }
 
 #[test]
@@ -72,7 +74,7 @@ fn what_all_kinds_have() {
         no_flood: true,
         strict: true,
         external_ids: [("a", "b=c"), ("d", "")].map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
-        kind: Some(Kind::Internal(v1::InternalPort {})),
+        kind: Some(Kind::Internal(v1::InternalPort::default())),
         addresses: vec!["10.0.0.1/24".to_owned(), "fd00::1/64".to_owned()],
         ..Default::default()
     };
@@ -84,7 +86,7 @@ fn what_all_kinds_have() {
 #[test]
 fn options_of_other_kinds_are_wrong_usage() {
     let cases = [
-        ("--type tap --peer p1 --queues 2", "--queues, --peer cannot be used with this --type"),
+        ("--type af_packet --peer p1 --queues 2", "--queues, --peer cannot be used with this --type"),
         ("--type patch --peer p1 --interface t0", "--interface cannot be used with this --type"),
         ("--type dpdk --devargs a --packed", "--packed cannot be used with this --type"),
         ("--type patch --peer p1 --address 1.1.1.1/8", "--address cannot be used with this --type"),
@@ -154,5 +156,5 @@ fn lists() {
     assert_eq!(names.text(), "vm0\nbr0\n");
     let json = names.json();
     assert_eq!((&json[0]["name"], &json[1]["number"]), (&json!("vm0"), &json!(4_294_967_294_u32)));
-    assert_eq!(Changed(testing::local()).json()["options"], json!({}));
+    assert_eq!(Changed(testing::local()).json()["options"], json!({ "queues": 1 }));
 }

@@ -62,7 +62,7 @@ fn broken() -> v1::Port {
 
 /// A bridge's own port.
 pub(super) fn local() -> v1::Port {
-    port("br0", 0xffff_fffe, 3, Kind::Internal(v1::InternalPort {}), "internal")
+    port("br0", 0xffff_fffe, 3, Kind::Internal(v1::InternalPort { queues: Some(1) }), "internal")
 }
 
 /// One bridge with three ports and one with none.

@@ -36,7 +36,9 @@ const fn own_keys(kind: &str) -> &'static [&'static str] {
     match kind.as_bytes() {
         b"dpdk" => &["devargs", "queues"],
         b"vhost-user" => &["path", "mode", "queues", "csum", "tso", "mergeable", "indirect", "packed"],
-        b"tap" | b"af_packet" => &["interface"],
+        b"tap" => &["interface", "queues"],
+        b"af_packet" => &["interface"],
+        b"internal" => &["queues"],
         b"pcap" => &["rx_file", "tx_file", "infinite_rx"],
         b"patch" => &["peer"],
         b"geneve" | b"vxlan" | b"gre" => &["options"],
@@ -192,7 +194,11 @@ fn kind(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, name: &'static s
             let path = PathBuf::from(path?);
             PortKind::VhostUser(VhostConfig { path, mode, queues, csum, tso, mergeable, indirect, packed })
         }
-        "tap" => PortKind::Tap { interface: required(section, reader, "interface", "tap0")? },
+        "tap" => {
+            let interface = required(section, reader, "interface", "tap0");
+            let queues = queues(section, reader);
+            PortKind::Tap { interface: interface?, queues }
+        }
         "af_packet" => PortKind::AfPacket { interface: required(section, reader, "interface", "eth0")? },
         "pcap" => PortKind::Pcap {
             rx_file: section.string(reader, "rx_file", "/tmp/rx.pcap").map(PathBuf::from),
@@ -202,7 +208,7 @@ fn kind(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, name: &'static s
         "patch" => PortKind::Patch { peer: required(section, reader, "peer", "patch1")? },
         "dummy" => PortKind::Dummy,
         "geneve" | "vxlan" | "gre" => PortKind::Tunnel(tunnel(section, reader, tunnel_kind(name)?)?),
-        _ => PortKind::Internal,
+        _ => PortKind::Internal { queues: queues(section, reader) },
     })
 }
 
@@ -275,7 +281,7 @@ fn resources(section: &Section<'_, '_>, port: &PortConfig) -> Vec<(Resource, &'s
             add("devargs", Resource::Device(name));
         }
         PortKind::VhostUser(vhost) => add("path", Resource::Socket(vhost.path.clone())),
-        PortKind::Tap { interface } | PortKind::AfPacket { interface } => {
+        PortKind::Tap { interface, .. } | PortKind::AfPacket { interface } => {
             add("interface", Resource::Interface(interface.clone()));
         }
         PortKind::Pcap { rx_file, tx_file, .. } => {
@@ -286,7 +292,7 @@ fn resources(section: &Section<'_, '_>, port: &PortConfig) -> Vec<(Resource, &'s
             }
         }
         PortKind::Patch { .. } | PortKind::Dummy | PortKind::Tunnel(_) => {}
-        PortKind::Internal => add("name", Resource::Interface(port.name.clone())),
+        PortKind::Internal { .. } => add("name", Resource::Interface(port.name.clone())),
     }
     found
 }

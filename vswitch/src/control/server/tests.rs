@@ -97,7 +97,7 @@ impl Running {
 }
 
 fn internal(name: &str) -> v1::PortConfig {
-    let kind = Some(v1::port_config::Kind::Internal(v1::InternalPort {}));
+    let kind = Some(v1::port_config::Kind::Internal(v1::InternalPort { queues: None }));
     v1::PortConfig { name: name.to_owned(), kind, ..Default::default() }
 }
 

@@ -34,7 +34,7 @@ use vswitch_tunnel::options::Mapping;
 
 /// A port as a switch would show it.
 pub(in crate::control) fn port(bridge: &str, name: &str, number: u32) -> PortInfo {
-    described(bridge, PortConfig::new(name, PortKind::Internal), number)
+    described(bridge, PortConfig::new(name, PortKind::Internal { queues: 1 }), number)
 }
 
 fn described(bridge: &str, config: PortConfig, number: u32) -> PortInfo {

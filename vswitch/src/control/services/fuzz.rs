@@ -203,7 +203,7 @@ mod tests {
         let trace = v1::trace_request::Input::Flow("in_port=1,tcp,nw_dst=10.0.0.1,tp_dst=80".to_owned());
         let list = v1::list_flows_request::Filter::Text("table=3,tcp,cookie=0x1/-1".to_owned());
         let sort = vec![v1::SortKey { field: "nw_dst".to_owned(), descending: true }];
-        let kind = Some(v1::port_config::Kind::Tap(v1::TapPort { interface: "tap0".to_owned() }));
+        let kind = Some(v1::port_config::Kind::Tap(v1::TapPort { interface: "tap0".to_owned(), queues: None }));
         let port = v1::PortConfig { name: "p9".to_owned(), number: Some(9), kind, ..v1::PortConfig::default() };
         vec![
             ("write_typed", seed(0, &write(typed.collect()))),

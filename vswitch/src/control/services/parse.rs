@@ -145,7 +145,9 @@ fn port_kind(kind: Option<Kind>, name: &str, fields: &mut Fields) -> PortKind {
     match kind {
         Some(Kind::Dpdk(port)) => PortKind::Dpdk { devargs: port.devargs, queues: fields.queues(port.queues) },
         Some(Kind::VhostUser(port)) => PortKind::VhostUser(vhost(port, fields)),
-        Some(Kind::Tap(port)) => PortKind::Tap { interface: or_name(port.interface) },
+        Some(Kind::Tap(port)) => {
+            PortKind::Tap { interface: or_name(port.interface), queues: fields.queues(port.queues) }
+        }
         Some(Kind::AfPacket(port)) => PortKind::AfPacket { interface: or_name(port.interface) },
         Some(Kind::Pcap(port)) => PortKind::Pcap {
             rx_file: port.rx_file.map(|file| fields.path("rx_file", file)),
@@ -153,12 +155,12 @@ fn port_kind(kind: Option<Kind>, name: &str, fields: &mut Fields) -> PortKind {
             infinite_rx: port.infinite_rx,
         },
         Some(Kind::Patch(port)) => PortKind::Patch { peer: port.peer },
-        Some(Kind::Internal(v1::InternalPort {})) => PortKind::Internal,
+        Some(Kind::Internal(port)) => PortKind::Internal { queues: fields.queues(port.queues) },
         Some(Kind::Dummy(v1::DummyPort {})) => PortKind::Dummy,
         Some(Kind::Tunnel(port)) => PortKind::Tunnel(tunnel(port, fields)),
         None => {
             fields.wrong("type", "not given", &format!("use one of {}", PortKind::NAMES.join(", ")));
-            PortKind::Internal
+            PortKind::Internal { queues: 1 }
         }
     }
 }
@@ -274,7 +276,7 @@ mod tests {
         prop_oneof![
             ("[a-z0-9,=]{1,30}", 1..=64_u16).prop_map(|(devargs, queues)| PortKind::Dpdk { devargs, queues }),
             vhost,
-            "[a-z0-9]{1,15}".prop_map(|interface| PortKind::Tap { interface }),
+            ("[a-z0-9]{1,15}", 1..=64_u16).prop_map(|(interface, queues)| PortKind::Tap { interface, queues }),
             "[a-z0-9]{1,15}".prop_map(|interface| PortKind::AfPacket { interface }),
             (path(), prop::option::of(path()), any::<bool>()).prop_map(|(rx, tx_file, infinite_rx)| PortKind::Pcap {
                 rx_file: Some(rx),
@@ -282,7 +284,7 @@ mod tests {
                 infinite_rx
             }),
             "[a-z0-9]{1,15}".prop_map(|peer| PortKind::Patch { peer }),
-            Just(PortKind::Internal),
+            (1..=64_u16).prop_map(|queues| PortKind::Internal { queues }),
             Just(PortKind::Dummy),
             (0..3_usize, any::<bool>(), 1..=0xff_ffff_u64).prop_map(|(kind, csum, key)| {
                 let remote = End::Address("10.0.0.2".parse().expect("an address"));
@@ -302,7 +304,7 @@ mod tests {
             let mac = mac.map(|[a, b, c, d, e]| Mac([2, a, b, c, d, e]));
             let [admin_up, no_flood, no_receive, no_forward, strict] = flags;
             let strict = strict && !kind.is_inner();
-            let may_be_home = matches!(kind, PortKind::Internal | PortKind::Tap { .. } | PortKind::Dummy);
+            let may_be_home = matches!(kind, PortKind::Internal { .. } | PortKind::Tap { .. } | PortKind::Dummy);
             let addresses: &[&str] = if may_be_home { &["10.0.0.1/24", "fd00::1/64"] } else { &[] };
             let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
             let port = PortConfig {
@@ -321,7 +323,7 @@ mod tests {
         assert_eq!(port_config(config).expect("a port"), PortConfig::new("vm0", PortKind::VhostUser(vhost)));
         let kind = Some(Kind::Tap(v1::TapPort::default()));
         let config = v1::PortConfig { name: "tap0".to_owned(), kind, ..Default::default() };
-        let kind = PortKind::Tap { interface: "tap0".to_owned() };
+        let kind = PortKind::Tap { interface: "tap0".to_owned(), queues: 1 };
         assert_eq!(port_config(config).expect("a port"), PortConfig::new("tap0", kind));
         let bridge = v1::BridgeConfig { name: "br0".to_owned(), ..Default::default() };
         assert_eq!(bridge_config(bridge).expect("a bridge"), BridgeConfig::new("br0"));

@@ -91,7 +91,9 @@ fn port_kind(kind: &PortKind) -> Kind {
             Kind::Dpdk(v1::DpdkPort { devargs: devargs.clone(), queues: Some((*queues).into()) })
         }
         PortKind::VhostUser(port) => Kind::VhostUser(vhost(port)),
-        PortKind::Tap { interface } => Kind::Tap(v1::TapPort { interface: interface.clone() }),
+        PortKind::Tap { interface, queues } => {
+            Kind::Tap(v1::TapPort { interface: interface.clone(), queues: Some((*queues).into()) })
+        }
         PortKind::AfPacket { interface } => Kind::AfPacket(v1::AfPacketPort { interface: interface.clone() }),
         PortKind::Pcap { rx_file, tx_file, infinite_rx } => Kind::Pcap(v1::PcapPort {
             rx_file: rx_file.as_deref().map(text),
@@ -99,7 +101,7 @@ fn port_kind(kind: &PortKind) -> Kind {
             infinite_rx: *infinite_rx,
         }),
         PortKind::Patch { peer } => Kind::Patch(v1::PatchPort { peer: peer.clone() }),
-        PortKind::Internal => Kind::Internal(v1::InternalPort {}),
+        PortKind::Internal { queues } => Kind::Internal(v1::InternalPort { queues: Some((*queues).into()) }),
         PortKind::Dummy => Kind::Dummy(v1::DummyPort {}),
         PortKind::Tunnel(tunnel) => Kind::Tunnel(self::tunnel(tunnel)),
     }

@@ -312,7 +312,7 @@ impl State {
     pub(super) fn number_for(&self, bridge: &str, config: &PortConfig) -> Result<u32, SwitchError> {
         let used: Vec<u32> = self.all_ports().filter(|(_, p)| p.bridge == bridge).map(|(_, p)| p.number).collect();
         let free = (1..=limits::PORT_NUMBER_MAX).find(|number| !used.contains(number));
-        if config.name == bridge && matches!(config.kind, PortKind::Internal | PortKind::Dummy) {
+        if config.name == bridge && matches!(config.kind, PortKind::Internal { .. } | PortKind::Dummy) {
             return Ok(LOCAL);
         }
         match config.number {

@@ -1,4 +1,4 @@
-//! A TAP interface and its descriptor (the kernel's Documentation/networking/tuntap.rst).
+//! A TAP interface and its descriptors, one per queue (the kernel's Documentation/networking/tuntap.rst).
 
 use super::ifreq::{self, IfReq};
 use super::{Gather, KernelError, Outgoing, VNET_LEN, check, netns};
@@ -28,31 +28,27 @@ pub enum TapState {
 /// An interface that lives as long as this value. It may be renamed and moved to another network namespace meanwhile.
 #[derive(Debug)]
 pub struct Tap {
-    file: File,
+    /// One descriptor per queue; at least one. What is asked of the interface is asked of the first.
+    queues: Vec<File>,
     name: String,
     uso: bool,
 }
 
 impl Tap {
     /// Makes the interface in the calling thread's network namespace, with its address (none: a random one) and MTU, and
-    /// brings it up.
+    /// brings it up. `queues`: how many each way, at least 1.
     ///
     /// # Errors
     /// Names the call that the kernel refused; nothing is left behind.
-    pub fn create(name: &str, mac: Option<[u8; 6]>, mtu: u16) -> Result<Self, KernelError> {
-        let at = |call| KernelError::at(name, call);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open("/dev/net/tun")
-            .map_err(at("open /dev/net/tun"))?;
-        let mut request = IfReq::named(name).map_err(at("TUNSETIFF"))?;
+    pub fn create(name: &str, mac: Option<[u8; 6]>, mtu: u16, queues: u16) -> Result<Self, KernelError> {
+        let multi = if queues > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
         // Exclusive: else TUNSETIFF would join an interface that somebody else made persistent.
-        request.set_flags(ifreq::flag(libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL));
-        // SAFETY: reads and writes the ifreq.
-        unsafe { request.ioctl(file.as_fd(), libc::TUNSETIFF) }.map_err(at("TUNSETIFF"))?;
-        let mut tap = Self { file, name: name.to_owned(), uso: false };
+        let mut tap =
+            Self { queues: vec![attach(name, multi | libc::IFF_TUN_EXCL)?], name: name.to_owned(), uso: false };
+        for _ in 1..queues {
+            let queue = attach(name, multi)?;
+            tap.queues.push(queue);
+        }
         tap.configure(mac, mtu)?;
         Ok(tap)
     }
@@ -69,7 +65,7 @@ impl Tap {
             let mut request = IfReq::unnamed();
             request.set_mac(mac);
             // SAFETY: reads the ifreq.
-            unsafe { request.ioctl(self.file.as_fd(), libc::SIOCSIFHWADDR) }.map_err(self.at("SIOCSIFHWADDR"))?;
+            unsafe { request.ioctl(self.control(), libc::SIOCSIFHWADDR) }.map_err(self.at("SIOCSIFHWADDR"))?;
         }
         let socket = ifreq::control_socket().map_err(self.at("socket"))?;
         ifreq::set_mtu(socket.as_fd(), &self.name, mtu).map_err(self.at("SIOCSIFMTU"))?;
@@ -83,19 +79,30 @@ impl Tap {
     /// An ioctl that reads an int.
     fn ioctl_int(&self, request: libc::Ioctl, value: libc::c_int) -> io::Result<()> {
         // SAFETY: the requests used here read an int behind the pointer.
-        check(unsafe { libc::ioctl(self.file.as_raw_fd(), request, &raw const value) }.into()).map(drop)
+        check(unsafe { libc::ioctl(self.control().as_raw_fd(), request, &raw const value) }.into()).map(drop)
     }
 
     /// An ioctl whose argument is the value.
     fn ioctl_value(&self, request: libc::Ioctl, value: libc::c_uint) -> io::Result<()> {
         // SAFETY: TUNSETOFFLOAD follows no pointer.
-        check(unsafe { libc::ioctl(self.file.as_raw_fd(), request, libc::c_ulong::from(value)) }.into()).map(drop)
+        check(unsafe { libc::ioctl(self.control().as_raw_fd(), request, libc::c_ulong::from(value)) }.into()).map(drop)
     }
 
-    /// The descriptor, to read from ([`super::SegmentReader::read`]).
+    /// Queues each way.
     #[must_use]
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+    pub fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// The descriptor of a queue, to read from ([`super::SegmentReader::read`]).
+    #[must_use]
+    pub fn fd(&self, queue: usize) -> BorrowedFd<'_> {
+        self.queues[queue].as_fd()
+    }
+
+    /// The descriptor that the interface is asked and told by.
+    fn control(&self) -> BorrowedFd<'_> {
+        self.fd(0)
     }
 
     /// Whether the kernel takes UDP datagram trains from us.
@@ -104,19 +111,20 @@ impl Tap {
         self.uso
     }
 
-    /// Sends one packet, never blocking.
+    /// Sends one packet by a queue, never blocking. What the host answers comes by the same queue: the kernel remembers it by
+    /// the flow's hash.
     ///
     /// # Errors
     /// `EAGAIN`: packets of 4 MiB are on their way already. `EIO`: the interface is down. `EBADFD`: it was deleted.
     /// Others: the packet was refused.
-    pub fn write(&self, gather: &mut Gather, packet: &Outgoing) -> io::Result<()> {
-        gather.write(self.file.as_fd(), packet)
+    pub fn write(&self, queue: usize, gather: &mut Gather, packet: &Outgoing) -> io::Result<()> {
+        gather.write(self.fd(queue), packet)
     }
 
     /// State of the interface, wherever it is now.
     #[must_use]
     pub fn state(&self) -> TapState {
-        let mut poll = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+        let mut poll = libc::pollfd { fd: self.control().as_raw_fd(), events: libc::POLLOUT, revents: 0 };
         // SAFETY: one pollfd of ours; returns at once.
         let rc = unsafe { libc::poll(&raw mut poll, 1, 0) };
         if rc > 0 && poll.revents & (libc::POLLERR | libc::POLLNVAL) != 0 {
@@ -137,7 +145,7 @@ impl Tap {
     pub fn mac(&self) -> Option<[u8; 6]> {
         let mut request = IfReq::unnamed();
         // SAFETY: writes the address.
-        unsafe { request.ioctl(self.file.as_fd(), libc::SIOCGIFHWADDR) }.ok()?;
+        unsafe { request.ioctl(self.control(), libc::SIOCGIFHWADDR) }.ok()?;
         Some(request.mac())
     }
 
@@ -176,7 +184,7 @@ impl Tap {
     fn present_name(&self) -> io::Result<String> {
         let mut request = IfReq::unnamed();
         // SAFETY: writes the name.
-        unsafe { request.ioctl(self.file.as_fd(), libc::TUNGETIFF) }?;
+        unsafe { request.ioctl(self.control(), libc::TUNGETIFF) }?;
         Ok(request.name())
     }
 
@@ -184,7 +192,7 @@ impl Tap {
     /// is taken to mean ours.
     fn foreign_netns(&self) -> io::Result<Option<File>> {
         // SAFETY: takes no argument, returns a descriptor.
-        let fd = unsafe { libc::ioctl(self.file.as_raw_fd(), libc::TUNGETDEVNETNS) };
+        let fd = unsafe { libc::ioctl(self.control().as_raw_fd(), libc::TUNGETDEVNETNS) };
         match check(fd.into()) {
             Ok(_) => {
                 // SAFETY: a fresh descriptor that nobody else owns.
@@ -206,6 +214,22 @@ impl Tap {
         };
         f(socket.as_fd(), &name)
     }
+}
+
+/// One more descriptor, and with it one more queue, of the interface; the first of them makes it. `flags` beside those of all.
+fn attach(name: &str, flags: libc::c_int) -> Result<File, KernelError> {
+    let at = |call| KernelError::at(name, call);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open("/dev/net/tun")
+        .map_err(at("open /dev/net/tun"))?;
+    let mut request = IfReq::named(name).map_err(at("TUNSETIFF"))?;
+    request.set_flags(ifreq::flag(libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | flags));
+    // SAFETY: reads and writes the ifreq.
+    unsafe { request.ioctl(file.as_fd(), libc::TUNSETIFF) }.map_err(at("TUNSETIFF"))?;
+    Ok(file)
 }
 
 /// The column "transmit drop" of an interface in `/proc/net/dev`.
@@ -231,10 +255,16 @@ mod tests {
 
     #[test]
     fn works_after_a_move_to_another_namespace_and_a_rename() {
+        for queues in [1, 3] {
+            moves_and_renames(queues);
+        }
+    }
+
+    fn moves_and_renames(queues: u16) {
         let name = unique_name("t");
         let mac = [0x02, 0, 0, 0, 0xab, 1];
-        let tap = Tap::create(&name, Some(mac), 1400).expect("a TAP");
-        assert_eq!((tap.state(), tap.mac()), (TapState::Up, Some(mac)));
+        let tap = Tap::create(&name, Some(mac), 1400, queues).expect("a TAP");
+        assert_eq!((tap.state(), tap.mac(), tap.queues()), (TapState::Up, Some(mac), queues.into()));
         let netns = Netns::new();
         ip(&format!("link set {name} netns {}", netns.name()));
         assert_eq!(tap.state(), TapState::Down, "the move sets it down");
@@ -250,7 +280,7 @@ mod tests {
         tap.set_carrier(true).expect("carrier");
         let shown = netns.ip("link show inside");
         assert!(shown.contains("LOWER_UP"), "{shown}");
-        // Nobody reads: the queue of 1000 packets overflows and the kernel counts.
+        // Nobody reads: a queue of 1000 packets overflows (all are of one flow) and the kernel counts.
         let before = tap.missed();
         netns.flood("inside", 1200);
         assert!((before + 100..=before + 1200).contains(&tap.missed()), "missed {before}, then {}", tap.missed());
@@ -265,14 +295,14 @@ mod tests {
     #[test]
     fn a_taken_name_is_refused_with_a_hint_and_closing_frees_it() {
         let name = unique_name("t");
-        let tap = Tap::create(&name, None, 1500).expect("a TAP");
-        let error = Tap::create(&name, None, 1500).expect_err("the name is taken");
+        let tap = Tap::create(&name, None, 1500, 1).expect("a TAP");
+        let error = Tap::create(&name, None, 1500, 1).expect_err("the name is taken");
         assert_eq!((error.call, error.error.raw_os_error()), ("TUNSETIFF", Some(libc::EBUSY)));
         assert!(error.to_string().contains("taken by another interface"), "{error}");
         drop(tap);
         // A process that another test starts at this moment holds a copy of the descriptor until it execs.
         let create = |mac, mtu| {
-            eventually("the name is free again", || match Tap::create(&name, mac, mtu) {
+            eventually("the name is free again", || match Tap::create(&name, mac, mtu, 1) {
                 Err(error) if error.error.raw_os_error() == Some(libc::EBUSY) => None,
                 other => Some(other),
             })
@@ -282,7 +312,7 @@ mod tests {
         let error = create(None, 20).expect_err("an MTU of 20");
         assert_eq!(error.call, "SIOCSIFMTU", "{error}");
         create(None, 1500).expect("nothing is left of the attempts");
-        let error = Tap::create("bad%d", None, 1500).expect_err("a pattern");
+        let error = Tap::create("bad%d", None, 1500, 1).expect_err("a pattern");
         assert_eq!(error.error.raw_os_error(), Some(libc::EINVAL), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::suggest::did_you_mean;
 use super::{Check, Place};
-use crate::dpdk::devargs::pci_address;
+use crate::dpdk::devargs::{MISSING_FILE_HINT, missing_file, pci_address};
 use crate::port::{PortKind, VhostConfig, VhostMode};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -24,7 +24,7 @@ impl Check<'_> {
             match &port.kind {
                 PortKind::Dpdk { devargs, .. } => self.dpdk_device(&place("devargs"), devargs, interfaces.as_deref()),
                 PortKind::VhostUser(vhost) => self.vhost(&place("path"), vhost),
-                PortKind::Tap { interface } => self.absent(&place("interface"), interface, interfaces.as_deref()),
+                PortKind::Tap { interface, .. } => self.absent(&place("interface"), interface, interfaces.as_deref()),
                 PortKind::AfPacket { interface } => {
                     self.present(&place("interface"), interface, interfaces.as_deref());
                 }
@@ -32,7 +32,7 @@ impl Check<'_> {
                     self.readable(&place("rx_file"), rx_file.as_deref());
                     self.creatable(&place("tx_file"), tx_file.as_deref());
                 }
-                PortKind::Internal => self.absent(&place("name"), &port.name, interfaces.as_deref()),
+                PortKind::Internal { .. } => self.absent(&place("name"), &port.name, interfaces.as_deref()),
                 PortKind::Patch { .. } | PortKind::Dummy | PortKind::Tunnel(_) => {}
             }
         }
@@ -58,6 +58,10 @@ impl Check<'_> {
 
     fn dpdk_device(&mut self, place: &Place, devargs: &str, interfaces: Option<&[String]>) {
         if self.places.is_refused(place) {
+            return;
+        }
+        if let Some(path) = missing_file(devargs) {
+            self.found.push(self.error(place, format!("there is no {path}"), MISSING_FILE_HINT));
             return;
         }
         let mut parts = devargs.split(',');

@@ -113,12 +113,12 @@ fn missing_keys_and_unknown_words() {
 #[test]
 fn keys_of_another_type() {
     expect(
-        "[[bridge]]\nname = 'b'\n[[bridge.port]]\nname = 't'\ntype = 'tap'\ninterface = 't0'\nqueues = 2\n\
+        "[[bridge]]\nname = 'b'\n[[bridge.port]]\nname = 't'\ntype = 'af_packet'\ninterface = 't0'\nqueues = 2\n\
          [[bridge.port]]\nname = 'i'\ntype = 'internal'\npeer = 't'\n\
          [[bridge.port]]\nname = 'd'\ntype = 'dpdk'\ninterface = 'eth0'\n",
         &[
-            "f:7:1: queues: is a key of type dpdk or vhost-user, not of type tap; type tap has the keys: interface",
-            "f:11:1: peer: is a key of type patch, not of type internal; remove it; type internal has no keys of its own",
+            "f:7:1: queues: is a key of type dpdk or vhost-user or tap or internal, not of type af_packet; type af_packet has the keys: interface",
+            "f:11:1: peer: is a key of type patch, not of type internal; type internal has the keys: queues",
             "f:12:1: devargs: missing; a port of type dpdk needs it: devargs = \"0000:3b:00.0\"",
             "f:15:1: interface: is a key of type tap or af_packet, not of type dpdk; type dpdk has the keys: devargs, queues",
         ],

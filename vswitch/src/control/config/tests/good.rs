@@ -96,10 +96,10 @@ fn every_key_arrives() {
             { name = "v", type = "vhost-user", path = "/v", mode = "server", queues = 4, csum = false, tso = false,
               mergeable = false, indirect = false, packed = true, admin_up = false, no_flood = true,
               no_receive = true, no_forward = true },
-            { name = "t", type = "tap", interface = "t0", strict = true, external_ids.a = "b" },
+            { name = "t", type = "tap", interface = "t0", queues = 3, strict = true, external_ids.a = "b" },
             { name = "a", type = "af_packet", interface = "a0" },
             { name = "p", type = "pcap", rx_file = "r", tx_file = "t", infinite_rx = true },
-            { name = "i", type = "internal" },
+            { name = "i", type = "internal", queues = 2 },
         ]
         "#,
     );
@@ -130,13 +130,13 @@ fn every_key_arrives() {
     let mut expected = [
         PortConfig::new("d", PortKind::Dpdk { devargs: "net_null0".to_owned(), queues: 2 }),
         PortConfig::new("v", PortKind::VhostUser(vhost)),
-        PortConfig::new("t", PortKind::Tap { interface: "t0".to_owned() }),
+        PortConfig::new("t", PortKind::Tap { interface: "t0".to_owned(), queues: 3 }),
         PortConfig::new("a", PortKind::AfPacket { interface: "a0".to_owned() }),
         PortConfig::new(
             "p",
             PortKind::Pcap { rx_file: Some("r".into()), tx_file: Some("t".into()), infinite_rx: true },
         ),
-        PortConfig::new("i", PortKind::Internal),
+        PortConfig::new("i", PortKind::Internal { queues: 2 }),
     ];
     (expected[0].number, expected[0].mac, expected[0].mtu) = (Some(9), Some(Mac([2, 0, 0, 0, 0, 1])), 9000);
     (expected[1].admin_up, expected[1].no_flood) = (false, true);
