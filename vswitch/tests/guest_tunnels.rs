@@ -113,9 +113,8 @@ impl Scene {
 #[test]
 fn a_guests_tunnels_reach_ours() {
     let mut scene = Scene::new("");
-    let from = "192.168.77.1";
     scene.talk("geneve", "type geneve id 7 remote 192.168.77.1");
-    let fields = &[("geneve.vni", "0x000007")];
+    let (from, fields) = ("192.168.77.1", &[("geneve.vni", "0x000007")]);
     scene.capture(&Expect { tunnel: "ip:udp:geneve", inside: &INSIDE, from, fields, sum: false });
     scene.end();
     scene.talk("geneve6", "type geneve id 7 remote fd77::1");
@@ -123,8 +122,6 @@ fn a_guests_tunnels_reach_ours() {
     scene.talk("vxlan", "type vxlan id 7 remote 192.168.77.1 local 192.168.77.2 dstport 4789 dev eth0");
     scene.end();
     scene.talk("gre", "type gretap key 7 remote 192.168.77.1 local 192.168.77.2 ocsum icsum");
-    let fields = &[("gre.key", "0x00000007")];
-    scene.capture(&Expect { tunnel: "ip:gre", inside: &INSIDE, from, fields, sum: true });
     scene.end();
 }
 
@@ -134,5 +131,7 @@ fn tunnels_of_a_guest_without_offloads_reach_ours() {
     scene.talk("geneve", "type geneve id 7 remote 192.168.77.1 udpcsum");
     scene.end();
     scene.talk("gre", "type gretap key 7 remote 192.168.77.1 local 192.168.77.2 ocsum icsum");
+    let (from, fields) = ("192.168.77.1", &[("gre.key", "0x00000007")]);
+    scene.capture(&Expect { tunnel: "ip:gre", inside: &INSIDE, from, fields, sum: true });
     scene.end();
 }
