@@ -165,7 +165,6 @@ const MARKS: &str = "table inet marks {
 fn group_policies_reach_the_kernel_and_come_from_it() {
     let (peer, host) = (Peer::new(), Host::new(Wire::AfPacket, 1));
     peer.tunnel(&["type", "vxlan", "id", "7", "remote", "192.168.77.1", "dstport", "4789", "dev", "eth0", "gbp"]);
-    peer.ns.run(&["nft", MARKS]);
     let tunnel = "type = \"vxlan\"\noptions = { remote_ip = \"192.168.77.2\", key = \"7\", exts = \"gbp\" }";
     let switch = switch_for(&host, NET_AF_PACKET, &peer.uplink, "192.168.77.1/24", "fd77::1/64", tunnel);
     // ARP is not of nft's family.
@@ -178,6 +177,8 @@ fn group_policies_reach_the_kernel_and_come_from_it() {
     ];
     let added = switch.vsctl_with(&["add-flows", "over", "-"], Some(&flows.join("\n")));
     assert!(added.status.success(), "{added:?}");
+    // It counts from here on: what came before the flows has no policy.
+    peer.ns.run(&["nft", MARKS]);
     let fields = &[("vxlan.vni", "7"), ("vxlan.flag_g", "1"), ("vxlan.gbp", "4660")];
     captured(
         &host,
@@ -187,7 +188,7 @@ fn group_policies_reach_the_kernel_and_come_from_it() {
     let counted = peer.ns.run(&["nft", "list", "chain", "inet", "marks", "in"]);
     let packets = |line: &str| line.split("packets ").nth(1)?.split(' ').next()?.parse::<u64>().ok();
     let counters = counted.lines().filter_map(packets).collect::<Vec<_>>();
-    assert!(matches!(counters[..], [with, 0] if with > 1000), "packets with the policy, and without: {counted}");
+    assert!(matches!(counters[..], [with, 0] if with > 500), "packets with the policy, and without: {counted}");
 }
 
 /// A veth pair between two switches; goes when it is dropped.
