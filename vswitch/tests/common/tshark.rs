@@ -115,7 +115,9 @@ fn dissect(path: &Path, expect: &Expect<'_>) -> String {
     let path = path.to_str().expect("temporary directories have UTF-8 names");
     let settings = tempfile::Builder::new().prefix("vswitch-tshark-").tempdir().expect("a temporary directory");
     let known = command::run(&["tshark", "-G", "protocols"]);
-    let others = known.lines().filter_map(|line| line.split('\t').nth(2)).filter(|name| !PROTOCOLS.contains(name));
+    let others = known.lines().filter_map(|line| line.split('\t').nth(2));
+    // Remarks of its own are protocols, too.
+    let others = others.filter(|name| !PROTOCOLS.contains(name) && !name.starts_with("_ws."));
     let others = others.map(|name| format!("{name}\n")).collect::<String>();
     std::fs::write(settings.path().join("disabled_protos"), others).expect("a temporary directory has room");
     let variable = format!("WIRESHARK_CONFIG_DIR={}", settings.path().display());
