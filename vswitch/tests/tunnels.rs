@@ -5,17 +5,14 @@
 mod common;
 
 use common::{
-    Capture, ChecksumErrors, Expect, Host, Netns, Switch, Veth, Wire, everything, iperf3, number, ping, receive_errors,
-    unique, wait_for,
+    Capture, ChecksumErrors, EVERYTHING, Expect, Host, Netns, Switch, Veth, Wire, everything, iperf3, number, ping,
+    receive_errors, unique, wait_for,
 };
 use std::time::Duration;
 
 /// Uplinks, `@` stands for the interface. The first leaves checksums to the kernel, by a vnet header, the second cannot.
 const AF_PACKET: &str = "type = \"af_packet\"\ninterface = \"@\"";
 const NET_AF_PACKET: &str = "type = \"dpdk\"\ndevargs = \"net_af_packet0,iface=@\"";
-/// What a capture must have seen in a tunnel.
-const INSIDE: [&str; 9] =
-    ["arp", "ip:tcp", "ip:udp", "ip:icmp", "ip:data", "ipv6:tcp", "ipv6:udp", "ipv6:icmpv6", "ipv6:ipv6.fraghdr:data"];
 
 /// Far above what a connection does that lives on retransmissions.
 const TCP_FLOOR_BPS: f64 = 20e6;
@@ -145,7 +142,11 @@ fn vxlan_over_ipv6_with_the_kernel_is_clean_on_the_wire() {
     let tunnel = "type = \"vxlan\"\noptions = { remote_ip = \"fd77::2\", key = \"7\" }";
     let _switch = switch_for(&host, NET_AF_PACKET, &peer.uplink, "192.168.77.1/24", "fd77::1/64", tunnel);
     let fields = &[("vxlan.vni", "7")];
-    captured(&host, &peer, &Expect { tunnel: "ipv6:udp:vxlan", inside: &INSIDE, from: "fd77::1", fields, sum: true });
+    captured(
+        &host,
+        &peer,
+        &Expect { tunnel: "ipv6:udp:vxlan", inside: &EVERYTHING, from: "fd77::1", fields, sum: true },
+    );
 }
 
 /// The kernel gives a packet the mark that came with it as its group policy, and sends the mark as such.
@@ -183,7 +184,7 @@ fn group_policies_reach_the_kernel_and_come_from_it() {
     captured(
         &host,
         &peer,
-        &Expect { tunnel: "ip:udp:vxlan", inside: &INSIDE, from: "192.168.77.1", fields, sum: false },
+        &Expect { tunnel: "ip:udp:vxlan", inside: &EVERYTHING, from: "192.168.77.1", fields, sum: false },
     );
     let counted = peer.ns.run(&["nft", "list", "chain", "inet", "marks", "in"]);
     let packets = |line: &str| line.split("packets ").nth(1)?.split(' ').next()?.parse::<u64>().ok();

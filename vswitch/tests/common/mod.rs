@@ -35,4 +35,4 @@ pub(crate) use pcap::write_pcap;
 pub(crate) use switch::Switch;
 pub(crate) use testpmd::Testpmd;
 pub(crate) use traffic::{Iperf, everything, iperf3, iperf3_to, ping};
-pub(crate) use tshark::{Expect, clean};
+pub(crate) use tshark::{EVERYTHING, Expect, clean};

@@ -43,6 +43,10 @@ const SEGMENTS: usize = 50;
 /// Most of what is wrong that a message shows.
 const SHOWN: usize = 10;
 
+/// What [`super::everything`] makes hosts send, for [`Expect::inside`].
+pub(crate) const EVERYTHING: [&str; 9] =
+    ["arp", "ip:tcp", "ip:udp", "ip:icmp", "ip:data", "ipv6:tcp", "ipv6:udp", "ipv6:icmpv6", "ipv6:ipv6.fraghdr:data"];
+
 /// What must be in a capture of a tunnel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expect<'a> {
