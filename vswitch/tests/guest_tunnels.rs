@@ -5,17 +5,24 @@
 mod common;
 
 use common::{
-    ChecksumErrors, Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, iperf3_to, number, ping, unique, wait_for,
+    ChecksumErrors, Expect, Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, clean, iperf3_to, number, ping, unique,
+    wait_for,
 };
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(20);
+
+/// What a capture must have seen in a tunnel.
+const INSIDE: [&str; 8] =
+    ["ip:tcp", "ip:udp", "ip:icmp", "ip:data", "ipv6:tcp", "ipv6:udp", "ipv6:icmpv6", "ipv6:ipv6.fraghdr:data"];
 
 /// A switch with a host, tunnel ports, and a guest as the only one in the underlay: 192.168.77.2 and fd77::2.
 struct Scene {
     host: Host,
     guest: Guest,
     switch: Switch,
+    /// The bridge of the underlay.
+    under: String,
 }
 
 impl Scene {
@@ -48,12 +55,12 @@ impl Scene {
         let nic = Nic::new(&switch.dir().join("peer.sock"), [0, 2]).with(properties);
         let mut guest = Guest::boot("peer", &[nic]);
         guest.configure("eth0", &["192.168.77.2/24", "fd77::2/64"]);
-        Self { host, guest, switch }
+        Self { host, guest, switch, under }
     }
 
     /// Ping, datagrams and TCP both ways through a tunnel of the guest's kernel.
     fn talk(&mut self, port: &str, link: &str) {
-        let Self { host, guest, switch } = self;
+        let Self { host, guest, switch, .. } = self;
         guest.run(&format!("ip link add tun0 {link} && ip link set tun0 mtu 1350"));
         guest.configure("tun0", &["10.99.0.2/24", "fd99::2/64"]);
         host.ns.run(&["ip", "neigh", "flush", "all"]);
@@ -73,7 +80,33 @@ impl Scene {
         for counter in ["rx_packets", "tx_packets"] {
             assert!(number(&counted, counter) > 500, "{port}: it has counted too little: {counted:#}");
         }
-        guest.run("ip link del tun0");
+    }
+
+    /// The guest's tunnel device goes.
+    fn end(&mut self) {
+        self.guest.run("ip link del tun0");
+    }
+
+    /// Some traffic through the tunnel that is up; all packets of the underlay are copied into a file, which must be clean.
+    fn capture(&mut self, expect: &Expect<'_>) {
+        let Self { host, guest, switch, under } = self;
+        let file = switch.dir().join(format!("wire{}.pcap", unique()));
+        let path = file.to_str().expect("temporary directories have UTF-8 names");
+        switch.vsctl_ok(&["add-port", under, "wire", "--type", "pcap", "--tx-file", path, "--number", "9"]);
+        switch.vsctl_ok(&["mod-port", under, "wire", "no-flood"]);
+        switch.vsctl_ok(&["add-flow", under, "priority=9,actions=output:9,NORMAL"]);
+        for address in ["10.99.0.2", "fd99::2"] {
+            ping(&host.ns, address, 3, 1200);
+            ping(&host.ns, address, 3, 4000);
+            let datagrams = ["-u", "-b", "2M", "-l", "1100"];
+            for more in [&["-b", "8M"][..], &["-b", "8M", "-R"], &datagrams, &[&datagrams[..], &["-R"]].concat()] {
+                iperf3_to(guest, &host.ns, address, more);
+            }
+        }
+        switch.vsctl_ok(&["del-flows", under, "--strict", "priority=9"]);
+        // The file is whole when its port is closed.
+        switch.vsctl_ok(&["del-port", under, "wire"]);
+        clean(&file, expect);
     }
 }
 
@@ -81,14 +114,24 @@ impl Scene {
 fn a_guests_tunnels_reach_ours() {
     let mut scene = Scene::new("");
     scene.talk("geneve", "type geneve id 7 remote 192.168.77.1");
+    let (from, fields) = ("192.168.77.1", &[("geneve.vni", "0x000007")]);
+    scene.capture(&Expect { tunnel: "ip:udp:geneve", inside: &INSIDE, from, fields, sum: false });
+    scene.end();
     scene.talk("geneve6", "type geneve id 7 remote fd77::1");
+    scene.end();
     scene.talk("vxlan", "type vxlan id 7 remote 192.168.77.1 local 192.168.77.2 dstport 4789 dev eth0");
+    scene.end();
     scene.talk("gre", "type gretap key 7 remote 192.168.77.1 local 192.168.77.2 ocsum icsum");
+    scene.end();
 }
 
 #[test]
 fn tunnels_of_a_guest_without_offloads_reach_ours() {
     let mut scene = Scene::new(WITHOUT_OFFLOADS);
     scene.talk("geneve", "type geneve id 7 remote 192.168.77.1 udpcsum");
+    scene.end();
     scene.talk("gre", "type gretap key 7 remote 192.168.77.1 local 192.168.77.2 ocsum icsum");
+    let (from, fields) = ("192.168.77.1", &[("gre.key", "0x00000007")]);
+    scene.capture(&Expect { tunnel: "ip:gre", inside: &INSIDE, from, fields, sum: true });
+    scene.end();
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ChecksumErrors, Netns, Veth, iperf3, ping, run, wait_for};
+use common::{ChecksumErrors, Expect, Netns, Veth, clean, iperf3, ping, receive_errors, run, wait_for, write_pcap};
 use std::time::Duration;
 
 /// Two namespaces on one veth pair, 10.98.0.1 and .2, fd98::1 and ::2.
@@ -45,6 +45,8 @@ fn a_wrong_checksum_is_counted() {
     a.run(&["python3", "-c", send]);
     wait_for("the receiver counts it", Duration::from_secs(2), || ChecksumErrors::of(&b).udp == 1);
     assert_eq!(ChecksumErrors::of(&b), ChecksumErrors { udp: 1, ..ChecksumErrors::default() });
+    assert_eq!(receive_errors(&b), ["UdpInCsumErrors 1 0.0"]);
+    assert_eq!(receive_errors(&a), [""; 0]);
 }
 
 #[test]
@@ -74,4 +76,60 @@ fn guards_clean_up_when_a_test_panics() {
     assert!(!exists(&name), "{name} is still there");
     let gone = || !std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("sleep"));
     wait_for("its program ends", Duration::from_secs(2), gone);
+}
+
+/// An echo request and its answer, in VXLAN with network 7 between 192.168.77.1 and .2.
+const ECHO: [&str; 2] = [
+    "02000000000b02000000000a0800450000560009400040111f3ac0a84d01c0a84d029c4012b500421a1d0800000000000700\
+     020000000002020000000001080045000024000540004001260c0a6300010a63000208006668000100016162636465666768",
+    "02000000000b02000000000a0800450000560009400040111f3ac0a84d02c0a84d019c4012b500421a1d0800000000000700\
+     020000000002020000000001080045000024000540004001260c0a6300020a63000100006e68000100016162636465666768",
+];
+
+/// Whether a capture of [`ECHO`], with these bytes written at these places of the request, is what is expected.
+fn is_clean(changes: &[(usize, u8)], expect: &Expect<'_>) -> bool {
+    let mut frames = ECHO.map(|hex| {
+        let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).expect("hexadecimal digits");
+        (0..hex.len()).step_by(2).map(byte).collect::<Vec<_>>()
+    });
+    changes.iter().for_each(|(at, byte)| frames[0][*at] = *byte);
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("echo.pcap");
+    write_pcap(&path, &frames);
+    std::panic::catch_unwind(|| clean(&path, expect)).is_ok()
+}
+
+#[test]
+fn only_a_clean_capture_is_clean() {
+    let (inside, fields) = (["ip:icmp"].as_slice(), [("vxlan.vni", "7")].as_slice());
+    let expect = Expect { tunnel: "ip:udp:vxlan", inside, from: "192.168.77.1", fields, sum: true };
+    assert!(is_clean(&[], &expect));
+    let wrong_bytes: [(&str, &[(usize, u8)]); 7] = [
+        ("checksum of the outer IPv4 header", &[(24, 0)]),
+        ("outer UDP checksum", &[(40, 0x1b)]),
+        ("no outer UDP checksum", &[(40, 0), (41, 0)]),
+        ("checksum of the inner IPv4 header, none outside", &[(40, 0), (41, 0), (74, 0)]),
+        ("inner ICMP checksum", &[(86, 0)]),
+        ("outer length", &[(17, 0x66)]),
+        ("another protocol inside", &[(62, 0x88), (63, 0xb5)]),
+    ];
+    for (what, changes) in wrong_bytes {
+        assert!(!is_clean(changes, &expect), "{what}: {changes:?}");
+    }
+    let wrong_expectations = [
+        Expect { tunnel: "ip:udp:geneve", ..expect },
+        Expect { inside: &["ip:icmp", "ip:tcp"], ..expect },
+        Expect { from: "192.168.77.3", ..expect },
+        Expect { fields: &[("vxlan.vni", "8")], ..expect },
+        Expect { sum: false, ..expect },
+    ];
+    for expect in wrong_expectations {
+        assert!(!is_clean(&[], &expect), "{expect:?}");
+    }
+    // Inside it says TCP, for which it is too short; the checksums are right.
+    assert!(!is_clean(&[(73, 6), (75, 0x07)], &Expect { inside: &[], ..expect }));
+    // Without its checksum the packet is what this expects, and inside something is still wrong.
+    let without = Expect { sum: false, ..expect };
+    assert!(is_clean(&[(40, 0), (41, 0)], &without));
+    assert!(!is_clean(&[(40, 0), (41, 0), (86, 0)], &without));
 }

@@ -4,8 +4,15 @@
 
 mod common;
 
-use common::{ChecksumErrors, Host, Netns, Switch, Veth, Wire, iperf3, number, ping, unique, wait_for};
+use common::{
+    Capture, ChecksumErrors, EVERYTHING, Expect, Host, Netns, Switch, Veth, Wire, everything, iperf3, number, ping,
+    receive_errors, unique, wait_for,
+};
 use std::time::Duration;
+
+/// Uplinks, `@` stands for the interface. The first leaves checksums to the kernel, by a vnet header, the second cannot.
+const AF_PACKET: &str = "type = \"af_packet\"\ninterface = \"@\"";
+const NET_AF_PACKET: &str = "type = \"dpdk\"\ndevargs = \"net_af_packet0,iface=@\"";
 
 /// Far above what a connection does that lives on retransmissions.
 const TCP_FLOOR_BPS: f64 = 20e6;
@@ -34,16 +41,16 @@ impl Peer {
     }
 }
 
-/// A switch with a host, a tunnel port and an underlay.
-fn switch_for(host: &Host, uplink: &Veth, own: &str, own6: &str, tunnel: &str) -> Switch {
+/// A switch with a host, a tunnel port and an underlay; `kind` of uplink.
+fn switch_for(host: &Host, kind: &str, uplink: &Veth, own: &str, own6: &str, tunnel: &str) -> Switch {
     let under = format!("vu{}{}", std::process::id(), unique());
     let overlay = "[[bridge]]\nname = \"over\"\nfail_mode = \"standalone\"\n\n";
     let underlay = format!(
         "[[bridge]]\nname = {under:?}\nfail_mode = \"standalone\"\n\n\
-         [[bridge.port]]\nname = \"up{}\"\ntype = \"af_packet\"\ninterface = {:?}\n\n\
+         [[bridge.port]]\nname = \"up{}\"\n{}\n\n\
          [[bridge.port]]\nname = {under:?}\ntype = \"internal\"\naddresses = [{own:?}, {own6:?}]\n\n",
         unique(),
-        uplink.host()
+        kind.replace('@', uplink.host())
     );
     let tunnel = format!("[[bridge.port]]\nname = \"tun\"\nnumber = 9\n{tunnel}\n\n");
     let switch = Switch::start(&[overlay, &host.config(1), &tunnel, &underlay].concat());
@@ -88,8 +95,23 @@ fn talk(host: &Host, other: &Netns, switch: &Switch) {
 fn with_the_kernel(link: &[&str], tunnel: &str) {
     let (peer, host) = (Peer::new(), Host::new(Wire::AfPacket, 1));
     peer.tunnel(link);
-    let switch = switch_for(&host, &peer.uplink, "192.168.77.1/24", "fd77::1/64", tunnel);
+    let switch = switch_for(&host, AF_PACKET, &peer.uplink, "192.168.77.1/24", "fd77::1/64", tunnel);
     talk(&host, &peer.ns, &switch);
+}
+
+/// Everything between a host and the tunnel's other end, with a capture at the other end's side of the wire.
+fn captured(host: &Host, peer: &Peer, expect: &Expect<'_>) {
+    let capture = Capture::start(&peer.ns, "eth0");
+    for (ours, theirs) in [(&host.v4, "10.99.0.2"), (&host.v6, "fd99::2")] {
+        wait_for(&format!("{theirs} answers through the tunnel"), Duration::from_secs(20), || {
+            host.ns.exec(&["ping", "-n", "-c", "1", "-W", "1", theirs]).status.success()
+        });
+        everything((&host.ns, ours), (&peer.ns, theirs));
+    }
+    capture.stop(expect);
+    for ns in [&host.ns, &peer.ns] {
+        assert_eq!(receive_errors(ns), [""; 0], "{} has counted errors", ns.name());
+    }
 }
 
 #[test]
@@ -111,6 +133,63 @@ fn vxlan_with_the_kernel_and_checksums() {
 fn vxlan_over_ipv6_with_the_kernel() {
     let link = ["type", "vxlan", "id", "7", "remote", "fd77::1", "dstport", "4789", "dev", "eth0"];
     with_the_kernel(&link, "type = \"vxlan\"\noptions = { remote_ip = \"fd77::2\", key = \"7\" }");
+}
+
+#[test]
+fn vxlan_over_ipv6_with_the_kernel_is_clean_on_the_wire() {
+    let (peer, host) = (Peer::new(), Host::new(Wire::AfPacket, 1));
+    peer.tunnel(&["type", "vxlan", "id", "7", "remote", "fd77::1", "dstport", "4789", "dev", "eth0"]);
+    let tunnel = "type = \"vxlan\"\noptions = { remote_ip = \"fd77::2\", key = \"7\" }";
+    let _switch = switch_for(&host, NET_AF_PACKET, &peer.uplink, "192.168.77.1/24", "fd77::1/64", tunnel);
+    let fields = &[("vxlan.vni", "7")];
+    captured(
+        &host,
+        &peer,
+        &Expect { tunnel: "ipv6:udp:vxlan", inside: &EVERYTHING, from: "fd77::1", fields, sum: true },
+    );
+}
+
+/// The kernel gives a packet the mark that came with it as its group policy, and sends the mark as such.
+const MARKS: &str = "table inet marks {
+  chain in {
+    type filter hook prerouting priority 0
+    iifname \"tun0\" meta mark 0x1234 counter
+    iifname \"tun0\" meta mark != 0x1234 counter
+  }
+  chain out {
+    type filter hook postrouting priority 0
+    oifname \"tun0\" meta mark set 0x4321
+  }
+}";
+
+#[test]
+fn group_policies_reach_the_kernel_and_come_from_it() {
+    let (peer, host) = (Peer::new(), Host::new(Wire::AfPacket, 1));
+    peer.tunnel(&["type", "vxlan", "id", "7", "remote", "192.168.77.1", "dstport", "4789", "dev", "eth0", "gbp"]);
+    let tunnel = "type = \"vxlan\"\noptions = { remote_ip = \"192.168.77.2\", key = \"7\", exts = \"gbp\" }";
+    let switch = switch_for(&host, NET_AF_PACKET, &peer.uplink, "192.168.77.1/24", "fd77::1/64", tunnel);
+    // ARP is not of nft's family.
+    let flows = [
+        "in_port=1,actions=set_field:0x1234->tun_gbp_id,output:9",
+        "in_port=9,arp,actions=output:1",
+        "in_port=9,ip,tun_gbp_id=0x4321,actions=output:1",
+        "in_port=9,ipv6,tun_gbp_id=0x4321,actions=output:1",
+        "priority=1,in_port=9,actions=drop",
+    ];
+    let added = switch.vsctl_with(&["add-flows", "over", "-"], Some(&flows.join("\n")));
+    assert!(added.status.success(), "{added:?}");
+    // It counts from here on: what came before the flows has no policy.
+    peer.ns.run(&["nft", MARKS]);
+    let fields = &[("vxlan.vni", "7"), ("vxlan.flag_g", "1"), ("vxlan.gbp", "4660")];
+    captured(
+        &host,
+        &peer,
+        &Expect { tunnel: "ip:udp:vxlan", inside: &EVERYTHING, from: "192.168.77.1", fields, sum: false },
+    );
+    let counted = peer.ns.run(&["nft", "list", "chain", "inet", "marks", "in"]);
+    let packets = |line: &str| line.split("packets ").nth(1)?.split(' ').next()?.parse::<u64>().ok();
+    let counters = counted.lines().filter_map(packets).collect::<Vec<_>>();
+    assert!(matches!(counters[..], [with, 0] if with > 500), "packets with the policy, and without: {counted}");
 }
 
 /// A veth pair between two switches; goes when it is dropped.

@@ -1,4 +1,4 @@
-//! What a namespace's kernel has counted: checksum errors, and datagrams that nobody read in time.
+//! What a namespace's kernel has counted: errors of what arrived, and datagrams that nobody read in time.
 
 use super::netns::Netns;
 
@@ -36,6 +36,32 @@ impl ChecksumErrors {
             ip: table(&v4, "IpExt:", "InCsumErrors"),
         }
     }
+}
+
+/// What a receiver counts when a header or a checksum is wrong, for `nstat`.
+const RECEIVE_ERRORS: [&str; 10] = [
+    "IpInHdrErrors",
+    "IpExtInCsumErrors",
+    "IpExtInTruncatedPkts",
+    "Ip6InHdrErrors",
+    "Ip6InTruncatedPkts",
+    "TcpInCsumErrors",
+    "UdpInCsumErrors",
+    "Udp6InCsumErrors",
+    "IcmpInCsumErrors",
+    "Icmp6InCsumErrors",
+];
+
+/// Those that are not 0 since the namespace began, as `nstat` prints them.
+///
+/// # Panics
+/// When it does not know one of them.
+pub(crate) fn receive_errors(ns: &Netns) -> Vec<String> {
+    let text = ns.run(&[&["nstat", "-asz"], &RECEIVE_ERRORS[..]].concat());
+    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let counters = lines.filter(|words| words.len() >= 2 && RECEIVE_ERRORS.contains(&words[0])).collect::<Vec<_>>();
+    assert_eq!(counters.len(), RECEIVE_ERRORS.len(), "nstat does not know all of {RECEIVE_ERRORS:?}:\n{text}");
+    counters.iter().filter(|words| words[1] != "0").map(|words| words.join(" ")).collect()
 }
 
 /// Datagrams that a namespace's kernel dropped since the program that should read them was too slow.

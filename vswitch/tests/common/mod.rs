@@ -5,28 +5,34 @@
 //! process's id, `vt<pid>-...`, so that tests never meet each other's, and `tools/test` can sweep up after a test that was
 //! killed. A test that panics shows the daemon's log.
 //!
-//! **Needs**: root, Debian's iproute2, iputils-ping, iperf3, procps; `vsctl` built into the same directory as `vswitchd`
+//! **Needs**: root, Debian's iproute2, iputils-ping, iperf3, curl, procps, tcpdump, tshark, Open vSwitch; `vsctl` built into the same directory as `vswitchd`
 //! (`cargo build --workspace`).
 
 // Every test binary compiles this module and uses its own part of it.
 #![allow(dead_code, unused_imports)]
 
+mod capture;
 mod command;
 mod counters;
 mod guest;
 mod host;
 mod netns;
+mod open_vswitch;
 mod pcap;
 mod switch;
 mod testpmd;
 mod traffic;
+mod tshark;
 
+pub(crate) use capture::Capture;
 pub(crate) use command::{number, run, unique, wait_for};
-pub(crate) use counters::ChecksumErrors;
+pub(crate) use counters::{ChecksumErrors, receive_errors};
 pub(crate) use guest::{Guest, Nic, WITHOUT_OFFLOADS};
 pub(crate) use host::{Host, Wire};
 pub(crate) use netns::{Netns, Veth};
+pub(crate) use open_vswitch::OpenVswitch;
 pub(crate) use pcap::write_pcap;
 pub(crate) use switch::Switch;
 pub(crate) use testpmd::Testpmd;
-pub(crate) use traffic::{Iperf, iperf3, iperf3_to, ping};
+pub(crate) use traffic::{Iperf, everything, iperf3, iperf3_to, ping};
+pub(crate) use tshark::{EVERYTHING, Expect, clean};

@@ -1,8 +1,7 @@
 //! Open vSwitch 3.1, userspace datapath, on dummy ports: what is right.
 //!
-//! **Design**: a private `ovsdb-server` and `ovs-vswitchd` in a directory of their own, started once and kept for all scenarios. Their clock is
-//! stopped and moves only by [`Subject::warp`]. A packet costs about half a millisecond: `netdev-dummy/receive` on a persistent
-//! control socket; a barrier on each controller's connection, behind which everything that the packet caused has happened; `revalidator/purge`,
+//! **Design**: a private [`OpenVswitch`], started once and kept for all scenarios. Its clock is stopped and moves only by
+//! [`Subject::warp`]. A packet costs about half a millisecond: `netdev-dummy/receive` on a persistent control socket; a barrier on each controller's connection, behind which everything that the packet caused has happened; `revalidator/purge`,
 //! without which Open vSwitch answers from caches that are out of date and counts late.
 
 mod capture;
@@ -10,6 +9,7 @@ mod openflow;
 mod tunnels;
 mod unixctl;
 
+use crate::common::OpenVswitch;
 use crate::record::Effect;
 use crate::scenario::{Command, PortChange};
 use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, limited, port_name};
@@ -17,20 +17,13 @@ use crate::tunnels::{HOME_MAC, Tunnelling};
 use capture::Capture;
 use openflow::Controller;
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 use unixctl::UnixCtl;
 
-const START_LIMIT: Duration = Duration::from_secs(30);
 /// An Open vSwitch that takes longer than this for anything hangs.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// Begins what a panic says of that.
 const HANGS: &str = "Open vSwitch hangs";
-const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-/// Debian's binary without DPDK.
-const VSWITCHD: &str = "/usr/lib/openvswitch-switch/ovs-vswitchd";
 /// Milliseconds that time goes on at once.
 const PIECE: usize = 2000;
 /// When it is long.
@@ -59,15 +52,7 @@ pub(crate) struct Oracle {
     /// It has what no command takes away: it is started anew.
     spent: bool,
     ports: Vec<(String, u32)>,
-    // Last: the directory outlives the processes.
-    processes: Processes,
-}
-
-#[derive(Debug)]
-struct Processes {
-    vswitchd: Option<Child>,
-    database: Option<Child>,
-    dir: tempfile::TempDir,
+    processes: OpenVswitch,
 }
 
 impl Oracle {
@@ -76,22 +61,21 @@ impl Oracle {
     /// # Panics
     /// When it does not start: Debian's `openvswitch-switch` is missing (tools/setup installs it).
     pub(crate) fn start(ports: &[(String, u32)]) -> Self {
-        let dir = tempfile::Builder::new().prefix("vswitch-oracle-").tempdir().expect("a temporary directory");
-        let mut processes = Processes { vswitchd: None, database: None, dir };
-        processes.start(ports);
-        let dir = processes.dir.path().to_owned();
+        // Not of all types: tunnel ports are what they are.
+        let processes = OpenVswitch::start(None, &["--enable-dummy", "--disable-system-route"]);
+        make_ports(&processes, ports);
         let mut names = ports.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         // Between ports no order is compared.
         names.sort();
         names.push(BRIDGE.to_owned());
         let captures = names
             .into_iter()
-            .map(|name| (name.clone(), Capture::open(&dir.join(format!("{name}.pcap")))))
+            .map(|name| (name.clone(), Capture::open(&processes.path(&format!("{name}.pcap")))))
             .collect::<Vec<_>>();
-        let management = dir.join(format!("{BRIDGE}.mgmt"));
+        let management = processes.path(&format!("{BRIDGE}.mgmt"));
         let controllers =
             [Controller::connect(&management, 0, true), Controller::connect(&management, SECOND_CONTROLLER, false)];
-        let connect = || UnixCtl::connect(&dir.join("vswitchd.ctl")).expect("ovs-vswitchd's control socket");
+        let connect = || UnixCtl::connect(&processes.control()).expect("ovs-vswitchd's control socket");
         let (mut ctl, second_ctl) = (connect(), connect());
         ctl.run("vlog/set", &["off"]);
         ctl.run("time/stop", &[]);
@@ -119,8 +103,7 @@ impl Oracle {
         }
         // A process that crashes takes a moment to end.
         std::thread::sleep(Duration::from_millis(200));
-        let vswitchd = self.processes.vswitchd.as_mut();
-        !vswitchd.is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+        self.processes.has_ended()
     }
 
     fn ofctl(&self, options: &[&str], input: Option<&str>) -> Result<String, String> {
@@ -327,121 +310,24 @@ impl Subject for Oracle {
     }
 }
 
-impl Processes {
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn start(&mut self, ports: &[(String, u32)]) {
-        assert!(Path::new(VSWITCHD).exists(), "{VSWITCHD} is missing: install openvswitch-switch (tools/setup does)");
-        let (socket, config) = (self.path("db.sock"), self.path("conf.db"));
-        self.run("ovsdb-tool", &["create", text(&config), SCHEMA], None).expect("a database");
-        let remote = format!("--remote=punix:{}", text(&socket));
-        self.database = Some(self.spawn(&["ovsdb-server", "-vconsole:off", &remote, text(&config)]));
-        wait_for_socket(&socket);
-        let socket = format!("unix:{}", text(&socket));
-        let control = format!("--unixctl={}", text(&self.path("vswitchd.ctl")));
-        // Not of all types: tunnel ports are what they are.
-        let words = ["--enable-dummy", "--disable-system", "--disable-system-route", "-vconsole:off"];
-        self.vsctl(&["--no-wait", "init"]);
-        // Two tags are read, as ours are; the default is one.
-        self.vsctl(&["--no-wait", "set", "Open_vSwitch", ".", "other_config:vlan-limit=2"]);
-        self.vswitchd = Some(self.spawn(&[&[VSWITCHD], &words[..], &[&control, &socket]].concat()));
-        wait_for_socket(&self.path("vswitchd.ctl"));
-        self.make_ports(ports);
-    }
-
-    fn make_ports(&self, ports: &[(String, u32)]) {
-        let pcap = |name: &str| format!("options:tx_pcap={}", text(&self.path(&format!("{name}.pcap"))));
-        let mut words = format!(
-            "add-br {BRIDGE} -- set bridge {BRIDGE} datapath_type=dummy fail_mode=secure \
-             protocols=OpenFlow10,OpenFlow13,OpenFlow15 other-config:hwaddr={HOME_MAC} -- set interface {BRIDGE} {}",
-            pcap(BRIDGE)
+/// Adds the bridge and its ports, all of which write what they send into files.
+fn make_ports(processes: &OpenVswitch, ports: &[(String, u32)]) {
+    let pcap = |name: &str| format!("options:tx_pcap={}", processes.path(&format!("{name}.pcap")).display());
+    let mut words = format!(
+        "add-br {BRIDGE} -- set bridge {BRIDGE} datapath_type=dummy fail_mode=secure \
+         protocols=OpenFlow10,OpenFlow13,OpenFlow15 other-config:hwaddr={HOME_MAC} -- set interface {BRIDGE} {}",
+        pcap(BRIDGE)
+    );
+    for (name, number) in ports {
+        words += &format!(
+            " -- add-port {BRIDGE} {name} -- set interface {name} type=dummy ofport_request={number} {}",
+            pcap(name)
         );
-        for (name, number) in ports {
-            words += &format!(
-                " -- add-port {BRIDGE} {name} -- set interface {name} type=dummy ofport_request={number} {}",
-                pcap(name)
-            );
-        }
-        self.vsctl(&words.split_whitespace().collect::<Vec<_>>());
     }
-
-    /// Starts a daemon that dies with this process, however it ends.
-    fn spawn(&self, argv: &[&str]) -> Child {
-        self.command("setpriv")
-            .args(["--pdeathsig", "KILL"])
-            .args(argv)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("cannot start {argv:?}: {error}"))
-    }
-
-    fn command(&self, program: &str) -> std::process::Command {
-        let mut command = std::process::Command::new(program);
-        for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
-            command.env(variable, self.dir.path());
-        }
-        command.current_dir(self.dir.path());
-        command
-    }
-
-    fn vsctl(&self, arguments: &[&str]) {
-        self.try_vsctl(arguments).unwrap_or_else(|error| panic!("ovs-vsctl {arguments:?}: {error}"));
-    }
-
-    fn try_vsctl(&self, arguments: &[&str]) -> Result<String, String> {
-        let database = format!("--db=unix:{}", text(&self.path("db.sock")));
-        self.run("ovs-vsctl", &[&[database.as_str(), "--timeout=30"], arguments].concat(), None)
-    }
-
-    /// Runs a program that ends; what it says when it fails is the error.
-    fn run(&self, program: &str, arguments: &[&str], input: Option<&str>) -> Result<String, String> {
-        let mut child = self
-            .command(program)
-            .args(arguments)
-            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("cannot start {program}: {error}"));
-        if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
-            // It may stop reading at a line that it does not like; its answer says so.
-            let _ = stdin.write_all(input.as_bytes());
-        }
-        let Output { status, stdout, stderr } = child.wait_with_output().expect("a child that ends");
-        if status.success() {
-            Ok(String::from_utf8_lossy(&stdout).into_owned())
-        } else {
-            Err(String::from_utf8_lossy(&stderr).trim().to_owned())
-        }
-    }
-}
-
-impl Drop for Processes {
-    fn drop(&mut self) {
-        for child in [&mut self.vswitchd, &mut self.database].into_iter().flatten() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+    processes.vsctl(&words.split_whitespace().collect::<Vec<_>>());
 }
 
 /// Gives up on an Open vSwitch that does not get on.
 fn hangs(what: &str) -> ! {
     panic!("{HANGS}: {what} does not answer within {ANSWER_LIMIT:?}")
-}
-
-fn wait_for_socket(path: &Path) {
-    let start = Instant::now();
-    while std::os::unix::net::UnixStream::connect(path).is_err() {
-        assert!(start.elapsed() < START_LIMIT, "{} does not answer within {START_LIMIT:?}", path.display());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("temporary directories have UTF-8 names")
 }
