@@ -72,7 +72,7 @@ impl Step<'_> {
     /// The key of what is inside, the tunnel port, and where the inside begins; none: something about it is out of the ordinary.
     #[inline]
     fn look_inside(&self, cache: &mut Cache, op: DecapOp, mbuf: &Mbuf) -> Option<(Compact, PortId, usize)> {
-        if mbuf.gso_size() != 0 || mbuf.nb_segs() != 1 {
+        if mbuf.gso_size() != 0 || mbuf.nb_segs() != 1 || op.max.is_some() {
             return None;
         }
         let (outside, dst_port) = read_outside(op.kind, mbuf).ok()?;

@@ -211,5 +211,5 @@ fn nothing_is_concluded_from_what_was_refused() {
         assert!(lines.len() == 1 && lines[0].starts_with(expected), "{port}: {lines:?}");
     }
     let kinds = good(&format!("{own}type = 'internal'\naddresses = ['192.168.1.1/24']\n{route}"));
-    assert_eq!(kinds.bridges[0].1[0].kind, PortKind::Internal, "and without that it is good");
+    assert_eq!(kinds.bridges[0].1[0].kind, PortKind::Internal { queues: 1 }, "and without that it is good");
 }
