@@ -104,8 +104,11 @@ fn addresses_of_rings_that_cannot_be_do_not_run() {
                 break; // disconnected
             }
         }
-        assert!(scene.bad.receive().is_empty(), "{what}");
-        assert!(!scene.bad.device.link().up, "{what}: up with a ring {what}");
+        // The library may call the device ready; its rings are not touched.
+        for _ in 0..5 {
+            guest.send(0, [0; 10], &frame(1, 60)).expect("written");
+            assert!(scene.bad.receive().is_empty(), "a packet out of a ring with {what}");
+        }
         scene.bad.send(0, &[frame(1, 60)], &scene.pool);
         both_ways(&mut scene.good, &mut scene.good_guest, &scene.pool, 1);
         drop(guest);
