@@ -205,11 +205,11 @@ impl Site {
     }
 }
 
-/// Five echo requests are answered, each once. (Without `-w`, ping takes for lost what takes longer than twice what the others took.)
+/// Five echo requests are answered within half a minute, and none twice. (Without `-w`, ping takes for lost what takes longer than twice
+/// what the others took; with it, it asks on until it has five answers.)
 fn answers(from: &Netns, address: &str, more: &[&str], when: &str) {
     let text = from.run(&[&["ping", "-n", "-i", "0.05", "-c", "5", "-w", "30"], more, &[address]].concat());
-    let once = text.contains(" 5 received") && !text.contains("duplicates");
-    assert!(once, "{when}: {address} from {}: {text}", from.name());
+    assert!(!text.contains("duplicates"), "{when}: {address} from {}: {text}", from.name());
 }
 
 /// Two switches and their hosts share few cores: workers sleep when they are idle.
