@@ -171,14 +171,19 @@ pub(super) type From = (PortId, u64);
 
 impl Compact {
     /// Makes the key of a packet, if it is plain.
-    #[inline]
+    #[inline(always)] // in the loop over a burst
     pub(super) fn read(&mut self, mbuf: &Mbuf, from: From, seeds: &Seeds) {
         self.read_bytes(mbuf.head(), mbuf.len(), from, seeds);
     }
 
-    /// Likewise of a packet of `len` bytes that begins with these.
-    #[inline]
-    pub(super) fn read_bytes(&mut self, head: &[u8], len: usize, from: From, seeds: &Seeds) {
+    /// Likewise of a packet of `len` bytes that begins with these, anywhere else.
+    #[inline(never)] // that of the bursts is to be by itself
+    pub(super) fn read_apart(&mut self, head: &[u8], len: usize, from: From, seeds: &Seeds) {
+        self.read_bytes(head, len, from, seeds);
+    }
+
+    #[inline(always)]
+    fn read_bytes(&mut self, head: &[u8], len: usize, from: From, seeds: &Seeds) {
         self.kind = Kind::None;
         if head.len() < len.min(HEAD_LEN) {
             return;
@@ -197,7 +202,7 @@ impl Compact {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn v4<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V4>, from: From, seeds: &Seeds) {
         let mut padded = [0; WORDS_V4 * 8];
         let bytes = front(head, &mut padded);
@@ -216,7 +221,7 @@ impl Compact {
         self.finish::<WORDS_V4, L3>(bytes, &masks[l4], (L3 + 2, L3 + 20), total, from, seeds, Kind::V4);
     }
 
-    #[inline]
+    #[inline(always)]
     fn v6<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V6>, from: From, seeds: &Seeds) {
         let mut padded = [0; WORDS_V6 * 8];
         let bytes = front(head, &mut padded);
@@ -240,7 +245,7 @@ impl Compact {
         self.finish::<WORDS_V6, L3>(bytes, &masks[l4], (L3 + 4, L3 + 40), 40 + payload, from, seeds, Kind::V6);
     }
 
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::too_many_arguments)] // one call each, inlined
     fn finish<const N: usize, const L3: usize>(
         &mut self,

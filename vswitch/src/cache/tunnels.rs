@@ -80,7 +80,17 @@ impl Tunnels {
 
     #[inline]
     fn place(&mut self, outer: &Outer) -> Option<&mut Place> {
-        self.set(outer).iter_mut().find(|place| place.outer == *outer && place.tunnel.number != 0)
+        // Word by word: what was just written as words is not to be read as anything wider.
+        let [a, b, c, d, said, from] = *outer;
+        self.set(outer).iter_mut().find(|place| {
+            place.outer[0] == a
+                && place.outer[4] == said
+                && place.outer[5] == from
+                && place.outer[1] == b
+                && place.outer[2] == c
+                && place.outer[3] == d
+                && place.tunnel.number != 0
+        })
     }
 
     #[inline]
@@ -139,21 +149,21 @@ impl super::Cache {
     pub(crate) fn key_inside(&mut self, mbuf: &Mbuf, tunnel: Tunnel) -> Compact {
         let mut key = Compact::default();
         if self.enabled {
-            key.read(mbuf, (tunnel.port, tunnel.number), &self.seeds);
+            key.read_apart(mbuf.head(), mbuf.len(), (tunnel.port, tunnel.number), &self.seeds);
             key.found = self.find(&key);
         }
         key
     }
 
-    /// Likewise of one that is still in the tunnel and begins with these bytes, all of it; asks for where it would be found.
+    /// Likewise of one that is still in the tunnel, of which these are all bytes; asks for where it would be found.
     #[inline]
-    pub(crate) fn key_ahead(&self, packet: &[u8], tunnel: Tunnel) -> Compact {
-        let mut key = Compact::default();
+    pub(crate) fn key_ahead(&self, key: &mut Compact, packet: &[u8], tunnel: Tunnel) {
         if self.enabled {
-            key.read_bytes(packet, packet.len(), (tunnel.port, tunnel.number), &self.seeds);
-            self.prefetch(&key);
+            key.read_apart(packet, packet.len(), (tunnel.port, tunnel.number), &self.seeds);
+            self.prefetch(key);
+        } else {
+            *key = Compact::default();
         }
-        key
     }
 }
 

@@ -7,24 +7,26 @@
 //! **Threads**: one worker's.
 
 use super::execute::Origin;
-use super::outside::outer_words;
+use super::outside::plain_words;
 use super::step::Step;
 use super::tunnel::{read_outside, source_of};
 use crate::action::{DecapOp, Packet};
 use crate::cache::{Cache, Compact};
 use crate::dpdk::{Csum, Mbuf};
 use crate::limits::BURST;
+use crate::observe::DropReason;
 use crate::port::PortId;
+use vswitch_flow::action::PortNo;
+use vswitch_flow::extract::Layers;
 
 /// A packet whose tunnel is known.
 #[derive(Debug)]
 struct Held {
     /// As it came in.
     mbuf: Mbuf,
+    layers: Layers,
     op: DecapOp,
-    /// Of what is inside.
-    key: Compact,
-    /// Bytes in front of that.
+    /// Bytes in front of what is inside.
     header: usize,
     /// The tunnel port.
     port: PortId,
@@ -32,23 +34,27 @@ struct Held {
 
 /// Those that are held. Empty between bursts.
 #[derive(Debug)]
-pub(super) struct Inside(Vec<Held>);
+pub(super) struct Inside {
+    held: Vec<Held>,
+    /// Of what is inside of each. They stay where they are made: to copy what was just written costs more than all the rest.
+    keys: Box<[Compact; BURST]>,
+}
 
 impl Default for Inside {
     fn default() -> Self {
-        Self(Vec::with_capacity(BURST))
+        Self { held: Vec::with_capacity(BURST), keys: Box::default() }
     }
 }
 
 impl Inside {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.held.is_empty()
     }
 }
 
 impl Step<'_> {
-    /// A packet comes out of a tunnel, soon.
+    /// A packet that came in by `from` comes out of a tunnel, soon.
     #[inline(never)]
     pub(super) fn hold(
         &mut self,
@@ -56,30 +62,27 @@ impl Step<'_> {
         inside: &mut Inside,
         op: DecapOp,
         packet: Packet,
-        origin: Origin<'_>,
+        from: (PortId, PortNo),
     ) {
-        match self.look_inside(cache, op, &packet.mbuf) {
-            Some((key, port, header)) if inside.0.len() < BURST => {
-                inside.0.push(Held { mbuf: packet.mbuf, op, key, header, port });
-            }
-            _ => {
-                self.let_out(cache, inside, origin);
-                self.decapsulate(Some(cache), op, packet, origin);
+        let Packet { mbuf, layers } = packet;
+        let key = inside.keys.get_mut(inside.held.len());
+        match key.and_then(|key| self.look_inside(cache, op, &mbuf, key)) {
+            Some((port, header)) => inside.held.push(Held { mbuf, layers, op, header, port }),
+            None => {
+                self.let_out(cache, inside, from);
+                self.decapsulate(Some(cache), op, Packet { mbuf, layers }, Origin::of(from.0, from.1));
             }
         }
     }
 
-    /// The key of what is inside, the tunnel port, and where the inside begins; none: something about it is out of the ordinary.
-    #[inline]
-    fn look_inside(&self, cache: &mut Cache, op: DecapOp, mbuf: &Mbuf) -> Option<(Compact, PortId, usize)> {
+    /// Makes the key of what is inside; returns the tunnel port, and where the inside begins. None: something about it is out of the ordinary.
+    #[inline(always)] // what it returns is taken apart at once
+    fn look_inside(&self, cache: &mut Cache, op: DecapOp, mbuf: &Mbuf, key: &mut Compact) -> Option<(PortId, usize)> {
         if mbuf.gso_size() != 0 || mbuf.nb_segs() != 1 || op.max.is_some() {
             return None;
         }
-        let (outside, dst_port) = read_outside(op.kind, mbuf).ok()?;
-        if outside.payload_end != mbuf.len() {
-            return None;
-        }
-        let outer = outer_words(op, dst_port, &outside)?;
+        let head = mbuf.head();
+        let (outer, header) = plain_words(op, head, mbuf.len())?;
         let world = &self.snapshot.world;
         let (tunnel, news) = cache.known_tunnel(&outer, world.number, source_of(mbuf), self.now)?;
         let facts = world.ports.get(tunnel.port.index())?.as_ref()?;
@@ -87,60 +90,73 @@ impl Step<'_> {
             return None;
         }
         if news {
+            self.hear_of(op, mbuf);
+        }
+        cache.key_ahead(key, head.get(header..)?, tunnel);
+        key.is_plain().then_some((tunnel.port, header))
+    }
+
+    #[cold]
+    fn hear_of(&self, op: DecapOp, mbuf: &Mbuf) {
+        if let Ok((outside, _)) = read_outside(op.kind, mbuf) {
             self.hear_of_sender(op.home, mbuf, &outside);
         }
-        let key = cache.key_ahead(mbuf.head().get(outside.header_len..)?, tunnel);
-        key.is_plain().then_some((key, tunnel.port, outside.header_len))
     }
 
-    /// All that are held go on. `origin`: of the packets as they came in.
+    /// All that are held go on. `from`: where they came in.
     #[inline(never)]
-    pub(super) fn let_out(&mut self, cache: &mut Cache, inside: &mut Inside, origin: Origin<'_>) {
+    pub(super) fn let_out(&mut self, cache: &mut Cache, inside: &mut Inside, from: (PortId, PortNo)) {
         let tracker = self.conntrack.tracker();
-        for held in &mut inside.0 {
-            cache.locate_ahead(&mut held.key, tracker);
+        let Inside { held, keys } = inside;
+        for key in keys.iter_mut().take(held.len()) {
+            cache.locate_ahead(key, tracker);
         }
-        for held in inside.0.drain(..) {
+        let mut replayed = 0;
+        for (held, key) in held.drain(..).zip(keys.iter()) {
             self.next_packet();
             cache.sync(&self.snapshot.world.changes);
-            self.go_out(cache, held, origin);
+            if let Some((op, packet)) = self.go_out(cache, held, key) {
+                self.decapsulate(Some(cache), op, packet, Origin::of(from.0, from.1));
+            } else {
+                replayed += 1;
+            }
+        }
+        if replayed > 0 {
+            cache.stats().program_hits.add(replayed);
         }
     }
 
-    /// The short way, if there is one for the packet.
+    /// The short way, if there is one for the packet; else it is as it came in.
     #[inline]
-    fn go_out(&mut self, cache: &mut Cache, held: Held, origin: Origin<'_>) {
-        let Held { mut mbuf, op, key, header, port } = held;
+    fn go_out(&mut self, cache: &Cache, held: Held, key: &Compact) -> Option<(DecapOp, Packet)> {
+        let Held { mut mbuf, layers, op, header, port } = held;
         let facts = self.snapshot.world.ports.get(port.index()).and_then(Option::as_ref);
         if let (Some(facts), Some(view)) = (facts, self.snapshot.port(port))
-            && let Some(program) = cache.program_of(&key)
+            && let Some(program) = cache.program_of(key)
             && mbuf.trim_front(header)
         {
             // Nothing that was said of the outside is true of the inside.
             mbuf.set_csum(Csum::Unknown);
             let len = mbuf.len() as u64;
-            self.tunnels_left += 1;
-            let replayed = self.replay(cache, &program, mbuf, key.layers(), (port, facts.number));
-            self.tunnels_left -= 1;
-            match replayed {
+            match self.replay(cache, &program, mbuf, key.layers(), (port, facts.number)) {
                 Ok(()) => {
                     let counters = &view.shared.counters[self.worker];
                     counters.rx_packets.add(1);
                     counters.rx_bytes.add(len);
-                    return cache.stats().program_hits.add(1);
+                    return None;
                 }
                 Err((same, why)) => {
-                    mbuf = same;
                     cache.count_fallback(why);
+                    mbuf = same;
                     mbuf.set_csum(Csum::Unknown);
                     // The bytes of the header are still there.
                     if mbuf.prepend(header).is_none() {
-                        return self.drop_in(port, crate::observe::DropReason::Headroom, mbuf);
+                        self.drop_in(port, DropReason::Headroom, mbuf);
+                        return None;
                     }
                 }
             }
         }
-        let packet = Packet { mbuf, layers: key.layers() };
-        self.decapsulate(Some(cache), op, packet, origin);
+        Some((op, Packet { mbuf, layers }))
     }
 }

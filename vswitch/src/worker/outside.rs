@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use vswitch_flow::extract::Layers;
 use vswitch_flow::{Field, FlowKey};
 use vswitch_tunnel::options::Values;
-use vswitch_tunnel::{Ends, Outside};
+use vswitch_tunnel::{Ends, Kind, Outside};
 
 /// All that the outer headers say that rules can match, if it is no more than that, and where they were read.
 #[inline]
@@ -30,6 +30,54 @@ pub(super) fn outer_words(op: DecapOp, dst_port: u16, outside: &Outside) -> Opti
     let said = id << 16 | u64::from(outside.tos) << 8 | u64::from(outside.ttl);
     let place = u64::from(op.home.0) << 32 | six << 24 | (op.kind as u64) << 16 | u64::from(dst_port);
     Some([a, b, c, d, said, place])
+}
+
+/// [`outer_words`] of the packets that most are, without reading anything twice: IPv4 without a UDP or GRE checksum, nothing but a number in the tunnel's header, and nothing behind the inner
+/// frame. And where that begins. `head`: the packet's first bytes, `len`: of all of it. None: it may be one of a tunnel all the same, for [`vswitch_tunnel::read`] to say.
+#[inline(always)] // what it returns is taken apart at once
+pub(super) fn plain_words(op: DecapOp, head: &[u8], len: usize) -> Option<(Outer, usize)> {
+    const IPV4: u64 = 0x0008_0045;
+    const UDP: u64 = 17;
+    const GRE: u64 = 47;
+    let bytes: &[u8; 64] = head.first_chunk()?;
+    let word = |at: usize| u64::from(u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+    // Ethernet type, version and length; TOS.
+    let first = word(12);
+    let (second, third, ends) = (word(16), word(20), word(26) << 32 | word(30));
+    if first >> 8 != IPV4 || second >> 16 != len as u64 - 14 || third >> 16 & 0x3fff != 0 {
+        return None;
+    }
+    let tos = first & 0xff;
+    // The header checksum: the bytes 14 to 33, 32 bits at a time.
+    let sum = (0x4500 | tos) << 16 | second >> 16;
+    let sum = sum + ((second & 0xffff) << 16 | third >> 16) + ((third & 0xffff) << 16 | word(24) >> 16);
+    let sum = sum + (ends >> 32) + (ends & 0xffff_ffff);
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
+    if (sum & 0xffff) + (sum >> 16) != 0xffff {
+        return None;
+    }
+    let (ttl, protocol) = (third >> 8 & 0xff, third & 0xff);
+    let (id, dst_port, header) = match op.kind {
+        Kind::Geneve | Kind::Vxlan => {
+            // Geneve: no options, no flags, Ethernet. VXLAN: its one flag, nothing reserved.
+            let wanted = if op.kind == Kind::Geneve { 0x6558 } else { 0x0800_0000 };
+            let whole = word(38) == (len as u64 - 34) << 16 && word(42) == wanted;
+            let number = word(46);
+            if protocol != UDP || !whole || op.kind == Kind::Vxlan && number & 0xff != 0 {
+                return None;
+            }
+            ((number >> 8) << 1 | 1, word(34) & 0xffff, 50)
+        }
+        Kind::Gre if protocol == GRE => match word(34) {
+            0x6558 => (0, 0, 38),
+            0x2000_6558 => (word(38) << 1 | 1, 0, 42),
+            _ => return None,
+        },
+        Kind::Gre => return None,
+    };
+    let place = u64::from(op.home.0) << 32 | (op.kind as u64) << 16 | dst_port;
+    Some(([ends, 0, 0, 0, id << 16 | tos << 8 | ttl, place], header))
 }
 
 /// A key that says what the outer headers said.
@@ -96,4 +144,63 @@ pub(super) fn flow_hash(head: &[u8], layers: Layers) -> u32 {
     #[allow(clippy::cast_possible_truncation)] // both halves count
     let folded = (hash >> 32) as u32 ^ hash as u32;
     folded
+}
+
+#[cfg(test)]
+mod plain_tests {
+    use super::super::tunnel::read_outside;
+    use super::*;
+    use crate::dpdk::{Csum, Mempool};
+    use crate::port::PortId;
+    use proptest::prelude::*;
+    use vswitch_tunnel::{Body, Header, Outer as Headers};
+
+    fn packet(kind: Kind, id: u32, (tos, ttl): (u8, u8), inner: usize) -> Vec<u8> {
+        let body = match kind {
+            Kind::Geneve => Body::Geneve { vni: id, dst_port: 6081, csum: false, oam: false, options: Vec::new() },
+            Kind::Vxlan => Body::Vxlan { vni: id, dst_port: 4789, csum: false, gbp: None },
+            Kind::Gre => Body::Gre { key: id.is_multiple_of(2).then_some(id), csum: false, seq: false },
+        };
+        let ends = Ends::V4 { src: [10, 1, 2, 3].into(), dst: [10, 99, 0, 7].into() };
+        let header = Header::new(&Headers { eth_src: [2; 6], eth_dst: [4; 6], ends, tos, ttl, df: true, body });
+        let header = header.expect("a header");
+        let mut packet = vec![0x5a; header.len() + inner];
+        let front = packet.get_mut(..header.len()).expect("room");
+        assert!(header.write(front, inner, 77, 0));
+        packet
+    }
+
+    /// What is read at once is what is read step by step, whatever a packet says; and what most packets say is read at once.
+    #[test]
+    fn what_is_read_at_once_is_what_it_says() {
+        let pool = Mempool::for_tests(8);
+        let kinds = prop_oneof![Just(Kind::Geneve), Just(Kind::Vxlan), Just(Kind::Gre)];
+        let changes = prop::collection::vec((12_usize..64, any::<u8>(), any::<bool>()), 0..3);
+        proptest!(|(kind in kinds, id: u32, outside: (u8, u8), inner in 26_usize..200, changes in changes, cut in 0_usize..4)| {
+            let mut bytes = packet(kind, id, outside, inner);
+            for (at, byte, fix) in &changes {
+                bytes[*at] = *byte;
+                if *fix {
+                    bytes[24..26].fill(0);
+                    let sum = crate::packet::checksum::Sum::of(&bytes[14..34]).checksum();
+                    bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+                }
+            }
+            bytes.truncate(bytes.len() - cut);
+            let op = DecapOp { home: PortId(3), kind, max: None };
+            let mut mbuf = pool.mbuf_from(&bytes).expect("an mbuf");
+            mbuf.set_csum(Csum::Unknown);
+            let at_once = plain_words(op, mbuf.head(), mbuf.len());
+            if changes.is_empty() && cut == 0 {
+                prop_assert!(at_once.is_some(), "{kind:?} {id}: {bytes:02x?}");
+            }
+            if let Some((words, header)) = at_once {
+                let (outside, dst_port) = read_outside(kind, &mbuf).expect("good");
+                prop_assert_eq!(outer_words(op, dst_port, &outside), Some(words), "{:02x?}", bytes);
+                let ends = (outside.header_len, outside.payload_end, outside.checksum);
+                prop_assert_eq!(ends, (header, bytes.len(), None), "{:02x?}", bytes);
+            }
+        });
+        assert_eq!(pool.in_use(), 0);
+    }
 }

@@ -39,7 +39,7 @@ impl Walk {
         let (conntrack, budget) = (&*self.conntrack, self.budgets.of(port));
         let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
         let (cache, inside) = (&mut self.cache, &mut self.inside);
-        let origin = Origin::of(port, facts.number);
+        let from = (port, facts.number);
         let (mut hits, mut program_hits) = (0, 0);
         for (i, mut mbuf) in burst.drain().enumerate() {
             if !ordinary && let Some(reason) = refusal(view, &mbuf) {
@@ -47,14 +47,14 @@ impl Walk {
                 continue;
             }
             if !inside.is_empty() && !cache.unwraps(i) {
-                step.let_out(cache, inside, origin);
+                step.let_out(cache, inside, from);
             }
             step.next_packet();
             cache.sync(&snapshot.world.changes);
             // The common cases in a straight line; everything else is a call.
             if let Some(program) = cache.program(i) {
                 let layers = cache.keys[i].layers();
-                match step.replay(cache, &program, mbuf, layers, (port, facts.number)) {
+                match step.replay(cache, &program, mbuf, layers, from) {
                     Ok(()) => {
                         program_hits += 1;
                         continue;
@@ -79,9 +79,10 @@ impl Walk {
                     let key = cache.keys[i];
                     let packet = Packet { mbuf, layers: key.layers() };
                     if let Some(op) = megaflow.unwraps() {
-                        step.hold(cache, inside, op, packet, origin);
+                        step.hold(cache, inside, op, packet, from);
                         continue;
                     }
+                    let origin = Origin::of(port, facts.number);
                     if megaflow.recirculates() {
                         // It may be gone from the cache before its packet is through all stages.
                         let megaflow = Arc::clone(megaflow);
@@ -97,7 +98,7 @@ impl Walk {
             }
         }
         if !inside.is_empty() {
-            step.let_out(cache, inside, origin);
+            step.let_out(cache, inside, from);
         }
         if hits > 0 {
             cache.stats().exact_hits.add(hits);
