@@ -319,6 +319,13 @@ fn hosts_with_the_usual_mtu_get_through_a_tunnel() {
         let output = pinged(&["-c", "1", "-W", "5", &hosts[1].v4]);
         assert!(output.status.success(), "a packet was lost while a next hop was asked: {output:?}");
     }
+    // The other host may have learned it only from how long the segments are that this one offers to take.
+    for from in [0, 1] {
+        let (ns, to) = (&hosts[from].ns, &hosts[1 - from].v4);
+        ns.run(&["ip", "route", "flush", "cache"]);
+        let output = ns.exec(&["ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", "1472", to]);
+        assert!(String::from_utf8_lossy(&output.stdout).contains("mtu = 1450"), "1472 bytes to {to}: {output:?}");
+    }
     for host in &hosts {
         assert_eq!(host.checksum_errors(), ChecksumErrors::default(), "wrong checksums arrived");
     }

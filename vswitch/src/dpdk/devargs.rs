@@ -23,11 +23,11 @@ pub fn device_name(devargs: &str) -> String {
     pci_address(name).unwrap_or_else(|| name.to_owned())
 }
 
-/// The socket that a memif device makes in the file system, if these devargs let it.
+/// The socket that a memif device makes in the file system, if these devargs let it. As in DPDK, what is said last counts.
 #[must_use]
 pub fn memif_socket(devargs: &str) -> Option<&str> {
     let (name, arguments) = devargs.split_once(',')?;
-    let value = |key: &str| arguments.split(',').find_map(|argument| argument.strip_prefix(key)?.strip_prefix('='));
+    let value = |key: &str| arguments.rsplit(',').find_map(|argument| argument.strip_prefix(key)?.strip_prefix('='));
     let serves = matches!(value("role"), Some("server" | "master"));
     let in_files = value("socket-abstract") == Some("no");
     value("socket").filter(|_| name.starts_with("net_memif") && serves && in_files)
@@ -36,11 +36,12 @@ pub fn memif_socket(devargs: &str) -> Option<&str> {
 /// What to do where a device file of the kernel is missing.
 pub const MISSING_FILE_HINT: &str = "load its module (/dev/vhost-net: modprobe vhost_net); where the kernel has none, a port of type internal does the same, slower";
 
-/// The device file that a virtual device wants (`path=/dev/vhost-net`), if there is none. Other paths are sockets, which may come later.
+/// The device file that a virtual device wants (`path=/dev/vhost-net`), if there is none. Paths elsewhere, `/dev/shm` included, are sockets, which may come later.
 #[must_use]
 pub fn missing_file(devargs: &str) -> Option<&str> {
     let path = devargs.split(',').skip(1).find_map(|argument| argument.strip_prefix("path="))?;
-    (path.starts_with("/dev/") && !std::path::Path::new(path).exists()).then_some(path)
+    let file = std::path::Path::new(path);
+    (file.parent() == Some(std::path::Path::new("/dev")) && !file.exists()).then_some(path)
 }
 
 #[cfg(test)]
@@ -54,6 +55,7 @@ mod tests {
             ("net_virtio_user0,queues=2,path=/dev/vswitch-no-such", Some("/dev/vswitch-no-such")),
             ("net_virtio_user0,path=/dev/null", None),
             ("net_virtio_user0,path=/run/vswitch-no-such.sock,server=1", None),
+            ("net_virtio_user0,path=/dev/shm/vswitch-no-such.sock,server=1", None),
             ("net_null0", None),
         ] {
             assert_eq!(missing_file(devargs), missing, "{devargs}");

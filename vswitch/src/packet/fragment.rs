@@ -17,7 +17,7 @@ const CHUNK: usize = 1024;
 /// Hands `out` the packet in fragments of at most `mtu` bytes of IP, each with the Ethernet header of the packet. `l3`: where its IPv4 header is. Its checksums must be finished.
 ///
 /// # Errors
-/// [`DropReason::Oversize`] when no fragment would fit or the packet is malformed, [`DropReason::NoMbuf`]; what was handed out before may be sent all the same.
+/// [`DropReason::Oversize`] when no fragment would fit, there is nothing to cut, or the packet is malformed, [`DropReason::NoMbuf`]; what was handed out before may be sent all the same.
 pub fn fragment(
     mbuf: &Mbuf,
     l3: usize,
@@ -35,7 +35,7 @@ pub fn fragment(
     let word = |head: &[u8], at: usize| u16::from_be_bytes([head[l3 + at], head[l3 + at + 1]]);
     let (total, place) = (usize::from(word(head, 2)), word(head, 6));
     let room = mtu.saturating_sub(ihl) & !7;
-    if room == 0 || total < ihl || l3 + total > mbuf.len() {
+    if room == 0 || total <= ihl || l3 + total > mbuf.len() {
         return Err(DropReason::Oversize);
     }
     let mut at = ihl;
@@ -156,6 +156,9 @@ mod tests {
         assert_eq!(refused(&packet, 35), DropReason::Oversize, "no room for eight bytes");
         assert_eq!(refused(&packet[..60], 100), DropReason::Oversize, "shorter than it says");
         assert_eq!(refused(&packet[..14], 100), DropReason::Oversize, "no header");
+        let mut padding = packet.clone();
+        padding[16..18].copy_from_slice(&[0, 28]);
+        assert_eq!(refused(&padding, 100), DropReason::Oversize, "nothing but a header");
         let mut short = packet;
         short[14] = 0x44;
         assert_eq!(refused(&short, 100), DropReason::Oversize, "a header of 16 bytes");

@@ -98,6 +98,17 @@ impl Inbox {
         }
     }
 
+    /// Likewise, without waiting until it has left, or knowing whether.
+    ///
+    /// # Errors
+    /// When too many wait already.
+    pub fn post(&self, injection: Injection) -> Result<(), InjectError> {
+        let (done, _) = mpsc::sync_channel(1);
+        self.queue.push(Injected { injection, done }).map_err(|_| InjectError::Full)?;
+        self.wake();
+        Ok(())
+    }
+
     /// Whether something waits. One or two loads: workers ask once per turn.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {

@@ -70,6 +70,7 @@ impl Step<'_> {
             Some((port, header)) => inside.held.push(Held { mbuf, layers, op, header, port }),
             None => {
                 self.let_out(cache, inside, from);
+                self.next_packet();
                 self.decapsulate(Some(cache), op, Packet { mbuf, layers }, Origin::of(from.0, from.1));
             }
         }
@@ -86,11 +87,14 @@ impl Step<'_> {
         let world = &self.snapshot.world;
         let (tunnel, news) = cache.known_tunnel(&outer, world.number, source_of(mbuf), self.now)?;
         let facts = world.ports.get(tunnel.port.index())?.as_ref()?;
-        if !facts.admin_up || world.bridges.get(facts.bridge)?.strict {
+        if !facts.admin_up {
             return None;
         }
         if news {
             self.hear_of(op, mbuf);
+        }
+        if world.bridges.get(facts.bridge)?.strict {
+            return None;
         }
         cache.key_ahead(key, head.get(header..)?, tunnel);
         key.is_plain().then_some((tunnel.port, header))
@@ -145,8 +149,8 @@ impl Step<'_> {
                     counters.rx_bytes.add(len);
                     return None;
                 }
-                Err((same, why)) => {
-                    cache.count_fallback(why);
+                // Why it goes the long way is counted there.
+                Err((same, _)) => {
                     mbuf = same;
                     mbuf.set_csum(Csum::Unknown);
                     // The bytes of the header are still there.

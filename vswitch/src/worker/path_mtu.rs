@@ -1,7 +1,8 @@
 //! Packets that are too long for the way that their tunnel takes: cut where that may be, else their sender is told (RFC 1191, RFC 8201).
 //!
 //! What may be sent is the MTU of the port that the outer packet leaves by, where that is known when the packet is put into its tunnel: not behind a `ct()` of the underlay. The message to the
-//! sender comes out of the tunnel like a packet of the other end, and takes the way of one through the pipeline: `ct(nat)` translates it back, rules let it pass or not.
+//! sender comes out of the tunnel like a packet of the other end, and takes the way of one through the pipeline: `ct(nat)` translates it back, rules let it pass or not. But nothing is learned from
+//! it: its source may be anywhere.
 
 use super::step::Step;
 use crate::action::{EncapOp, Op};
@@ -67,6 +68,10 @@ impl Step<'_> {
     /// Tells the sender of a frame, if it may be told and was not just now.
     fn tell(&mut self, op: &EncapOp, l3: usize, mtu: usize, mbuf: &Mbuf) {
         let facts = self.snapshot.world.ports.get(op.port.index()).and_then(Option::as_ref);
+        // Once, into however many tunnels it goes, or as however many datagrams.
+        if std::mem::replace(&mut self.told, true) {
+            return;
+        }
         let Some(facts) = facts.filter(|_| self.budget.too_bigs.take(self.now)) else { return };
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         let mtu = if is_ipv4(mbuf, l3) { mtu } else { mtu.max(IPV6_MTU) };
@@ -89,7 +94,9 @@ impl Step<'_> {
                 key.set(Field::TunIpv6Dst, src.to_bits());
             }
         }
+        self.telling = true;
         self.once(None, facts.bridge, op.port, key, Start::Table, mbuf);
+        self.telling = false;
     }
 }
 

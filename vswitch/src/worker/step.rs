@@ -30,6 +30,10 @@ pub(super) struct Step<'a> {
     pub(super) tunnels_left: u32,
     /// It is a question to a neighbour.
     pub(super) asking: bool,
+    /// It is a message to a sender, in the name of somebody who did not send it.
+    pub(super) telling: bool,
+    /// The sender of the packet in hand was told something.
+    pub(super) told: bool,
 }
 
 impl<'a> Step<'a> {
@@ -57,6 +61,8 @@ impl<'a> Step<'a> {
             flooded_mbufs,
             tunnels_left: 0,
             asking: false,
+            telling: false,
+            told: false,
         }
     }
 }
@@ -65,7 +71,7 @@ impl Step<'_> {
     /// What follows is another packet.
     #[inline]
     pub(super) fn next_packet(&mut self) {
-        (self.outputs_made, self.stages_entered) = (0, 0);
+        (self.outputs_made, self.stages_entered, self.told) = (0, 0, false);
     }
 
     /// A packet leaves by a port that is no patch port. If the port is gone, that is counted at `in_port`.

@@ -46,11 +46,12 @@ impl Walk {
                 step.drop_in(port, reason, mbuf);
                 continue;
             }
+            cache.sync(&snapshot.world.changes);
             if !inside.is_empty() && !cache.unwraps(i) {
                 step.let_out(cache, inside, from);
+                cache.sync(&snapshot.world.changes);
             }
             step.next_packet();
-            cache.sync(&snapshot.world.changes);
             // The common cases in a straight line; everything else is a call.
             if let Some(program) = cache.program(i) {
                 let layers = cache.keys[i].layers();
@@ -284,7 +285,7 @@ impl Step<'_> {
         }
     }
 
-    /// A packet with its metadata goes through a bridge, or some actions; nothing is cached.
+    /// A packet with its metadata goes through a bridge, or some actions; nothing is cached. Nothing is learned of one of our own making.
     pub(super) fn once(
         &mut self,
         cache: Option<&mut Cache>,
@@ -296,7 +297,8 @@ impl Step<'_> {
     ) {
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
         let learns = Some(&self.budget.learns);
-        let request = Request { bridge, key: &key, start, now: self.now, side_effects: true, learns };
+        let side_effects = !self.telling;
+        let request = Request { bridge, key: &key, start, now: self.now, side_effects, learns };
         let translation = translate(&self.snapshot.world, &request, None);
         let in_port = u32::try_from(key.get(Field::InPort)).unwrap_or(u32::MAX);
         self.carry_out_once(cache, &translation, packet, Origin { metadata: Some(&key), ..Origin::of(port, in_port) });

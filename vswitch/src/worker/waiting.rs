@@ -9,19 +9,25 @@
 //! **Threads**: one worker's.
 
 use super::Walk;
+use super::execute::Origin;
+use super::outside::flow_hash;
 use super::step::Step;
 use crate::action::{AskOp, EncapOp, Packet};
 use crate::dpdk::Mbuf;
 use crate::limits::{WAITING_MBUFS_MAX, WAITING_MS};
 use crate::observe::DropReason;
-use crate::pipeline::Start;
+use crate::pipeline::translate::dp_hash;
+use crate::pipeline::{Request, Start, translate};
 use crate::port::PortId;
 use crate::time::Millis;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use vswitch_flow::extract::Layers;
+use vswitch_flow::extract::{Layers, extract};
 use vswitch_flow::{Field, FlowKey};
-use vswitch_tunnel::{Header, Outer};
+use vswitch_tunnel::{HEADER_MAX, Header, Outer};
+
+/// Next hops that have room for packets however long those for others are.
+const HOPS_MIN: usize = 8;
 
 /// A packet that waits.
 #[derive(Debug)]
@@ -31,6 +37,8 @@ struct Held {
     /// What is to be done with it.
     op: Arc<AskOp>,
     since: Millis,
+    /// The world in which that was found out.
+    world: u64,
 }
 
 /// All that wait, in the order in which they came.
@@ -50,8 +58,21 @@ impl Waiting {
 
     /// Whether another packet for a next hop may wait, that consists of so many mbufs.
     fn has_room(&self, op: &AskOp, mbufs: usize) -> bool {
+        if self.mbufs + mbufs > WAITING_MBUFS_MAX {
+            return false;
+        }
         let same = |held: &&Held| (held.op.question.home, held.op.question.ip) == (op.question.home, op.question.ip);
-        self.mbufs + mbufs <= WAITING_MBUFS_MAX && self.held.iter().filter(same).count() < self.max
+        let (mut packets, mut own) = (0, mbufs);
+        for held in self.held.iter().filter(same) {
+            packets += 1;
+            own += held.mbuf.nb_segs();
+        }
+        packets < self.max && own <= WAITING_MBUFS_MAX / HOPS_MIN
+    }
+
+    fn push(&mut self, held: Held) {
+        self.mbufs += held.mbuf.nb_segs();
+        self.held.push_back(held);
     }
 }
 
@@ -73,9 +94,8 @@ impl Step<'_> {
         }
         match self.copy_within_budget(&packet.mbuf) {
             Ok(mbuf) => {
-                let held = Held { mbuf, layers: packet.layers, op: Arc::clone(op), since: self.now };
-                self.outputs.waiting.mbufs += held.mbuf.nb_segs();
-                self.outputs.waiting.held.push_back(held);
+                let (layers, since, world) = (packet.layers, self.now, self.snapshot.world.number);
+                self.outputs.waiting.push(Held { mbuf, layers, op: Arc::clone(op), since, world });
             }
             Err(reason) => self.count_drop_out(op.port, reason),
         }
@@ -84,6 +104,10 @@ impl Step<'_> {
     /// A packet that waited goes on, if its next hop is known; else it waits longer, or dies.
     fn go_on(&mut self, held: Held) -> Option<Held> {
         let Held { op, since, .. } = &held;
+        if held.world != self.snapshot.world.number && !self.still_holds(op) {
+            self.drop_out(op.port, DropReason::NoRoute, held.mbuf);
+            return None;
+        }
         let question = &op.question;
         let neighbours = &self.snapshot.world.tunnels.neighbours;
         let bridge = self.bridge_of(question.home);
@@ -109,6 +133,15 @@ impl Step<'_> {
         None
     }
 
+    /// Whether ports are still what they were when a packet began to wait. (Numbers of ports that are gone are given to others.)
+    fn still_holds(&self, op: &AskOp) -> bool {
+        let facts = |id: PortId| self.snapshot.world.ports.get(id.index())?.as_ref();
+        let home = facts(op.question.home).and_then(|facts| facts.home.as_ref());
+        let is_home =
+            home.is_some_and(|home| home.mac.0 == op.outer.eth_src && home.addresses.contains(&op.outer.ends.src()));
+        is_home && facts(op.port).is_some_and(|facts| facts.tunnel.is_some() && facts.admin_up)
+    }
+
     /// A packet is put into its tunnel and goes through the bridge of the home; from there it leads to no question, so that nothing waits twice.
     fn enter_underlay(&mut self, op: &EncapOp, packet: Packet) {
         let home = op.question.home;
@@ -116,13 +149,26 @@ impl Step<'_> {
         let Some(facts) = facts.filter(|facts| facts.admin_up && !facts.no_receive) else {
             return self.drop_out(op.port, DropReason::NoRoute, packet.mbuf);
         };
-        let hash = super::outside::flow_hash(packet.mbuf.head(), packet.layers);
+        let hash = flow_hash(packet.mbuf.head(), packet.layers);
+        let mut front = [0; HEADER_MAX];
+        let inner = packet.mbuf.len();
+        let whole = op.header.len() + inner.min(op.header.inner_max());
+        let Some(front) = front.get_mut(..op.header.len()) else { return self.outputs.free(packet.mbuf) };
+        // A long packet will be cut: what is in front says the same of each piece.
+        let _ = op.header.write(front, inner.min(op.header.inner_max()), hash, 0);
+        let mut key = FlowKey::default();
+        key.set(Field::InPort, facts.number.into());
+        let _ = extract(front, whole, &mut key);
+        key.set(Field::DpHash, dp_hash(&key).into());
+        // Where it leaves says how long it may be.
+        let (bridge, learns) = (facts.bridge, Some(&self.budget.learns));
+        let request = Request { bridge, key: &key, start: Start::Table, now: self.now, side_effects: true, learns };
+        let translation = translate(&self.snapshot.world, &request, None);
         self.asking = true;
-        for piece in self.pieces(op, &[], packet) {
+        for piece in self.pieces(op, &translation.ops, packet) {
             if let Some(wrapped) = self.wrap(op, piece, hash) {
-                let mut key = FlowKey::default();
-                key.set(Field::InPort, facts.number.into());
-                self.once(None, facts.bridge, home, key, Start::Table, wrapped.mbuf);
+                let origin = Origin { metadata: Some(&key), ..Origin::of(home, facts.number) };
+                self.carry_out_once(None, &translation, wrapped, origin);
             }
         }
         self.asking = false;
@@ -148,8 +194,7 @@ impl Walk {
         for held in held {
             step.next_packet();
             if let Some(held) = step.go_on(held) {
-                step.outputs.waiting.mbufs += held.mbuf.nb_segs();
-                step.outputs.waiting.held.push_back(held);
+                step.outputs.waiting.push(held);
             }
         }
         self.flush();

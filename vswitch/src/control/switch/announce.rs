@@ -30,6 +30,8 @@ pub(super) struct Announcer {
     told: BTreeMap<(PortId, IpAddr), Told>,
     /// Links of the ports of bridges that have homes, by port: their bridge, and whether they were up.
     links: BTreeMap<PortId, bool>,
+    /// The ports that were there at the first look are no news.
+    begun: bool,
 }
 
 #[derive(Debug)]
@@ -42,6 +44,7 @@ struct Told {
 /// A frame to be sent as a packet of a home.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Due {
+    home: (PortId, IpAddr),
     bridge: Arc<str>,
     in_port: u32,
     frame: Vec<u8>,
@@ -61,12 +64,13 @@ impl Announcer {
                 let known = told.remove(&(id, *address)).filter(|told| told.mac == home.mac);
                 let mut told = known.unwrap_or(Told { mac: home.mac, left: TIMES, next: now });
                 if woken.contains(&facts.bridge) {
-                    (told.left, told.next) = (TIMES, now);
+                    told.left = TIMES;
                 }
                 if told.left > 0 && told.next <= now {
                     (told.left, told.next) = (told.left - 1, now + INTERVAL);
                     let bridge = Arc::clone(&world.bridges[facts.bridge].name);
-                    due.push(Due { bridge, in_port: facts.number, frame: announcement(home.mac.0, *address) });
+                    let frame = announcement(home.mac.0, *address);
+                    due.push(Due { home: (id, *address), bridge, in_port: facts.number, frame });
                 }
                 self.told.insert((id, *address), told);
             }
@@ -74,7 +78,14 @@ impl Announcer {
         due
     }
 
-    /// Bridges in which a link has come up since the last call, of those that were there then.
+    /// What was due could not be sent: it is due again.
+    fn again(&mut self, home: (PortId, IpAddr), now: Instant) {
+        if let Some(told) = self.told.get_mut(&home) {
+            (told.left, told.next) = (told.left + 1, now + INTERVAL);
+        }
+    }
+
+    /// Bridges in which a link has come up, or come at all, since the last call.
     fn woken(&mut self, world: &World) -> Vec<usize> {
         let before = std::mem::take(&mut self.links);
         let mut woken = Vec::new();
@@ -84,11 +95,12 @@ impl Announcer {
             };
             let id = PortId(u16::try_from(index).unwrap_or(u16::MAX));
             let up = facts.admin_up && facts.link_up.load(std::sync::atomic::Ordering::Relaxed);
-            if up && before.get(&id) == Some(&false) {
+            if up && self.begun && before.get(&id) != Some(&true) {
                 woken.push(facts.bridge);
             }
             self.links.insert(id, up);
         }
+        self.begun = true;
         woken
     }
 }
@@ -97,14 +109,18 @@ impl Switch {
     /// Announces what is due.
     pub(super) fn announce(&self, announcer: &mut Announcer) {
         let world = Arc::clone(&self.publisher.current().world);
-        for Due { bridge, in_port, frame } in announcer.due(&world, Instant::now()) {
+        let now = Instant::now();
+        let Some(inbox) = self.publisher.inboxes.first() else { return };
+        for Due { home, bridge, in_port, frame } in announcer.due(&world, now) {
             let mut metadata = FlowKey::default();
             metadata.set(Field::InPort, in_port.into());
             let actions = [Action::Output { port: TABLE, max_len: None }];
             let begin = Begin::Actions(actions.as_slice().into());
             let injection = Injection { bridge: Arc::clone(&bridge), metadata, packet: frame, begin };
-            if let Err(error) = self.inject(injection) {
-                tracing::warn!(%bridge, %error, "an address of the switch could not be announced");
+            // The monitor waits for no worker: one may be waiting for it.
+            if let Err(error) = inbox.post(injection) {
+                tracing::warn!(%bridge, %error, "an address of the switch could not be announced; it will be tried again");
+                announcer.again(home, now);
             }
         }
     }
@@ -187,5 +203,14 @@ mod tests {
         assert_eq!(said(&mut announcer, &one, at(50)), []);
         one.ports[0].as_mut().expect("port 1").admin_up = true;
         assert_eq!(said(&mut announcer, &one, at(51)), both, "it was down");
+        announcer.again((PortId(0), ips[0]), at(51));
+        assert_eq!(said(&mut announcer, &one, at(53)), both);
+        assert_eq!(said(&mut announcer, &one, at(55)), [both[0]], "it was not sent");
+
+        let mut more = world(vec![facts(1, Some(home(1, &["10.0.0.1"]))), facts(2, None), facts(3, None)]);
+        assert_eq!(said(&mut announcer, &more, at(60)), [both[0]], "another wire");
+        more.ports[2] = None;
+        assert_eq!(said(&mut announcer, &more, at(62)), [both[0]]);
+        assert_eq!(said(&mut announcer, &more, at(70)), [], "one less");
     }
 }

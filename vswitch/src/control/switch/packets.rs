@@ -109,7 +109,7 @@ impl Switch {
     }
 
     /// Hands a packet to a worker. Not under the lock: the caller waits.
-    pub(super) fn inject(&self, injection: Injection) -> Result<(), SwitchError> {
+    fn inject(&self, injection: Injection) -> Result<(), SwitchError> {
         let Some(inbox) = self.publisher.inboxes.first() else { return Err(InjectError::Stopping.into()) };
         let name = Arc::clone(&injection.bridge);
         let is_plain = || {

@@ -475,3 +475,35 @@ fn segments_are_cut_short_enough_for_the_tunnel() {
     assert_eq!(lengths, [1514, 1514, 1514, 14 + 50 + 40 + 5000 - 3 * 1410], "segments of 1,410 bytes and the rest");
     assert_eq!((bed.died(), bed.pool.in_use()), (vec![], 0));
 }
+
+#[test]
+fn what_waited_is_cut_or_its_sender_told_like_any_other() {
+    let mut bed = waiting(16);
+    bed.program(&["priority=99,in_port=4,actions=output:2"]);
+    let (fits, told, cut) = (long(true, 1422, false), long(true, 1423, false), long(true, 1423, true));
+    bed.receive_in(2, &[fits, told, cut], 3);
+    assert_eq!(bed.ports(), [1], "the question");
+    bed.knows_peer();
+    bed.walk.tend(bed.now);
+    let sent: Vec<_> = bed.sent().iter().map(|(port, sent)| (*port, sent.len())).collect();
+    let [(1, 1514), (1, first), (1, second), (2, 590)] = sent[..] else { panic!("{sent:?}") };
+    assert_eq!((first, second), (14 + 50 + 1444, 98 - 7));
+    assert_eq!((bed.died(), bed.pool.in_use()), (vec![(4, "path_mtu", 1)], 0));
+}
+
+/// The source of such a message is whoever the packet was for, wherever that is.
+#[test]
+fn nothing_is_learned_of_messages_to_senders() {
+    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
+    bed.knows_peer();
+    bed.program(&[
+        "priority=99,in_port=4,actions=learn(table=9,NXM_OF_ETH_SRC[]),NORMAL",
+        "table=9,priority=0,actions=drop",
+    ]);
+    let frame = long(true, 1450, false);
+    bed.receive(2, &frame);
+    let sent = bed.sent();
+    assert!(sent.iter().any(|(port, told)| *port == 2 && told[34..36] == [3, 4]), "told: {sent:?}");
+    assert_eq!(bed.counts().iter().filter(|(table, ..)| *table == 9).count(), 1, "a flow was learned");
+    assert_eq!(bed.fdb.stats().learned, 0, "where that address is was learned");
+}
