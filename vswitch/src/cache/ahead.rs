@@ -59,7 +59,7 @@ impl Cache {
     /// The packet is likely to open a connection: nobody looks for it in the exact-match cache with care, and it is not kept there.
     #[inline]
     pub(crate) fn opens(&self, key: &Compact, mbuf: &Mbuf) -> bool {
-        self.meets_ct() && key.opens(mbuf)
+        self.meets_ct() && key.opens(mbuf.head())
     }
 
     /// Asks for what the packets of the burst will read of the tracker that were not found.
@@ -68,8 +68,8 @@ impl Cache {
         if zones[0].is_none() {
             return;
         }
-        let unknown = self.keys.iter().zip(burst.iter()).filter(|(key, _)| key.found == NOWHERE);
-        for tuple in unknown.filter_map(|(key, mbuf)| key.tuple(mbuf)) {
+        let unknown = self.keys.iter().zip(burst.iter()).enumerate().filter(|(_, (key, _))| key.found == NOWHERE);
+        for tuple in unknown.filter_map(|(i, (key, mbuf))| key.tuple(self.doors.front(i, mbuf))) {
             for zone in zones.into_iter().flatten() {
                 tracker.lines_of(&Tuple { zone, ..tuple }).into_iter().for_each(prefetch);
             }
@@ -92,10 +92,10 @@ impl Cache {
 const SYN: u8 = 2;
 
 impl Compact {
-    /// It is of a segment that opens a connection: no program is made of what becomes of it.
+    /// `head`: the first bytes of its packet. It is of a segment that opens a connection: no program is made of what becomes of it.
     #[inline]
-    pub(super) fn opens(&self, mbuf: &Mbuf) -> bool {
-        let (layers, head) = (self.layers(), mbuf.head());
+    pub(super) fn opens(&self, head: &[u8]) -> bool {
+        let layers = self.layers();
         let byte = |at: u16| head.get(usize::from(at)).copied().unwrap_or_default();
         let protocol = match self.kind {
             Kind::None => return false,
@@ -105,9 +105,9 @@ impl Compact {
         protocol == tcp::PROTOCOL && byte(layers.l4 + 13) & SYN != 0
     }
 
-    /// Addresses and ports, if it is of TCP or UDP.
-    pub(super) fn tuple(&self, mbuf: &Mbuf) -> Option<Tuple> {
-        let (layers, head) = (self.layers(), mbuf.head());
+    /// `head`: the first bytes of its packet. Addresses and ports, if it is of TCP or UDP.
+    pub(super) fn tuple(&self, head: &[u8]) -> Option<Tuple> {
+        let layers = self.layers();
         let (l3, l4) = (head.get(layers.l3.into()..)?, head.get(layers.l4.into()..)?);
         let [a, b, c, d] = *l4.first_chunk()?;
         let (src_port, dst_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));

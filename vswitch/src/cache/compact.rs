@@ -182,6 +182,12 @@ impl Compact {
         self.read_bytes(head, len, from, seeds);
     }
 
+    /// Likewise of what is inside of a packet, of which these are all bytes.
+    #[inline(always)] // in the loop over a burst
+    pub(super) fn read_inside(&mut self, bytes: &[u8], from: From, seeds: &Seeds) {
+        self.read_bytes(bytes, bytes.len(), from, seeds);
+    }
+
     #[inline(always)]
     fn read_bytes(&mut self, head: &[u8], len: usize, from: From, seeds: &Seeds) {
         self.kind = Kind::None;

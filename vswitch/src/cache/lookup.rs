@@ -31,28 +31,16 @@ impl Cache {
         }
     }
 
-    /// Asks for the line that the lookup of a key will read.
-    #[inline]
-    pub(super) fn prefetch(&self, key: &Compact) {
+    /// Likewise for a packet of a port whose others come out of tunnels.
+    #[inline(never)]
+    pub(crate) fn prepare_apart(&mut self, i: usize, mbuf: &Mbuf, port: PortId) {
+        let Some(key) = self.keys.get_mut(i) else { return };
+        key.read_apart(mbuf.head(), mbuf.len(), (port, 0), &self.seeds);
         match key.kind {
             Kind::V4 => self.v4.prefetch(key),
             Kind::V6 => self.v6.prefetch(key),
             Kind::None => {}
         }
-    }
-
-    /// Finds a key that is none of the burst's, and asks for what it leads to. Good as long as those of the burst are.
-    #[inline]
-    pub(crate) fn locate_ahead(&self, key: &mut Compact, tracker: &Tracker) {
-        key.found = match key.kind {
-            Kind::V4 => self.v4.find(key),
-            Kind::V6 => self.v6.find(key),
-            Kind::None => NOWHERE,
-        };
-        if key.found == NOWHERE {
-            key.found = find_other(&self.v4, &self.v6, key);
-        }
-        approach(&self.v4, &self.v6, key, tracker);
     }
 
     /// Finds the keys of a burst, and asks for what they lead to. Good until an entry changes. Returns whether there are some that are nowhere.
@@ -80,20 +68,21 @@ impl Cache {
     #[inline(never)] // the loop of those that are keeps its registers
     fn locate_others(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
         let tracks = self.meets_ct();
-        let Self { v4, v6, keys, .. } = self;
+        let Self { v4, v6, keys, doors, .. } = self;
         // What is likely to open a connection is not kept, so it is not worth reading more lines.
-        let is_nowhere = |key: &Compact, mbuf: &Mbuf| tracks && key.opens(mbuf);
-        for (key, mbuf) in keys.iter().zip(burst.iter()).filter(|(key, _)| key.found == NOWHERE) {
+        let is_nowhere = |key: &Compact, i: usize, mbuf: &Mbuf| tracks && key.opens(doors.front(i, mbuf));
+        for (i, (key, mbuf)) in keys.iter().zip(burst.iter()).enumerate().filter(|(_, (key, _))| key.found == NOWHERE) {
             match key.kind {
-                _ if is_nowhere(key, mbuf) => {}
+                _ if is_nowhere(key, i, mbuf) => {}
                 Kind::V4 => v4.prefetch_others(key),
                 Kind::V6 => v6.prefetch_others(key),
                 Kind::None => {}
             }
         }
         let mut missing = false;
-        for (key, mbuf) in keys.iter_mut().zip(burst.iter()).filter(|(key, _)| key.found == NOWHERE) {
-            if !is_nowhere(key, mbuf) {
+        let all = keys.iter_mut().zip(burst.iter()).enumerate();
+        for (i, (key, mbuf)) in all.filter(|(_, (key, _))| key.found == NOWHERE) {
+            if !is_nowhere(key, i, mbuf) {
                 key.found = find_other(v4, v6, key);
                 approach(v4, v6, key, tracker);
             }
@@ -131,12 +120,6 @@ impl Cache {
     pub(crate) fn hit(&self, i: usize) -> Option<&Arc<Megaflow>> {
         let megaflow = self.exact(self.keys.get(i)?)?;
         (megaflow.hot.tick.get() == self.tick).then_some(megaflow)
-    }
-
-    /// Whether the packet of slot `i` comes out of a tunnel, and that is all that is decided of it.
-    #[inline(never)] // out of the way of those that meet no tunnel
-    pub(crate) fn unwraps(&self, i: usize) -> bool {
-        self.hit(i).is_some_and(|megaflow| megaflow.unwraps().is_some())
     }
 
     /// The megaflow of a compact key of the burst, if it is good after a second look.
@@ -179,7 +162,7 @@ impl Cache {
 
     /// A packet with a compact key, decided by a megaflow that leads to others, sets out.
     pub(crate) fn begin_recording(&mut self, key: &Compact, mbuf: &Mbuf, megaflow: &Arc<Megaflow>) {
-        if key.opens(mbuf) {
+        if key.opens(mbuf.head()) {
             self.count_fallback(Fallback::Untracked);
         } else if key.is_plain() && self.enabled {
             self.recorder.begin(mbuf, megaflow);

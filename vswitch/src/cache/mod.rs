@@ -24,6 +24,7 @@
 mod ahead;
 mod compact;
 mod credit;
+mod doors;
 mod exact;
 mod lookup;
 mod megaflow;
@@ -56,6 +57,7 @@ use crate::port::PortId;
 use crate::time::Millis;
 use ahead::Zones;
 use compact::{Kind, Seeds};
+use doors::Doors;
 use exact::{Entry, Exact};
 use memo::Memo;
 use path::Paths;
@@ -83,6 +85,7 @@ pub struct Cache {
     v6: Exact<16>,
     paths: Paths,
     tunnels: Tunnels,
+    doors: Doors,
     pub(crate) recorder: Recorder,
     memo: Memo,
     /// By bridge.
@@ -126,6 +129,7 @@ impl Cache {
             shared,
             memo: Memo::new(seeds.one()),
             tunnels: Tunnels::new(seeds.one()),
+            doors: Doors::new(seeds.one()),
             seeds,
             v4: Exact::new(EXACT_V4_ENTRIES),
             v6: Exact::new(EXACT_V6_ENTRIES),
@@ -364,6 +368,7 @@ impl Cache {
         }
         self.paths.sweep(IDLE_SEARCH);
         self.memo.sweep();
+        self.doors.sweep();
         if self.unswept > 0 {
             self.version += 1;
             self.unswept = self.unswept.saturating_sub(SWEEP);

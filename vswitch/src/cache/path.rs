@@ -48,18 +48,21 @@ pub(super) struct Hot {
     /// The port to which its only output goes, if all else that it does is to rewrite headers; else [`PortId::NONE`].
     out: PortId,
     has_effects: bool,
-    /// In between it puts the packet into a tunnel.
-    wraps: bool,
+    /// In between it puts the packet into this tunnel.
+    encap: Option<Box<EncapOp>>,
     /// Those that its packets leave with, if there is such a port.
     pub(super) macs: Macs,
 }
+
+const _: () = assert!(size_of::<Hot>() == 64);
 
 impl Path {
     fn new(steps: &[Arc<Megaflow>], out: PortId, macs: Macs) -> Self {
         let zero = Counter::default;
         let has_effects = steps.iter().any(|megaflow| megaflow.has_effects());
-        let wraps = out != PortId::NONE && steps.last().is_some_and(|megaflow| encapsulation(megaflow).is_some());
-        let hot = Hot { stamp: zero(), packets: zero(), bytes: zero(), used_ms: zero(), out, has_effects, wraps, macs };
+        let last = steps.last().filter(|_| out != PortId::NONE);
+        let encap = last.and_then(|megaflow| encapsulation(megaflow)).cloned().map(Box::new);
+        let hot = Hot { stamp: zero(), packets: zero(), bytes: zero(), used_ms: zero(), out, has_effects, encap, macs };
         Self { hot, steps: std::array::from_fn(|i| steps.get(i).cloned()) }
     }
 
@@ -110,17 +113,11 @@ impl Path {
         self.hot.out
     }
 
-    /// Its packets are put into a tunnel, between the change of their headers and their output; see [`Path::encapsulation`].
+    /// The tunnel into which its packets are put, between the change of their headers and their output; none if they are not.
     #[inline]
     #[must_use]
-    pub const fn wraps(&self) -> bool {
-        self.hot.wraps
-    }
-
-    /// Into which.
-    #[must_use]
     pub fn encapsulation(&self) -> Option<&EncapOp> {
-        encapsulation(self.steps().last()?)
+        self.hot.encap.as_deref()
     }
 
     /// One of its megaflows was ended.

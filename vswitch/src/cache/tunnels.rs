@@ -20,7 +20,7 @@ const WAYS: usize = 4;
 const K: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
 
 /// A tunnel that was used so lately keeps its place: whoever finds a set full of such ones goes without a number.
-const BUSY_MS: u64 = 100;
+pub(super) const BUSY_MS: u64 = 100;
 
 /// What the outer headers said: addresses (those of IPv4 in the first word alone), id, TOS and TTL; and where it was said: kind, UDP port, home.
 pub(crate) type Outer = [u64; 6];
@@ -101,6 +101,10 @@ impl Tunnels {
         Some((place.tunnel, news))
     }
 
+    pub(super) fn peek(&mut self, outer: &Outer, world: u64) -> Option<Tunnel> {
+        self.place(outer).filter(|place| place.world == world).map(|place| place.tunnel)
+    }
+
     fn note(&mut self, outer: &Outer, world: u64, port: PortId, now: Millis) -> Option<Tunnel> {
         if let Some(place) = self.place(outer)
             && place.tunnel.port == port
@@ -153,17 +157,6 @@ impl super::Cache {
             key.found = self.find(&key);
         }
         key
-    }
-
-    /// Likewise of one that is still in the tunnel, of which these are all bytes; asks for where it would be found.
-    #[inline]
-    pub(crate) fn key_ahead(&self, key: &mut Compact, packet: &[u8], tunnel: Tunnel) {
-        if self.enabled {
-            key.read_apart(packet, packet.len(), (tunnel.port, tunnel.number), &self.seeds);
-            self.prefetch(key);
-        } else {
-            *key = Compact::default();
-        }
     }
 }
 

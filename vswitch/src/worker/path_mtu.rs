@@ -4,6 +4,7 @@
 //! sender comes out of the tunnel like a packet of the other end, and takes the way of one through the pipeline: `ct(nat)` translates it back, rules let it pass or not. But nothing is learned from
 //! it: its source may be anywhere.
 
+use super::PortView;
 use super::step::Step;
 use crate::action::{EncapOp, Op};
 use crate::dpdk::{Csum, Mbuf};
@@ -11,6 +12,7 @@ use crate::limits::{L2_OVERHEAD, SEGMENT_MIN};
 use crate::observe::DropReason;
 use crate::packet::{Headers, L4, fragment, offload, too_big};
 use crate::pipeline::Start;
+use crate::port::PortId;
 use vswitch_flow::{Field, FlowKey};
 use vswitch_tunnel::Ends;
 
@@ -23,11 +25,23 @@ pub(super) const ANY: usize = usize::MAX;
 /// IPv6 packets of this length get through everywhere (RFC 8200, 5): a sender is not told to send shorter ones.
 const IPV6_MTU: u16 = 1280;
 
+/// Longest inner frame that a port can carry.
+fn room_of(view: &PortView, op: &EncapOp) -> usize {
+    let mtu = view.frame_max - L2_OVERHEAD.min(view.frame_max);
+    (mtu + 14).saturating_sub(op.header.len())
+}
+
 impl Step<'_> {
     /// Whether an inner frame of `len` bytes can be sent as it is.
     #[inline]
     pub(super) fn fits(&self, op: &EncapOp, rest: &[Op], len: usize) -> bool {
         len <= ALWAYS_FITS || len <= self.room(op, rest)
+    }
+
+    /// The same if all that follows is to leave by a port.
+    #[inline]
+    pub(super) fn fits_port(&self, op: &EncapOp, out: PortId, len: usize) -> bool {
+        len <= ALWAYS_FITS || self.snapshot.port(out).is_some_and(|view| len <= room_of(view, op))
     }
 
     /// Longest inner frame that can be sent, in bytes: what the port that the outer packet leaves by can carry, of several the most.
@@ -36,8 +50,7 @@ impl Step<'_> {
             Op::Output(port) => self.snapshot.port(*port),
             _ => None,
         });
-        let frame = outputs.map(|view| view.frame_max - L2_OVERHEAD.min(view.frame_max)).max();
-        frame.map_or(ANY, |mtu| (mtu + 14).saturating_sub(op.header.len()))
+        outputs.map(|view| room_of(view, op)).max().unwrap_or(ANY)
     }
 
     /// Whether the tunnel port looks after its packets' lengths (`pmtud`).

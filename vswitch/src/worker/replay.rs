@@ -79,11 +79,10 @@ impl Step<'_> {
         program.path.count(mbuf.len() as u64, self.now);
         let mut packet = Packet { mbuf, layers };
         program.apply(&mut packet);
-        if program.path.wraps() {
-            self.wrap_and_output(program.path, packet, Origin::of(port, in_port));
-            return Ok(());
+        match program.path.encapsulation() {
+            Some(op) => self.wrap_and_output(op, program.path.out(), packet, (port, in_port)),
+            None => self.output(program.path.out(), port, packet.mbuf),
         }
-        self.output(program.path.out(), port, packet.mbuf);
         Ok(())
     }
 

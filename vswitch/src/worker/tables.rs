@@ -2,7 +2,7 @@
 
 use super::execute::Origin;
 use super::step::Step;
-use super::{PortView, Walk};
+use super::{PortView, Walk, inside};
 use crate::action::{Packet, Touched};
 use crate::cache::{Cache, Compact, Megaflow};
 use crate::dpdk::{Burst, Mbuf};
@@ -13,7 +13,6 @@ use crate::pipeline::{PortFacts, Request, Start, Translation, translate};
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::Arc;
-use vswitch_conntrack::Tracker;
 use vswitch_flow::extract::extract;
 use vswitch_flow::{Field, FlowKey};
 
@@ -29,7 +28,16 @@ impl Walk {
         };
         let cached = self.cache.begin();
         let frame_max = if view.admin_up { view.frame_max } else { 0 };
-        let (bytes, ordinary) = prepare(&mut self.cache, burst, port, frame_max, cached, self.conntrack.tracker());
+        let (bytes, ordinary) = match self.cache.hint(port) {
+            Some(op) => {
+                inside::prepare(&mut self.cache, burst, port, op, self.snapshot.world.number, FRAME_MIN..=frame_max)
+            }
+            None => prepare(&mut self.cache, burst, port, frame_max, cached),
+        };
+        let tracker = self.conntrack.tracker();
+        if self.cache.locate(burst, tracker) {
+            self.cache.look_ahead(burst, tracker);
+        }
         let received = burst.len();
         let counters = &view.shared.counters[self.worker];
         counters.rx_packets.add(received as u64);
@@ -38,8 +46,9 @@ impl Walk {
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
         let (conntrack, budget) = (&*self.conntrack, self.budgets.of(port));
         let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
-        let (cache, inside) = (&mut self.cache, &mut self.inside);
+        let cache = &mut self.cache;
         let from = (port, facts.number);
+        let doors = cache.has_doors();
         let (mut hits, mut program_hits) = (0, 0);
         for (i, mut mbuf) in burst.drain().enumerate() {
             if !ordinary && let Some(reason) = refusal(view, &mbuf) {
@@ -47,11 +56,20 @@ impl Walk {
                 continue;
             }
             cache.sync(&snapshot.world.changes);
-            if !inside.is_empty() && !cache.unwraps(i) {
-                step.let_out(cache, inside, from);
-                cache.sync(&snapshot.world.changes);
-            }
             step.next_packet();
+            let mut knocked = false;
+            if doors && cache.is_inside(i) {
+                match step.come_in_by_door(cache, i, mbuf) {
+                    Ok(()) => {
+                        (hits, program_hits) = (hits + 1, program_hits + 1);
+                        continue;
+                    }
+                    Err(same) => {
+                        (mbuf, knocked) = (same, true);
+                        cache.prepare_again(i, &mbuf, port);
+                    }
+                }
+            }
             // The common cases in a straight line; everything else is a call.
             if let Some(program) = cache.program(i) {
                 let layers = cache.keys[i].layers();
@@ -79,11 +97,15 @@ impl Walk {
                     };
                     let key = cache.keys[i];
                     let packet = Packet { mbuf, layers: key.layers() };
+                    let origin = Origin::of(port, facts.number);
                     if let Some(op) = megaflow.unwraps() {
-                        step.hold(cache, inside, op, packet, from);
+                        let megaflow = Arc::clone(megaflow);
+                        if !knocked {
+                            step.open_door(cache, (&megaflow, op), &packet.mbuf, port, now);
+                        }
+                        step.decapsulate(Some(cache), op, packet, origin);
                         continue;
                     }
-                    let origin = Origin::of(port, facts.number);
                     if megaflow.recirculates() {
                         // It may be gone from the cache before its packet is through all stages.
                         let megaflow = Arc::clone(megaflow);
@@ -98,9 +120,6 @@ impl Walk {
                 }
             }
         }
-        if !inside.is_empty() {
-            step.let_out(cache, inside, from);
-        }
         if hits > 0 {
             cache.stats().exact_hits.add(hits);
         }
@@ -110,26 +129,16 @@ impl Walk {
     }
 }
 
-/// Makes the compact keys of a burst and asks for what the lookups will read. Returns the bytes of all packets, and whether all of them are
+/// Makes the compact keys of a burst and asks for the lines where they would be found. Returns the bytes of all packets, and whether all of them are
 /// frames of ordinary length, which need no second look.
 #[inline(never)] // registers of its own
-fn prepare(
-    cache: &mut Cache,
-    burst: &Burst,
-    port: PortId,
-    frame_max: usize,
-    cached: bool,
-    tracker: &Tracker,
-) -> (u64, bool) {
+fn prepare(cache: &mut Cache, burst: &Burst, port: PortId, frame_max: usize, cached: bool) -> (u64, bool) {
     let (mut bytes, mut ordinary) = (0, true);
     for (i, mbuf) in burst.iter().enumerate() {
         let len = mbuf.len();
         bytes += len as u64;
         ordinary &= len <= frame_max && len >= FRAME_MIN;
         cache.prepare(i, mbuf, port, cached);
-    }
-    if cache.locate(burst, tracker) {
-        cache.look_ahead(burst, tracker);
     }
     (bytes, ordinary)
 }
@@ -251,6 +260,9 @@ impl Step<'_> {
             }
         };
         megaflow.count(1, len, now);
+        if let (Some(op), Some(_), 0) = (megaflow.unwraps(), compact, self.tunnels_left) {
+            self.open_door(cache, (&megaflow, op), &packet.mbuf, origin.port, now);
+        }
         match compact {
             // What leads to others is kept as a program, or not at all: a first packet of a connection takes nobody's place.
             Some(compact)

@@ -7,7 +7,7 @@ use super::outside::{flow_hash, outer_words, tunnel_key};
 use super::path_mtu;
 use super::step::Step;
 use crate::action::{DecapOp, EncapOp, Op, Packet, Touched};
-use crate::cache::{Cache, Compact, Path};
+use crate::cache::{Cache, Compact};
 use crate::dpdk::{Csum, Mbuf};
 use crate::limits::{FRAME_MIN, HEAD_LEN, TUNNEL_DEPTH_MAX};
 use crate::observe::{DropReason, Fallback};
@@ -17,6 +17,7 @@ use crate::pipeline::{PortFacts, Request, Start};
 use crate::port::PortId;
 use std::sync::atomic::Ordering::Relaxed;
 use vswitch_flow::FlowKey;
+use vswitch_flow::action::PortNo;
 use vswitch_flow::extract::Layers;
 use vswitch_tunnel::options::Values;
 use vswitch_tunnel::{Ends, Kind, Outside};
@@ -82,10 +83,44 @@ impl Step<'_> {
 
     /// What is left to be done for a packet of a path that ends in a tunnel.
     #[inline(never)] // registers of its own
-    pub(super) fn wrap_and_output(&mut self, path: &Path, packet: Packet, origin: Origin<'_>) {
-        let (Some(op), out) = (path.encapsulation(), path.out()) else { return self.outputs.free(packet.mbuf) };
+    pub(super) fn wrap_and_output(
+        &mut self,
+        op: &EncapOp,
+        out: PortId,
+        packet: Packet,
+        (port, in_port): (PortId, PortNo),
+    ) {
+        let Packet { mut mbuf, layers } = packet;
+        let inner = mbuf.len();
+        if op.max.is_some() || !op.header.is_plain() || !mbuf.is_plain() || !self.fits_port(op, out, inner) {
+            return self.wrap_and_output_any(op, out, Packet { mbuf, layers }, Origin::of(port, in_port));
+        }
+        let hash = flow_hash(mbuf.head(), layers);
+        let Some(front) = mbuf.prepend(op.header.len()) else {
+            return self.wrap_and_output_any(op, out, Packet { mbuf, layers }, Origin::of(port, in_port));
+        };
+        op.header.write_plain(front, inner, hash);
+        self.uses(op);
+        mbuf.set_csum(Csum::Unknown);
+        self.count_wrapped(op.port, inner);
+        self.output(out, port, mbuf);
+    }
+
+    /// [`Step::wrap_and_output`] of what is not ordinary.
+    #[cold]
+    fn wrap_and_output_any(&mut self, op: &EncapOp, out: PortId, packet: Packet, origin: Origin<'_>) {
         if let Some(wrapped) = self.encapsulate(None, op, &[Op::Output(out)], packet, origin) {
             self.output(out, origin.port, wrapped.mbuf);
+        }
+    }
+
+    /// A packet of so many bytes leaves by a tunnel port.
+    #[inline]
+    fn count_wrapped(&self, port: PortId, bytes: usize) {
+        if let Some(view) = self.snapshot.port(port) {
+            let counters = &view.shared.counters[self.worker];
+            counters.tx_packets.add(1);
+            counters.tx_bytes.add(bytes as u64);
         }
     }
 
@@ -136,11 +171,7 @@ impl Step<'_> {
             }
             None => {}
         }
-        if let Some(view) = self.snapshot.port(op.port) {
-            let counters = &view.shared.counters[self.worker];
-            counters.tx_packets.add(1);
-            counters.tx_bytes.add(inner as u64);
-        }
+        self.count_wrapped(op.port, inner);
         let l4 = 14 + if matches!(op.header.ends(), Ends::V4 { .. }) { 20 } else { 40 };
         let end = u16::try_from(mbuf.len()).unwrap_or(u16::MAX - 1);
         Some(Packet { mbuf, layers: Layers { l3: 14, l4, l3_end: end } })
@@ -326,6 +357,9 @@ impl Step<'_> {
             return self.enter_tunnel(cache, (id, facts), mbuf, key, depth, Some(inside));
         };
         cache.stats().exact_hits.add(1);
+        if megaflow.has_effects() && megaflow.used() != self.now {
+            cache.effects(&megaflow, &self.snapshot.world, self.now);
+        }
         megaflow.count(1, mbuf.len() as u64, self.now);
         let packet = Packet { mbuf, layers: inside.layers() };
         let origin = Origin { metadata: Some(&key), depth, ..Origin::of(id, facts.number) };

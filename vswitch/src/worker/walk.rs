@@ -1,6 +1,5 @@
 //! The packet walk: what happens to a burst between a receive queue and the transmit queues.
 
-use super::inside::Inside;
 use super::output::Outputs;
 use super::waiting::Waiting;
 use super::{PortView, Snapshot};
@@ -26,7 +25,6 @@ pub struct Walk {
     pub(super) cache: Cache,
     pub(super) conntrack: Arc<Conntrack>,
     pub(super) budgets: Arc<Budgets>,
-    pub(super) inside: Inside,
     /// Packets of the last burst whose port might cause no more misses.
     refused: u64,
     /// By port: how packets come in.
@@ -104,7 +102,6 @@ impl Walk {
             cache: Cache::new(cache, Arc::clone(&budgets)),
             conntrack,
             budgets,
-            inside: Inside::default(),
             refused: 0,
             entrances: Vec::new(),
             bridge_ways: Vec::new(),

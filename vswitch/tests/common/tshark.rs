@@ -177,7 +177,7 @@ impl<'a> Frame<'a> {
     /// What is wrong with it.
     fn problem(&self, expect: &Expect<'_>) -> Option<String> {
         let bad = |&(severity, group, text): &(u32, u32, &str)| {
-            severity >= ERROR && !text.contains(ALL_ONES) || severity == WARNING && group != SEQUENCE
+            !text.contains(ALL_ONES) && (severity >= ERROR || severity == WARNING && group != SEQUENCE)
         };
         if self.remarks.iter().any(bad) {
             return Some("tshark does not like it".to_owned());

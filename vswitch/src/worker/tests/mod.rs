@@ -3,6 +3,7 @@
 mod bed;
 mod cached;
 mod ct;
+mod doors;
 mod equal;
 mod homes;
 mod learning;

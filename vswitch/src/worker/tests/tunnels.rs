@@ -82,9 +82,18 @@ impl Bed {
 }
 
 /// A packet that the peer sends us through Geneve: the tunnel's id, TOS and TTL outside.
-pub(super) fn from_peer(inner: &[u8], (vni, tos, ttl): (u32, u8, u8)) -> Vec<u8> {
+pub(super) fn from_peer(inner: &[u8], outside: (u32, u8, u8)) -> Vec<u8> {
+    from_peer_by(Kind::Geneve, inner, outside)
+}
+
+/// Likewise by any kind of tunnel.
+pub(super) fn from_peer_by(kind: Kind, inner: &[u8], (vni, tos, ttl): (u32, u8, u8)) -> Vec<u8> {
     let ends = Ends::V4 { src: "1.1.2.92".parse().expect("an address"), dst: "1.1.2.88".parse().expect("an address") };
-    let body = Body::Geneve { vni, dst_port: 6081, csum: false, oam: false, options: Vec::new() };
+    let body = match kind {
+        Kind::Geneve => Body::Geneve { vni, dst_port: 6081, csum: false, oam: false, options: Vec::new() },
+        Kind::Vxlan => Body::Vxlan { vni, dst_port: 4789, csum: false, gbp: None },
+        Kind::Gre => Body::Gre { key: Some(vni), csum: false, seq: false },
+    };
     let header =
         Header::new(&Outer { eth_src: PEER, eth_dst: HOME, ends, tos, ttl, df: true, body }).expect("a header");
     let mut packet = vec![0; header.len()];

@@ -1,0 +1,358 @@
+//! Doors: the tunnels that packets come out of at a port, with the decision about what is outside.
+//!
+//! **Where in the walk**: before the compact keys. The packets of a tunnel differ outside only in lengths and in the source port, which stands for the flow inside. If the decision about them does not ask for
+//! the source port, it is one decision for all of them: it is found here by the rest, which is the same for every flow, and the compact key of the packet is that of what is inside at once. So a packet
+//! of an established connection in a tunnel costs one lookup in a table that is as large as there are connections, not two.
+//!
+//! **Design**: a port has a hint, how a packet of it came out of a tunnel lately; ports without one pay nothing. A packet that comes by no door, or has no program for what is inside, is looked up
+//! by its own key, like any other. Doors are opened by those.
+//!
+//! **Validity**: what a door says of ports is good for one world; its decision must be good when a packet passes.
+//!
+//! **Limits**: a fixed number of doors; one that was passed lately keeps its place. Those of decisions that have ended are swept.
+//!
+//! **Not here**: IPv6 outside, checksums over what is inside, options: those take the way of their own key.
+
+use super::compact::folded;
+use super::tunnels::{BUSY_MS, Tunnel};
+use super::{Cache, Compact, Megaflow, Outer};
+use crate::action::DecapOp;
+use crate::dpdk::Mbuf;
+use crate::limits::{BURST, PORTS_MAX};
+use crate::observe::Counter;
+use crate::port::PortId;
+use crate::time::Millis;
+use std::sync::Arc;
+use vswitch_flow::Field;
+use vswitch_flow::action::PortNo;
+
+/// Sets of places, and places of a set.
+const SETS: usize = 128;
+const WAYS: usize = 4;
+
+/// Bursts without a packet that comes by a door, after which nobody looks for doors any more.
+const PATIENCE: u8 = 64;
+
+/// Places that are swept per millisecond.
+const SWEEP: usize = 4;
+
+/// Two odd numbers without a pattern.
+const K: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
+
+/// All that the packets of a tunnel have in common outside: addresses, id, TOS and TTL, where they are said (see [`Outer`]), MAC addresses, and the port.
+type Words = [u64; 5];
+
+/// See the module.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Door {
+    words: Words,
+    /// The decision about what is outside; none: the place is free.
+    megaflow: Option<Arc<Megaflow>>,
+    tunnel: Tunnel,
+    /// Number of the tunnel port.
+    pub(crate) in_port: PortNo,
+    /// The world in which it is that port.
+    world: u64,
+    /// When the last packet passed, in milliseconds.
+    heard: Counter,
+}
+
+impl Default for Door {
+    fn default() -> Self {
+        let tunnel = Tunnel { port: PortId::NONE, number: 0 };
+        Self { words: [0; 5], megaflow: None, tunnel, in_port: 0, world: 0, heard: Counter::default() }
+    }
+}
+
+impl Door {
+    /// Word by word: what was just written as words is not to be read as anything wider.
+    #[inline(always)] // in the loop over a burst
+    fn is_of(&self, words: &Words) -> bool {
+        let [a, b, c, d, e] = *words;
+        let [ends, said, place, macs, port] = self.words;
+        (a ^ ends) | (b ^ said) | (c ^ place) | (d ^ macs) | (e ^ port) == 0 && self.megaflow.is_some()
+    }
+
+    /// The tunnel port.
+    #[inline]
+    pub(crate) const fn port(&self) -> PortId {
+        self.tunnel.port
+    }
+
+    /// A packet passes. Returns whether it is the first one of this millisecond.
+    #[inline]
+    pub(crate) fn pass(&self, now: Millis) -> bool {
+        let first = self.heard.get() != now.0;
+        if first {
+            self.heard.set(now.0);
+        }
+        first
+    }
+}
+
+/// How the packets of a port come out of tunnels, as far as is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hint {
+    op: Option<DecapOp>,
+    /// Bursts since the last packet that came by a door.
+    idle: u8,
+}
+
+/// By which door a packet of the burst comes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    at: u16,
+    /// Bytes in front of what is inside; 0: by none.
+    header: u16,
+}
+
+/// The doors of one worker.
+#[derive(Debug)]
+pub(super) struct Doors {
+    places: Box<[[Door; WAYS]]>,
+    seed: u64,
+    /// By port.
+    hints: Box<[Hint]>,
+    slots: Box<[Slot; BURST]>,
+    /// Some packet of the burst comes by a door.
+    used: bool,
+    hand: usize,
+}
+
+impl Doors {
+    /// There is none. The seed is secret, so that nobody can aim at one set.
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            places: std::iter::repeat_with(Default::default).take(SETS).collect(),
+            seed,
+            hints: vec![Hint::default(); PORTS_MAX].into(),
+            slots: Box::default(),
+            used: false,
+            hand: 0,
+        }
+    }
+
+    /// Index of the set of a tunnel.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // below SETS
+    fn set(&self, words: &Words) -> usize {
+        let [ends, said, place, macs, port] = *words;
+        // Two products at a time.
+        let (a, b) =
+            (folded(ends ^ self.seed, macs ^ K[0]), folded(said ^ place.rotate_left(24) ^ K[1], port ^ self.seed));
+        (a ^ b) as usize % SETS
+    }
+
+    #[inline(always)] // in the loop over a burst
+    fn find(&self, words: &Words) -> Option<(usize, &Door)> {
+        let set = self.set(words);
+        let places = self.places.get(set)?;
+        let way = places.iter().position(|door| door.is_of(words))?;
+        Some((set * WAYS + way, places.get(way)?))
+    }
+
+    /// By which door the packet of slot `i` of the burst comes, and the bytes in front of what is inside.
+    #[inline]
+    fn of(&self, i: usize) -> Option<(&Door, usize)> {
+        let slot = self.slots.get(i).filter(|slot| slot.header != 0)?;
+        let door = self.places.get(usize::from(slot.at) / WAYS)?.get(usize::from(slot.at) % WAYS)?;
+        Some((door, slot.header.into()))
+    }
+
+    /// The first bytes of the packet whose key slot `i` of the burst has.
+    #[inline]
+    pub(super) fn front<'a>(&self, i: usize, mbuf: &'a Mbuf) -> &'a [u8] {
+        let header = self.slots.get(i).map_or(0, |slot| slot.header.into());
+        mbuf.head().get(header..).unwrap_or_default()
+    }
+
+    /// A place for a tunnel: its own, or that of the one that was not used for the longest time. None: all are busy.
+    fn place(&mut self, words: &Words, now: Millis) -> Option<&mut Door> {
+        let set = self.set(words);
+        let set = &mut self.places[set];
+        let own = set.iter().position(|door| door.words == *words);
+        let oldest = || (0..WAYS).min_by_key(|i| (set[*i].megaflow.is_some(), set[*i].heard.get()));
+        let door = &mut set[own.or_else(oldest)?];
+        let busy = door.megaflow.is_some() && now.0.saturating_sub(door.heard.get()) < BUSY_MS;
+        (own.is_some() || !busy).then_some(door)
+    }
+
+    /// Lets go of decisions that have ended.
+    pub(super) fn sweep(&mut self) {
+        for _ in 0..SWEEP {
+            self.hand = (self.hand + 1) % (SETS * WAYS);
+            let door = &mut self.places[self.hand / WAYS][self.hand % WAYS];
+            if door.megaflow.as_ref().is_some_and(|megaflow| megaflow.is_dead()) {
+                *door = Door::default();
+            }
+        }
+    }
+}
+
+/// Of a packet with these outer headers that came in by this port.
+#[inline]
+fn words(head: &[u8], outer: &Outer, port: PortId) -> Option<Words> {
+    let (dst, src) = (head.first_chunk::<8>()?, head.get(8..)?.first_chunk::<4>()?);
+    let rest = u64::from(u32::from_le_bytes(*src)) << 16 | u64::from(port.0);
+    Some([outer[0], outer[4], outer[5], u64::from_le_bytes(*dst), rest])
+}
+
+/// Whether a decision is the same for all packets of a tunnel, whatever flow is inside.
+fn is_for_all_flows(megaflow: &Megaflow) -> bool {
+    let (_, mask) = megaflow.matching().expand();
+    [Field::TpSrc, Field::DpHash].iter().all(|field| mask.get(*field) == 0)
+}
+
+impl Cache {
+    /// Before a burst of a port: how its packets come out of tunnels, if they do.
+    #[inline]
+    pub(crate) fn hint(&mut self, port: PortId) -> Option<DecapOp> {
+        let doors = &mut self.doors;
+        if std::mem::take(&mut doors.used) {
+            doors.slots.fill(Slot::default());
+        }
+        doors.hints.get(port.index()).filter(|_| self.enabled)?.op
+    }
+
+    /// Behind the preparation of a burst whose port has a hint.
+    #[inline]
+    pub(crate) fn settle_hint(&mut self, port: PortId) {
+        let Doors { hints, used, .. } = &mut self.doors;
+        let Some(hint) = hints.get_mut(port.index()) else { return };
+        hint.idle = if *used { 0 } else { hint.idle + 1 };
+        if hint.idle >= PATIENCE {
+            *hint = Hint::default();
+        }
+    }
+
+    /// Makes the compact key of what is inside of slot `i` of a burst, and asks for the lines that the lookup will read. `outer`, `header`: what is outside, and its bytes. False: the packet comes
+    /// by no door, or is not plain inside.
+    #[inline(always)] // in the loop over a burst
+    pub(crate) fn prepare_inside(
+        &mut self,
+        i: usize,
+        head: &[u8],
+        port: PortId,
+        (outer, header): (&Outer, usize),
+        world: u64,
+    ) -> bool {
+        let Some((at, door)) = words(head, outer, port).and_then(|words| self.doors.find(&words)) else { return false };
+        let good = door.world == world && door.megaflow.as_ref().is_some_and(|of| of.hot.tick.get() == self.tick);
+        let (Some(key), Some(inside), true) = (self.keys.get_mut(i), head.get(header..), good) else { return false };
+        let from = (door.tunnel.port, door.tunnel.number);
+        key.read_inside(inside, from, &self.seeds);
+        match key.kind {
+            super::Kind::V4 => self.v4.prefetch(key),
+            super::Kind::V6 => self.v6.prefetch(key),
+            super::Kind::None => return false,
+        }
+        #[allow(clippy::cast_possible_truncation)] // fewer places, and no longer header, than 2^16
+        if let Some(slot) = self.doors.slots.get_mut(i) {
+            *slot = Slot { at: at as u16, header: header as u16 };
+            self.doors.used = true;
+        }
+        true
+    }
+
+    /// Slot `i` is looked up by its own key after all.
+    #[cold]
+    pub(crate) fn prepare_again(&mut self, i: usize, mbuf: &Mbuf, port: PortId) {
+        let mut key = Compact::default();
+        if self.enabled {
+            key.read_apart(mbuf.head(), mbuf.len(), (port, 0), &self.seeds);
+            key.found = self.find(&key);
+        }
+        if let (Some(place), Some(slot)) = (self.keys.get_mut(i), self.doors.slots.get_mut(i)) {
+            (*place, *slot) = (key, Slot::default());
+        }
+    }
+
+    /// Some packet of the burst comes by a door.
+    #[inline]
+    pub(crate) const fn has_doors(&self) -> bool {
+        self.doors.used
+    }
+
+    /// Slot `i` of a burst has the key of what is inside.
+    #[inline]
+    pub(crate) fn is_inside(&self, i: usize) -> bool {
+        self.doors.slots.get(i).is_some_and(|slot| slot.header != 0)
+    }
+
+    /// The door of slot `i` of a burst, the decision about what is outside, and its bytes; if the decision is good.
+    #[inline]
+    pub(crate) fn door(&self, i: usize) -> Option<(&Door, &Arc<Megaflow>, usize)> {
+        let (door, header) = self.doors.of(i)?;
+        let megaflow = door.megaflow.as_ref().filter(|megaflow| megaflow.hot.tick.get() == self.tick)?;
+        Some((door, megaflow, header))
+    }
+
+    /// A packet with these outer headers came in by a port, and all that is decided of it is that it comes out of a tunnel: the next ones may come by a door. Only if the tunnel is known in this world.
+    /// `in_port`: of a tunnel port, its number, if its packets may come by a door.
+    pub(crate) fn open_door(
+        &mut self,
+        (megaflow, op): (&Arc<Megaflow>, DecapOp),
+        (head, port): (&[u8], PortId),
+        outer: &Outer,
+        (world, now): (u64, Millis),
+        in_port: impl FnOnce(PortId) -> Option<PortNo>,
+    ) {
+        if !self.enabled || !is_for_all_flows(megaflow) {
+            return;
+        }
+        let (Some(tunnel), Some(words)) = (self.tunnels.peek(outer, world), words(head, outer, port)) else { return };
+        let Some(in_port) = in_port(tunnel.port) else { return };
+        if let Some(hint) = self.doors.hints.get_mut(port.index())
+            && hint.op.is_none_or(|_| hint.idle > PATIENCE / 2)
+        {
+            *hint = Hint { op: Some(op), idle: 0 };
+        }
+        if let Some(door) = self.doors.place(&words, now) {
+            let megaflow = Some(Arc::clone(megaflow));
+            *door = Door { words, megaflow, tunnel, in_port, world, heard: Counter::new(door.heard.get()) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(doors: &mut Doors, words: Words, now: Millis) -> bool {
+        let Some(door) = doors.place(&words, now) else { return false };
+        let megaflow = Arc::new(Megaflow::tally(Vec::new()));
+        *door = Door { words, megaflow: Some(megaflow), heard: Counter::new(now.0), ..Door::default() };
+        true
+    }
+
+    #[test]
+    fn a_crowd_takes_no_busy_doors_place() {
+        let mut doors = Doors::new(7);
+        let busy = [1, 2, 3, 4, 5];
+        assert!(fill(&mut doors, busy, Millis(1)));
+        let mut refused = 0;
+        for i in 1..20_000_u64 {
+            let now = Millis(1 + i / 50);
+            let (_, door) = doors.find(&busy).unwrap_or_else(|| panic!("gone after {i} others"));
+            door.pass(now);
+            refused += u32::from(!fill(&mut doors, [i, i << 9, 0, i, 0], now));
+        }
+        assert!(refused > 1000, "{refused} found no room: this is no crowd");
+    }
+
+    #[test]
+    fn ended_decisions_are_let_go() {
+        let mut doors = Doors::new(7);
+        for i in 0..64 {
+            assert!(fill(&mut doors, [i; 5], Millis(1)));
+            if i % 2 == 0 {
+                let (_, door) = doors.find(&[i; 5]).expect("just put there");
+                door.megaflow.as_ref().expect("has one").kill();
+            }
+        }
+        (0..SETS * WAYS / SWEEP).for_each(|_| doors.sweep());
+        let kept: Vec<u64> = (0..64).filter(|i| doors.find(&[*i; 5]).is_some()).collect();
+        assert_eq!(kept, (0..64).filter(|i| i % 2 == 1).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,232 @@
+//! Bursts of packets that come out of tunnels: port 1 is the uplink, 2 and 5 are hosts, 3 the home, 4 a tunnel port.
+
+use super::bed::{Bed, tcp, udp};
+use super::tunnels::from_peer_by;
+use crate::time::Millis;
+use proptest::prelude::*;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use vswitch_tunnel::Kind;
+
+const FLOWS: [&str; 6] = [
+    "priority=9,in_port=1,actions=output:3",
+    "priority=9,in_port=3,actions=output:1",
+    "priority=9,in_port=4,ip,actions=ct(zone=1,table=1)",
+    "priority=8,in_port=4,actions=output:5",
+    "table=1,priority=9,ip,ct_state=+new,actions=ct(commit,zone=1),output:2",
+    "table=1,priority=9,ip,ct_state=-new,actions=output:2",
+];
+
+fn bed(kind: Kind, cached: bool) -> Bed {
+    let mut bed = Bed::new(5);
+    bed.shared.enable(cached);
+    bed.add_tunnels(2, &[(3, kind, "remote_ip=flow key=flow")]);
+    bed.knows_peer();
+    bed.program(&FLOWS);
+    bed
+}
+
+/// What is outside.
+#[derive(Clone, Copy, Debug)]
+struct Outside {
+    kind: Kind,
+    vni: u32,
+    ttl: u8,
+    /// UDP source port.
+    source: u16,
+    /// The last byte of the sender's MAC address.
+    sender: u8,
+}
+
+const USUAL: Outside = Outside { kind: Kind::Geneve, vni: 5, ttl: 64, source: 40_000, sender: 0x92 };
+
+impl Outside {
+    fn around(self, inner: &[u8]) -> Vec<u8> {
+        let mut packet = from_peer_by(self.kind, inner, (self.vni, 0, self.ttl));
+        packet[11] = self.sender;
+        if self.kind != Kind::Gre {
+            packet[34..36].copy_from_slice(&self.source.to_be_bytes());
+        }
+        packet
+    }
+}
+
+/// A flow that the switch never saw outside is decided like the others of its tunnel, and its connection is found at once.
+#[test]
+fn one_decision_is_for_all_flows_of_a_tunnel() {
+    for kind in [Kind::Geneve, Kind::Vxlan, Kind::Gre] {
+        let mut bed = bed(kind, true);
+        let usual = Outside { kind, ..USUAL };
+        for _ in 0..4 {
+            bed.receive(1, &usual.around(&udp(1, 2, 53)));
+        }
+        let (before, short) = (bed.decided(), bed.shared.stats.program_hits.get());
+        bed.sent();
+        let others: Vec<_> = (0..64).map(|i| Outside { source: 50_000 + i, ..usual }.around(&udp(1, 2, 53))).collect();
+        bed.receive_in(1, &others, 32);
+        assert_eq!(bed.sent(), vec![(2, udp(1, 2, 53)); 64], "{kind:?}");
+        let (after, all) = (bed.decided(), bed.shared.stats.program_hits.get() - short);
+        assert_eq!((after.1, after.2, all), (before.1, before.2, 64), "{kind:?}: megaflow hits, misses, programs");
+    }
+}
+
+/// A rule that asks for the source port tells flows apart, also when it comes later.
+#[test]
+fn a_rule_for_the_outer_source_port_is_met() {
+    for kind in [Kind::Geneve, Kind::Vxlan] {
+        let mut bed = bed(kind, true);
+        let packets = [40_000, 40_001].map(|source| Outside { kind, source, ..USUAL }.around(&udp(1, 2, 53)));
+        for (rule, passes) in [(None, 2), (Some("drop"), 1), (Some("output:3"), 2), (Some("output:5"), 1)] {
+            if let Some(actions) = rule {
+                bed.program(&[&format!("priority=60,in_port=1,udp,udp_src=40001,actions={actions}")]);
+            }
+            for round in 0..4 {
+                bed.receive_in(1, &packets, 2);
+                let inside = bed.sent().into_iter().filter(|(port, _)| *port == 2).count();
+                assert_eq!(inside, passes, "{kind:?}, {rule:?}, round {round}");
+            }
+        }
+    }
+}
+
+/// What a packet of a burst teaches, the next one knows, though its door stood open when the burst came.
+#[test]
+fn what_is_learned_closes_a_door_at_once() {
+    let mut bed = bed(Kind::Geneve, true);
+    bed.program(&[TEACHER]);
+    let packet = |source, frame: Vec<u8>| Outside { source, ..USUAL }.around(&frame);
+    let (usual, other) = (packet(40_000, udp(1, 2, 53)), packet(40_002, udp(1, 2, 53)));
+    let warm = vec![usual.clone(), other.clone(), usual.clone(), other.clone()];
+    (0..3).for_each(|_| bed.receive_in(1, &warm, 4));
+    assert_eq!(bed.sent().len(), 12);
+    let taught = [usual.clone(), other.clone(), packet(40_000, udp(9, 2, 99)), usual.clone(), other.clone()];
+    let burst = [&taught[..], &[usual.clone(), other, usual]].concat();
+    bed.receive_in(1, &burst, 32);
+    let sent = bed.ports();
+    let inside = sent.iter().filter(|port| **port == 2).count();
+    assert_eq!((sent.len(), inside), (6, 5), "two of source port 40002 are dropped: {sent:?}");
+}
+
+#[derive(Clone, Debug)]
+enum Inner {
+    Udp(u8, u16),
+    Tcp(u8),
+    /// From whom flows are learned that change what is decided outside.
+    Teacher,
+    Arp,
+    BadSum,
+    Short(usize),
+}
+
+impl Inner {
+    fn bytes(&self) -> Vec<u8> {
+        match *self {
+            Self::Udp(from, port) => udp(from, 2, port),
+            Self::Tcp(from) => tcp(from, 2, 80),
+            Self::Teacher => udp(9, 2, 99),
+            Self::Arp => [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 8, 6], &[0; 46]].concat(),
+            Self::BadSum => {
+                let mut frame = udp(1, 2, 53);
+                frame[25] ^= 4;
+                frame
+            }
+            Self::Short(len) => udp(1, 2, 53)[..len].to_vec(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Burst(Vec<(Outside, Inner, u8)>),
+    Flow(&'static str),
+    Time(u64),
+}
+
+/// Who hears UDP to port 99 refuses what comes from port 40002, for a second.
+const TEACHER: &str = "priority=63,in_port=4,udp,udp_dst=99,actions=learn(table=0,priority=70,hard_timeout=1,dl_type=0x800,nw_proto=17,udp_src=40002),output:5";
+
+const CHANGES: [&str; 9] = [
+    "priority=60,in_port=1,udp,udp_src=40001,actions=drop",
+    "priority=60,in_port=1,udp,udp_src=40001,actions=output:3",
+    "priority=61,in_port=1,ip,nw_ttl=63,actions=drop",
+    "priority=61,in_port=1,ip,nw_ttl=63,actions=output:3",
+    "priority=62,in_port=4,tun_id=6,actions=output:5",
+    "priority=62,in_port=4,tun_id=6,udp,actions=ct(zone=2,table=1)",
+    TEACHER,
+    "table=7,priority=1,actions=drop",
+    "priority=64,in_port=1,dl_src=02:00:00:00:00:93,actions=learn(table=0,priority=71,hard_timeout=1,NXM_OF_ETH_SRC[],NXM_OF_IN_PORT[]),output:3",
+];
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let inner = prop_oneof![
+        8 => (1..4_u8, 53..55_u16).prop_map(|(from, port)| Inner::Udp(from, port)),
+        3 => (1..4_u8).prop_map(Inner::Tcp),
+        1 => Just(Inner::Teacher),
+        1 => Just(Inner::Arp),
+        1 => Just(Inner::BadSum),
+        1 => (0..46_usize).prop_map(Inner::Short),
+    ];
+    let kind = prop_oneof![9 => Just(Kind::Geneve), 1 => Just(Kind::Gre), 1 => Just(Kind::Vxlan)];
+    let outside = (kind, prop_oneof![6 => Just(5_u32), 1 => Just(6)], 63..65_u8, 40_000..40_004_u16);
+    let sender = prop_oneof![5 => Just(0x92_u8), 1 => Just(0x93)];
+    let outside =
+        (outside, sender).prop_map(|((kind, vni, ttl, source), sender)| Outside { kind, vni, ttl, source, sender });
+    let packet = (outside, inner, prop_oneof![12 => Just(0_u8), 1 => 1..200_u8]);
+    let step = prop_oneof![
+        8 => prop::collection::vec(packet, 1..40).prop_map(Step::Burst),
+        1 => prop::sample::select(&CHANGES[..]).prop_map(Step::Flow),
+        1 => (1..1500_u64).prop_map(Step::Time),
+    ];
+    prop::collection::vec(step, 5..25)
+}
+
+fn apply(bed: &mut Bed, step: &Step) {
+    match step {
+        Step::Burst(packets) => {
+            let damaged = |(outside, inner, damage): &(Outside, Inner, u8)| {
+                let mut packet = outside.around(&inner.bytes());
+                // Some bit of the headers outside.
+                if *damage > 0
+                    && let Some(byte) = packet.get_mut(12 + usize::from(*damage) % 38)
+                {
+                    *byte ^= 1 << (damage % 8);
+                }
+                packet
+            };
+            bed.receive_in(1, &packets.iter().map(damaged).collect::<Vec<_>>(), 32);
+        }
+        Step::Flow(line) => bed.program(&[line]),
+        Step::Time(ms) => {
+            bed.now = Millis(bed.now.0 + ms);
+            bed.walk.tend(bed.now);
+            bed.expire();
+        }
+    }
+}
+
+/// Packets that programs handled, of all.
+static SHORT: AtomicU64 = AtomicU64::new(0);
+static ALL: AtomicU64 = AtomicU64::new(0);
+
+#[test]
+fn bursts_out_of_tunnels_are_as_without_caches() {
+    proptest!(ProptestConfig { cases: 300, max_shrink_iters: 4000, ..ProptestConfig::default() }, |(steps in steps())| {
+        let mut beds = [true, false].map(|cached| bed(Kind::Geneve, cached));
+        for (i, step) in steps.iter().enumerate() {
+            let [cached, plain] = beds.each_mut().map(|bed| {
+                apply(bed, step);
+                let totals: Vec<_> = (1..=5).map(|port| bed.totals(port)).collect();
+                (bed.sent(), totals, bed.counts())
+            });
+            let told = || format!("step {i}, {step:?}, of {steps:#?}");
+            prop_assert_eq!(cached.0, plain.0, "sent: {}", told());
+            prop_assert_eq!(cached.1, plain.1, "ports: {}", told());
+            prop_assert_eq!(cached.2, plain.2, "flows: {}", told());
+        }
+        ALL.fetch_add(beds[0].totals(1).rx_packets, Relaxed);
+        SHORT.fetch_add(beds[0].shared.stats.program_hits.get(), Relaxed);
+        prop_assert_eq!(beds.each_ref().map(|bed| bed.pool.in_use()), [0, 0], "mbufs leaked");
+    });
+    let (short, all) = (SHORT.load(Relaxed), ALL.load(Relaxed));
+    assert!(short * 4 > all, "{short} of {all} packets went the short way: this compares nothing");
+}
