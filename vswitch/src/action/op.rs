@@ -63,7 +63,7 @@ pub enum Op {
     /// The tracker knows nothing of the packet any more.
     CtClear,
     /// The packet is put into another one, which the ops behind this work on.
-    Encap(Box<EncapOp>),
+    Encap(Arc<EncapOp>),
     /// The packet comes out of a tunnel, if the worker finds that it is well-formed and for one of our ports: it goes on in that port's bridge. On a copy, unless it is the last op.
     Decap(Box<DecapOp>),
     /// A next hop is asked for its address, if it was not just now; a copy of the packet waits for the answer.

@@ -1,11 +1,11 @@
 //! Doors: the tunnels that packets come out of at a port, with the decision about what is outside.
 //!
-//! **Where in the walk**: before the compact keys. The packets of a tunnel differ outside only in lengths and in the source port, which stands for the flow inside. If the decision about them does not ask for
+//! **Where in the walk**: before the compact keys. The packets of a tunnel differ outside in lengths, in what nothing matches, and in the source port, which stands for the flow inside. If the decision about them does not ask for
 //! the source port, it is one decision for all of them: it is found here by the rest, which is the same for every flow, and the compact key of the packet is that of what is inside at once. So a packet
 //! of an established connection in a tunnel costs one lookup in a table that is as large as there are connections, not two.
 //!
-//! **Design**: a port has a hint, how a packet of it came out of a tunnel lately; ports without one pay nothing. A packet that comes by no door, or has no program for what is inside, is looked up
-//! by its own key, like any other. Doors are opened by those.
+//! **Design**: a port has a hint, how a packet of it came out of a tunnel lately; bursts of ports without one pay nothing. A packet that comes by no door, or about whose inside too little is known, is looked up
+//! by its own key, like any other. Doors are opened by those. Inherited TOS and TTL make a door each.
 //!
 //! **Validity**: what a door says of ports is good for one world; its decision must be good when a packet passes.
 //!
@@ -23,11 +23,11 @@ use crate::observe::Counter;
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::Arc;
-use vswitch_flow::Field;
 use vswitch_flow::action::PortNo;
+use vswitch_flow::{Field, FlowMask};
 
 /// Sets of places, and places of a set.
-const SETS: usize = 128;
+const SETS: usize = if cfg!(test) { 2 } else { 128 };
 const WAYS: usize = 4;
 
 /// Bursts without a packet that comes by a door, after which nobody looks for doors any more.
@@ -54,6 +54,8 @@ pub(crate) struct Door {
     pub(crate) in_port: PortNo,
     /// The world in which it is that port.
     world: u64,
+    /// No other door has it, nor this place when it is another one's.
+    serial: u64,
     /// When the last packet passed, in milliseconds.
     heard: Counter,
 }
@@ -61,7 +63,7 @@ pub(crate) struct Door {
 impl Default for Door {
     fn default() -> Self {
         let tunnel = Tunnel { port: PortId::NONE, number: 0 };
-        Self { words: [0; 5], megaflow: None, tunnel, in_port: 0, world: 0, heard: Counter::default() }
+        Self { words: [0; 5], megaflow: None, tunnel, in_port: 0, world: 0, serial: 0, heard: Counter::default() }
     }
 }
 
@@ -95,13 +97,14 @@ impl Door {
 #[derive(Clone, Copy, Debug, Default)]
 struct Hint {
     op: Option<DecapOp>,
-    /// Bursts since the last packet that came by a door.
+    /// Bursts since the last packet that passed a door.
     idle: u8,
 }
 
 /// By which door a packet of the burst comes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
+    serial: u64,
     at: u16,
     /// Bytes in front of what is inside; 0: by none.
     header: u16,
@@ -117,6 +120,8 @@ pub(super) struct Doors {
     slots: Box<[Slot; BURST]>,
     /// Some packet of the burst comes by a door.
     used: bool,
+    /// Doors that were opened.
+    opened: u64,
     hand: usize,
 }
 
@@ -129,6 +134,7 @@ impl Doors {
             hints: vec![Hint::default(); PORTS_MAX].into(),
             slots: Box::default(),
             used: false,
+            opened: 0,
             hand: 0,
         }
     }
@@ -152,12 +158,12 @@ impl Doors {
         Some((set * WAYS + way, places.get(way)?))
     }
 
-    /// By which door the packet of slot `i` of the burst comes, and the bytes in front of what is inside.
+    /// By which door the packet of slot `i` of the burst comes, and the bytes in front of what is inside. None, too, if its place was given to another one meanwhile.
     #[inline]
     fn of(&self, i: usize) -> Option<(&Door, usize)> {
         let slot = self.slots.get(i).filter(|slot| slot.header != 0)?;
         let door = self.places.get(usize::from(slot.at) / WAYS)?.get(usize::from(slot.at) % WAYS)?;
-        Some((door, slot.header.into()))
+        (door.serial == slot.serial).then_some((door, slot.header.into()))
     }
 
     /// The first bytes of the packet whose key slot `i` of the burst has.
@@ -198,9 +204,8 @@ fn words(head: &[u8], outer: &Outer, port: PortId) -> Option<Words> {
     Some([outer[0], outer[4], outer[5], u64::from_le_bytes(*dst), rest])
 }
 
-/// Whether a decision is the same for all packets of a tunnel, whatever flow is inside.
-fn is_for_all_flows(megaflow: &Megaflow) -> bool {
-    let (_, mask) = megaflow.matching().expand();
+/// Whether a decision that looks at these bits is the same for all packets of a tunnel, whatever flow is inside.
+pub(super) fn is_for_all_flows(mask: &FlowMask) -> bool {
     [Field::TpSrc, Field::DpHash].iter().all(|field| mask.get(*field) == 0)
 }
 
@@ -215,12 +220,11 @@ impl Cache {
         doors.hints.get(port.index()).filter(|_| self.enabled)?.op
     }
 
-    /// Behind the preparation of a burst whose port has a hint.
+    /// Behind a burst whose port had a hint: whether a packet of it passed a door.
     #[inline]
-    pub(crate) fn settle_hint(&mut self, port: PortId) {
-        let Doors { hints, used, .. } = &mut self.doors;
-        let Some(hint) = hints.get_mut(port.index()) else { return };
-        hint.idle = if *used { 0 } else { hint.idle + 1 };
+    pub(crate) fn settle_hint(&mut self, port: PortId, passed: bool) {
+        let Some(hint) = self.doors.hints.get_mut(port.index()) else { return };
+        hint.idle = if passed { 0 } else { hint.idle + 1 };
         if hint.idle >= PATIENCE {
             *hint = Hint::default();
         }
@@ -248,8 +252,9 @@ impl Cache {
             super::Kind::None => return false,
         }
         #[allow(clippy::cast_possible_truncation)] // fewer places, and no longer header, than 2^16
-        if let Some(slot) = self.doors.slots.get_mut(i) {
-            *slot = Slot { at: at as u16, header: header as u16 };
+        let slot = Slot { serial: door.serial, at: at as u16, header: header as u16 };
+        if let Some(place) = self.doors.slots.get_mut(i) {
+            *place = slot;
             self.doors.used = true;
         }
         true
@@ -298,20 +303,34 @@ impl Cache {
         (world, now): (u64, Millis),
         in_port: impl FnOnce(PortId) -> Option<PortNo>,
     ) {
-        if !self.enabled || !is_for_all_flows(megaflow) {
+        if !self.enabled || !megaflow.for_all_flows {
             return;
         }
         let (Some(tunnel), Some(words)) = (self.tunnels.peek(outer, world), words(head, outer, port)) else { return };
-        let Some(in_port) = in_port(tunnel.port) else { return };
+        let is_open = |door: &Door| {
+            let same = door.megaflow.as_ref().is_some_and(|of| Arc::ptr_eq(of, megaflow));
+            same && (door.world, door.tunnel) == (world, tunnel)
+        };
         if let Some(hint) = self.doors.hints.get_mut(port.index())
             && hint.op.is_none_or(|_| hint.idle > PATIENCE / 2)
         {
             *hint = Hint { op: Some(op), idle: 0 };
         }
-        if let Some(door) = self.doors.place(&words, now) {
-            let megaflow = Some(Arc::clone(megaflow));
-            *door = Door { words, megaflow, tunnel, in_port, world, heard: Counter::new(door.heard.get()) };
+        if self.doors.find(&words).is_some_and(|(_, door)| is_open(door)) {
+            return;
         }
+        let Some(in_port) = in_port(tunnel.port) else { return };
+        let serial = self.doors.opened + 1;
+        if let Some(door) = self.doors.place(&words, now) {
+            let (megaflow, heard) = (Some(Arc::clone(megaflow)), Counter::new(now.0.saturating_sub(1)));
+            *door = Door { words, megaflow, tunnel, in_port, world, serial, heard };
+            self.doors.opened = serial;
+        }
+    }
+
+    /// The tunnel with these outer headers is used by a door: it keeps its number.
+    pub(crate) fn use_tunnel(&mut self, outer: &Outer, now: Millis) {
+        self.tunnels.refresh(outer, now);
     }
 }
 
@@ -344,15 +363,14 @@ mod tests {
     #[test]
     fn ended_decisions_are_let_go() {
         let mut doors = Doors::new(7);
-        for i in 0..64 {
-            assert!(fill(&mut doors, [i; 5], Millis(1)));
-            if i % 2 == 0 {
-                let (_, door) = doors.find(&[i; 5]).expect("just put there");
-                door.megaflow.as_ref().expect("has one").kill();
-            }
+        let put: Vec<u64> = (0..64).filter(|i| fill(&mut doors, [*i; 5], Millis(1))).collect();
+        let (ended, kept): (Vec<_>, Vec<_>) = put.iter().partition(|i| *i % 2 == 0);
+        for i in &ended {
+            let (_, door) = doors.find(&[*i; 5]).expect("just put there");
+            door.megaflow.as_ref().expect("has one").kill();
         }
         (0..SETS * WAYS / SWEEP).for_each(|_| doors.sweep());
-        let kept: Vec<u64> = (0..64).filter(|i| doors.find(&[*i; 5]).is_some()).collect();
-        assert_eq!(kept, (0..64).filter(|i| i % 2 == 1).collect::<Vec<_>>());
+        let found: Vec<u64> = (0..64).filter(|i| doors.find(&[*i; 5]).is_some()).collect();
+        assert_eq!((found, ended.is_empty(), kept.is_empty()), (kept, false, false));
     }
 }

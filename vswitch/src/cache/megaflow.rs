@@ -1,5 +1,6 @@
 //! A decision that is kept: for every packet that agrees with the first one on the bits that mattered.
 
+use super::doors::is_for_all_flows;
 use super::validity::Depends;
 use crate::action::{DecapOp, Op};
 use crate::observe::{Counter, DropReason};
@@ -33,6 +34,8 @@ pub struct Megaflow {
     pub(super) bridge: usize,
     /// What its packets have in common.
     pub(super) matching: SparseMatch,
+    /// See [`is_for_all_flows`].
+    pub(super) for_all_flows: bool,
     /// The packet that it was made for: words of its key that are not 0.
     first: Box<[(u8, u64)]>,
     pub(super) hash: u64,
@@ -119,6 +122,7 @@ impl Megaflow {
             drop,
             bridge,
             matching: SparseMatch::new(key, &mask),
+            for_all_flows: is_for_all_flows(&mask),
             first: (0_u8..).zip(key.0).filter(|(_, word)| *word != 0).collect(),
             hash,
             credits: credits.into(),

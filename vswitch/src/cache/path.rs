@@ -49,7 +49,7 @@ pub(super) struct Hot {
     out: PortId,
     has_effects: bool,
     /// In between it puts the packet into this tunnel.
-    encap: Option<Box<EncapOp>>,
+    encap: Option<Arc<EncapOp>>,
     /// Those that its packets leave with, if there is such a port.
     pub(super) macs: Macs,
 }
@@ -61,7 +61,7 @@ impl Path {
         let zero = Counter::default;
         let has_effects = steps.iter().any(|megaflow| megaflow.has_effects());
         let last = steps.last().filter(|_| out != PortId::NONE);
-        let encap = last.and_then(|megaflow| encapsulation(megaflow)).cloned().map(Box::new);
+        let encap = last.and_then(|megaflow| encapsulation(megaflow)).cloned();
         let hot = Hot { stamp: zero(), packets: zero(), bytes: zero(), used_ms: zero(), out, has_effects, encap, macs };
         Self { hot, steps: std::array::from_fn(|i| steps.get(i).cloned()) }
     }
@@ -127,7 +127,7 @@ impl Path {
 }
 
 /// The tunnel that a decision's only output goes through, if what is outside stays as it is made.
-fn encapsulation(megaflow: &Megaflow) -> Option<&EncapOp> {
+fn encapsulation(megaflow: &Megaflow) -> Option<&Arc<EncapOp>> {
     match megaflow.ops() {
         [.., Op::Encap(op), Op::Output(_)] => Some(op),
         _ => None,

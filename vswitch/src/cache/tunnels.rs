@@ -105,6 +105,13 @@ impl Tunnels {
         self.place(outer).filter(|place| place.world == world).map(|place| place.tunnel)
     }
 
+    /// It is used elsewhere.
+    pub(super) fn refresh(&mut self, outer: &Outer, now: Millis) {
+        if let Some(place) = self.place(outer) {
+            place.heard = now;
+        }
+    }
+
     fn note(&mut self, outer: &Outer, world: u64, port: PortId, now: Millis) -> Option<Tunnel> {
         if let Some(place) = self.place(outer)
             && place.tunnel.port == port

@@ -6,11 +6,12 @@ use super::outside::plain_words;
 use super::step::Step;
 use super::tunnel::read_outside;
 use crate::action::DecapOp;
-use crate::cache::{Cache, Megaflow};
+use crate::cache::{Cache, Door, Megaflow, Program};
 use crate::dpdk::{Burst, Csum, Mbuf};
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::Arc;
+use vswitch_flow::extract::Layers;
 
 /// [`Cache::prepare`] for a burst of a port whose packets come out of tunnels like this. Returns what `prepare` in `tables.rs` does.
 #[inline(never)] // registers of its own
@@ -34,8 +35,23 @@ pub(super) fn prepare(
             cache.prepare_apart(i, mbuf, port);
         }
     }
-    cache.settle_hint(port);
     (bytes, ordinary)
+}
+
+/// How it was decided what becomes of the inside of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inside {
+    Program,
+    Megaflow,
+}
+
+/// A packet whose front was taken away is as it was: the bytes of the header are still there.
+#[cold]
+fn put_back(mut mbuf: Mbuf, header: usize) -> Mbuf {
+    mbuf.set_csum(Csum::Unknown);
+    let back = mbuf.prepend(header).is_some();
+    debug_assert!(back, "what was taken away was there");
+    mbuf
 }
 
 impl Step<'_> {
@@ -44,49 +60,80 @@ impl Step<'_> {
     /// # Errors
     /// The packet as it came in: there is no such way, or not now.
     #[inline(always)] // in the loop over a burst
-    pub(super) fn come_in_by_door(&mut self, cache: &Cache, i: usize, mut mbuf: Mbuf) -> Result<(), Mbuf> {
-        let Some((door, megaflow, header)) = cache.door(i) else { return Err(mbuf) };
-        let (Some(program), Some(view)) = (cache.program(i), self.snapshot.port(door.port())) else { return Err(mbuf) };
+    pub(super) fn come_in_by_door(&mut self, cache: &mut Cache, i: usize, mbuf: Mbuf) -> Result<Inside, Mbuf> {
+        let Some((door, ..)) = cache.door(i) else { return Err(mbuf) };
         if door.pass(self.now) {
-            self.first_of_millisecond(cache, megaflow, &mbuf);
+            self.first_of_millisecond(cache, i, &mbuf);
         }
+        let cache = &*cache;
+        let Some((door, megaflow, header)) = cache.door(i) else { return Err(mbuf) };
+        let Some(view) = self.snapshot.port(door.port()) else { return Err(mbuf) };
         let outside = mbuf.len() as u64;
+        let inside = outside.saturating_sub(header as u64);
+        let way = match cache.program(i) {
+            Some(program) => self.replay_inside(cache, (&program, cache.keys[i].layers()), door, mbuf, header)?,
+            None => self.output_inside(cache, i, mbuf, header)?,
+        };
+        if megaflow.has_effects() && megaflow.used() != self.now {
+            cache.effects(megaflow, &self.snapshot.world, self.now);
+        }
+        megaflow.count(1, outside, self.now);
+        let counters = &view.shared.counters[self.worker];
+        counters.rx_packets.add(1);
+        counters.rx_bytes.add(inside);
+        Ok(way)
+    }
+
+    /// By a program.
+    #[inline(always)] // as above
+    fn replay_inside(
+        &mut self,
+        cache: &Cache,
+        (program, layers): (&Program<'_>, Layers),
+        door: &Door,
+        mut mbuf: Mbuf,
+        header: usize,
+    ) -> Result<Inside, Mbuf> {
         if !mbuf.trim_front(header) {
             return Err(mbuf);
         }
         // Nothing that was said of the outside is true of the inside.
         mbuf.set_csum(Csum::Unknown);
-        let inside = mbuf.len() as u64;
-        match self.replay(cache, &program, mbuf, cache.keys[i].layers(), (door.port(), door.in_port)) {
-            Ok(()) => {
-                megaflow.count(1, outside, self.now);
-                let counters = &view.shared.counters[self.worker];
-                counters.rx_packets.add(1);
-                counters.rx_bytes.add(inside);
-                Ok(())
-            }
+        match self.replay(cache, program, mbuf, layers, (door.port(), door.in_port)) {
+            Ok(()) => Ok(Inside::Program),
             // Why it goes the long way is counted there.
-            Err((mut mbuf, _)) => {
-                mbuf.set_csum(Csum::Unknown);
-                // The bytes of the header are still there.
-                let back = mbuf.prepend(header).is_some();
-                debug_assert!(back, "what was taken away was there");
-                Err(mbuf)
-            }
+            Err((mbuf, _)) => Err(put_back(mbuf, header)),
         }
     }
 
-    /// What packets cause that come by a door, beside that they come out of a tunnel.
-    #[cold]
-    fn first_of_millisecond(&self, cache: &Cache, megaflow: &Megaflow, mbuf: &Mbuf) {
-        if megaflow.has_effects() {
+    /// By a decision that only lets it leave by a port.
+    #[inline(never)]
+    fn output_inside(&mut self, cache: &Cache, i: usize, mut mbuf: Mbuf, header: usize) -> Result<Inside, Mbuf> {
+        let Some(megaflow) = cache.hit(i).filter(|megaflow| megaflow.out() != PortId::NONE) else { return Err(mbuf) };
+        if !mbuf.trim_front(header) {
+            return Err(mbuf);
+        }
+        mbuf.set_csum(Csum::Unknown);
+        let len = mbuf.len() as u64;
+        self.outputs.push_plain(self.snapshot, megaflow.out(), mbuf).map_err(|mbuf| put_back(mbuf, header))?;
+        if megaflow.has_effects() && megaflow.used() != self.now {
             cache.effects(megaflow, &self.snapshot.world, self.now);
         }
-        if let Some(op) = megaflow.unwraps()
-            && let Ok((outside, _)) = read_outside(op.kind, mbuf)
-        {
+        megaflow.count(1, len, self.now);
+        Ok(Inside::Megaflow)
+    }
+
+    /// What is heard of packets that come by a door, beside that they come out of a tunnel. What it changes is known afterwards.
+    #[cold]
+    fn first_of_millisecond(&self, cache: &mut Cache, i: usize, mbuf: &Mbuf) {
+        let Some(op) = cache.door(i).and_then(|(_, megaflow, _)| megaflow.unwraps()) else { return };
+        if let Some((outer, _)) = plain_words(op, mbuf.head(), mbuf.len()) {
+            cache.use_tunnel(&outer, self.now);
+        }
+        if let Ok((outside, _)) = read_outside(op.kind, mbuf) {
             self.hear_of_sender(op.home, mbuf, &outside);
         }
+        cache.sync(&self.snapshot.world.changes);
     }
 
     /// A packet that came in by a port is going to come out of a tunnel, which is all that is decided of it: those like it may come by a door.
@@ -99,7 +146,9 @@ impl Step<'_> {
         port: PortId,
         now: Millis,
     ) {
-        let plain = mbuf.nb_segs() == 1 && mbuf.gso_size() == 0 && op.max.is_none();
+        // What comes by a patch port is in no burst.
+        let arrives = self.snapshot.port(port).is_some_and(|view| view.peer.is_none());
+        let plain = arrives && mbuf.nb_segs() == 1 && mbuf.gso_size() == 0 && op.max.is_none();
         let Some((outer, _)) = plain_words(op, mbuf.head(), mbuf.len()).filter(|_| plain) else { return };
         let world = &self.snapshot.world;
         let in_port = |tunnel: PortId| {

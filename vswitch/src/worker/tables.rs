@@ -1,8 +1,9 @@
 //! Packets of a bridge with tables: caches, else key, translation; then ops. One packet after the other.
 
 use super::execute::Origin;
+use super::inside::{self, Inside};
 use super::step::Step;
-use super::{PortView, Walk, inside};
+use super::{PortView, Walk};
 use crate::action::{Packet, Touched};
 use crate::cache::{Cache, Compact, Megaflow};
 use crate::dpdk::{Burst, Mbuf};
@@ -28,7 +29,8 @@ impl Walk {
         };
         let cached = self.cache.begin();
         let frame_max = if view.admin_up { view.frame_max } else { 0 };
-        let (bytes, ordinary) = match self.cache.hint(port) {
+        let hint = self.cache.hint(port);
+        let (bytes, ordinary) = match hint {
             Some(op) => {
                 inside::prepare(&mut self.cache, burst, port, op, self.snapshot.world.number, FRAME_MIN..=frame_max)
             }
@@ -49,7 +51,7 @@ impl Walk {
         let cache = &mut self.cache;
         let from = (port, facts.number);
         let doors = cache.has_doors();
-        let (mut hits, mut program_hits) = (0, 0);
+        let (mut hits, mut program_hits, mut passed) = (0, 0, false);
         for (i, mut mbuf) in burst.drain().enumerate() {
             if !ordinary && let Some(reason) = refusal(view, &mbuf) {
                 step.drop_in(port, reason, mbuf);
@@ -60,8 +62,10 @@ impl Walk {
             let mut knocked = false;
             if doors && cache.is_inside(i) {
                 match step.come_in_by_door(cache, i, mbuf) {
-                    Ok(()) => {
-                        (hits, program_hits) = (hits + 1, program_hits + 1);
+                    Ok(way) => {
+                        passed = true;
+                        hits += 1 + u64::from(way == Inside::Megaflow);
+                        program_hits += u64::from(way == Inside::Program);
                         continue;
                     }
                     Err(same) => {
@@ -119,6 +123,9 @@ impl Walk {
                     step.miss(cache, port, facts, mbuf, &key);
                 }
             }
+        }
+        if hint.is_some() {
+            cache.settle_hint(port, passed);
         }
         if hits > 0 {
             cache.stats().exact_hits.add(hits);

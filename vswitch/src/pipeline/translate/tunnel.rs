@@ -197,7 +197,7 @@ impl<'a> Translator<'a, '_> {
         let Some(question) = self.question(way) else { return };
         let longer = self.longer;
         self.longer += u32::try_from(header.len()).unwrap_or(0);
-        let op = Op::Encap(Box::new(EncapOp { port, header, max, neighbour, question }));
+        let op = Op::Encap(Arc::new(EncapOp { port, header, max, neighbour, question }));
         self.visit((way.facts.bridge, way.facts.number), |this| {
             this.push(op);
             this.view.show_outer(outer);
