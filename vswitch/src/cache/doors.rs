@@ -14,7 +14,8 @@
 //! **Not here**: IPv6 outside, checksums over what is inside, options: those take the way of their own key.
 
 use super::compact::folded;
-use super::tunnels::{BUSY_MS, Tunnel};
+use super::lookup::prefetch_first;
+use super::tunnels::{BUSY_MS, K, Tunnel};
 use super::{Cache, Compact, Megaflow, Outer};
 use crate::action::DecapOp;
 use crate::dpdk::Mbuf;
@@ -35,9 +36,6 @@ const PATIENCE: u8 = 64;
 
 /// Places that are swept per millisecond.
 const SWEEP: usize = 4;
-
-/// Two odd numbers without a pattern.
-const K: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
 
 /// All that the packets of a tunnel have in common outside: addresses, id, TOS and TTL, where they are said (see [`Outer`]), MAC addresses, and the port.
 type Words = [u64; 5];
@@ -246,11 +244,10 @@ impl Cache {
         let (Some(key), Some(inside), true) = (self.keys.get_mut(i), head.get(header..), good) else { return false };
         let from = (door.tunnel.port, door.tunnel.number);
         key.read_inside(inside, from, &self.seeds);
-        match key.kind {
-            super::Kind::V4 => self.v4.prefetch(key),
-            super::Kind::V6 => self.v6.prefetch(key),
-            super::Kind::None => return false,
+        if !key.is_plain() {
+            return false;
         }
+        prefetch_first(&self.v4, &self.v6, key);
         #[allow(clippy::cast_possible_truncation)] // fewer places, and no longer header, than 2^16
         let slot = Slot { serial: door.serial, at: at as u16, header: header as u16 };
         if let Some(place) = self.doors.slots.get_mut(i) {

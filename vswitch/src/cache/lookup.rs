@@ -24,11 +24,7 @@ impl Cache {
         } else {
             key.kind = Kind::None;
         }
-        match key.kind {
-            Kind::V4 => self.v4.prefetch(key),
-            Kind::V6 => self.v6.prefetch(key),
-            Kind::None => {}
-        }
+        prefetch_first(&self.v4, &self.v6, key);
     }
 
     /// Likewise for a packet of a port whose others come out of tunnels.
@@ -36,11 +32,7 @@ impl Cache {
     pub(crate) fn prepare_apart(&mut self, i: usize, mbuf: &Mbuf, port: PortId) {
         let Some(key) = self.keys.get_mut(i) else { return };
         key.read_apart(mbuf.head(), mbuf.len(), (port, 0), &self.seeds);
-        match key.kind {
-            Kind::V4 => self.v4.prefetch(key),
-            Kind::V6 => self.v6.prefetch(key),
-            Kind::None => {}
-        }
+        prefetch_first(&self.v4, &self.v6, key);
     }
 
     /// Finds the keys of a burst, and asks for what they lead to. Good until an entry changes. Returns whether there are some that are nowhere.
@@ -199,6 +191,16 @@ impl Cache {
 
 type V4 = Exact<4>;
 type V6 = Exact<16>;
+
+/// Asks for the first place of a key.
+#[inline]
+pub(super) fn prefetch_first(v4: &V4, v6: &V6, key: &Compact) {
+    match key.kind {
+        Kind::V4 => v4.prefetch(key),
+        Kind::V6 => v6.prefetch(key),
+        Kind::None => {}
+    }
+}
 
 /// Where a key is that is not in its first place.
 fn find_other(v4: &V4, v6: &V6, key: &Compact) -> u32 {

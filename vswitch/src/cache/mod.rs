@@ -42,7 +42,6 @@ mod validity;
 
 pub use compact::Compact;
 pub(crate) use compact::folded;
-pub(crate) use doors::Door;
 pub use megaflow::Megaflow;
 pub use path::Path;
 pub use program::{Program, Rare};

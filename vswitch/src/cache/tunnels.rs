@@ -17,7 +17,7 @@ const SETS: usize = 256;
 const WAYS: usize = 4;
 
 /// Two odd numbers without a pattern.
-const K: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
+pub(super) const K: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
 
 /// A tunnel that was used so lately keeps its place: whoever finds a set full of such ones goes without a number.
 pub(super) const BUSY_MS: u64 = 100;

@@ -6,12 +6,11 @@ use super::outside::plain_words;
 use super::step::Step;
 use super::tunnel::read_outside;
 use crate::action::DecapOp;
-use crate::cache::{Cache, Door, Megaflow, Program};
+use crate::cache::{Cache, Megaflow};
 use crate::dpdk::{Burst, Csum, Mbuf};
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::Arc;
-use vswitch_flow::extract::Layers;
 
 /// [`Cache::prepare`] for a burst of a port whose packets come out of tunnels like this. Returns what `prepare` in `tables.rs` does.
 #[inline(never)] // registers of its own
@@ -60,7 +59,7 @@ impl Step<'_> {
     /// # Errors
     /// The packet as it came in: there is no such way, or not now.
     #[inline(always)] // in the loop over a burst
-    pub(super) fn come_in_by_door(&mut self, cache: &mut Cache, i: usize, mbuf: Mbuf) -> Result<Inside, Mbuf> {
+    pub(super) fn come_in_by_door(&mut self, cache: &mut Cache, i: usize, mut mbuf: Mbuf) -> Result<Inside, Mbuf> {
         let Some((door, ..)) = cache.door(i) else { return Err(mbuf) };
         if door.pass(self.now) {
             self.first_of_millisecond(cache, i, &mbuf);
@@ -69,57 +68,38 @@ impl Step<'_> {
         let Some((door, megaflow, header)) = cache.door(i) else { return Err(mbuf) };
         let Some(view) = self.snapshot.port(door.port()) else { return Err(mbuf) };
         let outside = mbuf.len() as u64;
-        let inside = outside.saturating_sub(header as u64);
-        let way = match cache.program(i) {
-            Some(program) => self.replay_inside(cache, (&program, cache.keys[i].layers()), door, mbuf, header)?,
-            None => self.output_inside(cache, i, mbuf, header)?,
-        };
-        if megaflow.has_effects() && megaflow.used() != self.now {
-            cache.effects(megaflow, &self.snapshot.world, self.now);
+        if !mbuf.trim_front(header) {
+            return Err(mbuf);
         }
-        megaflow.count(1, outside, self.now);
+        // Nothing that was said of the outside is true of the inside.
+        mbuf.set_csum(Csum::Unknown);
+        let inside = mbuf.len() as u64;
+        let way = match cache.program(i) {
+            Some(program) => {
+                let done = self.replay(cache, &program, mbuf, cache.keys[i].layers(), (door.port(), door.in_port));
+                // Why it goes the long way is counted there.
+                done.map(|()| Inside::Program).map_err(|(mbuf, _)| mbuf)
+            }
+            None => self.output_inside(cache, i, mbuf),
+        };
+        let way = way.map_err(|mbuf| put_back(mbuf, header))?;
+        self.count(cache, megaflow, outside);
         let counters = &view.shared.counters[self.worker];
         counters.rx_packets.add(1);
         counters.rx_bytes.add(inside);
         Ok(way)
     }
 
-    /// By a program.
-    #[inline(always)] // as above
-    fn replay_inside(
-        &mut self,
-        cache: &Cache,
-        (program, layers): (&Program<'_>, Layers),
-        door: &Door,
-        mut mbuf: Mbuf,
-        header: usize,
-    ) -> Result<Inside, Mbuf> {
-        if !mbuf.trim_front(header) {
-            return Err(mbuf);
-        }
-        // Nothing that was said of the outside is true of the inside.
-        mbuf.set_csum(Csum::Unknown);
-        match self.replay(cache, program, mbuf, layers, (door.port(), door.in_port)) {
-            Ok(()) => Ok(Inside::Program),
-            // Why it goes the long way is counted there.
-            Err((mbuf, _)) => Err(put_back(mbuf, header)),
-        }
-    }
-
-    /// By a decision that only lets it leave by a port.
+    /// By a decision that only lets what was inside leave by a port.
+    ///
+    /// # Errors
+    /// The packet: there is none.
     #[inline(never)]
-    fn output_inside(&mut self, cache: &Cache, i: usize, mut mbuf: Mbuf, header: usize) -> Result<Inside, Mbuf> {
+    fn output_inside(&mut self, cache: &Cache, i: usize, mbuf: Mbuf) -> Result<Inside, Mbuf> {
         let Some(megaflow) = cache.hit(i).filter(|megaflow| megaflow.out() != PortId::NONE) else { return Err(mbuf) };
-        if !mbuf.trim_front(header) {
-            return Err(mbuf);
-        }
-        mbuf.set_csum(Csum::Unknown);
         let len = mbuf.len() as u64;
-        self.outputs.push_plain(self.snapshot, megaflow.out(), mbuf).map_err(|mbuf| put_back(mbuf, header))?;
-        if megaflow.has_effects() && megaflow.used() != self.now {
-            cache.effects(megaflow, &self.snapshot.world, self.now);
-        }
-        megaflow.count(1, len, self.now);
+        self.outputs.push_plain(self.snapshot, megaflow.out(), mbuf)?;
+        self.count(cache, megaflow, len);
         Ok(Inside::Megaflow)
     }
 

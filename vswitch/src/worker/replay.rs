@@ -88,7 +88,7 @@ impl Step<'_> {
 
     /// A packet is decided by this.
     #[inline]
-    fn count(&self, cache: &Cache, megaflow: &Megaflow, len: u64) {
+    pub(super) fn count(&self, cache: &Cache, megaflow: &Megaflow, len: u64) {
         if megaflow.has_effects() && megaflow.used() != self.now {
             cache.effects(megaflow, &self.snapshot.world, self.now);
         }

@@ -357,10 +357,7 @@ impl Step<'_> {
             return self.enter_tunnel(cache, (id, facts), mbuf, key, depth, Some(inside));
         };
         cache.stats().exact_hits.add(1);
-        if megaflow.has_effects() && megaflow.used() != self.now {
-            cache.effects(&megaflow, &self.snapshot.world, self.now);
-        }
-        megaflow.count(1, mbuf.len() as u64, self.now);
+        self.count(cache, &megaflow, mbuf.len() as u64);
         let packet = Packet { mbuf, layers: inside.layers() };
         let origin = Origin { metadata: Some(&key), depth, ..Origin::of(id, facts.number) };
         self.set_out(cache, &megaflow, packet, origin, Some(inside));
