@@ -16,9 +16,11 @@ fn protos(dir: &Path, found: &mut Vec<PathBuf>) {
 fn main() {
     let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    println!("cargo:rerun-if-changed={}", root.join("vswitch").display());
     let mut files = Vec::new();
-    protos(&root.join("vswitch"), &mut files);
+    for package in ["vswitch", "antrea"] {
+        println!("cargo:rerun-if-changed={}", root.join(package).display());
+        protos(&root.join(package), &mut files);
+    }
     files.sort();
     tonic_prost_build::configure()
         .file_descriptor_set_path(out.join("vswitch_descriptor.bin"))

@@ -1,10 +1,24 @@
-//! The gRPC interface of vswitch. The comments in `vswitch/v1/*.proto` are its manual.
+//! The gRPC interfaces of vswitch. The comments in `vswitch/v1/*.proto` and `antrea/v1/*.proto` are their manuals.
 
-/// Version 1 of the switch's own services.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications, missing_debug_implementations)]
-pub mod v1 {
-    tonic::include_proto!("vswitch.v1");
+/// The switch's own services: [`v1`].
+pub mod vswitch {
+    /// Version 1.
+    #[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications, missing_debug_implementations)]
+    pub mod v1 {
+        tonic::include_proto!("vswitch.v1");
+    }
 }
+
+/// What an agent of Antrea's kind says: Nodes, Pods, Services, policies.
+pub mod antrea {
+    /// Version 1.
+    #[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications, missing_debug_implementations)]
+    pub mod v1 {
+        tonic::include_proto!("antrea.v1");
+    }
+}
+
+pub use vswitch::v1;
 
 /// All file descriptors, for gRPC reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = tonic::include_file_descriptor_set!("vswitch_descriptor");
