@@ -1,0 +1,178 @@
+//! The desired state: all objects, with what is looked up in them.
+
+use crate::{Family, Key, Kind, Mac, Object};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::ops::Bound;
+use std::sync::Arc;
+use vswitch_proto::antrea::v1;
+
+/// Something that at most one object may have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Claim {
+    /// An address of a Pod.
+    Address(IpAddr),
+    /// A MAC address of a Pod.
+    Mac(Mac),
+    /// A port of the bridge.
+    Port(String),
+    /// Where a Service answers: address, IP protocol, port.
+    Service(IpAddr, u8, u16),
+    /// A `NodePort`: IP protocol, port.
+    NodePort(u8, u16),
+    /// A multicast group.
+    Multicast(IpAddr),
+}
+
+impl std::fmt::Display for Claim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Address(address) | Self::Multicast(address) => write!(f, "{address}"),
+            Self::Mac(mac) => write!(f, "{mac}"),
+            Self::Port(port) => write!(f, "port {port:?}"),
+            Self::Service(address, protocol, port) => write!(f, "{address} port {port} of protocol {protocol}"),
+            Self::NodePort(protocol, port) => write!(f, "NodePort {port} of protocol {protocol}"),
+        }
+    }
+}
+
+/// An object as it was written, and as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// As written.
+    pub message: v1::object::Object,
+    /// As read.
+    pub object: Object,
+}
+
+/// All objects.
+#[derive(Debug, Default)]
+pub struct Desired {
+    objects: BTreeMap<Key, Arc<Entry>>,
+    /// Those that have it, in order of names. More than one only while a write is being judged.
+    claims: HashMap<Claim, BTreeSet<Key>>,
+    /// Those that name it.
+    referrers: HashMap<Key, BTreeSet<Key>>,
+}
+
+macro_rules! getters {
+    ($($name:ident, $kind:ident, $module:ident;)*) => {
+        $(
+            /// By its name.
+            #[must_use]
+            pub fn $name(&self, name: &str) -> Option<&crate::object::$module::$kind> {
+                match &self.objects.get(&Key::new(Kind::$kind, name))?.object {
+                    Object::$kind(object) => Some(object),
+                    _ => None,
+                }
+            }
+        )*
+    };
+}
+
+impl Desired {
+    getters! {
+        peer_node, PeerNode, peer;
+        pod, Pod, pod;
+        service, Service, service;
+        endpoints, Endpoints, endpoints;
+        address_group, AddressGroup, address_group;
+        applied_to_group, AppliedToGroup, applied_to_group;
+        network_policy, NetworkPolicy, policy;
+        egress, Egress, egress;
+        traffic_control, TrafficControl, traffic_control;
+        multicast_group, MulticastGroup, multicast;
+    }
+
+    /// By its identity.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<&Arc<Entry>> {
+        self.objects.get(key)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// There is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// All of them, by kind and name.
+    pub fn all(&self) -> impl Iterator<Item = (&Key, &Arc<Entry>)> {
+        self.objects.iter()
+    }
+
+    /// All of a kind, by name.
+    pub fn of(&self, kind: Kind) -> impl Iterator<Item = (&Key, &Arc<Entry>)> {
+        let first = Key::new(kind, "");
+        self.objects.range((Bound::Included(first), Bound::Unbounded)).take_while(move |(key, _)| key.kind == kind)
+    }
+
+    /// Who has it, in order of names: one but for the time of a judgement.
+    pub fn holders(&self, claim: &Claim) -> impl Iterator<Item = &Key> {
+        self.claims.get(claim).into_iter().flatten()
+    }
+
+    /// Objects that name it, in order.
+    pub fn referrers(&self, key: &Key) -> impl Iterator<Item = &Key> {
+        self.referrers.get(key).into_iter().flatten()
+    }
+
+    /// The Pod with an address.
+    #[must_use]
+    pub fn pod_of(&self, address: &IpAddr) -> Option<&Key> {
+        self.holders(&Claim::Address(*address)).next()
+    }
+
+    /// Whether some Service answers at an address.
+    #[must_use]
+    pub fn is_service_address(&self, address: &IpAddr) -> bool {
+        // Services are few thousand, and this is asked when Pods come: a scan of what Services have is enough.
+        self.of(Kind::Service).any(|(_, entry)| {
+            entry.object.claims().iter().any(|(claim, _)| matches!(claim, Claim::Service(at, _, _) if at == address))
+        })
+    }
+
+    /// Puts an object there, or takes it away; returns what was there.
+    pub(crate) fn set(&mut self, key: &Key, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
+        let old = self.objects.remove(key);
+        if let Some(old) = &old {
+            for (claim, _) in old.object.claims() {
+                forget(&mut self.claims, &claim, key);
+            }
+            for reference in old.object.references() {
+                forget(&mut self.referrers, &reference.key, key);
+            }
+        }
+        if let Some(entry) = entry {
+            for (claim, _) in entry.object.claims() {
+                self.claims.entry(claim).or_default().insert(key.clone());
+            }
+            for reference in entry.object.references() {
+                self.referrers.entry(reference.key).or_default().insert(key.clone());
+            }
+            self.objects.insert(key.clone(), entry);
+        }
+        old
+    }
+}
+
+fn forget<K: std::hash::Hash + Eq>(map: &mut HashMap<K, BTreeSet<Key>>, of: &K, key: &Key) {
+    if let Some(keys) = map.get_mut(of) {
+        keys.remove(key);
+        if keys.is_empty() {
+            map.remove(of);
+        }
+    }
+}
+
+/// Families of some addresses.
+#[must_use]
+pub(crate) fn families<'a>(addresses: impl IntoIterator<Item = &'a IpAddr>) -> BTreeSet<Family> {
+    addresses.into_iter().map(Family::of).collect()
+}

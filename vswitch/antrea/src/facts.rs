@@ -1,0 +1,63 @@
+//! What a compilation may look at.
+
+use crate::{Desired, Features, Ids, Node, Table};
+use std::collections::HashMap;
+use vswitch_flow::text::Names;
+
+/// Ports of the Node's bridge.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ports(HashMap<String, u32>);
+
+impl Ports {
+    /// By name.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<u32> {
+        self.0.get(name).copied()
+    }
+}
+
+impl FromIterator<(String, u32)> for Ports {
+    fn from_iter<I: IntoIterator<Item = (String, u32)>>(ports: I) -> Self {
+        Self(ports.into_iter().collect())
+    }
+}
+
+/// The Node, its ports, all objects, and their numbers, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The Node.
+    pub node: &'a Node,
+    /// Ports of its bridge.
+    pub ports: &'a Ports,
+    /// All objects.
+    pub desired: &'a Desired,
+    /// Their numbers.
+    pub ids: &'a Ids,
+}
+
+impl Facts<'_> {
+    /// The Node's features.
+    #[must_use]
+    pub fn features(&self) -> &Features {
+        &self.node.features
+    }
+}
+
+/// Names in lines of flows: ports of the bridge; tables, where one that does not exist means the next one that does.
+impl Names for Facts<'_> {
+    fn port(&self, name: &str) -> Option<u32> {
+        self.ports.number(name)
+    }
+
+    fn port_name(&self, number: u32) -> Option<&str> {
+        self.ports.0.iter().find(|(_, other)| **other == number).map(|(name, _)| name.as_str())
+    }
+
+    fn table(&self, name: &str) -> Option<u8> {
+        Some(Table::by_name(name)?.or_next(self.features())?.number())
+    }
+
+    fn table_name(&self, number: u8) -> Option<&str> {
+        Table::by_number(number).map(Table::name)
+    }
+}

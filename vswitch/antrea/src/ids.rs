@@ -1,0 +1,332 @@
+//! Numbers that the switch gives to what agents name: the same key keeps its number for as long as it exists.
+//!
+//! A clone costs nothing: what is not changed is shared. So a write that is refused goes back to the numbers from before.
+
+mod priority;
+
+pub use priority::Priorities;
+
+use crate::{Cidr, Family, Key, Problem, Table, problem::Code};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// A rule of a policy: what a `conj_id` is of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RuleKey {
+    /// Name of the policy.
+    pub policy: Arc<str>,
+    /// `Rule.id`.
+    pub rule: Arc<str>,
+}
+
+/// What a group is of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupKey {
+    /// Endpoints of a Service port.
+    Service {
+        /// Name of the Service.
+        service: Arc<str>,
+        /// Name of its port.
+        port: Arc<str>,
+        /// Of its endpoints.
+        family: Family,
+        /// Only those of this Node.
+        local: bool,
+    },
+    /// Packets that are denied and told of, in a table.
+    Log(Table),
+    /// Receivers of a multicast group.
+    Multicast(IpAddr),
+}
+
+/// Numbers of one kind. A number that is free again is not given out before all others have been.
+#[derive(Clone, Debug)]
+struct Numbers<K> {
+    by_key: HashMap<K, u32>,
+    used: BTreeSet<u32>,
+    range: RangeInclusive<u32>,
+    next: u32,
+}
+
+impl<K: Hash + Eq> Numbers<K> {
+    fn new(range: RangeInclusive<u32>) -> Self {
+        Self { by_key: HashMap::new(), used: BTreeSet::new(), next: *range.start(), range }
+    }
+
+    fn get(&self, key: &K) -> Option<u32> {
+        self.by_key.get(key).copied()
+    }
+
+    /// The key's number, a new one if it has none. None: all are taken.
+    fn claim(&mut self, key: K) -> Option<u32> {
+        if let Some(number) = self.get(&key) {
+            return Some(number);
+        }
+        let total = u64::from(*self.range.end()) - u64::from(*self.range.start()) + 1;
+        if self.used.len() as u64 >= total {
+            return None;
+        }
+        while self.used.contains(&self.next) {
+            self.step();
+        }
+        let number = self.next;
+        self.step();
+        self.used.insert(number);
+        self.by_key.insert(key, number);
+        Some(number)
+    }
+
+    const fn step(&mut self) {
+        self.next = if self.next == *self.range.end() { *self.range.start() } else { self.next + 1 };
+    }
+
+    fn release(&mut self, key: &K) {
+        if let Some(number) = self.by_key.remove(key) {
+            self.used.remove(&number);
+        }
+    }
+}
+
+/// An endpoint, as what a bucket is of.
+type Bucket = (IpAddr, u16);
+
+/// All numbers.
+#[derive(Clone, Debug)]
+pub struct Ids {
+    rules: Arc<Numbers<RuleKey>>,
+    groups: Arc<Numbers<GroupKey>>,
+    marks: Arc<Numbers<IpAddr>>,
+    vlans: Arc<Numbers<RuleKey>>,
+    cookies: Arc<Numbers<Key>>,
+    buckets: Arc<HashMap<GroupKey, Arc<BTreeMap<Bucket, u32>>>>,
+    /// Flow priorities of rules of Antrea's policies.
+    pub priorities: Arc<Priorities>,
+    moved: BTreeSet<Key>,
+}
+
+impl Default for Ids {
+    fn default() -> Self {
+        Self {
+            // 1 is the conjunction of DNS answers.
+            rules: Arc::new(Numbers::new(2..=u32::MAX - 1)),
+            groups: Arc::new(Numbers::new(1..=0xffff_ff00)),
+            marks: Arc::new(Numbers::new(1..=255)),
+            vlans: Arc::new(Numbers::new(1..=4094)),
+            cookies: Arc::new(Numbers::new(1..=u32::MAX)),
+            buckets: Arc::default(),
+            priorities: Arc::default(),
+            moved: BTreeSet::new(),
+        }
+    }
+}
+
+fn exhausted(what: &str, most: u64) -> Problem {
+    Problem::new(Code::Limit, "", format!("there are no more {what}: at most {most}"))
+}
+
+impl Ids {
+    /// A rule's number: `conj_id`, and what labels say.
+    #[must_use]
+    pub fn rule(&self, key: &RuleKey) -> Option<u32> {
+        self.rules.get(key)
+    }
+
+    /// # Errors
+    /// All are taken.
+    pub fn claim_rule(&mut self, key: &RuleKey) -> Result<u32, Problem> {
+        let known = self.rules.get(key);
+        let number = known.or_else(|| Arc::make_mut(&mut self.rules).claim(key.clone()));
+        number.ok_or_else(|| exhausted("rule numbers", u32::MAX.into()))
+    }
+
+    /// The rule is gone.
+    pub fn release_rule(&mut self, key: &RuleKey) {
+        Arc::make_mut(&mut self.rules).release(key);
+    }
+
+    /// Numbers of rules of a policy that has these no more.
+    pub fn retain_rules(&mut self, policy: &str, keep: &BTreeSet<Arc<str>>) -> Vec<RuleKey> {
+        let gone = |key: &&RuleKey| *key.policy == *policy && !keep.contains(&key.rule);
+        let gone: Vec<RuleKey> = self.rules.by_key.keys().filter(gone).cloned().collect();
+        gone.iter().for_each(|key| self.release_rule(key));
+        gone
+    }
+
+    /// The rule with a number.
+    #[must_use]
+    pub fn rule_of(&self, number: u32) -> Option<&RuleKey> {
+        self.rules.by_key.iter().find(|(_, other)| **other == number).map(|(key, _)| key)
+    }
+
+    /// A group's id.
+    #[must_use]
+    pub fn group(&self, key: &GroupKey) -> Option<u32> {
+        self.groups.get(key)
+    }
+
+    /// # Errors
+    /// All are taken.
+    pub fn claim_group(&mut self, key: &GroupKey) -> Result<u32, Problem> {
+        let known = self.groups.get(key);
+        let number = known.or_else(|| Arc::make_mut(&mut self.groups).claim(key.clone()));
+        number.ok_or_else(|| exhausted("group ids", 0xffff_ff00))
+    }
+
+    /// The group is gone, and its buckets.
+    pub fn release_group(&mut self, key: &GroupKey) {
+        if self.groups.get(key).is_some() {
+            Arc::make_mut(&mut self.groups).release(key);
+        }
+        if self.buckets.contains_key(key) {
+            Arc::make_mut(&mut self.buckets).remove(key);
+        }
+    }
+
+    /// Ids of a group's buckets: endpoints that stay keep theirs, new ones get the lowest that are free.
+    pub fn claim_buckets(&mut self, key: &GroupKey, endpoints: &BTreeSet<Bucket>) {
+        let old = self.buckets.get(key);
+        if old.is_some_and(|old| {
+            old.len() == endpoints.len() && endpoints.iter().all(|endpoint| old.contains_key(endpoint))
+        }) {
+            return;
+        }
+        let kept = old.into_iter().flat_map(|old| old.iter()).filter(|(endpoint, _)| endpoints.contains(endpoint));
+        let mut buckets: BTreeMap<Bucket, u32> = kept.map(|(endpoint, id)| (*endpoint, *id)).collect();
+        let used: BTreeSet<u32> = buckets.values().copied().collect();
+        let mut free = (0..).filter(|id| !used.contains(id));
+        for endpoint in endpoints {
+            if !buckets.contains_key(endpoint) {
+                buckets.insert(*endpoint, free.next().unwrap_or_default());
+            }
+        }
+        Arc::make_mut(&mut self.buckets).insert(key.clone(), Arc::new(buckets));
+    }
+
+    /// The id of an endpoint's bucket.
+    #[must_use]
+    pub fn bucket(&self, key: &GroupKey, endpoint: &Bucket) -> Option<u32> {
+        self.buckets.get(key)?.get(endpoint).copied()
+    }
+
+    /// The mark of an Egress address.
+    #[must_use]
+    pub fn mark(&self, address: &IpAddr) -> Option<u32> {
+        self.marks.get(address)
+    }
+
+    /// # Errors
+    /// All are taken.
+    pub fn claim_mark(&mut self, address: IpAddr) -> Result<u32, Problem> {
+        let known = self.marks.get(&address);
+        let number = known.or_else(|| Arc::make_mut(&mut self.marks).claim(address));
+        number.ok_or_else(|| exhausted("marks for Egress addresses of this Node", 255))
+    }
+
+    /// The address is no Egress's of this Node any more.
+    pub fn release_mark(&mut self, address: &IpAddr) {
+        Arc::make_mut(&mut self.marks).release(address);
+    }
+
+    /// Addresses that have a mark.
+    pub fn marked(&self) -> impl Iterator<Item = &IpAddr> {
+        self.marks.by_key.keys()
+    }
+
+    /// The VLAN of an L7 rule.
+    #[must_use]
+    pub fn vlan(&self, key: &RuleKey) -> Option<u32> {
+        self.vlans.get(key)
+    }
+
+    /// # Errors
+    /// All are taken.
+    pub fn claim_vlan(&mut self, key: &RuleKey) -> Result<u32, Problem> {
+        let known = self.vlans.get(key);
+        let number = known.or_else(|| Arc::make_mut(&mut self.vlans).claim(key.clone()));
+        number.ok_or_else(|| exhausted("VLANs for L7 rules", 4094))
+    }
+
+    /// The rule is no L7 rule any more.
+    pub fn release_vlan(&mut self, key: &RuleKey) {
+        if self.vlans.get(key).is_some() {
+            Arc::make_mut(&mut self.vlans).release(key);
+        }
+    }
+
+    /// The serial of an object in cookies.
+    #[must_use]
+    pub fn cookie(&self, key: &Key) -> Option<u32> {
+        self.cookies.get(key)
+    }
+
+    /// # Errors
+    /// All are taken.
+    pub fn claim_cookie(&mut self, key: &Key) -> Result<u32, Problem> {
+        let known = self.cookies.get(key);
+        let number = known.or_else(|| Arc::make_mut(&mut self.cookies).claim(key.clone()));
+        number.ok_or_else(|| exhausted("cookies", u32::MAX.into()))
+    }
+
+    /// The object is gone.
+    pub(crate) fn release_cookie(&mut self, key: &Key) {
+        if self.cookies.get(key).is_some() {
+            Arc::make_mut(&mut self.cookies).release(key);
+        }
+    }
+
+    /// Objects whose numbers have changed since this was asked last, though nobody wrote them: rules that made room for others.
+    pub(crate) fn take_moved(&mut self) -> BTreeSet<Key> {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// See [`Self::take_moved`].
+    pub(crate) fn moved(&mut self, key: Key) {
+        self.moved.insert(key);
+    }
+
+    /// The object with a serial.
+    #[must_use]
+    pub fn object_of(&self, serial: u32) -> Option<&Key> {
+        self.cookies.by_key.iter().find(|(_, other)| **other == serial).map(|(key, _)| key)
+    }
+}
+
+/// For those who keep addresses as hosts.
+impl From<IpAddr> for Cidr {
+    fn from(address: IpAddr) -> Self {
+        Self::host(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_keeps_its_number_and_a_free_one_waits_for_its_turn() {
+        let mut numbers = Numbers::new(1..=4);
+        assert_eq!([numbers.claim("a"), numbers.claim("b"), numbers.claim("a")], [Some(1), Some(2), Some(1)]);
+        numbers.release(&"a");
+        assert_eq!([numbers.claim("c"), numbers.claim("d")], [Some(3), Some(4)], "1 is free, and not its turn");
+        assert_eq!([numbers.claim("e"), numbers.claim("f")], [Some(1), None]);
+        numbers.release(&"c");
+        assert_eq!(numbers.claim("f"), Some(3));
+    }
+
+    #[test]
+    fn endpoints_that_stay_keep_their_buckets() {
+        let mut ids = Ids::default();
+        let key = GroupKey::Multicast([239, 1, 1, 1].into());
+        let endpoint = |last: u8| (IpAddr::from([10, 0, 0, last]), 80);
+        ids.claim_buckets(&key, &[1, 2, 3].map(endpoint).into());
+        let before = ids.clone();
+        ids.claim_buckets(&key, &[0, 1, 3].map(endpoint).into());
+        assert_eq!([1, 3, 0].map(|last| ids.bucket(&key, &endpoint(last))), [Some(0), Some(2), Some(1)]);
+        assert_eq!(before.bucket(&key, &endpoint(2)), Some(1), "a clone is not changed");
+        ids.release_group(&key);
+        assert_eq!(ids.bucket(&key, &endpoint(1)), None);
+    }
+}

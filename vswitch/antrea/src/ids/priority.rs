@@ -1,0 +1,5 @@
+//! Flow priorities of rules of Antrea's policies.
+
+/// Priorities by rank.
+#[derive(Clone, Debug, Default)]
+pub struct Priorities {}

@@ -1,0 +1,42 @@
+//! What an agent of Antrea's kind says (`proto/antrea/v1`), compiled to the tables, flows, groups and meters of Antrea's pipeline.
+//!
+//! **Where in the walk**: nowhere near packets. `control/antrea` of the switch owns a [`Room`], hands it what agents write, and writes what it plans
+//! as one transaction of the bridge.
+//!
+//! **Design**: `docs/antrea.md`. An agent's objects are read (messages to typed values), judged (what needs other objects: references,
+//! overlaps), given numbers ([`Ids`]), and compiled, each to a [`Part`]: the flows, groups and meters that are there because of it. The
+//! [`Store`] merges parts, since objects share flows, and tells the difference to what was there as [`vswitch_flow::spec::Update`]s. Flows are
+//! written as lines in the syntax of ovs-ofctl, as Antrea's pipeline document has them, and parsed as an agent's would be.
+//!
+//! One module per kind of object holds all of it: `read`, `judge`, `claim`, `compile`; [`Object`] leads there.
+//!
+//! **Limits**: those of the interface's comments; [`limits`].
+//!
+//! **Threads**: plain values. No clock, no I/O, no DPDK, no gRPC.
+
+mod address;
+mod desired;
+mod facts;
+mod ids;
+pub mod limits;
+mod node;
+pub mod object;
+mod part;
+mod problem;
+mod room;
+mod store;
+mod tables;
+#[cfg(test)]
+mod testing;
+
+pub use address::{Cidr, Family, Mac};
+pub use desired::{Claim, Desired};
+pub use facts::{Facts, Ports};
+pub use ids::{GroupKey, Ids, RuleKey};
+pub use node::{Features, Gateway, Node, Zones};
+pub use object::{Key, Kind, Need, Object, Reference};
+pub use part::{Category, Part};
+pub use problem::{Code, Problem, Problems};
+pub use room::{Flush, Plan, Room, Write};
+pub use store::{FlowId, Store};
+pub use tables::Table;

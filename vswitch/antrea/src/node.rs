@@ -1,0 +1,224 @@
+//! The Node: what `NodeConfig` says, read.
+
+mod compile;
+mod read;
+
+use crate::{Cidr, Family, Mac};
+use std::net::IpAddr;
+
+pub(crate) use compile::compile;
+pub(crate) use read::{cidrs, mac, one_per_family, read};
+
+/// How Pods of different Nodes reach each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TrafficMode {
+    /// By tunnels.
+    #[default]
+    Encap,
+    /// By the network between Nodes.
+    NoEncap,
+    /// Tunnels to Nodes on other links.
+    Hybrid,
+    /// Another plug-in routes.
+    PolicyOnly,
+}
+
+/// Features, defaults filled in. `ipv6` is the Node's family, here because a table depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, missing_docs)] // see the message
+pub struct Features {
+    pub proxy: bool,
+    pub proxy_all: bool,
+    pub antrea_policy: bool,
+    pub egress: bool,
+    pub egress_traffic_shaping: bool,
+    pub traffic_control: bool,
+    pub l7_network_policy: bool,
+    pub multicast: bool,
+    pub dsr: bool,
+    pub pod_vlans: bool,
+    pub ipv6: bool,
+}
+
+/// The host's way to Pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gateway {
+    /// Name of its port.
+    pub port: String,
+    /// The host's address behind it.
+    pub mac: Mac,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// A way past the host's stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uplink {
+    /// Name of its port in the Node's bridge.
+    pub port: String,
+    /// Bridge behind the patch port; empty: none.
+    pub underlay_bridge: String,
+    /// MAC of the Node on that wire.
+    pub mac: Mac,
+    /// Next hops: address, and MAC if it is given.
+    pub next_hops: Vec<(IpAddr, Option<Mac>)>,
+    /// Traffic from outside is served from here.
+    pub external_traffic: bool,
+}
+
+/// How the host's own packets are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LocalProbe {
+    /// By the gateway's address.
+    ByAddress,
+    /// By their port.
+    ByPort(String),
+    /// Not at all.
+    #[default]
+    None,
+}
+
+/// Zones of the tracker, IPv4 and IPv6 each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zones {
+    /// Of all connections.
+    pub main: [u16; 2],
+    /// Of translated sources of Services.
+    pub snat: [u16; 2],
+    /// Of Egress IPs.
+    pub egress: [u16; 2],
+}
+
+impl Default for Zones {
+    fn default() -> Self {
+        Self { main: [65520, 65510], snat: [65521, 65511], egress: [65522, 65512] }
+    }
+}
+
+/// Packets that somebody has to answer or is told of, by `PacketCategory`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub enum PacketCategory {
+    PolicyReject,
+    ServiceReject,
+    Dns,
+    Igmp,
+    PolicyLog,
+    Traceflow,
+}
+
+/// A rate: packets per second, and at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct PacketLimit {
+    pub rate_pps: u32,
+    pub burst_packets: u32,
+}
+
+impl Default for PacketLimit {
+    /// Antrea's `packetInRate`, and twice as many at once.
+    fn default() -> Self {
+        Self { rate_pps: 5000, burst_packets: 10_000 }
+    }
+}
+
+/// The Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name in the cluster.
+    pub name: String,
+    /// Bridge of its Pods.
+    pub bridge: String,
+    /// How Pods of different Nodes reach each other.
+    pub mode: TrafficMode,
+    /// Families of Pods and Services, in order.
+    pub families: Vec<Family>,
+    /// Its addresses in the network between Nodes, with their links.
+    pub transport: Vec<(IpAddr, Cidr)>,
+    /// Where its Pods' addresses are from.
+    pub pod_cidrs: Vec<Cidr>,
+    /// The gateway.
+    pub gateway: Gateway,
+    /// Name of the tunnel port; modes encap and hybrid.
+    pub tunnel: Option<String>,
+    /// A way past the host's stack.
+    pub uplink: Option<Uplink>,
+    /// Where cluster IPs are from.
+    pub service_cidrs: Vec<Cidr>,
+    /// Features.
+    pub features: Features,
+    /// Addresses that serve `NodePorts`.
+    pub node_port_addresses: Vec<IpAddr>,
+    /// Destinations that no Egress applies to.
+    pub egress_except: Vec<Cidr>,
+    /// Its zone; may be empty.
+    pub topology_zone: String,
+    /// Ports of the application-aware engine: to it, from it.
+    pub l7: Option<(String, String)>,
+    /// How the host's own packets are known.
+    pub local_probe: LocalProbe,
+    /// Categories that the agent answers.
+    pub taken_over: Vec<PacketCategory>,
+    /// Rates that are not the default ones.
+    pub packet_limits: Vec<(PacketCategory, PacketLimit)>,
+    /// Denied connections are told as flow records.
+    pub record_denied: bool,
+    /// Zones of the tracker.
+    pub zones: Zones,
+    /// MAC of all that is tunneled or routed.
+    pub virtual_mac: Mac,
+    /// Source of packets that enter the host again.
+    pub reentrance_mac: Mac,
+    /// Source of hairpin Service connections through the gateway: IPv4, IPv6.
+    pub virtual_service: [IpAddr; 2],
+    /// What the host translates `NodePort` packets to: IPv4, IPv6.
+    pub virtual_node_port: [IpAddr; 2],
+}
+
+impl Node {
+    /// Whether Pods have addresses of this family.
+    #[must_use]
+    pub fn has(&self, family: Family) -> bool {
+        self.families.contains(&family)
+    }
+
+    /// The gateway's address of a family.
+    #[must_use]
+    pub fn gateway_address(&self, family: Family) -> Option<IpAddr> {
+        self.gateway.addresses.iter().copied().find(|address| Family::of(address) == family)
+    }
+
+    /// The zone of all connections of a family.
+    #[must_use]
+    pub fn zone(&self, family: Family) -> u16 {
+        self.zones.main[family as usize]
+    }
+
+    /// The zone of translated sources of Services.
+    #[must_use]
+    pub fn snat_zone(&self, family: Family) -> u16 {
+        self.zones.snat[family as usize]
+    }
+
+    /// The zone of Egress IPs.
+    #[must_use]
+    pub fn egress_zone(&self, family: Family) -> u16 {
+        self.zones.egress[family as usize]
+    }
+
+    /// Ports of the bridge that the configuration names, with the fields that do.
+    #[must_use]
+    pub fn ports(&self) -> Vec<(String, &str)> {
+        let mut ports = vec![("gateway.port".to_owned(), self.gateway.port.as_str())];
+        ports.extend(self.tunnel.iter().map(|port| ("tunnel.port".to_owned(), port.as_str())));
+        ports.extend(self.uplink.iter().map(|uplink| ("uplink.port".to_owned(), uplink.port.as_str())));
+        if let Some((target, back)) = &self.l7 {
+            ports.push(("l7.target".to_owned(), target));
+            ports.push(("l7.return_port".to_owned(), back));
+        }
+        if let LocalProbe::ByPort(port) = &self.local_probe {
+            ports.push(("local_probe_port".to_owned(), port));
+        }
+        ports
+    }
+}

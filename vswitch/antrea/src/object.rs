@@ -1,0 +1,261 @@
+//! An object of any kind, by its identity, and the way to what its kind does.
+
+use crate::problem::Problems;
+use crate::{Claim, Desired, Facts, Flush, Ids, Part, Problem};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use vswitch_proto::antrea::v1;
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub enum Kind {
+    /// Of the Node there is one, without a name.
+    Node,
+    PeerNode,
+    Pod,
+    Service,
+    Endpoints,
+    AddressGroup,
+    AppliedToGroup,
+    NetworkPolicy,
+    Egress,
+    TrafficControl,
+    MulticastGroup,
+}
+
+impl Kind {
+    /// Those that an agent writes as objects.
+    pub const WRITTEN: [Self; 10] = [
+        Self::PeerNode,
+        Self::Pod,
+        Self::Service,
+        Self::Endpoints,
+        Self::AddressGroup,
+        Self::AppliedToGroup,
+        Self::NetworkPolicy,
+        Self::Egress,
+        Self::TrafficControl,
+        Self::MulticastGroup,
+    ];
+
+    /// In the interface.
+    #[must_use]
+    pub const fn told(self) -> v1::Kind {
+        match self {
+            Self::Node => v1::Kind::Node,
+            Self::PeerNode => v1::Kind::PeerNode,
+            Self::Pod => v1::Kind::Pod,
+            Self::Service => v1::Kind::Service,
+            Self::Endpoints => v1::Kind::Endpoints,
+            Self::AddressGroup => v1::Kind::AddressGroup,
+            Self::AppliedToGroup => v1::Kind::AppliedToGroup,
+            Self::NetworkPolicy => v1::Kind::NetworkPolicy,
+            Self::Egress => v1::Kind::Egress,
+            Self::TrafficControl => v1::Kind::TrafficControl,
+            Self::MulticastGroup => v1::Kind::MulticastGroup,
+        }
+    }
+
+    /// From the interface; None: not one that is written as an object.
+    #[must_use]
+    pub fn read(told: v1::Kind) -> Option<Self> {
+        Self::WRITTEN.into_iter().find(|kind| kind.told() == told)
+    }
+
+    /// In words: `Pod`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Node => "Node",
+            Self::PeerNode => "PeerNode",
+            Self::Pod => "Pod",
+            Self::Service => "Service",
+            Self::Endpoints => "Endpoints",
+            Self::AddressGroup => "AddressGroup",
+            Self::AppliedToGroup => "AppliedToGroup",
+            Self::NetworkPolicy => "NetworkPolicy",
+            Self::Egress => "Egress",
+            Self::TrafficControl => "TrafficControl",
+            Self::MulticastGroup => "MulticastGroup",
+        }
+    }
+}
+
+/// An object's identity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// Of a kind and a name.
+    #[must_use]
+    pub fn new(kind: Kind, name: &str) -> Self {
+        Self { kind, name: name.into() }
+    }
+
+    /// The Node's.
+    #[must_use]
+    pub fn node() -> Self {
+        Self::new(Kind::Node, "")
+    }
+
+    /// In the interface.
+    #[must_use]
+    pub fn told(&self) -> v1::ObjectRef {
+        v1::ObjectRef { kind: self.kind.told().into(), name: self.name.to_string() }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.name)
+    }
+}
+
+/// How an object needs another that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It is refused without it; the other one cannot be removed meanwhile.
+    Must,
+    /// It has its effect as soon as the other one is there.
+    May,
+}
+
+/// An object that another one names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// Which.
+    pub key: Key,
+    /// How much it matters.
+    pub need: Need,
+    /// The field that names it.
+    pub field: String,
+}
+
+macro_rules! kinds {
+    ($($kind:ident, $module:ident;)*) => {
+        $(pub mod $module;)*
+
+        /// An object, read.
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs)]
+        pub enum Object { $($kind(Arc<$module::$kind>),)* }
+
+        impl Object {
+            /// What it is.
+            #[must_use]
+            pub const fn kind(&self) -> Kind {
+                match self { $(Self::$kind(_) => Kind::$kind,)* }
+            }
+
+            /// Reads a message. What is wrong with it by itself goes to `problems`, all of it; None if nothing can be made of it. The name is
+            /// checked elsewhere.
+            pub fn read(message: &v1::object::Object, problems: &mut Problems) -> Option<Self> {
+                match message {
+                    $(v1::object::Object::$kind(message) => $module::$kind::read(message, problems).map(|read| Self::$kind(Arc::new(read))),)*
+                }
+            }
+
+            /// The name in a message, and what it is the name of.
+            #[must_use]
+            pub fn key_of(message: &v1::object::Object) -> Key {
+                match message { $(v1::object::Object::$kind(message) => Key::new(Kind::$kind, &$module::$kind::name_of(message)),)* }
+            }
+
+            /// Objects that it names, whether they are there or not.
+            #[must_use]
+            pub fn references(&self) -> Vec<Reference> {
+                match self { $(Self::$kind(object) => object.references(),)* }
+            }
+
+            /// What nobody else may have, with the field that says so.
+            #[must_use]
+            pub fn claims(&self) -> Vec<(Claim, String)> {
+                match self { $(Self::$kind(object) => object.claims(),)* }
+            }
+
+            /// What is wrong with it beside other objects: features, families, ports, overlaps, limits. References that must be there, and claims that
+            /// somebody else holds, are found for all kinds alike and are not its business.
+            pub fn judge(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
+                match self { $(Self::$kind(object) => object.judge(name, facts, problems),)* }
+            }
+
+            /// Sees to the numbers that it needs. Those it has, it keeps; those it needs no more are released.
+            ///
+            /// # Errors
+            /// When there are no more.
+            pub fn claim(&self, name: &str, desired: &Desired, ids: &mut Ids) -> Result<(), Problem> {
+                match self { $(Self::$kind(object) => object.claim(name, desired, ids),)* }
+            }
+
+            /// Ports of the bridge that it uses without claiming them for itself alone.
+            #[must_use]
+            pub fn ports(&self) -> Vec<String> {
+                match self { $(Self::$kind(object) => object.ports(),)* }
+            }
+
+            /// Connections that end, since what they rest on went with the change from this to `new` (None: it is gone). `desired` is the state after.
+            pub fn flush(&self, name: &str, new: Option<&Self>, desired: &Desired, flush: &mut BTreeSet<Flush>) {
+                match self {
+                    $(Self::$kind(object) => {
+                        let new = new.and_then(|new| match new { Self::$kind(new) => Some(&**new), _ => None });
+                        object.flush(name, new, desired, flush);
+                    })*
+                }
+            }
+
+            /// What it writes. Things that have no effect at present are told in [`Part::degraded`].
+            pub fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
+                match self { $(Self::$kind(object) => object.compile(name, facts, part),)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    PeerNode, peer;
+    Pod, pod;
+    Service, service;
+    Endpoints, endpoints;
+    AddressGroup, address_group;
+    AppliedToGroup, applied_to_group;
+    NetworkPolicy, policy;
+    Egress, egress;
+    TrafficControl, traffic_control;
+    MulticastGroup, multicast;
+}
+
+impl Object {
+    /// Objects that must be compiled anew with it, beside those that name it.
+    #[must_use]
+    pub fn drags(&self) -> Vec<Key> {
+        match self {
+            // A Service writes for its Endpoints.
+            Self::Endpoints(endpoints) => vec![Key::new(Kind::Service, &endpoints.service)],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same of one that is gone, by its name.
+    pub fn dragged_by(key: &Key) -> impl Iterator<Item = Key> {
+        let service = key.name.rsplit_once(':').filter(|_| key.kind == Kind::Endpoints);
+        service.into_iter().map(|(service, _)| Key::new(Kind::Service, service))
+    }
+}
+
+/// Forgets the numbers of an object that is gone.
+pub(crate) fn release(key: &Key, ids: &mut Ids) {
+    match key.kind {
+        Kind::Service => service::release(&key.name, ids),
+        Kind::NetworkPolicy => policy::release(&key.name, ids),
+        Kind::Egress => egress::release(&key.name, ids),
+        Kind::MulticastGroup => multicast::release(&key.name, ids),
+        _ => {}
+    }
+    ids.release_cookie(key);
+}

@@ -1,0 +1,213 @@
+//! What one object writes.
+
+use crate::problem::{Code, Problems};
+use crate::store::FlowId;
+use crate::{Facts, Ids, Key, Kind, Table};
+use std::collections::HashMap;
+use std::sync::Arc;
+use vswitch_flow::Action;
+use vswitch_flow::spec::{FlowSpec, GroupSpec, MeterSpec, Update};
+use vswitch_flow::text::{FlowCommand, parse_flow, parse_group, parse_meter};
+
+/// Categories of cookies (Antrea: `pkg/agent/openflow/cookie`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+#[repr(u8)]
+pub enum Category {
+    Default = 0,
+    Pod = 1,
+    NetworkPolicy = 2,
+    Service = 3,
+    Egress = 4,
+    Multicast = 5,
+    Traceflow = 7,
+    /// Ours, in the uplink's bridge.
+    Underlay = 0xfe,
+}
+
+/// The round in cookies: always 1, so that a sync rewrites no flow.
+const ROUND: u64 = 1;
+/// Set in cookies of objects, not set in those that `learn` writes.
+const OBJECT_BIT: u64 = 1 << 39;
+
+impl Category {
+    const fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Node | Kind::PeerNode => Self::Default,
+            Kind::Pod | Kind::TrafficControl => Self::Pod,
+            Kind::Service | Kind::Endpoints => Self::Service,
+            Kind::AddressGroup | Kind::AppliedToGroup | Kind::NetworkPolicy => Self::NetworkPolicy,
+            Kind::Egress => Self::Egress,
+            Kind::MulticastGroup => Self::Multicast,
+        }
+    }
+
+    /// The cookie of flows that several objects may write.
+    #[must_use]
+    pub const fn shared(self) -> u64 {
+        ROUND << 48 | (self as u64) << 40
+    }
+
+    /// The cookie of an object's own flows; `serial` is from [`Ids::cookie`].
+    #[must_use]
+    pub const fn own(self, serial: u32) -> u64 {
+        self.shared() | OBJECT_BIT | serial as u64
+    }
+
+    /// The cookie of what a flow learns, by its group.
+    #[must_use]
+    pub const fn learned(self, group: u32) -> u64 {
+        self.shared() | group as u64
+    }
+
+    /// The serial of the object in a cookie.
+    #[must_use]
+    pub const fn serial(cookie: u64) -> Option<u32> {
+        #[allow(clippy::cast_possible_truncation)] // the lower 32 bits
+        if cookie >> 48 == ROUND && cookie & OBJECT_BIT != 0 { Some(cookie as u32) } else { None }
+    }
+}
+
+/// A flow and why it is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contribution {
+    /// Which flow.
+    pub id: FlowId,
+    /// The flow.
+    pub flow: Arc<FlowSpec>,
+    /// What it is for, in a few words.
+    pub purpose: &'static str,
+}
+
+/// What one object writes: flows, groups, meters; and what of it has no effect at present.
+#[derive(Clone, Debug)]
+pub struct Part {
+    own_cookie: u64,
+    shared_cookie: u64,
+    flows: Vec<Contribution>,
+    index: HashMap<FlowId, usize>,
+    groups: Vec<GroupSpec>,
+    meters: Vec<MeterSpec>,
+    /// What has no effect at present, until when.
+    pub degraded: Problems,
+    /// Lines that the pipeline's language does not have, or that contradict each other: mistakes of ours.
+    faults: Problems,
+}
+
+impl Part {
+    /// Of an object that writes nothing yet.
+    #[must_use]
+    pub fn new(key: &Key, ids: &Ids) -> Self {
+        let category = Category::of(key.kind);
+        let own = ids.cookie(key).map_or_else(|| category.shared(), |serial| category.own(serial));
+        Self {
+            own_cookie: own,
+            shared_cookie: category.shared(),
+            flows: Vec::new(),
+            index: HashMap::new(),
+            groups: Vec::new(),
+            meters: Vec::new(),
+            degraded: Problems::default(),
+            faults: Problems::default(),
+        }
+    }
+
+    /// A flow of the object's own, as a line of `ovs-ofctl add-flow`: `table=Output, priority=200,... actions=...`. If its table does not exist,
+    /// nothing is written; where it leads to a table that does not exist, it leads to the next one that does.
+    pub fn own(&mut self, facts: &Facts<'_>, purpose: &'static str, line: &str) {
+        self.write(facts, purpose, line, self.own_cookie);
+    }
+
+    /// A flow that other objects may write, too: the same one, or other clauses of it.
+    pub fn shared(&mut self, facts: &Facts<'_>, purpose: &'static str, line: &str) {
+        self.write(facts, purpose, line, self.shared_cookie);
+    }
+
+    fn write(&mut self, facts: &Facts<'_>, purpose: &'static str, line: &str, cookie: u64) {
+        let table = line.strip_prefix("table=").and_then(|rest| rest.split([',', ' ']).next()).and_then(Table::by_name);
+        let Some(table) = table else {
+            return self.fault(line, "it does not begin with table=NAME");
+        };
+        if !table.exists(facts.features()) {
+            return;
+        }
+        match parse_flow(line, FlowCommand::Add, facts).map(|parsed| parsed.value) {
+            Ok(Update::AddFlow(flow)) => self.add(FlowSpec { cookie, ..flow }, purpose),
+            Ok(other) => self.fault(line, &format!("it is {other:?}")),
+            Err(error) => self.fault(line, &error.to_string()),
+        }
+    }
+
+    /// A flow that is a value already.
+    pub fn add(&mut self, flow: FlowSpec, purpose: &'static str) {
+        let id = FlowId::of(&flow);
+        match self.index.get(&id).and_then(|at| self.flows.get_mut(*at)) {
+            None => {
+                self.index.insert(id.clone(), self.flows.len());
+                self.flows.push(Contribution { id, flow: Arc::new(flow), purpose });
+            }
+            Some(there) => match crate::store::merged(&[&there.flow, &Arc::new(flow)]) {
+                Some(merged) => there.flow = merged,
+                None => {
+                    let line = format!("{:?}", there.id);
+                    self.fault(&line, "two flows with one match");
+                }
+            },
+        }
+    }
+
+    /// The cookie of flows that others may write, too: for [`Self::add`].
+    #[must_use]
+    pub const fn shared_cookie(&self) -> u64 {
+        self.shared_cookie
+    }
+
+    /// A group, as a line of `ovs-ofctl add-group`.
+    pub fn group(&mut self, facts: &Facts<'_>, line: &str) {
+        match parse_group(line, facts) {
+            Ok(parsed) => self.groups.push(parsed.value.spec),
+            Err(error) => self.fault(line, &error.to_string()),
+        }
+    }
+
+    /// A meter, as a line of `ovs-ofctl add-meter`.
+    pub fn meter(&mut self, line: &str) {
+        match parse_meter(line) {
+            Ok(parsed) => self.meters.push(parsed.value),
+            Err(error) => self.fault(line, &error.to_string()),
+        }
+    }
+
+    fn fault(&mut self, line: &str, reason: &str) {
+        self.faults.push(Code::Pipeline, "", format!("{line}: {reason}"));
+    }
+
+    /// Flows.
+    #[must_use]
+    pub fn flows(&self) -> &[Contribution] {
+        &self.flows
+    }
+
+    /// Groups.
+    #[must_use]
+    pub fn groups(&self) -> &[GroupSpec] {
+        &self.groups
+    }
+
+    /// Meters.
+    #[must_use]
+    pub fn meters(&self) -> &[MeterSpec] {
+        &self.meters
+    }
+
+    /// Mistakes of ours.
+    #[must_use]
+    pub fn faults(&self) -> &Problems {
+        &self.faults
+    }
+}
+
+/// Whether a flow is a clause of conjunctions, and nothing else.
+pub(crate) fn is_clause(actions: &[Action]) -> bool {
+    !actions.is_empty() && actions.iter().all(|action| matches!(action, Action::Conjunction { .. }))
+}

@@ -1,0 +1,219 @@
+//! The room: the desired state, its numbers, what it compiles to; and how a write changes all three.
+//!
+//! A write is planned on the state itself: what it changes is remembered, and put back if the bridge (or the caller) refuses it. So nobody sees a
+//! state that is not in force, as long as nobody looks between [`Room::plan`] and [`Room::settle`] or [`Room::revert`]: the caller has the lock.
+
+mod plan;
+mod result;
+#[cfg(test)]
+mod tests;
+
+use crate::desired::Entry;
+use crate::store::Store;
+use crate::{Desired, Facts, Ids, Key, Kind, Node, Part, Ports, Problems};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use vswitch_flow::spec::Update;
+use vswitch_proto::antrea::v1;
+
+/// What an agent asks for at once.
+#[derive(Clone, Debug, Default)]
+pub struct Write {
+    /// Objects to be there.
+    pub objects: Vec<v1::object::Object>,
+    /// Objects to be gone.
+    pub remove: Vec<Key>,
+    /// Kinds of which no other objects are to be there.
+    pub sweep: BTreeSet<Kind>,
+    /// Good objects are applied though others are refused.
+    pub valid_only: bool,
+    /// Statuses of objects that went well are left out.
+    pub only_odd: bool,
+}
+
+/// Connections that are to end, since what they rest on is gone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Flush {
+    /// All from or to an address: of a Pod that went.
+    Address(IpAddr),
+    /// Those that a Service led to an endpoint, or to any.
+    Service {
+        /// IP protocol.
+        protocol: u8,
+        /// Where clients sent them; None: anywhere (a `NodePort`).
+        address: Option<IpAddr>,
+        /// The Service's port.
+        port: u16,
+        /// The endpoint.
+        endpoint: Option<(IpAddr, u16)>,
+    },
+}
+
+/// How a write would change the bridge. Must be given back: to [`Room::settle`] or [`Room::revert`].
+#[derive(Debug)]
+#[must_use]
+pub struct Plan {
+    /// One transaction. Empty: packets see no difference.
+    pub updates: Vec<Update>,
+    /// Connections to end when it is done.
+    pub flush: Vec<Flush>,
+    /// What the agent is told; `took_ms` and `connections_flushed` are the caller's.
+    pub result: v1::WriteResult,
+    undo: Undo,
+}
+
+/// What was before.
+#[derive(Debug, Default)]
+struct Undo {
+    node: Option<Option<(v1::NodeConfig, Arc<Node>)>>,
+    ids: Option<Ids>,
+    entries: Vec<(Key, Option<Arc<Entry>>)>,
+    parts: Vec<(Key, Option<Arc<Part>>)>,
+    degraded: Vec<(Key, Option<Problems>)>,
+}
+
+/// All that agents said, and what it came to.
+#[derive(Debug, Default)]
+pub struct Room {
+    node: Option<(v1::NodeConfig, Arc<Node>)>,
+    ports: Arc<Ports>,
+    desired: Desired,
+    ids: Ids,
+    store: Store,
+    degraded: BTreeMap<Key, Problems>,
+}
+
+impl Room {
+    /// The Node, as written and as read; None: it was not said yet.
+    #[must_use]
+    pub fn node(&self) -> Option<&(v1::NodeConfig, Arc<Node>)> {
+        self.node.as_ref()
+    }
+
+    /// All objects.
+    #[must_use]
+    pub const fn desired(&self) -> &Desired {
+        &self.desired
+    }
+
+    /// Their numbers.
+    #[must_use]
+    pub const fn ids(&self) -> &Ids {
+        &self.ids
+    }
+
+    /// What they write.
+    #[must_use]
+    pub const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Objects of which something has no effect at present, and why.
+    #[must_use]
+    pub const fn degraded(&self) -> &BTreeMap<Key, Problems> {
+        &self.degraded
+    }
+
+    /// All that a compilation may look at.
+    #[must_use]
+    pub fn facts(&self) -> Option<Facts<'_>> {
+        let (_, node) = self.node.as_ref()?;
+        Some(Facts { node, ports: &self.ports, desired: &self.desired, ids: &self.ids })
+    }
+
+    /// Ports of the bridge, as they are now. Objects hold theirs: they cannot get other numbers meanwhile.
+    pub fn set_ports(&mut self, ports: Ports) {
+        self.ports = Arc::new(ports);
+    }
+
+    /// Ports of the bridge that must stay, with the object that has each.
+    #[must_use]
+    pub fn held_ports(&self) -> BTreeMap<String, Key> {
+        let mut held = BTreeMap::new();
+        for (key, entry) in self.desired.all() {
+            for (claim, _) in entry.object.claims() {
+                if let crate::Claim::Port(port) = claim {
+                    held.insert(port, key.clone());
+                }
+            }
+            for port in entry.object.ports() {
+                held.insert(port, key.clone());
+            }
+        }
+        for (_, port) in self.node.iter().flat_map(|(_, node)| node.ports()) {
+            held.insert(port.to_owned(), Key::node());
+        }
+        held
+    }
+
+    /// Plans another Node, or the first one: everything is compiled anew. Objects that the new one leaves without effect are kept, and DEGRADED.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; then nothing has changed.
+    pub fn plan_node(&mut self, config: &v1::NodeConfig) -> Result<Plan, Problems> {
+        let mut problems = Problems::default();
+        let node = crate::node::read(config, &mut problems);
+        let Some(node) = node.filter(|_| problems.is_empty()) else { return Err(problems) };
+        for (field, port) in node.ports() {
+            if self.ports.number(port).is_none() {
+                let reason = format!("bridge {} has no port {port:?}", node.bridge);
+                problems.push(crate::Code::Port, field, reason);
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let mut undo = Undo { node: Some(self.node.take()), ids: Some(self.ids.clone()), ..Undo::default() };
+        self.node = Some((config.clone(), Arc::new(node)));
+        let keys: BTreeSet<Key> = self.desired.all().map(|(key, _)| key.clone()).chain([Key::node()]).collect();
+        match self.compile(keys, &mut undo) {
+            Ok((updates, counts)) => {
+                let result = result::of(Vec::new(), true, counts, false);
+                Ok(Plan { updates, flush: Vec::new(), result, undo })
+            }
+            Err(refused) => {
+                self.undo(undo);
+                refused.into_values().for_each(|refused| problems.extend(refused));
+                Err(problems)
+            }
+        }
+    }
+
+    /// The plan is done: the bridge has what it says.
+    pub fn settle(&mut self, _plan: Plan) {
+        self.store.settle();
+    }
+
+    /// The plan is not done: everything is as before.
+    pub fn revert(&mut self, plan: Plan) {
+        self.undo(plan.undo);
+    }
+
+    fn undo(&mut self, undo: Undo) {
+        if let Some(node) = undo.node {
+            self.node = node;
+        }
+        if let Some(ids) = undo.ids {
+            self.ids = ids;
+        }
+        // In reverse: an object may have been changed twice.
+        for (key, part) in undo.parts.into_iter().rev() {
+            self.store.replace(&key, part);
+        }
+        for (key, entry) in undo.entries.into_iter().rev() {
+            self.desired.set(&key, entry);
+        }
+        for (key, problems) in undo.degraded.into_iter().rev() {
+            self.set_degraded(&key, problems);
+        }
+        self.store.settle();
+    }
+
+    fn set_degraded(&mut self, key: &Key, problems: Option<Problems>) -> Option<Problems> {
+        match problems.filter(|problems| !problems.is_empty()) {
+            Some(problems) => self.degraded.insert(key.clone(), problems),
+            None => self.degraded.remove(key),
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! From a write to a plan.
+
+use super::{Flush, Plan, Room, Undo, Write, result};
+use crate::desired::Entry;
+use crate::limits::{NAME_MAX, OBJECTS_MAX};
+use crate::object::{Need, Object};
+use crate::store::Counts;
+use crate::{Code, Facts, Key, Kind, Part, Problem, Problems};
+use result::{Outcome, Status};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use vswitch_flow::spec::Update;
+
+/// Objects that are refused, and why.
+type Refused = BTreeMap<Key, Problems>;
+
+/// A write on its way.
+#[derive(Default)]
+struct Pending {
+    /// In the order of the request.
+    statuses: Vec<Status>,
+    /// Where an object's status is.
+    place: HashMap<Key, usize>,
+    /// What is to change, in the order of the request: None is to go.
+    changes: Vec<(Key, Option<Arc<Entry>>)>,
+}
+
+impl Pending {
+    fn status(&mut self, key: &Key, outcome: Outcome, problems: Problems) {
+        match self.place.get(key) {
+            Some(at) => self.statuses[*at] = Status { key: key.clone(), outcome, problems },
+            None => {
+                self.place.insert(key.clone(), self.statuses.len());
+                self.statuses.push(Status { key: key.clone(), outcome, problems });
+            }
+        }
+    }
+
+    fn refused(&self) -> bool {
+        self.statuses.iter().any(|status| status.outcome == Outcome::Refused)
+    }
+}
+
+impl Room {
+    /// Plans a write: see [`Plan`]. The Node must be there; without it nothing is planned.
+    pub fn plan(&mut self, write: Write) -> Plan {
+        let (valid_only, only_odd) = (write.valid_only, write.only_odd);
+        let mut pending = self.read(write);
+        let mut undo = Undo { ids: Some(self.ids.clone()), ..Undo::default() };
+        let mut done = (Vec::new(), Counts::default());
+        if valid_only || !pending.refused() {
+            done = self.settle_on(&mut pending, &mut undo, valid_only);
+        }
+        let applied = valid_only || !pending.refused();
+        if !applied {
+            self.undo(std::mem::take(&mut undo));
+            done = (Vec::new(), Counts::default());
+            for status in &mut pending.statuses {
+                if matches!(status.outcome, Outcome::Applied | Outcome::Removed | Outcome::Degraded) {
+                    status.outcome = Outcome::NotApplied;
+                    status.problems = Problems::default();
+                }
+            }
+        }
+        let flush = if applied { self.flush(&undo) } else { Vec::new() };
+        let (updates, counts) = done;
+        Plan { updates, flush, result: result::of(pending.statuses, applied, counts, only_odd), undo }
+    }
+
+    /// What is asked for, each object by itself.
+    fn read(&self, write: Write) -> Pending {
+        let mut pending = Pending::default();
+        let mut named: BTreeSet<Key> = BTreeSet::new();
+        let mut room = OBJECTS_MAX.saturating_sub(self.desired.len());
+        for message in write.objects {
+            let key = Object::key_of(&message);
+            let mut problems = Problems::default();
+            check_name(&key, &mut problems);
+            let object = Object::read(&message, &mut problems);
+            if !named.insert(key.clone()) {
+                problems.push(Code::Duplicate, "name", format!("{key} is there twice in the request"));
+            }
+            let there = self.desired.get(&key);
+            if there.is_none() && problems.is_empty() {
+                if room == 0 {
+                    problems.push(Code::Limit, "", format!("there are {OBJECTS_MAX} objects, the most there may be"));
+                }
+                room = room.saturating_sub(1);
+            }
+            match object.filter(|_| problems.is_empty()) {
+                None => pending.status(&key, Outcome::Refused, problems),
+                Some(_) if there.is_some_and(|there| there.message == message) => {
+                    pending.status(&key, Outcome::Unchanged, Problems::default());
+                }
+                Some(object) => {
+                    pending.status(&key, Outcome::Applied, Problems::default());
+                    pending.changes.push((key, Some(Arc::new(Entry { message, object }))));
+                }
+            }
+        }
+        self.read_removals(write.remove, &write.sweep, &named, &mut pending);
+        pending
+    }
+
+    /// What is to go: by name, by sweep, and with what it belongs to.
+    fn read_removals(&self, remove: Vec<Key>, sweep: &BTreeSet<Kind>, named: &BTreeSet<Key>, pending: &mut Pending) {
+        let mut gone: BTreeSet<Key> = BTreeSet::new();
+        for key in remove {
+            if named.contains(&key) {
+                let mut problems = Problems::default();
+                problems.push(Code::Duplicate, "name", format!("{key} is to be there and to be gone"));
+                pending.status(&key, Outcome::Refused, problems);
+            } else if self.desired.get(&key).is_none() {
+                pending.status(&key, Outcome::Absent, Problems::default());
+            } else if gone.insert(key.clone()) {
+                pending.status(&key, Outcome::Removed, Problems::default());
+                pending.changes.push((key, None));
+            }
+        }
+        let swept = sweep
+            .iter()
+            .flat_map(|kind| self.desired.of(*kind))
+            .map(|(key, _)| key)
+            .filter(|key| !named.contains(*key));
+        for key in swept {
+            if gone.insert(key.clone()) {
+                pending.status(key, Outcome::Removed, Problems::default());
+                pending.changes.push((key.clone(), None));
+            }
+        }
+        // A Service goes with its Endpoints.
+        let services: Vec<Key> = gone.iter().filter(|key| key.kind == Kind::Service).cloned().collect();
+        for key in services.iter().flat_map(|key| self.desired.referrers(key)) {
+            if key.kind == Kind::Endpoints && !named.contains(key) && gone.insert(key.clone()) {
+                pending.status(key, Outcome::Removed, Problems::default());
+                pending.changes.push((key.clone(), None));
+            }
+        }
+    }
+
+    /// Makes the changes, takes back those that cannot be, until the rest can. All or nothing: stops at the first that cannot.
+    fn settle_on(&mut self, pending: &mut Pending, undo: &mut Undo, valid_only: bool) -> (Vec<Update>, Counts) {
+        let ids = self.ids.clone();
+        for (key, entry) in &pending.changes {
+            undo.entries.push((key.clone(), self.desired.set(key, entry.clone())));
+        }
+        loop {
+            let touched = self.touched(pending);
+            let mut refused = self.judge(&touched, pending);
+            if refused.is_empty() {
+                match self.attempt(touched, undo) {
+                    Ok(done) => {
+                        self.tell_degraded(pending);
+                        return done;
+                    }
+                    Err(others) => refused = others,
+                }
+            }
+            self.ids = ids.clone();
+            if !self.take_back(refused, pending, undo) || !valid_only {
+                return (Vec::new(), Counts::default());
+            }
+        }
+    }
+
+    /// Numbers and parts for all that is touched.
+    fn attempt(&mut self, mut touched: BTreeSet<Key>, undo: &mut Undo) -> Result<(Vec<Update>, Counts), Refused> {
+        let mut refused = Refused::new();
+        for key in &touched {
+            let claimed = match self.desired.get(key) {
+                Some(entry) => {
+                    let cookie = self.ids.claim_cookie(key).map(|_| ());
+                    cookie.and_then(|()| entry.object.claim(&key.name, &self.desired, &mut self.ids))
+                }
+                None => {
+                    crate::object::release(key, &mut self.ids);
+                    Ok(())
+                }
+            };
+            if let Err(problem) = claimed {
+                refused.entry(key.clone()).or_default().add(problem);
+            }
+        }
+        if !refused.is_empty() {
+            return Err(refused);
+        }
+        touched.extend(self.ids.take_moved());
+        self.compile(touched, undo)
+    }
+
+    /// Compiles objects (and the Node), puts what they write into the store, and plans. If it cannot be, the store is as before.
+    pub(super) fn compile(&mut self, keys: BTreeSet<Key>, undo: &mut Undo) -> Result<(Vec<Update>, Counts), Refused> {
+        let mut refused = Refused::new();
+        let mut parts = Vec::new();
+        for key in keys {
+            let part = self.part(&key);
+            let faults = part.iter().flat_map(|part| part.faults().all());
+            for fault in faults {
+                refused.entry(key.clone()).or_default().add(fault.clone());
+            }
+            parts.push((key, part));
+        }
+        if !refused.is_empty() {
+            return Err(refused);
+        }
+        let mut old = Vec::new();
+        for (key, part) in parts {
+            let degraded = part.as_ref().map(|part| part.degraded.clone());
+            undo.degraded.push((key.clone(), self.set_degraded(&key, degraded)));
+            let before = self.store.replace(&key, part.map(Arc::new));
+            old.push((key, before));
+        }
+        match self.store.plan() {
+            Ok(done) => {
+                undo.parts.extend(old);
+                Ok(done)
+            }
+            Err(conflicts) => {
+                for (key, part) in old.into_iter().rev() {
+                    self.store.replace(&key, part);
+                }
+                self.store.settle();
+                for conflict in conflicts {
+                    for owner in &conflict.owners {
+                        let other = conflict.owners.iter().find(|other| *other != owner);
+                        let reason =
+                            format!("another object wants something else of the same packets: {}", conflict.what);
+                        let problem = Problem { other: other.cloned(), ..Problem::new(Code::Conflict, "", reason) };
+                        refused.entry(owner.clone()).or_default().add(problem);
+                    }
+                }
+                Err(refused)
+            }
+        }
+    }
+
+    /// What an object writes; None: it is not there.
+    fn part(&self, key: &Key) -> Option<Part> {
+        let facts = self.facts()?;
+        let mut part = Part::new(key, &self.ids);
+        if key.kind == Kind::Node {
+            crate::node::compile(&facts, &mut part);
+            return Some(part);
+        }
+        let entry = self.desired.get(key)?;
+        let mut problems = Problems::default();
+        entry.object.judge(&key.name, &facts, &mut problems);
+        if problems.is_empty() {
+            entry.object.compile(&key.name, &facts, &mut part);
+        } else {
+            // It was good when it came, and the Node is another one now.
+            part.degraded.extend(problems);
+        }
+        Some(part)
+    }
+
+    /// Everything that looks different after these changes: the objects, and those that name them, and so on.
+    fn touched(&self, pending: &Pending) -> BTreeSet<Key> {
+        let mut touched: BTreeSet<Key> = BTreeSet::new();
+        let mut queue: VecDeque<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
+        while let Some(key) = queue.pop_front() {
+            if touched.insert(key.clone()) {
+                queue.extend(self.desired.referrers(&key).cloned());
+                // Endpoints are compiled by their Service.
+                let object = self.desired.get(&key).map(|entry| &entry.object);
+                queue.extend(object.into_iter().flat_map(Object::drags));
+            }
+        }
+        // What is gone drags, too.
+        for (key, entry) in &pending.changes {
+            if entry.is_none() {
+                touched.extend(Object::dragged_by(key).filter(|other| self.desired.get(other).is_some()));
+            }
+        }
+        touched
+    }
+
+    /// Judges everything that is touched; what is refused of it.
+    fn judge(&self, touched: &BTreeSet<Key>, pending: &Pending) -> Refused {
+        let mut refused = Refused::new();
+        let Some(facts) = self.facts() else { return refused };
+        let order: HashMap<&Key, usize> = pending.changes.iter().zip(0..).map(|((key, _), at)| (key, at)).collect();
+        for key in touched {
+            let mut problems = Problems::default();
+            let Some(entry) = self.desired.get(key) else { continue };
+            self.judge_references(&facts, entry, &order, &mut refused, &mut problems);
+            if let Some(mine) = order.get(key) {
+                self.judge_claims(key, entry, *mine, &order, &mut problems);
+                entry.object.judge(&key.name, &facts, &mut problems);
+            }
+            if !problems.is_empty() {
+                refused.entry(key.clone()).or_default().extend(problems);
+            }
+        }
+        refused
+    }
+
+    /// What it must have is there; else it is refused, or, if it is not new, those are that take it away.
+    fn judge_references(
+        &self,
+        facts: &Facts<'_>,
+        entry: &Entry,
+        order: &HashMap<&Key, usize>,
+        refused: &mut Refused,
+        problems: &mut Problems,
+    ) {
+        let key = Object::key_of(&entry.message);
+        for reference in entry.object.references() {
+            if reference.need == Need::May || facts.desired.get(&reference.key).is_some() {
+                continue;
+            }
+            if order.contains_key(&key) {
+                let reason = format!("{} is not there", reference.key);
+                problems.add(Problem::new(Code::Reference, reference.field, reason).other(reference.key));
+            } else {
+                let problem = Problem::new(Code::InUse, "", format!("{key} refers to it"));
+                refused.entry(reference.key).or_default().add(problem.other(key.clone()));
+            }
+        }
+    }
+
+    /// Nobody else has what it claims: neither an object that is not being written, nor one that is written before it.
+    fn judge_claims(
+        &self,
+        key: &Key,
+        entry: &Entry,
+        mine: usize,
+        order: &HashMap<&Key, usize>,
+        problems: &mut Problems,
+    ) {
+        for (claim, field) in entry.object.claims() {
+            let earlier = |other: &&Key| *other != key && order.get(*other).is_none_or(|other| *other < mine);
+            if let Some(other) = self.desired.holders(&claim).find(earlier) {
+                let reason = format!("{claim} belongs to {other}");
+                problems.add(Problem::new(Code::Overlap, field, reason).other(other.clone()));
+            }
+        }
+    }
+
+    /// Takes refused changes back. False: none of the changes is to blame, and nothing can be taken back.
+    fn take_back(&mut self, refused: Refused, pending: &mut Pending, undo: &mut Undo) -> bool {
+        let mut blamed = Refused::new();
+        for (key, problems) in refused {
+            let changed = |key: &Key| pending.changes.iter().any(|(other, _)| other == key);
+            if changed(&key) {
+                blamed.entry(key).or_default().extend(problems);
+                continue;
+            }
+            // Something else cannot be any more: those are to blame that it names; else all.
+            let names: Vec<Key> = match self.desired.get(&key) {
+                Some(entry) => entry.object.references().into_iter().map(|reference| reference.key).collect(),
+                None => Vec::new(),
+            };
+            let drags = |other: &Key| Object::dragged_by(other).any(|dragged| dragged == key);
+            let mut culprits: Vec<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
+            if culprits.iter().any(|other| names.contains(other) || drags(other)) {
+                culprits.retain(|other| names.contains(other) || drags(other));
+            }
+            for culprit in culprits {
+                blamed.entry(culprit).or_default().extend(problems.clone());
+            }
+        }
+        let any = !blamed.is_empty();
+        for (key, problems) in blamed {
+            pending.status(&key, Outcome::Refused, problems);
+            pending.changes.retain(|(other, _)| *other != key);
+            let old = undo.entries.iter().find(|(other, _)| *other == key).and_then(|(_, old)| old.clone());
+            self.desired.set(&key, old);
+            undo.entries.retain(|(other, _)| *other != key);
+        }
+        any
+    }
+
+    /// Changed objects of which something has no effect are told as such.
+    fn tell_degraded(&self, pending: &mut Pending) {
+        for status in &mut pending.statuses {
+            if let (Outcome::Applied | Outcome::Unchanged, Some(problems)) =
+                (status.outcome, self.degraded.get(&status.key))
+            {
+                status.outcome =
+                    if status.outcome == Outcome::Applied { Outcome::Degraded } else { Outcome::Unchanged };
+                status.problems = problems.clone();
+            }
+        }
+    }
+
+    /// Connections that rest on what these changes took away.
+    fn flush(&self, undo: &Undo) -> Vec<Flush> {
+        let mut flush = BTreeSet::new();
+        for (key, old) in &undo.entries {
+            let new = self.desired.get(key).map(|entry| &entry.object);
+            if let Some(old) = old {
+                old.object.flush(&key.name, new, &self.desired, &mut flush);
+            }
+        }
+        flush.into_iter().collect()
+    }
+}
+
+fn check_name(key: &Key, problems: &mut Problems) {
+    if key.name.is_empty() {
+        problems.push(Code::Missing, "name", "it has no name");
+    } else if key.name.len() > NAME_MAX {
+        problems.push(Code::Value, "name", format!("it is {} bytes long, at most {NAME_MAX}", key.name.len()));
+    } else if key.name.chars().any(char::is_control) {
+        problems.push(Code::Value, "name", "it has a control character in it");
+    }
+}

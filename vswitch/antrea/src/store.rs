@@ -1,0 +1,201 @@
+//! What all objects write together, and what a change of some of them changes in the bridge.
+//!
+//! Several objects may write one flow: the same one ([`Part::shared`]), or other clauses of it. A flow is there as long as somebody writes it.
+//! [`Store::replace`] changes what an object writes; [`Store::plan`] tells the difference since the last [`Store::settle`], and only that.
+
+mod groups;
+mod layer;
+
+use crate::part::is_clause;
+use crate::{Key, Part};
+use layer::Layer;
+use std::collections::HashMap;
+use std::sync::Arc;
+use vswitch_flow::spec::{FlowFilter, FlowSpec, GroupSpec, MeterSpec, Update};
+use vswitch_flow::{Action, SparseMatch};
+
+/// A flow's identity in the bridge.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FlowId {
+    /// Number of its table.
+    pub table: u8,
+    /// Its priority.
+    pub priority: u16,
+    /// What it matches.
+    pub matching: Arc<SparseMatch>,
+}
+
+impl FlowId {
+    /// Of a flow.
+    #[must_use]
+    pub fn of(flow: &FlowSpec) -> Self {
+        Self { table: flow.table, priority: flow.priority, matching: Arc::clone(&flow.matching) }
+    }
+}
+
+/// Two objects that want different things of the same flow, group or meter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Those who do, in order of names.
+    pub owners: Vec<Key>,
+    /// Which flow, group or meter.
+    pub what: String,
+}
+
+/// How much a plan changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Counts {
+    pub flows: u64,
+    pub groups: u64,
+    pub meters: u64,
+}
+
+/// What all objects write.
+#[derive(Debug, Default)]
+pub struct Store {
+    parts: HashMap<Key, Arc<Part>>,
+    flows: Layer<FlowId, FlowSpec>,
+    groups: Layer<u32, GroupSpec>,
+    meters: Layer<u32, MeterSpec>,
+}
+
+impl Store {
+    /// What an object writes from now on; None: nothing. Returns what it wrote.
+    pub fn replace(&mut self, key: &Key, part: Option<Arc<Part>>) -> Option<Arc<Part>> {
+        let old = self.parts.remove(key);
+        if let Some(old) = &old {
+            old.flows().iter().for_each(|flow| self.flows.remove(&flow.id, key));
+            old.groups().iter().for_each(|group| self.groups.remove(&group.id, key));
+            old.meters().iter().for_each(|meter| self.meters.remove(&meter.id, key));
+        }
+        if let Some(part) = part {
+            for flow in part.flows() {
+                self.flows.insert(&flow.id, key, &flow.flow);
+            }
+            for group in part.groups() {
+                self.groups.insert(&group.id, key, &Arc::new(group.clone()));
+            }
+            for meter in part.meters() {
+                self.meters.insert(&meter.id, key, &Arc::new(meter.clone()));
+            }
+            self.parts.insert(key.clone(), part);
+        }
+        old
+    }
+
+    /// What an object writes.
+    #[must_use]
+    pub fn part(&self, key: &Key) -> Option<&Arc<Part>> {
+        self.parts.get(key)
+    }
+
+    /// Who writes a flow.
+    pub fn owners(&self, id: &FlowId) -> impl Iterator<Item = &Key> {
+        self.flows.owners(id)
+    }
+
+    /// A flow as it is in the bridge.
+    #[must_use]
+    pub fn flow(&self, id: &FlowId) -> Option<Arc<FlowSpec>> {
+        self.flows.merged(id, merged)
+    }
+
+    /// How many flows, groups and buckets there are.
+    #[must_use]
+    pub fn sizes(&self) -> (usize, usize, usize) {
+        let buckets = self.groups.values().map(|group| group.buckets.len()).sum();
+        (self.flows.len(), self.groups.len(), buckets)
+    }
+
+    /// What has to be written so that the bridge has what objects write now, if it has what they wrote at the last [`Self::settle`]:
+    /// meters, groups, flows; then flows, groups and meters that go.
+    ///
+    /// # Errors
+    /// When objects want different things.
+    pub fn plan(&self) -> Result<(Vec<Update>, Counts), Vec<Conflict>> {
+        let mut conflicts = Vec::new();
+        let mut counts = Counts::default();
+        let (mut come, mut go) = (Vec::new(), Vec::new());
+        for (id, before, after) in self.meters.changes(only, &mut conflicts) {
+            counts.meters += 1;
+            match (before, after) {
+                (None, Some(meter)) => come.push(Update::AddMeter((*meter).clone())),
+                (Some(_), Some(meter)) => come.push(Update::ModifyMeter((*meter).clone())),
+                (_, None) => go.push(Update::DeleteMeters(Some(id))),
+            }
+        }
+        let mut groups_go = Vec::new();
+        for (id, before, after) in self.groups.changes(only, &mut conflicts) {
+            counts.groups += 1;
+            match after {
+                Some(group) => come.extend(groups::updates(before.as_deref(), &group)),
+                None => groups_go.push(Update::DeleteGroups(Some(id))),
+            }
+        }
+        let mut flows_go = Vec::new();
+        for (id, _, after) in self.flows.changes(merged, &mut conflicts) {
+            counts.flows += 1;
+            match after {
+                Some(flow) => come.push(Update::AddFlow((*flow).clone())),
+                None => flows_go.push(delete(id)),
+            }
+        }
+        come.extend(flows_go.into_iter().chain(groups_go).chain(go));
+        if conflicts.is_empty() { Ok((come, counts)) } else { Err(conflicts) }
+    }
+
+    /// What the bridge has is what objects write now.
+    pub fn settle(&mut self) {
+        self.flows.settle();
+        self.groups.settle();
+        self.meters.settle();
+    }
+
+    /// Everything there is, for a bridge that has nothing of it: meters, groups, flows.
+    #[must_use]
+    pub fn everything(&self) -> Vec<Update> {
+        let meters = self.meters.values().map(|meter| Update::AddMeter(MeterSpec::clone(meter)));
+        let groups = self.groups.values().map(|group| Update::AddGroup(GroupSpec::clone(group)));
+        let flows = self.flows.all(merged).map(|flow| Update::AddFlow((*flow).clone()));
+        meters.chain(groups).chain(flows).collect()
+    }
+
+    /// Deletes everything there is.
+    #[must_use]
+    pub fn nothing(&self) -> Vec<Update> {
+        let flows = self.flows.keys().cloned().map(delete);
+        let groups = self.groups.keys().map(|id| Update::DeleteGroups(Some(*id)));
+        let meters = self.meters.keys().map(|id| Update::DeleteMeters(Some(*id)));
+        flows.chain(groups).chain(meters).collect()
+    }
+}
+
+fn delete(id: FlowId) -> Update {
+    let FlowId { table, priority, matching } = id;
+    Update::DeleteFlows(FlowFilter { table: Some(table), matching, strict: Some(priority), ..FlowFilter::default() })
+}
+
+/// One value that all agree on.
+fn only<V: PartialEq>(values: &[&Arc<V>]) -> Option<Arc<V>> {
+    let first = values.first()?;
+    values.iter().all(|value| value == first).then(|| Arc::clone(first))
+}
+
+/// A flow that several write: the same, or all their clauses in order.
+pub(crate) fn merged(flows: &[&Arc<FlowSpec>]) -> Option<Arc<FlowSpec>> {
+    let first = flows.first()?;
+    if let Some(flow) = only(flows) {
+        return Some(flow);
+    }
+    if !flows.iter().all(|flow| is_clause(&flow.actions) && flow.cookie == first.cookie) {
+        return None;
+    }
+    let mut clauses: Vec<Action> = flows.iter().flat_map(|flow| flow.actions.iter().cloned()).collect();
+    clauses.sort_by_key(|action| match action {
+        Action::Conjunction { id, clause, clauses } => (*id, *clause, *clauses),
+        _ => (0, 0, 0),
+    });
+    clauses.dedup();
+    Some(Arc::new(FlowSpec { actions: clauses.into(), ..FlowSpec::clone(first) }))
+}

@@ -1,0 +1,178 @@
+//! For tests: the document's Node, rooms with objects, and what they write as lines.
+
+use crate::{Facts, Ports, Room, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use vswitch_flow::spec::Update;
+use vswitch_flow::text::{FlowCommand, Style, format_flow, parse_flow};
+use vswitch_proto::antrea::v1;
+use vswitch_proto::v1::MacAddress;
+
+/// Ports of the document's bridge, and some more.
+pub(crate) const PORTS: [(&str, u32); 13] = [
+    ("antrea-tun0", 1),
+    ("antrea-gw0", 2),
+    ("uplink0", 3),
+    ("probe0", 4),
+    ("antrea-tc-tap0", 0x22),
+    ("antrea-tc-tap1", 0x23),
+    ("client-6-3353ef", 0x24),
+    ("web-7975-274540", 0x25),
+    ("db-755c6-5080e3", 0x26),
+    ("antrea-tc-tap2", 0x27),
+    ("antrea-l7-tap0", 0x28),
+    ("antrea-l7-tap1", 0x29),
+    ("web2-6f8c-1a2b3", 0x2a),
+];
+
+pub(crate) fn mac(text: &str) -> Option<MacAddress> {
+    let octets: Vec<u8> = text.split(':').map(|octet| u8::from_str_radix(octet, 16).unwrap_or_default()).collect();
+    assert_eq!(octets.len(), 6, "{text}");
+    Some(MacAddress { octets })
+}
+
+/// The document's Node: worker-2 with 10.10.0.0/24, IPv4, all of its features.
+pub(crate) fn document_node() -> v1::NodeConfig {
+    v1::NodeConfig {
+        name: "worker-2".to_owned(),
+        bridge: "br-int".to_owned(),
+        transport_addresses: vec!["192.168.77.102/24".to_owned()],
+        pod_cidrs: vec!["10.10.0.0/24".to_owned()],
+        gateway: Some(v1::Gateway {
+            port: "antrea-gw0".to_owned(),
+            mac: mac("ba:5e:d1:55:aa:c0"),
+            addresses: vec!["10.10.0.1".to_owned()],
+        }),
+        tunnel: Some(v1::Tunnel { port: "antrea-tun0".to_owned() }),
+        service_cidrs: vec!["10.96.0.0/12".to_owned()],
+        features: Some(v1::Features {
+            proxy_all: true,
+            traffic_control: true,
+            l7_network_policy: true,
+            ..v1::Features::default()
+        }),
+        l7: Some(v1::L7Ports { target: "antrea-l7-tap0".to_owned(), return_port: "antrea-l7-tap1".to_owned() }),
+        ..v1::NodeConfig::default()
+    }
+}
+
+/// The same Node with IPv6 beside IPv4.
+pub(crate) fn dual_node() -> v1::NodeConfig {
+    let mut node = document_node();
+    node.set_families(v1::Families::Dual);
+    node.transport_addresses.push("fd00:192:168:77::102/64".to_owned());
+    node.pod_cidrs.push("fd00:10:10::/64".to_owned());
+    node.service_cidrs.push("fd00:10:96::/64".to_owned());
+    if let Some(gateway) = &mut node.gateway {
+        gateway.addresses.push("fd00:10:10::1".to_owned());
+    }
+    node
+}
+
+/// A Pod of the document: `name` is the last part of its name, `last` of its address.
+pub(crate) fn pod(name: &str) -> v1::Pod {
+    let (port, address, of) = match name {
+        "client" => ("client-6-3353ef", "10.10.0.26", "5e:b5:e3:a6:90:b7"),
+        "web" => ("web-7975-274540", "10.10.0.24", "fa:b7:53:74:21:a6"),
+        "db" => ("db-755c6-5080e3", "10.10.0.25", "36:48:21:a2:9d:b4"),
+        "web2" => ("web2-6f8c-1a2b3", "10.10.0.23", "72:1c:5d:0e:9a:23"),
+        _ => panic!("the document has no Pod {name}"),
+    };
+    v1::Pod {
+        name: format!("default/{name}"),
+        port: port.to_owned(),
+        addresses: vec![address.to_owned()],
+        mac: mac(of),
+        vlan: 0,
+    }
+}
+
+/// A room with this Node, and these objects, all of which must be good (DEGRADED is good).
+pub(crate) fn room(node: &v1::NodeConfig, objects: Vec<v1::object::Object>) -> Room {
+    let mut room = Room::default();
+    room.set_ports(PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter().collect::<Ports>());
+    let plan = room.plan_node(node).unwrap_or_else(|problems| panic!("the Node is refused: {problems:?}"));
+    room.settle(plan);
+    apply(&mut room, objects);
+    room
+}
+
+/// Applies objects, all of which must be good; returns what changes.
+pub(crate) fn apply(room: &mut Room, objects: Vec<v1::object::Object>) -> Vec<Update> {
+    let plan = room.plan(Write { objects, ..Write::default() });
+    assert!(plan.result.applied, "{:#?}", plan.result.statuses);
+    let updates = plan.updates.clone();
+    room.settle(plan);
+    updates
+}
+
+/// What is told of one object that is written alone, and refused.
+pub(crate) fn refused(room: &mut Room, object: v1::object::Object) -> Vec<v1::Problem> {
+    let plan = room.plan(Write { objects: vec![object], ..Write::default() });
+    let problems = plan.result.statuses.iter().flat_map(|status| status.problems.clone()).collect();
+    assert!(!plan.result.applied, "it was not refused");
+    room.revert(plan);
+    problems
+}
+
+/// A line as dumps have it, with names, without cookie.
+pub(crate) fn line(facts: &Facts<'_>, update: &Update) -> String {
+    let Update::AddFlow(flow) = update else { panic!("{update:?} is no flow") };
+    let flow = vswitch_flow::spec::FlowSpec { cookie: 0, ..flow.clone() };
+    let mut line = String::new();
+    format_flow(&flow, None, Style { names: true }, facts, &mut line);
+    line.replace("cookie=0x0, ", "").replace("cookie=0, ", "")
+}
+
+/// A line of the document as dumps have it.
+pub(crate) fn normal(facts: &Facts<'_>, text: &str) -> String {
+    let parsed = parse_flow(text, FlowCommand::Add, facts).unwrap_or_else(|error| panic!("{text}: {error}"));
+    line(facts, &parsed.value)
+}
+
+/// All flows of a room by table, sorted.
+pub(crate) fn dump(room: &Room) -> BTreeMap<String, BTreeSet<String>> {
+    let facts = room.facts().unwrap_or_else(|| panic!("there is no Node"));
+    let mut tables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for update in room.store().everything() {
+        if let Update::AddFlow(flow) = &update {
+            let table =
+                crate::Table::by_number(flow.table).map_or_else(|| flow.table.to_string(), |t| t.name().to_owned());
+            tables.entry(table).or_default().insert(line(&facts, &update));
+        }
+    }
+    tables
+}
+
+/// Flows of some tables.
+pub(crate) fn dump_of(room: &Room, tables: &[&str]) -> BTreeSet<String> {
+    dump(room).into_iter().filter(|(table, _)| tables.contains(&table.as_str())).flat_map(|(_, lines)| lines).collect()
+}
+
+/// Lines of the document's flows of a table, as dumps have them.
+pub(crate) fn document(room: &Room, table: &str) -> BTreeSet<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../flow/tests/data/antrea-flows.txt");
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let facts = room.facts().unwrap_or_else(|| panic!("there is no Node"));
+    let of_table = text.lines().filter(|line| line.starts_with(&format!("table={table},")));
+    of_table.map(|line| normal(&facts, line)).collect()
+}
+
+/// Asserts that a room writes this flow, as a line of `add-flow`.
+pub(crate) fn assert_has(room: &Room, text: &str) {
+    let facts = room.facts().unwrap_or_else(|| panic!("there is no Node"));
+    let wanted = normal(&facts, text);
+    let dump = dump(room);
+    let table = text.trim_start_matches("table=").split([',', ' ']).next().unwrap_or_default();
+    let there = dump.get(table).cloned().unwrap_or_default();
+    assert!(
+        there.contains(&wanted),
+        "there is no\n  {wanted}\nbut\n  {}",
+        there.into_iter().collect::<Vec<_>>().join("\n  ")
+    );
+}
+
+/// An address.
+pub(crate) fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
