@@ -155,6 +155,12 @@ impl Ids {
         gone
     }
 
+    /// The number of a policy's rule.
+    #[must_use]
+    pub fn rule_by_name(&self, policy: &str, rule: &str) -> Option<u32> {
+        self.rule(&RuleKey { policy: policy.into(), rule: rule.into() })
+    }
+
     /// The rule with a number.
     #[must_use]
     pub fn rule_of(&self, number: u32) -> Option<&RuleKey> {

@@ -35,7 +35,7 @@ pub use facts::{Facts, Ports};
 pub use ids::{GroupKey, Ids, RuleKey};
 pub use node::{Features, Gateway, Node, Zones};
 pub use object::{Key, Kind, Need, Object, Reference};
-pub use part::{Category, Part};
+pub use part::{Category, Contribution, Part, is_of_rule, rules_of};
 pub use problem::{Code, Problem, Problems};
 pub use room::{Flush, Plan, Room, Write};
 pub use store::{FlowId, Store};

@@ -5,9 +5,9 @@ use crate::store::FlowId;
 use crate::{Facts, Ids, Key, Kind, Table};
 use std::collections::HashMap;
 use std::sync::Arc;
-use vswitch_flow::Action;
 use vswitch_flow::spec::{FlowSpec, GroupSpec, MeterSpec, Update};
 use vswitch_flow::text::{FlowCommand, parse_flow, parse_group, parse_meter};
+use vswitch_flow::{Action, Field};
 
 /// Categories of cookies (Antrea: `pkg/agent/openflow/cookie`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +156,12 @@ impl Part {
         }
     }
 
+    /// The cookie of the object's own flows.
+    #[must_use]
+    pub const fn own_cookie(&self) -> u64 {
+        self.own_cookie
+    }
+
     /// The cookie of flows that others may write, too: for [`Self::add`].
     #[must_use]
     pub const fn shared_cookie(&self) -> u64 {
@@ -210,4 +216,29 @@ impl Part {
 /// Whether a flow is a clause of conjunctions, and nothing else.
 pub(crate) fn is_clause(actions: &[Action]) -> bool {
     !actions.is_empty() && actions.iter().all(|action| matches!(action, Action::Conjunction { .. }))
+}
+
+/// Numbers of the rules whose clauses a flow holds, or whose action flow it is.
+#[must_use]
+pub fn rules_of(flow: &FlowSpec) -> Vec<u32> {
+    let (id, mask) = flow.matching.get(Field::ConjId);
+    let own = (mask != 0).then(|| u32::try_from(id).unwrap_or_default());
+    let clauses = flow.actions.iter().filter_map(|action| match action {
+        Action::Conjunction { id, .. } => Some(*id),
+        _ => None,
+    });
+    own.into_iter().chain(clauses).collect()
+}
+
+/// Whether a flow is there for a rule: its clauses, its action, its counters.
+#[must_use]
+pub fn is_of_rule(flow: &FlowSpec, number: u32) -> bool {
+    let number = u128::from(number);
+    let (label, mask) = flow.matching.get(Field::CtLabel);
+    let (denied, denied_mask) = flow.matching.get(Field::Reg3);
+    let of = |shift: u32| mask == 0xffff_ffff << shift && label == number << shift;
+    rules_of(flow).into_iter().any(|rule| u128::from(rule) == number)
+        || of(0)
+        || of(32)
+        || denied_mask != 0 && denied == number
 }

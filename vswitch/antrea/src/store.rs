@@ -108,6 +108,13 @@ impl Store {
         (self.flows.len(), self.groups.len(), buckets)
     }
 
+    /// How many clauses there are.
+    #[must_use]
+    pub fn clauses(&self) -> usize {
+        let of = |flow: &FlowSpec| if is_clause(&flow.actions) { flow.actions.len() } else { 0 };
+        self.parts.values().flat_map(|part| part.flows()).map(|flow| of(&flow.flow)).sum()
+    }
+
     /// What has to be written so that the bridge has what objects write now, if it has what they wrote at the last [`Self::settle`]:
     /// meters, groups, flows; then flows, groups and meters that go.
     ///

@@ -6,6 +6,7 @@
 //! plain value first ([`crate::port::PortConfig`], [`BridgeConfig`]), is checked, then applied. Errors are typed and name the
 //! fix. The services translate between protobuf and these values and do nothing else.
 
+mod antrea;
 pub mod config;
 mod info;
 pub mod server;

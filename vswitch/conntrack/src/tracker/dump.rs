@@ -10,7 +10,8 @@ impl Tracker {
     /// waits for longer than for one connection.
     pub fn dump(&self, filter: &Filter, now: u64, mut show: impl FnMut(&Connection) -> ControlFlow<()>) {
         for place in self.places() {
-            let Some(connection) = self.meant(place, filter, now).map(|(_, connection)| connection) else { continue };
+            let alive = self.alive(place, now).map(|(_, connection)| connection);
+            let Some(connection) = alive.filter(|connection| filter.matches(connection)) else { continue };
             if show(&connection).is_break() {
                 return;
             }
@@ -19,11 +20,18 @@ impl Tracker {
 
     /// Removes what a filter means; returns how many went.
     pub fn flush(&self, filter: &Filter, now: u64) -> usize {
+        self.flush_where(now, |connection| filter.matches(connection))
+    }
+
+    /// Removes those that somebody means, in one pass; returns how many went.
+    pub fn flush_where(&self, now: u64, mut means: impl FnMut(&Connection) -> bool) -> usize {
         let mut flushed = 0;
         for place in self.places() {
-            let Some((locked, _)) = self.meant(place, filter, now) else { continue };
-            self.kill(locked, Count::Flushed, now);
-            flushed += 1;
+            let Some((locked, connection)) = self.alive(place, now) else { continue };
+            if means(&connection) {
+                self.kill(locked, Count::Flushed, now);
+                flushed += 1;
+            }
         }
         flushed
     }
@@ -32,12 +40,12 @@ impl Tracker {
         (0_u32..).zip(self.arena.places()).filter(|(_, slot)| slot.life().has(Life::ALIVE)).map(|(place, _)| place)
     }
 
-    fn meant(&self, place: u32, filter: &Filter, now: u64) -> Option<(Locked<'_>, Connection)> {
+    fn alive(&self, place: u32, now: u64) -> Option<(Locked<'_>, Connection)> {
         let locked = self.arena.lock(place);
         if !locked.life().has(Life::ALIVE) || locked.life().expiry() <= now {
             return None;
         }
         let connection = Connection::of(&locked, now);
-        filter.matches(&connection).then_some((locked, connection))
+        Some((locked, connection))
     }
 }

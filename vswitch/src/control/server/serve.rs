@@ -3,9 +3,10 @@
 use super::incoming;
 use super::socket::ControlListener;
 use crate::control::Switch;
+use crate::control::antrea::Antrea;
 use crate::control::services::{
-    Bridges, Capabilities, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets, Pipelines, Ports,
-    Statistics, SwitchApi, Tables, Traces, TunnelSupport, Workers,
+    AntreaServices, Bridges, Capabilities, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets,
+    Pipelines, Ports, Statistics, SwitchApi, Tables, Traces, TunnelSupport, Workers,
 };
 use std::future::Future;
 use std::io;
@@ -20,6 +21,14 @@ use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 use tonic_reflection::server::Builder;
+use vswitch_proto::antrea::v1::egress_service_server as antrea_egress;
+use vswitch_proto::antrea::v1::network_policy_service_server as antrea_policy;
+use vswitch_proto::antrea::v1::node_service_server as antrea_node;
+use vswitch_proto::antrea::v1::peer_node_service_server as antrea_peer;
+use vswitch_proto::antrea::v1::pod_service_server as antrea_pod;
+use vswitch_proto::antrea::v1::proxy_service_server as antrea_proxy;
+use vswitch_proto::antrea::v1::sync_service_server as antrea_sync;
+use vswitch_proto::antrea::v1::traffic_control_service_server as antrea_traffic_control;
 use vswitch_proto::v1::bridge_service_server as bridge;
 use vswitch_proto::v1::capabilities_service_server as capabilities;
 use vswitch_proto::v1::conntrack_service_server as conntrack;
@@ -64,7 +73,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told: the server as a whole, and each service.
-pub(super) const HEALTH_NAMES: [&str; 16] = [
+pub(super) const HEALTH_NAMES: [&str; 24] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
@@ -81,6 +90,14 @@ pub(super) const HEALTH_NAMES: [&str; 16] = [
     conntrack::SERVICE_NAME,
     trace::SERVICE_NAME,
     tunnel::SERVICE_NAME,
+    antrea_node::SERVICE_NAME,
+    antrea_sync::SERVICE_NAME,
+    antrea_pod::SERVICE_NAME,
+    antrea_peer::SERVICE_NAME,
+    antrea_proxy::SERVICE_NAME,
+    antrea_policy::SERVICE_NAME,
+    antrea_egress::SERVICE_NAME,
+    antrea_traffic_control::SERVICE_NAME,
 ];
 
 /// The service that tells health.
@@ -129,7 +146,8 @@ pub(super) async fn serve_api(
     set_health(&reporter, is_healthy(&switch).await).await;
     let watching_health = tokio::spawn(watch_health(Arc::clone(&switch), reporter, stopping.clone()));
     let dummies = switch.dummies_enabled();
-    let router = router(&Control::new(switch, stopping.clone()), health, dummies)?;
+    let antrea = Arc::new(Antrea::new(Arc::clone(&switch)));
+    let router = router(&Control::new(switch, stopping.clone()), &antrea, health, dummies)?;
 
     let (sender, connections) = mpsc::channel(1);
     let accept_one = move || {
@@ -164,7 +182,13 @@ pub(super) async fn serve_api(
 }
 
 /// All services with their limits; that for tests only if it was asked for.
-fn router(control: &Control, health: HealthServer<impl Health>, dummies: bool) -> Result<Router, ServeError> {
+fn router(
+    control: &Control,
+    antrea: &Arc<Antrea>,
+    health: HealthServer<impl Health>,
+    dummies: bool,
+) -> Result<Router, ServeError> {
+    let services = AntreaServices::new(control.clone(), Arc::clone(antrea));
     let names = HEALTH_NAMES.iter().filter(|name| !name.is_empty()).copied();
     let names = names.chain(dummies.then_some(dummy::SERVICE_NAME)).chain([HEALTH_SERVICE]);
     let reflection = names.fold(Builder::configure(), Builder::with_service_name);
@@ -185,7 +209,7 @@ fn router(control: &Control, health: HealthServer<impl Health>, dummies: bool) -
         .add_service(health)
         .add_service(reflection)
         .add_service(limited!(bridge::BridgeServiceServer(Bridges(control.clone()))))
-        .add_service(limited!(port::PortServiceServer(Ports(control.clone()))))
+        .add_service(limited!(port::PortServiceServer(Ports::new(control.clone(), Arc::clone(antrea)))))
         .add_service(limited!(worker::WorkerServiceServer(Workers(control.clone()))))
         .add_service(limited!(fdb::FdbServiceServer(Fdbs(control.clone()))))
         .add_service(limited!(statistics::StatisticsServiceServer(Statistics(control.clone()))))
@@ -199,6 +223,14 @@ fn router(control: &Control, health: HealthServer<impl Health>, dummies: bool) -
         .add_service(limited!(trace::TraceServiceServer(Traces(control.clone()))))
         .add_service(limited!(tunnel::TunnelServiceServer(TunnelSupport(control.clone()))))
         .add_service(limited!(capabilities::CapabilitiesServiceServer(Capabilities(control.slow_path()))))
+        .add_service(limited!(antrea_node::NodeServiceServer(services.clone())))
+        .add_service(limited!(antrea_sync::SyncServiceServer(services.clone())))
+        .add_service(limited!(antrea_pod::PodServiceServer(services.clone())))
+        .add_service(limited!(antrea_peer::PeerNodeServiceServer(services.clone())))
+        .add_service(limited!(antrea_proxy::ProxyServiceServer(services.clone())))
+        .add_service(limited!(antrea_policy::NetworkPolicyServiceServer(services.clone())))
+        .add_service(limited!(antrea_egress::EgressServiceServer(services.clone())))
+        .add_service(limited!(antrea_traffic_control::TrafficControlServiceServer(services)))
         .add_optional_service(dummies.then(|| limited!(dummy::DummyServiceServer(Dummies(control.clone()))))))
 }
 

@@ -114,13 +114,13 @@ fn sort(flows: &mut [FlowInfo], keys: &[(Key, bool)]) {
 
 /// How flows are told.
 #[derive(Clone, Copy)]
-struct Telling {
-    form: Form,
-    style: Style,
-    statistics: bool,
+pub(super) struct Telling {
+    pub(super) form: Form,
+    pub(super) style: Style,
+    pub(super) statistics: bool,
 }
 
-fn entry(info: &FlowInfo, telling: Telling, names: &NameMap) -> v1::FlowEntry {
+pub(super) fn entry(info: &FlowInfo, telling: Telling, names: &NameMap) -> v1::FlowEntry {
     let Telling { form, style, statistics } = telling;
     let mut line = String::new();
     if form == Form::Line {

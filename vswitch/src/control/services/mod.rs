@@ -12,6 +12,7 @@
 //! **Threads**: handlers run on the tokio runtime, calls of the switch on its blocking threads. A call that has begun is
 //! finished even if the client has gone: a change is made whole or not at all.
 
+mod antrea;
 mod api;
 mod bridge;
 mod capabilities;
@@ -41,6 +42,7 @@ mod typed;
 mod watch;
 mod worker;
 
+pub(super) use antrea::AntreaServices;
 pub(super) use api::{Control, SwitchApi};
 pub(super) use bridge::Bridges;
 pub(super) use capabilities::Capabilities;

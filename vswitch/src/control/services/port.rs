@@ -2,12 +2,24 @@
 
 use super::api::{Asked, Control};
 use super::{parse, present, watch};
+use crate::control::antrea::Antrea;
+use std::sync::Arc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 use vswitch_proto::v1;
 
 /// See `proto/vswitch/v1/port.proto`.
-pub(in crate::control) struct Ports(pub(in crate::control) Control);
+pub(in crate::control) struct Ports {
+    control: Control,
+    /// Its objects hold ports.
+    antrea: Arc<Antrea>,
+}
+
+impl Ports {
+    pub(in crate::control) fn new(control: Control, antrea: Arc<Antrea>) -> Self {
+        Self { control, antrea }
+    }
+}
 
 #[tonic::async_trait]
 impl v1::port_service_server::PortService for Ports {
@@ -17,7 +29,7 @@ impl v1::port_service_server::PortService for Ports {
         let (_, extensions, request) = request.into_parts();
         let config = parse::port_config(request.port.unwrap_or_default())?;
         let asked = Asked::new("AddPort", &extensions, &[&request.bridge, &config.name, config.kind.name()]);
-        let port = self.0.change(asked, move |switch| switch.add_port(&request.bridge, config)).await?;
+        let port = self.control.change(asked, move |switch| switch.add_port(&request.bridge, config)).await?;
         Ok(Response::new(v1::AddPortResponse { port: Some(present::port(&port)) }))
     }
 
@@ -27,7 +39,12 @@ impl v1::port_service_server::PortService for Ports {
     ) -> Result<Response<v1::DeletePortResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
         let asked = Asked::new("DeletePort", &extensions, &[&request.bridge, &request.name]);
-        self.0.change(asked, move |switch| switch.delete_port(&request.bridge, &request.name)).await?;
+        let antrea = Arc::clone(&self.antrea);
+        let call = move |switch: &dyn super::SwitchApi| {
+            let v1::DeletePortRequest { bridge, name } = &request;
+            antrea.unless_held(bridge, name, || switch.delete_port(bridge, name))
+        };
+        self.control.change(asked, call).await?;
         Ok(Response::new(v1::DeletePortResponse {}))
     }
 
@@ -36,7 +53,7 @@ impl v1::port_service_server::PortService for Ports {
         request: Request<v1::ListPortsRequest>,
     ) -> Result<Response<v1::ListPortsResponse>, Status> {
         let bridge = request.into_inner().bridge;
-        let ports = self.0.try_read(move |switch| switch.ports(&bridge)).await?;
+        let ports = self.control.try_read(move |switch| switch.ports(&bridge)).await?;
         Ok(Response::new(v1::ListPortsResponse { ports: ports.iter().map(present::port).collect() }))
     }
 
@@ -48,7 +65,7 @@ impl v1::port_service_server::PortService for Ports {
         let change = parse::port_change(&mut request)?;
         let asked = Asked::new("ModifyPort", &extensions, &[&request.bridge, &request.name, &format!("{change:?}")]);
         let call = move |switch: &dyn super::SwitchApi| switch.modify_port(&request.bridge, &request.name, &change);
-        let port = self.0.change(asked, call).await?;
+        let port = self.control.change(asked, call).await?;
         Ok(Response::new(v1::ModifyPortResponse { port: Some(present::port(&port)) }))
     }
 
@@ -59,9 +76,9 @@ impl v1::port_service_server::PortService for Ports {
         let include_existing = request.into_inner().include_existing;
         // Subscribed before the ports are listed: what happens between the two is told twice rather than never.
         let (events, existing) = self
-            .0
+            .control
             .read(move |switch| (switch.subscribe(), if include_existing { switch.bridges() } else { Vec::new() }))
             .await?;
-        Ok(Response::new(watch::ports(&existing, events, self.0.stopping.clone())))
+        Ok(Response::new(watch::ports(&existing, events, self.control.stopping.clone())))
     }
 }

@@ -1,0 +1,99 @@
+//! Carrying out a plan.
+
+use super::{Antrea, AntreaError, State, flush};
+use crate::control::switch::pipeline::WriteError;
+use crate::limits::TRANSACTION_UPDATES_MAX;
+use std::time::Instant;
+use vswitch_antrea::{Code, FlowId, Key, Plan, Problem};
+use vswitch_flow::spec::Update;
+use vswitch_proto::antrea::v1;
+
+impl Antrea {
+    /// Writes what is planned, ends connections, settles; or reverts. If the bridge refuses, so does the result.
+    pub(super) fn carry_out(
+        &self,
+        state: &mut State,
+        plan: Plan,
+        dry_run: bool,
+    ) -> Result<v1::WriteResult, AntreaError> {
+        let begin = Instant::now();
+        let mut result = plan.result.clone();
+        if dry_run || !result.applied {
+            state.room.revert(plan);
+            return Ok(result);
+        }
+        let bridge = state.bridge()?;
+        if state.gate_open && !plan.updates.is_empty() {
+            if plan.updates.len() > TRANSACTION_UPDATES_MAX {
+                let reason = format!("{} changes at once, at most {TRANSACTION_UPDATES_MAX}", plan.updates.len());
+                let problem = Problem::new(Code::Limit, "", reason).hint("write fewer objects at a time");
+                state.room.revert(plan);
+                return Ok(refused(result, None, &problem));
+            }
+            if let Err(error) = self.switch.write_pipeline(&bridge, &plan.updates) {
+                let WriteError::Refused(refusal) = error else {
+                    state.room.revert(plan);
+                    return Err(error.into());
+                };
+                let update = plan.updates.get(refusal.index);
+                let owner = update.and_then(|update| owner(state, update));
+                let problem = Problem::new(Code::Pipeline, "", format!("{refusal}: {update:?}"));
+                tracing::error!(%refusal, ?update, "the pipeline refused what Antrea's objects came to; report it");
+                state.room.revert(plan);
+                return Ok(refused(result, owner, &problem));
+            }
+        }
+        if !plan.flush.is_empty() {
+            let zones = state.room.node().map(|(_, node)| node.zones).unwrap_or_default();
+            result.connections_flushed = flush::flush(&*self.switch, &zones, &plan.flush);
+        }
+        state.room.settle(plan);
+        result.took_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(result)
+    }
+}
+
+/// Whose an update is.
+fn owner(state: &State, update: &Update) -> Option<Key> {
+    match update {
+        Update::AddFlow(flow) => state.room.store().owners(&FlowId::of(flow)).next().cloned(),
+        _ => None,
+    }
+}
+
+/// Nothing was applied, because of this.
+fn refused(mut result: v1::WriteResult, owner: Option<Key>, problem: &Problem) -> v1::WriteResult {
+    withdraw(&mut result);
+    add_refusal(&mut result, &owner.unwrap_or_else(Key::node), problem);
+    result
+}
+
+/// Nothing was applied: what went well by itself did not happen.
+pub(super) fn withdraw(result: &mut v1::WriteResult) {
+    result.applied = false;
+    (result.flows_changed, result.groups_changed, result.meters_changed) = (0, 0, 0);
+    let mut not_applied = 0;
+    for status in &mut result.statuses {
+        if !matches!(status.outcome(), v1::ObjectOutcome::Refused | v1::ObjectOutcome::Absent) {
+            status.set_outcome(v1::ObjectOutcome::NotApplied);
+            status.problems.clear();
+        }
+    }
+    for word in ["APPLIED", "REMOVED", "DEGRADED", "UNCHANGED"] {
+        not_applied += result.counts.remove(word).unwrap_or(0);
+    }
+    if not_applied > 0 {
+        result.counts.insert("NOT_APPLIED".to_owned(), not_applied);
+    }
+}
+
+/// One more object that was refused, told first.
+pub(super) fn add_refusal(result: &mut v1::WriteResult, key: &Key, problem: &Problem) {
+    let object = key.told();
+    result.statuses.retain(|status| status.object.as_ref() != Some(&object));
+    let outcome = v1::ObjectOutcome::Refused.into();
+    let status =
+        v1::ObjectStatus { object: Some(object), outcome, problems: vec![problem.told()], warnings: Vec::new() };
+    result.statuses.insert(0, status);
+    *result.counts.entry("REFUSED".to_owned()).or_default() += 1;
+}

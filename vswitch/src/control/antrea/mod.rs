@@ -1,0 +1,206 @@
+//! The desired state that an agent of Antrea's kind writes, and the bridge that has what it comes to.
+//!
+//! **Where in the walk**: nowhere; a client of [`super::Switch`] like any service.
+//!
+//! **Design**: `docs/antrea.md`. The crate `vswitch_antrea` plans: what agents say becomes typed objects, numbers, flows, and the difference to
+//! what was there. Here a plan is carried out: one transaction of the bridge, then connections that rest on what went are ended, then the plan is
+//! settled. If the bridge refuses, the plan is reverted. Until the gate opens nothing is written at all, so that no packet passes before its
+//! policies are there.
+//!
+//! **Limits**: those of a transaction ([`crate::limits::TRANSACTION_UPDATES_MAX`]) and of tables.
+//!
+//! **Threads**: one writer at a time, under the lock of [`Antrea`], which is taken before the switch's. Calls block; the services run them on
+//! blocking threads.
+
+mod carry;
+mod flush;
+mod lifecycle;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use super::SwitchError;
+use super::services::SwitchApi;
+use super::switch::pipeline::WriteError;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use vswitch_antrea::{Code, Desired, Key, Kind, Ports, Problem, Problems, Room};
+use vswitch_proto::antrea::v1;
+
+pub(in crate::control) use lifecycle::Sync;
+pub(in crate::control) use show::{OwnedFlow, Shown};
+
+/// Why a call came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::control) enum AntreaError {
+    /// `NodeService.Initialize` was not called.
+    #[error("the Node is not initialised; call antrea.v1.NodeService.Initialize first")]
+    NotInitialised,
+    /// An agent that was replaced.
+    #[error("round {given} is older than round {current}: another agent has begun since; begin a new round with Sync")]
+    OldRound {
+        /// The caller's.
+        given: u64,
+        /// The last one that was committed.
+        current: u64,
+    },
+    /// The Node's configuration is wrong.
+    #[error("the Node's configuration is wrong")]
+    Node(Problems),
+    /// The request is wrong.
+    #[error("{field}: {reason}")]
+    Request {
+        /// Which field.
+        field: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The bridge is not as it must be.
+    #[error("{0}")]
+    Precondition(String),
+    /// The switch refused.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+    /// The bridge refused what was planned: a mistake of ours.
+    #[error("the pipeline refused a flow of ours: {0}; report it")]
+    Write(#[from] WriteError),
+}
+
+/// How objects are to be written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::control) struct How {
+    /// Good objects are applied though others are refused.
+    pub(in crate::control) valid_only: bool,
+    /// The agent's round; 0: not checked.
+    pub(in crate::control) round: u64,
+    /// Only judge.
+    pub(in crate::control) dry_run: bool,
+}
+
+/// What is guarded by the lock.
+#[derive(Debug, Default)]
+struct State {
+    room: Room,
+    /// Flows are in the bridge.
+    gate_open: bool,
+    /// Last round that was committed.
+    round: u64,
+    committed_unix_ms: u64,
+    /// Kinds that were in the scope of a sync since the start.
+    synced: BTreeSet<Kind>,
+}
+
+impl State {
+    fn check_round(&self, given: u64) -> Result<(), AntreaError> {
+        if given != 0 && given < self.round {
+            return Err(AntreaError::OldRound { given, current: self.round });
+        }
+        Ok(())
+    }
+
+    /// The Node's bridge.
+    fn bridge(&self) -> Result<String, AntreaError> {
+        self.room.node().map(|(_, node)| node.bridge.clone()).ok_or(AntreaError::NotInitialised)
+    }
+}
+
+/// The owner of the desired state.
+pub(in crate::control) struct Antrea {
+    switch: Arc<dyn SwitchApi>,
+    state: Mutex<State>,
+}
+
+impl Antrea {
+    /// Nothing is said yet.
+    pub(in crate::control) fn new(switch: Arc<dyn SwitchApi>) -> Self {
+        Self { switch, state: Mutex::default() }
+    }
+
+    /// Ports of a bridge as they are now.
+    fn ports(&self, bridge: &str) -> Result<Ports, AntreaError> {
+        Ok(self.switch.names(bridge)?.ports.into_iter().collect())
+    }
+
+    /// Calls `delete` unless an object has the port: then nobody else may take its number.
+    ///
+    /// # Errors
+    /// When an object has it, or as `delete`.
+    pub(in crate::control) fn unless_held(
+        &self,
+        bridge: &str,
+        port: &str,
+        delete: impl FnOnce() -> Result<(), SwitchError>,
+    ) -> Result<(), SwitchError> {
+        let state = self.state.lock();
+        let ours = state.room.node().is_some_and(|(_, node)| node.bridge == bridge);
+        let holder = if ours { state.room.held_ports().remove(port) } else { None };
+        match holder {
+            None => delete(),
+            Some(Key { kind: Kind::Node, .. }) => Err(SwitchError::Precondition(format!(
+                "port {port:?} is the Node's: NodeConfig names it; initialise the Node without it, or reset it, first"
+            ))),
+            Some(holder) => {
+                Err(SwitchError::Precondition(format!("port {port:?} is in use by {holder}; delete that first")))
+            }
+        }
+    }
+
+    /// Writes objects, and deletes some.
+    ///
+    /// # Errors
+    /// When there is no Node, or the caller's round is over. What is wrong with single objects is in the result.
+    pub(in crate::control) fn write(
+        &self,
+        objects: Vec<v1::object::Object>,
+        remove: Vec<Key>,
+        how: How,
+    ) -> Result<v1::WriteResult, AntreaError> {
+        let mut state = self.state.lock();
+        self.write_locked(&mut state, objects, remove, how)
+    }
+
+    /// Writes objects that are made of those that are there: an error names one that is not.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub(in crate::control) fn write_made(
+        &self,
+        how: How,
+        make: impl FnOnce(&Desired) -> Vec<Result<v1::object::Object, Key>>,
+    ) -> Result<v1::WriteResult, AntreaError> {
+        let mut state = self.state.lock();
+        let made = make(state.room.desired());
+        let missing: Vec<Key> = made.iter().filter_map(|made| made.as_ref().err()).cloned().collect();
+        let objects = made.into_iter().flatten().collect();
+        let mut result = if missing.is_empty() || how.valid_only {
+            self.write_locked(&mut state, objects, Vec::new(), how)?
+        } else {
+            self.write_locked(&mut state, objects, Vec::new(), How { dry_run: true, ..how })?
+        };
+        if !missing.is_empty() && !how.valid_only {
+            carry::withdraw(&mut result);
+        }
+        for key in missing {
+            let problem = Problem::new(Code::Reference, "name", format!("{key} is not there"));
+            carry::add_refusal(&mut result, &key, &problem);
+        }
+        Ok(result)
+    }
+
+    fn write_locked(
+        &self,
+        state: &mut State,
+        objects: Vec<v1::object::Object>,
+        remove: Vec<Key>,
+        how: How,
+    ) -> Result<v1::WriteResult, AntreaError> {
+        state.check_round(how.round)?;
+        let ports = self.ports(&state.bridge()?)?;
+        state.room.set_ports(ports);
+        let valid_only = how.valid_only;
+        let write = vswitch_antrea::Write { objects, remove, valid_only, ..vswitch_antrea::Write::default() };
+        let plan = state.room.plan(write);
+        self.carry_out(state, plan, how.dry_run)
+    }
+}

@@ -1,0 +1,294 @@
+//! What is there: state, objects with their counters, and whose a flow is.
+
+use super::lifecycle::degraded;
+use super::{Antrea, AntreaError, State};
+use crate::control::switch::pipeline::NameMap;
+use crate::pipeline::state::FlowInfo;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use vswitch_antrea::{Category, Desired, FlowId, Ids, Key, Kind, Node, Ports, Room, Table};
+use vswitch_flow::spec::{FlowFilter, FlowSpec, Update};
+use vswitch_flow::text::{FlowCommand, parse_flow};
+use vswitch_proto::antrea::v1;
+
+/// A flow that an object writes.
+#[derive(Debug)]
+pub(in crate::control) struct OwnedFlow {
+    /// As it is in the table.
+    pub(in crate::control) info: FlowInfo,
+    /// Name of its table.
+    pub(in crate::control) table: &'static str,
+    /// What it is for.
+    pub(in crate::control) purpose: &'static str,
+    /// Others who write it.
+    pub(in crate::control) shared_with: Vec<Key>,
+}
+
+/// Counters of flows of a bridge at one moment.
+#[derive(Debug, Default)]
+pub(in crate::control) struct Counted {
+    flows: HashMap<FlowId, FlowInfo>,
+    groups: HashMap<u32, HashMap<u32, (u64, u64)>>,
+}
+
+impl Counted {
+    /// Packets and bytes of a flow.
+    pub(in crate::control) fn of(&self, id: &FlowId) -> vswitch_proto::v1::Count {
+        let counters = self.flows.get(id).map(|info| info.counters).unwrap_or_default();
+        vswitch_proto::v1::Count { packets: counters.packets, bytes: counters.bytes }
+    }
+
+    /// Packets and bytes of a bucket.
+    pub(in crate::control) fn bucket(&self, group: u32, bucket: u32) -> vswitch_proto::v1::Count {
+        let count = self.groups.get(&group).and_then(|buckets| buckets.get(&bucket)).copied().unwrap_or_default();
+        vswitch_proto::v1::Count { packets: count.0, bytes: count.1 }
+    }
+
+    /// Flows of a table.
+    pub(in crate::control) fn table(&self, table: Table) -> impl Iterator<Item = &FlowInfo> {
+        self.flows.values().filter(move |info| info.flow.table == table.number())
+    }
+}
+
+/// What a listing may look at.
+pub(in crate::control) struct Shown<'a> {
+    /// The room.
+    pub(in crate::control) room: &'a Room,
+    /// The Node.
+    pub(in crate::control) node: &'a Node,
+    /// Counters.
+    pub(in crate::control) counted: Counted,
+    /// Names of the bridge's ports that have a peer.
+    pub(in crate::control) link_up: BTreeSet<String>,
+    /// Names and numbers of the bridge's ports.
+    pub(in crate::control) ports: Ports,
+}
+
+impl Shown<'_> {
+    /// Objects.
+    pub(in crate::control) fn desired(&self) -> &Desired {
+        self.room.desired()
+    }
+
+    /// Numbers.
+    pub(in crate::control) fn ids(&self) -> &Ids {
+        self.room.ids()
+    }
+
+    /// Cookie of an object's own flows; 0: it has none.
+    pub(in crate::control) fn cookie(&self, key: &Key) -> u64 {
+        self.room.store().part(key).map_or(0, |part| part.own_cookie())
+    }
+}
+
+impl Antrea {
+    pub(super) fn table_states(&self, state: &State) -> Result<Vec<v1::TableState>, AntreaError> {
+        let (_, node) = state.room.node().ok_or(AntreaError::NotInitialised)?;
+        let tables = self.switch.tables(&node.bridge)?;
+        let flows: HashMap<u8, u64> = tables.into_iter().map(|table| (table.id, table.flows)).collect();
+        let exists = Table::ALL.iter().filter(|table| table.exists(&node.features));
+        let state = |table: &Table| v1::TableState {
+            name: table.name().to_owned(),
+            number: table.number().into(),
+            stage: table.stage().to_owned(),
+            flows: flows.get(&table.number()).copied().unwrap_or(0),
+        };
+        Ok(exists.map(state).collect())
+    }
+
+    /// The Node and its tables.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(in crate::control) fn node(&self) -> Result<v1::GetNodeResponse, AntreaError> {
+        let state = self.state.lock();
+        let (config, _) = state.room.node().ok_or(AntreaError::NotInitialised)?;
+        Ok(v1::GetNodeResponse { node: Some(config.clone()), tables: self.table_states(&state)? })
+    }
+
+    /// Gate, round, objects.
+    pub(in crate::control) fn state(&self) -> v1::GetStateResponse {
+        let state = self.state.lock();
+        let (desired, store) = (state.room.desired(), state.room.store());
+        let mut kinds: BTreeMap<Kind, v1::KindState> = BTreeMap::new();
+        for (key, _) in desired.all() {
+            let kind = kinds
+                .entry(key.kind)
+                .or_insert_with(|| v1::KindState { kind: key.kind.told().into(), ..v1::KindState::default() });
+            kind.objects += 1;
+            kind.degraded += u64::from(state.room.degraded().contains_key(key));
+            let own = |flow: &&vswitch_antrea::Contribution| store.owners(&flow.id).nth(1).is_none();
+            kind.flows += store.part(key).map_or(0, |part| part.flows().iter().filter(own).count() as u64);
+        }
+        let (flows, groups, buckets) = store.sizes();
+        v1::GetStateResponse {
+            initialized: state.room.node().is_some(),
+            gate_open: state.gate_open,
+            round: state.round,
+            committed_unix_ms: state.committed_unix_ms,
+            restored: false,
+            kinds: kinds.into_values().collect(),
+            degraded: degraded(&state),
+            flows: flows as u64,
+            groups: groups as u64,
+            buckets: buckets as u64,
+            clauses: store.clauses() as u64,
+            memory: 0,
+        }
+    }
+
+    /// Shows objects, with the counters of their flows, to somebody who makes something of them.
+    ///
+    /// # Errors
+    /// When there is no Node.
+    pub(in crate::control) fn show<R>(&self, show: impl FnOnce(&Shown<'_>) -> R) -> Result<R, AntreaError> {
+        let state = self.state.lock();
+        let (_, node) = state.room.node().ok_or(AntreaError::NotInitialised)?;
+        let names = self.switch.names(&node.bridge)?;
+        let up = self.switch.ports(&node.bridge)?.into_iter().filter(|port| port.link_up).map(|port| port.config.name);
+        let counted = self.counted(&node.bridge)?;
+        let ports = names.ports.into_iter().collect();
+        Ok(show(&Shown { room: &state.room, node, counted, link_up: up.collect(), ports }))
+    }
+
+    fn counted(&self, bridge: &str) -> Result<Counted, AntreaError> {
+        let flows = self.switch.flows(bridge, &FlowFilter::default())?;
+        let flows = flows.into_iter().map(|info| (FlowId::of(&info.flow), info)).collect();
+        let groups = self.switch.groups(bridge, None)?.into_iter().map(|info| {
+            let ids = info.group.buckets.iter().map(|bucket| bucket.id);
+            (info.group.id, ids.zip(info.buckets).collect())
+        });
+        Ok(Counted { flows, groups: groups.collect() })
+    }
+
+    /// Flows of an object (with `rule`: only those whose purpose or conjunction is of that rule), and names to tell them with.
+    ///
+    /// # Errors
+    /// When there is no Node, or no such object.
+    pub(in crate::control) fn flows_of(&self, key: &Key, rule: &str) -> Result<(Vec<OwnedFlow>, NameMap), AntreaError> {
+        let state = self.state.lock();
+        let (_, node) = state.room.node().ok_or(AntreaError::NotInitialised)?;
+        let part = state.room.store().part(key);
+        if part.is_none() && state.room.desired().get(key).is_none() {
+            let hint = "`vsctl antrea status` says what there is".to_owned();
+            return Err(crate::control::SwitchError::NotFound { what: "object", name: key.to_string(), hint }.into());
+        }
+        let number = if rule.is_empty() { None } else { state.room.ids().rule_by_name(&key.name, rule) };
+        let mut counted = self.counted(&node.bridge)?;
+        let mut flows = Vec::new();
+        for flow in part.into_iter().flat_map(|part| part.flows()) {
+            if !rule.is_empty() && !number.is_some_and(|number| vswitch_antrea::is_of_rule(&flow.flow, number)) {
+                continue;
+            }
+            let Some(info) = counted.flows.remove(&flow.id) else { continue };
+            let table = Table::by_number(info.flow.table).map_or("", Table::name);
+            let others = state.room.store().owners(&flow.id).filter(|other| *other != key).take(16).cloned();
+            flows.push(OwnedFlow { info, table, purpose: flow.purpose, shared_with: others.collect() });
+        }
+        Ok((flows, self.switch.names(&node.bridge)?))
+    }
+
+    /// The objects that a flow is of.
+    ///
+    /// # Errors
+    /// When there is no Node, or the line is none.
+    pub(in crate::control) fn find(
+        &self,
+        flow: &v1::find_objects_request::Flow,
+    ) -> Result<v1::FindObjectsResponse, AntreaError> {
+        use v1::find_objects_request::Flow;
+        let state = self.state.lock();
+        let (_, node) = state.room.node().ok_or(AntreaError::NotInitialised)?;
+        let mut found = v1::FindObjectsResponse::default();
+        let rule_ref = |number: u32| {
+            let key = state.room.ids().rule_of(number)?;
+            Some(v1::RuleRef { policy: key.policy.to_string(), rule: key.rule.to_string(), number })
+        };
+        match flow {
+            Flow::Line(line) => {
+                let names = self.switch.names(&node.bridge)?;
+                let parsed = parse_flow(line, FlowCommand::Add, &names)
+                    .map_err(|error| AntreaError::Request { field: "line", reason: error.to_string() })?;
+                let Update::AddFlow(flow) = parsed.value else { return Ok(found) };
+                let id = FlowId::of(&flow);
+                found.objects = state.room.store().owners(&id).map(Key::told).collect();
+                let merged = state.room.store().flow(&id).unwrap_or_else(|| Arc::new(flow));
+                found.rules = vswitch_antrea::rules_of(&merged).into_iter().filter_map(rule_ref).collect();
+            }
+            Flow::Cookie(cookie) => {
+                let owner = Category::serial(*cookie).and_then(|serial| state.room.ids().object_of(serial));
+                found.objects = owner.map(Key::told).into_iter().collect();
+            }
+            Flow::RuleNumber(number) => {
+                found.rules = rule_ref(*number).into_iter().collect();
+                let owner = |rule: &v1::RuleRef| Key::new(Kind::NetworkPolicy, &rule.policy).told();
+                found.objects = found.rules.iter().map(owner).collect();
+            }
+        }
+        Ok(found)
+    }
+
+    /// Makes right what is not in the tables as it should be; returns how much that was. Learned flows are nobody's to judge.
+    pub(super) fn repair(&self, state: &State) -> Result<u64, AntreaError> {
+        if !state.gate_open {
+            return Ok(0);
+        }
+        let bridge = state.bridge()?;
+        let there: HashMap<FlowId, FlowSpec> = self
+            .switch
+            .flows(&bridge, &FlowFilter::default())?
+            .into_iter()
+            .map(|info| (FlowId::of(&info.flow), info.flow))
+            .collect();
+        let mut updates = Vec::new();
+        let groups: HashMap<u32, _> =
+            self.switch.groups(&bridge, None)?.into_iter().map(|info| (info.group.id, info.group)).collect();
+        let meters: HashMap<u32, _> =
+            self.switch.meters(&bridge, None)?.into_iter().map(|info| (info.meter.id, info.meter)).collect();
+        let mut ours: BTreeSet<u64> = BTreeSet::new();
+        let mut wanted: HashMap<FlowId, ()> = HashMap::new();
+        for update in state.room.store().everything() {
+            match update {
+                Update::AddFlow(flow) => {
+                    ours.insert(flow.cookie);
+                    let id = FlowId::of(&flow);
+                    let right = there
+                        .get(&id)
+                        .is_some_and(|other| other.actions == flow.actions && other.cookie == flow.cookie);
+                    wanted.insert(id, ());
+                    if !right {
+                        updates.push(Update::AddFlow(flow));
+                    }
+                }
+                Update::AddGroup(group) => match groups.get(&group.id) {
+                    Some(other) if *other == group => {}
+                    Some(_) => updates.push(Update::ModifyGroup { spec: group, may_create: false }),
+                    None => updates.push(Update::AddGroup(group)),
+                },
+                Update::AddMeter(meter) => match meters.get(&meter.id) {
+                    Some(other) if *other == meter => {}
+                    Some(_) => updates.push(Update::ModifyMeter(meter)),
+                    None => updates.push(Update::AddMeter(meter)),
+                },
+                _ => {}
+            }
+        }
+        for (id, flow) in there {
+            let FlowId { table, priority, matching } = id.clone();
+            if ours.contains(&flow.cookie) && !wanted.contains_key(&id) {
+                let filter =
+                    FlowFilter { table: Some(table), matching, strict: Some(priority), ..FlowFilter::default() };
+                updates.push(Update::DeleteFlows(filter));
+            }
+        }
+        if !updates.is_empty() {
+            self.switch.write_pipeline(&bridge, &updates)?;
+            tracing::warn!(
+                bridge,
+                repaired = updates.len(),
+                "flows, groups or meters of Antrea's were not as they should be"
+            );
+        }
+        Ok(updates.len() as u64)
+    }
+}

@@ -1,0 +1,115 @@
+//! The services of `proto/antrea/v1`: what an agent of Antrea's kind says. What is made of it is [`crate::control::antrea`]'s business.
+
+mod apply;
+mod list;
+mod node;
+mod policy;
+mod statistics;
+mod sync;
+
+use super::api::{Asked, Control};
+use super::status::{clip, invalid, status};
+use crate::control::antrea::{Antrea, AntreaError};
+use crate::control::switch::pipeline::WriteError;
+use crate::port::FieldError;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
+use vswitch_antrea::Problems;
+use vswitch_proto::antrea::v1;
+
+/// Bytes of a status message.
+const MESSAGE_LEN_MAX: usize = 1024;
+/// Bytes of one field violation.
+const VIOLATION_LEN_MAX: usize = 256;
+/// Field violations of a status: those that fit into a header list.
+const VIOLATIONS_MAX: usize = 6;
+
+/// All services of `antrea.v1`.
+#[derive(Clone)]
+pub(in crate::control) struct AntreaServices {
+    control: Control,
+    antrea: Arc<Antrea>,
+    /// One sync is received at a time.
+    syncing: Arc<Semaphore>,
+}
+
+impl AntreaServices {
+    pub(in crate::control) fn new(control: Control, antrea: Arc<Antrea>) -> Self {
+        Self { control, antrea, syncing: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Asks on a blocking thread.
+    async fn read<R: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Antrea) -> Result<R, AntreaError> + Send + 'static,
+    ) -> Result<R, Status> {
+        let antrea = Arc::clone(&self.antrea);
+        self.control.read(move |_| ask(&antrea)).await?.map_err(|error| refused(&error))
+    }
+
+    /// Changes something, and logs who asked for it and how it went.
+    async fn change<R: Send + 'static>(
+        &self,
+        asked: Asked,
+        change: impl FnOnce(&Antrea) -> Result<R, AntreaError> + Send + 'static,
+    ) -> Result<R, Status> {
+        let call = move |antrea: &Antrea| {
+            let result = change(antrea);
+            asked.log(result.as_ref().err().map(ToString::to_string).as_deref());
+            result
+        };
+        self.read(call).await
+    }
+}
+
+/// The status for an error.
+fn refused(error: &AntreaError) -> Status {
+    let code = match error {
+        AntreaError::Node(problems) => return wrong_node(problems),
+        AntreaError::Request { field, reason } => return invalid(&[FieldError::new(field, reason.clone(), "")]),
+        AntreaError::Switch(error) | AntreaError::Write(WriteError::Switch(error)) => return status(error),
+        AntreaError::Write(WriteError::Refused(_)) => Code::Internal,
+        AntreaError::NotInitialised | AntreaError::OldRound { .. } | AntreaError::Precondition(_) => {
+            Code::FailedPrecondition
+        }
+    };
+    Status::new(code, clip(&error.to_string(), MESSAGE_LEN_MAX))
+}
+
+/// INVALID_ARGUMENT with every wrong field of a `NodeConfig`.
+fn wrong_node(problems: &Problems) -> Status {
+    let text = |problem: &vswitch_antrea::Problem| match problem.hint.as_str() {
+        "" => format!("{}: {}", problem.code.name(), problem.reason),
+        hint => format!("{}: {}; {hint}", problem.code.name(), problem.reason),
+    };
+    let field = |problem: &vswitch_antrea::Problem| format!("node.{}", problem.field);
+    let lines: Vec<String> = problems.all().iter().map(|p| format!("{}: {}", field(p), text(p))).collect();
+    let violation = |p| FieldViolation::new(clip(&field(p), VIOLATION_LEN_MAX), clip(&text(p), VIOLATION_LEN_MAX));
+    let violations: Vec<FieldViolation> = problems.all().iter().take(VIOLATIONS_MAX).map(violation).collect();
+    let details = ErrorDetails::with_bad_request(violations);
+    Status::with_error_details(Code::InvalidArgument, clip(&lines.join("\n"), MESSAGE_LEN_MAX), details)
+}
+
+/// How objects are to be written.
+fn how(options: Option<v1::WriteOptions>) -> Result<crate::control::antrea::How, Status> {
+    let options = options.unwrap_or_default();
+    Ok(crate::control::antrea::How {
+        valid_only: valid_only("options.mode", options.mode)?,
+        round: options.round,
+        dry_run: options.dry_run,
+    })
+}
+
+/// Whether good objects are applied though others are refused.
+fn valid_only(field: &'static str, mode: i32) -> Result<bool, Status> {
+    match v1::WriteMode::try_from(mode) {
+        Ok(v1::WriteMode::ValidOnly) => Ok(true),
+        Ok(v1::WriteMode::Unspecified | v1::WriteMode::AllOrNothing) => Ok(false),
+        Err(_) => {
+            let hint = "use ALL_OR_NOTHING (1) or VALID_ONLY (2)";
+            Err(invalid(&[FieldError::new(field, format!("{mode} is no mode"), hint)]))
+        }
+    }
+}
