@@ -16,8 +16,6 @@ mod carry;
 mod flush;
 mod lifecycle;
 mod show;
-#[cfg(test)]
-mod tests;
 
 use super::SwitchError;
 use super::services::SwitchApi;
@@ -144,6 +142,23 @@ impl Antrea {
                 Err(SwitchError::Precondition(format!("port {port:?} is in use by {holder}; delete that first")))
             }
         }
+    }
+
+    /// Calls `delete` unless the bridge is the Node's.
+    ///
+    /// # Errors
+    /// When it is, or as `delete`.
+    pub(in crate::control) fn unless_the_nodes(
+        &self,
+        bridge: &str,
+        delete: impl FnOnce() -> Result<(), SwitchError>,
+    ) -> Result<(), SwitchError> {
+        let state = self.state.lock();
+        if state.room.node().is_some_and(|(_, node)| node.bridge == bridge) {
+            let reason = format!("bridge {bridge:?} is the Node's; reset the Node (antrea.v1.NodeService.Reset) first");
+            return Err(SwitchError::Precondition(reason));
+        }
+        delete()
     }
 
     /// Writes objects, and deletes some.

@@ -208,7 +208,7 @@ fn router(
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .add_service(health)
         .add_service(reflection)
-        .add_service(limited!(bridge::BridgeServiceServer(Bridges(control.clone()))))
+        .add_service(limited!(bridge::BridgeServiceServer(Bridges::new(control.clone(), Arc::clone(antrea)))))
         .add_service(limited!(port::PortServiceServer(Ports::new(control.clone(), Arc::clone(antrea)))))
         .add_service(limited!(worker::WorkerServiceServer(Workers(control.clone()))))
         .add_service(limited!(fdb::FdbServiceServer(Fdbs(control.clone()))))

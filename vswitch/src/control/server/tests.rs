@@ -1,5 +1,6 @@
 //! The server from outside: a real socket, a real client, a double of the switch behind it.
 
+mod antrea;
 mod conntrack;
 mod pipeline;
 mod tunnel;
@@ -87,6 +88,17 @@ impl Running {
     async fn add_bridge(&self, name: &str) -> Result<(), Status> {
         let bridge = Some(v1::BridgeConfig { name: name.to_owned(), ..Default::default() });
         BridgeServiceClient::new(self.channel.clone()).add_bridge(v1::AddBridgeRequest { bridge }).await.map(|_| ())
+    }
+
+    async fn delete_bridge(&self, name: &str) -> Result<(), Status> {
+        let mut client = BridgeServiceClient::new(self.channel.clone());
+        client.delete_bridge(v1::DeleteBridgeRequest { name: name.to_owned() }).await.map(|_| ())
+    }
+
+    async fn delete_port(&self, bridge: &str, name: &str) -> Result<(), Status> {
+        let mut client = PortServiceClient::new(self.channel.clone());
+        let request = v1::DeletePortRequest { bridge: bridge.to_owned(), name: name.to_owned() };
+        client.delete_port(request).await.map(|_| ())
     }
 
     async fn add_port(&self, bridge: &str, port: v1::PortConfig) -> Result<v1::Port, Status> {

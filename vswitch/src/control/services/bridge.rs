@@ -2,11 +2,23 @@
 
 use super::api::{Asked, Control};
 use super::{parse, present};
+use crate::control::antrea::Antrea;
+use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use vswitch_proto::v1;
 
 /// See `proto/vswitch/v1/bridge.proto`.
-pub(in crate::control) struct Bridges(pub(in crate::control) Control);
+pub(in crate::control) struct Bridges {
+    control: Control,
+    /// Its Node has a bridge.
+    antrea: Arc<Antrea>,
+}
+
+impl Bridges {
+    pub(in crate::control) fn new(control: Control, antrea: Arc<Antrea>) -> Self {
+        Self { control, antrea }
+    }
+}
 
 #[tonic::async_trait]
 impl v1::bridge_service_server::BridgeService for Bridges {
@@ -17,7 +29,7 @@ impl v1::bridge_service_server::BridgeService for Bridges {
         let (_, extensions, request) = request.into_parts();
         let config = parse::bridge_config(request.bridge.unwrap_or_default())?;
         let asked = Asked::new("AddBridge", &extensions, &[&config.name]);
-        self.0.change(asked, |switch| switch.add_bridge(config)).await?;
+        self.control.change(asked, |switch| switch.add_bridge(config)).await?;
         Ok(Response::new(v1::AddBridgeResponse {}))
     }
 
@@ -27,7 +39,11 @@ impl v1::bridge_service_server::BridgeService for Bridges {
     ) -> Result<Response<v1::DeleteBridgeResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
         let asked = Asked::new("DeleteBridge", &extensions, &[&request.name]);
-        self.0.change(asked, move |switch| switch.delete_bridge(&request.name)).await?;
+        let antrea = Arc::clone(&self.antrea);
+        let call = move |switch: &dyn super::SwitchApi| {
+            antrea.unless_the_nodes(&request.name, || switch.delete_bridge(&request.name))
+        };
+        self.control.change(asked, call).await?;
         Ok(Response::new(v1::DeleteBridgeResponse {}))
     }
 
@@ -35,7 +51,7 @@ impl v1::bridge_service_server::BridgeService for Bridges {
         &self,
         _: Request<v1::ListBridgesRequest>,
     ) -> Result<Response<v1::ListBridgesResponse>, Status> {
-        let bridges = self.0.read(|switch| switch.bridges()).await?;
+        let bridges = self.control.read(|switch| switch.bridges()).await?;
         Ok(Response::new(v1::ListBridgesResponse { bridges: bridges.iter().map(present::bridge).collect() }))
     }
 
@@ -48,7 +64,7 @@ impl v1::bridge_service_server::BridgeService for Bridges {
         let fail_mode = change.fail_mode.map_or("", |mode| present::fail_mode(mode).as_str_name());
         let strict = change.strict.map_or("", |strict| if strict { "strict" } else { "not strict" });
         let asked = Asked::new("SetBridge", &extensions, &[&request.name, fail_mode, strict]);
-        self.0.change(asked, move |switch| switch.set_bridge(&request.name, change)).await?;
+        self.control.change(asked, move |switch| switch.set_bridge(&request.name, change)).await?;
         Ok(Response::new(v1::SetBridgeResponse {}))
     }
 }

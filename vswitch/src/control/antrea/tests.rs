@@ -1,1 +1,0 @@
-//! The room with a bridge.
