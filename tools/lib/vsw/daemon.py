@@ -55,6 +55,7 @@ class Switch:
 
     def __init__(self, binaries, directory, config, namespace=None, use_cores=None):
         self.binaries, self.directory = Path(binaries), Path(directory)
+        self.socket = self.directory / "vswitch.sock"
         (self.directory / "vswitchd.toml").write_text(config)
         with open(self.directory / "vswitchd.log", "ab") as log:
             inside = ["ip", "netns", "exec", namespace] if namespace else []
@@ -85,7 +86,7 @@ class Switch:
 
     def command(self, *args):
         """The words of a vsctl command on it."""
-        return [str(self.binaries / "vsctl"), "--socket", str(self.directory / "vswitch.sock"), *map(str, args)]
+        return [str(self.binaries / "vsctl"), "--socket", str(self.socket), *map(str, args)]
 
     def _vsctl(self, args):
         argv = self.command(*args)

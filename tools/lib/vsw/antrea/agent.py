@@ -8,6 +8,7 @@ import threading
 from .. import machine
 
 CONTROLLER = 62373
+SERVICES = 62377  # where the switch sends packets for Services without Endpoints when an agent says what there is
 NO_ENDPOINT = "04"  # the userdata of EndpointDNAT's flow
 TCP, UDP, ICMP, ICMP6 = 6, 17, 1, 58
 
@@ -64,9 +65,9 @@ def refusal(frame):
 class Agent:
     """Listens to `vsctl monitor`, answers by `vsctl packet-out`."""
 
-    def __init__(self, switch, stack):
+    def __init__(self, switch, stack, controller=CONTROLLER):
         self.switch, self.told, self.failure = switch, 0, None
-        argv = switch.command("--json", "monitor", "br0", "--controller", CONTROLLER)
+        argv = switch.command("--json", "monitor", "br0", "--controller", controller)
         self.process = machine.spawn(argv, stdout=subprocess.PIPE, text=True)
         stack.callback(machine.end, self.process)
         threading.Thread(target=self._run, daemon=True).start()

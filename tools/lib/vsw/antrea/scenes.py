@@ -93,7 +93,7 @@ class Scenes(Actions):
 
     def kubernetes_policies(self):
         """Antrea's policy says the same as the K8s one, first; only without it is the other seen."""
-        self._change([f"flow delete_strict {head}" for head, _ in self.program.policy()])
+        back = self.without_antrea_policy()
         try:
             yield ("without Antrea's policy K8s's allows: client -> web", self.one(CLIENT.name, WEB.v4, HTTP, "web", "client"),
                    [Rule("IngressRule conj_id=3"), Rule("IngressMetric ct_state=+new ct_label=0x3/0xffffffff")], BOTH)
@@ -104,9 +104,14 @@ class Scenes(Actions):
             yield ("without Antrea's policy K8s's denies: web -> web2", self.denied(WEB.name, WEB2.v4, HTTP),
                    [Rule("EgressDefaultRule nw_src=10.10.0.24")], BOTH)
         finally:
-            self._change([f"flow add {line}" for _, line in self.program.policy()])
+            back()
         yield ("a policy's log: the agent is told, within meter 256", self.logged,
                [Rule("Output reg0=0x2400000/0xfe600000"), Rule("Output reg0=0x4400000/0xfe600000")], (4,))
+
+    def without_antrea_policy(self):
+        """Takes the flows of Antrea's policy away; call the result to bring them back."""
+        self._change([f"flow delete_strict {head}" for head, _ in self.program.policy()])
+        return lambda: self._change([f"flow add {line}" for _, line in self.program.policy()])
 
     def _change(self, lines):
         """One transaction."""

@@ -4,8 +4,10 @@ from .. import daemon, machine
 from ..stage import say
 from . import node as network
 from . import pipeline, scenes, stacks, world
-from .agent import Agent
+from .agent import SERVICES, Agent
+from .agent_scenes import AgentScenes
 from .ledger import Ledger
+from .manifests import Manifests
 from .table import Table
 
 
@@ -46,6 +48,18 @@ class Show(Table):
         self.agent = Agent(self.switch, self.stack)
         self.ledger = Ledger(self.switch)
 
+    def tell(self):
+        """Starts the control agent on the manifests."""
+        self.manifests = Manifests(self.switch, self.directory, self.stack)
+        state = self.manifests.state()
+        say(f"  manifests: {self.manifests.directory}")
+        say(f"  the agent told {state['objects']} objects; they came to {state['flows']} flows and {state['groups']} groups, in one transaction")
+        for text in state.get("degraded", []):
+            say(f"  note: {text}")
+        self.agent = Agent(self.switch, self.stack)
+        self.refuser = Agent(self.switch, self.stack, SERVICES)
+        self.ledger = Ledger(self.switch)
+
     def connections(self):
         """How many there are, and what the hairpin's look like."""
         lines = self.switch.vsctl("dump-conntrack").splitlines()
@@ -79,11 +93,18 @@ The node stays until Ctrl-C. In another terminal:
         """All that is shown."""
         say("• building a node of network namespaces, starting the switch in it")
         self.start(binaries)
-        say("• loading Antrea's pipeline document")
-        self.load()
+        if self.args.document:
+            say("• loading Antrea's pipeline document")
+            self.load()
+            played = scenes.Scenes(self.node, self.switch, self.program, self.agent)
+        else:
+            say("• starting the control agent on a cluster's manifests (YAML)")
+            self.tell()
+            played = AgentScenes(self.node, self.switch, self.manifests, self.agent)
         say("• who reaches whom, and by which rule (packets of IPv4+IPv6)")
-        self.play(scenes.Scenes(self.node, self.switch, self.program, self.agent).all())
+        self.play(played.all())
         self.connections()
         say("• real stacks through every kind of Service")
         self.play(stacks.Stacks(self.node, self.servers, self.args.seconds, self.other_cores).all())
-        self.coverage()
+        if self.args.document:
+            self.coverage()

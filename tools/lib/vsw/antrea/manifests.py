@@ -1,0 +1,81 @@
+"""The cluster as Kubernetes manifests, and the control agent that tells the switch what they say."""
+
+import shutil
+from pathlib import Path
+
+from .. import machine
+from ..machine import Failure
+
+CLUSTER = Path(__file__).with_name("cluster")
+NODE_NAME = "k8s-node-control-plane"
+
+# Rules by the conj_id that the document has them with: (policy, direction, place among the policy's rules of it).
+RULES = {
+    2: ("np:default/web-app-db-network-policy", "egress", 0),
+    3: ("np:default/web-app-db-network-policy", "ingress", 0),
+    4: ("acnp:web-app-db-network-policy", "ingress", 1),
+    5: ("acnp:web-app-db-network-policy", "egress", 1),
+    6: ("acnp:web-app-db-network-policy", "ingress", 0),
+    7: ("acnp:web-app-db-network-policy", "egress", 0),
+    14: ("acnp:ingress-allow-http-request-to-api-v2", "ingress", 0),
+}
+
+
+class Manifests:
+    """A copy of the manifests in `directory`, and the agent that watches it, until `stack` ends. Edit the files: a second later the switch does
+    as they say."""
+
+    def __init__(self, switch, directory, stack):
+        self.switch, self.directory = switch, Path(directory) / "cluster"
+        self.log = Path(directory) / "vswitch-agent.log"
+        shutil.copytree(CLUSTER, self.directory)
+        self.start(stack)
+        machine.wait_until("the agent has told the switch everything", 20, self.told)
+
+    def start(self, stack):
+        """Starts the agent (again)."""
+        argv = [self.switch.binaries / "vswitch-agent", "--dir", self.directory, "--node", NODE_NAME, "--socket", self.switch.socket]
+        with open(self.log, "ab") as log:
+            self.process = machine.spawn(argv, stdout=log, stderr=log)
+        stack.callback(machine.end, self.process)
+
+    def state(self):
+        """What the switch says of it."""
+        return self.switch.json("antrea", "status")
+
+    def told(self):
+        """Whether the switch forwards by what the agent said; Failure when the agent has ended."""
+        if self.process.poll() is not None:
+            raise Failure(f"vswitch-agent ended with status {self.process.returncode}; its log:\n{self.log.read_text()}")
+        return bool(self.state().get("gate_open"))
+
+    def numbers(self):
+        """{conj_id of the document: number that the switch gave the rule}, of those that are there."""
+        found = {}
+        for rule in self.switch.json("antrea", "rules"):
+            found.setdefault((rule["policy"], rule["direction"]), []).append(rule["number"])
+        there = {old: found.get((policy, direction), []) for old, (policy, direction, _) in RULES.items()}
+        return {old: numbers[RULES[old][2]] for old, numbers in there.items() if len(numbers) > RULES[old][2]}
+
+    def without(self, file):
+        """Takes a file away, and waits until the switch does without what it said; call the result to bring it back."""
+        hidden = self.directory.with_name(f"{file}.away")
+        self._changed(lambda: (self.directory / file).rename(hidden))
+        return lambda: self._changed(lambda: hidden.rename(self.directory / file))
+
+    def _changed(self, change):
+        policies = self._policies()
+        change()
+        machine.wait_until("the agent notices", 15, lambda: self._policies() != policies)
+
+    def _policies(self):
+        return sorted({rule["policy"] for rule in self.switch.json("antrea", "rules")})
+
+
+def renumber(words, numbers):
+    """Words of a rule of the document, with the numbers that rules have here."""
+    for old, new in numbers.items():
+        words = words.replace(f"conj_id={old}", f"conj_id=<{new}>").replace(f"reg3={old:#x}", f"reg3=<{new:#x}>")
+        words = words.replace(f"ct_label={old:#x}/0xffffffff", f"ct_label=<{new:#x}/0xffffffff>")
+        words = words.replace(f"ct_label={old << 32:#x}/", f"ct_label=<{new << 32:#x}>/")
+    return words.replace("<", "").replace(">", "")
