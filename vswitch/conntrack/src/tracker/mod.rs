@@ -125,6 +125,24 @@ impl Tracker {
         self.zones.policies()
     }
 
+    /// Whether established means answered in a zone: a packet of the original direction is `+est` only when the other end has answered, else `+new`, and a SYN that crosses the opener's is no answer, nor is any
+    /// segment that no stack sends to a first one. Off at start, as in Open vSwitch, which does so of all protocols but TCP. From each connection's next packet on.
+    pub fn set_established_after_answer(&self, zone: u16, on: bool) {
+        self.zones.set_waits_for_answer(zone, on);
+    }
+
+    /// See [`Self::set_established_after_answer`].
+    #[must_use]
+    pub fn established_after_answer(&self, zone: u16) -> bool {
+        self.zones.waits_for_answer(zone)
+    }
+
+    /// The zones in which it is so.
+    #[must_use]
+    pub fn zones_established_after_answer(&self) -> Vec<u16> {
+        self.zones.that_wait()
+    }
+
     /// Whether TCP windows are checked (`ct-enable-tcp-seq-chk`); on at start.
     pub fn check_windows(&self, on: bool) {
         self.check_windows.store(on, Relaxed);

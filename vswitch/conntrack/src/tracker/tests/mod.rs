@@ -1,5 +1,6 @@
 //! Behaviour of the tracker, told as conversations.
 
+mod answered;
 mod expected;
 mod life;
 mod model;
