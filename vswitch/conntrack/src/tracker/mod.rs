@@ -1,7 +1,7 @@
 //! The tracker: the table of connections, and what packets do to it.
 //!
 //! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it, `related` that of an error; `index` and `arena` the table, with `life`, `cold`, `wide` and `rare` for what
-//! a place holds, `free` for those that hold nothing; `expire` and `dump` what the control side does;
+//! a place holds, `free` for those that hold nothing; `expire` and `dump` what the control side does; `forget` what a packet takes back;
 //! `ahead` what a packet will read of it; `limits`, `events`, `counters`, `helper` and `control` one small thing each.
 
 mod ahead;
@@ -14,6 +14,7 @@ mod counters;
 mod dump;
 mod events;
 mod expire;
+mod forget;
 mod free;
 mod helper;
 mod index;
@@ -33,6 +34,7 @@ pub use connection::{Connection, Filter};
 pub use control::Control;
 pub use counters::Counts;
 pub use events::{Event, EventKind};
+pub use forget::Handle;
 pub use helper::Expected;
 pub use limits::{Limits, ZoneCount};
 pub use link::Link;

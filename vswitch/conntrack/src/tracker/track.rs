@@ -1,7 +1,7 @@
 //! What a packet does: it belongs to a connection, or opens one, or neither.
 
 use super::life::Life;
-use super::{Count, EventKind, Found, Link, Locked, Tracker, Words};
+use super::{Count, EventKind, Found, Handle, Link, Locked, Tracker, Words};
 use crate::tcp::{Outcome, State, Tcp};
 use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Seen, Tuple, Verdict, state};
 
@@ -202,6 +202,7 @@ pub(super) const fn flag(side: NatSide, direction: Direction) -> u32 {
 #[inline]
 pub(super) fn say(locked: &Locked<'_>, direction: Direction, mut state: u32, request: &Request, verdict: &mut Verdict) {
     *verdict = locked.known();
+    verdict.fresh = (state & state::NEW != 0).then(|| Handle::of(locked));
     if request.nat.is_some()
         && let Some(side) = locked.life().side()
     {

@@ -2,6 +2,7 @@
 
 mod answered;
 mod expected;
+mod forget;
 mod life;
 mod model;
 mod oracle;
