@@ -22,12 +22,22 @@ impl Tracker {
     /// The connection goes, whether it was answered meanwhile or not. False: it has gone already.
     #[cold]
     pub fn forget(&self, handle: Handle, now: u64) -> bool {
+        self.forget_if(handle, now, |_| true)
+    }
+
+    /// Likewise, but only if it is of a zone where established means answered ([`Self::set_established_after_answer`]).
+    #[cold]
+    pub fn forget_waiting(&self, handle: Handle, now: u64) -> bool {
+        self.forget_if(handle, now, |locked| self.zones.waits_for_answer(locked.tuples()[0].zone()))
+    }
+
+    fn forget_if(&self, handle: Handle, now: u64, may: impl FnOnce(&Locked<'_>) -> bool) -> bool {
         if handle.place as usize >= self.arena.places().len() {
             return false;
         }
         let locked = self.arena.lock(handle.place);
         let life = locked.life();
-        if !life.has(Life::ALIVE) || Handle::of(&locked) != handle {
+        if !life.has(Life::ALIVE) || Handle::of(&locked) != handle || !may(&locked) {
             return false;
         }
         let why = if life.expiry() <= now { Count::Expired } else { Count::Forgotten };
