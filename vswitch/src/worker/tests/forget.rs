@@ -45,7 +45,7 @@ fn frame(ends: [(u8, u16); 2], tcp: Option<(u8, u32, u32)>, len: usize) -> Vec<u
 fn bed(cache: bool, waits: bool, lines: &[&str]) -> Bed {
     let mut bed = Bed::new(3);
     bed.shared.enable(cache);
-    [5, 6].map(|zone| bed.walk.conntrack.tracker().set_established_after_answer(zone, waits));
+    [5, 6].into_iter().for_each(|zone| bed.walk.conntrack.tracker().set_established_after_answer(zone, waits));
     bed.program(lines);
     bed
 }

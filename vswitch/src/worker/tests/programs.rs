@@ -282,7 +282,7 @@ impl World {
     /// Likewise; where the pipeline's zones wait for answers, or not.
     fn waiting(pipeline: usize, cache: bool, tunnel: bool, waits: bool) -> Self {
         let mut bed = Bed::new(6);
-        [5, 6].map(|zone| bed.walk.conntrack.tracker().set_established_after_answer(zone, waits));
+        [5, 6].into_iter().for_each(|zone| bed.walk.conntrack.tracker().set_established_after_answer(zone, waits));
         bed.shared.enable(cache);
         if tunnel {
             bed.add_tunnels(5, &[(1, Kind::Geneve, "remote_ip=1.1.2.92 key=5")]);
