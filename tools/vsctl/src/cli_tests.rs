@@ -112,6 +112,8 @@ fn every_verb_parses() {
         ("ct-set-timeouts zone=1 udp_first=5", r#"CtSetTimeouts { words: ["zone=1", "udp_first=5"] }"#),
         ("ct-get-timeouts", "CtGetTimeouts { words: [] }"),
         ("ct-del-timeouts zone=1", r#"CtDelTimeouts { words: ["zone=1"] }"#),
+        ("ct-set-zone-options zone=1", r#"CtSetZoneOptions { words: ["zone=1"] }"#),
+        ("ct-get-zone-options", "CtGetZoneOptions { words: [] }"),
         (
             "monitor-conntrack zone=1 --count 3",
             r#"MonitorConntrack { connections: Connections { words: ["zone=1"] }, shown: Shown { statistics: false }, count: Some(3) }"#,

@@ -1,6 +1,6 @@
 //! What is asked about a packet, and what the answer is.
 
-use crate::{End, Nat, Tuple, tcp};
+use crate::{End, Handle, Nat, Tuple, tcp};
 
 /// Bits of `ct_state` (ovs-fields(7), `ct_state`).
 #[allow(missing_docs)]
@@ -162,6 +162,8 @@ pub struct Verdict {
     pub rewrite: Rewrite,
     /// Its connection is in the table.
     pub known: bool,
+    /// That one, if the packet met it as new: whoever decides that it was not to be can take it back ([`crate::Tracker::forget`]).
+    pub fresh: Option<Handle>,
     /// The packet is to be dropped, by this name: nothing else counts then.
     pub refusal: Option<Refusal>,
     /// The packet is of a connection with FTP's helper, and not its first: whoever has its bytes is to read them ([`crate::Tracker::control`]).
@@ -177,6 +179,7 @@ impl Verdict {
         original: None,
         rewrite: Rewrite { src: None, dst: None, inner_src: None, inner_dst: None },
         known: false,
+        fresh: None,
         refusal: None,
         controls: false,
     };

@@ -6,6 +6,7 @@
 
 use crate::Direction;
 
+mod answer;
 #[cfg(test)]
 mod honest;
 #[cfg(test)]

@@ -248,3 +248,41 @@ fn a_link_does_not_hold_when_somebody_has_seen_the_connection_change() {
         assert!(!tracker.pass(&link, None, 60, NOW), "the mark is another one");
     });
 }
+
+/// Who takes a connection back means the one that he met. Fails when a place does not get a new generation, when that is not compared, or not under the lock.
+#[test]
+fn who_forgets_never_forgets_the_next_connection_of_its_place() {
+    explore(4, || {
+        let tracker = tracker(1);
+        let handle = commit(&tracker, tuple(7), 1, NOW).fresh.expect("a connection");
+        let other = Arc::clone(&tracker);
+        let flushing = thread::spawn(move || {
+            let flushed = other.flush(&Filter::default(), NOW);
+            (flushed, commit(&other, tuple(8), 2, NOW))
+        });
+        let forgotten = tracker.forget(handle, NOW);
+        let (flushed, verdict) = flushing.join().expect("a verdict");
+        assert_eq!(flushed + usize::from(forgotten), 1, "it goes once");
+        // Its place may be on its way back.
+        let refused = verdict.refusal == Some(Refusal::Full) && forgotten;
+        assert!(refused || verdict.refusal.is_none(), "{verdict:?}");
+        let living: Vec<_> = living(&tracker, NOW).iter().map(|connection| connection.original).collect();
+        assert_eq!(living, if refused { vec![] } else { vec![tuple(8)] });
+    });
+}
+
+/// The other end answers while the connection is taken back: it is gone all the same, from both of its ends.
+#[test]
+fn an_answer_meanwhile_does_not_save_what_is_forgotten() {
+    explore(4, || {
+        let tracker = tracker(2);
+        let handle = commit(&tracker, tuple(7), 1, NOW).fresh.expect("a connection");
+        let other = Arc::clone(&tracker);
+        let answering = thread::spawn(move || belongs(&look(&other, tuple(7).reversed(), NOW), tuple(7), 1));
+        assert!(tracker.forget(handle, NOW));
+        assert!(!belongs(&look(&tracker, tuple(7), NOW), tuple(7), 1), "forgotten");
+        answering.join().expect("a verdict");
+        assert!(living(&tracker, NOW).is_empty());
+        assert_all_places_free(&tracker, 2, NOW);
+    });
+}

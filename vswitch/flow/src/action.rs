@@ -201,8 +201,10 @@ pub enum Action {
     },
     /// Connection tracking. Parsed, checked and printed; executed by the next capability.
     Ct(Box<Ct>),
-    /// Forgets the connection.
+    /// Forgets what the tracker said of the packet.
     CtClear,
+    /// Takes back the connections that the packet met as new, in all zones.
+    CtForget,
     /// `delete_field:tun_metadataN`: no such option in the tunnel header.
     DeleteField(Field),
     // Instructions. In this order behind all actions: clear, write, metadata, goto.

@@ -321,6 +321,7 @@ fn simple() -> BoxedStrategy<Action> {
         (any::<u16>(), target()).prop_map(|(len, to)| Action::CheckPktLarger { len, to: bit(to) }),
         ct(),
         Just(Action::CtClear),
+        Just(Action::CtForget),
         select(options).prop_map(Action::DeleteField),
     ];
     prop_oneof![outputs, packets, others].boxed()

@@ -62,6 +62,8 @@ pub enum Op {
     Ct(Box<CtOp>),
     /// The tracker knows nothing of the packet any more.
     CtClear,
+    /// The connections that the packet met as new go, of whatever zone. What it met as established stays.
+    CtForget,
     /// The packet is put into another one, which the ops behind this work on.
     Encap(Arc<EncapOp>),
     /// The packet comes out of a tunnel, if the worker finds that it is well-formed and for one of our ports: it goes on in that port's bridge. On a copy, unless it is the last op.
@@ -82,6 +84,17 @@ impl Op {
             Self::Ct(_) | Self::Decap(_) => true,
             Self::Clone(ops) => ops.iter().any(Self::recirculates),
             Self::CheckLen(check) => check.larger.iter().chain(&check.smaller).any(Self::recirculates),
+            _ => false,
+        }
+    }
+
+    /// It takes connections back, or something in it does.
+    #[must_use]
+    pub fn takes_back(&self) -> bool {
+        match self {
+            Self::CtForget => true,
+            Self::Clone(ops) => ops.iter().any(Self::takes_back),
+            Self::CheckLen(check) => check.larger.iter().chain(&check.smaller).any(Self::takes_back),
             _ => false,
         }
     }

@@ -87,6 +87,7 @@ impl Packet {
             | Op::Clone(_)
             | Op::Ct(_)
             | Op::CtClear
+            | Op::CtForget
             | Op::CheckLen(_) => {}
         }
         Ok(())

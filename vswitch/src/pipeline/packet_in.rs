@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::mpsc;
+use vswitch_conntrack::Handle;
 use vswitch_flow::action::Reason;
 use vswitch_flow::{Action, FlowKey};
 
@@ -76,6 +77,8 @@ pub struct Paused {
     pub metadata: FlowKey,
     /// The whole packet as the controller got it, which it need not send back.
     pub packet: Vec<u8>,
+    /// Connections that it has met as new.
+    pub met: Box<[Handle]>,
 }
 
 /// Those who want packet-ins of a bridge, and the packets that wait for them.
@@ -157,11 +160,11 @@ impl PacketIns {
         self.subscribers.load().iter().any(|one| one.interest.covers(controller, reason) && !one.queue.is_closed())
     }
 
-    /// Hands a packet-in to everyone who wants it, with a token if it can be resumed. Never waits.
-    pub fn deliver(&self, mut packet_in: PacketIn) {
+    /// Hands a packet-in to everyone who wants it, with a token if it can be resumed: with the connections, then, that it has `met` as new. Never waits.
+    pub fn deliver(&self, mut packet_in: PacketIn, met: impl Iterator<Item = Handle>) {
         if let Some(continuation) = &packet_in.continuation {
             let (metadata, packet) = (packet_in.metadata.clone(), packet_in.packet.clone());
-            let paused = Paused { continuation: Arc::clone(continuation), metadata, packet };
+            let paused = Paused { continuation: Arc::clone(continuation), metadata, packet, met: met.collect() };
             packet_in.token = self.paused.lock().put(paused).to_be_bytes().to_vec();
         }
         // Which of Geneve's options the packet has, it needs to go on; controllers know no such field.
@@ -209,7 +212,7 @@ mod tests {
         let mut metadata = FlowKey::default();
         metadata.set(vswitch_flow::Field::TunId, 5);
         metadata.set_tunnel_options(0b101);
-        packet_ins.deliver(PacketIn {
+        let packet_in = PacketIn {
             table: 0,
             cookie: 0,
             reason: Reason::Action,
@@ -219,7 +222,8 @@ mod tests {
             packet: vec![0; 14],
             continuation: Some(Arc::default()),
             token: Vec::new(),
-        });
+        };
+        packet_ins.deliver(packet_in, std::iter::empty());
         let told = subscription.receiver.try_recv().expect("a packet-in");
         let number = told.metadata.get(vswitch_flow::Field::TunId);
         assert_eq!((number, told.metadata.tunnel_options()), (5, 0), "what the controller sees");

@@ -3,6 +3,7 @@
 //! What was read of a packet is not read again as long as nobody wrote there ([`Touched`]): its key serves the next stage, and what the tracker saw of it the next `ct()`.
 
 use super::execute::{Origin, Tracked};
+use super::forget::Last;
 use super::step::Step;
 use crate::action::{CtOp, Op, Packet, Touched};
 use crate::cache::Cache;
@@ -23,6 +24,8 @@ struct Known<'a> {
     verdict: &'a Verdict,
     /// Of a fragment: what the first one shows.
     first: Option<First>,
+    /// See [`Tracked::met`].
+    met: Last,
 }
 
 impl Known<'_> {
@@ -38,6 +41,7 @@ impl Known<'_> {
             state: self.verdict.state,
             cached: self.request.nat.is_none() && self.verdict.known,
             unknown: self.verdict.state & state::NEW != 0 && !self.verdict.known,
+            met: self.met,
         }
     }
 }
@@ -52,7 +56,7 @@ impl Step<'_> {
         mut packet: Packet,
         origin: Origin<'_>,
     ) -> Option<(Packet, Tracked)> {
-        let Tracked { zone, state, cached, unknown } = origin.tracked;
+        let Tracked { zone, state, cached, unknown, met: before_it } = origin.tracked;
         let before = if zone == op.request.zone { state } else { 0 };
         let (worker, now, port, tunnel) = (self.worker, self.now, origin.port, origin.tunnel());
         let place = Place { worker, now, port, tunnel, before, cached, unknown };
@@ -68,7 +72,8 @@ impl Step<'_> {
             match self.conntrack.track_seen(seen, &mut packet, &op.request, place, &mut verdict) {
                 Ok(link) => {
                     met(cache.as_deref_mut(), op.request.zone, link, &verdict.rewrite);
-                    let known = Known { request: &op.request, verdict: &verdict, first: None };
+                    let met = self.meet(before_it, verdict.fresh);
+                    let known = Known { request: &op.request, verdict: &verdict, first: None, met };
                     let origin = Origin { seen: known.leaves_bytes().then_some(seen), ..origin };
                     return self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, known.tracked()));
                 }
@@ -87,14 +92,17 @@ impl Step<'_> {
         let origin = Origin { seen: None, ..origin };
         match outcome {
             Outcome::Tracked(packet, verdict) => {
-                let known = Known { request: &op.request, verdict: &verdict, first: None };
+                let met = self.meet(before_it, verdict.fresh);
+                let known = Known { request: &op.request, verdict: &verdict, first: None, met };
                 self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, known.tracked()))
             }
             Outcome::Held => None,
             Outcome::Complete(fragments) => {
                 let Fragments { packets, verdict, first } = fragments;
-                let known = Known { request: &op.request, verdict: &verdict, first: Some(first) };
+                let met = self.meet(before_it, verdict.fresh);
+                let known = Known { request: &op.request, verdict: &verdict, first: Some(first), met };
                 if origin.depth >= RECIRCULATIONS_MAX {
+                    self.never_decided(met);
                     packets.into_iter().for_each(|one| self.drop_in(origin.port, DropReason::RecircDepth, one.mbuf));
                     return None;
                 }
@@ -135,7 +143,10 @@ impl Step<'_> {
         }
         match self.copy_within_budget(&packet.mbuf) {
             Ok(mbuf) => self.enter_stage(cache, stage, Packet { mbuf, layers: packet.layers }, known, origin),
-            Err(reason) => self.count_drop_in(origin.port, reason),
+            Err(reason) => {
+                self.never_decided(known.met);
+                self.count_drop_in(origin.port, reason);
+            }
         }
         Some(packet)
     }
@@ -151,12 +162,14 @@ impl Step<'_> {
     ) {
         self.stages_entered += 1;
         if origin.depth >= RECIRCULATIONS_MAX || self.stages_entered > STAGES_ENTERED_MAX {
+            self.never_decided(known.met);
             return self.drop_in(origin.port, DropReason::RecircDepth, packet.mbuf);
         }
         // As much as there is of the key that it had in its last stage.
         let own = origin.metadata.filter(|_| origin.touched <= Touched::Hop && known.leaves_bytes() && packet.has_l4());
         let mut key = own.map_or_else(FlowKey::default, FlowKey::clone);
         let Some(packet) = self.key_in(stage, packet, known, origin, (own.is_some(), &mut key)) else {
+            self.never_decided(known.met);
             return self.count_drop_in(origin.port, DropReason::NoMbuf);
         };
         let world = &*self.snapshot.world;

@@ -1,5 +1,6 @@
 //! The executor: the one `match` over [`Op`].
 
+use super::forget::Last;
 use super::replay::Replay;
 use super::step::Step;
 use crate::action::{CheckLen, Op, Packet, PacketInOp, Touched};
@@ -46,6 +47,15 @@ pub(super) struct Tracked {
     pub(super) cached: bool,
     /// It knew none, and remembered none.
     pub(super) unknown: bool,
+    /// The last connection that the packet has met as new, of all zones ([`super::forget`]).
+    pub(super) met: Last,
+}
+
+impl Tracked {
+    /// Of a packet that no `ct()` knows any more. What it has met it has met.
+    fn clear(&mut self) {
+        *self = Self { met: self.met, ..Self::default() };
+    }
 }
 
 impl Origin<'_> {
@@ -149,13 +159,17 @@ impl Step<'_> {
                     None => return,
                 },
                 Op::CtClear => {
-                    origin.tracked = Tracked::default();
+                    origin.tracked.clear();
+                    Ok(())
+                }
+                Op::CtForget => {
+                    self.take_back(origin.tracked.met);
                     Ok(())
                 }
                 Op::Encap(op) => {
                     // What is outside was not read, nor met the tracker.
                     origin.touch(Touched::Rest);
-                    origin.tracked = Tracked::default();
+                    origin.tracked.clear();
                     match self.encapsulate(cache.as_deref_mut(), op, &ops[i + 1..], packet, origin) {
                         Some(wrapped) => {
                             packet = wrapped;
@@ -270,7 +284,7 @@ impl Step<'_> {
         // Agents know no such fields.
         metadata.set(Field::TunTos, 0);
         metadata.set(Field::TunTtl, 0);
-        bridge.packet_ins.deliver(PacketIn {
+        let packet_in = PacketIn {
             table: op.table,
             cookie: op.cookie,
             reason: op.reason,
@@ -280,7 +294,8 @@ impl Step<'_> {
             packet,
             continuation: op.continuation.clone(),
             token: Vec::new(),
-        });
+        };
+        bridge.packet_ins.deliver(packet_in, self.outputs.met.of(origin.tracked.met));
     }
 }
 

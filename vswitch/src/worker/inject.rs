@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::Thread;
 use std::time::Duration;
+use vswitch_conntrack::Handle;
 use vswitch_flow::{Action, Field, FlowKey};
 
 /// A worker takes an injected packet within a burst, or one sleep. After this long the caller is told.
@@ -35,8 +36,8 @@ pub struct Injection {
 pub enum Begin {
     /// With these actions.
     Actions(Arc<[Action]>),
-    /// Where it was paused.
-    Resume(Arc<Continuation>),
+    /// Where it was paused, with the connections that it had met as new.
+    Resume(Arc<Continuation>, Box<[Handle]>),
 }
 
 /// Why a packet could not be sent.
@@ -164,12 +165,13 @@ impl Walk {
         let mbuf = pool.mbuf_from(&injection.packet).ok_or(InjectError::NoMbuf)?;
         let number = u32::try_from(injection.metadata.get(Field::InPort)).unwrap_or(u32::MAX);
         let port = bridges[index].numbers.get(&number).copied().unwrap_or(PortId::NONE);
-        let start = match &injection.begin {
-            Begin::Actions(actions) => Start::Actions(actions),
-            Begin::Resume(continuation) => Start::Resume(continuation),
+        let (start, met): (_, &[Handle]) = match &injection.begin {
+            Begin::Actions(actions) => (Start::Actions(actions), &[]),
+            Begin::Resume(continuation, met) => (Start::Resume(continuation), met),
         };
         self.cache.pays(PortId::NONE);
         let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
+        step.resumed = met.iter().fold(0, |last, handle| step.meet(last, Some(*handle)));
         step.once(Some(&mut self.cache), index, port, injection.metadata.clone(), start, mbuf);
         Ok(())
     }

@@ -14,6 +14,7 @@
 
 mod ct;
 mod execute;
+mod forget;
 mod inject;
 mod inside;
 mod learning;

@@ -1,5 +1,6 @@
 //! Gathers what leaves by each port during a burst, and sends it once at the burst's end.
 
+use super::forget::Met;
 use super::waiting::Waiting;
 use super::{PortView, Snapshot};
 use crate::dpdk::{Burst, Mbuf, Mempool};
@@ -29,13 +30,15 @@ pub(super) struct Outputs {
     dead: Burst,
     /// Those that wait for a next hop.
     pub(super) waiting: Waiting,
+    /// What the packet in hand has met.
+    pub(super) met: Met,
 }
 
 impl Outputs {
     /// For a worker, for no ports yet.
     #[must_use]
     pub(super) fn new(worker: usize, waiting: Waiting) -> Self {
-        Self { worker, ports: Vec::new(), pending: Vec::new(), dead: Burst::new(), waiting }
+        Self { worker, ports: Vec::new(), pending: Vec::new(), dead: Burst::new(), waiting, met: Met::default() }
     }
 
     /// Makes room for the ports of a snapshot. Between bursts: nothing is gathered.

@@ -1,6 +1,7 @@
 //! What every step of the walk needs: the ways out, and the counters of what died.
 
 use super::Snapshot;
+use super::forget::Last;
 use super::output::Outputs;
 use crate::conntrack::Conntrack;
 use crate::dpdk::{Mbuf, Mempool};
@@ -34,6 +35,8 @@ pub(super) struct Step<'a> {
     pub(super) telling: bool,
     /// The sender of the packet in hand was told something.
     pub(super) told: bool,
+    /// What the packet that sets out next has met before it was paused.
+    pub(super) resumed: Last,
 }
 
 impl<'a> Step<'a> {
@@ -47,6 +50,7 @@ impl<'a> Step<'a> {
         budget: &'a Budget,
         now: Millis,
     ) -> Self {
+        outputs.met.clear();
         let (outputs_made, stages_entered, flooded_mbufs) = (0, 0, 0);
         Self {
             worker,
@@ -63,6 +67,7 @@ impl<'a> Step<'a> {
             asking: false,
             telling: false,
             told: false,
+            resumed: 0,
         }
     }
 }

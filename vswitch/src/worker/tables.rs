@@ -1,6 +1,6 @@
 //! Packets of a bridge with tables: caches, else key, translation; then ops. One packet after the other.
 
-use super::execute::Origin;
+use super::execute::{Origin, Tracked};
 use super::inside::{self, Inside};
 use super::step::Step;
 use super::{PortView, Walk};
@@ -253,6 +253,7 @@ impl Step<'_> {
             if cache.is_on() && !allowance.take(now) {
                 cache.recorder.fail(Fallback::Uncached);
                 cache.stats().lost_misses.add(1);
+                self.never_decided(origin.tracked.met);
                 return self.drop_in(origin.port, DropReason::MissRate, packet.mbuf);
             }
             cache.stats().misses.add(1);
@@ -320,7 +321,9 @@ impl Step<'_> {
         let request = Request { bridge, key: &key, start, now: self.now, side_effects, learns };
         let translation = translate(&self.snapshot.world, &request, None);
         let in_port = u32::try_from(key.get(Field::InPort)).unwrap_or(u32::MAX);
-        self.carry_out_once(cache, &translation, packet, Origin { metadata: Some(&key), ..Origin::of(port, in_port) });
+        let tracked = Tracked { met: std::mem::take(&mut self.resumed), ..Tracked::default() };
+        let origin = Origin { metadata: Some(&key), tracked, ..Origin::of(port, in_port) };
+        self.carry_out_once(cache, &translation, packet, origin);
     }
 
     pub(super) fn carry_out_once(

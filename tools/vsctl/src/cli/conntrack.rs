@@ -86,6 +86,18 @@ pub(crate) enum Conntrack {
         #[arg(value_name = "ZONE", required = true)]
         words: Vec<String>,
     },
+    /// Set options of zones: zone=5,6 established_after_answer=true
+    CtSetZoneOptions {
+        /// zone=N,N,...; established_after_answer=true: what the other end has not answered yet is +new, not +est
+        #[arg(value_name = "WORD", required = true)]
+        words: Vec<String>,
+    },
+    /// Show options of zones that have any.
+    CtGetZoneOptions {
+        /// zone=N,N,...: only of these zones
+        #[arg(value_name = "ZONES")]
+        words: Vec<String>,
+    },
     /// Tell what happens to connections, one line each, until interrupted.
     MonitorConntrack {
         #[command(flatten)]

@@ -20,6 +20,8 @@ pub struct Counts {
     /// Replaced by a new one of the same tuple: a SYN after the end of a TCP connection, `force`.
     pub replaced: u64,
     pub dropped_early: u64,
+    /// Taken back by a packet that met them as new ([`crate::Tracker::forget`]).
+    pub forgotten: u64,
     pub refused_full: u64,
     pub refused_zone: u64,
     pub refused_nat: u64,
@@ -37,13 +39,14 @@ pub(super) enum Count {
     Flushed,
     Replaced,
     DroppedEarly,
+    Forgotten,
     RefusedFull,
     RefusedZone,
     RefusedNat,
     RefusedTaken,
 }
 
-const WORDS: usize = 9;
+const WORDS: usize = 10;
 
 /// Workers share a block when there are more of them.
 const BLOCKS: usize = 32;
@@ -74,17 +77,18 @@ impl Counters {
     /// All but what others know. `taken`: how many places were taken so far, read when this asks.
     pub(super) fn collect(&self, taken: impl FnOnce() -> u64) -> Counts {
         // What takes away is read first: connections come before they go, so the difference is never negative.
-        let [expired, flushed, replaced, dropped_early] =
-            [Count::Expired, Count::Flushed, Count::Replaced, Count::DroppedEarly].map(|count| self.sum(count));
+        let gone = [Count::Expired, Count::Flushed, Count::Replaced, Count::DroppedEarly, Count::Forgotten];
+        let gone @ [expired, flushed, replaced, dropped_early, forgotten] = gone.map(|count| self.sum(count));
         let unopened = self.sum(Count::Unopened);
         let created = taken().saturating_sub(unopened);
         Counts {
-            connections: created.saturating_sub(expired + flushed + replaced + dropped_early),
+            connections: created.saturating_sub(gone.iter().sum()),
             created,
             expired,
             flushed,
             replaced,
             dropped_early,
+            forgotten,
             refused_full: self.sum(Count::RefusedFull),
             refused_zone: self.sum(Count::RefusedZone),
             refused_nat: self.sum(Count::RefusedNat),

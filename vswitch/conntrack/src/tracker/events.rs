@@ -22,7 +22,7 @@ pub enum EventKind {
     New,
     /// First reply, TCP state, mark or label changed.
     Update,
-    /// Gone: expired, flushed, replaced, or dropped early.
+    /// Gone: expired, flushed, replaced, dropped early, or forgotten.
     End,
 }
 

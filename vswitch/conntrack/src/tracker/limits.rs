@@ -41,12 +41,17 @@ const CLASSES: usize = size_of::<Policy>() / size_of::<u64>();
 /// Zones that there are.
 const ZONES: usize = size(1 << 16, 1);
 
+/// Zones of one word of [`Zones::waiting`].
+const BITS: usize = 64;
+
 /// All zones.
 #[derive(Debug)]
 pub(super) struct Zones {
     zones: Box<[Zone]>,
     /// Apart from the counts, which change all the time.
     policies: Box<[Timeouts]>,
+    /// A bit for each: established means answered ([`Zones::waits_for_answer`]).
+    waiting: Box<[AtomicU64]>,
     limit: AtomicU64,
     timeouts: Policy,
 }
@@ -57,6 +62,7 @@ impl Zones {
         Self {
             zones: std::iter::repeat_with(zone).take(ZONES).collect(),
             policies: std::iter::repeat_with(Timeouts::new).take(ZONES).collect(),
+            waiting: std::iter::repeat_with(AtomicU64::default).take(ZONES.div_ceil(BITS)).collect(),
             limit: AtomicU64::new(NONE),
             timeouts: Policy::default(),
         }
@@ -64,7 +70,7 @@ impl Zones {
 
     /// Bytes.
     pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.zones) + size_of_val(&*self.policies)
+        size_of_val(&*self.zones) + size_of_val(&*self.policies) + size_of_val(&*self.waiting)
     }
 
     /// Counts one more connection, unless the zone is at its limit.
@@ -97,6 +103,26 @@ impl Zones {
             None | Some(NONE) => self.timeouts.get(class),
             Some(own) => own,
         }
+    }
+
+    /// Whether what nobody has answered yet is new there, not established. Asked of segments of unanswered connections only.
+    pub(super) fn waits_for_answer(&self, zone: u16) -> bool {
+        let (word, bit) = waiting(zone);
+        self.waiting[word].load(Relaxed) & bit != 0
+    }
+
+    pub(super) fn set_waits_for_answer(&self, zone: u16, waits: bool) {
+        let (word, bit) = waiting(zone);
+        if waits {
+            self.waiting[word].fetch_or(bit, Relaxed);
+        } else {
+            self.waiting[word].fetch_and(!bit, Relaxed);
+        }
+    }
+
+    /// In the order of their numbers.
+    pub(super) fn that_wait(&self) -> Vec<u16> {
+        (0..=u16::MAX).zip(0..ZONES).map(|(zone, _)| zone).filter(|zone| self.waits_for_answer(*zone)).collect()
     }
 
     pub(super) fn set_default_limit(&self, limit: Option<u32>) {
@@ -137,6 +163,11 @@ impl Zones {
         };
         (0..=u16::MAX).zip(&self.policies).filter_map(|(number, timeouts)| Some((number, own(timeouts)?))).collect()
     }
+}
+
+/// Word and bit of a zone in [`Zones::waiting`].
+fn waiting(zone: u16) -> (usize, u64) {
+    (usize::from(zone) / BITS, 1 << (usize::from(zone) % BITS))
 }
 
 fn limit(word: &AtomicU64) -> Option<u32> {

@@ -1,7 +1,7 @@
 //! The tracker: the table of connections, and what packets do to it.
 //!
 //! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it, `related` that of an error; `index` and `arena` the table, with `life`, `cold`, `wide` and `rare` for what
-//! a place holds, `free` for those that hold nothing; `expire` and `dump` what the control side does;
+//! a place holds, `free` for those that hold nothing; `expire` and `dump` what the control side does; `forget` what a packet takes back;
 //! `ahead` what a packet will read of it; `limits`, `events`, `counters`, `helper` and `control` one small thing each.
 
 mod ahead;
@@ -14,6 +14,7 @@ mod counters;
 mod dump;
 mod events;
 mod expire;
+mod forget;
 mod free;
 mod helper;
 mod index;
@@ -33,6 +34,7 @@ pub use connection::{Connection, Filter};
 pub use control::Control;
 pub use counters::Counts;
 pub use events::{Event, EventKind};
+pub use forget::Handle;
 pub use helper::Expected;
 pub use limits::{Limits, ZoneCount};
 pub use link::Link;
@@ -123,6 +125,24 @@ impl Tracker {
     #[must_use]
     pub fn policies(&self) -> Vec<(u16, Policy)> {
         self.zones.policies()
+    }
+
+    /// Whether established means answered in a zone: a packet of the original direction is `+est` only when the other end has answered, else `+new`, and a SYN that crosses the opener's is no answer, nor is any
+    /// segment that no stack sends to a first one. Off at start, as in Open vSwitch, which does so of all protocols but TCP. From each connection's next packet on.
+    pub fn set_established_after_answer(&self, zone: u16, on: bool) {
+        self.zones.set_waits_for_answer(zone, on);
+    }
+
+    /// See [`Self::set_established_after_answer`].
+    #[must_use]
+    pub fn established_after_answer(&self, zone: u16) -> bool {
+        self.zones.waits_for_answer(zone)
+    }
+
+    /// The zones in which it is so.
+    #[must_use]
+    pub fn zones_established_after_answer(&self) -> Vec<u16> {
+        self.zones.that_wait()
     }
 
     /// Whether TCP windows are checked (`ct-enable-tcp-seq-chk`); on at start.

@@ -1,7 +1,7 @@
 //! What a packet does: it belongs to a connection, or opens one, or neither.
 
 use super::life::Life;
-use super::{Count, EventKind, Found, Link, Locked, Tracker, Words};
+use super::{Count, EventKind, Found, Handle, Link, Locked, Tracker, Words};
 use crate::tcp::{Outcome, State, Tcp};
 use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Seen, Tuple, Verdict, state};
 
@@ -134,16 +134,23 @@ impl Tracker {
     /// What the packet changes in the state of its connection, and until when that lives now.
     fn update(&self, locked: &mut Locked<'_>, direction: Direction, seen: &Seen, now: u64) -> Outcome {
         let mut life = locked.life();
+        let answered = life.has(Life::REPLIED);
         if direction == Direction::Reply {
             life = life.with(Life::REPLIED);
         }
         let (outcome, class) = match &seen.l4 {
             L4::Tcp(segment) => {
+                // All other protocols wait for an answer in every zone.
+                let waits = !answered && self.zones.waits_for_answer(seen.tuple.zone);
+                if waits && direction == Direction::Reply && locked.body.tcp.leaves_open(segment) {
+                    return Outcome::ValidNew;
+                }
                 let outcome = locked.body.tcp.update(segment, direction, self.checks_windows());
                 if matches!(outcome, Outcome::Invalid | Outcome::Reopen) {
                     return outcome;
                 }
-                (outcome, Class::after(outcome, &locked.body.tcp))
+                let class = Class::after(outcome, &locked.body.tcp);
+                (if waits && direction == Direction::Original { Outcome::ValidNew } else { outcome }, class)
             }
             other if life.has(Life::REPLIED) => (Outcome::Valid, Some(class(other, true))),
             other => (Outcome::ValidNew, Some(class(other, false))),
@@ -195,6 +202,7 @@ pub(super) const fn flag(side: NatSide, direction: Direction) -> u32 {
 #[inline]
 pub(super) fn say(locked: &Locked<'_>, direction: Direction, mut state: u32, request: &Request, verdict: &mut Verdict) {
     *verdict = locked.known();
+    verdict.fresh = (state & state::NEW != 0).then(|| Handle::of(locked));
     if request.nat.is_some()
         && let Some(side) = locked.life().side()
     {

@@ -20,7 +20,8 @@ pub fn encoded_len(action: &Action) -> usize {
         | Action::FinTimeout { .. }
         | Action::Conjunction { .. }
         | Action::Exit
-        | Action::CtClear => 16,
+        | Action::CtClear
+        | Action::CtForget => 16,
         // A push of a tag and a set_field.
         Action::SetVlanVid(_) | Action::SetVlanPcp(_) => 24,
         Action::OutputField { .. }

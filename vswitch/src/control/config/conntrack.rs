@@ -53,11 +53,12 @@ impl Walk<'_> {
         let limit = section.integer(reader, "limit", &LIMITS);
         let want = ("a table of seconds", "{ udp_first = 60 }");
         let given = section.typed(reader, "timeouts", want, DeValue::as_table);
-        let known = ["zone", "limit", "timeouts"];
+        let established_after_answer = section.boolean(reader, "established_after_answer").unwrap_or(false);
+        let known = ["zone", "limit", "timeouts", "established_after_answer"];
         section.finish(reader, &known, &known);
         let span = section.span("zone");
         let timeouts = given.and_then(|(table, span)| self.timeouts(table, span));
-        Some((ZoneConfig { zone: number?, limit, timeouts }, span))
+        Some((ZoneConfig { zone: number?, limit, timeouts, established_after_answer }, span))
     }
 
     fn timeouts(&mut self, table: &DeTable<'_>, span: Span) -> Option<vswitch_conntrack::Policy> {

@@ -86,6 +86,8 @@ pub struct ZoneConfig {
     pub limit: Option<u32>,
     /// Timeouts of its own.
     pub timeouts: Option<Policy>,
+    /// What nobody has answered yet is `+new`, not `+est`.
+    pub established_after_answer: bool,
 }
 
 /// Section `[debug]`.

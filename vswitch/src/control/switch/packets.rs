@@ -79,7 +79,7 @@ impl Switch {
             bridge: bridge.into(),
             metadata: paused.metadata,
             packet: if packet.is_empty() { paused.packet } else { packet.to_vec() },
-            begin: Begin::Resume(paused.continuation),
+            begin: Begin::Resume(paused.continuation, paused.met),
         })
     }
 

@@ -105,6 +105,7 @@ fn make_conntrack(config: &ConntrackConfig) -> Conntrack {
     for zone in &config.zones {
         tracker.set_limit(zone.zone, zone.limit);
         tracker.set_policy(zone.zone, zone.timeouts);
+        tracker.set_established_after_answer(zone.zone, zone.established_after_answer);
     }
     let memory_mb = tracker.counts().memory.div_ceil(1 << 20);
     tracing::info!(connections = config.connections, memory_mb, "memory for connections taken");

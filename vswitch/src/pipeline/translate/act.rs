@@ -101,6 +101,8 @@ impl Translator<'_, '_> {
                 }
                 self.clear_ct();
             }
+            // What it has met only the packet knows, which may have been paused since.
+            Action::CtForget => self.push(Op::CtForget),
             Action::DeleteField(field) => self.view.clear(*field),
             Action::ClearActions => {
                 self.tell_set("was");

@@ -389,7 +389,13 @@ fn push(ops: &mut Vec<Op>, work: &mut Work, error: &mut Option<DropReason>, op: 
 const fn leaves_packet(op: &Op) -> bool {
     matches!(
         op,
-        Op::Output(_) | Op::OutputTruncated(..) | Op::Crossed(..) | Op::PacketIn(_) | Op::Snoop(_) | Op::Ask(_)
+        Op::Output(_)
+            | Op::OutputTruncated(..)
+            | Op::Crossed(..)
+            | Op::PacketIn(_)
+            | Op::Snoop(_)
+            | Op::Ask(_)
+            | Op::CtForget
     )
 }
 

@@ -68,6 +68,7 @@ fn format_op(op: &Op, world: &World, out: &mut String) {
         Op::PacketIn(packet_in) => format_packet_in(packet_in, out),
         Op::Ct(ct) => format_ct(ct, out),
         Op::CtClear => out.push_str("ct_clear"),
+        Op::CtForget => out.push_str("ct_forget"),
         Op::Encap(encap) => format_encap(encap, world, out),
         Op::Decap(decap) => {
             let DecapOp { kind, max, .. } = **decap;

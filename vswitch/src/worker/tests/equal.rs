@@ -7,6 +7,7 @@ use crate::time::Millis;
 use proptest::prelude::*;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use vswitch_conntrack::Connection;
 use vswitch_flow::spec::FlowFilter;
 use vswitch_flow::text::{NoNames, parse_bundle_line};
 
@@ -128,6 +129,8 @@ const ACTIONS: &[&str] = &[
     "ct(zone=1,table=3,nat)",
     "ct(commit,force,zone=1)",
     "ct_clear",
+    "ct_forget",
+    "ct(commit,zone=1,table=2),ct_forget",
     "move:NXM_NX_CT_MARK[]->NXM_NX_REG0[]",
     "resubmit(,2,ct)",
     "drop",
@@ -266,12 +269,14 @@ struct Watched {
 }
 
 /// What can be seen of a bed.
-type Seen = (Vec<FlowInfo>, Vec<GroupInfo>, Vec<TableInfo>, Vec<crate::observe::PortTotals>);
+type Seen = (Vec<FlowInfo>, Vec<GroupInfo>, Vec<TableInfo>, Vec<crate::observe::PortTotals>, Vec<Connection>);
 
 impl Watched {
     fn new(cache: bool) -> Self {
         let bed = Bed::new(4);
         bed.shared.enable(cache);
+        // One of the two zones.
+        bed.walk.conntrack.tracker().set_established_after_answer(1, true);
         let controller = bed.packet_ins.subscribe(Interest::of(0)).expect("a subscription");
         Self { bed, controller }
     }
@@ -322,7 +327,7 @@ impl Watched {
         let (program, now) = (self.bed.state.program(), self.bed.now);
         let flows = program.flows(&FlowFilter::default(), now);
         let totals = (1..=4).map(|port| self.bed.totals(port)).collect();
-        (flows, program.group_infos(None, now), self.bed.state.tables(), totals)
+        (flows, program.group_infos(None, now), self.bed.state.tables(), totals, self.bed.connections())
     }
 }
 
@@ -354,6 +359,7 @@ fn compare(start: &[String], steps: &[Step]) -> Result<(), TestCaseError> {
             prop_assert_eq!(with.1, without.1, "groups: {}", told());
             prop_assert_eq!(with.2, without.2, "tables: {}", told());
             prop_assert_eq!(with.3, without.3, "ports: {}", told());
+            prop_assert_eq!(with.4, without.4, "connections: {}", told());
         }
     }
     let (spared, survived, _) = cached.bed.asked();

@@ -5,6 +5,7 @@ mod cached;
 mod ct;
 mod doors;
 mod equal;
+mod forget;
 mod homes;
 mod learning;
 mod packets;

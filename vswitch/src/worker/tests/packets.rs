@@ -108,7 +108,7 @@ fn a_paused_packet_goes_on_where_it_stopped_once() {
     let paused = bed.packet_ins.resume(&packet_in.token).expect("it waits");
     assert!(bed.packet_ins.resume(&packet_in.token).is_none(), "once");
     // The controller may return another packet.
-    let begin = Begin::Resume(Arc::clone(&paused.continuation));
+    let begin = Begin::Resume(Arc::clone(&paused.continuation), paused.met);
     let injection = Injection { bridge: "br".into(), metadata: paused.metadata, packet: tcp(1, 2, 81), begin };
     bed.walk.inject(&injection, bed.now).expect("sent");
     bed.walk.flush();

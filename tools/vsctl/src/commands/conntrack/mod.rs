@@ -2,6 +2,7 @@
 
 mod line;
 mod numbers;
+mod options;
 mod watch;
 mod words;
 
@@ -47,6 +48,8 @@ pub(super) async fn ask(client: &Client, command: &Conntrack, cli: &Cli) -> Answ
         Conntrack::CtSetTimeouts { words } => numbers::set_timeouts(client, words).await,
         Conntrack::CtGetTimeouts { words } => numbers::timeouts(client, words).await,
         Conntrack::CtDelTimeouts { words } => numbers::delete_timeouts(client, words).await,
+        Conntrack::CtSetZoneOptions { words } => options::set(client, words).await,
+        Conntrack::CtGetZoneOptions { words } => options::show(client, words).await,
         // `run` has taken it.
         Conntrack::MonitorConntrack { .. } => Ok(Box::new(Done)),
     }

@@ -117,6 +117,7 @@ impl Report for Counters {
              Expired                     : {}\n\
              Flushed                     : {}\n\
              Unreplied, dropped early    : {}\n\
+             Taken back (ct_forget)      : {}\n\
              Refused, table full         : {}\n\
              Refused, limit of the zone  : {}\n\
              Refused, translations in use: {}\n\
@@ -129,6 +130,7 @@ impl Report for Counters {
             stats.expired,
             stats.flushed,
             stats.dropped_early,
+            stats.forgotten,
             stats.refused_full,
             stats.refused_zone,
             stats.refused_nat,
@@ -147,6 +149,7 @@ impl Report for Counters {
             "expired": stats.expired,
             "flushed": stats.flushed,
             "dropped_early": stats.dropped_early,
+            "forgotten": stats.forgotten,
             "refused_full": stats.refused_full,
             "refused_zone": stats.refused_zone,
             "refused_nat": stats.refused_nat,
@@ -362,7 +365,7 @@ Connections Stats:
             text.starts_with("Connections now/at most     : 3/1024\nMemory for them, in bytes   : 9\nCreated "),
             "{text}"
         );
-        assert_eq!(text.lines().count(), 11);
+        assert_eq!(text.lines().count(), 12);
         let json = counters.json();
         assert_eq!((&json["connections"], &json["created"], &json["events_lost"]), (&json!(3), &json!(5), &json!(1)));
     }

@@ -108,6 +108,32 @@ pub(super) fn timeouts(words: &[String]) -> Result<v1::ZoneTimeoutPolicy, Error>
     Ok(v1::ZoneTimeoutPolicy { zone, policy: Some(policy) })
 }
 
+/// `zone=N,N,...` and `established_after_answer=true`, joined by blanks or commas.
+pub(super) fn zone_options(words: &[String]) -> Result<v1::SetZoneOptionsRequest, Error> {
+    let (mut zones, mut option, mut is_zone) = (Vec::new(), None, false);
+    for item in words.iter().flat_map(|word| word.split(',')) {
+        match item.split_once('=') {
+            Some(("zone", number)) => zones.push(small("zone", number, u16::MAX.into())?),
+            // One more of those before it.
+            None if is_zone => zones.push(small("zone", item, u16::MAX.into())?),
+            Some(("established_after_answer", word)) => {
+                let on = word.parse().map_err(|_| wrong(format!("{word:?} is neither true nor false")))?;
+                if option.replace(on).is_some() {
+                    return Err(wrong("established_after_answer is given twice"));
+                }
+            }
+            _ => return Err(wrong(format!("{item:?} is not known; give zone=N,N,... established_after_answer=true"))),
+        }
+        is_zone = item.starts_with("zone=") || is_zone && !item.contains('=');
+    }
+    if zones.is_empty() {
+        return Err(wrong("no zone; give zone=N"));
+    }
+    let established_after_answer = option.ok_or_else(|| wrong("no option; give established_after_answer=true"))?;
+    let options = |zone| v1::ZoneOptions { zone, established_after_answer: Some(established_after_answer) };
+    Ok(v1::SetZoneOptionsRequest { zones: zones.into_iter().map(options).collect() })
+}
+
 /// Which connections: `zone=N`, one tuple, `mark=V/M`, `labels=V/M`.
 pub(super) fn filter(words: &[String]) -> Result<v1::ConnectionFilter, Error> {
     let mut filter = v1::ConnectionFilter::default();
@@ -257,6 +283,34 @@ mod tests {
             ("zone=1", false),
         ] {
             assert_eq!(is_whole(&filter(&words(line)).expect(line)), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn options_of_zones() {
+        for (line, on) in [
+            ("zone=1,2 established_after_answer=true zone=7", true),
+            ("zone=1,zone=2 zone=7,established_after_answer=false", false),
+        ] {
+            let options = |zone| v1::ZoneOptions { zone, established_after_answer: Some(on) };
+            let want = v1::SetZoneOptionsRequest { zones: [1, 2, 7].map(options).to_vec() };
+            assert_eq!(zone_options(&words(line)).expect(line), want);
+        }
+        for (line, want) in [
+            ("zone=1", "no option; give established_after_answer=true"),
+            ("established_after_answer=true", "no zone; give zone=N"),
+            ("zone=1 established_after_answer=1", "\"1\" is neither true nor false"),
+            (
+                "zone=1 established_after_answer=true,2",
+                "\"2\" is not known; give zone=N,N,... established_after_answer=true",
+            ),
+            ("zone=65536 established_after_answer=true", "zone: \"65536\" is no number from 0 to 65535"),
+            (
+                "zone=1 established_after_answer=true established_after_answer=false",
+                "established_after_answer is given twice",
+            ),
+        ] {
+            assert_eq!(told(zone_options(&words(line)), line), want);
         }
     }
 

@@ -319,7 +319,9 @@ proptest! {
                 let events: Vec<_> =
                     tracker.take_events(100).iter().map(|event| (event.kind, event.connection.original)).collect();
                 let counts = Counts { memory: 0, ..tracker.counts() };
-                (verdict, events, counts, tracker.limits().1)
+                // Which place it has is its own.
+                let fresh = verdict.fresh.is_some();
+                (crate::Verdict { fresh: None, ..verdict }, fresh, events, counts, tracker.limits().1)
             });
             prop_assert_eq!(&said[0], &said[1], "{:?} in zone {}, reply {}, force {}", ends, zone, reply, force);
         }

@@ -1,6 +1,8 @@
 //! Behaviour of the tracker, told as conversations.
 
+mod answered;
 mod expected;
+mod forget;
 mod life;
 mod model;
 mod oracle;

@@ -99,6 +99,7 @@ fn print(action: &Action, printer: &mut Printer<'_>) {
         }
         Action::Ct(ct) => ct::print(ct, printer),
         Action::CtClear => printer.text("ct_clear"),
+        Action::CtForget => printer.text("ct_forget"),
         Action::DeleteField(field) => printer.push(format_args!("delete_field:{}", field.name())),
         Action::ClearActions => printer.text("clear_actions"),
         Action::WriteActions(actions) => nested("write_actions", actions, printer),

@@ -54,6 +54,7 @@ const KEYS: &[&str] = &[
     "check_pkt_larger",
     "ct",
     "ct_clear",
+    "ct_forget",
     "delete_field",
     "clear_actions",
     "write_actions",
@@ -160,6 +161,7 @@ impl<'a> Parser<'a> {
             "dec_ttl" => fields::dec_ttl(self, token)?,
             "exit" => self.plain(token, Action::Exit)?,
             "ct_clear" => self.plain(token, Action::CtClear)?,
+            "ct_forget" => self.plain(token, Action::CtForget)?,
             "clear_actions" => self.plain(token, Action::ClearActions)?,
             "pop_vlan" | "strip_vlan" => self.plain(token, Action::PopVlan)?,
             _ => match fields::legacy(self, key, token)? {

@@ -257,15 +257,15 @@ fn connections_and_their_zones() {
     use vswitch_conntrack::{Class, Policy};
     let config = good(
         "[conntrack]\nconnections = 4096\ntcp_seq_check = false\ndefault_limit = 100\n\
-         [[conntrack.zone]]\nzone = 65535\nlimit = 0\n\
+         [[conntrack.zone]]\nzone = 65535\nlimit = 0\nestablished_after_answer = true\n\
          [[conntrack.zone]]\nzone = 0\ntimeouts = { icmp_first = 5, tcp_established = 3600 }\n",
     );
     let mut policy = Policy::default();
     policy.set(Class::IcmpFirst, 5000);
     policy.set(Class::TcpEstablished, 3_600_000);
     let zones = vec![
-        ZoneConfig { zone: 65535, limit: Some(0), timeouts: None },
-        ZoneConfig { zone: 0, limit: None, timeouts: Some(policy) },
+        ZoneConfig { zone: 65535, limit: Some(0), timeouts: None, established_after_answer: true },
+        ZoneConfig { zone: 0, limit: None, timeouts: Some(policy), established_after_answer: false },
     ];
     let want = ConntrackConfig { connections: 4096, tcp_seq_check: false, default_limit: Some(100), zones };
     assert_eq!(config.conntrack, want);

@@ -105,6 +105,33 @@ async fn limits_are_set_shown_and_taken_away() {
 }
 
 #[tokio::test]
+async fn options_of_zones_are_set_and_shown() {
+    let running = Running::start().await;
+    let options = |zone, on| v1::ZoneOptions { zone, established_after_answer: on };
+    let set = |zones: &[v1::ZoneOptions]| v1::SetZoneOptionsRequest { zones: zones.to_vec() };
+    let get = |zones: &[u32]| v1::GetZoneOptionsRequest { zones: zones.to_vec() };
+    let all = client(&running).get_zone_options(get(&[])).await.expect("options").into_inner();
+    assert_eq!(all.zones, []);
+    let three = [(7, true), (65535, true), (5, true)].map(|(zone, on)| options(zone, Some(on)));
+    client(&running).set_zone_options(set(&three)).await.expect("set");
+    client(&running).set_zone_options(set(&[options(7, Some(false))])).await.expect("set");
+    let all = client(&running).get_zone_options(get(&[])).await.expect("options").into_inner();
+    assert_eq!(all.zones, [5, 65535].map(|zone| options(zone, Some(true))));
+    let some = client(&running).get_zone_options(get(&[7, 5])).await.expect("options").into_inner();
+    assert_eq!(some.zones, [options(7, Some(false)), options(5, Some(true))]);
+    let nothing = "zones: nothing is to be set; give zones with established_after_answer";
+    for (zones, want) in [
+        (vec![], nothing),
+        (vec![options(1, None)], nothing),
+        (vec![options(1 << 16, Some(true))], "zones: 65536 is out of range; use 0 to 65535"),
+    ] {
+        let status = client(&running).set_zone_options(set(&zones)).await.expect_err(want);
+        assert_eq!((status.code(), status.message()), (Code::InvalidArgument, want));
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn timeouts_are_set_shown_and_taken_away() {
     let running = Running::start().await;
     let set = |zone, seconds: &[(&str, u32)]| {

@@ -2,6 +2,7 @@
 
 mod dump;
 mod filter;
+mod options;
 mod present;
 mod watch;
 
@@ -251,6 +252,29 @@ impl v1::conntrack_service_server::ConntrackService for Conntracks {
         let asked = Asked::new("DeleteZoneTimeoutPolicy", &extensions, &[&zone.to_string()]);
         self.change(asked, move |tracker| delete_policy(tracker, zone)).await?;
         Ok(Response::new(v1::DeleteZoneTimeoutPolicyResponse {}))
+    }
+
+    async fn get_zone_options(
+        &self,
+        request: Request<v1::GetZoneOptionsRequest>,
+    ) -> Result<Response<v1::GetZoneOptionsResponse>, Status> {
+        let zones = filter::zones("zones", request.into_inner().zones)?;
+        Ok(Response::new(self.read(move |tracker| options::of(tracker, zones)).await?))
+    }
+
+    async fn set_zone_options(
+        &self,
+        request: Request<v1::SetZoneOptionsRequest>,
+    ) -> Result<Response<v1::SetZoneOptionsResponse>, Status> {
+        let (_, extensions, request) = request.into_parts();
+        let wanted = options::wanted(&request)?;
+        let asked = Asked::new("SetZoneOptions", &extensions, &[&format!("{wanted:?}")]);
+        let set = move |tracker: &Tracker| {
+            wanted.into_iter().for_each(|(zone, on)| tracker.set_established_after_answer(zone, on));
+            Ok(())
+        };
+        self.change(asked, set).await?;
+        Ok(Response::new(v1::SetZoneOptionsResponse {}))
     }
 
     async fn get_tcp_seq_check(

@@ -141,6 +141,7 @@ pub(super) fn stats(counts: Counts, protocols: Vec<v1::ProtocolCount>) -> v1::Ge
         refused_taken: counts.refused_taken,
         events_lost: counts.events_lost,
         protocols,
+        forgotten: counts.forgotten,
     }
 }
 

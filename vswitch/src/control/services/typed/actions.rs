@@ -94,6 +94,7 @@ fn action(message: &v1::Action) -> Result<Action, TextError> {
         },
         Kind::Ct(message) => Action::Ct(Box::new(ct(message)?)),
         Kind::CtClear(v1::CtClearAction {}) => Action::CtClear,
+        Kind::CtForget(v1::CtForgetAction {}) => Action::CtForget,
         Kind::DeleteField(name) => Action::DeleteField(tunnel_option(name)?),
         Kind::ClearActions(v1::ClearActionsAction {}) => Action::ClearActions,
         Kind::WriteActions(actions) => Action::WriteActions(list(&actions.actions)?.into()),

@@ -64,6 +64,7 @@ fn kind(action: &Action) -> Kind {
         }
         Action::Ct(action) => Kind::Ct(ct(action)),
         Action::CtClear => Kind::CtClear(v1::CtClearAction {}),
+        Action::CtForget => Kind::CtForget(v1::CtForgetAction {}),
         Action::DeleteField(field) => Kind::DeleteField(field.name().to_owned()),
         Action::ClearActions => Kind::ClearActions(v1::ClearActionsAction {}),
         Action::WriteActions(actions) => Kind::WriteActions(list(actions)),

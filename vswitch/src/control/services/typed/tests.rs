@@ -127,6 +127,7 @@ fn every_action() -> Vec<Action> {
         Action::Ct(Box::new(Ct { nat: Some(v6), ..Ct::default() })),
         Action::Ct(Box::new(Ct { nat: Some(Nat::default()), zone: CtZone::Immediate(65535), ..Ct::default() })),
         Action::CtClear,
+        Action::CtForget,
         Action::DeleteField(Field::TunMetadata7),
         Action::ClearActions,
         Action::WriteActions([Action::Group(1)].into()),

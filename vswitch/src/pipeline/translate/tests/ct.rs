@@ -169,6 +169,14 @@ fn ct_in_a_clone_stays_there() {
 }
 
 #[test]
+fn what_takes_connections_back_is_a_drop_all_the_same() {
+    let setup =
+        program(&[(0, "ip", "ct(commit,table=1)"), (1, "tcp", "ct_forget"), (1, "udp", "clone(ct_forget),output:3")]);
+    assert_eq!(through(&setup, TCP, "ct_state=new|trk"), ["ct(commit),recirc(0x1)", "ct_forget, drop: rule_drop"]);
+    assert_eq!(through(&setup, &TCP.replace("tcp", "udp"), "ct_state=new|trk")[1], "ct_forget,p3");
+}
+
+#[test]
 fn trace_goes_on_behind_ct() {
     use crate::pipeline::{Tracing, trace};
     let setup = program(&[

@@ -1,0 +1,87 @@
+//! `ct_forget`: connections that a packet met as new, and takes back.
+//!
+//! A pipeline may commit before it denies. What it commits is there then, and the other end may answer what it never got; so a flow that denies takes back what its packet has met as new so far: of all zones,
+//! by their handles, as behind a translation its headers find some of them no more. Whoever met a connection as established leaves it alone.
+//!
+//! **Design**: each handle says which one its packet met before it, and [`super::execute::Tracked`] which one it met last. So branches of a packet have in common what lies before they part, and packets within
+//! packets (out of tunnels, questions to neighbours) begin anew, with nothing to put back in order. All of a burst are forgotten with it.
+
+use super::step::Step;
+use crate::limits::RECIRCULATIONS_MAX;
+use vswitch_conntrack::Handle;
+
+/// A connection that a packet met as new.
+#[derive(Clone, Copy, Debug)]
+struct Meeting {
+    handle: Handle,
+    /// The one before it.
+    before: Last,
+}
+
+/// The last one that a packet met: its number, from 1; 0: none.
+pub(super) type Last = u32;
+
+/// Those of the packets of a burst.
+#[derive(Debug)]
+pub(super) struct Met(Vec<Meeting>);
+
+impl Default for Met {
+    /// With room for what a burst does that is new in three or four zones, or a packet at each of its stages. It grows beyond that, by what a pipeline does.
+    fn default() -> Self {
+        Self(Vec::with_capacity(2 * RECIRCULATIONS_MAX as usize))
+    }
+}
+
+impl Met {
+    /// Another burst.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// A packet meets another one, unless it has met that before. Returns the last one.
+    fn add(&mut self, last: Last, handle: Handle) -> Last {
+        if self.of(last).any(|met| met == handle) {
+            return last;
+        }
+        self.0.push(Meeting { handle, before: last });
+        u32::try_from(self.0.len()).unwrap_or(0)
+    }
+
+    /// All that a packet has met, the last one first.
+    pub(super) fn of(&self, last: Last) -> impl Iterator<Item = Handle> {
+        let at = |last: Last| self.0.get((last as usize).wrapping_sub(1));
+        std::iter::successors(at(last), move |meeting| at(meeting.before)).map(|meeting| meeting.handle)
+    }
+}
+
+impl Step<'_> {
+    /// A packet meets a connection, as new if `fresh`. Returns the last one that it has met so.
+    #[inline]
+    pub(super) fn meet(&mut self, last: Last, fresh: Option<Handle>) -> Last {
+        match fresh {
+            None => last,
+            Some(handle) => self.outputs.met.add(last, handle),
+        }
+    }
+
+    /// Takes back what a packet has met.
+    #[cold]
+    pub(super) fn take_back(&self, last: Last) {
+        let tracker = self.conntrack.tracker();
+        for handle in self.outputs.met.of(last) {
+            // Another packet may have taken it back, or its time was up.
+            let _ = tracker.forget(handle, self.now.0);
+        }
+    }
+
+    /// A packet dies before its pipeline has said what is to become of it. Where established means answered, what it opened goes with it: else who wears out the budget of his port would be left with
+    /// connections that nobody allowed, for the other end to answer.
+    #[cold]
+    pub(super) fn never_decided(&self, last: Last) {
+        let tracker = self.conntrack.tracker();
+        for handle in self.outputs.met.of(last) {
+            let _ = tracker.forget_waiting(handle, self.now.0);
+        }
+    }
+}
