@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod cli;
+pub mod drive;
 pub mod kinds;
 pub mod model;
 pub mod problem;

@@ -37,7 +37,8 @@ pub fn first_address(cidr: &str) -> Option<String> {
 
 /// The bytes of a MAC address: `02:00:00:00:00:01`.
 pub fn mac(text: &str) -> Option<Vec<u8>> {
-    let octet = |part: &str| if part.len() == 2 { u8::from_str_radix(part, 16).ok() } else { None };
+    let is_octet = |part: &str| part.len() == 2 && part.chars().all(|c| c.is_ascii_hexdigit());
+    let octet = |part: &str| is_octet(part).then(|| u8::from_str_radix(part, 16).ok()).flatten();
     let octets: Option<Vec<u8>> = text.split(':').map(octet).collect();
     octets.filter(|octets| octets.len() == 6)
 }

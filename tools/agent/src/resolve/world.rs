@@ -260,6 +260,6 @@ pub(crate) mod tests {
         let (name, pods) = names(Spaces::Matching(prod), &Selector::default());
         assert_eq!((name.as_str(), pods), ("pods * of namespaces env=prod", vec!["a/db", "a/web"]));
         assert_eq!(names(Spaces::Same(BTreeMap::new()), &web).1, [""; 0]);
-        assert_eq!(world.local(&[0, 1, 2]), ["a/web", "b/web"]);
+        assert_eq!(world.local(&[0, 1, 3]), ["a/web", "b/web"]);
     }
 }
