@@ -1,0 +1,46 @@
+//! The arguments.
+
+use clap::Parser;
+use std::path::PathBuf;
+
+/// Where vswitchd listens unless configured otherwise.
+const DEFAULT_SOCKET: &str = "/run/vswitch/vswitch.sock";
+
+const AFTER_HELP: &str = "\
+Manifests are files *.yaml, *.yml and *.json below --dir. What is wrong is told as `FILE:LINE Kind namespace/name: field: reason; hint`.
+
+What the Node is beside what Kubernetes knows of it says a document of apiVersion `vswitch/v1`, kind `NodeConfig`, named as the Node. Pods of the Node have
+annotations vswitch/port and vswitch/mac.
+
+Exit codes: 0 done; 1 something is wrong or was refused; 2 wrong usage; 3 vswitchd cannot be reached (--once).
+The environment variable VSWITCH_SOCKET names the socket where --socket is not given, RUST_LOG what is logged.";
+
+/// Reads Kubernetes manifests, and tells vswitchd what is to be on this Node.
+#[derive(Debug, Parser)]
+#[command(name = "vswitch-agent", version, after_help = AFTER_HELP)]
+pub struct Cli {
+    /// Directory of the manifests; looked at each second.
+    #[arg(long, value_name = "PATH")]
+    pub dir: PathBuf,
+    /// Name of this Node in the cluster.
+    #[arg(long, value_name = "NAME")]
+    pub node: String,
+    /// File with this Node's NodeConfig, if that is not in the directory.
+    #[arg(long, value_name = "PATH")]
+    pub node_config: Option<PathBuf>,
+    /// Socket of vswitchd.
+    #[arg(long, value_name = "PATH", env = "VSWITCH_SOCKET", default_value = DEFAULT_SOCKET)]
+    pub socket: PathBuf,
+    /// One wrong document refuses all changes, one refused object all objects. Without it, what is right is applied.
+    #[arg(long)]
+    pub strict: bool,
+    /// Open the gate even if policies, groups, Pods or files are wrong. Without it, packets wait for all of them.
+    #[arg(long)]
+    pub open_anyway: bool,
+    /// Sync once, and exit.
+    #[arg(long, conflicts_with = "print")]
+    pub once: bool,
+    /// Print what the switch would be told, and exit; no switch is needed.
+    #[arg(long)]
+    pub print: bool,
+}

@@ -1,0 +1,353 @@
+//! Tells the switch: everything at first and after a lost connection, what has changed otherwise.
+
+mod client;
+mod report;
+
+use crate::problem::{Origin, Problem};
+use crate::project::{Key, Projected, Projection};
+use client::Client;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tonic::{Code, Status};
+use vswitch_proto::antrea::v1;
+
+/// What was refused is tried again after this time: what it lacked, such as a port, may have come.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// The switch is asked this often whether it is still the one that was told.
+const CHECK: Duration = Duration::from_secs(2);
+
+/// Bytes of an increment; beyond, everything is sent, which may come in parts. (The switch takes 16 MiB.)
+const INCREMENT_LEN_MAX: usize = 8 << 20;
+
+/// How refusals are taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// One refused object refuses all.
+    pub is_strict: bool,
+    /// The gate opens whatever is wrong.
+    pub opens_anyway: bool,
+}
+
+/// How telling went.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Everything was sent, not only what had changed.
+    pub was_sync: bool,
+    /// Whether anything was applied.
+    pub applied: bool,
+    /// What was refused, and what has no effect yet.
+    pub problems: Vec<Problem>,
+    /// Documents of what was sent.
+    pub about: BTreeSet<Origin>,
+    /// Objects by outcome.
+    pub counts: BTreeMap<String, u64>,
+    /// Packets pass, as far as is known.
+    pub gate_open: bool,
+}
+
+impl Report {
+    /// Whether anything was refused.
+    pub fn is_refused(&self) -> bool {
+        self.problems.iter().any(Problem::is_error)
+    }
+}
+
+/// Why nothing could be told.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// The switch is not there, or does not answer.
+    #[error("{socket:?}: {reason}")]
+    Unreachable {
+        /// Its socket.
+        socket: PathBuf,
+        /// What happened.
+        reason: String,
+    },
+    /// Another agent has taken over.
+    #[error("another agent has begun round {0}: it has taken over")]
+    Replaced(u64),
+    /// The switch refused a call as a whole.
+    #[error("the switch refuses {call}: {reason}")]
+    Refused {
+        /// Which one.
+        call: &'static str,
+        /// Why, with gRPC's name of the code.
+        reason: String,
+    },
+    /// It refused what the Node is.
+    #[error("the switch refuses the NodeConfig")]
+    Node(Vec<Problem>),
+}
+
+/// The switch, and what it has been told.
+#[derive(Debug)]
+pub struct Driver {
+    socket: PathBuf,
+    options: Options,
+    session: Option<Session>,
+    tried: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Session {
+    client: Client,
+    /// Of the last sync that was committed.
+    round: u64,
+    gate_open: bool,
+    node: v1::NodeConfig,
+    /// What it is not to be, as the switch said.
+    refused_node: Option<v1::NodeConfig>,
+    /// What the switch has.
+    told: BTreeMap<Key, Projected>,
+    /// What it refused as it was.
+    refused: BTreeMap<Key, Projected>,
+    /// The last sync was refused as a whole.
+    is_behind: bool,
+    checked: Instant,
+}
+
+/// What a call is about.
+struct Change<'a> {
+    put: Vec<(&'a Key, &'a Projected)>,
+    gone: Vec<Key>,
+}
+
+impl Driver {
+    /// The switch behind `socket`; it is asked for at the first `step`.
+    pub fn new(socket: &Path, options: Options) -> Self {
+        Self { socket: socket.to_owned(), options, session: None, tried: None }
+    }
+
+    /// Tells the switch what it does not know yet; None: nothing. `is_wrong`: documents are, so that the gate is not to open.
+    pub async fn step(&mut self, projection: &Projection, is_wrong: bool) -> Result<Option<Report>, DriveError> {
+        let result = self.attempt(projection, is_wrong).await;
+        if let Err(DriveError::Unreachable { .. } | DriveError::Refused { .. } | DriveError::Node(_)) = &result {
+            self.session = None; // whatever came of it, the next attempt tells everything
+        }
+        result
+    }
+
+    async fn attempt(&mut self, projection: &Projection, is_wrong: bool) -> Result<Option<Report>, DriveError> {
+        let Some((node, origin)) = &projection.node else { return Ok(None) };
+        self.check().await?;
+        let Some(mut session) = self.session.take() else {
+            let mut client = Client::connect(&self.socket).await?;
+            let round = client.state().await?.round + 1;
+            client.initialize(node, origin, round).await?;
+            let mut session = Session::new(client, node.clone());
+            let report = self.sync(&mut session, projection, is_wrong).await?;
+            self.session = Some(session);
+            return Ok(Some(report));
+        };
+        let retries = self.tried.is_none_or(|tried| tried.elapsed() >= RETRY);
+        let node_problems = session.renew(node, origin, retries).await?;
+        let change = session.change(projection, retries);
+        let is_shut = !session.gate_open && (!is_wrong || self.options.opens_anyway);
+        let report = if change.is_empty() && !(retries && (session.is_behind || is_shut)) {
+            Ok(None)
+        } else if session.is_behind || !session.gate_open || change.len() > INCREMENT_LEN_MAX {
+            self.sync(&mut session, projection, is_wrong).await.map(Some)
+        } else {
+            self.increment(&mut session, projection, &change).await.map(Some)
+        };
+        self.session = Some(session);
+        match report {
+            Ok(None) if !node_problems.is_empty() => {
+                self.tried = Some(Instant::now());
+                Ok(Some(Report { problems: node_problems, about: [origin.clone()].into(), ..Report::default() }))
+            }
+            Ok(Some(mut report)) => {
+                report.problems.extend(node_problems);
+                Ok(Some(report))
+            }
+            Err(DriveError::Refused { call, reason }) => {
+                // Because somebody else has begun a later round?
+                if let Some(session) = &mut self.session {
+                    session.checked = Instant::now().checked_sub(CHECK).unwrap_or(session.checked);
+                }
+                self.check().await?;
+                Err(DriveError::Refused { call, reason })
+            }
+            report => report,
+        }
+    }
+
+    /// Whether the switch is still the one that was told. If not, all has to be told again.
+    async fn check(&mut self) -> Result<(), DriveError> {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        if session.checked.elapsed() < CHECK {
+            return Ok(());
+        }
+        session.checked = Instant::now();
+        let state = session.client.state().await?;
+        if session.round > 0 && state.round > session.round {
+            return Err(DriveError::Replaced(state.round));
+        }
+        if !state.initialized || state.round < session.round {
+            tracing::info!("the switch has begun anew: everything is told again");
+            self.session = None;
+        }
+        Ok(())
+    }
+
+    fn mode(&self) -> v1::WriteMode {
+        if self.options.is_strict { v1::WriteMode::AllOrNothing } else { v1::WriteMode::ValidOnly }
+    }
+
+    async fn sync(
+        &mut self,
+        session: &mut Session,
+        projection: &Projection,
+        is_wrong: bool,
+    ) -> Result<Report, DriveError> {
+        self.tried = Some(Instant::now());
+        let gate = match (self.options.opens_anyway, is_wrong) {
+            (true, _) => v1::GateChange::OpenAnyway,
+            (false, true) => v1::GateChange::Keep,
+            (false, false) => v1::GateChange::Open,
+        };
+        let begun = session.client.state().await?.round;
+        if session.round > 0 && begun > session.round {
+            return Err(DriveError::Replaced(begun));
+        }
+        let objects = projection.objects.values().map(|projected| projected.object.clone()).collect();
+        let answer = session.client.sync(begun + 1, self.mode(), gate, objects).await?;
+        let result = answer.result.unwrap_or_default();
+        let refused = report::refused(&result);
+        session.gate_open = answer.gate_open;
+        session.is_behind = !result.applied && !refused.is_empty();
+        if session.is_behind {
+            session.refused = projection.objects.clone();
+        } else {
+            session.round = begun + 1;
+            session.adopt(projection.objects.iter().collect(), Vec::new(), &refused, true);
+        }
+        Ok(report::report(&result, projection, &BTreeMap::new(), true, session.gate_open))
+    }
+
+    async fn increment(
+        &mut self,
+        session: &mut Session,
+        projection: &Projection,
+        change: &Change<'_>,
+    ) -> Result<Report, DriveError> {
+        self.tried = Some(Instant::now());
+        let objects = change.put.iter().map(|(_, projected)| projected.object.clone()).collect();
+        let remove = change.gone.iter().map(|(kind, name)| v1::ObjectRef { kind: *kind, name: name.clone() }).collect();
+        let options = v1::WriteOptions { mode: self.mode().into(), round: session.round, dry_run: false };
+        let result = session.client.apply(options, objects, remove).await?;
+        let refused = report::refused(&result);
+        let mut report = report::report(&result, projection, &session.told, false, session.gate_open);
+        report.about = change.put.iter().map(|(_, projected)| projected.origin.clone()).collect();
+        report.about.extend(change.gone.iter().filter_map(|key| Some(session.told.get(key)?.origin.clone())));
+        if result.applied || refused.is_empty() {
+            session.adopt(change.put.clone(), change.gone.clone(), &refused, false);
+        } else {
+            let refused = change.put.iter().map(|(key, projected)| ((*key).clone(), (*projected).clone()));
+            session.refused.extend(refused);
+        }
+        Ok(report)
+    }
+}
+
+impl Session {
+    fn new(client: Client, node: v1::NodeConfig) -> Self {
+        Self {
+            client,
+            round: 0,
+            gate_open: false,
+            node,
+            refused_node: None,
+            told: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            is_behind: false,
+            checked: Instant::now(),
+        }
+    }
+
+    /// Says what the Node is, if that is another than before. What the switch refuses is told; the Node stays what it was.
+    async fn renew(
+        &mut self,
+        node: &v1::NodeConfig,
+        origin: &Origin,
+        retries: bool,
+    ) -> Result<Vec<Problem>, DriveError> {
+        if self.node == *node || (!retries && self.refused_node.as_ref() == Some(node)) {
+            return Ok(Vec::new());
+        }
+        match self.client.initialize(node, origin, self.round).await {
+            Ok(()) => {
+                self.node = node.clone();
+                self.refused_node = None;
+                Ok(Vec::new())
+            }
+            Err(DriveError::Node(problems)) => {
+                self.refused_node = Some(node.clone());
+                Ok(problems)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What differs from what the switch has; what it refused counts as told until it is another or is tried again.
+    fn change<'a>(&self, projection: &'a Projection, retries: bool) -> Change<'a> {
+        let is_news = |key: &Key, projected: &Projected| match self.refused.get(key) {
+            Some(refused) => retries || refused.object != projected.object,
+            None => self.told.get(key).is_none_or(|told| told.object != projected.object),
+        };
+        let put = projection.objects.iter().filter(|(key, projected)| is_news(key, projected)).collect();
+        let gone = self.told.keys().filter(|key| !projection.objects.contains_key(*key));
+        let gone = gone.filter(|key| retries || !self.refused.contains_key(*key));
+        Change { put, gone: gone.cloned().collect() }
+    }
+
+    /// Takes note of what was written. A refused object is what it was before.
+    fn adopt(&mut self, put: Vec<(&Key, &Projected)>, gone: Vec<Key>, refused: &BTreeSet<Key>, is_all: bool) {
+        if is_all {
+            let put: BTreeSet<&Key> = put.iter().map(|(key, _)| *key).collect();
+            self.told.retain(|key, _| put.contains(key));
+            self.refused.clear();
+        }
+        for (key, projected) in put {
+            if refused.contains(key) {
+                self.refused.insert(key.clone(), projected.clone());
+            } else {
+                self.refused.remove(key);
+                self.told.insert(key.clone(), projected.clone());
+            }
+        }
+        for key in gone {
+            if refused.contains(&key) {
+                let was = self.told.get(&key).cloned();
+                self.refused.extend(was.map(|was| (key, was)));
+            } else {
+                self.refused.remove(&key);
+                self.told.remove(&key);
+            }
+        }
+    }
+}
+
+impl Change<'_> {
+    fn is_empty(&self) -> bool {
+        self.put.is_empty() && self.gone.is_empty()
+    }
+
+    /// Bytes, about.
+    fn len(&self) -> usize {
+        let put = self.put.iter().map(|(_, projected)| prost::Message::encoded_len(&projected.object));
+        put.chain(self.gone.iter().map(|(_, name)| name.len() + 8)).sum()
+    }
+}
+
+/// The error of a call.
+fn refused(socket: &Path, call: &'static str, status: &Status) -> DriveError {
+    match status.code() {
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => {
+            DriveError::Unreachable { socket: socket.to_owned(), reason: format!("{call}: {}", status.message()) }
+        }
+        code => DriveError::Refused { call, reason: format!("{code:?}: {}", status.message()) },
+    }
+}

@@ -1,0 +1,36 @@
+//! ClusterGroup.
+
+use super::antrea_policy::Named;
+use super::k8s_policy::IpBlock;
+use super::selector::Selector;
+use serde::Deserialize;
+
+/// ClusterGroup without its metadata.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Body {
+    /// What is asked for.
+    pub spec: Spec,
+}
+
+/// What is asked for: one of these, but for the two selectors, which go together.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Spec {
+    /// Pods.
+    pub pod_selector: Option<Selector>,
+    /// Their namespaces.
+    pub namespace_selector: Option<Selector>,
+    /// Addresses.
+    #[serde(default)]
+    pub ip_blocks: Vec<IpBlock>,
+    /// Addresses, too.
+    pub ip_block: Option<IpBlock>,
+    /// The Pods of a Service.
+    pub service_reference: Option<Named>,
+    /// Other ClusterGroups, which have none themselves.
+    #[serde(default)]
+    pub child_groups: Vec<String>,
+    /// Not served.
+    pub external_entity_selector: Option<Selector>,
+}

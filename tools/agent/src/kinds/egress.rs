@@ -1,0 +1,71 @@
+//! Egress.
+
+use super::selector::Selector;
+use crate::source::{FieldError, Tree, typed};
+use serde::Deserialize;
+
+/// Egress without its metadata.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Body {
+    /// What is asked for.
+    pub spec: Spec,
+    /// What there is.
+    #[serde(default)]
+    pub status: Status,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Spec {
+    /// Which Pods.
+    pub applied_to: PodsOrGroup,
+    /// The address.
+    #[serde(default, rename = "egressIP")]
+    pub egress_ip: String,
+    /// The pool that the address is from.
+    #[serde(rename = "externalIPPool")]
+    pub external_ip_pool: Option<String>,
+    /// Its rate.
+    pub bandwidth: Option<Bandwidth>,
+}
+
+/// Pods by selectors, or of a ClusterGroup.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct PodsOrGroup {
+    /// Pods.
+    pub pod_selector: Option<Selector>,
+    /// Their namespaces.
+    pub namespace_selector: Option<Selector>,
+    /// A ClusterGroup.
+    pub group: Option<String>,
+}
+
+/// A rate, in bits, as Kubernetes writes quantities: `500k`, `10M`.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Bandwidth {
+    /// Bits per second.
+    pub rate: String,
+    /// Bits at once.
+    pub burst: String,
+}
+
+/// What there is.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Status {
+    /// The Node that has the address.
+    #[serde(default)]
+    pub egress_node: String,
+    /// The address that it has.
+    #[serde(default, rename = "egressIP")]
+    pub egress_ip: String,
+}
+
+pub(super) fn parse(tree: &mut Tree) -> Result<Box<Body>, FieldError> {
+    tree.strip(&["status"], &["conditions"]);
+    typed(tree).map(Box::new)
+}

@@ -1,0 +1,103 @@
+//! EndpointSlice.
+
+use serde::Deserialize;
+
+/// EndpointSlice without its metadata.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Body {
+    /// What its addresses are.
+    pub address_type: AddressType,
+    /// Endpoints.
+    #[serde(default)]
+    pub endpoints: Vec<Endpoint>,
+    /// Their ports; one for each port of the Service that they serve.
+    #[serde(default)]
+    pub ports: Vec<Port>,
+}
+
+/// What addresses are.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[allow(missing_docs)] // Kubernetes' words
+pub enum AddressType {
+    IPv4,
+    IPv6,
+    FQDN,
+}
+
+/// An endpoint.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Endpoint {
+    /// Its addresses; the first one counts.
+    #[serde(default)]
+    pub addresses: Vec<String>,
+    /// Its state.
+    #[serde(default)]
+    pub conditions: Conditions,
+    /// Its Node.
+    #[serde(default)]
+    pub node_name: Option<String>,
+    /// Who is to use it.
+    #[serde(default)]
+    pub hints: Hints,
+    /// Its zone.
+    #[serde(default)]
+    pub zone: Option<String>,
+    /// Its name in DNS.
+    #[serde(default)]
+    pub hostname: Option<String>,
+    /// The Pod that it is.
+    #[serde(default)]
+    pub target_ref: Option<TargetRef>,
+}
+
+/// The object that an endpoint is.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct TargetRef {}
+
+/// The state of an endpoint.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Conditions {
+    /// It may be used; so it is unless this says otherwise.
+    pub ready: Option<bool>,
+    /// It answers; as `ready` unless this says otherwise.
+    pub serving: Option<bool>,
+    /// It is about to go.
+    pub terminating: Option<bool>,
+}
+
+/// Who is to use an endpoint.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Hints {
+    /// Zones.
+    #[serde(default)]
+    pub for_zones: Vec<Hint>,
+    /// Nodes.
+    #[serde(default)]
+    pub for_nodes: Vec<Hint>,
+}
+
+/// A zone or Node.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Hint {
+    /// Its name.
+    pub name: String,
+}
+
+/// A port.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Port {
+    /// Name of the Service's port.
+    pub name: Option<String>,
+    /// TCP, UDP or SCTP.
+    pub protocol: Option<String>,
+    /// Its number at the endpoints.
+    pub port: Option<u16>,
+    /// Of no meaning here.
+    pub app_protocol: Option<String>,
+}

@@ -1,0 +1,97 @@
+//! NetworkPolicy of networking.k8s.io.
+
+use super::NumberOrName;
+use super::selector::Selector;
+use serde::Deserialize;
+
+/// NetworkPolicy without its metadata.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Body {
+    /// What is asked for.
+    pub spec: Spec,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Spec {
+    /// Pods of its namespace that it applies to; empty: all.
+    #[serde(default)]
+    pub pod_selector: Selector,
+    /// Which ways it isolates. Not given: ingress, and egress if it has rules for that.
+    pub policy_types: Option<Vec<PolicyType>>,
+    /// What may come in.
+    #[serde(default)]
+    pub ingress: Vec<Ingress>,
+    /// What may go out.
+    #[serde(default)]
+    pub egress: Vec<Egress>,
+}
+
+/// A way.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[allow(missing_docs)] // Kubernetes' words
+pub enum PolicyType {
+    Ingress,
+    Egress,
+}
+
+/// What may come in.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Ingress {
+    /// From whom; empty: anybody.
+    #[serde(default)]
+    pub from: Vec<Peer>,
+    /// To which ports; empty: all.
+    #[serde(default)]
+    pub ports: Vec<Port>,
+}
+
+/// What may go out.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Egress {
+    /// To whom; empty: anybody.
+    #[serde(default)]
+    pub to: Vec<Peer>,
+    /// To which ports; empty: all.
+    #[serde(default)]
+    pub ports: Vec<Port>,
+}
+
+/// The other side.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Peer {
+    /// Pods: of the policy's namespace, or of those that are selected.
+    pub pod_selector: Option<Selector>,
+    /// Namespaces.
+    pub namespace_selector: Option<Selector>,
+    /// Addresses.
+    pub ip_block: Option<IpBlock>,
+}
+
+/// Addresses.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct IpBlock {
+    /// These.
+    pub cidr: String,
+    /// Without these.
+    #[serde(default, rename = "except")]
+    pub except: Vec<String>,
+}
+
+/// Ports.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Port {
+    /// TCP by default.
+    pub protocol: Option<String>,
+    /// One of them, by number or name; none: all.
+    pub port: Option<NumberOrName>,
+    /// The last one of a range.
+    pub end_port: Option<u16>,
+}

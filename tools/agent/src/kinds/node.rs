@@ -1,0 +1,67 @@
+//! Node: of peers where their Pods are and how to reach them.
+
+use crate::source::{FieldError, Tree, typed};
+use serde::Deserialize;
+
+/// Node without its metadata.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Body {
+    /// What is asked for.
+    #[serde(default)]
+    pub spec: Spec,
+    /// What there is.
+    #[serde(default)]
+    pub status: Status,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Where its Pods' addresses are from.
+    #[serde(default, rename = "podCIDRs")]
+    pub pod_cidrs: Vec<String>,
+    /// The first of them.
+    #[serde(rename = "podCIDR")]
+    pub pod_cidr: Option<String>,
+}
+
+/// What there is.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct Status {
+    /// Its addresses.
+    #[serde(default)]
+    pub addresses: Vec<Address>,
+}
+
+/// An address of a Node.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Address {
+    /// InternalIP, ExternalIP, Hostname, ...
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The address.
+    pub address: String,
+}
+
+impl Body {
+    /// Where its Pods' addresses are from.
+    pub fn pod_cidrs(&self) -> Vec<String> {
+        match (&self.spec.pod_cidr, self.spec.pod_cidrs.is_empty()) {
+            (Some(cidr), true) => vec![cidr.clone()],
+            _ => self.spec.pod_cidrs.clone(),
+        }
+    }
+
+    /// Its addresses of a type.
+    pub fn addresses(&self, kind: &str) -> Vec<String> {
+        self.status.addresses.iter().filter(|address| address.kind == kind).map(|a| a.address.clone()).collect()
+    }
+}
+
+pub(super) fn parse(tree: &mut Tree) -> Result<Body, FieldError> {
+    tree.strip(&["spec"], &["configSource", "externalID", "providerID", "taints", "unschedulable"]);
+    typed(tree)
+}

@@ -1,0 +1,214 @@
+//! NodeConfig: what the Node is, beside what Kubernetes knows of it. Of kind `NodeConfig`, apiVersion `vswitch/v1`, named as its Node. Fields and
+//! their meanings are those of `antrea.v1.NodeConfig`; what is not given has the defaults named there.
+
+use serde::Deserialize;
+
+/// NodeConfig without its metadata.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Body {
+    /// What is asked for.
+    pub spec: Spec,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs)] // antrea.v1.NodeConfig's
+pub struct Spec {
+    pub bridge: String,
+    pub traffic_mode: Option<TrafficMode>,
+    /// Default: those of `pod_cidrs`.
+    pub families: Option<Families>,
+    #[serde(default)]
+    pub transport_addresses: Vec<String>,
+    /// Default: the Node's `spec.podCIDRs`.
+    #[serde(default, rename = "podCIDRs")]
+    pub pod_cidrs: Vec<String>,
+    pub gateway: Gateway,
+    pub tunnel: Option<PortName>,
+    pub uplink: Option<Uplink>,
+    #[serde(default, rename = "serviceCIDRs")]
+    pub service_cidrs: Vec<String>,
+    #[serde(default)]
+    pub features: Features,
+    #[serde(default)]
+    pub node_port_addresses: Vec<String>,
+    #[serde(default, rename = "egressExceptCIDRs")]
+    pub egress_except_cidrs: Vec<String>,
+    /// Default: the Node's label topology.kubernetes.io/zone.
+    pub topology_zone: Option<String>,
+    pub l7: Option<L7Ports>,
+    pub local_probe: Option<LocalProbe>,
+    #[serde(default)]
+    pub local_probe_port: String,
+    #[serde(default)]
+    pub packet_limits: Vec<PacketLimit>,
+    #[serde(default)]
+    pub record_denied: bool,
+    pub fqdn: Option<Fqdn>,
+    pub zones: Option<Zones>,
+    #[serde(rename = "virtualMAC")]
+    pub virtual_mac: Option<String>,
+    #[serde(rename = "reentranceMAC")]
+    pub reentrance_mac: Option<String>,
+    #[serde(default)]
+    pub virtual_service_addresses: Vec<String>,
+    #[serde(default)]
+    pub virtual_node_port_addresses: Vec<String>,
+}
+
+/// See `antrea.v1.TrafficMode`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[allow(missing_docs)]
+pub enum TrafficMode {
+    Encap,
+    NoEncap,
+    Hybrid,
+    NetworkPolicyOnly,
+}
+
+/// See `antrea.v1.Families`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[allow(missing_docs)]
+pub enum Families {
+    IPv4,
+    IPv6,
+    Dual,
+}
+
+/// See `antrea.v1.Gateway`.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Gateway {
+    pub port: String,
+    pub mac: String,
+    #[serde(default)]
+    pub addresses: Vec<String>,
+}
+
+/// See `antrea.v1.Tunnel`.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct PortName {
+    pub port: String,
+}
+
+/// See `antrea.v1.Uplink`.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs)]
+pub struct Uplink {
+    pub port: String,
+    #[serde(default)]
+    pub underlay_bridge: String,
+    pub mac: String,
+    #[serde(default)]
+    pub next_hops: Vec<NextHop>,
+    #[serde(default)]
+    pub external_traffic: bool,
+}
+
+/// See `antrea.v1.NextHop`.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct NextHop {
+    pub address: String,
+    pub mac: Option<String>,
+}
+
+/// See `antrea.v1.Features`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs)]
+pub struct Features {
+    pub proxy: Option<bool>,
+    pub proxy_all: bool,
+    pub antrea_policy: Option<bool>,
+    pub egress: Option<bool>,
+    pub egress_traffic_shaping: bool,
+    pub traffic_control: bool,
+    #[serde(rename = "l7NetworkPolicy")]
+    pub l7_network_policy: bool,
+    pub multicast: bool,
+    pub dsr: bool,
+    #[serde(rename = "podVLANs")]
+    pub pod_vlans: bool,
+}
+
+/// See `antrea.v1.L7Ports`.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs)]
+pub struct L7Ports {
+    pub target: String,
+    pub return_port: String,
+}
+
+/// See `antrea.v1.LocalProbe`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[allow(missing_docs)]
+pub enum LocalProbe {
+    ByAddress,
+    ByPort,
+    None,
+}
+
+/// See `antrea.v1.PacketCategory`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[allow(missing_docs)]
+pub enum PacketCategory {
+    PolicyReject,
+    ServiceReject,
+    DNS,
+    IGMP,
+    PolicyLog,
+    Traceflow,
+}
+
+/// See `antrea.v1.PacketLimit`.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs)]
+pub struct PacketLimit {
+    pub category: PacketCategory,
+    #[serde(default, rename = "ratePPS")]
+    pub rate_pps: u32,
+    #[serde(default)]
+    pub burst_packets: u32,
+}
+
+/// See `antrea.v1.FqdnConfig`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs)]
+pub struct Fqdn {
+    #[serde(rename = "minTTLSeconds")]
+    pub min_ttl_seconds: u32,
+    pub names_per_pattern_max: u32,
+    pub names_max: u32,
+    pub wait_ms_max: u32,
+    pub servers: Vec<String>,
+}
+
+/// See `antrea.v1.Zones`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs)]
+pub struct Zones {
+    #[serde(rename = "mainV4")]
+    pub main_v4: Option<u32>,
+    #[serde(rename = "snatV4")]
+    pub snat_v4: Option<u32>,
+    #[serde(rename = "egressV4")]
+    pub egress_v4: Option<u32>,
+    #[serde(rename = "mainV6")]
+    pub main_v6: Option<u32>,
+    #[serde(rename = "snatV6")]
+    pub snat_v6: Option<u32>,
+    #[serde(rename = "egressV6")]
+    pub egress_v6: Option<u32>,
+}

@@ -1,0 +1,175 @@
+//! Pod: its labels, addresses and the ports that have names.
+
+use crate::source::{FieldError, Tree, typed};
+use serde::Deserialize;
+
+/// Pod without its metadata.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Body {
+    /// What is asked for.
+    #[serde(default)]
+    pub spec: Spec,
+    /// What there is.
+    #[serde(default)]
+    pub status: Status,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Spec {
+    /// Its Node; empty: none yet.
+    #[serde(default)]
+    pub node_name: String,
+    /// It has the Node's network: no port, no policies.
+    #[serde(default)]
+    pub host_network: bool,
+    /// Its service account.
+    #[serde(alias = "serviceAccount")]
+    pub service_account_name: Option<String>,
+    /// Containers.
+    #[serde(default)]
+    pub containers: Vec<Container>,
+    /// Containers that run first; those that stay may have ports with names, too.
+    #[serde(default)]
+    pub init_containers: Vec<Container>,
+}
+
+/// A container.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Container {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// Its ports.
+    #[serde(default)]
+    pub ports: Vec<Port>,
+}
+
+/// A port of a container.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Port {
+    /// Its name; may be empty.
+    #[serde(default)]
+    pub name: String,
+    /// Its number.
+    pub container_port: u16,
+    /// TCP, UDP or SCTP.
+    pub protocol: Option<String>,
+}
+
+/// What there is.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Pending, Running, Succeeded, Failed.
+    #[serde(default)]
+    pub phase: String,
+    /// The first address.
+    #[serde(rename = "podIP")]
+    pub pod_ip: Option<String>,
+    /// One for each family.
+    #[serde(default, rename = "podIPs")]
+    pub pod_ips: Vec<PodIp>,
+    /// Ready, among others.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+}
+
+/// An address of a Pod.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct PodIp {
+    /// The address.
+    pub ip: String,
+}
+
+/// A condition.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct Condition {
+    /// Its name.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// True, False or Unknown.
+    pub status: String,
+}
+
+const SPEC_IGNORED: [&str; 35] = [
+    "activeDeadlineSeconds",
+    "affinity",
+    "automountServiceAccountToken",
+    "dnsConfig",
+    "dnsPolicy",
+    "enableServiceLinks",
+    "ephemeralContainers",
+    "hostAliases",
+    "hostIPC",
+    "hostPID",
+    "hostUsers",
+    "hostname",
+    "hostnameOverride",
+    "imagePullSecrets",
+    "nodeSelector",
+    "os",
+    "overhead",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "readinessGates",
+    "resourceClaims",
+    "resources",
+    "restartPolicy",
+    "runtimeClassName",
+    "schedulerName",
+    "schedulingGates",
+    "securityContext",
+    "setHostnameAsFQDN",
+    "shareProcessNamespace",
+    "subdomain",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumes",
+];
+
+const CONTAINER_IGNORED: [&str; 22] = [
+    "args",
+    "command",
+    "env",
+    "envFrom",
+    "image",
+    "imagePullPolicy",
+    "lifecycle",
+    "livenessProbe",
+    "readinessProbe",
+    "resizePolicy",
+    "resources",
+    "restartPolicy",
+    "restartPolicyRules",
+    "securityContext",
+    "startupProbe",
+    "stdin",
+    "stdinOnce",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "tty",
+    "volumeMounts",
+    "workingDir",
+];
+
+pub(super) fn parse(tree: &mut Tree) -> Result<Box<Body>, FieldError> {
+    tree.strip(&["spec"], &SPEC_IGNORED);
+    // kubectl prints the account under both its names.
+    if tree.at(&["spec", "serviceAccountName"]).is_some() {
+        tree.strip(&["spec"], &["serviceAccount"]);
+    }
+    for containers in ["containers", "initContainers"] {
+        tree.strip(&["spec", containers], &CONTAINER_IGNORED);
+        tree.strip(&["spec", containers], &["volumeDevices"]);
+        tree.strip(&["spec", containers, "ports"], &["hostIP", "hostPort"]);
+    }
+    typed(tree).map(Box::new)
+}

@@ -1,0 +1,174 @@
+//! Service.
+
+use super::{Labels, NumberOrName};
+use crate::source::{FieldError, Tree, typed};
+use serde::Deserialize;
+
+/// Service without its metadata.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Body {
+    /// What is asked for.
+    pub spec: Spec,
+    /// What there is.
+    #[serde(default)]
+    pub status: Status,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Spec {
+    /// Its Pods; none: somebody else makes its EndpointSlices.
+    #[serde(default)]
+    pub selector: Labels,
+    /// Its ports.
+    #[serde(default)]
+    pub ports: Vec<Port>,
+    /// Where it can be reached from; ClusterIP by default.
+    #[serde(rename = "type")]
+    pub kind: Option<Kind>,
+    /// The first of its addresses, or `None`.
+    #[serde(rename = "clusterIP")]
+    pub cluster_ip: Option<String>,
+    /// One for each family.
+    #[serde(default, rename = "clusterIPs")]
+    pub cluster_ips: Vec<String>,
+    /// External addresses.
+    #[serde(default, rename = "externalIPs")]
+    pub external_ips: Vec<String>,
+    /// IPv4, IPv6.
+    #[serde(default)]
+    pub ip_families: Vec<Family>,
+    /// ClientIP: a client stays with its endpoint.
+    pub session_affinity: Option<Affinity>,
+    /// For how long.
+    pub session_affinity_config: Option<AffinityConfig>,
+    /// Cluster or Local, from outside.
+    pub external_traffic_policy: Option<TrafficPolicy>,
+    /// Cluster or Local, from inside.
+    pub internal_traffic_policy: Option<TrafficPolicy>,
+    /// Who may use the addresses of the load balancer.
+    #[serde(default)]
+    pub load_balancer_source_ranges: Vec<String>,
+    /// Endpoints that are not ready count as ready.
+    #[serde(default)]
+    pub publish_not_ready_addresses: bool,
+}
+
+/// Where a Service can be reached from.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[allow(missing_docs)] // Kubernetes' words
+pub enum Kind {
+    ClusterIP,
+    NodePort,
+    LoadBalancer,
+    ExternalName,
+}
+
+/// A family of addresses.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[allow(missing_docs)] // Kubernetes' words
+pub enum Family {
+    IPv4,
+    IPv6,
+}
+
+/// Whether clients stay with their endpoints.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[allow(missing_docs)] // Kubernetes' words
+pub enum Affinity {
+    None,
+    ClientIP,
+}
+
+/// Which endpoints may be used.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[allow(missing_docs)] // Kubernetes' words
+pub enum TrafficPolicy {
+    Cluster,
+    Local,
+}
+
+/// How long a client stays.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct AffinityConfig {
+    /// By its address.
+    #[serde(rename = "clientIP")]
+    pub client_ip: Option<ClientIp>,
+}
+
+/// How long a client's address is remembered.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ClientIp {
+    /// Seconds; 10800 by default.
+    pub timeout_seconds: Option<u32>,
+}
+
+/// A port.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Port {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// TCP, UDP or SCTP.
+    pub protocol: Option<String>,
+    /// Its number.
+    pub port: u16,
+    /// The endpoints' port; the same by default.
+    pub target_port: Option<NumberOrName>,
+    /// Its number on Nodes; 0: none.
+    #[serde(default)]
+    pub node_port: u16,
+}
+
+/// What there is.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Of the load balancer.
+    #[serde(default)]
+    pub load_balancer: LoadBalancer,
+}
+
+/// Addresses of the load balancer.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct LoadBalancer {
+    /// They.
+    #[serde(default)]
+    pub ingress: Vec<Ingress>,
+}
+
+/// An address of the load balancer.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Ingress {
+    /// The address.
+    pub ip: Option<String>,
+    /// Proxy: packets do not come with it as their destination.
+    pub ip_mode: Option<String>,
+    /// A name in place of an address.
+    pub hostname: Option<String>,
+}
+
+pub(super) fn parse(tree: &mut Tree) -> Result<Box<Body>, FieldError> {
+    tree.strip(
+        &["spec"],
+        &[
+            "allocateLoadBalancerNodePorts",
+            "externalName",
+            "healthCheckNodePort",
+            "ipFamilyPolicy",
+            "loadBalancerClass",
+            "loadBalancerIP",
+            "trafficDistribution",
+        ],
+    );
+    tree.strip(&["spec", "ports"], &["appProtocol"]);
+    tree.strip(&["status", "loadBalancer", "ingress"], &["ports"]);
+    typed(tree).map(Box::new)
+}

@@ -1,0 +1,22 @@
+//! Tier.
+
+use serde::Deserialize;
+
+/// Tier without its metadata.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Body {
+    /// What is asked for.
+    pub spec: Spec,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Its place, 1 first.
+    pub priority: u32,
+    /// For people.
+    #[serde(default)]
+    pub description: String,
+}

@@ -1,0 +1,73 @@
+//! TrafficControl.
+
+use super::egress::PodsOrGroup;
+use serde::Deserialize;
+
+/// TrafficControl without its metadata.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Body {
+    /// What is asked for.
+    pub spec: Spec,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Spec {
+    /// Which Pods.
+    pub applied_to: PodsOrGroup,
+    /// Which of their packets.
+    pub direction: Direction,
+    /// What happens to them.
+    pub action: Action,
+    /// Where they, or copies of them, leave.
+    pub target_port: Port,
+    /// Where they come back.
+    pub return_port: Option<Port>,
+}
+
+/// Which packets.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[allow(missing_docs)] // Antrea's words
+pub enum Direction {
+    Ingress,
+    Egress,
+    Both,
+}
+
+/// What happens to them.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[allow(missing_docs)] // Antrea's words
+pub enum Action {
+    Mirror,
+    Redirect,
+}
+
+/// A port of the bridge. Tunnels (geneve, vxlan, gre, erspan) are not made here: they are ports to be named as devices.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Port {
+    /// A port of its own.
+    pub ovs_internal: Option<Device>,
+    /// A device of the Node.
+    pub device: Option<Device>,
+}
+
+/// A port by name.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+}
+
+impl Port {
+    /// Its name, if exactly one kind of port is given.
+    pub fn name(&self) -> Option<&str> {
+        match (&self.ovs_internal, &self.device) {
+            (Some(port), None) | (None, Some(port)) => Some(&port.name),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! An agent for a Node: it reads Kubernetes manifests, resolves what they say of each other, and tells the switch what is to be, by `antrea.v1`.
+//!
+//! `source` is where documents come from, `kinds` what they may say, `model` all of them by name; `resolve` finds out what selectors mean, `project` what the Node's
+//! switch has to know, `drive` tells it.
+
+pub mod agent;
+pub mod cli;
+pub mod drive;
+pub mod kinds;
+pub mod model;
+pub mod problem;
+pub mod project;
+pub mod resolve;
+pub mod run;
+pub mod source;

@@ -1,0 +1,131 @@
+//! Objects by kind and name, whatever file they are from.
+
+use crate::kinds::{
+    Body, Document, Labels, Meta, antrea_policy, cluster_group, egress, endpoint_slice, k8s_policy, node, node_config,
+    pod, service, tier, traffic_control,
+};
+use crate::problem::{Origin, Problem};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// An object.
+#[derive(Clone, Debug)]
+pub struct Item<T> {
+    /// Its metadata.
+    pub meta: Meta,
+    /// Where it is from.
+    pub origin: Origin,
+    /// What it says.
+    pub body: T,
+}
+
+/// Objects by "namespace/name" or name.
+pub type Items<T> = BTreeMap<String, Item<T>>;
+
+/// All objects.
+#[derive(Debug, Default)]
+pub struct Model {
+    /// Namespaces that have a document.
+    pub namespaces: Items<()>,
+    /// Nodes.
+    pub nodes: Items<node::Body>,
+    /// NodeConfigs.
+    pub node_configs: Items<node_config::Body>,
+    /// Pods of all Nodes.
+    pub pods: Items<pod::Body>,
+    /// Services.
+    pub services: Items<service::Body>,
+    /// EndpointSlices.
+    pub endpoint_slices: Items<endpoint_slice::Body>,
+    /// NetworkPolicies of Kubernetes.
+    pub k8s_policies: Items<k8s_policy::Body>,
+    /// NetworkPolicies of Antrea.
+    pub antrea_policies: Items<antrea_policy::Body>,
+    /// ClusterNetworkPolicies.
+    pub cluster_policies: Items<antrea_policy::Body>,
+    /// Tiers.
+    pub tiers: Items<tier::Body>,
+    /// ClusterGroups.
+    pub cluster_groups: Items<cluster_group::Body>,
+    /// Egresses.
+    pub egresses: Items<egress::Body>,
+    /// TrafficControls.
+    pub traffic_controls: Items<traffic_control::Body>,
+}
+
+impl Model {
+    /// Puts documents together. Of two with one name, the first one in order of files and lines counts.
+    pub fn new(mut documents: Vec<Document>) -> (Self, Vec<Problem>) {
+        documents.sort_by(|a, b| a.origin.cmp(&b.origin));
+        let (mut model, mut problems) = (Self::default(), Vec::new());
+        for document in documents {
+            if let Err(problem) = model.insert(document) {
+                problems.push(*problem);
+            }
+        }
+        (model, problems)
+    }
+
+    fn insert(&mut self, Document { origin, meta, body }: Document) -> Result<(), Box<Problem>> {
+        match body {
+            Body::Namespace => insert(&mut self.namespaces, origin, meta, ()),
+            Body::Node(body) => insert(&mut self.nodes, origin, meta, body),
+            Body::NodeConfig(body) => insert(&mut self.node_configs, origin, meta, *body),
+            Body::Pod(body) => insert(&mut self.pods, origin, meta, *body),
+            Body::Service(body) => insert(&mut self.services, origin, meta, *body),
+            Body::EndpointSlice(body) => insert(&mut self.endpoint_slices, origin, meta, *body),
+            Body::K8sPolicy(body) => insert(&mut self.k8s_policies, origin, meta, *body),
+            Body::AntreaPolicy(body) => insert(&mut self.antrea_policies, origin, meta, *body),
+            Body::ClusterPolicy(body) => insert(&mut self.cluster_policies, origin, meta, *body),
+            Body::Tier(body) => insert(&mut self.tiers, origin, meta, body),
+            Body::ClusterGroup(body) => insert(&mut self.cluster_groups, origin, meta, *body),
+            Body::Egress(body) => insert(&mut self.egresses, origin, meta, *body),
+            Body::TrafficControl(body) => insert(&mut self.traffic_controls, origin, meta, *body),
+        }
+    }
+
+    /// Labels of a namespace; one without a document has its name only.
+    pub fn namespace_labels(&self, namespace: &str) -> Labels {
+        let mut labels = self.namespaces.get(namespace).map(|item| item.meta.labels.clone()).unwrap_or_default();
+        labels.insert("kubernetes.io/metadata.name".to_owned(), namespace.to_owned());
+        labels
+    }
+}
+
+fn insert<T>(items: &mut Items<T>, origin: Origin, meta: Meta, body: T) -> Result<(), Box<Problem>> {
+    match items.entry(meta.full_name()) {
+        Entry::Vacant(entry) => {
+            entry.insert(Item { meta, origin, body });
+            Ok(())
+        }
+        Entry::Occupied(entry) => {
+            let first = &entry.get().origin;
+            let reason = format!("is in {}:{} already, which counts", first.file, first.line);
+            Err(Box::new(origin.error("metadata.name", reason).hint("take one of them away")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::understand;
+    use crate::source::documents;
+
+    #[test]
+    fn of_two_with_one_name_the_first_counts() {
+        let text = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {n: FIRST}}\n";
+        let read = |file: &str, n: &str| understand(file, documents(&text.replace("FIRST", n)).expect("YAML")).0;
+        for order in [["a.yaml", "b.yaml"], ["b.yaml", "a.yaml"]] {
+            let both = order.iter().flat_map(|file| read(file, &file[..1])).collect();
+            let (model, problems) = Model::new(both);
+            assert_eq!(model.namespaces["a"].meta.labels["n"], "a");
+            let text = problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+            let expected =
+                "b.yaml:1 Namespace a: metadata.name: is in a.yaml:1 already, which counts; take one of them away";
+            assert_eq!(text, [expected]);
+            assert_eq!(model.namespace_labels("a")["kubernetes.io/metadata.name"], "a");
+            assert_eq!(model.namespace_labels("other").len(), 1);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What is wrong, and where: one line each, from parser, resolver and switch alike.
+
+use std::fmt::{self, Display};
+use std::sync::Arc;
+
+/// The document that something comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin {
+    /// File, as it was found.
+    pub file: Arc<str>,
+    /// Line at which it begins, from 1.
+    pub line: usize,
+    /// `Kind namespace/name`; empty until that is known.
+    pub what: Arc<str>,
+}
+
+impl Origin {
+    /// A place of a file of which no more is known.
+    pub fn new(file: &str, line: usize, what: &str) -> Self {
+        Self { file: file.into(), line, what: what.into() }
+    }
+
+    /// An error of the document.
+    pub fn error(&self, field: impl Into<String>, reason: impl Into<String>) -> Problem {
+        Problem {
+            origin: self.clone(),
+            field: field.into(),
+            reason: reason.into(),
+            hint: String::new(),
+            severity: Severity::Error,
+        }
+    }
+
+    /// Something odd that was accepted.
+    pub fn warning(&self, field: impl Into<String>, reason: impl Into<String>) -> Problem {
+        Problem { severity: Severity::Warning, ..self.error(field, reason) }
+    }
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The document, or its file, is not in force as it is written.
+    Error,
+    /// It is in force, but perhaps not as it was meant.
+    Warning,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// Which document.
+    pub origin: Origin,
+    /// Path of the field; empty: the whole.
+    pub field: String,
+    /// What is wrong.
+    pub reason: String,
+    /// How to make it right; may be empty.
+    pub hint: String,
+    /// How bad it is.
+    pub severity: Severity,
+}
+
+impl Problem {
+    /// With a hint.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: hint.into(), ..self }
+    }
+
+    /// At another line of the same file.
+    #[must_use]
+    pub fn at_line(mut self, line: usize) -> Self {
+        if line > 0 {
+            self.origin.line = line;
+        }
+        self
+    }
+
+    /// Whether it is an error.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// `FILE:LINE Kind namespace/name: field: reason; hint`, on one line whatever the texts hold.
+impl Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = format!("{}:{}", self.origin.file, self.origin.line);
+        if !self.origin.what.is_empty() {
+            text = format!("{text} {}", self.origin.what);
+        }
+        for part in [&self.field, &self.reason] {
+            if !part.is_empty() {
+                text = format!("{text}: {part}");
+            }
+        }
+        if !self.hint.is_empty() {
+            text = format!("{text}; {}", self.hint);
+        }
+        f.write_str(&clean(&text))
+    }
+}
+
+/// Text of someone else's making, with everything that a terminal would obey escaped.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_one_line() {
+        let origin = Origin::new("a.yaml", 3, "Pod default/web");
+        let problem = origin.error("spec.x", "unknown\nfield").hint("leave it out");
+        assert_eq!(problem.to_string(), "a.yaml:3 Pod default/web: spec.x: unknown\\nfield; leave it out");
+        assert_eq!(Origin::new("a.yaml", 1, "").error("", "no YAML").to_string(), "a.yaml:1: no YAML");
+    }
+}

@@ -1,0 +1,236 @@
+//! This Node's view of the cluster, as the switch takes it.
+
+mod egress;
+mod node;
+mod peers;
+mod text;
+
+use crate::model::Model;
+use crate::problem::{Origin, Problem};
+use crate::resolve::rule::Groups;
+use crate::resolve::{World, antrea, k8s, net, services};
+use std::collections::{BTreeMap, BTreeSet};
+use vswitch_proto::antrea::v1::object::Object as Kinded;
+use vswitch_proto::antrea::v1::{self, Kind};
+
+pub use text::text;
+
+/// An object by its kind's number and its name.
+pub type Key = (i32, String);
+
+/// An object and the document that it is from (of a group, the first of those that name it).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Projected {
+    /// The object.
+    pub object: v1::Object,
+    /// Its document.
+    pub origin: Origin,
+}
+
+/// All that the switch has to know.
+#[derive(Clone, Debug, Default)]
+pub struct Projection {
+    /// The Node; None: nobody has said what it is.
+    pub node: Option<(v1::NodeConfig, Origin)>,
+    /// Objects in order of kinds and names.
+    pub objects: BTreeMap<Key, Projected>,
+    /// Objects whose documents are wrong: what they were before is to stay.
+    pub failed: BTreeSet<Key>,
+}
+
+/// The name of an object within its kind.
+pub fn name(object: &Kinded) -> String {
+    match object {
+        Kinded::PeerNode(peer) => peer.name.clone(),
+        Kinded::Pod(pod) => pod.name.clone(),
+        Kinded::Service(service) => service.name.clone(),
+        Kinded::Endpoints(set) => format!("{}:{}", set.service, set.port),
+        Kinded::AddressGroup(group) => group.name.clone(),
+        Kinded::AppliedToGroup(group) => group.name.clone(),
+        Kinded::NetworkPolicy(policy) => policy.name.clone(),
+        Kinded::Egress(egress) => egress.name.clone(),
+        Kinded::TrafficControl(control) => control.name.clone(),
+        Kinded::MulticastGroup(group) => group.address.clone(),
+    }
+}
+
+/// The kind of an object.
+pub fn kind(object: &Kinded) -> Kind {
+    match object {
+        Kinded::PeerNode(_) => Kind::PeerNode,
+        Kinded::Pod(_) => Kind::Pod,
+        Kinded::Service(_) => Kind::Service,
+        Kinded::Endpoints(_) => Kind::Endpoints,
+        Kinded::AddressGroup(_) => Kind::AddressGroup,
+        Kinded::AppliedToGroup(_) => Kind::AppliedToGroup,
+        Kinded::NetworkPolicy(_) => Kind::NetworkPolicy,
+        Kinded::Egress(_) => Kind::Egress,
+        Kinded::TrafficControl(_) => Kind::TrafficControl,
+        Kinded::MulticastGroup(_) => Kind::MulticastGroup,
+    }
+}
+
+/// What the switch of `node` has to know of the cluster; and what is wrong or odd, in order of files and lines.
+pub fn project(model: &Model, node: &str) -> (Projection, Vec<Problem>) {
+    let (world, mut problems) = World::new(model, node);
+    let mut projector = Projector { world, projection: Projection::default(), problems: Vec::new() };
+    projector.nodes();
+    projector.pods();
+    projector.services();
+    projector.policies();
+    projector.egresses();
+    problems.append(&mut projector.problems);
+    problems.sort();
+    problems.dedup();
+    (projector.projection, problems)
+}
+
+struct Projector<'a> {
+    world: World<'a>,
+    projection: Projection,
+    problems: Vec<Problem>,
+}
+
+impl Projector<'_> {
+    fn add(&mut self, object: Kinded, origin: &Origin) {
+        let key = (kind(&object) as i32, name(&object));
+        let projected = Projected { object: v1::Object { object: Some(object) }, origin: origin.clone() };
+        self.projection.objects.entry(key).or_insert(projected);
+    }
+
+    fn fail(&mut self, kind: Kind, name: String, problem: Problem) {
+        self.projection.failed.insert((kind as i32, name));
+        self.problems.push(problem);
+    }
+
+    fn nodes(&mut self) {
+        let (model, own) = (self.world.model, self.world.node);
+        match node::config(model, own) {
+            Ok(config) => self.projection.node = Some(config),
+            Err(problems) => self.problems.extend(problems),
+        }
+        for (name, item) in model.nodes.iter().filter(|(name, _)| *name != own) {
+            match peers::peer(item) {
+                Ok(Some(peer)) => self.add(Kinded::PeerNode(peer), &item.origin),
+                Ok(None) => self.problems.push(item.origin.warning("status.addresses", "no InternalIP yet: left out")),
+                Err(problem) => self.fail(Kind::PeerNode, name.clone(), *problem),
+            }
+        }
+    }
+
+    fn pods(&mut self) {
+        let pods = self.world.pods.iter().filter(|pod| pod.is_local && !pod.item.body.spec.host_network);
+        let made: Vec<_> = pods
+            .map(|pod| {
+                let annotation = |name| pod.item.meta.annotation(name).unwrap_or_default();
+                let pod_object = v1::Pod {
+                    name: pod.name.to_owned(),
+                    port: annotation("port").to_owned(),
+                    addresses: pod.addresses.clone(),
+                    mac: net::mac(annotation("mac")).map(node::mac_address),
+                    vlan: annotation("vlan").parse().unwrap_or(0),
+                };
+                (pod_object, pod.item.origin.clone())
+            })
+            .collect();
+        made.into_iter().for_each(|(pod, origin)| self.add(Kinded::Pod(pod), &origin));
+    }
+
+    fn services(&mut self) {
+        for (name, item) in &self.world.model.services {
+            let mut odd = Vec::new();
+            match services::service(&self.world, item, &mut odd) {
+                Ok(Some((service, sets))) => {
+                    self.add(Kinded::Service(service), &item.origin);
+                    sets.into_iter().for_each(|set| self.add(Kinded::Endpoints(set), &item.origin));
+                }
+                Ok(None) => {}
+                Err(problem) => {
+                    for port in &item.body.spec.ports {
+                        self.projection.failed.insert((Kind::Endpoints as i32, format!("{name}:{}", port.name)));
+                    }
+                    self.fail(Kind::Service, name.clone(), *problem);
+                }
+            }
+            self.problems.append(&mut odd);
+        }
+    }
+
+    fn policies(&mut self) {
+        let model = self.world.model;
+        for (name, item) in &model.k8s_policies {
+            let mut odd = Vec::new();
+            let policy = k8s::policy(&self.world, item, &mut odd);
+            self.policy(format!("np:{name}"), policy, odd, &item.origin);
+        }
+        for (prefix, items) in [("anp", &model.antrea_policies), ("acnp", &model.cluster_policies)] {
+            for (name, item) in items {
+                let mut odd = Vec::new();
+                let policy = antrea::policy(&self.world, item, &mut odd);
+                self.policy(format!("{prefix}:{name}"), policy, odd, &item.origin);
+            }
+        }
+    }
+
+    fn policy(&mut self, name: String, policy: Result<k8s::Policy, Box<Problem>>, odd: Vec<Problem>, origin: &Origin) {
+        self.problems.extend(odd);
+        match policy {
+            Ok(Some((policy, Groups { address, applied }))) => {
+                self.add(Kinded::NetworkPolicy(policy), origin);
+                address.into_values().for_each(|group| self.add(Kinded::AddressGroup(group), origin));
+                applied.into_values().for_each(|group| self.add(Kinded::AppliedToGroup(group), origin));
+            }
+            Ok(None) => {}
+            Err(problem) => self.fail(Kind::NetworkPolicy, name, *problem),
+        }
+    }
+
+    fn egresses(&mut self) {
+        let model = self.world.model;
+        for (name, item) in &model.egresses {
+            match egress::egress(&self.world, item) {
+                Ok(Some(egress)) => self.add(Kinded::Egress(egress), &item.origin),
+                Ok(None) => {}
+                Err(problem) if problem.is_error() => self.fail(Kind::Egress, name.clone(), *problem),
+                Err(problem) => self.problems.push(*problem),
+            }
+        }
+        for (name, item) in &model.traffic_controls {
+            match egress::traffic_control(&self.world, item) {
+                Ok(Some(control)) => self.add(Kinded::TrafficControl(control), &item.origin),
+                Ok(None) => {}
+                Err(problem) => self.fail(Kind::TrafficControl, name.clone(), *problem),
+            }
+        }
+    }
+}
+
+impl Projection {
+    /// Takes over from `before` what documents that are wrong now said when they were right: objects, and groups that policies among them name.
+    pub fn keep_failed(&mut self, before: &Self) {
+        let kept: Vec<Key> = self
+            .failed
+            .iter()
+            .filter(|key| !self.objects.contains_key(*key) && before.objects.contains_key(*key))
+            .cloned()
+            .collect();
+        for key in kept {
+            let Some(old) = before.objects.get(&key) else { continue };
+            for group in groups_of(&old.object) {
+                if let (Some(old), false) = (before.objects.get(&group), self.objects.contains_key(&group)) {
+                    self.objects.insert(group, old.clone());
+                }
+            }
+            self.objects.insert(key, old.clone());
+        }
+    }
+}
+
+fn groups_of(object: &v1::Object) -> Vec<Key> {
+    let Some(Kinded::NetworkPolicy(policy)) = &object.object else { return Vec::new() };
+    let rules = || policy.rules.iter();
+    let applied = policy.applied_to.iter().chain(rules().flat_map(|rule| &rule.applied_to));
+    let peers = rules().filter_map(|rule| rule.peer.as_ref()).flat_map(|peer| &peer.address_groups);
+    let applied = applied.map(|name| (Kind::AppliedToGroup as i32, name.clone()));
+    applied.chain(peers.map(|name| (Kind::AddressGroup as i32, name.clone()))).collect()
+}

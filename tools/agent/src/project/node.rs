@@ -1,0 +1,181 @@
+//! The Node itself.
+
+use crate::kinds::node_config::{
+    Families, Features, LocalProbe, PacketCategory, PacketLimit, Spec, TrafficMode, Uplink,
+};
+use crate::model::Model;
+use crate::problem::{Origin, Problem};
+use crate::resolve::net::{self, is_six};
+use vswitch_proto::antrea::v1;
+use vswitch_proto::v1::MacAddress;
+
+/// The label that says a Node's zone.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// A MAC address as the switch takes it.
+pub(super) fn mac_address(octets: Vec<u8>) -> MacAddress {
+    MacAddress { octets }
+}
+
+/// The configuration of a Node: what its NodeConfig says, and its Node's object where that is silent.
+pub(super) fn config(model: &Model, name: &str) -> Result<(v1::NodeConfig, Origin), Vec<Problem>> {
+    let Some(item) = model.node_configs.get(name) else {
+        let nowhere = Origin::new("-", 0, &format!("NodeConfig {name}"));
+        let problem =
+            nowhere.error("", "is not there").hint("name the Node by --node, and give a NodeConfig of this name");
+        return Err(vec![problem]);
+    };
+    let spec = &item.body.spec;
+    let mut macs = Macs { origin: &item.origin, problems: Vec::new() };
+    let node = model.nodes.get(name);
+    let pod_cidrs = match (spec.pod_cidrs.is_empty(), node) {
+        (true, Some(node)) => node.body.pod_cidrs(),
+        _ => spec.pod_cidrs.clone(),
+    };
+    let zone = || node.and_then(|node| node.meta.labels.get(ZONE)).cloned().unwrap_or_default();
+    let config = v1::NodeConfig {
+        name: name.to_owned(),
+        bridge: spec.bridge.clone(),
+        traffic_mode: traffic_mode(spec.traffic_mode).into(),
+        families: families(spec.families, &pod_cidrs).into(),
+        transport_addresses: spec.transport_addresses.clone(),
+        pod_cidrs,
+        gateway: Some(v1::Gateway {
+            port: spec.gateway.port.clone(),
+            mac: macs.parse("gateway.mac", Some(&spec.gateway.mac)),
+            addresses: spec.gateway.addresses.clone(),
+        }),
+        tunnel: spec.tunnel.as_ref().map(|tunnel| v1::Tunnel { port: tunnel.port.clone() }),
+        uplink: spec.uplink.as_ref().map(|of| uplink(of, &mut macs)),
+        service_cidrs: spec.service_cidrs.clone(),
+        features: Some(features(&spec.features)),
+        node_port_addresses: spec.node_port_addresses.clone(),
+        egress_except_cidrs: spec.egress_except_cidrs.clone(),
+        topology_zone: spec.topology_zone.clone().unwrap_or_else(zone),
+        l7: spec.l7.as_ref().map(|l7| v1::L7Ports { target: l7.target.clone(), return_port: l7.return_port.clone() }),
+        local_probe: local_probe(spec.local_probe).into(),
+        local_probe_port: spec.local_probe_port.clone(),
+        taken_over: Vec::new(),
+        packet_limits: spec.packet_limits.iter().map(packet_limit).collect(),
+        record_denied: spec.record_denied,
+        fqdn: fqdn(spec),
+        zones: zones(spec),
+        virtual_mac: macs.parse("virtualMAC", spec.virtual_mac.as_deref()),
+        reentrance_mac: macs.parse("reentranceMAC", spec.reentrance_mac.as_deref()),
+        virtual_service_addresses: spec.virtual_service_addresses.clone(),
+        virtual_node_port_addresses: spec.virtual_node_port_addresses.clone(),
+    };
+    if macs.problems.is_empty() { Ok((config, item.origin.clone())) } else { Err(macs.problems) }
+}
+
+struct Macs<'a> {
+    origin: &'a Origin,
+    problems: Vec<Problem>,
+}
+
+impl Macs<'_> {
+    fn parse(&mut self, field: &str, text: Option<&str>) -> Option<MacAddress> {
+        let text = text?;
+        let octets = net::mac(text);
+        if octets.is_none() {
+            self.problems.push(self.origin.error(format!("spec.{field}"), format!("{text:?} is no MAC address")));
+        }
+        octets.map(mac_address)
+    }
+}
+
+fn traffic_mode(mode: Option<TrafficMode>) -> v1::TrafficMode {
+    match mode {
+        None => v1::TrafficMode::Unspecified,
+        Some(TrafficMode::Encap) => v1::TrafficMode::Encap,
+        Some(TrafficMode::NoEncap) => v1::TrafficMode::NoEncap,
+        Some(TrafficMode::Hybrid) => v1::TrafficMode::Hybrid,
+        Some(TrafficMode::NetworkPolicyOnly) => v1::TrafficMode::NetworkPolicyOnly,
+    }
+}
+
+fn families(families: Option<Families>, pod_cidrs: &[String]) -> v1::Families {
+    let has = |six: bool| pod_cidrs.iter().any(|cidr| is_six(cidr) == six);
+    match families {
+        Some(Families::IPv4) => v1::Families::Ipv4,
+        Some(Families::IPv6) => v1::Families::Ipv6,
+        Some(Families::Dual) => v1::Families::Dual,
+        None => match (has(false), has(true)) {
+            (true, true) => v1::Families::Dual,
+            (false, true) => v1::Families::Ipv6,
+            (_, false) => v1::Families::Ipv4,
+        },
+    }
+}
+
+fn uplink(uplink: &Uplink, macs: &mut Macs<'_>) -> v1::Uplink {
+    let mut next_hops = Vec::new();
+    for (i, hop) in uplink.next_hops.iter().enumerate() {
+        let mac = macs.parse(&format!("uplink.nextHops[{i}].mac"), hop.mac.as_deref());
+        next_hops.push(v1::NextHop { address: hop.address.clone(), mac });
+    }
+    v1::Uplink {
+        port: uplink.port.clone(),
+        underlay_bridge: uplink.underlay_bridge.clone(),
+        mac: macs.parse("uplink.mac", Some(&uplink.mac)),
+        next_hops,
+        external_traffic: uplink.external_traffic,
+    }
+}
+
+fn features(features: &Features) -> v1::Features {
+    v1::Features {
+        proxy: features.proxy,
+        proxy_all: features.proxy_all,
+        antrea_policy: features.antrea_policy,
+        egress: features.egress,
+        egress_traffic_shaping: features.egress_traffic_shaping,
+        traffic_control: features.traffic_control,
+        l7_network_policy: features.l7_network_policy,
+        multicast: features.multicast,
+        dsr: features.dsr,
+        pod_vlans: features.pod_vlans,
+    }
+}
+
+fn local_probe(probe: Option<LocalProbe>) -> v1::LocalProbe {
+    match probe {
+        None => v1::LocalProbe::Unspecified,
+        Some(LocalProbe::ByAddress) => v1::LocalProbe::ByAddress,
+        Some(LocalProbe::ByPort) => v1::LocalProbe::ByPort,
+        Some(LocalProbe::None) => v1::LocalProbe::None,
+    }
+}
+
+fn packet_limit(limit: &PacketLimit) -> v1::PacketLimit {
+    let category = match limit.category {
+        PacketCategory::PolicyReject => v1::PacketCategory::PolicyReject,
+        PacketCategory::ServiceReject => v1::PacketCategory::ServiceReject,
+        PacketCategory::DNS => v1::PacketCategory::Dns,
+        PacketCategory::IGMP => v1::PacketCategory::Igmp,
+        PacketCategory::PolicyLog => v1::PacketCategory::PolicyLog,
+        PacketCategory::Traceflow => v1::PacketCategory::Traceflow,
+    };
+    v1::PacketLimit { category: category.into(), rate_pps: limit.rate_pps, burst_packets: limit.burst_packets }
+}
+
+fn fqdn(spec: &Spec) -> Option<v1::FqdnConfig> {
+    spec.fqdn.as_ref().map(|fqdn| v1::FqdnConfig {
+        min_ttl_seconds: fqdn.min_ttl_seconds,
+        names_per_pattern_max: fqdn.names_per_pattern_max,
+        names_max: fqdn.names_max,
+        wait_ms_max: fqdn.wait_ms_max,
+        servers: fqdn.servers.clone(),
+    })
+}
+
+fn zones(spec: &Spec) -> Option<v1::Zones> {
+    spec.zones.as_ref().map(|zones| v1::Zones {
+        main_v4: zones.main_v4,
+        snat_v4: zones.snat_v4,
+        egress_v4: zones.egress_v4,
+        main_v6: zones.main_v6,
+        snat_v6: zones.snat_v6,
+        egress_v6: zones.egress_v6,
+    })
+}

@@ -1,0 +1,40 @@
+//! Other Nodes.
+
+use super::node::mac_address;
+use crate::kinds::node::Body;
+use crate::model::Item;
+use crate::problem::Problem;
+use crate::resolve::{net, nodes};
+use vswitch_proto::antrea::v1;
+
+/// A peer; None: it has no address yet. Annotations `vswitch/path` (Tunnel, Gateway, Uplink), `vswitch/mac`, `vswitch/tunnel-port` and
+/// `vswitch/gateway-addresses` say what Kubernetes does not know.
+pub(super) fn peer(item: &Item<Body>) -> Result<Option<v1::PeerNode>, Box<Problem>> {
+    let wrong = |name: &str, reason: String| {
+        Box::new(item.origin.error(format!("metadata.annotations[vswitch/{name}]"), reason))
+    };
+    let path = match item.meta.annotation("path") {
+        None => v1::PeerPath::Unspecified,
+        Some("Tunnel") => v1::PeerPath::Tunnel,
+        Some("Gateway") => v1::PeerPath::Gateway,
+        Some("Uplink") => v1::PeerPath::Uplink,
+        Some(other) => return Err(wrong("path", format!("{other:?} is not one of Tunnel, Gateway, Uplink"))),
+    };
+    let mac = match item.meta.annotation("mac") {
+        None => None,
+        Some(text) => Some(net::mac(text).ok_or_else(|| wrong("mac", format!("{text:?} is no MAC address")))?),
+    };
+    let transport_addresses = item.body.addresses("InternalIP");
+    if transport_addresses.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(v1::PeerNode {
+        name: item.meta.name.clone(),
+        pod_cidrs: item.body.pod_cidrs(),
+        gateway_addresses: nodes::gateways(item),
+        transport_addresses,
+        path: path.into(),
+        mac: mac.map(mac_address),
+        tunnel_port: item.meta.annotation("tunnel-port").unwrap_or_default().to_owned(),
+    }))
+}

@@ -1,0 +1,14 @@
+//! What documents mean by each other: selectors, named ports, groups, tiers.
+
+pub mod antrea;
+mod antrea_rule;
+pub mod groups;
+pub mod k8s;
+pub mod net;
+pub mod nodes;
+pub mod rule;
+pub mod selector;
+pub mod services;
+pub mod world;
+
+pub use world::World;

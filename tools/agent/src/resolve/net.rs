@@ -1,0 +1,118 @@
+//! Addresses and prefixes, as far as the agent has to look into them; the switch judges them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Whether an address is of IPv6. What is no address is told by the switch.
+pub fn is_six(address: &str) -> bool {
+    address.contains(':')
+}
+
+/// A prefix without bits behind its length; None: it is no prefix.
+pub fn prefix(text: &str) -> Option<String> {
+    let (address, length) = text.split_once('/')?;
+    let length: u32 = if length.starts_with('+') { return None } else { length.parse().ok()? };
+    let address = match address.parse().ok()? {
+        IpAddr::V4(address) if length <= 32 => {
+            let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+            IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & mask))
+        }
+        IpAddr::V6(address) if length <= 128 => {
+            let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
+        }
+        _ => return None,
+    };
+    Some(format!("{address}/{length}"))
+}
+
+/// The first address behind a prefix's own: where its Node's gateway is.
+pub fn first_address(cidr: &str) -> Option<String> {
+    let prefix = prefix(cidr)?;
+    let (address, _) = prefix.split_once('/')?;
+    Some(match address.parse().ok()? {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits().checked_add(1)?).to_string(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits().checked_add(1)?).to_string(),
+    })
+}
+
+/// The bytes of a MAC address: `02:00:00:00:00:01`.
+pub fn mac(text: &str) -> Option<Vec<u8>> {
+    let is_octet = |part: &str| part.len() == 2 && part.chars().all(|c| c.is_ascii_hexdigit());
+    let octet = |part: &str| is_octet(part).then(|| u8::from_str_radix(part, 16).ok()).flatten();
+    let octets: Option<Vec<u8>> = text.split(':').map(octet).collect();
+    octets.filter(|octets| octets.len() == 6)
+}
+
+/// Thousands of bits of a quantity of bits as Kubernetes writes it: `500k`, `10M`, `1Gi`. At least 1.
+pub fn kilobits(quantity: &str) -> Option<u32> {
+    let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor: u64 = match &quantity[digits.len()..] {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => return None,
+    };
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let bits = digits.parse::<u64>().ok()?.checked_mul(factor)?;
+    u32::try_from(bits.div_ceil(1000)).ok().filter(|kilobits| *kilobits > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_lose_their_host_bits() {
+        for (text, expected) in [
+            ("10.0.0.5/24", Some("10.0.0.0/24")),
+            ("10.0.0.5/32", Some("10.0.0.5/32")),
+            ("1.2.3.4/0", Some("0.0.0.0/0")),
+            ("fd00::18/64", Some("fd00::/64")),
+            ("::1/0", Some("::/0")),
+            ("10.0.0.5/33", None),
+            ("10.0.0.5", None),
+            ("10.0.0/8", None),
+            ("x/8", None),
+            ("10.0.0.0/+8", None),
+            ("10.0.0.0/-1", None),
+        ] {
+            assert_eq!(prefix(text).as_deref(), expected, "{text}");
+        }
+        assert_eq!(first_address("10.10.1.0/24").as_deref(), Some("10.10.1.1"));
+        assert_eq!(first_address("fd00:10:10:1::/64").as_deref(), Some("fd00:10:10:1::1"));
+    }
+
+    #[test]
+    fn macs_and_quantities() {
+        assert_eq!(mac("fa:b7:53:74:21:a6"), Some(vec![0xfa, 0xb7, 0x53, 0x74, 0x21, 0xa6]));
+        for bad in [
+            "",
+            "fa:b7:53:74:21",
+            "fa:b7:53:74:21:a6:00",
+            "fa:b7:53:74:21:g6",
+            "fa:b7:53:74:21:+6",
+            "fa-b7-53-74-21-a6",
+        ] {
+            assert_eq!(mac(bad), None, "{bad}");
+        }
+        for (text, expected) in [
+            ("500k", Some(500)),
+            ("10M", Some(10_000)),
+            ("1Ki", Some(2)),
+            ("1", Some(1)),
+            ("0", None),
+            ("x", None),
+            ("5X", None),
+            ("99999999999G", None),
+            ("+5k", None),
+        ] {
+            assert_eq!(kilobits(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Rules of any kind of policy, to rules of the switch: named ports become numbers, and what they name becomes groups.
+
+use super::world::{Members, World};
+use std::collections::{BTreeMap, BTreeSet};
+use vswitch_proto::antrea::v1;
+use vswitch_proto::antrea::v1::group_member::Member;
+
+/// Bytes of a group's name; what is longer is cut and gets a digest. (The switch takes 512.)
+const NAME_LEN_MAX: usize = 480;
+
+/// The other side of a rule.
+#[derive(Clone, Debug, Default)]
+pub struct Peers {
+    /// Nothing was said: anybody.
+    pub is_any: bool,
+    /// Pods and addresses.
+    pub members: Vec<Members>,
+    /// Prefixes.
+    pub blocks: Vec<v1::IpBlock>,
+    /// Names.
+    pub fqdns: Vec<String>,
+    /// Services.
+    pub services: Vec<String>,
+}
+
+/// Ports of a rule.
+#[derive(Clone, Debug)]
+pub enum Ports {
+    /// As the switch takes them.
+    Match(v1::PortMatch),
+    /// By name, with the protocol's name.
+    Named(String, String),
+}
+
+/// A rule before its ports have numbers.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// All that is the same in each rule that this becomes.
+    pub rule: v1::Rule,
+    /// What it is applied to.
+    pub applied: Vec<Members>,
+    /// That is said by itself, not by its policy.
+    pub has_own: bool,
+    /// Services whose NodePorts it is applied to.
+    pub services: Vec<String>,
+    /// The other side.
+    pub peers: Peers,
+    /// Empty: all.
+    pub ports: Vec<Ports>,
+}
+
+/// Groups that rules name.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    /// Address groups by name.
+    pub address: BTreeMap<String, v1::AddressGroup>,
+    /// Applied-to groups by name.
+    pub applied: BTreeMap<String, v1::AppliedToGroup>,
+}
+
+impl Groups {
+    /// The name of an address group with these members.
+    pub fn address(&mut self, world: &World<'_>, members: &Members) -> String {
+        let name = bounded(&members.name);
+        self.address.entry(name.clone()).or_insert_with(|| {
+            let mut all: BTreeSet<(bool, &str)> =
+                members.addresses.iter().map(|address| (true, address.as_str())).collect();
+            for pod in members.pods.iter().map(|index| &world.pods[*index]) {
+                if pod.is_local {
+                    all.insert((false, pod.name));
+                } else {
+                    all.extend(pod.addresses.iter().map(|address| (true, address.as_str())));
+                }
+            }
+            let member = |(is_address, text): (bool, &str)| {
+                let text = text.to_owned();
+                v1::GroupMember { member: Some(if is_address { Member::Address(text) } else { Member::Pod(text) }) }
+            };
+            v1::AddressGroup { name: name.clone(), members: all.into_iter().map(member).collect() }
+        });
+        name
+    }
+
+    /// Names of applied-to groups with these members; those without Pods of this Node are left out.
+    pub fn applied(&mut self, world: &World<'_>, all: &[Members]) -> Vec<String> {
+        let mut names = BTreeSet::new();
+        for members in all {
+            let pods = world.local(&members.pods);
+            if !pods.is_empty() {
+                let name = bounded(&members.name);
+                names.insert(name.clone());
+                let group = v1::AppliedToGroup { name: name.clone(), pods, services: Vec::new() };
+                self.applied.entry(name).or_insert(group);
+            }
+        }
+        names.into_iter().collect()
+    }
+
+    /// The name of an applied-to group of NodePorts.
+    pub fn applied_services(&mut self, services: &[String]) -> String {
+        let name = bounded(&format!("node ports of {}", services.join(", ")));
+        let group = v1::AppliedToGroup { name: name.clone(), pods: Vec::new(), services: services.to_vec() };
+        self.applied.entry(name.clone()).or_insert(group);
+        name
+    }
+}
+
+/// Rules of this Node that a draft becomes: none if it is applied to nothing here, or matches nothing.
+pub fn rules(world: &World<'_>, draft: &Draft, groups: &mut Groups) -> Vec<v1::Rule> {
+    let mut rules = Vec::new();
+    let with_numbers: Vec<v1::PortMatch> = draft.ports.iter().filter_map(matched).collect();
+    if draft.ports.is_empty() || !with_numbers.is_empty() {
+        let peers = draft.peers.clone();
+        rules.extend(rule(world, draft, &draft.applied, draft.has_own, &peers, (String::new(), with_numbers), groups));
+    }
+    let is_ingress = draft.rule.direction == v1::Direction::Ingress as i32;
+    let everybody = [world.everybody()];
+    let side = match (is_ingress, draft.peers.is_any) {
+        (true, _) => &draft.applied[..],
+        (false, true) => &everybody[..],
+        (false, false) => &draft.peers.members[..],
+    };
+    for ((protocol, number), subset) in by_number(world, side, &draft.ports) {
+        let ports = vec![v1::PortMatch {
+            protocol: protocol_number(&protocol).into(),
+            port: number.into(),
+            ..Default::default()
+        }];
+        let ports = (format!("/{}-{number}", protocol.to_lowercase()), ports);
+        rules.extend(if is_ingress {
+            rule(world, draft, &subset, true, &draft.peers, ports, groups)
+        } else {
+            let peers = Peers { members: subset, ..Peers::default() };
+            rule(world, draft, &draft.applied, draft.has_own, &peers, ports, groups)
+        });
+    }
+    rules
+}
+
+fn rule(
+    world: &World<'_>,
+    draft: &Draft,
+    applied: &[Members],
+    has_own: bool,
+    peers: &Peers,
+    (suffix, ports): (String, Vec<v1::PortMatch>),
+    groups: &mut Groups,
+) -> Option<v1::Rule> {
+    let mut applied_to = groups.applied(world, applied);
+    if !draft.services.is_empty() {
+        applied_to.push(groups.applied_services(&draft.services));
+    }
+    if applied_to.is_empty() {
+        return None;
+    }
+    let mut names: Vec<String> = peers.members.iter().map(|members| groups.address(world, members)).collect();
+    names.sort();
+    names.dedup();
+    let peer = v1::RulePeer {
+        address_groups: names,
+        blocks: peers.blocks.clone(),
+        fqdns: peers.fqdns.clone(),
+        services: peers.services.clone(),
+    };
+    if !peers.is_any && peer == v1::RulePeer::default() {
+        return None; // somebody was meant, and is not there; as it is, it would be anybody
+    }
+    let id = format!("{}{suffix}", draft.rule.id);
+    let applied_to = if has_own { applied_to } else { Vec::new() };
+    Some(v1::Rule { id, applied_to, peer: Some(peer), ports, ..draft.rule.clone() })
+}
+
+fn matched(ports: &Ports) -> Option<v1::PortMatch> {
+    match ports {
+        Ports::Match(ports) => Some(ports.clone()),
+        Ports::Named(..) => None,
+    }
+}
+
+/// A protocol and a number.
+type Number = (String, u16);
+
+/// Names that mean a number, and Pods in which they do.
+type Subset<'a> = (BTreeSet<&'a str>, BTreeSet<usize>);
+
+/// Pods by the numbers that they have for ports that are meant by name.
+fn by_number(world: &World<'_>, side: &[Members], ports: &[Ports]) -> BTreeMap<Number, Vec<Members>> {
+    let mut found: BTreeMap<Number, Vec<Members>> = BTreeMap::new();
+    for members in side {
+        let mut subsets: BTreeMap<Number, Subset<'_>> = BTreeMap::new();
+        for port in ports {
+            let Ports::Named(protocol, name) = port else { continue };
+            for index in &members.pods {
+                for number in world.pods[*index].named_ports(name, protocol) {
+                    let subset = subsets.entry((protocol.clone(), number)).or_default();
+                    subset.0.insert(name);
+                    subset.1.insert(*index);
+                }
+            }
+        }
+        for ((protocol, number), (names, pods)) in subsets {
+            let names = names.into_iter().map(super::selector::word).collect::<Vec<_>>().join(",");
+            let name = format!("{} with {} {number} as {names}", members.name, protocol.to_lowercase());
+            let subset = Members { name, pods: pods.into_iter().collect(), addresses: Vec::new() };
+            found.entry((protocol, number)).or_default().push(subset);
+        }
+    }
+    found
+}
+
+/// The number of a protocol with ports; unspecified: it is not known.
+pub fn protocol_number(name: &str) -> v1::Protocol {
+    match name {
+        "TCP" => v1::Protocol::Tcp,
+        "UDP" => v1::Protocol::Udp,
+        "SCTP" => v1::Protocol::Sctp,
+        _ => v1::Protocol::Unspecified,
+    }
+}
+
+/// A name that is not too long for the switch: of a longer one the beginning and a digest of all.
+pub fn bounded(name: &str) -> String {
+    if name.len() <= NAME_LEN_MAX {
+        return name.to_owned();
+    }
+    // FNV-1a, 128 bits
+    let digest = name.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    });
+    let end = (0..=NAME_LEN_MAX - 40).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}... {digest:032x}", &name[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_stay_apart() {
+        let (a, b) = (format!("{}a", "x\u{e9}".repeat(400)), format!("{}b", "x\u{e9}".repeat(400)));
+        assert_ne!(bounded(&a), bounded(&b));
+        assert!(bounded(&a).len() <= NAME_LEN_MAX && bounded("short") == "short");
+    }
+}

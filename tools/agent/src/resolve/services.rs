@@ -1,0 +1,296 @@
+//! Services and their endpoints.
+
+use super::net::is_six;
+use super::rule::protocol_number;
+use super::selector::matches;
+use super::world::{Pod, World};
+use crate::kinds::endpoint_slice::{self, AddressType};
+use crate::kinds::selector::Selector;
+use crate::kinds::service::{Affinity, Body, Family, Kind, Port, TrafficPolicy};
+use crate::kinds::{NumberOrName, node_config};
+use crate::model::Item;
+use crate::problem::Problem;
+use std::collections::BTreeMap;
+use vswitch_proto::antrea::v1;
+
+/// Kubernetes' default: three hours.
+const AFFINITY_SECONDS: u32 = 10_800;
+
+/// Label by which a Service is somebody else's.
+const OTHER_PROXY: &str = "service.kubernetes.io/service-proxy-name";
+
+/// Label of a slice that names its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// Annotation of Antrea that says how connections from outside are served.
+const LOAD_BALANCER_MODE: &str = "service.antrea.io/load-balancer-mode";
+
+/// A Service and the endpoints of its ports.
+pub type Served = (v1::Service, Vec<v1::Endpoints>);
+
+/// Whether the switch serves a Service: it has addresses or ports that the Node's features serve.
+pub fn is_served(world: &World<'_>, item: &Item<Body>) -> bool {
+    let addresses = Addresses::new(world, item);
+    let is_ours = item.body.spec.kind != Some(Kind::ExternalName) && !item.meta.labels.contains_key(OTHER_PROXY);
+    let has_node_port = addresses.has_outside && item.body.spec.ports.iter().any(|port| port.node_port != 0);
+    addresses.is_proxy && is_ours && (has_node_port || !addresses.all().is_empty())
+}
+
+struct Addresses {
+    is_proxy: bool,
+    has_outside: bool,
+    cluster: Vec<String>,
+    external: Vec<String>,
+    load_balancer: Vec<String>,
+}
+
+impl Addresses {
+    fn new(world: &World<'_>, item: &Item<Body>) -> Self {
+        let features = world.model.node_configs.get(world.node).map(|config| &config.body.spec.features);
+        let default = node_config::Features::default();
+        let features = features.unwrap_or(&default);
+        let spec = &item.body.spec;
+        let mut cluster = spec.cluster_ips.clone();
+        if cluster.is_empty() {
+            cluster.extend(spec.cluster_ip.clone());
+        }
+        cluster.retain(|address| !address.is_empty() && address != "None");
+        let is_proxy = features.proxy.unwrap_or(true);
+        let has_outside = is_proxy && features.proxy_all;
+        let ingress = item.body.status.load_balancer.ingress.iter();
+        let vips = ingress.filter(|ingress| ingress.ip_mode.as_deref() != Some("Proxy"));
+        Self {
+            is_proxy,
+            has_outside,
+            cluster,
+            external: if has_outside { spec.external_ips.clone() } else { Vec::new() },
+            load_balancer: if has_outside {
+                vips.filter_map(|ingress| ingress.ip.clone()).collect()
+            } else {
+                Vec::new()
+            },
+        }
+    }
+
+    fn all(&self) -> Vec<&String> {
+        self.cluster.iter().chain(&self.external).chain(&self.load_balancer).collect()
+    }
+}
+
+/// A Service; None: it is not served here.
+pub fn service(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> Result<Option<Served>, Box<Problem>> {
+    let spec = &item.body.spec;
+    let addresses = Addresses::new(world, item);
+    let is_headless = spec.cluster_ip.as_deref() == Some("None") || spec.cluster_ips.iter().any(|ip| ip == "None");
+    if !is_served(world, item) {
+        let wants_one = spec.kind.is_none_or(|kind| kind == Kind::ClusterIP) && spec.external_ips.is_empty();
+        if addresses.is_proxy && wants_one && !is_headless {
+            odd.push(item.origin.warning("spec.clusterIP", "not given: nobody here gives addresses; left out"));
+        }
+        return Ok(None);
+    }
+    let mut ports = Vec::new();
+    for (i, port) in spec.ports.iter().enumerate() {
+        ports.push(service_port(item, i, port, addresses.has_outside)?);
+    }
+    if ports.is_empty() {
+        return Err(Box::new(item.origin.error("spec.ports", "is required")));
+    }
+    let families = families(item, &addresses);
+    let sets = spec.ports.iter().map(|port| v1::Endpoints {
+        service: item.meta.full_name(),
+        port: port.name.clone(),
+        endpoints: endpoints(world, item, port, &families, odd),
+    });
+    let sets = sets.collect();
+    Ok(Some((switch_service(item, addresses, ports)?, sets)))
+}
+
+fn service_port(item: &Item<Body>, i: usize, port: &Port, has_outside: bool) -> Result<v1::ServicePort, Box<Problem>> {
+    let word = port.protocol.as_deref().unwrap_or("TCP");
+    let protocol = protocol_number(word);
+    if protocol == v1::Protocol::Unspecified {
+        let reason = format!("{word:?} is not one of TCP, UDP, SCTP");
+        return Err(Box::new(item.origin.error(format!("spec.ports[{i}].protocol"), reason)));
+    }
+    Ok(v1::ServicePort {
+        name: port.name.clone(),
+        protocol: protocol.into(),
+        port: port.port.into(),
+        node_port: if has_outside { port.node_port.into() } else { 0 },
+    })
+}
+
+fn switch_service(
+    item: &Item<Body>,
+    addresses: Addresses,
+    ports: Vec<v1::ServicePort>,
+) -> Result<v1::Service, Box<Problem>> {
+    let spec = &item.body.spec;
+    let timeout = || spec.session_affinity_config.as_ref()?.client_ip.as_ref()?.timeout_seconds;
+    let affinity =
+        if spec.session_affinity == Some(Affinity::ClientIP) { timeout().unwrap_or(AFFINITY_SECONDS) } else { 0 };
+    let word = |annotation: &str, value: &str, known: &str| {
+        let field = format!("metadata.annotations[{annotation}]");
+        Box::new(item.origin.error(field, format!("{value:?} is not one of {known}")))
+    };
+    let load_balancer_mode = match item.meta.annotations.get(LOAD_BALANCER_MODE).map(|mode| mode.to_lowercase()) {
+        None => v1::LoadBalancerMode::Unspecified,
+        Some(mode) if mode == "nat" => v1::LoadBalancerMode::Nat,
+        Some(mode) if mode == "dsr" => v1::LoadBalancerMode::Dsr,
+        Some(mode) => return Err(word(LOAD_BALANCER_MODE, &mode, "NAT, DSR")),
+    };
+    let selection = match item.meta.annotation("selection") {
+        None => v1::Selection::Unspecified,
+        Some("DpHash") => v1::Selection::DpHash,
+        Some("Maglev") => v1::Selection::Maglev,
+        Some(other) => return Err(word("vswitch/selection", other, "DpHash, Maglev")),
+    };
+    let nested = match item.meta.annotation("nested") {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => return Err(word("vswitch/nested", other, "true, false")),
+    };
+    let has_source_ranges = !addresses.load_balancer.is_empty();
+    Ok(v1::Service {
+        name: item.meta.full_name(),
+        ports,
+        cluster_ips: addresses.cluster,
+        external_ips: addresses.external,
+        load_balancer_ips: addresses.load_balancer,
+        internal_traffic_policy: traffic_policy(spec.internal_traffic_policy).into(),
+        external_traffic_policy: traffic_policy(spec.external_traffic_policy).into(),
+        affinity_timeout_seconds: affinity,
+        selection: selection.into(),
+        load_balancer_mode: load_balancer_mode.into(),
+        nested,
+        load_balancer_source_ranges: if has_source_ranges {
+            spec.load_balancer_source_ranges.clone()
+        } else {
+            Vec::new()
+        },
+    })
+}
+
+fn traffic_policy(policy: Option<TrafficPolicy>) -> v1::TrafficPolicy {
+    match policy {
+        None => v1::TrafficPolicy::Unspecified,
+        Some(TrafficPolicy::Cluster) => v1::TrafficPolicy::Cluster,
+        Some(TrafficPolicy::Local) => v1::TrafficPolicy::Local,
+    }
+}
+
+/// Whether a Service has addresses of IPv4, of IPv6. One with nothing but NodePorts may have both.
+fn families(item: &Item<Body>, addresses: &Addresses) -> [bool; 2] {
+    let spec = &item.body.spec;
+    if !spec.ip_families.is_empty() {
+        return [Family::IPv4, Family::IPv6].map(|family| spec.ip_families.contains(&family));
+    }
+    let all = addresses.all();
+    if all.is_empty() {
+        return [true, true];
+    }
+    [false, true].map(|six| all.iter().any(|address| is_six(address) == six))
+}
+
+type ByAddress = BTreeMap<(String, u32), v1::Endpoint>;
+
+/// Endpoints of a port: of the Service's slices if there are any, else of the Pods that it selects.
+fn endpoints(
+    world: &World<'_>,
+    item: &Item<Body>,
+    port: &Port,
+    families: &[bool; 2],
+    odd: &mut Vec<Problem>,
+) -> Vec<v1::Endpoint> {
+    let slices: Vec<_> = world
+        .model
+        .endpoint_slices
+        .values()
+        .filter(|slice| {
+            slice.meta.namespace == item.meta.namespace && slice.meta.labels.get(SERVICE_NAME) == Some(&item.meta.name)
+        })
+        .collect();
+    let mut found = ByAddress::new();
+    if slices.is_empty() && !item.body.spec.selector.is_empty() {
+        of_pods(world, item, port, &mut found);
+    }
+    for slice in slices {
+        if slice.body.address_type == AddressType::FQDN {
+            odd.push(slice.origin.warning("addressType", "names are no endpoints: left out"));
+            continue;
+        }
+        of_slice(slice, item.body.spec.publish_not_ready_addresses, port, &mut found);
+    }
+    found.into_values().filter(|endpoint| families[usize::from(is_six(&endpoint.address))]).collect()
+}
+
+fn of_slice(slice: &Item<endpoint_slice::Body>, all_ready: bool, port: &Port, found: &mut ByAddress) {
+    let is_it = |of: &&endpoint_slice::Port| {
+        let same_protocol = of.protocol.as_deref().unwrap_or("TCP") == port.protocol.as_deref().unwrap_or("TCP");
+        of.name.as_deref().unwrap_or_default() == port.name && same_protocol
+    };
+    let Some(number) = slice.body.ports.iter().find(is_it).and_then(|of| of.port) else { return };
+    for endpoint in &slice.body.endpoints {
+        let Some(address) = endpoint.addresses.first() else { continue };
+        let conditions = &endpoint.conditions;
+        let ready = conditions.ready.unwrap_or(true);
+        let names = |hints: &[endpoint_slice::Hint]| hints.iter().map(|hint| hint.name.clone()).collect();
+        let endpoint = v1::Endpoint {
+            address: address.clone(),
+            port: number.into(),
+            node: endpoint.node_name.clone().unwrap_or_default(),
+            ready: ready || all_ready,
+            serving: conditions.serving.unwrap_or(ready),
+            terminating: conditions.terminating.unwrap_or(false),
+            weight: 0,
+            hint_zones: names(&endpoint.hints.for_zones),
+            hint_nodes: names(&endpoint.hints.for_nodes),
+        };
+        found.entry((endpoint.address.clone(), endpoint.port)).or_insert(endpoint);
+    }
+}
+
+fn of_pods(world: &World<'_>, item: &Item<Body>, port: &Port, found: &mut ByAddress) {
+    let spec = &item.body.spec;
+    let selector = Selector { match_labels: spec.selector.clone(), ..Selector::default() };
+    for pod in &world.pods {
+        let meta = &pod.item.meta;
+        if meta.namespace != item.meta.namespace || !matches(&selector, &meta.labels) {
+            continue;
+        }
+        let Some(number) = target(pod, port) else { continue };
+        let terminating = meta.deletion_timestamp.is_some();
+        let serving = is_ready(pod);
+        for address in &pod.addresses {
+            let endpoint = v1::Endpoint {
+                address: address.clone(),
+                port: number.into(),
+                node: pod.item.body.spec.node_name.clone(),
+                ready: serving && !terminating || spec.publish_not_ready_addresses,
+                serving,
+                terminating,
+                ..Default::default()
+            };
+            found.entry((endpoint.address.clone(), endpoint.port)).or_insert(endpoint);
+        }
+    }
+}
+
+fn target(pod: &Pod<'_>, port: &Port) -> Option<u16> {
+    match &port.target_port {
+        None => Some(port.port),
+        Some(NumberOrName::Number(number)) => Some(if *number == 0 { port.port } else { *number }),
+        Some(NumberOrName::Name(name)) => {
+            pod.named_ports(name, port.protocol.as_deref().unwrap_or("TCP")).first().copied()
+        }
+    }
+}
+
+/// As the condition Ready says; without one, a Pod that is not said to be something else than running is.
+fn is_ready(pod: &Pod<'_>) -> bool {
+    let status = &pod.item.body.status;
+    let is_running = ["", "Running"].contains(&status.phase.as_str());
+    let ready = status.conditions.iter().find(|condition| condition.kind == "Ready");
+    is_running && ready.is_none_or(|condition| condition.status == "True")
+}

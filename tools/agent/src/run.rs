@@ -1,0 +1,142 @@
+//! The program: files each second, the switch when there is something to tell.
+
+use crate::agent::Agent;
+use crate::cli::Cli;
+use crate::drive::{DriveError, Driver, Options, Report};
+use crate::problem::{Problem, clean};
+use crate::project::text;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Between two looks at the files.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Something is wrong, or was refused.
+const WRONG: u8 = 1;
+
+/// The switch cannot be reached.
+const UNREACHABLE: u8 = 3;
+
+/// Runs as the arguments say; the exit code.
+pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
+    let beside: Vec<_> = cli.node_config.iter().cloned().collect();
+    let mut agent = Agent::new(&cli.dir, &beside, &cli.node, cli.strict);
+    agent.scan();
+    let mut told = Told::default();
+    told.problems(agent.problems());
+    if cli.print {
+        let is_written = out.write_all(text(agent.projection(), true).as_bytes()).and_then(|()| out.flush());
+        return if is_written.is_err() || agent.is_wrong() { WRONG } else { 0 };
+    }
+    let mut driver = Driver::new(&cli.socket, Options { is_strict: cli.strict, opens_anyway: cli.open_anyway });
+    if cli.once { once(&agent, &mut driver, &mut told).await } else { watch(&mut agent, &mut driver, &mut told).await }
+}
+
+async fn once(agent: &Agent, driver: &mut Driver, told: &mut Told) -> u8 {
+    match driver.step(agent.projection(), agent.is_wrong()).await {
+        Ok(Some(report)) => {
+            let is_wrong = agent.is_wrong() || report.is_refused() || !report.applied;
+            told.report(&report);
+            u8::from(is_wrong)
+        }
+        Ok(None) => WRONG, // there is no NodeConfig
+        Err(error) => told.failure(&error),
+    }
+}
+
+async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Told) -> u8 {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        tracing::error!("signals cannot be waited for");
+        return WRONG;
+    };
+    loop {
+        match driver.step(agent.projection(), agent.is_wrong()).await {
+            Ok(Some(report)) => told.report(&report),
+            Ok(None) => told.reached(),
+            Err(error @ DriveError::Replaced(_)) => return told.failure(&error),
+            Err(error) => {
+                told.failure(&error);
+            }
+        }
+        if stopped(&mut interrupt, &mut terminate).await {
+            return 0;
+        }
+        if agent.scan() {
+            told.problems(agent.problems());
+        }
+    }
+}
+
+/// Waits; whether to stop. What the switch has stays in force.
+async fn stopped(interrupt: &mut Signal, terminate: &mut Signal) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(PERIOD) => false,
+        _ = interrupt.recv() => true,
+        _ = terminate.recv() => true,
+    }
+}
+
+/// What has been logged, so that it is logged once.
+#[derive(Debug, Default)]
+struct Told {
+    documents: BTreeSet<Problem>,
+    objects: BTreeSet<Problem>,
+    failure: String,
+}
+
+impl Told {
+    fn problems(&mut self, problems: &[Problem]) {
+        tell_new(&mut self.documents, problems);
+    }
+
+    fn report(&mut self, report: &Report) {
+        self.reached();
+        let counts: Vec<String> = report.counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
+        let what = if report.was_sync { "everything" } else { "changes" };
+        let gate = if report.gate_open { "open" } else { "shut" };
+        if !counts.is_empty() {
+            tracing::info!("{what} told: {}; the gate is {gate}", clean(&counts.join(", ")));
+        }
+        if report.was_sync {
+            tell_new(&mut self.objects, &report.problems);
+        } else {
+            // What was not sent is as it was.
+            let mut all: BTreeSet<Problem> = report.problems.iter().cloned().collect();
+            all.extend(self.objects.iter().filter(|problem| !report.about.contains(&problem.origin)).cloned());
+            tell_new(&mut self.objects, &all.into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    fn reached(&mut self) {
+        if !self.failure.is_empty() {
+            tracing::info!("the switch answers");
+            self.failure.clear();
+        }
+    }
+
+    fn failure(&mut self, error: &DriveError) -> u8 {
+        let text = clean(&error.to_string());
+        if text != self.failure {
+            tracing::error!("{text}");
+            self.failure = text;
+        }
+        if let DriveError::Node(problems) = error {
+            tell_new(&mut self.objects, problems);
+        }
+        if matches!(error, DriveError::Unreachable { .. }) { UNREACHABLE } else { WRONG }
+    }
+}
+
+fn tell_new(told: &mut BTreeSet<Problem>, problems: &[Problem]) {
+    for problem in problems.iter().filter(|problem| !told.contains(*problem)) {
+        if problem.is_error() {
+            tracing::error!("{problem}");
+        } else {
+            tracing::warn!("{problem}");
+        }
+    }
+    *told = problems.iter().cloned().collect();
+}

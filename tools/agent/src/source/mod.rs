@@ -1,0 +1,11 @@
+//! Where documents come from: files of a directory. (An agent of a real cluster would have another one of this, which watches the API server.)
+
+mod de;
+mod directory;
+mod tree;
+mod yaml;
+
+pub use de::{FieldError, typed};
+pub use directory::Directory;
+pub use tree::{Entry, Tree, Value};
+pub use yaml::{YamlError, documents};

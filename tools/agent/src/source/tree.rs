@@ -1,0 +1,141 @@
+//! YAML as a tree whose nodes know their lines.
+
+/// A value and where it begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tree {
+    /// Its line, from 1.
+    pub line: usize,
+    /// What it is.
+    pub value: Value,
+}
+
+/// What YAML's core schema knows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Nothing given; as if the field were not there.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// Another number.
+    Float(f64),
+    /// Text.
+    Text(String),
+    /// A sequence.
+    List(Vec<Tree>),
+    /// A mapping in the order of the file; no key is there twice.
+    Map(Vec<Entry>),
+}
+
+/// A key and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The key as it is written.
+    pub key: String,
+    /// Line of the key.
+    pub line: usize,
+    /// The value.
+    pub value: Tree,
+}
+
+impl Tree {
+    /// The value of a key of a mapping.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        match &self.value {
+            Value::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value),
+            _ => None,
+        }
+    }
+
+    /// The value at a path of keys.
+    pub fn at(&self, path: &[&str]) -> Option<&Self> {
+        path.iter().try_fold(self, |tree, key| tree.get(key))
+    }
+
+    /// Text, if it is some.
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Takes keys away from the mapping at `path`, and from each element of a sequence there.
+    pub fn strip(&mut self, path: &[&str], keys: &[&str]) {
+        match (&mut self.value, path) {
+            (Value::Map(entries), []) => entries.retain(|entry| !keys.contains(&entry.key.as_str())),
+            (Value::Map(entries), [first, rest @ ..]) => {
+                entries.iter_mut().filter(|entry| entry.key == *first).for_each(|entry| entry.value.strip(rest, keys));
+            }
+            (Value::List(list), _) => list.iter_mut().for_each(|tree| tree.strip(path, keys)),
+            _ => {}
+        }
+    }
+}
+
+/// A plain scalar by YAML's core schema.
+pub(crate) fn plain(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
+        "true" | "True" | "TRUE" => return Value::Bool(true),
+        "false" | "False" | "FALSE" => return Value::Bool(false),
+        _ => {}
+    }
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return Value::Text(text.to_owned()); // also .inf and inf, which no field of ours may be
+    }
+    if let Ok(number) = text.parse() {
+        return Value::Int(number);
+    }
+    if let Some(hex) = text.strip_prefix("0x").and_then(|hex| i64::from_str_radix(hex, 16).ok()) {
+        return Value::Int(hex);
+    }
+    match text.parse() {
+        Ok(number) if digits.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c)) => Value::Float(number),
+        _ => Value::Text(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_scalars_are_what_the_core_schema_says() {
+        assert_eq!(plain("~"), Value::Null);
+        assert_eq!(plain("true"), Value::Bool(true));
+        assert_eq!(plain("-5"), Value::Int(-5));
+        assert_eq!(plain("0x1f"), Value::Int(31));
+        assert_eq!(plain("1.5"), Value::Float(1.5));
+        assert_eq!(plain("1e3"), Value::Float(1000.0));
+        for text in [
+            "yes",
+            "10.10.0.24",
+            "10.0.0.0/8",
+            "fd00::18",
+            "5e:b5:e3:a6:90:b7",
+            "inf",
+            ".inf",
+            "500k",
+            "1-2",
+            "3.",
+            ".",
+        ] {
+            let value = plain(text);
+            assert!(text == "3." || value == Value::Text(text.to_owned()), "{text}: {value:?}");
+        }
+    }
+
+    #[test]
+    fn stripping_goes_through_sequences() {
+        let entry = |key: &str, value| Entry { key: key.to_owned(), line: 1, value: Tree { line: 1, value } };
+        let item = || Tree { line: 1, value: Value::Map(vec![entry("keep", Value::Null), entry("drop", Value::Null)]) };
+        let mut tree = Tree { line: 1, value: Value::Map(vec![entry("list", Value::List(vec![item(), item()]))]) };
+        tree.strip(&["list"], &["drop"]);
+        let Value::Map(entries) = &tree.value else { panic!("a mapping") };
+        let Value::List(list) = &entries[0].value.value else { panic!("a sequence") };
+        assert!(list.iter().all(|item| item.get("drop").is_none() && item.get("keep").is_some()));
+    }
+}

@@ -1,0 +1,190 @@
+//! What is wrong names its file, its line, its object and its field; nothing panics.
+
+mod common;
+
+use common::{NODE, files, lines, projected};
+use std::fs;
+use vswitch_agent::agent::Agent;
+use vswitch_agent::project::text;
+
+const POLICY: &str = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec:\n";
+const CLUSTER: &str =
+    "apiVersion: crd.antrea.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: {name: p}\nspec:\n  priority: 1\n";
+const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec:\n";
+const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {vswitch/port: p, vswitch/mac: '02:00:00:00:00:01'}}\n";
+const EGRESS: &str = "apiVersion: crd.antrea.io/v1beta1\nkind: Egress\nmetadata: {name: e}\n";
+const CONTROL: &str = "apiVersion: crd.antrea.io/v1alpha2\nkind: TrafficControl\nmetadata: {name: t}\nspec:\n";
+
+/// One document each, and the whole line that it is answered with.
+#[test]
+fn each_mistake_is_told_where_it_is() {
+    let np = "test.yaml:1 NetworkPolicy default/p: ";
+    let acnp = "test.yaml:1 ClusterNetworkPolicy p: ";
+    let all = "appliedTo: [{podSelector: {}}]";
+    let mut wrong = Vec::new();
+    for (document, expected) in [
+        // Documents.
+        ("[1, 2]\n".to_owned(), "test.yaml:1: not a mapping".to_owned()),
+        ("kind: Pod\n".to_owned(), "test.yaml:1 Pod: apiVersion: is required, a string".to_owned()),
+        ("apiVersion: v1\n".to_owned(), "test.yaml:1: kind: is required, a string".to_owned()),
+        ("apiVersion: v1\nkind: Pod\n".to_owned(), "test.yaml:1 Pod: metadata: is required".to_owned()),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  nam: b\n".to_owned(),
+            "test.yaml:5 Pod a: metadata.nam: unknown field; known here: name, namespace, labels, annotations, uid, deletionTimestamp".to_owned(),
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels:\n    app: 5\n".to_owned(),
+            "test.yaml:6 Pod a: metadata.labels.app: invalid type: integer `5`, expected a string; quote it".to_owned(),
+        ),
+        (
+            "apiVersion: v1\nkind: Node\nmetadata: {name: a, namespace: b}\n".to_owned(),
+            "test.yaml:3 Node b/a: metadata.namespace: this kind has no namespace".to_owned(),
+        ),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a/b}\n".to_owned(), "test.yaml:3 Pod a/b: metadata.name: \"a/b\" is no name".to_owned()),
+        // Pods.
+        (
+            format!("{POD}spec:\n  nodeNam: x\n"),
+            "test.yaml:5 Pod default/a: spec.nodeNam: unknown field; known here: nodeName, hostNetwork, serviceAccount, serviceAccountName, containers, initContainers".to_owned(),
+        ),
+        (
+            format!("{}spec: {{nodeName: {NODE}}}\nstatus: {{podIP: 10.0.0.1}}\n", POD.replace("02:00", "2:00")),
+            "test.yaml:1 Pod default/a: metadata.annotations[vswitch/mac]: \"2:00:00:00:00:01\" is no MAC address".to_owned(),
+        ),
+        // Policies of Kubernetes.
+        (format!("{POLICY}  podSelector: {{matchLabel: {{a: b}}}}\n"), "test.yaml:5 NetworkPolicy default/p: spec.podSelector.matchLabel: unknown field; known here: matchLabels, matchExpressions".to_owned()),
+        (
+            format!("{POLICY}  podSelector: {{matchExpressions: [{{key: a, operator: In}}]}}\n"),
+            format!("{np}spec.podSelector.matchExpressions[0].values: is required with In and NotIn"),
+        ),
+        (format!("{POLICY}  policyTypes: [Ingres]\n"), "test.yaml:5 NetworkPolicy default/p: spec.policyTypes[0]: \"Ingres\" is not one of Ingress, Egress".to_owned()),
+        (format!("{POLICY}  ingress: [{{from: [{{}}]}}]\n"), format!("{np}spec.ingress[0].from[0]: needs podSelector, namespaceSelector or ipBlock")),
+        (format!("{POLICY}  ingress: [{{from: [{{ipBlock: {{cidr: 10.0.0.0/33}}}}]}}]\n"), format!("{np}spec.ingress[0].from[0].ipBlock.cidr: \"10.0.0.0/33\" is no prefix")),
+        (format!("{POLICY}  ingress: [{{from: [{{ipBlock: {{cidr: 10.0.0.0/8, except: [x]}}}}]}}]\n"), format!("{np}spec.ingress[0].from[0].ipBlock.except[0]: \"x\" is no prefix")),
+        (format!("{POLICY}  egress: [{{ports: [{{protocol: tcp}}]}}]\n"), format!("{np}spec.egress[0].ports[0].protocol: \"tcp\" is not one of TCP, UDP, SCTP")),
+        (format!("{POLICY}  egress: [{{ports: [{{port: 80, endPort: 79}}]}}]\n"), format!("{np}spec.egress[0].ports[0].endPort: is below port")),
+        (format!("{POLICY}  egress: [{{ports: [{{port: http, endPort: 79}}]}}]\n"), format!("{np}spec.egress[0].ports[0].endPort: goes with no port by name")),
+        // Antrea's.
+        (format!("{CLUSTER}  tier: gold\n  {all}\n"), format!("{acnp}spec.tier: there is no Tier \"gold\"")),
+        (format!("{CLUSTER}  {all}\n").replace("priority: 1", "priority: 0.5"), format!("{acnp}spec.priority: 0.5 is not in 1 to 10000")),
+        (format!("{CLUSTER}  {all}\n").replace("  priority: 1\n", ""), "test.yaml:4 ClusterNetworkPolicy p: spec.priority: is required".to_owned()),
+        (format!("{CLUSTER}  {all}\n  ingress: [{{action: Deny}}]\n"), "test.yaml:7 ClusterNetworkPolicy p: spec.ingress[0].action: \"Deny\" is not one of Allow, Drop, Reject, Pass".to_owned()),
+        (format!("{CLUSTER}  ingress: [{{action: Drop}}]\n"), format!("{acnp}spec.ingress[0].appliedTo: is required: the policy has none")),
+        (format!("{CLUSTER}  {all}\n  ingress: [{{action: Drop, {all}}}]\n"), format!("{acnp}spec.ingress[0].appliedTo: the policy has one already")),
+        (format!("{CLUSTER}  {all}\n  ingress: [{{action: Drop, from: [{{group: g}}]}}]\n"), format!("{acnp}spec.ingress[0].from[0].group: there is no ClusterGroup \"g\"")),
+        (format!("{CLUSTER}  {all}\n  ingress: [{{action: Drop, from: [{{fqdn: a.b}}]}}]\n"), format!("{acnp}spec.ingress[0].from[0].fqdn: is for rules of egress")),
+        (format!("{CLUSTER}  {all}\n  ingress: [{{action: Drop, to: [{{fqdn: a.b}}]}}]\n"), format!("{acnp}spec.ingress[0].to: is for the other direction")),
+        (format!("{CLUSTER}  appliedTo: [{{nodeSelector: {{}}}}]\n"), format!("{acnp}spec.appliedTo[0].nodeSelector: policies of Nodes themselves are not served")),
+        (format!("{CLUSTER}  {all}\n  egress: [{{action: Drop, toServices: [{{name: s}}]}}]\n"), format!("{acnp}spec.egress[0].toServices[0].namespace: is required")),
+        (format!("{CLUSTER}  {all}\n  egress: [{{action: Drop, protocols: [{{}}]}}]\n"), format!("{acnp}spec.egress[0].protocols[0]: needs one of icmp and igmp")),
+        // Services.
+        (format!("{SERVICE}  clusterIP: 10.96.0.1\n"), "test.yaml:1 Service default/s: spec.ports: is required".to_owned()),
+        (format!("{SERVICE}  clusterIP: 10.96.0.1\n  ports: [{{port: 80, protocol: ICMP}}]\n"), "test.yaml:1 Service default/s: spec.ports[0].protocol: \"ICMP\" is not one of TCP, UDP, SCTP".to_owned()),
+        (format!("{SERVICE}  clusterIP: 10.96.0.1\n  ports: [{{port: 80000}}]\n"), "test.yaml:6 Service default/s: spec.ports[0].port: invalid value: integer `80000`, expected u16".to_owned()),
+        // Egresses and TrafficControls.
+        (format!("{EGRESS}spec: {{egressIP: 10.0.0.1, appliedTo: {{}}}}\n"), "test.yaml:1 Egress e: spec.appliedTo: needs podSelector, namespaceSelector or group".to_owned()),
+        (format!("{EGRESS}spec: {{egressIP: 10.0.0.1, appliedTo: {{podSelector: {{}}}}, bandwidth: {{rate: fast, burst: 1k}}}}\n"), "test.yaml:1 Egress e: spec.bandwidth.rate: \"fast\" is no quantity of bits, such as 500k or 10M".to_owned()),
+        (format!("{CONTROL}  appliedTo: {{podSelector: {{}}}}\n  direction: Both\n  action: Mirror\n  targetPort: {{}}\n"), "test.yaml:1 TrafficControl t: spec.targetPort: needs one of ovsInternal and device".to_owned()),
+        (format!("{CONTROL}  appliedTo: {{podSelector: {{}}}}\n  direction: Both\n  action: Mirror\n  targetPort: {{geneve: {{remoteIP: 1.1.1.1}}}}\n"), "test.yaml:8 TrafficControl t: spec.targetPort.geneve: unknown field; known here: ovsInternal, device".to_owned()),
+    ] {
+        let (_, problems) = projected(&document);
+        let errors: Vec<_> = problems.iter().filter(|problem| problem.is_error()).cloned().collect();
+        if lines(&errors) != [expected.clone()] {
+            wrong.push(format!("{document}is answered {:#?},\nand not {expected:?}\n", lines(&errors)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn unknown_kinds_are_errors_and_those_of_no_meaning_are_not() {
+    let (_, problems) = projected("apiVersion: v1\nkind: Pood\nmetadata: {name: a}\n");
+    assert!(
+        lines(&problems)[0].starts_with("test.yaml:1 Pood a: kind: v1 Pood is not known; known kinds: Namespace, "),
+        "{problems:?}"
+    );
+    for quiet in ["apiVersion: apps/v1\nkind: Deployment\n", "apiVersion: v1\nkind: ConfigMap\n", ""] {
+        assert_eq!(lines(&projected(quiet).1), [""; 0], "{quiet}");
+    }
+}
+
+#[test]
+fn selectors_that_match_nothing_are_odd_and_match_nothing() {
+    let text_of = |document: String| {
+        let (projection, problems) = projected(&document);
+        assert!(problems.iter().all(|problem| !problem.is_error()), "{problems:?}");
+        (text(&projection, false), lines(&problems))
+    };
+    let (_, problems) = text_of(format!("{POLICY}  podSelector: {{matchLabels: {{a: b}}}}\n"));
+    assert_eq!(problems, ["test.yaml:1 NetworkPolicy default/p: spec.podSelector: selects no Pod"]);
+
+    let pod = format!("---\n{POD}spec: {{nodeName: {NODE}}}\nstatus: {{podIP: 10.10.0.9}}\n");
+    let from = "ingress: [{from: [{podSelector: {matchLabels: {a: b}}}]}]";
+    let (text, problems) = text_of(format!("{POLICY}  podSelector: {{}}\n  {from}\n{pod}"));
+    assert_eq!(
+        problems,
+        ["test.yaml:1 NetworkPolicy default/p: spec.ingress[0].from: pods a=b of namespace default: there are none"]
+    );
+    assert!(
+        text.contains("AddressGroup {\n    name: \"pods a=b of namespace default\",\n}"),
+        "an empty group, which is not anybody: {text}"
+    );
+}
+
+/// A file that is half written: cut at each line and in the middle of each, and in the middle of each word.
+#[test]
+fn files_cut_anywhere_name_file_and_line_or_are_shorter() {
+    let mut cuts = 0;
+    for (name, text) in files() {
+        for (end, _) in text.char_indices() {
+            let is_line = text[..end].ends_with('\n');
+            if !is_line && end % 7 != 0 {
+                continue;
+            }
+            cuts += 1;
+            match vswitch_agent::source::documents(&text[..end]) {
+                Ok(trees) => {
+                    let (documents, problems) = vswitch_agent::kinds::understand(&name, trees);
+                    for line in lines(&problems) {
+                        assert!(
+                            line.starts_with(&format!("{name}:")) && !line.starts_with(&format!("{name}:0")),
+                            "{line}"
+                        );
+                    }
+                    let (model, _) = vswitch_agent::model::Model::new(documents);
+                    vswitch_agent::project::project(&model, NODE);
+                }
+                Err(error) => {
+                    let last = text[..end].lines().count();
+                    assert!(
+                        (1..=last + 1).contains(&error.line) && !error.reason.is_empty(),
+                        "{name} at {end}: {error:?}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(cuts > 500, "{cuts}");
+}
+
+#[test]
+fn a_policy_that_goes_wrong_stays_as_it_was() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, text) in files() {
+        fs::write(dir.path().join(name), text).expect("written");
+    }
+    let mut agent = Agent::new(dir.path(), &[], NODE, false);
+    agent.scan();
+    let before = text(agent.projection(), false);
+    let policies = dir.path().join("policies.yaml");
+    let right = fs::read_to_string(&policies).expect("readable");
+    // The parser finds nothing wrong with it, the resolver does.
+    fs::write(&policies, right.replace("tier: application", "tier: gold")).expect("written");
+    assert!(agent.scan() | agent.scan());
+    let expected = "ClusterNetworkPolicy web-app-db-network-policy: spec.tier: there is no Tier \"gold\"";
+    assert!(lines(agent.problems()).iter().any(|line| line.ends_with(expected)), "{:?}", agent.problems());
+    assert_eq!(text(agent.projection(), false), before);
+
+    let mut strict = Agent::new(dir.path(), &[], NODE, true);
+    strict.scan();
+    assert!(strict.is_wrong() && strict.projection().objects.is_empty() && strict.projection().node.is_none());
+}

@@ -1,0 +1,201 @@
+//! The agent against a double of the switch's services, behind a socket.
+
+mod common;
+mod double;
+
+use common::{NODE, files};
+use double::{Switch, kinds_and_names};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+use vswitch_agent::agent::Agent;
+use vswitch_agent::drive::{DriveError, Driver, Options, Report};
+use vswitch_proto::antrea::v1::{GateChange, Kind, WriteMode};
+
+struct Scene {
+    manifests: TempDir,
+    switch: Switch,
+    agent: Agent,
+    driver: Driver,
+}
+
+impl Scene {
+    async fn new(options: Options) -> Self {
+        let manifests = tempfile::tempdir().expect("a directory");
+        for (name, text) in files() {
+            std::fs::write(manifests.path().join(name), text).expect("written");
+        }
+        let switch = Switch::start().await;
+        let mut agent = Agent::new(manifests.path(), &[], NODE, options.is_strict);
+        agent.scan();
+        let driver = Driver::new(switch.socket(), options);
+        Self { manifests, switch, agent, driver }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.manifests.path().join(name)
+    }
+
+    /// Replaces text in a file, and looks at the files until that is seen.
+    fn edit(&mut self, name: &str, from: &str, to: &str) {
+        let path = self.path(name);
+        let text = std::fs::read_to_string(&path).expect("readable");
+        assert!(text.contains(from), "{from:?} is in {name}");
+        std::fs::write(&path, text.replacen(from, to, 1)).expect("written");
+        self.scan();
+    }
+
+    fn scan(&mut self) {
+        let seen = [self.agent.scan(), self.agent.scan()];
+        assert!(seen.contains(&true), "the change is seen");
+    }
+
+    async fn step(&mut self) -> Result<Option<Report>, DriveError> {
+        self.driver.step(self.agent.projection(), self.agent.is_wrong()).await
+    }
+
+    async fn report(&mut self) -> Report {
+        self.step().await.expect("the switch answers").expect("there is something to tell")
+    }
+}
+
+#[tokio::test]
+async fn all_at_first_then_changes_only() {
+    let mut scene = Scene::new(Options::default()).await;
+    let report = scene.report().await;
+    assert!(report.was_sync && report.applied && report.gate_open && !report.is_refused(), "{report:?}");
+    {
+        let state = scene.switch.state();
+        assert_eq!(state.node.as_ref().map(|node| node.name.as_str()), Some(NODE));
+        let (begin, objects) = &state.syncs[0];
+        assert_eq!((begin.round, begin.mode(), begin.gate()), (1, WriteMode::ValidOnly, GateChange::Open));
+        assert!(!begin.scope.contains(&(Kind::MulticastGroup as i32)) && begin.scope.len() == 9);
+        assert_eq!(objects.len(), scene.agent.projection().objects.len());
+    }
+    assert!(scene.step().await.expect("the switch answers").is_none(), "nothing has changed");
+
+    scene.edit("egresses.yaml", "192.168.77.112", "192.168.77.114");
+    scene.edit("traffic-controls.yaml", "name: mirror-db-to-local", "name: mirror-db-too");
+    let report = scene.report().await;
+    assert!(!report.was_sync && report.applied, "{report:?}");
+    let state = scene.switch.state();
+    let request = &state.increments[0];
+    assert_eq!(request.options.as_ref().map(|options| options.round), Some(1));
+    assert_eq!(kinds_and_names(&request.objects), ["Egress egress-web", "TrafficControl mirror-db-too"]);
+    let gone: Vec<_> = request.remove.iter().map(|gone| (gone.kind(), gone.name.as_str())).collect();
+    assert_eq!(gone, [(Kind::TrafficControl, "mirror-db-to-local")]);
+}
+
+#[tokio::test]
+async fn a_switch_that_begins_anew_is_told_everything_with_a_later_round() {
+    let mut scene = Scene::new(Options::default()).await;
+    scene.report().await;
+    scene.switch.restart().await;
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    let result = scene.step().await;
+    let report = match result {
+        Err(DriveError::Unreachable { .. }) => scene.report().await, // the old connection's end was noticed first
+        result => result.expect("reached").expect("everything"),
+    };
+    assert!(report.was_sync && report.applied);
+    let state = scene.switch.state();
+    assert_eq!(state.syncs.last().map(|(begin, _)| begin.round), Some(1), "its own count has begun anew, too");
+    assert!(state.node.is_some());
+}
+
+#[tokio::test]
+async fn another_agent_takes_over() {
+    let mut scene = Scene::new(Options::default()).await;
+    scene.report().await;
+    scene.switch.state().round = 5;
+    scene.edit("egresses.yaml", "192.168.77.112", "192.168.77.114");
+    let error = scene.step().await.expect_err("it is not ours any more");
+    assert!(matches!(error, DriveError::Replaced(5)), "{error}");
+
+    let mut second = Driver::new(scene.switch.socket(), Options::default());
+    second.step(scene.agent.projection(), false).await.expect("reached").expect("everything");
+    assert_eq!(scene.switch.state().syncs.last().map(|(begin, _)| begin.round), Some(6));
+}
+
+#[tokio::test]
+async fn what_is_refused_names_file_and_line_and_is_tried_again() {
+    let mut scene = Scene::new(Options::default()).await;
+    scene.switch.state().refused.insert((Kind::Pod as i32, "default/db".to_owned()));
+    let report = scene.report().await;
+    let expected =
+        format!("{}:21 Pod default/db: port: PORT: refused by the test; think", scene.path("pods.yaml").display());
+    assert_eq!(common::lines(&report.problems), [expected]);
+    assert!(report.is_refused() && report.applied && !report.gate_open);
+    assert!(scene.step().await.expect("reached").is_none(), "not each second");
+
+    scene.switch.state().refused.clear();
+    scene.edit("pods.yaml", "db-755c6-5080e3", "db-another");
+    let report = scene.report().await;
+    assert!(report.was_sync && report.gate_open, "the gate was shut: all is judged again: {report:?}");
+    assert!(scene.step().await.expect("reached").is_none());
+
+    scene.switch.state().refused.insert((Kind::Egress as i32, "egress-web".to_owned()));
+    scene.edit("egresses.yaml", "192.168.77.112", "192.168.77.114");
+    let report = scene.report().await;
+    assert!(!report.was_sync && report.is_refused() && report.applied);
+    assert!(scene.step().await.expect("reached").is_none(), "not each second");
+    scene.edit("egresses.yaml", "192.168.77.113", "192.168.77.115");
+    scene.report().await;
+    let state = scene.switch.state();
+    let last = state.increments.last().expect("one");
+    assert_eq!(kinds_and_names(&last.objects), ["Egress egress-client"], "the refused one is not sent again yet");
+}
+
+#[tokio::test]
+async fn strict_is_all_or_nothing() {
+    let mut scene = Scene::new(Options { is_strict: true, opens_anyway: false }).await;
+    scene.switch.state().refused.insert((Kind::Pod as i32, "default/db".to_owned()));
+    let report = scene.report().await;
+    assert!(!report.applied && report.is_refused());
+    assert_eq!(scene.switch.state().syncs[0].0.mode(), WriteMode::AllOrNothing);
+    assert!(scene.step().await.expect("reached").is_none(), "not each second");
+    scene.switch.state().refused.clear();
+    scene.edit("pods.yaml", "db-755c6-5080e3", "db-another");
+    let report = scene.report().await;
+    assert!(report.was_sync && report.applied && report.gate_open);
+}
+
+#[tokio::test]
+async fn a_wrong_file_keeps_the_gate_shut_until_it_is_right() {
+    let mut scene = Scene::new(Options::default()).await;
+    let path = scene.path("wrong.yaml");
+    std::fs::write(&path, "kind: [").expect("written");
+    scene.scan();
+    let report = scene.report().await;
+    assert!(report.applied && !report.gate_open);
+    assert_eq!(scene.switch.state().syncs[0].0.gate(), GateChange::Keep);
+    std::fs::write(&path, "").expect("written");
+    scene.scan();
+    scene.edit("egresses.yaml", "192.168.77.112", "192.168.77.114");
+    assert!(scene.report().await.gate_open);
+}
+
+#[tokio::test]
+async fn a_node_that_is_refused_stays_what_it_was() {
+    let mut scene = Scene::new(Options::default()).await;
+    scene.report().await;
+    scene.edit("nodes.yaml", "bridge: br0", "bridge: wrong");
+    let report = scene.report().await;
+    let expected =
+        format!("{}:42 NodeConfig {NODE}: node.bridge: there is no such bridge", scene.path("nodes.yaml").display());
+    assert_eq!(common::lines(&report.problems), [expected]);
+    assert!(scene.step().await.expect("reached").is_none(), "not each second");
+    scene.edit("egresses.yaml", "192.168.77.112", "192.168.77.114");
+    assert!(scene.report().await.applied, "the rest goes on");
+    scene.edit("nodes.yaml", "bridge: wrong", "bridge: br0\n  recordDenied: true");
+    scene.step().await.expect("reached");
+    assert!(scene.switch.state().node.as_ref().is_some_and(|node| node.record_denied));
+}
+
+#[tokio::test]
+async fn no_switch_is_an_error_that_names_the_socket() {
+    let mut driver = Driver::new(Path::new("/nonexistent/vswitch.sock"), Options::default());
+    let scene = Scene::new(Options::default()).await;
+    let error = driver.step(scene.agent.projection(), false).await.expect_err("nobody is there");
+    assert!(error.to_string().contains("\"/nonexistent/vswitch.sock\": "), "{error}");
+}

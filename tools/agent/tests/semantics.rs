@@ -1,0 +1,404 @@
+//! What documents mean: policies of both makes, Services, Egresses.
+
+mod common;
+
+use common::{NODE, lines, projected};
+use vswitch_agent::project::Projection;
+use vswitch_proto::antrea::v1::group_member::Member;
+use vswitch_proto::antrea::v1::object::Object;
+use vswitch_proto::antrea::v1::{self, Direction, Kind, Protocol};
+
+fn pod(namespace: &str, name: &str, labels: &str, node: &str, address: &str, more: &str) -> String {
+    let last = address.rsplit('.').next().unwrap_or("1");
+    format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: {namespace}, labels: {{{labels}}}, \
+         annotations: {{vswitch/port: {namespace}-{name}, vswitch/mac: '02:00:00:00:00:{:02x}'}}}}\n\
+         spec: {{nodeName: {node}{more}}}\nstatus: {{podIP: {address}}}\n",
+        last.parse::<u8>().unwrap_or(1)
+    )
+}
+
+fn http(port: u16) -> String {
+    format!(", containers: [{{name: c, image: x, ports: [{{name: http, containerPort: {port}}}]}}]")
+}
+
+/// Namespaces a (prod) and b (test); Pods web (two, of other numbers for http), db, and one on another Node.
+fn pods() -> String {
+    [
+        "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {env: prod}}\n".to_owned(),
+        "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: b, labels: {env: test}}\n".to_owned(),
+        pod("a", "web1", "app: web", NODE, "10.10.0.11", &http(8080)),
+        pod("a", "web2", "app: web", NODE, "10.10.0.12", &http(9090)),
+        pod("a", "far", "app: web", "k8s-node-worker-1", "10.10.1.13", &http(8080)),
+        pod("b", "db", "app: db", NODE, "10.10.0.14", ""),
+        pod("b", "host", "app: web", &format!("{NODE}, hostNetwork: true"), "192.168.77.102", ""),
+    ]
+    .concat()
+}
+
+fn good(text: &str) -> Projection {
+    let (projection, problems) = projected(text);
+    let errors: Vec<_> = problems.into_iter().filter(|problem| problem.is_error()).collect();
+    assert_eq!(lines(&errors), [""; 0], "{text}");
+    projection
+}
+
+fn object<'a>(projection: &'a Projection, kind: Kind, name: &str) -> &'a Object {
+    let found = projection.objects.get(&(kind as i32, name.to_owned()));
+    found
+        .and_then(|projected| projected.object.object.as_ref())
+        .unwrap_or_else(|| panic!("no {kind:?} {name:?} among {:#?}", projection.objects.keys().collect::<Vec<_>>()))
+}
+
+fn policy<'a>(projection: &'a Projection, name: &str) -> &'a v1::NetworkPolicy {
+    let Object::NetworkPolicy(policy) = object(projection, Kind::NetworkPolicy, name) else { panic!("a policy") };
+    policy
+}
+
+fn members(projection: &Projection, group: &str) -> Vec<String> {
+    let Object::AddressGroup(group) = object(projection, Kind::AddressGroup, group) else { panic!("a group") };
+    let name = |member: &v1::GroupMember| match member.member.clone().expect("one") {
+        Member::Pod(pod) => pod,
+        Member::Address(address) => address,
+    };
+    group.members.iter().map(name).collect()
+}
+
+fn applied(projection: &Projection, group: &str) -> Vec<String> {
+    let Object::AppliedToGroup(group) = object(projection, Kind::AppliedToGroup, group) else { panic!("a group") };
+    group.pods.clone()
+}
+
+/// A rule in short: `id direction [groups] blocks ports @applied`.
+fn short(rule: &v1::Rule) -> String {
+    let peer = rule.peer.clone().unwrap_or_default();
+    let mut text = format!("{} {:?}", rule.id, rule.direction());
+    let mut add = |word: &str, all: Vec<String>| {
+        if !all.is_empty() {
+            text = format!("{text} {word}{all:?}");
+        }
+    };
+    add("", peer.address_groups);
+    add("blocks", peer.blocks.iter().map(|block| format!("{} but {:?}", block.cidr, block.except_cidrs)).collect());
+    add("fqdns", peer.fqdns);
+    add("services", peer.services);
+    let port = |port: &v1::PortMatch| match (port.protocol(), port.port, port.end_port) {
+        (Protocol::Icmp, ..) => format!("Icmp {:?} {:?}", port.icmp_type, port.icmp_code),
+        (protocol, first, 0) => format!("{protocol:?} {first}"),
+        (protocol, first, last) => format!("{protocol:?} {first}-{last}"),
+    };
+    add("ports", rule.ports.iter().map(port).collect());
+    add("@", rule.applied_to.clone());
+    text
+}
+
+fn rules(projection: &Projection, name: &str) -> Vec<String> {
+    policy(projection, name).rules.iter().map(short).collect()
+}
+
+fn k8s(spec: &str) -> Projection {
+    good(&format!(
+        "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {{name: p, namespace: a}}\nspec: {{{spec}}}\n{}",
+        pods()
+    ))
+}
+
+fn acnp(spec: &str, more: &str) -> Projection {
+    good(&format!(
+        "apiVersion: crd.antrea.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: {{name: p}}\nspec: {{priority: 1, {spec}}}\n{}{more}",
+        pods()
+    ))
+}
+
+#[test]
+fn policy_types_by_default_and_as_given() {
+    for (spec, ingress, egress, count) in [
+        ("podSelector: {}", true, false, 0),
+        ("podSelector: {}, egress: [{}]", true, true, 1),
+        ("podSelector: {}, ingress: [{}]", true, false, 1),
+        ("podSelector: {}, policyTypes: [Egress]", false, true, 0),
+        ("podSelector: {}, policyTypes: [Ingress, Egress], ingress: [], egress: null", true, true, 0),
+        ("podSelector: {}, policyTypes: [Egress], ingress: [{}]", false, true, 0),
+        ("podSelector: {}, policyTypes: [Ingress], ingress: [{}], egress: [{}]", true, false, 1),
+    ] {
+        let projection = k8s(spec);
+        let policy = policy(&projection, "np:a/p");
+        assert_eq!(
+            (policy.isolates_ingress, policy.isolates_egress, policy.rules.len()),
+            (ingress, egress, count),
+            "{spec}"
+        );
+        assert_eq!(policy.applied_to, ["pods * of namespace a"]);
+        assert_eq!(applied(&projection, "pods * of namespace a"), ["a/web1", "a/web2"], "those of this Node");
+    }
+    let elsewhere = k8s("podSelector: {matchLabels: {app: db}}");
+    assert!(!elsewhere.objects.keys().any(|(kind, _)| *kind == Kind::NetworkPolicy as i32), "no such Pod in a");
+}
+
+#[test]
+fn peers_of_kubernetes() {
+    for (from, expected) in [
+        ("", "ingress-0 Ingress"),
+        ("from: []", "ingress-0 Ingress"),
+        ("from: [{podSelector: {}}]", "ingress-0 Ingress [\"pods * of namespace a\"]"),
+        ("from: [{namespaceSelector: {}}]", "ingress-0 Ingress [\"pods * of namespaces *\"]"),
+        (
+            "from: [{podSelector: {matchLabels: {app: db}}, namespaceSelector: {matchLabels: {env: test}}}]",
+            "ingress-0 Ingress [\"pods app=db of namespaces env=test\"]",
+        ),
+        (
+            "from: [{podSelector: {matchLabels: {app: x}}}, {ipBlock: {cidr: 10.1.2.3/8, except: [10.1.0.0/16]}}]",
+            "ingress-0 Ingress [\"pods app=x of namespace a\"] blocks[\"10.0.0.0/8 but [\\\"10.1.0.0/16\\\"]\"]",
+        ),
+        (
+            "ports: [{}, {protocol: UDP, port: 53}, {port: 80, endPort: 90}, {port: 7, endPort: 7}]",
+            "ingress-0 Ingress ports[\"Tcp 0\", \"Udp 53\", \"Tcp 80-90\", \"Tcp 7\"]",
+        ),
+    ] {
+        assert_eq!(rules(&k8s(&format!("podSelector: {{}}, ingress: [{{{from}}}]")), "np:a/p"), [expected], "{from}");
+    }
+    let projection = k8s("podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]");
+    let expected = ["a/web1", "a/web2", "b/db", "10.10.1.13"];
+    assert_eq!(
+        members(&projection, "pods * of namespaces *"),
+        expected,
+        "names of ours, addresses of others, none of the host's"
+    );
+}
+
+#[test]
+fn ports_by_name_are_one_rule_for_each_number() {
+    let expected = [
+        "ingress-0 Ingress ports[\"Tcp 53\"]",
+        "ingress-0/tcp-8080 Ingress ports[\"Tcp 8080\"] @[\"pods * of namespace a with tcp 8080 as http\"]",
+        "ingress-0/tcp-9090 Ingress ports[\"Tcp 9090\"] @[\"pods * of namespace a with tcp 9090 as http\"]",
+    ];
+    let projection = k8s("podSelector: {}, ingress: [{ports: [{port: http}, {port: 53}]}]");
+    assert_eq!(rules(&projection, "np:a/p"), expected);
+    assert_eq!(applied(&projection, "pods * of namespace a with tcp 9090 as http"), ["a/web2"]);
+
+    let projection = k8s(
+        "podSelector: {}, egress: [{to: [{podSelector: {}}, {ipBlock: {cidr: 1.0.0.0/8}}], ports: [{port: http}]}]",
+    );
+    let expected = [
+        "egress-0/tcp-8080 Egress [\"pods * of namespace a with tcp 8080 as http\"] ports[\"Tcp 8080\"]",
+        "egress-0/tcp-9090 Egress [\"pods * of namespace a with tcp 9090 as http\"] ports[\"Tcp 9090\"]",
+    ];
+    assert_eq!(rules(&projection, "np:a/p"), expected, "addresses have no names of ports");
+    assert_eq!(members(&projection, "pods * of namespace a with tcp 8080 as http"), ["a/web1", "10.10.1.13"]);
+
+    let anybody = k8s("podSelector: {}, egress: [{ports: [{port: http}]}]");
+    assert_eq!(
+        rules(&anybody, "np:a/p")[0],
+        "egress-0/tcp-8080 Egress [\"pods * of namespaces * with tcp 8080 as http\"] ports[\"Tcp 8080\"]"
+    );
+    let nobody = k8s("podSelector: {}, ingress: [{ports: [{port: smtp}, {port: http, protocol: UDP}]}]");
+    assert_eq!(rules(&nobody, "np:a/p"), [""; 0]);
+    assert!(policy(&nobody, "np:a/p").isolates_ingress);
+}
+
+#[test]
+fn tiers_and_ids() {
+    for (tier, expected) in [
+        ("", 250),
+        ("tier: emergency, ", 50),
+        ("tier: SecurityOps, ", 100),
+        ("tier: baseline, ", 253),
+        ("tier: own, ", 7),
+    ] {
+        let own = "---\napiVersion: crd.antrea.io/v1beta1\nkind: Tier\nmetadata: {name: own}\nspec: {priority: 7, description: x}\n";
+        let spec = format!("{tier}appliedTo: [{{podSelector: {{}}}}], ingress: [{{action: Drop}}]");
+        assert_eq!(policy(&acnp(&spec, own), "acnp:p").tier, expected, "{tier}");
+    }
+    let spec = "appliedTo: [{podSelector: {}}], ingress: [{action: Drop, name: x}, {action: Drop, name: y}, {action: Pass, name: ingress-0}], \
+                egress: [{action: Reject, name: y}, {action: Allow, enableLogging: true, logLabel: l}]";
+    let projection = acnp(spec, "");
+    let ids: Vec<_> = policy(&projection, "acnp:p").rules.iter().map(|rule| rule.id.as_str()).collect();
+    assert_eq!(ids, ["x", "ingress-1", "ingress-2", "egress-0", "egress-1"]);
+}
+
+#[test]
+fn peers_of_antrea() {
+    let group = "---\napiVersion: crd.antrea.io/v1beta1\nkind: ClusterGroup\nmetadata: {name: g}\nspec: {childGroups: [dbs, nets]}\n\
+                 ---\napiVersion: crd.antrea.io/v1beta1\nkind: ClusterGroup\nmetadata: {name: dbs}\nspec: {podSelector: {matchLabels: {app: db}}}\n\
+                 ---\napiVersion: crd.antrea.io/v1beta1\nkind: ClusterGroup\nmetadata: {name: nets}\nspec: {ipBlocks: [{cidr: 10.0.0.0/8}, {cidr: 'fd00::/8'}]}\n\
+                 ---\napiVersion: crd.antrea.io/v1beta1\nkind: ClusterGroup\nmetadata: {name: of}\nspec: {serviceReference: {namespace: a, name: s}}\n\
+                 ---\napiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: a}\nspec: {clusterIP: 10.96.0.9, selector: {app: web}, ports: [{port: 80}]}\n";
+    let applied = "appliedTo: [{podSelector: {matchLabels: {app: db}}}]";
+    for (rule, expected) in [
+        (
+            "from: [{group: g}]",
+            vec!["x Ingress [\"pods app=db of namespaces *\"] blocks[\"10.0.0.0/8 but []\", \"fd00::/8 but []\"]"],
+        ),
+        ("from: [{group: of}]", vec!["x Ingress [\"pods app=web of namespace a\"]"]),
+        ("from: [{nodeSelector: {}}]", vec!["x Ingress [\"nodes *\"]"]),
+        (
+            "from: [{serviceAccount: {namespace: a, name: default}}]",
+            vec!["x Ingress [\"pods * of namespace a account default\"]"],
+        ),
+        (
+            "protocols: [{icmp: {icmpType: 8}}, {icmp: {}}]",
+            vec!["x Ingress ports[\"Icmp Some(8) None\", \"Icmp None None\"]"],
+        ),
+        (
+            "from: [{namespaces: {match: Self}}]",
+            vec!["x/b Ingress [\"pods * of namespace b\"] @[\"pods app=db of namespaces * in b\"]"],
+        ),
+        (
+            "from: [{namespaces: {sameLabels: [env]}, podSelector: {matchLabels: {app: web}}}]",
+            vec!["x/b Ingress [\"pods app=web of namespaces env=test\"] @[\"pods app=db of namespaces * in b\"]"],
+        ),
+        (
+            "from: [{namespaces: {sameLabels: [env, none]}}]",
+            vec!["x/b Ingress [\"pods * of namespaces -\"] @[\"pods app=db of namespaces * in b\"]"],
+        ),
+    ] {
+        let projection = acnp(&format!("{applied}, ingress: [{{name: x, action: Drop, {rule}}}]"), group);
+        assert_eq!(rules(&projection, "acnp:p"), expected, "{rule}");
+    }
+    for (rule, expected) in [
+        ("to: [{fqdn: '*.example.com'}]", vec!["x Egress fqdns[\"*.example.com\"]"]),
+        ("toServices: [{namespace: a, name: s}]", vec!["x Egress services[\"a/s\"]"]),
+        ("toServices: [{namespace: a, name: gone}]", vec![]),
+    ] {
+        let projection = acnp(&format!("{applied}, egress: [{{name: x, action: Drop, {rule}}}]"), group);
+        assert_eq!(rules(&projection, "acnp:p"), expected, "{rule}: what is not there is not anybody");
+    }
+    let nodes = acnp(&format!("{applied}, ingress: [{{name: x, action: Drop, from: [{{nodeSelector: {{}}}}]}}]"), "");
+    assert_eq!(members(&nodes, "nodes *"), ["10.10.0.1", "10.10.1.1", "192.168.77.102", "192.168.77.103"]);
+}
+
+#[test]
+fn applied_by_rule_and_to_node_ports() {
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: a}\nspec: {type: NodePort, ports: [{port: 80, nodePort: 30080}]}\n";
+    let spec = "ingress: [{action: Drop, appliedTo: [{podSelector: {matchLabels: {app: db}}}]}, \
+                {action: Drop, appliedTo: [{service: {namespace: a, name: s}}]}, {action: Drop, appliedTo: [{podSelector: {matchLabels: {app: no}}}]}]";
+    let projection = acnp(spec, service);
+    let expected =
+        ["ingress-0 Ingress @[\"pods app=db of namespaces *\"]", "ingress-1 Ingress @[\"node ports of a/s\"]"];
+    assert_eq!(rules(&projection, "acnp:p"), expected);
+    assert!(policy(&projection, "acnp:p").applied_to.is_empty());
+    let Object::AppliedToGroup(group) = object(&projection, Kind::AppliedToGroup, "node ports of a/s") else {
+        panic!("a group")
+    };
+    assert_eq!((group.services.as_slice(), group.pods.len()), (&["a/s".to_owned()][..], 0));
+}
+
+#[test]
+fn policies_of_a_namespace_see_its_pods() {
+    let text = format!(
+        "apiVersion: crd.antrea.io/v1beta1\nkind: NetworkPolicy\nmetadata: {{name: p, namespace: a}}\n\
+         spec: {{priority: 5, appliedTo: [{{podSelector: {{}}}}], ingress: [{{action: Allow, from: [{{podSelector: {{}}}}]}}]}}\n{}",
+        pods()
+    );
+    let projection = good(&text);
+    assert_eq!(rules(&projection, "anp:a/p"), ["ingress-0 Ingress [\"pods * of namespace a\"]"]);
+    assert_eq!(policy(&projection, "anp:a/p").rules[0].direction(), Direction::Ingress);
+    let (_, problems) =
+        projected(&text.replace("appliedTo: [{podSelector: {}}]", "appliedTo: [{namespaceSelector: {}}]"));
+    assert!(
+        lines(&problems)[0].contains("spec.appliedTo[0].namespaceSelector: a policy of a namespace"),
+        "{problems:?}"
+    );
+}
+
+fn endpoints(projection: &Projection, name: &str) -> Vec<String> {
+    let Object::Endpoints(set) = object(projection, Kind::Endpoints, name) else { panic!("endpoints") };
+    let short = |e: &v1::Endpoint| {
+        let states = [(e.ready, "ready"), (e.serving, "serving"), (e.terminating, "terminating")];
+        let states: Vec<_> = states.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
+        format!("{}:{} {} {}", e.address, e.port, e.node, states.join(","))
+    };
+    set.endpoints.iter().map(short).collect()
+}
+
+#[test]
+fn endpoints_of_selectors() {
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: a}\n\
+                   spec: {clusterIP: 10.96.0.9, selector: {app: web}, ports: [{name: x, port: 80, targetPort: http}, {name: y, port: 81}]}\n";
+    let going = pods().replacen("name: web2,", "name: web2, deletionTimestamp: '2030-01-01T00:00:00Z',", 1);
+    let going = going.replace(
+        "podIP: 10.10.1.13",
+        "podIP: 10.10.1.13, phase: Running, conditions: [{type: Ready, status: 'False'}]",
+    );
+    let projection = good(&format!("{service}{going}"));
+    let expected = [
+        "10.10.0.11:8080 k8s-node-control-plane ready,serving",
+        "10.10.0.12:9090 k8s-node-control-plane serving,terminating",
+        "10.10.1.13:8080 k8s-node-worker-1 ",
+    ];
+    assert_eq!(endpoints(&projection, "a/s:x"), expected);
+    assert_eq!(endpoints(&projection, "a/s:y")[0], "10.10.0.11:81 k8s-node-control-plane ready,serving");
+}
+
+#[test]
+fn endpoints_of_slices() {
+    let slice = |name: &str, kind: &str, endpoints: &str| {
+        format!(
+            "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {{name: {name}, namespace: a, labels: {{kubernetes.io/service-name: s}}}}\n\
+             addressType: {kind}\nports: [{{name: x, port: 8080, protocol: TCP}}, {{name: other, port: 1}}]\nendpoints: [{endpoints}]\n"
+        )
+    };
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: a}\n\
+                   spec: {clusterIPs: [10.96.0.9], selector: {app: web}, ports: [{name: x, port: 80}, {name: y, port: 81}]}\n";
+    let more = [
+        slice(
+            "s1",
+            "IPv4",
+            "{addresses: [10.0.0.1], nodeName: n, conditions: {}}, {addresses: [10.0.0.2], conditions: {ready: false, serving: true, terminating: true}}",
+        ),
+        slice("s2", "IPv6", "{addresses: ['fd00::1']}"),
+        slice("s3", "FQDN", "{addresses: [a.b]}"),
+        pods(),
+    ];
+    let projection = good(&format!("{service}{}", more.concat()));
+    assert_eq!(
+        endpoints(&projection, "a/s:x"),
+        ["10.0.0.1:8080 n ready,serving", "10.0.0.2:8080  serving,terminating"]
+    );
+    assert_eq!(endpoints(&projection, "a/s:y"), [""; 0], "no slice has this port");
+}
+
+#[test]
+fn services_that_are_not_ours() {
+    let outside = "type: LoadBalancer, ports: [{port: 80, nodePort: 30080}], externalIPs: [192.168.77.9]";
+    for (spec, labels, without_proxy_all, with) in [
+        ("clusterIP: None, ports: [{port: 80}]", "", 0, 0),
+        ("type: ExternalName, externalName: a.b", "", 0, 0),
+        ("clusterIP: 10.96.0.1, ports: [{port: 80}]", "service.kubernetes.io/service-proxy-name: x", 0, 0),
+        ("ports: [{port: 80}]", "", 0, 0),
+        (outside, "", 0, 1),
+        ("clusterIP: 10.96.0.1, ports: [{port: 80, nodePort: 30080}], externalIPs: [192.168.77.9]", "", 1, 1),
+    ] {
+        let text =
+            format!("apiVersion: v1\nkind: Service\nmetadata: {{name: s, labels: {{{labels}}}}}\nspec: {{{spec}}}\n");
+        let count = |projection: &Projection| {
+            projection.objects.keys().filter(|(kind, _)| *kind == Kind::Service as i32).count()
+        };
+        assert_eq!(count(&good(&text)), with, "{spec}");
+        let nodes = common::files().into_iter().find(|(name, _)| name == "nodes.yaml").expect("nodes").1;
+        let (mut documents, _) = common::read("test.yaml", &text);
+        documents.extend(common::read("nodes.yaml", &nodes.replace("proxyAll: true", "proxyAll: false")).0);
+        let (model, _) = vswitch_agent::model::Model::new(documents);
+        let (projection, _) = vswitch_agent::project::project(&model, NODE);
+        assert_eq!(count(&projection), without_proxy_all, "{spec}");
+        for projected in projection.objects.values() {
+            if let Some(Object::Service(service)) = &projected.object.object {
+                assert!(service.external_ips.is_empty() && service.ports[0].node_port == 0, "{service:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lists_of_kubectl_are_their_items() {
+    let text = "apiVersion: v1\nkind: List\nmetadata: {resourceVersion: ''}\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: n3\n\
+                \x20   creationTimestamp: null\n    managedFields: [{manager: x}]\n  spec: {podCIDR: 10.10.3.0/24, taints: []}\n\
+                \x20 status: {addresses: [{type: InternalIP, address: 192.168.77.3}], capacity: {cpu: '2'}}\n";
+    let projection = good(text);
+    let Object::PeerNode(peer) = object(&projection, Kind::PeerNode, "n3") else { panic!("a peer") };
+    assert_eq!(
+        (&peer.pod_cidrs[..], &peer.gateway_addresses[..]),
+        (&["10.10.3.0/24".to_owned()][..], &["10.10.3.1".to_owned()][..])
+    );
+}
