@@ -6,6 +6,8 @@ mod read;
 use crate::testing::{assert_has, cluster, document, document_node, dual_node, dump, dump_of, normal, room};
 use crate::{Room, Table};
 use std::collections::BTreeSet;
+use vswitch_proto::antrea::v1::PacketCategory as Category;
+use vswitch_proto::antrea::v1::object::Object;
 
 /// Lines of the document that others write, or that differ (by a part of each), and ours in their place.
 type Difference = (&'static str, &'static [&'static str], &'static [&'static str]);
@@ -137,7 +139,7 @@ fn a_node_without_objects_has_no_flow_that_a_node_with_some_has_not() {
 #[test]
 fn meters_have_the_rates_that_are_asked_for() {
     let mut node = document_node();
-    let limit = |category: crate::node::tests::Category, rate_pps| {
+    let limit = |category: Category, rate_pps| {
         let mut limit = vswitch_proto::antrea::v1::PacketLimit { rate_pps, ..Default::default() };
         limit.set_category(category);
         limit
@@ -154,8 +156,6 @@ fn meters_have_the_rates_that_are_asked_for() {
     }
     assert_eq!(rates.len(), 4);
 }
-
-use vswitch_proto::antrea::v1::PacketCategory as Category;
 
 #[test]
 fn ipv6_has_twins() {
@@ -181,10 +181,89 @@ fn ipv6_has_twins() {
     ] {
         assert_has(&room, line);
     }
-    // What is not of a family is the same; what is has a twin.
+}
+
+/// Addresses of the document, and those that the dual cluster has beside them.
+const TWINS: [(&str, &str); 16] = [
+    ("10.10.0.0/24", "fd00:10:10::/64"),
+    ("10.10.1.0/24", "fd00:10:10:1::/64"),
+    ("10.96.0.0/12", "fd00:10:96::/64"),
+    ("192.168.77.102", "fd00:192:168:77::102"),
+    ("192.168.77.103", "fd00:192:168:77::103"),
+    ("192.168.77.112", "fd00:192:168:77::112"),
+    ("192.168.77.113", "fd00:192:168:77::113"),
+    ("169.254.0.252", "fc01::aabb:ccdd:eefe"),
+    ("169.254.0.253", "fc01::aabb:ccdd:eeff"),
+    ("10.10.0.24", "fd00:10:10::18"),
+    ("10.10.0.25", "fd00:10:10::19"),
+    ("10.10.0.26", "fd00:10:10::1a"),
+    ("10.10.0.1", "fd00:10:10::1"),
+    ("10.10.1.1", "fd00:10:10:1::1"),
+    ("65520", "65510"),
+    ("65521", "65511"),
+];
+
+/// The line about IPv6 that a line about IPv4 has beside it.
+fn twin(line: &str) -> Option<String> {
+    let (head, actions) = line.split_once(" actions=")?;
+    let ip = head.split(',').any(|part| part.trim() == "ip");
+    if !ip {
+        return None;
+    }
+    let parts: Vec<String> = head
+        .split(',')
+        .map(|part| match part {
+            "ip" => "ipv6".to_owned(),
+            part => part.replace("nw_src=", "ipv6_src=").replace("nw_dst=", "ipv6_dst=").replace("tun_dst=", "tun_ipv6_dst="),
+        })
+        .collect();
+    let actions = actions.replace("->tun_dst", "->tun_ipv6_dst");
+    let line = format!("{} actions={actions}", parts.join(","));
+    Some(TWINS.iter().fold(line, |line, (four, six)| line.replace(four, six)))
+}
+
+/// The document's cluster with both families. Marks of Egresses are in order of their names.
+fn dual_cluster() -> Vec<Object> {
+    let six = |four: &str| TWINS.iter().find(|(twin, _)| *twin == four).unwrap_or_else(|| panic!("{four}")).1.to_owned();
+    let twins = cluster().into_iter().flat_map(|object| match object {
+        Object::Pod(mut pod) => {
+            pod.addresses.push(six(&pod.addresses[0]));
+            vec![Object::Pod(pod)]
+        }
+        Object::PeerNode(mut peer) => {
+            peer.pod_cidrs.push(six(&peer.pod_cidrs[0]));
+            peer.transport_addresses.push(six(&peer.transport_addresses[0]));
+            vec![Object::PeerNode(peer)]
+        }
+        Object::Egress(egress) => {
+            let mut twin = egress.clone();
+            twin.name.push_str("-six");
+            twin.address = six(&egress.address);
+            vec![Object::Egress(egress), Object::Egress(twin)]
+        }
+        other => vec![other],
+    });
+    twins.collect()
+}
+
+#[test]
+fn ipv6_has_a_twin_of_every_line_about_ipv4() {
+    let room = room(&dual_node(), dual_cluster());
+    let facts = room.facts().unwrap();
     let all = dump(&room);
-    let count = |ip: &str| all.values().flatten().filter(|line| line.contains(&format!(",{ip},")) || line.contains(&format!(",{ip} "))).count();
-    let neighbours = all["IPv6"].iter().filter(|line| line.contains("ipv6")).count();
-    let spoof = 0;
-    assert_eq!(count("ip"), count("ipv6") - neighbours - spoof);
+    let mut twins = 0;
+    for (table, lines) in all.iter().filter(|(table, _)| *table != "SpoofGuard") {
+        for line in lines {
+            let Some(twin) = twin(line) else { continue };
+            // The IPv6 Egress has the next mark.
+            let twin = twin.replace("0x1/0xff->pkt_mark", "0x2/0xff->pkt_mark").replace("00:01:01->eth_src", "00:01:02->eth_src");
+            let twin = normal(&facts, &format!("table={table},{}", twin.split_once(", ").map_or(twin.as_str(), |(_, rest)| rest)));
+            assert!(lines.contains(&twin), "{line} has no twin:\n{twin}\n{lines:#?}");
+            twins += 1;
+        }
+        // And nothing else: but for neighbour discovery and groups.
+        let of = |ip: &str| lines.iter().filter(|line| line.contains(&format!(",{ip},")) || line.contains(&format!(",{ip} "))).count();
+        assert!(table == "IPv6" || of("ip") == of("ipv6"), "{table}");
+    }
+    assert!(twins > 40, "{twins}");
 }
