@@ -1,6 +1,6 @@
 //! The desired state: all objects, with what is looked up in them.
 
-use crate::{Family, Key, Kind, Mac, Object};
+use crate::{Cidr, Family, Key, Kind, Mac, Object};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::Bound;
@@ -22,12 +22,14 @@ pub enum Claim {
     NodePort(u8, u16),
     /// A multicast group.
     Multicast(IpAddr),
+    /// An address of a Node in the network between Nodes.
+    Node(IpAddr),
 }
 
 impl std::fmt::Display for Claim {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Address(address) | Self::Multicast(address) => write!(f, "{address}"),
+            Self::Address(address) | Self::Multicast(address) | Self::Node(address) => write!(f, "{address}"),
             Self::Mac(mac) => write!(f, "{mac}"),
             Self::Port(port) => write!(f, "port {port:?}"),
             Self::Service(address, protocol, port) => write!(f, "{address} port {port} of protocol {protocol}"),
@@ -53,6 +55,10 @@ pub struct Desired {
     claims: HashMap<Claim, BTreeSet<Key>>,
     /// Those that name it.
     referrers: HashMap<Key, BTreeSet<Key>>,
+    /// Whose prefixes and addresses are where.
+    prefixes: BTreeSet<(Cidr, Key)>,
+    /// How many claims of Services there are on an address.
+    service_addresses: HashMap<IpAddr, usize>,
 }
 
 macro_rules! getters {
@@ -132,10 +138,17 @@ impl Desired {
     /// Whether some Service answers at an address.
     #[must_use]
     pub fn is_service_address(&self, address: &IpAddr) -> bool {
-        // Services are few thousand, and this is asked when Pods come: a scan of what Services have is enough.
-        self.of(Kind::Service).any(|(_, entry)| {
-            entry.object.claims().iter().any(|(claim, _)| matches!(claim, Claim::Service(at, _, _) if at == address))
-        })
+        self.service_addresses.contains_key(address)
+    }
+
+    /// Prefixes of Pods, peers and Egresses that have an address in common with this one.
+    #[must_use]
+    pub(crate) fn overlapping(&self, cidr: &Cidr) -> Vec<(Cidr, &Key)> {
+        let from = |cidr: Cidr| self.prefixes.range((cidr, Key::node())..);
+        let wider = (0..cidr.length()).filter_map(|length| Cidr::new(cidr.address(), length));
+        let covering = wider.flat_map(|wider| from(wider).take_while(move |(other, _)| *other == wider));
+        let covered = from(*cidr).take_while(|(other, _)| cidr.covers(other));
+        covering.chain(covered).map(|(cidr, key)| (*cidr, key)).collect()
     }
 
     /// Puts an object there, or takes it away; returns what was there.
@@ -144,13 +157,23 @@ impl Desired {
         if let Some(old) = &old {
             for (claim, _) in old.object.claims() {
                 forget(&mut self.claims, &claim, key);
+                if let Claim::Service(address, _, _) = claim {
+                    self.forget_service(address);
+                }
+            }
+            for cidr in old.object.prefixes() {
+                self.prefixes.remove(&(cidr, key.clone()));
             }
             for reference in old.object.references() {
                 forget(&mut self.referrers, &reference.key, key);
             }
         }
         if let Some(entry) = entry {
+            self.prefixes.extend(entry.object.prefixes().into_iter().map(|cidr| (cidr, key.clone())));
             for (claim, _) in entry.object.claims() {
+                if let Claim::Service(address, _, _) = claim {
+                    *self.service_addresses.entry(address).or_default() += 1;
+                }
                 self.claims.entry(claim).or_default().insert(key.clone());
             }
             for reference in entry.object.references() {
@@ -159,6 +182,15 @@ impl Desired {
             self.objects.insert(key.clone(), entry);
         }
         old
+    }
+
+    fn forget_service(&mut self, address: IpAddr) {
+        if let Some(count) = self.service_addresses.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                self.service_addresses.remove(&address);
+            }
+        }
     }
 }
 

@@ -41,6 +41,16 @@ impl Facts<'_> {
     pub fn features(&self) -> &Features {
         &self.node.features
     }
+
+    /// Match of what comes in by a port: `in_port=37`. A port that is not there: nothing does.
+    pub(crate) fn in_port(&self, name: &str) -> String {
+        format!("in_port={}", self.ports.number(name).unwrap_or_default())
+    }
+
+    /// Action that loads a port's number into a register: `set_field:0x25->reg1`. None: there is no such port.
+    pub(crate) fn load_port(&self, name: &str, register: &str) -> Option<String> {
+        self.ports.number(name).map(|number| format!("set_field:{number:#x}->{register}"))
+    }
 }
 
 /// Names in lines of flows: ports of the bridge; tables, where one that does not exist means the next one that does.

@@ -1,7 +1,9 @@
 //! The Node: what `NodeConfig` says, read.
 
-mod compile;
+pub(crate) mod compile;
 mod read;
+#[cfg(test)]
+mod tests;
 
 use crate::{Cidr, Family, Mac};
 use std::net::IpAddr;

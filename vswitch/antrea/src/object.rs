@@ -1,7 +1,9 @@
 //! An object of any kind, by its identity, and the way to what its kind does.
 
+pub(crate) mod judge;
+
 use crate::problem::Problems;
-use crate::{Claim, Desired, Facts, Flush, Ids, Part, Problem};
+use crate::{Cidr, Claim, Desired, Facts, Flush, Ids, Part, Problem};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
@@ -241,6 +243,43 @@ impl Object {
         }
     }
 
+    /// What is wrong with it only while it is being written: later it may become so, and it is without effect.
+    pub(crate) fn judge_new(&self, facts: &Facts<'_>, problems: &mut Problems) {
+        if let Self::Egress(egress) = self {
+            egress.judge_new(facts, problems);
+        }
+    }
+
+    /// Objects that are compiled anew when this one comes, changes or goes, since of all that name the same Pod, or have the same address, one
+    /// counts.
+    #[must_use]
+    pub(crate) fn rivals(&self, desired: &Desired) -> Vec<Key> {
+        let kind = self.kind();
+        let same = |key: &&Key| key.kind == kind;
+        match self {
+            Self::Egress(_) | Self::TrafficControl(_) => {
+                let pods: Vec<Key> = self.references().into_iter().map(|reference| reference.key).collect();
+                let mut rivals: Vec<Key> =
+                    pods.iter().flat_map(|pod| desired.referrers(pod)).filter(same).cloned().collect();
+                let others = self.prefixes().into_iter().flat_map(|cidr| desired.overlapping(&cidr));
+                rivals.extend(others.map(|(_, key)| key).filter(same).cloned());
+                rivals
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Prefixes that are its own: what [`Desired::overlapping`] finds.
+    #[must_use]
+    pub(crate) fn prefixes(&self) -> Vec<Cidr> {
+        match self {
+            Self::Pod(pod) => pod.addresses.iter().copied().map(Cidr::host).collect(),
+            Self::PeerNode(peer) => peer.pod_cidrs.clone(),
+            Self::Egress(egress) => vec![Cidr::host(egress.address)],
+            _ => Vec::new(),
+        }
+    }
+
     /// The same of one that is gone, by its name.
     pub fn dragged_by(key: &Key) -> impl Iterator<Item = Key> {
         let service = key.name.rsplit_once(':').filter(|_| key.kind == Kind::Endpoints);
@@ -253,7 +292,6 @@ pub(crate) fn release(key: &Key, ids: &mut Ids) {
     match key.kind {
         Kind::Service => service::release(&key.name, ids),
         Kind::NetworkPolicy => policy::release(&key.name, ids),
-        Kind::Egress => egress::release(&key.name, ids),
         Kind::MulticastGroup => multicast::release(&key.name, ids),
         _ => {}
     }

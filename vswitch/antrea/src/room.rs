@@ -167,7 +167,7 @@ impl Room {
         let mut undo = Undo { node: Some(self.node.take()), ids: Some(self.ids.clone()), ..Undo::default() };
         self.node = Some((config.clone(), Arc::new(node)));
         let keys: BTreeSet<Key> = self.desired.all().map(|(key, _)| key.clone()).chain([Key::node()]).collect();
-        match self.compile(keys, &mut undo) {
+        match self.attempt(keys, &mut undo) {
             Ok((updates, counts)) => {
                 let result = result::of(Vec::new(), true, counts, false);
                 Ok(Plan { updates, flush: Vec::new(), result, undo })

@@ -87,6 +87,59 @@ pub(crate) fn pod(name: &str) -> v1::Pod {
     }
 }
 
+/// The document's other Node.
+pub(crate) fn peer() -> v1::PeerNode {
+    v1::PeerNode {
+        name: "worker-1".to_owned(),
+        pod_cidrs: vec!["10.10.1.0/24".to_owned()],
+        transport_addresses: vec!["192.168.77.103".to_owned()],
+        ..v1::PeerNode::default()
+    }
+}
+
+/// An Egress of the document: `egress-web` is here, `egress-client` on the other Node.
+pub(crate) fn egress(name: &str) -> v1::Egress {
+    let (address, node) = match name {
+        "web" => ("192.168.77.112", "worker-2"),
+        _ => ("192.168.77.113", "worker-1"),
+    };
+    v1::Egress {
+        name: format!("egress-{name}"),
+        address: address.to_owned(),
+        node: node.to_owned(),
+        pods: vec![format!("default/{name}")],
+        ..v1::Egress::default()
+    }
+}
+
+/// A `TrafficControl` of the document: web is redirected, db is mirrored.
+pub(crate) fn traffic_control(name: &str) -> v1::TrafficControl {
+    let redirect = name == "web";
+    let mut control = v1::TrafficControl {
+        name: format!("{}-{name}-to-local", if redirect { "redirect" } else { "mirror" }),
+        pods: vec![format!("default/{name}")],
+        target_port: if redirect { "antrea-tc-tap0" } else { "antrea-tc-tap2" }.to_owned(),
+        return_port: if redirect { "antrea-tc-tap1" } else { "" }.to_owned(),
+        ..v1::TrafficControl::default()
+    };
+    control.set_direction(v1::TrafficDirection::Both);
+    control.set_action(if redirect {
+        v1::TrafficControlAction::Redirect
+    } else {
+        v1::TrafficControlAction::Mirror
+    });
+    control
+}
+
+/// The document's cluster, as this Node sees it, but for Services and policies.
+pub(crate) fn cluster() -> Vec<v1::object::Object> {
+    use v1::object::Object;
+    let pods = ["client", "web", "db"].map(|name| Object::Pod(pod(name)));
+    let egresses = ["web", "client"].map(|name| Object::Egress(egress(name)));
+    let controls = ["web", "db"].map(|name| Object::TrafficControl(traffic_control(name)));
+    pods.into_iter().chain(egresses).chain(controls).chain([Object::PeerNode(peer())]).collect()
+}
+
 /// A room with this Node, and these objects, all of which must be good (DEGRADED is good).
 pub(crate) fn room(node: &v1::NodeConfig, objects: Vec<v1::object::Object>) -> Room {
     let mut room = Room::default();

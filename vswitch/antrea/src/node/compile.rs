@@ -1,24 +1,60 @@
 //! What the Node itself writes: misses of all tables, and the flows that are there without any object.
 
+mod entry;
+mod forward;
+mod output;
+mod track;
+
+pub(crate) use entry::{FROM_UPLINK, advertisement, from_tunnel, from_uplink_to_vlan, not_from_uplink};
+pub(crate) use forward::no_egress;
+
 use crate::tables::{Miss, Table};
-use crate::{Facts, Part};
+use crate::{Facts, Family, Node, Part};
+use std::fmt::Display;
 
 /// See the module.
 pub(crate) fn compile(facts: &Facts<'_>, part: &mut Part) {
-    misses(facts, part);
+    let mut write = Writer { facts, part };
+    misses(&mut write);
+    entry::compile(&mut write);
+    track::compile(&mut write);
+    forward::compile(&mut write);
+    output::compile(&mut write);
+}
+
+/// Where the Node's flows go.
+struct Writer<'a, 'b> {
+    facts: &'a Facts<'a>,
+    part: &'b mut Part,
+}
+
+impl<'a> Writer<'a, '_> {
+    const fn node(&self) -> &'a Node {
+        self.facts.node
+    }
+
+    /// A flow. Peers may write the same one (what they write by address): all of the Node's are shared.
+    fn flow(&mut self, purpose: &'static str, line: impl Display) {
+        self.part.shared(self.facts, purpose, &line.to_string());
+    }
+
+    fn families(&self) -> impl Iterator<Item = Family> + use<'a> {
+        self.facts.node.families.iter().copied()
+    }
 }
 
 /// Every table has an answer for what nothing else in it matches.
-fn misses(facts: &Facts<'_>, part: &mut Part) {
-    for table in Table::ALL.iter().filter(|table| table.exists(facts.features())) {
+fn misses(write: &mut Writer<'_, '_>) {
+    let features = write.facts.features();
+    for table in Table::ALL.iter().filter(|table| table.exists(features)) {
         let actions = match table.miss() {
             Miss::Drop => "drop".to_owned(),
             Miss::Actions(actions) => actions.to_owned(),
-            Miss::Next => match table.next(facts.features()) {
+            Miss::Next => match table.next(features) {
                 Some(next) => format!("goto_table:{}", next.name()),
                 None => "drop".to_owned(),
             },
         };
-        part.own(facts, "miss", &format!("table={}, priority=0 actions={actions}", table.name()));
+        write.flow("miss", format_args!("table={}, priority=0 actions={actions}", table.name()));
     }
 }

@@ -1,32 +1,145 @@
 //! `Egress`.
 
-use crate::problem::Problems;
-use crate::{Claim, Desired, Facts, Flush, Ids, Part, Problem, Reference};
+mod compile;
+#[cfg(test)]
+mod tests;
+
+use super::judge;
+use super::pod::{check_host, check_pod_name};
+use crate::address::parse_address;
+use crate::object::{Need, Object};
+use crate::problem::{Code, Problems};
+use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Node, Part, Problem, Reference};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
 
+/// Source MAC of packets that the host is to translate, but for its last octet: the mark.
+pub(crate) const HOST_MAC: [u8; 5] = [0x0e, 0, 0, 0, 1];
+
+/// Who translates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Translation {
+    /// The switch, out by the uplink.
+    Switch,
+    /// The host.
+    Host,
+}
+
+/// A rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// Kilobits per second.
+    pub rate_kbps: u32,
+    /// Kilobits at once.
+    pub burst_kb: u32,
+}
+
 /// See the message.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Egress {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Egress {
+    /// The address.
+    pub address: IpAddr,
+    /// Node that has it; empty: nobody yet.
+    pub node: String,
+    /// Pods of this Node that it applies to.
+    pub pods: Vec<String>,
+    /// Who translates; None: the switch if there is an uplink, else the host.
+    pub translation: Option<Translation>,
+    /// At most so much.
+    pub bandwidth: Option<Bandwidth>,
+}
 
 impl Egress {
     pub(crate) fn name_of(message: &v1::Egress) -> String {
         message.name.clone()
     }
 
-    pub(crate) fn read(_message: &v1::Egress, _problems: &mut Problems) -> Option<Self> {
-        Some(Self {})
+    pub(crate) fn read(message: &v1::Egress, problems: &mut Problems) -> Option<Self> {
+        let address = if message.address.is_empty() {
+            problems.push(Code::Missing, "address", "it has no address");
+            None
+        } else {
+            problems.take("address", parse_address(&message.address))
+        };
+        if let Some(address) = &address {
+            check_host("address", address, problems);
+        }
+        let translation = match v1::EgressTranslation::try_from(message.translation) {
+            Ok(v1::EgressTranslation::Unspecified) => None,
+            Ok(v1::EgressTranslation::Switch) => Some(Translation::Switch),
+            Ok(v1::EgressTranslation::Host) => Some(Translation::Host),
+            Err(_) => {
+                problems.push(Code::Value, "translation", format!("{} is no translation", message.translation));
+                None
+            }
+        };
+        check_pods(&message.pods, problems);
+        let bandwidth = message.bandwidth.as_ref().map(|told| {
+            for (field, value) in [("rate_kbps", told.rate_kbps), ("burst_kb", told.burst_kb)] {
+                if value == 0 {
+                    problems.push(Code::Range, format!("bandwidth.{field}"), format!("0: 1 to {}", u32::MAX));
+                }
+            }
+            Bandwidth { rate_kbps: told.rate_kbps, burst_kb: told.burst_kb }
+        });
+        Some(Self { address: address?, node: message.node.clone(), pods: message.pods.clone(), translation, bandwidth })
     }
 
+    /// Its Node may go: then it has no way. Whether it is this one, only the Node knows: see [`Self::judge_new`].
     pub(crate) fn references(&self) -> Vec<Reference> {
-        Vec::new()
+        let mut references = pod_references(&self.pods);
+        if !self.node.is_empty() {
+            let key = Key::new(Kind::PeerNode, &self.node);
+            references.push(Reference { key, need: Need::May, field: "node".to_owned() });
+        }
+        references
     }
 
     pub(crate) fn claims(&self) -> Vec<(Claim, String)> {
         Vec::new()
     }
 
-    pub(crate) fn judge(&self, _name: &str, _facts: &Facts<'_>, _problems: &mut Problems) {}
+    pub(crate) fn judge(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
+        let features = facts.features();
+        if !features.egress {
+            problems.push(Code::Feature, "", "it needs features.egress");
+        }
+        if self.bandwidth.is_some() && !features.egress_traffic_shaping {
+            problems.push(Code::Feature, "bandwidth", "it needs features.egress_traffic_shaping");
+        }
+        if self.translation == Some(Translation::Switch) && facts.node.uplink.is_none() && self.is_here(facts.node) {
+            problems.push(Code::Feature, "translation", "it needs the Node's uplink");
+        }
+        judge::family("address", &self.address, facts, problems);
+        let others = facts.desired.overlapping(&Cidr::host(self.address));
+        if let Some((_, pod)) = others.iter().find(|(_, key)| key.kind == Kind::Pod) {
+            let reason = format!("{} belongs to {pod}", self.address);
+            problems.add(Problem::new(Code::Overlap, "address", reason).other((*pod).clone()));
+        }
+        if facts.node.gateway.addresses.contains(&self.address) {
+            let problem = Problem::new(Code::Overlap, "address", format!("{} is the gateway's", self.address));
+            problems.add(problem.other(Key::node()));
+        }
+        if facts.desired.is_service_address(&self.address) {
+            problems.push(Code::Overlap, "address", format!("{} is a Service's", self.address));
+        }
+        let other = others.iter().find(|(_, key)| key.kind == Kind::Egress && *key.name != *name);
+        if let Some((key, egress)) = other.and_then(|(_, key)| Some((key, facts.desired.egress(&key.name)?)))
+            && (&egress.node, egress.translation, egress.bandwidth) != (&self.node, self.translation, self.bandwidth)
+        {
+            let reason = format!("{key} has the same address, and another node, translation or bandwidth");
+            problems.add(Problem::new(Code::Conflict, "address", reason).other((*key).clone()));
+        }
+    }
+
+    /// What is wrong when it is written, and may become so later: the Node that it is on is this one or there.
+    pub(crate) fn judge_new(&self, facts: &Facts<'_>, problems: &mut Problems) {
+        if !self.node.is_empty() && !self.is_here(facts.node) && facts.desired.peer_node(&self.node).is_none() {
+            let key = Key::new(Kind::PeerNode, &self.node);
+            problems.add(Problem::new(Code::Reference, "node", format!("{key} is not there")).other(key));
+        }
+    }
 
     pub(crate) fn claim(&self, _name: &str, _desired: &Desired, _ids: &mut Ids) -> Result<(), Problem> {
         Ok(())
@@ -36,11 +149,76 @@ impl Egress {
         Vec::new()
     }
 
-    pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _desired: &Desired, _flush: &mut BTreeSet<Flush>) {}
+    /// What was translated to an address that goes, or goes to another Node, ends: the next one to have its mark would inherit it.
+    pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, desired: &Desired, flush: &mut BTreeSet<Flush>) {
+        let same = |other: &Self| other.address == self.address && other.node == self.node;
+        let there = desired.overlapping(&Cidr::host(self.address));
+        let mut others = there.iter().filter_map(|(_, key)| desired.egress(&key.name).filter(|_| key.kind == Kind::Egress));
+        if !new.is_some_and(same) && !others.any(same) {
+            flush.insert(Flush::Address(self.address));
+        }
+    }
 
-    pub(crate) fn compile(&self, _name: &str, _facts: &Facts<'_>, _part: &mut Part) {}
+    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
+        compile::compile(self, name, facts, part);
+    }
+
+    /// Whether its address is on this Node.
+    #[must_use]
+    pub fn is_here(&self, node: &Node) -> bool {
+        self.node == node.name
+    }
 }
 
-/// It is gone: its numbers are free.
-pub(crate) fn release(_name: &str, _ids: &mut Ids) {}
+/// Numbers of addresses that Egresses of this Node have, and of no others.
+///
+/// # Errors
+/// The first Egress that there is no number for.
+pub(crate) fn mark(node: &Node, desired: &Desired, ids: &mut Ids) -> Result<(), (Key, Problem)> {
+    let here = |key: &Key| desired.egress(&key.name).filter(|egress| key.kind == Kind::Egress && egress.is_here(node)).is_some();
+    let used = |address: &IpAddr| desired.overlapping(&Cidr::host(*address)).iter().any(|(_, key)| here(key));
+    let free: Vec<IpAddr> = ids.marked().filter(|address| !used(address)).copied().collect();
+    free.iter().for_each(|address| ids.release_mark(address));
+    for (key, entry) in desired.of(Kind::Egress) {
+        if let Object::Egress(egress) = &entry.object
+            && egress.is_here(node)
+        {
+            ids.claim_mark(egress.address).map_err(|problem| (key.clone(), problem))?;
+        }
+    }
+    Ok(())
+}
 
+/// Names of Pods: each well-formed, and once.
+pub(crate) fn check_pods(pods: &[String], problems: &mut Problems) {
+    let mut named = BTreeSet::new();
+    for (at, pod) in pods.iter().enumerate() {
+        let field = format!("pods[{at}]");
+        if pod.is_empty() {
+            problems.push(Code::Missing, &field, "it has no name");
+        }
+        check_pod_name(&field, pod, problems);
+        if !named.insert(pod) {
+            problems.push(Code::Duplicate, field, format!("{pod} is there twice"));
+        }
+    }
+}
+
+/// Pods may come and go.
+pub(crate) fn pod_references(pods: &[String]) -> Vec<Reference> {
+    let reference = |(at, pod): (usize, &String)| Reference {
+        key: Key::new(Kind::Pod, pod),
+        need: Need::May,
+        field: format!("pods[{at}]"),
+    };
+    pods.iter().enumerate().map(reference).collect()
+}
+
+/// The family's other Egress that counts for a Pod in this one's place: the one with the lowest name.
+fn before(facts: &Facts<'_>, name: &str, pod: &str, family: Family) -> Option<Key> {
+    let desired = facts.desired;
+    let of_family = |key: &&Key| desired.egress(&key.name).is_some_and(|other| Family::of(&other.address) == family);
+    let pod = Key::new(Kind::Pod, pod);
+    let others = desired.referrers(&pod).filter(|key| key.kind == Kind::Egress);
+    others.filter(|key| *key.name < *name).find(of_family).cloned()
+}

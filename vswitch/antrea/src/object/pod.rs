@@ -1,21 +1,61 @@
 //! `Pod`.
 
-use crate::problem::Problems;
-use crate::{Claim, Desired, Facts, Flush, Ids, Part, Problem, Reference};
+mod compile;
+#[cfg(test)]
+mod tests;
+
+use super::judge;
+use crate::address::parse_address;
+use crate::problem::{Code, Problems};
+use crate::{Cidr, Claim, Desired, Facts, Flush, Ids, Key, Kind, Mac, Part, Problem, Reference};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
 
+/// The highest VLAN.
+const VLAN_MAX: u32 = 4094;
+
 /// See the message.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pod {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Name of its port.
+    pub port: String,
+    /// Its addresses, one for each family at most.
+    pub addresses: Vec<IpAddr>,
+    /// Its MAC.
+    pub mac: Mac,
+    /// VLAN of its addresses; 0: none.
+    pub vlan: u16,
+}
 
 impl Pod {
     pub(crate) fn name_of(message: &v1::Pod) -> String {
         message.name.clone()
     }
 
-    pub(crate) fn read(_message: &v1::Pod, _problems: &mut Problems) -> Option<Self> {
-        Some(Self {})
+    pub(crate) fn read(message: &v1::Pod, problems: &mut Problems) -> Option<Self> {
+        check_pod_name("name", &message.name, problems);
+        if message.port.is_empty() {
+            problems.push(Code::Missing, "port", "it has no port");
+        }
+        if message.addresses.is_empty() {
+            problems.push(Code::Missing, "addresses", "it has no address");
+        }
+        for (at, text) in message.addresses.iter().enumerate() {
+            if let Ok(address) = parse_address(text) {
+                check_host(&format!("addresses[{at}]"), &address, problems);
+            }
+        }
+        let vlan = u16::try_from(message.vlan).ok().filter(|_| message.vlan <= VLAN_MAX);
+        if vlan.is_none() {
+            problems.push(Code::Range, "vlan", format!("{}: 1 to {VLAN_MAX}, or 0 for none", message.vlan));
+        }
+        Some(Self {
+            port: message.port.clone(),
+            addresses: crate::node::one_per_family("addresses", &message.addresses, problems),
+            mac: crate::node::mac("mac", message.mac.as_ref(), true, problems)?,
+            vlan: vlan?,
+        })
     }
 
     pub(crate) fn references(&self) -> Vec<Reference> {
@@ -23,10 +63,50 @@ impl Pod {
     }
 
     pub(crate) fn claims(&self) -> Vec<(Claim, String)> {
-        Vec::new()
+        let addresses = self.addresses.iter().zip(0..);
+        let mut claims: Vec<(Claim, String)> =
+            addresses.map(|(address, at)| (Claim::Address(*address), format!("addresses[{at}]"))).collect();
+        claims.push((Claim::Mac(self.mac), "mac".to_owned()));
+        claims.push((Claim::Port(self.port.clone()), "port".to_owned()));
+        claims
     }
 
-    pub(crate) fn judge(&self, _name: &str, _facts: &Facts<'_>, _problems: &mut Problems) {}
+    pub(crate) fn judge(&self, _name: &str, facts: &Facts<'_>, problems: &mut Problems) {
+        judge::port("port", &self.port, facts, problems);
+        for (_, entry) in facts.desired.of(Kind::TrafficControl) {
+            if entry.object.ports().contains(&self.port) {
+                let key = super::Object::key_of(&entry.message);
+                let reason = format!("port {:?} is one that {key} leads to", self.port);
+                problems.add(Problem::new(Code::Overlap, "port", reason).other(key));
+                break;
+            }
+        }
+        for (address, at) in self.addresses.iter().zip(0..) {
+            let field = format!("addresses[{at}]");
+            judge::family(&field, address, facts, problems);
+            judge::address(&field, address, facts, problems);
+            let others = facts.desired.overlapping(&Cidr::host(*address));
+            if let Some((cidr, other)) = others.into_iter().find(|(_, other)| other.kind != Kind::Pod) {
+                let reason = format!("{address} is in {cidr} of {other}");
+                problems.add(Problem::new(Code::Overlap, field, reason).other(other.clone()));
+            }
+        }
+        let node = facts.node;
+        let [a, b, c, d, e, _] = self.mac.0;
+        let whose = [
+            (node.gateway.mac == self.mac, "the gateway's"),
+            (node.virtual_mac == self.mac, "the virtual one of tunnels"),
+            (node.reentrance_mac == self.mac, "that of packets that enter the host again"),
+            (node.uplink.as_ref().is_some_and(|uplink| uplink.mac == self.mac), "the uplink's"),
+            ([a, b, c, d, e] == super::egress::HOST_MAC, "one of Egresses for the host"),
+        ];
+        for (_, whose) in whose.iter().filter(|(is, _)| *is) {
+            problems.add(Problem::new(Code::Overlap, "mac", format!("{} is {whose}", self.mac)).other(Key::node()));
+        }
+        if self.vlan != 0 && !node.features.pod_vlans {
+            problems.push(Code::Feature, "vlan", "it needs features.pod_vlans");
+        }
+    }
 
     pub(crate) fn claim(&self, _name: &str, _desired: &Desired, _ids: &mut Ids) -> Result<(), Problem> {
         Ok(())
@@ -36,8 +116,31 @@ impl Pod {
         Vec::new()
     }
 
-    pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _desired: &Desired, _flush: &mut BTreeSet<Flush>) {}
+    pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, _desired: &Desired, flush: &mut BTreeSet<Flush>) {
+        let gone = |address: &&IpAddr| new.is_none_or(|new| !new.addresses.contains(address));
+        flush.extend(self.addresses.iter().filter(gone).copied().map(Flush::Address));
+    }
 
-    pub(crate) fn compile(&self, _name: &str, _facts: &Facts<'_>, _part: &mut Part) {}
+    pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, part: &mut Part) {
+        compile::compile(self, facts, part);
+    }
 }
 
+/// A Pod's name: `namespace/name`.
+pub(crate) fn check_pod_name(field: &str, name: &str, problems: &mut Problems) {
+    let parts: Vec<&str> = name.split('/').collect();
+    if !name.is_empty() && (parts.len() != 2 || parts.iter().any(|part| part.is_empty())) {
+        problems.push(Code::Value, field, format!("{name:?} is no name of a Pod: namespace/name"));
+    }
+}
+
+/// An address that somebody may have as his own.
+pub(crate) fn check_host(field: &str, address: &IpAddr, problems: &mut Problems) {
+    let link_local = match address {
+        IpAddr::V4(v4) => v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    if address.is_unspecified() || address.is_loopback() || address.is_multicast() || link_local {
+        problems.push(Code::Value, field, format!("{address} is no address that one may have"));
+    }
+}

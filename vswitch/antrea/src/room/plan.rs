@@ -7,7 +7,7 @@ use crate::object::{Need, Object};
 use crate::store::Counts;
 use crate::{Code, Facts, Key, Kind, Part, Problem, Problems};
 use result::{Outcome, Status};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use vswitch_flow::spec::Update;
 
@@ -23,6 +23,8 @@ struct Pending {
     place: HashMap<Key, usize>,
     /// What is to change, in the order of the request: None is to go.
     changes: Vec<(Key, Option<Arc<Entry>>)>,
+    /// What goes with something else, and stays with it.
+    with: HashMap<Key, Key>,
 }
 
 impl Pending {
@@ -34,6 +36,12 @@ impl Pending {
                 self.statuses.push(Status { key: key.clone(), outcome, problems });
             }
         }
+    }
+
+    /// Refuses it before it was tried.
+    fn refuse(&mut self, key: &Key, problems: Problems) {
+        self.changes.retain(|(other, _)| other != key);
+        self.status(key, Outcome::Refused, problems);
     }
 
     fn refused(&self) -> bool {
@@ -88,7 +96,7 @@ impl Room {
                 room = room.saturating_sub(1);
             }
             match object.filter(|_| problems.is_empty()) {
-                None => pending.status(&key, Outcome::Refused, problems),
+                None => pending.refuse(&key, problems),
                 Some(_) if there.is_some_and(|there| there.message == message) => {
                     pending.status(&key, Outcome::Unchanged, Problems::default());
                 }
@@ -109,7 +117,7 @@ impl Room {
             if named.contains(&key) {
                 let mut problems = Problems::default();
                 problems.push(Code::Duplicate, "name", format!("{key} is to be there and to be gone"));
-                pending.status(&key, Outcome::Refused, problems);
+                pending.refuse(&key, problems);
             } else if self.desired.get(&key).is_none() {
                 pending.status(&key, Outcome::Absent, Problems::default());
             } else if gone.insert(key.clone()) {
@@ -130,10 +138,11 @@ impl Room {
         }
         // A Service goes with its Endpoints.
         let services: Vec<Key> = gone.iter().filter(|key| key.kind == Kind::Service).cloned().collect();
-        for key in services.iter().flat_map(|key| self.desired.referrers(key)) {
+        for (service, key) in services.iter().flat_map(|key| self.desired.referrers(key).map(move |other| (key, other))) {
             if key.kind == Kind::Endpoints && !named.contains(key) && gone.insert(key.clone()) {
                 pending.status(key, Outcome::Removed, Problems::default());
                 pending.changes.push((key.clone(), None));
+                pending.with.insert(key.clone(), service.clone());
             }
         }
     }
@@ -145,28 +154,36 @@ impl Room {
             undo.entries.push((key.clone(), self.desired.set(key, entry.clone())));
         }
         loop {
-            let touched = self.touched(pending);
+            let touched = self.touched(pending, undo);
             let mut refused = self.judge(&touched, pending);
             if refused.is_empty() {
                 match self.attempt(touched, undo) {
                     Ok(done) => {
-                        self.tell_degraded(pending);
+                        self.tell_degraded(pending, undo);
                         return done;
                     }
                     Err(others) => refused = others,
                 }
             }
             self.ids = ids.clone();
-            if !self.take_back(refused, pending, undo) || !valid_only {
+            if !self.take_back(refused, pending, undo) {
+                self.undo(std::mem::take(undo));
+                return (Vec::new(), Counts::default());
+            }
+            if !valid_only {
                 return (Vec::new(), Counts::default());
             }
         }
     }
 
     /// Numbers and parts for all that is touched.
-    fn attempt(&mut self, mut touched: BTreeSet<Key>, undo: &mut Undo) -> Result<(Vec<Update>, Counts), Refused> {
+    pub(super) fn attempt(
+        &mut self,
+        mut touched: BTreeSet<Key>,
+        undo: &mut Undo,
+    ) -> Result<(Vec<Update>, Counts), Refused> {
         let mut refused = Refused::new();
-        for key in &touched {
+        for key in touched.iter().filter(|key| key.kind != Kind::Node) {
             let claimed = match self.desired.get(key) {
                 Some(entry) => {
                     let cookie = self.ids.claim_cookie(key).map(|_| ());
@@ -180,6 +197,11 @@ impl Room {
             if let Err(problem) = claimed {
                 refused.entry(key.clone()).or_default().add(problem);
             }
+        }
+        if let (Some((_, node)), true) = (&self.node, touched.iter().any(|key| key.kind == Kind::Egress))
+            && let Err((key, problem)) = crate::object::egress::mark(node, &self.desired, &mut self.ids)
+        {
+            refused.entry(key).or_default().add(problem);
         }
         if !refused.is_empty() {
             return Err(refused);
@@ -204,14 +226,18 @@ impl Room {
             return Err(refused);
         }
         let mut old = Vec::new();
+        let mut degraded = Vec::new();
         for (key, part) in parts {
-            let degraded = part.as_ref().map(|part| part.degraded.clone());
-            undo.degraded.push((key.clone(), self.set_degraded(&key, degraded)));
+            degraded.push((key.clone(), part.as_ref().map(|part| part.degraded.clone())));
             let before = self.store.replace(&key, part.map(Arc::new));
             old.push((key, before));
         }
         match self.store.plan() {
             Ok(done) => {
+                for (key, problems) in degraded {
+                    let before = self.set_degraded(&key, problems);
+                    undo.degraded.push((key, before));
+                }
                 undo.parts.extend(old);
                 Ok(done)
             }
@@ -255,11 +281,17 @@ impl Room {
     }
 
     /// Everything that looks different after these changes: the objects, and those that name them, and so on.
-    fn touched(&self, pending: &Pending) -> BTreeSet<Key> {
+    fn touched(&self, pending: &Pending, undo: &Undo) -> BTreeSet<Key> {
         let mut touched: BTreeSet<Key> = BTreeSet::new();
         let mut queue: VecDeque<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
+        let changed = pending.changes.iter().filter_map(|(_, entry)| entry.as_ref());
+        for entry in changed.chain(undo.entries.iter().filter_map(|(_, entry)| entry.as_ref())) {
+            queue.extend(entry.object.rivals(&self.desired));
+            queue.extend(entry.object.drags());
+        }
         while let Some(key) = queue.pop_front() {
-            if touched.insert(key.clone()) {
+            let there = self.desired.get(&key).is_some() || pending.place.contains_key(&key);
+            if there && touched.insert(key.clone()) {
                 queue.extend(self.desired.referrers(&key).cloned());
                 // Endpoints are compiled by their Service.
                 let object = self.desired.get(&key).map(|entry| &entry.object);
@@ -286,6 +318,7 @@ impl Room {
             self.judge_references(&facts, entry, &order, &mut refused, &mut problems);
             if let Some(mine) = order.get(key) {
                 self.judge_claims(key, entry, *mine, &order, &mut problems);
+                entry.object.judge_new(&facts, &mut problems);
                 entry.object.judge(&key.name, &facts, &mut problems);
             }
             if !problems.is_empty() {
@@ -339,40 +372,50 @@ impl Room {
 
     /// Takes refused changes back. False: none of the changes is to blame, and nothing can be taken back.
     fn take_back(&mut self, refused: Refused, pending: &mut Pending, undo: &mut Undo) -> bool {
+        let changed: HashSet<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
         let mut blamed = Refused::new();
         for (key, problems) in refused {
-            let changed = |key: &Key| pending.changes.iter().any(|(other, _)| other == key);
-            if changed(&key) {
+            if changed.contains(&key) {
                 blamed.entry(key).or_default().extend(problems);
                 continue;
             }
             // Something else cannot be any more: those are to blame that it names; else all.
-            let names: Vec<Key> = match self.desired.get(&key) {
+            let mut culprits: BTreeSet<Key> = match self.desired.get(&key) {
                 Some(entry) => entry.object.references().into_iter().map(|reference| reference.key).collect(),
-                None => Vec::new(),
+                None => BTreeSet::new(),
             };
-            let drags = |other: &Key| Object::dragged_by(other).any(|dragged| dragged == key);
-            let mut culprits: Vec<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
-            if culprits.iter().any(|other| names.contains(other) || drags(other)) {
-                culprits.retain(|other| names.contains(other) || drags(other));
+            culprits.extend(changed.iter().filter(|other| Object::dragged_by(other).any(|dragged| dragged == key)).cloned());
+            culprits.retain(|other| changed.contains(other));
+            if culprits.is_empty() {
+                culprits.extend(changed.iter().cloned());
             }
             for culprit in culprits {
                 blamed.entry(culprit).or_default().extend(problems.clone());
             }
         }
-        let any = !blamed.is_empty();
+        if blamed.is_empty() {
+            return false;
+        }
+        let mut back: HashSet<Key> = blamed.keys().cloned().collect();
         for (key, problems) in blamed {
             pending.status(&key, Outcome::Refused, problems);
-            pending.changes.retain(|(other, _)| *other != key);
-            let old = undo.entries.iter().find(|(other, _)| *other == key).and_then(|(_, old)| old.clone());
-            self.desired.set(&key, old);
-            undo.entries.retain(|(other, _)| *other != key);
         }
-        any
+        // What was to go with something that stays, stays.
+        let stay: Vec<Key> = pending.with.iter().filter(|(_, whose)| back.contains(*whose)).map(|(key, _)| key.clone()).collect();
+        for key in stay {
+            if changed.contains(&key) && back.insert(key.clone()) {
+                pending.status(&key, Outcome::NotApplied, Problems::default());
+            }
+        }
+        pending.changes.retain(|(key, _)| !back.contains(key));
+        for (key, old) in undo.entries.extract_if(.., |(key, _)| back.contains(key)) {
+            self.desired.set(&key, old);
+        }
+        true
     }
 
-    /// Changed objects of which something has no effect are told as such.
-    fn tell_degraded(&self, pending: &mut Pending) {
+    /// Objects of which something has no effect are told as such: those that were written, and others of which that is new, or over.
+    fn tell_degraded(&self, pending: &mut Pending, undo: &Undo) {
         for status in &mut pending.statuses {
             if let (Outcome::Applied | Outcome::Unchanged, Some(problems)) =
                 (status.outcome, self.degraded.get(&status.key))
@@ -380,6 +423,13 @@ impl Room {
                 status.outcome =
                     if status.outcome == Outcome::Applied { Outcome::Degraded } else { Outcome::Unchanged };
                 status.problems = problems.clone();
+            }
+        }
+        for (key, before) in &undo.degraded {
+            let now = self.degraded.get(key);
+            if now != before.as_ref() && self.desired.get(key).is_some() && !pending.place.contains_key(key) {
+                let outcome = if now.is_some() { Outcome::Degraded } else { Outcome::Applied };
+                pending.status(key, outcome, now.cloned().unwrap_or_default());
             }
         }
     }

@@ -1,0 +1,1 @@
+//! Traffic modes and features.

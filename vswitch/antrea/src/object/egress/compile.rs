@@ -1,0 +1,158 @@
+//! What an Egress writes: marks of its Pods' packets, and what becomes of them.
+
+use super::{Egress, HOST_MAC, Translation, before};
+use crate::address::tunnel_destination;
+use crate::node::Uplink;
+use crate::object::peer::compile::{into_tunnel, out_of_own_tunnel};
+use crate::problem::Code;
+use crate::{Facts, Family, Key, Kind, Mac, Part, Problem};
+
+pub(super) fn compile(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) {
+    let ports = pods(egress, name, facts, part);
+    if egress.is_here(facts.node) {
+        let Some(mark) = facts.ids.mark(&egress.address) else { return };
+        here(egress, mark, &ports, facts, part);
+    } else {
+        elsewhere(egress, &ports, facts, part);
+    }
+}
+
+/// Ports of its Pods that are there, and have no other Egress.
+fn pods(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) -> Vec<u32> {
+    let family = Family::of(&egress.address);
+    let mut ports = Vec::new();
+    for (at, pod) in egress.pods.iter().enumerate() {
+        let field = format!("pods[{at}]");
+        let Some(there) = facts.desired.pod(pod) else {
+            part.degraded.push(Code::Pending, field, format!("Pod {pod} is not there yet"));
+            continue;
+        };
+        if let Some(other) = before(facts, name, pod, family) {
+            let problem = Problem::new(Code::Conflict, field, format!("Pod {pod} has {other}"));
+            part.degraded.add(problem.other(other));
+            continue;
+        }
+        ports.extend(facts.ports.number(&there.port));
+    }
+    ports
+}
+
+/// Its packets are marked: by ours, and by those of other Nodes' Pods, which come by the tunnel to this address.
+fn here(egress: &Egress, mark: u32, ports: &[u32], facts: &Facts<'_>, part: &mut Part) {
+    let family = Family::of(&egress.address);
+    let (ip, address) = (family.ip(), egress.address);
+    let rate = egress.bandwidth.filter(|_| facts.features().egress_traffic_shaping);
+    let switch = facts.node.uplink.as_ref().filter(|_| egress.translation != Some(Translation::Host));
+    let next = if switch.is_some() { "L3DecTTL" } else { "L2ForwardingCalc" };
+    let actions = match switch {
+        None => Some(to_host(mark)),
+        Some(uplink) => to_wire(uplink, family, mark, part),
+    };
+    let actions = match actions {
+        None => "drop".to_owned(),
+        Some(actions) => format!("{actions},goto_table:{}", if rate.is_some() { "EgressQoS" } else { next }),
+    };
+    let field = tunnel_destination(&address);
+    let line = format!("table=EgressMark, priority=200,ct_state=+trk,{ip},{field}={address} actions={actions}");
+    part.shared(facts, "Pods of other Nodes", &line);
+    for port in ports {
+        let line = format!("table=EgressMark, priority=200,ct_state=+trk,{ip},in_port={port} actions={actions}");
+        part.own(facts, "a Pod of this Node", &line);
+    }
+    if let Some(rate) = rate {
+        let line = format!("table=EgressQoS, priority=200,pkt_mark={mark:#x}/0xff actions=meter:{mark},goto_table:{next}");
+        part.shared(facts, "no faster than this", &line);
+        part.meter(&format!(
+            "meter={mark},kbps,burst,stats,bands=type=drop,rate={},burst_size={}",
+            rate.rate_kbps, rate.burst_kb
+        ));
+    }
+    if switch.is_some() {
+        translate(egress, mark, facts, part);
+    }
+}
+
+/// An internal port cannot carry the mark to the host: the source's MAC says it, too.
+fn to_host(mark: u32) -> String {
+    let [a, b, c, d, e] = HOST_MAC;
+    let mac = Mac([a, b, c, d, e, u8::try_from(mark).unwrap_or_default()]);
+    format!("set_field:{mark:#x}/0xff->pkt_mark,set_field:0x20/0xf0->reg0,set_field:{mac}->eth_src")
+}
+
+/// None: there is no way yet.
+fn to_wire(uplink: &Uplink, family: Family, mark: u32, part: &mut Part) -> Option<String> {
+    let hop = uplink.next_hops.iter().find(|(address, _)| Family::of(address) == family);
+    let Some((_, Some(mac))) = hop else {
+        let reason = match hop {
+            None => format!("the uplink has no next hop of {family:?}"),
+            Some((address, _)) => format!("the MAC of next hop {address} is not known"),
+        };
+        part.degraded.push(Code::Pending, "address", reason);
+        return None;
+    };
+    Some(format!(
+        "set_field:{mark:#x}/0xff->pkt_mark,set_field:0x40/0xf0->reg0,set_field:{}->eth_src,set_field:{mac}->eth_dst",
+        uplink.mac
+    ))
+}
+
+/// Sources become the address, in a zone of its own, and answers go back.
+fn translate(egress: &Egress, mark: u32, facts: &Facts<'_>, part: &mut Part) {
+    let family = Family::of(&egress.address);
+    let (ip, destination, address) = (family.ip(), family.destination(), egress.address);
+    let (main, zone) = (facts.node.zone(family), facts.node.egress_zone(family));
+    let mut shared = |purpose, line: String| part.shared(facts, purpose, &line);
+    shared(
+        "answers to the address",
+        format!("table=UnSNAT, priority=200,{ip},{destination}={address} actions=ct(table=ConntrackZone,zone={zone},nat)"),
+    );
+    shared(
+        "its source has to be the address",
+        format!(
+            "table=SNATMark, priority=205,ct_state=+new+trk,{ip},reg0=0x40/0xf0,pkt_mark={mark:#x}/0xff \
+             actions=ct(commit,table=SNAT,zone={main},exec(set_field:0x20/0x20->ct_mark,move:NXM_NX_REG0[0..3]->NXM_NX_CT_MARK[0..3]))"
+        ),
+    );
+    shared(
+        "its source is the address",
+        format!(
+            "table=SNAT, priority=205,ct_state=+new+trk,{ip},reg0=0x40/0xf0,pkt_mark={mark:#x}/0xff \
+             actions=ct(commit,table=L2ForwardingCalc,zone={zone},nat(src={address}))"
+        ),
+    );
+    shared(
+        "as the first packet of the connection",
+        format!(
+            "table=SNAT, priority=205,ct_state=-new-rpl+trk,ct_mark=0x20/0x20,{ip},reg0=0x40/0xf0 actions=ct(table=L2ForwardingCalc,zone={zone},nat)"
+        ),
+    );
+}
+
+/// The address is on another Node, or on none.
+fn elsewhere(egress: &Egress, ports: &[u32], facts: &Facts<'_>, part: &mut Part) {
+    let ip = Family::of(&egress.address).ip();
+    let peer = facts.desired.peer_node(&egress.node).filter(|_| facts.node.tunnel.is_some());
+    if peer.is_none() {
+        let mut problem = Problem::new(Code::Pending, "node", format!("nobody has {} yet", egress.address));
+        if !egress.node.is_empty() {
+            let key = Key::new(Kind::PeerNode, &egress.node);
+            problem = Problem::new(Code::Pending, "node", format!("{key} is not there")).other(key);
+        }
+        part.degraded.add(problem);
+    }
+    let actions = match peer {
+        Some(_) => {
+            format!("{},set_field:0x80000/0x80000->reg0,goto_table:L2ForwardingCalc", into_tunnel(facts, &egress.address))
+        }
+        None => "drop".to_owned(),
+    };
+    for port in ports {
+        let line = format!("table=EgressMark, priority=200,{ip},in_port={port} actions={actions}");
+        part.own(facts, "a Pod of this Node", &line);
+    }
+    let tunnel = peer.and_then(|peer| peer.tunnel_port.as_ref());
+    if let Some(line) = tunnel.and_then(|port| out_of_own_tunnel(facts, port, &egress.address)) {
+        // Two Egresses may have the address, or it may be the peer's own.
+        part.shared(facts, "to the peer's tunnel", &line);
+    }
+}

@@ -1,0 +1,47 @@
+//! What is wrong with ports and addresses beside the Node and other objects: for all kinds that name some.
+
+use crate::problem::{Code, Problems};
+use crate::{Facts, Family, Key, Problem};
+use std::net::IpAddr;
+
+/// The bridge has a port of this name, and the Node does not use it itself.
+pub(crate) fn port(field: &str, port: &str, facts: &Facts<'_>, problems: &mut Problems) {
+    there(field, port, facts, problems);
+    for (whose, _) in facts.node.ports().into_iter().filter(|(_, other)| *other == port) {
+        let reason = format!("port {port:?} is the Node's ({whose})");
+        problems.add(Problem::new(Code::Port, field, reason).other(Key::node()));
+    }
+}
+
+/// The bridge has a port of this name.
+pub(crate) fn there(field: &str, port: &str, facts: &Facts<'_>, problems: &mut Problems) {
+    if facts.ports.number(port).is_none() {
+        let reason = format!("bridge {} has no port {port:?}", facts.node.bridge);
+        problems.add(Problem::new(Code::Port, field, reason).hint("add it before (PortService.AddPort)"));
+    }
+}
+
+/// The Node has the address's family.
+pub(crate) fn family(field: &str, address: &IpAddr, facts: &Facts<'_>, problems: &mut Problems) {
+    if !facts.node.has(Family::of(address)) {
+        problems.push(Code::Family, field, format!("{address}: the Node has no {:?}", Family::of(address)));
+    }
+}
+
+/// The address is none of the Node's own, and no Service's.
+pub(crate) fn address(field: &str, address: &IpAddr, facts: &Facts<'_>, problems: &mut Problems) {
+    let node = facts.node;
+    let pair = |pair: &[IpAddr; 2]| pair.contains(address);
+    let whose = [
+        (node.gateway.addresses.contains(address), "the gateway's"),
+        (node.transport.iter().any(|(other, _)| other == address), "the Node's"),
+        (pair(&node.virtual_service), "the virtual one of Services"),
+        (pair(&node.virtual_node_port), "the virtual one of NodePorts"),
+    ];
+    for (_, whose) in whose.iter().filter(|(is, _)| *is) {
+        problems.add(Problem::new(Code::Overlap, field, format!("{address} is {whose}")).other(Key::node()));
+    }
+    if facts.desired.is_service_address(address) {
+        problems.push(Code::Overlap, field, format!("{address} is a Service's"));
+    }
+}

@@ -1,0 +1,129 @@
+//! What a Pod writes: who it is, so that nobody else can be it, and how to reach it.
+
+use super::Pod;
+use crate::node::TrafficMode;
+use crate::node::compile::{from_uplink_to_vlan, not_from_uplink};
+use crate::{Cidr, Facts, Family, Mac, Part};
+use std::net::{IpAddr, Ipv6Addr};
+
+pub(super) fn compile(pod: &Pod, facts: &Facts<'_>, part: &mut Part) {
+    let Some(number) = facts.ports.number(&pod.port) else { return };
+    let (mac, port) = (pod.mac, format!("in_port={number}"));
+    let in_vlan = if pod.vlan == 0 { "" } else { "set_field:0x100000/0x100000->reg4," };
+    let mut own = |purpose, line: String| part.own(facts, purpose, &line);
+    own(
+        "from the Pod",
+        format!(
+            "table=Classifier, priority=190,{port} actions=set_field:0x3/0xf->reg0,set_field:0x10000000/0x10000000->reg4,{in_vlan}goto_table:SpoofGuard"
+        ),
+    );
+    own(
+        "to the Pod's port",
+        format!(
+            "table=L2ForwardingCalc, priority=200,dl_dst={mac} actions=set_field:{number:#x}->reg1,set_field:0x200000/0x600000->reg0,goto_table:TrafficControl"
+        ),
+    );
+    let receives = "goto_table:MulticastOutput";
+    own(
+        "groups' packets to the Pod",
+        format!("table=MulticastIngressPodMetric, priority=200,ip,reg1={number:#x} actions={receives}"),
+    );
+    for address in &pod.addresses {
+        identity(pod, &port, address, facts, part);
+        route(pod, address, facts, part);
+    }
+    if pod.addresses.iter().any(|address| Family::of(address) == Family::V6) {
+        neighbour(pod, &port, facts, part);
+    }
+    vlan(pod, &port, facts, part);
+}
+
+/// The port says that it has this address, and may.
+fn identity(pod: &Pod, port: &str, address: &IpAddr, facts: &Facts<'_>, part: &mut Part) {
+    let family = Family::of(address);
+    let (ip, source, mac) = (family.ip(), family.source(), pod.mac);
+    let next = match family {
+        Family::V4 => "PipelineIPClassifier",
+        Family::V6 => "IPv6",
+    };
+    let line = format!("table=SpoofGuard, priority=200,{ip},{port},dl_src={mac},{source}={address} actions=goto_table:{next}");
+    part.own(facts, "the Pod's own packets", &line);
+    if family == Family::V4 {
+        let line = format!(
+            "table=ARPSpoofGuard, priority=200,arp,{port},arp_spa={address},arp_sha={mac} actions=goto_table:ARPResponder"
+        );
+        part.own(facts, "the Pod's own ARP", &line);
+        let line = format!("table=MulticastEgressPodMetric, priority=200,ip,nw_src={address} actions=goto_table:MulticastRouting");
+        part.own(facts, "the Pod's packets to groups", &line);
+    }
+}
+
+/// Neighbour discovery: it asks as itself, or as nobody (whether an address is free), and answers for its own addresses alone.
+fn neighbour(pod: &Pod, port: &str, facts: &Facts<'_>, part: &mut Part) {
+    let mac = pod.mac;
+    let mut own = |purpose, line: String| part.own(facts, purpose, &line);
+    own(
+        "the Pod's own packets",
+        format!("table=SpoofGuard, priority=200,ipv6,{port},dl_src={mac},ipv6_src=fe80::/10 actions=goto_table:IPv6"),
+    );
+    own(
+        "asks whether an address is free",
+        format!("table=SpoofGuard, priority=210,icmp6,{port},dl_src={mac},ipv6_src=::,icmp_type=135,icmp_code=0 actions=goto_table:IPv6"),
+    );
+    let own_addresses = pod.addresses.iter().filter(|address| Family::of(address) == Family::V6).copied();
+    for target in own_addresses.chain([link_local(mac)]) {
+        own(
+            "answers for itself",
+            format!(
+                "table=SpoofGuard, priority=210,icmp6,{port},dl_src={mac},icmp_type=136,icmp_code=0,nd_target={target} actions=goto_table:IPv6"
+            ),
+        );
+    }
+    own("answers for others", format!("table=SpoofGuard, priority=205,icmp6,{port},icmp_type=136 actions=drop"));
+}
+
+/// The address that a kernel gives itself (RFC 4291, appendix A).
+fn link_local(mac: Mac) -> IpAddr {
+    let [a, b, c, d, e, f] = mac.0.map(u16::from);
+    let word = |high: u16, low: u16| high << 8 | low;
+    IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, word(a ^ 2, b), word(c, 0xff), word(0xfe, d), word(e, f)))
+}
+
+fn route(pod: &Pod, address: &IpAddr, facts: &Facts<'_>, part: &mut Part) {
+    let (node, family) = (facts.node, Family::of(address));
+    let (ip, destination, mac, gateway) = (family.ip(), family.destination(), pod.mac, node.gateway.mac);
+    let line = format!(
+        "table=L3Forwarding, priority=200,{ip},reg0=0x200/0x200,{destination}={address} \
+         actions=set_field:{gateway}->eth_src,set_field:{mac}->eth_dst,goto_table:L3DecTTL"
+    );
+    part.own(facts, "route to the Pod", &line);
+    if node.mode == TrafficMode::PolicyOnly {
+        // Nobody's CIDR says that it is here; Pods ask for everybody's MAC, and get the virtual one.
+        let line =
+            format!("table=L3Forwarding, priority=195,{ip},{destination}={address} actions=set_field:{mac}->eth_dst,goto_table:L3DecTTL");
+        part.own(facts, "route to the Pod", &line);
+    }
+    if node.reenters() {
+        let port = facts.in_port(&node.gateway.port);
+        part.own(facts, "from the host to the Pod", &node.entering(&port, &Cidr::host(*address)));
+        let again = crate::Node::entering_again(family, &port, address);
+        part.own(facts, "from the Pod, by the host", &again);
+    }
+    if let Some(uplink) = node.uplink.as_ref().filter(|_| pod.vlan == 0 && !node.pod_cidrs.iter().any(|cidr| cidr.contains(address))) {
+        let line = not_from_uplink(facts, uplink, &Cidr::host(*address));
+        part.own(facts, "nobody on the wire has this address", &line);
+    }
+}
+
+/// A Pod whose addresses are of the network between Nodes.
+fn vlan(pod: &Pod, port: &str, facts: &Facts<'_>, part: &mut Part) {
+    let Some(uplink) = facts.node.uplink.as_ref().filter(|_| pod.vlan != 0) else { return };
+    let Some(wire) = facts.ports.number(&uplink.port) else { return };
+    let line = from_uplink_to_vlan(facts, uplink, pod.mac, pod.vlan);
+    part.own(facts, "from the Pod's VLAN", &line);
+    let line = format!(
+        "table=VLAN, priority=190,{port},reg1={wire:#x} actions=push_vlan:0x8100,set_field:{}->vlan_vid,goto_table:Output",
+        pod.vlan | 0x1000
+    );
+    part.own(facts, "into the Pod's VLAN", &line);
+}
