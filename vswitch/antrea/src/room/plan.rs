@@ -63,7 +63,10 @@ impl Room {
             }
         }
         let flush = if applied { self.flush(&undo) } else { Vec::new() };
-        let (updates, counts) = done;
+        let (mut updates, counts) = done;
+        if let Some(facts) = self.facts() {
+            updates.extend(flush.iter().flat_map(|flush| flush.deletes(&facts)));
+        }
         Plan { updates, flush, result: result::of(pending.statuses, applied, counts, only_odd), undo }
     }
 
@@ -270,6 +273,9 @@ impl Room {
         for (key, entry) in &pending.changes {
             if entry.is_none() {
                 touched.extend(Object::dragged_by(key).filter(|other| self.desired.get(other).is_some()));
+                if key.kind == Kind::Service {
+                    touched.extend(self.desired.referrers(&crate::object::service::any_service()).cloned());
+                }
             }
         }
         touched
