@@ -44,8 +44,9 @@ pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, part: &m
         for family in families.filter(|family| service.serves(*family)) {
             let mut chosen = choose(endpoints, family, facts.node);
             // Judged when they came; the Node, and its zone, may be another one since.
-            chosen.cluster.truncate(BUCKETS_MAX);
-            chosen.local.truncate(BUCKETS_MAX);
+            let sides = groups::Sides::of(service, port, family);
+            chosen.cluster.truncate(if sides.cluster { BUCKETS_MAX } else { 0 });
+            chosen.local.truncate(if sides.local { BUCKETS_MAX } else { 0 });
             groups::compile((name, service), port, family, &chosen, facts, part);
             let port = Port { name, service, port, family, facts };
             let used: BTreeMap<(IpAddr, u16), &Endpoint> =

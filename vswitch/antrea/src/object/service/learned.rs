@@ -23,6 +23,7 @@ impl Flush {
             return Vec::new();
         }
         let node = facts.node.node_port_addresses.iter().chain(&facts.node.virtual_node_port).copied();
+        let node = node.filter(|address| facts.node.has(Family::of(address)));
         let addresses: Vec<IpAddr> = address.map_or_else(|| node.collect(), |address| vec![address]);
         let filter = |address: IpAddr| {
             let family = Family::of(&address);
