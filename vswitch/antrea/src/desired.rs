@@ -51,8 +51,6 @@ pub struct Desired {
     objects: BTreeMap<Key, Arc<Entry>>,
     /// Those that have it, in order of names. More than one only while a write is being judged.
     claims: HashMap<Claim, BTreeSet<Key>>,
-    /// Addresses of Services, with how many claims there are for each.
-    services: HashMap<IpAddr, usize>,
     /// Those that name it.
     referrers: HashMap<Key, BTreeSet<Key>>,
 }
@@ -134,7 +132,10 @@ impl Desired {
     /// Whether some Service answers at an address.
     #[must_use]
     pub fn is_service_address(&self, address: &IpAddr) -> bool {
-        self.services.contains_key(address)
+        // Services are few thousand, and this is asked when Pods come: a scan of what Services have is enough.
+        self.of(Kind::Service).any(|(_, entry)| {
+            entry.object.claims().iter().any(|(claim, _)| matches!(claim, Claim::Service(at, _, _) if at == address))
+        })
     }
 
     /// Puts an object there, or takes it away; returns what was there.
@@ -143,14 +144,6 @@ impl Desired {
         if let Some(old) = &old {
             for (claim, _) in old.object.claims() {
                 forget(&mut self.claims, &claim, key);
-                if let Claim::Service(address, ..) = claim
-                    && let Some(claims) = self.services.get_mut(&address)
-                {
-                    *claims -= 1;
-                    if *claims == 0 {
-                        self.services.remove(&address);
-                    }
-                }
             }
             for reference in old.object.references() {
                 forget(&mut self.referrers, &reference.key, key);
@@ -158,9 +151,6 @@ impl Desired {
         }
         if let Some(entry) = entry {
             for (claim, _) in entry.object.claims() {
-                if let Claim::Service(address, ..) = claim {
-                    *self.services.entry(address).or_default() += 1;
-                }
                 self.claims.entry(claim).or_default().insert(key.clone());
             }
             for reference in entry.object.references() {

@@ -168,7 +168,7 @@ impl Ids {
 
     /// Groups of a Service.
     #[must_use]
-    pub fn groups_of(&self, service: &str) -> Vec<GroupKey> {
+    pub fn group_keys_of(&self, service: &str) -> Vec<GroupKey> {
         let (first, family) = (Arc::<str>::from(service), Family::V4);
         let first = GroupKey::Service { service: first, port: "".into(), family, local: false };
         let from_there = self.groups.by_key.range(first..).map(|(key, _)| key);

@@ -237,8 +237,6 @@ impl Object {
         match self {
             // A Service writes for its Endpoints.
             Self::Endpoints(endpoints) => vec![Key::new(Kind::Service, &endpoints.service)],
-            // Nested ones lead to the groups of others.
-            Self::Service(_) => vec![service::any_service()],
             _ => Vec::new(),
         }
     }

@@ -241,7 +241,7 @@ impl Service {
 
 /// It is gone: its numbers are free.
 pub(crate) fn release(name: &str, ids: &mut Ids) {
-    for key in ids.groups_of(name) {
+    for key in ids.group_keys_of(name) {
         ids.release_group(&key);
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn claim(service: &Service, name: &str, desired: &Desired, ids: &mut 
             }
         }
     }
-    for key in ids.groups_of(name) {
+    for key in ids.group_keys_of(name) {
         if !wanted.contains(&key) {
             ids.release_group(&key);
         }

@@ -198,7 +198,7 @@ fn a_port_that_goes_leaves_its_endpoints_without_effect() {
     crate::testing::apply(&mut room, vec![Object::Service(named_port)]);
     let key = crate::Key::new(crate::Kind::Endpoints, "default/there:b");
     assert_eq!(room.degraded()[&key].all()[0].code, crate::Code::Reference);
-    assert_eq!(room.ids().groups_of("default/there").len(), 1);
+    assert_eq!(room.ids().group_keys_of("default/there").len(), 1);
 }
 
 #[test]

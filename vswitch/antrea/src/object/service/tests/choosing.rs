@@ -33,7 +33,7 @@ fn with(node: &v1::NodeConfig, endpoints: Vec<v1::Endpoint>) -> Room {
 /// Those that are used: of any Node, of this one.
 fn chosen(room: &Room, family: Family) -> [BTreeSet<String>; 2] {
     let set = room.desired().endpoints("default/chosen:").unwrap();
-    let chosen = super::super::choose(&set.endpoints, family, room.facts().unwrap().node);
+    let chosen = crate::object::service::choose(&set.endpoints, family, room.facts().unwrap().node);
     [chosen.cluster, chosen.local].map(|chosen| chosen.iter().map(|endpoint| endpoint.address.to_string()).collect())
 }
 

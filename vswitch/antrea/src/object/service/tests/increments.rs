@@ -99,7 +99,7 @@ fn all_of(room: &Room) -> Vec<String> {
     all.extend(room.degraded().iter().map(|(key, problems)| format!("{key} {problems:?}")));
     for service in 0..SERVICES {
         let numbers = |key| format!("{key:?} {:?}", room.ids().group(&key));
-        all.extend(room.ids().groups_of(&name(service)).into_iter().map(numbers));
+        all.extend(room.ids().group_keys_of(&name(service)).into_iter().map(numbers));
     }
     all.sort();
     all
@@ -110,7 +110,7 @@ fn nameless(room: &Room) -> BTreeSet<String> {
     let facts = room.facts().unwrap();
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
     for service in 0..SERVICES {
-        for key in room.ids().groups_of(&name(service)) {
+        for key in room.ids().group_keys_of(&name(service)) {
             names.insert(room.ids().group(&key).unwrap(), format!("<{key:?}>"));
         }
     }

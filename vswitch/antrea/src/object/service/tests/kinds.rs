@@ -1,6 +1,6 @@
 //! Kinds of Services that the document does not show.
 
-use super::{cluster_ip, documents, endpoint, endpoints, group, id, web};
+use super::{cluster_ip, documents, endpoint, endpoints, group, id, service, web};
 use crate::testing::{assert_has, document_node, dual_node, dump_of, room};
 use crate::{Family, Room};
 use vswitch_proto::antrea::v1;
@@ -133,6 +133,21 @@ fn external_policy_local_of_a_node_port_lets_the_nodes_own_reach_all() {
     // A repeated first packet meets the same groups.
     assert_eq!(with(&room, "ServiceLB", &["reg4=0x100c0000/0x100f0000", &format!("{all:#x}->reg7")]).len(), 1);
     assert_eq!(with(&room, "ServiceLB", &["reg4=0xc0000/0xf0000", &format!("{local:#x}->reg7")]).len(), 1);
+}
+
+#[test]
+fn a_node_port_alone_serves_what_families_the_node_has() {
+    let mut alone = service("alone");
+    alone.ports[0].node_port = 30081;
+    let set = endpoints("alone", &["10.10.0.24", "fd00:10:10::18"]);
+    for (node, families) in [(document_node(), 1), (dual_node(), 2)] {
+        let mut set = set.clone();
+        set.endpoints.truncate(families);
+        let room = room(&node, vec![Object::Service(alone.clone()), Object::Endpoints(set)]);
+        assert_eq!(with(&room, "ServiceLB", &["tp_dst=30081", "group:"]).len(), families);
+        assert_eq!(with(&room, "EndpointDNAT", &["nat(dst="]).len(), families);
+        assert_eq!(room.store().sizes().1, families, "groups");
+    }
 }
 
 #[test]
@@ -300,5 +315,5 @@ fn shared_flows_stay_as_long_as_one_service_has_the_endpoint() {
     assert!(written.desired().is_empty(), "Endpoints go with their Services");
     let empty = room(&document_node(), Vec::new());
     assert_eq!(crate::testing::dump(&written), crate::testing::dump(&empty));
-    assert!(written.ids().groups_of("default/sample-clusterip").is_empty());
+    assert!(written.ids().group_keys_of("default/sample-clusterip").is_empty());
 }

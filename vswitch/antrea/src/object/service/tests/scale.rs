@@ -3,6 +3,7 @@
 use super::{cluster_ip, endpoints};
 use crate::Write;
 use crate::testing::{document_node, room};
+use std::net::Ipv4Addr;
 use std::time::Instant;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
@@ -10,7 +11,8 @@ use vswitch_proto::antrea::v1::object::Object;
 fn services(many: usize, each: usize) -> (Vec<Object>, Vec<v1::Endpoints>) {
     let service = |at: usize| cluster_ip(&format!("s{at}"), &format!("10.96.{}.{}", at / 250, at % 250 + 1));
     let set = |at: usize| {
-        let address = |of: usize| format!("10.{}.{}.{}", 20 + of, at / 250, at % 250 + 1);
+        let number = |of: usize| u32::try_from(at * each + of).unwrap_or_default() + 0x0a14_0000;
+        let address = |of: usize| Ipv4Addr::from(number(of)).to_string();
         let addresses: Vec<String> = (0..each).map(address).collect();
         endpoints(&format!("s{at}"), &addresses.iter().map(String::as_str).collect::<Vec<_>>())
     };
