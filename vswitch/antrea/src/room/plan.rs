@@ -261,10 +261,6 @@ impl Room {
     fn touched(&self, pending: &Pending) -> BTreeSet<Key> {
         let mut touched: BTreeSet<Key> = BTreeSet::new();
         let mut queue: VecDeque<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
-        // Nested Services lead to the groups of others.
-        if pending.changes.iter().any(|(key, _)| key.kind == Kind::Service) {
-            queue.extend(self.desired.referrers(&crate::object::service::any_service()).cloned());
-        }
         while let Some(key) = queue.pop_front() {
             if touched.insert(key.clone()) {
                 queue.extend(self.desired.referrers(&key).cloned());
@@ -278,6 +274,10 @@ impl Room {
             if entry.is_none() {
                 touched.extend(Object::dragged_by(key).filter(|other| self.desired.get(other).is_some()));
             }
+        }
+        // Nested Services lead to the groups of others.
+        if pending.changes.iter().any(|(key, _)| key.kind == Kind::Service) {
+            touched.extend(self.desired.referrers(&crate::object::service::any_service()).cloned());
         }
         touched
     }
