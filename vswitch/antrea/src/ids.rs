@@ -8,7 +8,6 @@ pub use priority::Priorities;
 
 use crate::{Cidr, Family, Key, Problem, Table, problem::Code};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::Hash;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -45,15 +44,15 @@ pub enum GroupKey {
 /// Numbers of one kind. A number that is free again is not given out before all others have been.
 #[derive(Clone, Debug)]
 struct Numbers<K> {
-    by_key: HashMap<K, u32>,
+    by_key: BTreeMap<K, u32>,
     used: BTreeSet<u32>,
     range: RangeInclusive<u32>,
     next: u32,
 }
 
-impl<K: Hash + Eq> Numbers<K> {
+impl<K: Ord> Numbers<K> {
     fn new(range: RangeInclusive<u32>) -> Self {
-        Self { by_key: HashMap::new(), used: BTreeSet::new(), next: *range.start(), range }
+        Self { by_key: BTreeMap::new(), used: BTreeSet::new(), next: *range.start(), range }
     }
 
     fn get(&self, key: &K) -> Option<u32> {
@@ -171,6 +170,18 @@ impl Ids {
     #[must_use]
     pub fn group(&self, key: &GroupKey) -> Option<u32> {
         self.groups.get(key)
+    }
+
+    /// Groups of a Service.
+    #[must_use]
+    pub fn group_keys_of(&self, service: &str) -> Vec<GroupKey> {
+        let (first, family) = (Arc::<str>::from(service), Family::V4);
+        let first = GroupKey::Service { service: first, port: "".into(), family, local: false };
+        let from_there = self.groups.by_key.range(first..).map(|(key, _)| key);
+        from_there
+            .take_while(|key| matches!(key, GroupKey::Service { service: other, .. } if **other == *service))
+            .cloned()
+            .collect()
     }
 
     /// # Errors

@@ -12,3 +12,23 @@ pub const TOLD_MAX: usize = 1000;
 pub const OBJECTS_MAX: usize = 1 << 20;
 /// `conjunction`s in the clauses of one table.
 pub const CLAUSES_MAX: usize = 4_000_000;
+/// Services of one request.
+pub const SERVICES_MAX: usize = 10_000;
+/// Ports of a Service.
+pub const SERVICE_PORTS_MAX: usize = 1000;
+/// Bytes of a port's name.
+pub const PORT_NAME_MAX: usize = 63;
+/// Ports of a Service times its addresses (those of a load balancer times their source ranges): each is some flows.
+pub const SERVICE_FLOWS_MAX: usize = 65_536;
+/// Source ranges of a load balancer.
+pub const SOURCE_RANGES_MAX: usize = 256;
+/// Seconds of session affinity.
+pub const AFFINITY_MAX: u32 = 86_400;
+/// Endpoints of a Service port.
+pub const ENDPOINTS_MAX: usize = 16_384;
+/// Endpoints of one request.
+pub const ENDPOINTS_WRITTEN_MAX: usize = 100_000;
+/// Zones, or Nodes, that are to use an endpoint.
+pub const HINTS_MAX: usize = 64;
+/// Buckets that the pipeline takes of one group (`limits::BUCKETS_MAX` of the switch). With E4 of docs/antrea.md it is [`ENDPOINTS_MAX`].
+pub const BUCKETS_MAX: usize = 4096;

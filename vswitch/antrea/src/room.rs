@@ -48,6 +48,18 @@ pub enum Flush {
         /// The endpoint.
         endpoint: Option<(IpAddr, u16)>,
     },
+    /// Learned flows (table `SessionAffinity`) that lead clients of a Service on to an endpoint, or to any. Those to any are deleted by [`Plan::updates`];
+    /// those to one by [`Flush::learned`] and [`Flush::leads_on`].
+    Affinity {
+        /// IP protocol.
+        protocol: u8,
+        /// Where clients sent their packets; None: to the Node (a `NodePort`).
+        address: Option<IpAddr>,
+        /// The Service's port.
+        port: u16,
+        /// The endpoint.
+        endpoint: Option<(IpAddr, u16)>,
+    },
 }
 
 /// How a write would change the bridge. Must be given back: to [`Room::settle`] or [`Room::revert`].

@@ -71,7 +71,10 @@ impl Room {
             }
         }
         let flush = if applied { self.flush(&undo) } else { Vec::new() };
-        let (updates, counts) = done;
+        let (mut updates, counts) = done;
+        if let Some(facts) = self.facts() {
+            updates.extend(flush.iter().flat_map(|flush| flush.deletes(&facts)));
+        }
         Plan { updates, flush, result: result::of(pending.statuses, applied, counts, only_odd), undo }
     }
 
@@ -303,6 +306,10 @@ impl Room {
             if entry.is_none() {
                 touched.extend(Object::dragged_by(key).filter(|other| self.desired.get(other).is_some()));
             }
+        }
+        // Nested Services lead to the groups of others.
+        if pending.changes.iter().any(|(key, _)| key.kind == Kind::Service) {
+            touched.extend(self.desired.referrers(&crate::object::service::any_service()).cloned());
         }
         touched
     }

@@ -1,0 +1,248 @@
+//! Flows of a Service: where it answers, and what its endpoints' addresses need.
+
+use super::{Front, Service, ServicePort, choose, groups};
+use crate::address::{hex, with_port};
+use crate::limits::BUCKETS_MAX;
+use crate::object::endpoints::{Endpoint, Endpoints};
+use crate::part::Category;
+use crate::problem::Code;
+use crate::{Facts, Family, Part};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Seconds that an unused flow of a DSR connection stays, and those behind its FIN.
+const DSR_TIMEOUTS: (u16, u16) = (160, 5);
+
+/// Seconds that affinity can be learned for: 16 bits in flows, until E3 of docs/antrea.md.
+const AFFINITY_LEARNED_MAX: u32 = 65_535;
+
+/// The timeout of what is learned.
+fn affinity_timeout(service: &Service) -> u32 {
+    service.affinity.min(AFFINITY_LEARNED_MAX)
+}
+
+/// A Service port in one family, and what is asked of it all the time.
+struct Port<'a> {
+    name: &'a str,
+    service: &'a Service,
+    port: &'a ServicePort,
+    family: Family,
+    facts: &'a Facts<'a>,
+}
+
+/// See `compile` of objects.
+pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, part: &mut Part) {
+    tell_degraded(service, part);
+    for (at, port) in service.ports.iter().enumerate() {
+        let set = facts.desired.endpoints(&Endpoints::name(name, &port.name));
+        if set.is_none() {
+            let reason = "its Endpoints are not there: connections are refused";
+            part.degraded.push(Code::Pending, format!("ports[{at}]"), reason);
+        }
+        let endpoints = set.map(|set| set.endpoints.as_slice()).unwrap_or_default();
+        let families = facts.node.families.iter().copied();
+        for family in families.filter(|family| service.serves(*family)) {
+            let mut chosen = choose(endpoints, family, facts.node);
+            // Judged when they came; the Node, and its zone, may be another one since.
+            let sides = groups::Sides::of(service, port, family);
+            chosen.cluster.truncate(if sides.cluster { BUCKETS_MAX } else { 0 });
+            chosen.local.truncate(if sides.local { BUCKETS_MAX } else { 0 });
+            groups::compile((name, service), port, family, &chosen, facts, part);
+            let port = Port { name, service, port, family, facts };
+            let used: BTreeMap<(IpAddr, u16), &Endpoint> =
+                chosen.cluster.iter().chain(&chosen.local).map(|e| ((e.address, e.port), *e)).collect();
+            for endpoint in used.into_values() {
+                port.endpoint(endpoint, part);
+            }
+            for front in service.fronts(port.port, family) {
+                port.front(front, part);
+            }
+        }
+    }
+}
+
+/// What the pipeline cannot do yet of what it asks for.
+fn tell_degraded(service: &Service, part: &mut Part) {
+    if affinity_timeout(service) < service.affinity {
+        let reason = format!("{}: held for {} at most", service.affinity, affinity_timeout(service));
+        part.degraded.push(Code::Limit, "affinity_timeout_seconds", reason);
+    }
+    if service.maglev && !groups::MAGLEV {
+        part.degraded.push(Code::Limit, "selection", "Maglev is not there yet: DP_HASH chooses");
+    }
+}
+
+/// What a ServiceLB flow matches beside the place, and where it leads.
+struct Way {
+    priority: u16,
+    /// Bits of reg4 beside those of the place and the state of the choice.
+    reg4: u32,
+    /// Another match, with its comma.
+    other: &'static str,
+    /// Only to endpoints of this Node.
+    local: bool,
+}
+
+/// States of a choice, in reg4[16..18].
+const TO_SELECT: u32 = 0x10000;
+const TO_LEARN: u32 = 0x30000;
+const TO_RESTORE: u32 = 0x40000;
+/// Bits of the state.
+const STATE: u32 = 0x70000;
+/// To an address of the Node that serves NodePorts.
+const NODE_PORT: u32 = 0x80000;
+/// From a Pod of this Node, or the Node itself.
+const FROM_LOCAL: u32 = 0x1000_0000;
+
+impl Port<'_> {
+    /// `tcp6`
+    const fn protocol(&self) -> &'static str {
+        self.port.protocol.of(self.family)
+    }
+
+    /// The match of a place, in a state of the choice: `tcp,reg4=0x10000/0x70000,nw_dst=10.96.76.15,tp_dst=80`.
+    fn place(&self, front: Front, state: u32, reg4: u32) -> String {
+        let (protocol, port) = (self.protocol(), self.port.port);
+        match front.address() {
+            Some(address) => {
+                let field = self.family.destination();
+                format!("{protocol},reg4={:#x}/{:#x},{field}={address},tp_dst={port}", state | reg4, STATE | reg4)
+            }
+            None => {
+                let (reg4, port) = (reg4 | NODE_PORT, self.port.node_port.unwrap_or_default());
+                format!("{protocol},reg4={:#x}/{:#x},tp_dst={port}", state | reg4, STATE | reg4)
+            }
+        }
+    }
+
+    /// Ways to the groups of a place, by who comes.
+    fn ways(&self, front: Front) -> Vec<Way> {
+        let local = self.service.is_local(front);
+        let mut ways = vec![Way { priority: 200, reg4: 0, other: "", local }];
+        if local && front.is_external() {
+            // Policy Local is for those outside.
+            ways.push(Way { priority: 210, reg4: FROM_LOCAL, other: "", local: false });
+        }
+        if self.service.is_dsr(front) {
+            // From the Node that chose this one.
+            ways.push(Way { priority: 210, reg4: 0, other: ",reg0=0x1/0xf", local: true });
+        }
+        ways
+    }
+
+    /// Who may come: matches with their commas. None at all: nobody of this family may.
+    fn sources(&self, front: Front) -> Vec<String> {
+        let ranges = &self.service.source_ranges;
+        if ranges.is_empty() || !matches!(front, Front::LoadBalancer(_)) {
+            return vec![String::new()];
+        }
+        let of_family = ranges.iter().filter(|range| range.family() == self.family);
+        let field = self.family.source();
+        of_family.map(|range| if range.length() == 0 { String::new() } else { format!(",{field}={range}") }).collect()
+    }
+
+    /// A place: flows that choose an endpoint, that remember it, and that know again whose a repeated first packet is.
+    fn front(&self, front: Front, part: &mut Part) {
+        let sources = self.sources(front);
+        for way in self.ways(front) {
+            let key = super::group_key(self.name, self.port, self.family, way.local);
+            let Some(group) = self.facts.ids.group(&key) else { continue };
+            let external = if front.is_external() { "set_field:0x200000/0x200000->reg4," } else { "" };
+            let nested = if self.service.nested { "set_field:0x1000000/0x1000000->reg4," } else { "" };
+            let state = if self.service.affinity > 0 { "0x30000" } else { "0x20000" };
+            let Way { priority, other, .. } = way;
+            let (select, restore) = (self.place(front, TO_SELECT, way.reg4), self.place(front, TO_RESTORE, way.reg4));
+            for source in &sources {
+                let line = format!(
+                    "table=ServiceLB, priority={priority},{select}{other}{source} actions=set_field:0x200/0x200->reg0,\
+                     set_field:{state}/0x70000->reg4,{external}{nested}set_field:{group:#x}->reg7,group:{group}"
+                );
+                part.own(self.facts, "choice of an endpoint", &line);
+                let line = format!(
+                    "table=ServiceLB, priority={priority},{restore}{other}{source} \
+                     actions={external}set_field:{group:#x}->reg7"
+                );
+                part.own(self.facts, "marks of a repeated first packet", &line);
+            }
+        }
+        if sources.iter().all(|source| !source.is_empty()) {
+            let line = format!("table=ServiceLB, priority=195,{} actions=drop", self.place(front, TO_SELECT, 0));
+            part.own(self.facts, "no source of the load balancer", &line);
+        }
+        self.learn(front, part);
+    }
+
+    /// Flows that teach SessionAffinity.
+    fn learn(&self, front: Front, part: &mut Part) {
+        let key = groups::of_front(self.name, self.service, self.port, self.family, front);
+        let Some(group) = self.facts.ids.group(&key) else { return };
+        let cookie = Category::Service.learned(group);
+        let (eth_type, number) = (self.family.eth_type(), self.port.protocol.number());
+        let (source, destination) = (self.family.source_nxm(), self.family.destination_nxm());
+        let [source_port, destination_port] = self.port.protocol.ports_nxm();
+        let register = self.family.endpoint_register_nxm();
+        if self.service.affinity > 0 {
+            let external = if front.is_external() { ",load:0x1->NXM_NX_REG4[21]" } else { "" };
+            let nested = if self.service.nested { ",load:0x1->NXM_NX_REG4[24]" } else { "" };
+            let line = format!(
+                "table=ServiceLB, priority=190,{} actions=learn(table=SessionAffinity,hard_timeout={},priority=200,delete_learned,\
+                 cookie={cookie:#x},eth_type={eth_type},nw_proto={number},{destination_port},{destination},{source},\
+                 load:NXM_NX_REG4[0..15]->NXM_NX_REG4[0..15],load:NXM_NX_REG4[26]->NXM_NX_REG4[26],\
+                 load:{register}->{register},load:0x2->NXM_NX_REG4[16..18],load:0x1->NXM_NX_REG0[9]{external}{nested}),\
+                 set_field:0x20000/0x70000->reg4,goto_table:DSRServiceMark",
+                self.place(front, TO_LEARN, 0),
+                affinity_timeout(self.service),
+            );
+            part.own(self.facts, "affinity of a client", &line);
+        }
+        if let (true, Some(address)) = (self.service.is_dsr(front), front.address()) {
+            let (idle, fin_idle) = DSR_TIMEOUTS;
+            let (protocol, field, port) = (self.protocol(), self.family.destination(), self.port.port);
+            let line = format!(
+                "table=DSRServiceMark, priority=200,{protocol},reg4=0xc000000/0xe000000,{field}={address},tp_dst={port} \
+                 actions=learn(table=SessionAffinity,idle_timeout={idle},fin_idle_timeout={fin_idle},priority=210,delete_learned,\
+                 cookie={cookie:#x},eth_type={eth_type},nw_proto={number},{source_port},{destination_port},{source},{destination},\
+                 load:NXM_NX_REG4[0..15]->NXM_NX_REG4[0..15],load:0x2->NXM_NX_REG4[16..18],load:0x1->NXM_NX_REG4[25],\
+                 load:{register}->{register}),set_field:0x2000000/0x2000000->reg4,goto_table:EndpointDNAT"
+            );
+            part.own(self.facts, "connection that the endpoint's Node answers", &line);
+            let (ip, zone) = (self.family.ip(), self.facts.node.zone(self.family));
+            let line = format!(
+                "table=EndpointDNAT, priority=210,{ip},reg4=0x2000000/0x2000000 \
+                 actions=ct(commit,table=AntreaPolicyEgressRule,zone={zone})"
+            );
+            part.shared(self.facts, "translated by the endpoint's Node", &line);
+        }
+    }
+
+    /// What an endpoint's address needs, whoever has it.
+    fn endpoint(&self, endpoint: &Endpoint, part: &mut Part) {
+        let (address, protocol) = (&endpoint.address, self.protocol());
+        let (register, value, port) = (self.family.endpoint_register(), hex(address), endpoint.port);
+        let (ip, zone) = (self.family.ip(), self.facts.node.zone(self.family));
+        let line = format!(
+            "table=EndpointDNAT, priority=200,{protocol},{register}={value},reg4={:#x}/0x7ffff \
+             actions=ct(commit,table=AntreaPolicyEgressRule,zone={zone},nat(dst={}),\
+             exec(set_field:0x10/0x10->ct_mark,move:NXM_NX_REG0[0..3]->NXM_NX_CT_MARK[0..3]))",
+            0x20000 | u32::from(port),
+            with_port(address, port),
+        );
+        part.shared(self.facts, "translation to an endpoint", &line);
+        if endpoint.is_of(&self.facts.node.name) {
+            let (source, destination) = (self.family.source(), self.family.destination());
+            let line = format!(
+                "table=SNATMark, priority=190,ct_state=+new+trk,{ip},{source}={address},{destination}={address} \
+                 actions=ct(commit,table=SNAT,zone={zone},exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))"
+            );
+            part.shared(self.facts, "a client that is its own endpoint", &line);
+        }
+        let inner = Some(self.port.protocol).filter(|_| self.service.nested);
+        if let Some(group) = inner.and_then(|protocol| groups::of_cluster_ip(protocol, endpoint, self.facts)) {
+            let line = format!(
+                "table=EndpointDNAT, priority=210,{protocol},{register}={value},reg4={:#x}/0x100ffff actions=group:{group}",
+                0x0100_0000 | u32::from(port),
+            );
+            part.shared(self.facts, "an endpoint that is a Service", &line);
+        }
+    }
+}

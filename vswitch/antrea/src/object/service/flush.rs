@@ -1,0 +1,73 @@
+//! What outlives a Service's address or endpoint and must go with it: connections of UDP, and learned flows.
+
+use super::{Protocol, Service, ServicePort};
+use crate::object::endpoints::Endpoints;
+use crate::{Desired, Family, Flush};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// Where a Service port answers: protocol, address (None: the Node's, for a `NodePort`), port.
+type Place = (Protocol, Option<IpAddr>, u16);
+
+/// Places of a Service, with the names of the ports that have them.
+fn places(service: &Service) -> BTreeMap<Place, &str> {
+    service.ports.iter().flat_map(|port| places_of(service, port).map(move |place| (place, port.name.as_str()))).collect()
+}
+
+fn places_of<'a>(service: &'a Service, port: &'a ServicePort) -> impl Iterator<Item = Place> {
+    let addresses = service.addresses().map(|address| (port.protocol, Some(*address), port.port));
+    addresses.chain(port.node_port.map(|number| (port.protocol, None, number)))
+}
+
+/// Whether clients are remembered, and so may be led past the choice.
+const fn learns(service: &Service) -> bool {
+    service.affinity > 0 || service.dsr
+}
+
+fn forget(place: Place, endpoint: Option<(IpAddr, u16)>, learned: bool, flush: &mut BTreeSet<Flush>) {
+    let (protocol, address, port) = place;
+    let number = protocol.number();
+    if protocol == Protocol::Udp {
+        flush.insert(Flush::Service { protocol: number, address, port, endpoint });
+    }
+    if learned {
+        flush.insert(Flush::Affinity { protocol: number, address, port, endpoint });
+    }
+}
+
+/// Of a Service that changed or went: places that it has no more, or that another set of endpoints has now.
+pub(super) fn of_service(old: &Service, new: Option<&Service>, flush: &mut BTreeSet<Flush>) {
+    let after = new.map(places).unwrap_or_default();
+    for (place, name) in places(old) {
+        if after.get(&place) != Some(&name) {
+            forget(place, None, learns(old), flush);
+        }
+    }
+    // Who was let in once would be led past the question who may come in.
+    let Some(new) = new.filter(|new| new.source_ranges != old.source_ranges && learns(old)) else { return };
+    for port in &new.ports {
+        for address in &new.load_balancer_ips {
+            let (protocol, port) = (port.protocol.number(), port.port);
+            flush.insert(Flush::Affinity { protocol, address: Some(*address), port, endpoint: None });
+        }
+    }
+}
+
+/// Of a set of endpoints: those that are gone, or of no use any more, of a Service port that is still there. (What of the Service went is its own business.)
+pub(crate) fn of_endpoints(old: &Endpoints, new: Option<&Endpoints>, desired: &Desired, flush: &mut BTreeSet<Flush>) {
+    let Some(service) = desired.service(&old.service) else { return };
+    let Some(port) = service.port(&old.port) else { return };
+    let alive = |set: &Endpoints| -> BTreeSet<(IpAddr, u16)> {
+        let alive = set.endpoints.iter().filter(|endpoint| endpoint.is_alive());
+        alive.map(|endpoint| (endpoint.address, endpoint.port)).collect()
+    };
+    let after = new.map(alive).unwrap_or_default();
+    for endpoint in alive(old).difference(&after) {
+        for place in places_of(service, port) {
+            let family = place.1.is_none_or(|address| Family::of(&address) == Family::of(&endpoint.0));
+            if family {
+                forget(place, Some(*endpoint), learns(service), flush);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Groups of a Service port: of all its endpoints, and of this Node's; for each family that it serves.
+//!
+//! Which groups a Service has, and which bucket of them an endpoint has, depends on the Service and its Endpoints alone, never on the Node: so numbers
+//! stay where they are when the Node changes, and when an endpoint is not ready for a while.
+
+use super::{Front, Protocol, Service, ServicePort, choice::Chosen, group_key};
+use crate::address::hex;
+use crate::object::endpoints::{Endpoint, Endpoints};
+use crate::{Cidr, Desired, Facts, Family, GroupKey, Ids, Key, Kind, Part, Problem};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use vswitch_proto::antrea::v1;
+
+/// Which groups there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sides {
+    /// Of all endpoints.
+    pub(super) cluster: bool,
+    /// Of this Node's.
+    pub(super) local: bool,
+}
+
+impl Sides {
+    /// Of a port, in a family. A place outside always has the cluster's: clients of this Node may reach all, whatever its policy.
+    pub(super) fn of(service: &Service, port: &ServicePort, family: Family) -> Self {
+        let mut sides = Self::default();
+        for front in service.fronts(port, family) {
+            sides.cluster |= front.is_external() || !service.is_local(front);
+            sides.local |= service.is_local(front) || service.is_dsr(front);
+        }
+        sides
+    }
+
+    fn keys(self, service: &str, port: &ServicePort, family: Family) -> Vec<GroupKey> {
+        let there = [(self.cluster, false), (self.local, true)].into_iter().filter(|(there, _)| *there);
+        there.map(|(_, local)| group_key(service, port, family, local)).collect()
+    }
+}
+
+/// The group that packets to a place are led to.
+pub(super) fn of_front(service: &str, of: &Service, port: &ServicePort, family: Family, front: Front) -> GroupKey {
+    group_key(service, port, family, of.is_local(front))
+}
+
+/// See `claim` of objects.
+pub(super) fn claim(service: &Service, name: &str, desired: &Desired, ids: &mut Ids) -> Result<(), Problem> {
+    let mut wanted = BTreeSet::new();
+    for port in &service.ports {
+        let set = desired.endpoints(&Endpoints::name(name, &port.name));
+        for family in Family::BOTH {
+            let of_family = set.iter().flat_map(|set| &set.endpoints).filter(|e| Family::of(&e.address) == family);
+            let endpoints: BTreeSet<(IpAddr, u16)> = of_family.map(|e| (e.address, e.port)).collect();
+            for key in Sides::of(service, port, family).keys(name, port, family) {
+                ids.claim_group(&key)?;
+                ids.claim_buckets(&key, &endpoints);
+                wanted.insert(key);
+            }
+        }
+    }
+    for key in ids.group_keys_of(name) {
+        if !wanted.contains(&key) {
+            ids.release_group(&key);
+        }
+    }
+    Ok(())
+}
+
+/// How a group chooses; empty: the default. The place for two things that the pipeline does not have yet, or the document does not: Maglev
+/// (`selection_method=maglev`, E4 of docs/antrea.md), and, with affinity, a hash of the client's address alone, so that two workers choose alike
+/// for a new client (its open question 12).
+const fn selection(_service: &Service) -> &'static str {
+    ""
+}
+
+/// Whether Maglev is chosen by [`selection`].
+pub(super) const MAGLEV: bool = false;
+
+/// Writes the groups of a port in a family.
+pub(super) fn compile(
+    (name, service): (&str, &Service),
+    port: &ServicePort,
+    family: Family,
+    chosen: &Chosen<'_>,
+    facts: &Facts<'_>,
+    part: &mut Part,
+) {
+    let sides = Sides::of(service, port, family);
+    for (there, local, endpoints) in [(sides.cluster, false, &chosen.cluster), (sides.local, true, &chosen.local)] {
+        let key = group_key(name, port, family, local);
+        if let (true, Some(id)) = (there, facts.ids.group(&key)) {
+            let buckets = buckets(service, &key, family, endpoints, facts);
+            part.group(facts, &format!("group_id={id},type=select{}{buckets}", selection(service)));
+        }
+    }
+}
+
+/// One for each endpoint; without any one that says so.
+fn buckets(service: &Service, key: &GroupKey, family: Family, endpoints: &[&Endpoint], facts: &Facts<'_>) -> String {
+    // With affinity the choice is remembered first.
+    let next = if service.affinity > 0 { "ServiceLB" } else { "DSRServiceMark" };
+    let register = family.endpoint_register();
+    let bucket = |endpoint: &&Endpoint| {
+        let id = facts.ids.bucket(key, &(endpoint.address, endpoint.port))?;
+        let remote = if is_remote(endpoint, facts) { "set_field:0x4000000/0x4000000->reg4," } else { "" };
+        let (weight, address, port) = (endpoint.weight, hex(&endpoint.address), endpoint.port);
+        let text = format!(
+            ",bucket=bucket_id:{id},weight:{weight},actions={remote}set_field:{address}->{register},\
+             set_field:{port:#x}/0xffff->reg4,resubmit(,{next})"
+        );
+        Some((id, text))
+    };
+    let mut buckets: Vec<(u32, String)> = endpoints.iter().filter_map(bucket).collect();
+    if buckets.is_empty() {
+        let none = ",bucket=bucket_id:0,weight:100,actions=set_field:0x4000/0x4000->reg0,resubmit(,EndpointDNAT)";
+        return none.to_owned();
+    }
+    buckets.sort_unstable();
+    buckets.into_iter().map(|(_, text)| text).collect()
+}
+
+/// Whether it is a Pod of another Node, behind its tunnel: not at the other Node's own address, nor outside of the cluster.
+fn is_remote(endpoint: &Endpoint, facts: &Facts<'_>) -> bool {
+    if endpoint.node.is_empty() || endpoint.is_of(&facts.node.name) {
+        return false;
+    }
+    let peer = facts.desired.get(&Key::new(Kind::PeerNode, &endpoint.node)).map(|entry| &entry.message);
+    let Some(v1::object::Object::PeerNode(peer)) = peer else { return true };
+    let is = |text: &String| {
+        let address = text.split('/').next().and_then(|address| address.parse::<IpAddr>().ok());
+        address == Some(endpoint.address)
+    };
+    !peer.transport_addresses.iter().any(is)
+}
+
+/// The group of another Service's cluster IP, protocol and port; None: there is no such Service, or it is nested itself.
+pub(super) fn of_cluster_ip(protocol: Protocol, endpoint: &Endpoint, facts: &Facts<'_>) -> Option<u32> {
+    let claim = crate::Claim::Service(endpoint.address, protocol.number(), endpoint.port);
+    let key = facts.desired.holders(&claim).next()?;
+    let service = facts.desired.service(&key.name).filter(|service| !service.nested)?;
+    let address = service.cluster_ips.iter().find(|address| **address == endpoint.address)?;
+    let port = service.ports.iter().find(|port| port.protocol == protocol && port.port == endpoint.port)?;
+    let family = Cidr::host(*address).family();
+    facts.ids.group(&of_front(&key.name, service, port, family, Front::Cluster(*address)))
+}
