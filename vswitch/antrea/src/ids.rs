@@ -2,9 +2,11 @@
 //!
 //! A clone costs nothing: what is not changed is shared. So a write that is refused goes back to the numbers from before.
 
+mod policy;
 mod priority;
 
-pub use priority::Priorities;
+pub use policy::Policies;
+pub use priority::{Effect, Priorities, Rank};
 
 use crate::{Cidr, Family, Key, Problem, Table, problem::Code};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -104,6 +106,7 @@ pub struct Ids {
     buckets: Arc<HashMap<GroupKey, Arc<BTreeMap<Bucket, u32>>>>,
     /// Flow priorities of rules of Antrea's policies.
     pub priorities: Arc<Priorities>,
+    policies: Arc<Policies>,
     moved: BTreeSet<Key>,
 }
 
@@ -118,6 +121,7 @@ impl Default for Ids {
             cookies: Arc::new(Numbers::new(1..=u32::MAX)),
             buckets: Arc::default(),
             priorities: Arc::default(),
+            policies: Arc::default(),
             moved: BTreeSet::new(),
         }
     }
@@ -165,6 +169,16 @@ impl Ids {
     #[must_use]
     pub fn group(&self, key: &GroupKey) -> Option<u32> {
         self.groups.get(key)
+    }
+
+    /// Groups of all ports of a Service, in order of ids.
+    #[must_use]
+    pub fn groups_of(&self, service: &str) -> Vec<u32> {
+        let of = |key: &GroupKey| matches!(key, GroupKey::Service { service: name, .. } if **name == *service);
+        let mut ids: Vec<u32> =
+            self.groups.by_key.iter().filter(|(key, _)| of(key)).map(|(_, number)| *number).collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// # Errors

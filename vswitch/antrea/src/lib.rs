@@ -32,7 +32,7 @@ mod testing;
 pub use address::{Cidr, Family, Mac};
 pub use desired::{Claim, Desired};
 pub use facts::{Facts, Ports};
-pub use ids::{GroupKey, Ids, RuleKey};
+pub use ids::{Effect, GroupKey, Ids, Rank, RuleKey};
 pub use node::{Features, Gateway, Node, Zones};
 pub use object::{Key, Kind, Need, Object, Reference};
 pub use part::{Category, Part};
