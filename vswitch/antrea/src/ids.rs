@@ -5,8 +5,9 @@
 mod policy;
 mod priority;
 
-pub use policy::Policies;
 pub use priority::{Effect, Priorities, Rank};
+
+use policy::Policies;
 
 use crate::{Cidr, Family, Key, Problem, Table, problem::Code};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

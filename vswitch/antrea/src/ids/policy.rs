@@ -15,7 +15,7 @@ struct Known {
 
 /// Of all policies.
 #[derive(Clone, Debug, Default)]
-pub struct Policies {
+pub(super) struct Policies {
     by_name: HashMap<Arc<str>, Known>,
     clauses: BTreeMap<Table, u64>,
 }

@@ -166,7 +166,9 @@ impl Room {
     /// Numbers and parts for all that is touched.
     fn attempt(&mut self, mut touched: BTreeSet<Key>, undo: &mut Undo) -> Result<(Vec<Update>, Counts), Refused> {
         let mut refused = Refused::new();
-        for key in &touched {
+        // What goes leaves its numbers to what comes.
+        let (there, gone): (Vec<&Key>, Vec<&Key>) = touched.iter().partition(|key| self.desired.get(key).is_some());
+        for key in gone.into_iter().chain(there) {
             let claimed = match self.desired.get(key) {
                 Some(entry) => {
                     let cookie = self.ids.claim_cookie(key).map(|_| ());
@@ -245,12 +247,11 @@ impl Room {
         let entry = self.desired.get(key)?;
         let mut problems = Problems::default();
         entry.object.judge(&key.name, &facts, &mut problems);
-        if problems.is_empty() {
+        // It was good when it came, and the Node is another one now. A policy sees to what it still can do: isolation and denies stay.
+        if problems.is_empty() || key.kind == Kind::NetworkPolicy {
             entry.object.compile(&key.name, &facts, &mut part);
-        } else {
-            // It was good when it came, and the Node is another one now.
-            part.degraded.extend(problems);
         }
+        part.degraded.extend(problems);
         Some(part)
     }
 
