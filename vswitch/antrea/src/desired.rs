@@ -1,5 +1,6 @@
 //! The desired state: all objects, with what is looked up in them.
 
+use crate::object::policy::Names;
 use crate::{Cidr, Family, Key, Kind, Mac, Object};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -59,6 +60,8 @@ pub struct Desired {
     prefixes: BTreeSet<(Cidr, Key)>,
     /// How many claims of Services there are on an address.
     service_addresses: HashMap<IpAddr, usize>,
+    /// Addresses of names, as answers to Pods told them.
+    names: Names,
 }
 
 macro_rules! getters {
@@ -133,6 +136,16 @@ impl Desired {
     #[must_use]
     pub fn pod_of(&self, address: &IpAddr) -> Option<&Key> {
         self.holders(&Claim::Address(*address)).next()
+    }
+
+    /// What is known of names.
+    #[must_use]
+    pub const fn names(&self) -> &Names {
+        &self.names
+    }
+
+    pub(crate) const fn names_mut(&mut self) -> &mut Names {
+        &mut self.names
     }
 
     /// Whether some Service answers at an address.

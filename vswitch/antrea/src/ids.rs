@@ -2,9 +2,12 @@
 //!
 //! A clone costs nothing: what is not changed is shared. So a write that is refused goes back to the numbers from before.
 
+mod policy;
 mod priority;
 
-pub use priority::Priorities;
+pub use priority::{Effect, Priorities, Rank};
+
+use policy::Policies;
 
 use crate::{Cidr, Family, Key, Problem, Table, problem::Code};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -103,6 +106,7 @@ pub struct Ids {
     buckets: Arc<HashMap<GroupKey, Arc<BTreeMap<Bucket, u32>>>>,
     /// Flow priorities of rules of Antrea's policies.
     pub priorities: Arc<Priorities>,
+    policies: Arc<Policies>,
     moved: BTreeSet<Key>,
 }
 
@@ -117,6 +121,7 @@ impl Default for Ids {
             cookies: Arc::new(Numbers::new(1..=u32::MAX)),
             buckets: Arc::default(),
             priorities: Arc::default(),
+            policies: Arc::default(),
             moved: BTreeSet::new(),
         }
     }
@@ -182,6 +187,14 @@ impl Ids {
             .take_while(|key| matches!(key, GroupKey::Service { service: other, .. } if **other == *service))
             .cloned()
             .collect()
+    }
+
+    /// Groups of all ports of a Service, in order of ids.
+    #[must_use]
+    pub fn groups_of(&self, service: &str) -> Vec<u32> {
+        let mut ids: Vec<u32> = self.group_keys_of(service).iter().filter_map(|key| self.group(key)).collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// # Errors

@@ -3,7 +3,7 @@
 use crate::problem::{Code, Problems};
 use crate::store::FlowId;
 use crate::{Facts, Ids, Key, Kind, Table};
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::sync::Arc;
 use vswitch_flow::spec::{FlowSpec, GroupSpec, MeterSpec, Update};
 use vswitch_flow::text::{FlowCommand, parse_flow, parse_group, parse_meter};
@@ -188,6 +188,12 @@ impl Part {
         self.faults.push(Code::Pipeline, "", format!("{line}: {reason}"));
     }
 
+    /// A flow of it.
+    #[must_use]
+    pub fn flow(&self, id: &FlowId) -> Option<&Arc<FlowSpec>> {
+        self.index.get(id).and_then(|at| self.flows.get(*at)).map(|there| &there.flow)
+    }
+
     /// Flows.
     #[must_use]
     pub fn flows(&self) -> &[Contribution] {
@@ -210,6 +216,14 @@ impl Part {
     #[must_use]
     pub fn faults(&self) -> &Problems {
         &self.faults
+    }
+}
+
+/// The order of clauses in a flow that several write.
+pub(crate) const fn clause_order(action: &Action) -> (u32, u8, u8) {
+    match action {
+        Action::Conjunction { id, clause, clauses } => (*id, *clause, *clauses),
+        _ => (0, 0, 0),
     }
 }
 

@@ -3,6 +3,7 @@
 //! A write is planned on the state itself: what it changes is remembered, and put back if the bridge (or the caller) refuses it. So nobody sees a
 //! state that is not in force, as long as nobody looks between [`Room::plan`] and [`Room::settle`] or [`Room::revert`]: the caller has the lock.
 
+mod names;
 mod plan;
 mod result;
 #[cfg(test)]
@@ -83,6 +84,7 @@ struct Undo {
     entries: Vec<(Key, Option<Arc<Entry>>)>,
     parts: Vec<(Key, Option<Arc<Part>>)>,
     degraded: Vec<(Key, Option<Problems>)>,
+    names: Vec<(String, BTreeSet<IpAddr>)>,
 }
 
 /// All that agents said, and what it came to.
@@ -215,6 +217,9 @@ impl Room {
         }
         for (key, entry) in undo.entries.into_iter().rev() {
             self.desired.set(&key, entry);
+        }
+        for (name, addresses) in undo.names.into_iter().rev() {
+            self.desired.names_mut().set(&name, addresses);
         }
         for (key, problems) in undo.degraded.into_iter().rev() {
             self.set_degraded(&key, problems);

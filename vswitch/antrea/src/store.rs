@@ -6,7 +6,8 @@
 mod groups;
 mod layer;
 
-use crate::part::is_clause;
+use crate::part::Contribution;
+use crate::part::{clause_order, is_clause};
 use crate::{Key, Part};
 use layer::Layer;
 use std::collections::HashMap;
@@ -64,13 +65,18 @@ impl Store {
     /// What an object writes from now on; None: nothing. Returns what it wrote.
     pub fn replace(&mut self, key: &Key, part: Option<Arc<Part>>) -> Option<Arc<Part>> {
         let old = self.parts.remove(key);
+        // A flow that stays is not looked at: an address that comes or goes must not cost what its group costs.
+        let stays = |other: Option<&Arc<Part>>, flow: &Contribution| {
+            other.and_then(|other| other.flow(&flow.id)).is_some_and(|same| same == &flow.flow)
+        };
         if let Some(old) = &old {
-            old.flows().iter().for_each(|flow| self.flows.remove(&flow.id, key));
+            let gone = old.flows().iter().filter(|flow| !stays(part.as_ref(), flow));
+            gone.for_each(|flow| self.flows.remove(&flow.id, key));
             old.groups().iter().for_each(|group| self.groups.remove(&group.id, key));
             old.meters().iter().for_each(|meter| self.meters.remove(&meter.id, key));
         }
         if let Some(part) = part {
-            for flow in part.flows() {
+            for flow in part.flows().iter().filter(|flow| !stays(old.as_ref(), flow)) {
                 self.flows.insert(&flow.id, key, &flow.flow);
             }
             for group in part.groups() {
@@ -199,10 +205,7 @@ pub(crate) fn merged(flows: &[&Arc<FlowSpec>]) -> Option<Arc<FlowSpec>> {
         return None;
     }
     let mut clauses: Vec<Action> = flows.iter().flat_map(|flow| flow.actions.iter().cloned()).collect();
-    clauses.sort_by_key(|action| match action {
-        Action::Conjunction { id, clause, clauses } => (*id, *clause, *clauses),
-        _ => (0, 0, 0),
-    });
+    clauses.sort_by_key(clause_order);
     clauses.dedup();
     Some(Arc::new(FlowSpec { actions: clauses.into(), ..FlowSpec::clone(first) }))
 }

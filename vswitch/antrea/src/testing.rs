@@ -123,11 +123,7 @@ pub(crate) fn traffic_control(name: &str) -> v1::TrafficControl {
         ..v1::TrafficControl::default()
     };
     control.set_direction(v1::TrafficDirection::Both);
-    control.set_action(if redirect {
-        v1::TrafficControlAction::Redirect
-    } else {
-        v1::TrafficControlAction::Mirror
-    });
+    control.set_action(if redirect { v1::TrafficControlAction::Redirect } else { v1::TrafficControlAction::Mirror });
     control
 }
 

@@ -1,32 +1,87 @@
-//! `AddressGroup`.
+//! `AddressGroup`: addresses that rules name together. It writes nothing itself: policies that name it do.
 
-use crate::problem::Problems;
-use crate::{Claim, Desired, Facts, Flush, Ids, Part, Problem, Reference};
-use std::collections::BTreeSet;
+use crate::address::parse_address;
+use crate::object::applied_to_group::pod;
+use crate::object::{Kind, Need};
+use crate::problem::{Code, Problems};
+use crate::{Claim, Desired, Facts, Family, Flush, Ids, Key, Part, Problem, Reference};
+use std::collections::{BTreeSet, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
 use vswitch_proto::antrea::v1;
+use vswitch_proto::antrea::v1::group_member::Member;
+
+/// Members of a group.
+const MEMBERS_MAX: usize = 100_000;
 
 /// See the message.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AddressGroup {}
+pub struct AddressGroup {
+    /// In order, each once.
+    addresses: Vec<IpAddr>,
+    /// Names of Pods, and where they are in the message.
+    pods: Vec<(Arc<str>, usize)>,
+}
 
 impl AddressGroup {
     pub(crate) fn name_of(message: &v1::AddressGroup) -> String {
         message.name.clone()
     }
 
-    pub(crate) fn read(_message: &v1::AddressGroup, _problems: &mut Problems) -> Option<Self> {
-        Some(Self {})
+    pub(crate) fn read(message: &v1::AddressGroup, problems: &mut Problems) -> Option<Self> {
+        let members = &message.members;
+        if members.len() > MEMBERS_MAX {
+            problems.push(Code::Limit, "members", format!("there are {}, at most {MEMBERS_MAX}", members.len()));
+            return None;
+        }
+        let mut addresses = Vec::with_capacity(members.len());
+        let mut pods: Vec<(Arc<str>, usize)> = Vec::new();
+        let mut known: HashSet<IpAddr> = HashSet::with_capacity(members.len());
+        let mut names: HashSet<&str> = HashSet::new();
+        for (at, member) in members.iter().enumerate() {
+            match &member.member {
+                None => problems.push(Code::Missing, format!("members[{at}]"), "it is neither a Pod nor an address"),
+                Some(Member::Pod(name)) if name.is_empty() => {
+                    problems.push(Code::Missing, format!("members[{at}].pod"), "it is empty");
+                }
+                Some(Member::Pod(name)) if !names.insert(name) => {
+                    problems.push(Code::Duplicate, format!("members[{at}].pod"), format!("{name} is there twice"));
+                }
+                Some(Member::Pod(name)) => pods.push((name.as_str().into(), at)),
+                Some(Member::Address(text)) => match parse_address(text) {
+                    Err(error) => problems.push(Code::Value, format!("members[{at}].address"), error),
+                    Ok(address) if !known.insert(address) => {
+                        let reason = format!("{address} is there twice");
+                        problems.push(Code::Duplicate, format!("members[{at}].address"), reason);
+                    }
+                    Ok(address) => addresses.push(address),
+                },
+            }
+        }
+        addresses.sort_unstable();
+        Some(Self { addresses, pods })
     }
 
     pub(crate) fn references(&self) -> Vec<Reference> {
-        Vec::new()
+        let of = |(name, at): &(Arc<str>, usize)| Reference {
+            key: Key { kind: Kind::Pod, name: Arc::clone(name) },
+            need: Need::May,
+            field: format!("members[{at}].pod"),
+        };
+        self.pods.iter().map(of).collect()
     }
 
     pub(crate) fn claims(&self) -> Vec<(Claim, String)> {
         Vec::new()
     }
 
-    pub(crate) fn judge(&self, _name: &str, _facts: &Facts<'_>, _problems: &mut Problems) {}
+    pub(crate) fn judge(&self, _name: &str, facts: &Facts<'_>, problems: &mut Problems) {
+        for family in Family::BOTH.into_iter().filter(|family| !facts.node.has(*family)) {
+            if let Some(address) = self.addresses.iter().find(|address| Family::of(address) == family) {
+                problems.push(Code::Family, "members", format!("the Node has no addresses such as {address}"));
+            }
+        }
+    }
 
     pub(crate) fn claim(&self, _name: &str, _desired: &Desired, _ids: &mut Ids) -> Result<(), Problem> {
         Ok(())
@@ -38,6 +93,24 @@ impl AddressGroup {
 
     pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _desired: &Desired, _flush: &mut BTreeSet<Flush>) {}
 
-    pub(crate) fn compile(&self, _name: &str, _facts: &Facts<'_>, _part: &mut Part) {}
-}
+    pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, part: &mut Part) {
+        for (name, at) in &self.pods {
+            if pod(facts.desired, name).is_none() {
+                part.degraded.push(Code::Pending, format!("members[{at}].pod"), format!("Pod {name} is not there yet"));
+            }
+        }
+    }
 
+    /// Addresses of all members that are there.
+    pub(crate) fn addresses(&self, desired: &Desired, to: &mut Vec<IpAddr>) {
+        to.extend(&self.addresses);
+        for (name, _) in &self.pods {
+            to.extend(pod(desired, name).into_iter().flat_map(|pod| pod.addresses));
+        }
+    }
+
+    /// How many addresses it has at most, Pods that are not there included.
+    pub(crate) fn size(&self) -> u64 {
+        self.addresses.len() as u64 + 2 * self.pods.len() as u64
+    }
+}

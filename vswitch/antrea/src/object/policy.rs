@@ -1,34 +1,212 @@
-//! `NetworkPolicy`.
+//! `NetworkPolicy`: rules of K8s and of Antrea.
+//!
+//! A rule is a conjunction of what it names: who it is applied to, the other side, and ports; each of these is a set of clause flows. What it
+//! does is a flow of its own behind the conjunction, and flows of the *Metric tables count. Clauses are shared between rules and policies, everything else is the
+//! policy's own.
+//!
+//! | kind | tables | priorities |
+//! |---|---|---|
+//! | Antrea, tiers but the baseline | AntreaPolicy*Rule | by rank: [`crate::Rank`] |
+//! | K8s | *Rule; isolation in *DefaultRule | 200, its action 190; isolation 200, 201 if it is logged |
+//! | Antrea, baseline tier | *DefaultRule | by rank, below 181 |
+//! | about multicast | Multicast*Rule | by rank |
+//!
+//! **What a deny is worth.** Tables let packets of established connections pass before any rule is asked, and `EndpointDNAT` and egress rules that
+//! allow commit connections before a later rule denies. Two things have to hold so that nothing passes a deny: an unanswered connection is
+//! `+new` in our zones, whatever the original side sends (E14 of the design), and a denied packet takes back the connections that it met as new
+//! (E15, `ct_forget`). The first is a matter of zones. The second is [`deny::FORGET`], which is empty for now. Until both are there: a denied packet itself is always dropped, its
+//! second copy meets the same rules (it is `+new` again, and its Service marks are restored), but a Pod whose SYN was committed and then denied may send bare TCP
+//! segments that are `est`, and the other end may answer what it never got. So a deny keeps honest peers apart, and not yet ones that craft packets.
+//!
+//! **A Node that has less than it had** (a feature, a family) leaves a policy in force as far as it can be: isolation and denies must not go because one of the rules
+//! needs something else. [`NetworkPolicy::judge`] still says what is missing.
 
-use crate::problem::Problems;
-use crate::{Claim, Desired, Facts, Flush, Ids, Part, Problem, Reference};
-use std::collections::BTreeSet;
+mod clauses;
+mod compile;
+mod deny;
+mod fqdn;
+mod matching;
+mod peer;
+mod ports;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use crate::object::{Kind, Need};
+use crate::problem::{Code, Problems};
+use crate::{Claim, Desired, Effect, Facts, Flush, GroupKey, Ids, Key, Part, Problem, Rank, Reference, RuleKey, Table};
+use peer::Peer;
+use ports::Ports;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use vswitch_proto::antrea::v1;
+
+pub use fqdn::{Names, Pattern};
+pub(crate) use read::{check_names, names};
+
+/// Whose connections a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Direction {
+    Ingress,
+    Egress,
+}
+
+/// What a rule does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Allow,
+    Drop,
+    Reject,
+    Pass,
+}
+
+/// Of whom a policy is, and where that puts it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Order {
+    K8s,
+    Antrea { tier: u32, priority: f64 },
+}
+
+/// Tier behind K8s policies.
+const BASELINE: u32 = 253;
+
+/// A rule.
+#[derive(Clone, Debug, PartialEq)]
+struct Rule {
+    id: Arc<str>,
+    direction: Direction,
+    /// Among those of its direction.
+    place: u32,
+    action: Action,
+    peer: Peer,
+    /// None: any.
+    ports: Vec<Ports>,
+    /// None: the policy's.
+    applied_to: Vec<Arc<str>>,
+    logging: bool,
+    l7: bool,
+}
+
+impl Rule {
+    fn is_multicast(&self) -> bool {
+        self.ports.iter().any(Ports::is_multicast)
+    }
+
+    /// Decided by who reads IGMP: tables pass it on to there.
+    fn is_igmp(&self) -> bool {
+        self.ports.iter().any(|ports| matches!(ports, Ports::Igmp { .. }))
+    }
+
+    const fn effect(&self) -> Effect {
+        match self.action {
+            Action::Allow if self.l7 => Effect::AllowL7,
+            Action::Allow => Effect::Allow,
+            Action::Drop => Effect::Drop,
+            Action::Reject => Effect::Reject,
+            Action::Pass => Effect::Pass,
+        }
+    }
+}
 
 /// See the message.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NetworkPolicy {}
+pub struct NetworkPolicy {
+    order: Order,
+    applied_to: Vec<Arc<str>>,
+    rules: Vec<Rule>,
+    isolates: Vec<Direction>,
+    log_isolation: bool,
+}
 
 impl NetworkPolicy {
     pub(crate) fn name_of(message: &v1::NetworkPolicy) -> String {
         message.name.clone()
     }
 
-    pub(crate) fn read(_message: &v1::NetworkPolicy, _problems: &mut Problems) -> Option<Self> {
-        Some(Self {})
+    pub(crate) fn read(message: &v1::NetworkPolicy, problems: &mut Problems) -> Option<Self> {
+        read::read(message, problems)
     }
 
     pub(crate) fn references(&self) -> Vec<Reference> {
-        Vec::new()
+        let mut references = Vec::new();
+        let mut add = |kind, field: String, names: &[Arc<str>]| {
+            references.extend(names.iter().enumerate().map(|(at, name)| Reference {
+                key: Key { kind, name: Arc::clone(name) },
+                need: Need::Must,
+                field: format!("{field}[{at}]"),
+            }));
+        };
+        add(Kind::AppliedToGroup, "applied_to".to_owned(), &self.applied_to);
+        for (at, rule) in self.rules.iter().enumerate() {
+            add(Kind::AppliedToGroup, format!("rules[{at}].applied_to"), &rule.applied_to);
+            match &rule.peer {
+                Peer::Anybody => {}
+                Peer::Some { groups, .. } => {
+                    add(Kind::AddressGroup, format!("rules[{at}].peer.address_groups"), groups);
+                }
+                Peer::Services(services) => add(Kind::Service, format!("rules[{at}].peer.services"), services),
+            }
+        }
+        references
     }
 
     pub(crate) fn claims(&self) -> Vec<(Claim, String)> {
         Vec::new()
     }
 
-    pub(crate) fn judge(&self, _name: &str, _facts: &Facts<'_>, _problems: &mut Problems) {}
+    pub(crate) fn judge(&self, _name: &str, facts: &Facts<'_>, problems: &mut Problems) {
+        if matches!(self.order, Order::Antrea { .. }) && !facts.features().antrea_policy {
+            problems.push(Code::Feature, "kind", "Antrea's policies need features.antrea_policy");
+        }
+        for (at, rule) in self.rules.iter().enumerate() {
+            for (code, field, reason) in missing(rule, facts) {
+                problems.push(code, format!("rules[{at}].{field}"), reason);
+            }
+        }
+        let groups: BTreeSet<&Arc<str>> =
+            self.applied_to.iter().chain(self.rules.iter().flat_map(|rule| &rule.applied_to)).collect();
+        for group in groups {
+            let services =
+                facts.desired.applied_to_group(group).is_some_and(|applied_to| !applied_to.services.is_empty());
+            if let Some((field, reason)) = self.unfit_for_services(group, facts.desired).filter(|_| services) {
+                problems.add(
+                    Problem::new(Code::Value, field, reason).other(Key::new(Kind::AppliedToGroup, group)),
+                );
+            }
+        }
+    }
 
-    pub(crate) fn claim(&self, _name: &str, _desired: &Desired, _ids: &mut Ids) -> Result<(), Problem> {
+    /// Numbers of rules, VLANs, priorities; the groups behind logs.
+    pub(crate) fn claim(&self, name: &str, desired: &Desired, ids: &mut Ids) -> Result<(), Problem> {
+        let rules: BTreeSet<Arc<str>> = self.rules.iter().map(|rule| Arc::clone(&rule.id)).collect();
+        let gone = ids.claim_policy(name, rules, self.sizes(desired))?;
+        gone.iter().for_each(|key| forget(key, ids));
+        let policy: Arc<str> = name.into();
+        let key = |rule: &Rule| RuleKey { policy: Arc::clone(&policy), rule: Arc::clone(&rule.id) };
+        // What moves away leaves room for what comes.
+        for rule in &self.rules {
+            let key = key(rule);
+            let stays = self.rank(rule, &key).is_some_and(|rank| ids.priorities.is_at(&key, self.table(rule), &rank));
+            if !stays {
+                ids.release_priority(&key);
+            }
+        }
+        for (at, rule) in self.rules.iter().enumerate() {
+            let key = key(rule);
+            let place = |problem: Problem| Problem { field: format!("rules[{at}]"), ..problem };
+            ids.claim_rule(&key).map_err(place)?;
+            if rule.l7 {
+                ids.claim_vlan(&key).map_err(place)?;
+            } else {
+                ids.release_vlan(&key);
+            }
+            if let Some(rank) = self.rank(rule, &key) {
+                ids.claim_priority(&key, self.table(rule), rank).map_err(place)?;
+            }
+        }
+        for table in deny::LOGGED {
+            ids.claim_group(&GroupKey::Log(table))?;
+        }
         Ok(())
     }
 
@@ -38,9 +216,122 @@ impl NetworkPolicy {
 
     pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _desired: &Desired, _flush: &mut BTreeSet<Flush>) {}
 
-    pub(crate) fn compile(&self, _name: &str, _facts: &Facts<'_>, _part: &mut Part) {}
+    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
+        compile::compile(self, name, facts, part);
+    }
+
+    /// Names that its rules mean.
+    pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+        self.rules.iter().flat_map(|rule| match &rule.peer {
+            Peer::Some { patterns, .. } => patterns.as_slice(),
+            _ => &[],
+        })
+    }
+
+    /// Where a rule's clauses are.
+    fn table(&self, rule: &Rule) -> Table {
+        let is_egress = rule.direction == Direction::Egress;
+        let of = |ingress, egress| if is_egress { egress } else { ingress };
+        match self.order {
+            _ if rule.is_multicast() => of(Table::MulticastIngressRule, Table::MulticastEgressRule),
+            Order::K8s => of(Table::IngressRule, Table::EgressRule),
+            Order::Antrea { tier: BASELINE, .. } => of(Table::IngressDefaultRule, Table::EgressDefaultRule),
+            Order::Antrea { .. } => of(Table::AntreaPolicyIngressRule, Table::AntreaPolicyEgressRule),
+        }
+    }
+
+    /// A rule's place in its table; None: K8s rules have none.
+    fn rank(&self, rule: &Rule, key: &RuleKey) -> Option<Rank> {
+        match self.order {
+            Order::K8s => None,
+            Order::Antrea { tier, priority } => {
+                Some(Rank::new(tier, priority, rule.place, rule.effect(), rule.logging, key))
+            }
+        }
+    }
+
+    /// Groups that a rule is applied to.
+    fn applied_to<'a>(&'a self, rule: &'a Rule) -> &'a [Arc<str>] {
+        if rule.applied_to.is_empty() { &self.applied_to } else { &rule.applied_to }
+    }
+
+    /// Clauses of each table, at most.
+    fn sizes(&self, desired: &Desired) -> BTreeMap<Table, u64> {
+        let mut sizes = BTreeMap::new();
+        for rule in &self.rules {
+            let applied = self.applied_to(rule).iter().filter_map(|group| desired.applied_to_group(group));
+            // A Pod has two addresses at most, a Service some ports with two groups of each family.
+            let applied: u64 = applied.map(|group| 2 * group.pods.len() as u64 + 8 * group.services.len() as u64).sum();
+            let peer = match &rule.peer {
+                Peer::Anybody => 2,
+                Peer::Some { groups, blocks, patterns } => {
+                    let groups = groups.iter().filter_map(|group| desired.address_group(group));
+                    let names = patterns.iter().map(|pattern| desired.names().of(pattern).count() as u64);
+                    groups.map(|group| group.size()).sum::<u64>() + blocks.len() as u64 + names.sum::<u64>()
+                }
+                Peer::Services(services) => 8 * services.len() as u64,
+            };
+            let ports: u64 = rule.ports.iter().map(|ports| 2 * ports.count()).sum();
+            let size: &mut u64 = sizes.entry(self.table(rule)).or_default();
+            *size = size.saturating_add(applied).saturating_add(peer).saturating_add(ports);
+        }
+        sizes
+    }
+
+    /// Why it cannot be applied to a group of Services, if it is applied to this one.
+    pub(crate) fn unfit_for_services(&self, group: &str, desired: &Desired) -> Option<(String, &'static str)> {
+        if self.order == Order::K8s {
+            return Some(("kind".to_owned(), "only Antrea's policies are applied to Services"));
+        }
+        self.rules.iter().enumerate().find_map(|(at, rule)| {
+            let groups = self.applied_to(rule);
+            if !groups.iter().any(|other| **other == *group) {
+                return None;
+            }
+            let has_pods = |name: &Arc<str>| desired.applied_to_group(name).is_some_and(|group| !group.pods.is_empty());
+            let (field, reason) = if rule.direction == Direction::Egress {
+                ("direction", "only rules of direction ingress are applied to Services")
+            } else if matches!(&rule.peer, Peer::Some { patterns, .. } if !patterns.is_empty()) {
+                ("peer.fqdns", "rules that are applied to Services have address groups and blocks as their peers")
+            } else if rule.is_multicast() {
+                ("ports", "rules that are applied to Services are not about multicast")
+            } else if groups.iter().any(has_pods) {
+                ("applied_to", "a rule is applied either to Pods or to Services")
+            } else {
+                return None;
+            };
+            Some((format!("rules[{at}].{field}"), reason))
+        })
+    }
+}
+
+/// What a rule needs that the Node does not have.
+fn missing(rule: &Rule, facts: &Facts<'_>) -> Vec<(Code, &'static str, String)> {
+    let features = facts.features();
+    let mut missing = Vec::new();
+    let mut feature = |needed: bool, there: bool, field, reason: &str| {
+        if needed && !there {
+            missing.push((Code::Feature, field, reason.to_owned()));
+        }
+    };
+    feature(rule.l7, features.l7_network_policy, "l7_protocols", "it needs features.l7_network_policy");
+    let services = matches!(rule.peer, Peer::Services(_));
+    feature(services, features.proxy, "peer.services", "it needs features.proxy");
+    feature(rule.is_multicast(), features.multicast, "ports", "multicast needs features.multicast");
+    let Peer::Some { blocks, .. } = &rule.peer else { return missing };
+    if let Some(block) = blocks.iter().find(|block| !facts.node.has(block.family())) {
+        missing.push((Code::Family, "peer.blocks", format!("the Node has no addresses such as {block}")));
+    }
+    missing
+}
+
+fn forget(key: &RuleKey, ids: &mut Ids) {
+    ids.release_rule(key);
+    ids.release_vlan(key);
+    ids.release_priority(key);
 }
 
 /// It is gone: its numbers are free.
-pub(crate) fn release(_name: &str, _ids: &mut Ids) {}
-
+pub(crate) fn release(name: &str, ids: &mut Ids) {
+    ids.release_policy(name).iter().for_each(|key| forget(key, ids));
+}

@@ -141,7 +141,8 @@ impl Room {
         }
         // A Service goes with its Endpoints.
         let services: Vec<Key> = gone.iter().filter(|key| key.kind == Kind::Service).cloned().collect();
-        for (service, key) in services.iter().flat_map(|key| self.desired.referrers(key).map(move |other| (key, other))) {
+        for (service, key) in services.iter().flat_map(|key| self.desired.referrers(key).map(move |other| (key, other)))
+        {
             if key.kind == Kind::Endpoints && !named.contains(key) && gone.insert(key.clone()) {
                 pending.status(key, Outcome::Removed, Problems::default());
                 pending.changes.push((key.clone(), None));
@@ -186,7 +187,10 @@ impl Room {
         undo: &mut Undo,
     ) -> Result<(Vec<Update>, Counts), Refused> {
         let mut refused = Refused::new();
-        for key in touched.iter().filter(|key| key.kind != Kind::Node) {
+        // What goes leaves its numbers to what comes.
+        let objects = touched.iter().filter(|key| key.kind != Kind::Node);
+        let (there, gone): (Vec<&Key>, Vec<&Key>) = objects.partition(|key| self.desired.get(key).is_some());
+        for key in gone.into_iter().chain(there) {
             let claimed = match self.desired.get(key) {
                 Some(entry) => {
                     let cookie = self.ids.claim_cookie(key).map(|_| ());
@@ -274,12 +278,11 @@ impl Room {
         let entry = self.desired.get(key)?;
         let mut problems = Problems::default();
         entry.object.judge(&key.name, &facts, &mut problems);
-        if problems.is_empty() {
+        // It was good when it came, and the Node is another one now. A policy sees to what it still can do: isolation and denies stay.
+        if problems.is_empty() || key.kind == Kind::NetworkPolicy {
             entry.object.compile(&key.name, &facts, &mut part);
-        } else {
-            // It was good when it came, and the Node is another one now.
-            part.degraded.extend(problems);
         }
+        part.degraded.extend(problems);
         Some(part)
     }
 
@@ -391,7 +394,9 @@ impl Room {
                 Some(entry) => entry.object.references().into_iter().map(|reference| reference.key).collect(),
                 None => BTreeSet::new(),
             };
-            culprits.extend(changed.iter().filter(|other| Object::dragged_by(other).any(|dragged| dragged == key)).cloned());
+            culprits.extend(
+                changed.iter().filter(|other| Object::dragged_by(other).any(|dragged| dragged == key)).cloned(),
+            );
             culprits.retain(|other| changed.contains(other));
             if culprits.is_empty() {
                 culprits.extend(changed.iter().cloned());
@@ -408,7 +413,8 @@ impl Room {
             pending.status(&key, Outcome::Refused, problems);
         }
         // What was to go with something that stays, stays.
-        let stay: Vec<Key> = pending.with.iter().filter(|(_, whose)| back.contains(*whose)).map(|(key, _)| key.clone()).collect();
+        let stay: Vec<Key> =
+            pending.with.iter().filter(|(_, whose)| back.contains(*whose)).map(|(key, _)| key.clone()).collect();
         for key in stay {
             if changed.contains(&key) && back.insert(key.clone()) {
                 pending.status(&key, Outcome::NotApplied, Problems::default());

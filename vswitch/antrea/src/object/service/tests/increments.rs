@@ -185,6 +185,8 @@ impl Bridge {
                 there.retain(|bucket| bucket.id != id);
                 assert_eq!(there.len() + 1, before);
             }
+            // The Node's, which Services do not change.
+            Update::AddMeter(_) => {}
             other => panic!("{other:?}"),
         }
     }

@@ -1,0 +1,238 @@
+//! `NetworkPolicy`, read: everything that is wrong with it by itself.
+
+use super::{Action, BASELINE, Direction, NetworkPolicy, Order, Rule, peer, ports};
+use crate::problem::{Code, Problems};
+use std::collections::HashSet;
+use std::sync::Arc;
+use vswitch_proto::antrea::v1;
+
+const RULES_MAX: usize = 1000;
+/// Bytes of a rule's id and of its word for logs.
+const WORD_MAX: usize = 253;
+/// Bytes of what the engine is told.
+const DEFINITION_MAX: usize = 4096;
+
+/// Names in a list: each once, none empty.
+pub(crate) fn names(field: &str, texts: &[String], problems: &mut Problems) -> Vec<Arc<str>> {
+    let mut known: HashSet<&str> = HashSet::new();
+    for (at, text) in texts.iter().enumerate() {
+        if text.is_empty() {
+            problems.push(Code::Missing, format!("{field}[{at}]"), "it is empty");
+        } else if !known.insert(text) {
+            problems.push(Code::Duplicate, format!("{field}[{at}]"), format!("{text} is there twice"));
+        }
+    }
+    texts.iter().map(|text| text.as_str().into()).collect()
+}
+
+/// Names of things that have a namespace.
+pub(crate) fn check_names(field: &str, texts: &[String], problems: &mut Problems) {
+    for (at, text) in texts.iter().enumerate().filter(|(_, text)| !text.is_empty() && !is_namespaced(text)) {
+        problems.push(Code::Value, format!("{field}[{at}]"), format!("{text:?} is not namespace/name"));
+    }
+}
+
+fn is_namespaced(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(namespace, name)| !namespace.is_empty() && is_plain(name))
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && !text.contains('/')
+}
+
+pub(super) fn read(message: &v1::NetworkPolicy, problems: &mut Problems) -> Option<NetworkPolicy> {
+    let order = order(message, problems);
+    let applied_to = names("applied_to", &message.applied_to, problems);
+    if message.rules.len() > RULES_MAX {
+        problems.push(Code::Limit, "rules", format!("there are {}, at most {RULES_MAX}", message.rules.len()));
+        return None;
+    }
+    let (mut places, mut ids) = ([0, 0], HashSet::new());
+    let mut rules = Vec::new();
+    for (at, message) in message.rules.iter().enumerate() {
+        let field = format!("rules[{at}]");
+        let Some(rule) = rule(&field, message, order, &mut places, problems) else { continue };
+        if !ids.insert(Arc::clone(&rule.id)) {
+            problems.push(Code::Duplicate, format!("{field}.id"), format!("{:?} is the id of two rules", &*rule.id));
+        }
+        if applied_to.is_empty() && rule.applied_to.is_empty() {
+            let reason = "neither the policy nor the rule says what it is applied to";
+            problems.push(Code::Missing, format!("{field}.applied_to"), reason);
+        }
+        rules.push(rule);
+    }
+    let mut isolates = Vec::new();
+    for (field, given, direction) in [
+        ("isolates_ingress", message.isolates_ingress, Direction::Ingress),
+        ("isolates_egress", message.isolates_egress, Direction::Egress),
+    ] {
+        if given && matches!(order, Some(Order::Antrea { .. })) {
+            problems.push(Code::Value, field, "only policies of K8s isolate");
+        }
+        isolates.extend(given.then_some(direction));
+    }
+    if message.log_isolation && matches!(order, Some(Order::Antrea { .. })) {
+        problems.push(Code::Value, "log_isolation", "only policies of K8s isolate");
+    }
+    // A policy without rules that isolates nothing says nothing; that is no reason to want a group.
+    if applied_to.is_empty() && !isolates.is_empty() {
+        problems.push(Code::Missing, "applied_to", "it isolates nobody");
+    }
+    Some(NetworkPolicy { order: order?, applied_to, rules, isolates, log_isolation: message.log_isolation })
+}
+
+/// Kind, tier, priority, and the name that must agree with them.
+fn order(message: &v1::NetworkPolicy, problems: &mut Problems) -> Option<Order> {
+    let kind = v1::PolicyKind::try_from(message.kind);
+    let (prefix, namespaced, is_antrea) = match kind {
+        Ok(v1::PolicyKind::K8s) => ("np:", true, false),
+        Ok(v1::PolicyKind::Antrea) => ("anp:", true, true),
+        Ok(v1::PolicyKind::AntreaCluster) => ("acnp:", false, true),
+        Ok(v1::PolicyKind::Unspecified) => {
+            problems.push(Code::Missing, "kind", "it is not given");
+            return None;
+        }
+        Err(_) => {
+            problems.push(Code::Value, "kind", format!("there is no kind {}", message.kind));
+            return None;
+        }
+    };
+    let rest = message.name.strip_prefix(prefix);
+    let fits = rest.is_some_and(|rest| if namespaced { is_namespaced(rest) } else { is_plain(rest) });
+    if !fits && !message.name.is_empty() {
+        let form = if namespaced { "namespace/name" } else { "name" };
+        problems.push(Code::Value, "name", format!("{:?} is not {prefix}{form}, as its kind has it", message.name));
+    }
+    if !is_antrea {
+        for (field, given) in [("tier", message.tier != 0), ("priority", message.priority != 0.0)] {
+            if given {
+                problems.push(Code::Value, field, "policies of K8s have none");
+            }
+        }
+        return Some(Order::K8s);
+    }
+    if !(1..=BASELINE).contains(&message.tier) {
+        problems.push(Code::Range, "tier", format!("{} is not 1 to {BASELINE}", message.tier));
+    }
+    if !(1.0..=10000.0).contains(&message.priority) {
+        problems.push(Code::Range, "priority", format!("{} is not 1.0 to 10000.0", message.priority));
+    }
+    Some(Order::Antrea { tier: message.tier, priority: message.priority })
+}
+
+fn rule(
+    field: &str,
+    message: &v1::Rule,
+    order: Option<Order>,
+    places: &mut [u32; 2],
+    problems: &mut Problems,
+) -> Option<Rule> {
+    let is_antrea = matches!(order, Some(Order::Antrea { .. }) | None);
+    let direction = direction(field, message, problems);
+    let action = action(field, message, order, problems);
+    for (name, text, most) in [("id", &message.id, WORD_MAX), ("log_label", &message.log_label, WORD_MAX)] {
+        if text.len() > most {
+            let reason = format!("it is {} bytes long, at most {most}", text.len());
+            problems.push(Code::Value, format!("{field}.{name}"), reason);
+        }
+    }
+    let default = v1::RulePeer::default();
+    let peer = message.peer.as_ref().unwrap_or(&default);
+    let peer = peer::read(&format!("{field}.peer"), peer, direction, is_antrea, problems);
+    let mut terms: Vec<ports::Ports> = Vec::new();
+    for (at, port) in message.ports.iter().enumerate() {
+        let field = format!("{field}.ports[{at}]");
+        let Some(term) = ports::read(&field, port, problems) else { continue };
+        if terms.contains(&term) {
+            problems.push(Code::Duplicate, field, "it is there twice");
+        }
+        terms.push(term);
+    }
+    let multicast = terms.iter().filter(|term| term.is_multicast()).count();
+    if multicast != 0 && (multicast != terms.len() || !is_antrea || action == Some(Action::Pass)) {
+        let reason = "multicast needs a rule of its own, of Antrea's policies, that does not pass";
+        problems.push(Code::Value, format!("{field}.ports"), reason);
+    }
+    l7(field, message, action, &terms, problems);
+    let applied_to = names(&format!("{field}.applied_to"), &message.applied_to, problems);
+    let direction = direction?;
+    let place = &mut places[direction as usize];
+    let id = match (message.id.is_empty(), direction) {
+        (false, _) => message.id.as_str().into(),
+        (true, Direction::Ingress) => format!("ingress-{place}").into(),
+        (true, Direction::Egress) => format!("egress-{place}").into(),
+    };
+    *place += 1;
+    Some(Rule {
+        id,
+        direction,
+        place: *place - 1,
+        action: action?,
+        peer,
+        ports: terms,
+        applied_to,
+        logging: message.logging,
+        l7: !message.l7_protocols.is_empty(),
+    })
+}
+
+fn direction(field: &str, message: &v1::Rule, problems: &mut Problems) -> Option<Direction> {
+    let field = format!("{field}.direction");
+    match v1::Direction::try_from(message.direction) {
+        Ok(v1::Direction::Ingress) => Some(Direction::Ingress),
+        Ok(v1::Direction::Egress) => Some(Direction::Egress),
+        Ok(v1::Direction::Unspecified) => {
+            problems.push(Code::Missing, field, "it is not given");
+            None
+        }
+        Err(_) => {
+            problems.push(Code::Value, field, format!("there is no direction {}", message.direction));
+            None
+        }
+    }
+}
+
+fn action(field: &str, message: &v1::Rule, order: Option<Order>, problems: &mut Problems) -> Option<Action> {
+    let field = format!("{field}.action");
+    let action = match v1::RuleAction::try_from(message.action) {
+        Ok(v1::RuleAction::Unspecified | v1::RuleAction::Allow) => Action::Allow,
+        Ok(v1::RuleAction::Drop) => Action::Drop,
+        Ok(v1::RuleAction::Reject) => Action::Reject,
+        Ok(v1::RuleAction::Pass) => Action::Pass,
+        Err(_) => {
+            problems.push(Code::Value, field, format!("there is no action {}", message.action));
+            return None;
+        }
+    };
+    match order {
+        Some(Order::K8s) if action != Action::Allow => {
+            problems.push(Code::Value, field, "policies of K8s only allow");
+        }
+        Some(Order::Antrea { tier: BASELINE, .. }) if action == Action::Pass => {
+            problems.push(Code::Value, field, "behind the baseline tier there is nothing to pass to");
+        }
+        _ => {}
+    }
+    Some(action)
+}
+
+/// What the engine is to check is for allowed TCP connections.
+fn l7(field: &str, message: &v1::Rule, action: Option<Action>, terms: &[ports::Ports], problems: &mut Problems) {
+    if message.l7_protocols.is_empty() {
+        return;
+    }
+    let all = format!("{field}.l7_protocols");
+    if action.is_some_and(|action| action != Action::Allow) {
+        problems.push(Code::Value, &*all, "only rules of action Allow have any");
+    }
+    if message.ports.is_empty() || !terms.iter().all(ports::Ports::is_tcp) {
+        problems.push(Code::Value, format!("{field}.ports"), "the engine reads TCP: only that, and at least one");
+    }
+    for (at, protocol) in message.l7_protocols.iter().enumerate() {
+        let length = protocol.definition.len();
+        if length > DEFINITION_MAX {
+            let reason = format!("it is {length} bytes long, at most {DEFINITION_MAX}");
+            problems.push(Code::Value, format!("{all}[{at}].definition"), reason);
+        }
+    }
+}
