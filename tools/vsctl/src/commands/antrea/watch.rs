@@ -1,7 +1,7 @@
 //! Counters of rules, as they change.
 
 use super::rules::{missing, statistics_json};
-use super::words::clock;
+use super::words::{ISOLATION, clock, some};
 use super::{explained, policies};
 use crate::cli::{Cli, Rules};
 use crate::client::Client;
@@ -132,7 +132,8 @@ impl Change<'_> {
     /// `12:00:00.000 changed number=7 policy=P rule=R sessions=1 ... +packets=3`.
     fn text(&self) -> String {
         let rule = self.now.rule.clone().unwrap_or_default();
-        let names = format!("number={} policy={} rule={}", rule.number, clean(&rule.policy), clean(&rule.rule));
+        let id = if rule.rule.is_empty() { ISOLATION } else { &rule.rule };
+        let names = format!("number={} policy={} rule={}", rule.number, clean(&rule.policy), clean(id));
         let mut text = format!("{} {} {names}", clock(self.unix_ms), self.word);
         for (name, value) in Self::counters(self.now) {
             text.push_str(&format!(" {name}={value}"));
@@ -152,7 +153,7 @@ impl Change<'_> {
             "unix_ms": self.unix_ms,
             "number": rule.number,
             "policy": rule.policy,
-            "rule": rule.rule,
+            "rule": some(rule.rule),
             "statistics": statistics_json(self.now),
             "growth": growth,
         })
@@ -193,6 +194,11 @@ mod tests {
         assert_eq!(second, [want]);
         let third = told(&mut known, &message(vec![statistics(2, 9)], Vec::new()));
         assert_eq!(third, [format!("01:00:00.001 restarted {names} packets=2 bytes=200 rejects=0")]);
+        let rule = Some(v1::RuleRef { policy: "np:a/b".to_owned(), ..Default::default() });
+        let isolation = v1::RuleStatistics { rule, ..Default::default() };
+        let other = told(&mut known, &message(vec![isolation.clone()], Vec::new()));
+        assert!(other[0].contains(" rule number=0 policy=np:a/b rule=(isolation) "), "{other:?}");
+        told(&mut known, &message(Vec::new(), vec![isolation]));
         let last = told(&mut known, &message(Vec::new(), vec![statistics(2, 9)]));
         assert_eq!(last, [format!("01:00:00.001 removed {names} packets=2 bytes=200 rejects=0")]);
         assert!(known.0.is_empty());

@@ -3,7 +3,7 @@
 use super::super::Answer;
 use super::super::port::usage;
 use super::listing::cells;
-use super::words::{cookie, object, or_none, some};
+use super::words::{ISOLATION, cookie, object, or_none, some};
 use crate::cli::kind_word;
 use crate::client::Client;
 use crate::error::Error;
@@ -98,7 +98,7 @@ impl Report for Whose {
         let objects = self.objects().map(|told| vec![object(told), String::new(), String::new()]);
         let policy = kind_word(v1::Kind::NetworkPolicy);
         let rule = |rule: &v1::RuleRef| {
-            let id = if rule.rule.is_empty() { "(isolation)".to_owned() } else { rule.rule.clone() };
+            let id = if rule.rule.is_empty() { ISOLATION.to_owned() } else { rule.rule.clone() };
             vec![format!("{policy}/{}", rule.policy), id, or_none(rule.number)]
         };
         cells(COLUMNS, objects.chain(self.found.rules.iter().map(rule)))

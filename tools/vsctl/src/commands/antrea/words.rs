@@ -6,6 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::v1::Count;
 
+/// The rule without an id: what a Kubernetes policy denies because none of its rules allows it.
+pub(super) const ISOLATION: &str = "(isolation)";
+
 /// `pod/default/web`: as `vsctl antrea flows` takes it.
 pub(super) fn object(object: &v1::ObjectRef) -> String {
     let kind = kind_word(object.kind());
