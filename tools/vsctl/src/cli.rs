@@ -1,9 +1,11 @@
 //! What can be asked: the arguments.
 
+mod antrea;
 mod conntrack;
 mod pipeline;
 mod tunnel;
 
+pub(crate) use antrea::{Antrea, By, Object, Rules, kind_word};
 pub(crate) use conntrack::{Connections, Conntrack, Shown};
 pub(crate) use pipeline::{
     Bytes, CacheState, DumpFlows, Id, Lines, Monitor, Names, OptionalText, Pipeline, Testing, Text,
@@ -224,6 +226,13 @@ pub(crate) enum Command {
     /// Tunnels: routes, neighbours, options.
     #[command(flatten)]
     Tunnel(Tunnel),
+    /// Show what an agent of Antrea's made of the switch: Pods, Services, policies, and the flows of each.
+    #[command(arg_required_else_help = true)]
+    Antrea {
+        /// What to show or do.
+        #[command(subcommand)]
+        verb: Antrea,
+    },
     /// For tests.
     #[command(flatten)]
     Testing(Testing),

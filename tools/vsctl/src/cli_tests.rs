@@ -166,6 +166,7 @@ fn every_verb_parses() {
         "add-tlv-map br0 {class=0xffff,type=0,len=4}->tun_metadata0",
         "del-tlv-map br0",
         "dump-tlv-map br0",
+        "antrea status",
         "add-port br0 t0 --type geneve --option remote_ip=flow --option key=flow",
     ];
     for line in longer {

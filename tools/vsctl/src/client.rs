@@ -6,6 +6,14 @@ use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 use tonic_health::pb::health_client::HealthClient;
+use vswitch_proto::antrea::v1::egress_service_client::EgressServiceClient;
+use vswitch_proto::antrea::v1::network_policy_service_client::NetworkPolicyServiceClient;
+use vswitch_proto::antrea::v1::node_service_client::NodeServiceClient;
+use vswitch_proto::antrea::v1::peer_node_service_client::PeerNodeServiceClient;
+use vswitch_proto::antrea::v1::pod_service_client::PodServiceClient;
+use vswitch_proto::antrea::v1::proxy_service_client::ProxyServiceClient;
+use vswitch_proto::antrea::v1::sync_service_client::SyncServiceClient;
+use vswitch_proto::antrea::v1::traffic_control_service_client::TrafficControlServiceClient;
 use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
 use vswitch_proto::v1::capabilities_service_client::CapabilitiesServiceClient;
 use vswitch_proto::v1::conntrack_service_client::ConntrackServiceClient;
@@ -65,6 +73,14 @@ impl Client {
         dummy: DummyServiceClient,
         tunnels: TunnelServiceClient,
         health: HealthClient,
+        antrea_node: NodeServiceClient,
+        antrea_sync: SyncServiceClient,
+        antrea_pods: PodServiceClient,
+        antrea_peers: PeerNodeServiceClient,
+        antrea_services: ProxyServiceClient,
+        antrea_policies: NetworkPolicyServiceClient,
+        antrea_egresses: EgressServiceClient,
+        antrea_traffic_controls: TrafficControlServiceClient,
     }
 
     async fn connect(&self) -> Result<Channel, Error> {

@@ -1,6 +1,7 @@
 //! What is asked of the switch, and how the answers look. One file per noun, like the API.
 
 mod about;
+mod antrea;
 mod bridge;
 mod caps;
 mod conntrack;
@@ -18,7 +19,7 @@ mod worker;
 
 pub(crate) use pipeline::BadLine;
 
-use crate::cli::{Cli, Command, Conntrack, Pipeline};
+use crate::cli::{Antrea, Cli, Command, Conntrack, Pipeline};
 use crate::client::Client;
 use crate::error::{self, Error};
 use crate::output::{Report, print};
@@ -41,6 +42,11 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
             let (timeout, as_json) = (cli.timeout, cli.json);
             let telling = conntrack::Telling { connections, statistics, more, count, timeout, as_json };
             return conntrack::follow(&client, telling, out).await;
+        }
+        if let Command::Antrea { verb: Antrea::Rules(rules) } = &cli.command
+            && let Some(period) = rules.watch
+        {
+            return antrea::follow(&client, rules, period, cli, out).await;
         }
         let report = match &cli.command {
             Command::Pipeline(Pipeline::Monitor(monitor)) => {
@@ -106,6 +112,7 @@ async fn ask(client: &Client, command: &Command, cli: &Cli) -> Answer {
         Command::Man { verb } => Ok(Box::new(shell::man(verb.as_deref())?)),
         Command::Conntrack(command) => conntrack::ask(client, command, cli).await,
         Command::Tunnel(command) => tunnel::ask(client, command).await,
+        Command::Antrea { verb } => antrea::ask(client, verb, cli.json).await,
         Command::Testing(command) => pipeline::ask_dummy(client, command).await,
         // `run` has taken them.
         Command::PortEvents { .. } | Command::Pipeline(_) => Ok(Box::new(crate::output::Done)),

@@ -38,7 +38,7 @@ pub(super) fn man(verb: Option<&str>) -> Result<Script, Error> {
     command.build();
     let command = match verb {
         None => command,
-        Some(verb) => match command.find_subcommand(verb) {
+        Some(verb) => match find(&command, verb) {
             Some(found) => found.clone(),
             None => {
                 let message = format!("{verb:?} is no verb; `vsctl help` lists them");
@@ -50,6 +50,15 @@ pub(super) fn man(verb: Option<&str>) -> Result<Script, Error> {
     let source = concat!("vswitch ", env!("CARGO_PKG_VERSION"));
     clap_mangen::Man::new(command).source(source).manual("vswitch").render(&mut page)?;
     Ok(Script(String::from_utf8_lossy(&page).into_owned()))
+}
+
+/// A verb, or one of a verb's own: `antrea-flows` is `antrea flows`.
+fn find<'a>(command: &'a clap::Command, verb: &str) -> Option<&'a clap::Command> {
+    let inner = |outer: &'a clap::Command| {
+        let verb = verb.strip_prefix(outer.get_name())?.strip_prefix('-')?;
+        outer.find_subcommand(verb)
+    };
+    command.find_subcommand(verb).or_else(|| command.get_subcommands().find_map(inner))
 }
 
 #[cfg(test)]
@@ -71,6 +80,16 @@ mod tests {
         }
         let page = man(None).expect("a page").0;
         assert!(page.contains(".TH vsctl 1") && page.contains("VSWITCH_SOCKET"), "{page}");
+    }
+
+    #[test]
+    fn verbs_of_verbs_have_pages_and_completions() {
+        let page = man(Some("antrea-flows")).expect("a page").0;
+        assert!(page.contains("vsctl\\-antrea\\-flows") && page.contains("\\-\\-rule"), "{page}");
+        assert!(man(Some("antrea-frobnicate")).is_err());
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            assert!(completion(shell).0.contains("traffic-controls"), "{shell:?}");
+        }
     }
 
     #[test]

@@ -43,7 +43,13 @@ impl Antrea {
                 return Ok(refused(result, owner, &problem));
             }
         }
-        if !plan.flush.is_empty() {
+        if state.gate_open && !plan.flush.is_empty() {
+            if let Some(facts) = state.room.facts()
+                && let Err(error) = flush::unlearn(&*self.switch, &facts, &plan.flush)
+            {
+                // The objects are as written; only clients of before may still be led to where nobody is, until affinity ends.
+                tracing::error!(%error, "what Services have learned of endpoints that left could not be deleted; report it");
+            }
             let zones = state.room.node().map(|(_, node)| node.zones).unwrap_or_default();
             result.connections_flushed = flush::flush(&*self.switch, &zones, &plan.flush);
         }

@@ -1,14 +1,42 @@
-//! Ending connections that rest on what went.
+//! Ending connections, and forgetting choices, that rest on what went.
 
+use super::AntreaError;
 use crate::control::services::SwitchApi;
 use crate::time::Millis;
 use std::net::IpAddr;
-use vswitch_antrea::{Flush, Zones};
+use vswitch_antrea::{Facts, Flush, Zones};
 use vswitch_conntrack::{Connection, Family};
+use vswitch_flow::spec::{FlowFilter, FlowSpec, Update};
 
-/// Ends all that are meant, in one pass of the tracker; returns how many.
+/// Deletes learned flows that lead clients on to endpoints that left their Service.
+///
+/// # Errors
+/// When the bridge refuses.
+pub(super) fn unlearn(switch: &dyn SwitchApi, facts: &Facts<'_>, what: &[Flush]) -> Result<(), AntreaError> {
+    let bridge = &facts.node.bridge;
+    let mut updates = Vec::new();
+    for flush in what {
+        for filter in flush.learned(facts) {
+            let learned = switch.flows(bridge, &filter)?.into_iter().filter(|info| flush.leads_on(&info.flow));
+            updates.extend(learned.map(|info| {
+                let FlowSpec { table, priority, matching, .. } = info.flow;
+                let (table, strict) = (Some(table), Some(priority));
+                Update::DeleteFlows(FlowFilter { table, matching, strict, ..FlowFilter::default() })
+            }));
+        }
+    }
+    if !updates.is_empty() {
+        switch.write_pipeline(bridge, &updates)?;
+    }
+    Ok(())
+}
+
+/// Ends all connections that are meant, in one pass of the tracker; returns how many.
 pub(super) fn flush(switch: &dyn SwitchApi, zones: &Zones, what: &[Flush]) -> u64 {
     let conntrack = switch.conntrack();
+    if what.iter().all(|what| matches!(what, Flush::Affinity { .. })) {
+        return 0;
+    }
     let ours: Vec<u16> = [zones.main, zones.snat, zones.egress].concat();
     let meant = |connection: &Connection| {
         ours.contains(&connection.original.zone) && what.iter().any(|what| means(what, connection))
@@ -26,6 +54,7 @@ fn raw(address: &IpAddr) -> (Family, u128) {
 fn means(what: &Flush, connection: &Connection) -> bool {
     let (original, reply) = (&connection.original, &connection.reply);
     match what {
+        Flush::Affinity { .. } => false,
         Flush::Address(address) => {
             let (family, address) = raw(address);
             let ends = [original.src.addr, original.dst.addr, reply.src.addr, reply.dst.addr];

@@ -89,7 +89,7 @@ pub(super) fn flag_words(flow: &v1::Flow) -> Vec<&'static str> {
 }
 
 /// A flow in form TEXT, for programs.
-pub(super) fn json(entry: &v1::FlowEntry) -> Value {
+pub(in crate::commands) fn json(entry: &v1::FlowEntry) -> Value {
     let flow = entry.flow.clone().unwrap_or_default();
     let (matching, actions) = texts(&flow);
     let flags = flag_words(&flow);

@@ -11,6 +11,7 @@ mod tables;
 mod testing;
 mod write;
 
+pub(super) use flows::json as flow_json;
 pub(super) use monitor::follow;
 pub(crate) use source::BadLine;
 pub(super) use testing::ask as ask_dummy;

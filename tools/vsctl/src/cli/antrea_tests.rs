@@ -1,0 +1,88 @@
+//! Every verb of `vsctl antrea` parses, and what cannot be meant does not.
+
+use crate::cli::{Cli, Command};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(["vsctl", "antrea"].into_iter().chain(line.split_whitespace()))
+}
+
+fn verb(line: &str) -> String {
+    let Command::Antrea { verb } = parse(line).unwrap_or_else(|error| panic!("{line}: {error}")).command else {
+        panic!("{line}")
+    };
+    format!("{verb:?}")
+}
+
+#[test]
+fn every_verb_parses() {
+    let cases = [
+        ("status", "Status"),
+        ("node", "Node"),
+        ("open-gate", "OpenGate"),
+        ("reset", "Reset { yes: false }"),
+        ("reset --yes", "Reset { yes: true }"),
+        ("pods", "Pods(Objects { names: [] })"),
+        ("pods default/web default/db", r#"Pods(Objects { names: ["default/web", "default/db"] })"#),
+        ("peers worker-1", r#"Peers(Objects { names: ["worker-1"] })"#),
+        ("services", "Services { objects: Objects { names: [] }, by: Ports }"),
+        ("services -o endpoints a/b", r#"Services { objects: Objects { names: ["a/b"] }, by: Endpoints }"#),
+        ("policies", "Policies { names: [], pod: None }"),
+        ("policies np:a/b policy/acnp:c --pod a/b", r#"Policies { names: ["np:a/b", "acnp:c"], pod: Some("a/b") }"#),
+        ("rules", "Rules(Rules { policies: [], pod: None, watch: None, count: None })"),
+        (
+            "rules --policy np:a/b --policy anp/a/c --watch 500 --count 3",
+            r#"Rules(Rules { policies: ["np:a/b", "anp:a/c"], pod: None, watch: Some(500), count: Some(3) })"#,
+        ),
+        ("rules --watch", "Rules(Rules { policies: [], pod: None, watch: Some(10000), count: None })"),
+        ("rules --pod a/b", r#"Rules(Rules { policies: [], pod: Some("a/b"), watch: None, count: None })"#),
+        ("groups web", r#"Groups(Objects { names: ["web"] })"#),
+        ("egress", "Egress(Objects { names: [] })"),
+        ("egresses out", r#"Egress(Objects { names: ["out"] })"#),
+        ("traffic-controls", "TrafficControls(Objects { names: [] })"),
+        ("tc", "TrafficControls(Objects { names: [] })"),
+        (
+            "flows POD/default/web",
+            r#"Flows { object: Object { kind: Pod, name: "default/web" }, rule: None, names: false, no_names: false }"#,
+        ),
+        (
+            "flows np/a/b --rule ingress-0 --no-names",
+            r#"Flows { object: Object { kind: NetworkPolicy, name: "np:a/b" }, rule: Some("ingress-0"), names: false, no_names: true }"#,
+        ),
+        ("whose 0x1", r#"Whose { words: ["0x1"] }"#),
+        ("whose table=4,ip actions=drop", r#"Whose { words: ["table=4,ip", "actions=drop"] }"#),
+    ];
+    for (line, want) in cases {
+        assert_eq!(verb(line), want, "{line}");
+    }
+    let command = Cli::command();
+    let antrea = command.find_subcommand("antrea").expect("the verb");
+    for verb in antrea.get_subcommands() {
+        let name = verb.get_name();
+        assert!(cases.iter().any(|(line, _)| line.split(' ').next() == Some(name)), "{name} is not tested");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    for (line, want) in [
+        ("", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
+        ("pod", ErrorKind::InvalidSubcommand),
+        ("services -o pods", ErrorKind::InvalidValue),
+        ("policies web", ErrorKind::ValueValidation),
+        ("policies --pod web", ErrorKind::ValueValidation),
+        ("rules --watch 99", ErrorKind::ValueValidation),
+        ("rules --count 3", ErrorKind::MissingRequiredArgument),
+        ("rules --watch --count 0", ErrorKind::ValueValidation),
+        ("rules --watch --pod a/b", ErrorKind::ArgumentConflict),
+        ("flows", ErrorKind::MissingRequiredArgument),
+        ("flows pdo/a/b", ErrorKind::ValueValidation),
+        ("whose", ErrorKind::MissingRequiredArgument),
+    ] {
+        match parse(line) {
+            Err(error) => assert_eq!(error.kind(), want, "{line}: {error}"),
+            Ok(cli) => panic!("{line}: {cli:?}"),
+        }
+    }
+}
