@@ -72,7 +72,7 @@ impl Step<'_> {
             match self.conntrack.track_seen(seen, &mut packet, &op.request, place, &mut verdict) {
                 Ok(link) => {
                     met(cache.as_deref_mut(), op.request.zone, link, &verdict.rewrite);
-                    let met = self.meet(before_it, verdict.fresh);
+                    let met = self.meet(before_it, &verdict);
                     let known = Known { request: &op.request, verdict: &verdict, first: None, met };
                     let origin = Origin { seen: known.leaves_bytes().then_some(seen), ..origin };
                     return self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, known.tracked()));
@@ -92,14 +92,14 @@ impl Step<'_> {
         let origin = Origin { seen: None, ..origin };
         match outcome {
             Outcome::Tracked(packet, verdict) => {
-                let met = self.meet(before_it, verdict.fresh);
+                let met = self.meet(before_it, &verdict);
                 let known = Known { request: &op.request, verdict: &verdict, first: None, met };
                 self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, known.tracked()))
             }
             Outcome::Held => None,
             Outcome::Complete(fragments) => {
                 let Fragments { packets, verdict, first } = fragments;
-                let met = self.meet(before_it, verdict.fresh);
+                let met = self.meet(before_it, &verdict);
                 let known = Known { request: &op.request, verdict: &verdict, first: Some(first), met };
                 if origin.depth >= RECIRCULATIONS_MAX {
                     self.never_decided(met);
@@ -120,6 +120,7 @@ impl Step<'_> {
                 last.map(|packet| (packet, known.tracked()))
             }
             Outcome::Drop(mbuf, reason) => {
+                self.never_decided(before_it);
                 self.drop_in(origin.port, reason, mbuf);
                 None
             }
