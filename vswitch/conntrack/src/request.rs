@@ -164,6 +164,8 @@ pub struct Verdict {
     pub known: bool,
     /// That one, if the packet met it as new: whoever decides that it was not to be can take it back ([`crate::Tracker::forget`]).
     pub fresh: Option<Handle>,
+    /// It was this packet that opened it.
+    pub opened: bool,
     /// The packet is to be dropped, by this name: nothing else counts then.
     pub refusal: Option<Refusal>,
     /// The packet is of a connection with FTP's helper, and not its first: whoever has its bytes is to read them ([`crate::Tracker::control`]).
@@ -180,6 +182,7 @@ impl Verdict {
         rewrite: Rewrite { src: None, dst: None, inner_src: None, inner_dst: None },
         known: false,
         fresh: None,
+        opened: false,
         refusal: None,
         controls: false,
     };

@@ -72,8 +72,7 @@ impl Step<'_> {
             match self.conntrack.track_seen(seen, &mut packet, &op.request, place, &mut verdict) {
                 Ok(link) => {
                     met(cache.as_deref_mut(), op.request.zone, link, &verdict.rewrite);
-                    let met = self.meet(before_it, verdict.fresh);
-                    let known = Known { request: &op.request, verdict: &verdict, first: None, met };
+                    let known = self.known(before_it, op, &verdict, None);
                     let origin = Origin { seen: known.leaves_bytes().then_some(seen), ..origin };
                     return self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, known.tracked()));
                 }
@@ -92,17 +91,15 @@ impl Step<'_> {
         let origin = Origin { seen: None, ..origin };
         match outcome {
             Outcome::Tracked(packet, verdict) => {
-                let met = self.meet(before_it, verdict.fresh);
-                let known = Known { request: &op.request, verdict: &verdict, first: None, met };
+                let known = self.known(before_it, op, &verdict, None);
                 self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, known.tracked()))
             }
             Outcome::Held => None,
             Outcome::Complete(fragments) => {
                 let Fragments { packets, verdict, first } = fragments;
-                let met = self.meet(before_it, verdict.fresh);
-                let known = Known { request: &op.request, verdict: &verdict, first: Some(first), met };
+                let known = self.known(before_it, op, &verdict, Some(first));
                 if origin.depth >= RECIRCULATIONS_MAX {
-                    self.never_decided(met);
+                    self.never_decided(known.met);
                     packets.into_iter().for_each(|one| self.drop_in(origin.port, DropReason::RecircDepth, one.mbuf));
                     return None;
                 }
@@ -120,10 +117,18 @@ impl Step<'_> {
                 last.map(|packet| (packet, known.tracked()))
             }
             Outcome::Drop(mbuf, reason) => {
+                self.never_decided(before_it);
                 self.drop_in(origin.port, reason, mbuf);
                 None
             }
         }
+    }
+
+    /// What a packet that has met some before has behind an op.
+    #[inline]
+    fn known<'k>(&mut self, met: Last, op: &'k CtOp, verdict: &'k Verdict, first: Option<First>) -> Known<'k> {
+        let met = self.meet(met, verdict);
+        Known { request: &op.request, verdict, first, met }
     }
 
     /// A tracked packet, or a copy if something is left to do here, goes on in the stage of the op.

@@ -205,6 +205,7 @@ impl Step<'_> {
                 }
             };
             if let Err(reason) = changed {
+                self.never_decided(origin.tracked.met);
                 return self.drop_in(origin.port, reason, packet.mbuf);
             }
         }

@@ -8,12 +8,15 @@
 
 use super::step::Step;
 use crate::limits::RECIRCULATIONS_MAX;
-use vswitch_conntrack::Handle;
+use crate::observe::DropReason;
+use vswitch_conntrack::{Handle, Verdict};
 
 /// A connection that a packet met as new.
 #[derive(Clone, Copy, Debug)]
 struct Meeting {
     handle: Handle,
+    /// It was the packet that opened it.
+    opened: bool,
     /// The one before it.
     before: Last,
 }
@@ -40,29 +43,43 @@ impl Met {
     }
 
     /// A packet meets another one, unless it has met that before. Returns the last one.
-    fn add(&mut self, last: Last, handle: Handle) -> Last {
+    fn add(&mut self, last: Last, handle: Handle, opened: bool) -> Last {
         if self.of(last).any(|met| met == handle) {
             return last;
         }
-        self.0.push(Meeting { handle, before: last });
+        self.0.push(Meeting { handle, opened, before: last });
         u32::try_from(self.0.len()).unwrap_or(0)
+    }
+
+    fn meetings(&self, last: Last) -> impl Iterator<Item = &Meeting> {
+        let at = |last: Last| self.0.get((last as usize).wrapping_sub(1));
+        std::iter::successors(at(last), move |meeting| at(meeting.before))
     }
 
     /// All that a packet has met, the last one first.
     pub(super) fn of(&self, last: Last) -> impl Iterator<Item = Handle> {
-        let at = |last: Last| self.0.get((last as usize).wrapping_sub(1));
-        std::iter::successors(at(last), move |meeting| at(meeting.before)).map(|meeting| meeting.handle)
+        self.meetings(last).map(|meeting| meeting.handle)
+    }
+
+    /// Those of them that it opened.
+    fn opened_by(&self, last: Last) -> impl Iterator<Item = Handle> {
+        self.meetings(last).filter(|meeting| meeting.opened).map(|meeting| meeting.handle)
     }
 }
 
 impl Step<'_> {
-    /// A packet meets a connection, as new if `fresh`. Returns the last one that it has met so.
+    /// A packet gets a verdict. Returns the last connection that it has met as new.
     #[inline]
-    pub(super) fn meet(&mut self, last: Last, fresh: Option<Handle>) -> Last {
-        match fresh {
+    pub(super) fn meet(&mut self, last: Last, verdict: &Verdict) -> Last {
+        match verdict.fresh {
             None => last,
-            Some(handle) => self.outputs.met.add(last, handle),
+            Some(handle) => self.outputs.met.add(last, handle, verdict.opened),
         }
+    }
+
+    /// The packet that sets out next was paused, and has met these before.
+    pub(super) fn resume(&mut self, met: &[Handle]) {
+        self.resumed = met.iter().fold(0, |last, handle| self.outputs.met.add(last, *handle, true));
     }
 
     /// Takes back what a packet has met.
@@ -75,13 +92,19 @@ impl Step<'_> {
         }
     }
 
-    /// A packet dies before its pipeline has said what is to become of it. Where established means answered, what it opened goes with it: else who wears out the budget of his port would be left with
-    /// connections that nobody allowed, for the other end to answer.
+    /// A packet dies before its tables have said all of it: of budgets, limits, meters, its TTL. Where established means answered, what it opened goes with it: else who wears out the budget of his port, or
+    /// sends with a TTL of 1, would be left with connections that nobody allowed, for the other end to answer. (What it found was there is not its own: the packet that opened it may have been allowed.)
     #[cold]
     pub(super) fn never_decided(&self, last: Last) {
         let tracker = self.conntrack.tracker();
-        for handle in self.outputs.met.of(last) {
+        for handle in self.outputs.met.opened_by(last) {
             let _ = tracker.forget_waiting(handle, self.now.0);
         }
     }
+}
+
+/// A decision ends so before it has come to its end; all other reasons are what became of it.
+pub(super) const fn ends_early(reason: DropReason) -> bool {
+    use DropReason::{InvalidTtl, ResubmitCount, ResubmitDepth, StackDepth, WorkLimit};
+    matches!(reason, InvalidTtl | ResubmitCount | ResubmitDepth | StackDepth | WorkLimit)
 }

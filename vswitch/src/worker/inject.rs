@@ -171,7 +171,7 @@ impl Walk {
         };
         self.cache.pays(PortId::NONE);
         let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
-        step.resumed = met.iter().fold(0, |last, handle| step.meet(last, Some(*handle)));
+        step.resume(met);
         step.once(Some(&mut self.cache), index, port, injection.metadata.clone(), start, mbuf);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Packets of a bridge with tables: caches, else key, translation; then ops. One packet after the other.
 
 use super::execute::{Origin, Tracked};
+use super::forget::ends_early;
 use super::inside::{self, Inside};
 use super::step::Step;
 use super::{PortView, Walk};
@@ -196,6 +197,9 @@ impl Step<'_> {
         packet: Packet,
         origin: Origin<'_>,
     ) {
+        if drop.is_some_and(ends_early) {
+            self.never_decided(origin.tracked.met);
+        }
         match drop {
             Some(reason) if ops.is_empty() => self.drop_in(origin.port, reason, packet.mbuf),
             drop => {

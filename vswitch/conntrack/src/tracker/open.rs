@@ -163,6 +163,7 @@ impl Tracker {
         }
         self.tell(EventKind::New, &locked, now);
         say(&locked, Direction::Original, state::NEW | state::TRK, request, verdict);
+        verdict.opened = true;
         Ok(())
     }
 }

@@ -223,6 +223,48 @@ fn a_paused_packet_takes_back_what_it_met_before() {
     bed.walk.inject(&injection, bed.now).expect("a second time nothing is there any more");
 }
 
+/// Whatever kills it between `commit` and the tables that judge it.
+#[test]
+fn what_dies_on_its_way_to_be_judged_is_not_remembered_where_established_means_answered() {
+    for (cache, waits) in [(true, true), (false, true), (true, false)] {
+        for (second, reason) in [
+            ("dec_ttl,output:2", DropReason::InvalidTtl),
+            ("dec_ttl(1,2),output:2", DropReason::InvalidTtl),
+            ("meter:1,output:2", DropReason::Meter),
+            ("ct(commit,zone=7,table=2)", DropReason::CtZoneLimit),
+            ("ct(commit,zone=5,table=1)", DropReason::RecircDepth),
+            ("drop", DropReason::RuleDrop),
+        ] {
+            let mut bed = bed(cache, waits, &["meter add meter=1,kbps,bands=type=drop,rate=1"]);
+            bed.walk.conntrack.tracker().set_limit(7, Some(0));
+            bed.program(&["priority=9,ip,actions=ct(commit,zone=5,table=1)", &format!("table=1,ip,actions={second}")]);
+            for round in 1..4 {
+                let mut packet = Packet { v6: false, tcp: None, ends: ENDS, len: 600, ttl: 64, tagged: false };
+                if reason == DropReason::InvalidTtl {
+                    packet.ttl = 1;
+                }
+                assert_eq!(bed.says(1, &packet.bytes()), [0; 0], "{second}");
+                let told = format!("cache {cache}, waits {waits}, round {round}: {second}");
+                assert_eq!(bed.totals(1).rx_drops[reason.index()], round, "{told}");
+                let kept = usize::from(!waits || reason == DropReason::RuleDrop);
+                assert_eq!(bed.connections().len(), kept, "{told}");
+            }
+        }
+    }
+}
+
+/// What was there before may have been allowed: only what a packet opened itself goes with it.
+#[test]
+fn what_dies_on_its_way_leaves_what_others_have_opened() {
+    let mut bed = bed(true, true, &[]);
+    bed.program(&["priority=9,ip,actions=ct(commit,zone=5,table=1)", "table=1,ip,actions=dec_ttl,output:2"]);
+    let packet = |ttl| Packet { v6: false, tcp: None, ends: ENDS, len: 8, ttl, tagged: false }.bytes();
+    for (ttl, sent, left) in [(1, vec![], 0), (64, vec![2], 1), (1, vec![], 1)] {
+        assert_eq!(bed.says(1, &packet(ttl)), sent);
+        assert_eq!(bed.connections().len(), left);
+    }
+}
+
 /// A port whose misses are refused is left with no connection that nobody has judged.
 #[test]
 fn what_nobody_had_the_time_to_judge_is_not_remembered_where_established_means_answered() {

@@ -120,6 +120,20 @@ fn a_reset_answers() {
     assert_eq!(talk.tracker.counts().replaced, 2);
 }
 
+/// Unanswered or not, a connection that is over gives way to the next one, from either end.
+#[test]
+fn a_syn_of_the_other_end_after_the_end_opens_its_own() {
+    let mut talk = talk();
+    talk.say(&[
+        ("tcp 1:1000>2:80 S seq=100", "commit", "new|trk"),
+        ("tcp 1:1000>2:80 R seq=101", "", "new|trk"),
+        ("tcp 2:80>1:1000 A seq=500 ack=101", "", "new|trk orig 1:1000>2:80"),
+        ("tcp 2:80>1:1000 S seq=500", "commit mark=4", "new|trk mark=4"),
+        ("tcp 1:1000>2:80 SA seq=100 ack=501", "", "est|rpl|trk mark=4 orig 2:80>1:1000"),
+    ]);
+    assert_eq!(talk.tracker.counts().replaced, 1);
+}
+
 #[test]
 fn what_was_picked_up_in_the_middle_waits_for_the_other_end() {
     for answer in ["A seq=5 ack=100", "PA seq=5 ack=100 len=3", "FA seq=5 ack=100", "SA seq=5 ack=100", "R seq=5"] {
