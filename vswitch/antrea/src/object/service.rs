@@ -22,6 +22,7 @@ use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
 
 pub(crate) use choice::choose;
+pub use groups::Used;
 
 /// A transport protocol of Services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -209,6 +210,12 @@ impl Service {
     #[must_use]
     pub fn port(&self, name: &str) -> Option<&ServicePort> {
         self.ports.iter().find(|port| port.name == name)
+    }
+
+    /// Groups of a port as they are.
+    #[must_use]
+    pub fn used(&self, name: &str, port: &ServicePort, facts: &Facts<'_>) -> Vec<Used> {
+        groups::used((name, self), port, facts)
     }
 
     /// Where a port answers in a family.

@@ -3,7 +3,7 @@
 //! Which groups a Service has, and which bucket of them an endpoint has, depends on the Service and its Endpoints alone, never on the Node: so numbers
 //! stay where they are when the Node changes, and when an endpoint is not ready for a while.
 
-use super::{Front, Protocol, Service, ServicePort, choice::Chosen, group_key};
+use super::{Front, Protocol, Service, ServicePort, choice::Chosen, choose, group_key};
 use crate::address::hex;
 use crate::object::endpoints::{Endpoint, Endpoints};
 use crate::{Cidr, Desired, Facts, Family, GroupKey, Ids, Key, Kind, Part, Problem};
@@ -63,6 +63,41 @@ pub(super) fn claim(service: &Service, name: &str, desired: &Desired, ids: &mut 
         }
     }
     Ok(())
+}
+
+/// A group as it is: what is told of a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// Of which endpoints.
+    pub family: Family,
+    /// Of this Node's alone.
+    pub local: bool,
+    /// Its id.
+    pub group: u32,
+    /// Its endpoints with their buckets.
+    pub buckets: Vec<((IpAddr, u16), u32)>,
+}
+
+/// Groups of a port of a Service, in families that the Node has.
+pub(super) fn used((name, service): (&str, &Service), port: &ServicePort, facts: &Facts<'_>) -> Vec<Used> {
+    let set = facts.desired.endpoints(&Endpoints::name(name, &port.name));
+    let endpoints = set.map(|set| set.endpoints.as_slice()).unwrap_or_default();
+    let mut groups = Vec::new();
+    for family in facts.node.families.iter().copied().filter(|family| service.serves(*family)) {
+        let chosen = choose(endpoints, family, facts.node);
+        for key in Sides::of(service, port, family).keys(name, port, family) {
+            let GroupKey::Service { local, .. } = key else { continue };
+            let Some(group) = facts.ids.group(&key) else { continue };
+            let those = if local { &chosen.local } else { &chosen.cluster };
+            let bucket = |endpoint: &&Endpoint| {
+                let endpoint = (endpoint.address, endpoint.port);
+                facts.ids.bucket(&key, &endpoint).map(|id| (endpoint, id))
+            };
+            let buckets = those.iter().filter_map(bucket).collect();
+            groups.push(Used { family, local, group, buckets });
+        }
+    }
+    groups
 }
 
 /// How a group chooses; empty: the default. The place for two things that the pipeline does not have yet, or the document does not: Maglev

@@ -6,6 +6,7 @@ mod flushing;
 mod golden;
 mod increments;
 mod kinds;
+mod odd;
 mod scale;
 
 use super::group_key;

@@ -48,7 +48,7 @@ fn zoned() -> v1::NodeConfig {
 #[test]
 fn ready_ones_else_those_that_end_and_serve() {
     let (ready, serving, gone) = (endpoint("10.10.1.6"), ending("10.10.0.24", true), ending("10.10.1.7", false));
-    let all = vec![ready.clone(), serving.clone(), gone.clone(), down("10.10.1.8")];
+    let all = vec![ready, serving.clone(), gone.clone(), down("10.10.1.8")];
     let room = with(&document_node(), all);
     assert_eq!(chosen(&room, Family::V4), [set(&["10.10.1.6"]), set(&["10.10.0.24"])], "judged for each policy");
     let room = with(&document_node(), vec![serving, gone.clone(), down("10.10.1.8")]);

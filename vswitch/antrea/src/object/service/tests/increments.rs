@@ -137,7 +137,8 @@ fn nameless(room: &Room) -> BTreeSet<String> {
         }
         update => named(&line(&facts, &update)),
     };
-    room.store().everything().into_iter().map(of).collect()
+    let all = room.store().everything().into_iter();
+    all.filter(|update| !matches!(update, Update::AddMeter(_))).map(of).collect()
 }
 
 /// What a bridge makes of updates.

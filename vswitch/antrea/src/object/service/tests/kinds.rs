@@ -151,6 +151,25 @@ fn a_node_port_alone_serves_what_families_the_node_has() {
 }
 
 #[test]
+fn groups_in_use_are_told_with_their_buckets() {
+    let room = room(&document_node(), documents());
+    let facts = room.facts().unwrap();
+    let told = |name: &str| {
+        let name = format!("default/{name}");
+        let service = facts.desired.service(&name).unwrap();
+        let used = service.used(&name, &service.ports[0], &facts);
+        used.into_iter().map(|used| (used.local, used.group, used.buckets)).collect::<Vec<_>>()
+    };
+    let (web, other) = (crate::testing::ip("10.10.0.24"), crate::testing::ip("10.10.1.6"));
+    let etp = "sample-service-etp-local";
+    let all = vec![((web, 80), 0), ((other, 80), 1)];
+    let both = vec![(false, id(&room, etp, false), all), (true, id(&room, etp, true), vec![((web, 80), 0)])];
+    assert_eq!(told(etp), both);
+    let none = "sample-clusterip-no-ep";
+    assert_eq!(told(none), [(false, id(&room, none, false), vec![])]);
+}
+
+#[test]
 fn source_ranges_are_for_the_load_balancer_alone() {
     let mut service = cluster_ip("ranges", "10.96.1.3");
     service.load_balancer_ips.push("192.168.77.160".to_owned());
