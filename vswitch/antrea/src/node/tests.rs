@@ -18,13 +18,17 @@ const DIFFERENCES: [Difference; 20] = [
     (
         "Classifier",
         &["antrea-tc-tap2"],
-        &[r#"table=Classifier, priority=200,in_port="antrea-tc-tap1" actions=set_field:0x6/0xf->reg0,goto_table:L3Forwarding"#],
+        &[
+            r#"table=Classifier, priority=200,in_port="antrea-tc-tap1" actions=set_field:0x6/0xf->reg0,goto_table:L3Forwarding"#,
+        ],
     ),
     // 6: repeated first packets.
     (
         "ConntrackState",
         &[],
-        &["table=ConntrackState, priority=190,ct_state=+new+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x40000/0x70000->reg4,resubmit(,NodePortMark,ct),resubmit(,ServiceLB,ct),set_field:0x20000/0x70000->reg4,goto_table:AntreaPolicyEgressRule"],
+        &[
+            "table=ConntrackState, priority=190,ct_state=+new+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x40000/0x70000->reg4,resubmit(,NodePortMark,ct),resubmit(,ServiceLB,ct),set_field:0x20000/0x70000->reg4,goto_table:AntreaPolicyEgressRule",
+        ],
     ),
     ("NodePortMark", &[], &["table=NodePortMark, priority=100,reg4=0x40000/0x70000 actions=drop"]),
     // 4: with traffic.
@@ -38,7 +42,9 @@ const DIFFERENCES: [Difference; 20] = [
     (
         "EndpointDNAT",
         &["userdata=04", "10.10.0.24:80", "10.10.1.6:80"],
-        &["table=EndpointDNAT, priority=200,reg0=0x4000/0x4000 actions=meter:259,controller(reason=no_match,id=62377,userdata=04)"],
+        &[
+            "table=EndpointDNAT, priority=200,reg0=0x4000/0x4000 actions=meter:259,controller(reason=no_match,id=62377,userdata=04)",
+        ],
     ),
     ("AntreaPolicyEgressRule", &["priority=14500", "priority=14499"], &[]),
     ("EgressRule", &["conj"], &[]),
@@ -77,7 +83,9 @@ const DIFFERENCES: [Difference; 20] = [
     (
         "IngressSecurityClassifier",
         &["pkt_mark="],
-        &["table=IngressSecurityClassifier, priority=210,ct_state=-rpl+trk,ip,reg0=0x2/0xf,reg4=0x10000000/0x10000000 actions=goto_table:ConntrackCommit"],
+        &[
+            "table=IngressSecurityClassifier, priority=210,ct_state=-rpl+trk,ip,reg0=0x2/0xf,reg4=0x10000000/0x10000000 actions=goto_table:ConntrackCommit",
+        ],
     ),
     ("AntreaPolicyIngressRule", &["conj"], &[]),
     ("IngressRule", &["conj"], &[]),
@@ -144,7 +152,8 @@ fn meters_have_the_rates_that_are_asked_for() {
         limit.set_category(category);
         limit
     };
-    node.packet_limits = vec![limit(Category::PolicyLog, 700), limit(Category::PolicyReject, 900), limit(Category::Dns, 5)];
+    node.packet_limits =
+        vec![limit(Category::PolicyLog, 700), limit(Category::PolicyReject, 900), limit(Category::Dns, 5)];
     let room = room(&node, Vec::new());
     let facts = room.facts().unwrap();
     let mut part = crate::Part::new(&crate::Key::node(), room.ids());
@@ -214,7 +223,10 @@ fn twin(line: &str) -> Option<String> {
         .split(',')
         .map(|part| match part {
             "ip" => "ipv6".to_owned(),
-            part => part.replace("nw_src=", "ipv6_src=").replace("nw_dst=", "ipv6_dst=").replace("tun_dst=", "tun_ipv6_dst="),
+            part => part
+                .replace("nw_src=", "ipv6_src=")
+                .replace("nw_dst=", "ipv6_dst=")
+                .replace("tun_dst=", "tun_ipv6_dst="),
         })
         .collect();
     let actions = actions.replace("->tun_dst", "->tun_ipv6_dst");
@@ -224,7 +236,8 @@ fn twin(line: &str) -> Option<String> {
 
 /// The document's cluster with both families. Marks of Egresses are in order of their names.
 fn dual_cluster() -> Vec<Object> {
-    let six = |four: &str| TWINS.iter().find(|(twin, _)| *twin == four).unwrap_or_else(|| panic!("{four}")).1.to_owned();
+    let six =
+        |four: &str| TWINS.iter().find(|(twin, _)| *twin == four).unwrap_or_else(|| panic!("{four}")).1.to_owned();
     let twins = cluster().into_iter().flat_map(|object| match object {
         Object::Pod(mut pod) => {
             pod.addresses.push(six(&pod.addresses[0]));
@@ -256,13 +269,20 @@ fn ipv6_has_a_twin_of_every_line_about_ipv4() {
         for line in lines {
             let Some(twin) = twin(line) else { continue };
             // The IPv6 Egress has the next mark.
-            let twin = twin.replace("0x1/0xff->pkt_mark", "0x2/0xff->pkt_mark").replace("00:01:01->eth_src", "00:01:02->eth_src");
-            let twin = normal(&facts, &format!("table={table},{}", twin.split_once(", ").map_or(twin.as_str(), |(_, rest)| rest)));
+            let twin = twin
+                .replace("0x1/0xff->pkt_mark", "0x2/0xff->pkt_mark")
+                .replace("00:01:01->eth_src", "00:01:02->eth_src");
+            let twin = normal(
+                &facts,
+                &format!("table={table},{}", twin.split_once(", ").map_or(twin.as_str(), |(_, rest)| rest)),
+            );
             assert!(lines.contains(&twin), "{line} has no twin:\n{twin}\n{lines:#?}");
             twins += 1;
         }
         // And nothing else: but for neighbour discovery and groups.
-        let of = |ip: &str| lines.iter().filter(|line| line.contains(&format!(",{ip},")) || line.contains(&format!(",{ip} "))).count();
+        let of = |ip: &str| {
+            lines.iter().filter(|line| line.contains(&format!(",{ip},")) || line.contains(&format!(",{ip} "))).count()
+        };
         assert!(table == "IPv6" || of("ip") == of("ipv6"), "{table}");
     }
     assert!(twins > 40, "{twins}");

@@ -138,7 +138,8 @@ impl Room {
         }
         // A Service goes with its Endpoints.
         let services: Vec<Key> = gone.iter().filter(|key| key.kind == Kind::Service).cloned().collect();
-        for (service, key) in services.iter().flat_map(|key| self.desired.referrers(key).map(move |other| (key, other))) {
+        for (service, key) in services.iter().flat_map(|key| self.desired.referrers(key).map(move |other| (key, other)))
+        {
             if key.kind == Kind::Endpoints && !named.contains(key) && gone.insert(key.clone()) {
                 pending.status(key, Outcome::Removed, Problems::default());
                 pending.changes.push((key.clone(), None));
@@ -198,10 +199,10 @@ impl Room {
                 refused.entry(key.clone()).or_default().add(problem);
             }
         }
-        if let (Some((_, node)), true) = (&self.node, touched.iter().any(|key| key.kind == Kind::Egress))
-            && let Err((key, problem)) = crate::object::egress::mark(node, &self.desired, &mut self.ids)
-        {
-            refused.entry(key).or_default().add(problem);
+        if let Some((_, node)) = self.node.as_ref().filter(|_| touched.iter().any(|key| key.kind == Kind::Egress)) {
+            for (key, problem) in crate::object::egress::mark(node, &self.desired, &mut self.ids) {
+                refused.entry(key).or_default().add(problem);
+            }
         }
         if !refused.is_empty() {
             return Err(refused);
@@ -384,7 +385,9 @@ impl Room {
                 Some(entry) => entry.object.references().into_iter().map(|reference| reference.key).collect(),
                 None => BTreeSet::new(),
             };
-            culprits.extend(changed.iter().filter(|other| Object::dragged_by(other).any(|dragged| dragged == key)).cloned());
+            culprits.extend(
+                changed.iter().filter(|other| Object::dragged_by(other).any(|dragged| dragged == key)).cloned(),
+            );
             culprits.retain(|other| changed.contains(other));
             if culprits.is_empty() {
                 culprits.extend(changed.iter().cloned());
@@ -401,7 +404,8 @@ impl Room {
             pending.status(&key, Outcome::Refused, problems);
         }
         // What was to go with something that stays, stays.
-        let stay: Vec<Key> = pending.with.iter().filter(|(_, whose)| back.contains(*whose)).map(|(key, _)| key.clone()).collect();
+        let stay: Vec<Key> =
+            pending.with.iter().filter(|(_, whose)| back.contains(*whose)).map(|(key, _)| key.clone()).collect();
         for key in stay {
             if changed.contains(&key) && back.insert(key.clone()) {
                 pending.status(&key, Outcome::NotApplied, Problems::default());

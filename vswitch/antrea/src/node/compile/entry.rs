@@ -14,7 +14,10 @@ pub(crate) const FROM_UPLINK: &str = "set_field:0x4/0xf->reg0,set_field:0x200/0x
 pub(super) fn compile(write: &mut Writer<'_, '_>) {
     for family in write.families() {
         let (ip, destination) = (family.ip(), "Classifier");
-        write.flow("IP", format_args!("table=PipelineRootClassifier, priority=200,{ip} actions=goto_table:{destination}"));
+        write.flow(
+            "IP",
+            format_args!("table=PipelineRootClassifier, priority=200,{ip} actions=goto_table:{destination}"),
+        );
     }
     if write.node().has(Family::V4) {
         write.flow("ARP", "table=PipelineRootClassifier, priority=200,arp actions=goto_table:ARPSpoofGuard");
@@ -43,7 +46,9 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
 /// Classifier's flow of a tunnel port.
 pub(crate) fn from_tunnel(facts: &Facts<'_>, port: &str) -> String {
     let port = facts.in_port(port);
-    format!("table=Classifier, priority=200,{port} actions=set_field:0x1/0xf->reg0,set_field:0x200/0x200->reg0,goto_table:UnSNAT")
+    format!(
+        "table=Classifier, priority=200,{port} actions=set_field:0x1/0xf->reg0,set_field:0x200/0x200->reg0,goto_table:UnSNAT"
+    )
 }
 
 fn arp(write: &mut Writer<'_, '_>) {
@@ -107,7 +112,10 @@ fn probe(write: &mut Writer<'_, '_>) {
     for family in write.families() {
         write.flow("from the host itself", allowed(family, &port));
     }
-    write.flow("ARP of the host itself", format_args!("table=ARPSpoofGuard, priority=200,arp,{port} actions=goto_table:ARPResponder"));
+    write.flow(
+        "ARP of the host itself",
+        format_args!("table=ARPSpoofGuard, priority=200,arp,{port} actions=goto_table:ARPResponder"),
+    );
 }
 
 /// No host checks sources of what comes from the wire: nobody there is one of us.
@@ -143,7 +151,9 @@ fn ipv6(write: &mut Writer<'_, '_>) {
     }
     write.flow("groups", "table=IPv6, priority=200,ipv6,reg0=0x2/0xf,ipv6_dst=ff00::/8 actions=NORMAL");
     for kind in GROUP_TYPES {
-        let line = format_args!("table=IPv6, priority=200,icmp6,reg0=0x3/0xf,ipv6_dst=ff00::/8,icmp_type={kind} actions=NORMAL");
+        let line = format_args!(
+            "table=IPv6, priority=200,icmp6,reg0=0x3/0xf,ipv6_dst=ff00::/8,icmp_type={kind} actions=NORMAL"
+        );
         write.flow("memberships of Pods", line);
     }
     write.flow("link-local Pods", "table=IPv6, priority=190,ipv6,reg0=0x3/0xf,ipv6_src=fe80::/10 actions=drop");

@@ -10,7 +10,10 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
         routes(write, family);
         egress(write, family);
         let ip = family.ip();
-        write.flow("not routed by us", format_args!("table=L3DecTTL, priority=210,{ip},reg0=0x2/0xf actions=goto_table:SNATMark"));
+        write.flow(
+            "not routed by us",
+            format_args!("table=L3DecTTL, priority=210,{ip},reg0=0x2/0xf actions=goto_table:SNATMark"),
+        );
         write.flow("routed", format_args!("table=L3DecTTL, priority=200,{ip} actions=dec_ttl,goto_table:SNATMark"));
         if write.node().features.proxy {
             sources(write, family);
@@ -38,7 +41,8 @@ fn established(write: &mut Writer<'_, '_>, family: Family) {
             if antrea { (format!("AntreaPolicy{direction}"), 64990) } else { (direction.to_owned(), 210) };
         for state in ["-new+est", "-new+rel"] {
             let ip = family.ip();
-            let line = format_args!("table={table}, priority={priority},ct_state={state},{ip} actions=goto_table:{metric}");
+            let line =
+                format_args!("table={table}, priority={priority},ct_state={state},{ip} actions=goto_table:{metric}");
             write.flow("connections that were allowed", line);
         }
     }
@@ -57,14 +61,20 @@ fn routes(write: &mut Writer<'_, '_>, family: Family) {
         let line = format_args!("table=L3Forwarding, priority=210,{ip},{destination}={address} actions={gateway}");
         write.flow("route to the gateway", line);
     }
-    let line = format_args!("table=L3Forwarding, priority=210,ct_state=+rpl+trk,ct_mark=0x2/0xf,{ip} actions={gateway}");
+    let line =
+        format_args!("table=L3Forwarding, priority=210,ct_state=+rpl+trk,ct_mark=0x2/0xf,{ip} actions={gateway}");
     write.flow("answers to what came by the gateway", line);
     for cidr in node.pod_cidrs.iter().filter(|cidr| cidr.family() == family) {
-        let line = format_args!("table=L3Forwarding, priority=200,{ip},reg0=0/0x200,{destination}={cidr} actions=goto_table:L2ForwardingCalc");
+        let line = format_args!(
+            "table=L3Forwarding, priority=200,{ip},reg0=0/0x200,{destination}={cidr} actions=goto_table:L2ForwardingCalc"
+        );
         write.flow("Pods on this Node, addressed directly", line);
     }
     if node.mode == TrafficMode::PolicyOnly {
-        write.flow("everything else is the host's", format_args!("table=L3Forwarding, priority=190,{ip} actions={gateway}"));
+        write.flow(
+            "everything else is the host's",
+            format_args!("table=L3Forwarding, priority=190,{ip} actions={gateway}"),
+        );
     }
     if node.features.pod_vlans {
         let line = format_args!(
@@ -87,7 +97,9 @@ fn routes(write: &mut Writer<'_, '_>, family: Family) {
 /// `EgressMark`'s flow for what no Egress applies to.
 pub(crate) fn no_egress(cidr: &Cidr) -> String {
     let (ip, destination) = (cidr.family().ip(), cidr.family().destination());
-    format!("table=EgressMark, priority=210,{ip},{destination}={cidr} actions=set_field:0x20/0xf0->reg0,goto_table:L2ForwardingCalc")
+    format!(
+        "table=EgressMark, priority=210,{ip},{destination}={cidr} actions=set_field:0x20/0xf0->reg0,goto_table:L2ForwardingCalc"
+    )
 }
 
 fn egress(write: &mut Writer<'_, '_>, family: Family) {
@@ -107,7 +119,8 @@ fn sources(write: &mut Writer<'_, '_>, family: Family) {
     let node = write.node();
     let (ip, zone, snat) = (family.ip(), node.zone(family), node.snat_zone(family));
     let hairpin = "set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark";
-    let marks = [("reg0=0x22/0xff", hairpin), ("reg0=0x12/0xff,reg4=0x200000/0x2200000", "set_field:0x20/0x20->ct_mark")];
+    let marks =
+        [("reg0=0x22/0xff", hairpin), ("reg0=0x12/0xff,reg4=0x200000/0x2200000", "set_field:0x20/0x20->ct_mark")];
     for (matching, exec) in marks {
         let line = format_args!(
             "table=SNATMark, priority=200,ct_state=+new+trk,{ip},{matching} actions=ct(commit,table=SNAT,zone={zone},exec({exec}))"

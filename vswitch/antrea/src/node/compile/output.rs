@@ -59,11 +59,13 @@ fn switching(write: &mut Writer<'_, '_>) {
     let node = write.node();
     let out = "set_field:0x200000/0x600000->reg0,goto_table:TrafficControl";
     if let Some(port) = write.facts.load_port(&node.gateway.port, "reg1") {
-        let line = format_args!("table=L2ForwardingCalc, priority=200,dl_dst={} actions={port},{out}", node.gateway.mac);
+        let line =
+            format_args!("table=L2ForwardingCalc, priority=200,dl_dst={} actions={port},{out}", node.gateway.mac);
         write.flow("to the gateway", line);
     }
     if let Some(port) = node.tunnel.as_ref().and_then(|tunnel| write.facts.load_port(tunnel, "reg1")) {
-        let line = format_args!("table=L2ForwardingCalc, priority=200,dl_dst={} actions={port},{out}", node.virtual_mac);
+        let line =
+            format_args!("table=L2ForwardingCalc, priority=200,dl_dst={} actions={port},{out}", node.virtual_mac);
         write.flow("to tunnels", line);
     }
     if let Some(uplink) = &node.uplink {
@@ -73,7 +75,9 @@ fn switching(write: &mut Writer<'_, '_>) {
         }
         if node.features.pod_vlans {
             let port = write.facts.in_port(&uplink.port);
-            let line = format_args!("table=VLAN, priority=190,{port},vlan_tci=0x1000/0x1000 actions=pop_vlan,goto_table:Output");
+            let line = format_args!(
+                "table=VLAN, priority=190,{port},vlan_tci=0x1000/0x1000 actions=pop_vlan,goto_table:Output"
+            );
             write.flow("from a VLAN", line);
         }
     }
@@ -103,7 +107,9 @@ fn receivers(write: &mut Writer<'_, '_>) {
         write.flow("policies of NodePorts", line);
     }
     for destination in ["0x20/0xf0", "0x10/0xf0", "0x40/0xf0"] {
-        let line = format_args!("table=IngressSecurityClassifier, priority=200,reg0={destination} actions=goto_table:IngressMetric");
+        let line = format_args!(
+            "table=IngressSecurityClassifier, priority=200,reg0={destination} actions=goto_table:IngressMetric"
+        );
         write.flow("not for a Pod of this Node", line);
     }
     if node.features.proxy {
@@ -124,7 +130,8 @@ fn out(write: &mut Writer<'_, '_>) {
     if node.features.traffic_control {
         let line = "table=Output, priority=211,reg0=0x200000/0x600000,reg4=0x400000/0xc00000 actions=output:NXM_NX_REG1[],output:NXM_NX_REG9[]";
         write.flow("mirrored", line);
-        let line = "table=Output, priority=211,reg0=0x200000/0x600000,reg4=0x800000/0xc00000 actions=output:NXM_NX_REG9[]";
+        let line =
+            "table=Output, priority=211,reg0=0x200000/0x600000,reg4=0x800000/0xc00000 actions=output:NXM_NX_REG9[]";
         write.flow("redirected", line);
     }
     if node.features.proxy {
@@ -155,7 +162,10 @@ fn told(write: &mut Writer<'_, '_>) {
             refusing(&told, METER_POLICY, false, value, 0xfe60_0000)
         };
         for (priority, matching, actions) in flows {
-            write.flow("what policies tell", format_args!("table=Output, priority={priority},{matching} actions={actions}"));
+            write.flow(
+                "what policies tell",
+                format_args!("table=Output, priority={priority},{matching} actions={actions}"),
+            );
         }
     }
 }
@@ -174,7 +184,9 @@ fn meters(write: &mut Writer<'_, '_>) {
         let given = node.packet_limits.iter().filter(|(category, _)| categories.contains(category));
         let limit = given.map(|(_, limit)| *limit).min_by_key(|limit| limit.rate_pps).unwrap_or_default();
         let PacketLimit { rate_pps, burst_packets } = limit;
-        write.part.meter(&format!("meter={id},pktps,burst,stats,bands=type=drop,rate={rate_pps},burst_size={burst_packets}"));
+        write
+            .part
+            .meter(&format!("meter={id},pktps,burst,stats,bands=type=drop,rate={rate_pps},burst_size={burst_packets}"));
     }
 }
 
@@ -192,7 +204,9 @@ impl crate::Node {
     /// `ConntrackZone`'s flow for what the host sends to these addresses: judged as usual.
     pub(crate) fn entering(&self, port: &str, cidr: &crate::Cidr) -> String {
         let (ip, destination, zone) = (cidr.family().ip(), cidr.family().destination(), self.zone(cidr.family()));
-        format!("table=ConntrackZone, priority=220,{ip},{port},{destination}={cidr} actions=ct(table=ConntrackState,zone={zone},nat)")
+        format!(
+            "table=ConntrackZone, priority=220,{ip},{port},{destination}={cidr} actions=ct(table=ConntrackState,zone={zone},nat)"
+        )
     }
 
     /// `ConntrackZone`'s flow for what a Pod sent to a Service, translated by the host: judged anew, each packet by itself.

@@ -33,10 +33,15 @@ fn tracker(write: &mut Writer<'_, '_>, family: Family) {
     let (zone, snat) = (node.zone(family), node.snat_zone(family));
     let ours = [Some(node.virtual_service[family as usize]), node.gateway_address(family)];
     for address in ours.into_iter().flatten().filter(|_| node.features.proxy) {
-        let line = format_args!("table=UnSNAT, priority=200,{ip},{destination}={address} actions=ct(table=ConntrackZone,zone={snat},nat)");
+        let line = format_args!(
+            "table=UnSNAT, priority=200,{ip},{destination}={address} actions=ct(table=ConntrackZone,zone={snat},nat)"
+        );
         write.flow("answers to translated sources", line);
     }
-    write.flow("tracks", format_args!("table=ConntrackZone, priority=200,{ip} actions=ct(table=ConntrackState,zone={zone},nat)"));
+    write.flow(
+        "tracks",
+        format_args!("table=ConntrackZone, priority=200,{ip} actions=ct(table=ConntrackState,zone={zone},nat)"),
+    );
     let states = [
         ("200,ct_state=+inv+trk", "drop"),
         ("190,ct_state=-new+trk,ct_mark=0/0x10", "goto_table:AntreaPolicyEgressRule"),
@@ -95,7 +100,9 @@ fn services(write: &mut Writer<'_, '_>) {
 fn no_endpoint(write: &mut Writer<'_, '_>) {
     let told = format!("controller(reason=no_match,id={},userdata=04)", super::output::CONTROLLER_SERVICE);
     let taken = write.node().taken_over.contains(&PacketCategory::ServiceReject);
-    for (priority, matching, actions) in super::output::refusing(&told, super::output::METER_SERVICE, taken, 0x4000, 0x4000) {
+    for (priority, matching, actions) in
+        super::output::refusing(&told, super::output::METER_SERVICE, taken, 0x4000, 0x4000)
+    {
         let line = format_args!("table=EndpointDNAT, priority={priority},{matching} actions={actions}");
         write.flow("a Service without endpoints", line);
     }
