@@ -285,9 +285,10 @@ impl Room {
     fn touched(&self, pending: &Pending, undo: &Undo) -> BTreeSet<Key> {
         let mut touched: BTreeSet<Key> = BTreeSet::new();
         let mut queue: VecDeque<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
+        let mut seen = HashSet::new();
         let changed = pending.changes.iter().filter_map(|(_, entry)| entry.as_ref());
         for entry in changed.chain(undo.entries.iter().filter_map(|(_, entry)| entry.as_ref())) {
-            queue.extend(entry.object.rivals(&self.desired));
+            queue.extend(entry.object.rivals(&self.desired, &mut seen));
             queue.extend(entry.object.drags());
         }
         while let Some(key) = queue.pop_front() {

@@ -2,6 +2,7 @@
 
 mod bridge;
 mod random;
+mod strange;
 
 use crate::testing::{
     apply, cluster, document, document_node, dump, dump_of, egress, ip, mac, peer, pod, refused, room, traffic_control,

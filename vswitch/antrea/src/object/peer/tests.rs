@@ -84,8 +84,9 @@ fn everything_that_is_wrong_by_itself_is_found_at_once() {
 
 #[test]
 fn what_is_wrong_beside_others_is_found() {
-    let there = v1::PeerNode { tunnel_port: "antrea-tc-tap0".to_owned(), ..peer() };
-    let mut room = room(&document_node(), vec![Object::Pod(pod("web")), Object::PeerNode(there)]);
+    let control = crate::testing::traffic_control("web");
+    let there = v1::PeerNode { tunnel_port: "antrea-tc-tap2".to_owned(), ..peer() };
+    let mut room = room(&document_node(), vec![Object::Pod(pod("web")), Object::PeerNode(there), Object::TrafficControl(control)]);
     apply(&mut room, vec![Object::Pod(v1::Pod { addresses: vec!["10.20.0.1".to_owned()], ..pod("db") })]);
     let good = v1::PeerNode {
         name: "worker-3".to_owned(),
@@ -113,7 +114,8 @@ fn what_is_wrong_beside_others_is_found() {
     check(|peer| peer.transport_addresses = vec!["192.168.77.103".to_owned()], "OVERLAP", "transport_addresses[0]", "worker-1");
     check(|peer| peer.tunnel_port = "nowhere".to_owned(), "PORT", "tunnel_port", "");
     check(|peer| peer.tunnel_port = "antrea-gw0".to_owned(), "PORT", "tunnel_port", "");
-    check(|peer| peer.tunnel_port = "antrea-tc-tap0".to_owned(), "OVERLAP", "tunnel_port", "worker-1");
+    check(|peer| peer.tunnel_port = "antrea-tc-tap2".to_owned(), "OVERLAP", "tunnel_port", "worker-1");
+    check(|peer| peer.tunnel_port = "antrea-tc-tap1".to_owned(), "OVERLAP", "tunnel_port", "redirect-web-to-local");
     let uplink: fn(&mut v1::PeerNode) = |peer| {
         peer.set_path(v1::PeerPath::Uplink);
         peer.mac = crate::testing::mac("02:00:00:00:00:01");
