@@ -196,7 +196,7 @@ fn claims_move_between_objects_of_one_write() {
             addresses: web.addresses.clone(),
             mac: web.mac.clone(),
             port: db.port.clone(),
-            name: db.name.clone(),
+            name: db.name,
             vlan: 0,
         },
     ];
@@ -207,7 +207,7 @@ fn claims_move_between_objects_of_one_write() {
     assert_eq!(dump(&room), dump(&crate::testing::room(&document_node(), swapped.map(Object::Pod).into())));
     // From one that goes to one that comes.
     let heir = v1::Pod { name: "default/heir".to_owned(), ..web.clone() };
-    let heir = v1::Pod { addresses: web.addresses.clone(), mac: mac("fa:b7:53:74:21:a7"), ..heir };
+    let heir = v1::Pod { addresses: web.addresses, mac: mac("fa:b7:53:74:21:a7"), ..heir };
     let plan = room.plan(Write {
         objects: vec![Object::Pod(heir)],
         remove: vec![pod_key("web"), pod_key("db")],

@@ -60,24 +60,24 @@ fn multicast_counts_pods() {
 }
 
 /// Problems that a Pod has by itself: code and field.
-fn read(pod: v1::Pod) -> Vec<(Code, String)> {
+fn read(pod: &v1::Pod) -> Vec<(Code, String)> {
     let mut problems = Problems::default();
-    Pod::read(&pod, &mut problems);
+    Pod::read(pod, &mut problems);
     problems.all().iter().map(|problem| (problem.code, problem.field.clone())).collect()
 }
 
 #[test]
 fn everything_that_is_wrong_by_itself_is_found_at_once() {
-    assert_eq!(read(pod("web")), []);
+    assert_eq!(read(&pod("web")), []);
     let bad = v1::Pod { name: "web".to_owned(), vlan: 4095, ..v1::Pod::default() };
     let fields = ["name", "port", "addresses", "vlan", "mac"];
-    assert_eq!(read(bad).into_iter().map(|(_, field)| field).collect::<Vec<_>>(), fields);
+    assert_eq!(read(&bad).into_iter().map(|(_, field)| field).collect::<Vec<_>>(), fields);
     let one = |change: fn(&mut v1::Pod)| {
         let mut bad = pod("web");
         change(&mut bad);
-        let problems = read(bad);
+        let problems = read(&bad);
         assert_eq!(problems.len(), 1, "{problems:?}");
-        problems.into_iter().next().map(|(code, field)| (code, field)).unwrap()
+        problems.into_iter().next().unwrap()
     };
     let addresses = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
     for (texts, code, field) in [
@@ -91,7 +91,7 @@ fn everything_that_is_wrong_by_itself_is_found_at_once() {
         (&["255.255.255.255"], Code::Value, "addresses[0]"),
     ] {
         let bad = v1::Pod { addresses: addresses(texts), ..pod("web") };
-        assert_eq!(read(bad), [(code, field.to_owned())], "{texts:?}");
+        assert_eq!(read(&bad), [(code, field.to_owned())], "{texts:?}");
     }
     assert_eq!(one(|pod| pod.mac = mac("01:00:5e:00:00:01")), (Code::Value, "mac".to_owned()));
     assert_eq!(one(|pod| pod.mac = None), (Code::Missing, "mac".to_owned()));

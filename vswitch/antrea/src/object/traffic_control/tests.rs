@@ -41,7 +41,7 @@ fn of_two_with_the_same_right_the_lower_name_counts_by_direction() {
     let mut first = named("a");
     first.set_direction(v1::TrafficDirection::Egress);
     let second = v1::TrafficControl { target_port: "antrea-tc-tap1".to_owned(), ..named("b") };
-    let mut room = with(vec![second.clone()]);
+    let mut room = with(vec![second]);
     let before = dump(&room);
     crate::testing::apply(&mut room, vec![Object::TrafficControl(first)]);
     let lines = dump_of(&room, &["TrafficControl"]);

@@ -55,12 +55,38 @@ fn number() -> impl Strategy<Value = i32> {
     prop_oneof![4 => -1..5_i32, 1 => any::<i32>()]
 }
 
+/// The value, or seldom another one.
+fn or<T: Clone + std::fmt::Debug + 'static>(usual: T, strange: impl Strategy<Value = T> + 'static) -> BoxedStrategy<T> {
+    prop_oneof![9 => Just(usual), 1 => strange].boxed()
+}
+
 fn object() -> impl Strategy<Value = Object> {
-    let pod = (text(), text(), texts(), mac(), number()).prop_map(|(name, port, addresses, mac, vlan)| {
-        Object::Pod(v1::Pod { name, port, addresses, mac, vlan: vlan.cast_unsigned() })
+    prop_oneof![a_pod(), a_peer(), an_egress(), a_control()]
+}
+
+fn a_pod() -> impl Strategy<Value = Object> {
+    let pods = prop::sample::select(vec!["client", "web", "db", "web2"]).prop_map(crate::testing::pod);
+    let pods = pods.prop_flat_map(|pod| {
+        (or(pod.name, text()), or(pod.port, text()), or(pod.addresses, texts()), or(pod.mac, mac()), or(0, number()))
     });
-    let peer = (text(), texts(), texts(), texts(), number(), mac(), text());
-    let peer = peer.prop_map(|(name, pod_cidrs, gateway_addresses, transport_addresses, path, mac, tunnel_port)| {
+    pods.prop_map(|(name, port, addresses, mac, vlan)| {
+        Object::Pod(v1::Pod { name, port, addresses, mac, vlan: vlan.cast_unsigned() })
+    })
+}
+
+fn a_peer() -> impl Strategy<Value = Object> {
+    let cidrs = ["10.10.1.0/24", "fd00:10:10:1::/64"].map(str::to_owned).to_vec();
+    let (gateways, ends) = (or(Vec::new(), texts()), or(vec!["192.168.77.103".to_owned()], texts()));
+    let peer = (
+        or("worker-1".to_owned(), text()),
+        or(cidrs, texts()),
+        gateways,
+        ends,
+        or(0, number()),
+        or(None, mac()),
+        or(String::new(), text()),
+    );
+    peer.prop_map(|(name, pod_cidrs, gateway_addresses, transport_addresses, path, mac, tunnel_port)| {
         Object::PeerNode(v1::PeerNode {
             name,
             pod_cidrs,
@@ -70,22 +96,48 @@ fn object() -> impl Strategy<Value = Object> {
             mac,
             tunnel_port,
         })
+    })
+}
+
+fn an_egress() -> impl Strategy<Value = Object> {
+    let egresses = prop::sample::select(vec!["web", "client"]).prop_map(crate::testing::egress);
+    let egresses = egresses.prop_flat_map(|egress| {
+        let rate = or(None, prop::option::of((any::<u32>(), any::<u32>())));
+        (
+            or(egress.name, text()),
+            or(egress.address, text()),
+            or(egress.node, text()),
+            or(egress.pods, texts()),
+            or(0, number()),
+            rate,
+        )
     });
-    let rate = prop::option::of((any::<u32>(), any::<u32>()));
-    let egress =
-        (text(), text(), text(), texts(), number(), rate).prop_map(|(name, address, node, pods, translation, rate)| {
-            let bandwidth = rate.map(|(rate_kbps, burst_kb)| v1::EgressBandwidth { rate_kbps, burst_kb });
-            Object::Egress(v1::Egress { name, address, node, pods, translation, bandwidth })
-        });
-    let control = (text(), texts(), number(), number(), text(), text(), number());
-    let control = control.prop_map(|(name, pods, direction, action, target_port, return_port, priority)| {
+    egresses.prop_map(|(name, address, node, pods, translation, rate)| {
+        let bandwidth = rate.map(|(rate_kbps, burst_kb)| v1::EgressBandwidth { rate_kbps, burst_kb });
+        Object::Egress(v1::Egress { name, address, node, pods, translation, bandwidth })
+    })
+}
+
+fn a_control() -> impl Strategy<Value = Object> {
+    let controls = prop::sample::select(vec!["web", "db"]).prop_map(crate::testing::traffic_control);
+    let controls = controls.prop_flat_map(|control| {
+        let ports = (or(control.target_port, text()), or(control.return_port, text()));
+        let what = (or(control.direction, number()), or(control.action, number()), or(0, number()));
+        (or(control.name, text()), or(control.pods, texts()), what, ports)
+    });
+    controls.prop_map(|(name, pods, (direction, action, priority), (target_port, return_port))| {
         let priority = priority.cast_unsigned();
         Object::TrafficControl(v1::TrafficControl { name, pods, direction, action, target_port, return_port, priority })
-    });
-    prop_oneof![pod, peer, egress, control]
+    })
 }
 
 fn node() -> impl Strategy<Value = v1::NodeConfig> {
+    let few = v1::Features {
+        proxy_all: true,
+        traffic_control: true,
+        egress_traffic_shaping: true,
+        ..v1::Features::default()
+    };
     let features =
         (any::<[Option<bool>; 3]>(), any::<[bool; 7]>()).prop_map(|([proxy, antrea_policy, egress], rest)| {
             let [proxy_all, egress_traffic_shaping, traffic_control, l7_network_policy, multicast, dsr, pod_vlans] =
@@ -103,30 +155,31 @@ fn node() -> impl Strategy<Value = v1::NodeConfig> {
                 pod_vlans,
             }
         });
-    let uplink = (prop_oneof![Just("uplink0".to_owned()), text()], mac(), text(), mac()).prop_map(
-        |(port, mac, address, hop)| v1::Uplink {
-            port,
-            mac,
-            next_hops: vec![v1::NextHop { address, mac: hop }],
-            ..v1::Uplink::default()
-        },
+    let uplink = |address: String, hop| v1::Uplink {
+        port: "uplink0".to_owned(),
+        mac: crate::testing::mac("02:00:00:00:00:02"),
+        next_hops: vec![v1::NextHop { address, mac: hop }],
+        ..v1::Uplink::default()
+    };
+    let uplink = prop::option::of(
+        (or("192.168.77.1".to_owned(), text()), mac()).prop_map(move |(address, hop)| uplink(address, hop)),
     );
-    let lists = (texts(), texts(), texts());
-    (number(), number(), features, prop::option::of(uplink), number(), lists, any::<[bool; 4]>()).prop_map(
-        |(mode, families, features, uplink, probe, (some, more, last), [tunnel, l7, odd, proxy])| {
+    let lists = (or(Vec::new(), texts()), or(Vec::new(), texts()), or(dual_node().pod_cidrs, texts()));
+    let mode = prop::sample::select(vec![(1, true), (2, false), (3, true), (4, false), (9, true), (0, false)]);
+    let features = prop_oneof![1 => Just(few), 1 => features];
+    (mode, or(3, number()), features, uplink, or(0, number()), lists, any::<bool>()).prop_map(
+        |((mode, tunnel), families, features, uplink, probe, (except, node_ports, cidrs), l7)| {
             let mut node = dual_node();
             (node.traffic_mode, node.families, node.uplink, node.local_probe) = (mode, families, uplink, probe);
-            let few = v1::Features {
-                traffic_control: features.traffic_control,
-                proxy: Some(proxy),
-                ..v1::Features::default()
-            };
-            node.features = Some(if odd { features } else { few });
+            node.features = Some(features);
             node.tunnel = node.tunnel.filter(|_| tunnel);
             node.l7 = node.l7.filter(|_| l7);
             node.local_probe_port = "probe0".to_owned();
-            if odd {
-                (node.pod_cidrs, node.egress_except_cidrs, node.node_port_addresses) = (some, more, last);
+            (node.pod_cidrs, node.egress_except_cidrs, node.node_port_addresses) = (cidrs, except, node_ports);
+            if mode == 4 {
+                node.features =
+                    Some(v1::Features { egress: None, egress_traffic_shaping: false, dsr: false, ..features });
+                node.pod_cidrs.clear();
             }
             node
         },
