@@ -235,18 +235,6 @@ impl Ids {
         Arc::make_mut(&mut self.buckets).insert(key.clone(), Arc::new(buckets));
     }
 
-    /// What groups of a Service are of.
-    #[must_use]
-    pub fn group_keys_of(&self, service: &str) -> Vec<GroupKey> {
-        let (first, family) = (Arc::<str>::from(service), Family::V4);
-        let first = GroupKey::Service { service: first, port: "".into(), family, local: false };
-        let from_there = self.groups.by_key.range(first..).map(|(key, _)| key);
-        from_there
-            .take_while(|key| matches!(key, GroupKey::Service { service: other, .. } if **other == *service))
-            .cloned()
-            .collect()
-    }
-
     /// The id of an endpoint's bucket.
     #[must_use]
     pub fn bucket(&self, key: &GroupKey, endpoint: &Bucket) -> Option<u32> {

@@ -1,5 +1,6 @@
 //! The Node: what `NodeConfig` says, read.
 
+mod check;
 pub(crate) mod compile;
 mod read;
 #[cfg(test)]

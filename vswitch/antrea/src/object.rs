@@ -4,7 +4,7 @@ pub(crate) mod judge;
 
 use crate::problem::Problems;
 use crate::{Cidr, Claim, Desired, Facts, Flush, Ids, Part, Problem};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
 
@@ -250,23 +250,17 @@ impl Object {
         }
     }
 
-    /// Objects that are compiled anew when this one comes, changes or goes, since of all that name the same Pod, or have the same address, one
-    /// counts.
+    /// Objects that are compiled anew when this one comes, changes or goes, since of all of its kind that name the same Pod one counts. Those
+    /// of Pods in `seen` are not told again.
     #[must_use]
-    pub(crate) fn rivals(&self, desired: &Desired) -> Vec<Key> {
+    pub(crate) fn rivals(&self, desired: &Desired, seen: &mut HashSet<(Kind, Key)>) -> Vec<Key> {
         let kind = self.kind();
-        let same = |key: &&Key| key.kind == kind;
-        match self {
-            Self::Egress(_) | Self::TrafficControl(_) => {
-                let pods: Vec<Key> = self.references().into_iter().map(|reference| reference.key).collect();
-                let mut rivals: Vec<Key> =
-                    pods.iter().flat_map(|pod| desired.referrers(pod)).filter(same).cloned().collect();
-                let others = self.prefixes().into_iter().flat_map(|cidr| desired.overlapping(&cidr));
-                rivals.extend(others.map(|(_, key)| key).filter(same).cloned());
-                rivals
-            }
-            _ => Vec::new(),
+        if !matches!(kind, Kind::Egress | Kind::TrafficControl) {
+            return Vec::new();
         }
+        let pods = self.references().into_iter().map(|reference| reference.key);
+        let new: Vec<Key> = pods.filter(|pod| pod.kind == Kind::Pod && seen.insert((kind, pod.clone()))).collect();
+        new.iter().flat_map(|pod| desired.referrers(pod)).filter(|key| key.kind == kind).cloned().collect()
     }
 
     /// Prefixes that are its own: what [`Desired::overlapping`] finds.

@@ -3,6 +3,7 @@
 //! A write is planned on the state itself: what it changes is remembered, and put back if the bridge (or the caller) refuses it. So nobody sees a
 //! state that is not in force, as long as nobody looks between [`Room::plan`] and [`Room::settle`] or [`Room::revert`]: the caller has the lock.
 
+mod judge;
 mod names;
 mod plan;
 mod result;

@@ -133,7 +133,7 @@ pub(crate) fn cluster() -> Vec<v1::object::Object> {
     let pods = ["client", "web", "db"].map(|name| Object::Pod(pod(name)));
     let egresses = ["web", "client"].map(|name| Object::Egress(egress(name)));
     let controls = ["web", "db"].map(|name| Object::TrafficControl(traffic_control(name)));
-    pods.into_iter().chain(egresses).chain(controls).chain([Object::PeerNode(peer())]).collect()
+    pods.into_iter().chain([Object::PeerNode(peer())]).chain(egresses).chain(controls).collect()
 }
 
 /// A room with this Node, and these objects, all of which must be good (DEGRADED is good).

@@ -71,6 +71,7 @@ pub(crate) fn read(config: &v1::NodeConfig, problems: &mut Problems) -> Option<N
             problems.push(Code::Missing, field, "it is empty");
         }
     }
+    super::check::values(config, problems);
     let families = match config.families() {
         v1::Families::Unspecified | v1::Families::Ipv4 => vec![Family::V4],
         v1::Families::Ipv6 => vec![Family::V6],
@@ -100,7 +101,7 @@ pub(crate) fn read(config: &v1::NodeConfig, problems: &mut Problems) -> Option<N
     let node_port = &config.virtual_node_port_addresses;
     let virtual_node_port = pair("virtual_node_port_addresses", node_port, VIRTUAL_NODE_PORT, problems);
     let gateway = gateway?;
-    Some(Node {
+    let node = Node {
         name: config.name.clone(),
         bridge: config.bridge.clone(),
         mode,
@@ -126,7 +127,9 @@ pub(crate) fn read(config: &v1::NodeConfig, problems: &mut Problems) -> Option<N
         node_port_addresses,
         virtual_service,
         virtual_node_port,
-    })
+    };
+    super::check::whole(&node, problems);
+    Some(node)
 }
 
 fn pair(field: &str, texts: &[String], defaults: [IpAddr; 2], problems: &mut Problems) -> [IpAddr; 2] {

@@ -117,6 +117,13 @@ impl Egress {
             let reason = format!("{} belongs to {pod}", self.address);
             problems.add(Problem::new(Code::Overlap, "address", reason).other((*pod).clone()));
         }
+        let peers = others.iter().filter(|(_, key)| key.kind == Kind::PeerNode);
+        for (_, key) in peers {
+            if facts.desired.peer_node(&key.name).is_some_and(|peer| peer.gateways.contains(&self.address)) {
+                let problem = Problem::new(Code::Overlap, "address", format!("{} is {key}'s gateway", self.address));
+                problems.add(problem.other((*key).clone()));
+            }
+        }
         if facts.node.gateway.addresses.contains(&self.address) {
             let problem = Problem::new(Code::Overlap, "address", format!("{} is the gateway's", self.address));
             problems.add(problem.other(Key::node()));
@@ -170,23 +177,23 @@ impl Egress {
     }
 }
 
-/// Numbers of addresses that Egresses of this Node have, and of no others.
-///
-/// # Errors
-/// The first Egress that there is no number for.
-pub(crate) fn mark(node: &Node, desired: &Desired, ids: &mut Ids) -> Result<(), (Key, Problem)> {
-    let here = |key: &Key| desired.egress(&key.name).filter(|egress| key.kind == Kind::Egress && egress.is_here(node)).is_some();
-    let used = |address: &IpAddr| desired.overlapping(&Cidr::host(*address)).iter().any(|(_, key)| here(key));
+/// Numbers of addresses that Egresses of this Node have, and of no others. Returns Egresses that there is no number for.
+pub(crate) fn mark(node: &Node, desired: &Desired, ids: &mut Ids) -> Vec<(Key, Problem)> {
+    let here = |key: &Key| desired.egress(&key.name).is_some_and(|egress| egress.is_here(node));
+    let of = |address: &IpAddr| desired.overlapping(&Cidr::host(*address));
+    let used = |address: &IpAddr| of(address).iter().any(|(_, key)| key.kind == Kind::Egress && here(key));
     let free: Vec<IpAddr> = ids.marked().filter(|address| !used(address)).copied().collect();
     free.iter().for_each(|address| ids.release_mark(address));
+    let mut without = Vec::new();
     for (key, entry) in desired.of(Kind::Egress) {
         if let Object::Egress(egress) = &entry.object
             && egress.is_here(node)
+            && let Err(problem) = ids.claim_mark(egress.address)
         {
-            ids.claim_mark(egress.address).map_err(|problem| (key.clone(), problem))?;
+            without.push((key.clone(), problem));
         }
     }
-    Ok(())
+    without
 }
 
 /// Names of Pods: each well-formed, and once.

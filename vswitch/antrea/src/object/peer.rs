@@ -4,7 +4,8 @@ pub(crate) mod compile;
 #[cfg(test)]
 mod tests;
 
-use super::judge;
+use super::{Object, judge};
+use crate::desired::Entry;
 use crate::node::{TrafficMode, mac, one_per_family};
 use crate::problem::{Code, Problems};
 use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Mac, Node, Part, Problem, Reference};
@@ -113,6 +114,11 @@ impl PeerNode {
         }
         if let Some(port) = &self.tunnel_port {
             judge::port("tunnel_port", port, facts, problems);
+            let returns = |entry: &Entry| matches!(&entry.object, Object::TrafficControl(control) if control.back.as_ref() == Some(port));
+            if let Some((key, _)) = facts.desired.of(Kind::TrafficControl).find(|(_, entry)| returns(entry)) {
+                let problem = Problem::new(Code::Overlap, "tunnel_port", format!("{key} has packets back by {port:?}"));
+                problems.add(problem.other(key.clone()));
+            }
             if !tunneled {
                 problems.push(Code::Value, "tunnel_port", "this traffic mode has no tunnel");
             }

@@ -3,32 +3,32 @@
 use super::{Flush, Plan, Room, Undo, Write, result};
 use crate::desired::Entry;
 use crate::limits::{NAME_MAX, OBJECTS_MAX};
-use crate::object::{Need, Object};
+use crate::object::Object;
 use crate::store::Counts;
-use crate::{Code, Facts, Key, Kind, Part, Problem, Problems};
+use crate::{Code, Key, Kind, Part, Problem, Problems};
 use result::{Outcome, Status};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use vswitch_flow::spec::Update;
 
 /// Objects that are refused, and why.
-type Refused = BTreeMap<Key, Problems>;
+pub(super) type Refused = BTreeMap<Key, Problems>;
 
 /// A write on its way.
 #[derive(Default)]
-struct Pending {
+pub(super) struct Pending {
     /// In the order of the request.
-    statuses: Vec<Status>,
+    pub(super) statuses: Vec<Status>,
     /// Where an object's status is.
-    place: HashMap<Key, usize>,
+    pub(super) place: HashMap<Key, usize>,
     /// What is to change, in the order of the request: None is to go.
-    changes: Vec<(Key, Option<Arc<Entry>>)>,
+    pub(super) changes: Vec<(Key, Option<Arc<Entry>>)>,
     /// What goes with something else, and stays with it.
-    with: HashMap<Key, Key>,
+    pub(super) with: HashMap<Key, Key>,
 }
 
 impl Pending {
-    fn status(&mut self, key: &Key, outcome: Outcome, problems: Problems) {
+    pub(super) fn status(&mut self, key: &Key, outcome: Outcome, problems: Problems) {
         match self.place.get(key) {
             Some(at) => self.statuses[*at] = Status { key: key.clone(), outcome, problems },
             None => {
@@ -188,9 +188,8 @@ impl Room {
     ) -> Result<(Vec<Update>, Counts), Refused> {
         let mut refused = Refused::new();
         // What goes leaves its numbers to what comes.
-        let objects = touched.iter().filter(|key| key.kind != Kind::Node);
-        let (there, gone): (Vec<&Key>, Vec<&Key>) = objects.partition(|key| self.desired.get(key).is_some());
-        for key in gone.into_iter().chain(there) {
+        let (there, gone): (Vec<&Key>, Vec<&Key>) = touched.iter().partition(|key| self.desired.get(key).is_some());
+        for key in gone.into_iter().chain(there).filter(|key| key.kind != Kind::Node) {
             let claimed = match self.desired.get(key) {
                 Some(entry) => {
                     let cookie = self.ids.claim_cookie(key).map(|_| ());
@@ -205,10 +204,10 @@ impl Room {
                 refused.entry(key.clone()).or_default().add(problem);
             }
         }
-        if let (Some((_, node)), true) = (&self.node, touched.iter().any(|key| key.kind == Kind::Egress))
-            && let Err((key, problem)) = crate::object::egress::mark(node, &self.desired, &mut self.ids)
-        {
-            refused.entry(key).or_default().add(problem);
+        if let Some((_, node)) = self.node.as_ref().filter(|_| touched.iter().any(|key| key.kind == Kind::Egress)) {
+            for (key, problem) in crate::object::egress::mark(node, &self.desired, &mut self.ids) {
+                refused.entry(key).or_default().add(problem);
+            }
         }
         if !refused.is_empty() {
             return Err(refused);
@@ -290,9 +289,10 @@ impl Room {
     fn touched(&self, pending: &Pending, undo: &Undo) -> BTreeSet<Key> {
         let mut touched: BTreeSet<Key> = BTreeSet::new();
         let mut queue: VecDeque<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
+        let mut seen = HashSet::new();
         let changed = pending.changes.iter().filter_map(|(_, entry)| entry.as_ref());
         for entry in changed.chain(undo.entries.iter().filter_map(|(_, entry)| entry.as_ref())) {
-            queue.extend(entry.object.rivals(&self.desired));
+            queue.extend(entry.object.rivals(&self.desired, &mut seen));
             queue.extend(entry.object.drags());
         }
         while let Some(key) = queue.pop_front() {
@@ -315,116 +315,6 @@ impl Room {
             touched.extend(self.desired.referrers(&crate::object::service::any_service()).cloned());
         }
         touched
-    }
-
-    /// Judges everything that is touched; what is refused of it.
-    fn judge(&self, touched: &BTreeSet<Key>, pending: &Pending) -> Refused {
-        let mut refused = Refused::new();
-        let Some(facts) = self.facts() else { return refused };
-        let order: HashMap<&Key, usize> = pending.changes.iter().zip(0..).map(|((key, _), at)| (key, at)).collect();
-        for key in touched {
-            let mut problems = Problems::default();
-            let Some(entry) = self.desired.get(key) else { continue };
-            self.judge_references(&facts, entry, &order, &mut refused, &mut problems);
-            if let Some(mine) = order.get(key) {
-                self.judge_claims(key, entry, *mine, &order, &mut problems);
-                entry.object.judge_new(&facts, &mut problems);
-                entry.object.judge(&key.name, &facts, &mut problems);
-            }
-            if !problems.is_empty() {
-                refused.entry(key.clone()).or_default().extend(problems);
-            }
-        }
-        refused
-    }
-
-    /// What it must have is there; else it is refused, or, if it is not new, those are that take it away.
-    fn judge_references(
-        &self,
-        facts: &Facts<'_>,
-        entry: &Entry,
-        order: &HashMap<&Key, usize>,
-        refused: &mut Refused,
-        problems: &mut Problems,
-    ) {
-        let key = Object::key_of(&entry.message);
-        for reference in entry.object.references() {
-            if reference.need == Need::May || facts.desired.get(&reference.key).is_some() {
-                continue;
-            }
-            if order.contains_key(&key) {
-                let reason = format!("{} is not there", reference.key);
-                problems.add(Problem::new(Code::Reference, reference.field, reason).other(reference.key));
-            } else {
-                let problem = Problem::new(Code::InUse, "", format!("{key} refers to it"));
-                refused.entry(reference.key).or_default().add(problem.other(key.clone()));
-            }
-        }
-    }
-
-    /// Nobody else has what it claims: neither an object that is not being written, nor one that is written before it.
-    fn judge_claims(
-        &self,
-        key: &Key,
-        entry: &Entry,
-        mine: usize,
-        order: &HashMap<&Key, usize>,
-        problems: &mut Problems,
-    ) {
-        for (claim, field) in entry.object.claims() {
-            let earlier = |other: &&Key| *other != key && order.get(*other).is_none_or(|other| *other < mine);
-            if let Some(other) = self.desired.holders(&claim).find(earlier) {
-                let reason = format!("{claim} belongs to {other}");
-                problems.add(Problem::new(Code::Overlap, field, reason).other(other.clone()));
-            }
-        }
-    }
-
-    /// Takes refused changes back. False: none of the changes is to blame, and nothing can be taken back.
-    fn take_back(&mut self, refused: Refused, pending: &mut Pending, undo: &mut Undo) -> bool {
-        let changed: HashSet<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
-        let mut blamed = Refused::new();
-        for (key, problems) in refused {
-            if changed.contains(&key) {
-                blamed.entry(key).or_default().extend(problems);
-                continue;
-            }
-            // Something else cannot be any more: those are to blame that it names; else all.
-            let mut culprits: BTreeSet<Key> = match self.desired.get(&key) {
-                Some(entry) => entry.object.references().into_iter().map(|reference| reference.key).collect(),
-                None => BTreeSet::new(),
-            };
-            culprits.extend(
-                changed.iter().filter(|other| Object::dragged_by(other).any(|dragged| dragged == key)).cloned(),
-            );
-            culprits.retain(|other| changed.contains(other));
-            if culprits.is_empty() {
-                culprits.extend(changed.iter().cloned());
-            }
-            for culprit in culprits {
-                blamed.entry(culprit).or_default().extend(problems.clone());
-            }
-        }
-        if blamed.is_empty() {
-            return false;
-        }
-        let mut back: HashSet<Key> = blamed.keys().cloned().collect();
-        for (key, problems) in blamed {
-            pending.status(&key, Outcome::Refused, problems);
-        }
-        // What was to go with something that stays, stays.
-        let stay: Vec<Key> =
-            pending.with.iter().filter(|(_, whose)| back.contains(*whose)).map(|(key, _)| key.clone()).collect();
-        for key in stay {
-            if changed.contains(&key) && back.insert(key.clone()) {
-                pending.status(&key, Outcome::NotApplied, Problems::default());
-            }
-        }
-        pending.changes.retain(|(key, _)| !back.contains(key));
-        for (key, old) in undo.entries.extract_if(.., |(key, _)| back.contains(key)) {
-            self.desired.set(&key, old);
-        }
-        true
     }
 
     /// Objects of which something has no effect are told as such: those that were written, and others of which that is new, or over.

@@ -1,6 +1,18 @@
 //! Rooms.
 
-use crate::testing::{document, document_node, dump_of, room};
+mod bridge;
+mod random;
+mod strange;
+
+use crate::testing::{
+    apply, cluster, document, document_node, dump, dump_of, egress, ip, mac, peer, pod, refused, room, traffic_control,
+};
+use crate::{Flush, Key, Kind, Room, Write};
+use bridge::Bridge;
+use std::collections::BTreeSet;
+use vswitch_proto::antrea::v1;
+use vswitch_proto::antrea::v1::ObjectOutcome as Outcome;
+use vswitch_proto::antrea::v1::object::Object;
 
 #[test]
 fn misses_are_the_documents() {
@@ -8,9 +20,297 @@ fn misses_are_the_documents() {
     for table in
         ["PipelineRootClassifier", "SessionAffinity", "ServiceLB", "L3Forwarding", "EgressMark", "SNAT", "Output"]
     {
-        let miss = |lines: std::collections::BTreeSet<String>| -> Vec<String> {
+        let miss = |lines: BTreeSet<String>| -> Vec<String> {
             lines.into_iter().filter(|line| line.contains("priority=0 ")).collect()
         };
         assert_eq!(miss(dump_of(&room, &[table])), miss(document(&room, table)), "{table}");
     }
+}
+
+/// Plans and settles; what became of each object, by its name.
+fn write(room: &mut Room, write: Write) -> Vec<(String, Outcome)> {
+    let plan = room.plan(write);
+    let told = outcomes(&plan.result);
+    room.settle(plan);
+    told
+}
+
+fn outcomes(result: &v1::WriteResult) -> Vec<(String, Outcome)> {
+    let statuses = result.statuses.iter();
+    statuses.map(|status| (status.object.clone().unwrap_or_default().name, status.outcome())).collect()
+}
+
+fn is(names: &[(&str, Outcome)]) -> Vec<(String, Outcome)> {
+    names.iter().map(|(name, outcome)| ((*name).to_owned(), *outcome)).collect()
+}
+
+fn pod_key(name: &str) -> Key {
+    Key::new(Kind::Pod, &format!("default/{name}"))
+}
+
+#[test]
+fn a_write_of_what_is_there_changes_nothing() {
+    let mut room = room(&document_node(), cluster());
+    let ids = format!("{:?}", room.ids());
+    for sweep in [BTreeSet::new(), Kind::WRITTEN.into()] {
+        let plan = room.plan(Write { objects: cluster(), sweep, ..Write::default() });
+        assert!(plan.updates.is_empty() && plan.flush.is_empty(), "{:?}", plan.updates);
+        assert!(plan.result.applied && plan.result.flows_changed == 0 && plan.result.meters_changed == 0);
+        assert_eq!(plan.result.counts.get("UNCHANGED"), Some(&(cluster().len() as u64)), "{:?}", plan.result.counts);
+        assert_eq!(plan.result.counts.len(), 1);
+        room.settle(plan);
+    }
+    assert_eq!(format!("{:?}", room.ids()), ids);
+    let plan = room.plan_node(&document_node()).unwrap();
+    assert!(plan.updates.is_empty(), "{:?}", plan.updates);
+    room.settle(plan);
+}
+
+#[test]
+fn increments_come_to_what_one_sync_comes_to() {
+    let mut grown = room(&document_node(), Vec::new());
+    let mut bridge = Bridge::of(&grown);
+    for object in cluster() {
+        bridge.take(&apply(&mut grown, vec![object]));
+        bridge.is_as(&grown);
+    }
+    let synced = room(&document_node(), cluster());
+    assert_eq!(dump(&grown), dump(&synced));
+    assert!(grown.degraded().is_empty(), "{:?}", grown.degraded());
+}
+
+#[test]
+fn a_sweep_takes_what_is_not_sent_of_its_kinds_alone() {
+    let mut room = room(&document_node(), cluster());
+    let objects = vec![Object::Pod(pod("web")), Object::Pod(pod("web2"))];
+    let plan = room.plan(Write { objects, sweep: [Kind::Pod].into(), ..Write::default() });
+    let told = outcomes(&plan.result);
+    let want = [
+        ("default/web", Outcome::Unchanged),
+        ("default/web2", Outcome::Applied),
+        ("default/client", Outcome::Removed),
+        ("default/db", Outcome::Removed),
+        // Because of them: their Pods are not there.
+        ("egress-client", Outcome::Degraded),
+        ("mirror-db-to-local", Outcome::Degraded),
+    ];
+    assert_eq!(told, is(&want));
+    assert_eq!(plan.flush, [Flush::Address(ip("10.10.0.25")), Flush::Address(ip("10.10.0.26"))]);
+    room.settle(plan);
+    assert_eq!(room.desired().of(Kind::Egress).count(), 2, "another kind");
+    // They come back with what others said of them meanwhile.
+    apply(&mut room, cluster());
+    write(&mut room, Write { remove: vec![pod_key("web2")], ..Write::default() });
+    assert_eq!(dump(&room), dump(&crate::testing::room(&document_node(), cluster())));
+}
+
+#[test]
+fn reverted_is_as_before() {
+    let mut room = room(&document_node(), cluster());
+    let state = |room: &Room| (dump(room), format!("{:?} {:?}", room.ids(), room.degraded()));
+    let before = state(&room);
+    let mut other = pod("web");
+    other.addresses = vec!["10.10.0.99".to_owned()];
+    let remove = vec![pod_key("db"), Key::new(Kind::Egress, "egress-client"), Key::new(Kind::PeerNode, "worker-1")];
+    let plan = room.plan(Write { objects: vec![Object::Pod(other)], remove, ..Write::default() });
+    assert!(plan.result.applied && !plan.updates.is_empty());
+    room.revert(plan);
+    assert_eq!(state(&room), before);
+    let mut node = document_node();
+    node.egress_except_cidrs = vec!["10.0.0.0/8".to_owned()];
+    let plan = room.plan_node(&node).unwrap();
+    assert_eq!(plan.result.flows_changed, 1);
+    room.revert(plan);
+    assert_eq!(state(&room), before);
+    assert!(room.plan(Write::default()).updates.is_empty());
+}
+
+#[test]
+fn one_bad_object_refuses_all_or_itself() {
+    let bad = v1::Pod { port: "nowhere".to_owned(), ..pod("web") };
+    let objects = || vec![Object::Pod(pod("client")), Object::Pod(bad.clone()), Object::Pod(pod("db"))];
+    let mut room = room(&document_node(), Vec::new());
+    let empty = dump(&room);
+    let plan = room.plan(Write { objects: objects(), ..Write::default() });
+    assert!(!plan.result.applied && plan.updates.is_empty() && plan.flush.is_empty());
+    let want = [
+        ("default/client", Outcome::NotApplied),
+        ("default/web", Outcome::Refused),
+        ("default/db", Outcome::NotApplied),
+    ];
+    assert_eq!(outcomes(&plan.result), is(&want));
+    room.settle(plan);
+    assert_eq!(dump(&room), empty);
+    assert!(room.desired().is_empty());
+
+    let told = write(&mut room, Write { objects: objects(), valid_only: true, ..Write::default() });
+    let want =
+        [("default/client", Outcome::Applied), ("default/web", Outcome::Refused), ("default/db", Outcome::Applied)];
+    assert_eq!(told, is(&want));
+    let good = crate::testing::room(&document_node(), vec![Object::Pod(pod("client")), Object::Pod(pod("db"))]);
+    assert_eq!(dump(&room), dump(&good));
+}
+
+#[test]
+fn what_is_refused_leaves_its_old_form_in_force() {
+    let mut room = room(&document_node(), vec![Object::Pod(pod("web")), Object::Pod(pod("db"))]);
+    let before = dump(&room);
+    let bad = v1::Pod { addresses: pod("db").addresses, ..pod("web") };
+    let told = write(&mut room, Write { objects: vec![Object::Pod(bad)], valid_only: true, ..Write::default() });
+    assert_eq!(told, is(&[("default/web", Outcome::Refused)]));
+    assert_eq!(dump(&room), before);
+    // In a sync, too: refusal is no removal.
+    let bad = v1::Pod { mac: None, ..pod("web") };
+    let write_ =
+        Write { objects: vec![Object::Pod(bad)], valid_only: true, sweep: [Kind::Pod].into(), ..Write::default() };
+    let told = write(&mut room, write_);
+    assert_eq!(told, is(&[("default/web", Outcome::Refused), ("default/db", Outcome::Removed)]));
+    assert!(room.desired().get(&pod_key("web")).is_some());
+}
+
+#[test]
+fn names_that_are_there_twice_are_refused_whole() {
+    let mut room = room(&document_node(), vec![Object::Pod(pod("db"))]);
+    let other = v1::Pod { addresses: vec!["10.10.0.77".to_owned()], ..pod("web") };
+    let twice =
+        Write { objects: vec![Object::Pod(pod("web")), Object::Pod(other)], valid_only: true, ..Write::default() };
+    assert_eq!(write(&mut room, twice), is(&[("default/web", Outcome::Refused)]));
+    assert!(room.desired().get(&pod_key("web")).is_none(), "neither of the two");
+    let moved = v1::Pod { addresses: vec!["10.10.0.77".to_owned()], ..pod("db") };
+    let both =
+        Write { objects: vec![Object::Pod(moved)], remove: vec![pod_key("db")], valid_only: true, ..Write::default() };
+    assert_eq!(write(&mut room, both), is(&[("default/db", Outcome::Refused)]));
+    assert_eq!(room.desired().pod("default/db").map(|pod| pod.addresses.clone()), Some(vec![ip("10.10.0.25")]));
+    let remove = vec![pod_key("nobody"), pod_key("db"), pod_key("db")];
+    let told = write(&mut room, Write { remove, ..Write::default() });
+    assert_eq!(told, is(&[("default/nobody", Outcome::Absent), ("default/db", Outcome::Removed)]));
+}
+
+#[test]
+fn claims_move_between_objects_of_one_write() {
+    let (web, db) = (pod("web"), pod("db"));
+    let mut room = room(&document_node(), vec![Object::Pod(web.clone()), Object::Pod(db.clone())]);
+    let swapped = [
+        v1::Pod { addresses: db.addresses.clone(), mac: db.mac.clone(), ..web.clone() },
+        v1::Pod {
+            addresses: web.addresses.clone(),
+            mac: web.mac.clone(),
+            port: db.port.clone(),
+            name: db.name,
+            vlan: 0,
+        },
+    ];
+    let plan = room.plan(Write { objects: swapped.clone().map(Object::Pod).into(), ..Write::default() });
+    assert!(plan.result.applied, "{:?}", plan.result.statuses);
+    assert_eq!(plan.flush, [Flush::Address(ip("10.10.0.24")), Flush::Address(ip("10.10.0.25"))], "nobody inherits");
+    room.settle(plan);
+    assert_eq!(dump(&room), dump(&crate::testing::room(&document_node(), swapped.map(Object::Pod).into())));
+    // From one that goes to one that comes.
+    let heir = v1::Pod { name: "default/heir".to_owned(), ..web.clone() };
+    let heir = v1::Pod { addresses: web.addresses, mac: mac("fa:b7:53:74:21:a7"), ..heir };
+    let plan = room.plan(Write {
+        objects: vec![Object::Pod(heir)],
+        remove: vec![pod_key("web"), pod_key("db")],
+        ..Write::default()
+    });
+    assert!(plan.result.applied, "{:?}", plan.result.statuses);
+    room.settle(plan);
+}
+
+#[test]
+fn of_two_that_claim_the_same_the_first_has_it() {
+    let twin = v1::Pod {
+        name: "default/twin".to_owned(),
+        mac: mac("02:00:00:00:00:01"),
+        port: "web2-6f8c-1a2b3".to_owned(),
+        ..pod("web")
+    };
+    let mut room = room(&document_node(), Vec::new());
+    let objects = vec![Object::Pod(twin.clone()), Object::Pod(pod("web"))];
+    let told = write(&mut room, Write { objects, valid_only: true, ..Write::default() });
+    assert_eq!(told, is(&[("default/twin", Outcome::Applied), ("default/web", Outcome::Refused)]));
+    // One that gives it up in the same write and is refused for something else keeps it.
+    let gives = v1::Pod { addresses: vec!["10.10.0.78".to_owned()], port: "nowhere".to_owned(), ..twin };
+    let objects = vec![Object::Pod(gives), Object::Pod(pod("web"))];
+    let told = write(&mut room, Write { objects, valid_only: true, ..Write::default() });
+    assert_eq!(told, is(&[("default/twin", Outcome::Refused), ("default/web", Outcome::Refused)]));
+    let problems = refused(&mut room, Object::Pod(pod("web")));
+    assert_eq!(problems[0].code, "OVERLAP");
+    assert_eq!(problems[0].other.clone().unwrap_or_default().name, "default/twin");
+}
+
+#[test]
+fn a_pod_may_be_named_before_it_is_there_and_after_it_went() {
+    let names = || vec![Object::Egress(egress("web")), Object::TrafficControl(traffic_control("web"))];
+    let mut room = room(&document_node(), names());
+    let degraded: Vec<String> = room.degraded().keys().map(ToString::to_string).collect();
+    assert_eq!(degraded, ["Egress egress-web", "TrafficControl redirect-web-to-local"]);
+    assert!(
+        room.degraded().values().flat_map(crate::Problems::all).all(|problem| problem.code == crate::Code::Pending)
+    );
+    let told = write(&mut room, Write { objects: vec![Object::Pod(pod("web"))], ..Write::default() });
+    let want = [
+        ("default/web", Outcome::Applied),
+        ("egress-web", Outcome::Applied),
+        ("redirect-web-to-local", Outcome::Applied),
+    ];
+    assert_eq!(told, is(&want));
+    assert!(room.degraded().is_empty());
+    let whole = [names(), vec![Object::Pod(pod("web"))]].concat();
+    assert_eq!(dump(&room), dump(&crate::testing::room(&document_node(), whole)));
+    write(&mut room, Write { remove: vec![pod_key("web")], ..Write::default() });
+    assert_eq!(dump(&room), dump(&crate::testing::room(&document_node(), names())));
+}
+
+#[test]
+fn an_egress_needs_its_node_when_it_is_written_and_only_then() {
+    let mut room = room(&document_node(), vec![Object::Pod(pod("client"))]);
+    let problems = refused(&mut room, Object::Egress(egress("client")));
+    assert_eq!((problems[0].code.as_str(), problems[0].field.as_str()), ("REFERENCE", "node"));
+    // Refused with the peer, in the same write.
+    let bad = v1::PeerNode { transport_addresses: Vec::new(), ..peer() };
+    let objects = vec![Object::Egress(egress("client")), Object::PeerNode(bad)];
+    let told = write(&mut room, Write { objects, valid_only: true, ..Write::default() });
+    assert_eq!(told, is(&[("egress-client", Outcome::Refused), ("worker-1", Outcome::Refused)]));
+    apply(&mut room, vec![Object::Egress(egress("client")), Object::PeerNode(peer())]);
+    let told = write(&mut room, Write { remove: vec![Key::new(Kind::PeerNode, "worker-1")], ..Write::default() });
+    assert_eq!(told, is(&[("worker-1", Outcome::Removed), ("egress-client", Outcome::Degraded)]));
+    crate::testing::assert_has(&room, r#"table=EgressMark, priority=200,ip,in_port="client-6-3353ef" actions=drop"#);
+}
+
+#[test]
+fn another_node_leaves_objects_without_effect_and_takes_them_back() {
+    let mut room = room(&document_node(), cluster());
+    let before = dump(&room);
+    let mut node = document_node();
+    node.features =
+        Some(v1::Features { traffic_control: false, egress: Some(false), ..node.features.unwrap_or_default() });
+    let plan = room.plan_node(&node).unwrap();
+    room.settle(plan);
+    assert_eq!(room.degraded().len(), 4, "{:?}", room.degraded());
+    assert!(
+        room.degraded().values().flat_map(crate::Problems::all).any(|problem| problem.code == crate::Code::Feature)
+    );
+    assert!(!dump(&room).contains_key("EgressMark"));
+    let plan = room.plan_node(&document_node()).unwrap();
+    room.settle(plan);
+    assert!(room.degraded().is_empty());
+    assert_eq!(dump(&room), before);
+    let mut bad = document_node();
+    bad.gateway = None;
+    assert!(room.plan_node(&bad).is_err());
+    assert_eq!(dump(&room), before);
+}
+
+#[test]
+fn ports_are_held() {
+    let room = room(&document_node(), cluster());
+    let held = room.held_ports();
+    assert_eq!(held.get("antrea-gw0"), Some(&Key::node()));
+    assert_eq!(held.get("web-7975-274540"), Some(&pod_key("web")));
+    assert_eq!(
+        held.get("antrea-tc-tap1").map(ToString::to_string).as_deref(),
+        Some("TrafficControl redirect-web-to-local")
+    );
+    assert_eq!(held.get("probe0"), None);
 }
