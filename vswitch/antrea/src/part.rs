@@ -4,6 +4,7 @@ use crate::problem::{Code, Problems};
 use crate::store::FlowId;
 use crate::{Facts, Ids, Key, Kind, Table};
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use std::sync::Arc;
 use vswitch_flow::spec::{FlowSpec, GroupSpec, MeterSpec, Update};
 use vswitch_flow::text::{FlowCommand, parse_flow, parse_group, parse_meter};
@@ -160,6 +161,37 @@ impl Part {
     #[must_use]
     pub const fn own_cookie(&self) -> u64 {
         self.own_cookie
+    }
+
+    /// A flow that no flow of the part has the match of; if one has, where that is.
+    pub(crate) fn add_new(
+        &mut self,
+        id: FlowId,
+        purpose: &'static str,
+        flow: impl FnOnce(&FlowId) -> FlowSpec,
+    ) -> Result<(), usize> {
+        match self.index.entry(id) {
+            Entry::Occupied(there) => Err(*there.get()),
+            Entry::Vacant(free) => {
+                let id = free.key().clone();
+                free.insert(self.flows.len());
+                self.flows.push(Contribution { flow: Arc::new(flow(&id)), id, purpose });
+                Ok(())
+            }
+        }
+    }
+
+    /// Other actions for a flow of the part.
+    pub(crate) fn set_actions(&mut self, at: usize, actions: Arc<[Action]>) {
+        if let Some(there) = self.flows.get_mut(at) {
+            Arc::make_mut(&mut there.flow).actions = actions;
+        }
+    }
+
+    /// Room for so many flows more.
+    pub(crate) fn reserve(&mut self, flows: usize) {
+        self.flows.reserve(flows);
+        self.index.reserve(flows);
     }
 
     /// The cookie of flows that others may write, too: for [`Self::add`].

@@ -118,6 +118,11 @@ impl Room {
         &self.ids
     }
 
+    #[cfg(test)]
+    pub(crate) const fn ids_mut(&mut self) -> &mut Ids {
+        &mut self.ids
+    }
+
     /// What they write.
     #[must_use]
     pub const fn store(&self) -> &Store {

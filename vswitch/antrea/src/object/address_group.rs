@@ -2,12 +2,15 @@
 
 use crate::address::parse_address;
 use crate::object::applied_to_group::pod;
+use crate::object::policy::{Addresses, End};
 use crate::object::{Kind, Need};
 use crate::problem::{Code, Problems};
-use crate::{Claim, Desired, Facts, Family, Flush, Ids, Key, Part, Problem, Reference};
-use std::collections::{BTreeSet, HashSet};
+use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Part, Problem, Reference};
+use hashbrown::HashSet;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use vswitch_flow::SparseMatch;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::group_member::Member;
 
@@ -21,6 +24,21 @@ pub struct AddressGroup {
     addresses: Vec<IpAddr>,
     /// Names of Pods, and where they are in the message.
     pods: Vec<(Arc<str>, usize)>,
+    made: Made,
+}
+
+/// Matches of addresses at one end, by family.
+type Matches = [Vec<Arc<SparseMatch>>; 2];
+
+/// Matches of the addresses at each end, once somebody asked: all rules that name the group have them in common.
+#[derive(Clone, Debug, Default)]
+struct Made([OnceLock<Matches>; 3]);
+
+impl PartialEq for Made {
+    /// They follow from the addresses.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl AddressGroup {
@@ -59,7 +77,7 @@ impl AddressGroup {
             }
         }
         addresses.sort_unstable();
-        Some(Self { addresses, pods })
+        Some(Self { addresses, pods, made: Made::default() })
     }
 
     pub(crate) fn references(&self) -> Vec<Reference> {
@@ -101,9 +119,20 @@ impl AddressGroup {
         }
     }
 
-    /// Addresses of all members that are there.
-    pub(crate) fn addresses(&self, desired: &Desired, to: &mut Vec<IpAddr>) {
-        to.extend(&self.addresses);
+    /// What matches its addresses, without those of Pods.
+    pub(crate) fn matches(&self, end: End) -> &Matches {
+        self.made.0[end as usize].get_or_init(|| {
+            let mut heads = Addresses::new(end);
+            let mut matches = Matches::default();
+            for address in &self.addresses {
+                matches[Family::of(address) as usize].push(heads.of(&Cidr::host(*address)));
+            }
+            matches
+        })
+    }
+
+    /// Addresses of Pods that are there.
+    pub(crate) fn addresses_of_pods(&self, desired: &Desired, to: &mut Vec<IpAddr>) {
         for (name, _) in &self.pods {
             to.extend(pod(desired, name).into_iter().flat_map(|pod| pod.addresses));
         }

@@ -42,6 +42,7 @@ use std::sync::Arc;
 use vswitch_proto::antrea::v1;
 
 pub use fqdn::{Names, Pattern};
+pub(crate) use matching::{Addresses, End};
 pub(crate) use read::{check_names, names};
 
 /// Whose connections a rule is about.

@@ -84,12 +84,23 @@ impl Antrea {
             return Err(error.into());
         }
         state.room.settle(plan);
+        self.track_strictly(&state, true);
         for (number, name) in &old {
             if !new.contains_key(number) {
                 self.switch.delete_table(&node.bridge, name)?;
             }
         }
         Ok(Initialized { tables: self.table_states(&state)?, unchanged: false, degraded: degraded(&state) })
+    }
+
+    /// In our zones a connection is established when the other end has answered: the pipeline lets established ones pass all policies, and commits
+    /// connections of Services before policies have judged them.
+    fn track_strictly(&self, state: &State, on: bool) {
+        let Some((_, node)) = state.room.node() else { return };
+        let conntrack = self.switch.conntrack();
+        for zone in [node.zones.main, node.zones.snat, node.zones.egress].concat() {
+            conntrack.tracker().set_established_after_answer(zone, on);
+        }
     }
 
     /// The bridge is there, drops what no flow matches, and nobody else's flows are in our tables.
@@ -159,6 +170,7 @@ impl Antrea {
         for name in tables.values() {
             self.switch.delete_table(&bridge, name)?;
         }
+        self.track_strictly(state, false);
         state.room = Room::default();
         state.gate_open = false;
         state.synced.clear();

@@ -113,7 +113,8 @@ impl<'a> Work<'a> {
         let dimensions = self.dimensions(at, rule);
         // IGMP is decided by who reads it, and only counted here.
         if !rule.is_igmp() {
-            self.clauses.add(self.facts, place.table, place.clause, place.number, dimensions);
+            let at = (place.table, place.clause);
+            self.clauses.add(self.facts, self.part, at, place.number, dimensions);
         }
         match rule.action {
             _ if rule.is_multicast() => self.multicast(rule, place),
@@ -173,12 +174,16 @@ impl<'a> Work<'a> {
         match peer {
             Peer::Anybody => None,
             Peer::Some { groups, blocks, patterns } => {
-                let mut addresses = Vec::new();
+                let mut dimension = Vec::new();
+                let mut others = Vec::new();
                 for group in groups.iter().filter_map(|group| desired.address_group(group)) {
-                    group.addresses(desired, &mut addresses);
+                    let matches = group.matches(end);
+                    let of = |family| &matches[family as usize];
+                    self.families().for_each(|family| dimension.extend_from_slice(of(family)));
+                    group.addresses_of_pods(desired, &mut others);
                 }
-                addresses.extend(patterns.iter().flat_map(|pattern| desired.names().of(pattern)));
-                let mut dimension = self.addresses(&addresses, end);
+                others.extend(patterns.iter().flat_map(|pattern| desired.names().of(pattern)));
+                dimension.extend(self.addresses(&others, end));
                 let mut matches = Addresses::new(end);
                 let blocks = blocks.iter().filter(|block| self.facts.node.has(block.family()));
                 dimension.extend(blocks.map(|block| matches.of(block)));

@@ -56,7 +56,7 @@ impl Head {
 
 /// Which address of a packet is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     Source,
     Destination,
     /// Where the connection's first packet came from, before anybody translated it.
@@ -77,19 +77,19 @@ impl End {
 }
 
 /// Matches of addresses at one end.
-pub(super) struct Addresses {
+pub(crate) struct Addresses {
     end: End,
     heads: [Head; 2],
 }
 
 impl Addresses {
-    pub(super) fn new(end: End) -> Self {
+    pub(crate) fn new(end: End) -> Self {
         let head = |family| if end == End::First { Head::ip(family).new_connection() } else { Head::ip(family) };
         Self { end, heads: Family::BOTH.map(head) }
     }
 
     /// `ip,nw_src=10.0.0.0/8`
-    pub(super) fn of(&mut self, cidr: &Cidr) -> Arc<SparseMatch> {
+    pub(crate) fn of(&mut self, cidr: &Cidr) -> Arc<SparseMatch> {
         let family = cidr.family();
         let field = self.end.field(family);
         let head = &mut self.heads[family as usize];

@@ -1,7 +1,7 @@
 //! The other side of a rule: `RulePeer`.
 
 use super::fqdn::{self, Pattern};
-use super::{Direction, names};
+use super::{Direction, check_names, names};
 use crate::Cidr;
 use crate::problem::{Code, Problems};
 use std::sync::Arc;
@@ -34,6 +34,7 @@ pub(super) fn read(
     blocks.sort();
     blocks.dedup();
     let patterns = fqdn::read(&format!("{field}.fqdns"), &message.fqdns, FQDNS_MAX, problems);
+    check_names(&format!("{field}.services"), &message.services, problems);
     let services = names(&format!("{field}.services"), &message.services, problems);
     for (name, given) in [("fqdns", !message.fqdns.is_empty()), ("services", !message.services.is_empty())] {
         let field = format!("{field}.{name}");
