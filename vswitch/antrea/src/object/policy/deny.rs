@@ -5,9 +5,9 @@ use crate::{Facts, GroupKey, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// What a deny does before it drops: forgets the connections that the packet met as new (E15 of the design: `ct_forget`). Empty as long as flows
-/// have no such action; with it: `"ct_forget,"`.
-pub(super) const FORGET: &str = "";
+/// What a deny does: it forgets the connections that the packet met as new, of all zones. Services commit theirs before policies have judged them; the
+/// other end could answer them.
+pub(super) const FORGET: &str = "ct_forget";
 
 /// Tables that packets go on to when somebody is told of them: each has a group of its own behind which they fork.
 pub(super) const LOGGED: [Table; 6] = [
@@ -35,7 +35,7 @@ pub(super) enum Disposition {
 
 /// Actions of a flow that drops.
 pub(super) fn drop() -> String {
-    format!("{FORGET}drop")
+    FORGET.to_owned()
 }
 
 /// Registers that tell the controller about a decision in a table.
@@ -93,7 +93,7 @@ pub(super) fn isolation(policy: &NetworkPolicy, facts: &Facts<'_>, ends: &Ends) 
             drop()
         } else {
             let told = told(Disposition::Drop, operations, table);
-            format!("{told},{TO_CONTROLLER},{FORGET}goto_table:Output")
+            format!("{told},{TO_CONTROLLER},{FORGET},goto_table:Output")
         };
         for end in ends {
             let mut line = String::new();
