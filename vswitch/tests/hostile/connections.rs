@@ -55,6 +55,17 @@ fn sum(bytes: &[u8]) -> u16 {
     u16::try_from((sum & 0xffff) + (sum >> 16)).map_or(0, |sum| !sum)
 }
 
+/// A TCP segment between 10.0.0.1:1000 and 10.0.0.2:80, from the second one if it goes back.
+fn segment(back: bool, flags: u8, seq: u32, ack: u32) -> Vec<u8> {
+    let mut frame = if back { datagram(2, 80, 1, 1000) } else { datagram(1, 1000, 2, 80) };
+    (frame[16], frame[17], frame[23]) = (0, 40, 6);
+    let rest = [&seq.to_be_bytes()[..], &ack.to_be_bytes(), &[0x50, flags, 0x40, 0, 0, 0, 0, 0]].concat();
+    frame[38..54].copy_from_slice(&rest);
+    let pseudo = [&frame[26..34], &[0, 6, 0, 20], &frame[34..54]].concat();
+    frame[50..52].copy_from_slice(&sum(&pseudo).to_be_bytes());
+    summed(frame)
+}
+
 fn source(frame: &[u8]) -> (&[u8], u16) {
     (&frame[26..30], u16::from_be_bytes([frame[34], frame[35]]))
 }
@@ -109,6 +120,45 @@ fn a_flood_of_one_tenant_meets_its_limit() {
     assert!(bed.ports("p1", &datagram(0xff_0000, 1, 2, 53)).is_empty(), "a limit of 0 lets nothing in");
     bed.switch.vsctl_ok(&["ct-del-limits", "zone=1"]);
     assert_eq!(bed.ports("p1", &datagram(0xff_0000, 1, 2, 53)), ["p3"]);
+    bed.settle();
+}
+
+/// What is denied behind a commit: neither end makes an established connection of it, whatever it sends.
+#[test]
+fn what_is_denied_stays_denied() {
+    let mut bed = Bed::new(2);
+    bed.load(&[
+        "tcp,actions=ct(zone=1,table=1)",
+        "table=1,ct_state=+new+trk,tcp,actions=ct(commit,zone=1,table=2)",
+        "table=1,ct_state=-new+est+trk,tcp,in_port=1,actions=output:2",
+        "table=1,ct_state=-new+est+trk,tcp,in_port=2,actions=output:1",
+        "table=2,priority=9,tcp,tp_dst=80,actions=drop",
+        "table=2,priority=1,actions=drop",
+    ]);
+    let (syn, bare, data) = (segment(false, 2, 100, 0), segment(false, 0x10, 101, 1), segment(false, 0x18, 101, 1));
+    let answer = segment(true, 0x12, 500, 101);
+    assert!(bed.ports("p1", &syn).is_empty());
+    assert_eq!(bed.ports("p1", &bare), ["p2"], "as in Open vSwitch: he has established it himself");
+    bed.switch.vsctl_ok(&["flush-conntrack"]);
+    bed.switch.vsctl_ok(&["ct-set-zone-options", "zone=1,7", "established_after_answer=true"]);
+    bed.switch.vsctl_ok(&["ct-set-zone-options", "zone=7", "established_after_answer=false"]);
+    let shown = bed.switch.vsctl_ok(&["ct-get-zone-options"]);
+    assert_eq!(shown, "zone=1,established_after_answer=true\n");
+    for packet in [&syn, &bare, &data, &syn] {
+        assert!(bed.ports("p1", packet).is_empty(), "{packet:02x?}");
+    }
+    assert_eq!(bed.ports("p2", &answer), ["p1"], "the other end answers what it never got");
+    bed.switch.vsctl_ok(&["flush-conntrack"]);
+    bed.add(&["table=2,priority=9,tcp,tp_dst=80,actions=ct_forget", "table=2,priority=1,actions=ct_forget"]);
+    assert!(bed.dump().contains("tcp,tp_dst=80 actions=ct_forget"), "{}", bed.dump());
+    for round in 0..3 {
+        for (port, packet) in [("p1", &syn), ("p2", &answer), ("p1", &bare), ("p1", &data), ("p2", &answer)] {
+            assert!(bed.ports(port, packet).is_empty(), "round {round}: {packet:02x?}");
+        }
+    }
+    assert_eq!(bed.switch.vsctl_ok(&["dump-conntrack"]), "", "nothing is left");
+    let counters = bed.switch.vsctl_ok(&["ct-counters-show"]);
+    assert!(counters.contains("Taken back (ct_forget)      : 9\n"), "{counters}");
     bed.settle();
 }
 

@@ -45,7 +45,12 @@ impl Link {
     ) -> Option<Self> {
         let (generation, version) = (locked.body.generation, locked.body.version());
         let same = match &seen.l4 {
-            L4::Tcp(segment) => is_plain(segment) && locked.body.tcp.is_established(),
+            L4::Tcp(segment) => {
+                let is_established = locked.body.tcp.is_established();
+                // So what waits for an answer has no link: nobody asks again on the short way.
+                debug_assert!(!is_established || locked.life().has(Life::REPLIED), "established without an answer");
+                is_plain(segment) && is_established
+            }
             L4::Udp => true,
             L4::Icmp | L4::Other => false,
         };

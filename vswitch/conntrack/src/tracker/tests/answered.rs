@@ -268,4 +268,24 @@ proptest! {
             links[usize::from(back)] = link.map(|link| (link, verdict.state));
         }
     }
+
+    /// Whenever the option is switched on: from then on nobody is established who was not answered, and no link was ever of such a one.
+    #[test]
+    fn who_is_established_was_answered_whenever_that_is_asked(
+        segments in segments(),
+        switches in prop::collection::vec(any::<bool>(), 60),
+    ) {
+        let talk = talk();
+        let request = Request { zone: 1, commit: true, ..Request::default() };
+        for ((back, flags, seq, ack, payload), on) in segments.into_iter().zip(switches) {
+            talk.tracker.set_established_after_answer(1, on);
+            let segment = Segment { flags, seq, ack, window: 100, payload, scale: None };
+            let text = if back { "tcp 2:80>1:1000 A" } else { "tcp 1:1000>2:80 A" };
+            let packet = Seen { l4: L4::Tcp(segment), ..seen(text) };
+            let (verdict, link) = talk.tracker.track_linked(&packet, &request, 0, talk.now);
+            let replied = talk.connections().iter().any(|connection| connection.replied);
+            prop_assert!(replied || !on || verdict.state & state::EST == 0, "{verdict:?}");
+            prop_assert!(replied || link.is_none());
+        }
+    }
 }
