@@ -110,7 +110,7 @@ impl Projector<'_> {
             Err(problems) => self.problems.extend(problems),
         }
         for (name, item) in model.nodes.iter().filter(|(name, _)| *name != own) {
-            match peers::peer(item) {
+            match peers::peer(&self.world, item) {
                 Ok(Some(peer)) => self.add(Kinded::PeerNode(peer), &item.origin),
                 Ok(None) => self.problems.push(item.origin.warning("status.addresses", "no InternalIP yet: left out")),
                 Err(problem) => self.fail(Kind::PeerNode, name.clone(), *problem),

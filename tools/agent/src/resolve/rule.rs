@@ -158,7 +158,7 @@ fn rule(
     names.dedup();
     let peer = v1::RulePeer {
         address_groups: names,
-        blocks: peers.blocks.clone(),
+        blocks: peers.blocks.iter().filter(|block| world.has(&block.cidr)).cloned().collect(),
         fqdns: peers.fqdns.clone(),
         services: peers.services.clone(),
     };
