@@ -7,7 +7,7 @@ mod text;
 
 use crate::model::Model;
 use crate::problem::{Origin, Problem};
-use crate::resolve::rule::Groups;
+use crate::resolve::rule::{Groups, address_group};
 use crate::resolve::{World, antrea, k8s, net, services};
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1::object::Object as Kinded;
@@ -177,7 +177,12 @@ impl Projector<'_> {
         match policy {
             Ok(Some((policy, Groups { address, applied }))) => {
                 self.add(Kinded::NetworkPolicy(policy), origin);
-                address.into_values().for_each(|group| self.add(Kinded::AddressGroup(group), origin));
+                for (name, members) in address {
+                    if !self.projection.objects.contains_key(&(Kind::AddressGroup as i32, name.clone())) {
+                        let group = address_group(&self.world, name, &members);
+                        self.add(Kinded::AddressGroup(group), origin);
+                    }
+                }
                 applied.into_values().for_each(|group| self.add(Kinded::AppliedToGroup(group), origin));
             }
             Ok(None) => {}

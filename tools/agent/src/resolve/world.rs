@@ -8,7 +8,9 @@ use crate::kinds::selector::Selector;
 use crate::kinds::{Labels, endpoint_slice, pod};
 use crate::model::{Item, Model};
 use crate::problem::Problem;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 /// Label of a slice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -54,6 +56,8 @@ pub struct World<'a> {
     by_namespace: BTreeMap<&'a str, Vec<usize>>,
     by_label: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
     slices: BTreeMap<&'a str, BTreeMap<&'a str, Slices<'a>>>,
+    /// What has been selected before, by the selection's text: many policies say the same.
+    selected: RefCell<HashMap<String, Rc<[usize]>>>,
 }
 
 /// Which namespaces.
@@ -86,7 +90,7 @@ pub struct Members {
     /// Equal for equal selections, and for no others.
     pub name: String,
     /// Indices of Pods of the world.
-    pub pods: Vec<usize>,
+    pub pods: Rc<[usize]>,
     /// Other addresses.
     pub addresses: Vec<String>,
 }
@@ -104,6 +108,7 @@ impl<'a> World<'a> {
             by_namespace: BTreeMap::new(),
             by_label: BTreeMap::new(),
             slices: BTreeMap::new(),
+            selected: RefCell::default(),
         };
         for slice in model.endpoint_slices.values() {
             if let Some(service) = slice.meta.labels.get(SERVICE_NAME) {
@@ -179,6 +184,10 @@ impl<'a> World<'a> {
 
     /// Pods that somebody selects; those in the Node's own network are none.
     pub fn select(&self, select: &Select) -> Members {
+        let name = select.text();
+        if let Some(pods) = self.selected.borrow().get(&name) {
+            return Members { name, pods: Rc::clone(pods), addresses: Vec::new() };
+        }
         let chosen = |pod: &Pod<'_>| {
             let (meta, spec) = (&pod.item.meta, &pod.item.body.spec);
             let account = spec.service_account_name.as_deref().unwrap_or("default");
@@ -188,8 +197,9 @@ impl<'a> World<'a> {
                 && select.account.as_ref().is_none_or(|wanted| wanted == account)
         };
         let candidates = self.candidates(&select.spaces, &select.pods);
-        let pods = candidates.filter(|index| chosen(&self.pods[*index])).collect();
-        Members { name: select.text(), pods, addresses: Vec::new() }
+        let pods: Rc<[usize]> = candidates.filter(|index| chosen(&self.pods[*index])).collect();
+        self.selected.borrow_mut().insert(name.clone(), Rc::clone(&pods));
+        Members { name, pods, addresses: Vec::new() }
     }
 
     /// All Pods but those in a Node's own network.
