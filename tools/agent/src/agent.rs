@@ -1,8 +1,9 @@
 //! From files to what the switch has to know: what `run` does each second.
 
+use crate::drive::Standing;
 use crate::model::Model;
 use crate::problem::Problem;
-use crate::project::{Projection, project};
+use crate::project::{Key, Projection, project};
 use crate::source::Directory;
 use std::path::{Path, PathBuf};
 
@@ -56,6 +57,18 @@ impl Agent {
     /// What is wrong or odd.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
+    }
+
+    /// How far the documents can be trusted.
+    pub fn standing(&self) -> Standing {
+        let is_lost = |key: &Key| !self.projection.objects.contains_key(key);
+        if self.directory.is_blind() || self.projection.failed.iter().any(is_lost) {
+            Standing::Blind
+        } else if self.is_wrong() {
+            Standing::Wrong
+        } else {
+            Standing::Right
+        }
     }
 
     /// Whether anything is wrong.

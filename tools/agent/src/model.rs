@@ -122,7 +122,7 @@ mod tests {
             assert_eq!(model.namespaces["a"].meta.labels["n"], "a");
             let text = problems.iter().map(ToString::to_string).collect::<Vec<_>>();
             let expected =
-                "b.yaml:1 Namespace a: metadata.name: is in a.yaml:1 already, which counts; take one of them away";
+                "b.yaml:3 Namespace a: metadata.name: is in a.yaml:1 already, which counts; take one of them away";
             assert_eq!(text, [expected]);
             assert_eq!(model.namespace_labels("a")["kubernetes.io/metadata.name"], "a");
             assert_eq!(model.namespace_labels("other").len(), 1);

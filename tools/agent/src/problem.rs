@@ -1,7 +1,51 @@
 //! What is wrong, and where: one line each, from parser, resolver and switch alike.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::sync::Arc;
+
+/// Lines of a document's fields by their paths. What is no more than that makes no document another one: all compare equal.
+#[derive(Clone, Debug, Default)]
+pub struct Fields(Arc<BTreeMap<String, usize>>);
+
+impl Fields {
+    /// Of these paths.
+    pub fn new(lines: BTreeMap<String, usize>) -> Self {
+        Self(Arc::new(lines))
+    }
+
+    /// The line of a field, or of what it is in.
+    fn line(&self, path: &str) -> Option<usize> {
+        let mut path = path;
+        loop {
+            if let Some(line) = self.0.get(path) {
+                return Some(*line);
+            }
+            path = &path[..path.rfind(['.', '['])?];
+        }
+    }
+}
+
+impl PartialEq for Fields {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Fields {}
+
+impl PartialOrd for Fields {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Fields {
+    fn cmp(&self, _: &Self) -> Ordering {
+        Ordering::Equal
+    }
+}
 
 /// The document that something comes from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,19 +56,29 @@ pub struct Origin {
     pub line: usize,
     /// `Kind namespace/name`; empty until that is known.
     pub what: Arc<str>,
+    /// Lines of its fields, as far as they are kept.
+    pub fields: Fields,
 }
 
 impl Origin {
     /// A place of a file of which no more is known.
     pub fn new(file: &str, line: usize, what: &str) -> Self {
-        Self { file: file.into(), line, what: what.into() }
+        Self { file: file.into(), line, what: what.into(), fields: Fields::default() }
+    }
+
+    /// With the lines of its fields.
+    #[must_use]
+    pub fn with_fields(self, fields: Fields) -> Self {
+        Self { fields, ..self }
     }
 
     /// An error of the document.
     pub fn error(&self, field: impl Into<String>, reason: impl Into<String>) -> Problem {
+        let field = field.into();
+        let line = self.fields.line(&field).unwrap_or(self.line);
         Problem {
-            origin: self.clone(),
-            field: field.into(),
+            origin: Self { line, ..self.clone() },
+            field,
             reason: reason.into(),
             hint: String::new(),
             severity: Severity::Error,
@@ -116,6 +170,10 @@ mod tests {
         let origin = Origin::new("a.yaml", 3, "Pod default/web");
         let problem = origin.error("spec.x", "unknown\nfield").hint("leave it out");
         assert_eq!(problem.to_string(), "a.yaml:3 Pod default/web: spec.x: unknown\\nfield; leave it out");
+        let fields = Fields::new([("spec".to_owned(), 4), ("spec.a[0]".to_owned(), 6)].into());
+        let origin = origin.with_fields(fields);
+        let line = |field: &str| origin.error(field, "").origin.line;
+        assert_eq!([line("spec.a[0].b.c"), line("spec.a[1]"), line("spec"), line("kind"), line("")], [6, 4, 4, 3, 3]);
         assert_eq!(Origin::new("a.yaml", 1, "").error("", "no YAML").to_string(), "a.yaml:1: no YAML");
     }
 }

@@ -35,7 +35,7 @@ pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
 }
 
 async fn once(agent: &Agent, driver: &mut Driver, told: &mut Told) -> u8 {
-    match driver.step(agent.projection(), agent.is_wrong()).await {
+    match driver.step(agent.projection(), agent.standing()).await {
         Ok(Some(report)) => {
             let is_wrong = agent.is_wrong() || report.is_refused() || !report.applied;
             told.report(&report);
@@ -53,7 +53,7 @@ async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Told) -> u8 {
         return WRONG;
     };
     loop {
-        match driver.step(agent.projection(), agent.is_wrong()).await {
+        match driver.step(agent.projection(), agent.standing()).await {
             Ok(Some(report)) => told.report(&report),
             Ok(None) => told.reached(),
             Err(error @ DriveError::Replaced(_)) => return told.failure(&error),

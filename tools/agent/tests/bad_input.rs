@@ -18,8 +18,8 @@ const CONTROL: &str = "apiVersion: crd.antrea.io/v1alpha2\nkind: TrafficControl\
 /// One document each, and the whole line that it is answered with.
 #[test]
 fn each_mistake_is_told_where_it_is() {
-    let np = "test.yaml:1 NetworkPolicy default/p: ";
-    let acnp = "test.yaml:1 ClusterNetworkPolicy p: ";
+    let np = "test.yaml:5 NetworkPolicy default/p: ";
+    let [five, six, acnp] = [5, 6, 7].map(|line| format!("test.yaml:{line} ClusterNetworkPolicy p: "));
     let all = "appliedTo: [{podSelector: {}}]";
     let mut wrong = Vec::new();
     for (document, expected) in [
@@ -64,26 +64,26 @@ fn each_mistake_is_told_where_it_is() {
         (format!("{POLICY}  egress: [{{ports: [{{port: 80, endPort: 79}}]}}]\n"), format!("{np}spec.egress[0].ports[0].endPort: is below port")),
         (format!("{POLICY}  egress: [{{ports: [{{port: http, endPort: 79}}]}}]\n"), format!("{np}spec.egress[0].ports[0].endPort: goes with no port by name")),
         // Antrea's.
-        (format!("{CLUSTER}  tier: gold\n  {all}\n"), format!("{acnp}spec.tier: there is no Tier \"gold\"")),
-        (format!("{CLUSTER}  {all}\n").replace("priority: 1", "priority: 0.5"), format!("{acnp}spec.priority: 0.5 is not in 1 to 10000")),
+        (format!("{CLUSTER}  tier: gold\n  {all}\n"), format!("{six}spec.tier: there is no Tier \"gold\"")),
+        (format!("{CLUSTER}  {all}\n").replace("priority: 1", "priority: 0.5"), format!("{five}spec.priority: 0.5 is not in 1 to 10000")),
         (format!("{CLUSTER}  {all}\n").replace("  priority: 1\n", ""), "test.yaml:4 ClusterNetworkPolicy p: spec.priority: is required".to_owned()),
         (format!("{CLUSTER}  {all}\n  ingress: [{{action: Deny}}]\n"), "test.yaml:7 ClusterNetworkPolicy p: spec.ingress[0].action: \"Deny\" is not one of Allow, Drop, Reject, Pass".to_owned()),
-        (format!("{CLUSTER}  ingress: [{{action: Drop}}]\n"), format!("{acnp}spec.ingress[0].appliedTo: is required: the policy has none")),
+        (format!("{CLUSTER}  ingress: [{{action: Drop}}]\n"), format!("{six}spec.ingress[0].appliedTo: is required: the policy has none")),
         (format!("{CLUSTER}  {all}\n  ingress: [{{action: Drop, {all}}}]\n"), format!("{acnp}spec.ingress[0].appliedTo: the policy has one already")),
         (format!("{CLUSTER}  {all}\n  ingress: [{{action: Drop, from: [{{group: g}}]}}]\n"), format!("{acnp}spec.ingress[0].from[0].group: there is no ClusterGroup \"g\"")),
         (format!("{CLUSTER}  {all}\n  ingress: [{{action: Drop, from: [{{fqdn: a.b}}]}}]\n"), format!("{acnp}spec.ingress[0].from[0].fqdn: is for rules of egress")),
         (format!("{CLUSTER}  {all}\n  ingress: [{{action: Drop, to: [{{fqdn: a.b}}]}}]\n"), format!("{acnp}spec.ingress[0].to: is for the other direction")),
-        (format!("{CLUSTER}  appliedTo: [{{nodeSelector: {{}}}}]\n"), format!("{acnp}spec.appliedTo[0].nodeSelector: policies of Nodes themselves are not served")),
+        (format!("{CLUSTER}  appliedTo: [{{nodeSelector: {{}}}}]\n"), format!("{six}spec.appliedTo[0].nodeSelector: policies of Nodes themselves are not served")),
         (format!("{CLUSTER}  {all}\n  egress: [{{action: Drop, toServices: [{{name: s}}]}}]\n"), format!("{acnp}spec.egress[0].toServices[0].namespace: is required")),
         (format!("{CLUSTER}  {all}\n  egress: [{{action: Drop, protocols: [{{}}]}}]\n"), format!("{acnp}spec.egress[0].protocols[0]: needs one of icmp and igmp")),
         // Services.
-        (format!("{SERVICE}  clusterIP: 10.96.0.1\n"), "test.yaml:1 Service default/s: spec.ports: is required".to_owned()),
-        (format!("{SERVICE}  clusterIP: 10.96.0.1\n  ports: [{{port: 80, protocol: ICMP}}]\n"), "test.yaml:1 Service default/s: spec.ports[0].protocol: \"ICMP\" is not one of TCP, UDP, SCTP".to_owned()),
+        (format!("{SERVICE}  clusterIP: 10.96.0.1\n"), "test.yaml:4 Service default/s: spec.ports: is required".to_owned()),
+        (format!("{SERVICE}  clusterIP: 10.96.0.1\n  ports: [{{port: 80, protocol: ICMP}}]\n"), "test.yaml:6 Service default/s: spec.ports[0].protocol: \"ICMP\" is not one of TCP, UDP, SCTP".to_owned()),
         (format!("{SERVICE}  clusterIP: 10.96.0.1\n  ports: [{{port: 80000}}]\n"), "test.yaml:6 Service default/s: spec.ports[0].port: invalid value: integer `80000`, expected u16".to_owned()),
         // Egresses and TrafficControls.
-        (format!("{EGRESS}spec: {{egressIP: 10.0.0.1, appliedTo: {{}}}}\n"), "test.yaml:1 Egress e: spec.appliedTo: needs podSelector, namespaceSelector or group".to_owned()),
-        (format!("{EGRESS}spec: {{egressIP: 10.0.0.1, appliedTo: {{podSelector: {{}}}}, bandwidth: {{rate: fast, burst: 1k}}}}\n"), "test.yaml:1 Egress e: spec.bandwidth.rate: \"fast\" is no quantity of bits, such as 500k or 10M".to_owned()),
-        (format!("{CONTROL}  appliedTo: {{podSelector: {{}}}}\n  direction: Both\n  action: Mirror\n  targetPort: {{}}\n"), "test.yaml:1 TrafficControl t: spec.targetPort: needs one of ovsInternal and device".to_owned()),
+        (format!("{EGRESS}spec: {{egressIP: 10.0.0.1, appliedTo: {{}}}}\n"), "test.yaml:4 Egress e: spec.appliedTo: needs podSelector, namespaceSelector or group".to_owned()),
+        (format!("{EGRESS}spec: {{egressIP: 10.0.0.1, appliedTo: {{podSelector: {{}}}}, bandwidth: {{rate: fast, burst: 1k}}}}\n"), "test.yaml:4 Egress e: spec.bandwidth.rate: \"fast\" is no quantity of bits, such as 500k or 10M".to_owned()),
+        (format!("{CONTROL}  appliedTo: {{podSelector: {{}}}}\n  direction: Both\n  action: Mirror\n  targetPort: {{}}\n"), "test.yaml:8 TrafficControl t: spec.targetPort: needs one of ovsInternal and device".to_owned()),
         (format!("{CONTROL}  appliedTo: {{podSelector: {{}}}}\n  direction: Both\n  action: Mirror\n  targetPort: {{geneve: {{remoteIP: 1.1.1.1}}}}\n"), "test.yaml:8 TrafficControl t: spec.targetPort.geneve: unknown field; known here: ovsInternal, device".to_owned()),
     ] {
         let (_, problems) = projected(&document);
@@ -115,14 +115,14 @@ fn selectors_that_match_nothing_are_odd_and_match_nothing() {
         (text(&projection, false), lines(&problems))
     };
     let (_, problems) = text_of(format!("{POLICY}  podSelector: {{matchLabels: {{a: b}}}}\n"));
-    assert_eq!(problems, ["test.yaml:1 NetworkPolicy default/p: spec.podSelector: selects no Pod"]);
+    assert_eq!(problems, ["test.yaml:5 NetworkPolicy default/p: spec.podSelector: selects no Pod"]);
 
     let pod = format!("---\n{POD}spec: {{nodeName: {NODE}}}\nstatus: {{podIP: 10.10.0.9}}\n");
     let from = "ingress: [{from: [{podSelector: {matchLabels: {a: b}}}]}]";
     let (text, problems) = text_of(format!("{POLICY}  podSelector: {{}}\n  {from}\n{pod}"));
     assert_eq!(
         problems,
-        ["test.yaml:1 NetworkPolicy default/p: spec.ingress[0].from: pods a=b of namespace default: there are none"]
+        ["test.yaml:6 NetworkPolicy default/p: spec.ingress[0].from: pods a=b of namespace default: there are none"]
     );
     assert!(
         text.contains("AddressGroup {\n    name: \"pods a=b of namespace default\",\n}"),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 use vswitch_agent::agent::Agent;
-use vswitch_agent::drive::{DriveError, Driver, Options, Report};
+use vswitch_agent::drive::{DriveError, Driver, Options, Report, Standing};
 use vswitch_proto::antrea::v1::{GateChange, Kind, WriteMode};
 
 struct Scene {
@@ -51,7 +51,7 @@ impl Scene {
     }
 
     async fn step(&mut self) -> Result<Option<Report>, DriveError> {
-        self.driver.step(self.agent.projection(), self.agent.is_wrong()).await
+        self.driver.step(self.agent.projection(), self.agent.standing()).await
     }
 
     async fn report(&mut self) -> Report {
@@ -113,7 +113,7 @@ async fn another_agent_takes_over() {
     assert!(matches!(error, DriveError::Replaced(5)), "{error}");
 
     let mut second = Driver::new(scene.switch.socket(), Options::default());
-    second.step(scene.agent.projection(), false).await.expect("reached").expect("everything");
+    second.step(scene.agent.projection(), Standing::Right).await.expect("reached").expect("everything");
     assert_eq!(scene.switch.state().syncs.last().map(|(begin, _)| begin.round), Some(6));
 }
 
@@ -161,18 +161,40 @@ async fn strict_is_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn a_wrong_file_keeps_the_gate_shut_until_it_is_right() {
+async fn a_file_that_was_never_right_takes_nothing_away_and_keeps_the_gate_shut() {
     let mut scene = Scene::new(Options::default()).await;
-    let path = scene.path("wrong.yaml");
+    let path = scene.path("policies.yaml");
+    let right = std::fs::read_to_string(&path).expect("readable");
     std::fs::write(&path, "kind: [").expect("written");
+    scene.agent = Agent::new(scene.manifests.path(), &[], NODE, false);
+    scene.agent.scan();
+    let report = scene.report().await;
+    assert!(report.applied && !report.was_sync && !report.gate_open);
+    {
+        let state = scene.switch.state();
+        assert!(state.syncs.is_empty(), "a sync would sweep what the file said");
+        assert_eq!((state.increments.len(), state.increments[0].remove.len()), (1, 0));
+    }
+    assert!(scene.step().await.expect("reached").is_none(), "not each second");
+    scene.edit("egresses.yaml", "192.168.77.112", "192.168.77.114");
+    assert!(!scene.report().await.was_sync);
+    std::fs::write(&path, right).expect("written");
     scene.scan();
     let report = scene.report().await;
-    assert!(report.applied && !report.gate_open);
-    assert_eq!(scene.switch.state().syncs[0].0.gate(), GateChange::Keep);
-    std::fs::write(&path, "").expect("written");
+    assert!(report.was_sync && report.gate_open);
+}
+
+#[tokio::test]
+async fn a_file_that_was_right_is_synced_as_it_was() {
+    let mut scene = Scene::new(Options::default()).await;
+    std::fs::write(scene.path("policies.yaml"), "kind: [").expect("written");
     scene.scan();
-    scene.edit("egresses.yaml", "192.168.77.112", "192.168.77.114");
-    assert!(scene.report().await.gate_open);
+    let report = scene.report().await;
+    assert!(report.was_sync && report.applied && !report.gate_open);
+    let state = scene.switch.state();
+    let (begin, objects) = &state.syncs[0];
+    assert_eq!(begin.gate(), GateChange::Keep);
+    assert!(kinds_and_names(objects).contains(&"NetworkPolicy acnp:web-app-db-network-policy".to_owned()));
 }
 
 #[tokio::test]
@@ -196,6 +218,6 @@ async fn a_node_that_is_refused_stays_what_it_was() {
 async fn no_switch_is_an_error_that_names_the_socket() {
     let mut driver = Driver::new(Path::new("/nonexistent/vswitch.sock"), Options::default());
     let scene = Scene::new(Options::default()).await;
-    let error = driver.step(scene.agent.projection(), false).await.expect_err("nobody is there");
+    let error = driver.step(scene.agent.projection(), Standing::Right).await.expect_err("nobody is there");
     assert!(error.to_string().contains("\"/nonexistent/vswitch.sock\": "), "{error}");
 }

@@ -226,10 +226,7 @@ fn peers_of_antrea() {
                  ---\napiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: a}\nspec: {clusterIP: 10.96.0.9, selector: {app: web}, ports: [{port: 80}]}\n";
     let applied = "appliedTo: [{podSelector: {matchLabels: {app: db}}}]";
     for (rule, expected) in [
-        (
-            "from: [{group: g}]",
-            vec!["x Ingress [\"pods app=db of namespaces *\"] blocks[\"10.0.0.0/8 but []\", \"fd00::/8 but []\"]"],
-        ),
+        ("from: [{group: g}]", vec!["x Ingress [\"pods app=db of namespaces *\"] blocks[\"10.0.0.0/8 but []\"]"]),
         ("from: [{group: of}]", vec!["x Ingress [\"pods app=web of namespace a\"]"]),
         ("from: [{nodeSelector: {}}]", vec!["x Ingress [\"nodes *\"]"]),
         (
@@ -401,4 +398,22 @@ fn lists_of_kubectl_are_their_items() {
         (&peer.pod_cidrs[..], &peer.gateway_addresses[..]),
         (&["10.10.3.0/24".to_owned()][..], &["10.10.3.1".to_owned()][..])
     );
+}
+
+#[test]
+fn what_the_node_has_no_family_for_is_left_out() {
+    let text = format!(
+        "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {{name: p, namespace: a}}\nspec: {{podSelector: {{}}, \
+         ingress: [{{from: [{{ipBlock: {{cidr: '::/0'}}}}]}}], egress: [{{to: [{{ipBlock: {{cidr: '::/0'}}}}, {{ipBlock: {{cidr: 0.0.0.0/0}}}}]}}]}}\n\
+         ---\napiVersion: v1\nkind: Service\nmetadata: {{name: s, namespace: a}}\nspec: {{clusterIPs: [10.96.0.1, 'fd00::1'], selector: {{app: web}}, ports: [{{port: 80}}]}}\n{}",
+        pods().replace("podIP: 10.10.0.11", "podIPs: [{ip: 10.10.0.11}, {ip: 'fd00::11'}]")
+    );
+    let projection = good(&text);
+    let expected = ["egress-0 Egress blocks[\"0.0.0.0/0 but []\"]"];
+    assert_eq!(rules(&projection, "np:a/p"), expected, "a rule for nobody that is here is no rule for anybody");
+    let Object::Service(service) = object(&projection, Kind::Service, "a/s") else { panic!("a Service") };
+    assert_eq!(service.cluster_ips, ["10.96.0.1"]);
+    assert_eq!(endpoints(&projection, "a/s:").len(), 3);
+    let Object::Pod(pod) = object(&projection, Kind::Pod, "a/web1") else { panic!("a Pod") };
+    assert_eq!(pod.addresses, ["10.10.0.11"]);
 }

@@ -30,6 +30,17 @@ pub struct Options {
     pub opens_anyway: bool,
 }
 
+/// How far the documents can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing is wrong.
+    Right,
+    /// Some are wrong; what they said before is known and stays. The gate is not to open.
+    Wrong,
+    /// Some are wrong, and nobody knows what they said before: what the switch has of them must not go. So nothing goes that this agent has not told itself.
+    Blind,
+}
+
 /// How telling went.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -105,10 +116,13 @@ struct Session {
     refused: BTreeMap<Key, Projected>,
     /// The last sync was refused as a whole.
     is_behind: bool,
+    /// There was none yet: the documents' standing did not allow it.
+    is_partial: bool,
     checked: Instant,
 }
 
 /// What a call is about.
+#[derive(Default)]
 struct Change<'a> {
     put: Vec<(&'a Key, &'a Projected)>,
     gone: Vec<Key>,
@@ -120,38 +134,26 @@ impl Driver {
         Self { socket: socket.to_owned(), options, session: None, tried: None }
     }
 
-    /// Tells the switch what it does not know yet; None: nothing. `is_wrong`: documents are, so that the gate is not to open.
-    pub async fn step(&mut self, projection: &Projection, is_wrong: bool) -> Result<Option<Report>, DriveError> {
-        let result = self.attempt(projection, is_wrong).await;
+    /// Tells the switch what it does not know yet; None: nothing.
+    pub async fn step(&mut self, projection: &Projection, standing: Standing) -> Result<Option<Report>, DriveError> {
+        let result = self.attempt(projection, standing).await;
         if let Err(DriveError::Unreachable { .. } | DriveError::Refused { .. } | DriveError::Node(_)) = &result {
             self.session = None; // whatever came of it, the next attempt tells everything
         }
         result
     }
 
-    async fn attempt(&mut self, projection: &Projection, is_wrong: bool) -> Result<Option<Report>, DriveError> {
+    async fn attempt(&mut self, projection: &Projection, standing: Standing) -> Result<Option<Report>, DriveError> {
         let Some((node, origin)) = &projection.node else { return Ok(None) };
         self.check().await?;
         let Some(mut session) = self.session.take() else {
-            let mut client = Client::connect(&self.socket).await?;
-            let round = client.state().await?.round + 1;
-            client.initialize(node, origin, round).await?;
-            let mut session = Session::new(client, node.clone());
-            let report = self.sync(&mut session, projection, is_wrong).await?;
+            let (session, report) = self.begin(projection, node, origin, standing).await?;
             self.session = Some(session);
             return Ok(Some(report));
         };
         let retries = self.tried.is_none_or(|tried| tried.elapsed() >= RETRY);
         let node_problems = session.renew(node, origin, retries).await?;
-        let change = session.change(projection, retries);
-        let is_shut = !session.gate_open && (!is_wrong || self.options.opens_anyway);
-        let report = if change.is_empty() && !(retries && (session.is_behind || is_shut)) {
-            Ok(None)
-        } else if session.is_behind || !session.gate_open || change.len() > INCREMENT_LEN_MAX {
-            self.sync(&mut session, projection, is_wrong).await.map(Some)
-        } else {
-            self.increment(&mut session, projection, &change).await.map(Some)
-        };
+        let report = self.differ(&mut session, projection, standing, retries).await;
         self.session = Some(session);
         match report {
             Ok(None) if !node_problems.is_empty() => {
@@ -171,6 +173,54 @@ impl Driver {
                 Err(DriveError::Refused { call, reason })
             }
             report => report,
+        }
+    }
+
+    /// Tells a switch that nothing is known of: everything, or, blind, what is known.
+    async fn begin(
+        &mut self,
+        projection: &Projection,
+        node: &v1::NodeConfig,
+        origin: &Origin,
+        standing: Standing,
+    ) -> Result<(Session, Report), DriveError> {
+        let mut client = Client::connect(&self.socket).await?;
+        let state = client.state().await?;
+        client.initialize(node, origin, state.round + 1).await?;
+        let mut session = Session::new(client, node.clone());
+        let report = if standing == Standing::Blind {
+            (session.is_partial, session.round, session.gate_open) = (true, state.round, state.gate_open);
+            let change = session.change(projection, true);
+            self.increments(&mut session, projection, change).await?
+        } else {
+            self.sync(&mut session, projection, standing).await?
+        };
+        Ok((session, report))
+    }
+
+    /// Tells what has changed, or everything if that is called for.
+    async fn differ(
+        &mut self,
+        session: &mut Session,
+        projection: &Projection,
+        standing: Standing,
+        retries: bool,
+    ) -> Result<Option<Report>, DriveError> {
+        let change = session.change(projection, retries);
+        if standing == Standing::Blind {
+            if change.is_empty() {
+                return Ok(None);
+            }
+            return self.increments(session, projection, change).await.map(Some);
+        }
+        let may_open = standing == Standing::Right || self.options.opens_anyway;
+        let again = retries && (session.is_behind || (!session.gate_open && may_open));
+        if change.is_empty() && !session.is_partial && !again {
+            Ok(None)
+        } else if session.is_partial || session.is_behind || !session.gate_open || change.len() > INCREMENT_LEN_MAX {
+            self.sync(session, projection, standing).await.map(Some)
+        } else {
+            self.increments(session, projection, change).await.map(Some)
         }
     }
 
@@ -200,13 +250,13 @@ impl Driver {
         &mut self,
         session: &mut Session,
         projection: &Projection,
-        is_wrong: bool,
+        standing: Standing,
     ) -> Result<Report, DriveError> {
         self.tried = Some(Instant::now());
-        let gate = match (self.options.opens_anyway, is_wrong) {
+        let gate = match (self.options.opens_anyway, standing) {
             (true, _) => v1::GateChange::OpenAnyway,
-            (false, true) => v1::GateChange::Keep,
-            (false, false) => v1::GateChange::Open,
+            (false, Standing::Right) => v1::GateChange::Open,
+            (false, _) => v1::GateChange::Keep,
         };
         let begun = session.client.state().await?.round;
         if session.round > 0 && begun > session.round {
@@ -222,9 +272,30 @@ impl Driver {
             session.refused = projection.objects.clone();
         } else {
             session.round = begun + 1;
+            session.is_partial = false;
             session.adopt(projection.objects.iter().collect(), Vec::new(), &refused, true);
         }
         Ok(report::report(&result, projection, &BTreeMap::new(), true, session.gate_open))
+    }
+
+    /// One increment, or several if it is too long for one; what others refer to comes first.
+    async fn increments(
+        &mut self,
+        session: &mut Session,
+        projection: &Projection,
+        change: Change<'_>,
+    ) -> Result<Report, DriveError> {
+        let mut all = Report { gate_open: session.gate_open, ..Report::default() };
+        for part in change.parts() {
+            let report = self.increment(session, projection, &part).await?;
+            all.applied |= report.applied;
+            all.problems.extend(report.problems);
+            all.about.extend(report.about);
+            for (outcome, count) in report.counts {
+                *all.counts.entry(outcome).or_default() += count;
+            }
+        }
+        Ok(all)
     }
 
     async fn increment(
@@ -263,6 +334,7 @@ impl Session {
             told: BTreeMap::new(),
             refused: BTreeMap::new(),
             is_behind: false,
+            is_partial: false,
             checked: Instant::now(),
         }
     }
@@ -333,6 +405,23 @@ impl Session {
 impl Change<'_> {
     fn is_empty(&self) -> bool {
         self.put.is_empty() && self.gone.is_empty()
+    }
+
+    /// The same in parts that are short enough, in order of kinds: none refers to a later one.
+    fn parts(self) -> Vec<Self> {
+        let (mut parts, mut part, mut len) = (Vec::new(), Change::default(), 0);
+        for (key, projected) in self.put {
+            let more = prost::Message::encoded_len(&projected.object);
+            if len + more > INCREMENT_LEN_MAX && !part.put.is_empty() {
+                parts.push(std::mem::take(&mut part));
+                len = 0;
+            }
+            len += more;
+            part.put.push((key, projected));
+        }
+        part.gone = self.gone;
+        parts.push(part);
+        parts
     }
 
     /// Bytes, about.

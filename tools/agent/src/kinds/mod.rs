@@ -14,7 +14,7 @@ pub mod service;
 pub mod tier;
 pub mod traffic_control;
 
-use crate::problem::{Origin, Problem};
+use crate::problem::{Fields, Origin, Problem};
 use crate::source::{FieldError, Tree, Value, typed};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -141,6 +141,9 @@ const IGNORED_CORE: [&str; 12] = [
     "ComponentStatus",
 ];
 
+/// Kinds of which there are too many, and which say too little, to keep the line of each field.
+const MANY: [&str; 2] = ["EndpointSlice", "Pod"];
+
 /// Understands the trees of one file. A `List` is as many documents as it has items; documents of kinds that do not matter are left out.
 pub fn understand(file: &str, trees: Vec<Tree>) -> (Vec<Document>, Vec<Problem>) {
     let (mut documents, mut problems) = (Vec::new(), Vec::new());
@@ -191,9 +194,10 @@ fn document(file: &str, mut tree: Tree) -> Result<Option<Document>, Box<Problem>
     };
     let told =
         |error: FieldError| Box::new(origin.error(error.path, error.reason).hint(error.hint).at_line(error.line));
+    let fields = if MANY.contains(&kind.as_str()) { Fields::default() } else { Fields::new(tree.lines()) };
     let meta = meta(&mut tree, scope).map_err(told)?;
     let what = format!("{kind} {}", meta.full_name());
-    let origin = Origin::new(file, tree.line, &what);
+    let origin = Origin::new(file, tree.line, &what).with_fields(fields);
     tree.strip(&[], &["apiVersion", "kind", "metadata"]);
     let body = parse(&mut tree)
         .map_err(|error| Box::new(origin.error(error.path, error.reason).hint(error.hint).at_line(error.line)))?;

@@ -7,7 +7,7 @@ mod text;
 
 use crate::model::Model;
 use crate::problem::{Origin, Problem};
-use crate::resolve::rule::Groups;
+use crate::resolve::rule::{Groups, address_group};
 use crate::resolve::{World, antrea, k8s, net, services};
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1::object::Object as Kinded;
@@ -110,7 +110,7 @@ impl Projector<'_> {
             Err(problems) => self.problems.extend(problems),
         }
         for (name, item) in model.nodes.iter().filter(|(name, _)| *name != own) {
-            match peers::peer(item) {
+            match peers::peer(&self.world, item) {
                 Ok(Some(peer)) => self.add(Kinded::PeerNode(peer), &item.origin),
                 Ok(None) => self.problems.push(item.origin.warning("status.addresses", "no InternalIP yet: left out")),
                 Err(problem) => self.fail(Kind::PeerNode, name.clone(), *problem),
@@ -177,7 +177,12 @@ impl Projector<'_> {
         match policy {
             Ok(Some((policy, Groups { address, applied }))) => {
                 self.add(Kinded::NetworkPolicy(policy), origin);
-                address.into_values().for_each(|group| self.add(Kinded::AddressGroup(group), origin));
+                for (name, members) in address {
+                    if !self.projection.objects.contains_key(&(Kind::AddressGroup as i32, name.clone())) {
+                        let group = address_group(&self.world, name, &members);
+                        self.add(Kinded::AddressGroup(group), origin);
+                    }
+                }
                 applied.into_values().for_each(|group| self.add(Kinded::AppliedToGroup(group), origin));
             }
             Ok(None) => {}

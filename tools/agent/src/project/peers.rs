@@ -4,12 +4,12 @@ use super::node::mac_address;
 use crate::kinds::node::Body;
 use crate::model::Item;
 use crate::problem::Problem;
-use crate::resolve::{net, nodes};
+use crate::resolve::{World, net, nodes};
 use vswitch_proto::antrea::v1;
 
 /// A peer; None: it has no address yet. Annotations `vswitch/path` (Tunnel, Gateway, Uplink), `vswitch/mac`, `vswitch/tunnel-port` and
 /// `vswitch/gateway-addresses` say what Kubernetes does not know.
-pub(super) fn peer(item: &Item<Body>) -> Result<Option<v1::PeerNode>, Box<Problem>> {
+pub(super) fn peer(world: &World<'_>, item: &Item<Body>) -> Result<Option<v1::PeerNode>, Box<Problem>> {
     let wrong = |name: &str, reason: String| {
         Box::new(item.origin.error(format!("metadata.annotations[vswitch/{name}]"), reason))
     };
@@ -30,8 +30,8 @@ pub(super) fn peer(item: &Item<Body>) -> Result<Option<v1::PeerNode>, Box<Proble
     }
     Ok(Some(v1::PeerNode {
         name: item.meta.name.clone(),
-        pod_cidrs: item.body.pod_cidrs(),
-        gateway_addresses: nodes::gateways(item),
+        pod_cidrs: item.body.pod_cidrs().into_iter().filter(|cidr| world.has(cidr)).collect(),
+        gateway_addresses: nodes::gateways(item).into_iter().filter(|address| world.has(address)).collect(),
         transport_addresses,
         path: path.into(),
         mac: mac.map(mac_address),

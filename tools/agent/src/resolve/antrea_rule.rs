@@ -214,7 +214,7 @@ impl OneRule<'_> {
             one.rule.id = bounded(&format!("{}/{namespace}", draft.rule.id));
             one.has_own = true;
             for members in &mut one.applied {
-                members.pods.retain(|index| space(index) == namespace);
+                members.pods = members.pods.iter().copied().filter(|index| space(index) == namespace).collect();
                 members.name = format!("{} in {}", members.name, word(namespace));
             }
             for peer in &seen {

@@ -160,6 +160,6 @@ pub fn local_pods(world: &World<'_>, origin: &Origin, applied: &PodsOrGroup) -> 
             vec![world.select(&selected(place, selectors, None)?)]
         }
     };
-    let pods: Vec<usize> = members.into_iter().flat_map(|members| members.pods).collect();
+    let pods: Vec<usize> = members.iter().flat_map(|members| members.pods.iter().copied()).collect();
     Ok(world.local(&pods))
 }

@@ -10,10 +10,10 @@ use crate::model::Item;
 /// Addresses of Nodes with these labels: their own, and their gateways'.
 pub fn select(world: &World<'_>, selector: &Selector) -> Members {
     let nodes = world.model.nodes.values().filter(|node| matches(selector, &node.meta.labels));
-    let mut addresses: Vec<String> = nodes.flat_map(addresses).collect();
+    let mut addresses: Vec<String> = nodes.flat_map(addresses).filter(|address| world.has(address)).collect();
     addresses.sort();
     addresses.dedup();
-    Members { name: format!("nodes {}", text(selector)), pods: Vec::new(), addresses }
+    Members { name: format!("nodes {}", text(selector)), pods: [].into(), addresses }
 }
 
 fn addresses(node: &Item<node::Body>) -> Vec<String> {

@@ -53,31 +53,16 @@ pub struct Draft {
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     /// Address groups by name.
-    pub address: BTreeMap<String, v1::AddressGroup>,
+    pub address: BTreeMap<String, Members>,
     /// Applied-to groups by name.
     pub applied: BTreeMap<String, v1::AppliedToGroup>,
 }
 
 impl Groups {
     /// The name of an address group with these members.
-    pub fn address(&mut self, world: &World<'_>, members: &Members) -> String {
+    pub fn address(&mut self, members: &Members) -> String {
         let name = bounded(&members.name);
-        self.address.entry(name.clone()).or_insert_with(|| {
-            let mut all: BTreeSet<(bool, &str)> =
-                members.addresses.iter().map(|address| (true, address.as_str())).collect();
-            for pod in members.pods.iter().map(|index| &world.pods[*index]) {
-                if pod.is_local {
-                    all.insert((false, pod.name));
-                } else {
-                    all.extend(pod.addresses.iter().map(|address| (true, address.as_str())));
-                }
-            }
-            let member = |(is_address, text): (bool, &str)| {
-                let text = text.to_owned();
-                v1::GroupMember { member: Some(if is_address { Member::Address(text) } else { Member::Pod(text) }) }
-            };
-            v1::AddressGroup { name: name.clone(), members: all.into_iter().map(member).collect() }
-        });
+        self.address.entry(name.clone()).or_insert_with(|| members.clone());
         name
     }
 
@@ -85,13 +70,16 @@ impl Groups {
     pub fn applied(&mut self, world: &World<'_>, all: &[Members]) -> Vec<String> {
         let mut names = BTreeSet::new();
         for members in all {
-            let pods = world.local(&members.pods);
-            if !pods.is_empty() {
-                let name = bounded(&members.name);
-                names.insert(name.clone());
-                let group = v1::AppliedToGroup { name: name.clone(), pods, services: Vec::new() };
-                self.applied.entry(name).or_insert(group);
+            let name = bounded(&members.name);
+            if !self.applied.contains_key(&name) {
+                let pods = world.local(&members.pods);
+                if pods.is_empty() {
+                    continue;
+                }
+                self.applied
+                    .insert(name.clone(), v1::AppliedToGroup { name: name.clone(), pods, services: Vec::new() });
             }
+            names.insert(name);
         }
         names.into_iter().collect()
     }
@@ -105,6 +93,23 @@ impl Groups {
     }
 }
 
+/// An address group as the switch takes it: Pods of this Node by name, others by their addresses.
+pub fn address_group(world: &World<'_>, name: String, members: &Members) -> v1::AddressGroup {
+    let mut all: BTreeSet<(bool, &str)> = members.addresses.iter().map(|address| (true, address.as_str())).collect();
+    for pod in members.pods.iter().map(|index| &world.pods[*index]) {
+        if pod.is_local && !pod.item.body.spec.host_network {
+            all.insert((false, pod.name));
+        } else {
+            all.extend(pod.addresses.iter().map(|address| (true, address.as_str())));
+        }
+    }
+    let member = |(is_address, text): (bool, &str)| {
+        let text = text.to_owned();
+        v1::GroupMember { member: Some(if is_address { Member::Address(text) } else { Member::Pod(text) }) }
+    };
+    v1::AddressGroup { name, members: all.into_iter().map(member).collect() }
+}
+
 /// Rules of this Node that a draft becomes: none if it is applied to nothing here, or matches nothing.
 pub fn rules(world: &World<'_>, draft: &Draft, groups: &mut Groups) -> Vec<v1::Rule> {
     let mut rules = Vec::new();
@@ -114,7 +119,8 @@ pub fn rules(world: &World<'_>, draft: &Draft, groups: &mut Groups) -> Vec<v1::R
         rules.extend(rule(world, draft, &draft.applied, draft.has_own, &peers, (String::new(), with_numbers), groups));
     }
     let is_ingress = draft.rule.direction == v1::Direction::Ingress as i32;
-    let everybody = [world.everybody()];
+    let has_names = draft.ports.iter().any(|port| matches!(port, Ports::Named(..)));
+    let everybody = if has_names && !is_ingress && draft.peers.is_any { vec![world.everybody()] } else { Vec::new() };
     let side = match (is_ingress, draft.peers.is_any) {
         (true, _) => &draft.applied[..],
         (false, true) => &everybody[..],
@@ -153,12 +159,12 @@ fn rule(
     if applied_to.is_empty() {
         return None;
     }
-    let mut names: Vec<String> = peers.members.iter().map(|members| groups.address(world, members)).collect();
+    let mut names: Vec<String> = peers.members.iter().map(|members| groups.address(members)).collect();
     names.sort();
     names.dedup();
     let peer = v1::RulePeer {
         address_groups: names,
-        blocks: peers.blocks.clone(),
+        blocks: peers.blocks.iter().filter(|block| world.has(&block.cidr)).cloned().collect(),
         fqdns: peers.fqdns.clone(),
         services: peers.services.clone(),
     };
@@ -190,7 +196,7 @@ fn by_number(world: &World<'_>, side: &[Members], ports: &[Ports]) -> BTreeMap<N
         let mut subsets: BTreeMap<Number, Subset<'_>> = BTreeMap::new();
         for port in ports {
             let Ports::Named(protocol, name) = port else { continue };
-            for index in &members.pods {
+            for index in members.pods.iter() {
                 for number in world.pods[*index].named_ports(name, protocol) {
                     let subset = subsets.entry((protocol.clone(), number)).or_default();
                     subset.0.insert(name);

@@ -2,10 +2,8 @@
 
 use super::net::is_six;
 use super::rule::protocol_number;
-use super::selector::matches;
 use super::world::{Pod, World};
 use crate::kinds::endpoint_slice::{self, AddressType};
-use crate::kinds::selector::Selector;
 use crate::kinds::service::{Affinity, Body, Family, Kind, Port, TrafficPolicy};
 use crate::kinds::{NumberOrName, node_config};
 use crate::model::Item;
@@ -18,9 +16,6 @@ const AFFINITY_SECONDS: u32 = 10_800;
 
 /// Label by which a Service is somebody else's.
 const OTHER_PROXY: &str = "service.kubernetes.io/service-proxy-name";
-
-/// Label of a slice that names its Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// Annotation of Antrea that says how connections from outside are served.
 const LOAD_BALANCER_MODE: &str = "service.antrea.io/load-balancer-mode";
@@ -54,21 +49,19 @@ impl Addresses {
         if cluster.is_empty() {
             cluster.extend(spec.cluster_ip.clone());
         }
-        cluster.retain(|address| !address.is_empty() && address != "None");
+        cluster.retain(|address| !address.is_empty() && address != "None" && world.has(address));
         let is_proxy = features.proxy.unwrap_or(true);
         let has_outside = is_proxy && features.proxy_all;
         let ingress = item.body.status.load_balancer.ingress.iter();
         let vips = ingress.filter(|ingress| ingress.ip_mode.as_deref() != Some("Proxy"));
+        let vips: Vec<String> = vips.filter_map(|ingress| ingress.ip.clone()).collect();
+        let of_node = |all: &[String]| all.iter().filter(|address| world.has(address)).cloned().collect::<Vec<_>>();
         Self {
             is_proxy,
             has_outside,
             cluster,
-            external: if has_outside { spec.external_ips.clone() } else { Vec::new() },
-            load_balancer: if has_outside {
-                vips.filter_map(|ingress| ingress.ip.clone()).collect()
-            } else {
-                Vec::new()
-            },
+            external: if has_outside { of_node(&spec.external_ips) } else { Vec::new() },
+            load_balancer: if has_outside { of_node(&vips) } else { Vec::new() },
         }
     }
 
@@ -203,14 +196,7 @@ fn endpoints(
     families: &[bool; 2],
     odd: &mut Vec<Problem>,
 ) -> Vec<v1::Endpoint> {
-    let slices: Vec<_> = world
-        .model
-        .endpoint_slices
-        .values()
-        .filter(|slice| {
-            slice.meta.namespace == item.meta.namespace && slice.meta.labels.get(SERVICE_NAME) == Some(&item.meta.name)
-        })
-        .collect();
+    let slices = world.slices(&item.meta.namespace, &item.meta.name);
     let mut found = ByAddress::new();
     if slices.is_empty() && !item.body.spec.selector.is_empty() {
         of_pods(world, item, port, &mut found);
@@ -222,7 +208,8 @@ fn endpoints(
         }
         of_slice(slice, item.body.spec.publish_not_ready_addresses, port, &mut found);
     }
-    found.into_values().filter(|endpoint| families[usize::from(is_six(&endpoint.address))]).collect()
+    let is_served = |address: &str| families[usize::from(is_six(address))] && world.has(address);
+    found.into_values().filter(|endpoint| is_served(&endpoint.address)).collect()
 }
 
 fn of_slice(slice: &Item<endpoint_slice::Body>, all_ready: bool, port: &Port, found: &mut ByAddress) {
@@ -253,12 +240,9 @@ fn of_slice(slice: &Item<endpoint_slice::Body>, all_ready: bool, port: &Port, fo
 
 fn of_pods(world: &World<'_>, item: &Item<Body>, port: &Port, found: &mut ByAddress) {
     let spec = &item.body.spec;
-    let selector = Selector { match_labels: spec.selector.clone(), ..Selector::default() };
-    for pod in &world.pods {
+    for index in world.labelled(&item.meta.namespace, &spec.selector) {
+        let pod = &world.pods[index];
         let meta = &pod.item.meta;
-        if meta.namespace != item.meta.namespace || !matches(&selector, &meta.labels) {
-            continue;
-        }
         let Some(number) = target(pod, port) else { continue };
         let terminating = meta.deletion_timestamp.is_some();
         let serving = is_ready(pod);

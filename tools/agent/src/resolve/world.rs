@@ -1,13 +1,22 @@
 //! Pods as policies, Services and Egresses see them, and sets of them.
 
-use super::net::mac;
+use super::net::{is_six, mac};
 use super::selector::{matches, text, word};
+use crate::kinds::node_config::Families;
 use crate::kinds::pod::Port;
 use crate::kinds::selector::Selector;
-use crate::kinds::{Labels, pod};
+use crate::kinds::{Labels, endpoint_slice, pod};
 use crate::model::{Item, Model};
 use crate::problem::Problem;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+/// Label of a slice that names its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// EndpointSlices of a Service.
+type Slices<'a> = Vec<&'a Item<endpoint_slice::Body>>;
 
 /// A Pod with addresses.
 #[derive(Debug)]
@@ -41,7 +50,14 @@ pub struct World<'a> {
     pub node: &'a str,
     /// Pods with addresses that have not ended, by name.
     pub pods: Vec<Pod<'a>>,
+    /// The Node has IPv4, IPv6.
+    families: [bool; 2],
     namespaces: BTreeMap<&'a str, Labels>,
+    by_namespace: BTreeMap<&'a str, Vec<usize>>,
+    by_label: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
+    slices: BTreeMap<&'a str, BTreeMap<&'a str, Slices<'a>>>,
+    /// What has been selected before, by the selection's text: many policies say the same.
+    selected: RefCell<HashMap<String, Rc<[usize]>>>,
 }
 
 /// Which namespaces.
@@ -74,7 +90,7 @@ pub struct Members {
     /// Equal for equal selections, and for no others.
     pub name: String,
     /// Indices of Pods of the world.
-    pub pods: Vec<usize>,
+    pub pods: Rc<[usize]>,
     /// Other addresses.
     pub addresses: Vec<String>,
 }
@@ -82,36 +98,96 @@ pub struct Members {
 impl<'a> World<'a> {
     /// The cluster of `model`, seen from `node`; and what is odd about its Pods.
     pub fn new(model: &'a Model, node: &'a str) -> (Self, Vec<Problem>) {
-        let (mut pods, mut problems) = (Vec::new(), Vec::new());
-        let mut namespaces = BTreeMap::new();
+        let mut problems = Vec::new();
+        let mut world = Self {
+            model,
+            node,
+            pods: Vec::new(),
+            families: families(model, node),
+            namespaces: BTreeMap::new(),
+            by_namespace: BTreeMap::new(),
+            by_label: BTreeMap::new(),
+            slices: BTreeMap::new(),
+            selected: RefCell::default(),
+        };
+        for slice in model.endpoint_slices.values() {
+            if let Some(service) = slice.meta.labels.get(SERVICE_NAME) {
+                let namespace = world.slices.entry(&slice.meta.namespace).or_default();
+                namespace.entry(service).or_default().push(slice);
+            }
+        }
         for (name, item) in &model.pods {
-            namespaces
-                .entry(item.meta.namespace.as_str())
-                .or_insert_with(|| model.namespace_labels(&item.meta.namespace));
             let has_ended = ["Succeeded", "Failed"].contains(&item.body.status.phase.as_str());
-            let addresses = addresses(item);
             if has_ended {
                 continue;
             }
+            let addresses: Vec<String> = addresses(item).into_iter().filter(|address| world.has(address)).collect();
             if addresses.is_empty() {
-                problems.push(item.origin.warning("status.podIPs", "no address yet: left out"));
+                problems.push(item.origin.warning("status.podIPs", "no address of the Node's families yet: left out"));
                 continue;
             }
             let is_local = item.body.spec.node_name == node;
-            if is_local && !item.body.spec.host_network {
-                let missing = lacks(item);
-                if !missing.is_empty() {
-                    problems.extend(missing);
-                    continue;
-                }
+            let missing = if is_local && !item.body.spec.host_network { lacks(item) } else { Vec::new() };
+            if missing.is_empty() {
+                world.add(Pod { name, item, addresses, is_local });
             }
-            pods.push(Pod { name, item, addresses, is_local });
+            problems.extend(missing);
         }
-        (Self { model, node, pods, namespaces }, problems)
+        (world, problems)
+    }
+
+    fn add(&mut self, pod: Pod<'a>) {
+        let (index, meta) = (self.pods.len(), &pod.item.meta);
+        let namespace = meta.namespace.as_str();
+        self.namespaces.entry(namespace).or_insert_with(|| self.model.namespace_labels(namespace));
+        self.by_namespace.entry(namespace).or_default().push(index);
+        for (key, value) in &meta.labels {
+            self.by_label.entry(key).or_default().entry(value).or_default().push(index);
+        }
+        self.pods.push(pod);
+    }
+
+    /// Whether the Node has the family of an address or prefix.
+    pub fn has(&self, address: &str) -> bool {
+        self.families[usize::from(is_six(address))]
+    }
+
+    /// EndpointSlices of a Service.
+    pub fn slices(&self, namespace: &str, service: &str) -> &[&'a Item<endpoint_slice::Body>] {
+        self.slices.get(namespace).and_then(|slices| slices.get(service)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Pods of a namespace with these labels, those in the Node's own network among them.
+    pub fn labelled(&self, namespace: &str, labels: &Labels) -> Vec<usize> {
+        let selector = Selector { match_labels: labels.clone(), ..Selector::default() };
+        let candidates = self.candidates(&Spaces::One(namespace.to_owned()), &selector);
+        let is_it = |index: &usize| {
+            let meta = &self.pods[*index].item.meta;
+            meta.namespace == namespace && matches(&selector, &meta.labels)
+        };
+        candidates.filter(is_it).collect()
+    }
+
+    /// Pods among which those selected are: of all ways to look for them, the one that finds the fewest.
+    fn candidates(&self, spaces: &Spaces, pods: &Selector) -> Box<dyn Iterator<Item = usize> + '_> {
+        let of = |found: Option<&'_ Vec<usize>>| found.map_or(0, Vec::len);
+        let labels = pods.match_labels.iter().map(|(key, value)| self.by_label.get(key.as_str())?.get(value.as_str()));
+        let space = match spaces {
+            Spaces::One(name) => Some(self.by_namespace.get(name.as_str())),
+            _ => None,
+        };
+        match labels.chain(space).min_by_key(|found| of(*found)) {
+            Some(found) => Box::new(found.into_iter().flatten().copied()),
+            None => Box::new(0..self.pods.len()),
+        }
     }
 
     /// Pods that somebody selects; those in the Node's own network are none.
     pub fn select(&self, select: &Select) -> Members {
+        let name = select.text();
+        if let Some(pods) = self.selected.borrow().get(&name) {
+            return Members { name, pods: Rc::clone(pods), addresses: Vec::new() };
+        }
         let chosen = |pod: &Pod<'_>| {
             let (meta, spec) = (&pod.item.meta, &pod.item.body.spec);
             let account = spec.service_account_name.as_deref().unwrap_or("default");
@@ -120,8 +196,10 @@ impl<'a> World<'a> {
                 && matches(&select.pods, &meta.labels)
                 && select.account.as_ref().is_none_or(|wanted| wanted == account)
         };
-        let pods = (0..self.pods.len()).filter(|index| chosen(&self.pods[*index])).collect();
-        Members { name: select.text(), pods, addresses: Vec::new() }
+        let candidates = self.candidates(&select.spaces, &select.pods);
+        let pods: Rc<[usize]> = candidates.filter(|index| chosen(&self.pods[*index])).collect();
+        self.selected.borrow_mut().insert(name.clone(), Rc::clone(&pods));
+        Members { name, pods, addresses: Vec::new() }
     }
 
     /// All Pods but those in a Node's own network.
@@ -153,6 +231,24 @@ impl<'a> World<'a> {
         names.sort();
         names.dedup();
         names
+    }
+}
+
+/// Families of a Node: as its NodeConfig says, or those of its Pods' prefixes. Both, if nobody says.
+fn families(model: &Model, node: &str) -> [bool; 2] {
+    let Some(config) = model.node_configs.get(node) else { return [true, true] };
+    match config.body.spec.families {
+        Some(Families::IPv4) => return [true, false],
+        Some(Families::IPv6) => return [false, true],
+        Some(Families::Dual) => return [true, true],
+        None => {}
+    }
+    let own = &config.body.spec.pod_cidrs;
+    let of_node = model.nodes.get(node).map(|node| node.body.pod_cidrs()).unwrap_or_default();
+    let cidrs = if own.is_empty() { &of_node } else { own };
+    match [false, true].map(|six| cidrs.iter().any(|cidr| is_six(cidr) == six)) {
+        [false, false] => [true, false], // as the switch takes it
+        families => families,
     }
 }
 

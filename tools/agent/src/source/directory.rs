@@ -34,6 +34,8 @@ struct File {
     seen: Option<Stamp>,
     /// What it said when it was last right.
     good: Vec<Document>,
+    /// It was right once.
+    was_right: bool,
     /// What is wrong with it as it is.
     problems: Vec<Problem>,
 }
@@ -106,6 +108,11 @@ impl Directory {
         self.files.values().flat_map(|file| file.good.iter().cloned()).collect()
     }
 
+    /// Whether something is wrong of which nobody knows what it said when it was right.
+    pub fn is_blind(&self) -> bool {
+        !self.unreadable.is_empty() || self.files.values().any(|file| !file.was_right)
+    }
+
     /// What is wrong with files as they are.
     pub fn problems(&self) -> Vec<Problem> {
         self.unreadable.iter().chain(self.files.values().flat_map(|file| &file.problems)).cloned().collect()
@@ -149,6 +156,7 @@ fn read(path: &Path, file: &mut File) {
             let (documents, problems) = file_documents(&name, &text);
             if problems.is_empty() {
                 file.good = documents;
+                file.was_right = true;
             }
             file.problems = problems;
         }

@@ -1,5 +1,7 @@
 //! YAML as a tree whose nodes know their lines.
 
+use std::collections::BTreeMap;
+
 /// A value and where it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
@@ -58,6 +60,38 @@ impl Tree {
         match &self.value {
             Value::Text(text) => Some(text),
             _ => None,
+        }
+    }
+
+    /// Lines of all fields by their paths: `spec.ports[0].port`, `metadata.annotations[a/b]`.
+    pub fn lines(&self) -> BTreeMap<String, usize> {
+        let mut lines = BTreeMap::new();
+        self.add_lines("", &mut lines);
+        lines
+    }
+
+    fn add_lines(&self, path: &str, lines: &mut BTreeMap<String, usize>) {
+        match &self.value {
+            Value::Map(entries) => {
+                for entry in entries {
+                    let key = &entry.key;
+                    let below = match (path.is_empty(), key.contains(['.', '/', '[', ']'])) {
+                        (true, _) => key.clone(),
+                        (false, true) => format!("{path}[{key}]"),
+                        (false, false) => format!("{path}.{key}"),
+                    };
+                    entry.value.add_lines(&below, lines);
+                    lines.insert(below, entry.line);
+                }
+            }
+            Value::List(list) => {
+                for (i, item) in list.iter().enumerate() {
+                    let below = format!("{path}[{i}]");
+                    item.add_lines(&below, lines);
+                    lines.insert(below, item.line);
+                }
+            }
+            _ => {}
         }
     }
 

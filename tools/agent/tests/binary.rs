@@ -1,0 +1,148 @@
+//! The program as people run it: what it prints, and how it ends.
+
+#![allow(dead_code)] // of the modules below
+
+mod common;
+mod double;
+
+use common::{NODE, cluster, files};
+use double::{Switch, kinds_and_names};
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use vswitch_proto::antrea::v1::Kind;
+
+fn agent(dir: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vswitch-agent"));
+    command.arg("--dir").arg(dir).args(["--node", NODE]).args(more);
+    command.env_remove("RUST_LOG").env_remove("VSWITCH_SOCKET").stdin(Stdio::null());
+    command
+}
+
+fn output(mut command: Command) -> Output {
+    command.output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn copied() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, text) in files() {
+        fs::write(dir.path().join(name), text).expect("written");
+    }
+    dir
+}
+
+#[test]
+fn print_needs_no_switch() {
+    let output = output(agent(&cluster(), &["--print"]));
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let printed = text(&output.stdout);
+    assert!(printed.contains("pods.yaml:3 Pod default/web\nPod {\n    name: \"default/web\",\n"), "{printed}");
+}
+
+#[test]
+fn what_is_wrong_is_on_stderr_and_in_the_exit_code() {
+    let dir = copied();
+    fs::write(dir.path().join("wrong.yaml"), "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  nam: b\n")
+        .expect("written");
+    let result = output(agent(dir.path(), &["--print"]));
+    let errors = text(&result.stderr);
+    assert_eq!(result.status.code(), Some(1), "{errors}");
+    let expected =
+        format!("{}:5 Pod a: metadata.nam: unknown field; known here: ", dir.path().join("wrong.yaml").display());
+    assert!(errors.contains(&expected), "{errors}");
+    assert!(text(&result.stdout).contains("default/web"), "what is right is there");
+    let strict = output(agent(dir.path(), &["--print", "--strict"]));
+    assert_eq!((strict.status.code(), strict.stdout.len()), (Some(1), 0));
+
+    let usage = output(agent(dir.path(), &["--prnt"]));
+    assert_eq!(usage.status.code(), Some(2));
+    let none = output(agent(&dir.path().join("none"), &["--print"]));
+    assert!(
+        none.status.code() == Some(1) && text(&none.stderr).contains("/none:0: No such file"),
+        "{}",
+        text(&none.stderr)
+    );
+    let unreachable = output(agent(&cluster(), &["--once", "--socket", "/nonexistent/s"]));
+    assert_eq!(unreachable.status.code(), Some(3), "{}", text(&unreachable.stderr));
+}
+
+#[test]
+fn a_node_config_may_be_beside_the_directory() {
+    let dir = copied();
+    let nodes = fs::read_to_string(dir.path().join("nodes.yaml")).expect("readable");
+    let at = nodes.find("# What Kubernetes does not know").expect("the NodeConfig");
+    fs::write(dir.path().join("nodes.yaml"), &nodes[..at]).expect("written");
+    let without = output(agent(dir.path(), &["--print"]));
+    assert!(
+        text(&without.stderr).contains("NodeConfig k8s-node-control-plane: is not there; "),
+        "{}",
+        text(&without.stderr)
+    );
+    let beside = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(beside.path(), &nodes[at..]).expect("written");
+    let path = beside.path().to_str().expect("UTF-8");
+    let with = output(agent(dir.path(), &["--print", "--node-config", path]));
+    assert_eq!((with.status.code(), text(&with.stderr)), (Some(0), String::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn once_syncs_and_tells_what_was_refused() {
+    let switch = Switch::start().await;
+    let socket = switch.socket().to_str().expect("UTF-8").to_owned();
+    let once = || output(agent(&cluster(), &["--once", "--socket", &socket]));
+    let result = once();
+    assert_eq!(result.status.code(), Some(0), "{}", text(&result.stderr));
+    assert!(text(&result.stderr).contains("everything told: 31 APPLIED; the gate is open"), "{}", text(&result.stderr));
+    switch.state().refused.insert((Kind::Pod as i32, "default/db".to_owned()));
+    let result = once();
+    assert_eq!(result.status.code(), Some(1));
+    assert!(
+        text(&result.stderr).contains("pods.yaml:21 Pod default/db: port: PORT: refused by the test; think"),
+        "{}",
+        text(&result.stderr)
+    );
+    let rounds: Vec<_> = switch.state().syncs.iter().map(|(begin, _)| begin.round).collect();
+    assert_eq!(rounds, [1, 2], "each start counts up");
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Ended with the test, however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_watches_until_it_is_told_to_stop() {
+    let (dir, mut switch) = (copied(), Switch::start().await);
+    let socket = switch.socket().to_str().expect("UTF-8").to_owned();
+    let child = agent(dir.path(), &["--socket", &socket]).stderr(Stdio::null()).spawn().expect("it runs");
+    let mut running = Running(child);
+    wait_until("everything is told", || switch.state().syncs.len() == 1);
+    let egresses = dir.path().join("egresses.yaml");
+    let changed = fs::read_to_string(&egresses).expect("readable").replace("192.168.77.112", "192.168.77.114");
+    fs::write(&egresses, changed).expect("written");
+    wait_until("a change is told", || !switch.state().increments.is_empty());
+    assert_eq!(kinds_and_names(&switch.state().increments[0].objects), ["Egress egress-web"]);
+    switch.restart().await;
+    wait_until("the switch that begins anew is told everything", || switch.state().syncs.len() == 1);
+    let kill = Command::new("kill").arg(running.0.id().to_string()).status().expect("kill runs");
+    assert!(kill.success());
+    assert_eq!(running.0.wait().expect("it ends").code(), Some(0));
+}
