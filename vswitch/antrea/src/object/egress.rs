@@ -223,9 +223,11 @@ pub(crate) fn pod_references(pods: &[String]) -> Vec<Reference> {
 
 /// The family's other Egress that counts for a Pod in this one's place: the one with the lowest name.
 fn before(facts: &Facts<'_>, name: &str, pod: &str, family: Family) -> Option<Key> {
-    let desired = facts.desired;
-    let of_family = |key: &&Key| desired.egress(&key.name).is_some_and(|other| Family::of(&other.address) == family);
+    let of_family = |key: &&Key| match facts.desired.get(key).map(|entry| &entry.object) {
+        Some(Object::Egress(other)) => Family::of(&other.address) == family,
+        _ => false,
+    };
     let pod = Key::new(Kind::Pod, pod);
-    let others = desired.referrers(&pod).filter(|key| key.kind == Kind::Egress);
+    let others = facts.desired.referrers(&pod).filter(|key| key.kind == Kind::Egress);
     others.filter(|key| *key.name < *name).find(of_family).cloned()
 }

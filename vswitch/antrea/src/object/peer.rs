@@ -103,7 +103,7 @@ impl PeerNode {
         self.judge_cidrs(name, facts, problems);
         let path = self.path(node);
         let tunneled = matches!(node.mode, TrafficMode::Encap | TrafficMode::Hybrid);
-        if path == Path::Tunnel && !tunneled && node.mode != TrafficMode::PolicyOnly {
+        if path == Path::Tunnel && !tunneled {
             problems.push(Code::Value, "path", "this traffic mode has no tunnel");
         }
         if path == Path::Uplink && node.uplink.is_none() {

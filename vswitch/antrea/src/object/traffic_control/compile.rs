@@ -1,6 +1,7 @@
 //! What a `TrafficControl` writes: marks of its Pods' packets, and how they come back.
 
 use super::{Action, TrafficControl};
+use crate::object::Object;
 use crate::problem::Code;
 use crate::{Facts, Key, Kind, Part, Problem};
 
@@ -46,14 +47,17 @@ fn counts(control: &TrafficControl, name: &str, pod: &str, field: &str, facts: &
     let of = Key::new(Kind::Pod, pod);
     let others = facts.desired.referrers(&of);
     for key in others.filter(|key| key.kind == Kind::TrafficControl && *key.name < *name) {
-        let Some(other) = facts.desired.traffic_control(&key.name) else { continue };
+        let Some(Object::TrafficControl(other)) = facts.desired.get(key).map(|entry| &entry.object) else { continue };
         let (loses_ingress, loses_egress) = control.contends(other);
-        if loses_ingress || loses_egress {
+        if ingress && loses_ingress || egress && loses_egress {
             let reason = format!("{key} has the same priority and action for Pod {pod}");
             part.degraded.add(Problem::new(Code::Conflict, field, reason).other(key.clone()));
         }
         ingress &= !loses_ingress;
         egress &= !loses_egress;
+        if !ingress && !egress {
+            break;
+        }
     }
     (ingress, egress)
 }
