@@ -158,7 +158,12 @@ impl Part {
     }
 
     /// A flow that no flow of the part has the match of; if one has, where that is.
-    pub(crate) fn add_new(&mut self, id: FlowId, purpose: &'static str, flow: impl FnOnce(&FlowId) -> FlowSpec) -> Result<(), usize> {
+    pub(crate) fn add_new(
+        &mut self,
+        id: FlowId,
+        purpose: &'static str,
+        flow: impl FnOnce(&FlowId) -> FlowSpec,
+    ) -> Result<(), usize> {
         match self.index.entry(id) {
             Entry::Occupied(there) => Err(*there.get()),
             Entry::Vacant(free) => {

@@ -6,8 +6,8 @@
 mod groups;
 mod layer;
 
-use crate::part::{clause_order, is_clause};
 use crate::part::Contribution;
+use crate::part::{clause_order, is_clause};
 use crate::{Key, Part};
 use layer::Layer;
 use std::collections::HashMap;

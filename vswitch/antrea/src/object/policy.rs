@@ -25,6 +25,7 @@ mod clauses;
 mod compile;
 mod deny;
 mod fqdn;
+pub mod igmp;
 mod matching;
 mod peer;
 mod ports;

@@ -5,8 +5,8 @@ use crate::{Facts, GroupKey, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// What a deny does before it drops: forgets the connections that the packet met as new (E15 of the design: `ct_forget`). Empty as long as flows
-/// have no such action; with it: `"ct_forget,"`.
+/// What a deny does with the connections that its packet met as new: it forgets them (E15 of the design: `ct_forget`). Empty as long as flows have
+/// no such action: this is the one place to name it.
 pub(super) const FORGET: &str = "";
 
 /// Tables that packets go on to when somebody is told of them: each has a group of its own behind which they fork.
@@ -34,8 +34,9 @@ pub(super) enum Disposition {
 }
 
 /// Actions of a flow that drops.
-pub(super) fn drop() -> String {
-    format!("{FORGET}drop")
+pub(super) const fn drop() -> &'static str {
+    // Nothing else may stand beside `drop`.
+    if FORGET.is_empty() { "drop" } else { FORGET }
 }
 
 /// Registers that tell the controller about a decision in a table.
@@ -90,10 +91,11 @@ pub(super) fn isolation(policy: &NetworkPolicy, facts: &Facts<'_>, ends: &Ends) 
         let operations = operations(facts, Action::Drop, policy.log_isolation);
         let priority = if policy.log_isolation { 201 } else { 200 };
         let actions = if operations == 0 {
-            drop()
+            drop().to_owned()
         } else {
             let told = told(Disposition::Drop, operations, table);
-            format!("{told},{TO_CONTROLLER},{FORGET}goto_table:Output")
+            let forget = if FORGET.is_empty() { String::new() } else { format!(",{FORGET}") };
+            format!("{told},{TO_CONTROLLER}{forget},goto_table:Output")
         };
         for end in ends {
             let mut line = String::new();
