@@ -166,6 +166,8 @@ pub struct Node {
     pub packet_limits: Vec<(PacketCategory, PacketLimit)>,
     /// Denied connections are told as flow records.
     pub record_denied: bool,
+    /// Servers whose answers to questions for names count; none: any.
+    pub dns_servers: Vec<IpAddr>,
     /// Zones of the tracker.
     pub zones: Zones,
     /// MAC of all that is tunneled or routed.

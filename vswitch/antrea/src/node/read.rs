@@ -100,8 +100,10 @@ pub(crate) fn read(config: &v1::NodeConfig, problems: &mut Problems) -> Option<N
         pair("virtual_service_addresses", &config.virtual_service_addresses, VIRTUAL_SERVICE, problems);
     let node_port = &config.virtual_node_port_addresses;
     let virtual_node_port = pair("virtual_node_port_addresses", node_port, VIRTUAL_NODE_PORT, problems);
+    let servers = config.fqdn.iter().flat_map(|fqdn| &fqdn.servers);
     let gateway = gateway?;
     let node = Node {
+        dns_servers: servers.filter_map(|text| parse_address(text).ok()).collect(),
         name: config.name.clone(),
         bridge: config.bridge.clone(),
         mode,

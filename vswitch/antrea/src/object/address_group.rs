@@ -138,6 +138,12 @@ impl AddressGroup {
         }
     }
 
+    /// Whether an address is of one of its members.
+    pub(crate) fn has(&self, desired: &Desired, address: &IpAddr) -> bool {
+        let mut pods = self.pods.iter().filter_map(|(name, _)| pod(desired, name));
+        self.addresses.binary_search(address).is_ok() || pods.any(|pod| pod.addresses.contains(address))
+    }
+
     /// How many addresses it has at most, Pods that are not there included.
     pub(crate) fn size(&self) -> u64 {
         self.addresses.len() as u64 + 2 * self.pods.len() as u64

@@ -14,9 +14,7 @@
 //! **What a deny is worth.** Tables let packets of established connections pass before any rule is asked, and `EndpointDNAT` and egress rules that
 //! allow commit connections before a later rule denies. Two things have to hold so that nothing passes a deny: an unanswered connection is
 //! `+new` in our zones, whatever the original side sends (E14 of the design), and a denied packet takes back the connections that it met as new
-//! (E15, `ct_forget`). The first is a matter of zones. The second is [`deny::FORGET`], which is empty for now. Until both are there: a denied packet itself is always dropped, its
-//! second copy meets the same rules (it is `+new` again, and its Service marks are restored), but a Pod whose SYN was committed and then denied may send bare TCP
-//! segments that are `est`, and the other end may answer what it never got. So a deny keeps honest peers apart, and not yet ones that craft packets.
+//! (E15, `ct_forget`). The first is an option of our zones, which the switch sets when the Node is initialised; the second is [`deny::FORGET`].
 //!
 //! **A Node that has less than it had** (a feature, a family) leaves a policy in force as far as it can be: isolation and denies must not go because one of the rules
 //! needs something else. [`NetworkPolicy::judge`] still says what is missing.
@@ -25,6 +23,7 @@ mod clauses;
 mod compile;
 mod deny;
 mod fqdn;
+pub mod igmp;
 mod matching;
 mod peer;
 mod ports;

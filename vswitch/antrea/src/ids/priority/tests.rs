@@ -91,9 +91,9 @@ fn who_must_move_moves_by_one_and_who_need_not_stays() {
 fn a_table_that_is_full_says_so() {
     let mut ids = Ids::default();
     let table = Table::EgressDefaultRule;
-    for policy in 0..171 {
+    for policy in 0..171_u16 {
         let rank = rank(253, 1.0 + f64::from(policy), 0, Effect::Drop);
-        ids.claim_priority(&rule(policy as usize, 0), table, rank).unwrap_or_else(|problem| panic!("{problem:?}"));
+        ids.claim_priority(&rule(policy.into(), 0), table, rank).unwrap_or_else(|problem| panic!("{problem:?}"));
     }
     check(&ids.priorities);
     let before = format!("{:?}", ids.priorities.tables);

@@ -250,7 +250,7 @@ impl<'a> Work<'a> {
         };
         let (name, to) = (table.name(), metric.name());
         for family in self.families() {
-            let (ip, zone) = (family.ip(), zone(self.facts, family));
+            let (ip, zone) = (family.ip(), self.facts.node.zone(family));
             self.own("rule", &format!(
                 "table={name}, priority={action},conj_id={number},{ip} actions=set_field:{number:#x}->reg{register},ct(commit,table={to},zone={zone},exec(set_field:{label:#x}/{mask:#x}->ct_label{engine})){told}"
             ));
@@ -333,19 +333,31 @@ impl<'a> Work<'a> {
             return;
         }
         let facts = self.facts;
-        let mut shared = |line: &str| {
+        let mut shared = |line: String| {
             self.part.shared(facts, "names", &format!("table=AntreaPolicyIngressRule, priority=64991,{line}"));
         };
-        for protocol in Family::BOTH.into_iter().filter(|family| facts.node.has(*family)).flat_map(|family| match family {
-            Family::V4 => ["udp", "tcp"],
-            Family::V6 => ["udp6", "tcp6"],
-        }) {
-            shared(&format!("ct_state=+rpl+trk,{protocol},tp_src=53 actions=conjunction(1,1/2)"));
+        // Only answers of these servers count, if any are named.
+        let servers = &facts.node.dns_servers;
+        let clauses = if servers.is_empty() { 2 } else { 3 };
+        for (udp, tcp) in [(Family::V4, ("udp", "tcp")), (Family::V6, ("udp6", "tcp6"))]
+            .into_iter()
+            .filter_map(|(family, protocols)| facts.node.has(family).then_some(protocols))
+        {
+            for protocol in [udp, tcp] {
+                shared(format!("ct_state=+rpl+trk,{protocol},tp_src=53 actions=conjunction(1,1/{clauses})"));
+            }
         }
         for port in &self.asking {
-            shared(&format!("reg1={port:#x} actions=conjunction(1,2/2)"));
+            shared(format!("reg1={port:#x} actions=conjunction(1,2/{clauses})"));
         }
-        shared("conj_id=1 actions=meter:258,controller(reason=no_match,id=62375,userdata=02,pause),goto_table:IngressMetric");
+        for server in servers.iter().filter(|server| facts.node.has(Family::of(server))) {
+            let family = Family::of(server);
+            shared(format!("{},{}={server} actions=conjunction(1,3/3)", family.ip(), family.source()));
+        }
+        shared(
+            "conj_id=1 actions=meter:258,controller(reason=no_match,id=62375,userdata=02,pause),goto_table:IngressMetric"
+                .to_owned(),
+        );
     }
 
     fn own(&mut self, purpose: &'static str, line: &str) {
@@ -361,11 +373,6 @@ fn ends_of(applied: &Applied) -> Dimension {
         head.bits(Field::Reg4, TO_NODE_PORT, TO_NODE_PORT).matching()
     };
     ports.chain(applied.groups.iter().map(service)).collect()
-}
-
-/// The zone of connections: by the packet where Pods have VLANs.
-fn zone(facts: &Facts<'_>, family: Family) -> String {
-    if facts.features().pod_vlans { "NXM_NX_REG8[0..15]".to_owned() } else { facts.node.zone(family).to_string() }
 }
 
 /// Whether Service traffic of Pods comes back from the host, untracked.

@@ -34,8 +34,8 @@ pub(super) enum Disposition {
 }
 
 /// Actions of a flow that drops.
-pub(super) fn drop() -> String {
-    FORGET.to_owned()
+pub(super) const fn drop() -> &'static str {
+    FORGET
 }
 
 /// Registers that tell the controller about a decision in a table.
@@ -90,7 +90,7 @@ pub(super) fn isolation(policy: &NetworkPolicy, facts: &Facts<'_>, ends: &Ends) 
         let operations = operations(facts, Action::Drop, policy.log_isolation);
         let priority = if policy.log_isolation { 201 } else { 200 };
         let actions = if operations == 0 {
-            drop()
+            drop().to_owned()
         } else {
             let told = told(Disposition::Drop, operations, table);
             format!("{told},{TO_CONTROLLER},{FORGET},goto_table:Output")

@@ -2,9 +2,11 @@
 
 mod effects;
 mod golden;
+mod meaning;
 mod random;
 mod refused;
 mod speed;
+mod strange;
 
 use crate::testing::{document_node, dual_node, pod, room};
 use crate::{Room, RuleKey, Table};

@@ -6,14 +6,14 @@ use crate::{Kind, Write};
 use std::collections::BTreeSet;
 
 fn with(policy: v1::NetworkPolicy) -> Room {
-    with_all(document_node(), vec![object(policy)])
+    with_all(&document_node(), vec![object(policy)])
 }
 
-fn with_all(node: v1::NodeConfig, more: Vec<Object>) -> Room {
+fn with_all(node: &v1::NodeConfig, more: Vec<Object>) -> Room {
     let mut objects = ["client", "web", "db"].map(|name| a_pod(name, false)).to_vec();
     objects.extend([applied("web", &["web"]), group("client", &["10.10.0.26"]), group("none", &[])]);
     objects.extend(more);
-    room(&node, objects)
+    room(node, objects)
 }
 
 fn has(room: &Room, text: &[&str]) {
@@ -45,7 +45,7 @@ fn denies_that_somebody_is_told_of_fork_behind_a_group() {
     has(&room, &[
         &format!("table=AntreaPolicyIngressRule, priority=14500,conj_id=2 actions=set_field:0x2->reg3,set_field:0x400/0x400->reg0,set_field:0x800/0x1800->reg0,set_field:0x2000000/0xfe000000->reg0,set_field:0x7c/0xff->reg2,group:{group}"),
         &format!("table=AntreaPolicyIngressRule, priority=14499,conj_id=3 actions=set_field:0x3->reg3,set_field:0x400/0x400->reg0,set_field:0x1000/0x1800->reg0,set_field:0x4000000/0xfe000000->reg0,set_field:0x7c/0xff->reg2,group:{group}"),
-        "table=IngressMetric, priority=200,reg0=0x400/0x400,reg3=0x3 actions=drop",
+        "table=IngressMetric, priority=200,reg0=0x400/0x400,reg3=0x3 actions=ct_forget",
     ]);
     assert_eq!(room.store().sizes().1, 1);
     let told: Vec<String> = room.store().everything().iter().filter(|update| matches!(update, vswitch_flow::spec::Update::AddGroup(_))).map(|update| format!("{update:?}")).collect();
@@ -54,7 +54,7 @@ fn denies_that_somebody_is_told_of_fork_behind_a_group() {
     let mut node = document_node();
     node.record_denied = true;
     drop.logging = false;
-    let room = with_all(node, vec![object(acnp("a", 5.0, vec![drop])), object(k8s("b", Vec::new()))]);
+    let room = with_all(&node, vec![object(acnp("a", 5.0, vec![drop])), object(k8s("b", Vec::new()))]);
     let group = room.ids().group(&crate::GroupKey::Log(Table::IngressMetric)).unwrap_or_default();
     has(&room, &[
         &format!("table=AntreaPolicyIngressRule, priority=14500,conj_id=2 actions=set_field:0x2->reg3,set_field:0x400/0x400->reg0,set_field:0x800/0x1800->reg0,set_field:0x8000000/0xfe000000->reg0,set_field:0x7c/0xff->reg2,group:{group}"),
@@ -80,9 +80,9 @@ fn pass_goes_on_to_k8s() {
 fn isolation_is_shared_and_logged_above() {
     let mut logged = k8s("b", Vec::new());
     logged.log_isolation = true;
-    let mut room = with_all(document_node(), vec![object(k8s("a", Vec::new())), object(logged), object(k8s("c", Vec::new()))]);
+    let mut room = with_all(&document_node(), vec![object(k8s("a", Vec::new())), object(logged), object(k8s("c", Vec::new()))]);
     has(&room, &[
-        "table=IngressDefaultRule, priority=200,reg1=0x25 actions=drop",
+        "table=IngressDefaultRule, priority=200,reg1=0x25 actions=ct_forget",
         "table=IngressDefaultRule, priority=201,reg1=0x25 actions=set_field:0x800/0x1800->reg0,set_field:0x2000000/0xfe000000->reg0,set_field:0x84/0xff->reg2,set_field:0x400000/0x600000->reg0,goto_table:Output",
     ]);
     assert_eq!(lines(&room, Table::IngressDefaultRule).len(), 2);
@@ -141,19 +141,27 @@ fn blocks_ranges_and_icmp_are_decomposed() {
 }
 
 fn service(name: &str) -> Object {
-    Object::Service(v1::Service { name: name.to_owned(), ..v1::Service::default() })
+    let port = v1::ServicePort { port: 80, ..v1::ServicePort::default() };
+    Object::Service(v1::Service {
+        name: name.to_owned(),
+        ports: vec![port],
+        cluster_ips: vec!["10.96.0.1".to_owned()],
+        ..v1::Service::default()
+    })
 }
 
-/// A group of a Service, as its own module would claim it.
-fn claim_group(room: &mut Room, service: &str) -> u32 {
+/// The group of a Service.
+fn group_of(room: &Room, service: &str) -> u32 {
     let key = crate::GroupKey::Service { service: service.into(), port: "".into(), family: crate::Family::V4, local: false };
-    room.ids_mut().claim_group(&key).unwrap_or_else(|problem| panic!("{problem:?}"))
+    room.ids().group(&key).unwrap_or_else(|| panic!("{service} has no group"))
 }
 
 #[test]
 fn services_are_known_by_their_groups() {
-    let mut room = with_all(document_node(), vec![service("default/s")]);
-    let id = claim_group(&mut room, "default/s");
+    let mut room = with_all(&document_node(), vec![service("default/s")]);
+    let set = v1::Endpoints { service: "default/s".to_owned(), ..v1::Endpoints::default() };
+    apply(&mut room, vec![Object::Endpoints(set)]);
+    let id = group_of(&room, "default/s");
     let peer = v1::RulePeer { services: vec!["default/s".to_owned()], ..v1::RulePeer::default() };
     let mut to = rule("egress", DROP, Some(peer), Vec::new());
     let mut from_outside = rule("in", DROP, from("client"), Vec::new());
@@ -182,6 +190,15 @@ fn names_open_their_addresses_and_answers_wait() {
         "table=AntreaPolicyIngressRule, priority=64991,conj_id=1 actions=meter:258,controller(reason=no_match,id=62375,userdata=02,pause),goto_table:IngressMetric",
     ]);
     assert!(problems(&room, "acnp:a").is_empty());
+    let mut node = document_node();
+    node.fqdn = Some(v1::FqdnConfig { servers: vec!["10.96.0.10".to_owned()], ..v1::FqdnConfig::default() });
+    let plan = room.plan_node(&node).unwrap_or_else(|problems| panic!("{problems:?}"));
+    room.settle(plan);
+    has(&room, &[
+        "table=AntreaPolicyIngressRule, priority=64991,ct_state=+rpl+trk,udp,tp_src=53 actions=conjunction(1,1/3)",
+        "table=AntreaPolicyIngressRule, priority=64991,reg1=0x25 actions=conjunction(1,2/3)",
+        "table=AntreaPolicyIngressRule, priority=64991,ip,nw_src=10.96.0.10 actions=conjunction(1,3/3)",
+    ]);
     let before = crate::testing::dump(&room);
     let name = |name: &str, addresses: &[&str]| (name.to_owned(), addresses.iter().map(|text| ip(text)).collect::<BTreeSet<_>>());
     let mut tell = |names: Vec<(String, BTreeSet<std::net::IpAddr>)>, settle: bool| {
@@ -194,7 +211,7 @@ fn names_open_their_addresses_and_answers_wait() {
     assert_eq!(tell(vec![name("www.other.com", &["192.0.2.2"])], true).0, 0);
     let (changed, after) = tell(vec![name("www.example.com", &["192.0.2.1", "2001:db8::1"])], true);
     assert_eq!(changed, 1);
-    let facts_room = with_all(document_node(), Vec::new());
+    let facts_room = with_all(&document_node(), Vec::new());
     let wanted = crate::testing::normal(&facts_room.facts().unwrap_or_else(|| panic!("no Node")), "table=AntreaPolicyEgressRule, priority=14500,ip,nw_dst=192.0.2.1 actions=conjunction(2,2/3)");
     assert!(after["AntreaPolicyEgressRule"].contains(&wanted), "{after:#?}");
     assert_eq!(tell(vec![name("www.example.com", &[])], true), (1, before));
@@ -207,15 +224,42 @@ fn multicast_has_tables_of_its_own() {
     let data = v1::PortMatch { multicast_group: "239.1.1.1".to_owned(), ..v1::PortMatch::default() };
     let igmp = v1::PortMatch { protocol: v1::Protocol::Igmp.into(), igmp_type: Some(0x16), ..v1::PortMatch::default() };
     let rules = vec![rule("egress", DROP, None, vec![data.clone()]), rule("in", ALLOW, None, vec![data]), rule("egress2", DROP, None, vec![igmp])];
-    let room = with_all(node, vec![object(acnp("a", 5.0, rules))]);
+    let room = with_all(&node, vec![object(acnp("a", 5.0, rules))]);
     has(&room, &[
         "table=MulticastEgressRule, priority=14500,ip,nw_src=10.10.0.24 actions=conjunction(2,1/2)",
         "table=MulticastEgressRule, priority=14500,ip,nw_dst=239.1.1.1 actions=conjunction(2,2/2)",
         "table=MulticastEgressRule, priority=14500,conj_id=2 actions=set_field:0x2->reg3,set_field:0x400/0x400->reg0,goto_table:MulticastEgressMetric",
-        "table=MulticastEgressMetric, priority=200,reg0=0x400/0x400,reg3=0x2 actions=drop",
+        "table=MulticastEgressMetric, priority=200,reg0=0x400/0x400,reg3=0x2 actions=ct_forget",
         "table=MulticastIngressRule, priority=14500,conj_id=3 actions=set_field:0x3->reg3,goto_table:MulticastIngressMetric",
         "table=MulticastIngressMetric, priority=200,reg0=0/0x400,reg3=0x3 actions=goto_table:MulticastIngressPodMetric",
     ]);
+}
+
+#[test]
+fn igmp_is_judged_by_its_reader() {
+    use crate::object::policy::igmp::{Message, judge};
+    let mut node = document_node();
+    node.features = node.features.map(|features| v1::Features { multicast: true, ..features });
+    let igmp = |kind: u32, group: &str| v1::PortMatch {
+        protocol: v1::Protocol::Igmp.into(),
+        igmp_type: Some(kind),
+        multicast_group: group.to_owned(),
+        ..v1::PortMatch::default()
+    };
+    let allow = rule("egress", ALLOW, None, vec![igmp(0x16, "239.1.1.1")]);
+    let rules = vec![allow, rule("egress2", DROP, None, vec![igmp(0x16, "")])];
+    let room = with_all(&node, vec![object(acnp("a", 5.0, rules))]);
+    let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
+    let asked = |pod: &str, kind: u8, group: [u8; 4]| {
+        let message =
+            Message { pod, is_from_pod: true, kind, group: Some(group.into()), other: ip("224.0.0.22") };
+        judge(&facts, &message).map(|verdict| (verdict.rule.rule.to_string(), verdict.is_allowed))
+    };
+    assert_eq!(asked("default/web", 0x16, [239, 1, 1, 1]), Some(("egress".to_owned(), true)));
+    assert_eq!(asked("default/web", 0x16, [239, 1, 1, 2]), Some(("egress2".to_owned(), false)));
+    assert_eq!(asked("default/web", 0x22, [239, 1, 1, 2]), None);
+    assert_eq!(asked("default/db", 0x16, [239, 1, 1, 2]), None);
+    assert!(!lines(&room, Table::MulticastEgressRule).iter().any(|line| line.contains("conjunction")));
 }
 
 #[test]
@@ -224,7 +268,7 @@ fn packets_that_enter_again_are_judged_without_a_connection() {
     node.set_traffic_mode(v1::TrafficMode::NetworkPolicyOnly);
     node.features = Some(v1::Features { proxy: Some(false), ..v1::Features::default() });
     (node.tunnel, node.l7) = (None, None);
-    let room = with_all(node, vec![object(k8s("a", vec![rule("egress", ALLOW, None, vec![tcp(80)])]))]);
+    let room = with_all(&node, vec![object(k8s("a", vec![rule("egress", ALLOW, None, vec![tcp(80)])]))]);
     has(&room, &["table=EgressRule, priority=64995,conj_id=2,reg4=0x20000000/0x20000000 actions=set_field:0x2->reg5,goto_table:EgressMetric"]);
 }
 
@@ -253,13 +297,13 @@ fn a_node_that_has_less_keeps_what_can_be() {
     let ingress = lines(&room, Table::AntreaPolicyIngressRule);
     assert!(!ingress.iter().any(|line| line.contains("tp_dst=8080")), "an L7 rule must not allow everything: {ingress:#?}");
     assert_eq!(problems(&room, "acnp:ingress-allow-http-request-to-api-v2"), [("FEATURE".to_owned(), "rules[0].l7_protocols".to_owned())]);
-    has(&room, &["table=IngressDefaultRule, priority=200,reg1=0x25 actions=drop"]);
+    has(&room, &["table=IngressDefaultRule, priority=200,reg1=0x25 actions=ct_forget"]);
 }
 
 #[test]
 fn rules_make_room_and_their_policies_are_written_anew() {
     let deny = |priority| vec![rule("in", priority, from("client"), vec![tcp(80)])];
-    let mut room = with_all(document_node(), vec![object(acnp("a", 5.0, deny(ALLOW))), object(acnp("b", 5.01, deny(ALLOW)))]);
+    let mut room = with_all(&document_node(), vec![object(acnp("a", 5.0, deny(ALLOW))), object(acnp("b", 5.01, deny(ALLOW)))]);
     has(&room, &["table=AntreaPolicyIngressRule, priority=14500,reg1=0x25 actions=conjunction(2,2/3)", "table=AntreaPolicyIngressRule, priority=14499,reg1=0x25 actions=conjunction(3,2/3)"]);
     let before = (crate::testing::dump(&room), format!("{:?}", room.ids().priorities));
     let plan = room.plan(Write { objects: vec![object(acnp("c", 5.0, deny(DROP)))], ..Write::default() });

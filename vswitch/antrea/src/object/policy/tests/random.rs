@@ -35,7 +35,7 @@ fn chosen<'a>(all: &[&'a str], form: u8) -> Vec<&'a str> {
 }
 
 /// Policies 0 and 1 are of K8s, the others of Antrea, so far from each other that none has to move.
-fn policy(at: usize, form: u32) -> Object {
+pub(super) fn policy(at: usize, form: u32) -> Object {
     let bits = |shift: u32, count: u32| form >> shift & ((1 << count) - 1);
     let rules = (0..1 + bits(0, 2)).map(|place| {
         let peer = match bits(2 + place, 2) {

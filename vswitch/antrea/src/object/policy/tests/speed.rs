@@ -23,11 +23,15 @@ fn change(rules: usize, count: u32) {
     objects.extend(policies);
     let loaded = apply(&mut room, objects).len();
     let load = begin.elapsed();
-    let begin = Instant::now();
-    let updates = apply(&mut room, vec![group("many", most)]);
-    let took = begin.elapsed();
+    // The best of some, there and back: the machine does other things, too.
+    let change = |at: usize| {
+        let begin = Instant::now();
+        let updates = apply(&mut room, vec![group("many", if at.is_multiple_of(2) { most } else { few })]);
+        assert_eq!(updates.len(), 2 * rules, "one flow comes and one goes for each rule");
+        begin.elapsed()
+    };
+    let took = (0..8).map(change).min().unwrap_or_default();
     println!("{rules} rules, {count} addresses: all of it {load:?} ({loaded} updates), one address for another {took:?}");
-    assert_eq!(updates.len(), 2 * rules, "one flow comes and one goes for each rule");
 }
 
 #[test]

@@ -1,0 +1,80 @@
+//! IGMP of Pods: flows lead all of it to its reader, since they do not see types; here it asks what rules say.
+
+use super::{Action, Direction, NetworkPolicy, Order, Peer, Ports, Rule};
+use crate::object::Object;
+use crate::{Facts, Kind, RuleKey};
+use std::cmp::Reverse;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// An IGMP message from or to a Pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Name of the Pod.
+    pub pod: &'a str,
+    /// Whether the Pod sent it.
+    pub is_from_pod: bool,
+    /// Its type: `0x11` queries, `0x12`, `0x16` and `0x22` reports.
+    pub kind: u8,
+    /// The group that it is about; of a query for all groups none.
+    pub group: Option<Ipv4Addr>,
+    /// Who sent it to the Pod, or whom the Pod sent it.
+    pub other: IpAddr,
+}
+
+/// What rules say of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The rule that decides.
+    pub rule: RuleKey,
+    /// Whether the message counts.
+    pub is_allowed: bool,
+    /// Whether that is to be told.
+    pub logging: bool,
+}
+
+/// The first rule that a message meets; None: no rule says anything, so it counts.
+#[must_use]
+pub fn judge(facts: &Facts<'_>, message: &Message<'_>) -> Option<Verdict> {
+    let mut best: Option<(Reverse<u16>, Verdict)> = None;
+    for (key, entry) in facts.desired.of(Kind::NetworkPolicy) {
+        let Object::NetworkPolicy(policy) = &entry.object else { continue };
+        if policy.order == Order::K8s || !facts.features().antrea_policy {
+            continue;
+        }
+        for rule in policy.rules.iter().filter(|rule| meets(policy, rule, facts, message)) {
+            let key = RuleKey { policy: key.name.clone(), rule: rule.id.clone() };
+            let Some(priority) = facts.ids.priorities.get(&key).map(Reverse) else { continue };
+            if best.as_ref().is_none_or(|(other, _)| priority < *other) {
+                let is_allowed = matches!(rule.action, Action::Allow | Action::Pass);
+                best = Some((priority, Verdict { rule: key, is_allowed, logging: rule.logging }));
+            }
+        }
+    }
+    best.map(|(_, verdict)| verdict)
+}
+
+fn meets(policy: &NetworkPolicy, rule: &Rule, facts: &Facts<'_>, message: &Message<'_>) -> bool {
+    let direction = if message.is_from_pod { Direction::Egress } else { Direction::Ingress };
+    let of = |ports: &Ports| match ports {
+        Ports::Igmp { kind, group } => {
+            kind.is_none_or(|kind| kind == message.kind) && (group.is_none() || *group == message.group)
+        }
+        _ => false,
+    };
+    let groups = policy.applied_to(rule).iter().filter_map(|group| facts.desired.applied_to_group(group));
+    rule.direction == direction
+        && rule.ports.iter().any(of)
+        && groups.flat_map(|group| &group.pods).any(|pod| **pod == *message.pod)
+        && is_among(&rule.peer, facts, &message.other)
+}
+
+fn is_among(peer: &Peer, facts: &Facts<'_>, other: &IpAddr) -> bool {
+    match peer {
+        Peer::Anybody => true,
+        Peer::Some { groups, blocks, .. } => {
+            let groups = groups.iter().filter_map(|group| facts.desired.address_group(group));
+            blocks.iter().any(|block| block.contains(other)) || groups.into_iter().any(|group| group.has(facts.desired, other))
+        }
+        Peer::Services(_) => false,
+    }
+}
