@@ -227,7 +227,8 @@ fn peers_of_antrea() {
 fn applied_by_rule_and_to_node_ports() {
     let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: a}\nspec: {type: NodePort, ports: [{port: 80, nodePort: 30080}]}\n";
     let spec = "ingress: [{action: Drop, appliedTo: [{podSelector: {matchLabels: {app: db}}}]}, \
-                {action: Drop, appliedTo: [{service: {namespace: a, name: s}}]}, {action: Drop, appliedTo: [{podSelector: {matchLabels: {app: no}}}]}]";
+                {action: Drop, appliedTo: [{service: {namespace: a, name: s}}]}, {action: Drop, appliedTo: [{podSelector: {matchLabels: {app: no}}}]}, \
+                {action: Drop, appliedTo: [{service: {namespace: a, name: gone}}]}]";
     let projection = acnp(spec, service);
     let expected =
         ["ingress-0 Ingress @[\"pods app=db of namespaces *\"]", "ingress-1 Ingress @[\"node ports of a/s\"]"];
