@@ -13,6 +13,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Between two looks at the files.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// The longest wait of a switch that refuses calls, in periods.
+const PERIODS_MAX: u32 = 10;
+
 /// Something is wrong, or was refused.
 const WRONG: u8 = 1;
 
@@ -52,16 +55,21 @@ async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Told) -> u8 {
         tracing::error!("signals cannot be waited for");
         return WRONG;
     };
+    let mut refusals = 0;
     loop {
+        let was_refused = refusals;
         match driver.step(agent.projection(), agent.standing()).await {
             Ok(Some(report)) => told.report(&report),
             Ok(None) => told.reached(),
             Err(error @ DriveError::Replaced(_)) => return told.failure(&error),
             Err(error) => {
                 told.failure(&error);
+                refusals += u32::from(!matches!(error, DriveError::Unreachable { .. }));
             }
         }
-        if stopped(&mut interrupt, &mut terminate).await {
+        // What is refused as a whole, a large sync perhaps, is not sent again each second.
+        refusals = if refusals == was_refused { 0 } else { refusals.min(PERIODS_MAX) };
+        if stopped(&mut interrupt, &mut terminate, PERIOD * refusals.max(1)).await {
             return 0;
         }
         if agent.scan() {
@@ -71,9 +79,9 @@ async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Told) -> u8 {
 }
 
 /// Waits; whether to stop. What the switch has stays in force.
-async fn stopped(interrupt: &mut Signal, terminate: &mut Signal) -> bool {
+async fn stopped(interrupt: &mut Signal, terminate: &mut Signal, period: Duration) -> bool {
     tokio::select! {
-        () = tokio::time::sleep(PERIOD) => false,
+        () = tokio::time::sleep(period) => false,
         _ = interrupt.recv() => true,
         _ = terminate.recv() => true,
     }

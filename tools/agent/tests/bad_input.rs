@@ -16,13 +16,22 @@ const EGRESS: &str = "apiVersion: crd.antrea.io/v1beta1\nkind: Egress\nmetadata:
 const CONTROL: &str = "apiVersion: crd.antrea.io/v1alpha2\nkind: TrafficControl\nmetadata: {name: t}\nspec:\n";
 
 /// One document each, and the whole line that it is answered with.
-#[test]
-fn each_mistake_is_told_where_it_is() {
-    let np = "test.yaml:5 NetworkPolicy default/p: ";
-    let [five, six, acnp] = [5, 6, 7].map(|line| format!("test.yaml:{line} ClusterNetworkPolicy p: "));
-    let all = "appliedTo: [{podSelector: {}}]";
+fn check(mistakes: impl IntoIterator<Item = (String, String)>) {
     let mut wrong = Vec::new();
-    for (document, expected) in [
+    for (document, expected) in mistakes {
+        let (_, problems) = projected(&document);
+        let errors: Vec<_> = problems.iter().filter(|problem| problem.is_error()).cloned().collect();
+        if lines(&errors) != [expected.clone()] {
+            wrong.push(format!("{document}is answered {:#?},\nand not {expected:?}\n", lines(&errors)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn mistakes_in_documents_pods_and_policies_of_kubernetes() {
+    let np = "test.yaml:5 NetworkPolicy default/p: ";
+    check([
         // Documents.
         ("[1, 2]\n".to_owned(), "test.yaml:1: not a mapping".to_owned()),
         ("kind: Pod\n".to_owned(), "test.yaml:1 Pod: apiVersion: is required, a string".to_owned()),
@@ -63,6 +72,14 @@ fn each_mistake_is_told_where_it_is() {
         (format!("{POLICY}  egress: [{{ports: [{{protocol: tcp}}]}}]\n"), format!("{np}spec.egress[0].ports[0].protocol: \"tcp\" is not one of TCP, UDP, SCTP")),
         (format!("{POLICY}  egress: [{{ports: [{{port: 80, endPort: 79}}]}}]\n"), format!("{np}spec.egress[0].ports[0].endPort: is below port")),
         (format!("{POLICY}  egress: [{{ports: [{{port: http, endPort: 79}}]}}]\n"), format!("{np}spec.egress[0].ports[0].endPort: goes with no port by name")),
+    ]);
+}
+
+#[test]
+fn mistakes_in_antreas_kinds_and_services() {
+    let [five, six, acnp] = [5, 6, 7].map(|line| format!("test.yaml:{line} ClusterNetworkPolicy p: "));
+    let all = "appliedTo: [{podSelector: {}}]";
+    check([
         // Antrea's.
         (format!("{CLUSTER}  tier: gold\n  {all}\n"), format!("{six}spec.tier: there is no Tier \"gold\"")),
         (format!("{CLUSTER}  {all}\n").replace("priority: 1", "priority: 0.5"), format!("{five}spec.priority: 0.5 is not in 1 to 10000")),
@@ -85,14 +102,7 @@ fn each_mistake_is_told_where_it_is() {
         (format!("{EGRESS}spec: {{egressIP: 10.0.0.1, appliedTo: {{podSelector: {{}}}}, bandwidth: {{rate: fast, burst: 1k}}}}\n"), "test.yaml:4 Egress e: spec.bandwidth.rate: \"fast\" is no quantity of bits, such as 500k or 10M".to_owned()),
         (format!("{CONTROL}  appliedTo: {{podSelector: {{}}}}\n  direction: Both\n  action: Mirror\n  targetPort: {{}}\n"), "test.yaml:8 TrafficControl t: spec.targetPort: needs one of ovsInternal and device".to_owned()),
         (format!("{CONTROL}  appliedTo: {{podSelector: {{}}}}\n  direction: Both\n  action: Mirror\n  targetPort: {{geneve: {{remoteIP: 1.1.1.1}}}}\n"), "test.yaml:8 TrafficControl t: spec.targetPort.geneve: unknown field; known here: ovsInternal, device".to_owned()),
-    ] {
-        let (_, problems) = projected(&document);
-        let errors: Vec<_> = problems.iter().filter(|problem| problem.is_error()).cloned().collect();
-        if lines(&errors) != [expected.clone()] {
-            wrong.push(format!("{document}is answered {:#?},\nand not {expected:?}\n", lines(&errors)));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    ]);
 }
 
 #[test]

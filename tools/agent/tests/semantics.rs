@@ -1,54 +1,12 @@
-//! What documents mean: policies of both makes, Services, Egresses.
+//! What documents mean: policies of both makes.
 
 mod common;
 
-use common::{NODE, lines, projected};
+use common::{endpoints, good, lines, object, pods, projected};
 use vswitch_agent::project::Projection;
 use vswitch_proto::antrea::v1::group_member::Member;
 use vswitch_proto::antrea::v1::object::Object;
 use vswitch_proto::antrea::v1::{self, Direction, Kind, Protocol};
-
-fn pod(namespace: &str, name: &str, labels: &str, node: &str, address: &str, more: &str) -> String {
-    let last = address.rsplit('.').next().unwrap_or("1");
-    format!(
-        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: {namespace}, labels: {{{labels}}}, \
-         annotations: {{vswitch/port: {namespace}-{name}, vswitch/mac: '02:00:00:00:00:{:02x}'}}}}\n\
-         spec: {{nodeName: {node}{more}}}\nstatus: {{podIP: {address}}}\n",
-        last.parse::<u8>().unwrap_or(1)
-    )
-}
-
-fn http(port: u16) -> String {
-    format!(", containers: [{{name: c, image: x, ports: [{{name: http, containerPort: {port}}}]}}]")
-}
-
-/// Namespaces a (prod) and b (test); Pods web (two, of other numbers for http), db, and one on another Node.
-fn pods() -> String {
-    [
-        "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {env: prod}}\n".to_owned(),
-        "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: b, labels: {env: test}}\n".to_owned(),
-        pod("a", "web1", "app: web", NODE, "10.10.0.11", &http(8080)),
-        pod("a", "web2", "app: web", NODE, "10.10.0.12", &http(9090)),
-        pod("a", "far", "app: web", "k8s-node-worker-1", "10.10.1.13", &http(8080)),
-        pod("b", "db", "app: db", NODE, "10.10.0.14", ""),
-        pod("b", "host", "app: web", &format!("{NODE}, hostNetwork: true"), "192.168.77.102", ""),
-    ]
-    .concat()
-}
-
-fn good(text: &str) -> Projection {
-    let (projection, problems) = projected(text);
-    let errors: Vec<_> = problems.into_iter().filter(|problem| problem.is_error()).collect();
-    assert_eq!(lines(&errors), [""; 0], "{text}");
-    projection
-}
-
-fn object<'a>(projection: &'a Projection, kind: Kind, name: &str) -> &'a Object {
-    let found = projection.objects.get(&(kind as i32, name.to_owned()));
-    found
-        .and_then(|projected| projected.object.object.as_ref())
-        .unwrap_or_else(|| panic!("no {kind:?} {name:?} among {:#?}", projection.objects.keys().collect::<Vec<_>>()))
-}
 
 fn policy<'a>(projection: &'a Projection, name: &str) -> &'a v1::NetworkPolicy {
     let Object::NetworkPolicy(policy) = object(projection, Kind::NetworkPolicy, name) else { panic!("a policy") };
@@ -269,7 +227,8 @@ fn peers_of_antrea() {
 fn applied_by_rule_and_to_node_ports() {
     let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: a}\nspec: {type: NodePort, ports: [{port: 80, nodePort: 30080}]}\n";
     let spec = "ingress: [{action: Drop, appliedTo: [{podSelector: {matchLabels: {app: db}}}]}, \
-                {action: Drop, appliedTo: [{service: {namespace: a, name: s}}]}, {action: Drop, appliedTo: [{podSelector: {matchLabels: {app: no}}}]}]";
+                {action: Drop, appliedTo: [{service: {namespace: a, name: s}}]}, {action: Drop, appliedTo: [{podSelector: {matchLabels: {app: no}}}]}, \
+                {action: Drop, appliedTo: [{service: {namespace: a, name: gone}}]}]";
     let projection = acnp(spec, service);
     let expected =
         ["ingress-0 Ingress @[\"pods app=db of namespaces *\"]", "ingress-1 Ingress @[\"node ports of a/s\"]"];
@@ -297,94 +256,6 @@ fn policies_of_a_namespace_see_its_pods() {
         lines(&problems)[0].contains("spec.appliedTo[0].namespaceSelector: a policy of a namespace"),
         "{problems:?}"
     );
-}
-
-fn endpoints(projection: &Projection, name: &str) -> Vec<String> {
-    let Object::Endpoints(set) = object(projection, Kind::Endpoints, name) else { panic!("endpoints") };
-    let short = |e: &v1::Endpoint| {
-        let states = [(e.ready, "ready"), (e.serving, "serving"), (e.terminating, "terminating")];
-        let states: Vec<_> = states.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
-        format!("{}:{} {} {}", e.address, e.port, e.node, states.join(","))
-    };
-    set.endpoints.iter().map(short).collect()
-}
-
-#[test]
-fn endpoints_of_selectors() {
-    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: a}\n\
-                   spec: {clusterIP: 10.96.0.9, selector: {app: web}, ports: [{name: x, port: 80, targetPort: http}, {name: y, port: 81}]}\n";
-    let going = pods().replacen("name: web2,", "name: web2, deletionTimestamp: '2030-01-01T00:00:00Z',", 1);
-    let going = going.replace(
-        "podIP: 10.10.1.13",
-        "podIP: 10.10.1.13, phase: Running, conditions: [{type: Ready, status: 'False'}]",
-    );
-    let projection = good(&format!("{service}{going}"));
-    let expected = [
-        "10.10.0.11:8080 k8s-node-control-plane ready,serving",
-        "10.10.0.12:9090 k8s-node-control-plane serving,terminating",
-        "10.10.1.13:8080 k8s-node-worker-1 ",
-    ];
-    assert_eq!(endpoints(&projection, "a/s:x"), expected);
-    assert_eq!(endpoints(&projection, "a/s:y")[0], "10.10.0.11:81 k8s-node-control-plane ready,serving");
-}
-
-#[test]
-fn endpoints_of_slices() {
-    let slice = |name: &str, kind: &str, endpoints: &str| {
-        format!(
-            "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {{name: {name}, namespace: a, labels: {{kubernetes.io/service-name: s}}}}\n\
-             addressType: {kind}\nports: [{{name: x, port: 8080, protocol: TCP}}, {{name: other, port: 1}}]\nendpoints: [{endpoints}]\n"
-        )
-    };
-    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: a}\n\
-                   spec: {clusterIPs: [10.96.0.9], selector: {app: web}, ports: [{name: x, port: 80}, {name: y, port: 81}]}\n";
-    let more = [
-        slice(
-            "s1",
-            "IPv4",
-            "{addresses: [10.0.0.1], nodeName: n, conditions: {}}, {addresses: [10.0.0.2], conditions: {ready: false, serving: true, terminating: true}}",
-        ),
-        slice("s2", "IPv6", "{addresses: ['fd00::1']}"),
-        slice("s3", "FQDN", "{addresses: [a.b]}"),
-        pods(),
-    ];
-    let projection = good(&format!("{service}{}", more.concat()));
-    assert_eq!(
-        endpoints(&projection, "a/s:x"),
-        ["10.0.0.1:8080 n ready,serving", "10.0.0.2:8080  serving,terminating"]
-    );
-    assert_eq!(endpoints(&projection, "a/s:y"), [""; 0], "no slice has this port");
-}
-
-#[test]
-fn services_that_are_not_ours() {
-    let outside = "type: LoadBalancer, ports: [{port: 80, nodePort: 30080}], externalIPs: [192.168.77.9]";
-    for (spec, labels, without_proxy_all, with) in [
-        ("clusterIP: None, ports: [{port: 80}]", "", 0, 0),
-        ("type: ExternalName, externalName: a.b", "", 0, 0),
-        ("clusterIP: 10.96.0.1, ports: [{port: 80}]", "service.kubernetes.io/service-proxy-name: x", 0, 0),
-        ("ports: [{port: 80}]", "", 0, 0),
-        (outside, "", 0, 1),
-        ("clusterIP: 10.96.0.1, ports: [{port: 80, nodePort: 30080}], externalIPs: [192.168.77.9]", "", 1, 1),
-    ] {
-        let text =
-            format!("apiVersion: v1\nkind: Service\nmetadata: {{name: s, labels: {{{labels}}}}}\nspec: {{{spec}}}\n");
-        let count = |projection: &Projection| {
-            projection.objects.keys().filter(|(kind, _)| *kind == Kind::Service as i32).count()
-        };
-        assert_eq!(count(&good(&text)), with, "{spec}");
-        let nodes = common::files().into_iter().find(|(name, _)| name == "nodes.yaml").expect("nodes").1;
-        let (mut documents, _) = common::read("test.yaml", &text);
-        documents.extend(common::read("nodes.yaml", &nodes.replace("proxyAll: true", "proxyAll: false")).0);
-        let (model, _) = vswitch_agent::model::Model::new(documents);
-        let (projection, _) = vswitch_agent::project::project(&model, NODE);
-        assert_eq!(count(&projection), without_proxy_all, "{spec}");
-        for projected in projection.objects.values() {
-            if let Some(Object::Service(service)) = &projected.object.object {
-                assert!(service.external_ips.is_empty() && service.ports[0].node_port == 0, "{service:?}");
-            }
-        }
-    }
 }
 
 #[test]

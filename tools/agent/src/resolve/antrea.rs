@@ -4,6 +4,7 @@ use super::antrea_rule::OneRule;
 use super::groups::{Place, cluster_group, selected};
 use super::k8s::Policy;
 use super::rule::{Groups, rules};
+use super::services::is_served;
 use super::world::{Members, Select, Spaces, World};
 use crate::kinds::antrea_policy::{AppliedTo, Body, Named};
 use crate::kinds::selector::Selector;
@@ -30,7 +31,7 @@ pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> R
     if !(1.0..=10000.0).contains(&spec.priority) {
         return Err(Box::new(item.origin.error("spec.priority", format!("{} is not in 1 to 10000", spec.priority))));
     }
-    let (applied, services) = context.applied("spec.appliedTo", &spec.applied_to)?;
+    let (applied, services) = context.applied("spec.appliedTo", &spec.applied_to, odd)?;
     if !spec.applied_to.is_empty() && services.is_empty() && applied.iter().all(|members| members.pods.is_empty()) {
         odd.push(item.origin.warning("spec.appliedTo", "selects no Pod"));
     }
@@ -90,7 +91,12 @@ impl Context<'_> {
     }
 
     /// Pods, and Services whose NodePorts are meant.
-    pub(super) fn applied(&self, path: &str, all: &[AppliedTo]) -> Result<(Vec<Members>, Vec<String>), Box<Problem>> {
+    pub(super) fn applied(
+        &self,
+        path: &str,
+        all: &[AppliedTo],
+        odd: &mut Vec<Problem>,
+    ) -> Result<(Vec<Members>, Vec<String>), Box<Problem>> {
         let (mut pods, mut services) = (Vec::new(), Vec::new());
         for (i, applied) in all.iter().enumerate() {
             let path = format!("{path}[{i}]");
@@ -99,7 +105,15 @@ impl Context<'_> {
                 Some(_) if *applied != (AppliedTo { service: applied.service.clone(), ..Default::default() }) => {
                     return Err(place.error("service", "goes with nothing else"));
                 }
-                Some(service) => services.push(self.service(place, "service", service)?),
+                Some(service) => {
+                    let name = self.service(place, "service", service)?;
+                    if self.world.model.services.get(&name).is_some_and(|item| is_served(self.world, item)) {
+                        services.push(name);
+                    } else {
+                        let reason = format!("Service {name} has no address here: nothing is bound");
+                        odd.push(place.origin.warning(format!("{path}.service"), reason));
+                    }
+                }
                 None => pods.extend(self.pods(place, applied)?),
             }
         }

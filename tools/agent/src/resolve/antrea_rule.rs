@@ -42,7 +42,7 @@ impl OneRule<'_> {
         let (place, rule) = (self.place(), self.rule);
         let has_own = !rule.applied_to.is_empty();
         let (applied, services) = match (has_own, self.context.item.body.spec.applied_to.is_empty()) {
-            (true, true) => self.context.applied(&format!("{}.appliedTo", self.path), &rule.applied_to)?,
+            (true, true) => self.context.applied(&format!("{}.appliedTo", self.path), &rule.applied_to, odd)?,
             (false, false) => (applied.to_vec(), services.to_vec()),
             (true, false) => return Err(place.error("appliedTo", "the policy has one already")),
             (false, true) => return Err(place.error("appliedTo", "is required: the policy has none")),

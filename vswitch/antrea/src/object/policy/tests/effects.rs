@@ -58,8 +58,8 @@ fn denies_that_somebody_is_told_of_fork_behind_a_group() {
     let group = room.ids().group(&crate::GroupKey::Log(Table::IngressMetric)).unwrap_or_default();
     has(&room, &[
         &format!("table=AntreaPolicyIngressRule, priority=14500,conj_id=2 actions=set_field:0x2->reg3,set_field:0x400/0x400->reg0,set_field:0x800/0x1800->reg0,set_field:0x8000000/0xfe000000->reg0,set_field:0x7c/0xff->reg2,group:{group}"),
-        "table=IngressDefaultRule, priority=200,reg1=0x25 actions=set_field:0x800/0x1800->reg0,set_field:0x8000000/0xfe000000->reg0,set_field:0x84/0xff->reg2,set_field:0x400000/0x600000->reg0,goto_table:Output",
-        "table=EgressDefaultRule, priority=200,ip,nw_src=10.10.0.24 actions=set_field:0x800/0x1800->reg0,set_field:0x8000000/0xfe000000->reg0,set_field:0x50/0xff->reg2,set_field:0x400000/0x600000->reg0,goto_table:Output",
+        "table=IngressDefaultRule, priority=200,reg1=0x25 actions=set_field:0x800/0x1800->reg0,set_field:0x8000000/0xfe000000->reg0,set_field:0x84/0xff->reg2,set_field:0x400000/0x600000->reg0,ct_forget,goto_table:Output",
+        "table=EgressDefaultRule, priority=200,ip,nw_src=10.10.0.24 actions=set_field:0x800/0x1800->reg0,set_field:0x8000000/0xfe000000->reg0,set_field:0x50/0xff->reg2,set_field:0x400000/0x600000->reg0,ct_forget,goto_table:Output",
     ]);
 }
 
@@ -83,7 +83,7 @@ fn isolation_is_shared_and_logged_above() {
     let mut room = with_all(&document_node(), vec![object(k8s("a", Vec::new())), object(logged), object(k8s("c", Vec::new()))]);
     has(&room, &[
         "table=IngressDefaultRule, priority=200,reg1=0x25 actions=ct_forget",
-        "table=IngressDefaultRule, priority=201,reg1=0x25 actions=set_field:0x800/0x1800->reg0,set_field:0x2000000/0xfe000000->reg0,set_field:0x84/0xff->reg2,set_field:0x400000/0x600000->reg0,goto_table:Output",
+        "table=IngressDefaultRule, priority=201,reg1=0x25 actions=set_field:0x800/0x1800->reg0,set_field:0x2000000/0xfe000000->reg0,set_field:0x84/0xff->reg2,set_field:0x400000/0x600000->reg0,ct_forget,goto_table:Output",
     ]);
     assert_eq!(lines(&room, Table::IngressDefaultRule).len(), 2);
     let gone = crate::Key::new(Kind::NetworkPolicy, "np:default/a");

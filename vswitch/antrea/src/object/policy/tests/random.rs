@@ -119,7 +119,9 @@ fn named(room: &Room) -> BTreeMap<String, Vec<String>> {
         lines.sort();
         lines
     };
-    dump(room).into_iter().map(|(table, lines)| (table, of(lines))).collect()
+    // Others have numbers of ports and meters, which look alike.
+    let policies = dump(room).into_iter().filter(|(table, _)| table.ends_with("Rule") || table.ends_with("Metric"));
+    policies.map(|(table, lines)| (table, of(lines))).collect()
 }
 
 proptest! {

@@ -1,0 +1,151 @@
+//! What a switch has been told.
+
+use super::client::Client;
+use super::{DriveError, INCREMENT_LEN_MAX};
+use crate::problem::{Origin, Problem};
+use crate::project::{Key, Projected, Projection};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+use vswitch_proto::antrea::v1;
+
+/// A switch, and what it has been told.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) client: Client,
+    /// Of the last sync that was committed.
+    pub(super) round: u64,
+    pub(super) gate_open: bool,
+    pub(super) node: v1::NodeConfig,
+    /// What it is not to be, as the switch said.
+    pub(super) refused_node: Option<v1::NodeConfig>,
+    /// What the switch has.
+    pub(super) told: BTreeMap<Key, Projected>,
+    /// What it refused as it was.
+    pub(super) refused: BTreeMap<Key, Projected>,
+    /// The last sync was refused as a whole.
+    pub(super) is_behind: bool,
+    /// There was none yet: the documents' standing did not allow it.
+    pub(super) is_partial: bool,
+    pub(super) checked: Instant,
+}
+
+/// What a call is about.
+#[derive(Default)]
+pub(super) struct Change<'a> {
+    pub(super) put: Vec<(&'a Key, &'a Projected)>,
+    pub(super) gone: Vec<Key>,
+}
+
+impl Session {
+    pub(super) fn new(client: Client, node: v1::NodeConfig) -> Self {
+        Self {
+            client,
+            round: 0,
+            gate_open: false,
+            node,
+            refused_node: None,
+            told: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            is_behind: false,
+            is_partial: false,
+            checked: Instant::now(),
+        }
+    }
+
+    /// Says what the Node is, if that is another than before. What the switch refuses is told; the Node stays what it was.
+    pub(super) async fn renew(
+        &mut self,
+        node: &v1::NodeConfig,
+        origin: &Origin,
+        retries: bool,
+    ) -> Result<Vec<Problem>, DriveError> {
+        if self.node == *node || (!retries && self.refused_node.as_ref() == Some(node)) {
+            return Ok(Vec::new());
+        }
+        match self.client.initialize(node, origin, self.round).await {
+            Ok(()) => {
+                self.node = node.clone();
+                self.refused_node = None;
+                Ok(Vec::new())
+            }
+            Err(DriveError::Node(problems)) => {
+                self.refused_node = Some(node.clone());
+                Ok(problems)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What differs from what the switch has; what it refused counts as told until it is another or is tried again.
+    pub(super) fn change<'a>(&self, projection: &'a Projection, retries: bool) -> Change<'a> {
+        let is_news = |key: &Key, projected: &Projected| match self.refused.get(key) {
+            Some(refused) => retries || refused.object != projected.object,
+            None => self.told.get(key).is_none_or(|told| told.object != projected.object),
+        };
+        let put = projection.objects.iter().filter(|(key, projected)| is_news(key, projected)).collect();
+        let gone = self.told.keys().filter(|key| !projection.objects.contains_key(*key));
+        let gone = gone.filter(|key| retries || !self.refused.contains_key(*key));
+        Change { put, gone: gone.cloned().collect() }
+    }
+
+    /// Takes note of what was written. A refused object is what it was before.
+    pub(super) fn adopt(
+        &mut self,
+        put: Vec<(&Key, &Projected)>,
+        gone: Vec<Key>,
+        refused: &BTreeSet<Key>,
+        is_all: bool,
+    ) {
+        if is_all {
+            let put: BTreeSet<&Key> = put.iter().map(|(key, _)| *key).collect();
+            self.told.retain(|key, _| put.contains(key));
+            self.refused.clear();
+        }
+        for (key, projected) in put {
+            if refused.contains(key) {
+                self.refused.insert(key.clone(), projected.clone());
+            } else {
+                self.refused.remove(key);
+                self.told.insert(key.clone(), projected.clone());
+            }
+        }
+        for key in gone {
+            if refused.contains(&key) {
+                let was = self.told.get(&key).cloned();
+                self.refused.extend(was.map(|was| (key, was)));
+            } else {
+                self.refused.remove(&key);
+                self.told.remove(&key);
+            }
+        }
+    }
+}
+
+impl Change<'_> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.put.is_empty() && self.gone.is_empty()
+    }
+
+    /// The same in parts that are short enough, in order of kinds: none refers to a later one.
+    pub(super) fn parts(self) -> Vec<Self> {
+        let (mut parts, mut part, mut len) = (Vec::new(), Change::default(), 0);
+        for (key, projected) in self.put {
+            let more = prost::Message::encoded_len(&projected.object);
+            if len + more > INCREMENT_LEN_MAX && !part.put.is_empty() {
+                parts.push(std::mem::take(&mut part));
+                len = 0;
+            }
+            len += more;
+            part.put.push((key, projected));
+        }
+        part.gone = self.gone;
+        parts.push(part);
+        parts
+    }
+
+    /// Bytes, about.
+    pub(super) fn len(&self) -> usize {
+        let put = self.put.iter().map(|(_, projected)| prost::Message::encoded_len(&projected.object));
+        put.chain(self.gone.iter().map(|(_, name)| name.len() + 8)).sum()
+    }
+}

@@ -1,0 +1,86 @@
+//! What documents mean: Services and their endpoints.
+
+mod common;
+
+use common::{NODE, endpoints, good, pods};
+use vswitch_agent::project::Projection;
+use vswitch_proto::antrea::v1::Kind;
+use vswitch_proto::antrea::v1::object::Object;
+
+#[test]
+fn endpoints_of_selectors() {
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: a}\n\
+                   spec: {clusterIP: 10.96.0.9, selector: {app: web}, ports: [{name: x, port: 80, targetPort: http}, {name: y, port: 81}]}\n";
+    let going = pods().replacen("name: web2,", "name: web2, deletionTimestamp: '2030-01-01T00:00:00Z',", 1);
+    let going = going.replace(
+        "podIP: 10.10.1.13",
+        "podIP: 10.10.1.13, phase: Running, conditions: [{type: Ready, status: 'False'}]",
+    );
+    let projection = good(&format!("{service}{going}"));
+    let expected = [
+        "10.10.0.11:8080 k8s-node-control-plane ready,serving",
+        "10.10.0.12:9090 k8s-node-control-plane serving,terminating",
+        "10.10.1.13:8080 k8s-node-worker-1 ",
+    ];
+    assert_eq!(endpoints(&projection, "a/s:x"), expected);
+    assert_eq!(endpoints(&projection, "a/s:y")[0], "10.10.0.11:81 k8s-node-control-plane ready,serving");
+}
+
+#[test]
+fn endpoints_of_slices() {
+    let slice = |name: &str, kind: &str, endpoints: &str| {
+        format!(
+            "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {{name: {name}, namespace: a, labels: {{kubernetes.io/service-name: s}}}}\n\
+             addressType: {kind}\nports: [{{name: x, port: 8080, protocol: TCP}}, {{name: other, port: 1}}]\nendpoints: [{endpoints}]\n"
+        )
+    };
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: a}\n\
+                   spec: {clusterIPs: [10.96.0.9], selector: {app: web}, ports: [{name: x, port: 80}, {name: y, port: 81}]}\n";
+    let more = [
+        slice(
+            "s1",
+            "IPv4",
+            "{addresses: [10.0.0.1], nodeName: n, conditions: {}}, {addresses: [10.0.0.2], conditions: {ready: false, serving: true, terminating: true}}",
+        ),
+        slice("s2", "IPv6", "{addresses: ['fd00::1']}"),
+        slice("s3", "FQDN", "{addresses: [a.b]}"),
+        pods(),
+    ];
+    let projection = good(&format!("{service}{}", more.concat()));
+    assert_eq!(
+        endpoints(&projection, "a/s:x"),
+        ["10.0.0.1:8080 n ready,serving", "10.0.0.2:8080  serving,terminating"]
+    );
+    assert_eq!(endpoints(&projection, "a/s:y"), [""; 0], "no slice has this port");
+}
+
+#[test]
+fn services_that_are_not_ours() {
+    let outside = "type: LoadBalancer, ports: [{port: 80, nodePort: 30080}], externalIPs: [192.168.77.9]";
+    for (spec, labels, without_proxy_all, with) in [
+        ("clusterIP: None, ports: [{port: 80}]", "", 0, 0),
+        ("type: ExternalName, externalName: a.b", "", 0, 0),
+        ("clusterIP: 10.96.0.1, ports: [{port: 80}]", "service.kubernetes.io/service-proxy-name: x", 0, 0),
+        ("ports: [{port: 80}]", "", 0, 0),
+        (outside, "", 0, 1),
+        ("clusterIP: 10.96.0.1, ports: [{port: 80, nodePort: 30080}], externalIPs: [192.168.77.9]", "", 1, 1),
+    ] {
+        let text =
+            format!("apiVersion: v1\nkind: Service\nmetadata: {{name: s, labels: {{{labels}}}}}\nspec: {{{spec}}}\n");
+        let count = |projection: &Projection| {
+            projection.objects.keys().filter(|(kind, _)| *kind == Kind::Service as i32).count()
+        };
+        assert_eq!(count(&good(&text)), with, "{spec}");
+        let nodes = common::files().into_iter().find(|(name, _)| name == "nodes.yaml").expect("nodes").1;
+        let (mut documents, _) = common::read("test.yaml", &text);
+        documents.extend(common::read("nodes.yaml", &nodes.replace("proxyAll: true", "proxyAll: false")).0);
+        let (model, _) = vswitch_agent::model::Model::new(documents);
+        let (projection, _) = vswitch_agent::project::project(&model, NODE);
+        assert_eq!(count(&projection), without_proxy_all, "{spec}");
+        for projected in projection.objects.values() {
+            if let Some(Object::Service(service)) = &projected.object.object {
+                assert!(service.external_ips.is_empty() && service.ports[0].node_port == 0, "{service:?}");
+            }
+        }
+    }
+}
