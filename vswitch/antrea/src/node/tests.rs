@@ -1,6 +1,7 @@
 //! What the Node writes, and with it the Pods, peers, Egresses and `TrafficControl`s of the document.
 
 mod modes;
+mod overlaps;
 mod read;
 
 use crate::testing::{assert_has, cluster, document, document_node, dual_node, dump, dump_of, normal, room};
