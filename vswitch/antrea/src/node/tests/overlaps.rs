@@ -1,10 +1,11 @@
 //! Flows of one priority that a packet may meet both of: the pipeline does not say which one counts.
 
-use crate::testing::{cluster, document_node, dual_node, line, mac, room};
+use crate::testing::{cluster, document_node, dual_node, line, mac, peer, pod, room};
 use crate::{FlowId, Room};
 use std::collections::BTreeSet;
 use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
+use vswitch_proto::antrea::v1::object::Object;
 
 /// Parts of both lines of pairs that are known, and why no packet meets both, or it does not matter.
 const KNOWN: [(&str, &str, &str); 6] = [
@@ -56,7 +57,12 @@ fn no_two_flows_of_a_priority_are_for_the_same_packet() {
     let mut wired = dual_node();
     wired.uplink =
         Some(v1::Uplink { port: "uplink0".to_owned(), mac: mac("02:00:00:00:00:02"), ..v1::Uplink::default() });
-    for (node, objects) in [(document_node(), cluster()), (wired, super::dual_cluster())] {
+    let mut nodes = vec![(document_node(), cluster()), (wired, super::dual_cluster())];
+    for mode in [v1::TrafficMode::NoEncap, v1::TrafficMode::Hybrid, v1::TrafficMode::NetworkPolicyOnly] {
+        let objects = vec![Object::Pod(pod("web")), Object::Pod(pod("db")), Object::PeerNode(peer())];
+        nodes.extend([true, false].map(|proxy| (super::modes::mode(mode, proxy), objects.clone())));
+    }
+    for (node, objects) in nodes {
         let found = overlaps(&room(&node, objects));
         assert!(found.is_empty(), "{}", found.into_iter().collect::<Vec<_>>().join("\n\n"));
     }
