@@ -1,6 +1,7 @@
 //! What the Node writes, and with it the Pods, peers, Egresses and `TrafficControl`s of the document.
 
 mod modes;
+mod overlaps;
 mod read;
 
 use crate::testing::{assert_has, cluster, document, document_node, dual_node, dump, dump_of, normal, room};
@@ -175,6 +176,7 @@ fn ipv6_has_twins() {
         "table=SpoofGuard, priority=200,ipv6,in_port=2 actions=goto_table:IPv6",
         "table=IPv6, priority=200,icmp6,icmp_type=135,icmp_code=0 actions=NORMAL",
         "table=IPv6, priority=200,icmp6,icmp_type=136,icmp_code=0 actions=NORMAL",
+        "table=IPv6, priority=211,icmp6,ipv6_src=::,icmp_type=135,icmp_code=0 actions=NORMAL",
         "table=IPv6, priority=200,icmp6,reg0=0x3/0xf,ipv6_dst=ff00::/8,icmp_type=143 actions=NORMAL",
         "table=IPv6, priority=190,ipv6,reg0=0x3/0xf,ipv6_src=fe80::/10 actions=drop",
         "table=IPv6, priority=0 actions=goto_table:UnSNAT",

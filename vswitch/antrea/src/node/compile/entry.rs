@@ -149,6 +149,8 @@ fn ipv6(write: &mut Writer<'_, '_>) {
         let line = format_args!("table=IPv6, priority=200,icmp6,icmp_type={kind},icmp_code=0 actions=NORMAL");
         write.flow("neighbour discovery", line);
     }
+    let free = "table=IPv6, priority=211,icmp6,ipv6_src=::,icmp_type=135,icmp_code=0 actions=NORMAL";
+    write.flow("whether an address is free is nobody's to answer here", free);
     write.flow("groups", "table=IPv6, priority=200,ipv6,reg0=0x2/0xf,ipv6_dst=ff00::/8 actions=NORMAL");
     for kind in GROUP_TYPES {
         let line = format_args!(

@@ -6,7 +6,7 @@ use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
 /// The document's Node in another mode, without what only encap has.
-fn mode(mode: v1::TrafficMode, proxy: bool) -> v1::NodeConfig {
+pub(super) fn mode(mode: v1::TrafficMode, proxy: bool) -> v1::NodeConfig {
     let tunneled = mode == v1::TrafficMode::Hybrid;
     let mut node = document_node();
     node.set_traffic_mode(mode);

@@ -12,7 +12,9 @@ pub(super) fn compile(peer: &PeerNode, facts: &Facts<'_>, part: &mut Part) {
     for address in peer.transport.iter().filter(|address| node.has(Family::of(address))) {
         part.shared(facts, "no Egress applies", &no_egress(&Cidr::host(*address)));
     }
-    for gateway in peer.gateways.iter().filter(|gateway| node.has(Family::of(gateway))) {
+    // In policy only everything is answered.
+    let answered = |gateway: &&IpAddr| node.has(Family::of(gateway)) && node.mode != TrafficMode::PolicyOnly;
+    for gateway in peer.gateways.iter().filter(answered) {
         part.own(facts, "answers for the peer's gateway", &answer(facts, gateway));
     }
     for cidr in peer.pod_cidrs.iter().filter(|cidr| node.has(cidr.family())) {
