@@ -141,27 +141,25 @@ fn blocks_ranges_and_icmp_are_decomposed() {
 }
 
 fn service(name: &str) -> Object {
-    let port = v1::ServicePort { port: 80, ..v1::ServicePort::default() };
-    Object::Service(v1::Service {
-        name: name.to_owned(),
-        ports: vec![port],
-        cluster_ips: vec!["10.96.0.1".to_owned()],
-        ..v1::Service::default()
-    })
+    let port = v1::ServicePort { port: 80, node_port: 30080, ..v1::ServicePort::default() };
+    let cluster_ips = vec!["10.96.0.50".to_owned()];
+    Object::Service(v1::Service { name: name.to_owned(), ports: vec![port], cluster_ips, ..v1::Service::default() })
 }
 
-/// The group of a Service.
-fn group_of(room: &Room, service: &str) -> u32 {
-    let key = crate::GroupKey::Service { service: service.into(), port: "".into(), family: crate::Family::V4, local: false };
-    room.ids().group(&key).unwrap_or_else(|| panic!("{service} has no group"))
+/// Groups of a Service; if its own module claimed none, one as it would.
+fn groups_of(room: &mut Room, service: &str) -> Vec<u32> {
+    if room.ids().groups_of(service).is_empty() {
+        let (service, port) = (service.into(), "".into());
+        let key = crate::GroupKey::Service { service, port, family: crate::Family::V4, local: false };
+        room.ids_mut().claim_group(&key).unwrap_or_else(|problem| panic!("{problem:?}"));
+    }
+    room.ids().groups_of(service)
 }
 
 #[test]
 fn services_are_known_by_their_groups() {
     let mut room = with_all(&document_node(), vec![service("default/s")]);
-    let set = v1::Endpoints { service: "default/s".to_owned(), ..v1::Endpoints::default() };
-    apply(&mut room, vec![Object::Endpoints(set)]);
-    let id = group_of(&room, "default/s");
+    let ids = groups_of(&mut room, "default/s");
     let peer = v1::RulePeer { services: vec!["default/s".to_owned()], ..v1::RulePeer::default() };
     let mut to = rule("egress", DROP, Some(peer), Vec::new());
     let mut from_outside = rule("in", DROP, from("client"), Vec::new());
@@ -171,9 +169,13 @@ fn services_are_known_by_their_groups() {
     policy.applied_to.clear();
     let services = Object::AppliedToGroup(v1::AppliedToGroup { name: "services".to_owned(), services: vec!["default/s".to_owned()], pods: Vec::new() });
     apply(&mut room, vec![services, object(policy)]);
+    for id in ids {
+        has(&room, &[
+            &format!("table=AntreaPolicyEgressRule, priority=14500,reg7={id:#x} actions=conjunction(2,2/2)"),
+            &format!("table=AntreaPolicyIngressRule, priority=14500,reg7={id:#x},reg4=0x80000/0x80000 actions=conjunction(3,2/2)"),
+        ]);
+    }
     has(&room, &[
-        &format!("table=AntreaPolicyEgressRule, priority=14500,reg7={id:#x} actions=conjunction(2,2/2)"),
-        &format!("table=AntreaPolicyIngressRule, priority=14500,reg7={id:#x},reg4=0x80000/0x80000 actions=conjunction(3,2/2)"),
         "table=AntreaPolicyIngressRule, priority=14500,ct_state=+new,ip,ct_nw_src=10.10.0.26 actions=conjunction(3,1/2)",
     ]);
 }

@@ -107,7 +107,7 @@ fn addresses(room: &Room, group: &str) -> Vec<IpAddr> {
     let of = |member: v1::GroupMember| match member.member {
         Some(v1::group_member::Member::Address(text)) => text.parse().ok(),
         Some(v1::group_member::Member::Pod(name)) => {
-            crate::testing::pod(name.trim_start_matches("default/")).addresses[0].parse().ok()
+            pod(name.trim_start_matches("default/")).addresses[0].parse().ok()
         }
         None => None,
     };
@@ -175,7 +175,7 @@ proptest! {
             applied("a1", &["db", "web"]),
         ]);
         objects.extend(forms.iter().enumerate().map(|(at, form)| policy(at, *form)));
-        let room = crate::testing::room(&dual_node(), objects);
+        let room = room(&dual_node(), objects);
         let tables = tables(&room);
         for from in SOURCES {
             for to in SOURCES {
