@@ -1,7 +1,7 @@
 //! The desired state: all objects, with what is looked up in them.
 
 use crate::object::policy::Names;
-use crate::{Cidr, Family, Key, Kind, Mac, Object};
+use crate::{Cidr, Key, Kind, Mac, Object};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::Bound;
@@ -214,10 +214,4 @@ fn forget<K: std::hash::Hash + Eq>(map: &mut HashMap<K, BTreeSet<Key>>, of: &K, 
             map.remove(of);
         }
     }
-}
-
-/// Families of some addresses.
-#[must_use]
-pub(crate) fn families<'a>(addresses: impl IntoIterator<Item = &'a IpAddr>) -> BTreeSet<Family> {
-    addresses.into_iter().map(Family::of).collect()
 }

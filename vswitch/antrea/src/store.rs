@@ -10,7 +10,9 @@ use crate::part::Contribution;
 use crate::part::{clause_order, is_clause};
 use crate::{Key, Part};
 use layer::Layer;
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use vswitch_flow::spec::{FlowFilter, FlowSpec, GroupSpec, MeterSpec, Update};
 use vswitch_flow::{Action, SparseMatch};
@@ -146,14 +148,15 @@ impl Store {
                 None => groups_go.push(Update::DeleteGroups(Some(id))),
             }
         }
-        let mut flows_go = Vec::new();
+        let (mut flows_come, mut flows_go) = (Vec::new(), Vec::new());
         for (id, _, after) in self.flows.changes(merged, &mut conflicts) {
             counts.flows += 1;
             match after {
-                Some(flow) => come.push(Update::AddFlow((*flow).clone())),
+                Some(flow) => flows_come.push(flow),
                 None => flows_go.push(delete(id)),
             }
         }
+        come.extend(in_order(flows_come));
         come.extend(flows_go.into_iter().chain(groups_go).chain(go));
         if conflicts.is_empty() { Ok((come, counts)) } else { Err(conflicts) }
     }
@@ -170,8 +173,7 @@ impl Store {
     pub fn everything(&self) -> Vec<Update> {
         let meters = self.meters.values().map(|meter| Update::AddMeter(MeterSpec::clone(meter)));
         let groups = self.groups.values().map(|group| Update::AddGroup(GroupSpec::clone(group)));
-        let flows = self.flows.all(merged).map(|flow| Update::AddFlow((*flow).clone()));
-        meters.chain(groups).chain(flows).collect()
+        meters.chain(groups).chain(in_order(self.flows.all(merged).collect())).collect()
     }
 
     /// Deletes everything there is.
@@ -182,6 +184,17 @@ impl Store {
         let meters = self.meters.keys().map(|id| Update::DeleteMeters(Some(*id)));
         flows.chain(groups).chain(meters).collect()
     }
+}
+
+/// Flows as updates: by table, then from the highest priority down, then in an order that is always the same. It decides between flows of one priority
+/// that overlap: the one that was added first wins.
+fn in_order(mut flows: Vec<Arc<FlowSpec>>) -> impl Iterator<Item = Update> {
+    flows.sort_by_cached_key(|flow| {
+        let mut hasher = DefaultHasher::new();
+        flow.matching.hash(&mut hasher);
+        (flow.table, Reverse(flow.priority), hasher.finish())
+    });
+    flows.into_iter().map(|flow| Update::AddFlow(FlowSpec::clone(&flow)))
 }
 
 fn delete(id: FlowId) -> Update {

@@ -1,14 +1,38 @@
-"""The scenes of the document, on a Node that the control agent has programmed."""
+"""The scenes of the document, on a Node that the control agent has programmed, and what only an agent can show."""
 
+import contextlib
+import time
+
+from .. import machine
+from ..machine import Failure
+from . import traffic, world
+from .actions import BOTH, HTTP, of
 from .ledger import Rule
-from .manifests import renumber
+from .manifests import EGRESS_IP, renumber
+from .node import NODE, OUTSIDE, PEER
 from .scenes import Scenes
+from .world import CLIENT, WEB, WEB2
 
 # What depends on a flow that the document shows and no agent writes: a client that affinity has led to an endpoint that there never was.
-NOT_HERE = ("session affinity to an Endpoint that is gone",)
+NOT_HERE = ("session affinity to an Endpoint that is gone", "Egress: web2 -> internet")
 
-# Rules that are others here: ours are stricter with neighbour discovery.
-WORDS = {"SpoofGuard priority=205": "SpoofGuard priority=0"}
+# Rules that are others here: of two flows of one priority that both match, the one that was added first counts.
+WORDS = {"L3Forwarding nw_dst=10.10.0.1": "L3Forwarding priority=210"}
+
+# Every kind of Service: (title, who calls, address, port, the rule of ServiceLB that takes the packets before the first answer).
+UNANSWERED = (
+    ("ClusterIP: client", CLIENT.name, world.CLUSTER_IP, HTTP, "nw_dst=10.105.31.235"),
+    ("session affinity: client", CLIENT.name, world.AFFINITY, HTTP, "nw_dst=10.96.76.15"),
+    ("NodePort: client", CLIENT.name, world.NODE, world.NODE_PORT, "tp_dst=30004"),
+    ("NodePort: outside", OUTSIDE, world.NODE, world.NODE_PORT, "tp_dst=30004"),
+    ("LoadBalancer: client", CLIENT.name, world.LOAD_BALANCER, HTTP, "nw_dst=192.168.77.150"),
+    ("LoadBalancer: outside", OUTSIDE, world.LOAD_BALANCER, HTTP, "nw_dst=192.168.77.150"),
+    ("external IP: outside", OUTSIDE, world.EXTERNAL, HTTP, "nw_dst=192.168.77.200"),
+    ("ETP Local: outside", OUTSIDE, world.LOCAL_POLICY, HTTP, "nw_dst=192.168.77.151"),
+    ("hairpin: web2", WEB2.name, world.LOAD_BALANCER, HTTP, "nw_dst=192.168.77.150"),
+)
+DATAGRAMS = 3
+SILENCE = "table inet silence { chain input { type filter hook input priority 0; udp dport 80 drop; }; }"
 
 
 class AgentScenes(Scenes):
@@ -17,12 +41,15 @@ class AgentScenes(Scenes):
     def __init__(self, node, switch, manifests, agent):
         super().__init__(node, switch, None, agent)
         self.manifests = manifests
+        self.owners |= {address: "Egress IP" for address in EGRESS_IP}
 
     def all(self):
-        """As `Scenes.all`."""
+        """As `Scenes.all`, and those of the agent."""
         for title, action, rules, families in super().all():
             if not title.startswith(NOT_HERE):
                 yield title, action, self.renumbered(rules), families
+        for part in (self.egress_here, self.unanswered, self.changes, self.restarts):
+            yield from part()
 
     def renumbered(self, rules):
         """Rules of the document as they are here now."""
@@ -32,3 +59,102 @@ class AgentScenes(Scenes):
     def without_antrea_policy(self):
         """Takes the manifest of Antrea's policy away."""
         return self.manifests.without("antrea-policy.yaml")
+
+    def egress_here(self):
+        """Out of the cluster with an address of this Node's."""
+        yield ("Egress: web2 -> internet, translated by the Node", self.one(WEB2.name, world.INTERNET, HTTP, "outside", "Egress IP"),
+               [Rule(f'EgressMark in_port="{WEB2.port}"'), Rule("L3Forwarding reg0=0x3/0xf")], BOTH)
+
+    # Packets before the first answer.
+
+    def unanswered(self):
+        """Datagrams that nobody answers go where the first one went."""
+        for title, source, address, port, rule in UNANSWERED:
+            yield (f"{DATAGRAMS} datagrams, no answer: {title}", self.same_endpoint(source, address, port),
+                   [Rule("ConntrackState priority=190 ct_state=+new+trk", DATAGRAMS - 1), Rule(f"ServiceLB reg4=0x40000/0x70000 {rule}", DATAGRAMS - 1)]
+                   if port == HTTP else [Rule("ConntrackState priority=190 ct_state=+new+trk", DATAGRAMS - 1)], BOTH)
+
+    def same_endpoint(self, source, address, port):
+        """All datagrams of one socket reach one endpoint, which does not answer."""
+
+        def run(family):
+            places = {WEB.name: self.node.interface(WEB), WEB2.name: self.node.interface(WEB2), PEER: "eth0", NODE: world.GATEWAY}
+            token = f"unanswered {time.monotonic_ns()}".encode()
+            with contextlib.ExitStack() as stack:
+                for short in places:
+                    self.node.run(short, "nft", SILENCE)
+                    stack.callback(self.node.run, short, "nft", "delete", "table", "inet", "silence")
+                listeners = {short: stack.enter_context(traffic.Listener(self.space[short], interface)) for short, interface in places.items()}
+                client = stack.enter_context(traffic.make_socket(self.space[source], traffic.family_of(of(address, family)), traffic.DATAGRAM))
+                client.connect((of(address, family), port))
+                for _ in range(DATAGRAMS):
+                    client.send(token)
+                    time.sleep(0.02)
+                arrived = {short: sum(token in frame for frame in listener.frames()) for short, listener in listeners.items()}
+            reached = {short: count for short, count in arrived.items() if count}
+            if list(reached.values()) != [DATAGRAMS]:
+                raise Failure(f"of {DATAGRAMS} datagrams arrived: {reached}")
+            return f"all at {next(iter(reached))}"
+
+        return run
+
+    # What changes while packets flow.
+
+    def changes(self):
+        """An endpoint leaves: a client of UDP finds another one by its next datagram; a connection of TCP to one that stays goes on."""
+        yield ("an Endpoint leaves: client's datagrams find the other", self.endpoint_leaves, [Rule("ServiceLB nw_dst=10.105.31.235")], (4,))
+
+    def endpoint_leaves(self, family):
+        """`web` or `peer` answers; whoever it is leaves the Service; the other one answers the same socket."""
+        endpoints = {WEB.name: of(WEB.v4, family), PEER: of(world.REMOTE, family)}
+        with contextlib.ExitStack() as stack:
+            client = stack.enter_context(traffic.make_socket(self.space[CLIENT.name], traffic.family_of(of(world.CLUSTER_IP, family)), traffic.DATAGRAM))
+            client.settimeout(3)
+            client.connect((of(world.CLUSTER_IP, family), HTTP))
+            first = self._answered_by(client, endpoints)
+            stack.enter_context(self.manifests.endpoint_gone("sample-clusterip", endpoints[first]))
+            second = self._answered_by(client, endpoints)
+        if second == first:
+            raise Failure(f"{first} answers still")
+        return f"{first}, then {second}"
+
+    def _answered_by(self, client, endpoints):
+        """Who answers a datagram: who sees it come."""
+        places = {WEB.name: self.node.interface(WEB), PEER: "eth0"}
+        token = f"who {time.monotonic_ns()}".encode()
+        with contextlib.ExitStack() as stack:
+            listeners = {short: stack.enter_context(traffic.Listener(self.space[short], places[short])) for short in endpoints}
+            try:
+                client.send(token)
+                client.recv(65535)
+            except OSError as error:
+                raise Failure(f"no answer: {error!r}") from error
+            seen = [short for short, listener in listeners.items() if any(token in frame for frame in listener.frames())]
+        if len(seen) != 1:
+            raise Failure(f"the datagram came to {seen}")
+        return seen[0]
+
+    def restarts(self):
+        """The agent dies, and comes back."""
+        yield ("the agent is killed, and comes back: client -> ClusterIP", self.agent_dies, [Rule("ServiceLB nw_dst=10.105.31.235")], (4,))
+
+    def agent_dies(self, family):
+        """A connection from before lives on, new ones are made meanwhile; the sync changes nothing."""
+        address = of(world.CLUSTER_IP, family)
+        with traffic.connect(self.space[CLIENT.name], address, HTTP) as before:
+            flows = self._flows()
+            self.manifests.kill()
+            traffic.ask(self.space[CLIENT.name], address, HTTP)
+            round_ = self.manifests.state()["round"]
+            self.manifests.start()
+            machine.wait_until("the agent has synced again", 20, lambda: self.manifests.state()["round"] > round_)
+            if self._flows() != flows:
+                raise Failure("its sync changed flows")
+            if not traffic.exchange(before, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):
+                raise Failure("the connection from before broke off")
+        return "connections old and new live; its sync changes no flow"
+
+    def _flows(self):
+        """What flows there are, but for learned ones."""
+        flows = self.switch.json("dump-flows", "--names", "br0")
+        return {(flow["table"], flow["priority"], flow["match"], flow["actions"]) for flow in flows if flow["table_name"] != "SessionAffinity"}

@@ -1,10 +1,19 @@
 """The cluster as Kubernetes manifests, and the control agent that tells the switch what they say."""
 
+import contextlib
 import shutil
 from pathlib import Path
 
 from .. import machine
 from ..machine import Failure
+
+# What Pods web and web2 have outside, by the manifests: the Node translates by the MAC address that the switch marks their packets with.
+EGRESS_IP = ("192.168.77.112", "fd00:192:168:77::112")
+EGRESS_RULES = """table {family} egress{mark} {{
+  chain marked {{ type filter hook prerouting priority -150; iifname "antrea-gw0" ether saddr 0e:00:00:00:01:{mark:02x} meta mark set {mark}; }}
+  chain translated {{ type nat hook postrouting priority 100; oifname "eth0" meta mark {mark} snat to {address}; }}
+}}
+"""
 
 CLUSTER = Path(__file__).with_name("cluster")
 NODE_NAME = "k8s-node-control-plane"
@@ -29,15 +38,21 @@ class Manifests:
         self.switch, self.directory = switch, Path(directory) / "cluster"
         self.log = Path(directory) / "vswitch-agent.log"
         shutil.copytree(CLUSTER, self.directory)
-        self.start(stack)
+        self.stack, self.process = stack, None
+        stack.callback(lambda: machine.end(self.process))
+        self.start()
         machine.wait_until("the agent has told the switch everything", 20, self.told)
 
-    def start(self, stack):
+    def start(self):
         """Starts the agent (again)."""
         argv = [self.switch.binaries / "vswitch-agent", "--dir", self.directory, "--node", NODE_NAME, "--socket", self.switch.socket]
         with open(self.log, "ab") as log:
             self.process = machine.spawn(argv, stdout=log, stderr=log)
-        stack.callback(machine.end, self.process)
+
+    def kill(self):
+        """Kills the agent; it cannot say goodbye."""
+        self.process.kill()
+        self.process.wait()
 
     def state(self):
         """What the switch says of it."""
@@ -56,6 +71,36 @@ class Manifests:
             found.setdefault((rule["policy"], rule["direction"]), []).append(rule["number"])
         there = {old: found.get((policy, direction), []) for old, (policy, direction, _) in RULES.items()}
         return {old: numbers[RULES[old][2]] for old, numbers in there.items() if len(numbers) > RULES[old][2]}
+
+    def translate(self, node, short):
+        """Has the Node give its own Egress IPs to packets that are marked for them, as an agent with rights on the host would."""
+        for egress in self.switch.json("antrea", "egress"):
+            if egress["mark"]:
+                address = egress["address"]
+                family = "ip6" if ":" in address else "ip"
+                words = ["nodad"] if family == "ip6" else []
+                node.ip(short, "address", "add", address, "dev", "eth0", "preferred_lft", "0", *words)
+                node.run(short, "nft", EGRESS_RULES.format(family=family, mark=egress["mark"], address=address))
+
+    @contextlib.contextmanager
+    def endpoint_gone(self, service, address):
+        """Meanwhile an endpoint is not in the manifests."""
+        file = self.directory / "services.yaml"
+        text = file.read_text()
+        documents = text.split("---\n")
+        lines = [[line for line in document.splitlines(True) if f'addresses: ["{address}"]' not in line]
+                 if f"kubernetes.io/service-name: {service}\n" in document else [document] for document in documents]
+        endpoints = self._endpoints()
+        try:
+            file.write_text("---\n".join("".join(part) for part in lines))
+            machine.wait_until("the agent notices", 15, lambda: self._endpoints() != endpoints)
+            yield
+        finally:
+            file.write_text(text)
+            machine.wait_until("the agent notices", 15, lambda: self._endpoints() == endpoints)
+
+    def _endpoints(self):
+        return self.switch.vsctl("antrea", "services", "-o", "endpoints").count("\n")
 
     def without(self, file):
         """Takes a file away, and waits until the switch does without what it said; call the result to bring it back."""

@@ -53,9 +53,11 @@ class Show(Table):
         self.manifests = Manifests(self.switch, self.directory, self.stack)
         state = self.manifests.state()
         say(f"  manifests: {self.manifests.directory}")
-        say(f"  the agent told {state['objects']} objects; they came to {state['flows']} flows and {state['groups']} groups, in one transaction")
-        for text in state.get("degraded", []):
-            say(f"  note: {text}")
+        told = ", ".join(f"{kind['objects']} {kind['kind']}" for kind in state["kinds"])
+        say(f"  the agent told: {told}; they came to {state['flows']} flows and {state['groups']} groups, in one transaction")
+        for odd in state["degraded"]:
+            say(f"  {odd['object']}: {'; '.join(problem['reason'] for problem in odd['problems'])}")
+        self.manifests.translate(self.node, network.NODE)
         self.agent = Agent(self.switch, self.stack)
         self.refuser = Agent(self.switch, self.stack, SERVICES)
         self.ledger = Ledger(self.switch)

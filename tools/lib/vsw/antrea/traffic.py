@@ -12,6 +12,7 @@ import threading
 CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 PATTERN = bytes(range(256)) * 256
+DATAGRAM = socket.SOCK_DGRAM
 
 
 @contextlib.contextmanager
@@ -126,13 +127,14 @@ def _plain(address):
     return address.removeprefix("::ffff:")
 
 
-def _family(address):
+def family_of(address):
+    """The socket family of an address."""
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 def connect(name, address, port, limit=3.0):
     """A TCP connection from a namespace; OSError when there is none."""
-    client = make_socket(name, _family(address), socket.SOCK_STREAM)
+    client = make_socket(name, family_of(address), socket.SOCK_STREAM)
     client.settimeout(limit)
     try:
         client.connect((address, port))
@@ -142,7 +144,7 @@ def connect(name, address, port, limit=3.0):
     return client
 
 
-def _exchange(client, request):
+def exchange(client, request):
     """What the server says to an HTTP request; its body."""
     client.sendall(request)
     head = b""
@@ -166,7 +168,7 @@ def _exchange(client, request):
 def ask(name, address, port, limit=3.0):
     """Connects, and asks who is there: (who answers, whom it sees). OSError when nobody does."""
     with connect(name, address, port, limit) as client:
-        text = _exchange(client, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").decode()
+        text = exchange(client, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").decode()
     who, _, seen = text.strip().partition(" sees ")
     return who, seen
 
@@ -175,16 +177,16 @@ def transfer(name, address, port, size, limit=30.0):
     """`size` bytes down and up again in one connection; OSError when a byte differs."""
     expected = (PATTERN * (size // len(PATTERN) + 1))[:size]
     with connect(name, address, port, limit) as client:
-        if _exchange(client, f"GET /{size} HTTP/1.1\r\nHost: x\r\n\r\n".encode()) != expected:
+        if exchange(client, f"GET /{size} HTTP/1.1\r\nHost: x\r\n\r\n".encode()) != expected:
             raise ConnectionError("other bytes arrived than were sent")
         head = f"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n".encode()
-        if _exchange(client, head + expected).decode() != hashlib.sha256(expected).hexdigest():
+        if exchange(client, head + expected).decode() != hashlib.sha256(expected).hexdigest():
             raise ConnectionError("other bytes arrived than were sent")
 
 
 def datagram(name, address, port, size, limit=3.0):
     """A UDP datagram of `size` bytes and its echo; OSError when there is none or it differs."""
-    with make_socket(name, _family(address), socket.SOCK_DGRAM) as client:
+    with make_socket(name, family_of(address), socket.SOCK_DGRAM) as client:
         client.settimeout(limit)
         client.connect((address, port))
         data = (PATTERN * (size // len(PATTERN) + 1))[:size]
