@@ -80,7 +80,7 @@ class Clean(unittest.TestCase):
 
 
 class Node(Clean):
-    """The pipeline document's node, with vswitchd and vsctl as `cargo build` makes them."""
+    """The pipeline document's node, with vswitchd, vsctl and vswitch-agent as `cargo build` makes them."""
 
     BINARIES = ROOT / "target" / "debug"
 
@@ -89,8 +89,9 @@ class Node(Clean):
 
     def test_every_scene_is_right(self):
         said = self.finish(self.start("--once", "--seconds", "1"), 0, limit=300)
-        for what in ("167 flows of the document", "hairpin: web2", "ETP Local: outside", "no Endpoint", "TrafficControl mirrors",
-                     "ARP spoofing", "iperf3: client", "no wrong checksum arrived in any namespace"):
+        for what in ("the agent told: 1 peer, 4 pod, 7 service", "hairpin: web2", "ETP Local: outside", "no Endpoint", "TrafficControl mirrors",
+                     "ARP spoofing", "sees Egress IP", "3 datagrams, no answer: NodePort: outside", "an Endpoint leaves", "the agent is killed, and comes back",
+                     "iperf3: client", "no wrong checksum arrived in any namespace"):
             self.assertIn(what, said)
         self.assertNotIn("✘", said)
 
@@ -114,10 +115,11 @@ class Node(Clean):
 
     def test_stays_on_a_terminal_until_ctrl_c(self):
         terminal, far_end = pty.openpty()
-        process = self.start("--seconds", "1", stdin=far_end, stdout=far_end, stderr=far_end)
+        process = self.start("--document", "--seconds", "1", stdin=far_end, stdout=far_end, stderr=far_end)
         os.close(far_end)
         text = read_until(terminal, b"--controller 62373", limit=300)
         self.assertIn(b"The node stays until Ctrl-C", text)
+        self.assertIn(b"167 flows of the document", text)
         self.assertNotIn("✘".encode(), text)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(20), 0)

@@ -82,9 +82,13 @@ class Show(Table):
         """What one can do with it."""
         socket = self.directory / "vswitch.sock"
         client = self.node.names[world.CLIENT.name]
+        ours = "" if self.args.document else f"""
+  vsctl antrea status; vsctl antrea rules                            # what the agent said, and how often its rules were hit
+  vsctl antrea flows pod/default/web; vsctl antrea services -o endpoints
+  $EDITOR {self.manifests.directory}/network-policy.yaml             # a second later the switch does as it says"""
         return f"""
 The node stays until Ctrl-C. In another terminal:
-  export VSWITCH_SOCKET={socket} PATH=$PATH:{self.switch.binaries.resolve()}
+  export VSWITCH_SOCKET={socket} PATH=$PATH:{self.switch.binaries.resolve()}{ours}
   ip netns exec {client} curl http://{world.CLUSTER_IP}/              # a Service; ip netns lists the other namespaces
   vsctl dump-conntrack zone=65520                                    # connections, and their translations
   vsctl dump-flows --names br0 table=ServiceLB                       # rules with their counters
