@@ -48,14 +48,15 @@ pub enum GroupKey {
 #[derive(Clone, Debug)]
 struct Numbers<K> {
     by_key: BTreeMap<K, u32>,
-    used: BTreeSet<u32>,
+    /// The other way round.
+    used: BTreeMap<u32, K>,
     range: RangeInclusive<u32>,
     next: u32,
 }
 
-impl<K: Ord> Numbers<K> {
+impl<K: Ord + Clone> Numbers<K> {
     fn new(range: RangeInclusive<u32>) -> Self {
-        Self { by_key: BTreeMap::new(), used: BTreeSet::new(), next: *range.start(), range }
+        Self { by_key: BTreeMap::new(), used: BTreeMap::new(), next: *range.start(), range }
     }
 
     fn get(&self, key: &K) -> Option<u32> {
@@ -71,12 +72,12 @@ impl<K: Ord> Numbers<K> {
         if self.used.len() as u64 >= total {
             return None;
         }
-        while self.used.contains(&self.next) {
+        while self.used.contains_key(&self.next) {
             self.step();
         }
         let number = self.next;
         self.step();
-        self.used.insert(number);
+        self.used.insert(number, key.clone());
         self.by_key.insert(key, number);
         Some(number)
     }
@@ -168,7 +169,7 @@ impl Ids {
     /// The rule with a number.
     #[must_use]
     pub fn rule_of(&self, number: u32) -> Option<&RuleKey> {
-        self.rules.by_key.iter().find(|(_, other)| **other == number).map(|(key, _)| key)
+        self.rules.used.get(&number)
     }
 
     /// A group's id.
@@ -320,7 +321,7 @@ impl Ids {
     /// The object with a serial.
     #[must_use]
     pub fn object_of(&self, serial: u32) -> Option<&Key> {
-        self.cookies.by_key.iter().find(|(_, other)| **other == serial).map(|(key, _)| key)
+        self.cookies.used.get(&serial)
     }
 }
 

@@ -8,13 +8,22 @@ use vswitch_antrea::{Code, FlowId, Key, Plan, Problem};
 use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
 
+/// What is to be done with a plan.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Carry {
+    /// Nothing.
+    pub(super) dry_run: bool,
+    /// The gate opens: everything there is, is written with it.
+    pub(super) opens: bool,
+}
+
 impl Antrea {
     /// Writes what is planned, ends connections, settles; or reverts. If the bridge refuses, so does the result.
     pub(super) fn carry_out(
         &self,
         state: &mut State,
         plan: Plan,
-        dry_run: bool,
+        Carry { dry_run, opens }: Carry,
     ) -> Result<v1::WriteResult, AntreaError> {
         let begin = Instant::now();
         let mut result = plan.result.clone();
@@ -23,25 +32,32 @@ impl Antrea {
             return Ok(result);
         }
         let bridge = state.bridge()?;
-        if state.gate_open && !plan.updates.is_empty() {
-            if plan.updates.len() > TRANSACTION_UPDATES_MAX {
-                let reason = format!("{} changes at once, at most {TRANSACTION_UPDATES_MAX}", plan.updates.len());
+        let opens = opens && !state.gate_open;
+        let everything = if opens { state.room.store().everything() } else { Vec::new() };
+        let updates = if opens { &everything } else { &plan.updates };
+        if (opens || state.gate_open) && !updates.is_empty() {
+            if updates.len() > TRANSACTION_UPDATES_MAX {
+                let reason = format!("{} changes at once, at most {TRANSACTION_UPDATES_MAX}", updates.len());
                 let problem = Problem::new(Code::Limit, "", reason).hint("write fewer objects at a time");
                 state.room.revert(plan);
                 return Ok(refused(result, None, &problem));
             }
-            if let Err(error) = self.switch.write_pipeline(&bridge, &plan.updates) {
+            if let Err(error) = self.switch.write_pipeline(&bridge, updates) {
                 let WriteError::Refused(refusal) = error else {
                     state.room.revert(plan);
                     return Err(error.into());
                 };
-                let update = plan.updates.get(refusal.index);
+                let update = updates.get(refusal.index);
                 let owner = update.and_then(|update| owner(state, update));
                 let problem = Problem::new(Code::Pipeline, "", format!("{refusal}: {update:?}"));
                 tracing::error!(%refusal, ?update, "the pipeline refused what Antrea's objects came to; report it");
                 state.room.revert(plan);
                 return Ok(refused(result, owner, &problem));
             }
+        }
+        if opens {
+            state.gate_open = true;
+            tracing::info!(bridge, objects = state.room.desired().len(), "Antrea's gate is open");
         }
         if state.gate_open && !plan.flush.is_empty() {
             if let Some(facts) = state.room.facts()

@@ -3,6 +3,7 @@
 use super::AntreaError;
 use crate::control::services::SwitchApi;
 use crate::time::Millis;
+use std::collections::HashSet;
 use std::net::IpAddr;
 use vswitch_antrea::{Facts, Flush, Zones};
 use vswitch_conntrack::{Connection, Family};
@@ -38,16 +39,30 @@ pub(super) fn flush(switch: &dyn SwitchApi, zones: &Zones, what: &[Flush]) -> u6
         return 0;
     }
     let ours: Vec<u16> = [zones.main, zones.snat, zones.egress].concat();
+    // Few kinds of Services go at once, but thousands of Pods may.
+    let gone: HashSet<(Family, u128)> = what.iter().filter_map(address_of).collect();
+    let services: Vec<&Flush> = what.iter().filter(|what| matches!(what, Flush::Service { .. })).collect();
     let meant = |connection: &Connection| {
-        ours.contains(&connection.original.zone) && what.iter().any(|what| means(what, connection))
+        let (original, reply) = (&connection.original, &connection.reply);
+        let ends = [original.src.addr, original.dst.addr, reply.src.addr, reply.dst.addr];
+        ours.contains(&original.zone)
+            && (!gone.is_empty() && ends.iter().any(|end| gone.contains(&(original.family, *end)))
+                || services.iter().any(|what| means(what, connection)))
     };
     conntrack.tracker().flush_where(Millis::now().0, meant) as u64
 }
 
-fn raw(address: &IpAddr) -> (Family, u128) {
+const fn raw(address: &IpAddr) -> (Family, u128) {
     match address {
-        IpAddr::V4(v4) => (Family::V4, u32::from(*v4).into()),
-        IpAddr::V6(v6) => (Family::V6, u128::from(*v6)),
+        IpAddr::V4(v4) => (Family::V4, v4.to_bits() as u128),
+        IpAddr::V6(v6) => (Family::V6, v6.to_bits()),
+    }
+}
+
+const fn address_of(what: &Flush) -> Option<(Family, u128)> {
+    match what {
+        Flush::Address(address) => Some(raw(address)),
+        _ => None,
     }
 }
 

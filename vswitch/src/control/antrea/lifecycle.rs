@@ -1,11 +1,13 @@
 //! The Node, the gate, syncs.
 
+use super::carry::Carry;
 use super::{Antrea, AntreaError, State};
 use crate::control::BridgeInfo;
 use crate::pipeline::FailMode;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use vswitch_antrea::{Features, Kind, Room, Table, Write};
+use vswitch_antrea::{Features, Kind, Node, Room, Table, Write};
 use vswitch_proto::antrea::v1;
 
 /// How an initialisation went.
@@ -45,66 +47,84 @@ impl Antrea {
         let mut state = self.state.lock();
         state.check_round(round)?;
         if state.room.node().is_some_and(|(known, _)| known == node) {
+            self.check_bridge(&state, &node.bridge)?;
             return Ok(Initialized { tables: self.table_states(&state)?, unchanged: true, degraded: degraded(&state) });
         }
-        let old = match state.room.node() {
-            Some((_, old)) if old.bridge != node.bridge && !state.room.desired().is_empty() => {
-                let reason =
-                    format!("the Node's bridge is {:?}, and there are objects; reset the Node first", old.bridge);
+        // Everything that is wrong with it is told, the bridge's name among it.
+        let mut trial = Room::default();
+        if !node.bridge.is_empty() {
+            trial.set_ports(self.ports(&node.bridge)?);
+        }
+        trial.plan_node(node).map(|plan| trial.revert(plan)).map_err(AntreaError::Node)?;
+        self.check_bridge(&state, &node.bridge)?;
+        if let Some(old) = state.room.node().map(|(_, old)| old.bridge.clone()).filter(|old| *old != node.bridge) {
+            if !state.room.desired().is_empty() {
+                let reason = format!("the Node's bridge is {old:?}, and there are objects; reset the Node first");
                 return Err(AntreaError::Precondition(reason));
             }
-            Some((_, old)) if old.bridge != node.bridge => {
-                self.reset_locked(&mut state)?;
-                BTreeMap::new()
-            }
-            Some((_, old)) => existing(&old.features),
-            None => BTreeMap::new(),
-        };
-        if node.bridge.is_empty() {
-            // Found with everything else that is wrong.
-            return state.room.plan_node(node).map_err(AntreaError::Node).and_then(|plan| {
-                state.room.revert(plan);
-                Err(AntreaError::NotInitialised)
-            });
+            self.reset_locked(&mut state)?;
         }
-        self.check_bridge(&node.bridge)?;
+        self.change_node(&mut state, node)?;
+        Ok(Initialized { tables: self.table_states(&state)?, unchanged: false, degraded: degraded(&state) })
+    }
+
+    /// Makes the Node another one, on the same bridge if there was one before.
+    fn change_node(&self, state: &mut State, node: &v1::NodeConfig) -> Result<(), AntreaError> {
+        let old = state.room.node().map(|(_, old)| Arc::clone(old));
+        let old_tables = old.as_ref().map(|old| existing(&old.features)).unwrap_or_default();
         let ports = self.ports(&node.bridge)?;
         state.room.set_ports(ports);
         let plan = state.room.plan_node(node).map_err(AntreaError::Node)?;
-        let new = state.room.node().map(|(_, node)| existing(&node.features)).unwrap_or_default();
-        if let Err(error) = self.name_tables(&node.bridge, &old, &new) {
-            state.room.revert(plan);
-            return Err(error);
-        }
+        let new = state.room.node().map(|(_, node)| Arc::clone(node));
+        let new_tables = new.as_ref().map(|node| existing(&node.features)).unwrap_or_default();
+        let named = match self.name_tables(&node.bridge, &old_tables, &new_tables) {
+            Ok(named) => named,
+            Err(error) => {
+                state.room.revert(plan);
+                return Err(error);
+            }
+        };
+        // Before the flows that rely on it.
+        self.track_strictly(new.as_deref(), true);
         if state.gate_open
             && let Err(error) = self.switch.write_pipeline(&node.bridge, &plan.updates)
         {
             state.room.revert(plan);
-            self.name_tables(&node.bridge, &new, &old)?;
+            self.forget_tables(&node.bridge, named);
             return Err(error.into());
         }
         state.room.settle(plan);
-        self.track_strictly(&state, true);
-        for (number, name) in &old {
-            if !new.contains_key(number) {
-                self.switch.delete_table(&node.bridge, name)?;
-            }
-        }
-        Ok(Initialized { tables: self.table_states(&state)?, unchanged: false, degraded: degraded(&state) })
+        self.forget_tables(
+            &node.bridge,
+            old_tables.iter().filter(|(n, _)| !new_tables.contains_key(n)).map(|(_, name)| *name),
+        );
+        let kept = new.map(|new| new.zones);
+        self.track_strictly(old.as_deref().filter(|old| Some(old.zones) != kept), false);
+        self.track_strictly(state.room.node().map(|(_, node)| &**node), true);
+        Ok(())
     }
 
     /// In our zones a connection is established when the other end has answered: the pipeline lets established ones pass all policies, and commits
     /// connections of Services before policies have judged them.
-    fn track_strictly(&self, state: &State, on: bool) {
-        let Some((_, node)) = state.room.node() else { return };
+    fn track_strictly(&self, node: Option<&Node>, on: bool) {
+        let Some(node) = node else { return };
         let conntrack = self.switch.conntrack();
         for zone in [node.zones.main, node.zones.snat, node.zones.egress].concat() {
             conntrack.tracker().set_established_after_answer(zone, on);
         }
     }
 
+    /// Takes names of tables away; one that somebody else took away already is no error.
+    fn forget_tables<'a>(&self, bridge: &str, names: impl IntoIterator<Item = &'a str>) {
+        for name in names {
+            if let Err(error) = self.switch.delete_table(bridge, name) {
+                tracing::debug!(bridge, name, %error, "a table has lost its name already");
+            }
+        }
+    }
+
     /// The bridge is there, drops what no flow matches, and nobody else's flows are in our tables.
-    fn check_bridge(&self, bridge: &str) -> Result<(), AntreaError> {
+    fn check_bridge(&self, state: &State, bridge: &str) -> Result<(), AntreaError> {
         let bridges = self.switch.bridges();
         let Some(BridgeInfo { config, .. }) = bridges.iter().find(|info| info.config.name == bridge) else {
             self.switch.names(bridge)?;
@@ -113,6 +133,12 @@ impl Antrea {
         if config.fail_mode != FailMode::Secure {
             return Err(AntreaError::Precondition(format!(
                 "bridge {bridge:?} is standalone: it would forward without any policy; set its fail mode to secure"
+            )));
+        }
+        let ours = state.gate_open && state.room.node().is_some_and(|(_, node)| node.bridge == bridge);
+        if !ours && (!self.switch.groups(bridge, None)?.is_empty() || !self.switch.meters(bridge, None)?.is_empty()) {
+            return Err(AntreaError::Precondition(format!(
+                "bridge {bridge:?} has groups or meters that are not ours; delete them first"
             )));
         }
         Ok(())
@@ -124,11 +150,18 @@ impl Antrea {
         bridge: &str,
         old: &BTreeMap<u8, &str>,
         new: &BTreeMap<u8, &'static str>,
-    ) -> Result<(), AntreaError> {
+    ) -> Result<Vec<&'static str>, AntreaError> {
         let tables = self.switch.tables(bridge)?;
-        let fresh: Vec<(u8, &str)> =
+        let fresh: Vec<(u8, &'static str)> =
             new.iter().filter(|(n, _)| !old.contains_key(n)).map(|(n, name)| (*n, *name)).collect();
         for (number, name) in &fresh {
+            if let Some(other) = tables.iter().find(|table| table.id != *number && table.name.as_deref() == Some(name))
+            {
+                return Err(AntreaError::Precondition(format!(
+                    "table {} of bridge {bridge:?} is named {name:?}, which must be table {number}; take the name away first",
+                    other.id
+                )));
+            }
             let Some(there) = tables.iter().find(|table| table.id == *number) else { continue };
             if there.name.as_deref().is_some_and(|other| other != *name) {
                 return Err(AntreaError::Precondition(format!(
@@ -143,12 +176,18 @@ impl Antrea {
                 )));
             }
         }
+        let mut named = Vec::new();
         for (number, name) in fresh {
-            if tables.iter().all(|table| table.name.as_deref() != Some(name)) {
-                self.switch.add_table(bridge, Some(number), name)?;
+            if tables.iter().any(|table| table.name.as_deref() == Some(name)) {
+                continue;
             }
+            if let Err(error) = self.switch.add_table(bridge, Some(number), name) {
+                self.forget_tables(bridge, named);
+                return Err(error.into());
+            }
+            named.push(name);
         }
-        Ok(())
+        Ok(named)
     }
 
     /// Takes everything of ours out of the bridge, and closes the gate.
@@ -163,17 +202,15 @@ impl Antrea {
 
     fn reset_locked(&self, state: &mut State) -> Result<(), AntreaError> {
         let Some((_, node)) = state.room.node() else { return Ok(()) };
-        let (bridge, tables) = (node.bridge.clone(), existing(&node.features));
+        let node = Arc::clone(node);
         if state.gate_open {
-            self.switch.write_pipeline(&bridge, &state.room.store().nothing())?;
+            self.switch.write_pipeline(&node.bridge, &state.room.store().nothing())?;
         }
-        for name in tables.values() {
-            self.switch.delete_table(&bridge, name)?;
-        }
-        self.track_strictly(state, false);
         state.room = Room::default();
         state.gate_open = false;
         state.synced.clear();
+        self.track_strictly(Some(&node), false);
+        self.forget_tables(&node.bridge, existing(&node.features).into_values());
         Ok(())
     }
 
@@ -222,28 +259,35 @@ impl Antrea {
         }
         let ports = self.ports(&bridge)?;
         state.room.set_ports(ports);
+        // Before anything is planned: a plan rests on what should be there.
+        let repaired = if begin.verify_tables && !begin.dry_run { self.repair(&state)? } else { 0 };
         let valid_only = begin.mode() == v1::WriteMode::ValidOnly;
         let write = Write { objects, remove: Vec::new(), sweep: scope.clone(), valid_only, only_odd: true };
         let plan = state.room.plan(write);
-        let result = self.carry_out(&mut state, plan, begin.dry_run)?;
+        let mut synced = state.synced.clone();
+        synced.extend(scope);
+        for kind in refused_kinds(&plan.result) {
+            synced.remove(&kind);
+        }
+        let opens = match begin.gate() {
+            v1::GateChange::Unspecified | v1::GateChange::Open => GATED.iter().all(|kind| synced.contains(kind)),
+            v1::GateChange::OpenAnyway => true,
+            v1::GateChange::Keep => false,
+        };
+        let result = self.carry_out(&mut state, plan, Carry { dry_run: begin.dry_run, opens })?;
         if result.applied && !begin.dry_run {
             state.round = begin.round;
             state.committed_unix_ms = unix_ms();
-            state.synced.extend(scope);
-            let refused = result.counts.get("REFUSED").is_some_and(|refused| *refused > 0);
-            let complete = GATED.iter().all(|kind| state.synced.contains(kind));
-            let opens = match begin.gate() {
-                v1::GateChange::Unspecified | v1::GateChange::Open => complete && !refused,
-                v1::GateChange::OpenAnyway => true,
-                v1::GateChange::Keep => false,
-            };
-            if opens {
-                self.open(&mut state)?;
-            }
+            state.synced = synced;
         }
-        let repaired = if begin.verify_tables && result.applied && !begin.dry_run { self.repair(&state)? } else { 0 };
         Ok(v1::SyncResponse { result: Some(result), gate_open: state.gate_open, repaired })
     }
+}
+
+/// Kinds of which an object was refused.
+fn refused_kinds(result: &v1::WriteResult) -> BTreeSet<Kind> {
+    let refused = result.statuses.iter().filter(|status| status.outcome() == v1::ObjectOutcome::Refused);
+    refused.filter_map(|status| Kind::read(status.object.as_ref()?.kind())).collect()
 }
 
 /// Kinds that are sent whole.

@@ -144,21 +144,21 @@ impl Antrea {
         }
     }
 
-    /// Calls `delete` unless the bridge is the Node's.
+    /// Calls `change` unless the bridge is the Node's: it is not to be deleted, nor to forward by itself.
     ///
     /// # Errors
-    /// When it is, or as `delete`.
+    /// When it is, or as `change`.
     pub(in crate::control) fn unless_the_nodes(
         &self,
         bridge: &str,
-        delete: impl FnOnce() -> Result<(), SwitchError>,
+        change: impl FnOnce() -> Result<(), SwitchError>,
     ) -> Result<(), SwitchError> {
         let state = self.state.lock();
         if state.room.node().is_some_and(|(_, node)| node.bridge == bridge) {
             let reason = format!("bridge {bridge:?} is the Node's; reset the Node (antrea.v1.NodeService.Reset) first");
             return Err(SwitchError::Precondition(reason));
         }
-        delete()
+        change()
     }
 
     /// Writes objects, and deletes some.
@@ -216,6 +216,6 @@ impl Antrea {
         let valid_only = how.valid_only;
         let write = vswitch_antrea::Write { objects, remove, valid_only, ..vswitch_antrea::Write::default() };
         let plan = state.room.plan(write);
-        self.carry_out(state, plan, how.dry_run)
+        self.carry_out(state, plan, carry::Carry { dry_run: how.dry_run, opens: false })
     }
 }

@@ -7,7 +7,7 @@ use crate::pipeline::state::FlowInfo;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use vswitch_antrea::{Category, Desired, FlowId, Ids, Key, Kind, Node, Ports, Room, Table};
-use vswitch_flow::spec::{FlowFilter, FlowSpec, Update};
+use vswitch_flow::spec::{FlowFilter, FlowSpec, GroupSpec, Update};
 use vswitch_flow::text::{FlowCommand, parse_flow};
 use vswitch_proto::antrea::v1;
 
@@ -42,6 +42,15 @@ impl Counted {
     pub(in crate::control) fn bucket(&self, group: u32, bucket: u32) -> vswitch_proto::v1::Count {
         let count = self.groups.get(&group).and_then(|buckets| buckets.get(&bucket)).copied().unwrap_or_default();
         vswitch_proto::v1::Count { packets: count.0, bytes: count.1 }
+    }
+
+    /// How many learned flows there are in a table, by their cookies.
+    pub(in crate::control) fn learned(&self, table: Table) -> HashMap<u64, u64> {
+        let mut learned = HashMap::new();
+        for info in self.table(table) {
+            *learned.entry(info.flow.cookie).or_default() += 1;
+        }
+        learned
     }
 
     /// Flows of a table.
@@ -252,16 +261,14 @@ impl Antrea {
                 Update::AddFlow(flow) => {
                     ours.insert(flow.cookie);
                     let id = FlowId::of(&flow);
-                    let right = there
-                        .get(&id)
-                        .is_some_and(|other| other.actions == flow.actions && other.cookie == flow.cookie);
+                    let right = there.get(&id).is_some_and(|other| is_same(other, &flow));
                     wanted.insert(id, ());
                     if !right {
                         updates.push(Update::AddFlow(flow));
                     }
                 }
                 Update::AddGroup(group) => match groups.get(&group.id) {
-                    Some(other) if *other == group => {}
+                    Some(other) if in_order(other) == in_order(&group) => {}
                     Some(_) => updates.push(Update::ModifyGroup { spec: group, may_create: false }),
                     None => updates.push(Update::AddGroup(group)),
                 },
@@ -275,7 +282,7 @@ impl Antrea {
         }
         for (id, flow) in there {
             let FlowId { table, priority, matching } = id.clone();
-            if ours.contains(&flow.cookie) && !wanted.contains_key(&id) {
+            if (ours.contains(&flow.cookie) || Category::serial(flow.cookie).is_some()) && !wanted.contains_key(&id) {
                 let filter =
                     FlowFilter { table: Some(table), matching, strict: Some(priority), ..FlowFilter::default() };
                 updates.push(Update::DeleteFlows(filter));
@@ -291,4 +298,17 @@ impl Antrea {
         }
         Ok(updates.len() as u64)
     }
+}
+
+/// A flow as it should be. What it has counted does not matter.
+fn is_same(one: &FlowSpec, other: &FlowSpec) -> bool {
+    let of = |flow: &FlowSpec| (flow.cookie, flow.idle_timeout, flow.hard_timeout);
+    of(one) == of(other) && one.actions == other.actions
+}
+
+/// A group whatever the order of its buckets: new ones come last in the bridge.
+fn in_order(group: &GroupSpec) -> GroupSpec {
+    let mut group = group.clone();
+    group.buckets.sort_unstable_by_key(|bucket| bucket.id);
+    group
 }

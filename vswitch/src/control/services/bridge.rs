@@ -3,6 +3,7 @@
 use super::api::{Asked, Control};
 use super::{parse, present};
 use crate::control::antrea::Antrea;
+use crate::pipeline::FailMode;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use vswitch_proto::v1;
@@ -64,7 +65,14 @@ impl v1::bridge_service_server::BridgeService for Bridges {
         let fail_mode = change.fail_mode.map_or("", |mode| present::fail_mode(mode).as_str_name());
         let strict = change.strict.map_or("", |strict| if strict { "strict" } else { "not strict" });
         let asked = Asked::new("SetBridge", &extensions, &[&request.name, fail_mode, strict]);
-        self.control.change(asked, move |switch| switch.set_bridge(&request.name, change)).await?;
+        let antrea = Arc::clone(&self.antrea);
+        let call = move |switch: &dyn super::SwitchApi| match change.fail_mode {
+            Some(FailMode::Standalone) => {
+                antrea.unless_the_nodes(&request.name, || switch.set_bridge(&request.name, change))
+            }
+            _ => switch.set_bridge(&request.name, change),
+        };
+        self.control.change(asked, call).await?;
         Ok(Response::new(v1::SetBridgeResponse {}))
     }
 }

@@ -190,6 +190,7 @@ async fn every_wrong_field_of_a_node_is_named() {
     }
     let unknown = v1::NodeConfig { tunnel: Some(v1::Tunnel { port: "tun9".to_owned() }), ..node() };
     let status = running.initialize(unknown).await.expect_err("no such port");
+    assert_eq!(status.code(), Code::NotFound);
     assert!(status.message().contains("PORT") && status.message().contains("tun9"), "{}", status.message());
     let elsewhere = v1::NodeConfig { bridge: "br9".to_owned(), ..node() };
     assert_eq!(running.initialize(elsewhere).await.expect_err("no such bridge").code(), Code::NotFound);
@@ -227,6 +228,75 @@ async fn a_reset_leaves_nothing_of_ours() {
     assert!(!running.state().await.initialized);
     assert_eq!(client.get_node(v1::GetNodeRequest {}).await.expect_err("no Node").code(), Code::FailedPrecondition);
     running.initialize(node()).await.expect("a Node again");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_refused_in_one_part_keeps_the_gate_shut_in_the_next() {
+    let running = Running::with_node().await;
+    running.initialize(node()).await.expect("a Node");
+    let part = |number, scope: &[v1::Kind], gate: v1::GateChange| v1::SyncBegin {
+        scope: scope.iter().map(|kind| (*kind).into()).collect(),
+        mode: v1::WriteMode::ValidOnly.into(),
+        gate: gate.into(),
+        ..round(number)
+    };
+    let policies = [v1::Kind::NetworkPolicy, v1::Kind::AddressGroup, v1::Kind::AppliedToGroup];
+    let bad = v1::NetworkPolicy { name: "acnp:deny".to_owned(), ..v1::NetworkPolicy::default() };
+    let bad = v1::Object { object: Some(v1::object::Object::NetworkPolicy(bad)) };
+    let first = running.sync(part(1, &policies, v1::GateChange::Keep), vec![bad]).await.expect("a sync");
+    assert_eq!(first.result.unwrap_or_default().counts.get("REFUSED"), Some(&1));
+    let pods = part(2, &[v1::Kind::Pod], v1::GateChange::Open);
+    assert!(!running.sync(pods, vec![object(pod("web", 24))]).await.expect("a sync").gate_open, "a deny is missing");
+    let right = part(3, &policies, v1::GateChange::Open);
+    assert!(running.sync(right, Vec::new()).await.expect("a sync").gate_open);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_nodes_bridge_is_not_to_forward_by_itself() {
+    use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
+    let running = Running::with_node().await;
+    running.initialize(node()).await.expect("a Node");
+    let standalone = vswitch_proto::v1::SetBridgeRequest {
+        name: "br-int".to_owned(),
+        fail_mode: vswitch_proto::v1::FailMode::Standalone.into(),
+        ..Default::default()
+    };
+    let mut client = BridgeServiceClient::new(running.channel.clone());
+    let status = client.set_bridge(standalone).await.expect_err("it is the Node's");
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn members_of_a_group_are_the_same_however_they_are_written() {
+    use v1::group_member::Member;
+    use v1::network_policy_service_client::NetworkPolicyServiceClient;
+    let running = Running::with_node().await;
+    let dual = v1::NodeConfig { families: v1::Families::Dual.into(), ..node() };
+    let mut dual = v1::NodeConfig { pod_cidrs: vec!["10.10.0.0/24".to_owned(), "fd00::/64".to_owned()], ..dual };
+    dual.gateway.as_mut().expect("a gateway").addresses.push("fd00::1".to_owned());
+    running.initialize(dual).await.expect("a Node");
+    let member = |text: &str| v1::GroupMember { member: Some(Member::Address(text.to_owned())) };
+    let mut client = NetworkPolicyServiceClient::new(running.channel.clone());
+    let group = v1::AddressGroup { name: "g".to_owned(), members: vec![member("fd00::18"), member("10.0.0.1")] };
+    let request = v1::ApplyNetworkPoliciesRequest { address_groups: vec![group], ..Default::default() };
+    client.apply_network_policies(request).await.expect("a group");
+    let mut update = async |name: &str, add: &[&str], remove: &[&str]| {
+        let members = |texts: &[&str]| texts.iter().map(|text| member(text)).collect();
+        let update = v1::AddressGroupUpdate { name: name.to_owned(), add: members(add), remove: members(remove) };
+        let request = v1::UpdateAddressGroupsRequest { options: None, updates: vec![update] };
+        client.update_address_groups(request).await.map(|response| response.into_inner().result.unwrap_or_default())
+    };
+    let same = update("g", &["fd00:0::18", "10.0.0.1", "10.0.0.1"], &["10.0.0.9"]).await.expect("an answer");
+    assert_eq!(same.counts.get("UNCHANGED"), Some(&1), "{same:?}");
+    let gone = update("g", &[], &["fd00:0:0::18"]).await.expect("an answer");
+    assert!(gone.applied && gone.counts.get("UNCHANGED").is_none(), "{gone:?}");
+    let missing = update("h", &["10.0.0.1"], &[]).await.expect("an answer");
+    assert!(!missing.applied && missing.statuses[0].problems[0].code == "REFERENCE", "{missing:?}");
+    let both = update("g", &["10.0.0.1"], &["10.0.0.1"]).await.expect_err("to be there and to be gone");
+    assert_eq!(both.code(), Code::InvalidArgument);
     running.stop().await;
 }
 

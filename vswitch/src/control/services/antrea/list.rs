@@ -1,7 +1,7 @@
 //! Objects as they are, with their counters.
 
 use crate::control::antrea::Shown;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use vswitch_antrea::{Family, GroupKey, Key, Kind, Table};
 use vswitch_flow::Field;
 use vswitch_proto::antrea::v1;
@@ -120,9 +120,10 @@ pub(super) fn traffic_controls(shown: &Shown<'_>, names: &[String]) -> Vec<v1::T
 
 pub(super) fn services(shown: &Shown<'_>, names: &[String]) -> Vec<v1::ServiceState> {
     let mut states = Vec::new();
+    let learned = shown.counted.learned(Table::SessionAffinity);
     for (key, message) in of(shown, Kind::Service, names) {
         let Message::Service(service) = message else { continue };
-        let port = |port: &v1::ServicePort| service_port(shown, service, port);
+        let port = |port: &v1::ServicePort| service_port(shown, service, port, &learned);
         states.push(v1::ServiceState {
             service: Some(service.clone()),
             ports: service.ports.iter().map(port).collect(),
@@ -132,7 +133,12 @@ pub(super) fn services(shown: &Shown<'_>, names: &[String]) -> Vec<v1::ServiceSt
     states
 }
 
-fn service_port(shown: &Shown<'_>, service: &v1::Service, port: &v1::ServicePort) -> v1::ServicePortState {
+fn service_port(
+    shown: &Shown<'_>,
+    service: &v1::Service,
+    port: &v1::ServicePort,
+    learned: &HashMap<u64, u64>,
+) -> v1::ServicePortState {
     let key = |family, local| GroupKey::Service {
         service: service.name.as_str().into(),
         port: port.name.as_str().into(),
@@ -169,15 +175,14 @@ fn service_port(shown: &Shown<'_>, service: &v1::Service, port: &v1::ServicePort
         cluster_groups: groups(false),
         local_groups: groups(true),
         endpoints: endpoints.iter().map(endpoint).collect(),
-        affine_clients: affine(shown, &own),
+        affine_clients: affine(learned, &own),
     }
 }
 
 /// Clients that the groups' affinity remembers.
-fn affine(shown: &Shown<'_>, groups: &[u32]) -> u64 {
-    let cookies: BTreeSet<u64> = groups.iter().map(|id| vswitch_antrea::Category::Service.learned(*id)).collect();
-    let learned = shown.counted.table(Table::SessionAffinity).filter(|info| cookies.contains(&info.flow.cookie));
-    learned.count() as u64
+fn affine(learned: &HashMap<u64, u64>, groups: &[u32]) -> u64 {
+    let cookies = groups.iter().map(|id| vswitch_antrea::Category::Service.learned(*id));
+    cookies.filter_map(|cookie| learned.get(&cookie)).sum()
 }
 
 /// The number of the rule that a metric flow counts for, whether it counts new connections only, and whether it denies.

@@ -33,11 +33,16 @@ pub(in crate::control) struct AntreaServices {
     antrea: Arc<Antrea>,
     /// One sync is received at a time.
     syncing: Arc<Semaphore>,
+    /// Calls at a time: they wait for each other anyway, and are not to keep others from the switch meanwhile.
+    calls: Arc<Semaphore>,
 }
+
+/// Calls of [`Antrea`] at a time.
+const CALLS_MAX: usize = 2;
 
 impl AntreaServices {
     pub(in crate::control) fn new(control: Control, antrea: Arc<Antrea>) -> Self {
-        Self { control, antrea, syncing: Arc::new(Semaphore::new(1)) }
+        Self { control, antrea, syncing: Arc::new(Semaphore::new(1)), calls: Arc::new(Semaphore::new(CALLS_MAX)) }
     }
 
     /// Asks on a blocking thread.
@@ -45,8 +50,15 @@ impl AntreaServices {
         &self,
         ask: impl FnOnce(&Antrea) -> Result<R, AntreaError> + Send + 'static,
     ) -> Result<R, Status> {
+        let permit = Arc::clone(&self.calls).acquire_owned().await;
+        let permit = permit.map_err(|error| Status::internal(error.to_string()))?;
         let antrea = Arc::clone(&self.antrea);
-        self.control.read(move |_| ask(&antrea)).await?.map_err(|error| refused(&error))
+        let call = move |_: &dyn super::SwitchApi| {
+            // Held by the call, not by the handler, which the client may cancel.
+            let _permit = permit;
+            ask(&antrea)
+        };
+        self.control.read(call).await?.map_err(|error| refused(&error))
     }
 
     /// Changes something, and logs who asked for it and how it went.
@@ -78,7 +90,7 @@ fn refused(error: &AntreaError) -> Status {
     Status::new(code, clip(&error.to_string(), MESSAGE_LEN_MAX))
 }
 
-/// INVALID_ARGUMENT with every wrong field of a `NodeConfig`.
+/// INVALID_ARGUMENT with every wrong field of a `NodeConfig`; NOT_FOUND if all that is wrong is that ports are not there.
 fn wrong_node(problems: &Problems) -> Status {
     let text = |problem: &vswitch_antrea::Problem| match problem.hint.as_str() {
         "" => format!("{}: {}", problem.code.name(), problem.reason),
@@ -89,7 +101,10 @@ fn wrong_node(problems: &Problems) -> Status {
     let violation = |p| FieldViolation::new(clip(&field(p), VIOLATION_LEN_MAX), clip(&text(p), VIOLATION_LEN_MAX));
     let violations: Vec<FieldViolation> = problems.all().iter().take(VIOLATIONS_MAX).map(violation).collect();
     let details = ErrorDetails::with_bad_request(violations);
-    Status::with_error_details(Code::InvalidArgument, clip(&lines.join("\n"), MESSAGE_LEN_MAX), details)
+    // Ports that are not there are not wrong by themselves.
+    let missing = problems.all().iter().all(|problem| problem.code == vswitch_antrea::Code::Port);
+    let code = if missing { Code::NotFound } else { Code::InvalidArgument };
+    Status::with_error_details(code, clip(&lines.join("\n"), MESSAGE_LEN_MAX), details)
 }
 
 /// How objects are to be written.

@@ -7,7 +7,8 @@ use crate::control::services::api::Asked;
 use crate::control::services::list::{Parts, parts};
 use crate::control::services::status::invalid;
 use crate::port::FieldError;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -82,15 +83,54 @@ fn groups(shown: &Shown<'_>, names: &[String]) -> Vec<Object> {
     of(Kind::AddressGroup).chain(of(Kind::AppliedToGroup)).collect()
 }
 
-/// Groups as they are to be after these updates; None for one that is not there.
+/// Members that one call adds and removes: what an address group holds.
+const MEMBERS_MAX: usize = 100_000;
+
+/// A member, however it is written.
+#[derive(PartialEq, Eq, Hash)]
+enum Member<'a> {
+    Address(IpAddr),
+    Named(&'a str),
+    Nothing,
+}
+
+fn member(member: &v1::GroupMember) -> Member<'_> {
+    use v1::group_member::Member as Told;
+    match &member.member {
+        Some(Told::Address(text)) => text.parse().map_or(Member::Named(text), Member::Address),
+        Some(Told::Pod(name)) => Member::Named(name),
+        None => Member::Nothing,
+    }
+}
+
+/// A group as it is to be after an update; None: it is not there.
 fn updated(current: Option<&Object>, update: &v1::AddressGroupUpdate) -> Option<Object> {
     let Some(Object::AddressGroup(group)) = current else { return None };
-    let mut members = group.members.clone();
-    let is_in = |members: &[v1::GroupMember], member: &v1::GroupMember| members.contains(member);
-    members.retain(|member| !is_in(&update.remove, member));
-    let known: std::collections::HashSet<String> = members.iter().map(|member| format!("{member:?}")).collect();
-    members.extend(update.add.iter().filter(|member| !known.contains(&format!("{member:?}"))).cloned());
+    let gone: HashSet<Member<'_>> = update.remove.iter().map(member).collect();
+    let mut there = HashSet::new();
+    let kept = group.members.iter().filter(|one| !gone.contains(&member(one))).chain(&update.add);
+    let members = kept.filter(|one| there.insert(member(one))).cloned().collect();
     Some(Object::AddressGroup(v1::AddressGroup { name: group.name.clone(), members }))
+}
+
+/// What is wrong with updates by themselves.
+fn check_updates(updates: &[v1::AddressGroupUpdate]) -> Result<(), Status> {
+    let wrong = |problem: String, hint: &str| Err(invalid(&[FieldError::new("updates", problem, hint)]));
+    let mut names = HashSet::new();
+    for (at, update) in updates.iter().enumerate() {
+        if update.add.len() + update.remove.len() > MEMBERS_MAX {
+            return wrong(format!("updates[{at}] has more than {MEMBERS_MAX} members"), "use more than one call");
+        }
+        if !names.insert(&update.name) {
+            return wrong(format!("updates[{at}]: {:?} is there twice", update.name), "name each group once");
+        }
+        let gone: HashSet<Member<'_>> = update.remove.iter().map(member).collect();
+        if update.add.iter().any(|one| gone.contains(&member(one))) {
+            let problem = format!("updates[{at}]: {:?}: a member is to be there and to be gone", update.name);
+            return wrong(problem, "say one of both");
+        }
+    }
+    Ok(())
 }
 
 #[tonic::async_trait]
@@ -132,12 +172,7 @@ impl v1::network_policy_service_server::NetworkPolicyService for AntreaServices 
         request: Request<v1::UpdateAddressGroupsRequest>,
     ) -> Result<Response<v1::UpdateAddressGroupsResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
-        for (at, update) in request.updates.iter().enumerate() {
-            if update.add.iter().any(|member| update.remove.contains(member)) {
-                let problem = format!("updates[{at}]: {:?}: a member is to be there and to be gone", update.name);
-                return Err(invalid(&[FieldError::new("updates", problem, "say one of both")]));
-            }
-        }
+        check_updates(&request.updates)?;
         let how = how(request.options)?;
         let asked = Asked::new("UpdateAddressGroups", &extensions, &[&request.updates.len().to_string()]);
         let make = move |antrea: &crate::control::antrea::Antrea| {
@@ -242,8 +277,14 @@ fn messages(
     if messages.is_empty() {
         messages.push(v1::WatchRuleStatisticsResponse { unix_ms, ..v1::WatchRuleStatisticsResponse::default() });
     }
-    if let Some(last) = messages.last_mut() {
-        last.removed = removed;
+    for (at, gone) in removed.chunks(CHUNK).enumerate() {
+        match messages.get_mut(at) {
+            Some(message) => message.removed = gone.to_vec(),
+            None => {
+                let removed = gone.to_vec();
+                messages.push(v1::WatchRuleStatisticsResponse { unix_ms, rules: Vec::new(), removed });
+            }
+        }
     }
     messages
 }

@@ -7,6 +7,8 @@ use crate::control::services::flow::{Telling, entry};
 use crate::control::services::list::{self, Parts, parts};
 use crate::control::services::status::invalid;
 use crate::port::FieldError;
+use prost::Message;
+use std::time::Duration;
 use tonic::{Request, Response, Status, Streaming};
 use vswitch_antrea::{Key, Kind};
 use vswitch_flow::text::Style;
@@ -34,12 +36,29 @@ pub(super) fn key(field: &'static str, told: &v1::ObjectRef) -> Result<Key, Stat
     Ok(Key::new(kind, &told.name))
 }
 
+/// Bytes of a sync's messages.
+const SYNC_LEN_MAX: usize = 1 << 29;
+
+/// Time for the next message of a sync.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The next message of a sync.
+async fn next(stream: &mut Streaming<v1::SyncRequest>) -> Result<Option<v1::SyncRequest>, Status> {
+    let waited = tokio::time::timeout(MESSAGE_TIMEOUT, stream.message()).await;
+    waited.unwrap_or_else(|_| Err(Status::aborted("no message came for 30 s; nothing was changed")))
+}
+
 /// Receives a sync.
 async fn receive(stream: &mut Streaming<v1::SyncRequest>) -> Result<Sync, Status> {
     let mut begin = None;
     let mut received = Vec::new();
     let mut first = true;
-    while let Some(message) = stream.message().await? {
+    let mut room = SYNC_LEN_MAX;
+    while let Some(message) = next(stream).await? {
+        let Some(left) = room.checked_sub(message.encoded_len()) else {
+            return Err(Status::resource_exhausted(format!("a sync: the limit of {SYNC_LEN_MAX} bytes is reached")));
+        };
+        room = left;
         match (first, message.begin) {
             (true, Some(given)) => begin = Some(given),
             (true, None) => return Err(wrong("begin", "the first message has none", "begin with one")),
@@ -55,7 +74,7 @@ async fn receive(stream: &mut Streaming<v1::SyncRequest>) -> Result<Sync, Status
             return Err(Status::resource_exhausted(format!("objects: the limit of {most} is reached")));
         }
         if let Some(commit) = message.commit {
-            if stream.message().await?.is_some() {
+            if next(stream).await?.is_some() {
                 return Err(wrong("commit", "a message came after it", "set it in the last message"));
             }
             if commit.objects != received.len() as u64 {
