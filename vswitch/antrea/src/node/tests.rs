@@ -14,13 +14,32 @@ use vswitch_proto::antrea::v1::object::Object;
 type Difference = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 /// Services' and policies' lines, and the differences that the design lists, by their number there.
-const DIFFERENCES: [Difference; 20] = [
+const DIFFERENCES: [Difference; 22] = [
     // 1: the return port is tap1.
     (
         "Classifier",
         &["antrea-tc-tap2"],
         &[
             r#"table=Classifier, priority=200,in_port="antrea-tc-tap1" actions=set_field:0x6/0xf->reg0,goto_table:L3Forwarding"#,
+        ],
+    ),
+    // 15: what Pods tag.
+    (
+        "Classifier",
+        &[],
+        &[
+            r#"table=Classifier, priority=195,in_port="client-6-3353ef",vlan_tci=0x1000/0x1000 actions=drop"#,
+            r#"table=Classifier, priority=195,in_port="web-7975-274540",vlan_tci=0x1000/0x1000 actions=drop"#,
+            r#"table=Classifier, priority=195,in_port="db-755c6-5080e3",vlan_tci=0x1000/0x1000 actions=drop"#,
+        ],
+    ),
+    (
+        "ARPSpoofGuard",
+        &[],
+        &[
+            r#"table=ARPSpoofGuard, priority=205,arp,in_port="client-6-3353ef",vlan_tci=0x1000/0x1000 actions=drop"#,
+            r#"table=ARPSpoofGuard, priority=205,arp,in_port="web-7975-274540",vlan_tci=0x1000/0x1000 actions=drop"#,
+            r#"table=ARPSpoofGuard, priority=205,arp,in_port="db-755c6-5080e3",vlan_tci=0x1000/0x1000 actions=drop"#,
         ],
     ),
     // 6: repeated first packets.
@@ -83,8 +102,10 @@ const DIFFERENCES: [Difference; 20] = [
     // 8: no marks of sockets on internal ports.
     (
         "IngressSecurityClassifier",
-        &["pkt_mark="],
+        &["pkt_mark=", "reg0=0x20/0xf0"],
         &[
+            // 12: and the MAC address says so, too.
+            "table=IngressSecurityClassifier, priority=200,reg0=0x20/0xf0,reg1=0x2 actions=goto_table:IngressMetric",
             "table=IngressSecurityClassifier, priority=210,ct_state=-rpl+trk,ip,reg0=0x2/0xf,reg4=0x10000000/0x10000000 actions=goto_table:ConntrackCommit",
         ],
     ),

@@ -1,6 +1,6 @@
 //! `MulticastGroup`.
 
-use crate::problem::Problems;
+use crate::problem::{Code, Problems};
 use crate::{Claim, Desired, Facts, Flush, Ids, Part, Problem, Reference};
 use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1;
@@ -14,8 +14,10 @@ impl MulticastGroup {
         message.address.clone()
     }
 
-    pub(crate) fn read(_message: &v1::MulticastGroup, _problems: &mut Problems) -> Option<Self> {
-        Some(Self {})
+    /// Not built yet: each is refused.
+    pub(crate) fn read(_message: &v1::MulticastGroup, problems: &mut Problems) -> Option<Self> {
+        problems.push(Code::Feature, "", "this version has no multicast");
+        None
     }
 
     pub(crate) fn references(&self) -> Vec<Reference> {

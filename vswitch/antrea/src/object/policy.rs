@@ -318,7 +318,10 @@ fn missing(rule: &Rule, facts: &Facts<'_>) -> Vec<(Code, &'static str, String)> 
     let services = matches!(rule.peer, Peer::Services(_));
     feature(services, features.proxy, "peer.services", "it needs features.proxy");
     feature(rule.is_multicast(), features.multicast, "ports", "multicast needs features.multicast");
-    let Peer::Some { blocks, .. } = &rule.peer else { return missing };
+    let Peer::Some { blocks, patterns, .. } = &rule.peer else { return missing };
+    if !patterns.is_empty() && !facts.learns_names {
+        missing.push((Code::Feature, "peer.fqdns", "this version learns no names".to_owned()));
+    }
     if let Some(block) = blocks.iter().find(|block| !facts.node.has(block.family())) {
         missing.push((Code::Family, "peer.blocks", format!("the Node has no addresses such as {block}")));
     }

@@ -7,7 +7,7 @@ use crate::pipeline::FailMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use vswitch_antrea::{Features, Kind, Node, Room, Table, Write};
+use vswitch_antrea::{Code, Features, Kind, Node, Problems, Room, Table, Write};
 use vswitch_proto::antrea::v1;
 
 /// How an initialisation went.
@@ -49,6 +49,10 @@ impl Antrea {
         if state.room.node().is_some_and(|(known, _)| known == node) {
             self.check_bridge(&state, &node.bridge)?;
             return Ok(Initialized { tables: self.table_states(&state)?, unchanged: true, degraded: degraded(&state) });
+        }
+        let unbuilt = unbuilt(node);
+        if !unbuilt.is_empty() {
+            return Err(AntreaError::Node(unbuilt));
         }
         // Everything that is wrong with it is told, the bridge's name among it.
         let mut trial = Room::default();
@@ -282,6 +286,23 @@ impl Antrea {
         }
         Ok(v1::SyncResponse { result: Some(result), gate_open: state.gate_open, repaired })
     }
+}
+
+/// What this version cannot do for a Node yet: refused, rather than done by half.
+fn unbuilt(node: &v1::NodeConfig) -> Problems {
+    let features = node.features.unwrap_or_default();
+    let bridge = node.uplink.as_ref().is_some_and(|uplink| !uplink.underlay_bridge.is_empty());
+    let mut problems = Problems::default();
+    for (asked, field, what) in [
+        (features.multicast, "features.multicast", "multicast"),
+        (features.pod_vlans, "features.pod_vlans", "VLANs of Pods"),
+        (bridge, "uplink.underlay_bridge", "a program for a bridge behind the uplink: give the device itself"),
+    ] {
+        if asked {
+            problems.push(Code::Feature, field, format!("this version does not have {what}"));
+        }
+    }
+    problems
 }
 
 /// Kinds of which an object was refused.

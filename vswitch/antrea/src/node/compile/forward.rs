@@ -24,10 +24,13 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
     }
     if write.node().features.proxy {
         let mac = write.node().gateway.mac;
-        let line = format_args!(
-            "table=L3Forwarding, priority=190,ct_mark=0x10/0x10,reg0=0x202/0x20f actions=set_field:{mac}->eth_dst,set_field:0x20/0xf0->reg0,goto_table:L3DecTTL"
-        );
-        write.flow("endpoints outside", line);
+        let sources = if write.node().uplink.is_some() { &["0x202", "0x204"][..] } else { &["0x202"] };
+        for source in sources {
+            let line = format_args!(
+                "table=L3Forwarding, priority=190,ct_mark=0x10/0x10,reg0={source}/0x20f actions=set_field:{mac}->eth_dst,set_field:0x20/0xf0->reg0,goto_table:L3DecTTL"
+            );
+            write.flow("endpoints outside", line);
+        }
     }
     // Above the table's miss, which would lead past the source's translation by the host to that by the switch.
     write.flow("no rate", "table=EgressQoS, priority=190 actions=goto_table:L2ForwardingCalc");

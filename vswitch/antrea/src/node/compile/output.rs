@@ -106,9 +106,18 @@ fn receivers(write: &mut Writer<'_, '_>) {
         let line = "table=IngressSecurityClassifier, priority=201,reg4=0x80000/0x80000 actions=goto_table:AntreaPolicyIngressRule";
         write.flow("policies of NodePorts", line);
     }
-    for destination in ["0x20/0xf0", "0x10/0xf0", "0x40/0xf0"] {
+    // What routing says of the destination and what the MAC address comes to are two things: only where both say so is it no Pod.
+    let gateway = Some(node.gateway.port.as_str());
+    let uplink = node.uplink.as_ref().map(|uplink| uplink.port.as_str());
+    let to = |name: Option<&str>| name.and_then(|name| write.facts.ports.number(name));
+    let mut elsewhere = vec!["reg0=0x10/0xf0".to_owned()];
+    elsewhere.extend(to(gateway).map(|port| format!("reg0=0x20/0xf0,reg1={port:#x}")));
+    // Without an uplink nothing is routed there.
+    elsewhere
+        .push(to(uplink).map_or_else(|| "reg0=0x40/0xf0".to_owned(), |port| format!("reg0=0x40/0xf0,reg1={port:#x}")));
+    for destination in elsewhere {
         let line = format_args!(
-            "table=IngressSecurityClassifier, priority=200,reg0={destination} actions=goto_table:IngressMetric"
+            "table=IngressSecurityClassifier, priority=200,{destination} actions=goto_table:IngressMetric"
         );
         write.flow("not for a Pod of this Node", line);
     }

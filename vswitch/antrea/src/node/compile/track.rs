@@ -54,6 +54,8 @@ fn tracker(write: &mut Writer<'_, '_>, family: Family) {
     if node.features.dsr && family == Family::V4 {
         let line = "table=ConntrackState, priority=210,ct_state=+inv+trk,ip,reg4=0x8000000/0x8000000 actions=goto_table:PreRoutingClassifier";
         write.flow("direct server return", line);
+        let line = "table=DSRServiceMark, priority=190,ct_state=+inv+trk,ip,reg4=0/0x2000000 actions=drop";
+        write.flow("of no such connection", line);
     }
 }
 

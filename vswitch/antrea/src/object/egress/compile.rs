@@ -121,6 +121,12 @@ fn translate(egress: &Egress, mark: u32, facts: &Facts<'_>, part: &mut Part) {
         ),
     );
     shared(
+        "never with a Pod's address",
+        format!(
+            "table=L2ForwardingCalc, priority=195,ct_state=-snat+trk,{ip},reg0=0x40/0xf0,pkt_mark={mark:#x}/0xff actions=drop"
+        ),
+    );
+    shared(
         "as the first packet of the connection",
         format!(
             "table=SNAT, priority=205,ct_state=-new-rpl+trk,ct_mark=0x20/0x20,{ip},reg0=0x40/0xf0 actions=ct(table=L2ForwardingCalc,zone={zone},nat)"

@@ -23,6 +23,9 @@ pub(super) fn compile(pod: &Pod, facts: &Facts<'_>, part: &mut Part) {
             "table=L2ForwardingCalc, priority=200,dl_dst={mac} actions=set_field:{number:#x}->reg1,set_field:0x200000/0x600000->reg0,goto_table:TrafficControl"
         ),
     );
+    // A Pod has no VLANs of its own; what it tags would leave by the uplink as it is.
+    own("tagged by the Pod", format!("table=Classifier, priority=195,{port},vlan_tci=0x1000/0x1000 actions=drop"));
+    own("tagged by the Pod", format!("table=ARPSpoofGuard, priority=205,arp,{port},vlan_tci=0x1000/0x1000 actions=drop"));
     let receives = "goto_table:MulticastOutput";
     own(
         "groups' packets to the Pod",
@@ -97,6 +100,12 @@ fn route(pod: &Pod, address: &IpAddr, facts: &Facts<'_>, part: &mut Part) {
          actions=set_field:{gateway}->eth_src,set_field:{mac}->eth_dst,goto_table:L3DecTTL"
     );
     part.own(facts, "route to the Pod", &line);
+    if !node.pod_cidrs.iter().any(|cidr| cidr.contains(address)) {
+        // No CIDR says that it is here: without this, packets for it would count as sent to the gateway.
+        let line =
+            format!("table=L3Forwarding, priority=200,{ip},reg0=0/0x200,{destination}={address} actions=goto_table:L2ForwardingCalc");
+        part.own(facts, "bridged to the Pod", &line);
+    }
     if node.mode == TrafficMode::PolicyOnly {
         // Nobody's CIDR says that it is here; Pods ask for everybody's MAC, and get the virtual one.
         let line =

@@ -147,6 +147,7 @@ impl Port<'_> {
         for way in self.ways(front) {
             let key = super::group_key(self.name, self.port, self.family, way.local);
             let Some(group) = self.facts.ids.group(&key) else { continue };
+            // With the group: rules about Services know it by that, of the client's later connections, too.
             let external = if front.is_external() { "set_field:0x200000/0x200000->reg4," } else { "" };
             let nested = if self.service.nested { "set_field:0x1000000/0x1000000->reg4," } else { "" };
             let state = if self.service.affinity > 0 { "0x30000" } else { "0x20000" };
@@ -188,7 +189,7 @@ impl Port<'_> {
                 "table=ServiceLB, priority=190,{} actions=learn(table=SessionAffinity,hard_timeout={},priority=200,delete_learned,\
                  cookie={cookie:#x},eth_type={eth_type},nw_proto={number},{destination_port},{destination},{source},\
                  load:NXM_NX_REG4[0..15]->NXM_NX_REG4[0..15],load:NXM_NX_REG4[26]->NXM_NX_REG4[26],\
-                 load:{register}->{register},load:0x2->NXM_NX_REG4[16..18],load:0x1->NXM_NX_REG0[9]{external}{nested}),\
+                 load:{register}->{register},load:0x2->NXM_NX_REG4[16..18],load:0x1->NXM_NX_REG0[9],load:NXM_NX_REG7[]->NXM_NX_REG7[]{external}{nested}),\
                  set_field:0x20000/0x70000->reg4,goto_table:DSRServiceMark",
                 self.place(front, TO_LEARN, 0),
                 affinity_timeout(self.service),

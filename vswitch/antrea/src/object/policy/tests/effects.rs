@@ -45,7 +45,7 @@ fn denies_that_somebody_is_told_of_fork_behind_a_group() {
     has(&room, &[
         &format!("table=AntreaPolicyIngressRule, priority=14500,conj_id=2 actions=set_field:0x2->reg3,set_field:0x400/0x400->reg0,set_field:0x800/0x1800->reg0,set_field:0x2000000/0xfe000000->reg0,set_field:0x7c/0xff->reg2,group:{group}"),
         &format!("table=AntreaPolicyIngressRule, priority=14499,conj_id=3 actions=set_field:0x3->reg3,set_field:0x400/0x400->reg0,set_field:0x1000/0x1800->reg0,set_field:0x4000000/0xfe000000->reg0,set_field:0x7c/0xff->reg2,group:{group}"),
-        "table=IngressMetric, priority=200,reg0=0x400/0x400,reg3=0x3 actions=ct_forget",
+        "table=IngressMetric, priority=201,reg0=0x400/0x400,reg3=0x3 actions=ct_forget",
     ]);
     assert_eq!(room.store().sizes().1, 1);
     let told: Vec<String> = room.store().everything().iter().filter(|update| matches!(update, vswitch_flow::spec::Update::AddGroup(_))).map(|update| format!("{update:?}")).collect();
@@ -231,7 +231,7 @@ fn multicast_has_tables_of_its_own() {
         "table=MulticastEgressRule, priority=14500,ip,nw_src=10.10.0.24 actions=conjunction(2,1/2)",
         "table=MulticastEgressRule, priority=14500,ip,nw_dst=239.1.1.1 actions=conjunction(2,2/2)",
         "table=MulticastEgressRule, priority=14500,conj_id=2 actions=set_field:0x2->reg3,set_field:0x400/0x400->reg0,goto_table:MulticastEgressMetric",
-        "table=MulticastEgressMetric, priority=200,reg0=0x400/0x400,reg3=0x2 actions=ct_forget",
+        "table=MulticastEgressMetric, priority=201,reg0=0x400/0x400,reg3=0x2 actions=ct_forget",
         "table=MulticastIngressRule, priority=14500,conj_id=3 actions=set_field:0x3->reg3,goto_table:MulticastIngressMetric",
         "table=MulticastIngressMetric, priority=200,reg0=0/0x400,reg3=0x3 actions=goto_table:MulticastIngressPodMetric",
     ]);

@@ -35,6 +35,8 @@ fn service_lb(room: &Room, line: &str) -> String {
     }
     let affinity = ours(room, 11);
     line = line.replace("cookie=0x203000000000a", &format!("cookie={:#x}", 0x1_0300_0000_0000 + u64::from(affinity)));
+    // Difference 14: what is learned has the group.
+    line = line.replace("load:0x1->NXM_NX_REG0[9])", "load:0x1->NXM_NX_REG0[9],load:NXM_NX_REG7[]->NXM_NX_REG7[])");
     // Difference 5: reg4[21] for LoadBalancer and ExternalIP, too.
     for address in ["192.168.77.150", "192.168.77.151", "192.168.77.200"] {
         if line.contains(address) {

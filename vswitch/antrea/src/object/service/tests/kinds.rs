@@ -37,7 +37,7 @@ fn ipv6_is_the_twin_of_ipv4() {
             "priority=190,tcp6,reg4=0x30000/0x70000,ipv6_dst=fd00:192:168:77::150,tp_dst=80 actions=learn(table=SessionAffinity,hard_timeout=300,priority=200,\
              delete_learned,cookie={:#x},eth_type=0x86dd,nw_proto=6,NXM_OF_TCP_DST[],NXM_NX_IPV6_DST[],NXM_NX_IPV6_SRC[],\
              load:NXM_NX_REG4[0..15]->NXM_NX_REG4[0..15],load:NXM_NX_REG4[26]->NXM_NX_REG4[26],load:NXM_NX_XXREG3[]->NXM_NX_XXREG3[],\
-             load:0x2->NXM_NX_REG4[16..18],load:0x1->NXM_NX_REG0[9],load:0x1->NXM_NX_REG4[21]),set_field:0x20000/0x70000->reg4,goto_table:EndpointDNAT",
+             load:0x2->NXM_NX_REG4[16..18],load:0x1->NXM_NX_REG0[9],load:NXM_NX_REG7[]->NXM_NX_REG7[],load:0x1->NXM_NX_REG4[21]),set_field:0x20000/0x70000->reg4,goto_table:EndpointDNAT",
             0x1_0300_0000_0000 + u64::from(id)
         ),
     ] {
@@ -85,7 +85,7 @@ fn protocols_and_named_ports_are_told_apart() {
                 "table=ServiceLB, priority=190,{protocol},reg4=0x30000/0x70000,nw_dst=10.96.0.10,tp_dst=53 actions=learn(table=SessionAffinity,hard_timeout=60,\
                  priority=200,delete_learned,cookie={cookie:#x},eth_type=0x800,nw_proto={number},{port},NXM_OF_IP_DST[],NXM_OF_IP_SRC[],\
                  load:NXM_NX_REG4[0..15]->NXM_NX_REG4[0..15],load:NXM_NX_REG4[26]->NXM_NX_REG4[26],load:NXM_NX_REG3[]->NXM_NX_REG3[],\
-                 load:0x2->NXM_NX_REG4[16..18],load:0x1->NXM_NX_REG0[9]),set_field:0x20000/0x70000->reg4,goto_table:EndpointDNAT"
+                 load:0x2->NXM_NX_REG4[16..18],load:0x1->NXM_NX_REG0[9],load:NXM_NX_REG7[]->NXM_NX_REG7[]),set_field:0x20000/0x70000->reg4,goto_table:EndpointDNAT"
             ),
         );
         let dnat = format!("{protocol},reg3=0xa0a0018,reg4=0x214e9/0x7ffff");
