@@ -330,7 +330,7 @@ fn unix_ms() -> u64 {
 
 /// Objects of which something has no effect, at most 1000.
 pub(super) fn degraded(state: &State) -> Vec<v1::ObjectStatus> {
-    let status = |(key, problems): (&vswitch_antrea::Key, &vswitch_antrea::Problems)| v1::ObjectStatus {
+    let status = |(key, problems): (&vswitch_antrea::Key, &Problems)| v1::ObjectStatus {
         object: Some(key.told()),
         outcome: v1::ObjectOutcome::Degraded.into(),
         problems: problems.all().iter().map(vswitch_antrea::Problem::told).collect(),
