@@ -1,28 +1,29 @@
 //! From files to what the switch has to know: what `run` does each second.
 
-use crate::drive::Standing;
+use crate::drive::{Options, Standing};
 use crate::model::Model;
 use crate::problem::Problem;
 use crate::project::{Key, Projection, project};
 use crate::source::Directory;
 use std::path::{Path, PathBuf};
+use vswitch_proto::antrea::v1::Kind;
 
 /// Files, and what they come to.
 #[derive(Debug)]
 pub struct Agent {
     directory: Directory,
     node: String,
-    is_strict: bool,
+    options: Options,
     projection: Projection,
     problems: Vec<Problem>,
 }
 
 impl Agent {
     /// Of the manifests in `dir` and of those beside it, this Node's view.
-    pub fn new(dir: &Path, beside: &[PathBuf], node: &str, is_strict: bool) -> Self {
+    pub fn new(dir: &Path, beside: &[PathBuf], node: &str, options: Options) -> Self {
         let directory = Directory::new(dir, beside);
         let (projection, problems) = (Projection::default(), Vec::new());
-        Self { directory, node: node.to_owned(), is_strict, projection, problems }
+        Self { directory, node: node.to_owned(), options, projection, problems }
     }
 
     /// Looks for changes of files; whether there are any, and what they come to is new.
@@ -31,14 +32,17 @@ impl Agent {
             return false;
         }
         let mut problems = self.directory.problems();
-        let (model, more) = Model::new(self.directory.documents());
+        let (mut model, more) = Model::new(self.directory.documents());
         problems.extend(more);
         let (mut projection, more) = project(&model, &self.node);
         problems.extend(more);
+        if self.hold_back(&mut model, &projection, &mut problems) {
+            projection = Projection { failed: projection.failed, ..project(&model, &self.node).0 };
+        }
         problems.sort();
         problems.dedup();
         self.problems = problems;
-        if self.is_strict && self.is_wrong() {
+        if self.options.is_strict && self.is_wrong() {
             return true; // what was before stays
         }
         projection.keep_failed(&self.projection);
@@ -47,6 +51,30 @@ impl Agent {
         }
         self.projection = projection;
         true
+    }
+
+    /// Takes Pods that are new out of the model while what may bind them is frozen as it was; whether there are any.
+    fn hold_back(&self, model: &mut Model, projection: &Projection, problems: &mut Vec<Problem>) -> bool {
+        let binding = [Kind::NetworkPolicy, Kind::Egress, Kind::TrafficControl].map(|kind| kind as i32);
+        let is_frozen = projection.failed.iter().any(|(kind, _)| binding.contains(kind));
+        if !is_frozen || self.options.opens_anyway || self.projection.node.is_none() {
+            return false; // (At the start there is nothing that is frozen: the gate is shut, or nothing is told.)
+        }
+        let pods = projection.objects.keys().filter(|(kind, _)| *kind == Kind::Pod as i32);
+        let new: Vec<&Key> = pods.filter(|key| !self.projection.objects.contains_key(*key)).collect();
+        for (_, name) in &new {
+            if let Some(pod) = model.pods.remove(name) {
+                let reason =
+                    "is new, and held back until what is wrong with policies, Egresses and TrafficControls is right";
+                problems.push(pod.origin.warning("", reason));
+            }
+        }
+        !new.is_empty()
+    }
+
+    /// Files that may be being written: what they say is not known yet.
+    pub fn unsettled(&self) -> Vec<&Path> {
+        self.directory.unsettled()
     }
 
     /// What the switch has to know.

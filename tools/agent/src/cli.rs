@@ -34,7 +34,7 @@ pub struct Cli {
     /// One wrong document refuses all changes, one refused object all objects. Without it, what is right is applied.
     #[arg(long)]
     pub strict: bool,
-    /// Open the gate even if policies, groups, Pods or files are wrong. Without it, packets wait for all of them.
+    /// Open the gate even if policies, groups, Pods or files are wrong, and let new Pods in while a policy stays as it was. Without it, packets wait for all of them.
     #[arg(long)]
     pub open_anyway: bool,
     /// Sync once, and exit.

@@ -25,28 +25,44 @@ const UNREACHABLE: u8 = 3;
 /// Runs as the arguments say; the exit code.
 pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
     let beside: Vec<_> = cli.node_config.iter().cloned().collect();
-    let mut agent = Agent::new(&cli.dir, &beside, &cli.node, cli.strict);
+    let options = Options { is_strict: cli.strict, opens_anyway: cli.open_anyway };
+    let mut agent = Agent::new(&cli.dir, &beside, &cli.node, options);
     agent.scan();
+    if !agent.unsettled().is_empty() {
+        tokio::time::sleep(PERIOD).await;
+        agent.scan();
+    }
     let mut told = Told::default();
     told.problems(agent.problems());
     if cli.print {
         let is_written = out.write_all(text(agent.projection(), true).as_bytes()).and_then(|()| out.flush());
-        return if is_written.is_err() || agent.is_wrong() { WRONG } else { 0 };
+        let is_read = tell_unsettled(&agent);
+        return if is_written.is_err() || agent.is_wrong() || !is_read { WRONG } else { 0 };
     }
-    let mut driver = Driver::new(&cli.socket, Options { is_strict: cli.strict, opens_anyway: cli.open_anyway });
+    let mut driver = Driver::new(&cli.socket, options);
     if cli.once { once(&agent, &mut driver, &mut told).await } else { watch(&mut agent, &mut driver, &mut told).await }
 }
 
 async fn once(agent: &Agent, driver: &mut Driver, told: &mut Told) -> u8 {
+    let is_read = tell_unsettled(agent);
     match driver.step(agent.projection(), agent.standing()).await {
         Ok(Some(report)) => {
-            let is_wrong = agent.is_wrong() || report.is_refused() || !report.applied;
+            let is_wrong = !is_read || agent.is_wrong() || report.is_refused() || !report.applied;
             told.report(&report);
             u8::from(is_wrong)
         }
-        Ok(None) => WRONG, // there is no NodeConfig
+        Ok(None) => WRONG, // there is no NodeConfig, or too little is known
         Err(error) => told.failure(&error),
     }
+}
+
+/// Tells which files have not been read, since they are being written all the time; whether there are none.
+fn tell_unsettled(agent: &Agent) -> bool {
+    let files = agent.unsettled();
+    for file in &files {
+        tracing::error!("{}:0: is being written: not read", clean(&file.to_string_lossy()));
+    }
+    files.is_empty()
 }
 
 async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Told) -> u8 {

@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{NODE, files, lines, projected};
+use common::{NODE, files, lines, pod, projected};
 use std::fs;
 use vswitch_agent::agent::Agent;
+use vswitch_agent::drive::Options;
 use vswitch_agent::project::text;
 
 const POLICY: &str = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec:\n";
@@ -72,6 +73,8 @@ fn mistakes_in_documents_pods_and_policies_of_kubernetes() {
         (format!("{POLICY}  egress: [{{ports: [{{protocol: tcp}}]}}]\n"), format!("{np}spec.egress[0].ports[0].protocol: \"tcp\" is not one of TCP, UDP, SCTP")),
         (format!("{POLICY}  egress: [{{ports: [{{port: 80, endPort: 79}}]}}]\n"), format!("{np}spec.egress[0].ports[0].endPort: is below port")),
         (format!("{POLICY}  egress: [{{ports: [{{port: http, endPort: 79}}]}}]\n"), format!("{np}spec.egress[0].ports[0].endPort: goes with no port by name")),
+        (format!("{POLICY}  egress: [{{ports: [{{port: '443'}}]}}]\n"), format!("{np}spec.egress[0].ports[0].port: \"443\" is no name of a port; a number is written without quotes")),
+        (format!("{POLICY}  egress: [{{ports: [{{port: a--b}}]}}]\n"), format!("{np}spec.egress[0].ports[0].port: \"a--b\" is no name of a port")),
     ]);
 }
 
@@ -97,12 +100,43 @@ fn mistakes_in_antreas_kinds_and_services() {
         (format!("{SERVICE}  clusterIP: 10.96.0.1\n"), "test.yaml:4 Service default/s: spec.ports: is required".to_owned()),
         (format!("{SERVICE}  clusterIP: 10.96.0.1\n  ports: [{{port: 80, protocol: ICMP}}]\n"), "test.yaml:6 Service default/s: spec.ports[0].protocol: \"ICMP\" is not one of TCP, UDP, SCTP".to_owned()),
         (format!("{SERVICE}  clusterIP: 10.96.0.1\n  ports: [{{port: 80000}}]\n"), "test.yaml:6 Service default/s: spec.ports[0].port: invalid value: integer `80000`, expected u16".to_owned()),
+        (format!("{SERVICE}  clusterIP: 10.96.0.1\n  ports: [{{port: 80, targetPort: '80'}}]\n"), "test.yaml:6 Service default/s: spec.ports[0].targetPort: \"80\" is no name of a port; a number is written without quotes".to_owned()),
+        (format!("{SERVICE}  clusterIP: 10.96.0.1\n  loadBalancerSourceRanges: [10.0.0.0/33]\n  ports: [{{port: 80}}]\n"), "test.yaml:6 Service default/s: spec.loadBalancerSourceRanges[0]: \"10.0.0.0/33\" is no prefix".to_owned()),
         // Egresses and TrafficControls.
         (format!("{EGRESS}spec: {{egressIP: 10.0.0.1, appliedTo: {{}}}}\n"), "test.yaml:4 Egress e: spec.appliedTo: needs podSelector, namespaceSelector or group".to_owned()),
         (format!("{EGRESS}spec: {{egressIP: 10.0.0.1, appliedTo: {{podSelector: {{}}}}, bandwidth: {{rate: fast, burst: 1k}}}}\n"), "test.yaml:4 Egress e: spec.bandwidth.rate: \"fast\" is no quantity of bits, such as 500k or 10M".to_owned()),
         (format!("{CONTROL}  appliedTo: {{podSelector: {{}}}}\n  direction: Both\n  action: Mirror\n  targetPort: {{}}\n"), "test.yaml:8 TrafficControl t: spec.targetPort: needs one of ovsInternal and device".to_owned()),
         (format!("{CONTROL}  appliedTo: {{podSelector: {{}}}}\n  direction: Both\n  action: Mirror\n  targetPort: {{geneve: {{remoteIP: 1.1.1.1}}}}\n"), "test.yaml:8 TrafficControl t: spec.targetPort.geneve: unknown field; known here: ovsInternal, device".to_owned()),
     ]);
+}
+
+#[test]
+fn what_goes_with_nothing_else_and_what_is_of_another_namespace() {
+    let with_namespaces = |more: &str| {
+        let document = format!(
+            "{CLUSTER}  appliedTo: [{{podSelector: {{}}}}]\n  ingress: [{{action: Drop, from: [{{namespaces: {{match: Self}}, {more}}}]}}]\n"
+        );
+        let line = "test.yaml:7 ClusterNetworkPolicy p: spec.ingress[0].from[0].namespaces: goes with podSelector only";
+        (document, line.to_owned())
+    };
+    check(
+        [
+            "serviceAccount: {name: a, namespace: b}",
+            "fqdn: a.b",
+            "nodeSelector: {}",
+            "externalEntitySelector: {}",
+            "scope: ClusterSet",
+            "namespaceSelector: {}",
+        ]
+        .map(with_namespaces),
+    );
+    let namespaced =
+        CLUSTER.replace("ClusterNetworkPolicy", "NetworkPolicy").replace("name: p", "name: p, namespace: a");
+    check(["serviceAccount", "service"].map(|field| {
+        let document = format!("{namespaced}  appliedTo: [{{{field}: {{name: s, namespace: b}}}}]\n");
+        let reason = "a policy of a namespace applies to nothing of another one";
+        (document, format!("test.yaml:6 NetworkPolicy a/p: spec.appliedTo[0].{field}.namespace: {reason}"))
+    }));
 }
 
 #[test]
@@ -182,8 +216,8 @@ fn a_policy_that_goes_wrong_stays_as_it_was() {
     for (name, text) in files() {
         fs::write(dir.path().join(name), text).expect("written");
     }
-    let mut agent = Agent::new(dir.path(), &[], NODE, false);
-    agent.scan();
+    let mut agent = Agent::new(dir.path(), &[], NODE, Options::default());
+    assert!(agent.scan() | agent.scan());
     let before = text(agent.projection(), false);
     let policies = dir.path().join("policies.yaml");
     let right = fs::read_to_string(&policies).expect("readable");
@@ -194,7 +228,35 @@ fn a_policy_that_goes_wrong_stays_as_it_was() {
     assert!(lines(agent.problems()).iter().any(|line| line.ends_with(expected)), "{:?}", agent.problems());
     assert_eq!(text(agent.projection(), false), before);
 
-    let mut strict = Agent::new(dir.path(), &[], NODE, true);
-    strict.scan();
+    let mut strict = Agent::new(dir.path(), &[], NODE, Options { is_strict: true, opens_anyway: false });
+    assert!(strict.scan() | strict.scan());
     assert!(strict.is_wrong() && strict.projection().objects.is_empty() && strict.projection().node.is_none());
+}
+
+#[test]
+fn new_pods_are_held_back_while_a_policy_is_frozen() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, text) in files() {
+        fs::write(dir.path().join(name), text).expect("written");
+    }
+    let options = [false, true].map(|opens_anyway| Options { is_strict: false, opens_anyway });
+    let mut agents = options.map(|options| Agent::new(dir.path(), &[], NODE, options));
+    let mut scan = || {
+        agents.each_mut().map(|agent| {
+            assert!(agent.scan() | agent.scan());
+            (text(agent.projection(), false).contains("default/new"), lines(agent.problems()))
+        })
+    };
+    scan();
+    let policies = dir.path().join("policies.yaml");
+    let right = fs::read_to_string(&policies).expect("readable");
+    fs::write(&policies, right.replace("tier: application", "tier: gold")).expect("written");
+    fs::write(dir.path().join("new.yaml"), pod("default", "new", "app: web", NODE, "10.10.0.99", "")).expect("written");
+    let [(is_there, problems), (is_there_anyway, _)] = scan();
+    assert!(!is_there && is_there_anyway);
+    let expected = "new.yaml:2 Pod default/new: is new, and held back until";
+    assert!(problems.iter().any(|line| line.contains(expected)), "{problems:?}");
+    fs::write(&policies, right).expect("written");
+    let [(is_there, problems), _] = scan();
+    assert!(is_there && problems.is_empty(), "{problems:?}");
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use vswitch_agent::agent::Agent;
 use vswitch_agent::drive::{DriveError, Driver, Options, Report, Standing};
-use vswitch_proto::antrea::v1::{GateChange, Kind, WriteMode};
+use vswitch_proto::antrea::v1::{ApplyObjectsRequest, GateChange, Kind, WriteMode};
 
 struct Scene {
     manifests: TempDir,
@@ -26,8 +26,8 @@ impl Scene {
             std::fs::write(manifests.path().join(name), text).expect("written");
         }
         let switch = Switch::start().await;
-        let mut agent = Agent::new(manifests.path(), &[], NODE, options.is_strict);
-        agent.scan();
+        let mut agent = Agent::new(manifests.path(), &[], NODE, options);
+        assert!(agent.scan() | agent.scan(), "the second reads what is new");
         let driver = Driver::new(switch.socket(), options);
         Self { manifests, switch, agent, driver }
     }
@@ -42,6 +42,12 @@ impl Scene {
         let text = std::fs::read_to_string(&path).expect("readable");
         assert!(text.contains(from), "{from:?} is in {name}");
         std::fs::write(&path, text.replacen(from, to, 1)).expect("written");
+        self.scan();
+    }
+
+    /// Another agent that knows nothing of before.
+    fn begin_anew(&mut self) {
+        self.agent = Agent::new(self.manifests.path(), &[], NODE, Options::default());
         self.scan();
     }
 
@@ -166,8 +172,7 @@ async fn a_file_that_was_never_right_takes_nothing_away_and_keeps_the_gate_shut(
     let path = scene.path("policies.yaml");
     let right = std::fs::read_to_string(&path).expect("readable");
     std::fs::write(&path, "kind: [").expect("written");
-    scene.agent = Agent::new(scene.manifests.path(), &[], NODE, false);
-    scene.agent.scan();
+    scene.begin_anew();
     let report = scene.report().await;
     assert!(report.applied && !report.was_sync && !report.gate_open);
     {
@@ -220,4 +225,91 @@ async fn no_switch_is_an_error_that_names_the_socket() {
     let scene = Scene::new(Options::default()).await;
     let error = driver.step(scene.agent.projection(), Standing::Right).await.expect_err("nobody is there");
     assert!(error.to_string().contains("\"/nonexistent/vswitch.sock\": "), "{error}");
+}
+
+#[tokio::test]
+async fn who_knows_too_little_does_not_touch_a_switch_on_which_packets_pass() {
+    let mut scene = Scene::new(Options::default()).await;
+    let path = scene.path("policies.yaml");
+    let right = std::fs::read_to_string(&path).expect("readable");
+    std::fs::write(&path, "kind: [").expect("written");
+    scene.begin_anew();
+    scene.switch.state().gate_open = true;
+    for _ in 0..2 {
+        assert!(scene.step().await.expect("reached").is_none());
+    }
+    {
+        let state = scene.switch.state();
+        assert!(state.node.is_none() && state.syncs.is_empty() && state.increments.is_empty());
+    }
+    // Somebody opens the gate of one that was told a part.
+    scene.switch.state().gate_open = false;
+    assert!(!scene.report().await.was_sync);
+    scene.switch.state().gate_open = true;
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    scene.edit("egresses.yaml", "192.168.77.112", "192.168.77.114");
+    assert!(scene.step().await.expect("reached").is_none());
+    assert_eq!(scene.switch.state().increments.len(), 1);
+
+    std::fs::write(&path, right).expect("written");
+    scene.scan();
+    let report = scene.report().await;
+    assert!(report.was_sync && report.applied && report.gate_open);
+    // What comes now, and is wrong, was not told by anybody: the rest goes on.
+    std::fs::write(scene.path("new.yaml"), "kind: [").expect("written");
+    scene.scan();
+    assert_eq!(scene.agent.standing(), Standing::Blind);
+    scene.edit("egresses.yaml", "192.168.77.114", "192.168.77.115");
+    let report = scene.report().await;
+    assert!(!report.was_sync && report.applied);
+}
+
+#[tokio::test]
+async fn strict_takes_nothing_away_alone() {
+    let mut scene = Scene::new(Options { is_strict: true, opens_anyway: false }).await;
+    assert!(scene.report().await.applied);
+    scene.switch.state().refused.insert((Kind::Pod as i32, "default/db".to_owned()));
+    scene.edit("pods.yaml", "db-755c6-5080e3", "db-another");
+    scene.edit("traffic-controls.yaml", "name: mirror-db-to-local", "name: mirror-db-too");
+    let report = scene.report().await;
+    assert!(!report.applied && !report.was_sync && report.is_refused());
+    assert_eq!(scene.switch.state().increments[0].remove.len(), 1);
+    assert!(scene.step().await.expect("reached").is_none(), "the removal does not go alone");
+
+    scene.edit("egresses.yaml", "192.168.77.112", "192.168.77.114");
+    let report = scene.report().await;
+    assert!(!report.applied && report.was_sync, "all or nothing: {report:?}");
+    assert!(scene.step().await.expect("reached").is_none(), "not each second");
+    {
+        let state = scene.switch.state();
+        assert_eq!((state.increments.len(), state.syncs.len()), (1, 2));
+    }
+
+    scene.switch.state().refused.clear();
+    scene.edit("egresses.yaml", "192.168.77.114", "192.168.77.115");
+    let report = scene.report().await;
+    assert!(report.applied && report.was_sync);
+    scene.edit("egresses.yaml", "192.168.77.115", "192.168.77.116");
+    assert!(!scene.report().await.was_sync, "it is not behind any more");
+}
+
+#[tokio::test]
+async fn what_was_refused_is_tried_again_while_other_things_change() {
+    let mut scene = Scene::new(Options::default()).await;
+    scene.driver = Driver::new(scene.switch.socket(), Options::default()).retrying(Duration::from_millis(500));
+    scene.report().await;
+    scene.switch.state().refused.insert((Kind::Egress as i32, "egress-web".to_owned()));
+    scene.edit("egresses.yaml", "192.168.77.112", "192.168.77.114");
+    assert!(scene.report().await.is_refused());
+    let mut last = 113;
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        scene.edit("egresses.yaml", &format!("192.168.77.{last}"), &format!("192.168.77.{}", last + 10));
+        last += 10;
+        scene.report().await;
+    }
+    let state = scene.switch.state();
+    let again =
+        |request: &ApplyObjectsRequest| kinds_and_names(&request.objects).contains(&"Egress egress-web".to_owned());
+    assert!(state.increments[1..].iter().any(again), "{:?}", state.increments.len());
 }

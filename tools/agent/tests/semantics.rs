@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{endpoints, good, lines, object, pods, projected};
+use common::{endpoints, good, lines, object, pod, pods, projected};
 use vswitch_agent::project::Projection;
 use vswitch_proto::antrea::v1::group_member::Member;
 use vswitch_proto::antrea::v1::object::Object;
@@ -74,6 +74,8 @@ fn policy_types_by_default_and_as_given() {
         ("podSelector: {}", true, false, 0),
         ("podSelector: {}, egress: [{}]", true, true, 1),
         ("podSelector: {}, ingress: [{}]", true, false, 1),
+        ("podSelector: {}, policyTypes: []", true, false, 0),
+        ("podSelector: {}, policyTypes: [], egress: [{}]", true, true, 1),
         ("podSelector: {}, policyTypes: [Egress]", false, true, 0),
         ("podSelector: {}, policyTypes: [Ingress, Egress], ingress: [], egress: null", true, true, 0),
         ("podSelector: {}, policyTypes: [Egress], ingress: [{}]", false, true, 0),
@@ -153,6 +155,28 @@ fn ports_by_name_are_one_rule_for_each_number() {
     let nobody = k8s("podSelector: {}, ingress: [{ports: [{port: smtp}, {port: http, protocol: UDP}]}]");
     assert_eq!(rules(&nobody, "np:a/p"), [""; 0]);
     assert!(policy(&nobody, "np:a/p").isolates_ingress);
+}
+
+#[test]
+fn names_of_ports_that_no_pod_has_are_odd_and_containers_that_end_have_none() {
+    let policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p, namespace: c}\n\
+                  spec: {podSelector: {}, ingress: [{ports: [{port: http}, {port: first}]}], egress: [{to: [{podSelector: {}}], ports: [{port: http, protocol: UDP}]}]}\n";
+    let containers = ", initContainers: [{name: i, ports: [{name: first, containerPort: 7070}]}, \
+                      {name: s, restartPolicy: Always, ports: [{name: http, containerPort: 7171}]}]";
+    let text = format!("{policy}{}", pod("c", "a", "", common::NODE, "10.10.0.21", containers));
+    let (projection, problems) = projected(&text);
+    let expected = [
+        "test.yaml:4 NetworkPolicy c/p: spec.egress[0].ports: no Pod has a port \"http\" of UDP: it matches nothing",
+        "test.yaml:4 NetworkPolicy c/p: spec.ingress[0].ports: no Pod has a port \"first\" of TCP: it matches nothing",
+    ];
+    assert_eq!(lines(&problems), expected);
+    assert_eq!(rules(&projection, "np:c/p").len(), 1);
+    let spec = "appliedTo: [{podSelector: {}}], ingress: [{action: Drop, from: [{namespaces: {match: Self}}], ports: [{port: http}]}]";
+    let cluster = format!(
+        "---\napiVersion: crd.antrea.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: {{name: p}}\nspec: {{priority: 1, {spec}}}\n"
+    );
+    let (_, problems) = projected(&format!("{cluster}{}", pods()));
+    assert_eq!(lines(&problems), [""; 0], "one namespace has such a port");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{NODE, endpoints, good, pods};
+use common::{NODE, endpoints, good, lines, object, pods, projected};
 use vswitch_agent::project::Projection;
 use vswitch_proto::antrea::v1::Kind;
 use vswitch_proto::antrea::v1::object::Object;
@@ -82,5 +82,44 @@ fn services_that_are_not_ours() {
                 assert!(service.external_ips.is_empty() && service.ports[0].node_port == 0, "{service:?}");
             }
         }
+    }
+}
+
+#[test]
+fn sources_of_load_balancers() {
+    for (ranges, expected, vips) in [
+        ("[10.1.2.3/8, ' 10.0.0.0/8', 'fd00::/8', 1.0.0.0/8]", &["1.0.0.0/8", "10.0.0.0/8"][..], 1),
+        ("['fd00::/8']", &[], 0),
+        ("[]", &[], 1),
+    ] {
+        let text = format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: s}}\n\
+             spec: {{type: LoadBalancer, clusterIP: 10.96.0.1, ports: [{{port: 80}}], loadBalancerSourceRanges: {ranges}}}\n\
+             status: {{loadBalancer: {{ingress: [{{ip: 192.168.77.9}}]}}}}\n"
+        );
+        let projection = good(&text);
+        let Object::Service(service) = object(&projection, Kind::Service, "default/s") else { panic!("a Service") };
+        assert_eq!(service.load_balancer_source_ranges, expected, "{ranges}");
+        assert_eq!(
+            (service.load_balancer_ips.len(), service.cluster_ips.len()),
+            (vips, 1),
+            "{ranges}: nobody is not anybody"
+        );
+    }
+}
+
+#[test]
+fn egresses_of_nodes_that_are_not_there() {
+    for (node, expected) in [("gone", ""), ("k8s-node-worker-1", "k8s-node-worker-1"), (NODE, NODE), ("''", "")] {
+        let text = format!(
+            "apiVersion: crd.antrea.io/v1beta1\nkind: Egress\nmetadata: {{name: e}}\n\
+             spec: {{egressIP: 192.168.77.20, appliedTo: {{podSelector: {{}}}}}}\nstatus: {{egressNode: {node}}}\n{}",
+            pods()
+        );
+        let (projection, problems) = projected(&text);
+        let Object::Egress(egress) = object(&projection, Kind::Egress, "e") else { panic!("an Egress") };
+        assert_eq!(egress.node, expected);
+        let odd = "test.yaml:5 Egress e: status.egressNode: there is no Node \"gone\" here: nobody has the address yet";
+        assert_eq!(lines(&problems).contains(&odd.to_owned()), node == "gone", "{problems:?}");
     }
 }

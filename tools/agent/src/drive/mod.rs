@@ -100,13 +100,26 @@ pub struct Driver {
     socket: PathBuf,
     options: Options,
     session: Option<Session>,
-    tried: Option<Instant>,
+    /// This agent has told a switch everything once: what it knows is complete.
+    has_synced: bool,
+    /// That nothing is written has been logged.
+    is_waiting: bool,
+    /// When what was refused was tried again.
+    retried: Option<Instant>,
+    retry: Duration,
 }
 
 impl Driver {
     /// The switch behind `socket`; it is asked for at the first `step`.
     pub fn new(socket: &Path, options: Options) -> Self {
-        Self { socket: socket.to_owned(), options, session: None, tried: None }
+        let socket = socket.to_owned();
+        Self { socket, options, session: None, has_synced: false, is_waiting: false, retried: None, retry: RETRY }
+    }
+
+    /// The same, but for the time after which what was refused is tried again.
+    #[must_use]
+    pub fn retrying(self, retry: Duration) -> Self {
+        Self { retry, ..self }
     }
 
     /// Tells the switch what it does not know yet; None: nothing.
@@ -122,17 +135,26 @@ impl Driver {
         let Some((node, origin)) = &projection.node else { return Ok(None) };
         self.check().await?;
         let Some(mut session) = self.session.take() else {
-            let (session, report) = self.begin(projection, node, origin, standing).await?;
+            let Some((session, report)) = self.begin(projection, node, origin, standing).await? else {
+                return Ok(None);
+            };
             self.session = Some(session);
             return Ok(Some(report));
         };
-        let retries = self.tried.is_none_or(|tried| tried.elapsed() >= RETRY);
+        if standing == Standing::Blind && !self.has_synced && session.gate_open {
+            self.wait(); // somebody has opened the gate meanwhile, or what was to be told as a whole was refused
+            self.session = Some(session);
+            return Ok(None);
+        }
+        let retries = self.retried.is_none_or(|retried| retried.elapsed() >= self.retry);
+        if retries {
+            self.retried = Some(Instant::now());
+        }
         let node_problems = session.renew(node, origin, retries).await?;
         let report = self.differ(&mut session, projection, standing, retries).await;
         self.session = Some(session);
         match report {
             Ok(None) if !node_problems.is_empty() => {
-                self.tried = Some(Instant::now());
                 Ok(Some(Report { problems: node_problems, about: [origin.clone()].into(), ..Report::default() }))
             }
             Ok(Some(mut report)) => {
@@ -151,16 +173,23 @@ impl Driver {
         }
     }
 
-    /// Tells a switch that nothing is known of: everything, or, blind, what is known.
+    /// Tells a switch that nothing is known of: everything, or, blind, what is known. None: nothing, since packets pass by what the switch has already, and groups
+    /// of which a part is not known would be written smaller than they are.
     async fn begin(
         &mut self,
         projection: &Projection,
         node: &v1::NodeConfig,
         origin: &Origin,
         standing: Standing,
-    ) -> Result<(Session, Report), DriveError> {
+    ) -> Result<Option<(Session, Report)>, DriveError> {
         let mut client = Client::connect(&self.socket).await?;
         let state = client.state().await?;
+        if standing == Standing::Blind && !self.has_synced && state.gate_open {
+            self.wait();
+            return Ok(None);
+        }
+        self.is_waiting = false;
+        self.retried = Some(Instant::now());
         client.initialize(node, origin, state.round + 1).await?;
         let mut session = Session::new(client, node.clone());
         let report = if standing == Standing::Blind {
@@ -170,7 +199,15 @@ impl Driver {
         } else {
             self.sync(&mut session, projection, standing).await?
         };
-        Ok((session, report))
+        Ok(Some((session, report)))
+    }
+
+    fn wait(&mut self) {
+        if !std::mem::replace(&mut self.is_waiting, true) {
+            tracing::warn!(
+                "packets pass, and nobody knows what a wrong document said when it was right: the switch stays as it is"
+            );
+        }
     }
 
     /// Tells what has changed, or everything if that is called for.
@@ -183,7 +220,8 @@ impl Driver {
     ) -> Result<Option<Report>, DriveError> {
         let change = session.change(projection, retries);
         if standing == Standing::Blind {
-            if change.is_empty() {
+            // What was refused as a whole goes as a whole, or not at all.
+            if change.is_empty() || (session.is_behind && !retries) {
                 return Ok(None);
             }
             return self.increments(session, projection, change).await.map(Some);
@@ -207,6 +245,7 @@ impl Driver {
         }
         session.checked = Instant::now();
         let state = session.client.state().await?;
+        session.gate_open |= !self.has_synced && state.gate_open;
         if session.round > 0 && state.round > session.round {
             return Err(DriveError::Replaced(state.round));
         }
@@ -227,7 +266,7 @@ impl Driver {
         projection: &Projection,
         standing: Standing,
     ) -> Result<Report, DriveError> {
-        self.tried = Some(Instant::now());
+        self.retried = Some(Instant::now());
         let gate = match (self.options.opens_anyway, standing) {
             (true, _) => v1::GateChange::OpenAnyway,
             (false, Standing::Right) => v1::GateChange::Open,
@@ -244,8 +283,10 @@ impl Driver {
         session.gate_open = answer.gate_open;
         session.is_behind = !result.applied && !refused.is_empty();
         if session.is_behind {
-            session.refused = projection.objects.clone();
+            session.refused.clear();
+            session.refuse(projection.objects.iter(), session.gone(projection));
         } else {
+            self.has_synced = true;
             session.round = begun + 1;
             session.is_partial = false;
             session.adopt(projection.objects.iter().collect(), Vec::new(), &refused, true);
@@ -261,7 +302,12 @@ impl Driver {
         change: Change<'_>,
     ) -> Result<Report, DriveError> {
         let mut all = Report { gate_open: session.gate_open, ..Report::default() };
+        session.is_behind = false;
         for part in change.parts() {
+            if session.is_behind {
+                session.refuse(part.put.iter().copied(), part.gone);
+                continue;
+            }
             let report = self.increment(session, projection, &part).await?;
             all.applied |= report.applied;
             all.problems.extend(report.problems);
@@ -279,7 +325,6 @@ impl Driver {
         projection: &Projection,
         change: &Change<'_>,
     ) -> Result<Report, DriveError> {
-        self.tried = Some(Instant::now());
         let objects = change.put.iter().map(|(_, projected)| projected.object.clone()).collect();
         let remove = change.gone.iter().map(|(kind, name)| v1::ObjectRef { kind: *kind, name: name.clone() }).collect();
         let options = v1::WriteOptions { mode: self.mode().into(), round: session.round, dry_run: false };
@@ -291,8 +336,8 @@ impl Driver {
         if result.applied || refused.is_empty() {
             session.adopt(change.put.clone(), change.gone.clone(), &refused, false);
         } else {
-            let refused = change.put.iter().map(|(key, projected)| ((*key).clone(), (*projected).clone()));
-            session.refused.extend(refused);
+            session.is_behind = true;
+            session.refuse(change.put.iter().copied(), change.gone.clone());
         }
         Ok(report)
     }

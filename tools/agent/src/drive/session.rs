@@ -22,7 +22,7 @@ pub(super) struct Session {
     pub(super) told: BTreeMap<Key, Projected>,
     /// What it refused as it was.
     pub(super) refused: BTreeMap<Key, Projected>,
-    /// The last sync was refused as a whole.
+    /// The last write was refused as a whole: nothing goes but all of it.
     pub(super) is_behind: bool,
     /// There was none yet: the documents' standing did not allow it.
     pub(super) is_partial: bool,
@@ -83,9 +83,20 @@ impl Session {
             None => self.told.get(key).is_none_or(|told| told.object != projected.object),
         };
         let put = projection.objects.iter().filter(|(key, projected)| is_news(key, projected)).collect();
-        let gone = self.told.keys().filter(|key| !projection.objects.contains_key(*key));
-        let gone = gone.filter(|key| retries || !self.refused.contains_key(*key));
-        Change { put, gone: gone.cloned().collect() }
+        let gone = self.gone(projection).into_iter().filter(|key| retries || !self.refused.contains_key(key));
+        Change { put, gone: gone.collect() }
+    }
+
+    /// What the switch has and is not to have.
+    pub(super) fn gone(&self, projection: &Projection) -> Vec<Key> {
+        self.told.keys().filter(|key| !projection.objects.contains_key(*key)).cloned().collect()
+    }
+
+    /// Takes note of what was refused as a whole: removals, too.
+    pub(super) fn refuse<'a>(&mut self, put: impl Iterator<Item = (&'a Key, &'a Projected)>, gone: Vec<Key>) {
+        self.refused.extend(put.map(|(key, projected)| (key.clone(), projected.clone())));
+        let gone = gone.into_iter().filter_map(|key| self.told.get(&key).map(|was| (key, was.clone())));
+        self.refused.extend(gone);
     }
 
     /// Takes note of what was written. A refused object is what it was before.

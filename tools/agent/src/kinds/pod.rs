@@ -46,6 +46,16 @@ pub struct Container {
     /// Its ports.
     #[serde(default)]
     pub ports: Vec<Port>,
+    /// Always: of containers that run first, it stays.
+    #[serde(rename = "restartPolicy")]
+    pub restart_policy: Option<String>,
+}
+
+impl Container {
+    /// Whether it runs as long as the Pod, if it is one that runs first.
+    pub fn stays(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
 }
 
 /// A port of a container.
@@ -135,7 +145,7 @@ const SPEC_IGNORED: [&str; 35] = [
     "volumes",
 ];
 
-const CONTAINER_IGNORED: [&str; 22] = [
+const CONTAINER_IGNORED: [&str; 21] = [
     "args",
     "command",
     "env",
@@ -147,7 +157,6 @@ const CONTAINER_IGNORED: [&str; 22] = [
     "readinessProbe",
     "resizePolicy",
     "resources",
-    "restartPolicy",
     "restartPolicyRules",
     "securityContext",
     "startupProbe",

@@ -190,11 +190,25 @@ impl Projector<'_> {
         }
     }
 
+    /// Whether the switch knows a Node, or would if its document were right.
+    fn is_node(&self, name: &str) -> bool {
+        let key = (Kind::PeerNode as i32, name.to_owned());
+        let is_peer = self.projection.objects.contains_key(&key) || self.projection.failed.contains(&key);
+        name.is_empty() || name == self.world.node || is_peer
+    }
+
     fn egresses(&mut self) {
         let model = self.world.model;
         for (name, item) in &model.egresses {
             match egress::egress(&self.world, item) {
-                Ok(Some(egress)) => self.add(Kinded::Egress(egress), &item.origin),
+                Ok(Some(mut egress)) => {
+                    if !self.is_node(&egress.node) {
+                        let reason = format!("there is no Node {:?} here: nobody has the address yet", egress.node);
+                        self.problems.push(item.origin.warning("status.egressNode", reason));
+                        egress.node.clear();
+                    }
+                    self.add(Kinded::Egress(egress), &item.origin);
+                }
                 Ok(None) => {}
                 Err(problem) if problem.is_error() => self.fail(Kind::Egress, name.clone(), *problem),
                 Err(problem) => self.problems.push(*problem),

@@ -3,7 +3,7 @@
 use super::antrea_rule::OneRule;
 use super::groups::{Place, cluster_group, selected};
 use super::k8s::Policy;
-use super::rule::{Groups, rules};
+use super::rule::{Groups, nameless, rules};
 use super::services::is_served;
 use super::world::{Members, Select, Spaces, World};
 use crate::kinds::antrea_policy::{AppliedTo, Body, Named};
@@ -41,7 +41,9 @@ pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> R
             let path = format!("spec.{section}[{i}]");
             let one = OneRule { context: &context, path, rule, is_ingress: section == "ingress" };
             let draft = one.draft(&format!("{section}-{i}"), &applied, &services, odd)?;
-            drafts.extend(one.by_namespace(draft)?);
+            let of_rule = one.by_namespace(draft)?;
+            nameless(world, &item.origin, &format!("spec.{section}[{i}].ports"), &of_rule, odd);
+            drafts.extend(of_rule);
         }
     }
     let mut groups = Groups::default();
@@ -106,6 +108,7 @@ impl Context<'_> {
                     return Err(place.error("service", "goes with nothing else"));
                 }
                 Some(service) => {
+                    self.own(place, "service", service)?;
                     let name = self.service(place, "service", service)?;
                     if self.world.model.services.get(&name).is_some_and(|item| is_served(self.world, item)) {
                         services.push(name);
@@ -144,7 +147,10 @@ impl Context<'_> {
                     Err(place.error("group", "has ipBlocks, which are no Pods"))
                 }
             }
-            (None, Some(account)) if !has_selector => Ok(vec![self.account(place, account)?]),
+            (None, Some(account)) if !has_selector => {
+                self.own(place, "serviceAccount", account)?;
+                Ok(vec![self.account(place, account)?])
+            }
             (None, None) if has_selector => {
                 if selectors.1.is_some() && self.namespace.is_some() {
                     return Err(place.error("namespaceSelector", "a policy of a namespace applies to its Pods only"));
@@ -154,6 +160,16 @@ impl Context<'_> {
             (None, None) => Err(place.error("", "needs a selector, group, serviceAccount or service")),
             _ => Err(place.error("", "group, serviceAccount and selectors do not go together")),
         }
+    }
+
+    /// A policy of a namespace binds nobody of another one.
+    fn own(&self, place: Place<'_>, field: &str, named: &Named) -> Result<(), Box<Problem>> {
+        let other = |own: &str| named.namespace.as_deref().is_some_and(|namespace| namespace != own);
+        if self.namespace.is_some_and(other) {
+            let field = format!("{field}.namespace");
+            return Err(place.error(&field, "a policy of a namespace applies to nothing of another one"));
+        }
+        Ok(())
     }
 
     pub(super) fn group(&self, place: Place<'_>, name: &str) -> Result<(Vec<Members>, Vec<v1::IpBlock>), Box<Problem>> {

@@ -102,7 +102,7 @@ impl OneRule<'_> {
             let path = format!("{}.{side}[{i}]", self.path);
             if peer.namespaces.is_none() {
                 self.peer(Place { path: &path, ..place }, peer, &mut found)?;
-            } else if peer.group.is_some() || peer.namespace_selector.is_some() || peer.ip_block.is_some() {
+            } else if *peer != seen_only(peer) {
                 return Err(Place { path: &path, ..place }.error("namespaces", "goes with podSelector only"));
             }
         }
@@ -245,6 +245,11 @@ impl OneRule<'_> {
         };
         Ok(Select { spaces, pods: peer.pod_selector.clone().unwrap_or_default(), account: None })
     }
+}
+
+/// What a peer with `namespaces` may say.
+fn seen_only(peer: &Peer) -> Peer {
+    Peer { namespaces: peer.namespaces.clone(), pod_selector: peer.pod_selector.clone(), ..Peer::default() }
 }
 
 fn action_number(action: Action) -> v1::RuleAction {

@@ -1,7 +1,7 @@
 //! NetworkPolicies of Kubernetes.
 
 use super::groups::{Place, block};
-use super::rule::{Draft, Groups, Peers, Ports, protocol_number, rules};
+use super::rule::{Draft, Groups, Peers, Ports, nameless, protocol_number, rules};
 use super::world::{Members, Select, Spaces, World};
 use crate::kinds::NumberOrName;
 use crate::kinds::k8s_policy::{Body, Peer, PolicyType, Port};
@@ -24,8 +24,9 @@ pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> R
     if applied[0].pods.is_empty() {
         odd.push(item.origin.warning("spec.podSelector", "selects no Pod"));
     }
-    let isolates =
-        |kind: PolicyType, has_rules: bool| spec.policy_types.as_ref().map_or(has_rules, |types| types.contains(&kind));
+    // None of them is as good as not given.
+    let types = spec.policy_types.as_ref().filter(|types| !types.is_empty());
+    let isolates = |kind: PolicyType, has_rules: bool| types.map_or(has_rules, |types| types.contains(&kind));
     let isolates_ingress = isolates(PolicyType::Ingress, true);
     let isolates_egress = isolates(PolicyType::Egress, !spec.egress.is_empty());
     let logging = world
@@ -39,10 +40,14 @@ pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> R
     let egress = spec.egress.iter().map(|rule| (&rule.to, &rule.ports));
     let context = Context { world, item, applied: &applied, logging };
     for (i, (from, ports)) in ingress.enumerate() {
-        drafts.push(context.draft(v1::Direction::Ingress, i, from, ports, odd)?);
+        let draft = context.draft(v1::Direction::Ingress, i, from, ports, odd)?;
+        nameless(world, place.origin, &format!("spec.ingress[{i}].ports"), std::slice::from_ref(&draft), odd);
+        drafts.push(draft);
     }
     for (i, (to, ports)) in egress.enumerate() {
-        drafts.push(context.draft(v1::Direction::Egress, i, to, ports, odd)?);
+        let draft = context.draft(v1::Direction::Egress, i, to, ports, odd)?;
+        nameless(world, place.origin, &format!("spec.egress[{i}].ports"), std::slice::from_ref(&draft), odd);
+        drafts.push(draft);
     }
     for (isolates, field, has_rules) in
         [(isolates_ingress, "ingress", !spec.ingress.is_empty()), (isolates_egress, "egress", !spec.egress.is_empty())]
@@ -142,6 +147,22 @@ impl Context<'_> {
     }
 }
 
+/// Whether Kubernetes takes a text as the name of a port.
+pub fn is_port_name(name: &str) -> bool {
+    let is_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_part = |part: &str| !part.is_empty();
+    name.len() <= 15
+        && name.chars().all(is_char)
+        && name.split('-').all(is_part)
+        && name.contains(|c: char| c.is_ascii_lowercase())
+}
+
+/// The error of a text that is no name of a port.
+pub fn no_port_name(place: Place<'_>, field: &str, name: &str) -> Box<Problem> {
+    let hint = if name.parse::<u16>().is_ok() { "a number is written without quotes" } else { "" };
+    Box::new(place.error(field, format!("{name:?} is no name of a port")).hint(hint))
+}
+
 /// Ports as the switch takes them, or by name.
 pub fn numbered(
     place: Place<'_>,
@@ -155,6 +176,7 @@ pub fn numbered(
         return Err(place.error("protocol", format!("{word:?} is not one of TCP, UDP, SCTP")));
     }
     let port = match port {
+        Some(NumberOrName::Name(name)) if !is_port_name(name) => return Err(no_port_name(place, "port", name)),
         Some(NumberOrName::Name(name)) if end.is_none() => return Ok(Ports::Named(word.to_owned(), name.clone())),
         Some(NumberOrName::Name(_)) => return Err(place.error("endPort", "goes with no port by name")),
         Some(NumberOrName::Number(0)) => return Err(place.error("port", "0 is no port")),

@@ -1,6 +1,8 @@
 //! Rules of any kind of policy, to rules of the switch: named ports become numbers, and what they name becomes groups.
 
 use super::world::{Members, World};
+use crate::problem::{Origin, Problem};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::group_member::Member;
@@ -119,14 +121,7 @@ pub fn rules(world: &World<'_>, draft: &Draft, groups: &mut Groups) -> Vec<v1::R
         rules.extend(rule(world, draft, &draft.applied, draft.has_own, &peers, (String::new(), with_numbers), groups));
     }
     let is_ingress = draft.rule.direction == v1::Direction::Ingress as i32;
-    let has_names = draft.ports.iter().any(|port| matches!(port, Ports::Named(..)));
-    let everybody = if has_names && !is_ingress && draft.peers.is_any { vec![world.everybody()] } else { Vec::new() };
-    let side = match (is_ingress, draft.peers.is_any) {
-        (true, _) => &draft.applied[..],
-        (false, true) => &everybody[..],
-        (false, false) => &draft.peers.members[..],
-    };
-    for ((protocol, number), subset) in by_number(world, side, &draft.ports) {
+    for ((protocol, number), subset) in by_number(world, &named_side(world, draft), &draft.ports) {
         let ports = vec![v1::PortMatch {
             protocol: protocol_number(&protocol).into(),
             port: number.into(),
@@ -141,6 +136,32 @@ pub fn rules(world: &World<'_>, draft: &Draft, groups: &mut Groups) -> Vec<v1::R
         });
     }
     rules
+}
+
+/// Pods whose ports the names of a draft's ports mean; empty, if it has no names.
+fn named_side<'a>(world: &World<'_>, draft: &'a Draft) -> Cow<'a, [Members]> {
+    let is_ingress = draft.rule.direction == v1::Direction::Ingress as i32;
+    let has_names = draft.ports.iter().any(|port| matches!(port, Ports::Named(..)));
+    match (has_names, is_ingress, draft.peers.is_any) {
+        (false, ..) => Cow::Borrowed(&[]),
+        (true, true, _) => Cow::Borrowed(&draft.applied),
+        (true, false, true) => Cow::Owned(vec![world.everybody()]),
+        (true, false, false) => Cow::Borrowed(&draft.peers.members),
+    }
+}
+
+/// Tells names of ports that no Pod has which one rule, in all that has become of it, means. That there are no Pods at all is told elsewhere.
+pub fn nameless(world: &World<'_>, origin: &Origin, path: &str, drafts: &[Draft], odd: &mut Vec<Problem>) {
+    let sides: Vec<_> = drafts.iter().map(|draft| named_side(world, draft)).collect();
+    let pods: BTreeSet<usize> =
+        sides.iter().flat_map(|side| side.iter()).flat_map(|members| members.pods.iter().copied()).collect();
+    let Some(draft) = drafts.first().filter(|_| !pods.is_empty()) else { return };
+    for port in &draft.ports {
+        let Ports::Named(protocol, name) = port else { continue };
+        if pods.iter().all(|index| world.pods[*index].named_ports(name, protocol).is_empty()) {
+            odd.push(origin.warning(path, format!("no Pod has a port {name:?} of {protocol}: it matches nothing")));
+        }
+    }
 }
 
 fn rule(

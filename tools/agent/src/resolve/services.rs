@@ -1,6 +1,8 @@
 //! Services and their endpoints.
 
-use super::net::is_six;
+use super::groups::Place;
+use super::k8s::{is_port_name, no_port_name};
+use super::net::{is_six, prefix};
 use super::rule::protocol_number;
 use super::world::{Pod, World};
 use crate::kinds::endpoint_slice::{self, AddressType};
@@ -37,6 +39,8 @@ struct Addresses {
     cluster: Vec<String>,
     external: Vec<String>,
     load_balancer: Vec<String>,
+    /// Who may use these; empty: anybody.
+    sources: Vec<String>,
 }
 
 impl Addresses {
@@ -55,13 +59,21 @@ impl Addresses {
         let ingress = item.body.status.load_balancer.ingress.iter();
         let vips = ingress.filter(|ingress| ingress.ip_mode.as_deref() != Some("Proxy"));
         let vips: Vec<String> = vips.filter_map(|ingress| ingress.ip.clone()).collect();
+        let given = &spec.load_balancer_source_ranges;
+        let mut sources: Vec<String> = given.iter().filter_map(|text| prefix(text.trim())).collect();
+        sources.retain(|source| world.has(source));
+        sources.sort();
+        sources.dedup();
+        // A list of which nothing is left means nobody, and an empty one would mean anybody.
+        let has_vips = has_outside && (given.is_empty() || !sources.is_empty());
         let of_node = |all: &[String]| all.iter().filter(|address| world.has(address)).cloned().collect::<Vec<_>>();
         Self {
             is_proxy,
             has_outside,
             cluster,
             external: if has_outside { of_node(&spec.external_ips) } else { Vec::new() },
-            load_balancer: if has_outside { of_node(&vips) } else { Vec::new() },
+            load_balancer: if has_vips { of_node(&vips) } else { Vec::new() },
+            sources,
         }
     }
 
@@ -74,6 +86,15 @@ impl Addresses {
 pub fn service(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> Result<Option<Served>, Box<Problem>> {
     let spec = &item.body.spec;
     let addresses = Addresses::new(world, item);
+    let bad_source = |(_, text): &(usize, &String)| prefix(text.trim()).is_none();
+    if let Some((i, text)) = spec.load_balancer_source_ranges.iter().enumerate().find(bad_source) {
+        let field = format!("spec.loadBalancerSourceRanges[{i}]");
+        return Err(Box::new(item.origin.error(field, format!("{text:?} is no prefix"))));
+    }
+    if addresses.has_outside && addresses.sources.is_empty() && !spec.load_balancer_source_ranges.is_empty() {
+        let reason = "none of the Node's families: its load balancer's addresses are left out";
+        odd.push(item.origin.warning("spec.loadBalancerSourceRanges", reason));
+    }
     let is_headless = spec.cluster_ip.as_deref() == Some("None") || spec.cluster_ips.iter().any(|ip| ip == "None");
     if !is_served(world, item) {
         let wants_one = spec.kind.is_none_or(|kind| kind == Kind::ClusterIP) && spec.external_ips.is_empty();
@@ -105,6 +126,12 @@ fn service_port(item: &Item<Body>, i: usize, port: &Port, has_outside: bool) -> 
     if protocol == v1::Protocol::Unspecified {
         let reason = format!("{word:?} is not one of TCP, UDP, SCTP");
         return Err(Box::new(item.origin.error(format!("spec.ports[{i}].protocol"), reason)));
+    }
+    if let Some(NumberOrName::Name(name)) = &port.target_port
+        && !is_port_name(name)
+    {
+        let path = format!("spec.ports[{i}]");
+        return Err(no_port_name(Place { origin: &item.origin, path: &path }, "targetPort", name));
     }
     Ok(v1::ServicePort {
         name: port.name.clone(),
@@ -144,7 +171,7 @@ fn switch_service(
         Some("true") => true,
         Some(other) => return Err(word("vswitch/nested", other, "true, false")),
     };
-    let has_source_ranges = !addresses.load_balancer.is_empty();
+    let sources = if addresses.load_balancer.is_empty() { Vec::new() } else { addresses.sources };
     Ok(v1::Service {
         name: item.meta.full_name(),
         ports,
@@ -157,11 +184,7 @@ fn switch_service(
         selection: selection.into(),
         load_balancer_mode: load_balancer_mode.into(),
         nested,
-        load_balancer_source_ranges: if has_source_ranges {
-            spec.load_balancer_source_ranges.clone()
-        } else {
-            Vec::new()
-        },
+        load_balancer_source_ranges: sources,
     })
 }
 

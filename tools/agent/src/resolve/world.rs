@@ -35,7 +35,8 @@ impl Pod<'_> {
     /// Numbers of its ports with this name.
     pub fn named_ports(&self, name: &str, protocol: &str) -> Vec<u16> {
         let spec = &self.item.body.spec;
-        let ports = spec.containers.iter().chain(&spec.init_containers).flat_map(|container| &container.ports);
+        let sidecars = spec.init_containers.iter().filter(|container| container.stays());
+        let ports = spec.containers.iter().chain(sidecars).flat_map(|container| &container.ports);
         let is_it = |port: &&Port| port.name == name && port.protocol.as_deref().unwrap_or("TCP") == protocol;
         ports.filter(is_it).map(|port| port.container_port).collect()
     }

@@ -1,28 +1,34 @@
 //! A directory of manifests: what its files say, as long as they can be read.
 
+use super::walk::{Found, Stamp, walk};
 use super::yaml::documents;
 use crate::kinds::{Document, understand};
 use crate::problem::{Origin, Problem};
-use std::collections::BTreeMap;
-use std::fs::{self, Metadata};
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// Bytes of one file.
 const FILE_LEN_MAX: u64 = 64 << 20;
 
-/// Directories within each other; links in a circle end here.
-const DEPTH_MAX: usize = 8;
+/// What is younger may be being written.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// Scans after which a file that is not there is taken to be gone: one that has another name by now is read at the second, too.
+const MISSING_MAX: u32 = 2;
 
 /// Manifests of a directory, and single files beside it. Files are known by name, size, inode and times; no file is read while it is being written: one that has
-/// changed is read when it has been the same for one scan.
+/// changed is read when it has been the same for one scan, and at the first scan if it is old enough.
 #[derive(Debug)]
 pub struct Directory {
     dir: PathBuf,
     beside: Vec<PathBuf>,
     files: BTreeMap<PathBuf, File>,
     unreadable: Vec<Problem>,
+    /// What is not there any more, and counts still.
+    kept: Vec<Problem>,
     scanned: bool,
 }
 
@@ -32,6 +38,10 @@ struct File {
     read: Option<Stamp>,
     /// As the last scan saw it.
     seen: Option<Stamp>,
+    /// It is not being written.
+    is_settled: bool,
+    /// Scans since it was there.
+    missing: u32,
     /// What it said when it was last right.
     good: Vec<Document>,
     /// It was right once.
@@ -40,21 +50,30 @@ struct File {
     problems: Vec<Problem>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Stamp {
-    modified: (i64, i64),
-    changed: (i64, i64),
-    len: u64,
-    inode: u64,
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-            len: metadata.len(),
-            inode: metadata.ino(),
+impl File {
+    /// Reads it; whether that changes anything.
+    fn read(&mut self, path: &Path, stamp: Stamp) -> bool {
+        let name = shown(path);
+        match contents(path) {
+            Ok(text) => {
+                let (documents, problems) = file_documents(&name, &text);
+                if problems.is_empty() {
+                    self.good = documents;
+                    self.was_right = true;
+                }
+                self.problems = problems;
+                self.read = Some(stamp);
+                true
+            }
+            Err(error) => {
+                // What may be another time is tried again at the next scan.
+                let is_lasting = [io::ErrorKind::InvalidData, io::ErrorKind::FileTooLarge].contains(&error.kind());
+                self.read = is_lasting.then_some(stamp);
+                let problems = vec![Origin::new(&name, 0, "").error("", error.to_string())];
+                let is_news = problems != self.problems;
+                self.problems = problems;
+                is_news
+            }
         }
     }
 }
@@ -63,49 +82,78 @@ impl Directory {
     /// Manifests of `dir` and below, and those of `beside`.
     pub fn new(dir: &Path, beside: &[PathBuf]) -> Self {
         let (dir, beside) = (dir.to_owned(), beside.to_owned());
-        Self { dir, beside, files: BTreeMap::new(), unreadable: Vec::new(), scanned: false }
+        Self { dir, beside, files: BTreeMap::new(), unreadable: Vec::new(), kept: Vec::new(), scanned: false }
     }
 
     /// Looks for changes; whether there are any. What cannot be read keeps its last good content.
     pub fn scan(&mut self) -> bool {
-        let mut found = BTreeMap::new();
-        let mut unreadable = Vec::new();
-        walk(&self.dir, DEPTH_MAX, &mut found, &mut unreadable);
-        for path in &self.beside {
-            match fs::metadata(path) {
-                Ok(metadata) => {
-                    found.insert(path.clone(), Stamp::of(&metadata));
-                }
-                Err(error) => unreadable.push((path.clone(), error)),
-            }
-        }
-        let is_below = |file: &Path| unreadable.iter().any(|(path, _)| file.starts_with(path));
-        let before = self.files.len();
-        self.files.retain(|path, _| found.contains_key(path) || is_below(path));
-        let mut changed = before != self.files.len();
-        for (path, stamp) in found {
+        let found = self.find();
+        let now = SystemTime::now();
+        let mut changed = false;
+        for (path, stamp) in &found.files {
             let file = self.files.entry(path.clone()).or_default();
-            let is_settled = !self.scanned || file.seen == Some(stamp);
-            file.seen = Some(stamp);
-            if is_settled && file.read != Some(stamp) {
-                file.read = Some(stamp);
-                read(&path, file);
-                changed = true;
+            changed |= std::mem::take(&mut file.missing) > 0;
+            file.is_settled = if self.scanned { file.seen == Some(*stamp) } else { stamp.is_older(now, SETTLED) };
+            file.seen = Some(*stamp);
+            if file.is_settled && file.read != Some(*stamp) {
+                changed |= file.read(path, *stamp);
             }
         }
         self.scanned = true;
-        let unreadable: Vec<_> = unreadable
-            .iter()
-            .map(|(path, error)| Origin::new(&shown(path), 0, "").error("", error.to_string()))
-            .collect();
+        changed |= self.forget(&found);
+        let unreadable = found.bad.iter().map(|(path, reason)| Origin::new(&shown(path), 0, "").error("", reason));
+        let unreadable: Vec<Problem> = unreadable.collect();
         changed |= unreadable != self.unreadable;
         self.unreadable = unreadable;
         changed
     }
 
-    /// Documents in force.
+    fn find(&self) -> Found {
+        let is_known = |path: &Path| self.files.keys().any(|file| file.starts_with(path));
+        let mut found = walk(&self.dir, &is_known);
+        for path in &self.beside {
+            match fs::metadata(path) {
+                Ok(metadata) => {
+                    found.files.insert(path.clone(), Stamp::of(&metadata));
+                }
+                Err(error) => found.bad.push((path.clone(), error.to_string())),
+            }
+        }
+        found
+    }
+
+    /// Forgets files that are gone, but not while there is one of which nobody knows what it says: it may say the same. Whether that changes anything.
+    fn forget(&mut self, found: &Found) -> bool {
+        let is_below = |file: &Path| found.bad.iter().any(|(path, _)| file.starts_with(path));
+        for (path, file) in &mut self.files {
+            if !found.files.contains_key(path) {
+                file.missing = if is_below(path) { 0 } else { file.missing.saturating_add(1) };
+            }
+        }
+        let is_open = |file: &File| file.missing == 0 && !(file.is_settled && file.was_right);
+        let open = self.files.iter().find(|(_, file)| is_open(file)).map(|(path, _)| shown(path));
+        let count = self.files.len();
+        let mut kept = Vec::new();
+        if let Some(open) = open {
+            let gone = self.files.iter().filter(|(_, file)| file.missing >= MISSING_MAX);
+            let reason = format!("is not there any more; what it said stays until {open} is right");
+            kept.extend(gone.map(|(path, _)| Origin::new(&shown(path), 0, "").warning("", &reason)));
+        } else {
+            self.files.retain(|_, file| file.missing < MISSING_MAX);
+        }
+        let changed = kept != self.kept || count != self.files.len();
+        self.kept = kept;
+        changed
+    }
+
+    /// Documents in force. What a file that is not there any more said, one that is there may say by now.
     pub fn documents(&self) -> Vec<Document> {
-        self.files.values().flat_map(|file| file.good.iter().cloned()).collect()
+        let key = |document: &Document| (std::mem::discriminant(&document.body), document.meta.full_name());
+        let files = || self.files.values().filter(|file| file.missing == 0);
+        let there: HashSet<_> = files().flat_map(|file| &file.good).map(key).collect();
+        let gone = self.files.values().filter(|file| file.missing > 0).flat_map(|file| &file.good);
+        let gone = gone.filter(|document| !there.contains(&key(document)));
+        files().flat_map(|file| &file.good).chain(gone).cloned().collect()
     }
 
     /// Whether something is wrong of which nobody knows what it said when it was right.
@@ -113,9 +161,16 @@ impl Directory {
         !self.unreadable.is_empty() || self.files.values().any(|file| !file.was_right)
     }
 
+    /// Files that may be being written: they are not read yet.
+    pub fn unsettled(&self) -> Vec<&Path> {
+        let files = self.files.iter().filter(|(_, file)| file.missing == 0 && !file.is_settled);
+        files.map(|(path, _)| path.as_path()).collect()
+    }
+
     /// What is wrong with files as they are.
     pub fn problems(&self) -> Vec<Problem> {
-        self.unreadable.iter().chain(self.files.values().flat_map(|file| &file.problems)).cloned().collect()
+        let files = self.files.values().flat_map(|file| &file.problems);
+        self.unreadable.iter().chain(&self.kept).chain(files).cloned().collect()
     }
 }
 
@@ -123,50 +178,9 @@ fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn walk(dir: &Path, depth: usize, found: &mut BTreeMap<PathBuf, Stamp>, bad: &mut Vec<(PathBuf, io::Error)>) {
-    let entries = match fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) => return bad.push((dir.to_owned(), error)),
-    };
-    for entry in entries {
-        let path = match entry {
-            Ok(entry) => entry.path(),
-            Err(error) => return bad.push((dir.to_owned(), error)),
-        };
-        if path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.')) {
-            continue;
-        }
-        let is_manifest = path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
-        match fs::metadata(&path) {
-            Ok(metadata) if metadata.is_dir() && depth > 0 => walk(&path, depth - 1, found, bad),
-            Ok(metadata) if metadata.is_file() && is_manifest => {
-                found.insert(path, Stamp::of(&metadata));
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {} // it went meanwhile
-            Err(error) => bad.push((path, error)),
-        }
-    }
-}
-
-fn read(path: &Path, file: &mut File) {
-    let name = shown(path);
-    match contents(path).map_err(|error| Origin::new(&name, 0, "").error("", error.to_string())) {
-        Ok(text) => {
-            let (documents, problems) = file_documents(&name, &text);
-            if problems.is_empty() {
-                file.good = documents;
-                file.was_right = true;
-            }
-            file.problems = problems;
-        }
-        Err(problem) => file.problems = vec![problem],
-    }
-}
-
 fn contents(path: &Path) -> io::Result<String> {
     if fs::metadata(path)?.len() > FILE_LEN_MAX {
-        return Err(io::Error::other(format!("longer than {FILE_LEN_MAX} bytes")));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {FILE_LEN_MAX} bytes")));
     }
     fs::read_to_string(path)
 }
@@ -174,6 +188,10 @@ fn contents(path: &Path) -> io::Result<String> {
 /// What the text of a file says, and what is wrong with it.
 fn file_documents(name: &str, text: &str) -> (Vec<Document>, Vec<Problem>) {
     match documents(text) {
+        // Written and not filled yet, or cut off: nobody means that.
+        Ok(trees) if trees.is_empty() => {
+            (Vec::new(), vec![Origin::new(name, 1, "").error("", "empty").hint("delete the file")])
+        }
         Ok(trees) => understand(name, trees),
         Err(error) => (Vec::new(), vec![Origin::new(name, error.line, "").error("", error.reason)]),
     }
@@ -182,6 +200,7 @@ fn file_documents(name: &str, text: &str) -> (Vec<Document>, Vec<Problem>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
 
     const GOOD: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n";
 
@@ -189,45 +208,149 @@ mod tests {
         directory.documents().iter().map(|document| document.meta.name.clone()).collect()
     }
 
+    fn lines(directory: &Directory) -> Vec<String> {
+        directory.problems().iter().map(ToString::to_string).collect()
+    }
+
+    /// A directory with these files, and what is in it.
+    fn scene(files: &[(&str, &str)]) -> (tempfile::TempDir, Directory) {
+        let dir = tempfile::tempdir().expect("a directory");
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+            fs::write(path, text).expect("written");
+        }
+        let mut directory = Directory::new(dir.path(), &[]);
+        directory.scan();
+        directory.scan();
+        (dir, directory)
+    }
+
     #[test]
     fn a_file_that_is_wrong_keeps_what_it_said() {
-        let dir = tempfile::tempdir().expect("a directory");
+        let (dir, mut directory) = scene(&[("a.yaml", GOOD), ("z.yaml", "kind: List\napiVersion: v1\nitems: []\n")]);
         let file = dir.path().join("a.yaml");
-        fs::write(&file, GOOD).expect("written");
-        let mut directory = Directory::new(dir.path(), &[]);
-        assert!(directory.scan() && !directory.scan());
-        assert_eq!((names(&directory), directory.problems()), (vec!["a".to_owned()], vec![]));
+        assert!(!directory.scan());
+        assert_eq!((names(&directory), lines(&directory)), (vec!["a".to_owned()], vec![]));
 
         fs::write(&file, format!("{GOOD}---\nkind: [\n")).expect("written");
         assert!(!directory.scan(), "it may be being written");
         assert!(directory.scan(), "now it is not");
         assert_eq!(names(&directory), ["a"]);
-        let problems = directory.problems();
+        let problems = lines(&directory);
         assert_eq!(problems.len(), 1);
-        assert!(problems[0].to_string().starts_with(&format!("{}:", file.display())), "{}", problems[0]);
+        assert!(problems[0].starts_with(&format!("{}:", file.display())), "{}", problems[0]);
 
         fs::write(&file, GOOD.replace("name: a", "name: b")).expect("written");
         assert!(!directory.scan() && directory.scan() && !directory.scan());
-        assert_eq!((names(&directory), directory.problems()), (vec!["b".to_owned()], vec![]));
+        assert_eq!((names(&directory), lines(&directory)), (vec!["b".to_owned()], vec![]));
+
+        for text in ["", "# nothing\n", "---\n---\n"] {
+            fs::write(&file, text).expect("written");
+            assert!(!directory.scan() && directory.scan());
+            assert_eq!(names(&directory), ["b"], "{text:?}");
+            assert_eq!(lines(&directory), [format!("{}:1: empty; delete the file", file.display())]);
+            assert!(!directory.is_blind());
+        }
 
         fs::remove_file(&file).expect("removed");
+        assert!(!directory.scan(), "it may have another name");
+        assert_eq!(names(&directory), ["b"]);
         assert!(directory.scan());
-        assert_eq!(names(&directory), [""; 0]);
+        assert_eq!((names(&directory), lines(&directory)), (vec![], vec![]));
     }
 
     #[test]
-    fn a_directory_that_cannot_be_read_keeps_all() {
+    fn what_is_young_is_not_read_at_the_first_scan_and_the_empty_is_wrong() {
         let dir = tempfile::tempdir().expect("a directory");
-        let inner = dir.path().join("inner");
+        fs::write(dir.path().join("a.yaml"), "").expect("written");
+        let mut directory = Directory::new(dir.path(), &[]);
+        assert!(!directory.scan() && directory.is_blind());
+        assert_eq!(directory.unsettled(), [dir.path().join("a.yaml")]);
+        assert!(directory.scan() && directory.is_blind() && directory.unsettled().is_empty());
+        assert_eq!(lines(&directory).len(), 1);
+        std::thread::sleep(SETTLED + Duration::from_millis(20));
+        let mut second = Directory::new(dir.path(), &[]);
+        assert!(second.scan() && second.unsettled().is_empty());
+    }
+
+    #[test]
+    fn a_file_with_another_name_says_the_same_all_the_time() {
+        let (dir, mut directory) = scene(&[("a.yaml", GOOD)]);
+        for (from, to) in [("a.yaml", "b.yaml"), ("b.yaml", "a.yaml")] {
+            fs::rename(dir.path().join(from), dir.path().join(to)).expect("renamed");
+            for _ in 0..4 {
+                directory.scan();
+                assert_eq!((names(&directory), lines(&directory)), (vec!["a".to_owned()], vec![]));
+            }
+        }
+        // Under another name it is wrong: what it said stays until it is right, and does not count twice then.
+        fs::rename(dir.path().join("a.yaml"), dir.path().join("b.yaml")).expect("renamed");
+        fs::write(dir.path().join("c.yaml"), "kind: [").expect("written");
+        for _ in 0..4 {
+            directory.scan();
+            assert_eq!(names(&directory), ["a"]);
+        }
+        let [name, open] = ["a.yaml", "c.yaml"].map(|name| dir.path().join(name).display().to_string());
+        let expected = format!("{name}:0: is not there any more; what it said stays until {open} is right");
+        assert!(lines(&directory).contains(&expected), "{:?}", lines(&directory));
+        fs::remove_file(dir.path().join("c.yaml")).expect("removed");
+        directory.scan();
+        directory.scan();
+        assert_eq!((names(&directory), lines(&directory)), (vec!["a".to_owned()], vec![]));
+        assert_eq!(directory.files.len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_read_keeps_all() {
+        let ignored = [("inner/ignored.txt", "x: ["), ("inner/.hidden.yaml", "x: [")];
+        let (dir, mut directory) = scene(&[("inner/a.yaml", GOOD), ignored[0], ignored[1], ("b.yaml", GOOD)]);
+        let (inner, away) = (dir.path().join("inner"), dir.path().join("away"));
+        assert_eq!((directory.documents().len(), lines(&directory).len()), (2, 0));
+
+        // Not mounted: it is there, and nothing is in it.
+        fs::rename(&inner, &away).expect("moved");
         fs::create_dir(&inner).expect("made");
-        fs::write(inner.join("a.yaml"), GOOD).expect("written");
-        fs::write(inner.join("ignored.txt"), "x: [").expect("written");
-        fs::write(inner.join(".hidden.yaml"), "x: [").expect("written");
-        let mut directory = Directory::new(&inner, &[]);
-        assert!(directory.scan());
-        assert_eq!((names(&directory), directory.problems().len()), (vec!["a".to_owned()], 0));
-        fs::rename(&inner, dir.path().join("away")).expect("moved");
-        assert!(directory.scan());
-        assert_eq!((names(&directory), directory.problems().len()), (vec!["a".to_owned()], 1));
+        fs::rename(&away, dir.path().join(".away")).expect("moved");
+        for _ in 0..3 {
+            directory.scan();
+            assert_eq!(directory.documents().len(), 2);
+            let expected =
+                format!("{}:0: is empty, and had files: is something not mounted? They stay in force", inner.display());
+            assert_eq!(lines(&directory), [expected]);
+        }
+        // A link to nothing, in place of the directory and of a file.
+        fs::remove_dir(&inner).expect("removed");
+        symlink("nowhere", &inner).expect("linked");
+        fs::remove_file(dir.path().join("b.yaml")).expect("removed");
+        symlink("nowhere", dir.path().join("b.yaml")).expect("linked");
+        symlink("nowhere", dir.path().join("README")).expect("linked");
+        for _ in 0..3 {
+            directory.scan();
+            assert_eq!(directory.documents().len(), 2);
+            assert!(directory.is_blind() && lines(&directory).len() == 2, "{:?}", lines(&directory));
+        }
+        // The whole is not there.
+        let root = dir.path().to_owned();
+        let elsewhere = root.with_extension("elsewhere");
+        fs::rename(&root, &elsewhere).expect("moved");
+        directory.scan();
+        directory.scan();
+        assert_eq!((directory.documents().len(), lines(&directory).len()), (2, 1));
+        fs::rename(&elsewhere, &root).expect("moved back");
+    }
+
+    #[test]
+    fn what_cannot_be_read_now_is_tried_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a.yaml");
+        let stamp = Stamp::of(&fs::metadata(dir.path()).expect("there"));
+        let mut file = File::default();
+        assert!(file.read(&path, stamp) && !file.read(&path, stamp), "told once");
+        assert_eq!((file.read, file.problems.len()), (None, 1));
+        fs::write(&path, GOOD).expect("written");
+        assert!(file.read(&path, stamp) && file.read == Some(stamp) && file.problems.is_empty());
+        fs::write(&path, [0xff, 0xfe, 0xff]).expect("written");
+        assert!(file.read(&path, stamp) && file.read == Some(stamp), "that will not be another time");
     }
 }

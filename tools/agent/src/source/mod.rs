@@ -3,6 +3,7 @@
 mod de;
 mod directory;
 mod tree;
+mod walk;
 mod yaml;
 
 pub use de::{FieldError, typed};
