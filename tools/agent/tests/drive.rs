@@ -262,6 +262,31 @@ async fn who_knows_too_little_does_not_touch_a_switch_on_which_packets_pass() {
     scene.edit("egresses.yaml", "192.168.77.114", "192.168.77.115");
     let report = scene.report().await;
     assert!(!report.was_sync && report.applied);
+    // So it does after the connection was lost.
+    scene.switch.restart().await;
+    scene.switch.state().gate_open = true;
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    let report = match scene.step().await {
+        Err(DriveError::Unreachable { .. }) => scene.report().await, // the old connection's end was noticed first
+        result => result.expect("reached").expect("all that is known"),
+    };
+    assert!(!report.was_sync && report.applied);
+    scene.edit("egresses.yaml", "192.168.77.115", "192.168.77.116");
+    assert!(scene.report().await.applied);
+}
+
+#[tokio::test]
+async fn who_was_refused_as_a_whole_and_knows_too_little_then_writes_nothing() {
+    let mut scene = Scene::new(Options { is_strict: true, opens_anyway: false }).await;
+    scene.switch.state().gate_open = true;
+    scene.switch.state().refused.insert((Kind::Pod as i32, "default/db".to_owned()));
+    scene.driver =
+        Driver::new(scene.switch.socket(), Options { is_strict: true, opens_anyway: false }).retrying(Duration::ZERO);
+    assert!(!scene.report().await.applied);
+    std::fs::write(scene.path("new.yaml"), "kind: [").expect("written");
+    scene.scan();
+    assert!(scene.step().await.expect("reached").is_none());
+    assert!(scene.switch.state().increments.is_empty());
 }
 
 #[tokio::test]
