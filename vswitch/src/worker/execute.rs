@@ -205,7 +205,10 @@ impl Step<'_> {
                 }
             };
             if let Err(reason) = changed {
-                self.never_decided(origin.tracked.met);
+                // A meter limits what somebody is told, too: of a packet that was allowed, and has left by another branch.
+                if reason != DropReason::Meter {
+                    self.never_decided(origin.tracked.met);
+                }
                 return self.drop_in(origin.port, reason, packet.mbuf);
             }
         }

@@ -79,7 +79,8 @@ impl Step<'_> {
 
     /// The packet that sets out next was paused, and has met these before.
     pub(super) fn resume(&mut self, met: &[Handle]) {
-        self.resumed = met.iter().fold(0, |last, handle| self.outputs.met.add(last, *handle, true));
+        // Who opened them is not known any more; others may have used them meanwhile.
+        self.resumed = met.iter().fold(0, |last, handle| self.outputs.met.add(last, *handle, false));
     }
 
     /// Takes back what a packet has met.
@@ -92,7 +93,7 @@ impl Step<'_> {
         }
     }
 
-    /// A packet dies before its tables have said all of it: of budgets, limits, meters, its TTL. Where established means answered, what it opened goes with it: else who wears out the budget of his port, or
+    /// A packet dies before its tables have said all of it: of budgets, limits, its TTL (not of meters: an operator's limit is no judge). Where established means answered, what it opened goes with it: else who wears out the budget of his port, or
     /// sends with a TTL of 1, would be left with connections that nobody allowed, for the other end to answer. (What it found was there is not its own: the packet that opened it may have been allowed.)
     #[cold]
     pub(super) fn never_decided(&self, last: Last) {

@@ -25,10 +25,12 @@ impl Tracker {
         self.forget_if(handle, now, |_| true)
     }
 
-    /// Likewise, but only if it is of a zone where established means answered ([`Self::set_established_after_answer`]).
+    /// Likewise, but only if it is of a zone where established means answered ([`Self::set_established_after_answer`]), and was not answered.
     #[cold]
     pub fn forget_waiting(&self, handle: Handle, now: u64) -> bool {
-        self.forget_if(handle, now, |locked| self.zones.waits_for_answer(locked.tuples()[0].zone()))
+        self.forget_if(handle, now, |locked| {
+            !locked.life().has(Life::REPLIED) && self.zones.waits_for_answer(locked.tuples()[0].zone())
+        })
     }
 
     fn forget_if(&self, handle: Handle, now: u64, may: impl FnOnce(&Locked<'_>) -> bool) -> bool {

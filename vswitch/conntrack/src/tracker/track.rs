@@ -97,7 +97,10 @@ impl Tracker {
         };
         let kept = request.before & (state::SNAT | state::DNAT) | state::TRK;
         let judged = !(request.cached && request.before & state::TRK != 0 && !request.force);
-        let state = if judged {
+        let stray = judged && self.is_no_answer(&locked, direction, seen);
+        let state = if stray {
+            kept | state::NEW
+        } else if judged {
             match self.update(&mut locked, direction, seen, now) {
                 Outcome::Valid | Outcome::ValidLoose if direction == Direction::Reply => kept | state::EST | state::RPL,
                 Outcome::Valid | Outcome::ValidLoose => kept | state::EST,
@@ -118,7 +121,8 @@ impl Tracker {
         if life.helper() == Some(Helper::Tftp) && direction == Direction::Original {
             self.announce_tftp(&locked, now);
         }
-        let written = request.commit && locked.write(request);
+        // Marks and labels are those of who opened it: what is no answer says nothing about it.
+        let written = request.commit && !stray && locked.write(request);
         let moved = states(&tcp) != states(&locked.body.tcp);
         if written || moved || life.has(Life::REPLIED) != locked.life().has(Life::REPLIED) {
             locked.body.changed();
@@ -129,6 +133,15 @@ impl Tracker {
         say(&locked, direction, state, request, verdict);
         verdict.controls = controls;
         Some(link)
+    }
+
+    /// Where established means answered: a segment the other way that no stack answers a first one with.
+    fn is_no_answer(&self, locked: &Locked<'_>, direction: Direction, seen: &Seen) -> bool {
+        let L4::Tcp(segment) = &seen.l4 else { return false };
+        direction == Direction::Reply
+            && !locked.life().has(Life::REPLIED)
+            && self.zones.waits_for_answer(seen.tuple.zone)
+            && locked.body.tcp.leaves_open(segment)
     }
 
     /// What the packet changes in the state of its connection, and until when that lives now.
@@ -142,9 +155,6 @@ impl Tracker {
             L4::Tcp(segment) => {
                 // All other protocols wait for an answer in every zone.
                 let waits = !answered && self.zones.waits_for_answer(seen.tuple.zone);
-                if waits && direction == Direction::Reply && locked.body.tcp.leaves_open(segment) {
-                    return Outcome::ValidNew;
-                }
                 let outcome = locked.body.tcp.update(segment, direction, self.checks_windows());
                 if matches!(outcome, Outcome::Invalid | Outcome::Reopen) {
                     return outcome;
@@ -202,7 +212,9 @@ pub(super) const fn flag(side: NatSide, direction: Direction) -> u32 {
 #[inline]
 pub(super) fn say(locked: &Locked<'_>, direction: Direction, mut state: u32, request: &Request, verdict: &mut Verdict) {
     *verdict = locked.known();
-    verdict.fresh = (state & state::NEW != 0).then(|| Handle::of(locked));
+    // What the other end sends is not its opener's: denied, it takes nothing of theirs back.
+    let opens = direction == Direction::Original && state & state::NEW != 0;
+    verdict.fresh = opens.then(|| Handle::of(locked));
     if request.nat.is_some()
         && let Some(side) = locked.life().side()
     {

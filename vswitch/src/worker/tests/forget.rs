@@ -246,9 +246,26 @@ fn what_dies_on_its_way_to_be_judged_is_not_remembered_where_established_means_a
                 assert_eq!(bed.says(1, &packet.bytes()), [0; 0], "{second}");
                 let told = format!("cache {cache}, waits {waits}, round {round}: {second}");
                 assert_eq!(bed.totals(1).rx_drops[reason.index()], round, "{told}");
-                let kept = usize::from(!waits || reason == DropReason::RuleDrop);
+                let kept = usize::from(!waits || matches!(reason, DropReason::RuleDrop | DropReason::Meter));
                 assert_eq!(bed.connections().len(), kept, "{told}");
             }
+        }
+    }
+}
+
+/// What is told of an allowed packet is limited; the packet is not.
+#[test]
+fn a_meter_on_what_is_told_leaves_what_was_allowed() {
+    for cache in [true, false] {
+        let mut bed = bed(cache, true, &["meter add meter=1,kbps,bands=type=drop,rate=1"]);
+        bed.program(&[
+            "priority=9,ip,actions=ct(commit,zone=5,table=1),meter:1,controller(id=3)",
+            "table=1,ip,actions=output:2",
+        ]);
+        for round in 1..4 {
+            let packet = Packet { v6: false, tcp: None, ends: ENDS, len: 600, ttl: 64, tagged: false };
+            assert_eq!(bed.says(1, &packet.bytes()), [2], "cache {cache}, round {round}");
+            assert_eq!(bed.connections().len(), 1, "cache {cache}, round {round}");
         }
     }
 }

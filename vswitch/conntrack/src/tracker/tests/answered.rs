@@ -94,6 +94,20 @@ fn what_is_no_answer_does_not_keep_a_connection() {
 }
 
 /// RFC 9293, 3.5: each end answers the other one's SYN.
+/// RFC 9293's challenge ACK, a late segment, or a forged one: the answer still finds what the opener wrote.
+#[test]
+fn what_is_no_answer_writes_nothing_and_takes_nothing_back() {
+    let mut talk = talk();
+    talk.say(&[
+        ("tcp 1:1000>2:80 S seq=100", "commit mark=3", "new|trk mark=3"),
+        ("tcp 2:80>1:1000 A seq=7 ack=9", "commit mark=2", "new|trk mark=3 orig 1:1000>2:80"),
+    ]);
+    let stray = seen("tcp 2:80>1:1000 A seq=7 ack=9");
+    let request = super::talk::request("zone=1 commit mark=2");
+    assert_eq!(talk.tracker.track(&stray, &request, 0, talk.now).fresh, None);
+    talk.say(&[("tcp 2:80>1:1000 SA seq=500 ack=101", "", "est|rpl|trk mark=3 orig 1:1000>2:80")]);
+}
+
 #[test]
 fn both_may_open_at_once_and_both_wait() {
     talk().say(&[
