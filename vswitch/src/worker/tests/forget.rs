@@ -259,8 +259,9 @@ fn a_meter_on_what_is_told_leaves_what_was_allowed() {
     for cache in [true, false] {
         let mut bed = bed(cache, true, &["meter add meter=1,kbps,bands=type=drop,rate=1"]);
         bed.program(&[
-            "priority=9,ip,actions=ct(commit,zone=5,table=1),meter:1,controller(id=3)",
+            "priority=9,ip,actions=ct(commit,zone=5,table=1),goto_table:3",
             "table=1,ip,actions=output:2",
+            "table=3,ip,actions=meter:1,controller(id=3)",
         ]);
         for round in 1..4 {
             let packet = Packet { v6: false, tcp: None, ends: ENDS, len: 600, ttl: 64, tagged: false };
