@@ -9,7 +9,7 @@ pub use priority::{Effect, Priorities, Rank};
 
 use policy::Policies;
 
-use crate::{Cidr, Family, Key, Problem, Table, problem::Code};
+use crate::{Family, Key, Problem, Table, problem::Code};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -150,14 +150,6 @@ impl Ids {
     /// The rule is gone.
     pub fn release_rule(&mut self, key: &RuleKey) {
         Arc::make_mut(&mut self.rules).release(key);
-    }
-
-    /// Numbers of rules of a policy that has these no more.
-    pub fn retain_rules(&mut self, policy: &str, keep: &BTreeSet<Arc<str>>) -> Vec<RuleKey> {
-        let gone = |key: &&RuleKey| *key.policy == *policy && !keep.contains(&key.rule);
-        let gone: Vec<RuleKey> = self.rules.by_key.keys().filter(gone).cloned().collect();
-        gone.iter().for_each(|key| self.release_rule(key));
-        gone
     }
 
     /// The number of a policy's rule.
@@ -322,13 +314,6 @@ impl Ids {
     #[must_use]
     pub fn object_of(&self, serial: u32) -> Option<&Key> {
         self.cookies.used.get(&serial)
-    }
-}
-
-/// For those who keep addresses as hosts.
-impl From<IpAddr> for Cidr {
-    fn from(address: IpAddr) -> Self {
-        Self::host(address)
     }
 }
 
