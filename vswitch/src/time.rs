@@ -6,11 +6,18 @@
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::Instant as StdInstant;
+use std::time::{Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since the switch started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Millis(pub u64);
+
+/// Milliseconds since 1970-01-01 00:00:00 UTC, by the machine's clock: what others are told.
+#[must_use]
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis().try_into().unwrap_or(u64::MAX)
+}
 
 /// Milliseconds that the clock is ahead of the machine's.
 static AHEAD: AtomicU64 = AtomicU64::new(0);

@@ -34,6 +34,13 @@ impl FlowId {
     pub fn of(flow: &FlowSpec) -> Self {
         Self { table: flow.table, priority: flow.priority, matching: Arc::clone(&flow.matching) }
     }
+
+    /// Deletes this flow and no other.
+    #[must_use]
+    pub fn delete(self) -> Update {
+        let (table, strict) = (Some(self.table), Some(self.priority));
+        Update::DeleteFlows(FlowFilter { table, matching: self.matching, strict, ..FlowFilter::default() })
+    }
 }
 
 /// Two objects that want different things of the same flow, group or meter.
@@ -153,7 +160,7 @@ impl Store {
             counts.flows += 1;
             match after {
                 Some(flow) => flows_come.push(flow),
-                None => flows_go.push(delete(id)),
+                None => flows_go.push(id.delete()),
             }
         }
         come.extend(in_order(flows_come));
@@ -179,7 +186,7 @@ impl Store {
     /// Deletes everything there is.
     #[must_use]
     pub fn nothing(&self) -> Vec<Update> {
-        let flows = self.flows.keys().cloned().map(delete);
+        let flows = self.flows.keys().cloned().map(FlowId::delete);
         let groups = self.groups.keys().map(|id| Update::DeleteGroups(Some(*id)));
         let meters = self.meters.keys().map(|id| Update::DeleteMeters(Some(*id)));
         flows.chain(groups).chain(meters).collect()
@@ -195,11 +202,6 @@ fn in_order(mut flows: Vec<Arc<FlowSpec>>) -> impl Iterator<Item = Update> {
         (flow.table, Reverse(flow.priority), hasher.finish())
     });
     flows.into_iter().map(|flow| Update::AddFlow(FlowSpec::clone(&flow)))
-}
-
-fn delete(id: FlowId) -> Update {
-    let FlowId { table, priority, matching } = id;
-    Update::DeleteFlows(FlowFilter { table: Some(table), matching, strict: Some(priority), ..FlowFilter::default() })
 }
 
 /// One value that all agree on.

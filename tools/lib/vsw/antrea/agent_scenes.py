@@ -9,8 +9,9 @@ from . import traffic, world
 from .actions import BOTH, HTTP, of
 from .ledger import Rule
 from .manifests import EGRESS_IP, renumber
-from .node import NODE, OUTSIDE, PEER
+from .node import NODE, PEER
 from .scenes import Scenes
+from .stacks import KINDS
 from .world import CLIENT, WEB, WEB2
 
 # What depends on a flow that the document shows and no agent writes: a client that affinity has led to an endpoint that there never was.
@@ -19,18 +20,8 @@ NOT_HERE = ("session affinity to an Endpoint that is gone", "Egress: web2 -> int
 # Rules that are others here: of two flows of one priority that both match, the one that was added first counts.
 WORDS = {"L3Forwarding nw_dst=10.10.0.1": "L3Forwarding priority=210"}
 
-# Every kind of Service: (title, who calls, address, port, the rule of ServiceLB that takes the packets before the first answer).
-UNANSWERED = (
-    ("ClusterIP: client", CLIENT.name, world.CLUSTER_IP, HTTP, "nw_dst=10.105.31.235"),
-    ("session affinity: client", CLIENT.name, world.AFFINITY, HTTP, "nw_dst=10.96.76.15"),
-    ("NodePort: client", CLIENT.name, world.NODE, world.NODE_PORT, "tp_dst=30004"),
-    ("NodePort: outside", OUTSIDE, world.NODE, world.NODE_PORT, "tp_dst=30004"),
-    ("LoadBalancer: client", CLIENT.name, world.LOAD_BALANCER, HTTP, "nw_dst=192.168.77.150"),
-    ("LoadBalancer: outside", OUTSIDE, world.LOAD_BALANCER, HTTP, "nw_dst=192.168.77.150"),
-    ("external IP: outside", OUTSIDE, world.EXTERNAL, HTTP, "nw_dst=192.168.77.200"),
-    ("ETP Local: outside", OUTSIDE, world.LOCAL_POLICY, HTTP, "nw_dst=192.168.77.151"),
-    ("hairpin: web2", WEB2.name, world.LOAD_BALANCER, HTTP, "nw_dst=192.168.77.150"),
-)
+# Every kind of Service, with the rule of ServiceLB that takes the packets before the first answer (of affinity, a learned rule takes others).
+UNANSWERED = [(*kind, rule or "nw_dst=10.96.76.15") for *kind, rule in KINDS if not kind[0].startswith("no Service")]
 DATAGRAMS = 3
 SILENCE = "table inet silence { chain input { type filter hook input priority 0; udp dport 80 drop; }; }"
 

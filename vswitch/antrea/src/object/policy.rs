@@ -154,6 +154,11 @@ impl NetworkPolicy {
         Vec::new()
     }
 
+    /// Ids of its rules in their order; of those that were given none, their direction and place.
+    pub fn rule_ids(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| &*rule.id)
+    }
+
     pub(crate) fn judge(&self, _name: &str, facts: &Facts<'_>, problems: &mut Problems) {
         if matches!(self.order, Order::Antrea { .. }) && !facts.features().antrea_policy {
             problems.push(Code::Feature, "kind", "Antrea's policies need features.antrea_policy");

@@ -56,8 +56,7 @@ impl Antrea {
             }
         }
         if opens {
-            state.gate_open = true;
-            tracing::info!(bridge, objects = state.room.desired().len(), "Antrea's gate is open");
+            state.open(&bridge);
         }
         if state.gate_open && !plan.flush.is_empty() {
             if let Some(facts) = state.room.facts()

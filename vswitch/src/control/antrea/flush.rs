@@ -5,9 +5,8 @@ use crate::control::services::SwitchApi;
 use crate::time::Millis;
 use std::collections::HashSet;
 use std::net::IpAddr;
-use vswitch_antrea::{Facts, Flush, Zones};
+use vswitch_antrea::{Facts, FlowId, Flush, Zones};
 use vswitch_conntrack::{Connection, Family};
-use vswitch_flow::spec::{FlowFilter, FlowSpec, Update};
 
 /// Deletes learned flows that lead clients on to endpoints that left their Service.
 ///
@@ -19,11 +18,7 @@ pub(super) fn unlearn(switch: &dyn SwitchApi, facts: &Facts<'_>, what: &[Flush])
     for flush in what {
         for filter in flush.learned(facts) {
             let learned = switch.flows(bridge, &filter)?.into_iter().filter(|info| flush.leads_on(&info.flow));
-            updates.extend(learned.map(|info| {
-                let FlowSpec { table, priority, matching, .. } = info.flow;
-                let (table, strict) = (Some(table), Some(priority));
-                Update::DeleteFlows(FlowFilter { table, matching, strict, ..FlowFilter::default() })
-            }));
+            updates.extend(learned.map(|info| FlowId::of(&info.flow).delete()));
         }
     }
     if !updates.is_empty() {

@@ -6,7 +6,6 @@ use crate::control::BridgeInfo;
 use crate::pipeline::FailMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use vswitch_antrea::{Code, Features, Kind, Node, Problems, Room, Table, Write};
 use vswitch_proto::antrea::v1;
 
@@ -218,17 +217,6 @@ impl Antrea {
         Ok(())
     }
 
-    /// Writes everything, if it is not there yet.
-    fn open(&self, state: &mut State) -> Result<(), AntreaError> {
-        if !state.gate_open {
-            let bridge = state.bridge()?;
-            self.switch.write_pipeline(&bridge, &state.room.store().everything())?;
-            state.gate_open = true;
-            tracing::info!(bridge, objects = state.room.desired().len(), "Antrea's gate is open");
-        }
-        Ok(())
-    }
-
     /// Opens the gate for agents that write increments only.
     ///
     /// # Errors
@@ -236,7 +224,12 @@ impl Antrea {
     pub(in crate::control) fn open_gate(&self, round: u64) -> Result<(), AntreaError> {
         let mut state = self.state.lock();
         state.check_round(round)?;
-        self.open(&mut state)
+        if !state.gate_open {
+            let bridge = state.bridge()?;
+            self.switch.write_pipeline(&bridge, &state.room.store().everything())?;
+            state.open(&bridge);
+        }
+        Ok(())
     }
 
     /// Makes objects of some kinds the whole of what there is of them.
@@ -281,7 +274,7 @@ impl Antrea {
         let result = self.carry_out(&mut state, plan, Carry { dry_run: begin.dry_run, opens })?;
         if result.applied && !begin.dry_run {
             state.round = begin.round;
-            state.committed_unix_ms = unix_ms();
+            state.committed_unix_ms = crate::time::unix_ms();
             state.synced = synced;
         }
         Ok(v1::SyncResponse { result: Some(result), gate_open: state.gate_open, repaired })
@@ -321,11 +314,6 @@ fn scope(begin: &v1::SyncBegin) -> Result<BTreeSet<Kind>, AntreaError> {
         field: "begin.scope",
         reason: format!("{told} is no kind of object that is written"),
     })
-}
-
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Objects of which something has no effect, at most 1000.

@@ -97,6 +97,12 @@ impl State {
         Ok(())
     }
 
+    /// Everything is in the bridge.
+    fn open(&mut self, bridge: &str) {
+        self.gate_open = true;
+        tracing::info!(bridge, objects = self.room.desired().len(), "Antrea's gate is open");
+    }
+
     /// The Node's bridge.
     fn bridge(&self) -> Result<String, AntreaError> {
         self.room.node().map(|(_, node)| node.bridge.clone()).ok_or(AntreaError::NotInitialised)

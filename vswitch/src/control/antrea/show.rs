@@ -4,7 +4,7 @@ use super::lifecycle::degraded;
 use super::{Antrea, AntreaError, State};
 use crate::control::switch::pipeline::NameMap;
 use crate::pipeline::state::FlowInfo;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use vswitch_antrea::{Category, Desired, FlowId, Ids, Key, Kind, Node, Ports, Room, Table};
 use vswitch_flow::spec::{FlowFilter, FlowSpec, GroupSpec, Update};
@@ -255,14 +255,14 @@ impl Antrea {
         let meters: HashMap<u32, _> =
             self.switch.meters(&bridge, None)?.into_iter().map(|info| (info.meter.id, info.meter)).collect();
         let mut ours: BTreeSet<u64> = BTreeSet::new();
-        let mut wanted: HashMap<FlowId, ()> = HashMap::new();
+        let mut wanted: HashSet<FlowId> = HashSet::new();
         for update in state.room.store().everything() {
             match update {
                 Update::AddFlow(flow) => {
                     ours.insert(flow.cookie);
                     let id = FlowId::of(&flow);
                     let right = there.get(&id).is_some_and(|other| is_same(other, &flow));
-                    wanted.insert(id, ());
+                    wanted.insert(id);
                     if !right {
                         updates.push(Update::AddFlow(flow));
                     }
@@ -281,11 +281,8 @@ impl Antrea {
             }
         }
         for (id, flow) in there {
-            let FlowId { table, priority, matching } = id.clone();
-            if (ours.contains(&flow.cookie) || Category::serial(flow.cookie).is_some()) && !wanted.contains_key(&id) {
-                let filter =
-                    FlowFilter { table: Some(table), matching, strict: Some(priority), ..FlowFilter::default() };
-                updates.push(Update::DeleteFlows(filter));
+            if (ours.contains(&flow.cookie) || Category::serial(flow.cookie).is_some()) && !wanted.contains(&id) {
+                updates.push(id.delete());
             }
         }
         if !updates.is_empty() {

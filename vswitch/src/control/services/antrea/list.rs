@@ -38,26 +38,12 @@ pub(super) fn pods(shown: &Shown<'_>, names: &[String]) -> Vec<v1::PodState> {
             port_number: shown.ports.number(&pod.port).unwrap_or(0),
             link_up: shown.link_up.contains(&pod.port),
             cookie: shown.cookie(key),
-            sent: Some(spoof_guard(shown, key)),
+            sent: Some(total(&in_table(shown, key, Table::SpoofGuard))),
             policies: policies_of(shown, key),
             egress: referrers(shown, key, Kind::Egress).into_iter().next().unwrap_or_default(),
         });
     }
     states
-}
-
-/// Packets of a Pod that were its own.
-fn spoof_guard(shown: &Shown<'_>, key: &Key) -> vswitch_proto::v1::Count {
-    let mut sum = vswitch_proto::v1::Count::default();
-    let part = shown.room.store().part(key);
-    for flow in part.into_iter().flat_map(|part| part.flows()) {
-        if flow.id.table == Table::SpoofGuard.number() {
-            let count = shown.counted.of(&flow.id);
-            sum.packets += count.packets;
-            sum.bytes += count.bytes;
-        }
-    }
-    sum
 }
 
 /// Counters of an object's flows in a table, one each.

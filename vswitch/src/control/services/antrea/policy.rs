@@ -33,24 +33,15 @@ fn policies(shown: &Shown<'_>, names: &[String], pod: &str) -> Vec<v1::NetworkPo
         if applied.as_ref().is_some_and(|applied| !applied.contains(&policy.name)) {
             continue;
         }
-        let mut places: BTreeMap<v1::Direction, usize> = BTreeMap::new();
-        let rule = |rule: &v1::Rule| {
-            let place = places.entry(rule.direction()).or_default();
-            let id = if rule.id.is_empty() { default_id(rule.direction(), *place) } else { rule.id.clone() };
-            *place += 1;
-            rule_state(shown, key, v1::Rule { id, ..rule.clone() }, &counters)
+        let Some(read) = shown.desired().network_policy(&key.name) else { continue };
+        let rule = |(rule, id): (&v1::Rule, &str)| {
+            rule_state(shown, key, v1::Rule { id: id.to_owned(), ..rule.clone() }, &counters)
         };
-        let rules = policy.rules.iter().map(rule).collect();
+        let rules = policy.rules.iter().zip(read.rule_ids()).map(rule).collect();
         let policy = v1::NetworkPolicy { rules: Vec::new(), ..policy.clone() };
         states.push(v1::NetworkPolicyState { policy: Some(policy), rules, cookie: shown.cookie(key) });
     }
     states
-}
-
-/// The id of a rule that has none: its direction and place.
-fn default_id(direction: v1::Direction, place: usize) -> String {
-    let direction = if direction == v1::Direction::Egress { "egress" } else { "ingress" };
-    format!("{direction}-{place}")
 }
 
 fn rule_state(
@@ -269,7 +260,7 @@ fn messages(
     now: &BTreeMap<u32, v1::RuleStatistics>,
 ) -> Vec<v1::WatchRuleStatisticsResponse> {
     let (changed, removed) = statistics::difference(before, now);
-    let unix_ms = statistics::unix_ms();
+    let unix_ms = crate::time::unix_ms();
     let mut messages: Vec<v1::WatchRuleStatisticsResponse> = changed
         .chunks(CHUNK)
         .map(|rules| v1::WatchRuleStatisticsResponse { unix_ms, rules: rules.to_vec(), removed: Vec::new() })

@@ -2,20 +2,14 @@
 
 use super::list::metric;
 use crate::control::antrea::Shown;
+use crate::time::unix_ms;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{SystemTime, UNIX_EPOCH};
 use vswitch_antrea::Table;
 use vswitch_proto::antrea::v1;
 
 /// Tables whose flows count for rules.
 const METRICS: [Table; 4] =
     [Table::EgressMetric, Table::IngressMetric, Table::MulticastEgressMetric, Table::MulticastIngressMetric];
-
-/// Milliseconds since 1970.
-pub(super) fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// Counters of all rules by number, from the flows that count for them.
 pub(super) fn by_number(shown: &Shown<'_>) -> BTreeMap<u32, v1::RuleStatistics> {

@@ -1,6 +1,5 @@
 //! From what the tracker shows to messages.
 
-use std::time::{SystemTime, UNIX_EPOCH};
 use vswitch_conntrack::tcp::{State, Tcp};
 use vswitch_conntrack::{Connection, Counts, Direction, EventKind, Family, Tuple};
 use vswitch_proto::v1;
@@ -19,8 +18,7 @@ pub(super) struct Now {
 
 impl Now {
     pub(super) fn read() -> Self {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { ms: crate::time::Millis::now().0, unix_ms: unix.as_millis().try_into().unwrap_or(u64::MAX) }
+        Self { ms: crate::time::Millis::now().0, unix_ms: crate::time::unix_ms() }
     }
 }
 
