@@ -31,6 +31,8 @@ pub const WAITING_MBUFS_MAX: usize = 512;
 pub const WAITING_MS: u64 = 3000;
 /// Messages to senders of packets that are too long, per port and worker (RFC 4443, 2.4 f, asks for a limit). One is enough for a path.
 pub const TOO_BIGS_PER_SECOND: u32 = 100;
+/// Answers to packets that flows refuse (`reject`), per port and worker. Each costs about what a packet of a new kind costs.
+pub const REJECTS_PER_SECOND: u32 = 5000;
 /// Payload below which no segment is made shorter for a tunnel: the MTU is no sensible one.
 pub const SEGMENT_MIN: usize = 64;
 

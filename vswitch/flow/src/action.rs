@@ -14,7 +14,7 @@ pub use check::{CheckContext, CheckError, Place, check};
 pub use normal::{accept, normalize};
 pub use parameters::{
     Bundle, Controller, Ct, CtZone, HashFields, Learn, LearnSource, LearnSpec, Multipath, MultipathAlgorithm, Nat,
-    Reason, Sample, SampleDirection,
+    Reason, Reject, Sample, SampleDirection,
 };
 pub use rules::known_table;
 pub use size::encoded_len;
@@ -186,6 +186,8 @@ pub enum Action {
     },
     /// Actions on a copy.
     Clone(Box<[Action]>),
+    /// The packet is refused: actions on the answer to it.
+    Reject(Box<Reject>),
     /// A comment, in bytes: 6, 14, 22, ... of them, as OpenFlow pads it ([`Action::note`]).
     Note(Box<[u8]>),
     /// Ends all processing.

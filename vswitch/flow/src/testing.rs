@@ -3,7 +3,7 @@
 
 use crate::action::{
     Bundle, CheckContext, Controller, Ct, CtZone, HashFields, Learn, LearnSource, LearnSpec, Multipath,
-    MultipathAlgorithm, Nat, Place, Reason, Sample, SampleDirection, check, normalize, port,
+    MultipathAlgorithm, Nat, Place, Reason, Reject, Sample, SampleDirection, check, normalize, port,
 };
 use crate::field::Format;
 use crate::spec::{
@@ -330,7 +330,15 @@ fn simple() -> BoxedStrategy<Action> {
 /// Any action but the instructions and conjunctions, clones among them.
 pub(crate) fn action() -> BoxedStrategy<Action> {
     simple()
-        .prop_recursive(3, 12, 4, |inner| vec(inner, 0..4).prop_map(|actions| Action::Clone(actions.into())))
+        .prop_recursive(3, 12, 4, |inner| {
+            let codes = (any::<bool>(), select(vec![0, 3, 10, 15]), 0u8..=8);
+            prop_oneof![
+                3 => vec(inner.clone(), 0..4).prop_map(|actions| Action::Clone(actions.into())),
+                1 => (codes, vec(inner, 0..4)).prop_map(|((reset, icmp, icmp6), actions)| {
+                    Action::Reject(Box::new(Reject { reset, icmp, icmp6, actions: actions.into() }))
+                }),
+            ]
+        })
         .boxed()
 }
 

@@ -21,8 +21,8 @@ mod packet;
 mod tests;
 
 pub use op::{
-    AskOp, CheckLen, CtOp, DecapOp, EncapOp, Masked, Op, PacketInOp, Question, SetArp, SetEth, SetIcmp, SetIpv4,
-    SetIpv6, SetNd, SetPorts, Touched, sizes,
+    AskOp, CheckLen, CtOp, DecapOp, EncapOp, Masked, Op, PacketInOp, Question, RejectOp, SetArp, SetEth, SetIcmp,
+    SetIpv4, SetIpv6, SetNd, SetPorts, Touched, sizes,
 };
 pub use packet::Packet;
 pub(crate) use packet::{TCP_LEN, UDP_LEN, extension, udp_sum};

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_flow::FlowKey;
 use vswitch_flow::FlowMask;
-use vswitch_flow::action::Reason;
+use vswitch_flow::action::{Reason, Reject};
 use vswitch_tunnel::{Header, Neighbour, Outer};
 
 /// A value to write, and which bits of it.
@@ -64,6 +64,8 @@ pub enum Op {
     CtClear,
     /// The connections that the packet met as new go, of whatever zone. What it met as established stays.
     CtForget,
+    /// The sender is told that the packet was refused: an answer to it as it came in is made, and goes its own way.
+    Reject(Box<RejectOp>),
     /// The packet is put into another one, which the ops behind this work on.
     Encap(Arc<EncapOp>),
     /// The packet comes out of a tunnel, if the worker finds that it is well-formed and for one of our ports: it goes on in that port's bridge. On a copy, unless it is the last op.
@@ -99,6 +101,17 @@ impl Op {
         }
     }
 
+    /// It answers packets, or something in it does.
+    #[must_use]
+    pub fn refuses(&self) -> bool {
+        match self {
+            Self::Reject(_) => true,
+            Self::Clone(ops) => ops.iter().any(Self::refuses),
+            Self::CheckLen(check) => check.larger.iter().chain(&check.smaller).any(Self::refuses),
+            _ => false,
+        }
+    }
+
     /// Bytes that it takes, about.
     #[must_use]
     pub fn size(&self) -> usize {
@@ -108,6 +121,7 @@ impl Op {
             Self::PacketIn(packet_in) => size_of::<PacketInOp>() + packet_in.userdata.len(),
             Self::Ct(_) => size_of::<CtOp>() + size_of::<crate::pipeline::Stage>(),
             Self::Clone(ops) => sizes(ops),
+            Self::Reject(reject) => size_of::<RejectOp>() + size_of_val(&*reject.reject.actions),
             Self::Encap(encap) => size_of::<EncapOp>() + encap.question.frame.len(),
             Self::Decap(_) => size_of::<DecapOp>(),
             Self::Ask(ask) => size_of::<AskOp>() + ask.question.frame.len(),
@@ -213,6 +227,23 @@ pub struct PacketInOp {
     pub meter: Option<Arc<Meter>>,
     /// Where the packet goes on when it is resumed; none: it was a copy.
     pub continuation: Option<Arc<crate::pipeline::Continuation>>,
+}
+
+/// An answer to be made. See [`Op::Reject`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectOp {
+    /// Bridge where it goes its way.
+    pub bridge: usize,
+    /// Table of the rule.
+    pub table: u8,
+    /// Cookie of the rule.
+    pub cookie: u64,
+    /// How, and what becomes of it.
+    pub reject: Arc<Reject>,
+    /// Metadata as it is at this point, as in [`PacketInOp::metadata`]: the answer has it, too.
+    pub metadata: FlowKey,
+    /// See [`PacketInOp::defined`].
+    pub defined: FlowMask,
 }
 
 /// See [`Op::Ct`].

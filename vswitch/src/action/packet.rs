@@ -88,6 +88,7 @@ impl Packet {
             | Op::Ct(_)
             | Op::CtClear
             | Op::CtForget
+            | Op::Reject(_)
             | Op::CheckLen(_) => {}
         }
         Ok(())

@@ -74,6 +74,12 @@ pub(super) struct Hot {
     pub(super) out: PortId,
     pub(super) has_effects: bool,
     recirculates: bool,
+    looks_back: bool,
+}
+
+/// Whether ops, or what they lead to, may ask what a packet was when it came in.
+pub(crate) fn looks_back(ops: &[Op]) -> bool {
+    ops.iter().any(|op| op.recirculates() || op.refuses())
 }
 
 /// Makes a translation for a packet with this key one for all packets of its mask: no decision hangs on FIN and RST, but whether
@@ -107,6 +113,7 @@ impl Megaflow {
         let zero = Counter::default;
         let has_effects = !effects.is_empty();
         let recirculates = ops.iter().any(Op::recirculates);
+        let looks_back = looks_back(&ops);
         let hot = Hot {
             tick: Counter::new(STALE),
             packets: zero(),
@@ -115,6 +122,7 @@ impl Megaflow {
             out,
             has_effects,
             recirculates,
+            looks_back,
         };
         Self {
             hot,
@@ -246,6 +254,13 @@ impl Megaflow {
     #[must_use]
     pub fn recirculates(&self) -> bool {
         self.hot.recirculates
+    }
+
+    /// What happens to its packets may depend on what they were when they came in ([`looks_back`]).
+    #[inline]
+    #[must_use]
+    pub fn looks_back(&self) -> bool {
+        self.hot.looks_back
     }
 
     /// How its packets come out of a tunnel, if that is all that they do: they are not recorded, what is inside is.

@@ -43,6 +43,7 @@ mod validity;
 pub use compact::Compact;
 pub(crate) use compact::folded;
 pub use megaflow::Megaflow;
+pub(crate) use megaflow::looks_back;
 pub use path::Path;
 pub use program::{Program, Rare};
 pub use recorder::Recorder;
@@ -272,7 +273,7 @@ impl Cache {
             Start::Table => None,
             Start::Stage(stage) => Some(Arc::clone(stage)),
             // Nobody else's packets begin there.
-            Start::Actions(_) | Start::Resume(_) => return Err(translation),
+            Start::Actions(_) | Start::Resume(_) | Start::Answer(_) => return Err(translation),
         };
         let full = self.shared.outstanding() >= MEGAFLOWS_MAX as u64 * OUTSTANDING_FACTOR;
         let large = translation.size() > MEGAFLOW_LEN_MAX;

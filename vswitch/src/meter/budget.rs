@@ -10,7 +10,8 @@
 
 use crate::limits::{
     BURST_OF_A_SECOND, LEARNS_PER_SECOND_DEFAULT, MEGAFLOWS_MAX, MISSES_PER_SECOND_DEFAULT,
-    PACKET_INS_PER_SECOND_DEFAULT, PORTS_MAX, RENEWALS_PER_MISS, TOO_BIGS_PER_SECOND, WAITING_DEFAULT,
+    PACKET_INS_PER_SECOND_DEFAULT, PORTS_MAX, REJECTS_PER_SECOND, RENEWALS_PER_MISS, TOO_BIGS_PER_SECOND,
+    WAITING_DEFAULT,
 };
 use crate::observe::Counter;
 use crate::port::PortId;
@@ -112,6 +113,8 @@ pub struct Budget {
     pub learns: Allowance,
     /// Senders that are told that a packet is too long. A limit of the protocol, whatever the rates.
     pub too_bigs: Allowance,
+    /// Senders that are told that a packet was refused. Likewise.
+    pub rejects: Allowance,
 }
 
 impl Budget {
@@ -126,6 +129,7 @@ impl Budget {
             packet_ins: some(rates.packet_ins),
             learns: some(rates.learns),
             too_bigs: some(TOO_BIGS_PER_SECOND),
+            rejects: some(REJECTS_PER_SECOND),
         }
     }
 }

@@ -89,6 +89,8 @@ drop_reasons! {
     TunnelDepth = 59, "tunnel_depth", "More than two tunnels inside one another.";
     TunnelEcn = 60, "tunnel_ecn", "A packet came by a tunnel with congestion marked outside, and inside none that can be told so (RFC 6040).";
     PathMtu = 61, "path_mtu", "A packet for a tunnel that is longer than what leaves there may be; its sender is told so, if it may be and was not just now.";
+    Rejected = 62, "rejected", "A flow refused it: its sender is told, if he may be and was not told too much just now.";
+    RejectRate = 63, "reject_rate", "A refused packet whose sender was not told: its port has had as many answers lately as it may.";
 }
 
 impl DropReason {

@@ -27,6 +27,7 @@ mod ipv6;
 mod l2;
 mod mac;
 pub mod offload;
+pub mod refusal;
 mod segment;
 pub mod strict;
 pub mod tcp;

@@ -1,4 +1,4 @@
-//! What a sender is told whose packet is too long for the way: fragmentation needed (RFC 792, RFC 1191), packet too big (RFC 4443, 3.2).
+//! What a sender is told whose packet is too long for the way: fragmentation needed (RFC 792, RFC 1191), packet too big (RFC 4443, 3.2). And how any error is told: [`super::refusal`] has others.
 //!
 //! The message goes back the way the packet came, with both pairs of addresses exchanged, as Linux answers for its tunnels (`iptunnel_pmtud_build_icmp`): a switch has no address of its own there,
 //! and the receiver's is one that whoever is on the way lets pass.
@@ -22,19 +22,42 @@ const OFFSET: u16 = 0x1fff;
 /// (RFC 1122, 3.2.2; RFC 4443, 2.4 e: errors, later fragments, packets from or for more than one), or the packet is not IP.
 #[must_use]
 pub fn too_big(front: &[u8], len: usize, mtu: u16) -> Option<Vec<u8>> {
+    let (frame, ip, headers) = turned(front, len)?;
+    let [high, low] = mtu.to_be_bytes();
+    if headers.ipv4 {
+        v4(frame, ip, &headers, [3, 4, 0, 0, 0, 0, high, low])
+    } else {
+        v6(frame, ip, &headers, [2, 0, 0, 0, 0, 0, high, low])
+    }
+}
+
+/// The Ethernet header of a frame's answer, tags included; the frame's IP packet, and its headers. None where it is not IP, or of more than one.
+pub(super) fn turned(front: &[u8], len: usize) -> Option<(Vec<u8>, &[u8], Headers)> {
     let headers = Headers::parse(front.get(..front.len().min(HEADERS_MAX))?, len)?;
     let (l2, ip) = front.split_at_checked(headers.l2_len)?;
     // Group addresses of Ethernet, as sender or receiver.
     if (l2[0] | l2[6]) & 1 != 0 {
         return None;
     }
-    let mut frame = [&l2[6..12], &l2[..6], &l2[12..]].concat();
-    if headers.ipv4 {
-        v4(&mut frame, ip, &headers, mtu)?;
-    } else {
-        v6(&mut frame, ip, &headers, mtu)?;
-    }
-    Some(frame)
+    Some(([&l2[6..12], &l2[..6], &l2[12..]].concat(), ip, headers))
+}
+
+/// Source and destination of an IPv4 packet, if they are hosts.
+pub(super) fn hosts_v4(ip: &[u8]) -> Option<([u8; 4], [u8; 4])> {
+    let header: &[u8; 20] = ip.first_chunk()?;
+    let [.., s0, s1, s2, s3, d0, d1, d2, d3] = *header;
+    // Nobody, loopback, groups, the broadcast address.
+    let is_host = |first: u8| !matches!(first, 0 | 127 | 224..);
+    (is_host(s0) && is_host(d0)).then_some(([s0, s1, s2, s3], [d0, d1, d2, d3]))
+}
+
+/// Likewise of IPv6.
+pub(super) fn hosts_v6(ip: &[u8]) -> Option<([u8; 16], [u8; 16])> {
+    let header: &[u8; 40] = ip.first_chunk()?;
+    let src: [u8; 16] = header[8..24].try_into().ok()?;
+    let dst: [u8; 16] = header[24..40].try_into().ok()?;
+    let is_host = |address: [u8; 16]| address[0] != 0xff && u128::from_be_bytes(address) > 1;
+    (is_host(src) && is_host(dst)).then_some((src, dst))
 }
 
 /// Whether an IPv4 packet (from its header) may be cut into fragments.
@@ -43,14 +66,12 @@ pub fn may_fragment(ip: &[u8]) -> bool {
     ip.first().is_some_and(|first| first >> 4 == 4) && ip.get(6).is_some_and(|flags| flags & DF == 0)
 }
 
-fn v4(frame: &mut Vec<u8>, ip: &[u8], headers: &Headers, mtu: u16) -> Option<()> {
-    let header: &[u8; 20] = ip.first_chunk()?;
-    let [.., s0, s1, s2, s3, d0, d1, d2, d3] = *header;
-    // Nobody, loopback, groups, the broadcast address.
-    let is_host = |first: u8| !matches!(first, 0 | 127 | 224..);
-    let later = u16::from_be_bytes([header[6], header[7]]) & OFFSET != 0;
+/// The rest of a frame that begins with [`turned`]: an error of ICMP (its first 8 bytes, without a checksum) about an IPv4 packet.
+pub(super) fn v4(mut frame: Vec<u8>, ip: &[u8], headers: &Headers, mut message: [u8; 8]) -> Option<Vec<u8>> {
+    let ([s0, s1, s2, s3], [d0, d1, d2, d3]) = hosts_v4(ip)?;
+    let later = u16::from_be_bytes([ip[6], ip[7]]) & OFFSET != 0;
     let error = headers.protocol == icmp::PROTOCOL_V4 && is_error(ip, headers, |header| header.is_error_v4());
-    if later || error || !is_host(s0) || !is_host(d0) {
+    if later || error {
         return None;
     }
     let end = (headers.end - headers.l2_len).min(ip.len()).min(MESSAGE_V4_MAX - 28);
@@ -60,23 +81,18 @@ fn v4(frame: &mut Vec<u8>, ip: &[u8], headers: &Headers, mtu: u16) -> Option<()>
         [0x45, 0xc0, len[0], len[1], 0, 0, DF, 0, 64, icmp::PROTOCOL_V4, 0, 0, d0, d1, d2, d3, s0, s1, s2, s3];
     let sum = Sum::of(&reply).checksum().to_be_bytes();
     reply[10..12].copy_from_slice(&sum);
-    let [high, low] = mtu.to_be_bytes();
-    let mut message = [3, 4, 0, 0, 0, 0, high, low];
     let sum = Sum::of(&message).bytes(quoted).checksum().to_be_bytes();
     message[2..4].copy_from_slice(&sum);
     frame.extend_from_slice(&reply);
     frame.extend_from_slice(&message);
     frame.extend_from_slice(quoted);
-    Some(())
+    Some(frame)
 }
 
-fn v6(frame: &mut Vec<u8>, ip: &[u8], headers: &Headers, mtu: u16) -> Option<()> {
-    let header: &[u8; 40] = ip.first_chunk()?;
-    let src: [u8; 16] = header[8..24].try_into().ok()?;
-    let dst: [u8; 16] = header[24..40].try_into().ok()?;
-    let is_host = |address: [u8; 16]| address[0] != 0xff && u128::from_be_bytes(address) > 1;
-    let error = headers.protocol == icmp::PROTOCOL_V6 && is_error(ip, headers, |header| header.is_error_v6());
-    if error || !is_host(src) || !is_host(dst) {
+/// Likewise of ICMPv6, about an IPv6 packet.
+pub(super) fn v6(mut frame: Vec<u8>, ip: &[u8], headers: &Headers, mut message: [u8; 8]) -> Option<Vec<u8>> {
+    let (src, dst) = hosts_v6(ip)?;
+    if headers.protocol == icmp::PROTOCOL_V6 && is_error(ip, headers, |header| header.is_error_v6()) {
         return None;
     }
     let end = (headers.end - headers.l2_len).min(ip.len()).min(MESSAGE_V6_MAX - 48);
@@ -88,14 +104,12 @@ fn v6(frame: &mut Vec<u8>, ip: &[u8], headers: &Headers, mtu: u16) -> Option<()>
     reply[6..8].copy_from_slice(&[icmp::PROTOCOL_V6, 64]);
     reply[8..24].copy_from_slice(&dst);
     reply[24..].copy_from_slice(&src);
-    let [high, low] = mtu.to_be_bytes();
-    let mut message = [2, 0, 0, 0, 0, 0, high, low];
     let sum = pseudo_v6(&dst, &src, icmp::PROTOCOL_V6, len.into()).bytes(&message).bytes(quoted);
     message[2..4].copy_from_slice(&sum.checksum().to_be_bytes());
     frame.extend_from_slice(&reply);
     frame.extend_from_slice(&message);
     frame.extend_from_slice(quoted);
-    Some(())
+    Some(frame)
 }
 
 /// Whether a message of ICMP is an error, as far as it can be seen; one that cannot be is taken for one.

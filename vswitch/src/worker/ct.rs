@@ -245,6 +245,11 @@ fn met(cache: Option<&mut Cache>, zone: u16, link: Option<Link>, rewrite: &Rewri
     }
 }
 
+/// The `ct_*` fields of a packet that met no tracker.
+pub(super) fn untrack(key: &mut FlowKey) {
+    write_connection(key, 0, &Verdict::default());
+}
+
 /// Writes the `ct_*` fields of a packet (ovs-fields(7), "Connection Tracking Fields").
 fn write_connection(key: &mut FlowKey, zone: u16, verdict: &Verdict) {
     key.set(Field::CtState, verdict.state.into());

@@ -1,6 +1,7 @@
 //! The executor: the one `match` over [`Op`].
 
 use super::forget::Last;
+use super::reject::CameIn;
 use super::replay::Replay;
 use super::step::Step;
 use crate::action::{CheckLen, Op, Packet, PacketInOp, Touched};
@@ -34,6 +35,8 @@ pub(super) struct Origin<'a> {
     pub(super) depth: u32,
     /// What the last `ct()` said of it.
     pub(super) tracked: Tracked,
+    /// What it was when it came in.
+    pub(super) came: CameIn<'a>,
     /// It takes a path that another packet took before.
     pub(super) replay: Option<Replay<'a>>,
 }
@@ -69,6 +72,7 @@ impl Origin<'_> {
             seen: None,
             depth: 0,
             tracked: Tracked::default(),
+            came: CameIn::AsItIs,
             replay: None,
         }
     }
@@ -166,10 +170,15 @@ impl Step<'_> {
                     self.take_back(origin.tracked.met);
                     Ok(())
                 }
+                Op::Reject(op) => {
+                    self.reject(op, &packet, origin);
+                    Ok(())
+                }
                 Op::Encap(op) => {
-                    // What is outside was not read, nor met the tracker.
+                    // What is outside was not read, nor met the tracker; it did not come in.
                     origin.touch(Touched::Rest);
                     origin.tracked.clear();
+                    origin.came = CameIn::Unknown;
                     match self.encapsulate(cache.as_deref_mut(), op, &ops[i + 1..], packet, origin) {
                         Some(wrapped) => {
                             packet = wrapped;

@@ -23,6 +23,7 @@ mod output;
 mod outside;
 mod path_mtu;
 mod patience;
+mod reject;
 mod replay;
 mod run;
 mod snapshot;

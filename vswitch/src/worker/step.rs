@@ -128,7 +128,7 @@ impl Step<'_> {
     }
 
     /// Takes a copy of a packet from the budgets.
-    fn spend(&mut self, mbuf: &Mbuf) -> Result<(), DropReason> {
+    pub(super) fn spend(&mut self, mbuf: &Mbuf) -> Result<(), DropReason> {
         self.outputs_made += 1;
         let segments = mbuf.len() / usize::from(mbuf.gso_size()).max(64);
         self.flooded_mbufs += u32::try_from(mbuf.nb_segs().max(segments)).unwrap_or(FLOOD_MBUFS_MAX);

@@ -3,10 +3,11 @@
 use super::execute::{Origin, Tracked};
 use super::forget::ends_early;
 use super::inside::{self, Inside};
+use super::reject::{CameIn, Front};
 use super::step::Step;
 use super::{PortView, Walk};
 use crate::action::{Packet, Touched};
-use crate::cache::{Cache, Compact, Megaflow};
+use crate::cache::{Cache, Compact, Megaflow, looks_back};
 use crate::dpdk::{Burst, Mbuf};
 use crate::limits::{ACTIONS_PER_MISS, FRAME_MIN, HEAD_LEN};
 use crate::observe::{DropReason, Fallback};
@@ -186,7 +187,31 @@ impl Step<'_> {
         packet: Packet,
         origin: Origin<'_>,
     ) {
-        self.carry_out_ops(cache, megaflow.ops(), megaflow.drop_reason(), packet, origin);
+        let (ops, drop) = (megaflow.ops(), megaflow.drop_reason());
+        if megaflow.looks_back() {
+            self.carry_out_looking_back(cache, ops, drop, packet, origin);
+        } else {
+            self.carry_out_ops(cache, ops, drop, packet, origin);
+        }
+    }
+
+    /// [`Self::carry_out_ops`], with what the packet was when it came in kept, if this is the first that happens to it. Who takes a path that another packet took before is not asked.
+    fn carry_out_looking_back(
+        &mut self,
+        cache: Option<&mut Cache>,
+        ops: &[crate::action::Op],
+        drop: Option<DropReason>,
+        packet: Packet,
+        origin: Origin<'_>,
+    ) {
+        let front;
+        let came = if matches!(origin.came, CameIn::AsItIs) && origin.replay.is_none() {
+            front = Front::of(&packet);
+            CameIn::As(&front)
+        } else {
+            origin.came
+        };
+        self.carry_out_ops(cache, ops, drop, packet, Origin { came, ..origin });
     }
 
     fn carry_out_ops(
@@ -326,7 +351,9 @@ impl Step<'_> {
         let translation = translate(&self.snapshot.world, &request, None);
         let in_port = u32::try_from(key.get(Field::InPort)).unwrap_or(u32::MAX);
         let tracked = Tracked { met: std::mem::take(&mut self.resumed), ..Tracked::default() };
-        let origin = Origin { metadata: Some(&key), tracked, ..Origin::of(port, in_port) };
+        // What was paused may have been translated before.
+        let came = if matches!(start, Start::Resume(_)) { CameIn::Unknown } else { CameIn::AsItIs };
+        let origin = Origin { metadata: Some(&key), tracked, came, ..Origin::of(port, in_port) };
         self.carry_out_once(cache, &translation, packet, origin);
     }
 
@@ -341,7 +368,11 @@ impl Step<'_> {
         for credit in &translation.credits {
             credit.add(1, len, self.now);
         }
-        self.carry_out_ops(cache, &translation.ops, translation.drop, packet, origin);
+        if looks_back(&translation.ops) {
+            self.carry_out_looking_back(cache, &translation.ops, translation.drop, packet, origin);
+        } else {
+            self.carry_out_ops(cache, &translation.ops, translation.drop, packet, origin);
+        }
     }
 
     /// Reads a packet's headers into the key. Headers that lie in several segments are copied into one; none when there is no mbuf.

@@ -10,6 +10,7 @@
 
 use super::Walk;
 use super::execute::Origin;
+use super::reject::CameIn;
 use super::outside::flow_hash;
 use super::step::Step;
 use crate::action::{AskOp, EncapOp, Packet};
@@ -167,7 +168,8 @@ impl Step<'_> {
         self.asking = true;
         for piece in self.pieces(op, &translation.ops, packet) {
             if let Some(wrapped) = self.wrap(op, piece, hash) {
-                let origin = Origin { metadata: Some(&key), ..Origin::of(home, facts.number) };
+                // It never came in.
+                let origin = Origin { metadata: Some(&key), came: CameIn::Unknown, ..Origin::of(home, facts.number) };
                 self.carry_out_once(None, &translation, wrapped, origin);
             }
         }

@@ -58,12 +58,13 @@ const DIFFERENCES: [Difference; 22] = [
         &["group:9", "group:10", "group:11", "group:12", "group:14", "group:16", "group:17", "group:18", "learn("],
         &["table=ServiceLB, priority=100,reg4=0x40000/0x70000 actions=drop"],
     ),
-    // 7, 11: a meter, a controller of their own.
+    // 7, 11: a meter, a controller of their own, an answer.
     (
         "EndpointDNAT",
         &["userdata=04", "10.10.0.24:80", "10.10.1.6:80"],
         &[
-            "table=EndpointDNAT, priority=200,reg0=0x4000/0x4000 actions=meter:259,controller(reason=no_match,id=62377,userdata=04)",
+            "table=EndpointDNAT, priority=200,reg0=0x4000/0x4000 actions=meter:259,controller(reason=no_match,id=62377,userdata=04),reject(icmp=3,icmp6=4,IN_PORT)",
+            "table=EndpointDNAT, priority=201,reg0=0x4001/0x400f actions=meter:259,controller(reason=no_match,id=62377,userdata=04),reject(icmp=3,icmp6=4,move:NXM_NX_TUN_IPV4_SRC[]->NXM_NX_TUN_IPV4_DST[],move:NXM_NX_TUN_IPV6_SRC[]->NXM_NX_TUN_IPV6_DST[],IN_PORT)",
         ],
     ),
     ("AntreaPolicyEgressRule", &["priority=14500", "priority=14499"], &[]),
@@ -113,17 +114,22 @@ const DIFFERENCES: [Difference; 22] = [
     ("IngressRule", &["conj"], &[]),
     ("IngressDefaultRule", &["reg1=0x25"], &[]),
     ("IngressMetric", &["priority=200"], &[]),
-    // 5: hairpins leave by a port, all operations.
+    // 5: hairpins leave by a port, all operations. 7: answers.
     (
         "Output",
-        &["IN_PORT"],
+        &["IN_PORT", "userdata=01.02"],
         &[
             "table=Output, priority=210,ct_mark=0x40/0x40,reg0=0x200000/0x600000 actions=IN_PORT",
-            "table=Output, priority=200,reg0=0x6400000/0xfe600000 actions=meter:256,controller(reason=no_match,id=62373,userdata=01.03)",
+            "table=Output, priority=200,reg0=0x4400000/0xfe600000 actions=meter:256,controller(reason=no_match,id=62373,userdata=01.02),reject(IN_PORT)",
+            "table=Output, priority=201,reg0=0x4400001/0xfe60000f actions=meter:256,controller(reason=no_match,id=62373,userdata=01.02),reject(move:NXM_NX_TUN_IPV4_SRC[]->NXM_NX_TUN_IPV4_DST[],move:NXM_NX_TUN_IPV6_SRC[]->NXM_NX_TUN_IPV6_DST[],IN_PORT)",
+            "table=Output, priority=200,reg0=0x6400000/0xfe600000 actions=meter:256,controller(reason=no_match,id=62373,userdata=01.03),reject(IN_PORT)",
+            "table=Output, priority=201,reg0=0x6400001/0xfe60000f actions=meter:256,controller(reason=no_match,id=62373,userdata=01.03),reject(move:NXM_NX_TUN_IPV4_SRC[]->NXM_NX_TUN_IPV4_DST[],move:NXM_NX_TUN_IPV6_SRC[]->NXM_NX_TUN_IPV6_DST[],IN_PORT)",
             "table=Output, priority=200,reg0=0x8400000/0xfe600000 actions=meter:256,controller(reason=no_match,id=62373,userdata=01.04)",
             "table=Output, priority=200,reg0=0xa400000/0xfe600000 actions=meter:256,controller(reason=no_match,id=62373,userdata=01.05)",
-            "table=Output, priority=200,reg0=0xc400000/0xfe600000 actions=meter:256,controller(reason=no_match,id=62373,userdata=01.06)",
-            "table=Output, priority=200,reg0=0xe400000/0xfe600000 actions=meter:256,controller(reason=no_match,id=62373,userdata=01.07)",
+            "table=Output, priority=200,reg0=0xc400000/0xfe600000 actions=meter:256,controller(reason=no_match,id=62373,userdata=01.06),reject(IN_PORT)",
+            "table=Output, priority=201,reg0=0xc400001/0xfe60000f actions=meter:256,controller(reason=no_match,id=62373,userdata=01.06),reject(move:NXM_NX_TUN_IPV4_SRC[]->NXM_NX_TUN_IPV4_DST[],move:NXM_NX_TUN_IPV6_SRC[]->NXM_NX_TUN_IPV6_DST[],IN_PORT)",
+            "table=Output, priority=200,reg0=0xe400000/0xfe600000 actions=meter:256,controller(reason=no_match,id=62373,userdata=01.07),reject(IN_PORT)",
+            "table=Output, priority=201,reg0=0xe400001/0xfe60000f actions=meter:256,controller(reason=no_match,id=62373,userdata=01.07),reject(move:NXM_NX_TUN_IPV4_SRC[]->NXM_NX_TUN_IPV4_DST[],move:NXM_NX_TUN_IPV6_SRC[]->NXM_NX_TUN_IPV6_DST[],IN_PORT)",
         ],
     ),
 ];

@@ -227,6 +227,7 @@ impl Checker<'_> {
                 Ok(rules::conjunction(u64::from(*clause) + 1, u64::from(*clauses))?)
             }
             Action::Clone(actions) => self.sub_list(actions, Outer::Clone),
+            Action::Reject(reject) => self.reject(reject),
             Action::WriteActions(actions) => {
                 self.delayed = true;
                 let result = self.sub_list(actions, Outer::WriteActions);

@@ -49,6 +49,7 @@ fn is_normal(action: &Action) -> bool {
         }
         Action::Output { port, max_len } => *port != port::CONTROLLER || max_len.is_some(),
         Action::Clone(actions) => actions.iter().all(is_normal),
+        Action::Reject(reject) => reject.actions.iter().all(is_normal),
         Action::WriteActions(actions) => !actions.is_empty() && actions.iter().all(is_normal),
         _ => true,
     }
@@ -100,6 +101,12 @@ impl State {
                 out.push(Action::Controller(Box::default()));
             }
             Action::Clone(actions) => out.push(Action::Clone(self.nested(actions))),
+            Action::Reject(mut reject) => {
+                // Of the answer the match says nothing.
+                let actions = std::mem::take(&mut reject.actions);
+                reject.actions = Self { tags: [false; 2], proto: 0 }.nested(actions);
+                out.push(Action::Reject(reject));
+            }
             Action::WriteActions(actions) => {
                 if !actions.is_empty() {
                     out.push(Action::WriteActions(self.nested(actions)));

@@ -52,6 +52,28 @@ impl Default for Controller {
     }
 }
 
+/// `reject(...)`: an action of this switch, which Open vSwitch has not. The answer to the packet *as it came in* is made, and goes through the
+/// actions: for TCP a reset (RFC 9293, 3.10.7.1), else "destination unreachable". Who must not be answered is not (RFC 1122, 3.2.2; RFC 4443, 2.4 e).
+/// The packet itself is left as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reject {
+    /// TCP is answered by a reset; else as everything is.
+    pub reset: bool,
+    /// Code of ICMP type 3.
+    pub icmp: u8,
+    /// Code of ICMPv6 type 1.
+    pub icmp6: u8,
+    /// What becomes of the answer.
+    pub actions: Box<[Action]>,
+}
+
+impl Default for Reject {
+    /// As firewalls refuse: "communication administratively prohibited" (RFC 1812, 5.2.7.1: the host, 10; RFC 4443, 3.1: 1).
+    fn default() -> Self {
+        Self { reset: true, icmp: 10, icmp6: 1, actions: Box::default() }
+    }
+}
+
 /// Hash fields of multipath and bundle: what ovs-actions(7) calls them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashFields {

@@ -33,6 +33,19 @@ pub(crate) fn truncated(port: PortNo, max_len: u16) -> Rule {
     })
 }
 
+/// Codes of "destination unreachable" for `reject`: of ICMP (RFC 1812, 5.2.7.1) and ICMPv6 (RFC 4443, 3.1; RFC 8883, 3).
+pub(crate) fn reject(icmp: u8, icmp6: u8) -> Rule {
+    // 4 tells of an MTU, which would be 0.
+    need(icmp <= 15 && icmp != 4, || {
+        let reason = format!("icmp={icmp}: no code of ICMP's destination unreachable that refuses");
+        Refusal::new(BAD_ARGUMENT, reason).hint("0 to 15 but 4; 3: port unreachable, 10: prohibited").field("icmp")
+    })?;
+    need(icmp6 <= 8, || {
+        let reason = format!("icmp6={icmp6}: no code of ICMPv6's destination unreachable");
+        Refusal::new(BAD_ARGUMENT, reason).hint("0 to 8; 1: prohibited, 4: port unreachable").field("icmp6")
+    })
+}
+
 /// A field that is written.
 pub(crate) fn writable(field: Field) -> Rule {
     need(field.is_writable(), || Refusal::new(BAD_SET, format!("{} is read-only", field.name())))

@@ -41,6 +41,8 @@ pub fn encoded_len(action: &Action) -> usize {
         Action::Bundle(bundle) => 32 + pad(2 * bundle.members.len()),
         Action::Learn(learn) => learn_len(learn),
         Action::Clone(actions) => 16 + list_len(actions),
+        // OpenFlow has no such action: what it would take.
+        Action::Reject(reject) => 24 + list_len(&reject.actions),
         Action::Note(bytes) => pad(10 + bytes.len()).max(16),
         Action::Sample(sample) => sample_len(sample),
         Action::Ct(ct) => ct_len(ct),

@@ -15,6 +15,7 @@ mod hash;
 mod learn;
 mod output;
 mod parse;
+mod reject;
 #[cfg(test)]
 mod tests;
 

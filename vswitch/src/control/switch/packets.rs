@@ -158,6 +158,7 @@ fn missing(actions: &[Action], program: &Program) -> Option<(&'static str, Strin
         Action::Meter(id) => no_meter(id),
         Action::Controller(controller) => controller.meter.as_ref().and_then(no_meter),
         Action::Clone(actions) => missing(actions, program),
+        Action::Reject(reject) => missing(&reject.actions, program),
         _ => None,
     })
 }

@@ -9,7 +9,7 @@ pub(super) enum Ref {
     Meter(u32),
 }
 
-/// Calls `visit` on every action, those inside clone, write_actions and ct(exec) included, until it says true; whether it did.
+/// Calls `visit` on every action, those inside clone, reject, write_actions and ct(exec) included, until it says true; whether it did.
 /// Nesting is bounded: [`vswitch_flow::action::check`] has refused what is too deep.
 pub(super) fn any(actions: &[Action], visit: &mut impl FnMut(&Action) -> bool) -> bool {
     actions.iter().any(|action| {
@@ -17,6 +17,7 @@ pub(super) fn any(actions: &[Action], visit: &mut impl FnMut(&Action) -> bool) -
             || match action {
                 Action::Clone(inner) | Action::WriteActions(inner) => any(inner, visit),
                 Action::Ct(ct) => any(&ct.exec, visit),
+                Action::Reject(reject) => any(&reject.actions, visit),
                 _ => false,
             }
     })

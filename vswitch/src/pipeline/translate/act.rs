@@ -44,6 +44,7 @@ impl Translator<'_, '_> {
             }
             Action::GotoTable(table) => return self.call(frame, *table, Disguise::default()),
             Action::Clone(actions) => return self.clone_action(actions, frame),
+            Action::Reject(reject) => self.reject(reject, frame),
             Action::Exit => return Step::Exit,
             Action::CheckPktLarger { len, to } => return self.check_len(*len, *to, frame),
             Action::DecTtl(controllers) => return self.dec_ttl(controllers, frame),

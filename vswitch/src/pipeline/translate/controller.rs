@@ -1,12 +1,14 @@
-//! Packet-ins, and packets that wait for a controller to say go on.
+//! Packet-ins, packets that wait for a controller to say go on, and answers to packets that are refused.
 
 use super::run::{Frame, Translator};
-use crate::action::{Op, PacketInOp};
+use crate::action::{Op, PacketInOp, RejectOp};
+use crate::observe::DropReason;
 use crate::pipeline::Continuation;
 use crate::pipeline::packet_in::Segment;
 use std::sync::Arc;
 use vswitch_flow::Field as F;
-use vswitch_flow::action::{Controller, Reason};
+use vswitch_flow::action::{Controller, Reason, Reject};
+use vswitch_flow::{FlowKey, FlowMask};
 
 impl Translator<'_, '_> {
     /// A copy goes to the controllers.
@@ -58,10 +60,7 @@ impl Translator<'_, '_> {
 
     fn packet_in_op(&mut self, frame: &Frame<'_>, reason: Reason, controller: u16, userdata: &[u8]) -> PacketInOp {
         self.commit();
-        let (written, mask) = (&self.view.packet.written, &self.view.mask);
-        let (mut metadata, defined) = self.view.metadata(|i| written.0[i] | mask.0[i]);
-        // Open vSwitch does not count it as metadata.
-        metadata.set(F::ActsetOutput, 0);
+        let (metadata, defined) = self.taken_along();
         PacketInOp {
             bridge: self.bridge,
             controller,
@@ -74,5 +73,27 @@ impl Translator<'_, '_> {
             meter: None,
             continuation: None,
         }
+    }
+
+    /// `reject(...)`. What the answer is, and what becomes of it, is for each packet to say: it is another packet, with headers of its own. The packet itself stays as it is, so that
+    /// nothing need be written into it before.
+    pub(super) fn reject(&mut self, reject: &Reject, frame: &Frame<'_>) {
+        let (metadata, defined) = self.taken_along();
+        let (bridge, table, cookie) = (self.bridge, frame.table, frame.cookie);
+        let reject = Arc::new(reject.clone());
+        self.push(Op::Reject(Box::new(RejectOp { bridge, table, cookie, reject, metadata, defined })));
+        self.reason.get_or_insert(DropReason::Rejected);
+        self.detail(|| {
+            "The sender is told, if he may be. The answer goes through these actions as a packet of its own.".to_owned()
+        });
+    }
+
+    /// The metadata as it is here, and the bits of it that are the same for all packets of this decision.
+    fn taken_along(&self) -> (FlowKey, FlowMask) {
+        let (written, mask) = (&self.view.packet.written, &self.view.mask);
+        let (mut metadata, defined) = self.view.metadata(|i| written.0[i] | mask.0[i]);
+        // Open vSwitch does not count it as metadata.
+        metadata.set(F::ActsetOutput, 0);
+        (metadata, defined)
     }
 }

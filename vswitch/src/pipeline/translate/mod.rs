@@ -47,6 +47,7 @@ pub use show::{format_megaflow, format_ops};
 pub use trace::{Trace, Tracing, trace};
 
 use super::{Rule, Stage, World};
+use crate::action::RejectOp;
 use crate::meter::Allowance;
 use crate::observe::DropReason;
 use crate::time::Millis;
@@ -84,6 +85,8 @@ pub enum Start<'a> {
     Actions(&'a [Action]),
     /// Where it was paused.
     Resume(&'a super::Continuation),
+    /// With the actions of whoever made it: it is the answer to a packet.
+    Answer(&'a RejectOp),
     /// Behind `ct()`. The key has the stage's metadata ([`super::Luggage::unpack`]) and the connection's fields.
     Stage(&'a Arc<Stage>),
 }
@@ -158,6 +161,9 @@ pub fn translate(world: &World, request: &Request<'_>, observer: Option<&mut dyn
             translator.run_with_set(Frame::new(actions, 0, super::NO_COOKIE));
         }
         Start::Resume(continuation) => translator.resume(continuation),
+        Start::Answer(op) => {
+            translator.run_with_set(Frame::new(&op.reject.actions, op.table, op.cookie));
+        }
     }
     translator.finish()
 }

@@ -396,6 +396,7 @@ const fn leaves_packet(op: &Op) -> bool {
             | Op::Snoop(_)
             | Op::Ask(_)
             | Op::CtForget
+            | Op::Reject(_)
     )
 }
 

@@ -9,8 +9,8 @@ use crate::port::{PortId, tunnel_word};
 use std::fmt::Write;
 use vswitch_conntrack::{Helper, Nat, NatSide, Request};
 use vswitch_flow::action::Reason;
-use vswitch_flow::text::{Names, NoNames, Style, format_match, format_value};
-use vswitch_flow::{Field, FlowKey, FlowMask, SparseMatch};
+use vswitch_flow::text::{Names, NoNames, Style, format_actions, format_match, format_value};
+use vswitch_flow::{Action, Field, FlowKey, FlowMask, SparseMatch};
 
 /// Appends the packets of a decision as a match, as `ovs-appctl dpctl/dump-flows` and `ofproto/trace` print them.
 pub fn format_megaflow(key: &FlowKey, mask: &FlowMask, style: Style, names: &dyn Names, out: &mut String) {
@@ -69,6 +69,10 @@ fn format_op(op: &Op, world: &World, out: &mut String) {
         Op::Ct(ct) => format_ct(ct, out),
         Op::CtClear => out.push_str("ct_clear"),
         Op::CtForget => out.push_str("ct_forget"),
+        Op::Reject(op) => {
+            let action = Action::Reject(Box::new((*op.reject).clone()));
+            format_actions(&[action], Style::default(), &NoNames, out);
+        }
         Op::Encap(encap) => format_encap(encap, world, out),
         Op::Decap(decap) => {
             let DecapOp { kind, max, .. } = **decap;

@@ -10,6 +10,7 @@ mod homes;
 mod learning;
 mod packets;
 mod programs;
+mod refused;
 mod revalidated;
 mod storm;
 mod strict;

@@ -16,27 +16,25 @@ pub(super) const METER_SERVICE: u32 = 259;
 /// Bit of operations (reg0[25..31]) that says: refuse.
 const REFUSE: u32 = 2;
 
-/// The action that refuses a packet, with what becomes of the answer (row E1 of the design). None: the language does not have it yet, and
-/// what is to be refused is told and dropped.
-const fn reject(_answer: &str) -> Option<String> {
-    None
-}
+/// How policies refuse: as Antrea does, which is what `reject` does anyway.
+const BY_POLICY: &str = "";
+/// How Services without endpoints do: a port where nobody listens, so that a client hears "connection refused".
+pub(super) const BY_SERVICE: &str = "icmp=3,icmp6=4,";
+/// From a tunnel: the answer goes to where the packet came from. The addresses of the family that it did not come by are 0, and stay so.
+const BACK: &str =
+    "move:NXM_NX_TUN_IPV4_SRC[]->NXM_NX_TUN_IPV4_DST[],move:NXM_NX_TUN_IPV6_SRC[]->NXM_NX_TUN_IPV6_DST[],";
 
-/// Flows that tell a packet, and refuse it unless the agent does (`taken`): priority, match on reg0, actions. What came from a tunnel is
+/// Flows that tell a packet, and refuse it (`how`) unless the agent does (None): priority, match on reg0, actions. What came from a tunnel is
 /// answered into it.
-pub(super) fn refusing(told: &str, meter: u32, taken: bool, value: u32, mask: u32) -> Vec<(u16, String, String)> {
+pub(super) fn refusing(told: &str, meter: u32, how: Option<&str>, value: u32, mask: u32) -> Vec<(u16, String, String)> {
     let matching = |value: u32, mask: u32| format!("reg0={value:#x}/{mask:#x}");
-    if taken {
-        return vec![(200, matching(value, mask), told.to_owned())];
-    }
+    let Some(how) = how else { return vec![(200, matching(value, mask), told.to_owned())] };
     let limited = format!("meter:{meter},{told}");
-    let Some(refusal) = reject("IN_PORT") else { return vec![(200, matching(value, mask), limited)] };
-    let mut flows = vec![(200, matching(value, mask), format!("{limited},{refusal}"))];
-    // One flow serves both: the way that an underlay packet did not come has no address, and sets none.
-    if let Some(refusal) = reject("move:NXM_NX_TUN_IPV4_SRC[]->NXM_NX_TUN_IPV4_DST[],IN_PORT") {
-        flows.push((201, matching(value | 0x1, mask | 0xf), format!("{limited},{refusal}")));
-    }
-    flows
+    // reg0[0..3] is 1: from a tunnel.
+    vec![
+        (200, matching(value, mask), format!("{limited},reject({how}IN_PORT)")),
+        (201, matching(value | 0x1, mask | 0xf), format!("{limited},reject({how}{BACK}IN_PORT)")),
+    ]
 }
 
 pub(super) fn compile(write: &mut Writer<'_, '_>) {
@@ -168,7 +166,7 @@ fn told(write: &mut Writer<'_, '_>) {
         let flows = if operation & REFUSE == 0 || taken {
             vec![(200, format!("reg0={value:#x}/0xfe600000"), format!("meter:{METER_POLICY},{told}"))]
         } else {
-            refusing(&told, METER_POLICY, false, value, 0xfe60_0000)
+            refusing(&told, METER_POLICY, Some(BY_POLICY), value, 0xfe60_0000)
         };
         for (priority, matching, actions) in flows {
             write.flow(

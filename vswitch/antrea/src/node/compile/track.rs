@@ -102,8 +102,9 @@ fn services(write: &mut Writer<'_, '_>) {
 fn no_endpoint(write: &mut Writer<'_, '_>) {
     let told = format!("controller(reason=no_match,id={},userdata=04)", super::output::CONTROLLER_SERVICE);
     let taken = write.node().taken_over.contains(&PacketCategory::ServiceReject);
+    let how = (!taken).then_some(super::output::BY_SERVICE);
     for (priority, matching, actions) in
-        super::output::refusing(&told, super::output::METER_SERVICE, taken, 0x4000, 0x4000)
+        super::output::refusing(&told, super::output::METER_SERVICE, how, 0x4000, 0x4000)
     {
         let line = format_args!("table=EndpointDNAT, priority={priority},{matching} actions={actions}");
         write.flow("a Service without endpoints", line);

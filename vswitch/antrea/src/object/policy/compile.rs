@@ -4,10 +4,10 @@ use super::clauses::{Clauses, Dimension};
 use super::deny::{self, Disposition, Ends, TO_CONTROLLER};
 use super::matching::{Addresses, End, Head};
 use super::{Action, Direction, NetworkPolicy, Order, Peer, Rule, missing};
-use crate::node::{PacketCategory, TrafficMode};
+use crate::node::TrafficMode;
 use crate::object::applied_to_group::pod;
 use crate::problem::Code;
-use crate::{Cidr, Facts, Family, Part, Problem, RuleKey, Table};
+use crate::{Cidr, Facts, Family, Part, RuleKey, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -286,11 +286,6 @@ impl<'a> Work<'a> {
         let Place { number, table, metric, action, .. } = *place;
         let disposition = if rule.action == Action::Reject { Disposition::Reject } else { Disposition::Drop };
         let operations = deny::operations(self.facts, rule.action, rule.logging);
-        if rule.action == Action::Reject && !self.facts.node.taken_over.contains(&PacketCategory::PolicyReject) {
-            let reason = format!("rule {:?} denies, and nobody is told: this version sends no answers of its own", rule.id);
-            let problem = Problem::new(Code::Feature, "rules", reason);
-            self.part.degraded.add(problem.hint("take POLICY_REJECT over (NodeConfig.taken_over), and answer"));
-        }
         let (name, to) = (table.name(), metric.name());
         let then = match self.fork(disposition, operations, table, metric) {
             Some(fork) => fork,

@@ -2,7 +2,7 @@
 
 use super::fields::readable;
 use super::{BAD_ARGUMENT, Check, Checker, INCONSISTENT, Outer, output, refuse, rules};
-use crate::action::{Bundle, Ct, CtZone, Learn, LearnSource, LearnSpec, Multipath, Nat, PortNo, port};
+use crate::action::{Bundle, Ct, CtZone, Learn, LearnSource, LearnSpec, Multipath, Nat, PortNo, Reject, port};
 use crate::field::number::{CT_INV, ETH_IPV4, ETH_IPV6};
 use crate::{Field, FlowKey, FlowMask, Subfield};
 use std::net::IpAddr;
@@ -17,6 +17,15 @@ impl Checker<'_> {
         rules::members(bundle.members.len(), bundle.to)?;
         bundle.members.iter().try_for_each(|port| member(*port))?;
         bundle.to.map_or(Ok(()), |to| self.target(to))
+    }
+
+    /// The list is for another packet than the flow's: what the flow matches says nothing of it, as in a packet-out.
+    pub(super) fn reject(&mut self, reject: &Reject) -> Check {
+        rules::reject(reject.icmp, reject.icmp6)?;
+        let (matching, facts) = (self.matching.take(), self.facts.take());
+        self.sub_list(&reject.actions, Outer::Clone)?;
+        (self.matching, self.facts) = (matching, facts);
+        Ok(())
     }
 
     pub(super) fn learn(&mut self, learn: &Learn) -> Check {

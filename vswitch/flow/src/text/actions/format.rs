@@ -1,7 +1,7 @@
 //! Printing.
 
 use super::parse::{REASONS, is_reserved};
-use super::{ct, fields, hash, learn};
+use super::{ct, fields, hash, learn, reject};
 use crate::action::{Controller, Reason, port};
 use crate::text::{Names, Style, format_name, format_port, format_subfield, value};
 use crate::{Action, Field, Subfield};
@@ -87,6 +87,7 @@ fn print(action: &Action, printer: &mut Printer<'_>) {
             printer.push(format_args!("conjunction({id},{}/{clauses})", u16::from(*clause) + 1));
         }
         Action::Clone(actions) => nested("clone", actions, printer),
+        Action::Reject(refusal) => reject::print(refusal, printer),
         Action::Note(bytes) => {
             printer.text("note:");
             hex(bytes, printer);

@@ -1,6 +1,6 @@
 //! From keys to the functions that parse an action's arguments.
 
-use super::{ct, fields, hash, learn, output};
+use super::{ct, fields, hash, learn, output, reject};
 use crate::action::{Reason, limits, port};
 use crate::text::scan::{Result, Source, Token, Tokens, quoted};
 use crate::text::{Names, nearest, parse_port, parse_subfield, unquote};
@@ -48,6 +48,7 @@ const KEYS: &[&str] = &[
     "fin_timeout",
     "conjunction",
     "clone",
+    "reject",
     "note",
     "exit",
     "sample",
@@ -143,6 +144,7 @@ impl<'a> Parser<'a> {
             "meter" => Action::Meter(self.source.u32("meter id", token.value)?),
             "note" => Action::note(self.hex(token.value)?),
             "clone" => Action::Clone(self.nested(token)?),
+            "reject" => reject::parse(self, token)?,
             "multipath" => hash::multipath(self, token)?,
             "bundle" => hash::bundle(self, token, false)?,
             "bundle_load" => hash::bundle(self, token, true)?,

@@ -2,7 +2,7 @@
 //! errors, and hostile text.
 
 use super::*;
-use crate::action::{CtZone, LearnSource, LearnSpec, limits, port};
+use crate::action::{CtZone, LearnSource, LearnSpec, Reject, limits, port};
 use crate::text::NoNames;
 use crate::{Field, Subfield};
 
@@ -85,6 +85,32 @@ fn lists_without_actions() {
         assert_eq!(parse(text), Ok(vec![]), "{text}");
     }
     assert_eq!(one("clone()"), Action::Clone([].into()));
+    for text in ["reject", "reject()", "reject(drop)"] {
+        assert_eq!(one(text), Action::Reject(Box::default()), "{text}");
+    }
+}
+
+#[test]
+fn refusals_have_parameters_and_then_a_list() {
+    let in_port = Action::Output { port: port::IN_PORT, max_len: None };
+    for (text, reset, icmp, icmp6, printed) in [
+        ("reject(IN_PORT)", true, 10, 1, "reject(IN_PORT)"),
+        ("reject(tcp=reset,icmp=10,icmp6=1,IN_PORT)", true, 10, 1, "reject(IN_PORT)"),
+        ("reject(icmp6=4,icmp=3,IN_PORT)", true, 3, 4, "reject(icmp=3,icmp6=4,IN_PORT)"),
+        ("reject(tcp=icmp,IN_PORT)", false, 10, 1, "reject(tcp=icmp,IN_PORT)"),
+        ("REJECT( icmp:0 , IN_PORT )", true, 0, 1, "reject(icmp=0,IN_PORT)"),
+    ] {
+        let action = one(text);
+        let expected = Reject { reset, icmp, icmp6, actions: [in_port.clone()].into() };
+        assert_eq!(action, Action::Reject(Box::new(expected)), "{text}");
+        let mut out = String::new();
+        format_actions(&[action], Style::default(), &NoNames, &mut out);
+        assert_eq!(out, printed, "{text}");
+    }
+    let Action::Reject(reject) = one("reject(icmp=3,load:1->NXM_NX_REG0[],clone(2),resubmit(,5))") else {
+        panic!("no reject")
+    };
+    assert_eq!(reject.actions.len(), 3);
 }
 
 /// Column, what the reason or hint has to contain, code.
@@ -130,6 +156,11 @@ fn errors_say_where_and_how() {
         ("exit(3)", 6, "takes no argument", ""),
         ("2->3", 1, "no action or port", ""),
         ("dec_ttl(1,x)", 11, "\"x\"", ""),
+        ("reject(tcp=rst,IN_PORT)", 12, "reset", ""),
+        ("reject(icmp=256,IN_PORT)", 13, "code of ICMP", ""),
+        ("reject(icmp=4,IN_PORT)", 8, "0 to 15 but 4", "OFPBAC_BAD_ARGUMENT"),
+        ("reject(icmp6=9,IN_PORT)", 8, "0 to 8", "OFPBAC_BAD_ARGUMENT"),
+        ("reject(IN_PORT,icmp=3)", 16, "no action or port", ""),
     ] {
         let error = error(text);
         let message = error.to_string();

@@ -4,7 +4,8 @@ use super::field::{self, number, subfield};
 use super::{learn, narrow, narrow16, wrong};
 use std::net::IpAddr;
 use vswitch_flow::action::{
-    Bundle, Controller, Ct, CtZone, HashFields, Multipath, MultipathAlgorithm, Nat, Reason, Sample, SampleDirection,
+    Bundle, Controller, Ct, CtZone, HashFields, Multipath, MultipathAlgorithm, Nat, Reason, Reject, Sample,
+    SampleDirection,
 };
 use vswitch_flow::text::{Names, TextError, field_by_name, parse_actions};
 use vswitch_flow::{Action, Field};
@@ -95,6 +96,7 @@ fn action(message: &v1::Action) -> Result<Action, TextError> {
         Kind::Ct(message) => Action::Ct(Box::new(ct(message)?)),
         Kind::CtClear(v1::CtClearAction {}) => Action::CtClear,
         Kind::CtForget(v1::CtForgetAction {}) => Action::CtForget,
+        Kind::Reject(message) => Action::Reject(Box::new(reject(message)?)),
         Kind::DeleteField(name) => Action::DeleteField(tunnel_option(name)?),
         Kind::ClearActions(v1::ClearActionsAction {}) => Action::ClearActions,
         Kind::WriteActions(actions) => Action::WriteActions(list(&actions.actions)?.into()),
@@ -141,6 +143,24 @@ fn reason(number: i32) -> Result<Reason, TextError> {
         Ok(R::Group) => Reason::Group,
         Ok(R::PacketOut) => Reason::PacketOut,
         Err(_) => return Err(unknown("controller.reason", number)),
+    })
+}
+
+fn reject(message: &v1::RejectAction) -> Result<Reject, TextError> {
+    use v1::RejectTcp as T;
+    let default = Reject::default();
+    let reset = match T::try_from(message.tcp) {
+        Ok(T::Unspecified) => default.reset,
+        Ok(T::Reset) => true,
+        Ok(T::Icmp) => false,
+        Err(_) => return Err(unknown("reject.tcp", message.tcp)),
+    };
+    let code = |field, given: Option<u32>, default| given.map_or(Ok(default), |code| narrow(field, code, 255));
+    Ok(Reject {
+        reset,
+        icmp: code("reject.icmp_code", message.icmp_code, default.icmp)?,
+        icmp6: code("reject.icmp6_code", message.icmp6_code, default.icmp6)?,
+        actions: list(&message.actions)?.into(),
     })
 }
 

@@ -5,7 +5,8 @@ use super::learn;
 use std::net::IpAddr;
 use vswitch_flow::Action;
 use vswitch_flow::action::{
-    Bundle, Controller, Ct, CtZone, HashFields, Multipath, MultipathAlgorithm, Nat, Reason, Sample, SampleDirection,
+    Bundle, Controller, Ct, CtZone, HashFields, Multipath, MultipathAlgorithm, Nat, Reason, Reject, Sample,
+    SampleDirection,
 };
 use vswitch_proto::v1;
 use vswitch_proto::v1::action::Action as Kind;
@@ -65,6 +66,7 @@ fn kind(action: &Action) -> Kind {
         Action::Ct(action) => Kind::Ct(ct(action)),
         Action::CtClear => Kind::CtClear(v1::CtClearAction {}),
         Action::CtForget => Kind::CtForget(v1::CtForgetAction {}),
+        Action::Reject(action) => Kind::Reject(reject(action)),
         Action::DeleteField(field) => Kind::DeleteField(field.name().to_owned()),
         Action::ClearActions => Kind::ClearActions(v1::ClearActionsAction {}),
         Action::WriteActions(actions) => Kind::WriteActions(list(actions)),
@@ -95,6 +97,16 @@ fn controller(action: &Controller) -> v1::ControllerAction {
         userdata: action.userdata.to_vec(),
         pause: action.pause,
         meter_id: action.meter,
+    }
+}
+
+fn reject(action: &Reject) -> v1::RejectAction {
+    let tcp = if action.reset { v1::RejectTcp::Reset } else { v1::RejectTcp::Icmp };
+    v1::RejectAction {
+        tcp: tcp.into(),
+        icmp_code: Some(action.icmp.into()),
+        icmp6_code: Some(action.icmp6.into()),
+        actions: messages(&action.actions),
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use std::sync::Arc;
 use vswitch_flow::action::{
     Bundle, Controller, Ct, CtZone, HashFields, Learn, LearnSource, LearnSpec, Multipath, MultipathAlgorithm, Nat,
-    Reason, Sample, SampleDirection, port,
+    Reason, Reject, Sample, SampleDirection, port,
 };
 use vswitch_flow::spec::{
     Band, BandKind, BucketPlace, BucketSpec, FlowFilter, FlowFlags, FlowSpec, GroupKind, GroupSpec, MeterSpec,
@@ -128,6 +128,13 @@ fn every_action() -> Vec<Action> {
         Action::Ct(Box::new(Ct { nat: Some(Nat::default()), zone: CtZone::Immediate(65535), ..Ct::default() })),
         Action::CtClear,
         Action::CtForget,
+        Action::Reject(Box::default()),
+        Action::Reject(Box::new(Reject {
+            reset: false,
+            icmp: 3,
+            icmp6: 4,
+            actions: [Action::CtClear, Action::Output { port: port::IN_PORT, max_len: None }].into(),
+        })),
         Action::DeleteField(Field::TunMetadata7),
         Action::ClearActions,
         Action::WriteActions([Action::Group(1)].into()),

@@ -202,3 +202,28 @@ fn trace_goes_on_behind_ct() {
     assert!(told(&[0x22]).contains("Datapath actions: p5\n"));
     assert!(told(&[]).contains("resume conntrack with default ct_state=new|trk (use --ct-next to customize)"));
 }
+
+#[test]
+fn a_refused_packet_stays_as_it_is_and_its_answer_is_for_later() {
+    let setup = program(&[
+        (0, "tcp", "load:5->NXM_NX_REG0[],set_field:10.9.9.9->ip_dst,clone(resubmit(,1)),output:3"),
+        (1, "tcp", "reject(icmp=3,load:6->NXM_NX_REG0[],IN_PORT)"),
+        (0, "udp", "resubmit(,2)"),
+        (2, "udp", "reject(IN_PORT)"),
+        (0, "icmp", "check_pkt_larger(100)->NXM_NX_REG0[0],resubmit(,3)"),
+        (3, "reg0=1", "reject(IN_PORT)"),
+    ]);
+    // Written for who goes on with the packet; the answer needs none of it.
+    assert_eq!(setup.ops(TCP), "set(ipv4(dst=10.9.9.9)),reject(icmp=3,set_field:0x6->reg0,IN_PORT),p3");
+    let refused = setup.run(&TCP.replace("tcp", "udp"));
+    assert_eq!(setup.show(&refused), "reject(IN_PORT), drop: rejected");
+    assert_eq!((refused.mask.get(Field::NwSrc), refused.mask.get(Field::UdpSrc)), (0, 0), "one decision for all senders");
+    let translation = setup.run("in_port=1,icmp,nw_src=10.0.0.1,nw_dst=10.0.0.2");
+    assert!(translation.ops.iter().any(Op::refuses), "wherever it stands: {}", setup.show(&translation));
+    let translation = setup.run(TCP);
+    let Some(Op::Reject(op)) = translation.ops.get(1) else { panic!("no reject") };
+    assert_eq!((op.table, op.metadata.get(Field::Reg0), op.defined.get(Field::Reg0)), (1, 5, 0xffff_ffff));
+    // The answer is of no flow's protocol, and may do what any packet may.
+    let answer = key("in_port=1,icmp,nw_src=10.0.0.2,nw_dst=10.0.0.1,reg0=5");
+    assert_eq!(setup.show(&setup.translate(&answer, Start::Answer(op))), "p1");
+}
