@@ -10,8 +10,8 @@
 
 use super::Walk;
 use super::execute::Origin;
-use super::reject::CameIn;
 use super::outside::flow_hash;
+use super::reject::CameIn;
 use super::step::Step;
 use crate::action::{AskOp, EncapOp, Packet};
 use crate::dpdk::Mbuf;

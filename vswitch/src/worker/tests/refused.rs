@@ -138,7 +138,8 @@ fn a_port_has_so_many_answers_and_others_do_not_pay() {
 
 #[test]
 fn nothing_is_learned_of_answers() {
-    let lines = ["priority=9,actions=reject(learn(table=9,NXM_OF_ETH_SRC[]),NORMAL)", "table=9,priority=0,actions=drop"];
+    let lines =
+        ["priority=9,actions=reject(learn(table=9,NXM_OF_ETH_SRC[]),NORMAL)", "table=9,priority=0,actions=drop"];
     let mut bed = bed(true, &lines);
     bed.receive(1, &packet(false, None, false));
     assert_eq!(bed.counts().iter().filter(|(table, ..)| *table == 9).count(), 1, "a flow was learned");

@@ -217,7 +217,11 @@ fn a_refused_packet_stays_as_it_is_and_its_answer_is_for_later() {
     assert_eq!(setup.ops(TCP), "set(ipv4(dst=10.9.9.9)),reject(icmp=3,set_field:0x6->reg0,IN_PORT),p3");
     let refused = setup.run(&TCP.replace("tcp", "udp"));
     assert_eq!(setup.show(&refused), "reject(IN_PORT), drop: rejected");
-    assert_eq!((refused.mask.get(Field::NwSrc), refused.mask.get(Field::UdpSrc)), (0, 0), "one decision for all senders");
+    assert_eq!(
+        (refused.mask.get(Field::NwSrc), refused.mask.get(Field::UdpSrc)),
+        (0, 0),
+        "one decision for all senders"
+    );
     let translation = setup.run("in_port=1,icmp,nw_src=10.0.0.1,nw_dst=10.0.0.2");
     assert!(translation.ops.iter().any(Op::refuses), "wherever it stands: {}", setup.show(&translation));
     let translation = setup.run(TCP);
