@@ -1,6 +1,8 @@
 """What may happen in a scene: somebody calls somebody, who answers, refuses or is silent."""
 
 import collections
+import errno
+import re
 
 from ..machine import Failure
 from . import traffic
@@ -9,6 +11,10 @@ from .world import six
 HTTP, MYSQL, ALT = 80, 3306, 8080
 DENIED_LIMIT = 0.6  # seconds that a packet which must be dropped gets to arrive anyway
 BOTH = (4, 6)
+
+# What a socket of UDP hears of ICMP 3/3 and ICMPv6 1/4 (nobody listens there), and of 3/10 and 1/1 (prohibited).
+UNREACHABLE = {family: errno.ECONNREFUSED for family in BOTH}
+PROHIBITED = {4: errno.EHOSTUNREACH, 6: errno.EACCES}
 
 
 def of(address, family):
@@ -60,6 +66,34 @@ class Actions:
             except OSError as error:
                 raise Failure(f"expected silence, got {error}") from error
             raise Failure(f"expected silence, {answer} answered")
+
+        return run
+
+    def refused(self, source, address, port, told=UNREACHABLE, who="the switch"):
+        """Refused at once: TCP by a reset, UDP by an ICMP error."""
+
+        def run(family):
+            where = (self.space[source], of(address, family), port)
+            for ask, expected in ((lambda: traffic.ask(*where), errno.ECONNREFUSED), (lambda: traffic.datagram(*where, 10), told[family])):
+                try:
+                    answer = ask()
+                except OSError as error:
+                    if error.errno != expected:
+                        raise Failure(f"expected {errno.errorcode[expected]}, got {error!r}") from error
+                else:
+                    raise Failure(f"expected {errno.errorcode[expected]}, got {answer or 'an echo'}")
+            return f"{who} refuses, TCP by a reset, UDP by an ICMP error"
+
+        return run
+
+    def prohibited(self, source, address):
+        """An echo request hears that it is prohibited."""
+
+        def run(family):
+            said = self.node.run(source, "sh", "-c", f"ping -n -c 1 -W 2 {of(address, family)} || true")
+            if not re.search(r"[Pp]rohibited", said):
+                raise Failure(f"ping does not say that it is prohibited: {said}")
+            return "the switch refuses, and says that it is prohibited"
 
         return run
 

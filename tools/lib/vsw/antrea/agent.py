@@ -1,4 +1,6 @@
-"""A small agent: it answers packets to a Service without Endpoints, as Antrea's does, with a TCP reset or an ICMP error."""
+"""A small agent: it answers packets to a Service without Endpoints, as Antrea's does, with a TCP reset or an ICMP error.
+
+The document's flows need it. Those that the switch makes of what the control agent says refuse by themselves, and only tell."""
 
 import json
 import struct
@@ -8,7 +10,6 @@ import threading
 from .. import machine
 
 CONTROLLER = 62373
-SERVICES = 62377  # where the switch sends packets for Services without Endpoints when an agent says what there is
 NO_ENDPOINT = "04"  # the userdata of EndpointDNAT's flow
 TCP, UDP, ICMP, ICMP6 = 6, 17, 1, 58
 

@@ -10,6 +10,7 @@ from .actions import BOTH, HTTP, of
 from .ledger import Rule
 from .manifests import EGRESS_IP, renumber
 from .node import NODE, PEER
+from .refusals import Refusals
 from .scenes import Scenes
 from .stacks import KINDS
 from .world import CLIENT, WEB, WEB2
@@ -29,6 +30,8 @@ SILENCE = "table inet silence { chain input { type filter hook input priority 0;
 class AgentScenes(Scenes):
     """All scenes; rules have the numbers that the switch gave them."""
 
+    REFUSER = "the switch"
+
     def __init__(self, node, switch, manifests, agent):
         super().__init__(node, switch, None, agent)
         self.manifests = manifests
@@ -39,7 +42,8 @@ class AgentScenes(Scenes):
         for title, action, rules, families in super().all():
             if not title.startswith(NOT_HERE):
                 yield title, action, self.renumbered(rules), families
-        for part in (self.egress_here, self.unanswered, self.changes, self.restarts):
+        refusals = Refusals(self.node, self.manifests)
+        for part in (self.egress_here, refusals.all, self.unanswered, self.changes, self.restarts):
             yield from part()
 
     def renumbered(self, rules):

@@ -108,6 +108,16 @@ class Manifests:
         self._changed(lambda: (self.directory / file).rename(hidden))
         return lambda: self._changed(lambda: hidden.rename(self.directory / file))
 
+    @contextlib.contextmanager
+    def also(self, file):
+        """Meanwhile there is another manifest, of policies among others."""
+        copy = self.directory / file.name
+        self._changed(lambda: shutil.copy(file, copy))
+        try:
+            yield
+        finally:
+            self._changed(copy.unlink)
+
     def _changed(self, change):
         policies = self._policies()
         change()

@@ -22,6 +22,9 @@ OWNERS = {pod.v4: pod.name for pod in world.PODS} | {
 class Scenes(Actions):
     """All scenes, on a node and its switch."""
 
+    # Who answers for Services without Endpoints: the document's flows ask an agent to.
+    REFUSER = "the agent"
+
     def __init__(self, node, switch, program, agent):
         super().__init__(node, OWNERS)
         self.switch, self.program, self.agent = switch, program, agent
@@ -33,21 +36,6 @@ class Scenes(Actions):
             yield from part()
 
     # What may happen here only.
-
-    def refused(self, source, address, port):
-        """The agent refuses, TCP by a reset and UDP by an ICMP error."""
-
-        def run(family):
-            for how in (traffic.ask, lambda *words: traffic.datagram(*words, 10)):
-                try:
-                    raise Failure(f"expected a refusal, got {how(self.space[source], of(address, family), port)}")
-                except ConnectionRefusedError:
-                    pass
-                except OSError as error:
-                    raise Failure(f"expected a refusal, got {error!r} (agent: {self.agent.failure or 'alive'})") from error
-            return "the agent refuses, TCP by a reset, UDP by an ICMP error"
-
-        return run
 
     def watched(self, short, interface, what, action):
         """The same as `action`, and somebody looks at an interface meanwhile: `what` of the frames must be found there."""
@@ -161,7 +149,7 @@ class Scenes(Actions):
         yield ("ETP Local: client -> 192.168.77.151", self.several(CLIENT.name, world.LOCAL_POLICY, HTTP,
                                                                    {"web2": "client", "peer": "client"}),
                [Rule("ServiceLB priority=210 nw_dst=192.168.77.151", 6)], BOTH)
-        yield ("no Endpoint: client -> 10.101.255.29", self.refused(CLIENT.name, world.NO_ENDPOINT, HTTP),
+        yield ("no Endpoint: client -> 10.101.255.29", self.refused(CLIENT.name, world.NO_ENDPOINT, HTTP, who=self.REFUSER),
                [Rule("ServiceLB nw_dst=10.101.255.29", 2), Rule("EndpointDNAT reg0=0x4000/0x4000", 2)], BOTH)
         yield ("hairpin: web2 -> 192.168.77.150 -> web2", self.one(WEB2.name, world.LOAD_BALANCER, HTTP, "web2", "gateway"),
                [Rule("SNATMark nw_src=10.10.0.23"), Rule("SNAT reg0=0x3/0xf"), Rule("UnSNAT nw_dst=10.10.0.1"),

@@ -4,7 +4,7 @@ from .. import daemon, machine
 from ..stage import say
 from . import node as network
 from . import pipeline, scenes, stacks, world
-from .agent import SERVICES, Agent
+from .agent import Agent
 from .agent_scenes import AgentScenes
 from .ledger import Ledger
 from .manifests import Manifests
@@ -59,7 +59,6 @@ class Show(Table):
             say(f"  {odd['object']}: {'; '.join(problem['reason'] for problem in odd['problems'])}")
         self.manifests.translate(self.node, network.NODE)
         self.agent = Agent(self.switch, self.stack)
-        self.refuser = Agent(self.switch, self.stack, SERVICES)
         self.ledger = Ledger(self.switch)
 
     def connections(self):

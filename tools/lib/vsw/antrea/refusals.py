@@ -1,0 +1,78 @@
+"""What policies refuse, and Services without Endpoints: who is told, whoever asks and by whatever way.
+
+Antrea's agent builds each answer for one of ten cases. The switch has one rule: it answers the packet as it came in, by where it came from. Which scene is which
+case: docs/antrea.md, section 6, "Reject".
+"""
+
+import contextlib
+from pathlib import Path
+
+from . import world
+from .actions import BOTH, HTTP, PROHIBITED, Actions
+from .ledger import Rule
+from .node import NODE, OUTSIDE, PEER
+from .world import CLIENT, DB, WEB2, six
+
+MANIFEST = Path(__file__).with_name("refusals.yaml")
+REMOTE, LOCAL, NOBODY = "10.101.255.30", "10.101.255.31", "10.101.255.32"
+LOCAL_PORT, NOBODY_PORT, HOST_PORT = 30005, 30006, 30099
+
+# The Node's kernel translates: NodePorts to the virtual address, as agents have it, and one port to the Pod, as kube-proxy would.
+HOST_RULES = """table inet refusals {{
+  chain prerouting {{
+    type nat hook prerouting priority -100;
+    ip daddr {node} meta l4proto {{ tcp, udp }} th dport {{ {ports} }} dnat ip to {virtual}
+    ip6 daddr {node6} meta l4proto {{ tcp, udp }} th dport {{ {ports} }} dnat ip6 to {virtual6}
+    ip daddr {node} meta l4proto {{ tcp, udp }} th dport {host} dnat ip to {pod}:80
+    ip6 daddr {node6} meta l4proto {{ tcp, udp }} th dport {host} dnat ip6 to [{pod6}]:80
+  }}
+}}
+"""
+
+# Whom a policy refused: from a tunnel, and from anywhere else. A packet of TCP and one of UDP.
+TUNNEL = Rule("Output priority=201 reg0=0x4400001/0xfe60000f", 2)
+ELSEWHERE = Rule("Output priority=200 reg0=0x4400000/0xfe600000", 2)
+# A Service without Endpoints.
+SERVICE = Rule("EndpointDNAT priority=200 reg0=0x4000/0x4000", 2)
+
+
+class Refusals(Actions):
+    """Scenes, as `scenes.Scenes`, of one Node."""
+
+    def __init__(self, node, manifests):
+        super().__init__(node, {})
+        self.manifests = manifests
+
+    def all(self):
+        """In order."""
+        rules = HOST_RULES.format(node=world.NODE, node6=six(world.NODE), ports=f"{LOCAL_PORT}, {NOBODY_PORT}", host=HOST_PORT, pod=WEB2.v4,
+                                  pod6=WEB2.v6, virtual=world.VIRTUAL_NODE_PORT, virtual6=six(world.VIRTUAL_NODE_PORT))
+        with contextlib.ExitStack() as stack:
+            self.node.run(NODE, "nft", rules)
+            stack.callback(self.node.run, NODE, "nft", "delete", "table", "inet", "refusals")
+            stack.enter_context(self.manifests.also(MANIFEST))
+            yield from self.policies()
+            yield from self.services()
+
+    def policies(self):
+        """By rules of policies, at either end."""
+        for title, source, address, port, rule in (
+            ("client -> web2, its policy", CLIENT.name, WEB2.v4, HTTP, ELSEWHERE),
+            ("client -> db, client's policy", CLIENT.name, DB.v4, HTTP, ELSEWHERE),
+            ("client -> ClusterIP -> web2", CLIENT.name, LOCAL, HTTP, ELSEWHERE),
+            ("client -> peer, client's policy", CLIENT.name, world.REMOTE, HTTP, ELSEWHERE),
+            ("client -> ClusterIP -> peer", CLIENT.name, REMOTE, HTTP, ELSEWHERE),
+            ("peer -> web2", PEER, WEB2.v4, HTTP, TUNNEL),
+            ("outside -> the Node translates -> web2", OUTSIDE, world.NODE, HOST_PORT, ELSEWHERE),
+            ("outside -> NodePort -> web2", OUTSIDE, world.NODE, LOCAL_PORT, ELSEWHERE),
+            ("outside -> LoadBalancer -> web2", OUTSIDE, world.LOAD_BALANCER, HTTP, ELSEWHERE),
+        ):
+            yield f"Reject: {title}", self.refused(source, address, port, PROHIBITED), [rule], BOTH
+        yield "Reject: ping client -> web2", self.prohibited(CLIENT.name, WEB2.v4), [Rule(ELSEWHERE.words)], BOTH
+
+    def services(self):
+        """Whom nobody serves."""
+        for title, source, address, port in (("client -> ClusterIP", CLIENT.name, NOBODY, HTTP), ("the Node -> ClusterIP", NODE, NOBODY, HTTP),
+                                             ("client -> NodePort", CLIENT.name, world.NODE, NOBODY_PORT),
+                                             ("outside -> NodePort", OUTSIDE, world.NODE, NOBODY_PORT)):
+            yield f"no Endpoint: {title}", self.refused(source, address, port), [SERVICE], BOTH
