@@ -5,7 +5,7 @@ import contextlib
 from .. import daemon, machine
 from ..machine import Failure
 from ..stage import say
-from . import crossing, pipeline, side, stacks, wire, world
+from . import crossing, pipeline, refusals_pair, side, stacks, wire, world
 from .capture import Capture, merged, required
 from .crossing import SIDES, at
 from .ledger import Ledger, Ledgers
@@ -68,7 +68,12 @@ class Pair(Table):
   node 2 is node 1 with what belongs to them exchanged: {', '.join(f'{one} and {two}' for one, two in side.PAIRS[:4])}, MACs, Pods and ports
   added: to what the demo of one Node adds, {len(program.selected)} clauses of policies for client and db of the other Node, and their twins
   note: the document has IPv4 only; twins of its flows carry IPv6, in tunnels over IPv6; Pods have an MTU of {MTU}""")
-        self.ledger = Ledgers({f"node {node.side.number}": Ledger(switch) for node, switch in zip(self.nodes, self.switches)})
+
+    def refuse(self):
+        """Programs both by the control agent, from manifests of their own, and shows what policies refuse."""
+        with refusals_pair.told(self.nodes, self.switches, self.directory):
+            self.meet()
+            self.play(refusals_pair.Refusals(self.node).all())
 
     def meet(self):
         """Waits until each Node has found the other's neighbours: what a scene counts is then its own."""
@@ -123,6 +128,9 @@ class Pair(Table):
         required()
         say("• building two Nodes of network namespaces, a wire between them, and starting a switch in each")
         self.start(binaries)
+        self.ledger = Ledgers({f"node {node.side.number}": Ledger(switch) for node, switch in zip(self.nodes, self.switches)})
+        say("• what policies refuse, on Nodes that the control agent has programmed")
+        self.refuse()
         say("• loading Antrea's pipeline document")
         self.load()
         self.meet()
