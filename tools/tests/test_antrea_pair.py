@@ -1,5 +1,6 @@
 """What tools/demo --nodes 2 loads on either Node, and how it judges frames: right ones pass, each kind of wrong one does not."""
 
+import json
 import re
 import struct
 import sys
@@ -11,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
 from vsw import machine  # noqa: E402
-from vsw.antrea import agent, pipeline, side, wire, world  # noqa: E402
+from vsw.antrea import agent, pipeline, refusals_pair, side, wire, world  # noqa: E402
 from vsw.antrea.capture import Frames  # noqa: E402
 from vsw.antrea.scenes import _ip, _mac  # noqa: E402
 from vsw.antrea.side import Side  # noqa: E402
@@ -71,6 +72,18 @@ class Programs(unittest.TestCase):
         for program in (self.one, self.two):
             heads = [line.split(" actions=")[0].split(",", 1)[1] for line in program.flows]
             self.assertEqual(len(heads), len(set(heads)))
+
+
+class Refusals(unittest.TestCase):
+    def test_the_cluster_has_both_nodes_and_nothing_twice(self):
+        documents = [json.loads(text) for text in refusals_pair.manifests().split("---\n")]
+        names = [(document["kind"], document["metadata"]["name"]) for document in documents]
+        self.assertEqual(len(names), len(set(names)))
+        kinds = [kind for kind, _ in names]
+        self.assertEqual([kinds.count(kind) for kind in ("Node", "NodeConfig", "Pod", "Service", "ClusterNetworkPolicy")], [2, 2, 8, 4, 2])
+        addresses = [ip["ip"] for document in documents if document["kind"] == "Pod" for ip in document["status"]["podIPs"]]
+        addresses += [ip for document in documents if document["kind"] == "Service" for ip in document["spec"]["clusterIPs"]]
+        self.assertEqual(len(set(addresses)), 2 * (8 + 4))
 
 
 def in_geneve(ends, inside, vni=0):

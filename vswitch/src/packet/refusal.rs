@@ -58,7 +58,8 @@ pub fn refuse(front: &[u8], len: usize, how: Refusal) -> Option<Vec<u8>> {
 
 /// Whether a segment is a reset, as far as it can be seen; one that cannot be is taken for one.
 fn is_reset(ip: &[u8], headers: &Headers) -> bool {
-    ip.get(headers.l3_len + 13).is_none_or(|flags| flags & RST != 0)
+    let segment = ip.get(headers.l3_len..headers.end - headers.l2_len);
+    segment.and_then(|segment| segment.get(13)).is_none_or(|flags| flags & RST != 0)
 }
 
 /// The TCP header of a segment's reset, without its checksum.
@@ -250,6 +251,7 @@ mod tests {
             assert!(with(&group).is_none(), "broadcast");
             let zero = |from: usize| (from..from + 16).map(|at| (at, 0)).collect::<Vec<_>>();
             let (nobody, myself) = (zero(22), [zero(22), vec![(37, 1)]].concat());
+            let mapped = [zero(22), vec![(32, 0xff), (33, 0xff), (34, 10)]].concat();
             // Sources and destinations that are no host's; fragments, the first one, too; errors and a redirect.
             let cases: &[&[(usize, u8)]] = if v4 {
                 &[
@@ -266,7 +268,7 @@ mod tests {
                     &[(23, 1), (34, 11)],
                 ]
             } else {
-                &[&[(22, 0xff)], &[(38, 0xff)], &nobody, &myself, &[(20, 58), (54, 1)], &[(20, 58), (54, 137)]]
+                &[&[(22, 0xff)], &[(38, 0xff)], &nobody, &myself, &mapped, &[(20, 58), (54, 1)], &[(20, 58), (54, 137)]]
             };
             for changes in cases {
                 assert!(with(changes).is_none(), "v4={v4} tcp={tcp}: {changes:?}");
@@ -283,6 +285,76 @@ mod tests {
             assert_eq!(answer(&packet, HOW), None, "IPv6, {offset_and_more}");
         }
         assert_eq!(answer(&[0; 60], HOW), None, "not IP");
+    }
+
+    /// Options of IPv4 and extension headers of IPv6 are no part of a reset; an error quotes them.
+    #[test]
+    fn what_stands_before_tcp_and_udp_is_walked() {
+        let dressed = |v4: bool, l4: L4| {
+            let mut spec = Spec::plain(v4, l4, 12);
+            spec.tcp_flags = SYN;
+            (spec.ip_options, spec.tcp_options) = (10, 10);
+            spec.extensions = if v4 { vec![] } else { vec![(0, 1), (60, 3), (43, 3), (44, 1), (60, 1)] };
+            spec
+        };
+        for (v4, l4, kind) in [(true, 34, 3), (false, 54, 1)] {
+            let (spec, datagram) = (dressed(v4, L4::Tcp), dressed(v4, L4::Udp).complete());
+            let packet = spec.complete();
+            let told = answer(&packet, HOW).expect("told");
+            let ports = spec.l4_start();
+            assert_eq!((told.len(), numbers(&told, l4)), (l4 + 20, (0, 0xffff_fffd, RST | ACK)), "v4={v4}");
+            assert_eq!(
+                told[l4..l4 + 4],
+                [&packet[ports + 2..ports + 4], &packet[ports..ports + 2]].concat(),
+                "v4={v4}"
+            );
+            assert_whole(&told, 14);
+            let told = answer(&datagram, HOW).expect("told");
+            assert_eq!((told[l4], &told[l4 + 8..]), (kind, &datagram[14..]), "v4={v4}");
+            assert_whole(&told, 14);
+        }
+        let mut endless = dressed(false, L4::Tcp);
+        endless.extensions = vec![(60, 1); 9];
+        assert_eq!(answer(&endless.complete(), HOW), None, "so many that nobody reads them");
+    }
+
+    /// Nobody invents a port, or quotes what was not there.
+    #[test]
+    fn what_is_cut_off_is_not_answered() {
+        for v4 in [true, false] {
+            for l4 in [L4::Tcp, L4::Udp] {
+                let spec = Spec::plain(v4, l4, 8);
+                let packet = spec.complete();
+                for len in 0..packet.len() {
+                    assert_eq!(
+                        refuse(&packet[..len], len, HOW),
+                        None,
+                        "v4={v4} {l4:?}: its length says more than {len}"
+                    );
+                }
+            }
+            // The IP header says itself that there is less than a header of TCP.
+            for short in 0..20_usize {
+                let mut packet = segment(v4, SYN, 0).complete();
+                let (at, headers) = if v4 { (16, 20) } else { (18, 0) };
+                packet[at..at + 2].copy_from_slice(&u16::try_from(headers + short).expect("short").to_be_bytes());
+                assert_eq!(answer(&packet, HOW), None, "v4={v4}: {short} bytes");
+                if short < 14 {
+                    assert_eq!(
+                        answer(&packet[..packet.len()], Refusal { reset: false, ..HOW }),
+                        None,
+                        "v4={v4}: {short}"
+                    );
+                }
+            }
+            // A header that claims to be longer than the packet, or shorter than it can be.
+            for words in [0, 4, 15] {
+                let mut packet = segment(v4, SYN, 0).complete();
+                let at = packet.len() - 8;
+                packet[at] = words << 4;
+                assert_eq!(answer(&packet, HOW), None, "v4={v4}: {words} words");
+            }
+        }
     }
 
     /// So nothing goes to and fro.

@@ -56,7 +56,11 @@ pub(super) fn hosts_v6(ip: &[u8]) -> Option<([u8; 16], [u8; 16])> {
     let header: &[u8; 40] = ip.first_chunk()?;
     let src: [u8; 16] = header[8..24].try_into().ok()?;
     let dst: [u8; 16] = header[24..40].try_into().ok()?;
-    let is_host = |address: [u8; 16]| address[0] != 0xff && u128::from_be_bytes(address) > 1;
+    // Nobody, loopback, groups, and IPv4's in IPv6's clothes, which no wire has (RFC 6890).
+    let is_host = |address: [u8; 16]| {
+        let number = u128::from_be_bytes(address);
+        address[0] != 0xff && number > 1 && number >> 32 != 0xffff
+    };
     (is_host(src) && is_host(dst)).then_some((src, dst))
 }
 

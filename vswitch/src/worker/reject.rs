@@ -10,6 +10,7 @@ use super::ct::untrack;
 use super::execute::Origin;
 use super::step::Step;
 use crate::action::{Packet, RejectOp};
+use crate::dpdk::Csum;
 use crate::observe::DropReason;
 use crate::packet::refusal::{Refusal, refuse};
 use crate::packet::too_big::QUOTED_MAX;
@@ -77,6 +78,10 @@ impl Step<'_> {
     #[inline(never)]
     pub(super) fn reject(&mut self, op: &RejectOp, packet: &Packet, origin: Origin<'_>) {
         let CameIn::As(front) = origin.came else { return };
+        // Whom it came from nobody knows, then.
+        if packet.mbuf.csum() == Csum::Bad {
+            return;
+        }
         if op.bridge >= self.snapshot.world.bridges.len() {
             return;
         }

@@ -70,10 +70,12 @@ class Pair(Table):
   note: the document has IPv4 only; twins of its flows carry IPv6, in tunnels over IPv6; Pods have an MTU of {MTU}""")
 
     def refuse(self):
-        """Programs both by the control agent, from manifests of their own, and shows what policies refuse."""
+        """Programs both by the control agent, from manifests of their own, and shows what policies refuse, and what of that is on the wire."""
         with refusals_pair.told(self.nodes, self.switches, self.directory):
             self.meet()
+            capture = self.capture("refusals")
             self.play(refusals_pair.Refusals(self.node).all())
+            self.judge_frames(capture.stop())
 
     def meet(self):
         """Waits until each Node has found the other's neighbours: what a scene counts is then its own."""

@@ -106,6 +106,60 @@ fn without_the_tracker_cached_decisions_refuse_too() {
     }
 }
 
+/// Wherever a list may stand: in clones, in buckets of either kind, behind a length that is asked for, in an answer's own list.
+#[test]
+fn in_clones_and_groups_the_packet_is_the_same() {
+    let lines = [
+        "group add group_id=1,type=all,bucket=actions=set_field:10.0.0.3->ip_dst,reject(output:2),bucket=actions=output:3",
+        "group add group_id=2,type=select,bucket=weight:1,actions=set_field:10.0.0.3->ip_dst,reject(output:4)",
+        "priority=9,udp,actions=mod_tp_dst:7,clone(set_field:10.0.0.4->ip_src,reject(IN_PORT)),group:1,group:2,resubmit(,1)",
+        "table=1,actions=check_pkt_larger(40)->NXM_NX_REG0[0],resubmit(,2)",
+        "table=2,reg0=1,actions=reject(reject(output:3),output:5)",
+    ];
+    for cache in [true, false] {
+        let mut bed = bed(cache, &lines);
+        for round in 0..4 {
+            let sent = packet(false, None, false);
+            bed.receive(1, &sent);
+            let all = bed.sent();
+            let told = format!("cache {cache}, round {round}: {all:02x?}");
+            let ports: Vec<usize> = all.iter().map(|(port, _)| *port).collect();
+            assert_eq!(ports, [1, 2, 3, 4, 5], "{told}");
+            for (port, answer) in all.iter().filter(|(port, _)| *port != 3) {
+                assert_answers(answer, &sent, &format!("{told}, by {port}"));
+            }
+        }
+        assert_eq!(bed.pool.in_use(), 0);
+    }
+}
+
+/// Which of a datagram's fragments came in as what nobody knows behind the reassembly.
+#[test]
+fn fragments_are_not_answered_before_nor_behind_ct() {
+    let whole = packet(false, None, false);
+    let fragment = |offset_and_more: u16, payload: &[u8]| {
+        let mut bytes = [&whole[..34], payload].concat();
+        bytes[16..18].copy_from_slice(&u16::try_from(20 + payload.len()).expect("short").to_be_bytes());
+        bytes[20..22].copy_from_slice(&offset_and_more.to_be_bytes());
+        bytes[24..26].fill(0);
+        let sum = naive_checksum(&bytes[14..34]).to_be_bytes();
+        bytes[24..26].copy_from_slice(&sum);
+        bytes
+    };
+    let (first, later) = (fragment(0x2000, &whole[34..50]), fragment(2, &whole[50..62]));
+    for actions in ["reject(IN_PORT),output:2", "ct(commit,zone=1,table=1,nat(dst=10.0.0.3))"] {
+        let lines = [&format!("priority=9,ip,actions={actions}")[..], "table=1,actions=reject(IN_PORT),output:2"];
+        for cache in [true, false] {
+            let mut bed = bed(cache, &lines);
+            for frames in [[&first, &later], [&later, &first]] {
+                frames.into_iter().for_each(|frame| bed.receive(1, frame));
+                assert_eq!(bed.ports(), [2, 2], "cache {cache}: {actions}");
+            }
+            assert_eq!(bed.pool.in_use(), 0);
+        }
+    }
+}
+
 #[test]
 fn who_must_not_be_answered_is_not_and_no_answer_is_answered() {
     let mut bed = bed(true, &["priority=9,actions=reject(resubmit(,0),IN_PORT)"]);

@@ -173,6 +173,13 @@ fn errors_say_where_and_how() {
 fn hostile_text_is_refused_quickly() {
     let nested = |levels: usize| format!("{}2{}", "clone(".repeat(levels), ")".repeat(levels));
     assert!(parse(&nested(limits::MAX_NESTING - 1)).is_ok());
+    let refusing = |levels: usize| format!("{}2{}", "reject(icmp=3,".repeat(levels), ")".repeat(levels));
+    assert!(parse(&refusing(limits::MAX_NESTING - 1)).is_ok());
+    for levels in [limits::MAX_NESTING, 100_000] {
+        assert!(error(&refusing(levels)).reason.contains("nested more than 32 levels"));
+    }
+    assert!(parse(&"reject(".repeat(100_000)).is_err());
+    assert!(parse(&format!("reject({}2)", "icmp=3,".repeat(100_000))).is_ok(), "one after the other is no depth");
     let deep = error(&nested(limits::MAX_NESTING));
     assert!(deep.reason.contains("nested more than 32 levels"), "{deep}");
     assert_eq!(deep.column, 1 + 6 * limits::MAX_NESTING);

@@ -231,3 +231,18 @@ fn a_refused_packet_stays_as_it_is_and_its_answer_is_for_later() {
     let answer = key("in_port=1,icmp,nw_src=10.0.0.2,nw_dst=10.0.0.1,reg0=5");
     assert_eq!(setup.show(&setup.translate(&answer, Start::Answer(op))), "p1");
 }
+
+#[test]
+fn trace_tells_how_a_packet_is_refused() {
+    use crate::pipeline::{Tracing, trace};
+    let setup = program(&[(0, "ip", "resubmit(,1)"), (1, "tcp", "reject(icmp6=4,load:6->NXM_NX_REG0[],IN_PORT)")]);
+    let key = key(TCP);
+    let text = trace(&setup.world, &Tracing { bridge: 0, key: &key, now: Millis(0), names: &[], ct_next: &[] }).text;
+    for expected in [
+        "reject(icmp6=4,set_field:0x6->reg0,IN_PORT)\n",
+        "The sender is told, if he may be.",
+        "Datapath actions: reject(icmp6=4,set_field:0x6->reg0,IN_PORT)",
+    ] {
+        assert!(text.contains(expected), "no {expected:?} in\n{text}");
+    }
+}
