@@ -54,7 +54,7 @@ impl Default for Controller {
 
 /// `reject(...)`: an action of this switch, which Open vSwitch has not. The answer to the packet *as it came in* is made, and goes through the
 /// actions: for TCP a reset (RFC 9293, 3.10.7.1), else "destination unreachable". Who must not be answered is not (RFC 1122, 3.2.2; RFC 4443, 2.4 e).
-/// The packet itself is left as it is.
+/// The packet itself is left as it is. As most actions it has no place in an action set, nor in buckets, which are such sets: there it does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
     /// TCP is answered by a reset; else as everything is.

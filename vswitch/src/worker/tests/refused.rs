@@ -106,13 +106,15 @@ fn without_the_tracker_cached_decisions_refuse_too() {
     }
 }
 
-/// Wherever a list may stand: in clones, in buckets of either kind, behind a length that is asked for, in an answer's own list.
+/// Wherever a list may stand: in clones, behind buckets of either kind (which are action sets, and have no place for it), behind a length that is asked for, in an answer's own list.
 #[test]
 fn in_clones_and_groups_the_packet_is_the_same() {
     let lines = [
-        "group add group_id=1,type=all,bucket=actions=set_field:10.0.0.3->ip_dst,reject(output:2),bucket=actions=output:3",
-        "group add group_id=2,type=select,bucket=weight:1,actions=set_field:10.0.0.3->ip_dst,reject(output:4)",
+        "group add group_id=1,type=all,bucket=actions=set_field:10.0.0.3->ip_dst,resubmit(,12),bucket=actions=output:3",
+        "group add group_id=2,type=select,bucket=weight:1,actions=set_field:10.0.0.3->ip_dst,resubmit(,14)",
         "priority=9,udp,actions=mod_tp_dst:7,clone(set_field:10.0.0.4->ip_src,reject(IN_PORT)),group:1,group:2,resubmit(,1)",
+        "table=12,actions=reject(output:2)",
+        "table=14,actions=reject(output:4)",
         "table=1,actions=check_pkt_larger(40)->NXM_NX_REG0[0],resubmit(,2)",
         "table=2,reg0=1,actions=reject(reject(output:3),output:5)",
     ];
