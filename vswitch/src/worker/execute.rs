@@ -1,7 +1,7 @@
 //! The executor: the one `match` over [`Op`].
 
 use super::forget::Last;
-use super::reject::CameIn;
+use super::reject::{CameIn, Front};
 use super::replay::Replay;
 use super::step::Step;
 use crate::action::{CheckLen, Op, Packet, PacketInOp, Touched};
@@ -72,7 +72,7 @@ impl Origin<'_> {
             seen: None,
             depth: 0,
             tracked: Tracked::default(),
-            came: CameIn::AsItIs,
+            came: None,
             replay: None,
         }
     }
@@ -178,7 +178,7 @@ impl Step<'_> {
                     // What is outside was not read, nor met the tracker; it did not come in.
                     origin.touch(Touched::Rest);
                     origin.tracked.clear();
-                    origin.came = CameIn::Unknown;
+                    origin.came = Some(Front::UNKNOWN);
                     match self.encapsulate(cache.as_deref_mut(), op, &ops[i + 1..], packet, origin) {
                         Some(wrapped) => {
                             packet = wrapped;

@@ -23,16 +23,8 @@ const FRONT_MAX: usize = 128;
 /// Bytes of an L4 header that a pipeline may write: ports and checksum.
 const L4_WRITTEN: usize = 18;
 
-/// What a packet was when it came in.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum CameIn<'a> {
-    /// Nothing has been written into it yet.
-    AsItIs,
-    /// With this front.
-    As(&'a Front),
-    /// It is none that came in, or nobody knows any more.
-    Unknown,
-}
+/// What a packet was when it came in; None: nothing has been written into it yet. A reference, since each stage of each packet hands it on.
+pub(super) type CameIn<'a> = Option<&'a Front>;
 
 /// The front of a packet.
 #[derive(Debug)]
@@ -47,11 +39,18 @@ pub(super) struct Front {
 }
 
 impl Front {
+    /// Of a packet that did not come in, or of which nobody knows any more what it was.
+    pub(super) const UNKNOWN: &'static Self = &Self { bytes: [0; FRONT_MAX], len: 0, whole: 0, l3: None };
+
+    #[inline]
     pub(super) fn of(packet: &Packet) -> Self {
         let (head, whole) = (packet.mbuf.head(), packet.mbuf.len());
         let len = head.len().min(FRONT_MAX);
-        let mut bytes = [0; FRONT_MAX];
-        bytes[..len].copy_from_slice(&head[..len]);
+        let bytes = head.first_chunk().copied().unwrap_or_else(|| {
+            let mut bytes = [0; FRONT_MAX];
+            bytes[..len].copy_from_slice(&head[..len]);
+            bytes
+        });
         // Without an L4 header nothing is written behind the addresses.
         let l3 = packet.l3().filter(|l3| {
             let written = if packet.has_l4() { usize::from(packet.layers.l4) + L4_WRITTEN } else { l3 + 40 };
@@ -77,7 +76,7 @@ impl Step<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn reject(&mut self, op: &RejectOp, packet: &Packet, origin: Origin<'_>) {
-        let CameIn::As(front) = origin.came else { return };
+        let Some(front) = origin.came else { return };
         // Whom it came from nobody knows, then.
         if packet.mbuf.csum() == Csum::Bad {
             return;

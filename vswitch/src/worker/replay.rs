@@ -4,6 +4,7 @@
 //! replayed is as it was, and goes the long way.
 
 use super::execute::Origin;
+use super::reject::Front;
 use super::step::Step;
 use crate::action::Packet;
 use crate::cache::{Cache, Megaflow, Path, Program};
@@ -121,7 +122,8 @@ impl Step<'_> {
     ) {
         let ahead = program.rare.map_or([].as_slice(), |rare| &rare.links);
         let replay = Replay { cache, path: program.path, next: 0, plain, ahead };
-        let origin = Origin { replay: Some(replay), ..Origin::of(port, in_port) };
+        // Programs refuse nobody.
+        let origin = Origin { replay: Some(replay), came: Some(Front::UNKNOWN), ..Origin::of(port, in_port) };
         self.replay_stage(replay, packet, origin);
     }
 

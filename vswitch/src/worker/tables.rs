@@ -3,7 +3,7 @@
 use super::execute::{Origin, Tracked};
 use super::forget::ends_early;
 use super::inside::{self, Inside};
-use super::reject::{CameIn, Front};
+use super::reject::Front;
 use super::step::Step;
 use super::{PortView, Walk};
 use crate::action::{Packet, Touched};
@@ -188,15 +188,16 @@ impl Step<'_> {
         origin: Origin<'_>,
     ) {
         let (ops, drop) = (megaflow.ops(), megaflow.drop_reason());
-        if megaflow.looks_back() {
-            self.carry_out_looking_back(cache, ops, drop, packet, origin);
+        if origin.came.is_none() && megaflow.looks_back() {
+            self.carry_out_first(cache, ops, drop, packet, origin);
         } else {
             self.carry_out_ops(cache, ops, drop, packet, origin);
         }
     }
 
-    /// [`Self::carry_out_ops`], with what the packet was when it came in kept, if this is the first that happens to it. Who takes a path that another packet took before is not asked.
-    fn carry_out_looking_back(
+    /// [`Self::carry_out_ops`], of the first that happens to a packet, with what it was when it came in kept.
+    #[inline(never)] // a frame that its later stages need not have
+    fn carry_out_first(
         &mut self,
         cache: Option<&mut Cache>,
         ops: &[crate::action::Op],
@@ -204,14 +205,8 @@ impl Step<'_> {
         packet: Packet,
         origin: Origin<'_>,
     ) {
-        let front;
-        let came = if matches!(origin.came, CameIn::AsItIs) && origin.replay.is_none() {
-            front = Front::of(&packet);
-            CameIn::As(&front)
-        } else {
-            origin.came
-        };
-        self.carry_out_ops(cache, ops, drop, packet, Origin { came, ..origin });
+        let front = Front::of(&packet);
+        self.carry_out_ops(cache, ops, drop, packet, Origin { came: Some(&front), ..origin });
     }
 
     fn carry_out_ops(
@@ -352,7 +347,7 @@ impl Step<'_> {
         let in_port = u32::try_from(key.get(Field::InPort)).unwrap_or(u32::MAX);
         let tracked = Tracked { met: std::mem::take(&mut self.resumed), ..Tracked::default() };
         // What was paused may have been translated before.
-        let came = if matches!(start, Start::Resume(_)) { CameIn::Unknown } else { CameIn::AsItIs };
+        let came = matches!(start, Start::Resume(_)).then_some(Front::UNKNOWN);
         let origin = Origin { metadata: Some(&key), tracked, came, ..Origin::of(port, in_port) };
         self.carry_out_once(cache, &translation, packet, origin);
     }
@@ -368,8 +363,8 @@ impl Step<'_> {
         for credit in &translation.credits {
             credit.add(1, len, self.now);
         }
-        if looks_back(&translation.ops) {
-            self.carry_out_looking_back(cache, &translation.ops, translation.drop, packet, origin);
+        if origin.came.is_none() && looks_back(&translation.ops) {
+            self.carry_out_first(cache, &translation.ops, translation.drop, packet, origin);
         } else {
             self.carry_out_ops(cache, &translation.ops, translation.drop, packet, origin);
         }

@@ -11,7 +11,7 @@
 use super::Walk;
 use super::execute::Origin;
 use super::outside::flow_hash;
-use super::reject::CameIn;
+use super::reject::Front;
 use super::step::Step;
 use crate::action::{AskOp, EncapOp, Packet};
 use crate::dpdk::Mbuf;
@@ -169,7 +169,8 @@ impl Step<'_> {
         for piece in self.pieces(op, &translation.ops, packet) {
             if let Some(wrapped) = self.wrap(op, piece, hash) {
                 // It never came in.
-                let origin = Origin { metadata: Some(&key), came: CameIn::Unknown, ..Origin::of(home, facts.number) };
+                let origin =
+                    Origin { metadata: Some(&key), came: Some(Front::UNKNOWN), ..Origin::of(home, facts.number) };
                 self.carry_out_once(None, &translation, wrapped, origin);
             }
         }

@@ -213,7 +213,7 @@ fn a_packet_that_was_paused_is_not_answered() {
     let injection = crate::worker::Injection {
         bridge: "br".into(),
         metadata: told.metadata.clone(),
-        packet: told.packet.clone(),
+        packet: told.packet,
         begin: crate::worker::Begin::Resume(continuation, Box::default()),
     };
     bed.walk.inject(&injection, bed.now).expect("resumed");
