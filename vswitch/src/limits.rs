@@ -166,6 +166,11 @@ pub const FLOW_EVENTS_QUEUED: usize = 8192;
 pub const GROUPS_MAX: usize = 65_536;
 /// Buckets of one group: as many as outputs that one packet may lead to.
 pub const BUCKETS_MAX: usize = 4096;
+/// Buckets of one select group, of which a packet takes one: endpoints of the largest Services, three times over. Each has four slots of the
+/// largest table on average ([`crate::group::SLOTS_MAX`]).
+pub const SELECT_BUCKETS_MAX: usize = 16_384;
+/// Slots of the tables of all select groups of one bridge: 1 GiB. A table has 256 to 65,536 slots of two bytes, of a Maglev group always the latter: of those 8,192 fit.
+pub const GROUP_SLOTS_MAX: usize = 1 << 29;
 
 /// Meters of one bridge (Open vSwitch's userspace datapath: `max_meter`).
 pub const METERS_MAX: usize = 262_144;
@@ -197,7 +202,7 @@ pub const MEGAFLOW_MASKS_MAX: usize = 64;
 /// Packets of a new kind that one port may bring to each worker per second, unless configured otherwise. One costs
 /// a worker about 10 us with a pipeline such as Antrea's, with all that it pushes out of the core's caches (measured: `perf/run --case miss-storm`; of 5,000, 10,000 and 20,000 other
 /// ports keep 90, 83 and 76 % of their rate, packets that are refused included). So a port that storms takes a twentieth of it. What was not used up in a fifth of a second may come at
-/// once. A new connection is of no new kind, unless its 5-tuple chooses something: one of several endpoints of a Service.
+/// once. A new connection is of no new kind, unless its 5-tuple chooses what nobody's did before: an endpoint of a Service that nobody uses.
 pub const MISSES_PER_SECOND_DEFAULT: u32 = 5_000;
 /// Packets for controllers likewise. Agents take some thousands per second in all.
 pub const PACKET_INS_PER_SECOND_DEFAULT: u32 = 1000;

@@ -2,6 +2,7 @@
 //!
 //! A clone costs nothing: what is not changed is shared. So a write that is refused goes back to the numbers from before.
 
+mod buckets;
 mod policy;
 mod priority;
 
@@ -208,32 +209,6 @@ impl Ids {
         }
     }
 
-    /// Ids of a group's buckets: endpoints that stay keep theirs, new ones get the lowest that are free.
-    pub fn claim_buckets(&mut self, key: &GroupKey, endpoints: &BTreeSet<Bucket>) {
-        let old = self.buckets.get(key);
-        if old.is_some_and(|old| {
-            old.len() == endpoints.len() && endpoints.iter().all(|endpoint| old.contains_key(endpoint))
-        }) {
-            return;
-        }
-        let kept = old.into_iter().flat_map(|old| old.iter()).filter(|(endpoint, _)| endpoints.contains(endpoint));
-        let mut buckets: BTreeMap<Bucket, u32> = kept.map(|(endpoint, id)| (*endpoint, *id)).collect();
-        let used: BTreeSet<u32> = buckets.values().copied().collect();
-        let mut free = (0..).filter(|id| !used.contains(id));
-        for endpoint in endpoints {
-            if !buckets.contains_key(endpoint) {
-                buckets.insert(*endpoint, free.next().unwrap_or_default());
-            }
-        }
-        Arc::make_mut(&mut self.buckets).insert(key.clone(), Arc::new(buckets));
-    }
-
-    /// The id of an endpoint's bucket.
-    #[must_use]
-    pub fn bucket(&self, key: &GroupKey, endpoint: &Bucket) -> Option<u32> {
-        self.buckets.get(key)?.get(endpoint).copied()
-    }
-
     /// The mark of an Egress address.
     #[must_use]
     pub fn mark(&self, address: &IpAddr) -> Option<u32> {
@@ -330,19 +305,5 @@ mod tests {
         assert_eq!([numbers.claim("e"), numbers.claim("f")], [Some(1), None]);
         numbers.release(&"c");
         assert_eq!(numbers.claim("f"), Some(3));
-    }
-
-    #[test]
-    fn endpoints_that_stay_keep_their_buckets() {
-        let mut ids = Ids::default();
-        let key = GroupKey::Multicast([239, 1, 1, 1].into());
-        let endpoint = |last: u8| (IpAddr::from([10, 0, 0, last]), 80);
-        ids.claim_buckets(&key, &[1, 2, 3].map(endpoint).into());
-        let before = ids.clone();
-        ids.claim_buckets(&key, &[0, 1, 3].map(endpoint).into());
-        assert_eq!([1, 3, 0].map(|last| ids.bucket(&key, &endpoint(last))), [Some(0), Some(2), Some(1)]);
-        assert_eq!(before.bucket(&key, &endpoint(2)), Some(1), "a clone is not changed");
-        ids.release_group(&key);
-        assert_eq!(ids.bucket(&key, &endpoint(1)), None);
     }
 }

@@ -24,11 +24,9 @@ pub const SERVICE_FLOWS_MAX: usize = 65_536;
 pub const SOURCE_RANGES_MAX: usize = 256;
 /// Seconds of session affinity.
 pub const AFFINITY_MAX: u32 = 86_400;
-/// Endpoints of a Service port.
+/// Endpoints of a Service port: buckets that the pipeline takes of one select group (`limits::SELECT_BUCKETS_MAX` of the switch).
 pub const ENDPOINTS_MAX: usize = 16_384;
 /// Endpoints of one request.
 pub const ENDPOINTS_WRITTEN_MAX: usize = 100_000;
 /// Zones, or Nodes, that are to use an endpoint.
 pub const HINTS_MAX: usize = 64;
-/// Buckets that the pipeline takes of one group (`limits::BUCKETS_MAX` of the switch). With E4 of docs/antrea.md it is [`ENDPOINTS_MAX`].
-pub const BUCKETS_MAX: usize = 4096;

@@ -171,9 +171,9 @@ pub enum Action {
     /// Shorter timeouts of this flow after a FIN or RST. 0: unchanged.
     FinTimeout {
         /// Seconds.
-        idle: u16,
+        idle: u32,
         /// Seconds.
-        hard: u16,
+        hard: u32,
     },
     /// This flow is a clause of a conjunction.
     Conjunction {

@@ -4,7 +4,7 @@ pub(crate) mod group;
 pub(crate) mod meter;
 mod selection;
 
-pub use group::bucket_ids;
+pub use group::{bucket_ids, number_of_buckets};
 pub use selection::{HashedFields, Method};
 
 use crate::action::{PortNo, port, rules};
@@ -49,9 +49,9 @@ pub struct FlowSpec {
     /// The agent's mark.
     pub cookie: u64,
     /// Seconds; 0: none.
-    pub idle_timeout: u16,
+    pub idle_timeout: u32,
     /// Seconds; 0: none.
-    pub hard_timeout: u16,
+    pub hard_timeout: u32,
     /// Kept and printed; nothing evicts flows.
     pub importance: u16,
     /// Flags.
@@ -128,6 +128,12 @@ pub enum Selection {
         param: u64,
         /// Each once. Mask bits: those to hash.
         fields: Box<[(crate::Field, u128)]>,
+    },
+    /// The 5-tuple's hash over a table that hangs on nothing but the ids and weights of the buckets: whoever has the same buckets chooses alike. Ours;
+    /// Open vSwitch has none.
+    Maglev {
+        /// The hash basis.
+        param: u64,
     },
 }
 

@@ -210,10 +210,10 @@ fn learn() -> BoxedStrategy<Action> {
             let ([idle_timeout, hard_timeout, fin_idle_timeout, fin_hard_timeout], priority, cookie, table, limit) =
                 numbers;
             Action::Learn(Box::new(Learn {
-                idle_timeout,
-                hard_timeout,
-                fin_idle_timeout: fin_idle_timeout % 3,
-                fin_hard_timeout: fin_hard_timeout % 3,
+                idle_timeout: idle_timeout.into(),
+                hard_timeout: hard_timeout.into(),
+                fin_idle_timeout: (fin_idle_timeout % 3).into(),
+                fin_hard_timeout: (fin_hard_timeout % 3).into(),
                 priority,
                 cookie,
                 table,
@@ -314,7 +314,8 @@ fn simple() -> BoxedStrategy<Action> {
         target().prop_map(Action::StackPop),
         multipath(),
         learn(),
-        (any::<u16>(), any::<u16>()).prop_map(|(idle, hard)| Action::FinTimeout { idle, hard }),
+        (any::<u16>(), any::<u16>())
+            .prop_map(|(idle, hard)| Action::FinTimeout { idle: idle.into(), hard: hard.into() }),
         note,
         Just(Action::Exit),
         sample(),
@@ -386,8 +387,8 @@ pub(crate) fn flow() -> BoxedStrategy<FlowSpec> {
                 priority: numbers.1,
                 matching: Arc::new(matching),
                 cookie: numbers.2,
-                idle_timeout: times[0],
-                hard_timeout: times[1],
+                idle_timeout: times[0].into(),
+                hard_timeout: times[1].into(),
                 importance: times[2],
                 flags: FlowFlags {
                     send_flow_rem: flags[0],
@@ -420,7 +421,9 @@ fn selection() -> BoxedStrategy<Selection> {
         }
         Selection::new(GroupKind::Select, Some(Method::Hash), Some(param), Some(all)).expect("a selection")
     });
-    prop_oneof![Just(Selection::Default), param().prop_map(|param| Selection::DpHash { param }), hash].boxed()
+    let dp_hash = param().prop_map(|param| Selection::DpHash { param });
+    let maglev = param().prop_map(|param| Selection::Maglev { param });
+    prop_oneof![Just(Selection::Default), dp_hash, maglev, hash].boxed()
 }
 
 /// A group that Open vSwitch would take.

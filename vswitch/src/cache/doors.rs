@@ -204,7 +204,7 @@ fn words(head: &[u8], outer: &Outer, port: PortId) -> Option<Words> {
 
 /// Whether a decision that looks at these bits is the same for all packets of a tunnel, whatever flow is inside.
 pub(super) fn is_for_all_flows(mask: &FlowMask) -> bool {
-    [Field::TpSrc, Field::DpHash].iter().all(|field| mask.get(*field) == 0)
+    [Field::TpSrc, Field::DpHash, Field::ConjId].iter().all(|field| mask.get(*field) == 0)
 }
 
 impl Cache {

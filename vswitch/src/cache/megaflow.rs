@@ -3,6 +3,7 @@
 use super::doors::is_for_all_flows;
 use super::validity::Depends;
 use crate::action::{DecapOp, Op};
+use crate::group::Group;
 use crate::observe::{Counter, DropReason};
 use crate::pipeline::{Credit, Effect, Stage, Translation};
 use crate::port::PortId;
@@ -45,6 +46,8 @@ pub struct Megaflow {
     pub(super) depends: Depends,
     /// Where its packets go on; none: they come in.
     pub(super) stage: Option<Arc<Stage>>,
+    /// Its packets are not decided yet: what becomes of them hangs on the bucket of this group that they take.
+    pub(super) chooser: Option<Arc<Group>>,
     /// Where it stands in the cache's list.
     pub(super) position: Counter,
     /// What paths have counted of it. The control side.
@@ -104,7 +107,7 @@ impl Megaflow {
         hash: u64,
         bridge: usize,
     ) -> Self {
-        let Translation { ops, mask, touched, credits, effects, deps, drop, .. } = translation;
+        let Translation { ops, mask, touched, credits, effects, deps, drop, chooser, .. } = translation;
         let own = FlowMask(std::array::from_fn(|i| mask.0[i] & !touched.0[i]));
         let out = match (ops.as_slice(), drop) {
             ([Op::Output(port)], None) => *port,
@@ -137,6 +140,7 @@ impl Megaflow {
             effects: effects.into(),
             depends: Depends::new(&deps, SparseMatch::new(key, &own)),
             stage,
+            chooser,
             position: zero(),
             by_paths: Credited::default(),
             dead: AtomicBool::new(false),
@@ -270,6 +274,12 @@ impl Megaflow {
             ([Op::Decap(op)], None) => Some(**op),
             _ => None,
         }
+    }
+
+    /// The group that is to choose for its packets, which another decision is for then ([`crate::pipeline::choose`]).
+    #[must_use]
+    pub fn chooser(&self) -> Option<&Arc<Group>> {
+        self.chooser.as_ref()
     }
 
     /// Why its packets die, if they do.

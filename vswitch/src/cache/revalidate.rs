@@ -11,8 +11,9 @@
 
 use super::Megaflow;
 use super::megaflow::settle;
-use crate::pipeline::{Deps, Effect, Request, Start, World, translate};
+use crate::pipeline::{Choice, Deps, Effect, Request, Start, World, translate};
 use crate::time::Millis;
+use std::sync::Arc;
 
 /// What a megaflow depends on now, if it is what the tables would decide now.
 #[cold]
@@ -22,12 +23,14 @@ pub(super) fn again(megaflow: &Megaflow, world: &World, now: Millis) -> Option<D
     }
     let (key, (_, mask)) = (megaflow.first(), megaflow.matching.expand());
     let start = megaflow.stage.as_ref().map_or(Start::Table, Start::Stage);
-    let request = Request { bridge: megaflow.bridge, key: &key, start, now, side_effects: false, learns: None };
+    let choice = Choice::of(&key);
+    let request = Request { bridge: megaflow.bridge, key: &key, start, now, side_effects: false, learns: None, choice };
     let mut new = translate(world, &request, None);
     settle(&mut new, &key);
     let same = new.cacheable
         && mask.contains(&new.mask)
         && new.drop == megaflow.drop
+        && new.chooser.as_ref().map(Arc::as_ptr) == megaflow.chooser.as_ref().map(Arc::as_ptr)
         && new.deps.port == megaflow.depends.port
         && megaflow.depends.is_apart_from(&new.touched)
         && *new.ops == *megaflow.ops

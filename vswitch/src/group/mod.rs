@@ -4,19 +4,22 @@
 //! survive the group.
 //!
 //! **Design**: a select group has a table of slots, filled by weight; a hash picks a slot. A change of the group moves as few
-//! slots as the new weights need, so that connections stay where they are. Liveness is the caller's business.
+//! slots as the new weights need, so that connections stay where they are: so the table has a history (`slots.rs`). One that is to be the same
+//! wherever the buckets are the same has none, and moves some more (`maglev.rs`). Liveness is the caller's business.
 //!
-//! **Limits**: [`crate::limits::BUCKETS_MAX`], [`SLOTS_MAX`].
+//! **Limits**: [`crate::limits::BUCKETS_MAX`], [`crate::limits::SELECT_BUCKETS_MAX`], [`SLOTS_MAX`]. To fill the largest table takes 20 ms.
 //!
 //! **Threads**: immutable but for counters, which are atomics.
 
+mod maglev;
 mod slots;
 
 use crate::time::Millis;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use vswitch_flow::spec::{GroupKind, GroupSpec};
+use vswitch_flow::spec::{GroupKind, GroupSpec, Selection};
 
 pub use slots::SLOTS_MAX;
 
@@ -32,6 +35,8 @@ pub struct Group {
     /// For select groups: slots filled by weight (indexes of buckets); a hash picks a slot. A power of two of them, or none if
     /// no bucket has a weight.
     pub slots: Box<[u16]>,
+    /// A bucket watches something: whether it takes packets may change without the group.
+    pub watched: bool,
 }
 
 /// Counters of a group and its buckets. Added to when megaflows are collected, and by uncached packets.
@@ -69,21 +74,25 @@ impl Group {
 
     fn build(spec: GroupSpec, created_ms: u64, old: Option<&Self>) -> Self {
         let stats = Arc::new(GroupStats::new(spec.buckets.len()));
-        let slots = if spec.kind == GroupKind::Select {
-            slots::fill(&spec.buckets, old.map(|old| (&old.spec.buckets[..], &old.slots[..])))
-        } else {
-            Box::default()
+        let slots = match (spec.kind, &spec.selection) {
+            (GroupKind::Select, Selection::Maglev { .. }) => maglev::fill(&spec.buckets),
+            (GroupKind::Select, _) => {
+                slots::fill(&spec.buckets, old.map(|old| (&old.spec.buckets[..], &old.slots[..])))
+            }
+            _ => Box::default(),
         };
-        Self { spec, stats, created_ms, slots }
+        let watched = spec.buckets.iter().any(|bucket| bucket.watch_port.is_some() || bucket.watch_group.is_some());
+        Self { spec, stats, created_ms, slots, watched }
     }
 
-    /// The group after buckets were inserted or removed: as [`Group::modified`], but buckets that stay keep their counters.
+    /// The group after buckets were inserted or removed: as [`Group::modified`], but buckets that `stay` (by id) keep their counters.
     #[must_use]
-    pub fn rearranged(&self, spec: GroupSpec) -> Self {
+    pub fn rearranged(&self, spec: GroupSpec, stay: impl Fn(u32) -> bool) -> Self {
         let group = self.modified(spec);
+        let counted: HashMap<u32, _> =
+            self.spec.buckets.iter().map(|bucket| bucket.id).zip(&self.stats.buckets).collect();
         for (new, bucket) in group.stats.buckets.iter().zip(&group.spec.buckets) {
-            let old = self.spec.buckets.iter().position(|old| old.id == bucket.id);
-            if let Some((packets, bytes)) = old.and_then(|i| self.stats.buckets.get(i)) {
+            if let Some((packets, bytes)) = counted.get(&bucket.id).filter(|_| stay(bucket.id)) {
                 new.0.store(packets.load(Relaxed), Relaxed);
                 new.1.store(bytes.load(Relaxed), Relaxed);
             }

@@ -1,7 +1,7 @@
 //! The table of a select group: which hash goes to which bucket.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BinaryHeap, HashMap};
 use vswitch_flow::spec::BucketSpec;
 
 /// Slots of a group at least: a bucket's share is exact to 1/256 or better.
@@ -52,10 +52,14 @@ fn shares(buckets: &[BucketSpec], total: u64, len: usize) -> Vec<usize> {
         shares[*i] += 1;
     }
     // Only in tables that may not grow: the heaviest buckets give slots to those that have none.
-    while let Some(poor) = by_rest.iter().copied().find(|i| shares[*i] == 0) {
-        let Some(rich) = by_rest.iter().copied().max_by_key(|i| shares[*i]) else { break };
-        shares[rich] -= 1;
-        shares[poor] += 1;
+    let poor: Vec<usize> = by_rest.iter().copied().filter(|i| shares[*i] == 0).collect();
+    let mut rich: BinaryHeap<(usize, usize)> =
+        if poor.is_empty() { BinaryHeap::new() } else { by_rest.iter().map(|i| (shares[*i], *i)).collect() };
+    for i in poor {
+        let Some((share, from)) = rich.pop().filter(|(share, _)| *share > 1) else { break };
+        shares[from] = share - 1;
+        shares[i] = 1;
+        rich.push((share - 1, from));
     }
     shares
 }
@@ -72,7 +76,7 @@ fn inherit(buckets: &[BucketSpec], old: Option<(&[BucketSpec], &[u16])>, len: us
 /// Buckets by what they lack, spread evenly: each as often as it lacks slots.
 fn takers(room: &[usize]) -> Vec<u16> {
     // Webster's method: whoever is furthest behind its part is next.
-    let mut queue: std::collections::BinaryHeap<(u64, Reverse<usize>, u64)> = std::collections::BinaryHeap::new();
+    let mut queue: BinaryHeap<(u64, Reverse<usize>, u64)> = BinaryHeap::new();
     let value = |room: usize, given: u64| room as u64 * 1_000_000 / (2 * given + 1);
     let lacking = room.iter().enumerate().filter(|(_, room)| **room > 0);
     queue.extend(lacking.map(|(i, room)| (value(*room, 0), Reverse(i), 0)));

@@ -1,5 +1,7 @@
 //! Groups: shares, liveness, stability.
 
+mod maglev;
+
 use super::*;
 use vswitch_flow::spec::{BucketSpec, Selection};
 
@@ -28,6 +30,7 @@ fn ids(group: &Group) -> Vec<u32> {
 #[test]
 fn slots_are_shared_by_weight() {
     let many: Vec<(u32, u16)> = (0..4096).map(|id| (id, 1)).collect();
+    let most: Vec<(u32, u16)> = (0..16_384).map(|id| (id, 1 + (id % 2) as u16)).collect();
     let cases: &[(&str, &[(u32, u16)])] = &[
         ("one", &[(0, 1)]),
         ("three equal", &[(0, 1), (1, 1), (2, 1)]),
@@ -36,6 +39,7 @@ fn slots_are_shared_by_weight() {
         ("1 to 10,000", &[(0, 1), (1, 10_000)]),
         ("the most extreme", &[(0, 1), (1, 65_535), (2, 65_535)]),
         ("4,096 buckets", &many),
+        ("16,384 buckets", &most),
     ];
     for (name, weights) in cases {
         let group = Group::new(spec(weights), Millis(0));
@@ -116,8 +120,10 @@ fn counters_stay_with_their_buckets_when_others_come_and_go() {
     group.stats.packets.store(3, Relaxed);
     group.stats.buckets[1].0.store(2, Relaxed);
     let packets = |group: &Group| -> Vec<u64> { group.stats.buckets.iter().map(|b| b.0.load(Relaxed)).collect() };
-    let other = group.rearranged(spec(&[(7, 1), (5, 1), (0, 1)]));
+    let other = group.rearranged(spec(&[(7, 1), (5, 1), (0, 1)]), |_| true);
     assert_eq!((packets(&other), other.stats.packets.load(Relaxed)), (vec![0, 2, 0], 0), "observed");
+    let anew = group.rearranged(spec(&[(5, 1)]), |id| id != 5);
+    assert_eq!(packets(&anew), [0], "one that went, and came again");
     assert_eq!(packets(&group.modified(group.spec.clone())), [0, 0], "mod-group starts over");
     assert_eq!(ids(&group.modified(group.spec.clone())), ids(&group));
 }

@@ -34,6 +34,7 @@ pub use packet_in::{Continuation, Interest, NO_COOKIE, PacketIn, PacketIns, Paus
 pub use program::{Program, Rule, RuleStats, TABLES, Table, TableStats};
 pub use stage::{Luggage, Stage, Stages};
 pub use translate::{
-    Credit, Deps, Effect, Request, Start, Trace, Tracing, Translation, format_megaflow, format_ops, trace, translate,
+    Choice, Credit, Deps, Effect, Request, Start, Trace, Tracing, Translation, choose, format_megaflow, format_ops,
+    trace, translate,
 };
 pub use world::{Bridge, PortFacts, World};

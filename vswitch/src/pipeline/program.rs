@@ -7,7 +7,7 @@ use crate::time::Millis;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU16, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use vswitch_flow::SparseMatch;
 use vswitch_flow::action::Action;
 use vswitch_flow::classifier::{Classifier, Clause, Entry};
@@ -76,9 +76,9 @@ pub struct Rule {
     /// Kept and printed.
     pub importance: u16,
     /// Seconds without a packet after which it goes; 0: never. fin_timeout lowers it.
-    pub idle_timeout: AtomicU16,
+    pub idle_timeout: AtomicU32,
     /// Seconds after `modified_ms` when it goes; 0: never.
-    pub hard_timeout: AtomicU16,
+    pub hard_timeout: AtomicU32,
     /// Milliseconds when it was added (a new duration starts with every add).
     pub created_ms: u64,
     /// Milliseconds when it was added, modified, or learned again.
@@ -104,8 +104,8 @@ impl Rule {
             actions,
             flags,
             importance,
-            idle_timeout: AtomicU16::new(idle_timeout),
-            hard_timeout: AtomicU16::new(hard_timeout),
+            idle_timeout: AtomicU32::new(idle_timeout),
+            hard_timeout: AtomicU32::new(hard_timeout),
             created_ms: now.0,
             modified_ms: AtomicU64::new(now.0),
             learned: false,

@@ -11,7 +11,7 @@ use crate::conntrack::{First, Fragments, Outcome, Place, plainly_seen};
 use crate::limits::{RECIRCULATIONS_MAX, STAGES_ENTERED_MAX};
 use crate::observe::DropReason;
 use crate::pipeline::translate::dp_hash;
-use crate::pipeline::{Request, Stage, Start, translate};
+use crate::pipeline::{Choice, Request, Stage, Start, translate};
 use std::sync::Arc;
 use vswitch_conntrack::{Family, Link, Rewrite, Tuple, Verdict, state};
 use vswitch_flow::extract::{extract, refresh_hop};
@@ -183,7 +183,15 @@ impl Step<'_> {
             Origin { metadata: Some(&key), touched: Touched::Nothing, depth: origin.depth + 1, tracked, ..origin };
         let (bridge, now) = (stage.luggage.bridge, self.now);
         let learns = Some(&self.budget.learns);
-        let request = Request { bridge, key: &key, start: Start::Stage(stage), now, side_effects: true, learns };
+        let request = Request {
+            bridge,
+            key: &key,
+            start: Start::Stage(stage),
+            now,
+            side_effects: true,
+            learns,
+            choice: Choice::ByHash,
+        };
         let Some(cache) = cache else {
             let translation = translate(world, &request, None);
             return self.carry_out_once(None, &translation, packet, origin);

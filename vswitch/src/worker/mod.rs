@@ -15,6 +15,7 @@
 mod ct;
 mod execute;
 mod forget;
+mod found;
 mod inject;
 mod inside;
 mod learning;

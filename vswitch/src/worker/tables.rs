@@ -2,6 +2,7 @@
 
 use super::execute::{Origin, Tracked};
 use super::forget::ends_early;
+use super::found::Found;
 use super::inside::{self, Inside};
 use super::reject::Front;
 use super::step::Step;
@@ -9,10 +10,10 @@ use super::{PortView, Walk};
 use crate::action::{Packet, Touched};
 use crate::cache::{Cache, Compact, Megaflow, looks_back};
 use crate::dpdk::{Burst, Mbuf};
-use crate::limits::{ACTIONS_PER_MISS, FRAME_MIN, HEAD_LEN};
+use crate::limits::{FRAME_MIN, HEAD_LEN};
 use crate::observe::{DropReason, Fallback};
 use crate::pipeline::translate::dp_hash;
-use crate::pipeline::{PortFacts, Request, Start, Translation, translate};
+use crate::pipeline::{Choice, PortFacts, Request, Start, Translation, choose, translate};
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::Arc;
@@ -248,7 +249,8 @@ impl Step<'_> {
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
         let origin = Origin { metadata: Some(&key), touched: Touched::Nothing, ..Origin::of(port, facts.number) };
         let (bridge, learns) = (facts.bridge, Some(&self.budget.learns));
-        let request = Request { bridge, key: &key, start: Start::Table, now, side_effects: true, learns };
+        let request =
+            Request { bridge, key: &key, start: Start::Table, now, side_effects: true, learns, choice: Choice::ByHash };
         self.decide(cache, &request, packet, origin, Some(compact));
     }
 
@@ -262,33 +264,37 @@ impl Step<'_> {
         compact: Option<&Compact>,
     ) {
         let (world, now, len) = (&*self.snapshot.world, self.now, packet.mbuf.len() as u64);
-        let found = cache.lookup(request.bridge, request.key, world, now);
-        let outdated = cache.take_outdated();
-        let megaflow = if let Some(megaflow) = found {
-            cache.stats().megaflow_hits.add(1);
-            if megaflow.has_effects() && megaflow.used() != now {
-                cache.effects(&megaflow, world, now);
+        let choice = if cache.is_on() { Choice::Ask } else { Choice::ByHash };
+        let mut request = Request { choice, ..*request };
+        let mut found = self.find(cache, &request);
+        // The bucket is known now, and decides the rest.
+        let (group, chosen);
+        if let Some(asking) = found.chooser(now) {
+            group = asking;
+            chosen = choose(&group, request.key);
+            if let Some((bucket, key)) = &chosen {
+                request = Request { key, choice: Choice::Made(*bucket, Some(&group)), ..request };
+                found = self.find(cache, &request);
             }
-            megaflow
-        } else {
-            let allowance =
-                if outdated || cache.take_forgotten() { &self.budget.renewals } else { &self.budget.misses };
-            // With the caches off, every packet is a miss.
-            if cache.is_on() && !allowance.take(now) {
+        }
+        let megaflow = match found {
+            Found::Known(megaflow) => {
+                cache.stats().megaflow_hits.add(1);
+                if megaflow.has_effects() && megaflow.used() != now {
+                    cache.effects(&megaflow, world, now);
+                }
+                megaflow
+            }
+            Found::Kept(megaflow) => megaflow,
+            Found::Once(translation) => {
+                cache.recorder.fail(Fallback::Uncached);
+                return self.carry_out_once(Some(cache), &translation, packet, origin);
+            }
+            Found::Refused => {
                 cache.recorder.fail(Fallback::Uncached);
                 cache.stats().lost_misses.add(1);
                 self.never_decided(origin.tracked.met);
                 return self.drop_in(origin.port, DropReason::MissRate, packet.mbuf);
-            }
-            cache.stats().misses.add(1);
-            let translation = translate(world, request, None);
-            allowance.charge(translation.work / ACTIONS_PER_MISS);
-            match cache.insert(request, translation) {
-                Ok(megaflow) => megaflow,
-                Err(translation) => {
-                    cache.recorder.fail(Fallback::Uncached);
-                    return self.carry_out_once(Some(cache), &translation, packet, origin);
-                }
             }
         };
         megaflow.count(1, len, now);
@@ -342,7 +348,7 @@ impl Step<'_> {
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
         let learns = Some(&self.budget.learns);
         let side_effects = !self.telling;
-        let request = Request { bridge, key: &key, start, now: self.now, side_effects, learns };
+        let request = Request { bridge, key: &key, start, now: self.now, side_effects, learns, choice: Choice::ByHash };
         let translation = translate(&self.snapshot.world, &request, None);
         let in_port = u32::try_from(key.get(Field::InPort)).unwrap_or(u32::MAX);
         let tracked = Tracked { met: std::mem::take(&mut self.resumed), ..Tracked::default() };

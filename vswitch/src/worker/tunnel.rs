@@ -13,7 +13,7 @@ use crate::limits::{FRAME_MIN, HEAD_LEN, TUNNEL_DEPTH_MAX};
 use crate::observe::{DropReason, Fallback};
 use crate::packet::checksum::{self, Sum};
 use crate::packet::{TxCaps, offload};
-use crate::pipeline::{PortFacts, Request, Start};
+use crate::pipeline::{Choice, PortFacts, Request, Start};
 use crate::port::PortId;
 use std::sync::atomic::Ordering::Relaxed;
 use vswitch_flow::FlowKey;
@@ -377,7 +377,8 @@ impl Step<'_> {
         let origin = Origin { metadata: Some(&key), touched: Touched::Nothing, depth, ..Origin::of(id, facts.number) };
         let learns = Some(&self.budget.learns);
         let (bridge, now) = (facts.bridge, self.now);
-        let request = Request { bridge, key: &key, start: Start::Table, now, side_effects: true, learns };
+        let request =
+            Request { bridge, key: &key, start: Start::Table, now, side_effects: true, learns, choice: Choice::ByHash };
         self.decide(cache, &request, packet, origin, inside);
     }
 

@@ -18,7 +18,7 @@ use crate::dpdk::Mbuf;
 use crate::limits::{WAITING_MBUFS_MAX, WAITING_MS};
 use crate::observe::DropReason;
 use crate::pipeline::translate::dp_hash;
-use crate::pipeline::{Request, Start, translate};
+use crate::pipeline::{Choice, Request, Start, translate};
 use crate::port::PortId;
 use crate::time::Millis;
 use std::collections::VecDeque;
@@ -163,7 +163,15 @@ impl Step<'_> {
         key.set(Field::DpHash, dp_hash(&key).into());
         // Where it leaves says how long it may be.
         let (bridge, learns) = (facts.bridge, Some(&self.budget.learns));
-        let request = Request { bridge, key: &key, start: Start::Table, now: self.now, side_effects: true, learns };
+        let request = Request {
+            bridge,
+            key: &key,
+            start: Start::Table,
+            now: self.now,
+            side_effects: true,
+            learns,
+            choice: Choice::ByHash,
+        };
         let translation = translate(&self.snapshot.world, &request, None);
         self.asking = true;
         for piece in self.pieces(op, &translation.ops, packet) {

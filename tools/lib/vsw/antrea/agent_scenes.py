@@ -7,6 +7,7 @@ from .. import machine
 from ..machine import Failure
 from . import traffic, world
 from .actions import BOTH, HTTP, of
+from .choices import Choices
 from .ledger import Rule
 from .manifests import EGRESS_IP, renumber
 from .node import NODE, PEER
@@ -43,7 +44,7 @@ class AgentScenes(Scenes):
             if not title.startswith(NOT_HERE):
                 yield title, action, self.renumbered(rules), families
         refusals = Refusals(self.node, self.manifests)
-        for part in (self.egress_here, refusals.all, self.unanswered, self.changes, self.restarts):
+        for part in (self.egress_here, refusals.all, self.unanswered, self.changes, Choices(self).all, self.restarts):
             yield from part()
 
     def renumbered(self, rules):

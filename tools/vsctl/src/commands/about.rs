@@ -136,6 +136,7 @@ fn limits(limits: &v1::Limits) -> Value {
         "flows_per_bridge_max": limits.flows_per_bridge_max,
         "groups_max": limits.groups_max,
         "buckets_max": limits.buckets_max,
+        "select_buckets_max": limits.select_buckets_max,
         "meters_max": limits.meters_max,
         "bands_max": limits.bands_max,
         "table_name_max": limits.table_name_max,

@@ -1,7 +1,7 @@
 //! `Endpoints`: who serves a Service port. Compiled by their [`Service`](super::service::Service).
 
-use super::service::{choose, flush, read};
-use crate::limits::{BUCKETS_MAX, ENDPOINTS_MAX, HINTS_MAX, NAME_MAX};
+use super::service::{flush, read};
+use crate::limits::{ENDPOINTS_MAX, HINTS_MAX, NAME_MAX};
 use crate::object::Need;
 use crate::problem::{Code, Problems};
 use crate::{Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Part, Problem, Reference};
@@ -128,12 +128,6 @@ impl Endpoints {
             } else if !service.serves(family) {
                 let reason = format!("{address}: Service {} has no address of this family", self.service);
                 problems.add(Problem::new(Code::Family, "endpoints", reason));
-            }
-            let chosen = choose(&self.endpoints, family, facts.node);
-            let most = chosen.cluster.len().max(chosen.local.len());
-            if most > BUCKETS_MAX {
-                let reason = format!("{most} usable endpoints of one family: at most {BUCKETS_MAX}");
-                problems.push(Code::Limit, "endpoints", reason);
             }
         }
     }

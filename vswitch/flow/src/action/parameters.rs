@@ -155,13 +155,13 @@ pub struct Bundle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Learn {
     /// Of the learned flow, in seconds; 0: none.
-    pub idle_timeout: u16,
+    pub idle_timeout: u32,
     /// From the last execution of learn.
-    pub hard_timeout: u16,
+    pub hard_timeout: u32,
     /// After a FIN or RST.
-    pub fin_idle_timeout: u16,
+    pub fin_idle_timeout: u32,
     /// See `fin_idle_timeout`.
-    pub fin_hard_timeout: u16,
+    pub fin_hard_timeout: u32,
     /// Of the learned flow.
     pub priority: u16,
     /// Of the learned flow.

@@ -124,7 +124,9 @@ pub(crate) fn bucket_id(id: u32) -> Result<(), Refusal> {
     Err(Refusal::new(BAD_BUCKET, format!("{id:#x} is no bucket id")).hint(IDS).field("bucket_id"))
 }
 
-pub(crate) fn number_of_buckets(kind: GroupKind, buckets: usize) -> Result<(), Refusal> {
+/// # Errors
+/// When a group of this kind has another number of them.
+pub fn number_of_buckets(kind: GroupKind, buckets: usize) -> Result<(), Refusal> {
     if kind != GroupKind::Indirect || buckets == 1 {
         return Ok(());
     }

@@ -11,6 +11,8 @@ pub enum Method {
     DpHash,
     /// `hash`
     Hash,
+    /// `maglev`
+    Maglev,
 }
 
 /// Fields to hash, with masks: each once, in the order of Open vSwitch.
@@ -57,7 +59,7 @@ impl Selection {
         }
         if param.is_some() && method.is_none() {
             let refusal = Refusal::new("OFPBPC_BAD_VALUE", "selection_method_param needs a selection_method");
-            return Err(refusal.field("selection_method_param").hint("selection_method=hash or dp_hash"));
+            return Err(refusal.field("selection_method_param").hint("selection_method=hash, dp_hash or maglev"));
         }
         if method.is_some() && kind != GroupKind::Select {
             let refusal = Refusal::new("OFPBPC_BAD_VALUE", "only select groups select").field("selection_method");
@@ -67,6 +69,7 @@ impl Selection {
         Ok(match method {
             None => Self::Default,
             Some(Method::DpHash) => Self::DpHash { param },
+            Some(Method::Maglev) => Self::Maglev { param },
             Some(Method::Hash) => Self::Hash { param, fields: fields.unwrap_or_default().0.into() },
         })
     }

@@ -27,8 +27,8 @@ pub use group::{GroupCommand, GroupLine, format_bucket, format_group, parse_grou
 pub use meter::{format_meter, parse_meter};
 pub use packet_out::{PacketOut, parse_packet_out};
 
-/// Longest line: no OpenFlow message that a line could become is longer than 65,535 bytes, and text is not 16 times that.
-pub const MAX_LINE: usize = 1 << 20;
+/// Longest line: that of a select group of 16,384 buckets with 250 bytes each.
+pub const MAX_LINE: usize = 1 << 22;
 
 /// A line to read.
 #[derive(Clone, Copy)]

@@ -103,6 +103,7 @@ fn limits(slow_path: Rates) -> v1::Limits {
         misses_per_second: slow_path.misses,
         packet_ins_per_second: slow_path.packet_ins,
         learns_per_second: slow_path.learns,
+        select_buckets_max: limits::SELECT_BUCKETS_MAX as u32,
     }
 }
 

@@ -9,8 +9,10 @@ use tonic::{Request, Response, Status};
 use vswitch_flow::text::{Style, format_group};
 use vswitch_proto::v1;
 
-/// Groups per message: about 1 MiB if each has 64 buckets.
+/// Groups per message.
 const CHUNK: usize = 256;
+/// Buckets per message, unless one group has more: about 1 MiB.
+const CHUNK_BUCKETS: usize = 16_384;
 
 /// See `proto/vswitch/v1/group.proto`.
 pub(in crate::control) struct Groups(pub(in crate::control) Control);
@@ -52,7 +54,50 @@ impl v1::group_service_server::GroupService for Groups {
         let call = move |switch: &dyn super::SwitchApi| Ok((switch.names(&bridge)?, switch.groups(&bridge, id)?));
         let (names, groups) = self.0.try_read(call).await?;
         let style = Style { names: by_name };
-        let message = |groups| v1::ListGroupsResponse { groups };
-        Ok(Response::new(parts(groups, CHUNK, move |info| entry(&info, form, style, &names), message)))
+        let message = move |groups: Vec<GroupInfo>| v1::ListGroupsResponse {
+            groups: groups.iter().map(|info| entry(info, form, style, &names)).collect(),
+        };
+        let chunks = chunks(groups, |info| info.buckets.len());
+        Ok(Response::new(parts(chunks, 1, |chunk| chunk, move |part| message(part.into_iter().flatten().collect()))))
+    }
+}
+
+/// Groups by message: at most [`CHUNK`] of them, and as many as [`CHUNK_BUCKETS`] allow, but one.
+fn chunks<T>(groups: Vec<T>, buckets: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let mut chunks: Vec<Vec<T>> = Vec::new();
+    let mut room = 0;
+    for group in groups {
+        let size = buckets(&group);
+        match chunks.last_mut().filter(|chunk| chunk.len() < CHUNK && size <= room) {
+            Some(chunk) => {
+                room -= size;
+                chunk.push(group);
+            }
+            None => {
+                room = CHUNK_BUCKETS.saturating_sub(size);
+                chunks.push(vec![group]);
+            }
+        }
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_of_bounded_size() {
+        let cases: [(&str, Vec<usize>, &[usize]); 4] = [
+            ("none", vec![], &[]),
+            ("small ones", vec![10; 600], &[256, 256, 88]),
+            ("large ones", vec![CHUNK_BUCKETS, 1, CHUNK_BUCKETS - 1, 1], &[1, 2, 1]),
+            ("empty ones", vec![0; 257], &[256, 1]),
+        ];
+        for (name, sizes, expected) in cases {
+            let chunks = chunks(sizes.clone(), |size| *size);
+            assert_eq!(chunks.iter().map(Vec::len).collect::<Vec<_>>(), expected, "{name}");
+            assert_eq!(chunks.concat(), sizes, "{name}");
+        }
     }
 }

@@ -133,7 +133,10 @@ impl Switch {
 fn info(worker: usize, bridge: &str, megaflow: &Megaflow, world: &World, names: &NameMap, now: Millis) -> MegaflowInfo {
     let (mut matching, mut actions) = (String::new(), String::new());
     format_match(megaflow.matching(), Style { names: true }, names, &mut matching);
-    format_ops(megaflow.ops(), world, &mut actions);
+    match megaflow.chooser() {
+        Some(group) => actions = format!("group:{}", group.spec.id),
+        None => format_ops(megaflow.ops(), world, &mut actions),
+    }
     MegaflowInfo {
         worker: u32::try_from(worker).unwrap_or(u32::MAX),
         bridge: bridge.to_owned(),

@@ -1,5 +1,6 @@
 //! A transaction on its way: the next state, and how to go back.
 
+use super::buckets::Rearranging;
 use super::refs::{self, Ref};
 use super::{PipelineState, Refused, RemovedReason, filter};
 use crate::group::Group;
@@ -37,6 +38,10 @@ pub(super) struct Draft<'a> {
     /// What the transaction deletes, for learned rules that nobody has seen yet.
     deletes: Vec<FlowFilter>,
     groups: Option<HashMap<u32, Arc<Group>>>,
+    /// Slots of the tables of groups that were added or changed.
+    pub(super) slots_made: usize,
+    /// The group whose buckets the last updates moved, as it was before.
+    pub(super) rearranging: Option<Rearranging>,
     meters: Option<HashMap<u32, Arc<Meter>>>,
     pub(super) journal: Vec<Change>,
     /// Groups and meters that were deleted, and by which update last.
@@ -62,6 +67,8 @@ impl<'a> Draft<'a> {
             learned,
             deletes: Vec::new(),
             groups: None,
+            slots_made: 0,
+            rearranging: None,
             meters: None,
             journal: Vec::new(),
             deleted: HashMap::new(),

@@ -12,7 +12,7 @@ const FIN_PERIOD_MS: u64 = 500;
 
 /// When a rule goes unless something happens, and why.
 pub(in crate::pipeline) fn deadline(rule: &Rule) -> Option<(u64, RemovedReason)> {
-    let after = |since: u64, seconds: u16| (seconds != 0).then(|| since + u64::from(seconds) * 1000);
+    let after = |since: u64, seconds: u32| (seconds != 0).then(|| since.saturating_add(u64::from(seconds) * 1000));
     let idle = after(rule.stats.used_ms.load(Relaxed), rule.idle_timeout.load(Relaxed))
         .map(|at| (at, RemovedReason::IdleTimeout));
     let hard = after(rule.modified_ms.load(Relaxed), rule.hard_timeout.load(Relaxed));

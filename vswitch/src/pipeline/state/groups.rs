@@ -7,7 +7,7 @@ use crate::group::Group;
 use crate::limits;
 use std::sync::Arc;
 use vswitch_flow::action::{CheckContext, Place, check};
-use vswitch_flow::spec::{BucketPlace, BucketSpec, GroupSpec};
+use vswitch_flow::spec::{BucketSpec, GroupKind, GroupSpec, number_of_buckets};
 
 impl Draft<'_> {
     pub(super) fn add_group(&mut self, spec: &GroupSpec) -> Result<u64, Refused> {
@@ -29,7 +29,7 @@ impl Draft<'_> {
             return Err(Refused::new("OFPGMFC_OUT_OF_GROUPS", "group_id", reason));
         }
         let group = Group::new(spec.clone(), self.now);
-        self.put_group(group);
+        self.put_group(group)?;
         Ok(1)
     }
 
@@ -38,54 +38,12 @@ impl Draft<'_> {
         match self.groups().get(&spec.id) {
             Some(old) => {
                 let group = old.modified(spec.clone());
-                self.put_group(group);
+                self.put_group(group)?;
                 Ok(1)
             }
             None if may_create => self.add_group(spec),
             None => Err(unknown(spec.id)),
         }
-    }
-
-    pub(super) fn insert_buckets(&mut self, id: u32, place: BucketPlace, new: &[BucketSpec]) -> Result<u64, Refused> {
-        let old = self.groups().get(&id).ok_or_else(|| unknown(id))?;
-        let mut spec = old.spec.clone();
-        if let Some(bucket) = new.iter().find(|new| spec.buckets.iter().any(|old| old.id == new.id)) {
-            let reason = format!("group {id} has a bucket {} already", bucket.id);
-            let hint = "give the new bucket another id, or remove that one first: remove-buckets";
-            return Err(Refused::new("OFPGMFC_BUCKET_EXISTS", "bucket_id", reason).hint(hint));
-        }
-        let at = match place {
-            BucketPlace::First => 0,
-            BucketPlace::Last => spec.buckets.len(),
-            // Behind it, as Open vSwitch does.
-            BucketPlace::Before(bucket) => position(&spec, bucket)? + 1,
-            BucketPlace::All => {
-                return Err(Refused::new("OFPGMFC_BAD_BUCKET", "command_bucket_id", "all is no place to insert at")
-                    .hint("use first, last, or the id of a bucket"));
-            }
-        };
-        spec.buckets.splice(at..at, new.iter().cloned());
-        check_spec(&spec)?;
-        let group = old.rearranged(spec);
-        self.put_group(group);
-        Ok(new.len() as u64)
-    }
-
-    pub(super) fn remove_buckets(&mut self, id: u32, place: BucketPlace) -> Result<u64, Refused> {
-        let old = self.groups().get(&id).ok_or_else(|| unknown(id))?;
-        let mut spec = old.spec.clone();
-        let before = spec.buckets.len();
-        match place {
-            BucketPlace::First => drop(spec.buckets.drain(..before.min(1))),
-            BucketPlace::Last => drop(spec.buckets.pop()),
-            BucketPlace::Before(bucket) => drop(spec.buckets.remove(position(&spec, bucket)?)),
-            BucketPlace::All => spec.buckets.clear(),
-        }
-        check_spec(&spec)?;
-        let count = before - spec.buckets.len();
-        let group = old.rearranged(spec);
-        self.put_group(group);
-        Ok(count as u64)
     }
 
     pub(super) fn delete_groups(&mut self, id: Option<u32>) -> u64 {
@@ -100,11 +58,38 @@ impl Draft<'_> {
         ids.len() as u64
     }
 
-    fn put_group(&mut self, group: Group) {
-        if !self.sweeps.is_empty() {
-            self.added_refs.insert(Ref::Group(group.spec.id), self.update);
+    fn put_group(&mut self, group: Group) -> Result<(), Refused> {
+        self.note_added(Ref::Group(group.spec.id));
+        // Before there is no memory left; what there is in the end is judged in the end.
+        self.replace_group(group);
+        check_slots(self.slots_made)
+    }
+
+    /// Puts a group in the place of the one with its id.
+    pub(super) fn replace_group(&mut self, group: Group) {
+        self.slots_made += group.slots.len();
+        let published = self.state.program.groups.get(&group.spec.id).map(Arc::as_ptr);
+        if let Some(old) = self.groups_mut().insert(group.spec.id, Arc::new(group))
+            && published != Some(Arc::as_ptr(&old))
+        {
+            self.slots_made -= old.slots.len().min(self.slots_made);
         }
-        self.groups_mut().insert(group.spec.id, Arc::new(group));
+    }
+
+    /// What the tables of all groups take is bounded.
+    pub(super) fn judge_slots(&self) -> Result<(), Refused> {
+        if self.slots_made == 0 {
+            return Ok(());
+        }
+        let slots = self.groups().values().map(|group| group.slots.len()).sum();
+        check_slots(slots).map_err(|refused| refused.at(self.update))
+    }
+
+    /// A sweep that began spares it.
+    pub(super) fn note_added(&mut self, what: Ref) {
+        if !self.sweeps.is_empty() {
+            self.added_refs.insert(what, self.update);
+        }
     }
 
     fn last_sweep(&self, what: Ref) -> Option<usize> {
@@ -138,27 +123,45 @@ impl Draft<'_> {
     }
 }
 
-fn unknown(id: u32) -> Refused {
+pub(super) fn unknown(id: u32) -> Refused {
     Refused::new("OFPGMFC_UNKNOWN_GROUP", "group_id", format!("group {id} does not exist")).hint("add it first")
 }
 
-fn position(spec: &GroupSpec, bucket: u32) -> Result<usize, Refused> {
-    spec.buckets.iter().position(|b| b.id == bucket).ok_or_else(|| {
-        let reason = format!("group {} has no bucket {bucket}", spec.id);
-        Refused::new("OFPGMFC_UNKNOWN_BUCKET", "command_bucket_id", reason)
-    })
-}
-
 fn check_spec(spec: &GroupSpec) -> Result<(), Refused> {
-    if spec.buckets.len() > limits::BUCKETS_MAX {
-        let reason = format!("{} buckets: the limit is {}", spec.buckets.len(), limits::BUCKETS_MAX);
-        return Err(Refused::new("OFPGMFC_OUT_OF_BUCKETS", "buckets", reason));
-    }
+    check_number(spec.kind, spec.buckets.len())?;
     // Where buckets are inserted, their text does not know the group's type.
     spec.check()?;
+    spec.buckets.iter().try_for_each(|bucket| check_actions(bucket))
+}
+
+fn check_slots(slots: usize) -> Result<(), Refused> {
+    if slots <= limits::GROUP_SLOTS_MAX {
+        return Ok(());
+    }
+    let reason =
+        format!("the tables of all select groups would have {slots} slots: the limit is {}", limits::GROUP_SLOTS_MAX);
+    let hint = "fewer groups with selection_method=maglev: each has 65,536";
+    Err(Refused::new("OFPGMFC_OUT_OF_GROUPS", "group_id", reason).hint(hint))
+}
+
+/// Whether a group may have so many buckets.
+pub(super) fn check_number(kind: GroupKind, buckets: usize) -> Result<(), Refused> {
+    let most = if kind == GroupKind::Select { limits::SELECT_BUCKETS_MAX } else { limits::BUCKETS_MAX };
+    if buckets > most {
+        let reason = format!("{buckets} buckets: the limit is {most}");
+        return Err(Refused::new("OFPGMFC_OUT_OF_BUCKETS", "buckets", reason));
+    }
+    Ok(number_of_buckets(kind, buckets)?)
+}
+
+/// What a bucket that is inserted must be.
+pub(super) fn check_bucket(kind: GroupKind, bucket: &BucketSpec) -> Result<(), Refused> {
+    bucket.check(Some(kind))?;
+    check_actions(bucket)
+}
+
+fn check_actions(bucket: &BucketSpec) -> Result<(), Refused> {
     let context = CheckContext { matching: None, place: Place::Bucket };
-    spec.buckets.iter().try_for_each(|bucket| {
-        check(&bucket.actions, &context)
-            .map_err(|error| Refused::new(error.code, "actions", format!("bucket {}: {}", bucket.id, error.reason)))
-    })
+    check(&bucket.actions, &context)
+        .map_err(|error| Refused::new(error.code, "actions", format!("bucket {}: {}", bucket.id, error.reason)))
 }

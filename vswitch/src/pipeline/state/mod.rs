@@ -16,6 +16,7 @@
 //!
 //! **Threads**: one owner. Readers take the [`Program`] and ask that.
 
+mod buckets;
 mod draft;
 mod dump;
 mod expire;
@@ -178,6 +179,7 @@ impl PipelineState {
 impl Draft<'_> {
     /// Applies an update; returns how many flows, groups or meters it added, changed or removed.
     fn apply(&mut self, update: &Update) -> Result<u64, Refused> {
+        self.settle_group(Some(update));
         match update {
             Update::AddFlow(spec) => self.add_flow(spec),
             Update::ModifyFlows { filter, actions, reset_counts, cookie } => {
@@ -199,9 +201,11 @@ impl Draft<'_> {
 
     /// What the end of the transaction brings: sweeps, judgement of references, and what goes with what went.
     fn finish(&mut self, counts: &mut [u64]) -> Result<(), Refused> {
+        self.settle_group(None);
         self.sweep_flows(counts);
         self.sweep_groups_and_meters(counts);
         self.judge_references()?;
+        self.judge_slots()?;
         self.delete_learned();
         Ok(())
     }

@@ -283,7 +283,7 @@ impl Translator<'_, '_> {
         self.effect(Effect::Learn { bridge: self.bridge, learn, key });
     }
 
-    fn fin_timeout(&mut self, idle: u16, hard: u16, frame: &Frame<'_>) {
+    fn fin_timeout(&mut self, idle: u32, hard: u32, frame: &Frame<'_>) {
         self.view.read(Field::NwProto);
         let Some(rule) = &frame.rule else { return };
         let rule = Arc::clone(rule);

@@ -3,7 +3,7 @@
 use super::run::{Frame, Translator};
 use super::set::in_order;
 use super::view::{eth_type, proto};
-use super::{Credit, LineKind};
+use super::{Choice, Credit, LineKind};
 use crate::group::Group;
 use crate::limits::{LIVENESS_DEPTH_MAX, LIVENESS_LOOKS_MAX};
 use crate::observe::DropReason;
@@ -75,14 +75,34 @@ impl Translator<'_, '_> {
     }
 
     /// Index of the bucket that this packet takes.
-    fn choose(&mut self, group: &Group) -> Option<usize> {
+    fn choose(&mut self, group: &Arc<Group>) -> Option<usize> {
+        if self.hangs_on_dp_hash(group) {
+            match self.choice {
+                Choice::Made(bucket, of) if bucket < group.spec.buckets.len() => {
+                    self.choice = Choice::ByHash;
+                    if of.is_none_or(|of| Arc::ptr_eq(of, group)) {
+                        return Some(bucket);
+                    }
+                    self.out.cacheable = false;
+                }
+                // What was done on the way is done once.
+                Choice::Ask if self.out.effects.is_empty() => {
+                    self.out.chooser = Some(Arc::clone(group));
+                    self.error.get_or_insert(DropReason::NoBucket);
+                    return None;
+                }
+                _ => {}
+            }
+        }
         let hash = match &group.spec.selection {
             _ if group.spec.kind != GroupKind::Select => 0,
-            Selection::Default => self.dp_hash(group),
-            Selection::DpHash { param } => self.hash_tuple(SEED ^ param),
             Selection::Hash { param, fields } => self.hash_fields(SEED ^ param, fields),
+            other => match basis(other) {
+                Some(basis) if basis != 0 => self.hash_tuple(SEED ^ basis),
+                _ => self.dp_hash(group),
+            },
         };
-        self.out.deps.links |= group.spec.buckets.iter().any(is_watched);
+        self.out.deps.links |= group.watched;
         let looks = Cell::new(LIVENESS_LOOKS_MAX);
         let buckets = &group.spec.buckets;
         #[allow(clippy::cast_possible_truncation)] // half of a hash is a hash
@@ -113,8 +133,27 @@ impl Translator<'_, '_> {
         facts.is_some_and(|facts| facts.admin_up && facts.link_up.load(Relaxed))
     }
 
+    /// Whether nothing else decides which bucket of a group a packet takes.
+    fn hangs_on_dp_hash(&self, group: &Group) -> bool {
+        let by_tuple = basis(&group.spec.selection).is_some();
+        by_tuple && !group.watched && !group.slots.is_empty() && !self.wrote_tuple()
+    }
+
     /// The hash that every packet brings, as few bits of it as the choice hangs on: so connections that take the same bucket are decided once, and not one by one.
     fn dp_hash(&mut self, group: &Group) -> u64 {
+        if self.wrote_tuple() {
+            return self.hash_tuple(SEED);
+        }
+        // Of a bucket that does not live another bit decides.
+        let bits = if group.watched { u32::MAX.into() } else { group.slots.len().saturating_sub(1) as u128 };
+        #[allow(clippy::cast_possible_truncation)] // 32 bits
+        {
+            self.view.read_bits(Field::DpHash, bits) as u64
+        }
+    }
+
+    /// Whether what is hashed is not what the packet brought.
+    fn wrote_tuple(&self) -> bool {
         const TUPLE: [Field; 10] = [
             Field::EthType,
             Field::EthSrc,
@@ -128,16 +167,7 @@ impl Translator<'_, '_> {
             Field::TpDst,
         ];
         let written = &self.view.packet.written;
-        if TUPLE.iter().any(|field| written.get(*field) != 0) {
-            return self.hash_tuple(SEED);
-        }
-        // Of a bucket that does not live another bit decides.
-        let all = group.spec.buckets.iter().any(is_watched);
-        let bits = if all { u32::MAX.into() } else { group.slots.len().saturating_sub(1) as u128 };
-        #[allow(clippy::cast_possible_truncation)] // 32 bits
-        {
-            self.view.read_bits(Field::DpHash, bits) as u64
-        }
+        TUPLE.iter().any(|field| written.get(*field) != 0)
     }
 
     fn hash_tuple(&mut self, seed: u64) -> u64 {
@@ -156,6 +186,30 @@ impl Translator<'_, '_> {
         }
         hash.finish()
     }
+}
+
+/// What is mixed into the hash of the 5-tuple that a group chooses by; none: it chooses by other fields.
+const fn basis(selection: &Selection) -> Option<u64> {
+    match selection {
+        Selection::Default => Some(0),
+        Selection::DpHash { param } | Selection::Maglev { param } => Some(*param),
+        Selection::Hash { .. } => None,
+    }
+}
+
+/// The bucket, by index, that a packet takes of a group that asked ([`Choice::Ask`]), and the packet's key with that choice; none: no bucket has a weight.
+#[must_use]
+pub fn choose(group: &Group, key: &FlowKey) -> Option<(usize, FlowKey)> {
+    let known = u32::try_from(key.get(Field::DpHash)).ok().filter(|hash| *hash != 0);
+    #[allow(clippy::cast_possible_truncation)] // half of a hash is a hash
+    let hash = match (basis(&group.spec.selection), known) {
+        (Some(0), Some(hash)) => hash,
+        (basis, _) => tuple_hash(SEED ^ basis.unwrap_or_default(), |field, bits| key.get(field) & bits) as u32,
+    };
+    let bucket = group.pick(hash, |_| true)?;
+    let mut key = key.clone();
+    key.set(Field::ConjId, bucket as u128 + 1);
+    Some((bucket, key))
 }
 
 const fn is_watched(bucket: &BucketSpec) -> bool {

@@ -41,26 +41,27 @@ mod trace;
 mod tunnel;
 mod view;
 
-pub use group::dp_hash;
+pub use group::{choose, dp_hash};
 pub use result::{Credit, Deps, Effect, Translation};
 pub use show::{format_megaflow, format_ops};
 pub use trace::{Trace, Tracing, trace};
 
 use super::{Rule, Stage, World};
 use crate::action::RejectOp;
+use crate::group::Group;
 use crate::meter::Allowance;
 use crate::observe::DropReason;
 use crate::time::Millis;
 use run::{Ended, Frame, Translator};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU16;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use table::Disguise;
 use vswitch_flow::text::Names;
 use vswitch_flow::{Action, Field, FlowKey};
 
 /// What is to be translated.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Index of the bridge.
     pub bridge: usize,
@@ -74,6 +75,30 @@ pub struct Request<'a> {
     pub side_effects: bool,
     /// How many flows it may learn; none: as many as there is room for.
     pub learns: Option<&'a Allowance>,
+    /// Which bucket of a group it takes.
+    pub choice: Choice<'a>,
+}
+
+/// Which bucket a packet takes of the first select group that it comes to, if that hangs on nothing but its hash and the group. A table of slots has up to 65,536 of them, and a group far
+/// fewer buckets: decisions that are kept by bucket are as many as buckets are taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Choice<'a> {
+    /// That of its hash: the decision holds for all packets of the same slot.
+    #[default]
+    ByHash,
+    /// The translation is to end there ([`Translation::chooser`]): whoever asked chooses, and asks again.
+    Ask,
+    /// It was chosen: this one, by index, of this group, or of whatever group it comes to. The key says so: its `conj_id`, which no packet has, is the index plus one.
+    Made(usize, Option<&'a Arc<Group>>),
+}
+
+impl Choice<'_> {
+    /// The choice that a key says was made.
+    #[must_use]
+    pub fn of(key: &FlowKey) -> Self {
+        let made = usize::try_from(key.get(Field::ConjId)).ok().and_then(|number| number.checked_sub(1));
+        made.map_or(Self::Ask, |bucket| Self::Made(bucket, None))
+    }
 }
 
 /// Where a translation begins.
@@ -200,9 +225,9 @@ impl Translator<'_, '_> {
 }
 
 /// Lowers the timeouts of a rule, as [`Effect::Fin`] says. 0 is no timeout.
-pub fn reduce_timeouts(rule: &Rule, idle: u16, hard: u16) {
-    let reduce = |timeout: &AtomicU16, max: u16| {
-        let lower = |old: u16| (max != 0 && (old == 0 || old > max)).then_some(max);
+pub fn reduce_timeouts(rule: &Rule, idle: u32, hard: u32) {
+    let reduce = |timeout: &AtomicU32, max: u32| {
+        let lower = |old: u32| (max != 0 && (old == 0 || old > max)).then_some(max);
         let _ = timeout.fetch_update(Relaxed, Relaxed, lower);
     };
     reduce(&rule.idle_timeout, idle);

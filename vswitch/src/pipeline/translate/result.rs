@@ -1,7 +1,7 @@
 //! What a translation yields.
 
 use crate::action::Op;
-use crate::group::GroupStats;
+use crate::group::{Group, GroupStats};
 use crate::observe::DropReason;
 use crate::pipeline::{FdbKey, Learned, RuleStats, TableStats};
 use crate::port::PortId;
@@ -30,6 +30,8 @@ pub struct Translation {
     pub work: u32,
     /// May be cached.
     pub cacheable: bool,
+    /// The group where it ended ([`super::Choice::Ask`]): nothing is done yet, and nothing counted.
+    pub chooser: Option<Arc<Group>>,
 }
 
 impl Translation {
@@ -108,9 +110,9 @@ pub enum Effect {
         /// The rule.
         rule: Arc<crate::pipeline::Rule>,
         /// New idle timeout, if lower; 0: leave.
-        idle: u16,
+        idle: u32,
         /// Likewise hard timeout.
-        hard: u16,
+        hard: u32,
     },
 }
 

@@ -6,7 +6,7 @@
 
 use super::set::ActionSet;
 use super::view::View;
-use super::{Effect, LineKind, Observer, Request, Translation};
+use super::{Choice, Effect, LineKind, Observer, Request, Translation};
 use crate::action::Op;
 use crate::limits::{ACTIONS_EXECUTED_MAX, CLONES_NESTED_MAX, DEPTH_MAX, OPS_MAX, RESUBMITS_MAX};
 use crate::meter::Allowance;
@@ -15,7 +15,7 @@ use crate::pipeline::{LearnedTables, Rule, World};
 use crate::time::Millis;
 use std::sync::Arc;
 use vswitch_flow::action::Controller;
-use vswitch_flow::{Action, FlowKey};
+use vswitch_flow::{Action, Field, FlowKey};
 
 /// A list being executed.
 #[derive(Clone, Debug)]
@@ -119,6 +119,10 @@ pub(super) struct Translator<'a, 'o> {
     pub(super) now: Millis,
     pub(super) side_effects: bool,
     pub(super) learns: Option<&'a Allowance>,
+    /// Of the next group that it is for.
+    pub(super) choice: Choice<'a>,
+    /// There was one.
+    pub(super) chosen: bool,
     pub(super) packet_out: bool,
     /// The packet was tracked before.
     pub(super) met_ct: bool,
@@ -160,6 +164,8 @@ impl<'a, 'o> Translator<'a, 'o> {
             now: request.now,
             side_effects: request.side_effects,
             learns: request.learns,
+            choice: request.choice,
+            chosen: matches!(request.choice, Choice::Made(..)),
             packet_out: false,
             met_ct: false,
             longer: 0,
@@ -329,6 +335,18 @@ impl<'a, 'o> Translator<'a, 'o> {
         self.view.close_mask();
         self.out.mask = self.view.mask;
         self.out.work = self.work.actions;
+        if self.out.chooser.is_some() {
+            self.out.drop = None;
+            self.out.credits.clear();
+        } else if matches!(self.choice, Choice::Made(..)) {
+            // Another way than that on which it was chosen: what it met there has changed meanwhile.
+            self.out.cacheable = false;
+        }
+        if self.out.chooser.is_some() || self.chosen {
+            // Of these decisions there is one for each choice. The word is a rule's otherwise: what changes of rules bears on them is not for it to say.
+            self.out.mask.add(Field::ConjId);
+            self.out.touched.add(Field::ConjId);
+        }
         self.out
     }
 

@@ -1,6 +1,6 @@
 //! Trace: what would happen to a packet, told step by step. Nothing is learned, counted or sent.
 
-use super::{LineKind, Observer, Request, Start, format_megaflow, format_ops, translate};
+use super::{Choice, LineKind, Observer, Request, Start, format_megaflow, format_ops, translate};
 use crate::limits::RECIRCULATIONS_MAX;
 use crate::pipeline::{Stage, World};
 use crate::time::Millis;
@@ -184,7 +184,7 @@ fn tell(world: &World, tracing: &Tracing<'_>, stage: Option<&Arc<Stage>>) -> (Tr
     };
     let mut story = Story { lines: Vec::new(), len: 0, names, end: key.clone(), forks: Vec::new() };
     let start = stage.map_or(Start::Table, Start::Stage);
-    let request = Request { bridge, key, start, now, side_effects: false, learns: None };
+    let request = Request { bridge, key, start, now, side_effects: false, learns: None, choice: Choice::ByHash };
     let translation = translate(world, &request, Some(&mut story));
     let Story { lines, end, forks, .. } = story;
     let mut text = format!("Flow: {}\n", flow(key));

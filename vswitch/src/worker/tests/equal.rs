@@ -140,10 +140,10 @@ const GROUPS: &[&str] = &[
     "group add group_id=1,type=all,bucket=output:2,bucket=mod_nw_ttl:3,output:3",
     "group add group_id=2,type=select,bucket=weight=1,output:2,bucket=weight=2,output:3",
     "group add group_id=3,type=fast_failover,bucket=watch_port=2,output:2,bucket=watch_port=3,output:3",
-    "group mod group_id=1,type=all,bucket=output:4",
-    "group mod group_id=2,type=select,bucket=weight=2,resubmit(,3),bucket=weight=2,dec_ttl,output:3",
+    "group modify group_id=1,type=all,bucket=output:4",
+    "group modify group_id=2,type=select,bucket=weight=2,resubmit(,3),bucket=weight=2,dec_ttl,output:3",
     "group delete group_id=2",
-    "group mod group_id=3,type=fast_failover,bucket=watch_port=3,output:3,bucket=watch_port=2,output:4",
+    "group modify group_id=3,type=fast_failover,bucket=watch_port=3,output:3,bucket=watch_port=2,output:4",
 ];
 
 #[derive(Clone, Debug)]

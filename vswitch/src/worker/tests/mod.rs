@@ -2,6 +2,7 @@
 
 mod bed;
 mod cached;
+mod chosen;
 mod ct;
 mod doors;
 mod equal;

@@ -74,6 +74,7 @@ impl Report for Groups {
                 v1::SelectionMethod::Unspecified => None,
                 v1::SelectionMethod::DpHash => Some("dp_hash"),
                 v1::SelectionMethod::Hash => Some("hash"),
+                v1::SelectionMethod::Maglev => Some("maglev"),
             };
             let fields: Vec<_> = group.selection_fields.iter().map(|field| field.field.as_str()).collect();
             json!({

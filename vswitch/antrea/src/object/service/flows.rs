@@ -2,7 +2,6 @@
 
 use super::{Front, Service, ServicePort, choose, groups};
 use crate::address::{hex, with_port};
-use crate::limits::BUCKETS_MAX;
 use crate::object::endpoints::{Endpoint, Endpoints};
 use crate::part::Category;
 use crate::problem::Code;
@@ -12,14 +11,6 @@ use std::net::IpAddr;
 
 /// Seconds that an unused flow of a DSR connection stays, and those behind its FIN.
 const DSR_TIMEOUTS: (u16, u16) = (160, 5);
-
-/// Seconds that affinity can be learned for: 16 bits in flows, until E3 of docs/antrea.md.
-const AFFINITY_LEARNED_MAX: u32 = 65_535;
-
-/// The timeout of what is learned.
-fn affinity_timeout(service: &Service) -> u32 {
-    service.affinity.min(AFFINITY_LEARNED_MAX)
-}
 
 /// A Service port in one family, and what is asked of it all the time.
 struct Port<'a> {
@@ -32,7 +23,6 @@ struct Port<'a> {
 
 /// See `compile` of objects.
 pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, part: &mut Part) {
-    tell_degraded(service, part);
     for (at, port) in service.ports.iter().enumerate() {
         let set = facts.desired.endpoints(&Endpoints::name(name, &port.name));
         if set.is_none() {
@@ -42,15 +32,12 @@ pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, part: &m
         let endpoints = set.map(|set| set.endpoints.as_slice()).unwrap_or_default();
         let families = facts.node.families.iter().copied();
         for family in families.filter(|family| service.serves(*family)) {
-            let mut chosen = choose(endpoints, family, facts.node);
-            // Judged when they came; the Node, and its zone, may be another one since.
+            let chosen = choose(endpoints, family, facts.node);
             let sides = groups::Sides::of(service, port, family);
-            chosen.cluster.truncate(if sides.cluster { BUCKETS_MAX } else { 0 });
-            chosen.local.truncate(if sides.local { BUCKETS_MAX } else { 0 });
             groups::compile((name, service), port, family, &chosen, facts, part);
             let port = Port { name, service, port, family, facts };
             let used: BTreeMap<(IpAddr, u16), &Endpoint> =
-                chosen.cluster.iter().chain(&chosen.local).map(|e| ((e.address, e.port), *e)).collect();
+                sides.of_these(&chosen).map(|e| ((e.address, e.port), e)).collect();
             for endpoint in used.into_values() {
                 port.endpoint(endpoint, part);
             }
@@ -58,17 +45,6 @@ pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, part: &m
                 port.front(front, part);
             }
         }
-    }
-}
-
-/// What the pipeline cannot do yet of what it asks for.
-fn tell_degraded(service: &Service, part: &mut Part) {
-    if affinity_timeout(service) < service.affinity {
-        let reason = format!("{}: held for {} at most", service.affinity, affinity_timeout(service));
-        part.degraded.push(Code::Limit, "affinity_timeout_seconds", reason);
-    }
-    if service.maglev && !groups::MAGLEV {
-        part.degraded.push(Code::Limit, "selection", "Maglev is not there yet: DP_HASH chooses");
     }
 }
 
@@ -192,7 +168,7 @@ impl Port<'_> {
                  load:{register}->{register},load:0x2->NXM_NX_REG4[16..18],load:0x1->NXM_NX_REG0[9],load:NXM_NX_REG7[]->NXM_NX_REG7[]{external}{nested}),\
                  set_field:0x20000/0x70000->reg4,goto_table:DSRServiceMark",
                 self.place(front, TO_LEARN, 0),
-                affinity_timeout(self.service),
+                self.service.affinity,
             );
             part.own(self.facts, "affinity of a client", &line);
         }

@@ -31,6 +31,12 @@ impl Sides {
         sides
     }
 
+    /// Endpoints of those.
+    pub(super) fn of_these<'a>(self, chosen: &Chosen<'a>) -> impl Iterator<Item = &'a Endpoint> {
+        let those = |there: bool, endpoints: &[&'a Endpoint]| if there { endpoints.to_vec() } else { Vec::new() };
+        those(self.cluster, &chosen.cluster).into_iter().chain(those(self.local, &chosen.local))
+    }
+
     fn keys(self, service: &str, port: &ServicePort, family: Family) -> Vec<GroupKey> {
         let there = [(self.cluster, false), (self.local, true)].into_iter().filter(|(there, _)| *there);
         there.map(|(_, local)| group_key(service, port, family, local)).collect()
@@ -52,7 +58,11 @@ pub(super) fn claim(service: &Service, name: &str, desired: &Desired, ids: &mut 
             let endpoints: BTreeSet<(IpAddr, u16)> = of_family.map(|e| (e.address, e.port)).collect();
             for key in Sides::of(service, port, family).keys(name, port, family) {
                 ids.claim_group(&key)?;
-                ids.claim_buckets(&key, &endpoints);
+                if service.maglev {
+                    ids.claim_digests(&key, &endpoints);
+                } else {
+                    ids.claim_buckets(&key, &endpoints);
+                }
                 wanted.insert(key);
             }
         }
@@ -100,15 +110,11 @@ pub(super) fn used((name, service): (&str, &Service), port: &ServicePort, facts:
     groups
 }
 
-/// How a group chooses; empty: the default. The place for two things that the pipeline does not have yet, or the document does not: Maglev
-/// (`selection_method=maglev`, E4 of docs/antrea.md), and, with affinity, a hash of the client's address alone, so that two workers choose alike
-/// for a new client (its open question 12).
-const fn selection(_service: &Service) -> &'static str {
-    ""
+/// How a group chooses; empty: the default. (With affinity the place for a hash of the client's address alone, so that two workers choose alike
+/// for a new client: open question 12 of docs/antrea.md.)
+const fn selection(service: &Service) -> &'static str {
+    if service.maglev { ",selection_method=maglev" } else { "" }
 }
-
-/// Whether Maglev is chosen by [`selection`].
-pub(super) const MAGLEV: bool = false;
 
 /// Writes the groups of a port in a family.
 pub(super) fn compile(

@@ -216,7 +216,7 @@ fn resubmit(port: Option<u32>, table: Option<u8>, ct: bool, printer: &mut Printe
     printer.text(if ct { ",ct)" } else { ")" });
 }
 
-fn fin_timeout(idle: u16, hard: u16, printer: &mut Printer<'_>) {
+fn fin_timeout(idle: u32, hard: u32, printer: &mut Printer<'_>) {
     printer.text("fin_timeout(");
     if idle != 0 {
         printer.push(format_args!("idle_timeout={idle}"));

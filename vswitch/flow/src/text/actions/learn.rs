@@ -47,10 +47,10 @@ fn property<'a>(parser: &Parser<'a>, token: &Token<'a>, learn: &mut Learn) -> Re
     match token.key {
         "table" => learn.table = parser.table(value)?,
         "priority" => learn.priority = source.u16("priority", value)?,
-        "idle_timeout" => learn.idle_timeout = source.u16("timeout", value)?,
-        "hard_timeout" => learn.hard_timeout = source.u16("timeout", value)?,
-        "fin_idle_timeout" => learn.fin_idle_timeout = source.u16("timeout", value)?,
-        "fin_hard_timeout" => learn.fin_hard_timeout = source.u16("timeout", value)?,
+        "idle_timeout" => learn.idle_timeout = source.u32("timeout", value)?,
+        "hard_timeout" => learn.hard_timeout = source.u32("timeout", value)?,
+        "fin_idle_timeout" => learn.fin_idle_timeout = source.u32("timeout", value)?,
+        "fin_hard_timeout" => learn.fin_hard_timeout = source.u32("timeout", value)?,
         "cookie" => learn.cookie = source.u64("cookie", value)?,
         "send_flow_rem" => learn.send_flow_rem = true,
         "delete_learned" => learn.delete_learned = true,
@@ -149,7 +149,7 @@ pub(super) fn print(learn: &Learn, printer: &mut Printer<'_>) {
         ("hard_timeout", learn.hard_timeout, 0),
         ("fin_idle_timeout", learn.fin_idle_timeout, 0),
         ("fin_hard_timeout", learn.fin_hard_timeout, 0),
-        ("priority", learn.priority, 32768),
+        ("priority", learn.priority.into(), 32768),
     ];
     for (name, value, usual) in numbers {
         if value != usual {

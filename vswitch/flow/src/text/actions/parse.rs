@@ -324,8 +324,8 @@ fn fin_timeout<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Action> {
     let mut tokens = Tokens::new(parser.source, token.value);
     while let Some(token) = tokens.next()? {
         match token.key {
-            "idle_timeout" => idle = parser.source.u16(token.key, token.value)?,
-            "hard_timeout" => hard = parser.source.u16(token.key, token.value)?,
+            "idle_timeout" => idle = parser.source.u32(token.key, token.value)?,
+            "hard_timeout" => hard = parser.source.u32(token.key, token.value)?,
             key => return Err(parser.source.unknown(key, "argument of fin_timeout", ["idle_timeout", "hard_timeout"])),
         }
     }

@@ -293,8 +293,9 @@ impl Asked<'_> {
             None => None,
             Some("hash") => Some(Method::Hash),
             Some("dp_hash") => Some(Method::DpHash),
+            Some("maglev") => Some(Method::Maglev),
             Some(other) => {
-                let error = source.unknown(other, "selection method", ["hash", "dp_hash"]);
+                let error = source.unknown(other, "selection method", ["hash", "dp_hash", "maglev"]);
                 return Err(error.code("OFPBPC_BAD_VALUE"));
             }
         };
@@ -444,6 +445,10 @@ pub fn format_group(group: &GroupSpec, style: Style, names: &dyn Names, out: &mu
         Selection::Default => {}
         Selection::DpHash { param: number } => {
             out.push_str(",selection_method=dp_hash");
+            param(*number, out);
+        }
+        Selection::Maglev { param: number } => {
+            out.push_str(",selection_method=maglev");
             param(*number, out);
         }
         Selection::Hash { param: number, fields } => {

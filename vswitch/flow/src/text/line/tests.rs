@@ -268,6 +268,16 @@ fn groups() {
     assert_eq!(group.buckets[0].actions, Arc::from([output(2), output(3)]));
     assert_eq!((group.buckets[1].id, group.buckets[1].weight, group.buckets[1].watch_port), (0, 1, Some(9)));
     assert_eq!(group.buckets[1].actions.len(), 2);
+    for line in [
+        "group_id=1,type=select,selection_method=maglev,bucket=bucket_id:7,actions=output:2",
+        "group_id=1,type=select,selection_method=maglev,selection_method_param=3,bucket=bucket_id:7,weight:0,actions=drop",
+    ] {
+        let group = parse_group(line, &NoNames).expect(line).value.spec;
+        assert!(matches!(group.selection, Selection::Maglev { param: 0 | 3 }));
+        let mut text = String::new();
+        format_group(&group, Style::default(), &NoNames, &mut text);
+        assert_eq!(text, line);
+    }
     // Of another kind of group, or of an unknown one.
     let weight = |line: &str| parse_group(line, &NoNames).expect(line).value.spec.buckets[0].weight;
     assert_eq!(weight("group_id=1,type=all,bucket=2"), 0);
@@ -361,6 +371,14 @@ fn errors_say_where_and_how() {
         (group, "group_id=1,type=all,bucket=weight:0", 28, "no actions", "OFPGMFC_BAD_BUCKET"),
         (group, "group_id=1,type=all,bucket=2,goto_table:4", 28, "in a bucket", "OFPBIC_UNSUP_INST"),
         (group, "group_id=1,type=select,bucket=bucket_id:1,2,bucket=bucket_id:1,3", 52, "id 1", "OFPGMFC_BAD_BUCKET"),
+        (group, "group_id=1,selection_method=maglev,bucket=2", 29, "only select groups", "OFPBPC_BAD_VALUE"),
+        (
+            group,
+            "group_id=1,type=select,selection_method=maglef,bucket=2",
+            41,
+            "did you mean maglev",
+            "OFPBPC_BAD_VALUE",
+        ),
         (group, "group_id=1,type=select,fields(ip_src),bucket=2", 24, "selection_method=hash", "OFPBPC_BAD_VALUE"),
         (group, "group_id=1,type=select,selection_method=hash,fields(ip_scr)", 53, "did you mean", ""),
         (group, "group_id=1,type=indirect,bucket=2,bucket=3", 42, "one bucket, not 2", "OFPGMFC_INVALID_GROUP"),
@@ -395,9 +413,9 @@ fn errors_say_where_and_how() {
 
 #[test]
 fn hostile_lines_are_refused() {
-    let long = format!("reg0=5,actions={}", "2,".repeat(1 << 20));
+    let long = format!("reg0=5,actions={}", "2,".repeat(1 << 21));
     let error = parse_flow(&long, FlowCommand::Add, &NoNames).expect_err("too long");
-    assert!(error.reason.contains("1048576"), "{error}");
+    assert!(error.reason.contains("4194304"), "{error}");
     let line = format!("actions={}", "resubmit(,1),".repeat(4091));
     assert!(parse_flow(&line, FlowCommand::Add, &NoNames).is_ok());
     for n in [4092, 10_000] {

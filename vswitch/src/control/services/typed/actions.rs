@@ -80,10 +80,7 @@ fn action(message: &v1::Action) -> Result<Action, TextError> {
         Kind::Multipath(message) => Action::Multipath(Box::new(multipath(message)?)),
         Kind::Bundle(message) => Action::Bundle(Box::new(bundle(message)?)),
         Kind::Learn(message) => Action::Learn(Box::new(learn::from_message(message)?)),
-        Kind::FinTimeout(message) => Action::FinTimeout {
-            idle: narrow16("fin_timeout.idle_timeout", message.idle_timeout)?,
-            hard: narrow16("fin_timeout.hard_timeout", message.hard_timeout)?,
-        },
+        Kind::FinTimeout(message) => Action::FinTimeout { idle: message.idle_timeout, hard: message.hard_timeout },
         Kind::Conjunction(message) => Action::conjunction(message.id, message.clause.into(), message.clauses.into())?,
         Kind::Clone(actions) => Action::Clone(list(&actions.actions)?.into()),
         Kind::Note(note) => Action::Note(note.as_slice().into()),

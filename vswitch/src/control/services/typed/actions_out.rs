@@ -50,7 +50,7 @@ fn kind(action: &Action) -> Kind {
         Action::Bundle(action) => Kind::Bundle(bundle(action)),
         Action::Learn(action) => Kind::Learn(learn::to_message(action)),
         Action::FinTimeout { idle, hard } => {
-            Kind::FinTimeout(v1::FinTimeoutAction { idle_timeout: (*idle).into(), hard_timeout: (*hard).into() })
+            Kind::FinTimeout(v1::FinTimeoutAction { idle_timeout: *idle, hard_timeout: *hard })
         }
         Action::Conjunction { id, clause, clauses } => {
             let clause = u32::from(*clause) + 1;

@@ -59,8 +59,8 @@ pub(in crate::control::services) fn flow(message: &v1::Flow, names: &dyn Names) 
         priority: narrow16("priority", message.priority.unwrap_or(PRIORITY_DEFAULT))?,
         matching: Arc::new(matching),
         cookie: message.cookie,
-        idle_timeout: narrow16("idle_timeout", message.idle_timeout)?,
-        hard_timeout: narrow16("hard_timeout", message.hard_timeout)?,
+        idle_timeout: message.idle_timeout,
+        hard_timeout: message.hard_timeout,
         importance: narrow16("importance", message.importance)?,
         flags: FlowFlags {
             send_flow_rem: flags.send_flow_rem,
@@ -147,8 +147,8 @@ pub(in crate::control::services) fn flow_message(
         priority: Some(flow.priority.into()),
         matching: Some(matching),
         cookie: flow.cookie,
-        idle_timeout: flow.idle_timeout.into(),
-        hard_timeout: flow.hard_timeout.into(),
+        idle_timeout: flow.idle_timeout,
+        hard_timeout: flow.hard_timeout,
         importance: flow.importance.into(),
         flags: Some(v1::FlowFlags {
             send_flow_rem: flow.flags.send_flow_rem,

@@ -31,9 +31,10 @@ fn selection(message: &v1::Group, kind: GroupKind) -> Result<Selection, TextErro
         Ok(v1::SelectionMethod::Unspecified) => None,
         Ok(v1::SelectionMethod::DpHash) => Some(Method::DpHash),
         Ok(v1::SelectionMethod::Hash) => Some(Method::Hash),
+        Ok(v1::SelectionMethod::Maglev) => Some(Method::Maglev),
         Err(_) => {
             let reason = format!("{} is no method", message.selection_method);
-            return Err(wrong("selection_method", reason, "use 0, 1 or 2"));
+            return Err(wrong("selection_method", reason, "use 0 to 3"));
         }
     };
     let mut fields = HashedFields::default();
@@ -116,6 +117,7 @@ pub(in crate::control::services) fn group_message(
     let (method, param, fields) = match &group.selection {
         Selection::Default => (v1::SelectionMethod::Unspecified, 0, Vec::new()),
         Selection::DpHash { param } => (v1::SelectionMethod::DpHash, *param, Vec::new()),
+        Selection::Maglev { param } => (v1::SelectionMethod::Maglev, *param, Vec::new()),
         Selection::Hash { param, fields } => {
             let fields = fields.iter().map(|(field, mask)| value_message(*field, *mask, *mask)).collect();
             (v1::SelectionMethod::Hash, *param, fields)

@@ -16,10 +16,10 @@ pub(super) fn from_message(message: &v1::LearnAction) -> Result<Learn, TextError
     let result = message.result.as_ref().map(|sub| subfield("learn.result", Some(sub))).transpose()?;
     let specs: Result<Vec<_>, _> = message.specs.iter().map(spec).collect();
     Ok(Learn {
-        idle_timeout: narrow16("learn.idle_timeout", message.idle_timeout)?,
-        hard_timeout: narrow16("learn.hard_timeout", message.hard_timeout)?,
-        fin_idle_timeout: narrow16("learn.fin_idle_timeout", message.fin_idle_timeout)?,
-        fin_hard_timeout: narrow16("learn.fin_hard_timeout", message.fin_hard_timeout)?,
+        idle_timeout: message.idle_timeout,
+        hard_timeout: message.hard_timeout,
+        fin_idle_timeout: message.fin_idle_timeout,
+        fin_hard_timeout: message.fin_hard_timeout,
         priority: narrow16("learn.priority", message.priority.unwrap_or(PRIORITY_DEFAULT))?,
         cookie: message.cookie,
         table: narrow("learn.table", message.table.unwrap_or(TABLE_DEFAULT), 255)?,
@@ -52,10 +52,10 @@ fn copied(message: &v1::LearnCopy) -> Result<(LearnSource, Subfield), TextError>
 
 pub(super) fn to_message(learn: &Learn) -> v1::LearnAction {
     v1::LearnAction {
-        idle_timeout: learn.idle_timeout.into(),
-        hard_timeout: learn.hard_timeout.into(),
-        fin_idle_timeout: learn.fin_idle_timeout.into(),
-        fin_hard_timeout: learn.fin_hard_timeout.into(),
+        idle_timeout: learn.idle_timeout,
+        hard_timeout: learn.hard_timeout,
+        fin_idle_timeout: learn.fin_idle_timeout,
+        fin_hard_timeout: learn.fin_hard_timeout,
         priority: Some(learn.priority.into()),
         cookie: learn.cookie,
         table: Some(learn.table.into()),

@@ -252,6 +252,8 @@ fn flows_groups_and_meters_survive_the_way_through_protobuf() {
     let groups = [
         (GroupKind::Select, Selection::Hash { param: 5, fields }, vec![bucket(7, 50, Some(3)), bucket(0, 0, None)]),
         (GroupKind::Select, Selection::DpHash { param: 1 }, vec![bucket(0, 1, None)]),
+        (GroupKind::Select, Selection::Maglev { param: 0 }, vec![bucket(4_000_000_000, 1, None)]),
+        (GroupKind::Select, Selection::Maglev { param: 7 }, vec![bucket(0, 1, None)]),
         (GroupKind::FastFailover, Selection::Default, vec![bucket(1, 0, Some(1))]),
         (GroupKind::Indirect, Selection::Default, vec![bucket(1, 0, None)]),
         (GroupKind::All, Selection::Default, Vec::new()),

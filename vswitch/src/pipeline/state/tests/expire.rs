@@ -13,7 +13,7 @@ impl Bench {
     }
 }
 
-fn timed(priority: u16, idle_timeout: u16, hard_timeout: u16, actions: &[Action]) -> Update {
+fn timed(priority: u16, idle_timeout: u32, hard_timeout: u32, actions: &[Action]) -> Update {
     let flags = FlowFlags { send_flow_rem: true, ..FlowFlags::default() };
     Update::AddFlow(FlowSpec { flags, idle_timeout, hard_timeout, ..flow(0, priority, 1, 0, actions) })
 }
@@ -58,6 +58,21 @@ fn changes_move_deadlines_as_in_open_vswitch() {
     bench.ok(&[timed(2, 60, 0, &[])]);
     assert_eq!(bench.expire(90_001), ["2:0 IdleTimeout"]);
     assert!(bench.flows().is_empty());
+}
+
+/// More seconds than 16 bits hold: a day, and the most that can be said.
+#[test]
+fn a_timeout_may_be_longer_than_65_535_seconds() {
+    let none: [&str; 0] = [];
+    let mut bench = Bench::default();
+    bench.ok(&[timed(1, 0, 86_400, &[]), timed(2, 86_400, 0, &[]), timed(3, u32::MAX, u32::MAX, &[])]);
+    assert_eq!(bench.expire(86_399_999), none);
+    let mut gone = bench.expire(86_400_000);
+    gone.sort_unstable();
+    assert_eq!(gone, ["1:0 HardTimeout", "2:0 IdleTimeout"]);
+    let last = u64::from(u32::MAX) * 1000;
+    assert_eq!(bench.expire(last - 1), none);
+    assert_eq!(bench.expire(last), ["3:0 HardTimeout"]);
 }
 
 #[test]

@@ -71,6 +71,7 @@ fn buckets_are_inserted_and_removed() {
 #[test]
 fn bad_groups_are_refused_by_name() {
     let many: Vec<BucketSpec> = (0..4097).map(|id| bucket(id, &[])).collect();
+    let more: Vec<BucketSpec> = (0..16_385).map(|id| bucket(id, &[])).collect();
     let add = |kind, buckets: &[BucketSpec]| Update::AddGroup(group(2, kind, buckets));
     let (all, select) = (GroupKind::All, GroupKind::Select);
     let two = [bucket(0, &[]), bucket(1, &[])];
@@ -82,6 +83,9 @@ fn bad_groups_are_refused_by_name() {
         ("bucket id", add(all, &[bucket(0xffff_ff01, &[])]), "OFPGMFC_BAD_BUCKET"),
         ("bucket twice", add(select, &[bucket(3, &[]), bucket(3, &[])]), "OFPGMFC_BAD_BUCKET"),
         ("too many buckets", add(all, &many), "OFPGMFC_OUT_OF_BUCKETS"),
+        ("too many to select", add(select, &more), "OFPGMFC_OUT_OF_BUCKETS"),
+        ("too many of a failover", add(GroupKind::FastFailover, &many), "OFPGMFC_OUT_OF_BUCKETS"),
+        ("too many more", insert(1, BucketPlace::Last, &(1..4097).collect::<Vec<_>>()), "OFPGMFC_OUT_OF_BUCKETS"),
         ("indirect with two", add(GroupKind::Indirect, &two), "OFPGMFC_INVALID_GROUP"),
         ("indirect with none", add(GroupKind::Indirect, &[]), "OFPGMFC_INVALID_GROUP"),
         ("failover without watch", add(GroupKind::FastFailover, &two), "OFPGMFC_INVALID_GROUP"),
@@ -104,6 +108,55 @@ fn bad_groups_are_refused_by_name() {
         bench.ok(&[add_group(1)]);
         assert_eq!(bench.refused(&[add_group(5), update]), (1, code), "{name}");
     }
+}
+
+/// 8,000 buckets of 16,384 go one by one, and others come: one change of the group. Who stays keeps his counters; who goes and comes starts over.
+#[test]
+fn many_buckets_go_at_once() {
+    for selection in [Selection::Default, Selection::Maglev { param: 0 }] {
+        let mut bench = Bench::default();
+        let buckets: Vec<BucketSpec> = (0..16_384).map(|id| BucketSpec { weight: 1, ..bucket(id, &[]) }).collect();
+        let spec = GroupSpec { selection, ..group(1, GroupKind::Select, &buckets) };
+        bench.ok(&[Update::AddGroup(spec.clone())]);
+        bench.state.program().groups[&1].stats.buckets.iter().for_each(|(packets, _)| packets.store(6, Relaxed));
+        let mut updates: Vec<Update> = (0..8000).map(|id| remove(1, BucketPlace::Before(id * 2))).collect();
+        updates.push(Update::InsertBuckets { group: 1, place: BucketPlace::Last, buckets: buckets[..1].to_vec() });
+        let began = std::time::Instant::now();
+        let counts = bench.ok(&updates);
+        assert!(counts.iter().all(|count| *count == 1));
+        assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+        let expected: Vec<u32> =
+            (0..16_384).filter(|id| id % 2 == 1 || *id >= 16_000).chain(std::iter::once(0)).collect();
+        assert_eq!(ids(&bench, 1), expected);
+        let info = &bench.state.groups(Some(1), Millis(0))[0];
+        assert!(info.buckets.iter().zip(&expected).all(|((packets, _), id)| *packets == if *id == 0 { 0 } else { 6 }));
+        let group = Arc::clone(&bench.state.program().groups[&1]);
+        assert!(group.slots.iter().all(|slot| usize::from(*slot) < expected.len()));
+        // Refused in the middle: nothing has happened.
+        let unknown = remove(1, BucketPlace::Before(2));
+        assert_eq!(bench.refused(&[remove(1, BucketPlace::First), unknown]), (1, "OFPGMFC_UNKNOWN_BUCKET"));
+        assert!(Arc::ptr_eq(&group, &bench.state.program().groups[&1]));
+    }
+}
+
+/// Changes of two groups by turns, and of one that is deleted, added and swept meanwhile.
+#[test]
+fn changes_of_buckets_end_where_another_update_begins() {
+    use BucketPlace::{First, Last};
+    let mut bench = Bench::default();
+    bench.ok(&[add_group(1), add_group(2)]);
+    bench.ok(&[
+        insert(1, Last, &[5]),
+        insert(2, Last, &[6]),
+        remove(1, First),
+        insert(2, Last, &[7]),
+        insert(1, Last, &[8]),
+    ]);
+    assert_eq!([ids(&bench, 1), ids(&bench, 2)], [vec![5, 8], vec![0, 6, 7]]);
+    bench.ok(&[insert(1, Last, &[9]), Update::DeleteGroups(Some(1)), add_group(1), insert(1, Last, &[4])]);
+    assert_eq!(ids(&bench, 1), [0, 4]);
+    bench.ok(&[insert(1, Last, &[9]), Update::ReplaceAll { meters: false }, add_group(2), insert(2, Last, &[3])]);
+    assert_eq!([ids(&bench, 1), ids(&bench, 2)], [vec![], vec![0, 3]], "the first came before the sweep");
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod outputs;
 mod random;
 mod story;
 
-use super::{Request, Start, Translation, format_ops, translate};
+use super::{Choice, Request, Start, Translation, format_ops, translate};
 use crate::group::Group;
 use crate::meter::Meter;
 use crate::pipeline::{Bridge, ChangeLog, FailMode, Fdb, Learned, PortFacts, Program, Rule, Table, World};
@@ -171,7 +171,15 @@ impl Setup {
     }
 
     pub(super) fn translate(&self, key: &FlowKey, start: Start<'_>) -> Translation {
-        let request = Request { bridge: 0, key, start, now: Millis(1000), side_effects: true, learns: None };
+        let request = Request {
+            bridge: 0,
+            key,
+            start,
+            now: Millis(1000),
+            side_effects: true,
+            learns: None,
+            choice: Choice::ByHash,
+        };
         translate(&self.world, &request, None)
     }
 

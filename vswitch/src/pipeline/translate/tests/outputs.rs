@@ -114,8 +114,15 @@ fn without_side_effects_nothing_is_learned() {
     let mut setup = Setup::new();
     setup.flow(0, "", [out(port::NORMAL)]);
     let packet = key("in_port=1,dl_src=02:00:00:00:00:0a,dl_dst=02:00:00:00:00:0b,dl_type=0x1234");
-    let request =
-        Request { bridge: 0, key: &packet, start: Start::Table, now: Millis(0), side_effects: false, learns: None };
+    let request = Request {
+        bridge: 0,
+        key: &packet,
+        start: Start::Table,
+        now: Millis(0),
+        side_effects: false,
+        learns: None,
+        choice: Choice::ByHash,
+    };
     translate(&setup.world, &request, None);
     assert_eq!(setup.world.bridges[0].fdb.stats().entries, 0);
 }

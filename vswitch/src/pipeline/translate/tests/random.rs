@@ -52,7 +52,15 @@ fn describe_packet_ins(ops: &[Op], key: &FlowKey, text: &mut String) {
 }
 
 fn run(setup: &Setup, key: &FlowKey) -> Translation {
-    let request = Request { bridge: 0, key, start: Start::Table, now: Millis(0), side_effects: false, learns: None };
+    let request = Request {
+        bridge: 0,
+        key,
+        start: Start::Table,
+        now: Millis(0),
+        side_effects: false,
+        learns: None,
+        choice: Choice::ByHash,
+    };
     translate(&setup.world, &request, None)
 }
 

@@ -97,12 +97,11 @@ fn limits() {
         v1::Endpoints { service: "default/there".to_owned(), port: String::new(), endpoints }
     };
     assert_eq!(problems(&document_node(), Object::Endpoints(set(16_385))), one("LIMIT", "endpoints"));
-    assert_eq!(problems(&document_node(), Object::Endpoints(set(4097))), one("LIMIT", "endpoints"), "E4");
-    let mut down = set(4097);
+    let mut down = set(16_384);
     down.endpoints[7].ready = false;
     let mut room = room(&document_node(), vec![Object::Service(cluster_ip("there", "10.96.9.2"))]);
     crate::testing::apply(&mut room, vec![Object::Endpoints(down)]);
-    assert_eq!(room.store().sizes().2, 4096);
+    assert_eq!(room.store().sizes().2, 16_383);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::{cluster_ip, documents, endpoint, endpoints, group, id, service, web};
 use crate::testing::{assert_has, document_node, dual_node, dump_of, room};
 use crate::{Family, Room};
+use vswitch_flow::spec::{Selection, Update};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -279,7 +280,7 @@ fn other_nodes_own_addresses_are_behind_no_tunnel() {
     let mut written = room(&document_node(), vec![service, Object::Endpoints(set)]);
     let remote = |room: &Room| {
         let groups = room.store().everything().into_iter().filter_map(|update| match update {
-            vswitch_flow::spec::Update::AddGroup(group) => Some(group),
+            Update::AddGroup(group) => Some(group),
             _ => None,
         });
         let buckets: Vec<usize> = groups.flat_map(|group| group.buckets).map(|bucket| bucket.actions.len()).collect();
@@ -292,14 +293,35 @@ fn other_nodes_own_addresses_are_behind_no_tunnel() {
 }
 
 #[test]
-fn long_affinity_and_maglev_are_told_as_degraded() {
-    let mut long = v1::Service { affinity_timeout_seconds: 86_400, ..cluster_ip("long", "10.96.2.4") };
-    long.set_selection(v1::Selection::Maglev);
+fn affinity_lasts_a_day() {
+    let long = v1::Service { affinity_timeout_seconds: 86_400, ..cluster_ip("long", "10.96.2.4") };
     let room = room(&document_node(), vec![Object::Service(long), web("long")]);
-    assert_eq!(with(&room, "ServiceLB", &["hard_timeout=65535"]).len(), 1);
-    let degraded = &room.degraded()[&crate::Key::new(crate::Kind::Service, "default/long")];
-    let fields: Vec<&str> = degraded.all().iter().map(|problem| problem.field.as_str()).collect();
-    assert_eq!(fields, ["affinity_timeout_seconds", "selection"]);
+    assert_eq!(with(&room, "ServiceLB", &["hard_timeout=86400"]).len(), 1);
+    assert!(room.degraded().is_empty());
+}
+
+/// Whatever came before: another selection, other endpoints, another Node.
+#[test]
+fn maglev_groups_are_the_same_everywhere() {
+    let mut service = cluster_ip("even", "10.96.2.6");
+    let before = vec![Object::Service(service.clone()), Object::Endpoints(endpoints("even", &["10.10.1.9", "10.10.0.24"]))];
+    let mut long = room(&document_node(), before);
+    service.set_selection(v1::Selection::Maglev);
+    let addresses = ["10.10.0.24", "10.10.1.7", "10.10.1.8"];
+    let now = vec![Object::Service(service), Object::Endpoints(endpoints("even", &addresses))];
+    crate::testing::apply(&mut long, now.clone());
+    let short = room(&v1::NodeConfig { name: "elsewhere".to_owned(), ..document_node() }, now);
+    let ids = |room: &Room| {
+        let mut groups = room.store().everything().into_iter().filter_map(|update| match update {
+            Update::AddGroup(group) => Some(group),
+            _ => None,
+        });
+        let group = groups.find(|group| matches!(group.selection, Selection::Maglev { param: 0 }));
+        group.map(|group| group.buckets.iter().map(|bucket| bucket.id).collect::<Vec<u32>>())
+    };
+    assert_eq!(ids(&long).map(|ids| ids.len()), Some(3));
+    assert_eq!(ids(&long), ids(&short));
+    assert!(long.degraded().is_empty() && short.degraded().is_empty());
 }
 
 #[test]

@@ -47,5 +47,6 @@ fn measure(many: usize, each: usize) {
 fn scale() {
     measure(1000, 10);
     measure(10_000, 10);
-    measure(2, 4096);
+    measure(2, 5000);
+    measure(1, 16_384);
 }
