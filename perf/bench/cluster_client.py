@@ -25,7 +25,7 @@ ANTREA_EVERY = 5  # of so many policies one is Antrea's
 BIG, BIG_RULES = "all Pods", 5  # a group of everybody, and how many rules name it
 BATCH = 1000  # objects in a message
 NODE = "node-0"
-WAITER_SERVICE, WAITER = "10.111.255.254", 97  # a Service whose only endpoint is this Pod of ours: who reaches it, met the whole sync
+WAITER_SERVICE, WAITER = "10.111.255.254", "10.10.0.99"  # a Service whose only endpoint is this Pod: who reaches it, met the whole sync
 
 
 def mac(text):
@@ -51,20 +51,29 @@ class Cluster:
             gateway=node.Gateway(port="gw", mac=mac("ba:5e:d1:55:aa:c0"), addresses=["10.10.0.1"]), tunnel=node.Tunnel(port="tun"))
 
     def few(self):
-        """The Pods that are measured, and their policy."""
+        """The Pods that are measured, and their policies: the client may speak TCP to the server, and nothing else."""
         for name, (address, own) in zip(("client", "web"), self.traffic):
             yield sync.Object(pod=pod.Pod(name=f"measured/{name}", port=name, addresses=[address], mac=mac(own)))
-        client = policy.GroupMember(pod="measured/client")
-        yield sync.Object(address_group=policy.AddressGroup(name="measured clients", members=[client]))
-        yield sync.Object(applied_to_group=policy.AppliedToGroup(name="measured servers", pods=["measured/web"]))
-        ports = [policy.PortMatch(protocol=common.PROTOCOL_TCP, port=80)]
-        rule = policy.Rule(id="r", direction=policy.DIRECTION_INGRESS, peer=policy.RulePeer(address_groups=["measured clients"]), ports=ports)
-        yield sync.Object(network_policy=policy.NetworkPolicy(
-            name="np:measured/web", kind=policy.POLICY_KIND_K8S, applied_to=["measured servers"], isolates_ingress=True, rules=[rule]))
+            yield sync.Object(address_group=policy.AddressGroup(name=f"the {name}", members=[policy.GroupMember(pod=f"measured/{name}")]))
+            yield sync.Object(applied_to_group=policy.AppliedToGroup(name=f"the {name}", pods=[f"measured/{name}"]))
+        http = policy.PortMatch(protocol=common.PROTOCOL_TCP, port=80)
+        yield self.of_measured("web", http, "the client", policy.DIRECTION_INGRESS)
+        yield self.of_measured("client", http, "the web", policy.DIRECTION_EGRESS)
+
+    @staticmethod
+    def of_measured(name, ports, peer_group, direction, suffix=""):
+        """A policy of a measured Pod."""
+        groups = [peer_group] if peer_group else []
+        rule = policy.Rule(id="r", direction=direction, peer=policy.RulePeer(address_groups=groups), ports=[ports])
+        return sync.Object(network_policy=policy.NetworkPolicy(
+            name=f"np:measured/{name}{suffix}", kind=policy.POLICY_KIND_K8S, applied_to=[f"the {name}"], rules=[rule],
+            isolates_ingress=direction == policy.DIRECTION_INGRESS, isolates_egress=direction == policy.DIRECTION_EGRESS))
 
     def all(self):
         """Everything."""
         yield from self.few()
+        yield sync.Object(pod=pod.Pod(name="measured/waiter", port="waiter", addresses=[WAITER], mac=mac("02:00:00:00:01:00")))
+        yield self.of_measured("client", policy.PortMatch(protocol=common.PROTOCOL_UDP, port=53), None, policy.DIRECTION_EGRESS, "-dns")
         for number in range(1, self.pods // PER_NODE):
             yield sync.Object(peer_node=peer.PeerNode(
                 name=f"node-{number}", pod_cidrs=[f"10.10.{number}.0/24"], transport_addresses=[f"172.16.{1 + number}.1"]))
@@ -79,7 +88,7 @@ class Cluster:
             yield self.service(f"ns/svc-{number}", f"10.{96 + number // 60_000}.{number // 250}.{1 + number % 250}", common.PROTOCOL_TCP, 80)
             yield sync.Object(endpoints=self.endpoints(number))
         yield self.service("ns/waiter", WAITER_SERVICE, common.PROTOCOL_UDP, 53)
-        waiter = service.Endpoint(address=self.address(WAITER), port=53, node=NODE, ready=True)
+        waiter = service.Endpoint(address=WAITER, port=53, node=NODE, ready=True)
         yield sync.Object(endpoints=service.Endpoints(service="ns/waiter", port="p", endpoints=[waiter]))
 
     @staticmethod
@@ -146,7 +155,6 @@ class Client:
     def reset(self):
         """Nothing of ours is left, so that ports may be exchanged."""
         self.node.Reset(node.ResetRequest())
-        self.round = 0
         return {}
 
     def all(self):
