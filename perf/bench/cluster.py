@@ -290,16 +290,15 @@ def _keep(bench, dut, name):
     lines += [f"group add {line.strip()}" for line in dut.daemon.vsctl("dump-groups", "br0").splitlines() if "group_id=" in line]
     for line in dut.dump_flows().splitlines():
         if " actions=" in line:
-            lines.append(f"flow add {document_line(line)}")
+            lines.append(f"flow add {portable_line(line)}")
     (bench.directory / name).write_text("\n".join(lines) + "\n")
 
 
-def document_line(line):
+def portable_line(line):
     """A flow as dumped, without what was counted and without what Open vSwitch does not have: its tracker knows no ct_forget, and no reject."""
     line = re.sub(r"(duration|n_packets|n_bytes|idle_age|hard_age)=[^,]*, ?", "", line.strip())
     head, actions = line.split(" actions=", 1)
     actions = re.sub(r"reject\((?:[^()]|\([^()]*\))*\),?|ct_forget,?", "", actions).rstrip(",")
-    actions = re.sub(r"controller\([^)]*\)", "controller", actions)
     return f"{head.replace(', ', ',')} actions={actions or 'drop'}"
 
 

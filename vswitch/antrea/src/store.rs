@@ -5,6 +5,8 @@
 
 mod groups;
 mod layer;
+#[cfg(test)]
+mod tests;
 
 use crate::part::Contribution;
 use crate::part::{clause_order, is_clause};
