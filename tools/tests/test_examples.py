@@ -89,7 +89,7 @@ class Examples(unittest.TestCase):
         for url in (*SERVICE, *WEB):
             self.assertEqual(client.run("curl", "-sg", "-m", "5", f"http://{url}/"), "it is web\n", url)
             with self.assertRaisesRegex(machine.Failure, "status 28", msg=url):  # curl's word for no answer in time
-                stranger.run("curl", "-sg", "-m", "1", f"http://{url}/")
+                stranger.run("curl", "-sg", "-m", "0.5", f"http://{url}/")
         told = machine.output([*example, "statistics"], env=environment)
         self.assertRegex(told, r"pod default/client: [1-9]\d* packets sent; policies: none")
         self.assertRegex(told, r"pod default/web: [1-9]\d* packets sent; policies: np:default/web")
