@@ -1,7 +1,7 @@
 """All cases by name. A case is a function `case(bench, device, round_)` that measures one of its devices ("switch", "ovs", "testpmd") once
 and returns a Sample."""
 
-from . import established, flows, forwarding, guests, latency, opening, stress, tunnel, workers
+from . import cluster, established, flows, forwarding, guests, latency, opening, stress, tunnel, workers
 from .captures import IMIX, UDP, Traffic
 
 CASES = {"l2-pcap-null": forwarding.l2_pcap_null, "vhost-virtio-user": forwarding.vhost_virtio_user, "guest-tcp": guests.tcp}
@@ -33,6 +33,7 @@ CASES |= {
     "miss-storm": stress.case(1000, stress.storm, "while another port floods packets of which none is like one before", attacker=True),
 }
 CASES |= {"latency-l2": latency.case(latency.learning), "latency-pod": latency.case(latency.pods)}
+CASES |= {f"antrea-{pods}": cluster.case(pods) for pods in (1000, 10_000)}
 
 
 def devices(name):

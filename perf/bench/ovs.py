@@ -127,6 +127,18 @@ class Ovs:
                 path.write_text("\n".join(lines) + "\n")
                 self.ofctl(f"add-{kind}", "br0", path)
 
+    def bundle(self, path):
+        """Does to groups and flows what the lines of a file say, in one transaction, as OpenFlow has it; lines that begin with "meter" are added before."""
+        lines = path.read_text().splitlines()
+        there = self.ofctl("dump-meters", "br0")
+        for line in lines:
+            if line.startswith("meter ") and f"{line[6:].split(',')[0]} " not in there:
+                self.ofctl("add-meter", "br0", line[6:])
+        others = [line for line in lines if not line.startswith("meter ")]
+        file = self.directory / "bundle"
+        file.write_text("\n".join(others) + "\n")
+        self.ofctl("bundle", "br0", file)
+
     def ports(self, bridge="br0"):
         """{name: (packets received, packets sent)}."""
         return dumped_ports(self.ofctl("--names", "dump-ports", bridge))

@@ -49,6 +49,10 @@ class Switch:
         """Adds a vhost-user port that connects to this socket."""
         self.daemon.vsctl("add-port", "br0", name, "--type", "vhost-user", "--number", number, "--mode", "client", "--path", path)
 
+    def add_patch(self, name, number):
+        """Adds a port that leads nowhere: one end of a patch."""
+        self.daemon.vsctl("add-port", "br0", name, "--type", "patch", "--number", number, "--peer", f"{name}-end")
+
     def del_port(self, name):
         """Removes a port and its device."""
         self.daemon.vsctl("del-port", self.bridge_of.pop(name, "br0"), name)

@@ -14,7 +14,7 @@ from unittest.mock import Mock, patch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
 
-from bench import cases, ovs, policies, report, switch, testpmd  # noqa: E402
+from bench import cases, cluster, ovs, policies, report, switch, testpmd  # noqa: E402
 from bench.sample import Interval, on_core, sample  # noqa: E402
 from vsw import machine  # noqa: E402
 from vsw.machine import Failure  # noqa: E402
@@ -267,6 +267,34 @@ class Report(unittest.TestCase):
             for key, limit in (("x", width), ("y", height)):
                 if element.get(key):
                     self.assertTrue(0 <= float(element.get(key)) <= limit, xml.tostring(element))
+
+
+class Cluster(unittest.TestCase):
+    GROUP = ("group add group_id=7,type=select,bucket=bucket_id:1,weight:100,actions=set_field:0xa0a0066->reg3,set_field:0x1f40/0xffff->reg4,resubmit(,60),"
+             "bucket=bucket_id:2,weight:100,actions=set_field:0xa0a0067->reg3,set_field:0x1f40/0xffff->reg4,resubmit(,60)")
+    ENDPOINT = ("flow add cookie=0x1030000000000,table=60,priority=200,tcp,reg3=0xa0a0066,reg4=0x21f40/0x7ffff "
+                "actions=ct(commit,table=72,zone=65520,nat(dst=10.10.0.102:8000))")
+
+    def test_flows_without_what_open_vswitch_does_not_have(self):
+        line = " cookie=0x1, duration=3.1s, table=80, n_packets=0, n_bytes=0, idle_age=3, priority=200,ip,nw_src=10.10.0.180 actions={}"
+        head = "cookie=0x1,table=80,priority=200,ip,nw_src=10.10.0.180"
+        for ours, theirs in (("ct_forget", "drop"), ("ct_forget,goto_table:4", "goto_table:4"), ("meter:256,reject(tcp=reset,IN_PORT)", "meter:256"),
+                             ("reject(move:NXM_NX_TUN_IPV4_SRC[]->NXM_NX_TUN_IPV4_DST[],ct(commit),IN_PORT),output:3", "output:3"), ("drop", "drop")):
+            self.assertEqual(cluster.portable_line(line.format(ours)), f"{head} actions={theirs}")
+
+    def test_an_endpoint_moves_and_comes_back(self):
+        there, back = cluster._endpoint_turns([self.GROUP, self.ENDPOINT])
+        self.assertIn("group insert_bucket group_id=7,command_bucket_id=first,bucket=bucket_id:1,weight:100,actions=set_field:0xa0a0066->reg3,set_field:0x2328/", there)
+        self.assertIn("reg4=0x22328/0x7ffff actions=ct(commit,table=72,zone=65520,nat(dst=10.10.0.102:9000))\nflow delete_strict table=60,priority=200,tcp,reg3=0xa0a0066,reg4=0x21f40/", there)
+        self.assertIn(self.ENDPOINT, back)
+        self.assertIn("flow delete_strict table=60,priority=200,tcp,reg3=0xa0a0066,reg4=0x22328/0x7ffff\n", back)
+
+    def test_an_address_joins_some_rules(self):
+        lines = [f"flow add table=124,priority=200,ip,nw_src=10.0.0.1 actions={','.join(f'conjunction({n},1/3)' for n in range(2, 9))}",
+                 "flow add table=72,priority=1,ip,nw_dst=10.0.0.1 actions=conjunction(99,1/2)"]
+        there, back = cluster._address_turns(lines)
+        self.assertEqual((there.count("conjunction("), "table=124,priority=200,ip,nw_src=10.200.0.1" in there), (5, True))
+        self.assertEqual(back, "flow delete_strict table=124,priority=200,ip,nw_src=10.200.0.1\n")
 
 
 class Policies(unittest.TestCase):

@@ -3,8 +3,9 @@
 use crate::problem::{Code, Problems};
 use crate::store::FlowId;
 use crate::{Facts, Ids, Key, Kind, Table};
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use vswitch_flow::spec::{FlowSpec, GroupSpec, MeterSpec, Update};
 use vswitch_flow::text::{FlowCommand, parse_flow, parse_group, parse_meter};
@@ -86,7 +87,9 @@ pub struct Part {
     own_cookie: u64,
     shared_cookie: u64,
     flows: Vec<Contribution>,
-    index: HashMap<FlowId, usize>,
+    /// Places in `flows`, by the id there.
+    index: HashTable<usize>,
+    hasher: DefaultHashBuilder,
     groups: Vec<GroupSpec>,
     meters: Vec<MeterSpec>,
     /// What has no effect at present, until when.
@@ -105,7 +108,8 @@ impl Part {
             own_cookie: own,
             shared_cookie: category.shared(),
             flows: Vec::new(),
-            index: HashMap::new(),
+            index: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
             groups: Vec::new(),
             meters: Vec::new(),
             degraded: Problems::default(),
@@ -142,18 +146,15 @@ impl Part {
     /// A flow that is a value already.
     pub fn add(&mut self, flow: FlowSpec, purpose: &'static str) {
         let id = FlowId::of(&flow);
-        match self.index.get(&id).and_then(|at| self.flows.get_mut(*at)) {
+        let flow = Arc::new(flow);
+        let Err(at) = self.add_new(id, purpose, |_| Arc::clone(&flow)) else { return };
+        let Some(there) = self.flows.get_mut(at) else { return };
+        match crate::store::merged(&[&there.flow, &flow]) {
+            Some(merged) => there.flow = merged,
             None => {
-                self.index.insert(id.clone(), self.flows.len());
-                self.flows.push(Contribution { id, flow: Arc::new(flow), purpose });
+                let line = format!("{:?}", there.id);
+                self.fault(&line, "two flows with one match");
             }
-            Some(there) => match crate::store::merged(&[&there.flow, &Arc::new(flow)]) {
-                Some(merged) => there.flow = merged,
-                None => {
-                    let line = format!("{:?}", there.id);
-                    self.fault(&line, "two flows with one match");
-                }
-            },
         }
     }
 
@@ -168,14 +169,16 @@ impl Part {
         &mut self,
         id: FlowId,
         purpose: &'static str,
-        flow: impl FnOnce(&FlowId) -> FlowSpec,
+        flow: impl FnOnce(&FlowId) -> Arc<FlowSpec>,
     ) -> Result<(), usize> {
-        match self.index.entry(id) {
+        let Self { flows, index, hasher, .. } = self;
+        let is = |at: &usize| flows.get(*at).is_some_and(|there| there.id == id);
+        let again = |at: &usize| flows.get(*at).map_or(0, |there| hasher.hash_one(&there.id));
+        match index.entry(hasher.hash_one(&id), is, again) {
             Entry::Occupied(there) => Err(*there.get()),
             Entry::Vacant(free) => {
-                let id = free.key().clone();
-                free.insert(self.flows.len());
-                self.flows.push(Contribution { flow: Arc::new(flow(&id)), id, purpose });
+                free.insert(flows.len());
+                flows.push(Contribution { flow: flow(&id), id, purpose });
                 Ok(())
             }
         }
@@ -190,8 +193,9 @@ impl Part {
 
     /// Room for so many flows more.
     pub(crate) fn reserve(&mut self, flows: usize) {
-        self.flows.reserve(flows);
-        self.index.reserve(flows);
+        let Self { flows: there, index, hasher, .. } = self;
+        there.reserve(flows);
+        index.reserve(flows, |at| there.get(*at).map_or(0, |there| hasher.hash_one(&there.id)));
     }
 
     /// The cookie of flows that others may write, too: for [`Self::add`].
@@ -223,7 +227,9 @@ impl Part {
     /// A flow of it.
     #[must_use]
     pub fn flow(&self, id: &FlowId) -> Option<&Arc<FlowSpec>> {
-        self.index.get(id).and_then(|at| self.flows.get(*at)).map(|there| &there.flow)
+        let is = |at: &usize| self.flows.get(*at).is_some_and(|there| there.id == *id);
+        let at = self.index.find(self.hasher.hash_one(id), is)?;
+        self.flows.get(*at).map(|there| &there.flow)
     }
 
     /// Flows.

@@ -5,13 +5,15 @@
 
 mod groups;
 mod layer;
+#[cfg(test)]
+mod tests;
 
 use crate::part::Contribution;
 use crate::part::{clause_order, is_clause};
 use crate::{Key, Part};
+use hashbrown::HashMap;
 use layer::Layer;
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use vswitch_flow::spec::{FlowFilter, FlowSpec, GroupSpec, MeterSpec, Update};
@@ -74,20 +76,14 @@ impl Store {
     /// What an object writes from now on; None: nothing. Returns what it wrote.
     pub fn replace(&mut self, key: &Key, part: Option<Arc<Part>>) -> Option<Arc<Part>> {
         let old = self.parts.remove(key);
-        // A flow that stays is not looked at: an address that comes or goes must not cost what its group costs.
-        let stays = |other: Option<&Arc<Part>>, flow: &Contribution| {
-            other.and_then(|other| other.flow(&flow.id)).is_some_and(|same| same == &flow.flow)
-        };
+        let (gone, come) = differing(old.as_deref(), part.as_deref());
+        gone.iter().for_each(|flow| self.flows.remove(&flow.id, key));
         if let Some(old) = &old {
-            let gone = old.flows().iter().filter(|flow| !stays(part.as_ref(), flow));
-            gone.for_each(|flow| self.flows.remove(&flow.id, key));
             old.groups().iter().for_each(|group| self.groups.remove(&group.id, key));
             old.meters().iter().for_each(|meter| self.meters.remove(&meter.id, key));
         }
+        come.iter().for_each(|flow| self.flows.insert(&flow.id, key, &flow.flow));
         if let Some(part) = part {
-            for flow in part.flows().iter().filter(|flow| !stays(old.as_ref(), flow)) {
-                self.flows.insert(&flow.id, key, &flow.flow);
-            }
             for group in part.groups() {
                 self.groups.insert(&group.id, key, &Arc::new(group.clone()));
             }
@@ -190,6 +186,42 @@ impl Store {
         let groups = self.groups.keys().map(|id| Update::DeleteGroups(Some(*id)));
         let meters = self.meters.keys().map(|id| Update::DeleteMeters(Some(*id)));
         flows.chain(groups).chain(meters).collect()
+    }
+}
+
+/// Flows that an object wrote and does not write so any more, and those that it did not write so before. What stays is not touched: an address that comes or goes must
+/// not cost what its group costs. Both parts have most of their flows in the same order, so they are read side by side; looked up is only where they part.
+fn differing<'a>(old: Option<&'a Part>, new: Option<&'a Part>) -> (Vec<&'a Contribution>, Vec<&'a Contribution>) {
+    let is_in = |part: Option<&Part>, flow: &Contribution| {
+        part.and_then(|part| part.flow(&flow.id)).is_some_and(|same| *same == flow.flow)
+    };
+    let (mut gone, mut come) = (Vec::new(), Vec::new());
+    let mut befores = old.map(Part::flows).unwrap_or_default().iter().peekable();
+    let mut afters = new.map(Part::flows).unwrap_or_default().iter().peekable();
+    loop {
+        let (before, after) = (befores.peek().copied(), afters.peek().copied());
+        if let (Some(before), Some(after)) = (before, after)
+            && before.id == after.id
+            && before.flow == after.flow
+        {
+            befores.next();
+            afters.next();
+            continue;
+        }
+        // One that both have waits until what only the other one has is passed.
+        let went = before.filter(|before| !is_in(new, before));
+        let came = after.filter(|after| !is_in(old, after));
+        gone.extend(went);
+        come.extend(came);
+        if went.is_some() || came.is_none() {
+            befores.next();
+        }
+        if came.is_some() || went.is_none() {
+            afters.next();
+        }
+        if before.is_none() && after.is_none() {
+            return (gone, come);
+        }
     }
 }
 

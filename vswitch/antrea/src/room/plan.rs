@@ -153,7 +153,6 @@ impl Room {
 
     /// Makes the changes, takes back those that cannot be, until the rest can. All or nothing: stops at the first that cannot.
     fn settle_on(&mut self, pending: &mut Pending, undo: &mut Undo, valid_only: bool) -> (Vec<Update>, Counts) {
-        let ids = self.ids.clone();
         for (key, entry) in &pending.changes {
             undo.entries.push((key.clone(), self.desired.set(key, entry.clone())));
         }
@@ -169,7 +168,9 @@ impl Room {
                     Err(others) => refused = others,
                 }
             }
-            self.ids = ids.clone();
+            if let Some(ids) = &undo.ids {
+                self.ids.clone_from(ids);
+            }
             if !self.take_back(refused, pending, undo) {
                 self.undo(std::mem::take(undo));
                 return (Vec::new(), Counts::default());

@@ -2,7 +2,7 @@
 
 use super::Conflict;
 use crate::Key;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;

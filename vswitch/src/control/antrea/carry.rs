@@ -9,8 +9,10 @@ use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
 
 /// What is to be done with a plan.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Carry {
+    /// When the request was there.
+    pub(super) began: Instant,
     /// Nothing.
     pub(super) dry_run: bool,
     /// The gate opens: everything there is, is written with it.
@@ -23,9 +25,8 @@ impl Antrea {
         &self,
         state: &mut State,
         plan: Plan,
-        Carry { dry_run, opens }: Carry,
+        Carry { began, dry_run, opens }: Carry,
     ) -> Result<v1::WriteResult, AntreaError> {
-        let begin = Instant::now();
         let mut result = plan.result.clone();
         if dry_run || !result.applied {
             state.room.revert(plan);
@@ -69,7 +70,7 @@ impl Antrea {
             result.connections_flushed = flush::flush(&*self.switch, &zones, &plan.flush);
         }
         state.room.settle(plan);
-        result.took_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        result.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(result)
     }
 }

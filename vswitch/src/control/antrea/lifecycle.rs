@@ -6,6 +6,7 @@ use crate::control::BridgeInfo;
 use crate::pipeline::FailMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 use vswitch_antrea::{Code, Features, Kind, Node, Problems, Room, Table, Write};
 use vswitch_proto::antrea::v1;
 
@@ -237,6 +238,7 @@ impl Antrea {
     /// # Errors
     /// When there is no Node, the round is not above the last one, the request is wrong, or the bridge refuses to open.
     pub(in crate::control) fn sync(&self, sync: Sync) -> Result<v1::SyncResponse, AntreaError> {
+        let began = Instant::now();
         let Sync { begin, objects } = sync;
         let mut state = self.state.lock();
         let bridge = state.bridge()?;
@@ -271,7 +273,7 @@ impl Antrea {
             v1::GateChange::OpenAnyway => true,
             v1::GateChange::Keep => false,
         };
-        let result = self.carry_out(&mut state, plan, Carry { dry_run: begin.dry_run, opens })?;
+        let result = self.carry_out(&mut state, plan, Carry { began, dry_run: begin.dry_run, opens })?;
         if result.applied && !begin.dry_run {
             state.round = begin.round;
             state.committed_unix_ms = crate::time::unix_ms();

@@ -23,6 +23,7 @@ use super::switch::pipeline::WriteError;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 use vswitch_antrea::{Code, Desired, Key, Kind, Ports, Problem, Problems, Room};
 use vswitch_proto::antrea::v1;
 
@@ -177,8 +178,9 @@ impl Antrea {
         remove: Vec<Key>,
         how: How,
     ) -> Result<v1::WriteResult, AntreaError> {
+        let began = Instant::now();
         let mut state = self.state.lock();
-        self.write_locked(&mut state, objects, remove, how)
+        self.write_locked(&mut state, began, objects, remove, how)
     }
 
     /// Writes objects that are made of those that are there: an error names one that is not.
@@ -190,14 +192,15 @@ impl Antrea {
         how: How,
         make: impl FnOnce(&Desired) -> Vec<Result<v1::object::Object, Key>>,
     ) -> Result<v1::WriteResult, AntreaError> {
+        let began = Instant::now();
         let mut state = self.state.lock();
         let made = make(state.room.desired());
         let missing: Vec<Key> = made.iter().filter_map(|made| made.as_ref().err()).cloned().collect();
         let objects = made.into_iter().flatten().collect();
         let mut result = if missing.is_empty() || how.valid_only {
-            self.write_locked(&mut state, objects, Vec::new(), how)?
+            self.write_locked(&mut state, began, objects, Vec::new(), how)?
         } else {
-            self.write_locked(&mut state, objects, Vec::new(), How { dry_run: true, ..how })?
+            self.write_locked(&mut state, began, objects, Vec::new(), How { dry_run: true, ..how })?
         };
         if !missing.is_empty() && !how.valid_only {
             carry::withdraw(&mut result);
@@ -212,6 +215,7 @@ impl Antrea {
     fn write_locked(
         &self,
         state: &mut State,
+        began: Instant,
         objects: Vec<v1::object::Object>,
         remove: Vec<Key>,
         how: How,
@@ -222,6 +226,6 @@ impl Antrea {
         let valid_only = how.valid_only;
         let write = vswitch_antrea::Write { objects, remove, valid_only, ..vswitch_antrea::Write::default() };
         let plan = state.room.plan(write);
-        self.carry_out(state, plan, carry::Carry { dry_run: how.dry_run, opens: false })
+        self.carry_out(state, plan, carry::Carry { began, dry_run: how.dry_run, opens: false })
     }
 }

@@ -37,16 +37,18 @@ impl Clauses {
         for (dimension, clause) in dimensions.into_iter().zip(0..) {
             let action = Action::Conjunction { id: conjunction, clause, clauses };
             let actions: Arc<[Action]> = [action.clone()].into();
-            let flow = |id: &FlowId| FlowSpec {
-                table: id.table,
-                priority,
-                matching: Arc::clone(&id.matching),
-                cookie,
-                idle_timeout: 0,
-                hard_timeout: 0,
-                importance: 0,
-                flags: FlowFlags::default(),
-                actions: Arc::clone(&actions),
+            let flow = |id: &FlowId| {
+                Arc::new(FlowSpec {
+                    table: id.table,
+                    priority,
+                    matching: Arc::clone(&id.matching),
+                    cookie,
+                    idle_timeout: 0,
+                    hard_timeout: 0,
+                    importance: 0,
+                    flags: FlowFlags::default(),
+                    actions: Arc::clone(&actions),
+                })
             };
             for matching in dimension {
                 let id = FlowId { table: table.number(), priority, matching };
