@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use vswitch_antrea::membership::{Counters, Heard, Membership, QUERY_INTERVAL_S, Receivers, hear};
 use vswitch_antrea::object::policy::igmp::Judge;
-use vswitch_antrea::{Kind, PacketCategory};
+use vswitch_antrea::{Facts, Kind, PacketCategory};
 use vswitch_flow::Field;
 use vswitch_proto::antrea::v1;
 
@@ -30,6 +30,8 @@ use vswitch_proto::antrea::v1;
 const CONTROLLER: u16 = 62376;
 /// How often time is looked at: members that have left, questions that are due.
 const TICK: Duration = Duration::from_millis(500);
+/// At least so long between two looks at all members.
+const PASS_MS: u64 = 250;
 /// At least so long between two transactions.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Messages of one port that are read at a time: a host with [`vswitch_antrea::membership::POD_GROUPS_MAX`] groups sends fewer, spread over seconds.
@@ -57,6 +59,8 @@ pub(in crate::control) struct Igmp {
     report_ms: Option<u64>,
     reported_ms: u64,
     peers: BTreeSet<Arc<str>>,
+    /// When members were looked at last.
+    passed_ms: u64,
     is_on: bool,
 }
 
@@ -292,14 +296,24 @@ fn take_in(state: &mut State, packets: &[PacketIn], now: u64) -> Outbox {
             igmp.report_ms = Some(igmp.report_ms.map_or(soonest, |at| at.min(soonest)));
         }
     }
-    let due = igmp.membership.pass(&facts, now);
-    for (group, life, version) in due.last_members {
-        outbox.ask_one(&facts, &rules, group, &life.pod, version, igmp.interval_s());
+    if igmp.passed_ms.saturating_add(PASS_MS) <= now {
+        igmp.passed_ms = now;
+        igmp.counters.rules.retain(|rule, _| facts.ids.rule(rule).is_some());
+        let due = igmp.membership.pass(&facts, now);
+        for (group, life, version) in due.last_members {
+            outbox.ask_one(&facts, &rules, group, &life.pod, version, igmp.interval_s());
+        }
     }
+    ask_and_report(igmp, &facts, &rules, now, &mut outbox);
+    outbox
+}
+
+/// General queries and reports that are due.
+fn ask_and_report(igmp: &mut Igmp, facts: &Facts<'_>, rules: &Judge<'_>, now: u64, outbox: &mut Outbox) {
     let peers: BTreeSet<Arc<str>> = facts.desired.of(Kind::PeerNode).map(|(key, _)| Arc::clone(&key.name)).collect();
     if !peers.is_subset(&igmp.peers) {
         // Somebody new, or we are: both tell what there is.
-        outbox.ask_nodes(&facts);
+        outbox.ask_nodes(facts);
         igmp.report_ms.get_or_insert(now);
     }
     igmp.peers = peers;
@@ -310,7 +324,7 @@ fn take_in(state: &mut State, packets: &[PacketIn], now: u64) -> Outbox {
         igmp.query_ms = now.saturating_add(until.max(1000));
         igmp.queries = igmp.queries.saturating_add(1);
         for version in igmp.versions() {
-            outbox.ask_all(&facts, &rules, version, igmp.interval_s());
+            outbox.ask_all(facts, rules, version, igmp.interval_s());
         }
         igmp.report_ms.get_or_insert(now);
     }
@@ -319,6 +333,5 @@ fn take_in(state: &mut State, packets: &[PacketIn], now: u64) -> Outbox {
         (igmp.report_ms, igmp.reported_ms) = (None, now);
     }
     let report = igmp.membership.take_report(all);
-    outbox.report(&facts, &report, all);
-    outbox
+    outbox.report(facts, &report, all);
 }

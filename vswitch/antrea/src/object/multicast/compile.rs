@@ -60,6 +60,9 @@ fn tunnel(facts: &Facts<'_>, node: &str) -> Option<String> {
 
 /// Flows of a tunnel's port: what comes out of it for groups is led to Pods, and to nobody who gets it from its sender's Node.
 pub(crate) fn from_tunnel(facts: &Facts<'_>, port: &str) -> Vec<String> {
+    if !facts.features().multicast {
+        return Vec::new();
+    }
     let of = |name: &str| facts.ports.number(name);
     let (Some(tunnel), Some(gateway)) = (of(port), of(&facts.node.gateway.port)) else { return Vec::new() };
     let output = "table=MulticastOutput, priority=210";
