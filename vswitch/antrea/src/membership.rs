@@ -190,7 +190,9 @@ impl Membership {
     pub fn leave(&mut self, group: Ipv4Addr, pod: &PodLife, now_ms: u64) {
         let member = self.groups.get_mut(&group).and_then(|there| there.pods.get_mut(pod));
         // Who says so twice has left no later for it.
-        if let Some(member) = member.filter(|member| member.ask_ms.is_none() && member.until_ms > now_ms + LAST_MEMBER_MS) {
+        if let Some(member) =
+            member.filter(|member| member.ask_ms.is_none() && member.until_ms > now_ms + LAST_MEMBER_MS)
+        {
             member.until_ms = now_ms.saturating_add(LAST_MEMBER_MS);
             member.ask_ms = Some(now_ms);
         }

@@ -196,7 +196,8 @@ impl Room {
         }
         let mut undo = Undo { node: Some(self.node.take()), ids: Some(self.ids.clone()), ..Undo::default() };
         self.node = Some((config.clone(), Arc::new(node)));
-        let keys: BTreeSet<Key> = self.desired.all().map(|(key, _)| key.clone()).chain([Key::node()]).chain(self.all_heard()).collect();
+        let keys: BTreeSet<Key> =
+            self.desired.all().map(|(key, _)| key.clone()).chain([Key::node()]).chain(self.all_heard()).collect();
         match self.attempt(keys, &mut undo) {
             Ok((updates, counts)) => {
                 let result = result::of(Vec::new(), true, counts, false);

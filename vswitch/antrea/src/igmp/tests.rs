@@ -46,18 +46,45 @@ const fn leave(group: Ipv4Addr) -> Record {
 fn what_a_kernel_sends_is_read() {
     // Captured from Linux 6.18: IP_ADD_MEMBERSHIP and IP_DROP_MEMBERSHIP with force_igmp_version 1, 2, 3.
     let captured = [
-        ("01005e010101 5eb5e3a690b7 0800 46c00020000040000102e9f1 0a0a001a ef010101 94040000 1200fdfc ef010101", 1, join(GROUP)),
-        ("01005e010101 5eb5e3a690b7 0800 46c00020000040000102e9f1 0a0a001a ef010101 94040000 1600f9fc ef010101", 2, join(GROUP)),
-        ("01005e000002 5eb5e3a690b7 0800 46c00020000040000102f9f1 0a0a001a e0000002 94040000 1700f8fc ef010101", 2, leave(GROUP)),
-        ("01005e000016 5eb5e3a690b7 0800 46c00028000040000102f9d5 0a0a001a e0000016 94040000 2200e9fb 00000001 04000000 ef010101", 3, join(GROUP)),
-        ("01005e000016 5eb5e3a690b7 0800 46c00028000040000102f9d5 0a0a001a e0000016 94040000 2200eafb 00000001 03000000 ef010101", 3, leave(GROUP)),
+        (
+            "01005e010101 5eb5e3a690b7 0800 46c00020000040000102e9f1 0a0a001a ef010101 94040000 1200fdfc ef010101",
+            1,
+            join(GROUP),
+        ),
+        (
+            "01005e010101 5eb5e3a690b7 0800 46c00020000040000102e9f1 0a0a001a ef010101 94040000 1600f9fc ef010101",
+            2,
+            join(GROUP),
+        ),
+        (
+            "01005e000002 5eb5e3a690b7 0800 46c00020000040000102f9f1 0a0a001a e0000002 94040000 1700f8fc ef010101",
+            2,
+            leave(GROUP),
+        ),
+        (
+            "01005e000016 5eb5e3a690b7 0800 46c00028000040000102f9d5 0a0a001a e0000016 94040000 2200e9fb 00000001 04000000 ef010101",
+            3,
+            join(GROUP),
+        ),
+        (
+            "01005e000016 5eb5e3a690b7 0800 46c00028000040000102f9d5 0a0a001a e0000016 94040000 2200eafb 00000001 03000000 ef010101",
+            3,
+            leave(GROUP),
+        ),
     ];
     for (frame, version, record) in captured {
         let told = read(&bytes(frame)).unwrap_or_else(|why| panic!("{frame}: {why:?}"));
         assert_eq!((told.source, told.version), (Ipv4Addr::new(10, 10, 0, 26), version), "{frame}");
         assert_eq!(told.body, Body::Report(vec![record]), "{frame}");
     }
-    assert_eq!(report(Sender { mac: Mac([0x5e, 0xb5, 0xe3, 0xa6, 0x90, 0xb7]), address: [10, 10, 0, 26].into() }, &[(GROUP, true)], true)[34..], bytes(captured[3].0)[34..]);
+    assert_eq!(
+        report(
+            Sender { mac: Mac([0x5e, 0xb5, 0xe3, 0xa6, 0x90, 0xb7]), address: [10, 10, 0, 26].into() },
+            &[(GROUP, true)],
+            true
+        )[34..],
+        bytes(captured[3].0)[34..]
+    );
 }
 
 #[test]

@@ -74,7 +74,9 @@ pub fn hear(
             for record in records {
                 match record.change {
                     Change::Leave => membership.leave_node(record.group, &node.name),
-                    Change::Join if membership.join_node(record.group, &node.name, now_ms) == Err(Full) => counters.full += 1,
+                    Change::Join if membership.join_node(record.group, &node.name, now_ms) == Err(Full) => {
+                        counters.full += 1
+                    }
                     Change::Join => {}
                 }
             }

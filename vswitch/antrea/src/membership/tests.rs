@@ -29,7 +29,14 @@ fn life(room: &Room, name: &str) -> PodLife {
 }
 
 /// What became of a frame.
-fn say(room: &Room, membership: &mut Membership, in_port: u32, from: Option<IpAddr>, frame: &[u8], now: u64) -> (bool, Counters) {
+fn say(
+    room: &Room,
+    membership: &mut Membership,
+    in_port: u32,
+    from: Option<IpAddr>,
+    frame: &[u8],
+    now: u64,
+) -> (bool, Counters) {
     let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
     let mut counters = Counters::default();
     let heard = Heard { in_port, tunnel_source: from, frame };

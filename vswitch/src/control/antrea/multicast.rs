@@ -113,7 +113,9 @@ pub(in crate::control) async fn read(antrea: Arc<Antrea>, mut stopping: watch::R
             tokio::task::spawn_blocking(move || antrea.keep_groups(&batch)).await
         };
         let Ok(bridge) = worked else { continue };
-        if stream.as_ref().map(|(of, _)| of) != bridge.as_ref() || stream.as_ref().is_some_and(|(_, packets)| packets.receiver.is_closed()) {
+        if stream.as_ref().map(|(of, _)| of) != bridge.as_ref()
+            || stream.as_ref().is_some_and(|(_, packets)| packets.receiver.is_closed())
+        {
             // A bridge that went meanwhile is told by the next look.
             let subscribe = |bridge: String| {
                 let packets = antrea.switch.subscribe_packets(&bridge, Interest::of(CONTROLLER)).ok()?;
@@ -148,9 +150,10 @@ impl State {
     /// Whether the switch reads IGMP itself.
     fn reads_igmp(&self) -> bool {
         self.gate_open
-            && self.room.node().is_some_and(|(_, node)| {
-                node.features.multicast && !node.taken_over.contains(&PacketCategory::Igmp)
-            })
+            && self
+                .room
+                .node()
+                .is_some_and(|(_, node)| node.features.multicast && !node.taken_over.contains(&PacketCategory::Igmp))
     }
 }
 
@@ -262,7 +265,8 @@ impl Antrea {
         if said {
             return Ok(());
         }
-        let reason = "the switch knows multicast groups itself, by IGMP; take IGMP over (NodeConfig.taken_over) to say them";
+        let reason =
+            "the switch knows multicast groups itself, by IGMP; take IGMP over (NodeConfig.taken_over) to say them";
         Err(AntreaError::Precondition(reason.to_owned()))
     }
 }

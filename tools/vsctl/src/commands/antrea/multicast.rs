@@ -66,9 +66,7 @@ impl Listed for v1::MulticastGroupState {
 
     fn json(&self) -> Value {
         let group = self.group.clone().unwrap_or_default();
-        let member = |told: &v1::MulticastMember| {
-            json!({ "pod": told.pod, "version": told.version, "expires_in_ms": told.expires_in_ms })
-        };
+        let member = |told: &v1::MulticastMember| json!({ "pod": told.pod, "version": told.version, "expires_in_ms": told.expires_in_ms });
         json!({
             "address": group.address,
             "pods": group.pods,
@@ -82,13 +80,8 @@ impl Listed for v1::MulticastGroupState {
 
 /// `multicast --pods`.
 impl Listed for v1::MulticastPodStatistics {
-    const COLUMNS: Columns<'static> = &[
-        ("POD", false),
-        ("SENT PACKETS", true),
-        ("BYTES", true),
-        ("RECEIVED PACKETS", true),
-        ("BYTES", true),
-    ];
+    const COLUMNS: Columns<'static> =
+        &[("POD", false), ("SENT PACKETS", true), ("BYTES", true), ("RECEIVED PACKETS", true), ("BYTES", true)];
     const NOUN: &'static str = "Pod";
     const VERB: &'static str = "pods";
 
@@ -144,7 +137,8 @@ GROUP      PODS            NODES     GROUP ID  LED PACKETS  BYTES
     #[test]
     fn what_pods_did_both_ways() {
         let (sent, received) = (Count { packets: 1, bytes: 46 }, Count { packets: 2, bytes: 92 });
-        let pod = v1::MulticastPodStatistics { pod: "default/web".to_owned(), sent: Some(sent), received: Some(received) };
+        let pod =
+            v1::MulticastPodStatistics { pod: "default/web".to_owned(), sent: Some(sent), received: Some(received) };
         let listing = Listing::new(vec![pod], &[]);
         assert_eq!(listing.text().lines().nth(1), Some("default/web             1     46                 2     92"));
         assert_eq!(listing.json()[0]["received"], json!({ "packets": 2, "bytes": 92 }));

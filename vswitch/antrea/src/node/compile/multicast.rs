@@ -38,7 +38,8 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
     write.flow("IGMP of the host", "table=MulticastRouting, priority=210,igmp,reg0=0x2/0xf actions=drop");
     let out = "set_field:0x200000/0x600000->reg0";
     if let Some(port) = write.facts.load_port(&node.gateway.port, "reg1") {
-        let line = format_args!("table=MulticastRouting, priority=190,ip actions={out},{port},goto_table:MulticastOutput");
+        let line =
+            format_args!("table=MulticastRouting, priority=190,ip actions={out},{port},goto_table:MulticastOutput");
         write.flow("nobody here has joined", line);
     }
     let line = "table=MulticastOutput, priority=200,reg0=0x200000/0x600000 actions=output:NXM_NX_REG1[]";
