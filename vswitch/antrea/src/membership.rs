@@ -90,6 +90,10 @@ pub struct Member {
     ask_ms: Option<u64>,
 }
 
+const fn hold_ms(interval_s: u32) -> u64 {
+    interval_s as u64 * 1000 * SILENT_ROUNDS
+}
+
 #[derive(Clone, Debug, Default)]
 struct Group {
     pods: BTreeMap<PodLife, Member>,
@@ -150,7 +154,7 @@ impl Membership {
     /// How long a member is believed that is silent.
     #[must_use]
     pub fn hold_ms(&self) -> u64 {
-        u64::from(self.interval_s) * 1000 * SILENT_ROUNDS
+        hold_ms(self.interval_s)
     }
 
     fn room_for(&self, group: Ipv4Addr) -> Result<(), Full> {
@@ -190,10 +194,9 @@ impl Membership {
     pub fn leave(&mut self, group: Ipv4Addr, pod: &PodLife, now_ms: u64) {
         let member = self.groups.get_mut(&group).and_then(|there| there.pods.get_mut(pod));
         // Who says so twice has left no later for it.
-        if let Some(member) =
-            member.filter(|member| member.ask_ms.is_none() && member.until_ms > now_ms + LAST_MEMBER_MS)
-        {
-            member.until_ms = now_ms.saturating_add(LAST_MEMBER_MS);
+        let until_ms = now_ms.saturating_add(LAST_MEMBER_MS);
+        if let Some(member) = member.filter(|member| member.ask_ms.is_none() && member.until_ms > until_ms) {
+            member.until_ms = until_ms;
             member.ask_ms = Some(now_ms);
         }
     }
@@ -203,7 +206,8 @@ impl Membership {
     /// # Errors
     /// A limit is reached; nothing has changed.
     pub fn join_node(&mut self, group: Ipv4Addr, node: &Arc<str>, now_ms: u64) -> Result<(), Full> {
-        let until_ms = now_ms.saturating_add(self.hold_ms());
+        // How often it reports is its own agent's matter: ours may have us ask Pods more often.
+        let until_ms = now_ms.saturating_add(self.hold_ms().max(hold_ms(QUERY_INTERVAL_S)));
         let known = self.groups.get_mut(&group).and_then(|there| there.nodes.get_mut(node));
         if let Some(known) = known {
             *known = until_ms;

@@ -178,6 +178,30 @@ fn everybodys_and_all_nodes_groups_follow_pods_and_peers() {
 }
 
 #[test]
+fn a_node_full_of_pods_leads_to_as_many_as_there_may_be() {
+    let mut room = crate::Room::default();
+    let names = |at: u32| format!("pod-{at}-with-a-long-n");
+    let ports = crate::testing::PORTS.map(|(name, number)| (name.to_owned(), number));
+    room.set_ports((0..1100).map(|at| (names(at), 1000 + at)).chain(ports).collect());
+    let mut node = node(false);
+    node.pod_cidrs = vec!["10.10.0.0/20".to_owned()];
+    let plan = room.plan_node(&node).unwrap_or_else(|problems| panic!("{problems:?}"));
+    room.settle(plan);
+    let pod = |at: u32| v1::Pod {
+        name: format!("default/pod-{at}"),
+        port: names(at),
+        addresses: vec![Ipv4Addr::from_bits(0x0a0a_0100 + at).to_string()],
+        mac: crate::testing::mac(&format!("02:00:00:00:{:02x}:{:02x}", at >> 8, at & 0xff)),
+        vlan: 0,
+    };
+    apply(&mut room, (0..1100).map(|at| Object::Pod(pod(at))).collect());
+    let sizes = room.store().sizes();
+    assert_eq!(sizes.2, 1000 + 1, "1000 Pods and the gateway");
+    let told = room.degraded().get(&super::Target::Everybody.key()).map(|problems| problems.all()[0].code);
+    assert_eq!(told, Some(crate::Code::Limit));
+}
+
+#[test]
 fn an_agent_says_groups_if_it_reads_igmp() {
     let problems = refused(&mut room(&node(false), objects()), Object::MulticastGroup(said(&["web"], &[])));
     assert_eq!(problems[0].code, "FEATURE", "{problems:?}");
