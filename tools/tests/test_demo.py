@@ -90,7 +90,7 @@ class Node(Clean):
     def test_every_scene_is_right(self):
         said = self.finish(self.start("--once", "--seconds", "1"), 0, limit=300)
         for what in ("the agent told: 1 peer, 4 pod, 7 service", "hairpin: web2", "ETP Local: outside", "no Endpoint", "TrafficControl mirrors",
-                     "ARP spoofing", "sees Egress IP", "Reject: peer -> web2", "no Endpoint: outside -> NodePort", "3 datagrams, no answer: NodePort: outside", "an Endpoint leaves", "the agent is killed, and comes back",
+                     "ARP spoofing", "sees Egress IP", "Reject: peer -> web2", "no Endpoint: outside -> NodePort", "3 datagrams, no answer: NodePort: outside", "an Endpoint leaves", "multicast, IGMPv2: client -> db", "the agent is killed, and comes back",
                      "iperf3: client", "no wrong checksum arrived in any namespace"):
             self.assertIn(what, said)
         self.assertNotIn("✘", said)

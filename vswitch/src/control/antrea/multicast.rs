@@ -109,10 +109,10 @@ pub(in crate::control) async fn read(antrea: Arc<Antrea>, mut stopping: watch::R
             _ = waited => {}
         }
         let worked = {
-            let antrea = Arc::clone(&antrea);
-            tokio::task::spawn_blocking(move || antrea.keep_groups(&batch)).await
+            let (antrea, read) = (Arc::clone(&antrea), stream.as_ref().map(|(bridge, _)| bridge.clone()));
+            tokio::task::spawn_blocking(move || antrea.keep_groups(read.as_deref(), &batch)).await
         };
-        let Ok(bridge) = worked else { continue };
+        let bridge = worked.unwrap_or_default();
         if stream.as_ref().map(|(of, _)| of) != bridge.as_ref()
             || stream.as_ref().is_some_and(|(_, packets)| packets.receiver.is_closed())
         {
@@ -158,8 +158,9 @@ impl State {
 }
 
 impl Antrea {
-    /// Takes in what came and what time it is: one transaction at most, then what is to be sent. Returns the bridge of which IGMP is to be read.
-    fn keep_groups(&self, packets: &[PacketIn]) -> Option<String> {
+    /// Takes in what came and what time it is: one transaction at most, then what is to be sent. Returns the bridge of which IGMP is to be read; if
+    /// that is another one than it `is_read` of, no more: nobody is asked before somebody hears the answer.
+    fn keep_groups(&self, is_read: Option<&str>, packets: &[PacketIn]) -> Option<String> {
         let now = Millis::now().0;
         let (bridge, outbox) = {
             let mut state = self.state.lock();
@@ -167,9 +168,13 @@ impl Antrea {
                 self.forget_groups(&mut state);
                 return None;
             }
+            let bridge = state.bridge().ok()?;
+            if is_read != Some(bridge.as_str()) {
+                return Some(bridge);
+            }
             let outbox = take_in(&mut state, packets, now);
             self.lead(&mut state);
-            (state.bridge().ok()?, outbox)
+            (bridge, outbox)
         };
         for packet in outbox.packets() {
             if let Err(error) = self.switch.packet_out(&bridge, packet) {

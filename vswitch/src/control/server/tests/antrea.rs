@@ -1,5 +1,7 @@
 //! The services of `antrea.v1` through a real socket. Behind them is a real pipeline that no packet passes.
 
+mod multicast;
+
 use super::{Running, internal, soon};
 use tonic::{Code, Status};
 use vswitch_proto::antrea::v1;
@@ -321,53 +323,5 @@ async fn flows_of_others_and_standalone_bridges_are_refused() {
     let status = running.initialize(node()).await.expect_err("somebody's flow is there");
     assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
     assert!(status.message().contains("PipelineRootClassifier"), "{status}");
-    running.stop().await;
-}
-
-#[tokio::test]
-async fn groups_are_the_switchs_unless_the_agent_reads_igmp() {
-    use vswitch_proto::antrea::v1::multicast_service_client::MulticastServiceClient;
-    let running = Running::with_node().await;
-    let multicast =
-        v1::NodeConfig { features: Some(v1::Features { multicast: true, ..v1::Features::default() }), ..node() };
-    let mut client = MulticastServiceClient::new(running.channel.clone());
-    let config = |seconds, versions: &[u32]| v1::SetMulticastConfigRequest {
-        config: Some(v1::MulticastConfig { query_interval_seconds: seconds, query_versions: versions.to_vec() }),
-    };
-    running.initialize(node()).await.expect("a Node");
-    let status = client.set_multicast_config(config(5, &[3])).await.expect_err("no multicast");
-    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
-    running.initialize(multicast.clone()).await.expect("a Node with multicast");
-    running.sync(round(1), vec![object(pod("web", 24)), object(pod("db", 25))]).await.expect("a sync");
-    client.set_multicast_config(config(5, &[2, 3])).await.expect("a good one");
-    for (seconds, versions) in [(3601, &[][..]), (5, &[0]), (5, &[4]), (5, &[3, 3])] {
-        let status = client.set_multicast_config(config(seconds, versions)).await.expect_err("a bad one");
-        assert_eq!(status.code(), Code::InvalidArgument, "{seconds} {versions:?}: {status}");
-    }
-    let group =
-        v1::MulticastGroup { address: "239.1.1.1".to_owned(), pods: vec!["default/web".to_owned()], nodes: vec![] };
-    let apply = || v1::ApplyMulticastGroupsRequest { options: None, groups: vec![group.clone()] };
-    let status = client.apply_multicast_groups(apply()).await.expect_err("the switch knows");
-    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
-    let said = v1::NodeConfig { taken_over: vec![v1::PacketCategory::Igmp.into()], ..multicast };
-    running.initialize(said).await.expect("a Node whose agent reads IGMP");
-    let applied =
-        client.apply_multicast_groups(apply()).await.expect("an answer").into_inner().result.unwrap_or_default();
-    assert!(applied.applied, "{applied:?}");
-    let request = v1::ListMulticastGroupsRequest::default();
-    let mut stream = client.list_multicast_groups(request).await.expect("a list").into_inner();
-    let listed = stream.message().await.expect("a message").expect("one").groups;
-    assert_eq!(listed[0].group.as_ref(), Some(&group));
-    assert_ne!(listed[0].group_id, 0);
-    let mut stream = client
-        .list_multicast_statistics(v1::ListMulticastStatisticsRequest::default())
-        .await
-        .expect("a list")
-        .into_inner();
-    let pods = stream.message().await.expect("a message").expect("one").pods;
-    assert_eq!(pods.iter().map(|pod| pod.pod.as_str()).collect::<Vec<_>>(), ["default/db", "default/web"]);
-    let gone = v1::DeleteMulticastGroupsRequest { options: None, addresses: vec!["239.1.1.1".to_owned()] };
-    let gone = client.delete_multicast_groups(gone).await.expect("an answer").into_inner().result.unwrap_or_default();
-    assert_eq!(gone.counts.get("REMOVED"), Some(&1), "{gone:?}");
     running.stop().await;
 }
