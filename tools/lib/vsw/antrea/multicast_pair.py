@@ -88,8 +88,8 @@ class Across:
 
     def all(self):
         """As `Scenes.all`."""
-        for here in SIDES:
-            for version in (3, 2, 1):
+        for here, versions in zip(SIDES, ((3, 2), (1,))):
+            for version in versions:
                 yield (f"multicast, IGMPv{version}: {at(here, CLIENT.name)} -> {at(here.other, DB.name)}", self.crosses(here, here.other, version),
                        only(here, "MulticastOutput priority=200") + only(here.other, "Classifier priority=210 nw_dst=224.0.0.0/4"), (4,))
 
