@@ -90,7 +90,7 @@ class Node(Clean):
     def test_every_scene_is_right(self):
         said = self.finish(self.start("--once", "--seconds", "1"), 0, limit=300)
         for what in ("the agent told: 1 peer, 4 pod, 7 service", "hairpin: web2", "ETP Local: outside", "no Endpoint", "TrafficControl mirrors",
-                     "ARP spoofing", "sees Egress IP", "Reject: peer -> web2", "no Endpoint: outside -> NodePort", "3 datagrams, no answer: NodePort: outside", "an Endpoint leaves", "the agent is killed, and comes back",
+                     "ARP spoofing", "sees Egress IP", "Reject: peer -> web2", "no Endpoint: outside -> NodePort", "3 datagrams, no answer: NodePort: outside", "an Endpoint leaves", "multicast, IGMPv2: client -> db", "the agent is killed, and comes back",
                      "iperf3: client", "no wrong checksum arrived in any namespace"):
             self.assertIn(what, said)
         self.assertNotIn("✘", said)
@@ -99,7 +99,7 @@ class Node(Clean):
         said = self.finish(self.start("--nodes", "2", "--once", "--seconds", "1"), 0, limit=300)
         for what in ("Reject: client@2 -> ClusterIP -> web2@1", "Reject: the internet -> node@1", "node 2: 167 flows of the document", "Pod to Pod: client@1 -> web2@2", "Pod to Pod: client@2 -> web2@1", "ClusterIP: client@1",
                      "ClusterIP: client@2", "policy denies: db@1 -> web@2", "Egress on the other Node: client@2", "iperf3, LoadBalancer: client@2 -> web2@1",
-                     "192.168.77.103 -> 192.168.77.102, UDP", "fd00:192:168:77::102 -> fd00:192:168:77::103, UDP", "-> 6081, Geneve VNI 0",
+                     "multicast, IGMPv1: client@2 -> db@1", "192.168.77.103 -> 192.168.77.102, UDP", "fd00:192:168:77::102 -> fd00:192:168:77::103, UDP", "-> 6081, Geneve VNI 0",
                      "no wrong checksum arrived in any namespace"):
             self.assertIn(what, said)
         # Of the scenes, and of real stacks.

@@ -96,6 +96,9 @@ fn mistakes_in_antreas_kinds_and_services() {
         (format!("{CLUSTER}  appliedTo: [{{nodeSelector: {{}}}}]\n"), format!("{six}spec.appliedTo[0].nodeSelector: policies of Nodes themselves are not served")),
         (format!("{CLUSTER}  {all}\n  egress: [{{action: Drop, toServices: [{{name: s}}]}}]\n"), format!("{acnp}spec.egress[0].toServices[0].namespace: is required")),
         (format!("{CLUSTER}  {all}\n  egress: [{{action: Drop, protocols: [{{}}]}}]\n"), format!("{acnp}spec.egress[0].protocols[0]: needs one of icmp and igmp")),
+        (format!("{CLUSTER}  {all}\n  egress: [{{action: Drop, to: [{{ipBlock: {{cidr: 239.0.0.0/8}}}}]}}]\n"), format!("{acnp}spec.egress[0].to: a prefix of multicast groups is one group: /32")),
+        (format!("{CLUSTER}  {all}\n  egress: [{{action: Drop, to: [{{ipBlock: {{cidr: 239.1.1.1/32}}}}, {{fqdn: a.b}}]}}]\n"), format!("{acnp}spec.egress[0].to: multicast groups need a rule of their own")),
+        (format!("{CLUSTER}  {all}\n  egress: [{{action: Drop, to: [{{ipBlock: {{cidr: 239.1.1.1/32}}}}], protocols: [{{igmp: {{}}}}]}}]\n"), format!("{acnp}spec.egress[0].protocols: igmp names its group itself (groupAddress), and icmp goes to none")),
         // Services.
         (format!("{SERVICE}  clusterIP: 10.96.0.1\n"), "test.yaml:4 Service default/s: spec.ports: is required".to_owned()),
         (format!("{SERVICE}  clusterIP: 10.96.0.1\n  ports: [{{port: 80, protocol: ICMP}}]\n"), "test.yaml:6 Service default/s: spec.ports[0].protocol: \"ICMP\" is not one of TCP, UDP, SCTP".to_owned()),

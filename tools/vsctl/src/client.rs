@@ -7,6 +7,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 use tonic_health::pb::health_client::HealthClient;
 use vswitch_proto::antrea::v1::egress_service_client::EgressServiceClient;
+use vswitch_proto::antrea::v1::multicast_service_client::MulticastServiceClient;
 use vswitch_proto::antrea::v1::network_policy_service_client::NetworkPolicyServiceClient;
 use vswitch_proto::antrea::v1::node_service_client::NodeServiceClient;
 use vswitch_proto::antrea::v1::peer_node_service_client::PeerNodeServiceClient;
@@ -81,6 +82,7 @@ impl Client {
         antrea_policies: NetworkPolicyServiceClient,
         antrea_egresses: EgressServiceClient,
         antrea_traffic_controls: TrafficControlServiceClient,
+        antrea_multicast: MulticastServiceClient,
     }
 
     async fn connect(&self) -> Result<Channel, Error> {

@@ -1,5 +1,6 @@
 //! The desired state: all objects, with what is looked up in them.
 
+use crate::membership::Joined;
 use crate::object::policy::Names;
 use crate::{Cidr, Key, Kind, Mac, Object};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -62,6 +63,8 @@ pub struct Desired {
     service_addresses: HashMap<IpAddr, usize>,
     /// Addresses of names, as answers to Pods told them.
     names: Names,
+    /// Who is in which group, as IGMP told.
+    joined: Joined,
 }
 
 macro_rules! getters {
@@ -146,6 +149,16 @@ impl Desired {
 
     pub(crate) const fn names_mut(&mut self) -> &mut Names {
         &mut self.names
+    }
+
+    /// Who is in which multicast group, as IGMP told.
+    #[must_use]
+    pub const fn joined(&self) -> &Joined {
+        &self.joined
+    }
+
+    pub(crate) const fn joined_mut(&mut self) -> &mut Joined {
+        &mut self.joined
     }
 
     /// Whether some Service answers at an address.

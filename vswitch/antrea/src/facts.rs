@@ -14,6 +14,12 @@ impl Ports {
     pub fn number(&self, name: &str) -> Option<u32> {
         self.0.get(name).copied()
     }
+
+    /// By number.
+    #[must_use]
+    pub fn name(&self, number: u32) -> Option<&str> {
+        self.0.iter().find(|(_, other)| **other == number).map(|(name, _)| name.as_str())
+    }
 }
 
 impl FromIterator<(String, u32)> for Ports {
@@ -62,7 +68,7 @@ impl Names for Facts<'_> {
     }
 
     fn port_name(&self, number: u32) -> Option<&str> {
-        self.ports.0.iter().find(|(_, other)| **other == number).map(|(name, _)| name.as_str())
+        self.ports.name(number)
     }
 
     fn table(&self, name: &str) -> Option<u8> {

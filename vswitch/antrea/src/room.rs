@@ -4,6 +4,7 @@
 //! state that is not in force, as long as nobody looks between [`Room::plan`] and [`Room::settle`] or [`Room::revert`]: the caller has the lock.
 
 mod judge;
+mod multicast;
 mod names;
 mod plan;
 mod result;
@@ -11,10 +12,11 @@ mod result;
 mod tests;
 
 use crate::desired::Entry;
+use crate::membership::Receivers;
 use crate::store::Store;
 use crate::{Desired, Facts, Ids, Key, Kind, Node, Part, Ports, Problems};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
@@ -86,6 +88,7 @@ struct Undo {
     parts: Vec<(Key, Option<Arc<Part>>)>,
     degraded: Vec<(Key, Option<Problems>)>,
     names: Vec<(String, BTreeSet<IpAddr>)>,
+    joined: Vec<(Ipv4Addr, Receivers)>,
 }
 
 /// All that agents said, and what it came to.
@@ -193,7 +196,8 @@ impl Room {
         }
         let mut undo = Undo { node: Some(self.node.take()), ids: Some(self.ids.clone()), ..Undo::default() };
         self.node = Some((config.clone(), Arc::new(node)));
-        let keys: BTreeSet<Key> = self.desired.all().map(|(key, _)| key.clone()).chain([Key::node()]).collect();
+        let keys: BTreeSet<Key> =
+            self.desired.all().map(|(key, _)| key.clone()).chain([Key::node()]).chain(self.all_heard()).collect();
         match self.attempt(keys, &mut undo) {
             Ok((updates, counts)) => {
                 let result = result::of(Vec::new(), true, counts, false);
@@ -233,6 +237,9 @@ impl Room {
         }
         for (name, addresses) in undo.names.into_iter().rev() {
             self.desired.names_mut().set(&name, addresses);
+        }
+        for (group, receivers) in undo.joined.into_iter().rev() {
+            self.desired.joined_mut().set(group, receivers);
         }
         for (key, problems) in undo.degraded.into_iter().rev() {
             self.set_degraded(&key, problems);

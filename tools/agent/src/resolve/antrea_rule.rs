@@ -3,6 +3,7 @@
 use super::antrea::Context;
 use super::groups::{Place, block, selected};
 use super::k8s::numbered;
+use super::multicast;
 use super::nodes;
 use super::rule::{Draft, Peers, Ports, bounded};
 use super::selector::word;
@@ -50,7 +51,10 @@ impl OneRule<'_> {
         if !services.is_empty() && !self.is_ingress {
             return Err(place.error("", "rules of egress are not applied to Services"));
         }
-        let peers = self.peers(odd)?;
+        let (mut peers, mut ports) = (self.peers(odd)?, self.ports()?);
+        if !self.is_ingress {
+            (peers, ports) = multicast::split(place, peers, ports)?;
+        }
         let l7 = rule.l7_protocols.iter().map(|protocol| {
             let definition =
                 serde_json::to_string(protocol).map_err(|error| place.error("l7Protocols", error.to_string()));
@@ -68,7 +72,7 @@ impl OneRule<'_> {
             l7_protocols: l7.collect::<Result<_, _>>()?,
             ..Default::default()
         };
-        Ok(Draft { rule, applied, has_own, services, peers, ports: self.ports()? })
+        Ok(Draft { rule, applied, has_own, services, peers, ports })
     }
 
     /// Its name, if no other rule of the policy has it: so it is the same rule when others come before it. Else its place.

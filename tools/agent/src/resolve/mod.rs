@@ -4,6 +4,7 @@ pub mod antrea;
 mod antrea_rule;
 pub mod groups;
 pub mod k8s;
+mod multicast;
 pub mod net;
 pub mod nodes;
 pub mod rule;

@@ -5,7 +5,7 @@ import time
 
 from .. import machine
 from ..machine import Failure
-from . import traffic, world
+from . import multicast, traffic, world
 from .actions import BOTH, HTTP, of
 from .choices import Choices
 from .ledger import Rule
@@ -43,8 +43,8 @@ class AgentScenes(Scenes):
         for title, action, rules, families in super().all():
             if not title.startswith(NOT_HERE):
                 yield title, action, self.renumbered(rules), families
-        refusals = Refusals(self.node, self.manifests)
-        for part in (self.egress_here, refusals.all, self.unanswered, self.changes, Choices(self).all, self.restarts):
+        refusals, groups = Refusals(self.node, self.manifests), multicast.Multicast(self.node, self.switch)
+        for part in (self.egress_here, refusals.all, self.unanswered, groups.all, self.changes, Choices(self).all, self.restarts):
             yield from part()
 
     def renumbered(self, rules):

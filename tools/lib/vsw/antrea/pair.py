@@ -5,7 +5,7 @@ import contextlib
 from .. import daemon, machine
 from ..machine import Failure
 from ..stage import say
-from . import crossing, pipeline, refusals_pair, side, stacks, wire, world
+from . import crossing, multicast_pair, pipeline, refusals_pair, side, stacks, wire, world
 from .capture import Capture, merged, required
 from .crossing import SIDES, at
 from .ledger import Ledger, Ledgers
@@ -149,6 +149,8 @@ class Pair(Table):
         self.judge_frames(scenes)
         say(f"  of the real stacks, the first {SAMPLE} frames of each, of either version of IP:")
         self.judge_frames(merged(samples, self.directory / "samples.pcap"))
+        say("• multicast between the Nodes: in place of the document, the control agent programs both")
+        self.play(multicast_pair.Across(self.node, self.switches, self.directory, self.stack).all())
 
     def hints(self):
         """What one can do with it."""
@@ -160,4 +162,5 @@ The Nodes stay until Ctrl-C. In another terminal:
   ip netns exec {names['client@1']} ping {side.FAR}                          # web2 of Node 2; ip netns lists the other namespaces
   ip netns exec {names[at(SIDES[0], NODE)]} tcpdump -ni {UPLINK}                          # the wire
   vsctl tnl-neigh-show; vsctl tnl-ports-show; vsctl route-show       # how the other Node is reached
+  vsctl antrea multicast; vsctl antrea peers                         # groups, and how the other Node is reached
   vsctl dump-flows --names br0 table=L3Forwarding                    # rules with their counters"""

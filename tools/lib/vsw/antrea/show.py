@@ -3,7 +3,7 @@
 from .. import daemon, machine
 from ..stage import say
 from . import node as network
-from . import pipeline, scenes, stacks, world
+from . import multicast, pipeline, scenes, stacks, world
 from .agent import Agent
 from .agent_scenes import AgentScenes
 from .ledger import Ledger
@@ -50,6 +50,7 @@ class Show(Table):
 
     def tell(self):
         """Starts the control agent on the manifests."""
+        multicast.deafen(self.node, world.PODS)
         self.manifests = Manifests(self.switch, self.directory, self.stack)
         state = self.manifests.state()
         say(f"  manifests: {self.manifests.directory}")

@@ -53,6 +53,23 @@ pub(crate) enum Antrea {
     /// Show TrafficControls: where packets are led or copied.
     #[command(alias = "tc")]
     TrafficControls(Objects),
+    /// Show multicast groups: who has joined, in which version of IGMP, what was led to them.
+    Multicast {
+        #[command(flatten)]
+        objects: Objects,
+        /// Instead: what Pods sent and received by multicast (NAME: of these Pods).
+        #[arg(long)]
+        pods: bool,
+    },
+    /// Say how multicast memberships are kept.
+    SetMulticast {
+        /// Seconds between two general queries (1 to 3600; not given: 125). Who is silent for three times as long has left.
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+        interval: Option<u32>,
+        /// Versions of IGMP in which queries are sent (not given: all).
+        #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=3))]
+        versions: Vec<u32>,
+    },
     /// Show the flows that an object writes, and what each is for. Lines are those of dump-flows; what follows # is no part of them.
     Flows {
         /// pod/NS/NAME, service/NS/NAME, endpoints/NS/NAME:PORT, policy/np:NS/NAME, egress/NAME, peer/NAME, tc/NAME, node, ...

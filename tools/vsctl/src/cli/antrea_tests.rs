@@ -42,6 +42,10 @@ fn every_verb_parses() {
         ("egresses out", r#"Egress(Objects { names: ["out"] })"#),
         ("traffic-controls", "TrafficControls(Objects { names: [] })"),
         ("tc", "TrafficControls(Objects { names: [] })"),
+        ("multicast 239.1.1.1", r#"Multicast { objects: Objects { names: ["239.1.1.1"] }, pods: false }"#),
+        ("multicast --pods", "Multicast { objects: Objects { names: [] }, pods: true }"),
+        ("set-multicast", "SetMulticast { interval: None, versions: [] }"),
+        ("set-multicast --interval 5 --versions 2,3", "SetMulticast { interval: Some(5), versions: [2, 3] }"),
         (
             "flows POD/default/web",
             r#"Flows { object: Object { kind: Pod, name: "default/web" }, rule: None, names: false, no_names: false }"#,

@@ -2,6 +2,7 @@
 
 mod entry;
 mod forward;
+mod multicast;
 mod output;
 mod track;
 
@@ -20,6 +21,7 @@ pub(crate) fn compile(facts: &Facts<'_>, part: &mut Part) {
     track::compile(&mut write);
     forward::compile(&mut write);
     output::compile(&mut write);
+    multicast::compile(&mut write);
 }
 
 /// Where the Node's flows go.

@@ -192,6 +192,7 @@ impl Room {
         let (there, gone): (Vec<&Key>, Vec<&Key>) = touched.iter().partition(|key| self.desired.get(key).is_some());
         for key in gone.into_iter().chain(there).filter(|key| key.kind != Kind::Node) {
             let claimed = match self.desired.get(key) {
+                _ if self.is_heard(key) => self.claim_heard(key),
                 Some(entry) => {
                     let cookie = self.ids.claim_cookie(key).map(|_| ());
                     cookie.and_then(|()| entry.object.claim(&key.name, &self.desired, &mut self.ids))
@@ -275,6 +276,9 @@ impl Room {
             crate::node::compile(&facts, &mut part);
             return Some(part);
         }
+        if self.is_heard(key) {
+            return self.heard_part(key, &facts);
+        }
         let entry = self.desired.get(key)?;
         let mut problems = Problems::default();
         entry.object.judge(&key.name, &facts, &mut problems);
@@ -311,6 +315,9 @@ impl Room {
                 touched.extend(Object::dragged_by(key).filter(|other| self.desired.get(other).is_some()));
             }
         }
+        // Groups that Pods and Nodes have joined have no objects.
+        let changed = pending.changes.iter().flat_map(|(key, _)| self.heard_with(key));
+        touched.extend(changed);
         // Nested Services lead to the groups of others.
         if pending.changes.iter().any(|(key, _)| key.kind == Kind::Service) {
             touched.extend(self.desired.referrers(&crate::object::service::any_service()).cloned());

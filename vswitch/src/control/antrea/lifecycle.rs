@@ -211,6 +211,7 @@ impl Antrea {
             self.switch.write_pipeline(&node.bridge, &state.room.store().nothing())?;
         }
         state.room = Room::default();
+        state.igmp = super::multicast::Igmp::default();
         state.gate_open = false;
         state.synced.clear();
         self.track_strictly(Some(&node), false);
@@ -289,7 +290,6 @@ fn unbuilt(node: &v1::NodeConfig) -> Problems {
     let bridge = node.uplink.as_ref().is_some_and(|uplink| !uplink.underlay_bridge.is_empty());
     let mut problems = Problems::default();
     for (asked, field, what) in [
-        (features.multicast, "features.multicast", "multicast"),
         (features.pod_vlans, "features.pod_vlans", "VLANs of Pods"),
         (bridge, "uplink.underlay_bridge", "a program for a bridge behind the uplink: give the device itself"),
     ] {

@@ -15,6 +15,7 @@
 mod carry;
 mod flush;
 mod lifecycle;
+mod multicast;
 mod show;
 
 use super::SwitchError;
@@ -28,6 +29,7 @@ use vswitch_antrea::{Code, Desired, Key, Kind, Ports, Problem, Problems, Room};
 use vswitch_proto::antrea::v1;
 
 pub(in crate::control) use lifecycle::Sync;
+pub(in crate::control) use multicast::read as read_igmp;
 pub(in crate::control) use show::{OwnedFlow, Shown};
 
 /// Why a call came to nothing.
@@ -88,6 +90,7 @@ struct State {
     committed_unix_ms: u64,
     /// Kinds that were in the scope of a sync since the start.
     synced: BTreeSet<Kind>,
+    igmp: multicast::Igmp,
 }
 
 impl State {

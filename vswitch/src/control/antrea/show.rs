@@ -71,6 +71,8 @@ pub(in crate::control) struct Shown<'a> {
     pub(in crate::control) link_up: BTreeSet<String>,
     /// Names and numbers of the bridge's ports.
     pub(in crate::control) ports: Ports,
+    /// Who has joined what.
+    pub(in crate::control) igmp: &'a super::multicast::Igmp,
 }
 
 impl Shown<'_> {
@@ -157,7 +159,7 @@ impl Antrea {
         let up = self.switch.ports(&node.bridge)?.into_iter().filter(|port| port.link_up).map(|port| port.config.name);
         let counted = self.counted(&node.bridge)?;
         let ports = names.ports.into_iter().collect();
-        Ok(show(&Shown { room: &state.room, node, counted, link_up: up.collect(), ports }))
+        Ok(show(&Shown { room: &state.room, node, counted, link_up: up.collect(), ports, igmp: &state.igmp }))
     }
 
     fn counted(&self, bridge: &str) -> Result<Counted, AntreaError> {

@@ -3,7 +3,7 @@
 use super::incoming;
 use super::socket::ControlListener;
 use crate::control::Switch;
-use crate::control::antrea::Antrea;
+use crate::control::antrea::{Antrea, read_igmp};
 use crate::control::services::{
     AntreaServices, Bridges, Capabilities, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets,
     Pipelines, Ports, Statistics, SwitchApi, Tables, Traces, TunnelSupport, Workers,
@@ -22,6 +22,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 use tonic_reflection::server::Builder;
 use vswitch_proto::antrea::v1::egress_service_server as antrea_egress;
+use vswitch_proto::antrea::v1::multicast_service_server as antrea_multicast;
 use vswitch_proto::antrea::v1::network_policy_service_server as antrea_policy;
 use vswitch_proto::antrea::v1::node_service_server as antrea_node;
 use vswitch_proto::antrea::v1::peer_node_service_server as antrea_peer;
@@ -73,7 +74,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told: the server as a whole, and each service.
-pub(super) const HEALTH_NAMES: [&str; 24] = [
+pub(super) const HEALTH_NAMES: [&str; 25] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
@@ -98,6 +99,7 @@ pub(super) const HEALTH_NAMES: [&str; 24] = [
     antrea_policy::SERVICE_NAME,
     antrea_egress::SERVICE_NAME,
     antrea_traffic_control::SERVICE_NAME,
+    antrea_multicast::SERVICE_NAME,
 ];
 
 /// The service that tells health.
@@ -148,6 +150,7 @@ pub(super) async fn serve_api(
     let dummies = switch.dummies_enabled();
     let antrea = Arc::new(Antrea::new(Arc::clone(&switch)));
     let router = router(&Control::new(switch, stopping.clone()), &antrea, health, dummies)?;
+    let reading_igmp = tokio::spawn(read_igmp(antrea, stopping.clone()));
 
     let (sender, connections) = mpsc::channel(1);
     let accept_one = move || {
@@ -174,7 +177,7 @@ pub(super) async fn serve_api(
     };
     stop.send_replace(true);
     abort.send_replace(true);
-    for task in [accepting, watching_health] {
+    for task in [accepting, watching_health, reading_igmp] {
         task.abort();
         let _ = task.await; // the listener is closed before the socket is removed
     }
@@ -227,6 +230,7 @@ fn router(
         .add_service(limited!(antrea_sync::SyncServiceServer(services.clone())))
         .add_service(limited!(antrea_pod::PodServiceServer(services.clone())))
         .add_service(limited!(antrea_peer::PeerNodeServiceServer(services.clone())))
+        .add_service(limited!(antrea_multicast::MulticastServiceServer(services.clone())))
         .add_service(limited!(antrea_proxy::ProxyServiceServer(services.clone())))
         .add_service(limited!(antrea_policy::NetworkPolicyServiceServer(services.clone())))
         .add_service(limited!(antrea_egress::EgressServiceServer(services.clone())))

@@ -4,6 +4,7 @@ mod egress;
 mod flows;
 mod groups;
 mod listing;
+mod multicast;
 mod node;
 mod pods;
 mod policies;
@@ -43,6 +44,13 @@ async fn answer(client: &Client, verb: &Antrea, as_json: bool) -> Answer {
         Antrea::Groups(which) => listed(groups::groups(client, &which.names).await?, &which.names),
         Antrea::Egress(which) => listed(egress::egresses(client, &which.names).await?, &which.names),
         Antrea::TrafficControls(which) => listed(egress::controls(client, &which.names).await?, &which.names),
+        Antrea::Multicast { objects, pods: false } => {
+            listed(multicast::groups(client, &objects.names).await?, &objects.names)
+        }
+        Antrea::Multicast { objects, pods: true } => {
+            listed(multicast::pods(client, &objects.names).await?, &objects.names)
+        }
+        Antrea::SetMulticast { interval, versions } => multicast::set(client, *interval, versions).await,
         Antrea::Flows { object, rule, no_names, .. } => {
             let form = if as_json { vswitch_proto::v1::Form::Text } else { vswitch_proto::v1::Form::Line };
             flows::show(client, object, rule.as_deref(), form, !no_names).await

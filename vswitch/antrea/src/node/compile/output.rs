@@ -13,6 +13,8 @@ const METER_TRACEFLOW: u32 = 257;
 const METER_DNS: u32 = 258;
 /// Meter of Services without endpoints.
 pub(super) const METER_SERVICE: u32 = 259;
+/// Meter of IGMP (ours; Antrea limits it in its agent).
+pub(super) const METER_IGMP: u32 = 260;
 /// Bit of operations (reg0[25..31]) that says: refuse.
 const REFUSE: u32 = 2;
 
@@ -179,13 +181,14 @@ fn told(write: &mut Writer<'_, '_>) {
 
 /// How much is told. What policies refuse and what they log share a meter: the lower rate of those that are given counts.
 fn meters(write: &mut Writer<'_, '_>) {
-    use PacketCategory::{Dns, PolicyLog, PolicyReject, ServiceReject, Traceflow};
+    use PacketCategory::{Dns, Igmp, PolicyLog, PolicyReject, ServiceReject, Traceflow};
     let node = write.node();
-    let meters: [(u32, bool, &[PacketCategory]); 4] = [
+    let meters: [(u32, bool, &[PacketCategory]); 5] = [
         (METER_POLICY, true, &[PolicyReject, PolicyLog]),
         (METER_TRACEFLOW, true, &[Traceflow]),
         (METER_DNS, node.features.antrea_policy, &[Dns]),
         (METER_SERVICE, node.features.proxy, &[ServiceReject]),
+        (METER_IGMP, node.features.multicast, &[Igmp]),
     ];
     for (id, _, categories) in meters.into_iter().filter(|(_, there, _)| *there) {
         let given = node.packet_limits.iter().filter(|(category, _)| categories.contains(category));

@@ -105,6 +105,9 @@ fn wire(peer: &PeerNode, cidr: &Cidr, facts: &Facts<'_>, part: &mut Part) {
 fn own_tunnel(peer: &PeerNode, facts: &Facts<'_>, part: &mut Part) {
     let Some(port) = &peer.tunnel_port else { return };
     part.own(facts, "from the peer's tunnel", &from_tunnel(facts, port));
+    for line in crate::object::multicast::from_tunnel(facts, port) {
+        part.shared(facts, "for groups, from the peer's tunnel", &line);
+    }
     for end in &peer.transport {
         if let Some(line) = out_of_own_tunnel(facts, port, end) {
             part.shared(facts, "to the peer's tunnel", &line);

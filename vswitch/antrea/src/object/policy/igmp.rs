@@ -32,25 +32,44 @@ pub struct Verdict {
     pub logging: bool,
 }
 
-/// The first rule that a message meets; None: no rule says anything, so it counts.
-#[must_use]
-pub fn judge(facts: &Facts<'_>, message: &Message<'_>) -> Option<Verdict> {
-    let mut best: Option<(Reverse<u16>, Verdict)> = None;
-    for (key, entry) in facts.desired.of(Kind::NetworkPolicy) {
-        let Object::NetworkPolicy(policy) = &entry.object else { continue };
-        if policy.order == Order::K8s || !facts.features().antrea_policy {
-            continue;
-        }
-        for rule in policy.rules.iter().filter(|rule| meets(policy, rule, facts, message)) {
-            let key = RuleKey { policy: key.name.clone(), rule: rule.id.clone() };
-            let Some(priority) = facts.ids.priorities.get(&key).map(Reverse) else { continue };
-            if best.as_ref().is_none_or(|(other, _)| priority < *other) {
-                let is_allowed = matches!(rule.action, Action::Allow | Action::Pass);
-                best = Some((priority, Verdict { rule: key, is_allowed, logging: rule.logging }));
+/// All rules about IGMP at one moment: who has many messages looks for them once.
+#[derive(Debug)]
+pub struct Judge<'a> {
+    facts: Facts<'a>,
+    /// The first that counts first.
+    rules: Vec<(Reverse<u16>, RuleKey, &'a NetworkPolicy, &'a Rule)>,
+}
+
+impl<'a> Judge<'a> {
+    /// Those that are in force.
+    #[must_use]
+    pub fn new(facts: Facts<'a>) -> Self {
+        let mut rules = Vec::new();
+        for (key, entry) in facts.desired.of(Kind::NetworkPolicy) {
+            let Object::NetworkPolicy(policy) = &entry.object else { continue };
+            if policy.order == Order::K8s || !facts.node.features.antrea_policy {
+                continue;
+            }
+            for rule in policy.rules.iter().filter(|rule| rule.is_igmp()) {
+                let key = RuleKey { policy: key.name.clone(), rule: rule.id.clone() };
+                if let Some(priority) = facts.ids.priorities.get(&key) {
+                    rules.push((Reverse(priority), key, &**policy, rule));
+                }
             }
         }
+        rules.sort_by_key(|(priority, ..)| *priority);
+        Self { facts, rules }
     }
-    best.map(|(_, verdict)| verdict)
+
+    /// The first rule that a message meets; None: no rule says anything, so it counts.
+    #[must_use]
+    pub fn verdict(&self, message: &Message<'_>) -> Option<Verdict> {
+        let met = self.rules.iter().find(|(_, _, policy, rule)| meets(policy, rule, &self.facts, message));
+        met.map(|(_, key, _, rule)| {
+            let is_allowed = matches!(rule.action, Action::Allow | Action::Pass);
+            Verdict { rule: key.clone(), is_allowed, logging: rule.logging }
+        })
+    }
 }
 
 fn meets(policy: &NetworkPolicy, rule: &Rule, facts: &Facts<'_>, message: &Message<'_>) -> bool {

@@ -1,14 +1,15 @@
-//! A bridge that does what updates say: flows and meters.
+//! A bridge that does what updates say: flows, groups and meters.
 
 use crate::{FlowId, Room};
 use std::collections::HashMap;
-use vswitch_flow::spec::{FlowSpec, MeterSpec, Update};
+use vswitch_flow::spec::{BucketPlace, BucketSpec, FlowSpec, GroupSpec, MeterSpec, Update};
 
 /// What a bridge has.
 #[derive(Debug, Default)]
 pub(super) struct Bridge {
     flows: HashMap<FlowId, FlowSpec>,
     meters: HashMap<u32, MeterSpec>,
+    groups: HashMap<u32, GroupSpec>,
 }
 
 impl Bridge {
@@ -38,9 +39,37 @@ impl Bridge {
                     assert!(old.is_some_and(|old| old != *meter), "{meter:?}");
                 }
                 Update::DeleteMeters(Some(id)) => assert!(self.meters.remove(id).is_some(), "{id}"),
-                other => panic!("{other:?}"),
+                other => self.take_group(other),
             }
         }
+    }
+
+    fn take_group(&mut self, update: &Update) {
+        match update {
+            Update::AddGroup(group) => assert!(self.groups.insert(group.id, sorted(group)).is_none(), "{group:?}"),
+            Update::ModifyGroup { spec, .. } => {
+                let old = self.groups.insert(spec.id, sorted(spec));
+                assert!(old.is_some_and(|old| old != sorted(spec)), "{spec:?}");
+            }
+            Update::InsertBuckets { group, buckets, .. } => {
+                let there = self.buckets(*group);
+                assert!(!buckets.iter().any(|new| there.iter().any(|old| old.id == new.id)), "{buckets:?}: {there:?}");
+                there.extend(buckets.iter().cloned());
+                there.sort_unstable_by_key(|bucket| bucket.id);
+            }
+            Update::RemoveBuckets { group, place: BucketPlace::Before(id) } => {
+                let there = self.buckets(*group);
+                let before = there.len();
+                there.retain(|bucket| bucket.id != *id);
+                assert_eq!(there.len() + 1, before, "{id}");
+            }
+            Update::DeleteGroups(Some(id)) => assert!(self.groups.remove(id).is_some(), "{id}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn buckets(&mut self, group: u32) -> &mut Vec<BucketSpec> {
+        &mut self.groups.get_mut(&group).unwrap_or_else(|| panic!("there is no group {group}")).buckets
     }
 
     /// It has what the room writes.
@@ -48,5 +77,13 @@ impl Bridge {
         let other = Self::of(room);
         assert!(self.flows == other.flows, "{:?}\n{:?}", self.flows, other.flows);
         assert_eq!(self.meters, other.meters);
+        assert_eq!(self.groups, other.groups);
     }
+}
+
+/// With its buckets in order of their ids: new ones come last in a bridge.
+fn sorted(group: &GroupSpec) -> GroupSpec {
+    let mut group = group.clone();
+    group.buckets.sort_unstable_by_key(|bucket| bucket.id);
+    group
 }

@@ -47,13 +47,13 @@ pub(super) fn pods(shown: &Shown<'_>, names: &[String]) -> Vec<v1::PodState> {
 }
 
 /// Counters of an object's flows in a table, one each.
-fn in_table(shown: &Shown<'_>, key: &Key, table: Table) -> Vec<vswitch_proto::v1::Count> {
+pub(super) fn in_table(shown: &Shown<'_>, key: &Key, table: Table) -> Vec<vswitch_proto::v1::Count> {
     let part = shown.room.store().part(key);
     let flows = part.into_iter().flat_map(|part| part.flows()).filter(|flow| flow.id.table == table.number());
     flows.map(|flow| shown.counted.of(&flow.id)).collect()
 }
 
-fn total(counts: &[vswitch_proto::v1::Count]) -> vswitch_proto::v1::Count {
+pub(super) fn total(counts: &[vswitch_proto::v1::Count]) -> vswitch_proto::v1::Count {
     vswitch_proto::v1::Count {
         packets: counts.iter().map(|count| count.packets).sum(),
         bytes: counts.iter().map(|count| count.bytes).sum(),

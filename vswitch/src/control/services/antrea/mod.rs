@@ -2,6 +2,7 @@
 
 mod apply;
 mod list;
+mod multicast;
 mod node;
 mod policy;
 mod statistics;

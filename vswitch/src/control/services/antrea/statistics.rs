@@ -31,6 +31,14 @@ pub(super) fn by_number(shown: &Shown<'_>) -> BTreeMap<u32, v1::RuleStatistics> 
             rule.last_unix_ms = rule.last_unix_ms.max(now.saturating_sub(counters.idle_age_s * 1000));
         }
     }
+    // IGMP is decided by its reader.
+    for (key, packets) in &shown.igmp.counters.rules {
+        if let Some(number) = shown.ids().rule(key) {
+            let rule = rules.entry(number).or_default();
+            rule.packets += packets;
+            rule.new_packets += packets;
+        }
+    }
     rules
 }
 

@@ -239,7 +239,7 @@ fn multicast_has_tables_of_its_own() {
 
 #[test]
 fn igmp_is_judged_by_its_reader() {
-    use crate::object::policy::igmp::{Message, judge};
+    use crate::object::policy::igmp::{Judge, Message};
     let mut node = document_node();
     node.features = node.features.map(|features| v1::Features { multicast: true, ..features });
     let igmp = |kind: u32, group: &str| v1::PortMatch {
@@ -255,7 +255,7 @@ fn igmp_is_judged_by_its_reader() {
     let asked = |pod: &str, kind: u8, group: [u8; 4]| {
         let message =
             Message { pod, is_from_pod: true, kind, group: Some(group.into()), other: ip("224.0.0.22") };
-        judge(&facts, &message).map(|verdict| (verdict.rule.rule.to_string(), verdict.is_allowed))
+        Judge::new(facts).verdict(&message).map(|verdict| (verdict.rule.rule.to_string(), verdict.is_allowed))
     };
     assert_eq!(asked("default/web", 0x16, [239, 1, 1, 1]), Some(("egress".to_owned(), true)));
     assert_eq!(asked("default/web", 0x16, [239, 1, 1, 2]), Some(("egress2".to_owned(), false)));

@@ -1,0 +1,81 @@
+//! What leads packets to those who have joined a group: one flow of `MulticastRouting`, and its group of buckets.
+
+use super::{Ends, GATEWAY, Target, Way, to_node, to_pod};
+use crate::address::tunnel_destination;
+use crate::membership::{RECEIVERS_MAX, Receivers};
+use crate::problem::Code;
+use crate::{Facts, Part};
+use std::fmt::Write as _;
+
+const OUT: &str = "set_field:0x200000/0x600000->reg0";
+
+pub(super) fn compile(target: Target, receivers: &Receivers, facts: &Facts<'_>, part: &mut Part) {
+    let key = target.group();
+    let Some(id) = facts.ids.group(&key) else { return };
+    let total = receivers.pods.len() + receivers.nodes.len();
+    if total > RECEIVERS_MAX {
+        let reason = format!("{total} Pods and Nodes: the first {RECEIVERS_MAX} get its packets");
+        part.degraded.push(Code::Limit, "", reason);
+    }
+    let matching = match target {
+        Target::Everybody => "priority=200,ip,nw_dst=224.0.0.0/24".to_owned(),
+        Target::Nodes => "priority=210,igmp,in_port=CONTROLLER".to_owned(),
+        Target::Group(group) => format!("priority=200,ip,nw_dst={group}"),
+    };
+    let mut line = format!("group_id={id},type=all");
+    let mut bucket = |way: &Way, actions: &str| {
+        if let Some(bucket) = facts.ids.bucket(&key, way) {
+            let _ = write!(line, ",bucket=bucket_id:{bucket},actions={OUT},{actions}");
+        }
+    };
+    // The host leads them on to who has joined outside.
+    if let Some(port) = facts.load_port(&facts.node.gateway.port, "reg1").filter(|_| target != Target::Nodes) {
+        bucket(&GATEWAY, &format!("{port},resubmit(,MulticastOutput)"));
+    }
+    let ends = Ends::of(receivers);
+    for name in ends.pods {
+        let Some(way) = to_pod(facts.desired, name) else { continue };
+        let port = facts.desired.pod(name).and_then(|pod| facts.load_port(&pod.port, "reg1"));
+        if let Some(port) = port {
+            bucket(&way, &format!("{port},resubmit(,MulticastIngressRule)"));
+        }
+    }
+    for name in ends.nodes {
+        let Some(way) = to_node(facts.desired, name) else { continue };
+        if let Some(port) = tunnel(facts, name) {
+            let (end, field) = (way.0, tunnel_destination(&way.0));
+            bucket(&way, &format!("{port},set_field:{end}->{field},resubmit(,MulticastOutput)"));
+        }
+    }
+    part.group(facts, &line);
+    part.own(facts, "to those who joined", &format!("table=MulticastRouting, {matching} actions=group:{id}"));
+}
+
+/// Loads the port of the tunnel to a Node. None: there is no tunnel to it.
+fn tunnel(facts: &Facts<'_>, node: &str) -> Option<String> {
+    let peer = facts.desired.peer_node(node)?;
+    let own = peer.tunnel_port.as_ref().filter(|_| facts.node.tunnel.is_some());
+    facts.load_port(own.or(facts.node.tunnel.as_ref())?, "reg1")
+}
+
+/// Flows of a tunnel's port: what comes out of it for groups is led to Pods, and to nobody who gets it from its sender's Node.
+pub(crate) fn from_tunnel(facts: &Facts<'_>, port: &str) -> Vec<String> {
+    if !facts.features().multicast {
+        return Vec::new();
+    }
+    let of = |name: &str| facts.ports.number(name);
+    let (Some(tunnel), Some(gateway)) = (of(port), of(&facts.node.gateway.port)) else { return Vec::new() };
+    let output = "table=MulticastOutput, priority=210";
+    let mut lines = vec![
+        format!(
+            "table=Classifier, priority=210,ip,in_port={tunnel},nw_dst=224.0.0.0/4 actions=set_field:0x1/0xf->reg0,goto_table:MulticastEgressRule"
+        ),
+        format!("{output},reg0=0x200001/0x60000f,reg1={gateway:#x} actions=drop"),
+    ];
+    lines.extend([1, 2].map(|from: u32| {
+        let value = 0x20_0000 | from;
+        format!("{output},reg0={value:#x}/0x60000f,reg1={tunnel:#x} actions=drop")
+    }));
+    lines
+}
+

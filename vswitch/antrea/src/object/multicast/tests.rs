@@ -1,0 +1,241 @@
+//! Groups, as flows and buckets (ref 2.5).
+
+use crate::membership::{PodLife, Receivers};
+use crate::testing::{apply, assert_has, document_node, dump, dump_of, peer, pod, refused, room};
+use crate::{Key, Kind, Room, Write};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use vswitch_flow::spec::Update;
+use vswitch_flow::text::format_group;
+use vswitch_proto::antrea::v1;
+use vswitch_proto::antrea::v1::object::Object;
+
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 1, 1);
+const OUT: &str = "set_field:0x200000/0x600000->reg0";
+
+fn node(is_said: bool) -> v1::NodeConfig {
+    let mut node = document_node();
+    node.features = node.features.map(|features| v1::Features { multicast: true, ..features });
+    if is_said {
+        node.taken_over = vec![v1::PacketCategory::Igmp.into()];
+    }
+    node
+}
+
+fn objects() -> Vec<Object> {
+    let pods = ["web", "db"].map(|name| Object::Pod(pod(name)));
+    pods.into_iter().chain([Object::PeerNode(peer())]).collect()
+}
+
+fn said(pods: &[&str], nodes: &[&str]) -> v1::MulticastGroup {
+    v1::MulticastGroup {
+        address: GROUP.to_string(),
+        pods: pods.iter().map(|pod| format!("default/{pod}")).collect(),
+        nodes: nodes.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// Groups of multicast as lines.
+fn groups(room: &Room) -> Vec<String> {
+    let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
+    let of = |update| match update {
+        Update::AddGroup(group) if facts.ids.group(&super::Target::Group(GROUP).group()) == Some(group.id) => {
+            let mut line = String::new();
+            format_group(&group, vswitch_flow::text::Style { names: true }, &facts, &mut line);
+            Some(line)
+        }
+        _ => None,
+    };
+    room.store().everything().into_iter().filter_map(of).collect()
+}
+
+fn join(room: &mut Room, pods: &[&str], nodes: &[&str]) -> Vec<Update> {
+    let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
+    let life = |name: &&str| PodLife::of(&facts, &Key::new(Kind::Pod, &format!("default/{name}")));
+    let receivers = Receivers {
+        pods: pods.iter().filter_map(life).collect(),
+        nodes: nodes.iter().map(|name| (*name).into()).collect(),
+    };
+    let plan = room.plan_groups([(GROUP, receivers)].into()).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let updates = plan.updates.clone();
+    room.settle(plan);
+    updates
+}
+
+#[test]
+fn the_nodes_flows_are_those_of_the_reference() {
+    let room = room(&node(false), vec![Object::PeerNode(peer())]);
+    for line in [
+        "table=PipelineIPClassifier, priority=210,ip,nw_dst=224.0.0.0/4 actions=goto_table:MulticastEgressRule",
+        "table=Classifier, priority=210,ip,in_port=1,nw_dst=224.0.0.0/4 actions=set_field:0x1/0xf->reg0,goto_table:MulticastEgressRule",
+        "table=Classifier, priority=200,igmp,in_port=CONTROLLER actions=goto_table:PipelineIPClassifier",
+        "table=MulticastEgressRule, priority=64990,igmp,reg0=0x3/0xf actions=goto_table:MulticastRouting",
+        "table=MulticastEgressPodMetric, priority=210,igmp actions=goto_table:MulticastRouting",
+        "table=MulticastRouting, priority=210,igmp,reg0=0x1/0xf actions=meter:260,controller(reason=no_match,id=62376,userdata=03)",
+        "table=MulticastRouting, priority=210,igmp,reg0=0x2/0xf actions=drop",
+        "table=MulticastRouting, priority=210,igmp,reg0=0x3/0xf actions=meter:260,controller(reason=no_match,id=62376,userdata=03)",
+        "table=MulticastRouting, priority=190,ip actions=set_field:0x200000/0x600000->reg0,set_field:0x2->reg1,goto_table:MulticastOutput",
+        "table=MulticastOutput, priority=210,reg0=0x200001/0x60000f,reg1=0x2 actions=drop",
+        "table=MulticastOutput, priority=210,reg0=0x200002/0x60000f,reg1=0x1 actions=drop",
+        "table=MulticastOutput, priority=210,reg0=0x200001/0x60000f,reg1=0x1 actions=drop",
+        "table=MulticastOutput, priority=200,reg0=0x200000/0x600000 actions=output:NXM_NX_REG1[]",
+    ] {
+        assert_has(&room, line);
+    }
+    let routing = dump_of(&room, &["MulticastRouting"]);
+    assert_eq!(routing.len(), 7, "and its miss, everybody's, all Nodes': {routing:#?}");
+}
+
+#[test]
+fn without_the_feature_there_is_nothing_of_it() {
+    let without = room(&document_node(), objects());
+    for (table, lines) in dump(&without) {
+        assert!(!table.contains("Multicast"), "{table}");
+        assert!(!lines.iter().any(|line| line.contains("224.0.0") || line.contains("igmp")), "{table}: {lines:?}");
+    }
+    // What a Node had and gives back leaves nothing.
+    let mut room = room(&node(false), objects());
+    join(&mut room, &["web"], &["worker-1"]);
+    let plan = room.plan_node(&document_node()).unwrap_or_else(|problems| panic!("{problems:?}"));
+    room.settle(plan);
+    assert_eq!(dump(&room), dump(&without));
+    assert_eq!(room.store().sizes(), without.store().sizes());
+}
+
+#[test]
+fn a_group_leads_to_pods_nodes_and_the_gateway() {
+    let mut room = room(&node(false), objects());
+    join(&mut room, &["web"], &["worker-1"]);
+    let id = room.ids().group(&super::Target::Group(GROUP).group()).unwrap_or_default();
+    assert_has(&room, &format!("table=MulticastRouting, priority=200,ip,nw_dst=239.1.1.1 actions=group:{id}"));
+    assert_eq!(groups(&room), [format!(
+        "group_id={id},type=all,bucket=bucket_id:0,actions={OUT},set_field:0x2->reg1,resubmit(,MulticastOutput),\
+         bucket=bucket_id:1,actions={OUT},set_field:0x25->reg1,resubmit(,MulticastIngressRule),\
+         bucket=bucket_id:2,actions={OUT},set_field:0x1->reg1,set_field:192.168.77.103->tun_dst,resubmit(,MulticastOutput)"
+    )]);
+    // One more: one bucket more, and nothing else.
+    let updates = join(&mut room, &["web", "db"], &["worker-1"]);
+    assert!(matches!(updates.as_slice(), [Update::InsertBuckets { buckets, .. }] if buckets.len() == 1), "{updates:?}");
+    assert!(join(&mut room, &["web", "db"], &["worker-1"]).is_empty());
+    let updates = join(&mut room, &["db"], &["worker-1"]);
+    assert!(matches!(updates.as_slice(), [Update::RemoveBuckets { .. }]), "{updates:?}");
+    let updates = join(&mut room, &[], &[]);
+    assert_eq!(updates.len(), 2, "its flow and its group: {updates:?}");
+    assert!(groups(&room).is_empty() && room.ids().group(&super::Target::Group(GROUP).group()).is_none());
+}
+
+#[test]
+fn who_goes_gets_nothing_and_one_of_its_name_neither() {
+    let mut room = room(&node(false), objects());
+    join(&mut room, &["web", "db"], &["worker-1"]);
+    let remove = vec![Key::new(Kind::Pod, "default/web"), Key::new(Kind::PeerNode, "worker-1")];
+    let plan = room.plan(Write { remove, ..Write::default() });
+    room.settle(plan);
+    let without = groups(&room);
+    assert_eq!(without[0].matches("bucket_id").count(), 2, "{without:?}");
+    apply(&mut room, vec![Object::Pod(pod("web"))]);
+    assert_eq!(groups(&room), without, "another Pod of its name has joined nothing");
+    // A sync of everything does not sweep what no agent said.
+    let objects: Vec<Object> = room.desired().all().map(|(_, entry)| entry.message.clone()).collect();
+    let plan = room.plan(Write { objects, sweep: Kind::WRITTEN.into(), ..Write::default() });
+    assert!(plan.updates.is_empty(), "{:?}", plan.updates);
+    room.settle(plan);
+    // A write that is reverted changes nothing.
+    let before = (dump(&room), room.store().sizes());
+    let receivers = BTreeMap::from([(GROUP, Receivers::default())]);
+    let plan = room.plan_groups(receivers).unwrap_or_else(|problems| panic!("{problems:?}"));
+    assert!(!plan.updates.is_empty());
+    room.revert(plan);
+    assert_eq!((dump(&room), room.store().sizes()), before);
+    assert_eq!(groups(&room), without);
+}
+
+#[test]
+fn everybodys_and_all_nodes_groups_follow_pods_and_peers() {
+    let mut room = room(&node(false), Vec::new());
+    let buckets = |room: &Room| -> Vec<usize> {
+        let of = |update| match update {
+            Update::AddGroup(group) => Some(group.buckets.len()),
+            _ => None,
+        };
+        let mut all: Vec<usize> = room.store().everything().into_iter().filter_map(of).collect();
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(buckets(&room), [0, 1], "no peers; the gateway");
+    apply(&mut room, objects());
+    assert_eq!(buckets(&room), [1, 3]);
+    for (target, line) in [
+        (super::Target::Everybody, "priority=200,ip,nw_dst=224.0.0.0/24"),
+        (super::Target::Nodes, "priority=210,igmp,in_port=CONTROLLER"),
+    ] {
+        let id = room.ids().group(&target.group()).unwrap_or_default();
+        assert_has(&room, &format!("table=MulticastRouting, {line} actions=group:{id}"));
+    }
+    let plan = room.plan(Write { remove: vec![Key::new(Kind::PeerNode, "worker-1")], ..Write::default() });
+    room.settle(plan);
+    assert_eq!(buckets(&room), [0, 3]);
+}
+
+#[test]
+fn a_node_full_of_pods_leads_to_as_many_as_there_may_be() {
+    let mut room = crate::Room::default();
+    let names = |at: u32| format!("pod-{at}-with-a-long-n");
+    let ports = crate::testing::PORTS.map(|(name, number)| (name.to_owned(), number));
+    room.set_ports((0..1100).map(|at| (names(at), 1000 + at)).chain(ports).collect());
+    let mut node = node(false);
+    node.pod_cidrs = vec!["10.10.0.0/20".to_owned()];
+    let plan = room.plan_node(&node).unwrap_or_else(|problems| panic!("{problems:?}"));
+    room.settle(plan);
+    let pod = |at: u32| v1::Pod {
+        name: format!("default/pod-{at}"),
+        port: names(at),
+        addresses: vec![Ipv4Addr::from_bits(0x0a0a_0100 + at).to_string()],
+        mac: crate::testing::mac(&format!("02:00:00:00:{:02x}:{:02x}", at >> 8, at & 0xff)),
+        vlan: 0,
+    };
+    apply(&mut room, (0..1100).map(|at| Object::Pod(pod(at))).collect());
+    let sizes = room.store().sizes();
+    assert_eq!(sizes.2, 1000 + 1, "1000 Pods and the gateway");
+    let told = room.degraded().get(&super::Target::Everybody.key()).map(|problems| problems.all()[0].code);
+    assert_eq!(told, Some(crate::Code::Limit));
+}
+
+#[test]
+fn an_agent_says_groups_if_it_reads_igmp() {
+    let problems = refused(&mut room(&node(false), objects()), Object::MulticastGroup(said(&["web"], &[])));
+    assert_eq!(problems[0].code, "FEATURE", "{problems:?}");
+    assert!(problems[0].hint.contains("taken_over"), "{problems:?}");
+    let mut room = room(&node(true), objects());
+    join(&mut room, &["db"], &[]);
+    assert!(groups(&room).is_empty(), "what is heard does not count");
+    apply(&mut room, vec![Object::MulticastGroup(said(&["web", "later"], &["worker-1"]))]);
+    assert_eq!(groups(&room)[0].matches("bucket_id").count(), 3, "{:?}", groups(&room));
+    let key = Key::new(Kind::MulticastGroup, "239.1.1.1");
+    assert!(room.degraded().contains_key(&key), "a Pod is not there");
+    // The agent gives IGMP back: what it said is no more.
+    let plan = room.plan_node(&node(false)).unwrap_or_else(|problems| panic!("{problems:?}"));
+    room.settle(plan);
+    assert_eq!(room.degraded()[&key].all()[0].code, crate::Code::Feature);
+    assert_eq!(groups(&room)[0].matches("bucket_id").count(), 2, "the one that was heard: {:?}", groups(&room));
+}
+
+#[test]
+fn what_is_wrong_with_a_group_is_found_at_once() {
+    let mut room = room(&node(true), objects());
+    let mut bad = |change: &dyn Fn(&mut v1::MulticastGroup)| {
+        let mut group = said(&["web"], &["worker-1"]);
+        change(&mut group);
+        let problems = refused(&mut room, Object::MulticastGroup(group));
+        problems.into_iter().map(|problem| format!("{} {}", problem.code, problem.field)).collect::<Vec<_>>()
+    };
+    for address in ["224.0.0.251", "10.0.0.1", "ff02::1", "group"] {
+        assert_eq!(bad(&|group| group.address = address.to_owned()), ["VALUE address"], "{address}");
+    }
+    assert_eq!(bad(&|group| group.pods.push("default/web".to_owned())), ["DUPLICATE pods[1]"]);
+    assert_eq!(bad(&|group| group.pods.push("web".to_owned())), ["VALUE pods[1]"]);
+    assert_eq!(bad(&|group| group.nodes.push("worker-9".to_owned())), ["REFERENCE nodes[1]"]);
+    assert_eq!(bad(&|group| group.nodes.push("worker-1".to_owned())), ["DUPLICATE nodes[1]"]);
+    let many: Vec<String> = (0..1000).map(|at| format!("default/p{at}")).collect();
+    assert_eq!(bad(&|group| group.pods = many.clone()), ["LIMIT pods"]);
+}
