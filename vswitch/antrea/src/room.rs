@@ -7,17 +7,21 @@ mod judge;
 mod names;
 mod plan;
 mod result;
+mod traceflow;
 #[cfg(test)]
 mod tests;
 
 use crate::desired::Entry;
 use crate::store::Store;
+use crate::traceflow::Running;
 use crate::{Desired, Facts, Ids, Key, Kind, Node, Part, Ports, Problems};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
+
+pub use traceflow::TraceflowRefused;
 
 /// What an agent asks for at once.
 #[derive(Clone, Debug, Default)]
@@ -86,6 +90,7 @@ struct Undo {
     parts: Vec<(Key, Option<Arc<Part>>)>,
     degraded: Vec<(Key, Option<Problems>)>,
     names: Vec<(String, BTreeSet<IpAddr>)>,
+    traceflows: Option<Running>,
 }
 
 /// All that agents said, and what it came to.
@@ -98,6 +103,7 @@ pub struct Room {
     store: Store,
     degraded: BTreeMap<Key, Problems>,
     learns_names: bool,
+    traceflows: Running,
 }
 
 impl Room {
@@ -223,6 +229,9 @@ impl Room {
         }
         if let Some(ids) = undo.ids {
             self.ids = ids;
+        }
+        if let Some(traceflows) = undo.traceflows {
+            self.traceflows = traceflows;
         }
         // In reverse: an object may have been changed twice.
         for (key, part) in undo.parts.into_iter().rev() {

@@ -210,6 +210,7 @@ impl Antrea {
             self.switch.write_pipeline(&node.bridge, &state.room.store().nothing())?;
         }
         state.room = Room::default();
+        self.traceflows.cut();
         state.gate_open = false;
         state.synced.clear();
         self.track_strictly(Some(&node), false);

@@ -28,6 +28,7 @@ use vswitch_proto::antrea::v1::peer_node_service_server as antrea_peer;
 use vswitch_proto::antrea::v1::pod_service_server as antrea_pod;
 use vswitch_proto::antrea::v1::proxy_service_server as antrea_proxy;
 use vswitch_proto::antrea::v1::sync_service_server as antrea_sync;
+use vswitch_proto::antrea::v1::traceflow_service_server as antrea_traceflow;
 use vswitch_proto::antrea::v1::traffic_control_service_server as antrea_traffic_control;
 use vswitch_proto::v1::bridge_service_server as bridge;
 use vswitch_proto::v1::capabilities_service_server as capabilities;
@@ -73,7 +74,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told: the server as a whole, and each service.
-pub(super) const HEALTH_NAMES: [&str; 24] = [
+pub(super) const HEALTH_NAMES: [&str; 25] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
@@ -98,6 +99,7 @@ pub(super) const HEALTH_NAMES: [&str; 24] = [
     antrea_policy::SERVICE_NAME,
     antrea_egress::SERVICE_NAME,
     antrea_traffic_control::SERVICE_NAME,
+    antrea_traceflow::SERVICE_NAME,
 ];
 
 /// The service that tells health.
@@ -230,7 +232,8 @@ fn router(
         .add_service(limited!(antrea_proxy::ProxyServiceServer(services.clone())))
         .add_service(limited!(antrea_policy::NetworkPolicyServiceServer(services.clone())))
         .add_service(limited!(antrea_egress::EgressServiceServer(services.clone())))
-        .add_service(limited!(antrea_traffic_control::TrafficControlServiceServer(services)))
+        .add_service(limited!(antrea_traffic_control::TrafficControlServiceServer(services.clone())))
+        .add_service(limited!(antrea_traceflow::TraceflowServiceServer(services)))
         .add_optional_service(dummies.then(|| limited!(dummy::DummyServiceServer(Dummies(control.clone()))))))
 }
 
