@@ -98,7 +98,6 @@ impl Traceflows {
 }
 
 /// One that runs. When it is dropped nothing is left of it.
-#[derive(Debug)]
 pub(in crate::control) struct Running {
     antrea: Option<Arc<Antrea>>,
     runtime: Handle,
