@@ -13,6 +13,7 @@ from .node import NODE, PEER
 from .refusals import Refusals
 from .scenes import Scenes
 from .stacks import KINDS
+from .trace_scenes import TraceScenes
 from .world import CLIENT, WEB, WEB2
 
 # What depends on a flow that the document shows and no agent writes: a client that affinity has led to an endpoint that there never was.
@@ -39,11 +40,14 @@ class AgentScenes(Scenes):
 
     def all(self):
         """As `Scenes.all`, and those of the agent."""
+        traces = TraceScenes(self)
         for title, action, rules, families in super().all():
             if not title.startswith(NOT_HERE):
                 yield title, action, self.renumbered(rules), families
+            if title.startswith("without Antrea's policy K8s's denies: db"):
+                yield from traces.isolated()
         refusals = Refusals(self.node, self.manifests)
-        for part in (self.egress_here, refusals.all, self.unanswered, self.changes, self.restarts):
+        for part in (self.egress_here, refusals.all, self.unanswered, traces.all, self.changes, self.restarts):
             yield from part()
 
     def renumbered(self, rules):

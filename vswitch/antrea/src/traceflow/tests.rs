@@ -50,7 +50,8 @@ fn policies() -> Vec<Object> {
         name: "np:default/web".to_owned(),
         kind: v1::PolicyKind::K8s.into(),
         applied_to: vec!["web".to_owned()],
-        isolates: vec![v1::Direction::Ingress.into(), v1::Direction::Egress.into()],
+        isolates_ingress: true,
+        isolates_egress: true,
         ..Default::default()
     };
     let rule = |id: &str, action: v1::RuleAction| v1::Rule {
@@ -62,7 +63,7 @@ fn policies() -> Vec<Object> {
     let antrea = v1::NetworkPolicy {
         name: "acnp:client".to_owned(),
         kind: v1::PolicyKind::AntreaCluster.into(),
-        tier_priority: 250,
+        tier: 250,
         priority: 5.0,
         applied_to: vec!["client".to_owned()],
         rules: vec![rule("no", v1::RuleAction::Reject)],
