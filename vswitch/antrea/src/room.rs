@@ -7,9 +7,9 @@ mod judge;
 mod names;
 mod plan;
 mod result;
-mod traceflow;
 #[cfg(test)]
 mod tests;
+mod traceflow;
 
 use crate::desired::Entry;
 use crate::store::Store;

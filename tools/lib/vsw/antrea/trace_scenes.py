@@ -35,7 +35,6 @@ class TraceScenes:
         yield ("Traceflow: web2 -> internet, by an Egress of this Node", self.sent(WEB2, world.INTERNET, [], "egress marked-for-snat", "192.168.77.112"), [], BOTH)
         yield ("Traceflow: client -> internet, by an Egress elsewhere", self.sent(CLIENT, world.INTERNET, [], "egress forwarded", "192.168.77.113"), [], BOTH)
         yield ("Traceflow: client -> peer, by the tunnel", self.sent(CLIENT, world.REMOTE, ["--protocol", "udp"], "forwarding forwarded", "192.168.77.103"), [], BOTH)
-        yield "Traceflow: client -> nobody", self.sent(CLIENT, "10.10.0.99", [], "forwarding dropped"), [], (4,)
         yield "Traceflow: TTL 1", self.sent(CLIENT, world.REMOTE, ["--ttl", "1"], "routing dropped"), [], BOTH
         yield "Traceflow, receiver: peer -> web2", self.received, [], BOTH
         yield "live Traceflow: client -> ClusterIP", self.live, [], BOTH

@@ -34,12 +34,19 @@ impl Room {
     ///
     /// # Errors
     /// When it cannot be; then nothing has changed.
-    pub fn plan_traceflow(&mut self, message: &v1::Traceflow, dice: u32) -> Result<(Plan, Arc<Traceflow>), TraceflowRefused> {
+    pub fn plan_traceflow(
+        &mut self,
+        message: &v1::Traceflow,
+        dice: u32,
+    ) -> Result<(Plan, Arc<Traceflow>), TraceflowRefused> {
         let mut problems = Problems::default();
         super::plan::check_name(&Key::new(crate::Kind::Traceflow, &message.name), &mut problems);
         let tag = self.tag(message, &mut problems)?;
         if let Some(other) = self.traceflows().find(|other| other.message.name == message.name && problems.is_empty()) {
-            return Err(TraceflowRefused::Exists(format!("a Traceflow {:?} is running, with tag {}", message.name, other.tag)));
+            return Err(TraceflowRefused::Exists(format!(
+                "a Traceflow {:?} is running, with tag {}",
+                message.name, other.tag
+            )));
         }
         let Some(facts) = self.facts() else {
             problems.push(Code::Missing, "", "there is no Node");
@@ -103,7 +110,8 @@ impl Room {
     /// The tag that it is to have.
     fn tag(&self, message: &v1::Traceflow, problems: &mut Problems) -> Result<u8, TraceflowRefused> {
         if message.tag == 0 && message.role() == v1::TraceflowRole::Receiver {
-            let problem = crate::Problem::new(Code::Missing, "tag", "a receiver has the sender's tag, on all Nodes the same");
+            let problem =
+                crate::Problem::new(Code::Missing, "tag", "a receiver has the sender's tag, on all Nodes the same");
             problems.add(problem.hint(format!("give it to all of them: 1 to {TAG_MAX}")));
             return Ok(1);
         }
@@ -115,7 +123,9 @@ impl Room {
             return Ok(1);
         };
         match self.traceflows.get(&tag) {
-            Some(other) => Err(TraceflowRefused::Exists(format!("tag {tag} is in use by Traceflow {:?}", other.message.name))),
+            Some(other) => {
+                Err(TraceflowRefused::Exists(format!("tag {tag} is in use by Traceflow {:?}", other.message.name)))
+            }
             None => Ok(tag),
         }
     }

@@ -117,7 +117,9 @@ impl Work<'_, '_> {
     /// Ports that lead to other Nodes.
     fn others(&self) -> Vec<u32> {
         let Facts { node, ports, desired, .. } = self.facts;
-        let own = desired.of(crate::Kind::PeerNode).filter_map(|(key, _)| desired.peer_node(&key.name)?.tunnel_port.as_deref());
+        let own = desired
+            .of(crate::Kind::PeerNode)
+            .filter_map(|(key, _)| desired.peer_node(&key.name)?.tunnel_port.as_deref());
         let tunnels = node.tunnel.as_deref().into_iter().chain(own);
         let routed = [Some(node.gateway.port.as_str()), node.uplink.as_ref().map(|uplink| uplink.port.as_str())];
         // By tunnels alone: what the gateway gets has left the cluster.
@@ -145,7 +147,8 @@ impl Work<'_, '_> {
             }
             let Some(actions) = self.leaving(true) else { continue };
             for port in &elsewhere {
-                let line = format!("table=Output, priority={},{mark},{ip},{OUT},reg1={port:#x} actions={actions}", ours + 2);
+                let line =
+                    format!("table=Output, priority={},{mark},{ip},{OUT},reg1={port:#x} actions={actions}", ours + 2);
                 self.flow("it leaves for another Node", &line);
             }
             let Some(gateway) = gateway.filter(|gateway| elsewhere.contains(gateway)) else { continue };
@@ -206,7 +209,8 @@ impl Work<'_, '_> {
         for family in self.families() {
             for ttl in [0, 1] {
                 // Below what is not routed by us (210).
-                let line = format!("table=L3DecTTL, priority=205,{mark},{},nw_ttl={ttl} actions={actions}", family.ip());
+                let line =
+                    format!("table=L3DecTTL, priority=205,{mark},{},nw_ttl={ttl} actions={actions}", family.ip());
                 self.flow("its TTL runs out", &line);
             }
         }
@@ -219,7 +223,10 @@ impl Work<'_, '_> {
         for flow in store.contributions().filter(|(key, _)| key.kind != crate::Kind::Traceflow).map(|(_, flow)| flow) {
             let Some((table, priority)) = beside(flow) else { continue };
             let text = || self.ending(table);
-            let Some(actions) = actions.entry(table).or_insert_with(|| Part::actions(self.facts, table, &text())) else { continue };
+            let Some(actions) = actions.entry(table).or_insert_with(|| Part::actions(self.facts, table, &text()))
+            else {
+                continue;
+            };
             let (mut key, mut mask) = flow.flow.matching.expand();
             key.set_masked(Field::Metadata, self.traceflow.tag.into(), MARK);
             mask.add_bits(Field::Metadata, MARK);

@@ -282,7 +282,8 @@ mod tests {
         let v6 = key.get(Field::EthType) == 0x86dd;
         let (protocol, segment) = (key.get(Field::NwProto), &frame[l4..]);
         let addresses = if v6 { &frame[l3 + 8..l3 + 40] } else { &frame[l3 + 12..l3 + 20] };
-        let pseudo = sum(addresses) + u32::try_from(protocol).expect("a byte") + u32::try_from(segment.len()).expect("short");
+        let pseudo =
+            sum(addresses) + u32::try_from(protocol).expect("a byte") + u32::try_from(segment.len()).expect("short");
         let l4_right = match protocol {
             1 => folded(sum(segment)) == 0xffff,
             132 => {

@@ -63,7 +63,9 @@ pub(crate) fn read(
     }
     let way = match v1::TraceflowRole::try_from(message.role) {
         Ok(v1::TraceflowRole::Receiver) => Some(Way::Arriving { live: message.live }),
-        Ok(v1::TraceflowRole::Unspecified | v1::TraceflowRole::Sender) => begins(&mut message, tag, dice, facts, problems),
+        Ok(v1::TraceflowRole::Unspecified | v1::TraceflowRole::Sender) => {
+            begins(&mut message, tag, dice, facts, problems)
+        }
         Err(_) => {
             problems.push(Code::Value, "role", format!("{} is no role", message.role));
             None
@@ -112,18 +114,27 @@ fn place<'a>(
         End::Pod(name) => {
             let pod = facts.desired.pod(name);
             if pod.is_none() {
-                let problem = Problem::new(Code::Reference, format!("{field}.pod"), format!("this Node has no Pod {name}"));
-                problems.add(problem.hint("\"namespace/name\" of one of this Node's; one of another Node is given by its address"));
+                let problem =
+                    Problem::new(Code::Reference, format!("{field}.pod"), format!("this Node has no Pod {name}"));
+                problems.add(
+                    problem
+                        .hint("\"namespace/name\" of one of this Node's; one of another Node is given by its address"),
+                );
             }
             pod.map(|pod| Place::Pod(name.as_str(), pod))
         }
         End::Service(name) => {
             let service = facts.desired.service(name);
             if service.is_none() {
-                let problem = Problem::new(Code::Reference, format!("{field}.service"), format!("there is no Service {name}"));
+                let problem =
+                    Problem::new(Code::Reference, format!("{field}.service"), format!("there is no Service {name}"));
                 problems.add(problem.other(Key::new(Kind::Service, name)));
             } else if !facts.features().proxy {
-                problems.push(Code::Feature, format!("{field}.service"), "it needs features.proxy: Services are the host's here");
+                problems.push(
+                    Code::Feature,
+                    format!("{field}.service"),
+                    "it needs features.proxy: Services are the host's here",
+                );
             }
             service.map(|service| Place::Service(name.as_str(), service))
         }
@@ -168,7 +179,11 @@ fn asked(told: &v1::TraceflowPacket, live: bool, destination: Option<Place<'_>>,
         if value > u16::MAX.into() {
             problems.push(Code::Range, field, format!("{value}: 1 to 65535, or 0"));
         } else if value != 0 && !has_ports {
-            problems.push(Code::Value, field, format!("{value}: TCP, UDP and SCTP have ports; say which (packet.protocol)"));
+            problems.push(
+                Code::Value,
+                field,
+                format!("{value}: TCP, UDP and SCTP have ports; say which (packet.protocol)"),
+            );
         }
         u16::try_from(value).unwrap_or_default()
     };
@@ -234,7 +249,11 @@ fn families(
         .filter(|family| has(source, *family) && has(destination, *family))
         .collect();
     if families.is_empty() && problems.is_empty() {
-        problems.push(Code::Family, "packet.family", "source and destination have no address of one family, or not of this one");
+        problems.push(
+            Code::Family,
+            "packet.family",
+            "source and destination have no address of one family, or not of this one",
+        );
     }
     families
 }
@@ -288,7 +307,11 @@ fn sent(
         return None;
     };
     let Some(in_port) = facts.ports.number(&pod.port) else {
-        problems.push(Code::Port, "source.pod", format!("bridge {} has no port {:?} of Pod {name}", facts.node.bridge, pod.port));
+        problems.push(
+            Code::Port,
+            "source.pod",
+            format!("bridge {} has no port {:?} of Pod {name}", facts.node.bridge, pod.port),
+        );
         return None;
     };
     let family = *families.first()?;

@@ -9,7 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use vswitch_flow::extract::extract;
 use vswitch_flow::{Field, FlowKey};
 use vswitch_proto::antrea::v1;
-use vswitch_proto::antrea::v1::{TraceflowAction as Action, TraceflowComponent as Component, TraceflowObservation as Observation};
+use vswitch_proto::antrea::v1::{
+    TraceflowAction as Action, TraceflowComponent as Component, TraceflowObservation as Observation,
+};
 
 /// Bits of ct_state.
 const CT_SNAT: u128 = 0x40;
@@ -93,7 +95,11 @@ impl Reader<'_> {
         if value == 0 {
             return None;
         }
-        Some(if is_v6 { Ipv6Addr::from_bits(value).into() } else { Ipv4Addr::from_bits(u32::try_from(value).ok()?).into() })
+        Some(if is_v6 {
+            Ipv6Addr::from_bits(value).into()
+        } else {
+            Ipv4Addr::from_bits(u32::try_from(value).ok()?).into()
+        })
     }
 
     fn source(&self) -> Option<IpAddr> {
@@ -236,7 +242,9 @@ impl Reader<'_> {
             };
             let desired = self.facts.desired;
             let mut policies = desired.of(Kind::NetworkPolicy).map(|(key, _)| key);
-            let isolates = |name: &str| desired.network_policy(name).is_some_and(|policy| policy.isolates(&pod, direction, desired));
+            let isolates = |name: &str| {
+                desired.network_policy(name).is_some_and(|policy| policy.isolates(&pod, direction, desired))
+            };
             let policy = policies.find(|key| isolates(&key.name)).map(|key| key.name.to_string());
             let told = self.add(Component::NetworkPolicy, Action::Dropped, Some(isolation));
             told.rule = policy.map(|policy| v1::RuleRef { policy, ..v1::RuleRef::default() });
@@ -256,11 +264,16 @@ impl Reader<'_> {
             told.tunnel_destination = end;
             (told.egress, told.translated_source) = found.unwrap_or_default();
         } else if let Some(address) = self.facts.ids.marked_by(mark).copied().filter(|_| mark != 0) {
-            let of = |mine: bool| self.find_egress(|egress| egress.address == address && (!mine || egress.pods.contains(&pod)));
+            let of = |mine: bool| {
+                self.find_egress(|egress| egress.address == address && (!mine || egress.pods.contains(&pod)))
+            };
             let name = of(true).or_else(|| of(false)).map(|(name, _)| name);
             // The switch's own way is the uplink; the host translates behind the gateway.
-            let (action, table) =
-                if reg0 & 0xf0 == 0x40 { (Action::Translated, Table::Snat) } else { (Action::MarkedForSnat, Table::EgressMark) };
+            let (action, table) = if reg0 & 0xf0 == 0x40 {
+                (Action::Translated, Table::Snat)
+            } else {
+                (Action::MarkedForSnat, Table::EgressMark)
+            };
             let told = self.add(Component::Egress, action, Some(table));
             told.translated_source = address.to_string();
             told.egress = name.unwrap_or_default();
@@ -282,8 +295,12 @@ impl Reader<'_> {
     fn end(&mut self) {
         let dropped = match self.table {
             Some(Table::Output) if self.u32(Field::Reg0) & 0x60_0000 == 0x20_0000 => return self.left(),
-            Some(Table::EgressMetric | Table::IngressMetric | Table::EgressDefaultRule | Table::IngressDefaultRule) => return,
-            Some(Table::ConntrackState | Table::DsrServiceMark) => (Component::Forwarding, "invalid: the tracker takes it for no packet of a connection"),
+            Some(Table::EgressMetric | Table::IngressMetric | Table::EgressDefaultRule | Table::IngressDefaultRule) => {
+                return;
+            }
+            Some(Table::ConntrackState | Table::DsrServiceMark) => {
+                (Component::Forwarding, "invalid: the tracker takes it for no packet of a connection")
+            }
             Some(Table::ServiceLb) => (Component::Lb, "the load balancer's source ranges do not have its source"),
             Some(Table::EndpointDnat) => (Component::Lb, "the Service has no endpoint"),
             Some(Table::EgressMark | Table::Snat) => (Component::Egress, "no Node has the Egress now"),

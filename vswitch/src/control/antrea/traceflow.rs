@@ -32,7 +32,7 @@ pub(in crate::control) enum TraceflowError {
     #[error(transparent)]
     Antrea(#[from] AntreaError),
     /// Every field that is wrong.
-    #[error("the Traceflow is wrong")]
+    #[error("the Traceflow is wrong: {}", first(.0))]
     Wrong(Problems),
     /// Its tag or name is in use.
     #[error("{0}")]
@@ -40,6 +40,11 @@ pub(in crate::control) enum TraceflowError {
     /// All tags are.
     #[error("all 63 tags are in use; wait until a Traceflow is over")]
     Exhausted,
+}
+
+/// The first problem, for logs: the answer has all.
+fn first(problems: &Problems) -> String {
+    problems.all().first().map(|problem| format!("{}: {}", problem.field, problem.reason)).unwrap_or_default()
 }
 
 impl From<SwitchError> for TraceflowError {
@@ -145,7 +150,10 @@ impl Antrea {
     ///
     /// # Errors
     /// When there is no Node, the gate is shut, or it cannot be.
-    pub(in crate::control) fn start_traceflow(self: &Arc<Self>, asked: &v1::Traceflow) -> Result<Running, TraceflowError> {
+    pub(in crate::control) fn start_traceflow(
+        self: &Arc<Self>,
+        asked: &v1::Traceflow,
+    ) -> Result<Running, TraceflowError> {
         let mut state = self.state.lock();
         let bridge = state.bridge()?;
         if !state.gate_open {

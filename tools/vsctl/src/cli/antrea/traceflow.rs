@@ -108,6 +108,8 @@ fn end(text: &str) -> Result<End, String> {
     }
     let name = if text.matches('/').count() == 2 { text.strip_prefix("pod/").unwrap_or(text) } else { text };
     object::pod(name).map(End::Pod).map_err(|_| {
-        format!("{text:?} is no end; give NAMESPACE/NAME of a Pod of this Node, service/NAMESPACE/NAME, an address, or any")
+        format!(
+            "{text:?} is no end; give NAMESPACE/NAME of a Pod of this Node, service/NAMESPACE/NAME, an address, or any"
+        )
     })
 }

@@ -176,9 +176,10 @@ fn details(told: &v1::TraceflowObservation) -> String {
 }
 
 fn observation_json(told: &v1::TraceflowObservation) -> Value {
-    let rule = told.rule.as_ref().map(|rule| {
-        json!({ "policy": rule.policy, "rule": some(rule.rule.clone()), "number": some(rule.number) })
-    });
+    let rule = told
+        .rule
+        .as_ref()
+        .map(|rule| json!({ "policy": rule.policy, "rule": some(rule.rule.clone()), "number": some(rule.number) }));
     json!({
         "component": component(told.component()),
         "action": action(told.action()),
@@ -217,8 +218,13 @@ impl Report for Run {
             }
         };
         let mut text = format!("{what} (tag {})\n", traceflow.tag);
-        let widths = |of: fn(&v1::TraceflowObservation) -> &str| self.observations.iter().map(|told| of(told).len()).max();
-        let columns = [widths(|told| component(told.component())), widths(|told| action(told.action())), widths(|told| &told.table)];
+        let widths =
+            |of: fn(&v1::TraceflowObservation) -> &str| self.observations.iter().map(|told| of(told).len()).max();
+        let columns = [
+            widths(|told| component(told.component())),
+            widths(|told| action(told.action())),
+            widths(|told| &told.table),
+        ];
         let [first, second, third] = columns.map(Option::unwrap_or_default);
         for (at, told) in self.observations.iter().enumerate() {
             let branch = if at + 1 == self.observations.len() { "└─" } else { "├─" };
@@ -235,8 +241,15 @@ impl Report for Run {
                 text.push_str("what would happen by the tables now (TraceService):\n");
                 text.extend(would.text.lines().map(|line| format!("  {}\n", clean(line))));
             } else {
-                let dropped = if would.drop_reason.is_empty() { String::new() } else { format!(" ({})", clean(&would.drop_reason)) };
-                text.push_str(&format!("by the tables now (TraceService): {}{dropped}\n", or_dash(clean(&would.actions))));
+                let dropped = if would.drop_reason.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", clean(&would.drop_reason))
+                };
+                text.push_str(&format!(
+                    "by the tables now (TraceService): {}{dropped}\n",
+                    or_dash(clean(&would.actions))
+                ));
             }
         }
         text
@@ -266,8 +279,15 @@ impl Report for Run {
 /// Those that run.
 struct Listed(Vec<v1::Traceflow>);
 
-const COLUMNS: Columns<'_> =
-    &[("TAG", true), ("NAME", false), ("ROLE", false), ("LIVE", false), ("SOURCE", false), ("DESTINATION", false), ("SECONDS", true)];
+const COLUMNS: Columns<'_> = &[
+    ("TAG", true),
+    ("NAME", false),
+    ("ROLE", false),
+    ("LIVE", false),
+    ("SOURCE", false),
+    ("DESTINATION", false),
+    ("SECONDS", true),
+];
 
 impl Listed {
     fn role(traceflow: &v1::Traceflow) -> &'static str {
@@ -340,9 +360,18 @@ mod tests {
                 ..Default::default()
             },
         ];
-        let traceflow =
-            v1::Traceflow { name: "t".to_owned(), tag: 5, source: pod("a/client"), destination: pod("a/web"), ..Default::default() };
-        let would = Some(pipeline::TraceResponse { actions: "drop".to_owned(), drop_reason: "flow".to_owned(), ..Default::default() });
+        let traceflow = v1::Traceflow {
+            name: "t".to_owned(),
+            tag: 5,
+            source: pod("a/client"),
+            destination: pod("a/web"),
+            ..Default::default()
+        };
+        let would = Some(pipeline::TraceResponse {
+            actions: "drop".to_owned(),
+            drop_reason: "flow".to_owned(),
+            ..Default::default()
+        });
         let finished = Some(v1::TraceflowFinished { timed_out: false });
         Run { traceflow, observations, packet: vec![1, 0xff], finished, would, tables: false }
     }
@@ -357,7 +386,10 @@ by the tables now (TraceService): drop (flow)
 ";
         assert_eq!(run().text(), want);
         let json = run().json();
-        assert_eq!((&json["packet"], &json["timed_out"], &json["trace"]["actions"]), (&json!("01ff"), &json!(false), &json!("drop")));
+        assert_eq!(
+            (&json["packet"], &json["timed_out"], &json["trace"]["actions"]),
+            (&json!("01ff"), &json!(false), &json!("drop"))
+        );
         assert_eq!(json["observations"][1]["rule"]["policy"], json!("np:a/b"));
         let late = Run { observations: Vec::new(), finished: None, would: None, ..run() };
         assert!(late.text().ends_with("before the time was over\n"), "{}", late.text());
@@ -365,7 +397,8 @@ by the tables now (TraceService): drop (flow)
 
     #[test]
     fn those_that_run_are_listed() {
-        let listed = Listed(vec![v1::Traceflow { live: true, dropped_only: true, timeout_seconds: 20, ..run().traceflow }]);
+        let listed =
+            Listed(vec![v1::Traceflow { live: true, dropped_only: true, timeout_seconds: 20, ..run().traceflow }]);
         assert_eq!(
             listed.text(),
             "TAG  NAME  ROLE    LIVE     SOURCE    DESTINATION  SECONDS\n  5  t     sender  dropped  a/client  a/web             20\n"
