@@ -40,7 +40,7 @@ class AgentScenes(Scenes):
 
     def all(self):
         """As `Scenes.all`, and those of the agent."""
-        traces = TraceScenes(self)
+        traces = TraceScenes(self.node, self.switch)
         for title, action, rules, families in super().all():
             if not title.startswith(NOT_HERE):
                 yield title, action, self.renumbered(rules), families

@@ -11,6 +11,7 @@ from .crossing import SIDES, at
 from .ledger import Ledger, Ledgers
 from .member import MTU, UPLINK, Member, cable
 from .node import INSPECT, NODE, Spaces, both, name_tables
+from .pair_traces import PairTraces
 from .table import Table
 
 SAMPLE = 300  # frames
@@ -149,6 +150,10 @@ class Pair(Table):
         self.judge_frames(scenes)
         say(f"  of the real stacks, the first {SAMPLE} frames of each, of either version of IP:")
         self.judge_frames(merged(samples, self.directory / "samples.pcap"))
+        say("• Traceflows from Node to Node: an agent on each instead of the document")
+        traces = PairTraces(self.node, self.switches, self.nodes[1].interface(world.WEB2), self.directory, self.stack)
+        traces.tell()
+        self.play(traces.all())
 
     def hints(self):
         """What one can do with it."""

@@ -11,14 +11,14 @@ from .actions import BOTH, HTTP, of
 from .node import PEER
 from .world import CLIENT, DB, WEB, WEB2
 
-TAG = 33  # of packets from the peer
+TAG = 33  # of packets from another Node
 
 
 class TraceScenes:
-    """`scenes` has the Node, its switch and the manifests."""
+    """`node` has the namespaces."""
 
-    def __init__(self, scenes):
-        self.node, self.space, self.switch = scenes.node, scenes.node.names, scenes.switch
+    def __init__(self, node, switch):
+        self.node, self.space, self.switch = node, node.names, switch
 
     def all(self):
         """(title, action, no rules: packets that are sent for a Traceflow end where they are told, IP versions)."""
