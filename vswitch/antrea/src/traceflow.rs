@@ -28,7 +28,7 @@ use vswitch_flow::text::PacketOut;
 use vswitch_flow::{Action, Field, FlowKey};
 use vswitch_proto::antrea::v1;
 
-pub(crate) use compile::compile;
+pub(crate) use compile::{compile, drops};
 pub(crate) use read::read;
 pub use tell::{Seen, Told};
 

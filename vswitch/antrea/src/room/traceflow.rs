@@ -137,11 +137,15 @@ impl Room {
     /// Compiles those that run anew: what all others write may have changed, and with it where packets are dropped.
     pub(super) fn compile_traceflows(&mut self, replaced: &mut Replaced) {
         let running: Vec<Arc<Traceflow>> = self.traceflows.values().cloned().collect();
+        if running.is_empty() {
+            return;
+        }
+        let drops = traceflow::drops(&self.store);
         for traceflow in running {
             let key = traceflow.key();
             let mut part = Part::new(&key, &self.ids);
             let Some(facts) = self.facts() else { return };
-            traceflow::compile(&traceflow, &facts, &self.store, &mut part);
+            traceflow::compile(&traceflow, &facts, &drops, &mut part);
             let before = self.store.replace(&key, Some(Arc::new(part)));
             replaced.push((key, before));
         }

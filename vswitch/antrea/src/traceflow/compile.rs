@@ -30,8 +30,19 @@ struct Work<'a, 'b> {
     part: &'b mut Part,
 }
 
-/// Writes them. `store` has what all others write: wherever they drop packets, those with the mark are told.
-pub(crate) fn compile(traceflow: &Traceflow, facts: &Facts<'_>, store: &Store, part: &mut Part) {
+/// Flows that drop packets, as what others write has them: the table, the priority of the flow beside it, and it.
+pub(crate) type Drops = Vec<(Table, u16, Arc<FlowSpec>)>;
+
+/// All of them.
+pub(crate) fn drops(store: &Store) -> Drops {
+    let others = store.contributions().filter(|(key, _)| key.kind != crate::Kind::Traceflow);
+    others
+        .filter_map(|(_, flow)| beside(flow).map(|(table, priority)| (table, priority, Arc::clone(&flow.flow))))
+        .collect()
+}
+
+/// Writes them. Wherever others drop packets, those with the mark are told.
+pub(crate) fn compile(traceflow: &Traceflow, facts: &Facts<'_>, drops: &Drops, part: &mut Part) {
     part.set_hard_timeout(traceflow.seconds);
     let mut work = Work { traceflow, facts, part };
     match &traceflow.way {
@@ -41,7 +52,7 @@ pub(crate) fn compile(traceflow: &Traceflow, facts: &Facts<'_>, store: &Store, p
     }
     work.out();
     work.denied();
-    work.dropped(store);
+    work.dropped(drops);
 }
 
 fn tell() -> String {
@@ -217,26 +228,22 @@ impl Work<'_, '_> {
     }
 
     /// A flow beside each that drops.
-    fn dropped(&mut self, store: &Store) {
+    fn dropped(&mut self, drops: &Drops) {
         let mut actions: HashMap<Table, Option<Arc<[Action]>>> = HashMap::new();
         let cookie = self.part.own_cookie();
-        for flow in store.contributions().filter(|(key, _)| key.kind != crate::Kind::Traceflow).map(|(_, flow)| flow) {
-            let Some((table, priority)) = beside(flow) else { continue };
-            let text = || self.ending(table);
-            let Some(actions) = actions.entry(table).or_insert_with(|| Part::actions(self.facts, table, &text()))
-            else {
-                continue;
-            };
-            let (mut key, mut mask) = flow.flow.matching.expand();
+        for (table, priority, flow) in drops {
+            let parse = || Part::actions(self.facts, *table, &self.ending(*table));
+            let Some(actions) = actions.entry(*table).or_insert_with(parse) else { continue };
+            let (mut key, mut mask) = flow.matching.expand();
             key.set_masked(Field::Metadata, self.traceflow.tag.into(), MARK);
             mask.add_bits(Field::Metadata, MARK);
             let told = FlowSpec {
                 matching: Arc::new(SparseMatch::new(&key, &mask)),
-                priority,
+                priority: *priority,
                 cookie,
                 hard_timeout: self.traceflow.seconds,
                 actions: Arc::clone(actions),
-                ..FlowSpec::clone(&flow.flow)
+                ..FlowSpec::clone(flow)
             };
             self.part.add(told, "dropped");
         }

@@ -113,3 +113,60 @@ fn end(text: &str) -> Result<End, String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Antrea, Cli, Command};
+    use clap::Parser;
+
+    fn parse(line: &str) -> Result<TraceFlow, String> {
+        let words = ["vsctl", "antrea", "trace-flow"].into_iter().chain(line.split_whitespace());
+        match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+            Command::Antrea { verb: Antrea::TraceFlow(args) } => Ok(*args),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn ends_are_pods_services_and_addresses() {
+        for (text, want) in [
+            ("a/web", End::Pod("a/web".to_owned())),
+            ("pod/a/web", End::Pod("a/web".to_owned())),
+            ("service/a/web", End::Service("a/web".to_owned())),
+            ("svc/a/web", End::Service("a/web".to_owned())),
+            ("10.0.0.1", End::Address("10.0.0.1".to_owned())),
+            ("fd00::1", End::Address("fd00::1".to_owned())),
+            ("any", End::Any),
+        ] {
+            assert_eq!(end(text), Ok(want), "{text}");
+        }
+        for text in ["", "web", "a/", "service/web", "egress/a/b", "10.0.0"] {
+            assert!(end(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        assert!(parse("").is_ok_and(|args| args.is_listing() && args.takes() == Duration::ZERO));
+        let args = parse("a/b 10.0.0.1 --protocol tcp --port 80 --wait 5 -6").unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(
+            (args.port, args.takes(), args.ipv6, args.is_listing()),
+            (Some(80), Duration::from_secs(5), true, false)
+        );
+        assert!(parse("--receiver --tag 5").is_ok_and(|args| !args.is_listing()));
+        for wrong in [
+            "a/b a/c --port 80",
+            "a/b a/c --dropped-only",
+            "a/b a/c --live --ttl 3",
+            "a/b a/c -4 -6",
+            "a/b a/c --tag 64",
+            "a/b a/c --wait 301",
+            "--receiver",
+            "a/b a/c --receiver --tag 5",
+            "a/b a/c --protocol tcp --port 0",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
