@@ -94,6 +94,11 @@ fn all() -> Room {
     room
 }
 
+/// Asserts that there is this flow, with the Traceflow's time.
+fn has(room: &Room, line: &str) {
+    assert_has(room, &line.replacen(",metadata", ",hard_timeout=20,metadata", 1));
+}
+
 fn asked(source: Option<v1::TraceflowEnd>, destination: Option<v1::TraceflowEnd>) -> v1::Traceflow {
     v1::Traceflow { name: "t".to_owned(), source, destination, ..Default::default() }
 }
@@ -181,7 +186,7 @@ fn a_packet_that_is_sent_ends_where_it_is_told() {
         ),
         format!("table=L3DecTTL, priority=205,metadata=0x1/0x3f,ip,nw_ttl=1 actions=ct_forget,{tell}"),
     ] {
-        assert_has(&room, &line);
+        has(&room, &line);
     }
     let lookups = dump(&room).remove("ServiceLB").unwrap_or_default();
     assert!(!lookups.iter().any(|line| line.contains("metadata")), "lookups drop nothing: {lookups:?}");
@@ -199,25 +204,25 @@ fn a_live_packet_goes_on_as_it_would() {
         ..live(to_pod("client"), end(End::Service("default/shop".to_owned())))
     };
     let (traceflow, _) = start(&mut room, &asked);
-    assert_has(
+    has(
         &room,
         "table=ConntrackState, priority=64000,metadata=0/0x3f,ct_state=+new+trk,tcp,in_port=0x24,nw_dst=10.96.1.1,tp_dst=80 \
          actions=move:NXM_OF_ETH_DST[]->OXM_OF_PKT_REG5[0..47],move:NXM_NX_IP_TTL[]->OXM_OF_METADATA[8..15],\
          set_field:0x9/0x3f->metadata,resubmit(,ConntrackState)",
     );
-    assert_has(
+    has(
         &room,
         &format!(
             "table=Output, priority=64001,metadata=0x9/0x3f,ip,reg0=0x200000/0x600000 actions=clone(set_field:0->metadata,resubmit(,Output)),{tell}"
         ),
     );
-    assert_has(
+    has(
         &room,
         &format!(
             "table=Output, priority=64002,metadata=0x9/0x3f,ip,reg0=0x200000/0x600000,reg1=0x1 actions=clone(set_field:0->metadata,set_field:9->ip_dscp,resubmit(,Output)),{tell}"
         ),
     );
-    assert_has(
+    has(
         &room,
         &format!(
             "table=IngressMetric, priority=64000,metadata=0x9/0x3f,reg0=0x400/0x400 actions=clone(set_field:0->metadata,resubmit(,IngressMetric)),{tell}"
@@ -227,7 +232,7 @@ fn a_live_packet_goes_on_as_it_would() {
     room.settle(plan);
     // To a Pod, from anybody; only what is dropped.
     start(&mut room, &v1::Traceflow { dropped_only: true, ..live(None, to_pod("web")) });
-    assert_has(
+    has(
         &room,
         "table=L2ForwardingCalc, priority=64000,metadata=0/0x3f,ct_state=+new+trk,ip,dl_dst=fa:b7:53:74:21:a6 \
          actions=set_field:0x1/0x3f->metadata,resubmit(,L2ForwardingCalc)",
@@ -244,7 +249,7 @@ fn a_receiver_takes_what_comes_with_the_tag() {
     let receiver = v1::Traceflow { tag: 5, role: v1::TraceflowRole::Receiver.into(), ..asked(None, None) };
     let (traceflow, _) = start(&mut room, &receiver);
     for ip in ["ip", "ipv6"] {
-        assert_has(
+        has(
             &room,
             &format!(
                 "table=ConntrackState, priority=64000,metadata=0/0x3f,ct_state=-rpl+trk,{ip},in_port=0x1,ip_dscp=5 \
@@ -256,7 +261,7 @@ fn a_receiver_takes_what_comes_with_the_tag() {
     let plan = room.plan_end_of_traceflow(&traceflow).expect("it runs");
     room.settle(plan);
     start(&mut room, &v1::Traceflow { live: true, dropped_only: true, ..receiver });
-    assert_has(
+    has(
         &room,
         "table=Output, priority=64001,metadata=0x5/0x3f,ip,reg0=0x200000/0x600000 actions=set_field:0->metadata,set_field:0->ip_dscp,resubmit(,Output)",
     );

@@ -102,12 +102,20 @@ fn end(text: &str) -> Result<End, String> {
     if text.parse::<IpAddr>().is_ok() {
         return Ok(End::Address(text.to_owned()));
     }
-    let word = text.split('/').next().unwrap_or_default().to_ascii_lowercase();
-    if text.matches('/').count() == 2 && matches!(word.as_str(), "service" | "services" | "svc") {
-        return object::object(text).map(|object| End::Service(object.name));
-    }
-    let name = if text.matches('/').count() == 2 { text.strip_prefix("pod/").unwrap_or(text) } else { text };
-    object::pod(name).map(End::Pod).map_err(|_| {
+    let parts: Vec<&str> = text.split('/').collect();
+    let (kind, name) = match parts.as_slice() {
+        [_, _] => ("pod", text),
+        [kind, _, _] => (*kind, &text[kind.len() + 1..]),
+        _ => ("", ""),
+    };
+    let named = match kind.to_ascii_lowercase().as_str() {
+        "pod" => object::pod(name).ok().map(End::Pod),
+        "service" | "services" | "svc" => {
+            object::object(&format!("service/{name}")).ok().map(|found| End::Service(found.name))
+        }
+        _ => None,
+    };
+    named.ok_or_else(|| {
         format!(
             "{text:?} is no end; give NAMESPACE/NAME of a Pod of this Node, service/NAMESPACE/NAME, an address, or any"
         )
@@ -141,7 +149,7 @@ mod tests {
         ] {
             assert_eq!(end(text), Ok(want), "{text}");
         }
-        for text in ["", "web", "a/", "service/web", "egress/a/b", "10.0.0"] {
+        for text in ["", "web", "a/", "service/a/b/c", "egress/a/b", "10.0.0"] {
             assert!(end(text).is_err(), "{text}");
         }
     }
