@@ -23,29 +23,35 @@ class TraceScenes:
     def all(self):
         """(title, action, no rules: packets that are sent for a Traceflow end where they are told, IP versions)."""
         policy = "acnp:web-app-db-network-policy"
-        yield "Traceflow: client -> web2, by TCP", self.sent(CLIENT, self.pod(WEB2), ["--protocol", "tcp"], "forwarding delivered web2"), [], BOTH
-        yield "Traceflow: client -> web2, by ICMP", self.sent(CLIENT, self.pod(WEB2), [], "forwarding delivered web2"), [], BOTH
-        yield ("Traceflow: web2 -> Service with the one Endpoint web2", self.sent(WEB2, "service/default/sample-loadbalancer", [], "lb forwarded", WEB2.v4), [], BOTH)
-        yield "Traceflow: client -> ClusterIP", self.cluster_ip, [], BOTH
-        yield ("Traceflow: client -> Service without Endpoint",
-               self.sent(CLIENT, "service/default/sample-clusterip-no-ep", [], "lb dropped"), [], BOTH)
-        yield ("Traceflow: web -> web2, denied by an egress rule", self.sent(WEB, self.pod(WEB2), ["--protocol", "tcp"], "networkpolicy dropped", policy), [], BOTH)
-        yield ("Traceflow: db -> web, denied by an ingress rule", self.sent(DB, self.pod(WEB), ["--protocol", "tcp"], "networkpolicy dropped", policy), [], BOTH)
-        yield ("Traceflow: client -> web, let pass by a rule", self.sent(CLIENT, self.pod(WEB), ["--protocol", "tcp"], "networkpolicy forwarded", "AllowFromClient"), [], BOTH)
-        yield ("Traceflow: web2 -> internet, by an Egress of this Node", self.sent(WEB2, world.INTERNET, [], "egress marked-for-snat", "192.168.77.112"), [], BOTH)
-        yield ("Traceflow: client -> internet, by an Egress elsewhere", self.sent(CLIENT, world.INTERNET, [], "egress forwarded", "192.168.77.113"), [], BOTH)
-        yield ("Traceflow: client -> peer, by the tunnel", self.sent(CLIENT, world.REMOTE, ["--protocol", "udp"], "forwarding forwarded", "192.168.77.103"), [], BOTH)
-        yield "Traceflow: TTL 1", self.sent(CLIENT, world.REMOTE, ["--ttl", "1"], "routing dropped"), [], BOTH
-        yield "Traceflow, receiver: peer -> web2", self.received, [], BOTH
-        yield "live Traceflow: client -> ClusterIP", self.live, [], BOTH
-        yield "live Traceflow, dropped only: db -> web", self.live_dropped, [], BOTH
-        yield "Traceflows that are wrong, given up, or two of one tag", self.refused, [], (4,)
+        tcp = ("--protocol", "tcp")
+        web, web2 = self.pod(WEB), self.pod(WEB2)
+        sent = [
+            ("client -> web2, by TCP", self.sent(CLIENT, web2, tcp, "forwarding delivered web2"), BOTH),
+            ("client -> web2, by ICMP", self.sent(CLIENT, web2, (), "forwarding delivered web2"), BOTH),
+            ("web2 -> Service with the one Endpoint web2", self.sent(WEB2, "service/default/sample-loadbalancer", (), "lb forwarded"), BOTH),
+            ("client -> ClusterIP", self.cluster_ip, BOTH),
+            ("client -> Service without Endpoint", self.sent(CLIENT, "service/default/sample-clusterip-no-ep", (), "lb dropped"), BOTH),
+            ("web -> web2, denied by an egress rule", self.sent(WEB, web2, tcp, "networkpolicy dropped EgressMetric", policy), BOTH),
+            ("db -> web, denied by an ingress rule", self.sent(DB, web, tcp, "networkpolicy dropped IngressMetric", policy), BOTH),
+            ("client -> web, let pass by a rule", self.sent(CLIENT, web, tcp, "networkpolicy forwarded", "AllowFromClient"), BOTH),
+            ("web2 -> internet, by an Egress of this Node", self.sent(WEB2, world.INTERNET, (), "egress marked-for-snat", "192.168.77.112"), BOTH),
+            ("client -> internet, by an Egress elsewhere", self.sent(CLIENT, world.INTERNET, (), "egress forwarded", "192.168.77.113"), BOTH),
+            ("client -> peer, by the tunnel", self.sent(CLIENT, world.REMOTE, ("--protocol", "udp"), "forwarding forwarded", "192.168.77.103"), BOTH),
+            ("TTL 1", self.sent(CLIENT, world.REMOTE, ("--ttl", "1"), "routing dropped"), BOTH),
+            ("receiver: peer -> web2", self.received, BOTH),
+            ("live: client -> ClusterIP", self.live, BOTH),
+            ("live, dropped only: db -> web", self.live_dropped, BOTH),
+            ("what is wrong, given up, or has a tag twice", self.refused, (4,)),
+        ]
+        for title, action, families in sent:
+            yield f"Traceflow: {title}", action, [], families
 
     def isolated(self):
         """What no rule of K8s's policy lets pass, while there is no other policy."""
         policy = "np:default/web-app-db-network-policy"
-        yield ("Traceflow: db -> web, isolated by K8s's policy", self.sent(DB, self.pod(WEB), ["--protocol", "tcp"], "networkpolicy dropped IngressDefaultRule", policy), [], BOTH)
-        yield ("Traceflow: web -> web2, isolated by K8s's policy", self.sent(WEB, self.pod(WEB2), [], "networkpolicy dropped EgressDefaultRule", policy), [], BOTH)
+        ingress, egress = (f"networkpolicy dropped {table}DefaultRule" for table in ("Ingress", "Egress"))
+        yield "Traceflow: db -> web, isolated by K8s's policy", self.sent(DB, self.pod(WEB), ("--protocol", "tcp"), ingress, policy), [], BOTH
+        yield "Traceflow: web -> web2, isolated by K8s's policy", self.sent(WEB, self.pod(WEB2), (), egress, policy), [], BOTH
 
     @staticmethod
     def pod(pod):
