@@ -63,6 +63,12 @@ class TraceScenes:
         told = self.switch.json("antrea", "trace-flow", *words)
         if left := self.flows():
             raise Failure(f"it left flows: {left}")
+        packet = bytes.fromhex(told["packet"])
+        at, protocol = (34, packet[23]) if packet[12:14] == b"\x08\x00" else (54, packet[20])
+        if protocol in (6, 17):
+            words = f"sport={int.from_bytes(packet[at:at + 2], 'big')},"
+            if left := [line for line in self.switch.vsctl("dump-conntrack").splitlines() if words in line]:
+                raise Failure(f"it left connections: {left}")
         return told
 
     def flows(self):
