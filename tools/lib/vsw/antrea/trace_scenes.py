@@ -66,8 +66,9 @@ class TraceScenes:
         packet = bytes.fromhex(told["packet"])
         at, protocol = (34, packet[23]) if packet[12:14] == b"\x08\x00" else (54, packet[20])
         if protocol in (6, 17):
-            words = f"sport={int.from_bytes(packet[at:at + 2], 'big')},"
-            if left := [line for line in self.switch.vsctl("dump-conntrack").splitlines() if words in line]:
+            words = f"sport={int.from_bytes(packet[at:at + 2])},"
+            # The other way round it is another Node's answer.
+            if left := [line for line in self.switch.vsctl("dump-conntrack").splitlines() if words in line.split("reply=")[0]]:
                 raise Failure(f"it left connections: {left}")
         return told
 
