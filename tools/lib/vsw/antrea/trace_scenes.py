@@ -30,7 +30,7 @@ class TraceScenes:
             ("client -> web2, by ICMP", self.sent(CLIENT, web2, (), "forwarding delivered web2"), BOTH),
             ("web2 -> Service with the one Endpoint web2", self.sent(WEB2, "service/default/sample-loadbalancer", (), "lb forwarded"), BOTH),
             ("client -> ClusterIP", self.cluster_ip, BOTH),
-            ("client -> Service without Endpoint", self.sent(CLIENT, "service/default/sample-clusterip-no-ep", (), "lb dropped"), BOTH),
+            ("client -> Service without Endpoint", self.sent(CLIENT, "service/default/sample-clusterip-no-ep", (), "lb rejected"), BOTH),
             ("web -> web2, denied by an egress rule", self.sent(WEB, web2, tcp, "networkpolicy dropped EgressMetric", policy), BOTH),
             ("db -> web, denied by an ingress rule", self.sent(DB, web, tcp, "networkpolicy dropped IngressMetric", policy), BOTH),
             ("client -> web, let pass by a rule", self.sent(CLIENT, web, tcp, "networkpolicy forwarded", "AllowFromClient"), BOTH),

@@ -310,8 +310,11 @@ impl Reader<'_> {
         };
         let (component, reason) = dropped;
         let service = if component == Component::Lb { self.service_name() } else { String::new() };
+        // By the switch, or by an agent that has taken that over.
+        let refused = self.table == Some(Table::EndpointDnat);
+        let action = if refused { Action::Rejected } else { Action::Dropped };
         let ttl = self.u32(Field::NwTtl);
-        let told = self.add(component, Action::Dropped, self.table);
+        let told = self.add(component, action, self.table);
         told.service = service;
         told.ttl = ttl;
         reason.clone_into(&mut told.reason);

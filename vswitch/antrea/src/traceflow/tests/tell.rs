@@ -109,7 +109,8 @@ fn a_packet_tells_who_let_it_pass_and_who_did_not() {
     ] {
         let told = tell(&room, &traceflow, seen(&traceflow, table, &[]));
         let last = told.observations.last().expect("an observation");
-        assert_eq!((last.component(), last.action(), last.table.as_str()), (component, Action::Dropped, table.name()));
+        let action = if table == Table::EndpointDnat { Action::Rejected } else { Action::Dropped };
+        assert_eq!((last.component(), last.action(), last.table.as_str()), (component, action, table.name()));
         assert!(!last.reason.is_empty());
     }
 }
