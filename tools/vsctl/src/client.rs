@@ -14,6 +14,7 @@ use vswitch_proto::antrea::v1::peer_node_service_client::PeerNodeServiceClient;
 use vswitch_proto::antrea::v1::pod_service_client::PodServiceClient;
 use vswitch_proto::antrea::v1::proxy_service_client::ProxyServiceClient;
 use vswitch_proto::antrea::v1::sync_service_client::SyncServiceClient;
+use vswitch_proto::antrea::v1::traceflow_service_client::TraceflowServiceClient;
 use vswitch_proto::antrea::v1::traffic_control_service_client::TrafficControlServiceClient;
 use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
 use vswitch_proto::v1::capabilities_service_client::CapabilitiesServiceClient;
@@ -83,6 +84,7 @@ impl Client {
         antrea_egresses: EgressServiceClient,
         antrea_traffic_controls: TrafficControlServiceClient,
         antrea_multicast: MulticastServiceClient,
+        antrea_traceflows: TraceflowServiceClient,
     }
 
     async fn connect(&self) -> Result<Channel, Error> {

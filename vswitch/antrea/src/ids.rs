@@ -171,6 +171,12 @@ impl Ids {
         self.groups.get(key)
     }
 
+    /// What a group is of.
+    #[must_use]
+    pub fn group_key(&self, id: u32) -> Option<&GroupKey> {
+        self.groups.used.get(&id)
+    }
+
     /// Groups of a Service.
     #[must_use]
     pub fn group_keys_of(&self, service: &str) -> Vec<GroupKey> {
@@ -226,6 +232,12 @@ impl Ids {
     /// The address is no Egress's of this Node any more.
     pub fn release_mark(&mut self, address: &IpAddr) {
         Arc::make_mut(&mut self.marks).release(address);
+    }
+
+    /// The address that has a mark.
+    #[must_use]
+    pub fn marked_by(&self, mark: u32) -> Option<&IpAddr> {
+        self.marks.used.get(&mark)
     }
 
     /// Addresses that have a mark.

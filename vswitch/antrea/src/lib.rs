@@ -30,6 +30,7 @@ mod store;
 mod tables;
 #[cfg(test)]
 mod testing;
+pub mod traceflow;
 
 pub use address::{Cidr, Family, Mac};
 pub use desired::{Claim, Desired};
@@ -40,6 +41,7 @@ pub use object::policy::{Names, Pattern};
 pub use object::{Key, Kind, Need, Object, Reference};
 pub use part::{Category, Contribution, Part, is_of_rule, rules_of};
 pub use problem::{Code, Problem, Problems};
-pub use room::{Flush, Plan, Room, Write};
+pub use room::{Flush, Plan, Room, TraceflowRefused, Write};
 pub use store::{FlowId, Store};
 pub use tables::Table;
+pub use traceflow::Traceflow;

@@ -24,6 +24,8 @@ pub enum Kind {
     Egress,
     TrafficControl,
     MulticastGroup,
+    /// One that runs: nobody writes it as an object.
+    Traceflow,
 }
 
 impl Kind {
@@ -56,6 +58,7 @@ impl Kind {
             Self::Egress => v1::Kind::Egress,
             Self::TrafficControl => v1::Kind::TrafficControl,
             Self::MulticastGroup => v1::Kind::MulticastGroup,
+            Self::Traceflow => v1::Kind::Traceflow,
         }
     }
 
@@ -80,6 +83,7 @@ impl Kind {
             Self::Egress => "Egress",
             Self::TrafficControl => "TrafficControl",
             Self::MulticastGroup => "MulticastGroup",
+            Self::Traceflow => "Traceflow",
         }
     }
 }

@@ -41,6 +41,7 @@ impl Category {
             Kind::AddressGroup | Kind::AppliedToGroup | Kind::NetworkPolicy => Self::NetworkPolicy,
             Kind::Egress => Self::Egress,
             Kind::MulticastGroup => Self::Multicast,
+            Kind::Traceflow => Self::Traceflow,
         }
     }
 
@@ -86,6 +87,8 @@ pub struct Contribution {
 pub struct Part {
     own_cookie: u64,
     shared_cookie: u64,
+    /// Seconds after which its flows go by themselves; 0: they stay.
+    hard_timeout: u16,
     flows: Vec<Contribution>,
     /// Places in `flows`, by the id there.
     index: HashTable<usize>,
@@ -107,6 +110,7 @@ impl Part {
         Self {
             own_cookie: own,
             shared_cookie: category.shared(),
+            hard_timeout: 0,
             flows: Vec::new(),
             index: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
@@ -137,9 +141,25 @@ impl Part {
             return;
         }
         match parse_flow(line, FlowCommand::Add, facts).map(|parsed| parsed.value) {
-            Ok(Update::AddFlow(flow)) => self.add(FlowSpec { cookie, ..flow }, purpose),
+            Ok(Update::AddFlow(flow)) => {
+                self.add(FlowSpec { cookie, hard_timeout: self.hard_timeout, ..flow }, purpose);
+            }
             Ok(other) => self.fault(line, &format!("it is {other:?}")),
             Err(error) => self.fault(line, &error.to_string()),
+        }
+    }
+
+    /// Flows that are written as lines from now on go after so many seconds.
+    pub(crate) const fn set_hard_timeout(&mut self, seconds: u16) {
+        self.hard_timeout = seconds;
+    }
+
+    /// Actions of flows of a table, from text; None: the pipeline's language does not have them.
+    pub(crate) fn actions(facts: &Facts<'_>, table: Table, text: &str) -> Option<Arc<[Action]>> {
+        let line = format!("table={}, priority=1 actions={text}", table.name());
+        match parse_flow(&line, FlowCommand::Add, facts).ok()?.value {
+            Update::AddFlow(flow) => Some(flow.actions),
+            _ => None,
         }
     }
 

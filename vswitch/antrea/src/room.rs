@@ -10,16 +10,20 @@ mod plan;
 mod result;
 #[cfg(test)]
 mod tests;
+mod traceflow;
 
 use crate::desired::Entry;
 use crate::membership::Receivers;
 use crate::store::Store;
+use crate::traceflow::Running;
 use crate::{Desired, Facts, Ids, Key, Kind, Node, Part, Ports, Problems};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
+
+pub use traceflow::TraceflowRefused;
 
 /// What an agent asks for at once.
 #[derive(Clone, Debug, Default)]
@@ -89,6 +93,7 @@ struct Undo {
     degraded: Vec<(Key, Option<Problems>)>,
     names: Vec<(String, BTreeSet<IpAddr>)>,
     joined: Vec<(Ipv4Addr, Receivers)>,
+    traceflows: Option<Running>,
 }
 
 /// All that agents said, and what it came to.
@@ -101,6 +106,7 @@ pub struct Room {
     store: Store,
     degraded: BTreeMap<Key, Problems>,
     learns_names: bool,
+    traceflows: Running,
 }
 
 impl Room {
@@ -227,6 +233,9 @@ impl Room {
         }
         if let Some(ids) = undo.ids {
             self.ids = ids;
+        }
+        if let Some(traceflows) = undo.traceflows {
+            self.traceflows = traceflows;
         }
         // In reverse: an object may have been changed twice.
         for (key, part) in undo.parts.into_iter().rev() {

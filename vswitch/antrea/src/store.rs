@@ -101,6 +101,11 @@ impl Store {
         self.parts.get(key)
     }
 
+    /// All flows as their writers have them, with these.
+    pub(crate) fn contributions(&self) -> impl Iterator<Item = (&Key, &Contribution)> {
+        self.parts.iter().flat_map(|(key, part)| part.flows().iter().map(move |flow| (key, flow)))
+    }
+
     /// Who writes a flow.
     pub fn owners(&self, id: &FlowId) -> impl Iterator<Item = &Key> {
         self.flows.owners(id)

@@ -14,6 +14,7 @@ from .node import NODE, PEER
 from .refusals import Refusals
 from .scenes import Scenes
 from .stacks import KINDS
+from .trace_scenes import TraceScenes
 from .world import CLIENT, WEB, WEB2
 
 # What depends on a flow that the document shows and no agent writes: a client that affinity has led to an endpoint that there never was.
@@ -40,11 +41,14 @@ class AgentScenes(Scenes):
 
     def all(self):
         """As `Scenes.all`, and those of the agent."""
+        traces = TraceScenes(self.node, self.switch)
         for title, action, rules, families in super().all():
             if not title.startswith(NOT_HERE):
                 yield title, action, self.renumbered(rules), families
+            if title.startswith("without Antrea's policy K8s's denies: db"):
+                yield from traces.isolated()
         refusals, groups = Refusals(self.node, self.manifests), multicast.Multicast(self.node, self.switch)
-        for part in (self.egress_here, refusals.all, self.unanswered, groups.all, self.changes, Choices(self).all, self.restarts):
+        for part in (self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.changes, Choices(self).all, self.restarts):
             yield from part()
 
     def renumbered(self, rules):

@@ -11,6 +11,7 @@ from .crossing import SIDES, at
 from .ledger import Ledger, Ledgers
 from .member import MTU, UPLINK, Member, cable
 from .node import INSPECT, NODE, Spaces, both, name_tables
+from .pair_traces import PairTraces
 from .table import Table
 
 SAMPLE = 300  # frames
@@ -151,6 +152,10 @@ class Pair(Table):
         self.judge_frames(merged(samples, self.directory / "samples.pcap"))
         say("• multicast between the Nodes: in place of the document, the control agent programs both")
         self.play(multicast_pair.Across(self.node, self.switches, self.directory, self.stack).all())
+        say("• Traceflows from Node to Node: an agent on each instead of the document")
+        traces = PairTraces(self.node, self.switches, self.nodes[1].interface(world.WEB2), self.directory, self.stack)
+        traces.tell()
+        self.play(traces.all())
 
     def hints(self):
         """What one can do with it."""

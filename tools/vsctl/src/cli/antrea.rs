@@ -1,8 +1,10 @@
 //! `vsctl antrea`: what an agent made of the switch (gRPC `antrea.v1`), with its arguments.
 
 mod object;
+mod traceflow;
 
 pub(crate) use object::{Object, kind_word};
+pub(crate) use traceflow::{End as TraceFlowEnd, Protocol as TraceFlowProtocol, TraceFlow};
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -85,6 +87,9 @@ pub(crate) enum Antrea {
         #[arg(long)]
         no_names: bool,
     },
+    /// Send a packet from a Pod, or look at one of real traffic, and tell what happens to it on this Node; without arguments: what is being traced.
+    #[command(alias = "traceflow")]
+    TraceFlow(Box<TraceFlow>),
     /// Say which objects and rules a flow is of.
     Whose {
         /// A flow as dumped (table, priority and match count), a cookie (0x...), or a rule's number (conj_id).

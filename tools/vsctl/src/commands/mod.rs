@@ -74,6 +74,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
 fn asked_to_take(command: &Command) -> Duration {
     match command {
         Command::WorkerPerfShow { interval, .. } => interval.unwrap_or_default(),
+        Command::Antrea { verb: Antrea::TraceFlow(args) } => args.takes(),
         _ => Duration::ZERO,
     }
 }

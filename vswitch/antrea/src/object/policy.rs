@@ -40,6 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
 
+pub(crate) use deny::ISOLATION;
 pub use fqdn::{Names, Pattern};
 pub(crate) use matching::{Addresses, End};
 pub(crate) use read::{check_names, names};
@@ -157,6 +158,24 @@ impl NetworkPolicy {
     /// Ids of its rules in their order; of those that were given none, their direction and place.
     pub fn rule_ids(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(|rule| &*rule.id)
+    }
+
+    /// Where a rule's clauses are, and the word of its action.
+    pub(crate) fn decision(&self, rule: &str) -> Option<(Table, &'static str)> {
+        let rule = self.rules.iter().find(|other| *other.id == *rule)?;
+        let word = match rule.action {
+            Action::Allow => "Allow",
+            Action::Drop => "Drop",
+            Action::Reject => "Reject",
+            Action::Pass => "Pass",
+        };
+        Some((self.table(rule), word))
+    }
+
+    /// Whether it isolates a Pod.
+    pub(crate) fn isolates(&self, pod: &str, direction: Direction, desired: &Desired) -> bool {
+        let mut groups = self.applied_to.iter().filter_map(|group| desired.applied_to_group(group));
+        self.isolates.contains(&direction) && groups.any(|group| group.pods.iter().any(|other| **other == *pod))
     }
 
     pub(crate) fn judge(&self, _name: &str, facts: &Facts<'_>, problems: &mut Problems) {

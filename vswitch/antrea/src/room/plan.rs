@@ -4,7 +4,7 @@ use super::{Flush, Plan, Room, Undo, Write, result};
 use crate::desired::Entry;
 use crate::limits::{NAME_MAX, OBJECTS_MAX};
 use crate::object::Object;
-use crate::store::Counts;
+use crate::store::{Conflict, Counts};
 use crate::{Code, Key, Kind, Part, Problem, Problems};
 use result::{Outcome, Status};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -240,7 +240,8 @@ impl Room {
             let before = self.store.replace(&key, part.map(Arc::new));
             old.push((key, before));
         }
-        match self.store.plan() {
+        self.compile_traceflows(&mut old);
+        match self.store.plan().map_err(conflicting) {
             Ok(done) => {
                 for (key, problems) in degraded {
                     let before = self.set_degraded(&key, problems);
@@ -249,20 +250,11 @@ impl Room {
                 undo.parts.extend(old);
                 Ok(done)
             }
-            Err(conflicts) => {
+            Err(refused) => {
                 for (key, part) in old.into_iter().rev() {
                     self.store.replace(&key, part);
                 }
                 self.store.settle();
-                for conflict in conflicts {
-                    for owner in &conflict.owners {
-                        let other = conflict.owners.iter().find(|other| *other != owner);
-                        let reason =
-                            format!("another object wants something else of the same packets: {}", conflict.what);
-                        let problem = Problem { other: other.cloned(), ..Problem::new(Code::Conflict, "", reason) };
-                        refused.entry(owner.clone()).or_default().add(problem);
-                    }
-                }
                 Err(refused)
             }
         }
@@ -358,7 +350,7 @@ impl Room {
     }
 }
 
-fn check_name(key: &Key, problems: &mut Problems) {
+pub(super) fn check_name(key: &Key, problems: &mut Problems) {
     if key.name.is_empty() {
         problems.push(Code::Missing, "name", "it has no name");
     } else if key.name.len() > NAME_MAX {
@@ -366,4 +358,18 @@ fn check_name(key: &Key, problems: &mut Problems) {
     } else if key.name.chars().any(char::is_control) {
         problems.push(Code::Value, "name", "it has a control character in it");
     }
+}
+
+/// Those who want different things, and of whom.
+fn conflicting(conflicts: Vec<Conflict>) -> Refused {
+    let mut refused = Refused::new();
+    for conflict in conflicts {
+        for owner in &conflict.owners {
+            let other = conflict.owners.iter().find(|other| *other != owner);
+            let reason = format!("another object wants something else of the same packets: {}", conflict.what);
+            let problem = Problem { other: other.cloned(), ..Problem::new(Code::Conflict, "", reason) };
+            refused.entry(owner.clone()).or_default().add(problem);
+        }
+    }
+    refused
 }

@@ -212,6 +212,7 @@ impl Antrea {
         }
         state.room = Room::default();
         state.igmp = super::multicast::Igmp::default();
+        self.traceflows.cut();
         state.gate_open = false;
         state.synced.clear();
         self.track_strictly(Some(&node), false);

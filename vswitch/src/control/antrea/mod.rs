@@ -17,6 +17,7 @@ mod flush;
 mod lifecycle;
 mod multicast;
 mod show;
+mod traceflow;
 
 use super::SwitchError;
 use super::services::SwitchApi;
@@ -31,6 +32,7 @@ use vswitch_proto::antrea::v1;
 pub(in crate::control) use lifecycle::Sync;
 pub(in crate::control) use multicast::read as read_igmp;
 pub(in crate::control) use show::{OwnedFlow, Shown};
+pub(in crate::control) use traceflow::{Running, TraceflowError};
 
 /// Why a call came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -117,12 +119,13 @@ impl State {
 pub(in crate::control) struct Antrea {
     switch: Arc<dyn SwitchApi>,
     state: Mutex<State>,
+    traceflows: traceflow::Traceflows,
 }
 
 impl Antrea {
     /// Nothing is said yet.
     pub(in crate::control) fn new(switch: Arc<dyn SwitchApi>) -> Self {
-        Self { switch, state: Mutex::default() }
+        Self { switch, state: Mutex::default(), traceflows: traceflow::Traceflows::default() }
     }
 
     /// Ports of a bridge as they are now.

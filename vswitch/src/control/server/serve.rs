@@ -29,6 +29,7 @@ use vswitch_proto::antrea::v1::peer_node_service_server as antrea_peer;
 use vswitch_proto::antrea::v1::pod_service_server as antrea_pod;
 use vswitch_proto::antrea::v1::proxy_service_server as antrea_proxy;
 use vswitch_proto::antrea::v1::sync_service_server as antrea_sync;
+use vswitch_proto::antrea::v1::traceflow_service_server as antrea_traceflow;
 use vswitch_proto::antrea::v1::traffic_control_service_server as antrea_traffic_control;
 use vswitch_proto::v1::bridge_service_server as bridge;
 use vswitch_proto::v1::capabilities_service_server as capabilities;
@@ -100,6 +101,7 @@ pub(super) const HEALTH_NAMES: [&str; 25] = [
     antrea_egress::SERVICE_NAME,
     antrea_traffic_control::SERVICE_NAME,
     antrea_multicast::SERVICE_NAME,
+    antrea_traceflow::SERVICE_NAME,
 ];
 
 /// The service that tells health.
@@ -234,7 +236,8 @@ fn router(
         .add_service(limited!(antrea_proxy::ProxyServiceServer(services.clone())))
         .add_service(limited!(antrea_policy::NetworkPolicyServiceServer(services.clone())))
         .add_service(limited!(antrea_egress::EgressServiceServer(services.clone())))
-        .add_service(limited!(antrea_traffic_control::TrafficControlServiceServer(services)))
+        .add_service(limited!(antrea_traffic_control::TrafficControlServiceServer(services.clone())))
+        .add_service(limited!(antrea_traceflow::TraceflowServiceServer(services)))
         .add_optional_service(dummies.then(|| limited!(dummy::DummyServiceServer(Dummies(control.clone()))))))
 }
 

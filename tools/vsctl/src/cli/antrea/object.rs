@@ -48,7 +48,7 @@ impl Form {
 type Known = (Kind, &'static [&'static str], Form);
 
 /// Kinds that arguments may name.
-const KINDS: [Known; 11] = [
+const KINDS: [Known; 12] = [
     (Kind::Pod, &["pod", "pods", "po"], Form::Namespaced),
     (Kind::Service, &["service", "services", "svc"], Form::Namespaced),
     (Kind::Endpoints, &["endpoints", "endpoint", "ep"], Form::ServicePort),
@@ -59,6 +59,7 @@ const KINDS: [Known; 11] = [
     (Kind::AddressGroup, &["address-group", "address-groups", "addressgroup", "ag"], Form::Plain),
     (Kind::AppliedToGroup, &["applied-to-group", "applied-to-groups", "appliedtogroup", "atg"], Form::Plain),
     (Kind::MulticastGroup, &["multicast-group", "multicast-groups", "multicastgroup", "mcast"], Form::Plain),
+    (Kind::Traceflow, &["traceflow", "traceflows", "tf"], Form::Plain),
     (Kind::Node, &["node"], Form::Nothing),
 ];
 
@@ -68,7 +69,7 @@ const POLICIES: [&str; 3] = ["np", "anp", "acnp"];
 /// The word for a kind, in answers and arguments.
 pub(crate) fn kind_word(kind: Kind) -> &'static str {
     let known = KINDS.iter().find(|(known, ..)| *known == kind).and_then(|(_, words, _)| words.first());
-    known.copied().unwrap_or(if kind == Kind::Traceflow { "traceflow" } else { "unknown" })
+    known.copied().unwrap_or("unknown")
 }
 
 /// Reads `KIND/NAME`.

@@ -11,6 +11,7 @@ mod policies;
 mod rules;
 mod services;
 mod state;
+mod traceflow;
 mod watch;
 mod whose;
 mod words;
@@ -55,6 +56,7 @@ async fn answer(client: &Client, verb: &Antrea, as_json: bool) -> Answer {
             let form = if as_json { vswitch_proto::v1::Form::Text } else { vswitch_proto::v1::Form::Line };
             flows::show(client, object, rule.as_deref(), form, !no_names).await
         }
+        Antrea::TraceFlow(args) => traceflow::show(client, args).await,
         Antrea::Whose { words } => whose::show(client, &words.join(" ")).await,
     }
 }

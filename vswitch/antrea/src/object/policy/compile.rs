@@ -80,7 +80,7 @@ pub(super) fn compile(policy: &NetworkPolicy, name: &str, facts: &Facts<'_>, par
         ends.egress.extend(addresses.map(|(family, address)| format!("{},{}={address}", family.ip(), family.source())));
     }
     for line in deny::isolation(policy, facts, &ends) {
-        work.part.shared(facts, "isolation", &line);
+        work.part.shared(facts, deny::ISOLATION, &line);
     }
     work.names();
     let Work { clauses, forks, part, .. } = work;

@@ -9,6 +9,9 @@ use std::fmt::Write as _;
 /// other end could answer them.
 pub(super) const FORGET: &str = "ct_forget";
 
+/// What flows of isolation are for.
+pub(crate) const ISOLATION: &str = "isolation";
+
 /// Tables that packets go on to when somebody is told of them: each has a group of its own behind which they fork.
 pub(super) const LOGGED: [Table; 6] = [
     Table::EgressMetric,

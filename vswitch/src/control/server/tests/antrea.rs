@@ -1,6 +1,7 @@
 //! The services of `antrea.v1` through a real socket. Behind them is a real pipeline that no packet passes.
 
 mod multicast;
+mod traceflow;
 
 use super::{Running, internal, soon};
 use tonic::{Code, Status};

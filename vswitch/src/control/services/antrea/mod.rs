@@ -7,6 +7,7 @@ mod node;
 mod policy;
 mod statistics;
 mod sync;
+mod traceflow;
 
 use super::api::{Asked, Control};
 use super::status::{clip, invalid, status};
@@ -93,18 +94,25 @@ fn refused(error: &AntreaError) -> Status {
 
 /// INVALID_ARGUMENT with every wrong field of a `NodeConfig`; NOT_FOUND if all that is wrong is that ports are not there.
 fn wrong_node(problems: &Problems) -> Status {
+    // Ports that are not there are not wrong by themselves.
+    let missing = problems.all().iter().all(|problem| problem.code == vswitch_antrea::Code::Port);
+    wrong("node", problems, if missing { Code::NotFound } else { Code::InvalidArgument })
+}
+
+/// A status with every wrong field of a message.
+fn wrong(message: &str, problems: &Problems, code: Code) -> Status {
     let text = |problem: &vswitch_antrea::Problem| match problem.hint.as_str() {
         "" => format!("{}: {}", problem.code.name(), problem.reason),
         hint => format!("{}: {}; {hint}", problem.code.name(), problem.reason),
     };
-    let field = |problem: &vswitch_antrea::Problem| format!("node.{}", problem.field);
+    let field = |problem: &vswitch_antrea::Problem| match problem.field.as_str() {
+        "" => message.to_owned(),
+        field => format!("{message}.{field}"),
+    };
     let lines: Vec<String> = problems.all().iter().map(|p| format!("{}: {}", field(p), text(p))).collect();
     let violation = |p| FieldViolation::new(clip(&field(p), VIOLATION_LEN_MAX), clip(&text(p), VIOLATION_LEN_MAX));
     let violations: Vec<FieldViolation> = problems.all().iter().take(VIOLATIONS_MAX).map(violation).collect();
     let details = ErrorDetails::with_bad_request(violations);
-    // Ports that are not there are not wrong by themselves.
-    let missing = problems.all().iter().all(|problem| problem.code == vswitch_antrea::Code::Port);
-    let code = if missing { Code::NotFound } else { Code::InvalidArgument };
     Status::with_error_details(code, clip(&lines.join("\n"), MESSAGE_LEN_MAX), details)
 }
 
