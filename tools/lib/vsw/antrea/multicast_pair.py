@@ -56,7 +56,7 @@ def manifests():
 
 
 class Across:
-    """Scenes of both Nodes, instead of what their bridges had: `switches` are theirs, in order."""
+    """Scenes of both Nodes, whose bridges are empty: `switches` are theirs, in order; agents end with `stack`."""
 
     def __init__(self, node, switches, directory, stack):
         self.node, self.space, self.switches = node, node.names, dict(zip(SIDES, switches))
@@ -67,7 +67,6 @@ class Across:
         for pod in self.pods:
             node.run(pod, "nft", DEAF)
         for side, switch in self.switches.items():
-            self._empty(switch)
             with open(Path(directory) / f"vswitch-agent-{side.number}.log", "ab") as log:
                 argv = [switch.binaries / "vswitch-agent", "--dir", cluster, "--node", f"node-{side.number}", "--socket", switch.socket]
                 process = machine.spawn(argv, stdout=log, stderr=log)
@@ -77,14 +76,6 @@ class Across:
             switch.vsctl("antrea", "set-multicast", "--versions", "3")
         for pod in self.pods:
             node.run(pod, "nft", "delete", "table", "inet", "deaf")
-
-    @staticmethod
-    def _empty(switch):
-        """Takes out what the bridge has."""
-        for verb in ("del-flows", "del-groups", "del-meters"):
-            switch.vsctl(verb, "br0")
-        for table in world.TABLES:
-            switch.vsctl("del-table", "br0", table)
 
     def all(self):
         """As `Scenes.all`."""

@@ -150,12 +150,30 @@ class Pair(Table):
         self.judge_frames(scenes)
         say(f"  of the real stacks, the first {SAMPLE} frames of each, of either version of IP:")
         self.judge_frames(merged(samples, self.directory / "samples.pcap"))
+        self.unload()
         say("• multicast between the Nodes: in place of the document, the control agent programs both")
-        self.play(multicast_pair.Across(self.node, self.switches, self.directory, self.stack).all())
-        say("• Traceflows from Node to Node: an agent on each instead of the document")
+        with self.agents() as stack:
+            self.play(multicast_pair.Across(self.node, self.switches, self.directory, stack).all())
+        say("• Traceflows from Node to Node")
         traces = PairTraces(self.node, self.switches, self.nodes[1].interface(world.WEB2), self.directory, self.stack)
         traces.tell()
         self.play(traces.all())
+
+    def unload(self):
+        """Takes the document away."""
+        for switch in self.switches:
+            for verb in ("del-flows", "del-groups", "del-meters"):
+                switch.vsctl(verb, "br0")
+            for table in world.TABLES:
+                switch.vsctl("del-table", "br0", table)
+
+    @contextlib.contextmanager
+    def agents(self):
+        """What agents are ended with; then nothing of what they said is in force any more."""
+        with contextlib.ExitStack() as stack:
+            yield stack
+        for switch in self.switches:
+            switch.vsctl("antrea", "reset", "--yes")
 
     def hints(self):
         """What one can do with it."""
@@ -167,5 +185,5 @@ The Nodes stay until Ctrl-C. In another terminal:
   ip netns exec {names['client@1']} ping {side.FAR}                          # web2 of Node 2; ip netns lists the other namespaces
   ip netns exec {names[at(SIDES[0], NODE)]} tcpdump -ni {UPLINK}                          # the wire
   vsctl tnl-neigh-show; vsctl tnl-ports-show; vsctl route-show       # how the other Node is reached
-  vsctl antrea multicast; vsctl antrea peers                         # groups, and how the other Node is reached
+  vsctl antrea peers; vsctl antrea trace-flow default/client-1 10.10.1.26   # what the agent said of the other Node; what a packet meets
   vsctl dump-flows --names br0 table=L3Forwarding                    # rules with their counters"""

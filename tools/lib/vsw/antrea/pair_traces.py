@@ -76,15 +76,11 @@ class PairTraces:
         self.sender, self.receiver = (TraceScenes(node, switch) for switch in switches)
 
     def tell(self):
-        """Takes the document away, and starts the agents."""
+        """Starts the agents, which program the empty bridges."""
         manifest = self.directory / "manifests"
         manifest.mkdir()
         (manifest / "cluster.yaml").write_text(manifests())
         for switch, name in zip(self.switches, NAMES):
-            for verb in ("del-flows", "del-groups", "del-meters"):
-                switch.vsctl(verb, "br0")
-            for table in world.TABLES:
-                switch.vsctl("del-table", "br0", table)
             argv = [switch.binaries / "vswitch-agent", "--dir", manifest, "--node", name, "--socket", switch.socket]
             with open(switch.directory / "vswitch-agent.log", "ab") as log:
                 process = machine.spawn(argv, stdout=log, stderr=log)
