@@ -10,6 +10,7 @@ from .actions import BOTH, HTTP, of
 from .ledger import Rule
 from .manifests import EGRESS_IP, renumber
 from .node import NODE, PEER
+from .name_scenes import NameScenes
 from .refusals import Refusals
 from .scenes import Scenes
 from .stacks import KINDS
@@ -27,7 +28,7 @@ DATAGRAMS = 3
 SILENCE = "table inet silence { chain input { type filter hook input priority 0; udp dport 80 drop; }; }"
 
 
-class AgentScenes(Scenes):
+class AgentScenes(NameScenes, Scenes):
     """All scenes; rules have the numbers that the switch gave them."""
 
     REFUSER = "the switch"
@@ -43,7 +44,7 @@ class AgentScenes(Scenes):
             if not title.startswith(NOT_HERE):
                 yield title, action, self.renumbered(rules), families
         refusals = Refusals(self.node, self.manifests)
-        for part in (self.egress_here, refusals.all, self.unanswered, self.changes, self.restarts):
+        for part in (self.egress_here, refusals.all, self.unanswered, self.names, self.changes, self.restarts):
             yield from part()
 
     def renumbered(self, rules):

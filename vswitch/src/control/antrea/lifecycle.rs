@@ -87,6 +87,13 @@ impl Antrea {
                 return Err(error);
             }
         };
+        if let Some(new) = &new
+            && let Err(error) = self.names.read_for(&*self.switch, new)
+        {
+            state.room.revert(plan);
+            self.forget_tables(&node.bridge, named);
+            return Err(error);
+        }
         // Before the flows that rely on it.
         self.track_strictly(new.as_deref(), true);
         if state.gate_open
@@ -210,6 +217,7 @@ impl Antrea {
             self.switch.write_pipeline(&node.bridge, &state.room.store().nothing())?;
         }
         state.room = Room::default();
+        self.names.reset();
         state.gate_open = false;
         state.synced.clear();
         self.track_strictly(Some(&node), false);

@@ -15,6 +15,7 @@
 mod carry;
 mod flush;
 mod lifecycle;
+mod names;
 mod show;
 
 use super::SwitchError;
@@ -27,6 +28,7 @@ use vswitch_antrea::{Code, Desired, Key, Kind, Ports, Problem, Problems, Room};
 use vswitch_proto::antrea::v1;
 
 pub(in crate::control) use lifecycle::Sync;
+pub(in crate::control) use names::read as read_names;
 pub(in crate::control) use show::{OwnedFlow, Shown};
 
 /// Why a call came to nothing.
@@ -113,12 +115,13 @@ impl State {
 pub(in crate::control) struct Antrea {
     switch: Arc<dyn SwitchApi>,
     state: Mutex<State>,
+    names: names::Names,
 }
 
 impl Antrea {
     /// Nothing is said yet.
     pub(in crate::control) fn new(switch: Arc<dyn SwitchApi>) -> Self {
-        Self { switch, state: Mutex::default() }
+        Self { switch, state: Mutex::default(), names: names::Names::default() }
     }
 
     /// Ports of a bridge as they are now.
