@@ -131,20 +131,24 @@ def resolve(name, server, asked, family, by_tcp=False, limit=3.0):
 
 
 def storm(name, server, names, family, window=64, limit=10.0):
-    """Asks for all names, `window` of them at a time; returns (answers, seconds)."""
+    """Asks for all names, `window` of them at a time, and again for what is not answered in a second; returns (answers, asked again, seconds)."""
     with traffic.make_socket(name, traffic.family_of(server), socket.SOCK_DGRAM) as client:
-        client.settimeout(0.5)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        client.settimeout(1.0)
         client.connect((server, PORT))
-        questions = [question(asked, KINDS[family], number & 0xFFFF) for number, asked in enumerate(names)]
-        begin, sent, answered = time.monotonic(), 0, 0
-        while answered < len(questions) and time.monotonic() - begin < limit:
-            while sent < len(questions) and sent - answered < window:
-                client.send(questions[sent])
-                sent += 1
+        questions = {number: question(asked, KINDS[family], number) for number, asked in enumerate(names)}
+        unasked, open_, again = iter(list(questions.items())), {}, 0
+        begin = time.monotonic()
+        while len(questions) > 0 and time.monotonic() - begin < limit:
+            while len(open_) < window and (one := next(unasked, None)):
+                open_[one[0]] = one[1]
+                client.send(one[1])
             try:
-                client.recv(65535)
+                number = struct.unpack_from("!H", client.recv(65535))[0]
             except TimeoutError:
-                break
-            answered += 1
-        return answered, time.monotonic() - begin
+                again += len(open_)
+                for wanted in open_.values():
+                    client.send(wanted)
+                continue
+            if open_.pop(number, None):
+                del questions[number]
+        return len(names) - len(questions), again, time.monotonic() - begin

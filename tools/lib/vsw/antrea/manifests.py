@@ -109,7 +109,8 @@ class Manifests:
         try:
             yield
         finally:
-            self._changed(lambda: (self.directory / file).unlink())
+            if self.process.poll() is None:
+                self._changed(lambda: (self.directory / file).unlink())
 
     def without(self, file):
         """Takes a file away, and waits until the switch does without what it said; call the result to bring it back."""

@@ -84,7 +84,7 @@ impl Running {
     fn led_to(&self) -> Vec<u8> {
         let flows = self.switch.flows("br-int", &FlowFilter::default()).expect("flows");
         let to =
-            flows.iter().map(|info| info.flow.matching.get(Field::Ipv4Dst)).filter(|(_, mask)| *mask == 0xffff_ffff);
+            flows.iter().map(|info| info.flow.matching.get(Field::NwDst)).filter(|(_, mask)| *mask == 0xffff_ffff);
         let mut last: Vec<u8> = to.filter(|(ip, _)| ip >> 8 == 0xc0_0002).map(|(ip, _)| (ip & 0xff) as u8).collect();
         last.sort_unstable();
         last
