@@ -83,8 +83,7 @@ impl Running {
     /// Last numbers of addresses that rules lead to.
     fn led_to(&self) -> Vec<u8> {
         let flows = self.switch.flows("br-int", &FlowFilter::default()).expect("flows");
-        let to =
-            flows.iter().map(|info| info.flow.matching.get(Field::NwDst)).filter(|(_, mask)| *mask == 0xffff_ffff);
+        let to = flows.iter().map(|info| info.flow.matching.get(Field::NwDst)).filter(|(_, mask)| *mask == 0xffff_ffff);
         let mut last: Vec<u8> = to.filter(|(ip, _)| ip >> 8 == 0xc0_0002).map(|(ip, _)| (ip & 0xff) as u8).collect();
         last.sort_unstable();
         last
@@ -158,7 +157,7 @@ async fn an_answer_goes_on_when_the_rules_have_what_it_says() {
 
 #[tokio::test]
 async fn answers_that_wait_share_a_transaction_and_do_not_wait_for_ever() {
-    let (running, answers) = Running::with_names(400).await;
+    let (running, answers) = Running::with_names(1500).await;
     running.switch.write_ms.store(250, Relaxed);
     let writes = running.switch.writes.load(Relaxed);
     for (token, last) in [(1, 1), (2, 2), (3, 3), (4, 1)] {
@@ -169,7 +168,7 @@ async fn answers_that_wait_share_a_transaction_and_do_not_wait_for_ever() {
     assert_eq!(running.led_to(), [1, 2, 3]);
     assert!(running.switch.writes.load(Relaxed) - writes <= 2, "one for the first, one for those that came meanwhile");
     // Now they are late.
-    running.switch.write_ms.store(1000, Relaxed);
+    running.switch.write_ms.store(2200, Relaxed);
     answers.send(paused(5, answer("late.example.com", 4, 300))).await.expect("room");
     running.until("it is written", |running| running.led_to() == [1, 2, 3, 4]).await;
     running.switch.write_ms.store(0, Relaxed);
