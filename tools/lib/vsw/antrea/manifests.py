@@ -102,16 +102,6 @@ class Manifests:
     def _endpoints(self):
         return self.switch.vsctl("antrea", "services", "-o", "endpoints").count("\n")
 
-    @contextlib.contextmanager
-    def more(self, file, text):
-        """Meanwhile there is another file of policies."""
-        self._changed(lambda: (self.directory / file).write_text(text))
-        try:
-            yield
-        finally:
-            if self.process.poll() is None:
-                self._changed(lambda: (self.directory / file).unlink())
-
     def without(self, file):
         """Takes a file away, and waits until the switch does without what it said; call the result to bring it back."""
         hidden = self.directory.with_name(f"{file}.away")

@@ -67,10 +67,11 @@ class NameScenes:
 
     def names(self):
         """All of them, with the policy in force."""
-        policy = POLICY.format(server=world.REMOTE, server6=six(world.REMOTE))
+        policy = self.manifests.directory.with_name("names.yaml")
+        policy.write_text(POLICY.format(server=world.REMOTE, server6=six(world.REMOTE)))
         with contextlib.ExitStack() as stack:
             dns.Server(self.space[PEER], ZONE, stack)
-            stack.enter_context(self.manifests.more("names.yaml", policy))
+            stack.enter_context(self.manifests.also(policy))
             told = Rule("AntreaPolicyIngressRule priority=64991 conj_id=1")
             yield ("a name of a rule: www.example.com, first connection", self.named("www.example.com", "web2"), [told], BOTH)
             yield ("a name that stands for another: alias.example.com", self.named("alias.example.com", "outside"), [told], BOTH)
