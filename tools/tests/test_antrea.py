@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
 from vsw import machine  # noqa: E402
-from vsw.antrea import agent, ledger, pipeline, world  # noqa: E402
+from vsw.antrea import agent, dns, ledger, pipeline, world  # noqa: E402
 
 
 class Pipeline(unittest.TestCase):
@@ -49,6 +49,13 @@ class Pipeline(unittest.TestCase):
         flows = [line for _, line in self.program.policy()]
         self.assertTrue(all("AntreaPolicy" in line for line in flows), flows)
         self.assertEqual(sum("conj_id" in line for line in flows), 4 + 2, "6 and 7 have twins, 4 and 5 are for both")
+
+
+class Names(unittest.TestCase):
+    def test_the_server_tells_addresses_of_the_family_that_was_asked_for(self):
+        zone = {"a.b": (5, ("192.0.2.1", "2001:db8::1")), "c.b": (5, "a.b")}
+        for name, kind, told in (("a.b", dns.A, ["192.0.2.1"]), ("A.b", dns.AAAA, ["2001:db8::1"]), ("c.b", dns.A, ["192.0.2.1"]), ("d.b", dns.A, [])):
+            self.assertEqual(dns.addresses(dns.answer(zone, dns.question(name, kind, 7))), told, name)
 
 
 class Rules(unittest.TestCase):

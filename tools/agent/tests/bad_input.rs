@@ -92,6 +92,8 @@ fn mistakes_in_antreas_kinds_and_services() {
         (format!("{CLUSTER}  {all}\n  ingress: [{{action: Drop, {all}}}]\n"), format!("{acnp}spec.ingress[0].appliedTo: the policy has one already")),
         (format!("{CLUSTER}  {all}\n  ingress: [{{action: Drop, from: [{{group: g}}]}}]\n"), format!("{acnp}spec.ingress[0].from[0].group: there is no ClusterGroup \"g\"")),
         (format!("{CLUSTER}  {all}\n  ingress: [{{action: Drop, from: [{{fqdn: a.b}}]}}]\n"), format!("{acnp}spec.ingress[0].from[0].fqdn: is for rules of egress")),
+        (format!("{CLUSTER}  {all}\n  egress: [{{action: Drop, to: [{{fqdn: a*.b}}]}}]\n"), format!("{acnp}spec.egress[0].to[0].fqdn: \"a*.b\" is no name: www.example.com, or *.example.com for all names below one; other wildcards are not served")),
+        (format!("{CLUSTER}  {all}\n  egress: [{{action: Drop, to: [{{fqdn: a.b.}}]}}]\n"), format!("{acnp}spec.egress[0].to[0].fqdn: \"a.b.\" is no name: www.example.com, or *.example.com for all names below one; other wildcards are not served")),
         (format!("{CLUSTER}  {all}\n  ingress: [{{action: Drop, to: [{{fqdn: a.b}}]}}]\n"), format!("{acnp}spec.ingress[0].to: is for the other direction")),
         (format!("{CLUSTER}  appliedTo: [{{nodeSelector: {{}}}}]\n"), format!("{six}spec.appliedTo[0].nodeSelector: policies of Nodes themselves are not served")),
         (format!("{CLUSTER}  {all}\n  egress: [{{action: Drop, toServices: [{{name: s}}]}}]\n"), format!("{acnp}spec.egress[0].toServices[0].namespace: is required")),

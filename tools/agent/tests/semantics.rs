@@ -237,6 +237,7 @@ fn peers_of_antrea() {
     }
     for (rule, expected) in [
         ("to: [{fqdn: '*.example.com'}]", vec!["x Egress fqdns[\"*.example.com\"]"]),
+        ("to: [{fqdn: A.b}, {fqdn: a.B}, {fqdn: '*.a.b'}]", vec!["x Egress fqdns[\"a.b\", \"*.a.b\"]"]),
         ("toServices: [{namespace: a, name: s}]", vec!["x Egress services[\"a/s\"]"]),
         ("toServices: [{namespace: a, name: gone}]", vec![]),
     ] {

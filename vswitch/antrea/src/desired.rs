@@ -1,7 +1,7 @@
 //! The desired state: all objects, with what is looked up in them.
 
 use crate::membership::Joined;
-use crate::object::policy::Names;
+use crate::object::policy::{Names, Pattern};
 use crate::{Cidr, Key, Kind, Mac, Object};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -65,6 +65,10 @@ pub struct Desired {
     names: Names,
     /// Who is in which group, as IGMP told.
     joined: Joined,
+    /// What names rules mean, and the policies that have such rules.
+    patterns: BTreeMap<Pattern, BTreeSet<Key>>,
+    /// Changes with every pattern that comes or goes.
+    patterns_version: u64,
 }
 
 macro_rules! getters {
@@ -177,10 +181,48 @@ impl Desired {
         covering.chain(covered).map(|(cidr, key)| (*cidr, key)).collect()
     }
 
+    /// What names rules mean.
+    pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+        self.patterns.keys()
+    }
+
+    /// Another number whenever [`Self::patterns`] may be others.
+    #[must_use]
+    pub const fn patterns_version(&self) -> u64 {
+        self.patterns_version
+    }
+
+    /// Policies with a rule that means a name (in lower case, without a dot at its end).
+    pub fn meaning(&self, name: &str) -> BTreeSet<&Key> {
+        Pattern::meaning(name).filter_map(|pattern| self.patterns.get(&pattern)).flatten().collect()
+    }
+
+    fn forget_patterns(&mut self, object: &Object, key: &Key) {
+        let Object::NetworkPolicy(policy) = object else { return };
+        for pattern in policy.patterns() {
+            if let Some(keys) = self.patterns.get_mut(pattern) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.patterns.remove(pattern);
+                    self.patterns_version += 1;
+                }
+            }
+        }
+    }
+
+    fn add_patterns(&mut self, object: &Object, key: &Key) {
+        let Object::NetworkPolicy(policy) = object else { return };
+        for pattern in policy.patterns() {
+            self.patterns_version += u64::from(!self.patterns.contains_key(pattern));
+            self.patterns.entry(pattern.clone()).or_default().insert(key.clone());
+        }
+    }
+
     /// Puts an object there, or takes it away; returns what was there.
     pub(crate) fn set(&mut self, key: &Key, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
         let old = self.objects.remove(key);
         if let Some(old) = &old {
+            self.forget_patterns(&old.object, key);
             for (claim, _) in old.object.claims() {
                 forget(&mut self.claims, &claim, key);
                 if let Claim::Service(address, _, _) = claim {
@@ -195,6 +237,7 @@ impl Desired {
             }
         }
         if let Some(entry) = entry {
+            self.add_patterns(&entry.object, key);
             self.prefixes.extend(entry.object.prefixes().into_iter().map(|cidr| (cidr, key.clone())));
             for (claim, _) in entry.object.claims() {
                 if let Claim::Service(address, _, _) = claim {

@@ -39,8 +39,6 @@ pub struct Facts<'a> {
     pub desired: &'a Desired,
     /// Their numbers.
     pub ids: &'a Ids,
-    /// Somebody tells what names DNS answers have.
-    pub learns_names: bool,
 }
 
 impl Facts<'_> {

@@ -16,7 +16,9 @@
 
 mod address;
 mod desired;
+pub mod dns;
 mod facts;
+pub mod fqdn;
 mod ids;
 pub mod igmp;
 pub mod limits;
@@ -36,7 +38,7 @@ pub use address::{Cidr, Family, Mac};
 pub use desired::{Claim, Desired};
 pub use facts::{Facts, Ports};
 pub use ids::{Effect, GroupKey, Ids, Priorities, Rank, RuleKey};
-pub use node::{Features, Gateway, Node, PacketCategory, Zones};
+pub use node::{Features, Gateway, NameLimits, Node, PacketCategory, Zones};
 pub use object::policy::{Names, Pattern};
 pub use object::{Key, Kind, Need, Object, Reference};
 pub use part::{Category, Contribution, Part, is_of_rule, rules_of};

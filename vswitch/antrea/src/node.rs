@@ -125,6 +125,25 @@ impl Default for PacketLimit {
     }
 }
 
+/// What is learned of names, and how long an answer may wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameLimits {
+    /// Least seconds that an address is held.
+    pub min_ttl_seconds: u32,
+    /// Names of one pattern.
+    pub names_per_pattern: usize,
+    /// Names in all.
+    pub names: usize,
+    /// Milliseconds that an answer waits at most.
+    pub wait_ms: u32,
+}
+
+impl Default for NameLimits {
+    fn default() -> Self {
+        Self { min_ttl_seconds: 0, names_per_pattern: 1024, names: 10_000, wait_ms: 2000 }
+    }
+}
+
 /// The Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -168,6 +187,8 @@ pub struct Node {
     pub record_denied: bool,
     /// Servers whose answers to questions for names count; none: any.
     pub dns_servers: Vec<IpAddr>,
+    /// What is learned of names.
+    pub names: NameLimits,
     /// Zones of the tracker.
     pub zones: Zones,
     /// MAC of all that is tunneled or routed.

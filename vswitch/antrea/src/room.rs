@@ -105,7 +105,6 @@ pub struct Room {
     ids: Ids,
     store: Store,
     degraded: BTreeMap<Key, Problems>,
-    learns_names: bool,
     traceflows: Running,
 }
 
@@ -149,13 +148,7 @@ impl Room {
     #[must_use]
     pub fn facts(&self) -> Option<Facts<'_>> {
         let (_, node) = self.node.as_ref()?;
-        let learns_names = self.learns_names;
-        Some(Facts { node, ports: &self.ports, desired: &self.desired, ids: &self.ids, learns_names })
-    }
-
-    /// Somebody reads DNS answers, and tells what they name ([`Self::plan_names`]). Without, rules with names are refused.
-    pub const fn learn_names(&mut self) {
-        self.learns_names = true;
+        Some(Facts { node, ports: &self.ports, desired: &self.desired, ids: &self.ids })
     }
 
     /// Ports of the bridge, as they are now. Objects hold theirs: they cannot get other numbers meanwhile.

@@ -139,7 +139,6 @@ pub(crate) fn cluster() -> Vec<v1::object::Object> {
 /// A room with this Node, and these objects, all of which must be good (DEGRADED is good).
 pub(crate) fn room(node: &v1::NodeConfig, objects: Vec<v1::object::Object>) -> Room {
     let mut room = Room::default();
-    room.learn_names();
     room.set_ports(PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter().collect::<Ports>());
     let plan = room.plan_node(node).unwrap_or_else(|problems| panic!("the Node is refused: {problems:?}"));
     room.settle(plan);

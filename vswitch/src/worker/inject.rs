@@ -18,6 +18,9 @@ use vswitch_flow::{Action, Field, FlowKey};
 /// A worker takes an injected packet within a burst, or one sleep. After this long the caller is told.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
+/// Packets of [`Inbox::inject_all`] in the inbox at a time.
+const TOGETHER: usize = 64;
+
 /// A packet to be sent through a bridge.
 #[derive(Clone, Debug)]
 pub struct Injection {
@@ -108,6 +111,20 @@ impl Inbox {
         self.queue.push(Injected { injection, done }).map_err(|_| InjectError::Full)?;
         self.wake();
         Ok(())
+    }
+
+    /// Sends packets in this order, and returns when the last one has left: how many did, if it could be seen. It waits for one of [`TOGETHER`], so that they do
+    /// not fill the inbox that others use, too.
+    pub fn inject_all(&self, injections: Vec<Injection>) -> usize {
+        let mut sent = 0;
+        let mut injections = injections.into_iter().peekable();
+        while injections.peek().is_some() {
+            let mut together: Vec<Injection> = injections.by_ref().take(TOGETHER).collect();
+            let last = together.pop();
+            sent += together.into_iter().map(|one| self.post(one)).filter(Result::is_ok).count();
+            sent += last.map(|last| self.inject(last)).into_iter().filter(Result::is_ok).count();
+        }
+        sent
     }
 
     /// Whether something waits. One or two loads: workers ask once per turn.

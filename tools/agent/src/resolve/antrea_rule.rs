@@ -4,11 +4,11 @@ use super::antrea::Context;
 use super::groups::{Place, block, selected};
 use super::k8s::numbered;
 use super::multicast;
-use super::nodes;
 use super::rule::{Draft, Peers, Ports, bounded};
 use super::selector::word;
 use super::services::is_served;
 use super::world::{Members, Select, Spaces};
+use super::{net, nodes};
 use crate::kinds::antrea_policy::{Action, Peer, Protocol, Rule};
 use crate::problem::Problem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -167,7 +167,13 @@ impl OneRule<'_> {
             if self.is_ingress {
                 return Err(place.error("fqdn", "is for rules of egress"));
             }
-            found.fqdns.push(name.clone());
+            let Some(name) = net::name_pattern(name) else {
+                let hint = "www.example.com, or *.example.com for all names below one; other wildcards are not served";
+                return Err(place.error("fqdn", format!("{name:?} is no name: {hint}")));
+            };
+            if !found.fqdns.contains(&name) {
+                found.fqdns.push(name);
+            }
         } else if let Some(account) = &peer.service_account {
             found.members.push(self.context.account(place, account)?);
         } else if let Some(selector) = &peer.node_selector {

@@ -35,6 +35,15 @@ pub fn first_address(cidr: &str) -> Option<String> {
     })
 }
 
+/// A name of hosts, or `*.` and one, in lower case; None: it is neither.
+pub fn name_pattern(text: &str) -> Option<String> {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len()) && label.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_'))
+    };
+    (name.len() <= 253 && name.split('.').all(is_label)).then(|| text.to_ascii_lowercase())
+}
+
 /// The bytes of a MAC address: `02:00:00:00:00:01`.
 pub fn mac(text: &str) -> Option<Vec<u8>> {
     let is_octet = |part: &str| part.len() == 2 && part.chars().all(|c| c.is_ascii_hexdigit());

@@ -11,6 +11,7 @@ from .choices import Choices
 from .ledger import Rule
 from .manifests import EGRESS_IP, renumber
 from .node import NODE, PEER
+from .name_scenes import NameScenes
 from .refusals import Refusals
 from .scenes import Scenes
 from .stacks import KINDS
@@ -29,7 +30,7 @@ DATAGRAMS = 3
 SILENCE = "table inet silence { chain input { type filter hook input priority 0; udp dport 80 drop; }; }"
 
 
-class AgentScenes(Scenes):
+class AgentScenes(NameScenes, Scenes):
     """All scenes; rules have the numbers that the switch gave them."""
 
     REFUSER = "the switch"
@@ -48,7 +49,8 @@ class AgentScenes(Scenes):
             if title.startswith("without Antrea's policy K8s's denies: db"):
                 yield from traces.isolated()
         refusals, groups = Refusals(self.node, self.manifests), multicast.Multicast(self.node, self.switch)
-        for part in (self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.changes, Choices(self).all, self.restarts):
+        parts = (self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.names, self.changes, Choices(self).all, self.restarts)
+        for part in parts:
             yield from part()
 
     def renumbered(self, rules):

@@ -18,7 +18,7 @@ class Show(Table):
         """Namespaces, the switch in the Node's, the wires, servers in the Pods."""
         self.node = network.Node(self.tag, self.stack, self.leftovers)
         ports = self.node.wires()
-        config = daemon.configuration(self.dpdk(), ports, self.directory, "secure", idle_sleep_us=self.idle_sleep_us)
+        config = daemon.configuration(self.dpdk(), ports, self.directory, "secure", slow_path={"packet_ins": 20_000}, idle_sleep_us=self.idle_sleep_us)
         self.switch = daemon.Switch(binaries, self.directory, config, self.node.names[network.NODE])
         self.switches.append(self.switch)
         self.stack.callback(machine.end, self.switch.process)

@@ -49,6 +49,13 @@ pub(crate) enum Antrea {
     Rules(Rules),
     /// Show address groups and applied-to groups; with names: all of their members.
     Groups(Objects),
+    /// Show names that rules mean: addresses that DNS answers gave them, for how long, and the rules.
+    #[command(alias = "names")]
+    Fqdns {
+        /// Only names that this means: www.example.com, or *.example.com.
+        #[arg(value_name = "PATTERN")]
+        pattern: Option<String>,
+    },
     /// Show Egresses: marks, meters, what was sent and dropped.
     #[command(alias = "egresses")]
     Egress(Objects),

@@ -38,6 +38,8 @@ fn every_verb_parses() {
         ("rules --watch", "Rules(Rules { policies: [], pod: None, watch: Some(10000), count: None })"),
         ("rules --pod a/b", r#"Rules(Rules { policies: [], pod: Some("a/b"), watch: None, count: None })"#),
         ("groups web", r#"Groups(Objects { names: ["web"] })"#),
+        ("fqdns", "Fqdns { pattern: None }"),
+        ("names *.example.com", r#"Fqdns { pattern: Some("*.example.com") }"#),
         ("egress", "Egress(Objects { names: [] })"),
         ("egresses out", r#"Egress(Objects { names: ["out"] })"#),
         ("traffic-controls", "TrafficControls(Objects { names: [] })"),

@@ -1,6 +1,6 @@
 //! `NodeConfig`, read: defaults filled in, everything that is wrong named.
 
-use super::{Features, Gateway, LocalProbe, Node, PacketCategory, PacketLimit, TrafficMode, Uplink, Zones};
+use super::{Features, Gateway, LocalProbe, NameLimits, Node, PacketCategory, PacketLimit, TrafficMode, Uplink, Zones};
 use crate::address::parse_address;
 use crate::problem::{Code, Problems};
 use crate::{Cidr, Family, Mac};
@@ -103,6 +103,7 @@ pub(crate) fn read(config: &v1::NodeConfig, problems: &mut Problems) -> Option<N
     let servers = config.fqdn.iter().flat_map(|fqdn| &fqdn.servers);
     let gateway = gateway?;
     let node = Node {
+        names: names(config),
         dns_servers: servers.filter_map(|text| parse_address(text).ok()).collect(),
         name: config.name.clone(),
         bridge: config.bridge.clone(),
@@ -291,6 +292,19 @@ fn local_probe(config: &v1::NodeConfig, features: &Features, problems: &mut Prob
             }
             LocalProbe::ByPort(config.local_probe_port.clone())
         }
+    }
+}
+
+/// Numbers out of their range are told elsewhere.
+fn names(config: &v1::NodeConfig) -> NameLimits {
+    let default = NameLimits::default();
+    let Some(told) = &config.fqdn else { return default };
+    let or = |value: u32, default: usize| if value == 0 { default } else { value as usize };
+    NameLimits {
+        min_ttl_seconds: told.min_ttl_seconds,
+        names_per_pattern: or(told.names_per_pattern_max, default.names_per_pattern),
+        names: or(told.names_max, default.names),
+        wait_ms: if told.wait_ms_max == 0 { default.wait_ms } else { told.wait_ms_max },
     }
 }
 

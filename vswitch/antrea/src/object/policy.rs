@@ -252,6 +252,15 @@ impl NetworkPolicy {
         })
     }
 
+    /// Ids of rules that mean a name (in lower case, without a dot at its end).
+    pub fn rules_meaning<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let means = |rule: &&Rule| match &rule.peer {
+            Peer::Some { patterns, .. } => patterns.iter().any(|pattern| pattern.matches(name)),
+            _ => false,
+        };
+        self.rules.iter().filter(means).map(|rule| &*rule.id)
+    }
+
     /// Where a rule's clauses are.
     fn table(&self, rule: &Rule) -> Table {
         let is_egress = rule.direction == Direction::Egress;
@@ -342,10 +351,7 @@ fn missing(rule: &Rule, facts: &Facts<'_>) -> Vec<(Code, &'static str, String)> 
     let services = matches!(rule.peer, Peer::Services(_));
     feature(services, features.proxy, "peer.services", "it needs features.proxy");
     feature(rule.is_multicast(), features.multicast, "ports", "multicast needs features.multicast");
-    let Peer::Some { blocks, patterns, .. } = &rule.peer else { return missing };
-    if !patterns.is_empty() && !facts.learns_names {
-        missing.push((Code::Feature, "peer.fqdns", "this version learns no names".to_owned()));
-    }
+    let Peer::Some { blocks, .. } = &rule.peer else { return missing };
     if let Some(block) = blocks.iter().find(|block| !facts.node.has(block.family())) {
         missing.push((Code::Family, "peer.blocks", format!("the Node has no addresses such as {block}")));
     }

@@ -2,9 +2,8 @@
 
 use super::{Plan, Room, Undo, result};
 use crate::Problem;
-use crate::object::Object;
 use crate::store::Counts;
-use crate::{Key, Kind, Problems};
+use crate::{Key, Problems};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -16,14 +15,7 @@ impl Room {
     /// A limit is reached, or the Node is not there; then nothing has changed.
     pub fn plan_names(&mut self, names: BTreeMap<String, BTreeSet<IpAddr>>) -> Result<Plan, Problems> {
         let mut undo = Undo { ids: Some(self.ids.clone()), ..Undo::default() };
-        let mut touched: BTreeSet<Key> = BTreeSet::new();
-        for (key, entry) in self.desired.of(Kind::NetworkPolicy) {
-            let Object::NetworkPolicy(policy) = &entry.object else { continue };
-            let mut patterns = policy.patterns();
-            if patterns.any(|pattern| names.keys().any(|name| pattern.matches(name))) {
-                touched.insert(key.clone());
-            }
-        }
+        let touched: BTreeSet<Key> = names.keys().flat_map(|name| self.desired.meaning(name)).cloned().collect();
         for (name, addresses) in names {
             let old = self.desired.names_mut().set(&name, addresses);
             undo.names.push((name, old));

@@ -70,6 +70,7 @@ impl Antrea {
             result.connections_flushed = flush::flush(&*self.switch, &zones, &plan.flush);
         }
         state.room.settle(plan);
+        self.names.follow(state.room.desired());
         result.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(result)
     }

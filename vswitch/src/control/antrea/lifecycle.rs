@@ -88,6 +88,13 @@ impl Antrea {
                 return Err(error);
             }
         };
+        if let Some(new) = &new
+            && let Err(error) = self.names.read_for(&*self.switch, new)
+        {
+            state.room.revert(plan);
+            self.forget_tables(&node.bridge, named);
+            return Err(error);
+        }
         // Before the flows that rely on it.
         self.track_strictly(new.as_deref(), true);
         if state.gate_open
@@ -213,6 +220,7 @@ impl Antrea {
         state.room = Room::default();
         state.igmp = super::multicast::Igmp::default();
         self.traceflows.cut();
+        self.names.reset();
         state.gate_open = false;
         state.synced.clear();
         self.track_strictly(Some(&node), false);

@@ -16,6 +16,7 @@ mod carry;
 mod flush;
 mod lifecycle;
 mod multicast;
+mod names;
 mod show;
 mod traceflow;
 
@@ -31,6 +32,7 @@ use vswitch_proto::antrea::v1;
 
 pub(in crate::control) use lifecycle::Sync;
 pub(in crate::control) use multicast::read as read_igmp;
+pub(in crate::control) use names::read as read_names;
 pub(in crate::control) use show::{OwnedFlow, Shown};
 pub(in crate::control) use traceflow::{Running, TraceflowError};
 
@@ -120,12 +122,13 @@ pub(in crate::control) struct Antrea {
     switch: Arc<dyn SwitchApi>,
     state: Mutex<State>,
     traceflows: traceflow::Traceflows,
+    names: names::Names,
 }
 
 impl Antrea {
     /// Nothing is said yet.
     pub(in crate::control) fn new(switch: Arc<dyn SwitchApi>) -> Self {
-        Self { switch, state: Mutex::default(), traceflows: traceflow::Traceflows::default() }
+        Self { switch, state: Mutex::default(), traceflows: traceflow::Traceflows::default(), names: names::Names::default() }
     }
 
     /// Ports of a bridge as they are now.

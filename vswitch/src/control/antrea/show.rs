@@ -145,6 +145,7 @@ impl Antrea {
             buckets: buckets as u64,
             clauses: store.clauses() as u64,
             memory: 0,
+            names: Some(self.names.state()),
         }
     }
 

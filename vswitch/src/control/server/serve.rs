@@ -3,7 +3,7 @@
 use super::incoming;
 use super::socket::ControlListener;
 use crate::control::Switch;
-use crate::control::antrea::{Antrea, read_igmp};
+use crate::control::antrea::{Antrea, read_igmp, read_names};
 use crate::control::services::{
     AntreaServices, Bridges, Capabilities, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets,
     Pipelines, Ports, Statistics, SwitchApi, Tables, Traces, TunnelSupport, Workers,
@@ -151,6 +151,7 @@ pub(super) async fn serve_api(
     let watching_health = tokio::spawn(watch_health(Arc::clone(&switch), reporter, stopping.clone()));
     let dummies = switch.dummies_enabled();
     let antrea = Arc::new(Antrea::new(Arc::clone(&switch)));
+    let reading_names = tokio::spawn(read_names(Arc::clone(&antrea), stopping.clone()));
     let router = router(&Control::new(switch, stopping.clone()), &antrea, health, dummies)?;
     let reading_igmp = tokio::spawn(read_igmp(antrea, stopping.clone()));
 
@@ -179,7 +180,7 @@ pub(super) async fn serve_api(
     };
     stop.send_replace(true);
     abort.send_replace(true);
-    for task in [accepting, watching_health, reading_igmp] {
+    for task in [accepting, watching_health, reading_igmp, reading_names] {
         task.abort();
         let _ = task.await; // the listener is closed before the socket is removed
     }

@@ -77,6 +77,7 @@ switch_api! {
     fn packet_out(&self, bridge: &str, packet: &PacketOut) -> Result<(), WriteError>;
     fn subscribe_packets(&self, bridge: &str, interest: Interest) -> Result<PacketStream, SwitchError>;
     fn resume_packet(&self, bridge: &str, token: &[u8], packet: &[u8]) -> Result<(), SwitchError>;
+    fn resume_packets(&self, bridge: &str, tokens: &[Vec<u8>]) -> Result<usize, SwitchError>;
     fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError>;
     fn trace(&self, bridge: &str, input: &TraceInput, how: &TraceHow) -> Result<TraceReport, SwitchError>;
     fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo>;

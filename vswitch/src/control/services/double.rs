@@ -87,6 +87,10 @@ pub(in crate::control) struct Double {
     /// Real, and no packet comes to it but by hand.
     pub(in crate::control) conntrack: Arc<Conntrack>,
     pub(in crate::control) connection_events: ConnectionEvents,
+    /// Milliseconds that a transaction takes.
+    pub(in crate::control) write_ms: AtomicU64,
+    /// Transactions so far.
+    pub(in crate::control) writes: AtomicU64,
     /// What `dummies_enabled` says.
     pub(in crate::control) dummies: AtomicBool,
     /// What `healthy` says.
@@ -109,6 +113,8 @@ impl Default for Double {
             sequence: AtomicU64::new(0),
             conntrack: Arc::new(Conntrack::new(vswitch_conntrack::Config { connections_max: 1 << 12 })),
             connection_events: ConnectionEvents::default(),
+            write_ms: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
             dummies: AtomicBool::new(false),
             healthy: AtomicBool::new(true),
             calls: Mutex::default(),
@@ -308,6 +314,8 @@ impl SwitchApi for Double {
     }
 
     fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError> {
+        std::thread::sleep(std::time::Duration::from_millis(self.write_ms.load(Relaxed)));
+        self.writes.fetch_add(1, Relaxed);
         let (applied, removed) =
             self.with_pipeline(bridge, |pipeline| (pipeline.apply(updates, 1, Millis(1000)), pipeline.take_removed()))?;
         for removed in removed {
@@ -362,6 +370,13 @@ impl SwitchApi for Double {
 
     fn resume_packet(&self, bridge: &str, token: &[u8], packet: &[u8]) -> Result<(), SwitchError> {
         self.note(bridge, format!("resume {token:?} {packet:?}"))
+    }
+
+    fn resume_packets(&self, bridge: &str, tokens: &[Vec<u8>]) -> Result<usize, SwitchError> {
+        for token in tokens {
+            self.resume_packet(bridge, token, &[])?;
+        }
+        Ok(tokens.len())
     }
 
     fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError> {

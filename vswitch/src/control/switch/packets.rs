@@ -83,6 +83,23 @@ impl Switch {
         })
     }
 
+    /// Lets paused packets go on as they are, in this order; returns when the last one has left, and how many did. Those that do not wait any more are left out.
+    ///
+    /// # Errors
+    /// When the bridge does not exist.
+    pub fn resume_packets(&self, bridge: &str, tokens: &[Vec<u8>]) -> Result<usize, SwitchError> {
+        let packet_ins = self.packet_ins(bridge)?;
+        let bridge: Arc<str> = bridge.into();
+        let paused = tokens.iter().filter_map(|token| packet_ins.resume(token));
+        let injections = paused.map(|paused| Injection {
+            bridge: Arc::clone(&bridge),
+            metadata: paused.metadata,
+            packet: paused.packet,
+            begin: Begin::Resume(paused.continuation, paused.met),
+        });
+        Ok(self.publisher.inboxes.first().map_or(0, |inbox| inbox.inject_all(injections.collect())))
+    }
+
     /// Credits what workers' caches have counted to rules, groups and tables: what is read after this is exact up to now.
     pub fn collect(&self) {
         self.collector.lock().collect();

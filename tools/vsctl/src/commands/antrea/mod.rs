@@ -2,6 +2,7 @@
 
 mod egress;
 mod flows;
+mod fqdns;
 mod groups;
 mod listing;
 mod multicast;
@@ -43,6 +44,7 @@ async fn answer(client: &Client, verb: &Antrea, as_json: bool) -> Answer {
         Antrea::Policies { names, pod } => policies::show(client, names, pod.as_deref()).await,
         Antrea::Rules(rules) => rules::show(client, rules).await,
         Antrea::Groups(which) => listed(groups::groups(client, &which.names).await?, &which.names),
+        Antrea::Fqdns { pattern } => listed(fqdns::fqdns(client, pattern.as_deref().unwrap_or_default()).await?, &[]),
         Antrea::Egress(which) => listed(egress::egresses(client, &which.names).await?, &which.names),
         Antrea::TrafficControls(which) => listed(egress::controls(client, &which.names).await?, &which.names),
         Antrea::Multicast { objects, pods: false } => {

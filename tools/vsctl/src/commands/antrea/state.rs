@@ -41,6 +41,34 @@ pub(super) async fn reset(client: &Client, is_meant: bool) -> Answer {
     Ok(Box::new(Done))
 }
 
+fn names_text(names: &v1::NameState) -> String {
+    let v1::NameState { answers, answers_waited, answers_unread, answers_dropped, answers_lost, .. } = names;
+    let told = format!(
+        "{} ({} addresses, {} KiB), {} gave way to others; DNS answers: {answers}, {answers_waited} waited for their addresses",
+        names.names,
+        names.addresses,
+        names.memory.div_ceil(1024),
+        names.evicted,
+    );
+    let odd = [(answers_unread, "unread"), (answers_dropped, "dropped"), (answers_lost, "lost")];
+    let odd = odd.iter().filter(|(count, _)| **count > 0).map(|(count, what)| format!(", {count} {what}"));
+    odd.fold(told, |told, odd| told + &odd)
+}
+
+fn names_json(names: &v1::NameState) -> Value {
+    json!({
+        "names": names.names,
+        "addresses": names.addresses,
+        "evicted": names.evicted,
+        "memory": names.memory,
+        "answers": names.answers,
+        "answers_waited": names.answers_waited,
+        "answers_unread": names.answers_unread,
+        "answers_dropped": names.answers_dropped,
+        "answers_lost": names.answers_lost,
+    })
+}
+
 struct Status {
     state: v1::GetStateResponse,
     node: Option<v1::NodeConfig>,
@@ -94,6 +122,9 @@ impl Report for Status {
         let _ = writeln!(text, "flows: {flows}, groups: {groups} ({buckets} buckets), clauses: {clauses}");
         if memory > 0 {
             let _ = writeln!(text, "memory: {} KiB beside the tables", memory.div_ceil(1024));
+        }
+        if let Some(names) = self.state.names.as_ref().filter(|names| names.answers > 0 || names.names > 0) {
+            let _ = writeln!(text, "names: {}", names_text(names));
         }
         if !self.state.kinds.is_empty() {
             let row = |kind: &v1::KindState| {
@@ -149,6 +180,7 @@ impl Report for Status {
             "buckets": state.buckets,
             "clauses": state.clauses,
             "memory": state.memory,
+            "names": state.names.as_ref().map(names_json),
             "kinds": state.kinds.iter().map(kind).collect::<Value>(),
             "degraded": state.degraded.iter().map(degraded).collect::<Value>(),
         })

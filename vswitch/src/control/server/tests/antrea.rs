@@ -2,6 +2,7 @@
 
 mod multicast;
 mod traceflow;
+mod names;
 
 use super::{Running, internal, soon};
 use tonic::{Code, Status};

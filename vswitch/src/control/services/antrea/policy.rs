@@ -249,8 +249,18 @@ impl v1::network_policy_service_server::NetworkPolicyService for AntreaServices 
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 
-    async fn list_fqdns(&self, _: Request<v1::ListFqdnsRequest>) -> Result<Response<Self::ListFqdnsStream>, Status> {
-        Err(Status::unimplemented("this version learns no names"))
+    async fn list_fqdns(
+        &self,
+        request: Request<v1::ListFqdnsRequest>,
+    ) -> Result<Response<Self::ListFqdnsStream>, Status> {
+        let pattern = match request.into_inner().pattern {
+            text if text.is_empty() => None,
+            text => Some(vswitch_antrea::Pattern::parse(&text).map_err(|reason| {
+                invalid(&[FieldError::new("pattern", reason, "www.example.com, *.example.com, or nothing for all")])
+            })?),
+        };
+        let found = self.read(move |antrea| Ok(antrea.fqdns(pattern.as_ref()))).await?;
+        Ok(Response::new(parts(found, 256, |fqdn| fqdn, |fqdns| v1::ListFqdnsResponse { fqdns })))
     }
 }
 
