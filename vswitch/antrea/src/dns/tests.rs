@@ -1,3 +1,5 @@
+#![allow(clippy::cast_possible_truncation)] // lengths of messages that are made here
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,4 +1,5 @@
 //! Names in rules, and the answers that wait for them.
+#![allow(clippy::cast_possible_truncation)] // lengths of messages that are made here
 
 use super::{Running, node, object, pod, round};
 use crate::control::services::SwitchApi;
