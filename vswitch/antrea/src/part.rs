@@ -88,7 +88,7 @@ pub struct Part {
     own_cookie: u64,
     shared_cookie: u64,
     /// Seconds after which its flows go by themselves; 0: they stay.
-    hard_timeout: u16,
+    hard_timeout: u32,
     flows: Vec<Contribution>,
     /// Places in `flows`, by the id there.
     index: HashTable<usize>,
@@ -150,7 +150,7 @@ impl Part {
     }
 
     /// Flows that are written as lines from now on go after so many seconds.
-    pub(crate) const fn set_hard_timeout(&mut self, seconds: u16) {
+    pub(crate) const fn set_hard_timeout(&mut self, seconds: u32) {
         self.hard_timeout = seconds;
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn drops(store: &Store) -> Drops {
 
 /// Writes them. Wherever others drop packets, those with the mark are told.
 pub(crate) fn compile(traceflow: &Traceflow, facts: &Facts<'_>, drops: &Drops, part: &mut Part) {
-    part.set_hard_timeout(traceflow.seconds);
+    part.set_hard_timeout(traceflow.seconds.into());
     let mut work = Work { traceflow, facts, part };
     match &traceflow.way {
         Way::Sent(_) => {}
@@ -241,7 +241,7 @@ impl Work<'_, '_> {
                 matching: Arc::new(SparseMatch::new(&key, &mask)),
                 priority: *priority,
                 cookie,
-                hard_timeout: self.traceflow.seconds,
+                hard_timeout: self.traceflow.seconds.into(),
                 actions: Arc::clone(actions),
                 ..FlowSpec::clone(flow)
             };

@@ -19,6 +19,13 @@ pub(super) struct Carry {
     pub(super) opens: bool,
 }
 
+impl Carry {
+    /// What the switch itself has to write, from now on.
+    pub(super) fn of_our_own() -> Self {
+        Self { began: Instant::now(), dry_run: false, opens: false }
+    }
+}
+
 impl Antrea {
     /// Writes what is planned, ends connections, settles; or reverts. If the bridge refuses, so does the result.
     pub(super) fn carry_out(

@@ -215,7 +215,7 @@ impl Antrea {
                 return Ok(());
             }
         };
-        self.carry_out(state, plan, Carry::default()).map(|_| ()).map_err(|error| (addresses, error))
+        self.carry_out(state, plan, Carry::of_our_own()).map(|_| ()).map_err(|error| (addresses, error))
     }
 
     /// IGMP is read no more: what it told is over.

@@ -180,7 +180,7 @@ impl Antrea {
         };
         let (queue, packets) = mpsc::channel(QUEUED);
         dealer.queues.lock().insert(traceflow.tag, queue);
-        match self.carry_out(&mut state, plan, Carry::default()) {
+        match self.carry_out(&mut state, plan, Carry::of_our_own()) {
             Ok(result) if result.applied => {
                 let antrea = Some(Arc::clone(self));
                 Ok(Running { antrea, runtime, dealer, traceflow, packets })

@@ -75,7 +75,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told: the server as a whole, and each service.
-pub(super) const HEALTH_NAMES: [&str; 25] = [
+pub(super) const HEALTH_NAMES: [&str; 26] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,

@@ -179,7 +179,7 @@ fn everybodys_and_all_nodes_groups_follow_pods_and_peers() {
 
 #[test]
 fn a_node_full_of_pods_leads_to_as_many_as_there_may_be() {
-    let mut room = crate::Room::default();
+    let mut room = Room::default();
     let names = |at: u32| format!("pod-{at}-with-a-long-n");
     let ports = crate::testing::PORTS.map(|(name, number)| (name.to_owned(), number));
     room.set_ports((0..1100).map(|at| (names(at), 1000 + at)).chain(ports).collect());

@@ -225,7 +225,7 @@ fn dsr_is_learned_here_and_translated_there() {
     assert!(with(&room, "DSRServiceMark", &["10.96.1.4"]).is_empty(), "inside nothing is different");
     assert!(with(&room, "ServiceLB", &["10.96.1.4", "reg0=0x1/0xf"]).is_empty());
     let group = room.store().everything().into_iter().find_map(|update| match update {
-        vswitch_flow::spec::Update::AddGroup(group) if group.id == all => Some(group),
+        Update::AddGroup(group) if group.id == all => Some(group),
         _ => None,
     });
     let buckets = group.unwrap().buckets;
