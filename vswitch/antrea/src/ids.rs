@@ -4,8 +4,10 @@
 
 mod policy;
 mod priority;
+mod saved;
 
 pub use priority::{Effect, Priorities, Rank};
+pub(crate) use saved::IdsMessage;
 
 use policy::Policies;
 

@@ -38,6 +38,6 @@ pub use object::policy::{Names, Pattern};
 pub use object::{Key, Kind, Need, Object, Reference};
 pub use part::{Category, Contribution, Part, is_of_rule, rules_of};
 pub use problem::{Code, Problem, Problems};
-pub use room::{Flush, Plan, Room, Write};
+pub use room::{Flush, Kept, KeptError, Plan, Room, Snapshot, Write};
 pub use store::{FlowId, Store};
 pub use tables::Table;

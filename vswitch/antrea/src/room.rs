@@ -6,9 +6,13 @@
 mod judge;
 mod names;
 mod plan;
+mod ports;
 mod result;
+mod saved;
 #[cfg(test)]
 mod tests;
+
+pub use saved::{Kept, KeptError, Snapshot};
 
 use crate::desired::Entry;
 use crate::store::Store;

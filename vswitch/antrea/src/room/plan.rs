@@ -350,7 +350,7 @@ impl Room {
     }
 }
 
-fn check_name(key: &Key, problems: &mut Problems) {
+pub(super) fn check_name(key: &Key, problems: &mut Problems) {
     if key.name.is_empty() {
         problems.push(Code::Missing, "name", "it has no name");
     } else if key.name.len() > NAME_MAX {

@@ -32,6 +32,7 @@ impl Antrea {
             return Ok(result);
         }
         let bridge = state.bridge()?;
+        self.mark(state);
         let opens = opens && !state.gate_open;
         let everything = if opens { state.room.store().everything() } else { Vec::new() };
         let updates = if opens { &everything } else { &plan.updates };

@@ -15,18 +15,24 @@
 mod carry;
 mod flush;
 mod lifecycle;
+mod persist;
+mod restart;
 mod show;
 
 use super::SwitchError;
 use super::services::SwitchApi;
 use super::switch::pipeline::WriteError;
 use parking_lot::Mutex;
+use persist::Disk;
+use restart::Pending;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use vswitch_antrea::{Code, Desired, Key, Kind, Ports, Problem, Problems, Room};
 use vswitch_proto::antrea::v1;
 
 pub(in crate::control) use lifecycle::Sync;
+pub(in crate::control) use persist::{PERIOD, RETRY};
 pub(in crate::control) use show::{OwnedFlow, Shown};
 
 /// Why a call came to nothing.
@@ -77,7 +83,7 @@ pub(in crate::control) struct How {
 }
 
 /// What is guarded by the lock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     room: Room,
     /// Flows are in the bridge.
@@ -87,6 +93,37 @@ struct State {
     committed_unix_ms: u64,
     /// Kinds that were in the scope of a sync since the start.
     synced: BTreeSet<Kind>,
+    /// Packets pass by what was on the disk, and no agent has synced since.
+    restored: bool,
+    /// What was on the disk is not in force yet.
+    pending: Option<Pending>,
+    /// Ports that objects of before have and the bridge has not.
+    missing: BTreeSet<String>,
+    /// Connections that began before this do not have these numbers; none: all have.
+    numbers_since: Option<u64>,
+    /// The disk does not know of something.
+    dirty: bool,
+    /// And says so.
+    marked: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            room: Room::default(),
+            gate_open: false,
+            round: 0,
+            committed_unix_ms: 0,
+            synced: BTreeSet::new(),
+            restored: false,
+            pending: None,
+            missing: BTreeSet::new(),
+            // Of this process: whoever was there before it is from another one.
+            numbers_since: Some(0),
+            dirty: false,
+            marked: false,
+        }
+    }
 }
 
 impl State {
@@ -113,12 +150,14 @@ impl State {
 pub(in crate::control) struct Antrea {
     switch: Arc<dyn SwitchApi>,
     state: Mutex<State>,
+    /// Where all of it is over a restart.
+    disk: Option<Disk>,
 }
 
 impl Antrea {
-    /// Nothing is said yet.
-    pub(in crate::control) fn new(switch: Arc<dyn SwitchApi>) -> Self {
-        Self { switch, state: Mutex::default() }
+    /// Nothing is said yet. `state_dir`: where it is to be over a restart.
+    pub(in crate::control) fn new(switch: Arc<dyn SwitchApi>, state_dir: Option<PathBuf>) -> Self {
+        Self { switch, state: Mutex::default(), disk: state_dir.map(Disk::new) }
     }
 
     /// Ports of a bridge as they are now.

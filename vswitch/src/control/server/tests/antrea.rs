@@ -1,5 +1,7 @@
 //! The services of `antrea.v1` through a real socket. Behind them is a real pipeline that no packet passes.
 
+mod restart;
+
 use super::{Running, internal, soon};
 use tonic::{Code, Status};
 use vswitch_proto::antrea::v1;
