@@ -59,7 +59,7 @@ pub struct Kept {
     /// When.
     pub committed_unix_ms: u64,
     ids: Ids,
-    objects: Vec<v1::object::Object>,
+    pub(super) objects: Vec<v1::object::Object>,
 }
 
 /// Why bytes are no room.

@@ -337,3 +337,30 @@ fn many_connections_are_read_as_they_were() {
     let expected = Expected { tuple: tuple("tcp 1:1>2:2"), any_src: false, translate: None };
     assert!(!other.tracker.expect(&tuple("tcp 1:1>2:2"), &expected, 0), "of nobody");
 }
+
+/// What a node has at most: how long it takes, and how large the file is, is printed.
+#[test]
+fn a_million_connections_are_read_as_they_were() {
+    const MILLION: u32 = 1_000_000;
+    let talk = Talk::new(MILLION as usize);
+    let request = Request { zone: 1, commit: true, label: (77, u128::MAX), ..Request::default() };
+    for number in 0..MILLION {
+        let end = |addr: u32, port| crate::End { addr: addr.into(), port };
+        let src = end(0x0a00_0000 | number >> 4, 1024 + u16::try_from(number & 0xf).unwrap());
+        let tuple = Tuple { src, dst: end(2, 80), protocol: 6, ..Tuple::default() };
+        let segment = tcp::Segment { flags: tcp::flag::SYN, window: 65535, ..tcp::Segment::default() };
+        let verdict = talk.tracker.track(&Seen { tuple, l4: L4::Tcp(segment), len: 60 }, &request, 0, talk.now);
+        assert!(verdict.opened, "{number}");
+    }
+    let begin = std::time::Instant::now();
+    let mut bytes = Vec::new();
+    let saved = talk.tracker.save(talk.now, WRITTEN, &mut bytes).unwrap();
+    let written = begin.elapsed();
+    let other = Tracker::new(Config { connections_max: MILLION as usize });
+    let begin = std::time::Instant::now();
+    let restored = other.restore(5, WRITTEN, &bytes[..]).unwrap();
+    println!("{saved:?} written in {written:?}, read in {:?}", begin.elapsed());
+    assert_eq!((saved.connections, restored.connections), (MILLION.into(), MILLION.into()));
+    assert_eq!(bytes.len(), 128 * MILLION as usize + 56);
+    assert_eq!(other.counts().connections, u64::from(MILLION));
+}
