@@ -159,7 +159,7 @@ struct Node {
 }
 
 impl Node {
-    /// `dynamic`: a port that is not in the configuration, but added to the running switch.
+    /// All of it, but told of nothing.
     fn start() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         for name in ["manifests", "state"] {

@@ -18,6 +18,17 @@ const STATES: [State; 11] = [
 ];
 
 impl Tcp {
+    /// Of a connection that was not answered: what the other end has sent, if anything, was no answer, and is as if it had not come. (Its reset ends it all the same.)
+    #[must_use]
+    pub fn unanswered(mut self) -> Self {
+        let [original, reply] = &mut self.peers;
+        if reply.state != State::Closed && !reply.is_done() {
+            let scale = original.scale & SCALE_UNKNOWN;
+            *reply = Peer { seq_lo: 0, seq_hi: 1, max_window: 1, scale, state: State::Closed };
+        }
+        self
+    }
+
     /// Sequence numbers of both ends, a word each; then what is small.
     #[must_use]
     pub fn to_words(&self) -> [u64; 3] {

@@ -195,11 +195,8 @@ impl State {
         if let Some(pending) = pending {
             snapshot.node.get_or_insert_with(|| pending.config.clone());
         }
-        Snapshot {
-            gate_open: self.gate_open || pending.is_some_and(|pending| pending.opens),
-            round: self.round,
-            committed_unix_ms: self.committed_unix_ms,
-            ..snapshot
-        }
+        snapshot.gate_open = self.gate_open || pending.is_some_and(|pending| pending.opens);
+        (snapshot.round, snapshot.committed_unix_ms) = (self.round, self.committed_unix_ms);
+        snapshot
     }
 }

@@ -87,7 +87,7 @@ mod tests {
         let file = dir.path().join("connections");
         let first = conntrack(64);
         restore(&first, &file);
-        (0..40).for_each(|port| connect(&first, 1, port, Millis::now().0));
+        (0..40).for_each(|port| connect(&first, 1, port, 0));
         save(&first, &file);
         let second = conntrack(64);
         restore(&second, &file);
@@ -103,7 +103,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("connections");
         let first = conntrack(64);
-        (0..40).for_each(|port| connect(&first, 1, port, Millis::now().0));
+        (0..40).for_each(|port| connect(&first, 1, port, 0));
         save(&first, &file);
         let small = conntrack(39);
         restore(&small, &file);

@@ -150,6 +150,8 @@ impl Record {
             Some([Skew::of_words(input.words()?), Skew::of_words(input.words()?)])
         };
         let life = life(head).ok_or_else(|| input.wrong("two flags contradict each other"))?;
+        // Nobody asks on the short way whether it was answered: it is not established before.
+        let tcp = if life.has(Life::REPLIED) { tcp } else { tcp.unanswered() };
         let record = Self {
             tuples: [original, reply],
             life,
@@ -178,10 +180,6 @@ impl Record {
         }
         if self.life.side().is_none() && reply != original.reversed() {
             return Err("it is not translated, and its replies are");
-        }
-        // Nobody asks on the short way whether it was answered.
-        if self.tcp.is_established() && !self.life.has(Life::REPLIED) {
-            return Err("it is established without an answer");
         }
         Ok(())
     }

@@ -15,11 +15,11 @@ const ALL: [&str; 4] = ["gw0", "tun0", "web", "db"];
 
 /// The bridge and some of its ports, as a configuration file would make them.
 fn with_ports(ports: &'static [&'static str]) -> impl FnOnce(&Double) {
-    move |switch| {
+    move |switch: &Double| {
         let config = BridgeConfig { fail_mode: FailMode::Secure, ..BridgeConfig::new("br-int") };
         switch.add_bridge(config).expect("a new bridge");
         for name in ports {
-            let config = PortConfig::new(*name, PortKind::Internal { queues: 1 });
+            let config = PortConfig::new(name, PortKind::Internal { queues: 1 });
             switch.add_port("br-int", config).expect("a new port");
         }
     }
@@ -170,7 +170,7 @@ fn restored_connections(switch: &Double) {
     (0..4).for_each(|port| connect(&earlier.conntrack, 1, port, 0));
     let mut file = Vec::new();
     earlier.conntrack.tracker().save(Millis::now().0, 0, &mut file).expect("memory");
-    let restored = switch.conntrack.tracker().restore(Millis::now().0, 20_000, &file[..]).expect("what was written");
+    let restored = switch.conntrack.tracker().restore(Millis::now().0, 50_000, &file[..]).expect("what was written");
     assert_eq!(restored.connections, 12);
 }
 
@@ -190,6 +190,7 @@ async fn connections_need_their_numbers() {
     assert_eq!(connections(running.switch.conntrack.tracker()), 12, "their numbers are there");
     running.stop().await;
     for (file, bytes) in [("unwritten", ""), ("state", "nonsense")] {
+        let dir = tempfile::tempdir().expect("a directory");
         stopped(dir.path()).await;
         std::fs::write(dir.path().join(file), bytes).expect("a file");
         let running = Running::start_over(Some(dir.path().to_owned()), prepare).await;
@@ -201,7 +202,6 @@ async fn connections_need_their_numbers() {
         running.sync(round(9), objects()).await.expect("a sync");
         assert_eq!(connections(running.switch.conntrack.tracker()), 5, "{file}: new ones stay");
         running.stop().await;
-        let _ = std::fs::remove_file(dir.path().join("state"));
     }
 }
 
