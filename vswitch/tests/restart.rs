@@ -201,7 +201,8 @@ impl Node {
         pod.ns.run(&["ip", "link", "set", "dev", "eth0", "address", &mac(pod.last)]);
         pod.ns.run(&["ethtool", "-K", "eth0", "tx", "off"]);
         pod.ns.configure("eth0", &[&format!("{v4}/24"), &format!("{v6}/64")]);
-        let mut neighbours = vec![("10.10.0.1".to_owned(), GATEWAY.to_owned()), ("fd00:10:10::1".to_owned(), GATEWAY.to_owned())];
+        let mut neighbours =
+            vec![("10.10.0.1".to_owned(), GATEWAY.to_owned()), ("fd00:10:10::1".to_owned(), GATEWAY.to_owned())];
         for (_, last, _) in PODS.iter().filter(|(_, last, _)| *last != pod.last) {
             neighbours.extend(addresses(*last).map(|address| (address, mac(*last))));
         }
@@ -221,7 +222,16 @@ impl Node {
         let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
         let (manifests, socket) = (self.dir.path().join("manifests"), self.switch.socket());
         let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-        common::run(&[&text(&agent), "--dir", &text(&manifests), "--node", "node", "--socket", &text(&socket), "--once"]);
+        common::run(&[
+            &text(&agent),
+            "--dir",
+            &text(&manifests),
+            "--node",
+            "node",
+            "--socket",
+            &text(&socket),
+            "--once",
+        ]);
     }
 
     fn status(&self) -> (bool, bool) {
@@ -307,7 +317,9 @@ fn connections_through_a_service_survive_a_restart_and_denied_pairs_stay_denied(
     let sniffers = ["one", "two"].map(|name| Program::start(&node.pod(name).ns, &[SNIFF, &evil4, &evil6]));
     for (name, sniffer) in ["one", "two"].iter().zip(&sniffers) {
         wait_for("a sniffer", SOON, || sniffer.lines() > 0);
-        wait_for("a server", SOON, || node.pod(name).ns.run(&["ss", "-Hltn", "sport", "=", ":8080"]).lines().count() == 2);
+        wait_for("a server", SOON, || {
+            node.pod(name).ns.run(&["ss", "-Hltn", "sport", "=", ":8080"]).lines().count() == 2
+        });
     }
     let [one4, one6] = addresses(21);
     let storm = Program::start(&node.pod("evil").ns, &[STORM, &one4, &one6]);

@@ -23,10 +23,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 ///
 /// # Errors
 /// Those of the file system; then the file is as it was.
-pub(super) fn replace<R>(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<R>,
-) -> io::Result<R> {
+pub(super) fn replace<R>(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<R>) -> io::Result<R> {
     let new = beside(path, ".new");
     let written = write_new(&new, write).and_then(|result| fs::rename(&new, path).map(|()| result));
     if written.is_err() {

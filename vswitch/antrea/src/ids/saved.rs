@@ -202,11 +202,8 @@ impl<K: Told> Numbers<K> {
 impl Ids {
     /// For a file.
     pub(crate) fn told(&self) -> IdsMessage {
-        let bucket = |((to, port), id): (&Bucket, &u32)| BucketMessage {
-            address: octets(to),
-            port: u32::from(*port),
-            id: *id,
-        };
+        let bucket =
+            |((to, port), id): (&Bucket, &u32)| BucketMessage { address: octets(to), port: u32::from(*port), id: *id };
         let buckets = |(group, buckets): (&GroupKey, &Arc<BTreeMap<Bucket, u32>>)| BucketsMessage {
             group: Some(group.told()),
             buckets: buckets.iter().map(bucket).collect(),
@@ -270,7 +267,9 @@ mod tests {
         }
         ids.release_rule(&rule("np:a/b", "in-1"));
         let v6 = |family| GroupKey::Service { service: "a/web".into(), port: "http".into(), family, local: true };
-        for key in [v6(Family::V4), v6(Family::V6), GroupKey::Log(Table::ALL[3]), GroupKey::Multicast([239, 0, 0, 1].into())] {
+        for key in
+            [v6(Family::V4), v6(Family::V6), GroupKey::Log(Table::ALL[3]), GroupKey::Multicast([239, 0, 0, 1].into())]
+        {
             ids.claim_group(&key).unwrap();
             ids.claim_buckets(&key, &BTreeSet::from([([10, 0, 0, 1].into(), 80), ([7_u16; 8].into(), 443)]));
         }

@@ -34,9 +34,8 @@ impl Tcp {
     pub fn to_words(&self) -> [u64; 3] {
         let [original, reply] = &self.peers;
         let sequence = |peer: &Peer| u64::from(peer.seq_hi) << 32 | u64::from(peer.seq_lo);
-        let small = |peer: &Peer| {
-            u64::from(peer.max_window) << 16 | u64::from(peer.scale) << 8 | u64::from(peer.state as u8)
-        };
+        let small =
+            |peer: &Peer| u64::from(peer.max_window) << 16 | u64::from(peer.scale) << 8 | u64::from(peer.state as u8);
         [sequence(original), sequence(reply), small(reply) << 32 | small(original)]
     }
 

@@ -223,13 +223,7 @@ impl Tracker {
         restored
     }
 
-    fn read(
-        &self,
-        now: u64,
-        unix_ms: u64,
-        from: impl Read,
-        zones: &mut Vec<u16>,
-    ) -> Result<Restored, RestoreError> {
+    fn read(&self, now: u64, unix_ms: u64, from: impl Read, zones: &mut Vec<u16>) -> Result<Restored, RestoreError> {
         let mut input =
             Input { from: BufReader::with_capacity(CHUNK * 8, from), checksum: Checksum::default(), record: 0 };
         if input.word()? != MAGIC {
@@ -339,4 +333,3 @@ impl Tracker {
         Ok(())
     }
 }
-

@@ -185,7 +185,10 @@ mod tests {
         }
         assert!(decode(&[&bytes[..], &[0]].concat()).is_err());
         let version = [&bytes[..8], &2_u64.to_le_bytes(), &bytes[16..]].concat();
-        assert_eq!(decode(&version).expect_err("another").to_string(), "it has format 2, and this is a switch of format 1");
+        assert_eq!(
+            decode(&version).expect_err("another").to_string(),
+            "it has format 2, and this is a switch of format 1"
+        );
     }
 
     #[test]

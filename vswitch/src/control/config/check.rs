@@ -24,7 +24,12 @@ impl Check<'_> {
     /// An error about a key's value, at its position if the file has the key.
     fn error(&self, place: &Place, problem: impl Into<String>, hint: impl Into<String>) -> Problem {
         let field = match place {
-            Place::Dpdk(key) | Place::Control(key) | Place::Conntrack(key) | Place::Antrea(key) | Place::Port(_, _, key) | Place::Route(_, key) => key,
+            Place::Dpdk(key)
+            | Place::Control(key)
+            | Place::Conntrack(key)
+            | Place::Antrea(key)
+            | Place::Port(_, _, key)
+            | Place::Route(_, key) => key,
             Place::WorkerCore(_) => "worker_cores",
         };
         Problem::error(self.places.position(place), field, problem, hint)

@@ -84,7 +84,13 @@ pub struct AntreaConfig {
 
 impl Default for ConntrackConfig {
     fn default() -> Self {
-        Self { connections: CONNECTIONS_DEFAULT, tcp_seq_check: true, default_limit: None, zones: Vec::new(), state_file: None }
+        Self {
+            connections: CONNECTIONS_DEFAULT,
+            tcp_seq_check: true,
+            default_limit: None,
+            zones: Vec::new(),
+            state_file: None,
+        }
     }
 }
 

@@ -36,7 +36,10 @@ fn a_room_comes_to_the_same_again() {
     let mut after = again(&bytes, ports(&[]));
     assert_eq!(dump(&after), dump(&before));
     assert_eq!(after.snapshot().encode(), before.snapshot().encode(), "numbers, too");
-    assert_eq!(after.ids().cookie(&Key::new(Kind::Pod, "default/web")), before.ids().cookie(&Key::new(Kind::Pod, "default/web")));
+    assert_eq!(
+        after.ids().cookie(&Key::new(Kind::Pod, "default/web")),
+        before.ids().cookie(&Key::new(Kind::Pod, "default/web"))
+    );
     assert!(apply(&mut after, cluster()).is_empty(), "a sync of the same changes nothing");
 }
 

@@ -1,11 +1,11 @@
 //! One connection.
 
+use super::super::Words;
 use super::super::arena::{Entry, Locked};
 use super::super::connection::age;
 use super::super::control::Skew;
 use super::super::life::Life;
 use super::super::words::{halves, whole};
-use super::super::Words;
 use super::{Input, NARROW, RestoreError, WIDE};
 use crate::tcp::Tcp;
 use crate::{Helper, NatSide, Tuple, protocol};

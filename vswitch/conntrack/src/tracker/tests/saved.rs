@@ -38,7 +38,11 @@ fn all_kinds() -> Talk {
     let mut talk = Talk::new(64);
     talk.tracker.set_established_after_answer(7, true);
     talk.say(&[
-        ("udp 1:1000>2:53", "commit mark=5 label=0x123456789abcdef0123456789abcdef", "new|trk mark=5 label=1512366075204170929049582354406559215"),
+        (
+            "udp 1:1000>2:53",
+            "commit mark=5 label=0x123456789abcdef0123456789abcdef",
+            "new|trk mark=5 label=1512366075204170929049582354406559215",
+        ),
         ("udp 2:53>1:1000", "", "est|rpl|trk mark=5 label=1512366075204170929049582354406559215 orig 1:1000>2:53"),
         ("tcp 1:1000>2:80 S seq=100", "zone=2 commit src=9:5000-5000", "new|trk|snat as 9:5000>2:80"),
         ("tcp 2:80>9:5000 SA seq=500 ack=101", "zone=2 nat", "est|rpl|trk|dnat orig 1:1000>2:80 as 2:80>1:1000"),

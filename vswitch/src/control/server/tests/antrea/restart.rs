@@ -72,7 +72,10 @@ async fn what_was_said_is_in_force_again_before_the_first_call() {
         running.stop().await;
     }
     let running = Running::start_over(Some(dir.path().to_owned()), with_ports(&ALL)).await;
-    assert_eq!(running.sync(round(5), objects()).await.expect_err("an old round").code(), tonic::Code::FailedPrecondition);
+    assert_eq!(
+        running.sync(round(5), objects()).await.expect_err("an old round").code(),
+        tonic::Code::FailedPrecondition
+    );
     let again = running.sync(round(6), objects()).await.expect("a sync");
     assert_eq!(again.result.map(|result| result.flows_changed), Some(0), "it knew all of it");
     let state = running.state().await;
