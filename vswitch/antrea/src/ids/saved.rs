@@ -208,13 +208,16 @@ impl Ids {
             group: Some(group.told()),
             buckets: buckets.iter().map(bucket).collect(),
         };
+        // The same numbers are the same bytes.
+        let mut groups: Vec<_> = self.buckets.iter().collect();
+        groups.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         IdsMessage {
             rules: Some(self.rules.told()),
             groups: Some(self.groups.told()),
             marks: Some(self.marks.told()),
             vlans: Some(self.vlans.told()),
             cookies: Some(self.cookies.told()),
-            buckets: self.buckets.iter().map(buckets).collect(),
+            buckets: groups.into_iter().map(buckets).collect(),
         }
     }
 
