@@ -133,7 +133,8 @@ async fn objects_wait_for_their_ports() {
     let flows = stopped(dir.path()).await;
     let running = Running::start_over(Some(dir.path().to_owned()), with_ports(&["gw0", "tun0", "db"])).await;
     let state = running.state().await;
-    assert_eq!((state.gate_open, state.degraded.len()), (true, 1), "{state:?}");
+    // The Pod, and the policy that is applied to it.
+    assert_eq!((state.gate_open, state.degraded.len()), (true, 2), "{state:?}");
     assert!(running.flow_count().await < flows);
     running.add_port("br-int", super::super::internal("other")).await.expect("a new port");
     running.add_port("br-int", super::super::internal("web")).await.expect("a new port");
