@@ -210,7 +210,7 @@ impl Ids {
         };
         // The same numbers are the same bytes.
         let mut groups: Vec<_> = self.buckets.iter().collect();
-        groups.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        groups.sort_unstable_by_key(|(group, _)| *group);
         IdsMessage {
             rules: Some(self.rules.told()),
             groups: Some(self.groups.told()),

@@ -116,7 +116,7 @@ fn time_goes_on_and_never_back() {
     assert_eq!(restored.elapsed_ms, 29_500);
     let left: Vec<_> = before.iter().filter(|c| c.timeout_ms > 29_500).copied().collect();
     assert!(left.len() < before.len() && !left.is_empty());
-    assert_eq!(restored.expired as usize, before.len() - left.len());
+    assert_eq!(restored.expired, (before.len() - left.len()) as u64);
     let later = |c: Connection| Connection { timeout_ms: c.timeout_ms - 29_500, start_ms: c.start_ms + 29_500, ..c };
     assert_eq!(other.shown(), left.into_iter().map(later).collect::<Vec<_>>());
     // A clock that was put back: as if no time had passed.
@@ -142,7 +142,7 @@ fn limits_of_zones_do_not_count() {
 /// FTP's control connection, whose text became longer.
 #[test]
 fn what_was_added_to_a_payload_is_remembered() {
-    let mut talk = Talk::new(8);
+    let talk = Talk::new(8);
     let seen = |tuple: Tuple, flags, seq, ack| {
         let segment = tcp::Segment { flags, seq, ack, window: 65535, ..tcp::Segment::default() };
         Seen { tuple: Tuple { zone: 1, ..tuple }, l4: L4::Tcp(segment), len: 60 }
@@ -300,7 +300,9 @@ fn hostile(changes: &[(prop::sample::Index, u64)], cut: Option<prop::sample::Ind
                 }
             }
             talk.now = u64::MAX;
-            (0..500).for_each(|_| drop(talk.tracker.expire(talk.now)));
+            for _ in 0..500 {
+                talk.tracker.expire(talk.now);
+            }
             assert_eq!(talk.tracker.counts().connections, 0, "all of it goes when its time is over");
         }
     }
@@ -330,7 +332,11 @@ fn many_connections_are_read_as_they_were() {
     talk.tracker.set_policy(3, Some(policy));
     for number in 0..2900_u32 {
         let (client, zone, family) = (number % 977, number % 5, if number % 3 == 0 { "v6 " } else { "" });
-        let nat = ["", " src=70000:1024-65535", " dst=9:99"][number as usize % 3];
+        let nat = ["", " src=70000:1024-65535", " dst=9:99"]
+            .into_iter()
+            .cycle()
+            .nth((number % 3) as usize)
+            .unwrap_or_default();
         let port = 1000 + number / 5;
         let packet = format!("{family}udp {client}:{port}>2:53");
         talk.ct(&packet, &format!("zone={zone} commit mark={number}{nat}"));
@@ -342,7 +348,7 @@ fn many_connections_are_read_as_they_were() {
     let before = talk.shown();
     assert!(before.len() > 2500, "{}", before.len());
     let (other, restored) = Talk::again(&talk.saved(), 2900, 0);
-    assert_eq!(restored.connections as usize, before.len());
+    assert_eq!(restored.connections, before.len() as u64);
     assert_eq!(other.shown(), before);
     let expected = Expected { tuple: tuple("tcp 1:1>2:2"), any_src: false, translate: None };
     assert!(!other.tracker.expect(&tuple("tcp 1:1>2:2"), &expected, 0), "of nobody");
