@@ -5,8 +5,10 @@
 mod buckets;
 mod policy;
 mod priority;
+mod saved;
 
 pub use priority::{Effect, Priorities, Rank};
+pub(crate) use saved::IdsMessage;
 
 use policy::Policies;
 

@@ -43,7 +43,7 @@ pub use object::policy::{Names, Pattern};
 pub use object::{Key, Kind, Need, Object, Reference};
 pub use part::{Category, Contribution, Part, is_of_rule, rules_of};
 pub use problem::{Code, Problem, Problems};
-pub use room::{Flush, Plan, Room, TraceflowRefused, Write};
+pub use room::{Flush, Kept, KeptError, Plan, Room, Snapshot, TraceflowRefused, Write};
 pub use store::{FlowId, Store};
 pub use tables::Table;
 pub use traceflow::Traceflow;

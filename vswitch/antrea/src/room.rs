@@ -7,10 +7,14 @@ mod judge;
 mod multicast;
 mod names;
 mod plan;
+mod ports;
 mod result;
+mod saved;
 #[cfg(test)]
 mod tests;
 mod traceflow;
+
+pub use saved::{Kept, KeptError, Snapshot};
 
 use crate::desired::Entry;
 use crate::membership::Receivers;

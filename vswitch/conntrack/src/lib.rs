@@ -11,10 +11,13 @@
 //! them, for both directions. Looking up takes no lock until a place is found; what belongs to a connection is read and changed under that connection's own lock, for some nanoseconds, after it was
 //! verified that it is the connection that was looked for; adding takes the locks of both tuples in the index, removing takes none. A place is used again under a new generation.
 //!
+//! **Over a restart**: [`Tracker::save`] writes all of it, [`Tracker::restore`] reads it into an empty table, or none of it.
+//!
 //! **Limits**: [`Config::connections_max`] in all, of any mix of families, [`Limits`] per zone; a full table refuses new connections, after it has tried to let go of unreplied ones; established ones never go.
 //!
 //! **Threads**: everything is `&self`. Workers track; the control side expires, dumps, flushes and sets limits a few entries at a time, and nobody waits for it.
 
+mod checksum;
 mod memory;
 mod nat;
 mod request;
@@ -23,11 +26,13 @@ mod timeout;
 mod tracker;
 mod tuple;
 
+pub use checksum::Checksum;
 pub use memory::{Memory, Ordinary};
 pub use nat::{Nat, NatSide, choose};
 pub use request::{Direction, Helper, L4, Refusal, Related, Request, Rewrite, Seen, Verdict, state};
 pub use timeout::{Class, KERNEL_ONLY, Policy, UnknownClass};
 pub use tracker::{
-    Config, Connection, Control, Counts, Event, EventKind, Expected, Filter, Handle, Limits, Link, Tracker, ZoneCount,
+    Config, Connection, Control, Counts, Event, EventKind, Expected, Filter, Handle, Limits, Link, RestoreError,
+    Restored, Saved, Tracker, ZoneCount,
 };
 pub use tuple::{End, Family, Tuple, protocol};

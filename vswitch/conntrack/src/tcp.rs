@@ -11,6 +11,7 @@ mod answer;
 mod honest;
 #[cfg(test)]
 mod model;
+mod saved;
 #[cfg(test)]
 mod tests;
 

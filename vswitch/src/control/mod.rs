@@ -11,11 +11,12 @@ pub mod config;
 mod info;
 pub mod server;
 mod services;
+mod stored;
 pub mod switch;
 mod timeouts;
 mod underlay;
 
-pub use config::{ConntrackConfig, DpdkConfig, SwitchConfig, WorkerConfig, ZoneConfig};
+pub use config::{AntreaConfig, ConntrackConfig, DpdkConfig, SwitchConfig, WorkerConfig, ZoneConfig};
 pub use info::*;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

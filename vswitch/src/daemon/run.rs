@@ -74,7 +74,8 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
         let _ = stopped.wait_for(|stopped| *stopped).await; // its sender lives as long as the runtime
         stopping.stopping();
     };
-    let served = runtime.block_on(server::serve(Arc::clone(&switch), listener, shutdown));
+    let served =
+        runtime.block_on(server::serve(Arc::clone(&switch), listener, config.antrea.state_dir.clone(), shutdown));
     if let Some(watchdog) = watchdog {
         watchdog.abort(); // a switch that stops is not one whose heart stands still
     }

@@ -245,11 +245,14 @@ impl Driver {
         }
         session.checked = Instant::now();
         let state = session.client.state().await?;
+        // By what it knew before it started, or not at all until somebody syncs.
+        let is_told = !session.is_partial && !session.is_behind;
+        let is_another = is_told && (state.restored || (session.gate_open && !state.gate_open));
         session.gate_open |= !self.has_synced && state.gate_open;
         if session.round > 0 && state.round > session.round {
             return Err(DriveError::Replaced(state.round));
         }
-        if !state.initialized || state.round < session.round {
+        if !state.initialized || state.round < session.round || is_another {
             tracing::info!("the switch has begun anew: everything is told again");
             self.session = None;
         }

@@ -2,6 +2,7 @@
 
 mod bridge;
 mod random;
+mod restart;
 mod strange;
 
 use crate::testing::{

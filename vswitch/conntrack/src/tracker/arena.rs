@@ -15,7 +15,7 @@ use super::life::Life;
 use super::rare::{Rare, Rares};
 use super::sync::{AtomicU64, SpinMutex, SpinMutexGuard, Word};
 use super::wide::Wides;
-use super::words::Words;
+use super::words::{Words, halves32};
 use crate::tcp::Tcp;
 use crate::{Direction, Memory, Tuple};
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -129,6 +129,25 @@ impl Locked<'_> {
         }
     }
 
+    /// Everything of a connection that was one before, with what it counted by [`Direction`], packets modulo 2^48. Nobody is here before.
+    pub(super) fn begin_again(
+        &mut self,
+        life: Life,
+        entry: &Entry,
+        [packets, bytes]: [[u64; 2]; 2],
+        skews: Option<[Skew; 2]>,
+    ) {
+        self.begin(life, entry);
+        let ([packets_high, packets], [bytes_high, bytes]) = (split(packets), split(bytes));
+        (self.body.packets, self.body.bytes) = (packets, bytes);
+        #[expect(clippy::cast_possible_truncation, reason = "modulo 2^48")]
+        self.cold().set_high(packets_high.map(|high| high as u16), bytes_high);
+        if skews.is_some() {
+            self.arena.rares.set(self.place, Rare { master: entry.master, skews });
+            self.set_life(life.with(Life::RARE));
+        }
+    }
+
     /// Nobody is here any more. Returns the tuples.
     pub(super) fn end(&mut self) -> [Words; 2] {
         if self.life().has(Life::RARE) {
@@ -214,6 +233,12 @@ impl Locked<'_> {
     fn cold(&self) -> &Cold {
         &self.arena.cold[self.place as usize]
     }
+}
+
+/// High and low halves of both.
+const fn split([original, reply]: [u64; 2]) -> [[u32; 2]; 2] {
+    let ([original_high, original], [reply_high, reply]) = (halves32(original), halves32(reply));
+    [[original_high, reply_high], [original, reply]]
 }
 
 /// See the module.

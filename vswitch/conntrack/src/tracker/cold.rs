@@ -6,7 +6,7 @@
 use super::arena::Entry;
 use super::sync::Word;
 use super::wide::Wides;
-use super::words::{Words, halves, whole};
+use super::words::{Words, halves, halves32, whole};
 use crate::Direction;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU16, AtomicU32};
@@ -144,6 +144,14 @@ impl Cold {
         [self.bytes_high[0].load(Relaxed), self.bytes_high[1].load(Relaxed)]
     }
 
+    /// High halves of counters of packets and bytes.
+    pub(super) fn set_high(&self, packets: [u16; 2], bytes: [u32; 2]) {
+        for i in 0..2 {
+            self.packets_high[i].store(packets[i], Relaxed);
+            self.bytes_high[i].store(bytes[i], Relaxed);
+        }
+    }
+
     /// Low halves of counters have begun anew.
     #[cold]
     pub(super) fn carry(&self, direction: Direction, packets: bool, bytes: bool) {
@@ -157,10 +165,4 @@ impl Cold {
 const fn ports(rest: u64) -> u32 {
     let [ports, _] = halves32(rest);
     ports
-}
-
-/// High and low half.
-#[expect(clippy::cast_possible_truncation, reason = "each half is what is meant")]
-const fn halves32(word: u64) -> [u32; 2] {
-    [(word >> 32) as u32, word as u32]
 }

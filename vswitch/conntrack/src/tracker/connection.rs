@@ -23,7 +23,7 @@ pub struct Connection {
     pub replied: bool,
     /// Milliseconds left to live without packets.
     pub timeout_ms: u64,
-    /// When it began, in milliseconds of the tracker's clock.
+    /// When it began, in milliseconds of the tracker's clock, modulo 2^64: one that is older than the process began before 0. See [`Self::age_ms`].
     pub start_ms: u64,
     /// Packets by direction.
     pub packets: [u64; 2],
@@ -71,6 +71,12 @@ impl Filter {
 }
 
 impl Connection {
+    /// Milliseconds since it began.
+    #[must_use]
+    pub const fn age_ms(&self, now: u64) -> u64 {
+        age(self.start_ms, now)
+    }
+
     /// A connection as it is now.
     pub(super) fn of(locked: &Locked<'_>, now: u64) -> Self {
         let (body, life) = (&locked.body, locked.life());
@@ -90,4 +96,10 @@ impl Connection {
             master: locked.master(),
         }
     }
+}
+
+/// Milliseconds since a start, both of the same clock modulo 2^64; 0 of one that is to come.
+pub(super) const fn age(start: u64, now: u64) -> u64 {
+    let age = now.wrapping_sub(start);
+    if age.cast_signed() < 0 { 0 } else { age }
 }

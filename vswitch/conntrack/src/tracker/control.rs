@@ -5,6 +5,7 @@
 
 use super::arena::Locked;
 use super::track::is_translated_state;
+use super::words::halves32;
 use super::{Found, Tracker, Words};
 use crate::{Direction, L4, NatSide, Seen, Tuple, tcp};
 
@@ -28,6 +29,17 @@ impl Skew {
     /// To take from what the receiver acknowledges.
     const fn of_ack(self, ack: u32) -> u32 {
         if is_after(ack.wrapping_sub(self.before), self.at) { self.after } else { self.before }
+    }
+
+    /// For a file.
+    pub(super) const fn to_words(self) -> [u64; 2] {
+        [(self.before as u64) << 32 | self.at as u64, self.after as u64]
+    }
+
+    /// What [`Self::to_words`] says; the upper half of the second word is nothing's.
+    pub(super) const fn of_words([first, after]: [u64; 2]) -> Self {
+        let ([before, at], [_, after]) = (halves32(first), halves32(after));
+        Self { at, before, after }
     }
 
     /// A segment became longer. The same one again changes nothing.

@@ -9,7 +9,7 @@ impl Tracker {
     /// Shows each connection that a filter means, in no particular order; one that lives from before the dump until after it is shown once. Takes no lock that a worker
     /// waits for longer than for one connection.
     pub fn dump(&self, filter: &Filter, now: u64, mut show: impl FnMut(&Connection) -> ControlFlow<()>) {
-        for place in self.places() {
+        for place in self.living() {
             let alive = self.alive(place, now).map(|(_, connection)| connection);
             let Some(connection) = alive.filter(|connection| filter.matches(connection)) else { continue };
             if show(&connection).is_break() {
@@ -26,7 +26,7 @@ impl Tracker {
     /// Removes those that somebody means, in one pass; returns how many went.
     pub fn flush_where(&self, now: u64, mut means: impl FnMut(&Connection) -> bool) -> usize {
         let mut flushed = 0;
-        for place in self.places() {
+        for place in self.living() {
             let Some((locked, connection)) = self.alive(place, now) else { continue };
             if means(&connection) {
                 self.kill(locked, Count::Flushed, now);
@@ -36,7 +36,7 @@ impl Tracker {
         flushed
     }
 
-    fn places(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn living(&self) -> impl Iterator<Item = u32> + '_ {
         (0_u32..).zip(self.arena.places()).filter(|(_, slot)| slot.life().has(Life::ALIVE)).map(|(place, _)| place)
     }
 

@@ -9,7 +9,7 @@
 //! **Limit**: [`EXPECTED_MAX`] at a time; one more is not expected, and its packets are `+new` as all others. As long as there are none, they cost new connections one load.
 
 use super::arena::Locked;
-use super::words::Words;
+use super::words::{Words, halves, halves32, whole};
 use super::{Direction, Found, Tracker};
 use crate::{End, NatSide, Tuple};
 use parking_lot::Mutex;
@@ -60,7 +60,91 @@ pub(super) struct Expectations {
     table: Mutex<Table>,
 }
 
+/// An expectation, as a file has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Saved {
+    /// What it is found by ([`key`]).
+    key: Tuple,
+    inherited: Inherited,
+    left_ms: u64,
+}
+
+impl Saved {
+    /// Of what becomes what: which end, in the first word, above its kind.
+    const SRC: u64 = 1 << 8;
+    const DST: u64 = 1 << 9;
+
+    /// As words, of this kind.
+    pub(super) fn write(&self, kind: u64, words: &mut Vec<u64>) {
+        let Inherited { master, mark, label, translate, .. } = self.inherited;
+        let (side, end) = match translate {
+            None => (0, End::default()),
+            Some((NatSide::Src, end)) => (Self::SRC, end),
+            Some((NatSide::Dst, end)) => (Self::DST, end),
+        };
+        words.push(kind | side);
+        words.extend([Words::from(&self.key).words(), Words::from(&master).words()].as_flattened());
+        words.extend(halves(label));
+        words.extend(halves(end.addr));
+        words.extend([u64::from(mark) << 32 | u64::from(end.port), self.left_ms]);
+    }
+
+    /// What follows a first word; none if nothing is expected like that.
+    ///
+    /// # Errors
+    /// Those of `word`.
+    pub(super) fn read<E>(head: u64, word: &mut impl FnMut() -> Result<u64, E>) -> Result<Option<Self>, E> {
+        let mut words = [0; 16];
+        for to in &mut words {
+            *to = word()?;
+        }
+        let [a, b, c, d, e, f, g, h, i, j, label_low, label_high, addr_low, addr_high, last, left_ms] = words;
+        let tuples = Words::checked([a, b, c, d, e]).zip(Words::checked([f, g, h, i, j]));
+        let [mark, port] = halves32(last);
+        let end = u16::try_from(port).ok().map(|port| End { addr: whole([addr_low, addr_high]), port });
+        let translate = match head >> 8 {
+            0 => None,
+            1 => end.map(|end| (NatSide::Src, end)),
+            2 => end.map(|end| (NatSide::Dst, end)),
+            _ => return Ok(None),
+        };
+        let (Some((key, master)), Some(_), 1..=LIFETIME) = (tuples, end, left_ms) else { return Ok(None) };
+        let label = whole([label_low, label_high]);
+        let inherited = Inherited { master: master.tuple(), mark, label, translate, expiry: 0 };
+        Ok(Some(Self { key: key.tuple(), inherited, left_ms }))
+    }
+}
+
 impl Expectations {
+    /// Those that are expected still.
+    pub(super) fn saved(&self, now: u64) -> Vec<Saved> {
+        let table = self.table.lock();
+        let saved = |(key, inherited): (&Tuple, &Inherited)| {
+            let left_ms = inherited.expiry.checked_sub(now).filter(|left| *left > 0)?;
+            Some(Saved { key: *key, inherited: *inherited, left_ms })
+        };
+        table.expected.iter().filter_map(saved).collect()
+    }
+
+    /// Expects again what was saved so long ago. False: its time is over, or there are too many.
+    pub(super) fn put_back(&self, saved: &Saved, now: u64, elapsed_ms: u64) -> bool {
+        let left_ms = saved.left_ms.saturating_sub(elapsed_ms);
+        let mut table = self.table.lock();
+        if left_ms == 0 || table.expected.len() >= EXPECTED_MAX {
+            return false;
+        }
+        table.expected.insert(saved.key, Inherited { expiry: now.saturating_add(left_ms), ..saved.inherited });
+        self.count.store(table.expected.len(), Release);
+        true
+    }
+
+    /// Expects nothing more.
+    pub(super) fn clear(&self) {
+        let mut table = self.table.lock();
+        table.expected.clear();
+        self.count.store(0, Release);
+    }
+
     fn add(&self, expected: &Expected, inherited: Inherited, now: u64) -> bool {
         let mut table = self.table.lock();
         let key = key(&expected.tuple, expected.any_src);

@@ -89,6 +89,11 @@ impl Zones {
         zone.count.fetch_update(AcqRel, Acquire, more).is_ok()
     }
 
+    /// Counts one more connection, whatever the limit is: it was there before.
+    pub(super) fn enter_anyway(&self, zone: u16) {
+        self.zones[usize::from(zone)].count.fetch_add(1, AcqRel);
+    }
+
     /// Counts so many less.
     pub(super) fn leave(&self, zone: u16, connections: usize) {
         // No more than there are, which is a number of 32 bits.

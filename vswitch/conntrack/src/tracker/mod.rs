@@ -2,7 +2,7 @@
 //!
 //! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it, `related` that of an error; `index` and `arena` the table, with `life`, `cold`, `wide` and `rare` for what
 //! a place holds, `free` for those that hold nothing; `expire` and `dump` what the control side does; `forget` what a packet takes back;
-//! `ahead` what a packet will read of it; `limits`, `events`, `counters`, `helper` and `control` one small thing each.
+//! `saved` how all of it outlives the process; `ahead` what a packet will read of it; `limits`, `events`, `counters`, `helper` and `control` one small thing each.
 
 mod ahead;
 mod arena;
@@ -24,6 +24,7 @@ mod link;
 mod open;
 mod rare;
 mod related;
+mod saved;
 mod sync;
 mod track;
 mod wide;
@@ -38,6 +39,7 @@ pub use forget::Handle;
 pub use helper::Expected;
 pub use limits::{Limits, ZoneCount};
 pub use link::Link;
+pub use saved::{RestoreError, Restored, Saved};
 
 use crate::{Direction, Memory, Ordinary, Policy, Tuple};
 use arena::{Arena, Locked};

@@ -69,6 +69,17 @@ impl Words {
         self
     }
 
+    /// All of it; none of what no tuple has.
+    pub(super) const fn checked([a, b, c, d, rest]: [u64; 5]) -> Option<Self> {
+        let words = Self([a, b, c, d, rest]);
+        let fits = rest & 1 != 0 || words.narrow().is_some();
+        if rest & 0xfe == 0 && fits { Some(words) } else { None }
+    }
+
+    pub(super) const fn words(&self) -> [u64; 5] {
+        self.0
+    }
+
     pub(super) const fn zone(&self) -> u16 {
         low16(self.0[4] >> 16)
     }
@@ -83,6 +94,12 @@ pub(super) const fn halves(value: u128) -> [u64; 2] {
 /// See [`halves`].
 pub(super) const fn whole(halves: [u64; 2]) -> u128 {
     (halves[1] as u128) << 64 | halves[0] as u128
+}
+
+/// High and low half.
+#[expect(clippy::cast_possible_truncation, reason = "each half is what is meant")]
+pub(super) const fn halves32(word: u64) -> [u32; 2] {
+    [(word >> 32) as u32, word as u32]
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is meant")]

@@ -17,12 +17,14 @@ pub(super) struct Carry {
     pub(super) dry_run: bool,
     /// The gate opens: everything there is, is written with it.
     pub(super) opens: bool,
+    /// An agent said it: it is to outlive a restart.
+    pub(super) said: bool,
 }
 
 impl Carry {
     /// What the switch itself has to write, from now on.
     pub(super) fn of_our_own() -> Self {
-        Self { began: Instant::now(), dry_run: false, opens: false }
+        Self { began: Instant::now(), dry_run: false, opens: false, said: false }
     }
 }
 
@@ -32,7 +34,7 @@ impl Antrea {
         &self,
         state: &mut State,
         plan: Plan,
-        Carry { began, dry_run, opens }: Carry,
+        Carry { began, dry_run, opens, said }: Carry,
     ) -> Result<v1::WriteResult, AntreaError> {
         let mut result = plan.result.clone();
         if dry_run || !result.applied {
@@ -40,6 +42,9 @@ impl Antrea {
             return Ok(result);
         }
         let bridge = state.bridge()?;
+        if said {
+            self.mark(state);
+        }
         let opens = opens && !state.gate_open;
         let everything = if opens { state.room.store().everything() } else { Vec::new() };
         let updates = if opens { &everything } else { &plan.updates };

@@ -4,6 +4,7 @@ use super::carry::Carry;
 use super::{Antrea, AntreaError, State};
 use crate::control::BridgeInfo;
 use crate::pipeline::FailMode;
+use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -73,7 +74,8 @@ impl Antrea {
     }
 
     /// Makes the Node another one, on the same bridge if there was one before.
-    fn change_node(&self, state: &mut State, node: &v1::NodeConfig) -> Result<(), AntreaError> {
+    pub(super) fn change_node(&self, state: &mut State, node: &v1::NodeConfig) -> Result<(), AntreaError> {
+        self.mark(state);
         let old = state.room.node().map(|(_, old)| Arc::clone(old));
         let old_tables = old.as_ref().map(|old| existing(&old.features)).unwrap_or_default();
         let ports = self.ports(&node.bridge)?;
@@ -105,6 +107,10 @@ impl Antrea {
             return Err(error.into());
         }
         state.room.settle(plan);
+        state.pending = None;
+        if let Some(new) = &new {
+            self.end_unnumbered(state, new);
+        }
         self.forget_tables(
             &node.bridge,
             old_tables.iter().filter(|(n, _)| !new_tables.contains_key(n)).map(|(_, name)| *name),
@@ -135,7 +141,7 @@ impl Antrea {
     }
 
     /// The bridge is there, drops what no flow matches, and nobody else's flows are in our tables.
-    fn check_bridge(&self, state: &State, bridge: &str) -> Result<(), AntreaError> {
+    pub(super) fn check_bridge(&self, state: &State, bridge: &str) -> Result<(), AntreaError> {
         let bridges = self.switch.bridges();
         let Some(BridgeInfo { config, .. }) = bridges.iter().find(|info| info.config.name == bridge) else {
             self.switch.names(bridge)?;
@@ -212,7 +218,15 @@ impl Antrea {
     }
 
     fn reset_locked(&self, state: &mut State) -> Result<(), AntreaError> {
-        let Some((_, node)) = state.room.node() else { return Ok(()) };
+        self.mark(state);
+        let Some((_, node)) = state.room.node() else {
+            // What waits for its bridge is given up, too.
+            if state.pending.take().is_some() {
+                state.room = Room::default();
+                state.numbers_since = Some(Millis::now().0);
+            }
+            return Ok(());
+        };
         let node = Arc::clone(node);
         if state.gate_open {
             self.switch.write_pipeline(&node.bridge, &state.room.store().nothing())?;
@@ -221,8 +235,10 @@ impl Antrea {
         state.igmp = super::multicast::Igmp::default();
         self.traceflows.cut();
         self.names.reset();
-        state.gate_open = false;
+        (state.gate_open, state.restored) = (false, false);
         state.synced.clear();
+        state.missing.clear();
+        state.numbers_since = Some(Millis::now().0);
         self.track_strictly(Some(&node), false);
         self.forget_tables(&node.bridge, existing(&node.features).into_values());
         Ok(())
@@ -237,6 +253,7 @@ impl Antrea {
         state.check_round(round)?;
         if !state.gate_open {
             let bridge = state.bridge()?;
+            self.mark(&mut state);
             self.switch.write_pipeline(&bridge, &state.room.store().everything())?;
             state.open(&bridge);
         }
@@ -283,11 +300,12 @@ impl Antrea {
             v1::GateChange::OpenAnyway => true,
             v1::GateChange::Keep => false,
         };
-        let result = self.carry_out(&mut state, plan, Carry { began, dry_run: begin.dry_run, opens })?;
+        let result = self.carry_out(&mut state, plan, Carry { began, dry_run: begin.dry_run, opens, said: true })?;
         if result.applied && !begin.dry_run {
             state.round = begin.round;
             state.committed_unix_ms = crate::time::unix_ms();
             state.synced = synced;
+            state.restored = false;
         }
         Ok(v1::SyncResponse { result: Some(result), gate_open: state.gate_open, repaired })
     }

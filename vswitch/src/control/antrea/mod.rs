@@ -17,6 +17,8 @@ mod flush;
 mod lifecycle;
 mod multicast;
 mod names;
+mod persist;
+mod restart;
 mod show;
 mod traceflow;
 
@@ -24,7 +26,10 @@ use super::SwitchError;
 use super::services::SwitchApi;
 use super::switch::pipeline::WriteError;
 use parking_lot::Mutex;
+use persist::Disk;
+use restart::Pending;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use vswitch_antrea::{Code, Desired, Key, Kind, Ports, Problem, Problems, Room};
@@ -33,6 +38,7 @@ use vswitch_proto::antrea::v1;
 pub(in crate::control) use lifecycle::Sync;
 pub(in crate::control) use multicast::read as read_igmp;
 pub(in crate::control) use names::read as read_names;
+pub(in crate::control) use persist::{PERIOD, RETRY};
 pub(in crate::control) use show::{OwnedFlow, Shown};
 pub(in crate::control) use traceflow::{Running, TraceflowError};
 
@@ -84,7 +90,7 @@ pub(in crate::control) struct How {
 }
 
 /// What is guarded by the lock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     room: Room,
     /// Flows are in the bridge.
@@ -95,6 +101,38 @@ struct State {
     /// Kinds that were in the scope of a sync since the start.
     synced: BTreeSet<Kind>,
     igmp: multicast::Igmp,
+    /// Packets pass by what was on the disk, and no agent has synced since.
+    restored: bool,
+    /// What was on the disk is not in force yet.
+    pending: Option<Pending>,
+    /// Ports that objects of before have and the bridge has not.
+    missing: BTreeSet<String>,
+    /// Connections that began before this do not have these numbers; none: all have.
+    numbers_since: Option<u64>,
+    /// The disk does not know of something.
+    dirty: bool,
+    /// And says so.
+    marked: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            room: Room::default(),
+            gate_open: false,
+            round: 0,
+            committed_unix_ms: 0,
+            synced: BTreeSet::new(),
+            restored: false,
+            pending: None,
+            missing: BTreeSet::new(),
+            // Of this process: whoever was there before it is from another one.
+            numbers_since: Some(0),
+            dirty: false,
+            marked: false,
+            igmp: multicast::Igmp::default(),
+        }
+    }
 }
 
 impl State {
@@ -123,12 +161,20 @@ pub(in crate::control) struct Antrea {
     state: Mutex<State>,
     traceflows: traceflow::Traceflows,
     names: names::Names,
+    /// Where all of it is over a restart.
+    disk: Option<Disk>,
 }
 
 impl Antrea {
-    /// Nothing is said yet.
-    pub(in crate::control) fn new(switch: Arc<dyn SwitchApi>) -> Self {
-        Self { switch, state: Mutex::default(), traceflows: traceflow::Traceflows::default(), names: names::Names::default() }
+    /// Nothing is said yet. `state_dir`: where it is to be over a restart.
+    pub(in crate::control) fn new(switch: Arc<dyn SwitchApi>, state_dir: Option<PathBuf>) -> Self {
+        Self {
+            switch,
+            state: Mutex::default(),
+            traceflows: traceflow::Traceflows::default(),
+            names: names::Names::default(),
+            disk: state_dir.map(Disk::new),
+        }
     }
 
     /// Ports of a bridge as they are now.
@@ -235,6 +281,6 @@ impl Antrea {
         let valid_only = how.valid_only;
         let write = vswitch_antrea::Write { objects, remove, valid_only, ..vswitch_antrea::Write::default() };
         let plan = state.room.plan(write);
-        self.carry_out(state, plan, carry::Carry { began, dry_run: how.dry_run, opens: false })
+        self.carry_out(state, plan, carry::Carry { began, dry_run: how.dry_run, opens: false, said: true })
     }
 }

@@ -137,7 +137,7 @@ impl Antrea {
             gate_open: state.gate_open,
             round: state.round,
             committed_unix_ms: state.committed_unix_ms,
-            restored: false,
+            restored: state.restored,
             kinds: kinds.into_values().collect(),
             degraded: degraded(&state),
             flows: flows as u64,

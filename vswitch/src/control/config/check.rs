@@ -4,6 +4,7 @@ mod cores;
 mod devices;
 mod memory;
 mod socket;
+mod state;
 
 use super::environment::Environment;
 use super::file::ConfigFile;
@@ -23,7 +24,12 @@ impl Check<'_> {
     /// An error about a key's value, at its position if the file has the key.
     fn error(&self, place: &Place, problem: impl Into<String>, hint: impl Into<String>) -> Problem {
         let field = match place {
-            Place::Dpdk(key) | Place::Control(key) | Place::Port(_, _, key) | Place::Route(_, key) => key,
+            Place::Dpdk(key)
+            | Place::Control(key)
+            | Place::Conntrack(key)
+            | Place::Antrea(key)
+            | Place::Port(_, _, key)
+            | Place::Route(_, key) => key,
             Place::WorkerCore(_) => "worker_cores",
         };
         Problem::error(self.places.position(place), field, problem, hint)
@@ -40,6 +46,7 @@ impl ConfigFile {
             check.memory();
             check.devices();
             check.socket();
+            check.state();
             let found = check.found;
             self.report.extend(found);
             self.report.sort();

@@ -1,13 +1,15 @@
-//! `[conntrack]` and `[[conntrack.zone]]`.
+//! `[conntrack]`, `[[conntrack.zone]]` and `[antrea]`.
 
-use super::document::{Section, Span};
+use super::document::{Reader, Section, Span, quoted};
 use super::parse::Walk;
+use super::place::Place;
 use super::report::Problem;
 use super::value::ZoneConfig;
 use crate::control::timeouts;
 use crate::limits;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use toml::de::{DeTable, DeValue};
 
 /// Numbers of zones.
@@ -16,8 +18,29 @@ const ZONES: RangeInclusive<i128> = 0..=u16::MAX as i128;
 /// Limits of zones; 0: no connections.
 const LIMITS: RangeInclusive<i128> = 0..=u32::MAX as i128;
 
+/// Bytes of a path, with room for what is written beside it (`PATH_MAX` of Linux is 4096).
+const PATH_LEN_MAX: usize = 4000;
+
 /// Seconds.
 const TIMEOUTS: RangeInclusive<i128> = 1..=u32::MAX as i128;
+
+/// The absolute path of a file or directory.
+fn path(
+    section: &mut Section<'_, '_>,
+    reader: &mut Reader<'_>,
+    key: &'static str,
+    example: &'static str,
+) -> Option<PathBuf> {
+    let path = PathBuf::from(section.string(reader, key, example)?);
+    if path.is_absolute() && path.file_name().is_some() && path.as_os_str().len() <= PATH_LEN_MAX {
+        return Some(path);
+    }
+    let problem = format!("{} is no absolute path", quoted(&path.to_string_lossy()));
+    let hint = format!("write {key} = {example:?}, or another path of at most {PATH_LEN_MAX} bytes");
+    reader.wrong(&section.span(key), key, problem, hint);
+    section.refuse(key);
+    None
+}
 
 impl Walk<'_> {
     pub(super) fn conntrack(&mut self, root: &mut Section<'_, '_>) {
@@ -27,8 +50,10 @@ impl Walk<'_> {
         conntrack.connections = section.integer(reader, "connections", &connections).unwrap_or(conntrack.connections);
         conntrack.tcp_seq_check = section.boolean(reader, "tcp_seq_check").unwrap_or(true);
         conntrack.default_limit = section.integer(reader, "default_limit", &LIMITS);
-        let known = ["connections", "tcp_seq_check", "default_limit", "zone"];
+        conntrack.state_file = path(&mut section, reader, "state_file", "/var/lib/vswitch/connections");
+        let known = ["connections", "tcp_seq_check", "default_limit", "state_file", "zone"];
         section.finish(reader, &known, &known);
+        section.record(reader, &mut self.places, Place::Conntrack);
         let mut first: HashMap<u16, Span> = HashMap::new();
         for (table, header) in self.tables(&mut section, "zone", "[[conntrack.zone]]") {
             let Some((zone, span)) = self.zone(table, header) else { continue };
@@ -40,6 +65,14 @@ impl Walk<'_> {
             first.insert(zone.zone, span);
             self.config.conntrack.zones.push(zone);
         }
+    }
+
+    pub(super) fn antrea(&mut self, root: &mut Section<'_, '_>) {
+        let mut section = self.section(root, "antrea", "[antrea]");
+        let reader = &mut self.reader;
+        self.config.antrea.state_dir = path(&mut section, reader, "state_dir", "/var/lib/vswitch/antrea");
+        section.finish(reader, &["state_dir"], &["state_dir"]);
+        section.record(reader, &mut self.places, Place::Antrea);
     }
 
     /// One zone and where its number stands; none without a number.

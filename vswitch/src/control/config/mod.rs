@@ -34,7 +34,7 @@ pub use environment::Environment;
 pub use file::{ConfigFile, parse};
 pub use place::{Place, Position};
 pub use report::{ConfigErrors, PROBLEMS_MAX, Problem, Report, Severity};
-pub use value::{ConntrackConfig, DpdkConfig, SOCKET_DEFAULT, SwitchConfig, WorkerConfig, ZoneConfig};
+pub use value::{AntreaConfig, ConntrackConfig, DpdkConfig, SOCKET_DEFAULT, SwitchConfig, WorkerConfig, ZoneConfig};
 
 #[cfg(test)]
 mod tests;

@@ -53,11 +53,12 @@ impl<'a> Walk<'a> {
     pub(super) fn run(mut self, text: &'a str) -> ConfigFile {
         let document = self.reader.document(text);
         let mut root = Section::new("the file", 0..0, Some(&document));
-        let known = ["dpdk", "worker", "conntrack", "slow_path", "control", "debug", "bridge", "route"];
+        let known = ["dpdk", "worker", "conntrack", "antrea", "slow_path", "control", "debug", "bridge", "route"];
         root.finish(&mut self.reader, &known, &known);
         self.dpdk(&mut root);
         self.worker(&mut root);
         self.conntrack(&mut root);
+        self.antrea(&mut root);
         self.slow_path(&mut root);
         self.control(&mut root);
         self.debug(&mut root);

@@ -86,6 +86,10 @@ pub enum Place {
     WorkerCore(usize),
     /// A key of `[control]`.
     Control(&'static str),
+    /// A key of `[conntrack]`.
+    Conntrack(&'static str),
+    /// A key of `[antrea]`.
+    Antrea(&'static str),
     /// A key of a `[[bridge.port]]`: index of the bridge in [`super::SwitchConfig::bridges`], index of the port in it.
     Port(usize, usize, &'static str),
     /// A key of a `[[route]]`: index in [`super::SwitchConfig::routes`].

@@ -16,6 +16,8 @@ pub struct SwitchConfig {
     pub worker: WorkerConfig,
     /// Section `[conntrack]`.
     pub conntrack: ConntrackConfig,
+    /// Section `[antrea]`.
+    pub antrea: AntreaConfig,
     /// Section `[slow_path]`.
     pub slow_path: Rates,
     /// `[control] socket`: where gRPC listens; mode 0660.
@@ -69,11 +71,26 @@ pub struct ConntrackConfig {
     pub default_limit: Option<u32>,
     /// `[[conntrack.zone]]`.
     pub zones: Vec<ZoneConfig>,
+    /// Where connections are over a restart; none: they end with the switch.
+    pub state_file: Option<PathBuf>,
+}
+
+/// Section `[antrea]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AntreaConfig {
+    /// Directory of what agents said, over a restart; none: the switch waits for an agent.
+    pub state_dir: Option<PathBuf>,
 }
 
 impl Default for ConntrackConfig {
     fn default() -> Self {
-        Self { connections: CONNECTIONS_DEFAULT, tcp_seq_check: true, default_limit: None, zones: Vec::new() }
+        Self {
+            connections: CONNECTIONS_DEFAULT,
+            tcp_seq_check: true,
+            default_limit: None,
+            zones: Vec::new(),
+            state_file: None,
+        }
     }
 }
 
@@ -120,6 +137,7 @@ impl SwitchConfig {
             },
             worker: WorkerConfig::default(),
             conntrack: ConntrackConfig::default(),
+            antrea: AntreaConfig::default(),
             slow_path: Rates::default(),
             socket: PathBuf::from(SOCKET_DEFAULT),
             debug: DebugConfig { cache: true, announce: true },

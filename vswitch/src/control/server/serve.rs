@@ -3,13 +3,14 @@
 use super::incoming;
 use super::socket::ControlListener;
 use crate::control::Switch;
-use crate::control::antrea::{Antrea, read_igmp, read_names};
+use crate::control::antrea::{Antrea, PERIOD, RETRY, read_igmp, read_names};
 use crate::control::services::{
     AntreaServices, Bridges, Capabilities, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets,
     Pipelines, Ports, Statistics, SwitchApi, Tables, Traces, TunnelSupport, Workers,
 };
 use std::future::Future;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixListener;
@@ -122,22 +123,24 @@ pub enum ServeError {
 }
 
 /// Serves the API until `shutdown` is ready: then no connection is accepted any more, streams are ended, calls in flight have
-/// 2 s to end, and the socket and its lock file are removed. Streams that nobody reads do not hold it up.
+/// 2 s to end, and the socket and its lock file are removed. `state_dir`: where what agents of Antrea's kind said is over a restart; it is in force before the first call. Streams that nobody reads do not hold it up.
 ///
 /// # Errors
 /// [`ServeError`]: the server could not be started. Nothing that a client does ends it.
 pub async fn serve(
     switch: Arc<Switch>,
     listener: ControlListener,
+    state_dir: Option<PathBuf>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
-    serve_api(switch, listener, shutdown).await
+    serve_api(switch, listener, state_dir, shutdown).await
 }
 
 /// [`serve`], for any switch.
 pub(super) async fn serve_api(
     switch: Arc<dyn SwitchApi>,
     listener: ControlListener,
+    state_dir: Option<PathBuf>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     // Kept to the end: dropping it removes the socket.
@@ -150,10 +153,12 @@ pub(super) async fn serve_api(
     set_health(&reporter, is_healthy(&switch).await).await;
     let watching_health = tokio::spawn(watch_health(Arc::clone(&switch), reporter, stopping.clone()));
     let dummies = switch.dummies_enabled();
-    let antrea = Arc::new(Antrea::new(Arc::clone(&switch)));
+    let antrea = Arc::new(Antrea::new(Arc::clone(&switch), state_dir));
+    on(&antrea, Antrea::restore).await;
+    let writing = tokio::spawn(write_behind(Arc::clone(&antrea)));
     let reading_names = tokio::spawn(read_names(Arc::clone(&antrea), stopping.clone()));
     let router = router(&Control::new(switch, stopping.clone()), &antrea, health, dummies)?;
-    let reading_igmp = tokio::spawn(read_igmp(antrea, stopping.clone()));
+    let reading_igmp = tokio::spawn(read_igmp(Arc::clone(&antrea), stopping.clone()));
 
     let (sender, connections) = mpsc::channel(1);
     let accept_one = move || {
@@ -180,10 +185,11 @@ pub(super) async fn serve_api(
     };
     stop.send_replace(true);
     abort.send_replace(true);
-    for task in [accepting, watching_health, reading_igmp, reading_names] {
+    for task in [accepting, watching_health, writing, reading_igmp, reading_names] {
         task.abort();
         let _ = task.await; // the listener is closed before the socket is removed
     }
+    on(&antrea, Antrea::write_behind).await;
     Ok(result?)
 }
 
@@ -240,6 +246,23 @@ fn router(
         .add_service(limited!(antrea_traffic_control::TrafficControlServiceServer(services.clone())))
         .add_service(limited!(antrea_traceflow::TraceflowServiceServer(services)))
         .add_optional_service(dummies.then(|| limited!(dummy::DummyServiceServer(Dummies(control.clone()))))))
+}
+
+/// Does something that blocks with what agents said.
+async fn on<R: Send + 'static>(antrea: &Arc<Antrea>, call: impl FnOnce(&Antrea) -> R + Send + 'static) -> Option<R> {
+    let antrea = Arc::clone(antrea);
+    tokio::task::spawn_blocking(move || call(&antrea)).await.ok()
+}
+
+/// Writes what agents said to the disk, behind their calls.
+async fn write_behind(antrea: Arc<Antrea>) {
+    loop {
+        antrea.changed().await;
+        while on(&antrea, Antrea::write_behind).await != Some(true) {
+            tokio::time::sleep(RETRY).await;
+        }
+        tokio::time::sleep(PERIOD).await;
+    }
 }
 
 /// Asks the switch on a blocking thread, past the queue of calls: health must not wait for them.

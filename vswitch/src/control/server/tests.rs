@@ -52,13 +52,18 @@ impl Running {
 
     /// Starts with a switch that was prepared.
     async fn start_with(prepare: impl FnOnce(&Double)) -> Self {
+        Self::start_over(None, prepare).await
+    }
+
+    /// Likewise, with a directory that outlives it.
+    async fn start_over(state_dir: Option<PathBuf>, prepare: impl FnOnce(&Double)) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("vswitch.sock");
         let listener = bind(&path).expect("a free path");
         let switch = Arc::new(Double::default());
         prepare(&switch);
         let (shutdown, told) = oneshot::channel();
-        let server = serve_api(Arc::<Double>::clone(&switch), listener, async {
+        let server = serve_api(Arc::<Double>::clone(&switch), listener, state_dir, async {
             let _ = told.await;
         });
         let server = tokio::spawn(server);

@@ -29,7 +29,13 @@ impl v1::port_service_server::PortService for Ports {
         let (_, extensions, request) = request.into_parts();
         let config = parse::port_config(request.port.unwrap_or_default())?;
         let asked = Asked::new("AddPort", &extensions, &[&request.bridge, &config.name, config.kind.name()]);
-        let port = self.control.change(asked, move |switch| switch.add_port(&request.bridge, config)).await?;
+        let antrea = Arc::clone(&self.antrea);
+        let call = move |switch: &dyn super::SwitchApi| {
+            let added = switch.add_port(&request.bridge, config)?;
+            antrea.port_added(&request.bridge, &added.config.name);
+            Ok(added)
+        };
+        let port = self.control.change(asked, call).await?;
         Ok(Response::new(v1::AddPortResponse { port: Some(present::port(&port)) }))
     }
 

@@ -15,6 +15,7 @@ pub mod packets;
 pub mod pipeline;
 mod ports;
 mod rxqs;
+mod saved;
 mod start;
 mod state;
 mod tunnels;
@@ -27,6 +28,7 @@ use crate::time::Millis;
 use crate::worker::{Publisher, Worker};
 use parking_lot::Mutex;
 use state::State;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -50,6 +52,8 @@ pub struct Switch {
     /// What workers' caches count goes to rules, groups and tables through it. Locked last.
     collector: Mutex<Collector>,
     stopped: AtomicBool,
+    /// Where connections are over a restart.
+    connections_file: Option<PathBuf>,
 }
 
 /// What runs under the state. Fields drop in order: workers stop, then the pool goes, then EAL.
@@ -146,7 +150,7 @@ impl Switch {
         !self.stopped.load(Relaxed) && !engine.workers.is_empty() && engine.workers.iter().all(beats)
     }
 
-    /// Stops the workers, closes all devices, cleans EAL up. Idempotent; afterwards changes are refused.
+    /// Stops the workers, closes all devices, cleans EAL up, writes connections for the next start. Idempotent; afterwards changes are refused.
     pub fn stop(&self) {
         if self.stopped.swap(true, Relaxed) {
             return;
@@ -159,6 +163,9 @@ impl Switch {
             ports.into_iter().for_each(state::PortState::close);
         }
         *self.engine.lock() = Engine::default();
+        if let Some(file) = &self.connections_file {
+            saved::save(&self.publisher.conntrack, file);
+        }
     }
 }
 

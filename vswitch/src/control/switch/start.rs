@@ -2,7 +2,7 @@
 
 use super::conntrack::{self, ConnectionEvents};
 use super::state::State;
-use super::{Engine, Switch, monitor};
+use super::{Engine, Switch, monitor, saved};
 use crate::cache::Collector;
 use crate::conntrack::Conntrack;
 use crate::control::config::{ConntrackConfig, DpdkConfig, SwitchConfig};
@@ -44,7 +44,12 @@ impl Switch {
             state: Mutex::new(Some(state)),
             engine: Mutex::new(engine),
             stopped: AtomicBool::new(false),
+            connections_file: config.conntrack.state_file.clone(),
         });
+        // From here on `Switch::stop` writes them again, however this ends.
+        if let Some(file) = &config.conntrack.state_file {
+            saved::use_up(file);
+        }
         for (bridge, ports) in &config.bridges {
             switch.add_bridge(bridge.clone()).with_context(|| format!("bridge {}", bridge.name))?;
             for port in ports {
@@ -100,6 +105,10 @@ fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>
 fn make_conntrack(config: &ConntrackConfig) -> Conntrack {
     let conntrack = Conntrack::new(vswitch_conntrack::Config { connections_max: config.connections });
     let tracker = conntrack.tracker();
+    if let Some(file) = &config.state_file {
+        // Before zones are set up: what the configuration says of one is what counts.
+        saved::restore(&conntrack, file);
+    }
     tracker.check_windows(config.tcp_seq_check);
     tracker.set_default_limit(config.default_limit);
     for zone in &config.zones {

@@ -7,6 +7,7 @@ mod life;
 mod model;
 mod oracle;
 mod plain;
+mod saved;
 mod stress;
 mod talk;
 mod tcp;

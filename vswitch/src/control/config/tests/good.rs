@@ -256,7 +256,7 @@ fn connections_and_their_zones() {
     use crate::control::{ConntrackConfig, ZoneConfig};
     use vswitch_conntrack::{Class, Policy};
     let config = good(
-        "[conntrack]\nconnections = 4096\ntcp_seq_check = false\ndefault_limit = 100\n\
+        "[conntrack]\nconnections = 4096\ntcp_seq_check = false\ndefault_limit = 100\nstate_file = '/var/lib/x'\n\
          [[conntrack.zone]]\nzone = 65535\nlimit = 0\nestablished_after_answer = true\n\
          [[conntrack.zone]]\nzone = 0\ntimeouts = { icmp_first = 5, tcp_established = 3600 }\n",
     );
@@ -267,9 +267,12 @@ fn connections_and_their_zones() {
         ZoneConfig { zone: 65535, limit: Some(0), timeouts: None, established_after_answer: true },
         ZoneConfig { zone: 0, limit: None, timeouts: Some(policy), established_after_answer: false },
     ];
-    let want = ConntrackConfig { connections: 4096, tcp_seq_check: false, default_limit: Some(100), zones };
+    let state_file = Some("/var/lib/x".into());
+    let want = ConntrackConfig { connections: 4096, tcp_seq_check: false, default_limit: Some(100), zones, state_file };
     assert_eq!(config.conntrack, want);
     assert_eq!(good("conntrack = {}").conntrack, ConntrackConfig::default());
+    assert_eq!(good("").antrea.state_dir, None);
+    assert_eq!(good("[antrea]\nstate_dir = '/var/lib/y'").antrea.state_dir, Some("/var/lib/y".into()));
     let warned = "conntrack.zone = [{ zone = 1, timeouts = { tcp_unack = 5 } }]";
     assert_eq!(good(warned).conntrack.zones[0].timeouts, Some(Policy::default()));
     let line =

@@ -251,3 +251,28 @@ fn both_kinds_of_problem_come_in_one_report() {
     assert_eq!(broken.report().problems().len(), 1, "{}", broken.report());
     assert_eq!(broken.report().file(), Path::new("f"));
 }
+
+#[test]
+fn directories_of_state_that_are_not_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let here = dir.path().display();
+    expect(&format!("[conntrack]\nstate_file = '{here}/c'\n[antrea]\nstate_dir = '{here}'\n"), &[]);
+    expect(
+        &format!("[conntrack]\nstate_file = '{here}'\n[antrea]\nstate_dir = '{here}/a'\n"),
+        &[
+            &format!("f:2:14: state_file: \"{here}\" is a directory; name a file in it"),
+            &format!("f:4:13: state_dir: there is no directory \"{here}/a\"; mkdir -p -m 0700 {here}/a"),
+        ],
+    );
+}
+
+#[test]
+fn paths_of_state_are_absolute() {
+    expect(
+        "[conntrack]\nstate_file = 'c'\n[antrea]\nstate_dir = '/'\n",
+        &[
+            "f:2:14: state_file: \"c\" is no absolute path; write state_file = \"/var/lib/vswitch/connections\", or another path of at most 4000 bytes",
+            "f:4:13: state_dir: \"/\" is no absolute path; write state_dir = \"/var/lib/vswitch/antrea\", or another path of at most 4000 bytes",
+        ],
+    );
+}

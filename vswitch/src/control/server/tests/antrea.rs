@@ -1,8 +1,9 @@
 //! The services of `antrea.v1` through a real socket. Behind them is a real pipeline that no packet passes.
 
 mod multicast;
-mod traceflow;
 mod names;
+mod restart;
+mod traceflow;
 
 use super::{Running, internal, soon};
 use tonic::{Code, Status};

@@ -88,7 +88,7 @@ fn tcp(tcp: &Tcp) -> v1::TcpConnection {
 
 /// A connection.
 pub(super) fn connection(connection: &Connection, now: Now) -> v1::Connection {
-    let age_ms = now.ms.saturating_sub(connection.start_ms);
+    let age_ms = connection.age_ms(now.ms);
     let count = |direction: Direction| v1::Count {
         packets: connection.packets[direction as usize],
         bytes: connection.bytes[direction as usize],

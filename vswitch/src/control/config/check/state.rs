@@ -1,0 +1,29 @@
+//! Where the switch keeps something over a restart: directories that exist.
+
+use super::{Check, Place};
+use std::path::Path;
+
+impl Check<'_> {
+    pub(super) fn state(&mut self) {
+        let (file, dir) = (&self.config.conntrack.state_file, &self.config.antrea.state_dir);
+        if let Some(file) = file {
+            let place = Place::Conntrack("state_file");
+            self.directory(&place, file.parent().unwrap_or(Path::new("/")));
+            if file.is_dir() {
+                let problem = format!("{file:?} is a directory");
+                self.found.push(self.error(&place, problem, "name a file in it"));
+            }
+        }
+        if let Some(dir) = dir {
+            self.directory(&Place::Antrea("state_dir"), dir);
+        }
+    }
+
+    fn directory(&mut self, place: &Place, directory: &Path) {
+        if !directory.is_dir() {
+            let problem = format!("there is no directory {directory:?}");
+            let hint = format!("mkdir -p -m 0700 {}", directory.display());
+            self.found.push(self.error(place, problem, hint));
+        }
+    }
+}
