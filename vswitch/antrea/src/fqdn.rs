@@ -20,6 +20,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+/// Addresses, each with the moment that it is over, ms.
+pub type Expiring = Vec<(IpAddr, u64)>;
+
 /// Addresses of one name.
 pub const ADDRESSES_OF_NAME_MAX: usize = 1024;
 /// Addresses of all names.
@@ -264,7 +267,7 @@ impl Cache {
 
     /// Names that a pattern means (None: all), in order, each with its addresses and the moments that they are over.
     #[must_use]
-    pub fn list(&self, pattern: Option<&Pattern>) -> Vec<(Arc<str>, Vec<(IpAddr, u64)>)> {
+    pub fn list(&self, pattern: Option<&Pattern>) -> Vec<(Arc<str>, Expiring)> {
         let wanted = |name: &str| pattern.is_none_or(|pattern| pattern.matches(name));
         let addresses = |known: &Known| known.addresses.iter().map(|(address, over)| (*address, *over)).collect();
         let found = self.names.iter().filter(|(name, _)| wanted(name));

@@ -72,7 +72,7 @@ fn takers(buckets: &[BucketSpec]) -> Vec<Taker> {
         let Ok(index) = u16::try_from(i) else { break };
         let digest = digest(bucket.id);
         #[allow(clippy::cast_possible_truncation)] // some bits of it
-        let (next, step) = (digest as usize % SLOTS, (digest >> 32) as usize % SLOTS | 1);
+        let (next, step) = (digest as usize % SLOTS, ((digest >> 32) as usize % SLOTS) | 1);
         those.push((bucket.id, Taker { bucket: index, weight: bucket.weight, next, step, taken: 0 }));
     }
     those.sort_by_key(|(id, _)| *id);

@@ -122,7 +122,8 @@ fn what_is_no_message_is_refused() {
         read(&frame)
     };
     assert!(with(&|_| {}).is_ok());
-    let refused: [(&dyn Fn(&mut Vec<u8>), Unreadable); 8] = [
+    type Spoil<'a> = &'a dyn Fn(&mut Vec<u8>);
+    let refused: [(Spoil<'_>, Unreadable); 8] = [
         (&|frame| frame[12] = 0x86, Unreadable::Other),
         (&|frame| frame[14] = 0x66, Unreadable::Other),
         (&|frame| frame[14] = 0x44, Unreadable::Length),

@@ -75,7 +75,7 @@ pub fn hear(
                 match record.change {
                     Change::Leave => membership.leave_node(record.group, &node.name),
                     Change::Join if membership.join_node(record.group, &node.name, now_ms) == Err(Full) => {
-                        counters.full += 1
+                        counters.full += 1;
                     }
                     Change::Join => {}
                 }

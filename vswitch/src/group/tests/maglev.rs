@@ -5,6 +5,13 @@ use crate::limits::SELECT_BUCKETS_MAX;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
+/// As many buckets as a group may have.
+const MOST: u32 = {
+    #[allow(clippy::cast_possible_truncation)] // far below 2^32
+    let most = SELECT_BUCKETS_MAX as u32;
+    most
+};
+
 fn maglev(weights: &[(u32, u16)]) -> Group {
     let selection = Selection::Maglev { param: 0 };
     Group::new(GroupSpec { selection, ..spec(weights) }, Millis(0))
@@ -28,7 +35,7 @@ fn moved(before: &[u32], after: &[u32], gone: u32) -> f64 {
 
 #[test]
 fn slots_are_shared_by_weight() {
-    let most = scattered(SELECT_BUCKETS_MAX as u32);
+    let most = scattered(MOST);
     let mixed: Vec<(u32, u16)> = (0..5000).map(|id| (id, 1 + (id % 3) as u16)).collect();
     let cases: &[(&str, &[(u32, u16)])] = &[
         ("one", &[(7, 65_535)]),
@@ -59,12 +66,11 @@ fn slots_are_shared_by_weight() {
 /// Lightest and heaviest at once: each has a slot, and the rest is the heaviest ones'.
 #[test]
 fn the_lightest_of_16_384_has_a_slot() {
-    let weights: Vec<(u32, u16)> =
-        (0..SELECT_BUCKETS_MAX as u32).map(|id| (id, if id == 5 { 65_535 } else { 1 })).collect();
+    let weights: Vec<(u32, u16)> = (0..MOST).map(|id| (id, if id == 5 { 65_535 } else { 1 })).collect();
     let counts = counts(&maglev(&weights));
     assert!(counts.iter().all(|(id, count)| *id == 5 || *count == 1));
     assert_eq!(counts[5].1, SLOTS_MAX - SELECT_BUCKETS_MAX + 1);
-    let heavy: Vec<(u32, u16)> = (0..SELECT_BUCKETS_MAX as u32).map(|id| (id, 65_535)).collect();
+    let heavy: Vec<(u32, u16)> = (0..MOST).map(|id| (id, 65_535)).collect();
     let same = scattered(16).iter().map(|(id, _)| (*id, 65_535)).collect::<Vec<_>>();
     assert_eq!(table(&same), table(&scattered(16)), "weights are relations");
     assert!(super::counts(&maglev(&heavy)).iter().all(|(_, count)| *count == 4), "their sum is more than 30 bits");
@@ -72,7 +78,7 @@ fn the_lightest_of_16_384_has_a_slot() {
 
 #[test]
 fn few_others_move_when_one_goes_or_comes() {
-    for n in [2_u32, 3, 10, 100, 500, 1000, 5000, SELECT_BUCKETS_MAX as u32] {
+    for n in [2_u32, 3, 10, 100, 500, 1000, 5000, MOST] {
         let all = scattered(n);
         let before = table(&all);
         for at in [0, n as usize / 2, n as usize - 1] {
@@ -127,8 +133,7 @@ fn a_dead_buckets_share_goes_to_the_others() {
 #[test]
 fn the_largest_table_is_filled_soon() {
     // Digests that start side by side and go by the same step: as bad as ids can be, if somebody found them.
-    let weights: Vec<(u32, u16)> =
-        (0..SELECT_BUCKETS_MAX as u32).map(|id| (id, if id % 2 == 0 { 1 } else { 65_535 })).collect();
+    let weights: Vec<(u32, u16)> = (0..MOST).map(|id| (id, if id % 2 == 0 { 1 } else { 65_535 })).collect();
     let began = Instant::now();
     let group = maglev(&weights);
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());

@@ -131,7 +131,7 @@ fn check_spec(spec: &GroupSpec) -> Result<(), Refused> {
     check_number(spec.kind, spec.buckets.len())?;
     // Where buckets are inserted, their text does not know the group's type.
     spec.check()?;
-    spec.buckets.iter().try_for_each(|bucket| check_actions(bucket))
+    spec.buckets.iter().try_for_each(check_actions)
 }
 
 fn check_slots(slots: usize) -> Result<(), Refused> {

@@ -167,14 +167,15 @@ fn measure(services: u32, endpoints: u32, method: &str, rates: Rates) {
     bed.program(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     println!("{services} x {endpoints}{method}, {rates:?}: programmed in {:?}", began.elapsed());
     let frame = |i: u32| {
-        let mut frame = from(&udp(1, 2, 80), (i % 50_000 + 1024) as u16);
+        let mut frame = from(&udp(1, 2, 80), u16::try_from(i % 50_000 + 1024).expect("a port"));
         let destination = 0x0a60_0000 + i % services;
         frame[26..30].copy_from_slice(&(0x0a0a_0000 + i / 50_000).to_be_bytes());
         frame[30..34].copy_from_slice(&destination.to_be_bytes());
         frame[24..26].fill(0);
-        let sum: u32 = frame[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+        let sum: u32 = frame[14..34].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
         let sum = (sum & 0xffff) + (sum >> 16);
-        frame[24..26].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+        let folded = u16::try_from((sum & 0xffff) + (sum >> 16)).expect("folded");
+        frame[24..26].copy_from_slice(&(!folded).to_be_bytes());
         frame
     };
     let (mut busy, mut passed, mut missed) = (Duration::ZERO, 0, bed.decided().2);
