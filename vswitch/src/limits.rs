@@ -272,3 +272,15 @@ pub const FRAGMENT_MBUFS_PER_PORT_MAX: usize = FRAGMENT_MBUFS_MAX / 4;
 pub const FRAGMENTS_GIVEN_UP_MAX: usize = 4096;
 /// Milliseconds that a fragment waits for the others of its datagram (Open vSwitch: 15 s).
 pub const FRAGMENT_TIMEOUT_MS: u64 = 15_000;
+/// Batches of events for agents of Antrea's kind that a slow one may fall behind, of each kind, before it is told how many it lost.
+pub const ANTREA_EVENTS_QUEUED: usize = 256;
+/// Subscribers to such events, and to flow records: each.
+pub const ANTREA_WATCHERS_MAX: usize = 64;
+/// Packets that wait for others like them, to be told as one log or one denied connection. Beyond, the oldest is told early.
+pub const ANTREA_MERGED_MAX: usize = 1 << 14;
+/// Connections that wait some milliseconds for what else happens to them, to be told as one record. Beyond, the oldest is told early.
+pub const ANTREA_RECORDS_HELD_MAX: usize = 1 << 15;
+/// Connections whose Pods, Service and rules are remembered, so that their last record has them though objects have gone. Of others it tells what there is then.
+pub const ANTREA_RECORDS_KNOWN_MAX: usize = 1 << 18;
+/// Walks through all connections for records at a time.
+pub const ANTREA_RECORD_WALKS_MAX: usize = 4;

@@ -5,7 +5,9 @@ mod conntrack;
 mod pipeline;
 mod tunnel;
 
-pub(crate) use antrea::{Antrea, By, Object, Rules, TraceFlow, TraceFlowEnd, TraceFlowProtocol, kind_word};
+pub(crate) use antrea::{
+    Antrea, By, Events, Object, Records, Rules, TraceFlow, TraceFlowEnd, TraceFlowProtocol, kind_word,
+};
 pub(crate) use conntrack::{Connections, Conntrack, Shown};
 pub(crate) use pipeline::{
     Bytes, CacheState, DumpFlows, Id, Lines, Monitor, Names, OptionalText, Pipeline, Testing, Text,

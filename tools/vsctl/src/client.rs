@@ -7,6 +7,8 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 use tonic_health::pb::health_client::HealthClient;
 use vswitch_proto::antrea::v1::egress_service_client::EgressServiceClient;
+use vswitch_proto::antrea::v1::event_service_client::EventServiceClient;
+use vswitch_proto::antrea::v1::flow_record_service_client::FlowRecordServiceClient;
 use vswitch_proto::antrea::v1::multicast_service_client::MulticastServiceClient;
 use vswitch_proto::antrea::v1::network_policy_service_client::NetworkPolicyServiceClient;
 use vswitch_proto::antrea::v1::node_service_client::NodeServiceClient;
@@ -85,6 +87,8 @@ impl Client {
         antrea_traffic_controls: TrafficControlServiceClient,
         antrea_multicast: MulticastServiceClient,
         antrea_traceflows: TraceflowServiceClient,
+        antrea_events: EventServiceClient,
+        antrea_records: FlowRecordServiceClient,
     }
 
     async fn connect(&self) -> Result<Channel, Error> {

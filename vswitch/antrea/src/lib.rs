@@ -30,6 +30,7 @@ mod problem;
 mod room;
 mod store;
 mod tables;
+pub mod tell;
 #[cfg(test)]
 mod testing;
 pub mod traceflow;

@@ -15,6 +15,7 @@ from .name_scenes import NameScenes
 from .refusals import Refusals
 from .scenes import Scenes
 from .stacks import KINDS
+from .telling import Telling
 from .trace_scenes import TraceScenes
 from .world import CLIENT, WEB, WEB2
 
@@ -30,7 +31,7 @@ DATAGRAMS = 3
 SILENCE = "table inet silence { chain input { type filter hook input priority 0; udp dport 80 drop; }; }"
 
 
-class AgentScenes(NameScenes, Scenes):
+class AgentScenes(NameScenes, Telling, Scenes):
     """All scenes; rules have the numbers that the switch gave them."""
 
     REFUSER = "the switch"
@@ -49,7 +50,7 @@ class AgentScenes(NameScenes, Scenes):
             if title.startswith("without Antrea's policy K8s's denies: db"):
                 yield from traces.isolated()
         refusals, groups = Refusals(self.node, self.manifests), multicast.Multicast(self.node, self.switch)
-        parts = (self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.names, self.changes, Choices(self).all, self.restarts)
+        parts = (self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.names, self.telling, self.changes, Choices(self).all, self.restarts)
         for part in parts:
             yield from part()
 

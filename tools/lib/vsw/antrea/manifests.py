@@ -102,6 +102,25 @@ class Manifests:
     def _endpoints(self):
         return self.switch.vsctl("antrea", "services", "-o", "endpoints").count("\n")
 
+    @contextlib.contextmanager
+    def edited(self, file, old, new):
+        """Meanwhile a file of the Node's has other words in one place."""
+        path = self.directory / file
+        text = path.read_text()
+        if text.count(old) != 1:
+            raise Failure(f"{file} has {text.count(old)} times {old!r}")
+        self._node_changed(lambda: path.write_text(text.replace(old, new)))
+        try:
+            yield
+        finally:
+            self._node_changed(lambda: path.write_text(text))
+
+    def _node_changed(self, change):
+        config = lambda: self.switch.json("antrea", "node")["node"]  # noqa: E731
+        before = config()
+        change()
+        machine.wait_until("the agent notices", 15, lambda: config() != before)
+
     def without(self, file):
         """Takes a file away, and waits until the switch does without what it said; call the result to bring it back."""
         hidden = self.directory.with_name(f"{file}.away")

@@ -1,9 +1,11 @@
 //! `vsctl antrea`: what an agent made of the switch (gRPC `antrea.v1`), with its arguments.
 
 mod object;
+mod telling;
 mod traceflow;
 
 pub(crate) use object::{Object, kind_word};
+pub(crate) use telling::{Events, Records};
 pub(crate) use traceflow::{End as TraceFlowEnd, Protocol as TraceFlowProtocol, TraceFlow};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -97,6 +99,10 @@ pub(crate) enum Antrea {
     /// Send a packet from a Pod, or look at one of real traffic, and tell what happens to it on this Node; without arguments: what is being traced.
     #[command(alias = "traceflow")]
     TraceFlow(Box<TraceFlow>),
+    /// Tell what happens, until interrupted: logs of policies, refused connections to Services, syncs, and what was lost of these.
+    Events(Events),
+    /// Show records of the connections that live: both tuples, Pods, Service, rules, counters.
+    Records(Records),
     /// Say which objects and rules a flow is of.
     Whose {
         /// A flow as dumped (table, priority and match count), a cookie (0x...), or a rule's number (conj_id).

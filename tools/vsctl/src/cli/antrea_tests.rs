@@ -37,6 +37,19 @@ fn every_verb_parses() {
         ),
         ("rules --watch", "Rules(Rules { policies: [], pod: None, watch: Some(10000), count: None })"),
         ("rules --pod a/b", r#"Rules(Rules { policies: [], pod: Some("a/b"), watch: None, count: None })"#),
+        ("events", "Events(Events { kinds: [], count: None })"),
+        (
+            "events --kind policy-log --kind round-committed --count 2",
+            "Events(Events { kinds: [PolicyLog, RoundCommitted], count: Some(2) })",
+        ),
+        (
+            "records --pod a/b",
+            r#"Records(Records { pod: Some("a/b"), service: None, follow: false, kinds: [], existing: false, active: None, count: None })"#,
+        ),
+        (
+            "records --follow --kind end --existing --active 5 --count 1",
+            "Records(Records { pod: None, service: None, follow: true, kinds: [End], existing: true, active: Some(5), count: Some(1) })",
+        ),
         ("groups web", r#"Groups(Objects { names: ["web"] })"#),
         ("fqdns", "Fqdns { pattern: None }"),
         ("names *.example.com", r#"Fqdns { pattern: Some("*.example.com") }"#),

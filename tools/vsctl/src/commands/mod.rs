@@ -48,6 +48,15 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
         {
             return antrea::follow(&client, rules, period, cli, out).await;
         }
+        match &cli.command {
+            Command::Antrea { verb: Antrea::Events(args) } => {
+                return antrea::follow_events(&client, args, cli, out).await;
+            }
+            Command::Antrea { verb: Antrea::Records(args) } if args.follow => {
+                return antrea::follow_records(&client, args, cli, out).await;
+            }
+            _ => {}
+        }
         let report = match &cli.command {
             Command::Pipeline(Pipeline::Monitor(monitor)) => {
                 return pipeline::follow(&client, monitor, cli.timeout, cli.json, out).await;

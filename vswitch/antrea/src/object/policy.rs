@@ -178,6 +178,14 @@ impl NetworkPolicy {
         self.isolates.contains(&direction) && groups.any(|group| group.pods.iter().any(|other| **other == *pod))
     }
 
+    /// Whether it isolates the members of a group, in a direction; with `logged` only if that is logged.
+    pub(crate) fn isolates_members(&self, group: &str, is_egress: bool, logged: bool) -> bool {
+        let direction = if is_egress { Direction::Egress } else { Direction::Ingress };
+        self.isolates.contains(&direction)
+            && (self.log_isolation || !logged)
+            && self.applied_to.iter().any(|name| **name == *group)
+    }
+
     pub(crate) fn judge(&self, _name: &str, facts: &Facts<'_>, problems: &mut Problems) {
         if matches!(self.order, Order::Antrea { .. }) && !facts.features().antrea_policy {
             problems.push(Code::Feature, "kind", "Antrea's policies need features.antrea_policy");

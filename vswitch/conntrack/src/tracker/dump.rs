@@ -2,7 +2,9 @@
 
 use super::arena::Locked;
 use super::life::Life;
+use super::words::Words;
 use super::{Connection, Count, Filter, Tracker};
+use crate::Tuple;
 use std::ops::ControlFlow;
 
 impl Tracker {
@@ -16,6 +18,14 @@ impl Tracker {
                 return;
             }
         }
+    }
+
+    /// The connection of a tuple, of whichever direction.
+    #[must_use]
+    pub fn connection(&self, tuple: &Tuple, now: u64) -> Option<Connection> {
+        let words = Words::from(tuple);
+        let found = self.find(&words, self.hasher.hash(&words), now)?;
+        Some(Connection::of(&found.locked, now))
     }
 
     /// Removes what a filter means; returns how many went.

@@ -70,6 +70,10 @@ impl Antrea {
             self.reset_locked(&mut state)?;
         }
         self.change_node(&mut state, node)?;
+        if let Err(error) = self.read_packets(&state) {
+            // The Node is as asked. Who watches is told nothing of packets, as long as others take all places.
+            tracing::warn!(%error, "packets of policies cannot be read");
+        }
         Ok(Initialized { tables: self.table_states(&state)?, unchanged: false, degraded: degraded(&state) })
     }
 
@@ -241,7 +245,7 @@ impl Antrea {
         state.numbers_since = Some(Millis::now().0);
         self.track_strictly(Some(&node), false);
         self.forget_tables(&node.bridge, existing(&node.features).into_values());
-        Ok(())
+        self.read_packets(state)
     }
 
     /// Opens the gate for agents that write increments only.
@@ -256,6 +260,7 @@ impl Antrea {
             self.mark(&mut state);
             self.switch.write_pipeline(&bridge, &state.room.store().everything())?;
             state.open(&bridge);
+            self.tell_round(state.round, true);
         }
         Ok(())
     }
@@ -306,6 +311,7 @@ impl Antrea {
             state.committed_unix_ms = crate::time::unix_ms();
             state.synced = synced;
             state.restored = false;
+            self.tell_round(state.round, state.gate_open);
         }
         Ok(v1::SyncResponse { result: Some(result), gate_open: state.gate_open, repaired })
     }

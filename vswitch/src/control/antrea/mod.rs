@@ -13,13 +13,17 @@
 //! blocking threads.
 
 mod carry;
+mod events;
 mod flush;
 mod lifecycle;
 mod multicast;
 mod names;
+mod packets;
 mod persist;
+mod records;
 mod restart;
 mod show;
+mod topic;
 mod traceflow;
 
 use super::SwitchError;
@@ -30,16 +34,19 @@ use persist::Disk;
 use restart::Pending;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 use vswitch_antrea::{Code, Desired, Key, Kind, Ports, Problem, Problems, Room};
 use vswitch_proto::antrea::v1;
 
+pub(in crate::control) use events::{KINDS, Watch};
 pub(in crate::control) use lifecycle::Sync;
 pub(in crate::control) use multicast::read as read_igmp;
 pub(in crate::control) use names::read as read_names;
 pub(in crate::control) use persist::{PERIOD, RETRY};
+pub(in crate::control) use records::Only;
 pub(in crate::control) use show::{OwnedFlow, Shown};
+pub(in crate::control) use topic::{Reader, Told};
 pub(in crate::control) use traceflow::{Running, TraceflowError};
 
 /// Why a call came to nothing.
@@ -163,18 +170,33 @@ pub(in crate::control) struct Antrea {
     names: names::Names,
     /// Where all of it is over a restart.
     disk: Option<Disk>,
+    events: events::Events,
+    records: records::Records,
+    /// Who reads packets. Taken behind the lock of the state.
+    packets: packets::Packets,
+    /// For the tasks, which keep nobody alive.
+    me: Weak<Self>,
 }
 
 impl Antrea {
     /// Nothing is said yet. `state_dir`: where it is to be over a restart.
-    pub(in crate::control) fn new(switch: Arc<dyn SwitchApi>, state_dir: Option<PathBuf>) -> Self {
-        Self {
+    pub(in crate::control) fn new(switch: Arc<dyn SwitchApi>, state_dir: Option<PathBuf>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
             switch,
             state: Mutex::default(),
             traceflows: traceflow::Traceflows::default(),
             names: names::Names::default(),
             disk: state_dir.map(Disk::new),
-        }
+            events: events::Events::default(),
+            records: records::Records::default(),
+            packets: packets::Packets::default(),
+            me: Weak::clone(me),
+        })
+    }
+
+    /// There is a Node.
+    pub(in crate::control) fn is_initialized(&self) -> bool {
+        self.state.lock().room.node().is_some()
     }
 
     /// Ports of a bridge as they are now.

@@ -23,6 +23,8 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 use tonic_reflection::server::Builder;
 use vswitch_proto::antrea::v1::egress_service_server as antrea_egress;
+use vswitch_proto::antrea::v1::event_service_server as antrea_event;
+use vswitch_proto::antrea::v1::flow_record_service_server as antrea_record;
 use vswitch_proto::antrea::v1::multicast_service_server as antrea_multicast;
 use vswitch_proto::antrea::v1::network_policy_service_server as antrea_policy;
 use vswitch_proto::antrea::v1::node_service_server as antrea_node;
@@ -76,7 +78,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told: the server as a whole, and each service.
-pub(super) const HEALTH_NAMES: [&str; 26] = [
+pub(super) const HEALTH_NAMES: [&str; 28] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
@@ -103,6 +105,8 @@ pub(super) const HEALTH_NAMES: [&str; 26] = [
     antrea_traffic_control::SERVICE_NAME,
     antrea_multicast::SERVICE_NAME,
     antrea_traceflow::SERVICE_NAME,
+    antrea_event::SERVICE_NAME,
+    antrea_record::SERVICE_NAME,
 ];
 
 /// The service that tells health.
@@ -153,7 +157,7 @@ pub(super) async fn serve_api(
     set_health(&reporter, is_healthy(&switch).await).await;
     let watching_health = tokio::spawn(watch_health(Arc::clone(&switch), reporter, stopping.clone()));
     let dummies = switch.dummies_enabled();
-    let antrea = Arc::new(Antrea::new(Arc::clone(&switch), state_dir));
+    let antrea = Antrea::new(Arc::clone(&switch), state_dir);
     on(&antrea, Antrea::restore).await;
     let writing = tokio::spawn(write_behind(Arc::clone(&antrea)));
     let reading_names = tokio::spawn(read_names(Arc::clone(&antrea), stopping.clone()));
@@ -243,6 +247,8 @@ fn router(
         .add_service(limited!(antrea_proxy::ProxyServiceServer(services.clone())))
         .add_service(limited!(antrea_policy::NetworkPolicyServiceServer(services.clone())))
         .add_service(limited!(antrea_egress::EgressServiceServer(services.clone())))
+        .add_service(limited!(antrea_event::EventServiceServer(services.clone())))
+        .add_service(limited!(antrea_record::FlowRecordServiceServer(services.clone())))
         .add_service(limited!(antrea_traffic_control::TrafficControlServiceServer(services.clone())))
         .add_service(limited!(antrea_traceflow::TraceflowServiceServer(services)))
         .add_optional_service(dummies.then(|| limited!(dummy::DummyServiceServer(Dummies(control.clone()))))))

@@ -16,7 +16,7 @@ mod antrea;
 mod api;
 mod bridge;
 mod capabilities;
-mod conntrack;
+pub(super) mod conntrack;
 #[cfg(test)]
 pub(super) mod double;
 mod dummy;

@@ -1,6 +1,7 @@
 //! `vsctl antrea`: what an agent made of the switch.
 
 mod egress;
+mod events;
 mod flows;
 mod fqdns;
 mod groups;
@@ -9,14 +10,18 @@ mod multicast;
 mod node;
 mod pods;
 mod policies;
+mod records;
 mod rules;
 mod services;
 mod state;
+mod stream;
 mod traceflow;
 mod watch;
 mod whose;
 mod words;
 
+pub(super) use events::follow as follow_events;
+pub(super) use records::follow as follow_records;
 pub(super) use watch::follow;
 
 use super::Answer;
@@ -59,6 +64,9 @@ async fn answer(client: &Client, verb: &Antrea, as_json: bool) -> Answer {
             flows::show(client, object, rule.as_deref(), form, !no_names).await
         }
         Antrea::TraceFlow(args) => traceflow::show(client, args).await,
+        Antrea::Records(args) => records::show(client, args).await,
+        // Followed before anything is asked.
+        Antrea::Events(_) => Ok(Box::new(crate::output::Done)),
         Antrea::Whose { words } => whose::show(client, &words.join(" ")).await,
     }
 }

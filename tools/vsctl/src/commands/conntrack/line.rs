@@ -30,7 +30,7 @@ pub(super) const fn protocol(number: u32) -> Option<&'static str> {
 }
 
 /// Name of a state, as Open vSwitch writes it.
-pub(super) fn tcp_state(state: v1::TcpState) -> &'static str {
+pub(in crate::commands) fn tcp_state(state: v1::TcpState) -> &'static str {
     state.as_str_name().strip_prefix("TCP_STATE_").unwrap_or("UNKNOWN")
 }
 
@@ -55,6 +55,23 @@ fn put_tuple(tuple: &v1::ConnectionTuple, text: &mut String) {
         Some(v1::IcmpEnds { id, r#type, code }) => write!(text, ",id={id},type={type},code={code}"),
         None => write!(text, ",sport={},dport={}", tuple.src_port, tuple.dst_port),
     };
+}
+
+/// Who speaks to whom, with the protocol: `tcp,src=10.0.0.1,dst=10.0.0.2,sport=1000,dport=80`; not told: a dash.
+pub(in crate::commands) fn labelled(tuple: Option<&v1::ConnectionTuple>) -> String {
+    let Some(tuple) = tuple else { return "-".to_owned() };
+    let mut text = protocol(tuple.protocol).map_or_else(|| tuple.protocol.to_string(), str::to_owned);
+    text.push(',');
+    put_tuple(tuple, &mut text);
+    text
+}
+
+/// Likewise, for programs.
+pub(in crate::commands) fn labelled_json(tuple: Option<&v1::ConnectionTuple>) -> Value {
+    let Some(tuple) = tuple else { return Value::Null };
+    let mut json = tuple_json(tuple);
+    json["protocol"] = tuple.protocol.into();
+    json
 }
 
 fn put_direction(name: &str, tuple: Option<&v1::ConnectionTuple>, count: Option<v1::Count>, text: &mut String) {

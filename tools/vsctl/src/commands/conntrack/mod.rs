@@ -6,6 +6,7 @@ mod options;
 mod watch;
 mod words;
 
+pub(super) use line::{labelled as tuple, labelled_json as tuple_json, tcp_state};
 pub(super) use watch::{Telling, follow};
 
 use super::Answer;

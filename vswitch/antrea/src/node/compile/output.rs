@@ -4,15 +4,11 @@ use super::Writer;
 use crate::Family;
 use crate::node::{LocalProbe, PacketCategory, PacketLimit, TrafficMode};
 
-/// Controller of what policies tell.
-pub(super) const CONTROLLER_POLICY: u16 = 62373;
-/// Controller of Services without endpoints.
-pub(super) const CONTROLLER_SERVICE: u16 = 62377;
-const METER_POLICY: u32 = 256;
+use crate::tell::{CONTROLLER_POLICY, METER_POLICY};
+pub(super) use crate::tell::{CONTROLLER_SERVICE, METER_SERVICE};
+
 const METER_TRACEFLOW: u32 = 257;
 const METER_DNS: u32 = 258;
-/// Meter of Services without endpoints.
-pub(super) const METER_SERVICE: u32 = 259;
 /// Meter of IGMP (ours; Antrea limits it in its agent).
 pub(super) const METER_IGMP: u32 = 260;
 /// Bit of operations (reg0[25..31]) that says: refuse.

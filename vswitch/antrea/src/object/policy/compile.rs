@@ -1,12 +1,13 @@
 //! What a policy writes.
 
 use super::clauses::{Clauses, Dimension};
-use super::deny::{self, Disposition, Ends, TO_CONTROLLER};
+use super::deny::{self, Ends, TO_CONTROLLER};
 use super::matching::{Addresses, End, Head};
 use super::{Action, Direction, NetworkPolicy, Order, Peer, Rule, missing};
 use crate::node::TrafficMode;
 use crate::object::applied_to_group::pod;
 use crate::problem::Code;
+use crate::tell::Disposition;
 use crate::{Cidr, Facts, Family, Part, RuleKey, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,6 +1,7 @@
 //! Packets that are denied: how they end, and who is told.
 
 use super::{Action, Direction, NetworkPolicy};
+use crate::tell::Disposition;
 use crate::{Facts, GroupKey, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -26,15 +27,6 @@ pub(super) const LOGGED: [Table; 6] = [
 const LOG: u32 = 1;
 const REFUSE: u32 = 2;
 const RECORD: u32 = 4;
-
-/// reg0[11..12]: what was decided (Antrea: `APDispositionField`).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Disposition {
-    Allow = 0,
-    Drop = 1,
-    Reject = 2,
-    Pass = 3,
-}
 
 /// Actions of a flow that drops.
 pub(super) const fn drop() -> &'static str {

@@ -3,6 +3,7 @@
 mod multicast;
 mod names;
 mod restart;
+mod telling;
 mod traceflow;
 
 use super::{Running, internal, soon};

@@ -1,10 +1,12 @@
 //! The services of `proto/antrea/v1`: what an agent of Antrea's kind says. What is made of it is [`crate::control::antrea`]'s business.
 
 mod apply;
+mod events;
 mod list;
 mod multicast;
 mod node;
 mod policy;
+mod records;
 mod statistics;
 mod sync;
 mod traceflow;
@@ -13,6 +15,7 @@ use super::api::{Asked, Control};
 use super::status::{clip, invalid, status};
 use crate::control::antrea::{Antrea, AntreaError};
 use crate::control::switch::pipeline::WriteError;
+use crate::limits::ANTREA_RECORD_WALKS_MAX;
 use crate::port::FieldError;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -37,6 +40,8 @@ pub(in crate::control) struct AntreaServices {
     syncing: Arc<Semaphore>,
     /// Calls at a time: they wait for each other anyway, and are not to keep others from the switch meanwhile.
     calls: Arc<Semaphore>,
+    /// Walks through all connections for records: they take as long as their readers.
+    walks: Arc<Semaphore>,
 }
 
 /// Calls of [`Antrea`] at a time.
@@ -44,7 +49,9 @@ const CALLS_MAX: usize = 2;
 
 impl AntreaServices {
     pub(in crate::control) fn new(control: Control, antrea: Arc<Antrea>) -> Self {
-        Self { control, antrea, syncing: Arc::new(Semaphore::new(1)), calls: Arc::new(Semaphore::new(CALLS_MAX)) }
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        let (syncing, calls, walks) = (semaphore(1), semaphore(CALLS_MAX), semaphore(ANTREA_RECORD_WALKS_MAX));
+        Self { control, antrea, syncing, calls, walks }
     }
 
     /// Asks on a blocking thread.

@@ -3,7 +3,7 @@
 mod dump;
 mod filter;
 mod options;
-mod present;
+pub(in crate::control) mod present;
 mod watch;
 
 use super::api::{Asked, Control};

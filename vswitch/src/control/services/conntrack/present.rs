@@ -9,15 +9,15 @@ const SCALE_SHIFT: u8 = 0x0f;
 
 /// The time of both clocks at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Now {
+pub(in crate::control) struct Now {
     /// Milliseconds of the tracker's clock.
-    pub(super) ms: u64,
+    pub(in crate::control) ms: u64,
     /// Milliseconds since 1970.
-    pub(super) unix_ms: u64,
+    pub(in crate::control) unix_ms: u64,
 }
 
 impl Now {
-    pub(super) fn read() -> Self {
+    pub(in crate::control) fn read() -> Self {
         Self { ms: crate::time::Millis::now().0, unix_ms: crate::time::unix_ms() }
     }
 }
@@ -87,7 +87,7 @@ fn tcp(tcp: &Tcp) -> v1::TcpConnection {
 }
 
 /// A connection.
-pub(super) fn connection(connection: &Connection, now: Now) -> v1::Connection {
+pub(in crate::control) fn connection(connection: &Connection, now: Now) -> v1::Connection {
     let age_ms = connection.age_ms(now.ms);
     let count = |direction: Direction| v1::Count {
         packets: connection.packets[direction as usize],

@@ -1,0 +1,105 @@
+//! Events for agents: each kind has a queue of its own, so that a storm of one pushes out nothing of another.
+
+use super::topic::{Reader, Topic};
+use super::{Antrea, AntreaError};
+use crate::control::SwitchError;
+use crate::limits::ANTREA_WATCHERS_MAX;
+use vswitch_proto::antrea::v1;
+use vswitch_proto::antrea::v1::EventKind;
+use vswitch_proto::antrea::v1::watch_events_response::Event;
+
+/// Kinds that there are.
+pub(in crate::control) const KINDS: [EventKind; 7] = [
+    EventKind::PolicyLog,
+    EventKind::ServiceRefused,
+    EventKind::PacketToAnswer,
+    EventKind::FqdnLearned,
+    EventKind::MembershipChanged,
+    EventKind::ObjectChanged,
+    EventKind::RoundCommitted,
+];
+
+/// Who reads what.
+#[derive(Debug)]
+pub(super) struct Events {
+    /// Milliseconds since 1970.
+    start_unix_ms: u64,
+    topics: [Topic<Event>; KINDS.len()],
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { start_unix_ms: crate::time::unix_ms(), topics: Default::default() }
+    }
+}
+
+impl Events {
+    fn topic(&self, kind: EventKind) -> Option<&Topic<Event>> {
+        let at = KINDS.iter().position(|other| *other == kind)?;
+        self.topics.get(at)
+    }
+
+    /// Somebody reads events of a kind.
+    pub(super) fn are_read(&self, kind: EventKind) -> bool {
+        self.topic(kind).is_some_and(|topic| topic.readers() > 0)
+    }
+
+    /// Tells those who read.
+    pub(super) fn tell(&self, kind: EventKind, events: Vec<Event>) {
+        if let Some(topic) = self.topic(kind) {
+            topic.tell(events);
+        }
+    }
+
+    /// So many more packets were not even told.
+    pub(super) fn limit(&self, kind: EventKind, more: u64) {
+        if let Some(topic) = self.topic(kind) {
+            topic.limit(more);
+        }
+    }
+
+    fn read(&self, kinds: &[EventKind]) -> Result<Vec<(EventKind, Reader<Event>)>, SwitchError> {
+        let topics = kinds.iter().filter_map(|kind| self.topic(*kind).map(|topic| (*kind, topic)));
+        let mut readers = Vec::new();
+        for (kind, topic) in topics {
+            if topic.readers() >= ANTREA_WATCHERS_MAX {
+                return Err(SwitchError::Exhausted { what: "subscribers to events", limit: ANTREA_WATCHERS_MAX });
+            }
+            readers.push((kind, topic.read()));
+        }
+        Ok(readers)
+    }
+}
+
+/// A subscription.
+#[derive(Debug)]
+pub(in crate::control) struct Watch {
+    /// The first message.
+    pub(in crate::control) started: v1::EventsStarted,
+    /// By kind.
+    pub(in crate::control) readers: Vec<(EventKind, Reader<Event>)>,
+}
+
+impl Antrea {
+    /// Events of these kinds from now on.
+    ///
+    /// # Errors
+    /// When there are too many subscribers, of events or of the bridge's packet-ins.
+    pub(in crate::control) fn watch_events(&self, kinds: &[EventKind]) -> Result<Watch, AntreaError> {
+        let state = self.state.lock();
+        let readers = self.events.read(kinds)?;
+        self.read_packets(&state)?;
+        let started = v1::EventsStarted {
+            switch_start_unix_ms: self.events.start_unix_ms,
+            round: state.round,
+            gate_open: state.gate_open,
+        };
+        Ok(Watch { started, readers })
+    }
+
+    /// Tells that a sync was applied, or the gate opened.
+    pub(super) fn tell_round(&self, round: u64, gate_open: bool) {
+        let event = Event::RoundCommitted(v1::RoundCommitted { round, gate_open });
+        self.events.tell(EventKind::RoundCommitted, vec![event]);
+    }
+}
