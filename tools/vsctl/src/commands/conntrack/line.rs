@@ -30,7 +30,7 @@ pub(super) const fn protocol(number: u32) -> Option<&'static str> {
 }
 
 /// Name of a state, as Open vSwitch writes it.
-pub(in crate::commands) fn tcp_state(state: v1::TcpState) -> &'static str {
+pub(crate) fn tcp_state(state: v1::TcpState) -> &'static str {
     state.as_str_name().strip_prefix("TCP_STATE_").unwrap_or("UNKNOWN")
 }
 
@@ -58,7 +58,7 @@ fn put_tuple(tuple: &v1::ConnectionTuple, text: &mut String) {
 }
 
 /// Who speaks to whom, with the protocol: `tcp,src=10.0.0.1,dst=10.0.0.2,sport=1000,dport=80`; not told: a dash.
-pub(in crate::commands) fn labelled(tuple: Option<&v1::ConnectionTuple>) -> String {
+pub(crate) fn labelled(tuple: Option<&v1::ConnectionTuple>) -> String {
     let Some(tuple) = tuple else { return "-".to_owned() };
     let mut text = protocol(tuple.protocol).map_or_else(|| tuple.protocol.to_string(), str::to_owned);
     text.push(',');
@@ -67,7 +67,7 @@ pub(in crate::commands) fn labelled(tuple: Option<&v1::ConnectionTuple>) -> Stri
 }
 
 /// Likewise, for programs.
-pub(in crate::commands) fn labelled_json(tuple: Option<&v1::ConnectionTuple>) -> Value {
+pub(crate) fn labelled_json(tuple: Option<&v1::ConnectionTuple>) -> Value {
     let Some(tuple) = tuple else { return Value::Null };
     let mut json = tuple_json(tuple);
     json["protocol"] = tuple.protocol.into();

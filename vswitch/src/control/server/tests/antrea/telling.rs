@@ -93,7 +93,7 @@ fn packet(port: u8) -> Vec<u8> {
 /// Registers of a packet that isolation of egress denied: logged and recorded.
 fn denied() -> Vec<(Field, u128)> {
     let table = vswitch_antrea::Table::EgressDefaultRule.number();
-    vec![(Field::Reg0, (5 << 25 | 1 << 11 | 3).into()), (Field::Reg2, table.into())]
+    vec![(Field::Reg0, 5_u128 << 25 | 1 << 11 | 3), (Field::Reg2, table.into())]
 }
 
 /// A K8s policy that isolates web, and the group that it is applied to.
