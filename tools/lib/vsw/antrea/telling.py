@@ -119,7 +119,7 @@ class Telling:
         tuples = {"original__src": of(CLIENT.v4, family), "original__dst": address, "original__dport": HTTP, "original__protocol": socket.IPPROTO_UDP,
                   "reply__src": of(WEB2.v4, family), "reply__sport": HTTP, "reply__dst": of(CLIENT.v4, family), "reply__dport": port}
         names = {"source": "pod", "source_pod": "default/client", "destination_pod": "default/web2", "service": "default/sample-loadbalancer:echo",
-                 "ingress_verdict__rule__policy": NAME, "ingress_verdict__rule__rule": "ingress-0", "ingress_verdict__action": "Allow", "egress_verdict": None,
+                 "ingress_verdict__rule__policy": NAME, "ingress_verdict__rule__rule": "LogClient", "ingress_verdict__action": "Allow", "egress_verdict": None,
                  "translated_source": None, "egress": None}
         for told in (new, end):
             _same(told, **tuples, **names)

@@ -312,8 +312,7 @@ fn no_frame_is_too_short() {
 #[test]
 fn what_comes_again_within_a_second_is_one() {
     let mut merged = Merged::new(1000, 3);
-    let add =
-        |merged: &mut Merged<u8, (u8, u32)>, now, key| merged.add(now, key, || (key, 1), |value| value.1 += 1);
+    let add = |merged: &mut Merged<u8, (u8, u32)>, now, key| merged.add(now, key, || (key, 1), |value| value.1 += 1);
     for (now, key) in [(0, 1), (10, 2), (999, 1), (999, 1)] {
         assert_eq!(add(&mut merged, now, key), None);
     }

@@ -35,7 +35,8 @@ impl Running {
     /// Controllers that somebody reads packets of.
     fn read(&self) -> Vec<u16> {
         let packet_ins = self.switch.packet_ins.lock();
-        packet_ins.iter().filter(|(_, queue, _)| !queue.is_closed()).map(|(controller, ..)| *controller).collect()
+        let open = packet_ins.iter().filter(|(_, queue, _)| !queue.is_closed()).map(|(controller, ..)| *controller);
+        open.filter(|controller| CONTROLLERS.contains(controller)).collect()
     }
 
     /// Hands a packet to those who read a controller's.
