@@ -10,17 +10,18 @@ mod tests;
 
 use crate::part::Contribution;
 use crate::part::{clause_order, is_clause};
-use crate::{Key, Part};
+use crate::{Key, Part, Table};
 use hashbrown::HashMap;
 use layer::Layer;
 use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use vswitch_flow::spec::{FlowFilter, FlowSpec, GroupSpec, MeterSpec, Update};
+use vswitch_flow::text::{NoNames, Style, format_match};
 use vswitch_flow::{Action, SparseMatch};
 
 /// A flow's identity in the bridge.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct FlowId {
     /// Number of its table.
     pub table: u8,
@@ -28,6 +29,19 @@ pub struct FlowId {
     pub priority: u16,
     /// What it matches.
     pub matching: Arc<SparseMatch>,
+}
+
+/// As dumps show it: problems quote it.
+impl std::fmt::Debug for FlowId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut matching = String::new();
+        format_match(&self.matching, Style::default(), &NoNames, &mut matching);
+        match Table::by_number(self.table) {
+            Some(table) => write!(f, "table={}", table.name())?,
+            None => write!(f, "table={}", self.table)?,
+        }
+        write!(f, ", priority={},{matching}", self.priority)
+    }
 }
 
 impl FlowId {

@@ -366,7 +366,8 @@ fn conflicting(conflicts: Vec<Conflict>) -> Refused {
     for conflict in conflicts {
         for owner in &conflict.owners {
             let other = conflict.owners.iter().find(|other| *other != owner);
-            let reason = format!("another object wants something else of the same packets: {}", conflict.what);
+            let who = other.map_or_else(|| "another object".to_owned(), ToString::to_string);
+            let reason = format!("{who} wants something else of the same packets: {}", conflict.what);
             let problem = Problem { other: other.cloned(), ..Problem::new(Code::Conflict, "", reason) };
             refused.entry(owner.clone()).or_default().add(problem);
         }

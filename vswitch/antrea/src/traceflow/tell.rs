@@ -125,8 +125,12 @@ impl Reader<'_> {
             let was = self.address(Field::CtNwDst, Field::CtIpv6Dst).filter(|_| is(CT_DNAT));
             (was_source, was.or(destination), if was.is_some() { self.u16(Field::CtTpDst) } else { port })
         };
-        let other = (destination, port) != (was_destination, was_port);
-        (was_source.filter(|was| Some(*was) != source), was_destination.filter(|_| other).map(|was| (was, was_port)))
+        // Of what cannot be read nothing is told.
+        let other = destination.is_some() && (destination, port) != (was_destination, was_port);
+        (
+            was_source.filter(|was| source.is_some_and(|source| source != *was)),
+            was_destination.filter(|_| other).map(|was| (was, was_port)),
+        )
     }
 
     /// The Pod behind a port.

@@ -117,7 +117,12 @@ async fn several_run_at_once_and_each_gets_its_own() {
     let running = Running::with_pods().await;
     let flows = running.flow_count().await;
     let mut one = running.trace(live("one")).await.expect("a stream");
-    let mut two = running.trace(live("two")).await.expect("a stream");
+    // One that asks for the same packets is refused.
+    let status = running.trace(live("two")).await.expect_err("both would mark them");
+    assert!(status.message().contains("CONFLICT: Traceflow one wants"), "{status}");
+    let back = live("two");
+    let back = v1::Traceflow { source: back.destination, destination: back.source, ..back };
+    let mut two = running.trace(back).await.expect("a stream");
     assert_eq!(next(&mut one).await, Some(Update::Started(v1::TraceflowStarted { tag: 1 })));
     assert_eq!(next(&mut two).await, Some(Update::Started(v1::TraceflowStarted { tag: 2 })));
     running.told(2, 4);
