@@ -70,7 +70,7 @@ class Agent:
 
 
 class Ports(Players):
-    """Players in a bridge that is the agent's: objects hold their ports, so they are exchanged while there are none."""
+    """Players in a bridge that is the agent's: objects hold their ports, so they are exchanged while the Pods are elsewhere."""
 
     def __init__(self, dut, agent=None):
         self.dut, self.agent = dut, agent
@@ -82,19 +82,19 @@ class Ports(Players):
         if self.agent:
             self.agent.ask("few")
 
-    def _without(self):
+    def _aside(self):
         if self.agent:
-            self.agent.ask("reset")
+            self.agent.ask("aside")
 
     def play(self, name, *captures, **options):
         """As of Players."""
-        self._without()
+        self._aside()
         super().play(name, *captures, **options)
         self._again()
 
     def rest(self, name):
         """As of Players."""
-        self._without()
+        self._aside()
         super().rest(name)
         self._again()
 

@@ -50,10 +50,11 @@ class Cluster:
             name=NODE, bridge="br0", pod_cidrs=["10.10.0.0/24"], service_cidrs=["10.96.0.0/12"], transport_addresses=["172.16.0.1/16"],
             gateway=node.Gateway(port="gw", mac=mac("ba:5e:d1:55:aa:c0"), addresses=["10.10.0.1"]), tunnel=node.Tunnel(port="tun"))
 
-    def few(self):
-        """The Pods that are measured, and their policies: the client may speak TCP to the server, and nothing else."""
-        for name, (address, own) in zip(("client", "web"), self.traffic):
-            yield sync.Object(pod=pod.Pod(name=f"measured/{name}", port=name, addresses=[address], mac=mac(own)))
+    def few(self, aside=False):
+        """The Pods that are measured, and their policies: the client may speak TCP to the server, and nothing else. `aside`: they have ports of Pods that
+        come later."""
+        for name, spare, (address, own) in zip(("client", "web"), ("p0", "p1"), self.traffic):
+            yield sync.Object(pod=pod.Pod(name=f"measured/{name}", port=spare if aside else name, addresses=[address], mac=mac(own)))
             yield sync.Object(address_group=policy.AddressGroup(name=f"the {name}", members=[policy.GroupMember(pod=f"measured/{name}")]))
             yield sync.Object(applied_to_group=policy.AppliedToGroup(name=f"the {name}", pods=[f"measured/{name}"]))
         http = policy.PortMatch(protocol=common.PROTOCOL_TCP, port=80)
@@ -152,10 +153,9 @@ class Client:
         self.node.Initialize(node.InitializeRequest(node=self.cluster.config()))
         return self._sync(self.cluster.few())
 
-    def reset(self):
-        """Nothing of ours is left, so that ports may be exchanged."""
-        self.node.Reset(node.ResetRequest())
-        return {}
+    def aside(self):
+        """The measured Pods are at other ports, so that theirs may be exchanged: were they removed, their connections would end."""
+        return self._sync(self.cluster.few(aside=True))
 
     def all(self):
         """The whole cluster."""

@@ -14,8 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
 from vsw import machine, netns  # noqa: E402
+from vsw.antrea import actions  # noqa: E402
 
 FAKE = ROOT / "tools" / "tests" / "fake"
+WHOLE_S = 1800  # for all that a demo shows, on a machine that others keep busy
+AROUND = 2  # lines before one that is wrong
+MORE = 15  # lines at most that belong to it
 
 
 def traces():
@@ -43,17 +47,31 @@ def start(*words, fake="", binaries=FAKE, demo=("--l2",), **options):
     return subprocess.Popen(argv, env={**os.environ, "FAKE_SWITCH": fake}, start_new_session=True, **options)
 
 
-def read_until(stream, needle, limit=60):
+def read_until(stream, needle, limit=machine.PATIENCE_S):
     """Reads a file descriptor until `needle` came; all that was read."""
     text, deadline = b"", time.monotonic() + limit
     while needle not in text:
         if not select.select([stream], [], [], max(0, deadline - time.monotonic()))[0]:
-            raise AssertionError(f"no {needle!r} within {limit} s in {text.decode(errors='replace')}")
+            raise AssertionError(worst_first(f"no {needle.decode()!r} within {limit} s", text.decode(errors="replace")))
         data = os.read(stream, 65536)
         if not data:
-            raise AssertionError(f"ended without {needle!r}: {text.decode(errors='replace')}")
+            raise AssertionError(worst_first(f"ended without {needle.decode()!r}", text.decode(errors="replace")))
         text += data
     return text
+
+
+def worst_first(what, said):
+    """What is wrong with what a demo said, the lines that tell why, then all: of a long text, only the beginning may be seen."""
+    lines, parts, start = said.splitlines(), [what], 0
+    for number, line in enumerate(lines):
+        if line.startswith("✘"):
+            end = next((n for n in range(number + 1, len(lines)) if lines[n][:1] in "✔✘•"), len(lines))
+            parts += lines[max(start, number - AROUND) : min(end, number + MORE)]
+            start = end
+        elif line.startswith(("demo: ", "Traceback ")):  # and the ends of logs
+            parts += lines[max(start, number) :]
+            break
+    return "\n".join([*parts, "--- all that it said", said])
 
 
 class Clean(unittest.TestCase):
@@ -63,20 +81,35 @@ class Clean(unittest.TestCase):
         self.before = traces()
 
     def tearDown(self):
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + machine.PATIENCE_S
         while traces() != self.before and time.monotonic() < deadline:
             time.sleep(0.1)
         self.assertEqual(traces(), self.before, "the demo left something behind")
 
     def started(self, process):
         """Ended after the test in any case."""
-        self.addCleanup(lambda: process.poll() is None and (process.terminate(), process.wait(30)))
+        self.addCleanup(machine.end, process)
         return process
 
-    def finish(self, process, status, limit=90):
-        said = process.communicate(timeout=limit)[0].decode()
-        self.assertEqual(process.returncode, status, said)
+    def finish(self, process, status, limit=machine.PATIENCE_S, so_far=b""):
+        """Waits for its end; all that it said."""
+        late = ""
+        try:
+            said = process.communicate(timeout=limit)[0]
+        except subprocess.TimeoutExpired:
+            late = f"not at its end within {limit} s; "
+            machine.end(process)
+            said = process.communicate()[0]
+        said = (so_far + said).decode(errors="replace")
+        if late or process.returncode != status:
+            self.fail(worst_first(f"{late}status {process.returncode}, expected {status}", said))
         return said
+
+    def shows(self, said, *texts):
+        """All of these are in what it said, and nothing is wrong."""
+        missing = [text for text in texts if text not in said]
+        if missing or "✘" in said:
+            self.fail(worst_first(f"missing: {missing}", said))
 
 
 class Node(Clean):
@@ -88,48 +121,44 @@ class Node(Clean):
         return self.started(start(*words, binaries=self.BINARIES, demo=(), **options))
 
     def test_every_scene_is_right(self):
-        said = self.finish(self.start("--once", "--seconds", "1"), 0, limit=300)
-        for what in ("the agent told: 1 peer, 4 pod, 7 service", "hairpin: web2", "ETP Local: outside", "no Endpoint", "TrafficControl mirrors",
-                     "ARP spoofing", "sees Egress IP", "Reject: peer -> web2", "no Endpoint: outside -> NodePort", "3 datagrams, no answer: NodePort: outside", "an Endpoint leaves", "multicast, IGMPv2: client -> db", "the agent is killed, and comes back",
-                     "iperf3: client", "no wrong checksum arrived in any namespace"):
-            self.assertIn(what, said)
-        self.assertNotIn("✘", said)
+        said = self.finish(self.start("--once", "--seconds", "1"), 0, WHOLE_S)
+        self.shows(said, "the agent told: 1 peer, 4 pod, 7 service", "hairpin: web2", "ETP Local: outside", "no Endpoint", "TrafficControl mirrors",
+                   "ARP spoofing", "sees Egress IP", "Reject: peer -> web2", "no Endpoint: outside -> NodePort", "3 datagrams, no answer: NodePort: outside", "an Endpoint leaves", "nested, no Endpoint inside", "hints, zone-a", "source ranges: the internet", "weights 900, 100",
+                   "multicast, IGMPv2: client -> db", "the agent is killed, and comes back",
+                   "iperf3: client", "no wrong checksum arrived in any namespace")
 
     def test_two_nodes(self):
-        said = self.finish(self.start("--nodes", "2", "--once", "--seconds", "1"), 0, limit=300)
-        for what in ("Reject: client@2 -> ClusterIP -> web2@1", "Reject: the internet -> node@1", "node 2: 167 flows of the document", "Pod to Pod: client@1 -> web2@2", "Pod to Pod: client@2 -> web2@1", "ClusterIP: client@1",
-                     "ClusterIP: client@2", "policy denies: db@1 -> web@2", "Egress on the other Node: client@2", "iperf3, LoadBalancer: client@2 -> web2@1",
-                     "multicast, IGMPv1: client@2 -> db@1", "192.168.77.103 -> 192.168.77.102, UDP", "fd00:192:168:77::102 -> fd00:192:168:77::103, UDP", "-> 6081, Geneve VNI 0",
-                     "no wrong checksum arrived in any namespace"):
-            self.assertIn(what, said)
+        said = self.finish(self.start("--nodes", "2", "--once", "--seconds", "1"), 0, WHOLE_S)
+        self.shows(said, "Reject: client@2 -> ClusterIP -> web2@1", "Reject: the internet -> node@1", "node 2: 167 flows of the document", "Pod to Pod: client@1 -> web2@2", "Pod to Pod: client@2 -> web2@1", "ClusterIP: client@1",
+                   "ClusterIP: client@2", "policy denies: db@1 -> web@2", "Egress on the other Node: client@2", "iperf3, LoadBalancer: client@2 -> web2@1",
+                   "multicast, IGMPv1: client@2 -> db@1", "DSR: outside -> node@2 -> web2@1", "Egress by the switch: client@1 -> internet", "LoadBalancer, policy Local: outside -> node@2", "192.168.77.103 -> 192.168.77.102, UDP", "fd00:192:168:77::102 -> fd00:192:168:77::103, UDP", "-> 6081, Geneve VNI 0",
+                   "no wrong checksum arrived in any namespace")
         # Of what is refused, of the scenes, and of real stacks.
         for judged in ("no frame is malformed, every checksum is right", "packets of Pods are in Geneve only", "no frame is larger than a wire takes"):
-            self.assertEqual(said.count(f"✔ {judged}"), 3, said)
-        self.assertNotIn("✘", said)
+            if (count := said.count(f"✔ {judged}")) != 3:
+                self.fail(worst_first(f"{count} times, not 3: {judged}", said))
 
     def test_signal_in_a_scene_of_two_nodes(self):
         process = self.start("--nodes", "2", "--once")
-        read_until(process.stdout.fileno(), "✔ Pod to Pod: client@1".encode(), limit=120)
+        said = read_until(process.stdout.fileno(), "✔ Pod to Pod: client@1".encode(), WHOLE_S)
         process.send_signal(signal.SIGTERM)
-        self.finish(process, 128 + signal.SIGTERM, limit=60)
+        self.finish(process, 128 + signal.SIGTERM, so_far=said)
 
     def test_stays_on_a_terminal_until_ctrl_c(self):
         terminal, far_end = pty.openpty()
         process = self.start("--document", "--seconds", "1", stdin=far_end, stdout=far_end, stderr=far_end)
         os.close(far_end)
-        text = read_until(terminal, b"--controller 62373", limit=300)
-        self.assertIn(b"The node stays until Ctrl-C", text)
-        self.assertIn(b"167 flows of the document", text)
-        self.assertNotIn("✘".encode(), text)
+        text = read_until(terminal, b"--controller 62373", WHOLE_S)
+        self.shows(text.decode(errors="replace"), "The node stays until Ctrl-C", "167 flows of the document")
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(process.wait(machine.PATIENCE_S), 0)
         os.close(terminal)
 
     def test_signal_in_a_scene(self):
         process = self.start("--once")
-        read_until(process.stdout.fileno(), "✔ Pod to Pod".encode())
+        said = read_until(process.stdout.fileno(), "✔ Pod to Pod".encode())
         process.send_signal(signal.SIGTERM)
-        self.finish(process, 128 + signal.SIGTERM, limit=30)
+        self.finish(process, 128 + signal.SIGTERM, so_far=said)
 
 
 class Demo(Clean):
@@ -150,13 +179,13 @@ class Demo(Clean):
                 process.send_signal(number)
                 time.sleep(0.05)
                 process.send_signal(number)  # an impatient user must not stop the cleanup
-                self.finish(process, 128 + number, limit=20)
+                self.finish(process, 128 + number)
 
     def test_signal_at_start(self):
         process = start("--once")
         read_until(process.stdout.fileno(), b"starting the switch")
         process.send_signal(signal.SIGTERM)
-        self.finish(process, 128 + signal.SIGTERM, limit=20)
+        self.finish(process, 128 + signal.SIGTERM)
 
     def test_switch_that_does_not_start(self):
         said = self.finish(start("--once", fake="refuse"), 1)
@@ -170,7 +199,7 @@ class Demo(Clean):
         process = start("--once", "--seconds", "1")
         read_until(process.stdout.fileno(), b"pinging")
         process.stdout.close()
-        self.assertEqual(process.wait(60), 1)
+        self.assertEqual(process.wait(machine.PATIENCE_S), 1)
 
     def test_killed_demo_is_swept_up_by_the_next(self):
         process = start("--once", "--seconds", "30")
@@ -198,8 +227,39 @@ class Demo(Clean):
         process.send_signal(signal.SIGINT)
         rest = read_until(terminal, b"received")
         self.assertIn(b"\x1b[?1049l", rest)
-        self.assertEqual(process.wait(20), 0, rest.decode(errors="replace"))
+        self.assertEqual(process.wait(machine.PATIENCE_S), 0, rest.decode(errors="replace"))
         os.close(terminal)
+
+
+class Wrong(Clean):
+    """How a demo that goes wrong is told of, and what goes wrong in it."""
+
+    def test_too_slow_is_ended_and_told_of(self):
+        program = "import time; print('• begin', '✔ one', '✘ two  IPv4: no answer', '    seen', '✔ three', sep=chr(10), flush=True); time.sleep(600)"
+        process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True)
+        with self.assertRaises(AssertionError) as caught:
+            self.finish(process, 0, limit=1)
+        self.assertIsNotNone(process.poll())
+        first = "not at its end within 1 s; status -15, expected 0\n• begin\n✔ one\n✘ two  IPv4: no answer\n    seen\n--- all that it said\n• begin"
+        self.assertIn(first, str(caught.exception))
+
+    def test_ends_of_logs_are_told_first(self):
+        said = "• begin\n✔ one\ndemo: 1 wrong: two\n--- the end of vswitchd.log\nWARN"
+        self.assertEqual(worst_first("why", said), f"why\ndemo: 1 wrong: two\n--- the end of vswitchd.log\nWARN\n--- all that it said\n{said}")
+
+    def test_between_scenes(self):
+        def scenes():
+            yield "one", None, [], (4,)
+            raise TimeoutError("slow")
+
+        one, (title, action, rules, families) = actions.guarded(scenes())
+        self.assertEqual((one[0], rules, families), ("one", [], (4,)))
+        self.assertIn("scenes", title)
+        try:
+            action(4)
+        except machine.TROUBLE as error:  # assertRaises would take away where it came from
+            words = machine.words_of(error)
+        self.assertRegex(words, r"^TimeoutError\('slow'\), at .*test_demo.py:\d+$")
 
 
 class IperfReports(unittest.TestCase):
@@ -222,7 +282,7 @@ class Arguments(unittest.TestCase):
         for words, status in ((["--help"], 0), (["--bogus"], 2), (["--hugepages"], 2), (["--seconds", "-1"], 2)):
             with self.subTest(words):
                 process = start(*words)
-                said = process.communicate(timeout=10)[0].decode()
+                said = process.communicate(timeout=machine.PATIENCE_S)[0].decode()
                 self.assertEqual(process.returncode, status, said)
                 self.assertIn("usage: tools/demo", said)
 
@@ -231,13 +291,13 @@ class Arguments(unittest.TestCase):
                            (["--l2", "--nodes", "2"], "leave out --nodes"), (["--l2", "--nodes", "1"], "leave out --nodes")):
             with self.subTest(words):
                 process = start(*words, demo=())
-                said = process.communicate(timeout=10)[0].decode()
+                said = process.communicate(timeout=machine.PATIENCE_S)[0].decode()
                 self.assertEqual(process.returncode, 2, said)
                 self.assertIn(why, said)
 
     def test_no_binaries(self):
         argv = [str(ROOT / "tools" / "demo"), "--bin-dir", "/nonexistent"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=10)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=machine.PATIENCE_S)
         self.assertEqual(done.returncode, 1)
         self.assertIn("/nonexistent/vswitchd does not exist", done.stderr)
 

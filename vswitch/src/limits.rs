@@ -15,8 +15,8 @@ pub const QUEUES_MAX: u16 = 64;
 /// Workers. Bounded by the counter blocks that are laid out per worker.
 pub const WORKERS_MAX: usize = 64;
 
-/// Addresses of one port that is a home of tunnels.
-pub const HOME_ADDRESSES_MAX: usize = 16;
+/// Addresses of one port that is a home of tunnels: packets for remote Egress come to the Egress IP, of which a Node has up to 255 (marks have 8 bits), beside its own.
+pub const HOME_ADDRESSES_MAX: usize = 512;
 
 /// Tunnels that may be inside one another, as they are taken off.
 pub const TUNNEL_DEPTH_MAX: u32 = 2;
@@ -134,6 +134,9 @@ pub const PACKET_INS_QUEUED: usize = 1024;
 
 /// Subscribers to the packet-ins of one bridge: agents, a few monitors.
 pub const PACKET_IN_SUBSCRIBERS_MAX: usize = 64;
+
+/// Controller ids of one bridge whose packet-ins are counted each for themselves: 288 bytes each, made by the first packet. Antrea has five.
+pub const CONTROLLERS_COUNTED_MAX: usize = 1024;
 
 /// Packets of one bridge that wait to be resumed; beyond, the oldest cannot be resumed any more. An agent answers in milliseconds.
 pub const PAUSED_MAX: usize = 4096;
@@ -272,10 +275,14 @@ pub const FRAGMENT_MBUFS_PER_PORT_MAX: usize = FRAGMENT_MBUFS_MAX / 4;
 pub const FRAGMENTS_GIVEN_UP_MAX: usize = 4096;
 /// Milliseconds that a fragment waits for the others of its datagram (Open vSwitch: 15 s).
 pub const FRAGMENT_TIMEOUT_MS: u64 = 15_000;
-/// Batches of events for agents of Antrea's kind that a slow one may fall behind, of each kind, before it is told how many it lost.
-pub const ANTREA_EVENTS_QUEUED: usize = 256;
+/// Events for agents of Antrea's kind that a slow one may fall behind, of each kind, before it is told how many it lost.
+pub const ANTREA_EVENTS_QUEUED: usize = 65_536;
+/// Bytes of such events, about, that wait for the slowest of all who read a kind.
+pub const ANTREA_EVENTS_BYTES: usize = 16 << 20;
 /// Subscribers to such events, and to flow records: each.
 pub const ANTREA_WATCHERS_MAX: usize = 64;
+/// Packets that wait for an agent's answer, of each category that it has taken over.
+pub const ANTREA_TO_ANSWER_MAX: usize = 4096;
 /// Packets that wait for others like them, to be told as one log or one denied connection. Beyond, the oldest is told early.
 pub const ANTREA_MERGED_MAX: usize = 1 << 14;
 /// Connections that wait some milliseconds for what else happens to them, to be told as one record. Beyond, the oldest is told early.

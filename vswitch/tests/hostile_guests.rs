@@ -209,9 +209,16 @@ fn tunnels_that_lie_bring_nothing_out() {
         (port["rx_drops"][name].as_u64().unwrap_or(0), number(&port, "rx_dropped"))
     };
     assert_eq!(drops("over", "geneve", "tunnel_option"), (2, 2), "options that are too long, or critical and unknown");
-    let ours = number(&switch.port("under", &home.port), "rx_dropped");
-    assert_eq!(drops("under", &home.port, "tunnel_csum"), (1, ours), "a wrong checksum of GRE");
-    assert_eq!(drops("under", &home.port, "tunnel_header"), (15, 16), "all others");
+    // What the host itself sends there (its kernel may speak at any time) can be dropped, too: for other reasons.
+    let ours = switch.port("under", &home.port);
+    let told: std::collections::BTreeMap<_, _> = ours["rx_drops"]
+        .as_object()
+        .expect("reasons")
+        .iter()
+        .filter(|(name, count)| name.starts_with("tunnel") && **count != 0)
+        .map(|(name, count)| (name.as_str(), count.as_u64()))
+        .collect();
+    assert_eq!(told, [("tunnel_csum", Some(1)), ("tunnel_header", Some(15))].into(), "{ours:#}");
     assert_eq!(bad.len(), 15 + 1 + 2 + 1, "each in one place");
     wait_for("mbufs come back", SOON, || switch.mbufs_in_use() <= 64);
 }

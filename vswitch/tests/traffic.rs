@@ -55,7 +55,12 @@ fn udp(a: &Host, b: &Host) {
         for direction in [&[][..], &["-R"]] {
             // Datagrams of one packet, and (the default of 128 KiB is for TCP only) of six fragments.
             for length in ["1400", "8000"] {
-                let run = iperf3(&b.ns, &a.ns, address, &[&["-u", "-b", "20M", "-l", length], direction].concat());
+                let run = iperf3(
+                    &b.ns,
+                    &a.ns,
+                    address,
+                    &[&["-u", "-b", "20M", "-n", "1M", "-l", length], direction].concat(),
+                );
                 let what = format!("UDP to {address} {direction:?} in datagrams of {length}");
                 assert!(run.lost_percent < 5.0, "{what}: {} % lost", run.lost_percent);
                 assert!(run.received_bps > 5e6, "{what}: only {} bit/s arrived", run.received_bps);

@@ -55,6 +55,27 @@ fn endpoints_of_slices() {
 }
 
 #[test]
+fn weights_of_slices() {
+    for (given, expected) in [("'7'", 7), ("'65535'", 65_535), ("'0'", 0), ("'65536'", 0), ("x", 0)] {
+        let text = format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: s, namespace: a}}\nspec: {{clusterIP: 10.96.0.9, ports: [{{name: x, port: 80}}, {{name: y, port: 81}}]}}\n---\n\
+             apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\nports: [{{name: x, port: 80}}, {{name: y, port: 81}}]\nendpoints: [{{addresses: [10.0.0.1]}}]\n\
+             metadata: {{name: e, namespace: a, labels: {{kubernetes.io/service-name: s}}, annotations: {{vswitch/weight: {given}}}}}\n"
+        );
+        let (projection, problems) = projected(&text);
+        for port in ["x", "y"] {
+            let Object::Endpoints(set) = object(&projection, Kind::Endpoints, &format!("a/s:{port}")) else {
+                panic!("Endpoints")
+            };
+            assert_eq!(set.endpoints.iter().map(|endpoint| endpoint.weight).collect::<Vec<_>>(), [expected], "{given}");
+        }
+        let lines = lines(&problems);
+        let odd = lines.iter().filter(|line| line.contains("metadata.annotations[vswitch/weight]"));
+        assert_eq!(odd.count(), usize::from(expected == 0), "once for all ports: {given}: {problems:?}");
+    }
+}
+
+#[test]
 fn services_that_are_not_ours() {
     let outside = "type: LoadBalancer, ports: [{port: 80, nodePort: 30080}], externalIPs: [192.168.77.9]";
     for (spec, labels, without_proxy_all, with) in [

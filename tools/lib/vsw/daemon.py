@@ -64,7 +64,7 @@ class Switch:
             argv = [*inside, self.binaries / "vswitchd", "--config", self.directory / "vswitchd.toml"]
             self.process = machine.spawn(argv, use_cores, stdout=log, stderr=log)
 
-    def wait_ready(self, limit=30.0):
+    def wait_ready(self, limit=machine.PATIENCE_S):
         """Waits until the control socket answers and the switch calls itself healthy."""
         start = time.monotonic()
         while True:
@@ -93,11 +93,11 @@ class Switch:
     def _vsctl(self, args):
         argv = self.command(*args)
         try:
-            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=machine.PATIENCE_S)
         except FileNotFoundError as error:
             raise Failure(f"{argv[0]} does not exist; build first") from error
         except subprocess.TimeoutExpired as error:
-            raise Failure(f"`vsctl {' '.join(map(str, args))}` did not end within 20 s") from error
+            raise Failure(f"`vsctl {' '.join(map(str, args))}` did not end within {machine.PATIENCE_S} s") from error
         return done.returncode, done.stdout if done.returncode == 0 else done.stderr or done.stdout
 
     def vsctl(self, *args):
@@ -130,7 +130,7 @@ class Switch:
         if crashed is not None:
             raise Failure(f"vswitchd had ended by itself with status {crashed}; its log:\n{self.log_tail()}")
         if not graceful:
-            raise Failure(f"vswitchd did not end within 10 s after SIGTERM; its log:\n{self.log_tail()}")
+            raise Failure(f"vswitchd did not end by SIGTERM and was killed; its log:\n{self.log_tail()}")
 
 
 def rows(value):

@@ -45,7 +45,7 @@ class Hosts(Stage):
         self.switch.wait_ready()
         for host, interface in zip(self.hosts, ("eth0", tap, internal)):
             if interface != "eth0":
-                machine.wait_until(f"the switch makes {interface}", 10, lambda: interface in netns.interfaces())
+                machine.expect(f"the switch makes {interface}", lambda: interface in netns.interfaces())
                 netns.ip("link", "set", interface, "netns", host.name)
             host.configure(interface)
         for server in self.hosts[1:]:
@@ -61,7 +61,7 @@ class Hosts(Stage):
         """Every host pings every other one, over IPv4 and IPv6."""
         for one, other in itertools.permutations(self.hosts, 2):
             for address in (other.v4, other.v6):
-                machine.wait_until(f"{one.name} reaches {address}", 15, lambda: one.reaches(address))
+                machine.expect(f"{one.name} reaches {address}", lambda: one.reaches(address))
         for one, other in itertools.permutations(self.hosts, 2):
             v4, v6 = one.ping(other.v4), one.ping(other.v6)
             self.record(f"ping {one.name} -> {other.name}", f"IPv4 {v4:.3f} ms, IPv6 {v6:.3f} ms")
@@ -89,7 +89,7 @@ class Hosts(Stage):
                     process.wait(1.0)
                 if self.switch.process.poll() is not None:
                     raise Failure(f"vswitchd ended with status {self.switch.process.returncode}")
-                if time.monotonic() - started > self.args.seconds + 30:
+                if time.monotonic() - started > self.args.seconds + machine.PATIENCE_S:
                     raise Failure(f"{what}: iperf3 did not end")
                 now = live.Reading(self.switch)
                 head = [f"vswitch demo — {what}, {min(self.args.seconds, time.monotonic() - started):.0f} of {self.args.seconds} s — Ctrl-C ends", ""]
@@ -137,9 +137,11 @@ def show(args, stack, binaries):
             demo.traffic(screen)
             if not args.live:
                 break
-    except Failure as error:
-        tail = demo.switch.log_tail() if hasattr(demo, "switch") else ""
-        raise Failure(f"{error}" + (f"\n--- the end of vswitchd's log\n{tail}" if tail and tail not in str(error) else "")) from error
+    except BrokenPipeError:  # nobody reads what we say
+        raise
+    except machine.TROUBLE as error:
+        tail, words = demo.switch.log_tail() if hasattr(demo, "switch") else "", machine.words_of(error)
+        raise Failure(words + (f"\n--- the end of vswitchd's log\n{tail}" if tail and tail not in words else "")) from error
     except Stop as stop:
         # In the live view Ctrl-C is the way to end.
         if not (args.live and demo.results and stop.signum == signal.SIGINT):

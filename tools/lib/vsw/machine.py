@@ -5,11 +5,15 @@ import os
 import signal
 import subprocess
 import time
+import traceback
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 HUGEPAGES = Path(os.environ.get("VSWITCH_HUGEPAGES_DIR", "/sys/kernel/mm/hugepages/hugepages-2048kB"))
 PR_SET_PDEATHSIG = 1
+# Seconds for what must happen: where others keep the machine busy it may take long, elsewhere nobody waits for that. For what must not happen see
+# `antrea.actions.DENIED_LIMIT`.
+PATIENCE_S = 60
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -17,8 +21,20 @@ class Failure(Exception):
     """Something that the user should read in one line (or a few); no traceback."""
 
 
-class Stop(BaseException):
-    """A signal asked us to end. Not an Exception, so that nothing but the cleanup catches it."""
+# What goes wrong where there are processes, sockets, and answers in which something is missing: told in a few lines, too.
+TROUBLE = (Failure, OSError, LookupError, subprocess.SubprocessError)
+
+
+def words_of(error):
+    """What to say of TROUBLE; of others than Failures also where it came from."""
+    if isinstance(error, Failure):
+        return str(error)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(ROOT)]
+    return f"{error!r}, at {' < '.join(f'{Path(frame.filename).name}:{frame.lineno}' for frame in reversed(frames))}"
+
+
+class Stop(KeyboardInterrupt):
+    """A signal asked us to end. Not an Exception, so that nothing but the cleanup catches it; to unittest it is a Ctrl-C, which ends all."""
 
     def __init__(self, signum):
         super().__init__(signum)
@@ -52,7 +68,7 @@ def cores():
 
 def output(argv, **options):
     """Runs a command and returns what it printed; Failure with its output when it fails."""
-    limit = options.pop("timeout", 60)
+    limit = options.pop("timeout", PATIENCE_S)
     argv = [str(word) for word in argv]
     # A session of its own: a second Ctrl-C must not kill a command of the cleanup.
     process = spawn(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
@@ -118,7 +134,7 @@ def foreground(argv, **options):
         raise Failure(f"`{' '.join(map(str, argv))}` failed with status {status}")
 
 
-def end(process, grace=10.0):
+def end(process, grace=PATIENCE_S // 2):
     """Ends a process: SIGTERM, then SIGKILL. True when it ended by itself or by SIGTERM."""
     if process.poll() is None:
         process.terminate()
@@ -131,13 +147,18 @@ def end(process, grace=10.0):
         return False
 
 
-def wait_until(what, limit, done, interval=0.05):
-    """Waits until done() is true; Failure after `limit` seconds."""
+def wait_until(what, limit, done, interval=0.05, seen=None):
+    """Waits until done() is true; Failure after `limit` seconds, with what `seen()`, if there is one, returned last."""
     start = time.monotonic()
     while not done():
         if time.monotonic() - start > limit:
-            raise Failure(f"{what}: not within {limit} s")
+            raise Failure(f"{what}: not within {limit} s" + (f"; seen last: {seen()}" if seen else ""))
         time.sleep(interval)
+
+
+def expect(what, done, seen=None):
+    """Waits, with patience, until done() is true, as it must be sooner or later."""
+    wait_until(what, PATIENCE_S, done, seen=seen)
 
 
 def preemptions(pid):

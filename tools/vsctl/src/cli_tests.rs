@@ -78,6 +78,7 @@ fn every_verb_parses() {
         ("dump-meter br0 meter=1", r#"DumpMeters { bridge: "br0", meter: Some(Id(Some(1))) }"#),
         ("meter-stats br0", r#"MeterStats { bridge: "br0", meter: None }"#),
         ("packet-out br0 in_port=1", r#"PacketOut { bridge: "br0", packet: "in_port=1" }"#),
+        ("dump-controllers br0", r#"DumpControllers { bridge: "br0" }"#),
         ("dump-megaflows", "DumpMegaflows { bridge: None }"),
         (
             "trace br0 in_port=1,tcp",

@@ -34,7 +34,7 @@ impl NodeService for Fake {
         let node = v1::NodeConfig { name: "worker-0".to_owned(), bridge: "br-int".to_owned(), ..Default::default() };
         let table =
             v1::TableState { name: "Classifier".to_owned(), number: 12, stage: "classifier".to_owned(), flows: 3 };
-        Ok(Response::new(v1::GetNodeResponse { node: Some(node), tables: vec![table] }))
+        Ok(Response::new(v1::GetNodeResponse { node: Some(node), tables: vec![table], next_hops: Vec::new() }))
     }
 
     async fn reset(&self, request: Request<v1::ResetRequest>) -> Answer<v1::ResetResponse> {

@@ -49,10 +49,15 @@ pub struct Entry {
     pub object: Object,
 }
 
+/// Bytes in memory for each byte of an object on the wire: an address of 12 there is a `String` of 24 with an allocation of 32 in the message, and about 20 in what was read of it.
+const READ_PER_WRITTEN: usize = 6;
+
 /// All objects.
 #[derive(Debug, Default)]
 pub struct Desired {
     objects: BTreeMap<Key, Arc<Entry>>,
+    /// Bytes of all objects as they were written.
+    written: usize,
     /// Those that have it, in order of names. More than one only while a write is being judged.
     claims: HashMap<Claim, BTreeSet<Key>>,
     /// Those that name it.
@@ -112,6 +117,19 @@ impl Desired {
         self.objects.len()
     }
 
+    /// Bytes that all of it takes, about: each object as it was written and as it was read, what was made of it to look things up, and names.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let claim = size_of::<(Claim, BTreeSet<Key>)>() + size_of::<Key>();
+        let referrer = size_of::<(Key, BTreeSet<Key>)>() + size_of::<Key>();
+        let tables = self.claims.capacity() * claim + self.referrers.capacity() * referrer;
+        let prefixes = self.prefixes.len() * size_of::<(Cidr, Key)>();
+        self.objects.len() * (size_of::<(Key, Arc<Entry>)>() + size_of::<Entry>())
+            + READ_PER_WRITTEN * self.written
+            + tables
+            + prefixes
+    }
+
     /// There is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -130,7 +148,7 @@ impl Desired {
     }
 
     /// Who has it, in order of names: one but for the time of a judgement.
-    pub fn holders(&self, claim: &Claim) -> impl Iterator<Item = &Key> {
+    pub fn holders<'a>(&'a self, claim: &Claim) -> impl Iterator<Item = &'a Key> + use<'a> {
         self.claims.get(claim).into_iter().flatten()
     }
 
@@ -222,6 +240,7 @@ impl Desired {
     pub(crate) fn set(&mut self, key: &Key, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
         let old = self.objects.remove(key);
         if let Some(old) = &old {
+            self.written = self.written.saturating_sub(old.message.encoded_len());
             self.forget_patterns(&old.object, key);
             for (claim, _) in old.object.claims() {
                 forget(&mut self.claims, &claim, key);
@@ -237,6 +256,7 @@ impl Desired {
             }
         }
         if let Some(entry) = entry {
+            self.written += entry.message.encoded_len();
             self.add_patterns(&entry.object, key);
             self.prefixes.extend(entry.object.prefixes().into_iter().map(|cidr| (cidr, key.clone())));
             for (claim, _) in entry.object.claims() {

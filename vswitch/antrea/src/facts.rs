@@ -1,7 +1,7 @@
 //! What a compilation may look at.
 
-use crate::{Desired, Features, Ids, Node, Table};
-use std::collections::HashMap;
+use crate::{Desired, Features, Ids, Kind, Node, Table, Zones};
+use std::collections::{BTreeSet, HashMap};
 use vswitch_flow::text::Names;
 
 /// Ports of the Node's bridge.
@@ -35,6 +35,8 @@ pub struct Facts<'a> {
     pub node: &'a Node,
     /// Ports of its bridge.
     pub ports: &'a Ports,
+    /// What is known of the wire.
+    pub wire: &'a crate::Wire,
     /// All objects.
     pub desired: &'a Desired,
     /// Their numbers.
@@ -46,6 +48,17 @@ impl Facts<'_> {
     #[must_use]
     pub fn features(&self) -> &Features {
         &self.node.features
+    }
+
+    /// Zones of connections of the VLANs that Pods are in; untagged ones count, too.
+    #[must_use]
+    pub fn vlan_zones(&self) -> BTreeSet<u16> {
+        if !self.node.features.pod_vlans {
+            return BTreeSet::new();
+        }
+        let pods = self.desired.of(Kind::Pod).filter_map(|(key, _)| self.desired.pod(&key.name));
+        let vlans = pods.filter_map(|pod| pod.on_wire(self.node));
+        vlans.flat_map(|vlan| self.node.families.iter().map(move |family| Zones::of_vlan(*family, vlan))).collect()
     }
 
     /// Match of what comes in by a port: `in_port=37`. A port that is not there: nothing does.

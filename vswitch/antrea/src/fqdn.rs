@@ -73,6 +73,11 @@ pub struct Cache {
     evicted: u64,
 }
 
+/// Seconds that an address is held which has this TTL.
+fn held(ttl: u32, limits: NameLimits) -> u32 {
+    ttl.min(TTL_MAX).max(limits.min_ttl_seconds).max(HOLD_MIN)
+}
+
 impl Cache {
     /// Other limits from now on.
     pub fn set_limits(&mut self, limits: NameLimits) {
@@ -110,6 +115,18 @@ impl Cache {
         *self = Self { limits: self.limits, round: self.round, evicted: self.evicted, ..Self::default() };
     }
 
+    /// Whether rules mean a name (in lower case, without a dot at its end).
+    #[must_use]
+    pub fn means(&self, name: &str) -> bool {
+        Pattern::meaning(name).any(|pattern| self.patterns.contains_key(&pattern))
+    }
+
+    /// Seconds that an address is held which has this TTL.
+    #[must_use]
+    pub fn held_seconds(&self, ttl: u32) -> u32 {
+        held(ttl, self.limits)
+    }
+
     /// An answer. Returns the round after which all that it says is in the rules; None: now.
     pub fn learn(&mut self, answer: &Answer, now: u64) -> Option<u64> {
         let patterns: Vec<Pattern> =
@@ -125,7 +142,7 @@ impl Cache {
         let before = known.addresses.len();
         let mut is_changed = false;
         for (address, ttl) in &answer.addresses {
-            let seconds = (*ttl).min(TTL_MAX).max(self.limits.min_ttl_seconds).max(HOLD_MIN);
+            let seconds = held(*ttl, self.limits);
             let over = now.saturating_add(u64::from(seconds) * 1000);
             let held = known.addresses.entry(*address).or_insert_with(|| {
                 is_changed = true;

@@ -8,6 +8,7 @@ mod frame;
 mod tests;
 
 use std::net::Ipv4Addr;
+use vswitch_flow::checksum::internet;
 
 pub use frame::{Sender, query, report};
 
@@ -127,22 +128,6 @@ fn address(bytes: &[u8], at: usize) -> Result<Ipv4Addr, Unreadable> {
     octets.copied().map(Ipv4Addr::from).ok_or(Unreadable::Short)
 }
 
-/// The Internet checksum (RFC 1071): 0 over what has a right one in it.
-fn checksum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks(2).map(|pair| match pair {
-        [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
-        [high] => u32::from(*high) << 8,
-        _ => 0,
-    });
-    let mut sum: u64 = words.map(u64::from).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    #[allow(clippy::cast_possible_truncation)] // the loop's end
-    let sum = sum as u16;
-    !sum
-}
-
 /// Reads a message from a whole frame, without a VLAN tag.
 ///
 /// # Errors
@@ -169,7 +154,7 @@ pub fn read(frame: &[u8]) -> Result<Message, Unreadable> {
     if word(header, 6)? & 0x3fff != 0 {
         return Err(Unreadable::Fragment);
     }
-    if checksum(header) != 0 || checksum(payload) != 0 {
+    if internet(header, 0) != 0 || internet(payload, 0) != 0 {
         return Err(Unreadable::Checksum);
     }
     let (kind, version, body) = message(payload)?;

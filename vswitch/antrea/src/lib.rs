@@ -34,6 +34,7 @@ pub mod tell;
 #[cfg(test)]
 mod testing;
 pub mod traceflow;
+pub mod wire;
 
 pub use address::{Cidr, Family, Mac};
 pub use desired::{Claim, Desired};
@@ -48,3 +49,4 @@ pub use room::{Flush, Kept, KeptError, Plan, Room, Snapshot, TraceflowRefused, W
 pub use store::{FlowId, Store};
 pub use tables::Table;
 pub use traceflow::Traceflow;
+pub use wire::Wire;

@@ -67,6 +67,8 @@ pub struct Uplink {
     pub next_hops: Vec<(IpAddr, Option<Mac>)>,
     /// Traffic from outside is served from here.
     pub external_traffic: bool,
+    /// Addresses of Services that this Node has on the wire.
+    pub answered_addresses: Vec<IpAddr>,
 }
 
 /// How the host's own packets are known.
@@ -90,11 +92,57 @@ pub struct Zones {
     pub snat: [u16; 2],
     /// Of Egress IPs.
     pub egress: [u16; 2],
+    /// Connections of Pods of the wire have zones of their own, by VLAN.
+    pub of_vlans: bool,
 }
 
 impl Default for Zones {
     fn default() -> Self {
-        Self { main: [65520, 65510], snat: [65521, 65511], egress: [65522, 65512] }
+        Self { main: [65520, 65510], snat: [65521, 65511], egress: [65522, 65512], of_vlans: false }
+    }
+}
+
+/// What a zone of a VLAN has beside its number (Antrea: `IPCtZoneTypeField`): IPv4, IPv6.
+const VLAN_ZONES: [u16; 2] = [0x1000, 0x3000];
+/// Bits of a zone that are the VLAN.
+const VLAN_BITS: u16 = 0xfff;
+
+impl Zones {
+    /// The zone of connections of a VLAN; 0: of what is not tagged.
+    #[must_use]
+    pub const fn of_vlan(family: Family, vlan: u16) -> u16 {
+        VLAN_ZONES[family as usize] | vlan & VLAN_BITS
+    }
+
+    /// Whether a zone is for connections of a VLAN.
+    #[must_use]
+    pub fn is_of_vlan(&self, zone: u16) -> bool {
+        self.of_vlans && VLAN_ZONES.contains(&(zone & !VLAN_BITS))
+    }
+
+    /// The VLAN of a zone; 0: none.
+    #[must_use]
+    pub fn vlan_of(&self, zone: u16) -> u16 {
+        if self.is_of_vlan(zone) { zone & VLAN_BITS } else { 0 }
+    }
+
+    /// Whether connections in a zone are what they are before anything translates a source.
+    #[must_use]
+    pub fn is_main(&self, zone: u16) -> bool {
+        self.main.contains(&zone) || self.is_of_vlan(zone)
+    }
+
+    /// Those that are not a VLAN's.
+    #[must_use]
+    pub fn fixed(&self) -> [u16; 6] {
+        let ([a, b], [c, d], [e, f]) = (self.main, self.snat, self.egress);
+        [a, b, c, d, e, f]
+    }
+
+    /// Whether a zone is ours.
+    #[must_use]
+    pub fn contains(&self, zone: u16) -> bool {
+        self.fixed().contains(&zone) || self.is_of_vlan(zone)
     }
 }
 
@@ -218,6 +266,11 @@ impl Node {
     #[must_use]
     pub fn zone(&self, family: Family) -> u16 {
         self.zones.main[family as usize]
+    }
+
+    /// The zone of a packet, as `ct()` names it: its VLAN's, where Pods have some.
+    pub(crate) fn zone_of_packet(&self, family: Family) -> String {
+        if self.features.pod_vlans { "NXM_NX_REG8[0..15]".to_owned() } else { self.zone(family).to_string() }
     }
 
     /// The zone of translated sources of Services.

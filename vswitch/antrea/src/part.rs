@@ -2,13 +2,14 @@
 
 use crate::problem::{Code, Problems};
 use crate::store::FlowId;
+use crate::wire::Outside;
 use crate::{Facts, Ids, Key, Kind, Table};
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use vswitch_flow::spec::{FlowSpec, GroupSpec, MeterSpec, Update};
-use vswitch_flow::text::{FlowCommand, parse_flow, parse_group, parse_meter};
+use vswitch_flow::text::{FlowCommand, NoNames, parse_flow, parse_group, parse_meter};
 use vswitch_flow::{Action, Field};
 
 /// Categories of cookies (Antrea: `pkg/agent/openflow/cookie`).
@@ -95,6 +96,8 @@ pub struct Part {
     hasher: DefaultHashBuilder,
     groups: Vec<GroupSpec>,
     meters: Vec<MeterSpec>,
+    /// What it needs on the wire.
+    pub(crate) outside: Outside,
     /// What has no effect at present, until when.
     pub degraded: Problems,
     /// Lines that the pipeline's language does not have, or that contradict each other: mistakes of ours.
@@ -116,6 +119,7 @@ impl Part {
             hasher: DefaultHashBuilder::default(),
             groups: Vec::new(),
             meters: Vec::new(),
+            outside: Outside::default(),
             degraded: Problems::default(),
             faults: Problems::default(),
         }
@@ -240,6 +244,19 @@ impl Part {
         }
     }
 
+    /// A flow of the bridge behind the uplink, as a line of `ovs-ofctl add-flow`. Others may write the same one.
+    pub(crate) fn on_wire(&mut self, purpose: &'static str, line: &str) {
+        match parse_flow(line, FlowCommand::Add, &NoNames).map(|parsed| parsed.value) {
+            Ok(Update::AddFlow(flow)) => {
+                let flow = FlowSpec { cookie: Category::Underlay.shared(), ..flow };
+                let there = Contribution { id: FlowId::of(&flow), flow: Arc::new(flow), purpose };
+                self.outside.flows.push(there);
+            }
+            Ok(other) => self.fault(line, &format!("it is {other:?}")),
+            Err(error) => self.fault(line, &error.to_string()),
+        }
+    }
+
     fn fault(&mut self, line: &str, reason: &str) {
         self.faults.push(Code::Pipeline, "", format!("{line}: {reason}"));
     }
@@ -270,10 +287,24 @@ impl Part {
         &self.meters
     }
 
+    /// What it needs on the wire.
+    #[must_use]
+    pub fn outside(&self) -> &Outside {
+        &self.outside
+    }
+
     /// Mistakes of ours.
     #[must_use]
     pub fn faults(&self) -> &Problems {
         &self.faults
+    }
+}
+
+impl Contribution {
+    /// Bytes that it takes, about: the flow, which few others write, and its place in the part.
+    pub(crate) fn memory(&self) -> usize {
+        let place = size_of::<Self>() + 2 * size_of::<usize>();
+        place + size_of::<FlowSpec>() + self.flow.matching.memory() + size_of_val(&*self.flow.actions)
     }
 }
 

@@ -13,6 +13,7 @@ mod saved;
 #[cfg(test)]
 mod tests;
 mod traceflow;
+mod wire;
 
 pub use saved::{Kept, KeptError, Snapshot};
 
@@ -20,7 +21,7 @@ use crate::desired::Entry;
 use crate::membership::Receivers;
 use crate::store::Store;
 use crate::traceflow::Running;
-use crate::{Desired, Facts, Ids, Key, Kind, Node, Part, Ports, Problems};
+use crate::{Claim, Desired, Facts, Ids, Key, Kind, Node, Part, Ports, Problems, Wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -87,6 +88,13 @@ pub struct Plan {
     undo: Undo,
 }
 
+impl Plan {
+    /// What is compiled anew.
+    pub fn compiled(&self) -> impl Iterator<Item = &Key> {
+        self.undo.parts.iter().map(|(key, _)| key)
+    }
+}
+
 /// What was before.
 #[derive(Debug, Default)]
 struct Undo {
@@ -100,11 +108,19 @@ struct Undo {
     traceflows: Option<Running>,
 }
 
+/// Ports of the bridge that an object claims or uses.
+fn ports_of(entry: &Entry) -> BTreeSet<String> {
+    let claims = entry.object.claims().into_iter();
+    let claimed = claims.filter_map(|(claim, _)| if let Claim::Port(port) = claim { Some(port) } else { None });
+    claimed.chain(entry.object.ports()).collect()
+}
+
 /// All that agents said, and what it came to.
 #[derive(Debug, Default)]
 pub struct Room {
     node: Option<(v1::NodeConfig, Arc<Node>)>,
     ports: Arc<Ports>,
+    wire: Arc<Wire>,
     desired: Desired,
     ids: Ids,
     store: Store,
@@ -142,17 +158,37 @@ impl Room {
         &self.store
     }
 
+    /// Bytes that objects, their numbers and what they write take here, about; the bridge's tables have theirs beside. Costs a look at each group.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.desired.memory() + self.ids.memory() + self.store.memory()
+    }
+
     /// Objects of which something has no effect at present, and why.
     #[must_use]
     pub const fn degraded(&self) -> &BTreeMap<Key, Problems> {
         &self.degraded
     }
 
+    /// Objects that are DEGRADED by a plan of now and were not before, or for another reason, or are no more.
+    #[must_use]
+    pub fn turned(&self, plan: &Plan) -> BTreeSet<Key> {
+        let mut before: BTreeMap<&Key, Option<&Problems>> = BTreeMap::new();
+        for (key, problems) in &plan.undo.degraded {
+            before.entry(key).or_insert(problems.as_ref());
+        }
+        before
+            .into_iter()
+            .filter(|(key, before)| self.degraded.get(*key) != *before)
+            .map(|(key, _)| key.clone())
+            .collect()
+    }
+
     /// All that a compilation may look at.
     #[must_use]
     pub fn facts(&self) -> Option<Facts<'_>> {
         let (_, node) = self.node.as_ref()?;
-        Some(Facts { node, ports: &self.ports, desired: &self.desired, ids: &self.ids })
+        Some(Facts { node, ports: &self.ports, wire: &self.wire, desired: &self.desired, ids: &self.ids })
     }
 
     /// Ports of the bridge, as they are now. Objects hold theirs: they cannot get other numbers meanwhile.
@@ -163,21 +199,35 @@ impl Room {
     /// Ports of the bridge that must stay, with the object that has each.
     #[must_use]
     pub fn held_ports(&self) -> BTreeMap<String, Key> {
-        let mut held = BTreeMap::new();
-        for (key, entry) in self.desired.all() {
-            for (claim, _) in entry.object.claims() {
-                if let crate::Claim::Port(port) = claim {
-                    held.insert(port, key.clone());
-                }
-            }
-            for port in entry.object.ports() {
-                held.insert(port, key.clone());
-            }
-        }
-        for (_, port) in self.node.iter().flat_map(|(_, node)| node.ports()) {
-            held.insert(port.to_owned(), Key::node());
-        }
+        let of_objects =
+            self.desired.all().flat_map(|(key, entry)| ports_of(entry).into_iter().map(move |port| (port, key)));
+        let mut held: BTreeMap<String, Key> = of_objects.map(|(port, key)| (port, key.clone())).collect();
+        held.extend(self.ports_of(&Key::node()).into_iter().map(|port| (port, Key::node())));
         held
+    }
+
+    /// All that have one of these ports, or use it: objects, and the Node. Costs a look at each port, and at each TrafficControl.
+    #[must_use]
+    pub fn holders(&self, ports: &BTreeSet<String>) -> BTreeSet<Key> {
+        let claimed = ports.iter().flat_map(|port| self.desired.holders(&Claim::Port(port.clone())));
+        // Others claim what they use.
+        let controls = self.desired.of(Kind::TrafficControl);
+        let uses = controls.filter(|(_, entry)| entry.object.ports().iter().any(|port| ports.contains(port)));
+        let mut holders: BTreeSet<Key> = claimed.chain(uses.map(|(key, _)| key)).cloned().collect();
+        if self.ports_of(&Key::node()).iter().any(|port| ports.contains(port)) {
+            holders.insert(Key::node());
+        }
+        holders
+    }
+
+    /// Ports of the bridge that an object, or the Node, has or uses.
+    #[must_use]
+    pub fn ports_of(&self, key: &Key) -> BTreeSet<String> {
+        if *key == Key::node() {
+            let ports = self.node.iter().flat_map(|(_, node)| node.ports());
+            return ports.map(|(_, port)| port.to_owned()).collect();
+        }
+        self.desired.get(key).map(|entry| ports_of(entry)).unwrap_or_default()
     }
 
     /// Plans another Node, or the first one: everything is compiled anew. Objects that the new one leaves without effect are kept, and DEGRADED.

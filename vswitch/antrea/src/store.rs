@@ -10,13 +10,18 @@ mod tests;
 
 use crate::part::Contribution;
 use crate::part::{clause_order, is_clause};
+use crate::wire::Outside;
 use crate::{Key, Part, Table};
 use hashbrown::HashMap;
 use layer::Layer;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::sync::Arc;
-use vswitch_flow::spec::{FlowFilter, FlowSpec, GroupSpec, MeterSpec, Update};
+use vswitch_flow::action::limits::MAX_CLAUSES;
+use vswitch_flow::action::port;
+use vswitch_flow::spec::{BucketSpec, FlowFilter, FlowSpec, GroupSpec, MeterSpec, Update};
 use vswitch_flow::text::{NoNames, Style, format_match};
 use vswitch_flow::{Action, SparseMatch};
 
@@ -59,13 +64,15 @@ impl FlowId {
     }
 }
 
-/// Two objects that want different things of the same flow, group or meter.
+/// Two objects that want different things of the same flow, group or meter, or more than it can hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// Those who do, in order of names.
     pub owners: Vec<Key>,
     /// Which flow, group or meter.
     pub what: String,
+    /// All of them agree, but it would have so many clauses: too many.
+    pub clauses: Option<usize>,
 }
 
 /// How much a plan changes.
@@ -81,9 +88,13 @@ pub struct Counts {
 #[derive(Debug, Default)]
 pub struct Store {
     parts: HashMap<Key, Arc<Part>>,
+    /// Bytes of what all objects write.
+    written: usize,
     flows: Layer<FlowId, FlowSpec>,
     groups: Layer<u32, GroupSpec>,
     meters: Layer<u32, MeterSpec>,
+    /// How often what objects need on the wire has changed.
+    wire_version: u64,
 }
 
 impl Store {
@@ -91,12 +102,18 @@ impl Store {
     pub fn replace(&mut self, key: &Key, part: Option<Arc<Part>>) -> Option<Arc<Part>> {
         let old = self.parts.remove(key);
         let (gone, come) = differing(old.as_deref(), part.as_deref());
+        let nothing = Outside::default();
+        if old.as_deref().map_or(&nothing, Part::outside) != part.as_deref().map_or(&nothing, Part::outside) {
+            self.wire_version += 1;
+        }
         gone.iter().for_each(|flow| self.flows.remove(&flow.id, key));
         if let Some(old) = &old {
             old.groups().iter().for_each(|group| self.groups.remove(&group.id, key));
             old.meters().iter().for_each(|meter| self.meters.remove(&meter.id, key));
         }
         come.iter().for_each(|flow| self.flows.insert(&flow.id, key, &flow.flow));
+        let memory = |flows: &[&Contribution]| flows.iter().map(|flow| flow.memory()).sum::<usize>();
+        self.written = (self.written + memory(&come)).saturating_sub(memory(&gone));
         if let Some(part) = part {
             for group in part.groups() {
                 self.groups.insert(&group.id, key, &Arc::new(group.clone()));
@@ -145,6 +162,16 @@ impl Store {
         self.parts.values().flat_map(|part| part.flows()).map(|flow| of(&flow.flow)).sum()
     }
 
+    /// Bytes that it takes, about: what each object writes, and who writes each flow, group and meter. Looks at groups one by one, at nothing else.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let groups: usize = self.groups.values().map(|group| group_memory(group)).sum();
+        let layers = self.flows.memory() + self.groups.memory() + self.meters.memory();
+        let parts = self.parts.capacity() * (size_of::<(Key, Arc<Part>)>() + size_of::<Part>());
+        // Groups are in the part and in the layer.
+        self.written + parts + 2 * groups + layers
+    }
+
     /// What has to be written so that the bridge has what objects write now, if it has what they wrote at the last [`Self::settle`]:
     /// meters, groups, flows; then flows, groups and meters that go.
     ///
@@ -174,6 +201,11 @@ impl Store {
         for (id, _, after) in self.flows.changes(merged, &mut conflicts) {
             counts.flows += 1;
             match after {
+                Some(flow) if flow.actions.len() > MAX_CLAUSES => conflicts.push(Conflict {
+                    owners: self.flows.newcomers(&id),
+                    what: format!("{id:?}"),
+                    clauses: Some(flow.actions.len()),
+                }),
                 Some(flow) => flows_come.push(flow),
                 None => flows_go.push(id.delete()),
             }
@@ -181,6 +213,25 @@ impl Store {
         come.extend(in_order(flows_come));
         come.extend(flows_go.into_iter().chain(groups_go).chain(go));
         if conflicts.is_empty() { Ok((come, counts)) } else { Err(conflicts) }
+    }
+
+    /// How often what objects need on the wire has changed since the room was made.
+    #[must_use]
+    pub const fn wire_version(&self) -> u64 {
+        self.wire_version
+    }
+
+    /// What objects need on the wire, together: flows of the bridge behind the uplink by their match, addresses where tunnels end, addresses to
+    /// announce. Looks at all objects.
+    #[must_use]
+    pub fn on_wire(&self) -> (std::collections::HashMap<FlowId, Arc<FlowSpec>>, BTreeSet<IpAddr>, BTreeSet<IpAddr>) {
+        let outside = || self.parts.values().map(|part| part.outside());
+        let flows = outside().flat_map(|outside| &outside.flows);
+        (
+            flows.map(|flow| (flow.id.clone(), Arc::clone(&flow.flow))).collect(),
+            outside().flat_map(|outside| outside.homes.iter().copied()).collect(),
+            outside().flat_map(|outside| outside.announced.iter().copied()).collect(),
+        )
     }
 
     /// What the bridge has is what objects write now.
@@ -244,6 +295,12 @@ fn differing<'a>(old: Option<&'a Part>, new: Option<&'a Part>) -> (Vec<&'a Contr
     }
 }
 
+/// Bytes of a group, about.
+fn group_memory(group: &GroupSpec) -> usize {
+    let bucket = |bucket: &BucketSpec| size_of::<BucketSpec>() + size_of_val(&*bucket.actions);
+    size_of::<GroupSpec>() + group.buckets.iter().map(bucket).sum::<usize>()
+}
+
 /// Flows as updates: by table, then from the highest priority down, then in an order that is always the same. It decides between flows of one priority
 /// that overlap: the one that was added first wins.
 fn in_order(mut flows: Vec<Arc<FlowSpec>>) -> impl Iterator<Item = Update> {
@@ -261,17 +318,48 @@ fn only<V: PartialEq>(values: &[&Arc<V>]) -> Option<Arc<V>> {
     values.iter().all(|value| value == first).then(|| Arc::clone(first))
 }
 
-/// A flow that several write: the same, or all their clauses in order.
+/// A flow that several write: the same, or all their clauses in order, or what goes to all of their ports.
 pub(crate) fn merged(flows: &[&Arc<FlowSpec>]) -> Option<Arc<FlowSpec>> {
     let first = flows.first()?;
     if let Some(flow) = only(flows) {
         return Some(flow);
     }
-    if !flows.iter().all(|flow| is_clause(&flow.actions) && flow.cookie == first.cookie) {
+    if !flows.iter().all(|flow| flow.cookie == first.cookie) {
         return None;
+    }
+    if !flows.iter().all(|flow| is_clause(&flow.actions)) {
+        return to_all(flows);
     }
     let mut clauses: Vec<Action> = flows.iter().flat_map(|flow| flow.actions.iter().cloned()).collect();
     clauses.sort_by_key(clause_order);
     clauses.dedup();
     Some(Arc::new(FlowSpec { actions: clauses.into(), ..FlowSpec::clone(first) }))
+}
+
+/// A flow that sends packets to several ports, each of which is somebody's, and then does with them what all want.
+fn to_all(flows: &[&Arc<FlowSpec>]) -> Option<Arc<FlowSpec>> {
+    let first = flows.first()?;
+    let (mut ports, then) = receivers(&first.actions);
+    for flow in flows {
+        let (more, then_as_well) = receivers(&flow.actions);
+        if more.is_empty() || then_as_well != then {
+            return None;
+        }
+        ports.extend(more);
+    }
+    let outputs = ports.into_iter().map(|number| Action::Output { port: number, max_len: None });
+    let actions = outputs.chain(then.iter().cloned()).collect();
+    Some(Arc::new(FlowSpec { actions, ..FlowSpec::clone(first) }))
+}
+
+/// Ports that a list of actions begins with, and what follows.
+fn receivers(actions: &[Action]) -> (BTreeSet<u32>, &[Action]) {
+    let is_port = |action: &&Action| matches!(action, Action::Output { port: number, max_len: None } if port::is_physical(*number));
+    let count = actions.iter().take_while(is_port).count();
+    let (outputs, then) = actions.split_at(count);
+    let ports = outputs.iter().filter_map(|action| match action {
+        Action::Output { port: number, .. } => Some(*number),
+        _ => None,
+    });
+    (ports.collect(), then)
 }

@@ -36,7 +36,7 @@ impl Direction {
 }
 
 /// A packet as the tracker sees it: whole, its checksums verified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// From its headers; the zone is the request's.
     pub tuple: Tuple,
@@ -56,7 +56,7 @@ impl Seen {
 }
 
 /// What an L4 header says beside ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum L4 {
     /// TCP.
     Tcp(tcp::Segment),
@@ -65,6 +65,7 @@ pub enum L4 {
     /// ICMP or ICMPv6 that is no error: `type << 8 | code` is in the tuple.
     Icmp,
     /// Anything else.
+    #[default]
     Other,
 }
 
@@ -166,6 +167,8 @@ pub struct Verdict {
     pub fresh: Option<Handle>,
     /// It was this packet that opened it.
     pub opened: bool,
+    /// It was this packet whose commit gave it another label.
+    pub labelled: bool,
     /// The packet is to be dropped, by this name: nothing else counts then.
     pub refusal: Option<Refusal>,
     /// The packet is of a connection with FTP's helper, and not its first: whoever has its bytes is to read them ([`crate::Tracker::control`]).
@@ -183,6 +186,7 @@ impl Verdict {
         known: false,
         fresh: None,
         opened: false,
+        labelled: false,
         refusal: None,
         controls: false,
     };

@@ -30,6 +30,8 @@ pub mod limits {
     /// Bytes that a list may take in OpenFlow 1.5: a message has 65,535 bytes, of which its header takes 8, the fixed part of a flow
     /// entry 40, an empty match 8 and the instruction around the list 8. 4,091 resubmits fit, 10,000 do not.
     pub const MAX_BYTES: usize = 65_535 - 64;
+    /// Actions of a list of nothing but `conjunction`s. Open vSwitch's are bounded as all others are, by the bytes of a message: 4,091. All rules of one priority that name the same port share one such list.
+    pub const MAX_CLAUSES: usize = 65_536;
     /// Levels of `clone` in each other (Open vSwitch: 99). Bounds the recursion of whatever walks a list.
     pub const MAX_NESTING: usize = 32;
     /// Ports that a `bundle` chooses from.
@@ -226,6 +228,12 @@ pub enum Action {
 }
 
 impl Action {
+    /// It is a clause of a conjunction: it does nothing, but says what its flow's match is for.
+    #[must_use]
+    pub const fn is_clause(&self) -> bool {
+        matches!(self, Self::Conjunction { .. })
+    }
+
     /// Clause `clause` of `clauses` of a conjunction, counted from 1.
     ///
     /// # Errors

@@ -12,6 +12,7 @@
 //! **Threads**: plain values. No unsafe code, no DPDK, no clock.
 
 pub mod action;
+pub mod checksum;
 pub mod classifier;
 pub mod extract;
 pub mod field;

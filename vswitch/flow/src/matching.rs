@@ -12,6 +12,12 @@ pub struct SparseMatch {
 }
 
 impl SparseMatch {
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.words)
+    }
+
     /// Of a key and a mask. Bits of the key outside the mask do not matter.
     #[must_use]
     pub fn new(key: &FlowKey, mask: &FlowMask) -> Self {

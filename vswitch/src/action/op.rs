@@ -1,6 +1,7 @@
 //! The ops.
 
 use crate::meter::Meter;
+use crate::pipeline::OpCount;
 use crate::port::PortId;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -108,6 +109,17 @@ impl Op {
             Self::Reject(_) => true,
             Self::Clone(ops) => ops.iter().any(Self::refuses),
             Self::CheckLen(check) => check.larger.iter().chain(&check.smaller).any(Self::refuses),
+            _ => false,
+        }
+    }
+
+    /// It gives controllers copies of packets, or something in it does: they are told what a packet was when it came in. Of those that wait for them they are not.
+    #[must_use]
+    pub fn tells(&self) -> bool {
+        match self {
+            Self::PacketIn(op) => op.continuation.is_none(),
+            Self::Clone(ops) => ops.iter().any(Self::tells),
+            Self::CheckLen(check) => check.larger.iter().chain(&check.smaller).any(Self::tells),
             _ => false,
         }
     }
@@ -225,6 +237,8 @@ pub struct PacketInOp {
     pub defined: FlowMask,
     /// Limits it.
     pub meter: Option<Arc<Meter>>,
+    /// That one, or another one in front of it in its list, drops what is too much: its port is not charged.
+    pub metered: bool,
     /// Where the packet goes on when it is resumed; none: it was a copy.
     pub continuation: Option<Arc<crate::pipeline::Continuation>>,
 }
@@ -244,6 +258,8 @@ pub struct RejectOp {
     pub metadata: FlowKey,
     /// See [`PacketInOp::defined`].
     pub defined: FlowMask,
+    /// Answers that were sent.
+    pub sent: Arc<OpCount>,
 }
 
 /// See [`Op::Ct`].
@@ -253,6 +269,8 @@ pub struct CtOp {
     pub request: vswitch_conntrack::Request,
     /// Where a copy of it goes on then, if anywhere.
     pub stage: Option<Arc<crate::pipeline::Stage>>,
+    /// With `commit`: connections that it created or gave another label; none: it is of no rule.
+    pub commits: Option<Arc<OpCount>>,
 }
 
 /// See [`Op::Encap`].

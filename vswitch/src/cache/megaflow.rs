@@ -5,7 +5,7 @@ use super::validity::Depends;
 use crate::action::{DecapOp, Op};
 use crate::group::Group;
 use crate::observe::{Counter, DropReason};
-use crate::pipeline::{Credit, Effect, Stage, Translation};
+use crate::pipeline::{Credit, Effect, OpCount, Stage, Translation};
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::Arc;
@@ -41,6 +41,8 @@ pub struct Megaflow {
     first: Box<[(u8, u64)]>,
     pub(super) hash: u64,
     pub(super) credits: Box<[Credit]>,
+    /// What ops count by themselves.
+    counts: Box<[Arc<OpCount>]>,
     pub(super) effects: Box<[Effect]>,
     /// What it depends on, and when it was last found good.
     pub(super) depends: Depends,
@@ -82,7 +84,7 @@ pub(super) struct Hot {
 
 /// Whether ops, or what they lead to, may ask what a packet was when it came in.
 pub(crate) fn looks_back(ops: &[Op]) -> bool {
-    ops.iter().any(|op| op.recirculates() || op.refuses())
+    ops.iter().any(|op| op.recirculates() || op.refuses() || op.tells())
 }
 
 /// Makes a translation for a packet with this key one for all packets of its mask: no decision hangs on FIN and RST, but whether
@@ -107,7 +109,7 @@ impl Megaflow {
         hash: u64,
         bridge: usize,
     ) -> Self {
-        let Translation { ops, mask, touched, credits, effects, deps, drop, chooser, .. } = translation;
+        let Translation { ops, mask, touched, credits, counts, effects, deps, drop, chooser, .. } = translation;
         let own = FlowMask(std::array::from_fn(|i| mask.0[i] & !touched.0[i]));
         let out = match (ops.as_slice(), drop) {
             ([Op::Output(port)], None) => *port,
@@ -137,6 +139,7 @@ impl Megaflow {
             first: (0_u8..).zip(key.0).filter(|(_, word)| *word != 0).collect(),
             hash,
             credits: credits.into(),
+            counts: counts.into(),
             effects: effects.into(),
             depends: Depends::new(&deps, SparseMatch::new(key, &own)),
             stage,
@@ -184,6 +187,14 @@ impl Megaflow {
     pub(super) fn credit(&self, packets: u64, bytes: u64, used: Millis) {
         for credit in &self.credits {
             credit.add(packets, bytes, used);
+        }
+    }
+
+    /// Credits what its ops counted by themselves since the last time. The control side.
+    pub(super) fn credit_ops(&self) {
+        // Nothing else counts by itself, and most megaflows need not be touched elsewhere.
+        if self.hot.looks_back {
+            self.counts.iter().for_each(|count| count.credit(&self.credits));
         }
     }
 

@@ -198,13 +198,13 @@ impl Handed {
         }
         let before = self.megaflows.len();
         self.megaflows.retain_mut(|tracked| {
-            // In this order: the counters of a dead one stand still.
-            let dead = tracked.item.is_dead();
+            // In this order: the counters of a dead one stand still, and those of its ops when nobody has it any more. The worker may still have it in its exact-match cache, from where it goes soon.
+            let last = tracked.item.is_dead() && Arc::get_mut(&mut tracked.item).is_some();
             if let Some((packets, bytes)) = tracked.new_since(tracked.item.counted()) {
                 tracked.item.credit(packets, bytes, tracked.item.used());
             }
-            // The worker may still have it in its exact-match cache, from where it goes soon.
-            !(dead && Arc::strong_count(&tracked.item) == 1)
+            tracked.item.credit_ops();
+            !last
         });
         self.shared.freed.fetch_add((before - self.megaflows.len()) as u64, Relaxed);
     }

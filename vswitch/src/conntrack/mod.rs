@@ -74,16 +74,26 @@ impl Place {
     /// What is asked of a packet here: the request, with what an earlier `ct()` said if there was one.
     #[inline]
     fn ask<'a>(&self, request: &'a Request) -> Cow<'a, Request> {
-        let Self { before, cached, unknown, .. } = *self;
-        match before {
-            0 => Cow::Borrowed(request),
-            _ => Cow::Owned(Request { before, cached, unknown, ..request.clone() }),
-        }
+        asked(request, self.before, self.cached, self.unknown)
     }
 
     /// How a control connection's packet goes on from here.
     fn way(&self, request: &Request) -> alg::Way {
-        alg::Way { nat: request.nat.is_some(), before: self.before, now: self.now.0 }
+        way(request, self.before, self.now)
+    }
+}
+
+const fn way(request: &Request, before: u32, now: Millis) -> alg::Way {
+    alg::Way { nat: request.nat.is_some(), before, now: now.0 }
+}
+
+/// What is asked of a packet that comes with a `ct_state` of an earlier `ct()` of the same zone (0: none); see [`Place`].
+#[inline]
+#[must_use]
+pub fn asked(request: &Request, before: u32, cached: bool, unknown: bool) -> Cow<'_, Request> {
+    match before {
+        0 => Cow::Borrowed(request),
+        _ => Cow::Owned(Request { before, cached, unknown, ..request.clone() }),
     }
 }
 
@@ -167,7 +177,7 @@ impl Conntrack {
         (outcome, link)
     }
 
-    /// [`Self::track`], of a packet of which `seen` is what [`plainly_seen`] says. The verdict is written where there is room for it.
+    /// [`Self::track`], of a packet of which `seen` is what [`plainly_seen`] says, and which is [`asked`] this by a worker, now. The verdict is written where there is room for it.
     ///
     /// # Errors
     /// Why the packet is to be dropped.
@@ -176,16 +186,16 @@ impl Conntrack {
         seen: &Seen,
         packet: &mut Packet,
         request: &Request,
-        place: Place,
+        (worker, now): (usize, Millis),
         verdict: &mut Verdict,
     ) -> Result<Option<Link>, DropReason> {
-        let link = self.tracker.track_into(seen, &place.ask(request), place.worker, place.now.0, verdict);
+        let link = self.tracker.track_into(seen, request, worker, now.0, verdict);
         if let Some(refusal) = verdict.refusal {
             return Err(reason(refusal));
         }
         if verdict.rewrite != Rewrite::default() || verdict.controls {
             // It may be what a `ct()` of another zone has read.
-            self.change(packet, seen.in_zone(request.zone), verdict, place.way(request));
+            self.change(packet, seen.in_zone(request.zone), verdict, way(request, request.before, now));
         }
         Ok(link)
     }

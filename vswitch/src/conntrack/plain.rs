@@ -95,14 +95,14 @@ impl Plain {
 }
 
 /// What the tracker is to see of a packet of the plainest form: TCP or UDP, no fragment, no options of IP, in one segment, all of it right. The same as [`super::Conntrack::track`] would read,
-/// sooner. None: it may be anything.
+/// sooner; into a place where it stays: what is written in pieces and moved at once waits for its pieces. None: it may be anything, and nothing of what was written counts.
 #[must_use]
 #[inline]
-pub fn seen(packet: &mut Packet, zone: u16) -> Option<Seen> {
+pub fn seen<'s>(packet: &mut Packet, zone: u16, to: &'s mut Seen) -> Option<&'s Seen> {
     let (l3, l4) = (packet.l3()?, usize::from(packet.layers.l4));
     let kind = packet.l3_type()?;
     let head = packet.mbuf.head();
-    let (mut tuple, end) = match (kind, l4.wrapping_sub(l3)) {
+    let (tuple, end) = match (kind, l4.wrapping_sub(l3)) {
         (ethertype::IPV4, 20) => {
             let header: &[u8; 20] = head.get(l3..)?.first_chunk()?;
             // No options, no fragment.
@@ -126,31 +126,35 @@ pub fn seen(packet: &mut Packet, zone: u16) -> Option<Seen> {
     if end > packet.mbuf.len() || !matches!(tuple.protocol, protocol::TCP | protocol::UDP) {
         return None;
     }
-    tuple = with_ports(tuple, head.get(l4..)?.first_chunk()?)?;
+    to.tuple = with_ports(tuple, head.get(l4..)?.first_chunk()?)?;
     // A header that says it is shorter than it is.
-    if tuple.protocol == protocol::TCP && head.get(l4 + 12)? >> 4 < 5 {
+    if to.tuple.protocol == protocol::TCP && head.get(l4 + 12)? >> 4 < 5 {
         return None;
     }
     let layers = Layers { l3_end: u16::try_from(end).ok()?, ..packet.layers };
-    let plain = read_apart(&mut packet.mbuf, layers)?;
-    let l4 = match plain {
-        Plain::Tcp(mut segment, _) => {
-            if segment.flags & SYN != 0 {
-                let header = packet.mbuf.head().get(l4..end)?;
-                let len = usize::from(header.get(12)? >> 4) * 4;
-                segment.scale = scale_among(header.get(TCP_LEN..len)?);
-            }
-            L4::Tcp(segment)
-        }
-        Plain::Udp(_) => L4::Udp,
-    };
-    Some(Seen { tuple, l4, len: u32::try_from(packet.mbuf.len()).unwrap_or(u32::MAX) })
+    to.len = u32::try_from(packet.mbuf.len()).unwrap_or(u32::MAX);
+    if !read_apart(&mut packet.mbuf, layers, &mut to.l4) {
+        return None;
+    }
+    if let L4::Tcp(segment) = &mut to.l4
+        && segment.flags & SYN != 0
+    {
+        let header = packet.mbuf.head().get(l4..end)?;
+        let len = usize::from(header.get(12)? >> 4) * 4;
+        segment.scale = scale_among(header.get(TCP_LEN..len)?);
+    }
+    Some(to)
 }
 
-/// [`Plain::read`], for the long way.
+/// [`Plain::read`], for the long way. False: it is none.
 #[inline(never)]
-fn read_apart(mbuf: &mut Mbuf, layers: Layers) -> Option<Plain> {
-    Plain::read(mbuf, layers)
+fn read_apart(mbuf: &mut Mbuf, layers: Layers, to: &mut L4) -> bool {
+    match Plain::read(mbuf, layers) {
+        Some(Plain::Tcp(segment, _)) => *to = L4::Tcp(segment),
+        Some(Plain::Udp(_)) => *to = L4::Udp,
+        None => return false,
+    }
+    true
 }
 
 /// A sum that includes its checksum.

@@ -104,6 +104,14 @@ impl Meter {
         Self { created_ms: self.created_ms, ..Self::new(spec, now) }
     }
 
+    /// What is too much is dropped, however much it is: of the bands that are exceeded the one with the highest rate acts.
+    #[must_use]
+    pub fn limits(&self) -> bool {
+        // Of equal rates the first one.
+        let highest = self.spec.bands.iter().rev().max_by_key(|band| band.rate);
+        highest.is_some_and(|band| band.kind == BandKind::Drop)
+    }
+
     /// Milliseconds when it was added.
     #[must_use]
     pub fn created_ms(&self) -> u64 {

@@ -13,10 +13,12 @@
 
 mod bridge;
 mod changes;
+mod controllers;
 mod fdb;
 mod learned;
 mod learning;
 mod log;
+mod op_count;
 mod packet_in;
 mod program;
 mod stage;
@@ -26,11 +28,13 @@ mod world;
 
 pub use bridge::FailMode;
 pub use changes::Changes;
+pub use controllers::{ControllerInfo, Fate};
 pub use fdb::{Entry, Fdb, FdbKey, FdbReader, FdbStats, Place, Sighting};
 pub use learned::{Learned, LearnedTable, LearnedTables};
 pub use learning::{Lookup, Verdict, decide, is_special, is_vendors};
 pub use log::{ChangeLog, ChangedMatches};
-pub use packet_in::{Continuation, Interest, NO_COOKIE, PacketIn, PacketIns, Paused, Subscription};
+pub use op_count::{Counted, OpCount};
+pub use packet_in::{Continuation, Interest, NO_COOKIE, PacketIn, PacketIns, Paused, Received, Subscription};
 pub use program::{Program, Rule, RuleStats, TABLES, Table, TableStats};
 pub use stage::{Luggage, Stage, Stages};
 pub use translate::{

@@ -4,6 +4,7 @@
 //! of subscribers is replaced as a whole ([`ArcSwap`]): delivering takes no lock. A paused packet leaves its continuation here, under
 //! a token; that takes a short lock, once per paused packet.
 
+use super::controllers::{ControllerInfo, Controllers, Fate};
 use crate::limits::{PACKET_IN_SUBSCRIBERS_MAX, PACKET_INS_QUEUED, PAUSED_MAX};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -37,10 +38,21 @@ pub struct PacketIn {
     pub metadata: FlowKey,
     /// The whole packet.
     pub packet: Vec<u8>,
+    /// What it was when it came in, if that is known; of copies only.
+    pub received: Option<Received>,
     /// Where the packet goes on when it is resumed; none: it was a copy.
     pub continuation: Option<Arc<Continuation>>,
     /// Names the continuation ([`PacketIns::resume`]); empty without one.
     pub token: Vec<u8>,
+}
+
+/// A packet as it came in, before anything was written into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its first bytes, at most [`crate::packet::too_big::QUOTED_MAX`].
+    pub front: Arc<[u8]>,
+    /// How many it had.
+    pub len: usize,
 }
 
 /// Where a paused packet goes on. The packet itself and its metadata are with the packet-in: to resume, translate the packet (or what the
@@ -86,6 +98,7 @@ pub struct Paused {
 pub struct PacketIns {
     subscribers: ArcSwap<Vec<Subscriber>>,
     paused: Mutex<PausedPackets>,
+    controllers: Controllers,
 }
 
 /// Which packet-ins somebody wants.
@@ -160,8 +173,8 @@ impl PacketIns {
         self.subscribers.load().iter().any(|one| one.interest.covers(controller, reason) && !one.queue.is_closed())
     }
 
-    /// Hands a packet-in to everyone who wants it, with a token if it can be resumed: with the connections, then, that it has `met` as new. Never waits.
-    pub fn deliver(&self, mut packet_in: PacketIn, met: impl Iterator<Item = Handle>) {
+    /// Hands a packet-in to everyone who wants it, with a token if it can be resumed: with the connections, then, that it has `met` as new. Never waits. `worker`: who counts it.
+    pub fn deliver(&self, mut packet_in: PacketIn, met: impl Iterator<Item = Handle>, worker: usize) {
         if let Some(continuation) = &packet_in.continuation {
             let (metadata, packet) = (packet_in.metadata.clone(), packet_in.packet.clone());
             let paused = Paused { continuation: Arc::clone(continuation), metadata, packet, met: met.collect() };
@@ -171,11 +184,36 @@ impl PacketIns {
         packet_in.metadata.set_tunnel_options(0);
         let subscribers = self.subscribers.load();
         let wanted = subscribers.iter().filter(|one| one.interest.covers(packet_in.controller, packet_in.reason));
+        let mut fate = Fate::Told;
         for subscriber in wanted {
             if let Err(mpsc::error::TrySendError::Full(_)) = subscriber.queue.try_send(packet_in.clone()) {
                 subscriber.lost.fetch_add(1, Relaxed);
+                fate = Fate::Lost;
             }
         }
+        self.controllers.count(packet_in.controller, worker, fate);
+    }
+
+    /// Counts a packet-in that is not made, if somebody would have had it. `worker`: who counts it.
+    pub fn refuse(&self, controller: u16, reason: Reason, worker: usize, fate: Fate) {
+        if self.is_wanted(controller, reason) {
+            self.controllers.count(controller, worker, fate);
+        }
+    }
+
+    /// What became of packets so far, by controller id; ids that somebody wants packets of, too.
+    #[must_use]
+    pub fn controllers(&self) -> Vec<ControllerInfo> {
+        let mut infos = self.controllers.infos();
+        for subscriber in self.subscribers.load().iter().filter(|one| !one.queue.is_closed()) {
+            let controller = subscriber.interest.controller;
+            let at = infos.binary_search_by_key(&controller, |info| info.controller).unwrap_or_else(|at| {
+                infos.insert(at, ControllerInfo { controller, ..ControllerInfo::default() });
+                at
+            });
+            infos[at].subscribers += 1;
+        }
+        infos
     }
 
     /// Takes the continuation of a token: once.
@@ -220,14 +258,17 @@ mod tests {
             userdata: [].into(),
             metadata: metadata.clone(),
             packet: vec![0; 14],
+            received: None,
             continuation: Some(Arc::default()),
             token: Vec::new(),
         };
-        packet_ins.deliver(packet_in, std::iter::empty());
+        packet_ins.deliver(packet_in, std::iter::empty(), 0);
         let told = subscription.receiver.try_recv().expect("a packet-in");
         let number = told.metadata.get(vswitch_flow::Field::TunId);
         assert_eq!((number, told.metadata.tunnel_options()), (5, 0), "what the controller sees");
         let paused = packet_ins.resume(&told.token).expect("it waits");
         assert_eq!(paused.metadata, metadata, "what it goes on with");
+        let counted = packet_ins.controllers();
+        assert_eq!((counted.len(), counted[0].subscribers, counted[0].packets), (1, 1, [1, 0, 0, 0]));
     }
 }

@@ -176,4 +176,8 @@ pub struct RuleStats {
     /// Milliseconds when it was last hit, or added if it never was. An add over a rule keeps it, as in Open vSwitch: the new
     /// rule's idle timeout counts from the last packet of the old one.
     pub used_ms: AtomicU64,
+    /// Connections that a `ct(commit)` of its list, or of a group's bucket that its list leads to, created or gave another label: each once by each such `ct()`.
+    pub commits: AtomicU64,
+    /// Answers that `reject()` sent to its packets.
+    pub rejects: AtomicU64,
 }

@@ -265,7 +265,8 @@ impl PortConfig {
             wrong("addresses", problem, "give them to an internal or tap port of the underlay's bridge");
         }
         if self.addresses.len() > limits::HOME_ADDRESSES_MAX {
-            wrong("addresses", format!("{} addresses", self.addresses.len()), "use at most 16");
+            let most = format!("use at most {}", limits::HOME_ADDRESSES_MAX);
+            wrong("addresses", format!("{} addresses", self.addresses.len()), &most);
         }
         for (i, cidr) in self.addresses.iter().enumerate() {
             let address = cidr.address;

@@ -7,13 +7,13 @@ use super::forget::Last;
 use super::step::Step;
 use crate::action::{CtOp, Op, Packet, Touched};
 use crate::cache::Cache;
-use crate::conntrack::{First, Fragments, Outcome, Place, plainly_seen};
+use crate::conntrack::{First, Fragments, Outcome, Place, asked, plainly_seen};
 use crate::limits::{RECIRCULATIONS_MAX, STAGES_ENTERED_MAX};
 use crate::observe::DropReason;
 use crate::pipeline::translate::dp_hash;
 use crate::pipeline::{Choice, Request, Stage, Start, translate};
 use std::sync::Arc;
-use vswitch_conntrack::{Family, Link, Rewrite, Tuple, Verdict, state};
+use vswitch_conntrack::{Family, Link, Rewrite, Seen, Tuple, Verdict, state};
 use vswitch_flow::extract::{extract, refresh_hop};
 use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, LAST_PACKET_WORD};
 
@@ -54,27 +54,26 @@ impl Step<'_> {
         op: &CtOp,
         rest: &[Op],
         mut packet: Packet,
-        origin: Origin<'_>,
+        origin: &Origin<'_>,
     ) -> Option<(Packet, Tracked)> {
         let Tracked { zone, state, cached, unknown, met: before_it } = origin.tracked;
         let before = if zone == op.request.zone { state } else { 0 };
-        let (worker, now, port, tunnel) = (self.worker, self.now, origin.port, origin.tunnel());
-        let place = Place { worker, now, port, tunnel, before, cached, unknown };
-        let read;
-        let seen = if origin.seen.is_some() {
-            origin.seen
-        } else {
-            read = plainly_seen(&mut packet, op.request.zone);
-            read.as_ref()
+        let (worker, now) = (self.worker, self.now);
+        let mut read = Seen::default();
+        let seen = match origin.seen {
+            None => plainly_seen(&mut packet, op.request.zone, &mut read),
+            seen => seen,
         };
         let outcome = if let Some(seen) = seen {
             let mut verdict = Verdict::default();
-            match self.conntrack.track_seen(seen, &mut packet, &op.request, place, &mut verdict) {
+            let request = asked(&op.request, before, cached, unknown);
+            match self.conntrack.track_seen(seen, &mut packet, &request, (worker, now), &mut verdict) {
                 Ok(link) => {
                     met(cache.as_deref_mut(), op.request.zone, link, &verdict.rewrite);
                     let known = self.known(before_it, op, &verdict, None);
-                    let origin = Origin { seen: known.leaves_bytes().then_some(seen), ..origin };
-                    return self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, known.tracked()));
+                    let seen = known.leaves_bytes().then_some(seen);
+                    let packet = self.fork(cache, op, rest, packet, &known, (origin, seen));
+                    return packet.map(|packet| (packet, known.tracked()));
                 }
                 Err(reason) => {
                     met(cache.as_deref_mut(), op.request.zone, None, &Rewrite::default());
@@ -82,17 +81,19 @@ impl Step<'_> {
                 }
             }
         } else {
+            let (port, tunnel) = (origin.port, origin.tunnel());
+            let place = Place { worker, now, port, tunnel, before, cached, unknown };
             let (outcome, link) = self.conntrack.track(packet, &op.request, place);
             let rewrite =
                 if let Outcome::Tracked(_, verdict) = &outcome { verdict.rewrite } else { Rewrite::default() };
             met(cache.as_deref_mut(), op.request.zone, link, &rewrite);
             outcome
         };
-        let origin = Origin { seen: None, ..origin };
         match outcome {
             Outcome::Tracked(packet, verdict) => {
                 let known = self.known(before_it, op, &verdict, None);
-                self.fork(cache, op, rest, packet, known, origin).map(|packet| (packet, known.tracked()))
+                let packet = self.fork(cache, op, rest, packet, &known, (origin, None));
+                packet.map(|packet| (packet, known.tracked()))
             }
             Outcome::Held => None,
             Outcome::Complete(fragments) => {
@@ -104,16 +105,16 @@ impl Step<'_> {
                     return None;
                 }
                 let (depth, tracked) = (origin.depth + 1, known.tracked());
-                let deeper = Origin { depth, tracked, touched: Touched::Rest, ..origin };
+                let deeper = Origin { depth, tracked, touched: Touched::Rest, seen: None, ..*origin };
                 // All of them through the stage, then all through the rest: the order in which Open vSwitch sends them.
                 let forked: Vec<Packet> = packets
                     .into_iter()
-                    .filter_map(|packet| self.fork(cache.as_deref_mut(), op, rest, packet, known, origin))
+                    .filter_map(|packet| self.fork(cache.as_deref_mut(), op, rest, packet, &known, (origin, None)))
                     .collect();
                 let mut left = forked.into_iter();
                 // The last one goes on in the caller's loop, so that a list of many ct() is no recursion of many.
                 let last = left.next_back();
-                left.for_each(|packet| self.execute(cache.as_deref_mut(), rest, packet, deeper));
+                left.for_each(|packet| self.execute(cache.as_deref_mut(), rest, packet, &mut { deeper }));
                 last.map(|packet| (packet, known.tracked()))
             }
             Outcome::Drop(mbuf, reason) => {
@@ -127,19 +128,24 @@ impl Step<'_> {
     /// What a packet that has met some before has behind an op.
     #[inline]
     fn known<'k>(&mut self, met: Last, op: &'k CtOp, verdict: &'k Verdict, first: Option<First>) -> Known<'k> {
+        if (verdict.opened || verdict.labelled)
+            && let Some(commits) = &op.commits
+        {
+            commits.add();
+        }
         let met = self.meet(met, verdict);
         Known { request: &op.request, verdict, first, met }
     }
 
-    /// A tracked packet, or a copy if something is left to do here, goes on in the stage of the op.
+    /// A tracked packet, or a copy if something is left to do here, goes on in the stage of the op. With `origin`: what was seen of the packet, if the next `ct()` would see the same.
     fn fork(
         &mut self,
         cache: Option<&mut Cache>,
         op: &CtOp,
         rest: &[Op],
         packet: Packet,
-        known: Known<'_>,
-        origin: Origin<'_>,
+        known: &Known<'_>,
+        origin: (&Origin<'_>, Option<&Seen>),
     ) -> Option<Packet> {
         let Some(stage) = &op.stage else { return Some(packet) };
         if rest.is_empty() {
@@ -150,7 +156,7 @@ impl Step<'_> {
             Ok(mbuf) => self.enter_stage(cache, stage, Packet { mbuf, layers: packet.layers }, known, origin),
             Err(reason) => {
                 self.never_decided(known.met);
-                self.count_drop_in(origin.port, reason);
+                self.count_drop_in(origin.0.port, reason);
             }
         }
         Some(packet)
@@ -162,8 +168,8 @@ impl Step<'_> {
         cache: Option<&mut Cache>,
         stage: &Arc<Stage>,
         packet: Packet,
-        known: Known<'_>,
-        origin: Origin<'_>,
+        known: &Known<'_>,
+        (origin, seen): (&Origin<'_>, Option<&Seen>),
     ) {
         self.stages_entered += 1;
         if origin.depth >= RECIRCULATIONS_MAX || self.stages_entered > STAGES_ENTERED_MAX {
@@ -172,15 +178,26 @@ impl Step<'_> {
         }
         // As much as there is of the key that it had in its last stage.
         let own = origin.metadata.filter(|_| origin.touched <= Touched::Hop && known.leaves_bytes() && packet.has_l4());
-        let mut key = own.map_or_else(FlowKey::default, FlowKey::clone);
+        let mut key = match own {
+            Some(key) => key.clone(),
+            None => FlowKey::default(),
+        };
         let Some(packet) = self.key_in(stage, packet, known, origin, (own.is_some(), &mut key)) else {
             self.never_decided(known.met);
             return self.count_drop_in(origin.port, DropReason::NoMbuf);
         };
         let world = &*self.snapshot.world;
-        let tracked = known.tracked();
-        let origin =
-            Origin { metadata: Some(&key), touched: Touched::Nothing, depth: origin.depth + 1, tracked, ..origin };
+        let mut origin = Origin {
+            port: origin.port,
+            metadata: Some(&key),
+            touched: Touched::Nothing,
+            seen,
+            in_port: origin.in_port,
+            depth: origin.depth + 1,
+            tracked: known.tracked(),
+            came: origin.came,
+            replay: origin.replay,
+        };
         let (bridge, now) = (stage.luggage.bridge, self.now);
         let learns = Some(&self.budget.learns);
         let request = Request {
@@ -194,11 +211,11 @@ impl Step<'_> {
         };
         let Some(cache) = cache else {
             let translation = translate(world, &request, None);
-            return self.carry_out_once(None, &translation, packet, origin);
+            return self.carry_out_once(None, &translation, packet, &mut origin);
         };
         // What the packet's own rules learned or taught counts already.
         cache.sync(&world.changes);
-        self.decide(cache, &request, packet, origin, None);
+        self.decide(cache, &request, packet, &mut origin, None);
     }
 
     /// Fills the key of a packet in a stage, which is that of its last stage already, or empty. None: no buffer to read its headers in one piece.
@@ -207,8 +224,8 @@ impl Step<'_> {
         &self,
         stage: &Stage,
         mut packet: Packet,
-        known: Known<'_>,
-        origin: Origin<'_>,
+        known: &Known<'_>,
+        origin: &Origin<'_>,
         (filled, key): (bool, &mut FlowKey),
     ) -> Option<Packet> {
         if filled {

@@ -10,7 +10,7 @@ use crate::dpdk::{Csum, Mbuf};
 use crate::meter::{Meter, Verdict};
 use crate::observe::DropReason;
 use crate::packet::offload;
-use crate::pipeline::PacketIn;
+use crate::pipeline::{Fate, PacketIn};
 use crate::port::PortId;
 use std::borrow::Cow;
 use std::hash::BuildHasher;
@@ -107,13 +107,13 @@ impl Origin<'_> {
 }
 
 impl Step<'_> {
-    /// Applies ops to a packet, which is gone afterwards.
+    /// Applies ops to a packet, which is gone afterwards. `origin` is changed as the packet is: whoever needs it as it was has a copy.
     pub(super) fn execute(
         &mut self,
         mut cache: Option<&mut Cache>,
         ops: &[Op],
         mut packet: Packet,
-        mut origin: Origin<'_>,
+        origin: &mut Origin<'_>,
     ) {
         for (i, op) in ops.iter().enumerate() {
             let last = i + 1 == ops.len();
@@ -140,16 +140,20 @@ impl Step<'_> {
                 }
                 Op::Meter(meter) => {
                     origin.touch(Touched::Rest);
-                    self.meter(meter, &mut packet)
+                    let judged = self.meter(meter, &mut packet);
+                    if judged.is_err() {
+                        self.not_told(&ops[i + 1..]);
+                    }
+                    judged
                 }
                 Op::PacketIn(op) => {
-                    self.packet_in(op, &packet.mbuf, origin);
+                    self.packet_in(op, &packet, origin);
                     Ok(())
                 }
                 Op::Ct(op) if origin.replay.is_some() => {
                     origin.replay.iter_mut().for_each(|replay| replay.translate(&mut packet));
                     if let (Some(replay), Some(_)) = (origin.replay, &op.stage) {
-                        return self.replay_stage(replay, packet, origin);
+                        return self.replay_stage(replay, packet, *origin);
                     }
                     Ok(())
                 }
@@ -179,7 +183,7 @@ impl Step<'_> {
                     origin.touch(Touched::Rest);
                     origin.tracked.clear();
                     origin.came = Some(Front::UNKNOWN);
-                    match self.encapsulate(cache.as_deref_mut(), op, &ops[i + 1..], packet, origin) {
+                    match self.encapsulate(cache.as_deref_mut(), op, &ops[i + 1..], packet, *origin) {
                         Some(wrapped) => {
                             packet = wrapped;
                             Ok(())
@@ -187,9 +191,9 @@ impl Step<'_> {
                         None => return,
                     }
                 }
-                Op::Decap(op) if last => return self.decapsulate(cache, **op, packet, origin),
+                Op::Decap(op) if last => return self.decapsulate(cache, **op, packet, *origin),
                 Op::Decap(op) => {
-                    self.decapsulate_copy(cache.as_deref_mut(), **op, &packet, origin);
+                    self.decapsulate_copy(cache.as_deref_mut(), **op, &packet, *origin);
                     Ok(())
                 }
                 Op::Ask(op) => {
@@ -225,15 +229,15 @@ impl Step<'_> {
     }
 
     #[cold]
-    fn execute_copy(&mut self, cache: Option<&mut Cache>, ops: &[Op], packet: &Packet, origin: Origin<'_>) {
+    fn execute_copy(&mut self, cache: Option<&mut Cache>, ops: &[Op], packet: &Packet, origin: &Origin<'_>) {
         match self.copy_within_budget(&packet.mbuf) {
-            Ok(mbuf) => self.execute(cache, ops, Packet { mbuf, layers: packet.layers }, origin),
+            Ok(mbuf) => self.execute(cache, ops, Packet { mbuf, layers: packet.layers }, &mut { *origin }),
             Err(reason) => self.count_drop_in(origin.port, reason),
         }
     }
 
     #[cold]
-    fn output_truncated(&mut self, port: PortId, mbuf: &Mbuf, len: usize, origin: Origin<'_>) {
+    fn output_truncated(&mut self, port: PortId, mbuf: &Mbuf, len: usize, origin: &Origin<'_>) {
         if len >= mbuf.len() {
             let whole = self.copy_for(port, mbuf);
             return whole.into_iter().for_each(|whole| self.output(port, origin.port, whole));
@@ -270,16 +274,32 @@ impl Step<'_> {
         }
     }
 
+    /// A meter drops a packet: controllers are not told of it by the ops that it stood in front of.
     #[cold]
-    fn packet_in(&mut self, op: &PacketInOp, mbuf: &Mbuf, origin: Origin<'_>) {
+    fn not_told(&self, rest: &[Op]) {
+        for op in rest {
+            let Op::PacketIn(op) = op else { continue };
+            if let Some(bridge) = self.snapshot.world.bridges.get(op.bridge) {
+                bridge.packet_ins.refuse(op.controller, op.reason, self.worker, Fate::Metered);
+            }
+        }
+    }
+
+    // Not inlined: its buffers are not to be on the stack of every packet.
+    #[cold]
+    #[inline(never)]
+    fn packet_in(&mut self, op: &PacketInOp, told: &Packet, origin: &Origin<'_>) {
+        let mbuf = &told.mbuf;
         let Some(bridge) = self.snapshot.world.bridges.get(op.bridge) else { return };
         if op.meter.as_ref().is_some_and(|meter| meter.run(mbuf.len(), self.now) == Verdict::Drop) {
+            bridge.packet_ins.refuse(op.controller, op.reason, self.worker, Fate::Metered);
             return self.count_drop_in(origin.port, DropReason::Meter);
         }
         if !bridge.packet_ins.is_wanted(op.controller, op.reason) {
             return;
         }
-        if !self.budget.packet_ins.take(self.now) {
+        if !op.metered && !self.budget.packet_ins.take(self.now) {
+            bridge.packet_ins.refuse(op.controller, op.reason, self.worker, Fate::Limited);
             return self.count_drop_in(origin.port, DropReason::PacketInRate);
         }
         // What a controller sees has its checksum, as on a wire.
@@ -305,10 +325,11 @@ impl Step<'_> {
             userdata: std::sync::Arc::clone(&op.userdata),
             metadata,
             packet,
+            received: origin.came.filter(|_| op.continuation.is_none()).and_then(|front| front.received(told)),
             continuation: op.continuation.clone(),
             token: Vec::new(),
         };
-        bridge.packet_ins.deliver(packet_in, self.outputs.met.of(origin.tracked.met));
+        bridge.packet_ins.deliver(packet_in, self.outputs.met.of(origin.tracked.met), self.worker);
     }
 }
 

@@ -36,10 +36,9 @@ impl Found {
 }
 
 impl Step<'_> {
-    /// The decision on a packet: one that is kept, or that is made now.
-    pub(super) fn find(&mut self, cache: &mut Cache, request: &Request<'_>) -> Found {
+    /// The decision on a packet that was just looked up: one that is kept, or that is made now.
+    pub(super) fn find(&mut self, cache: &mut Cache, request: &Request<'_>, known: Option<Arc<Megaflow>>) -> Found {
         let (world, now) = (&*self.snapshot.world, self.now);
-        let known = cache.lookup(request.bridge, request.key, world, now);
         let outdated = cache.take_outdated();
         if let Some(megaflow) = known {
             return Found::Known(megaflow);

@@ -80,13 +80,20 @@ fn arp_says(head: &[u8], layers: Layers, own: &[IpAddr]) -> Option<(IpAddr, Mac)
     answers.then(|| (packet.sender().into(), packet.sender_mac()))
 }
 
-/// The target of a neighbour advertisement to us, and its address.
+/// All nodes of a link (RFC 4291, 2.7.1).
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// The flag of an advertisement that counts more than what is known.
+const OVERRIDE: u8 = 0x20;
+
+/// The target of a neighbour advertisement to us, or to all that have it otherwise, and its address.
 fn advertisement_says(head: &[u8], layers: Layers, own: &[IpAddr]) -> Option<(IpAddr, Mac)> {
     let end = usize::from(layers.l3_end).min(head.len());
     let message = head.get(usize::from(layers.l4)..end)?;
     let header: &[u8; 40] = head.get(usize::from(layers.l3)..)?.first_chunk()?;
     let to: [u8; 16] = header[24..].try_into().ok()?;
-    let (hop_limit, to_us) = (header[7], own.contains(&Ipv6Addr::from(to).into()));
+    let (hop_limit, to) = (header[7], Ipv6Addr::from(to));
+    let moved = to == ALL_NODES && message.get(4)? & OVERRIDE != 0;
+    let to_us = own.contains(&to.into()) || moved;
     // Over a router it is none (RFC 4861, 7.1.2).
     if message.first_chunk::<2>()? != &[136, 0] || hop_limit != 255 || !to_us {
         return None;
@@ -102,4 +109,32 @@ fn advertisement_says(head: &[u8], layers: Layers, own: &[IpAddr]) -> Option<(Ip
         options = &options[len..];
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vswitch_tunnel::question::announcement;
+
+    /// What a frame with an unsolicited advertisement says, after `change`.
+    fn says(change: impl FnOnce(&mut [u8])) -> Option<(IpAddr, Mac)> {
+        let mut frame = announcement([2, 0, 0, 0, 0, 7], "fd00::7".parse().expect("an address"));
+        change(&mut frame);
+        let layers = Layers { l3: 14, l4: 54, l3_end: 86 };
+        advertisement_says(&frame, layers, &["fd00::1".parse().expect("an address")])
+    }
+
+    #[test]
+    fn who_moves_tells_all_nodes_and_overrides() {
+        let moved = Some(("fd00::7".parse().expect("an address"), Mac([2, 0, 0, 0, 0, 7])));
+        assert_eq!(says(|_| ()), moved);
+        assert_eq!(says(|frame| frame[58] = 0), None, "it does not override");
+        assert_eq!(says(|frame| frame[53] = 2), None, "to all routers");
+        assert_eq!(says(|frame| frame[21] = 254), None, "it came over a router");
+        let to_us = |frame: &mut [u8]| {
+            frame[38..54].copy_from_slice(&"fd00::1".parse::<Ipv6Addr>().expect("an address").octets());
+            frame[58] = 0;
+        };
+        assert_eq!(says(to_us), moved, "an answer need not override");
+    }
 }

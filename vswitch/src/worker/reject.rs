@@ -14,7 +14,7 @@ use crate::dpdk::Csum;
 use crate::observe::DropReason;
 use crate::packet::refusal::{Refusal, refuse};
 use crate::packet::too_big::QUOTED_MAX;
-use crate::pipeline::Start;
+use crate::pipeline::{Received, Start};
 use vswitch_flow::Field;
 
 /// Bytes of a packet that are kept. Two tags, the longest IPv4 header and TCP without options are 102; IPv6 has some extension headers.
@@ -40,23 +40,25 @@ pub(super) struct Front {
 
 impl Front {
     /// Of a packet that did not come in, or of which nobody knows any more what it was.
-    pub(super) const UNKNOWN: &'static Self = &Self { bytes: [0; FRONT_MAX], len: 0, whole: 0, l3: None };
+    pub(super) const UNKNOWN: &'static Self = &Self::EMPTY;
+    /// See [`Self::UNKNOWN`].
+    pub(super) const EMPTY: Self = Self { bytes: [0; FRONT_MAX], len: 0, whole: 0, l3: None };
 
+    /// Makes it that of a packet, in its place: bytes that were copied just now are dear to move.
     #[inline]
-    pub(super) fn of(packet: &Packet) -> Self {
+    pub(super) fn take(&mut self, packet: &Packet) {
         let (head, whole) = (packet.mbuf.head(), packet.mbuf.len());
         let len = head.len().min(FRONT_MAX);
-        let bytes = head.first_chunk().copied().unwrap_or_else(|| {
-            let mut bytes = [0; FRONT_MAX];
-            bytes[..len].copy_from_slice(&head[..len]);
-            bytes
-        });
+        match head.first_chunk() {
+            Some(bytes) => self.bytes = *bytes,
+            None => self.bytes[..len].copy_from_slice(&head[..len]),
+        }
         // Without an L4 header nothing is written behind the addresses.
-        let l3 = packet.l3().filter(|l3| {
+        self.l3 = packet.l3().filter(|l3| {
             let written = if packet.has_l4() { usize::from(packet.layers.l4) + L4_WRITTEN } else { l3 + 40 };
             written.min(whole) <= len
         });
-        Self { bytes, len, whole, l3 }
+        (self.len, self.whole) = (len, whole);
     }
 
     /// The first bytes of a packet as they were, of what it is now: what lies behind the headers is where it was, from the IP header on.
@@ -69,13 +71,23 @@ impl Front {
         front.copy_from_slice(&self.bytes[..self.len]);
         (rest.is_empty() || packet.mbuf.read(from, rest)).then_some(&*buffer)
     }
+
+    /// For somebody who is told of the packet, and may answer it. None, too, of one with a wrong checksum: whom it came from nobody knows.
+    pub(super) fn received(&self, packet: &Packet) -> Option<Received> {
+        if packet.mbuf.csum() == Csum::Bad {
+            return None;
+        }
+        let mut buffer = [0; QUOTED_MAX];
+        let front = self.restore(packet, &mut buffer)?;
+        Some(Received { front: front.into(), len: self.whole })
+    }
 }
 
 impl Step<'_> {
     /// Answers a packet that is refused, if it may be answered and its port has not had too many answers.
     #[cold]
     #[inline(never)]
-    pub(super) fn reject(&mut self, op: &RejectOp, packet: &Packet, origin: Origin<'_>) {
+    pub(super) fn reject(&mut self, op: &RejectOp, packet: &Packet, origin: &Origin<'_>) {
         let Some(front) = origin.came else { return };
         // Whom it came from nobody knows, then.
         if packet.mbuf.csum() == Csum::Bad {
@@ -104,6 +116,7 @@ impl Step<'_> {
         for field in [Field::RecircId, Field::ConjId, Field::ActsetOutput, Field::DpHash] {
             key.set(field, 0);
         }
+        op.sent.add();
         let telling = std::mem::replace(&mut self.telling, true);
         self.once(None, op.bridge, origin.port, key, Start::Answer(op), mbuf);
         self.telling = telling;

@@ -132,6 +132,6 @@ impl Step<'_> {
         let Some(megaflow) = replay.path.step(replay.next) else { return self.outputs.free(packet.mbuf) };
         self.count(replay.cache, megaflow, packet.mbuf.len() as u64);
         let replay = Replay { next: replay.next + 1, ..replay };
-        self.carry_out(None, megaflow, packet, Origin { replay: Some(replay), ..origin });
+        self.carry_out(None, megaflow, packet, &mut Origin { replay: Some(replay), ..origin });
     }
 }

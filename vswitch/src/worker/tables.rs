@@ -104,7 +104,7 @@ impl Walk {
                     };
                     let key = cache.keys[i];
                     let packet = Packet { mbuf, layers: key.layers() };
-                    let origin = Origin::of(port, facts.number);
+                    let mut origin = Origin::of(port, facts.number);
                     if let Some(op) = megaflow.unwraps() {
                         let megaflow = Arc::clone(megaflow);
                         if !knocked {
@@ -116,9 +116,9 @@ impl Walk {
                     if megaflow.recirculates() {
                         // It may be gone from the cache before its packet is through all stages.
                         let megaflow = Arc::clone(megaflow);
-                        step.set_out(cache, &megaflow, packet, origin, Some(&key));
+                        step.set_out(cache, &megaflow, packet, &mut origin, Some(&key));
                     } else {
-                        step.carry_out(None, megaflow, packet, origin);
+                        step.carry_out(None, megaflow, packet, &mut origin);
                     }
                 }
                 None => {
@@ -186,7 +186,7 @@ impl Step<'_> {
         cache: Option<&mut Cache>,
         megaflow: &Megaflow,
         packet: Packet,
-        origin: Origin<'_>,
+        origin: &mut Origin<'_>,
     ) {
         let (ops, drop) = (megaflow.ops(), megaflow.drop_reason());
         if origin.came.is_none() && megaflow.looks_back() {
@@ -204,10 +204,11 @@ impl Step<'_> {
         ops: &[crate::action::Op],
         drop: Option<DropReason>,
         packet: Packet,
-        origin: Origin<'_>,
+        origin: &Origin<'_>,
     ) {
-        let front = Front::of(&packet);
-        self.carry_out_ops(cache, ops, drop, packet, Origin { came: Some(&front), ..origin });
+        let mut front = Front::EMPTY;
+        front.take(&packet);
+        self.carry_out_ops(cache, ops, drop, packet, &mut Origin { came: Some(&front), ..*origin });
     }
 
     fn carry_out_ops(
@@ -216,7 +217,7 @@ impl Step<'_> {
         ops: &[crate::action::Op],
         drop: Option<DropReason>,
         packet: Packet,
-        origin: Origin<'_>,
+        origin: &mut Origin<'_>,
     ) {
         if drop.is_some_and(ends_early) {
             self.never_decided(origin.tracked.met);
@@ -242,16 +243,16 @@ impl Step<'_> {
             cache.stats().exact_hits.add(1);
             megaflow.count(1, len, now);
             let packet = Packet { mbuf, layers: compact.layers() };
-            return self.set_out(cache, &megaflow, packet, Origin::of(port, facts.number), Some(compact));
+            return self.set_out(cache, &megaflow, packet, &mut Origin::of(port, facts.number), Some(compact));
         }
         let mut key = FlowKey::default();
         key.set(Field::InPort, facts.number.into());
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
-        let origin = Origin { metadata: Some(&key), touched: Touched::Nothing, ..Origin::of(port, facts.number) };
+        let mut origin = Origin { metadata: Some(&key), touched: Touched::Nothing, ..Origin::of(port, facts.number) };
         let (bridge, learns) = (facts.bridge, Some(&self.budget.learns));
         let request =
             Request { bridge, key: &key, start: Start::Table, now, side_effects: true, learns, choice: Choice::ByHash };
-        self.decide(cache, &request, packet, origin, Some(compact));
+        self.decide(cache, &request, packet, &mut origin, Some(compact));
     }
 
     /// A packet with its key: a megaflow that it fits, or a translation that becomes one if it may. `compact`: where to remember it, too.
@@ -260,29 +261,48 @@ impl Step<'_> {
         cache: &mut Cache,
         request: &Request<'_>,
         packet: Packet,
-        origin: Origin<'_>,
+        origin: &mut Origin<'_>,
         compact: Option<&Compact>,
     ) {
-        let (world, now, len) = (&*self.snapshot.world, self.now, packet.mbuf.len() as u64);
+        let known = cache.lookup(request.bridge, request.key, &self.snapshot.world, self.now);
+        match known {
+            Some(megaflow) if megaflow.chooser().is_none() => {
+                let _ = cache.take_outdated();
+                self.use_again(cache, &megaflow);
+                self.follow(cache, megaflow, request.key, packet, origin, compact);
+            }
+            known => self.decide_anew(cache, request, known, packet, origin, compact),
+        }
+    }
+
+    /// [`Self::decide`], where there is none, or one that leaves the choice of a bucket to its group.
+    #[inline(never)] // a frame that others need not have
+    fn decide_anew(
+        &mut self,
+        cache: &mut Cache,
+        request: &Request<'_>,
+        known: Option<Arc<Megaflow>>,
+        packet: Packet,
+        origin: &mut Origin<'_>,
+        compact: Option<&Compact>,
+    ) {
         let choice = if cache.is_on() { Choice::Ask } else { Choice::ByHash };
         let mut request = Request { choice, ..*request };
-        let mut found = self.find(cache, &request);
+        let mut found = self.find(cache, &request, known);
         // The bucket is known now, and decides the rest.
         let (group, chosen);
-        if let Some(asking) = found.chooser(now) {
+        if let Some(asking) = found.chooser(self.now) {
             group = asking;
             chosen = choose(&group, request.key);
             if let Some((bucket, key)) = &chosen {
                 request = Request { key, choice: Choice::Made(*bucket, Some(&group)), ..request };
-                found = self.find(cache, &request);
+                let known = cache.lookup(request.bridge, key, &self.snapshot.world, self.now);
+                found = self.find(cache, &request, known);
             }
         }
         let megaflow = match found {
             Found::Known(megaflow) => {
-                cache.stats().megaflow_hits.add(1);
-                if megaflow.has_effects() && megaflow.used() != now {
-                    cache.effects(&megaflow, world, now);
-                }
+                self.use_again(cache, &megaflow);
                 megaflow
             }
             Found::Kept(megaflow) => megaflow,
@@ -297,7 +317,30 @@ impl Step<'_> {
                 return self.drop_in(origin.port, DropReason::MissRate, packet.mbuf);
             }
         };
-        megaflow.count(1, len, now);
+        self.follow(cache, megaflow, request.key, packet, origin, compact);
+    }
+
+    /// A decision that was there serves another packet.
+    #[inline]
+    fn use_again(&self, cache: &mut Cache, megaflow: &Arc<Megaflow>) {
+        cache.stats().megaflow_hits.add(1);
+        if megaflow.has_effects() && megaflow.used() != self.now {
+            cache.effects(megaflow, &self.snapshot.world, self.now);
+        }
+    }
+
+    /// A packet goes where its decision, which is the cache's, says.
+    fn follow(
+        &mut self,
+        cache: &mut Cache,
+        megaflow: Arc<Megaflow>,
+        key: &FlowKey,
+        packet: Packet,
+        origin: &mut Origin<'_>,
+        compact: Option<&Compact>,
+    ) {
+        let now = self.now;
+        megaflow.count(1, packet.mbuf.len() as u64, now);
         if let (Some(op), Some(_), 0) = (megaflow.unwraps(), compact, self.tunnels_left) {
             self.open_door(cache, (&megaflow, op), &packet.mbuf, origin.port, now);
         }
@@ -313,7 +356,7 @@ impl Step<'_> {
             None => cache.recorder.step(&megaflow),
         }
         self.set_out(cache, &megaflow, packet, origin, compact);
-        cache.done_with(megaflow, request.key);
+        cache.done_with(megaflow, key);
     }
 
     /// [`Step::carry_out`]; of a packet that may be recorded (`compact`: its key) and leads to other decisions, with all that follows written down.
@@ -322,7 +365,7 @@ impl Step<'_> {
         cache: &mut Cache,
         megaflow: &Arc<Megaflow>,
         packet: Packet,
-        origin: Origin<'_>,
+        origin: &mut Origin<'_>,
         compact: Option<&Compact>,
     ) {
         let recorded = compact.filter(|_| megaflow.recirculates() && megaflow.unwraps().is_none());
@@ -354,8 +397,8 @@ impl Step<'_> {
         let tracked = Tracked { met: std::mem::take(&mut self.resumed), ..Tracked::default() };
         // What was paused may have been translated before.
         let came = matches!(start, Start::Resume(_)).then_some(Front::UNKNOWN);
-        let origin = Origin { metadata: Some(&key), tracked, came, ..Origin::of(port, in_port) };
-        self.carry_out_once(cache, &translation, packet, origin);
+        let mut origin = Origin { metadata: Some(&key), tracked, came, ..Origin::of(port, in_port) };
+        self.carry_out_once(cache, &translation, packet, &mut origin);
     }
 
     pub(super) fn carry_out_once(
@@ -363,7 +406,7 @@ impl Step<'_> {
         cache: Option<&mut Cache>,
         translation: &Translation,
         packet: Packet,
-        origin: Origin<'_>,
+        origin: &mut Origin<'_>,
     ) {
         let len = packet.mbuf.len() as u64;
         for credit in &translation.credits {
@@ -374,6 +417,7 @@ impl Step<'_> {
         } else {
             self.carry_out_ops(cache, &translation.ops, translation.drop, packet, origin);
         }
+        translation.counts.iter().for_each(|count| count.credit(&translation.credits));
     }
 
     /// Reads a packet's headers into the key. Headers that lie in several segments are copied into one; none when there is no mbuf.

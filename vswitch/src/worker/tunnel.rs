@@ -45,7 +45,7 @@ impl Step<'_> {
         let last = pieces.pop()?;
         for piece in pieces {
             if let Some(packet) = self.wrap(op, piece, hash) {
-                self.execute(cache.as_deref_mut(), rest, packet, origin);
+                self.execute(cache.as_deref_mut(), rest, packet, &mut { origin });
             }
         }
         self.wrap(op, last, hash)
@@ -359,8 +359,8 @@ impl Step<'_> {
         cache.stats().exact_hits.add(1);
         self.count(cache, &megaflow, mbuf.len() as u64);
         let packet = Packet { mbuf, layers: inside.layers() };
-        let origin = Origin { metadata: Some(&key), depth, ..Origin::of(id, facts.number) };
-        self.set_out(cache, &megaflow, packet, origin, Some(inside));
+        let mut origin = Origin { metadata: Some(&key), depth, ..Origin::of(id, facts.number) };
+        self.set_out(cache, &megaflow, packet, &mut origin, Some(inside));
     }
 
     /// The packet that was in a tunnel enters the bridge of its port.
@@ -374,12 +374,13 @@ impl Step<'_> {
         inside: Option<&Compact>,
     ) {
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(id, DropReason::NoMbuf) };
-        let origin = Origin { metadata: Some(&key), touched: Touched::Nothing, depth, ..Origin::of(id, facts.number) };
+        let mut origin =
+            Origin { metadata: Some(&key), touched: Touched::Nothing, depth, ..Origin::of(id, facts.number) };
         let learns = Some(&self.budget.learns);
         let (bridge, now) = (facts.bridge, self.now);
         let request =
             Request { bridge, key: &key, start: Start::Table, now, side_effects: true, learns, choice: Choice::ByHash };
-        self.decide(cache, &request, packet, origin, inside);
+        self.decide(cache, &request, packet, &mut origin, inside);
     }
 
     /// Headers that lie in several segments are copied into one.

@@ -177,9 +177,9 @@ impl Step<'_> {
         for piece in self.pieces(op, &translation.ops, packet) {
             if let Some(wrapped) = self.wrap(op, piece, hash) {
                 // It never came in.
-                let origin =
+                let mut origin =
                     Origin { metadata: Some(&key), came: Some(Front::UNKNOWN), ..Origin::of(home, facts.number) };
-                self.carry_out_once(None, &translation, wrapped, origin);
+                self.carry_out_once(None, &translation, wrapped, &mut origin);
             }
         }
         self.asking = false;

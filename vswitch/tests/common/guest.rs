@@ -102,7 +102,11 @@ impl Guest {
         Self { child, dir, line, nics: nics.to_vec(), name: name.to_owned() }
     }
 
-    fn wait_until_ready(&mut self) {
+    /// After [`Guest::start`]: returns when it answers.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub(crate) fn wait_until_ready(&mut self) {
         self.line.set_read_timeout(Some(BOOT)).expect("a socket takes a timeout");
         let text = self.read_until(b'\n');
         assert_eq!(

@@ -84,14 +84,15 @@ impl Drop for Server {
     }
 }
 
-/// Runs iperf3 for about a second: `client` in one namespace, `address` in `server`. Further arguments go to the client:
-/// `-u -b 20M`, `-R`, `-t 2`, ...
+/// Runs iperf3 for about a second, or as long as its arguments say: `client` in one namespace, `address` in `server`. Further arguments go to the client:
+/// `-u -b 20M`, `-R`, `-t 2`, `-n 1M`, ...
 ///
 /// # Panics
 /// When it cannot connect, or reports an error.
 pub(crate) fn iperf3(server: &Netns, client: &Netns, address: &str, args: &[&str]) -> Iperf {
     let _server = Server::start(server, 5201, &["iperf3", "-s", "-1", "-B", address]);
-    let argv = [&["timeout", "30", "iperf3", "-c", address, "-J", "-t", "1"], args].concat();
+    let end: &[&str] = if args.contains(&"-n") { &[] } else { &["-t", "1"] };
+    let argv = [&["timeout", "30", "iperf3", "-c", address, "-J"], end, args].concat();
     let slow_before = socket_drops(server) + socket_drops(client);
     let output = client.exec(&argv);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -134,7 +135,7 @@ pub(crate) fn everything(a: (&Netns, &str), b: (&Netns, &str)) {
     file(b, a);
     let (server, client) = (b.0, a.0);
     for words in [["-l", "1100"].as_slice(), &["-l", "4000", "-R"]] {
-        let run = iperf3(server, client, b.1, &[&["-u", "-b", "2M"], words].concat());
+        let run = iperf3(server, client, b.1, &[&["-u", "-b", "2M", "-n", "100K"], words].concat());
         assert!(run.lost_percent < LOST, "UDP to {} {words:?}: {} % lost", b.1, run.lost_percent);
         assert!(run.received_bps > 5e5, "UDP to {} {words:?}: only {} bit/s arrived", b.1, run.received_bps);
     }

@@ -6,7 +6,7 @@
 //! of their transactions are refused, always or as the state says. All operations go into one history with the times of their call and return,
 //! which is judged by [`linear`]. At the end the counters of rules, tables and ports agree with what was sent.
 //!
-//! **Variables**: `VSWITCH_CONCURRENT_SECONDS` (60), `VSWITCH_CONCURRENT_SEED` (of the random choices; what threads do to each other is not
+//! **Variables**: `VSWITCH_CONCURRENT_SECONDS` (30), `VSWITCH_CONCURRENT_SEED` (of the random choices; what threads do to each other is not
 //! repeated by it).
 
 #![allow(clippy::print_stderr)] // captured and shown by the test runner
@@ -179,7 +179,7 @@ fn writers_readers_and_traffic_make_a_linearizable_history() {
     let run = Run {
         socket,
         clock: Clock(Instant::now()),
-        length: Duration::from_secs(number("VSWITCH_CONCURRENT_SECONDS", 60)),
+        length: Duration::from_secs(number("VSWITCH_CONCURRENT_SECONDS", 30)),
         seed: number("VSWITCH_CONCURRENT_SEED", 1),
         versions: AtomicU32::new(1),
         failed: AtomicBool::new(false),

@@ -31,7 +31,7 @@ pub(crate) fn seeds() -> std::ops::Range<u64> {
         Err(_) => default,
     };
     let first = number(SEED, 1);
-    first..first + number(PROGRAMS, 60)
+    first..first + number(PROGRAMS, 40)
 }
 
 /// The scenario of a seed.

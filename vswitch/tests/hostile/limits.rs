@@ -67,6 +67,33 @@ fn groups_buckets_and_meters_end_at_their_limits() {
     bed.settle();
 }
 
+/// Clauses of one flow, and one more. What is listed can be added again.
+#[test]
+fn a_flow_of_nothing_but_clauses() {
+    let mut bed = Bed::new(2);
+    let limit = bed.limits().clauses_len_max;
+    // Those of the conjunctions 2, 3, ...
+    let port = |count: u32| {
+        let clauses: Vec<String> = (2..2 + count).map(|id| format!("conjunction({id},2/2)")).collect();
+        format!("priority=9,udp,tp_dst=53,actions={}", clauses.join(","))
+    };
+    let last = limit + 1;
+    let address = format!("priority=9,ip,nw_src=10.0.0.1,actions=conjunction({last},1/2)");
+    let all = [port(limit), address, format!("priority=8,conj_id={last},ip,actions=output:2")];
+    bed.load(&all.each_ref().map(String::as_str));
+    assert_eq!(bed.fate(&udp(5)), (vec!["p2".to_owned()], "-".to_owned()));
+    let dump = bed.vsctl("dump-flows", &["--no-stats"], None).expect("flows");
+    bed.load(&[]);
+    bed.vsctl("add-flows", &["-"], Some(&dump)).expect("what was listed");
+    assert!(bed.vsctl("dump-flows", &["--no-stats"], None) == Ok(dump), "the same");
+    assert_eq!(bed.fate(&udp(5)), (vec!["p2".to_owned()], "-".to_owned()));
+    bed.add(&[&port(limit - 1)]);
+    assert_eq!(bed.ports("p1", &udp(5)), Vec::<String>::new(), "the last one has gone");
+    let told = bed.vsctl("add-flows", &["-"], Some(&port(limit + 1))).expect_err("one more");
+    assert!(told.contains(&format!("more than {limit} conjunctions")), "{told:.500}");
+    bed.settle();
+}
+
 /// A million flows in one table, and one more.
 #[test]
 fn a_table_takes_a_million_flows() {

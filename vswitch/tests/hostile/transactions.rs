@@ -124,7 +124,7 @@ fn what_is_no_text_is_refused() {
     let cases: [(&[u8], &str); 5] = [
         (b"actions=drop\nactions=output:\xff\xfe\n", ":2: it is not UTF-8"),
         (b"actions=drop\nactions=\0drop\n", "odd.txt:2: column 9"),
-        (&[b'x'; 3 << 20], ":1: it has more than 1 MiB"),
+        (&[b'x'; 5 << 20], ":1: it has more than 4 MiB"),
         (b"actions=drop\nip,nw_src=10.0.", "odd.txt:2: column 11: \"10.0.\" is no IPv4 address"),
         (b"actions=clone(output:1\n", "odd.txt:1: column"),
     ];

@@ -42,6 +42,9 @@ pub struct Spec {
     pub local_probe: Option<LocalProbe>,
     #[serde(default)]
     pub local_probe_port: String,
+    /// Answered by another program than this agent, which only says so.
+    #[serde(default)]
+    pub taken_over: Vec<PacketCategory>,
     #[serde(default)]
     pub packet_limits: Vec<PacketLimit>,
     #[serde(default)]
@@ -109,6 +112,8 @@ pub struct Uplink {
     pub next_hops: Vec<NextHop>,
     #[serde(default)]
     pub external_traffic: bool,
+    #[serde(default)]
+    pub answered_addresses: Vec<String>,
 }
 
 /// See `antrea.v1.NextHop`.

@@ -55,7 +55,7 @@ pub(super) fn config(model: &Model, name: &str) -> Result<(v1::NodeConfig, Origi
         l7: spec.l7.as_ref().map(|l7| v1::L7Ports { target: l7.target.clone(), return_port: l7.return_port.clone() }),
         local_probe: local_probe(spec.local_probe).into(),
         local_probe_port: spec.local_probe_port.clone(),
-        taken_over: Vec::new(),
+        taken_over: spec.taken_over.iter().map(|of| category(*of).into()).collect(),
         packet_limits: spec.packet_limits.iter().map(packet_limit).collect(),
         record_denied: spec.record_denied,
         fqdn: fqdn(spec),
@@ -120,6 +120,7 @@ fn uplink(uplink: &Uplink, macs: &mut Macs<'_>) -> v1::Uplink {
         mac: macs.parse("uplink.mac", Some(&uplink.mac)),
         next_hops,
         external_traffic: uplink.external_traffic,
+        answered_addresses: uplink.answered_addresses.clone(),
     }
 }
 
@@ -147,16 +148,23 @@ fn local_probe(probe: Option<LocalProbe>) -> v1::LocalProbe {
     }
 }
 
-fn packet_limit(limit: &PacketLimit) -> v1::PacketLimit {
-    let category = match limit.category {
+const fn category(category: PacketCategory) -> v1::PacketCategory {
+    match category {
         PacketCategory::PolicyReject => v1::PacketCategory::PolicyReject,
         PacketCategory::ServiceReject => v1::PacketCategory::ServiceReject,
         PacketCategory::DNS => v1::PacketCategory::Dns,
         PacketCategory::IGMP => v1::PacketCategory::Igmp,
         PacketCategory::PolicyLog => v1::PacketCategory::PolicyLog,
         PacketCategory::Traceflow => v1::PacketCategory::Traceflow,
-    };
-    v1::PacketLimit { category: category.into(), rate_pps: limit.rate_pps, burst_packets: limit.burst_packets }
+    }
+}
+
+fn packet_limit(limit: &PacketLimit) -> v1::PacketLimit {
+    v1::PacketLimit {
+        category: category(limit.category).into(),
+        rate_pps: limit.rate_pps,
+        burst_packets: limit.burst_packets,
+    }
 }
 
 fn fqdn(spec: &Spec) -> Option<v1::FqdnConfig> {

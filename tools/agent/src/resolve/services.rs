@@ -111,10 +111,11 @@ pub fn service(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> 
         return Err(Box::new(item.origin.error("spec.ports", "is required")));
     }
     let families = families(item, &addresses);
+    let slices = slices(world, item, odd);
     let sets = spec.ports.iter().map(|port| v1::Endpoints {
         service: item.meta.full_name(),
         port: port.name.clone(),
-        endpoints: endpoints(world, item, port, &families, odd),
+        endpoints: endpoints(world, item, port, slices.as_deref(), &families),
     });
     let sets = sets.collect();
     Ok(Some((switch_service(item, addresses, ports)?, sets)))
@@ -211,31 +212,59 @@ fn families(item: &Item<Body>, addresses: &Addresses) -> [bool; 2] {
 
 type ByAddress = BTreeMap<(String, u32), v1::Endpoint>;
 
+/// A slice, and the share of each of its endpoints.
+type Weighed<'a> = (&'a Item<endpoint_slice::Body>, u32);
+
+/// Slices of a Service that have addresses; None: it has no slices at all.
+fn slices<'a>(world: &World<'a>, item: &Item<Body>, odd: &mut Vec<Problem>) -> Option<Vec<Weighed<'a>>> {
+    let all = world.slices(&item.meta.namespace, &item.meta.name);
+    if all.is_empty() {
+        return None;
+    }
+    let mut weighed = Vec::new();
+    for &slice in all {
+        if slice.body.address_type == AddressType::FQDN {
+            odd.push(slice.origin.warning("addressType", "names are no endpoints: left out"));
+        } else {
+            weighed.push((slice, weight(slice, odd)));
+        }
+    }
+    Some(weighed)
+}
+
 /// Endpoints of a port: of the Service's slices if there are any, else of the Pods that it selects.
 fn endpoints(
     world: &World<'_>,
     item: &Item<Body>,
     port: &Port,
+    slices: Option<&[Weighed<'_>]>,
     families: &[bool; 2],
-    odd: &mut Vec<Problem>,
 ) -> Vec<v1::Endpoint> {
-    let slices = world.slices(&item.meta.namespace, &item.meta.name);
     let mut found = ByAddress::new();
-    if slices.is_empty() && !item.body.spec.selector.is_empty() {
+    if slices.is_none() && !item.body.spec.selector.is_empty() {
         of_pods(world, item, port, &mut found);
     }
-    for slice in slices {
-        if slice.body.address_type == AddressType::FQDN {
-            odd.push(slice.origin.warning("addressType", "names are no endpoints: left out"));
-            continue;
-        }
-        of_slice(slice, item.body.spec.publish_not_ready_addresses, port, &mut found);
+    for (slice, weight) in slices.unwrap_or_default() {
+        of_slice(slice, *weight, item.body.spec.publish_not_ready_addresses, port, &mut found);
     }
     let is_served = |address: &str| families[usize::from(is_six(address))] && world.has(address);
     found.into_values().filter(|endpoint| is_served(&endpoint.address)).collect()
 }
 
-fn of_slice(slice: &Item<endpoint_slice::Body>, all_ready: bool, port: &Port, found: &mut ByAddress) {
+/// The share of each of a slice's endpoints (annotation `vswitch/weight`); 0: the switch's default.
+fn weight(slice: &Item<endpoint_slice::Body>, odd: &mut Vec<Problem>) -> u32 {
+    let Some(text) = slice.meta.annotation("weight") else { return 0 };
+    match text.parse::<u16>() {
+        Ok(weight) if weight != 0 => weight.into(),
+        _ => {
+            let reason = format!("{text:?} is no number from 1 to 65535: left out");
+            odd.push(slice.origin.warning("metadata.annotations[vswitch/weight]", reason));
+            0
+        }
+    }
+}
+
+fn of_slice(slice: &Item<endpoint_slice::Body>, weight: u32, all_ready: bool, port: &Port, found: &mut ByAddress) {
     let is_it = |of: &&endpoint_slice::Port| {
         let same_protocol = of.protocol.as_deref().unwrap_or("TCP") == port.protocol.as_deref().unwrap_or("TCP");
         of.name.as_deref().unwrap_or_default() == port.name && same_protocol
@@ -253,7 +282,7 @@ fn of_slice(slice: &Item<endpoint_slice::Body>, all_ready: bool, port: &Port, fo
             ready: ready || all_ready,
             serving: conditions.serving.unwrap_or(ready),
             terminating: conditions.terminating.unwrap_or(false),
-            weight: 0,
+            weight,
             hint_zones: names(&endpoint.hints.for_zones),
             hint_nodes: names(&endpoint.hints.for_nodes),
         };

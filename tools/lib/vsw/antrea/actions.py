@@ -2,13 +2,16 @@
 
 import collections
 import errno
+import functools
 import re
 
+from .. import machine
 from ..machine import Failure
 from . import traffic
 from .world import six
 
 HTTP, MYSQL, ALT = 80, 3306, 8080
+PING_S = machine.PATIENCE_S // 2  # that ping(8) waits: less than `machine.output` does
 DENIED_LIMIT = 0.6  # seconds that a packet which must be dropped gets to arrive anyway
 BOTH = (4, 6)
 
@@ -20,6 +23,19 @@ PROHIBITED = {4: errno.EHOSTUNREACH, 6: errno.EACCES}
 def of(address, family):
     """An address, in that version of IP."""
     return address if family == 4 else six(address)
+
+
+def guarded(scenes):
+    """These scenes. What goes wrong between them is one more, which fails, and there the others of them end."""
+    try:
+        for scene in scenes:  # not `yield from`, by which their cleanup would get here as well
+            yield scene
+    except machine.TROUBLE as error:
+        yield f"after that, in {scenes.__qualname__}", functools.partial(_raise, error), [], BOTH[:1]
+
+
+def _raise(error, _family):
+    raise error
 
 
 class Actions:
@@ -59,13 +75,14 @@ class Actions:
         """Nobody answers, and nobody refuses."""
 
         def run(family):
+            where = f"{source} -> {of(address, family)} port {port}"
             try:
                 answer = traffic.ask(self.space[source], of(address, family), port, DENIED_LIMIT)
             except TimeoutError:
                 return "no answer"
             except OSError as error:
-                raise Failure(f"expected silence, got {error}") from error
-            raise Failure(f"expected silence, {answer} answered")
+                raise Failure(f"{where}: expected silence, got {error}") from error
+            raise Failure(f"{where}: expected silence, {answer} answered")
 
         return run
 
@@ -90,7 +107,7 @@ class Actions:
         """An echo request hears that it is prohibited."""
 
         def run(family):
-            said = self.node.run(source, "sh", "-c", f"ping -n -c 1 -W 2 {of(address, family)} || true")
+            said = self.node.run(source, "sh", "-c", f"ping -n -c 1 -W {PING_S} {of(address, family)} || true")
             if not re.search(r"[Pp]rohibited", said):
                 raise Failure(f"ping does not say that it is prohibited: {said}")
             return "the switch refuses, and says that it is prohibited"
@@ -107,9 +124,9 @@ class Actions:
 
         return run
 
-    def _ask(self, source, address, port, family):
+    def _ask(self, source, address, port, family, limit=machine.PATIENCE_S):
         try:
-            return traffic.ask(self.space[source], of(address, family), port)
+            return traffic.ask(self.space[source], of(address, family), port, limit)
         except OSError as error:
             raise Failure(f"{source} does not reach {of(address, family)} port {port}: {error}") from error
 

@@ -6,10 +6,11 @@ import time
 from .. import machine
 from ..machine import Failure
 from . import multicast, traffic, world
-from .actions import BOTH, HTTP, of
+from .actions import BOTH, HTTP, guarded, of
 from .choices import Choices
+from .kinds import Kinds
 from .ledger import Rule
-from .manifests import EGRESS_IP, renumber
+from .manifests import EGRESS_IP, renumber, write
 from .node import NODE, PEER
 from .name_scenes import NameScenes
 from .refusals import Refusals
@@ -49,10 +50,13 @@ class AgentScenes(NameScenes, Telling, Scenes):
                 yield title, action, self.renumbered(rules), families
             if title.startswith("without Antrea's policy K8s's denies: db"):
                 yield from traces.isolated()
-        refusals, groups = Refusals(self.node, self.manifests), multicast.Multicast(self.node, self.switch)
-        parts = (self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.names, self.telling, self.changes, Choices(self).all, self.restarts)
+        refusals, groups = Refusals(self.node, self.manifests, self.switch), multicast.Multicast(self.node, self.switch)
+        parts = (
+            self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.names, self.telling, self.changes, Choices(self).all, Kinds(self).all,
+            self.restarts,
+        )
         for part in parts:
-            yield from part()
+            yield from guarded(part())
 
     def renumbered(self, rules):
         """Rules of the document as they are here now."""
@@ -67,6 +71,25 @@ class AgentScenes(NameScenes, Telling, Scenes):
         """Out of the cluster with an address of this Node's."""
         yield ("Egress: web2 -> internet, translated by the Node", self.one(WEB2.name, world.INTERNET, HTTP, "outside", "Egress IP"),
                [Rule(f'EgressMark in_port="{WEB2.port}"'), Rule("L3Forwarding reg0=0x3/0xf")], BOTH)
+        yield "Egress with a rate, translated by the Node", self.egress_limited, [Rule("L3Forwarding reg0=0x3/0xf", 200)], (4,)
+
+    def egress_limited(self, family):
+        """More than the rate, at once: what does not arrive was dropped by the meter, and counted."""
+        nodes, egresses = self.manifests.directory / "nodes.yaml", self.manifests.directory / "egresses.yaml"
+        text, told = egresses.read_text(), lambda: self.switch.json("antrea", "egress")
+        address = f'egressIP: "{of(EGRESS_IP[0], family)}"\n'
+        with self.manifests.edited(nodes.name, "    multicast: true\n", "    multicast: true\n    egressTrafficShaping: true\n"):
+            try:
+                write(egresses, text.replace(address, f"{address}  bandwidth: {{rate: 1M, burst: 100k}}\n"))
+                machine.expect("an Egress has a meter", lambda: any(one["meter"] for one in told()), told)
+                return traffic.flood(self.space[WEB2.name], self.space["outside"], of(world.INTERNET, family), lambda: self._dropped(family))
+            finally:
+                write(egresses, text)
+                machine.expect("no Egress has a meter", lambda: not any(one["meter"] for one in told()), told)
+
+    def _dropped(self, family):
+        counts = [one["dropped"]["packets"] for one in self.switch.json("antrea", "egress") if one["address"] == of(EGRESS_IP[0], family)]
+        return sum(counts)
 
     # Packets before the first answer.
 
@@ -93,7 +116,8 @@ class AgentScenes(NameScenes, Telling, Scenes):
                 for _ in range(DATAGRAMS):
                     client.send(token)
                     time.sleep(0.02)
-                arrived = {short: sum(token in frame for frame in listener.frames()) for short, listener in listeners.items()}
+                count = lambda found: {short: sum(token in frame for frame in frames) for short, frames in found.items()}  # noqa: E731
+                arrived = count(traffic.gather(listeners, lambda found: sum(count(found).values()) >= DATAGRAMS))
             reached = {short: count for short, count in arrived.items() if count}
             if list(reached.values()) != [DATAGRAMS]:
                 raise Failure(f"of {DATAGRAMS} datagrams arrived: {reached}")
@@ -112,7 +136,7 @@ class AgentScenes(NameScenes, Telling, Scenes):
         endpoints = {WEB.name: of(WEB.v4, family), PEER: of(world.REMOTE, family)}
         with contextlib.ExitStack() as stack:
             client = stack.enter_context(traffic.make_socket(self.space[CLIENT.name], traffic.family_of(of(world.CLUSTER_IP, family)), traffic.DATAGRAM))
-            client.settimeout(3)
+            client.settimeout(machine.PATIENCE_S)
             client.connect((of(world.CLUSTER_IP, family), HTTP))
             first = self._answered_by(client, endpoints)
             stack.enter_context(self.manifests.endpoint_gone("sample-clusterip", endpoints[first]))
@@ -132,7 +156,8 @@ class AgentScenes(NameScenes, Telling, Scenes):
                 client.recv(65535)
             except OSError as error:
                 raise Failure(f"no answer: {error!r}") from error
-            seen = [short for short, listener in listeners.items() if any(token in frame for frame in listener.frames())]
+            # Whom it came to has answered it.
+            seen = [short for short, frames in traffic.gather(listeners).items() if any(token in frame for frame in frames)]
         if len(seen) != 1:
             raise Failure(f"the datagram came to {seen}")
         return seen[0]
@@ -150,7 +175,7 @@ class AgentScenes(NameScenes, Telling, Scenes):
             traffic.ask(self.space[CLIENT.name], address, HTTP)
             round_ = self.manifests.state()["round"]
             self.manifests.start()
-            machine.wait_until("the agent has synced again", 20, lambda: self.manifests.state()["round"] > round_)
+            machine.expect(f"the agent has synced after round {round_}", lambda: self.manifests.state()["round"] > round_, self.manifests.state)
             if self._flows() != flows:
                 raise Failure("its sync changed flows")
             if not traffic.exchange(before, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):

@@ -36,7 +36,7 @@ class Capture:
             argv = ("tcpdump", "-n", "-U", "--immediate-mode", "-Z", "root", "-B", 8192, "-i", interface, "-w", file, *words)
             self.process = space.spawn(*argv, stdout=subprocess.DEVNULL, stderr=log)
         stack.callback(machine.end, self.process)
-        machine.wait_until(f"tcpdump listens on {interface}", 10, self._listens, 0.02)
+        machine.wait_until(f"tcpdump listens on {interface}", machine.PATIENCE_S, self._listens, 0.02)
 
     def _listens(self):
         said = self.log.read_text(errors="replace")
@@ -46,13 +46,13 @@ class Capture:
 
     def stop(self):
         """Ends it, when there is a frame at least."""
-        machine.wait_until("a frame is captured", 10, lambda: self.file.stat().st_size > FILE_HEADER)
+        machine.expect("a frame is captured", lambda: self.file.stat().st_size > FILE_HEADER)
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
-                self.process.wait(10)
+                self.process.wait(machine.PATIENCE_S)
             except subprocess.TimeoutExpired as error:
-                raise Failure("tcpdump did not end within 10 s") from error
+                raise Failure(f"tcpdump did not end within {machine.PATIENCE_S} s") from error
         return Frames(self.file)
 
 
@@ -80,4 +80,4 @@ class Frames:
         return [{field: value.split("|") if value else [] for field, value in zip(FIELDS, line.split("\t"))} for line in lines]
 
     def _tshark(self, *words):
-        return machine.output(["tshark", "-n", "-r", self.file, *CHECKING, *PAYLOADS, *words], timeout=120).splitlines()
+        return machine.output(["tshark", "-n", "-r", self.file, *CHECKING, *PAYLOADS, *words], timeout=2 * machine.PATIENCE_S).splitlines()

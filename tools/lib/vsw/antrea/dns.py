@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 
+from ..machine import PATIENCE_S
 from . import traffic
 
 PORT = 53
@@ -105,22 +106,22 @@ class Server:
             with contextlib.suppress(OSError):
                 client, _ = listener.accept()
                 with client:
-                    client.settimeout(3)
+                    client.settimeout(PATIENCE_S)
                     told = answer(self.zone, client.recv(65535)[2:])
                     client.sendall(struct.pack("!H", len(told)) + told)
 
 
-def resolve(name, server, asked, family, by_tcp=False, limit=3.0):
+def resolve(name, server, asked, family, by_tcp=False):
     """Addresses that a server tells somebody in a namespace. Whoever gets no answer in a second asks again, as resolvers do."""
     wanted = question(asked, KINDS[family], 7)
     if by_tcp:
-        with traffic.connect(name, server, PORT, limit) as client:
+        with traffic.connect(name, server, PORT) as client:
             client.sendall(struct.pack("!H", len(wanted)) + wanted)
             return addresses(client.recv(65535)[2:])
     with traffic.make_socket(name, traffic.family_of(server), socket.SOCK_DGRAM) as client:
         client.settimeout(1.0)
         client.connect((server, PORT))
-        deadline = time.monotonic() + limit
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             client.send(wanted)
             try:
@@ -130,7 +131,7 @@ def resolve(name, server, asked, family, by_tcp=False, limit=3.0):
                     raise
 
 
-def storm(name, server, names, family, window=64, limit=10.0):
+def storm(name, server, names, family, window=64):
     """Asks for all names, `window` of them at a time, and again for what is not answered in a second; returns (answers, asked again, seconds)."""
     with traffic.make_socket(name, traffic.family_of(server), socket.SOCK_DGRAM) as client:
         client.settimeout(1.0)
@@ -138,7 +139,7 @@ def storm(name, server, names, family, window=64, limit=10.0):
         questions = {number: question(asked, KINDS[family], number) for number, asked in enumerate(names)}
         unasked, open_, again = iter(list(questions.items())), {}, 0
         begin = time.monotonic()
-        while len(questions) > 0 and time.monotonic() - begin < limit:
+        while len(questions) > 0 and time.monotonic() - begin < PATIENCE_S:
             while len(open_) < window and (one := next(unasked, None)):
                 open_[one[0]] = one[1]
                 client.send(one[1])

@@ -4,7 +4,7 @@ import dataclasses
 import re
 import time
 
-from ..machine import Failure
+from ..machine import PATIENCE_S, Failure
 from .pipeline import twin_text
 
 
@@ -56,9 +56,9 @@ class Ledger:
         grown = [(flow, flow["packets"] - old.get(key, 0)) for flow, key in after]
         return [(flow, count if count >= 0 else flow["packets"]) for flow, count in grown if count]
 
-    def expect(self, before, rules, family, limit=2.0):
+    def expect(self, before, rules, family):
         """{"by": [(text, packets)]} of expected rules; Failure when one has not counted. Counters may come a moment late."""
-        deadline = time.monotonic() + limit
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             risen = self.risen(before, self.read())
             found = [(rule, sum(count for flow, count in risen if rule.applies(flow, family))) for rule in rules]

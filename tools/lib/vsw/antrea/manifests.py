@@ -1,6 +1,8 @@
 """The cluster as Kubernetes manifests, and the control agent that tells the switch what they say."""
 
+import concurrent.futures
 import contextlib
+import json
 import shutil
 from pathlib import Path
 
@@ -30,6 +32,38 @@ RULES = {
 }
 
 
+def document(version, kind, name, namespace=None, metadata=None, **rest):
+    """A manifest. `metadata`: what is to be there beside the names; `rest`: spec, status and so on."""
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {}) | (metadata or {})
+    return {"apiVersion": version, "kind": kind, "metadata": metadata} | rest
+
+
+def text_of(documents):
+    """A file of these documents. (What JSON says, YAML says, too.)"""
+    return "---\n".join(f"{json.dumps(one)}\n" for one in documents)
+
+
+def write(file, text):
+    """Writes a file that an agent watches: it is never seen in parts."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.rename(file)
+
+
+@contextlib.contextmanager
+def told(switches, directory, text):
+    """Meanwhile these switches do as manifests say, which go to `directory`; `switches` are by the names of their Nodes."""
+    directory.mkdir()
+    (directory / "cluster.yaml").write_text(text)
+    commands = [[switch.binaries / "vswitch-agent", "--dir", directory, "--node", name, "--socket", switch.socket, "--once"] for name, switch in switches.items()]
+    with contextlib.ExitStack() as stack:
+        for switch in switches.values():
+            stack.callback(switch.vsctl, "antrea", "reset", "--yes")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            list(pool.map(machine.output, commands))
+        yield
+
+
 class Manifests:
     """A copy of the manifests in `directory`, and the agent that watches it, until `stack` ends. Edit the files: a second later the switch does
     as they say."""
@@ -41,7 +75,7 @@ class Manifests:
         self.stack, self.process = stack, None
         stack.callback(lambda: machine.end(self.process))
         self.start()
-        machine.wait_until("the agent has told the switch everything", 20, self.told)
+        machine.expect("the agent has told the switch everything", self.told, self.state)
 
     def start(self):
         """Starts the agent (again)."""
@@ -92,12 +126,12 @@ class Manifests:
                  if f"kubernetes.io/service-name: {service}\n" in document else [document] for document in documents]
         endpoints = self._endpoints()
         try:
-            file.write_text("---\n".join("".join(part) for part in lines))
-            machine.wait_until("the agent notices", 15, lambda: self._endpoints() != endpoints)
+            write(file, "---\n".join("".join(part) for part in lines))
+            machine.expect(f"{address} is no endpoint any more", lambda: self._endpoints() != endpoints, self._endpoints)
             yield
         finally:
-            file.write_text(text)
-            machine.wait_until("the agent notices", 15, lambda: self._endpoints() == endpoints)
+            write(file, text)
+            machine.expect("endpoints are as before", lambda: self._endpoints() == endpoints, self._endpoints)
 
     def _endpoints(self):
         return self.switch.vsctl("antrea", "services", "-o", "endpoints").count("\n")
@@ -109,17 +143,21 @@ class Manifests:
         text = path.read_text()
         if text.count(old) != 1:
             raise Failure(f"{file} has {text.count(old)} times {old!r}")
-        self._node_changed(lambda: path.write_text(text.replace(old, new)))
+        try:
+            self._node_changed(lambda: write(path, text.replace(old, new)))
+        except machine.TROUBLE:
+            write(path, text)
+            raise
         try:
             yield
         finally:
-            self._node_changed(lambda: path.write_text(text))
+            self._node_changed(lambda: write(path, text))
 
     def _node_changed(self, change):
         config = lambda: self.switch.json("antrea", "node")["node"]  # noqa: E731
         before = config()
         change()
-        machine.wait_until("the agent notices", 15, lambda: config() != before)
+        machine.expect("the switch has another configuration of the Node", lambda: config() != before, config)
 
     def without(self, file):
         """Takes a file away, and waits until the switch does without what it said; call the result to bring it back."""
@@ -131,7 +169,11 @@ class Manifests:
     def also(self, file):
         """Meanwhile there is another manifest, of policies among others."""
         copy = self.directory / file.name
-        self._changed(lambda: shutil.copy(file, copy))
+        try:
+            self._changed(lambda: write(copy, file.read_text()))
+        except machine.TROUBLE:
+            copy.unlink(missing_ok=True)
+            raise
         try:
             yield
         finally:
@@ -140,7 +182,7 @@ class Manifests:
     def _changed(self, change):
         policies = self._policies()
         change()
-        machine.wait_until("the agent notices", 15, lambda: self._policies() != policies)
+        machine.expect("the switch has other policies", lambda: self._policies() != policies, self._policies)
 
     def _policies(self):
         return sorted({rule["policy"] for rule in self.switch.json("antrea", "rules")})

@@ -1,11 +1,13 @@
 """A Node of two: its network is the switch's, which has the uplink, puts packets for the other Node into Geneve and takes them out."""
 
 from . import world
-from .node import INSPECT, NODE, Node, within
+from .node import INSPECT, NODE, Node, both, within
 from .side import EGRESS_IPS
 from .world import GATEWAY, PODS
 
 UPLINK, UNDERLAY = "uplink", "br-phy"
+PATCH = ("uplink0", "br0-patch")  # ends in the Pods' bridge and in that of the uplink
+WIRE = "wire"  # the link, a bridge outside
 MTU = 1430  # 1500 less 70: Ethernet inside, Geneve, UDP and IPv6 outside
 
 
@@ -24,8 +26,12 @@ class Member(Node):
         ports = [
             {"name": UPLINK, "type": "af_packet", "interface": UPLINK},
             {"name": UNDERLAY, "type": "internal", "addresses": self.homes},
+            {"name": PATCH[1], "type": "patch", "peer": PATCH[0], "no_flood": True},
         ]
         return {"name": UNDERLAY, "fail_mode": "standalone"}, ports
+
+    def wires(self):
+        return [*super().wires(), {"name": PATCH[0], "type": "patch", "peer": PATCH[1], "no_flood": True}]
 
     def _tunnel(self):
         return {"type": "geneve", "options": {"remote_ip": "flow", "key": "flow"}}
@@ -34,19 +40,32 @@ class Member(Node):
         for short, interface in [(pod.name, self.interface(pod)) for pod in PODS] + [(NODE, GATEWAY)]:
             self.ip(short, "link", "set", interface, "mtu", MTU)
         self.made(UNDERLAY)
-        self.ip(NODE, "link", "set", UNDERLAY, "up")
+        self.ip(NODE, "link", "set", UNDERLAY, "address", f"02:00:00:00:66:{self.side.number:02x}", "up")
         # The kernel has them as well: it answers ARP requests and neighbour solicitations for them, and they are the Node's own.
         self._addresses(NODE, UNDERLAY, *self.homes)
         # The internet, for the other Node's Egress.
         self._addresses(NODE, "lo", *self.both(world.INTERNET))
 
 
-def cable(one, other):
-    """The wire between two Nodes: a veth pair, whose ends only the switches use."""
-    one.ip(NODE, "link", "add", UPLINK, "type", "veth", "peer", "name", UPLINK, "netns", other.names[NODE])
-    for node in (one, other):
+def cable(outside, *nodes):
+    """The link of Nodes and the world outside: a bridge there, and a veth pair to each Node, whose ends in the Nodes only the switches use."""
+    # As on a cable, checksums are there: a veth pair would carry those that the switch leaves to the interface (of UDP over IPv6) undone.
+    outside.ip("link", "add", WIRE, "address", "02:00:00:00:77:01", "type", "bridge", "mcast_snooping", "0")
+    # It tells of another MAC address, as a router does that takes over.
+    outside.run("sysctl", "-qw", f"net.ipv4.conf.{WIRE}.arp_notify=1", f"net.ipv6.conf.{WIRE}.ndisc_notify=1")
+    for node in nodes:
+        end = f"node{node.side.number}"
+        node.ip(NODE, "link", "add", UPLINK, "type", "veth", "peer", "name", end, "netns", outside.name)
         node.ip(NODE, "link", "set", UPLINK, "addrgenmode", "none")
         node.run(NODE, "sysctl", "-qw", f"net.ipv6.conf.{UPLINK}.disable_ipv6=1")
-        # As on a cable, checksums are there: a veth pair would carry those that the switch leaves to the interface (of UDP over IPv6) undone.
+        outside.run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
         node.run(NODE, "ethtool", "-K", UPLINK, "tx", "off")
+        outside.run("ethtool", "-K", end, "tx", "off")
         node.ip(NODE, "link", "set", UPLINK, "arp", "off", "up")
+        outside.ip("link", "set", end, "master", WIRE, "up")
+    outside.run("ethtool", "-K", WIRE, "tx", "off")
+    outside.ip("link", "set", WIRE, "up")
+    for address in within(both(world.OUTSIDE)):
+        outside.ip("address", "add", address, "dev", WIRE, *(["nodad"] if ":" in address else []))
+    for address in both(world.INTERNET):
+        outside.ip("address", "add", address, "dev", "lo")

@@ -10,10 +10,10 @@ from . import traffic, world
 from .actions import DENIED_LIMIT
 from .ledger import Rule
 from .node import NODE, PEER
+from .telling import Stream
 from .world import CLIENT, DB, GATEWAY, PODS, WEB2
 
 PORT = 5000
-SOON = 4  # seconds: a leave takes two, so do three silent rounds of one second and a look
 POLICY = "acnp:multicast"
 
 # A kernel that was asked in version 1 speaks no other for minutes: Pods hear no questions until we say in which versions they are asked.
@@ -30,7 +30,7 @@ class Receiver:
         self.socket.bind((group, PORT))
         self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, self.words)
 
-    def hears(self, token, limit):
+    def hears(self, token, limit=machine.PATIENCE_S):
         """Whether a datagram comes in time."""
         end = time.monotonic() + limit
         while (left := end - time.monotonic()) > 0:
@@ -120,7 +120,21 @@ class Multicast:
 
     def joined(self, group, pods):
         """Waits until these are the Pods in a group."""
-        machine.wait_until(f"{group} has {pods or 'no Pods'}", 5, lambda: members(self.switch, group) == pods)
+        has = lambda: members(self.switch, group)  # noqa: E731
+        machine.expect(f"{group} has {pods or 'no Pods'}", lambda: has() == pods, has)
+
+    def has_joined(self, group):
+        """Waits until db is in a group."""
+        has = lambda: members(self.switch, group)  # noqa: E731
+        machine.expect(f"db has joined {group}", lambda: DB.name in has(), has)
+
+    @staticmethod
+    def told(events, group, joined):
+        """That db has joined, or left, was told."""
+        means = lambda line: line.get("group") == group and line["joined"] == joined  # noqa: E731
+        told = events.wait("joined" if joined else "left", means)[0]
+        if (told["pod"], told["node"]) != ("default/db", None):
+            raise Failure(f"told: {told}")
 
     @contextlib.contextmanager
     def asking(self, *words):
@@ -140,23 +154,29 @@ class Multicast:
 
         def run(_family):
             group = f"239.1.1.{version}"
+            # Three rounds without a report end a membership, that of version 1 only so: it is waited for.
+            interval, versions = ("2", "1") if version == 1 else ("5", "3")
             with contextlib.ExitStack() as stack:
-                stack.enter_context(self.asking("--interval", "1", "--versions", "1" if version == 1 else "3"))
+                stack.enter_context(self.asking("--interval", interval, "--versions", versions))
                 stack.enter_context(speaking(self.node, DB.name, self.node.interface(DB), version))
+                events = Stream(self.switch, stack, "events", "--kind", "membership-changed")
                 wire, other = (stack.enter_context(traffic.Listener(self.space[pod.name], self.node.interface(pod))) for pod in (DB, WEB2))
                 before = send(self.space[CLIENT.name], group, CLIENT.v4)
                 receiver = stack.enter_context(self.receiver(DB, group))
                 self.joined(group, {DB.name: version})
-                token = send(self.space[CLIENT.name], group, CLIENT.v4)
-                if not receiver.hears(token, 2):
+                if not receiver.hears(send(self.space[CLIENT.name], group, CLIENT.v4)):
                     raise Failure("db has joined, and gets nothing")
+                self.told(events, group, True)
                 receiver.leave()
                 began = time.monotonic()
-                machine.wait_until(f"db has left {group}", SOON, lambda: not members(self.switch, group))
+                self.joined(group, {})
                 took = time.monotonic() - began
+                self.told(events, group, False)
                 after = send(self.space[CLIENT.name], group, CLIENT.v4)
-                time.sleep(DENIED_LIMIT)
-                seen, others = wire.frames(), other.frames()
+                # What comes after it has come.
+                for pod in (DB, WEB2):
+                    self.node.ping(CLIENT.name, pod.v4)
+                seen, others = traffic.gather({pod: listener for pod, listener in ((DB, wire), (WEB2, other))}).values()
             for what, sent in (("before it joined", before), ("after it left", after)):
                 if any(sent in frame for frame in seen):
                     raise Failure(f"db was sent what came {what}")
@@ -169,12 +189,12 @@ class Multicast:
     def outside(self, _family):
         """The host sends to a group that db is in, and sees what goes to one that nobody is in."""
         with self.receiver(DB, "239.1.1.4") as receiver, traffic.Listener(self.space[NODE], GATEWAY) as host:
-            machine.wait_until("db has joined", 5, lambda: DB.name in members(self.switch, "239.1.1.4"))
-            if not receiver.hears(send(self.space[NODE], "239.1.1.4", world.GATEWAY_IP), 2):
+            self.has_joined("239.1.1.4")
+            if not receiver.hears(send(self.space[NODE], "239.1.1.4", world.GATEWAY_IP)):
                 raise Failure("db does not get what the host sends")
             out = [send(self.space[CLIENT.name], group, CLIENT.v4) for group in ("239.1.1.4", "239.1.1.40")]
-            frames = host.frames()
-        missing = [token for token in out if not any(token in frame for frame in frames)]
+            unseen = lambda frames: [token for token in out if not any(token in frame for frame in frames)]  # noqa: E731
+            missing = unseen(host.frames(lambda frames: not unseen(frames)))
         if missing:
             raise Failure(f"the host does not see {missing} of {out}")
         return "db hears the host; the host hears client, joined or not"
@@ -183,13 +203,13 @@ class Multicast:
         """The peer's Pods are behind the tunnel's port: they are heard, and told by a report of version 3."""
         group = "239.1.1.5"
         with traffic.Listener(self.space[PEER], "eth0") as tunnel, self.receiver(DB, group) as receiver:
-            machine.wait_until("db has joined", 5, lambda: DB.name in members(self.switch, group))
+            self.has_joined(group)
             token = send(self.space[PEER], group, world.REMOTE)
-            if not receiver.hears(token, 2):
+            if not receiver.hears(token):
                 raise Failure("db does not get what the peer's Pod sends")
-            frames = tunnel.frames()
-        report = [frame for frame in frames if frame[23] == 2 and frame[38] == 0x22 and socket.inet_aton(group) in frame[38:]]
-        if not report:
+            reports = lambda frames: [one for one in frames if one[23] == 2 and one[38] == 0x22 and socket.inet_aton(group) in one[38:]]  # noqa: E731
+            frames = tunnel.frames(reports)
+        if not reports(frames):
             raise Failure(f"no report of {group} among {len(frames)} frames")
         if any(token in frame for frame in frames):
             raise Failure("what the peer sent came back to it")
@@ -205,21 +225,21 @@ class Multicast:
             self.joined("239.1.1.6", {WEB2.name: 3})
             if members(self.switch, "239.9.9.9"):
                 raise Failure("web2 is in 239.9.9.9")
-            if denied.hears(send(self.space[CLIENT.name], "239.9.9.9", CLIENT.v4), DENIED_LIMIT):
-                raise Failure("web2 got it")
-            if not receiver.hears(send(self.space[CLIENT.name], "239.1.1.6", CLIENT.v4), 2):
+            token = send(self.space[CLIENT.name], "239.9.9.9", CLIENT.v4)
+            if not receiver.hears(send(self.space[CLIENT.name], "239.1.1.6", CLIENT.v4)):
                 raise Failure("web2 does not get what it may")
-        if not any(count > before.get(rule, 0) for rule, count in hits().items()):
-            raise Failure(f"no rule of {POLICY} has counted")
+            if denied.hears(token, DENIED_LIMIT):
+                raise Failure("web2 got it")
+        machine.expect(f"a rule of {POLICY} has counted", lambda: any(count > before.get(rule, 0) for rule, count in hits().items()), hits)
         return "web2 gets nothing of it, and what it may"
 
     def may_not_send(self, _family):
         """db has joined, and gets nothing from client, and what web2 sends."""
         group = "239.8.8.8"
         with self.receiver(DB, group) as receiver:
-            machine.wait_until("db has joined", 5, lambda: DB.name in members(self.switch, group))
+            self.has_joined(group)
             if receiver.hears(send(self.space[CLIENT.name], group, CLIENT.v4), DENIED_LIMIT):
                 raise Failure("db got it")
-            if not receiver.hears(send(self.space[WEB2.name], group, WEB2.v4), 2):
+            if not receiver.hears(send(self.space[WEB2.name], group, WEB2.v4)):
                 raise Failure("db does not get what web2 sends")
         return "db hears web2, not client"

@@ -42,7 +42,6 @@ spec: {{nodeName: node-{number}}}
 status: {{podIPs: [{{ip: {address}}}]}}
 """
 GROUP = "239.3.3.3"
-SOON = 5
 
 
 def manifests():
@@ -72,7 +71,7 @@ class Across:
                 process = machine.spawn(argv, stdout=log, stderr=log)
             stack.callback(machine.end, process)
         for side, switch in self.switches.items():
-            machine.wait_until(f"node {side.number} forwards by what its agent says", 20, lambda: switch.json("antrea", "status").get("gate_open"))
+            machine.expect(f"node {side.number} forwards by what its agent says", lambda: switch.json("antrea", "status").get("gate_open"))
             switch.vsctl("antrea", "set-multicast", "--versions", "3")
         for pod in self.pods:
             node.run(pod, "nft", "delete", "table", "inet", "deaf")
@@ -92,17 +91,18 @@ class Across:
             address = {pod.name: pod.v4 for pod in there.pods}[DB.name]
             source = {pod.name: pod.v4 for pod in here.pods}[CLIENT.name]
             with speaking(self.node, far, "eth0", version), Receiver(self.space[far], GROUP, address) as receiver:
-                machine.wait_until(f"{far} has joined", SOON, lambda: members(self.switches[there], GROUP) == {f"{DB.name}-{there.number}": version})
-                machine.wait_until(f"node {here.number} knows", SOON, lambda: nodes(self.switches[here], GROUP) == [f"node-{there.number}"])
+                joined, known = lambda: members(self.switches[there], GROUP), lambda: nodes(self.switches[here], GROUP)
+                machine.expect(f"{far} has joined by version {version}", lambda: joined() == {f"{DB.name}-{there.number}": version}, joined)
+                machine.expect(f"node {here.number} knows", lambda: known() == [f"node-{there.number}"], known)
                 before = self._received(there, WEB2)
-                if not receiver.hears(send(self.space[client], GROUP, source), 2):
+                if not receiver.hears(send(self.space[client], GROUP, source)):
                     raise Failure(f"{far} does not hear {client}")
                 if self._received(there, WEB2) != before:
                     raise Failure(f"{at(there, WEB2.name)} was sent it, too")
                 if version == 1:
                     return f"{far} hears it"  # who leaves in version 1 says nothing
                 receiver.leave()
-                machine.wait_until(f"node {here.number} knows that it left", SOON, lambda: not nodes(self.switches[here], GROUP))
+                machine.expect(f"node {here.number} knows that it left", lambda: not known(), known)
                 if receiver.hears(send(self.space[client], GROUP, source), DENIED_LIMIT):
                     raise Failure(f"{far} has left, and hears {client}")
             return f"{far} hears it, until it leaves"

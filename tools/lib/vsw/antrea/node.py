@@ -2,6 +2,7 @@
 
 from .. import daemon, machine, netns
 from . import world
+from .actions import PING_S
 from .side import Side
 from .world import CLIENT, DB, GATEWAY, PODS, TUNNEL, six
 
@@ -39,7 +40,7 @@ class Spaces:
         """Three times; Failure when an answer is missing. (Of several requests, ping(8) waits for the last one's answer only as long as
         two others took, which on a busy machine is too short.)"""
         for _ in range(3):
-            self.run(short, "ping", "-n", "-c", "1", "-W", "5", "-s", size, address)
+            self.run(short, "ping", "-n", "-c", "1", "-W", PING_S, "-s", size, address)
 
     def checksum_errors(self):
         """Packets that kernels dropped for a wrong checksum, by namespace."""
@@ -106,7 +107,7 @@ class Node(Spaces):
 
     def made(self, interface):
         """Waits until the switch has made an interface."""
-        machine.wait_until(f"the switch makes {interface}", 10, lambda: interface in self.ip(NODE, "-o", "link", "show"))
+        machine.expect(f"the switch makes {interface}", lambda: interface in self.ip(NODE, "-o", "link", "show"))
 
     def _around(self):
         """What is outside the Node."""

@@ -2,15 +2,15 @@
 
 import contextlib
 
-from .. import daemon, machine
+from .. import daemon, machine, netns
 from ..machine import Failure
 from ..stage import say
-from . import crossing, multicast_pair, pipeline, refusals_pair, side, stacks, wire, world
+from . import crossing, direct_pair, manifests, multicast_pair, pipeline, refusals_pair, side, stacks, uplink_pair, wire, world
 from .capture import Capture, merged, required
 from .crossing import SIDES, at
 from .ledger import Ledger, Ledgers
 from .member import MTU, UPLINK, Member, cable
-from .node import INSPECT, NODE, Spaces, both, name_tables
+from .node import INSPECT, NODE, OUTSIDE, Spaces, both, name_tables
 from .pair_traces import PairTraces
 from .table import Table
 
@@ -29,7 +29,7 @@ class Pair(Table):
         for node in self.nodes:
             self.node.names |= {at(node.side, short): name for short, name in node.names.items()}
             self.node.spaces |= {at(node.side, short): space for short, space in node.spaces.items()}
-        cable(*self.nodes)
+        cable(self._outside(), *self.nodes)
         dpdk = self.dpdk()
         for node, core in zip(self.nodes, self.worker_cores()):
             self.switches.append(self._switch(binaries, node, dpdk | {"worker_cores": [core], "file_prefix": f"{dpdk['file_prefix']}.{node.side.number}"}))
@@ -38,6 +38,14 @@ class Pair(Table):
             node.attach()
         labels = [name for name in self.node.names if name.split("@")[0] not in (world.CLIENT.name, INSPECT)]
         self.servers = stacks.Servers(self.node, labels, self.stack)
+
+    def _outside(self):
+        """The namespace of the world outside."""
+        name = f"{self.tag}-{OUTSIDE}"
+        self.leftovers.add(namespace=name)
+        self.stack.callback(netns.remove_namespace, name)
+        self.node.names[OUTSIDE], self.node.spaces[OUTSIDE] = name, netns.Space(name)
+        return self.node.spaces[OUTSIDE]
 
     @staticmethod
     def worker_cores():
@@ -48,9 +56,7 @@ class Pair(Table):
     def _switch(self, binaries, node, dpdk):
         directory = self.directory / f"node{node.side.number}"
         directory.mkdir()
-        # Workers that never sleep would leave nothing to anybody else, and little to each other.
-        sleep = 0 if len(machine.cores()) > 3 else 50
-        config = daemon.configuration(dpdk, node.wires(), directory, "secure", others=[node.underlay()], idle_sleep_us=sleep)
+        config = daemon.configuration(dpdk, node.wires(), directory, "secure", others=[node.underlay()], idle_sleep_us=self.idle_sleep_us)
         switch = daemon.Switch(binaries, directory, config, node.names[NODE])
         self.stack.callback(machine.end, switch.process)
         return switch
@@ -72,17 +78,29 @@ class Pair(Table):
 
     def refuse(self):
         """Programs both by the control agent, from manifests of their own, and shows what policies refuse, and what of that is on the wire."""
-        with refusals_pair.told(self.nodes, self.switches, self.directory):
+        with self.told("refusals", refusals_pair.manifests()):
             self.meet()
             capture = self.capture("refusals")
             self.play(refusals_pair.Refusals(self.node).all())
             self.judge_frames(capture.stop())
 
+    def told(self, name, text):
+        """Meanwhile both switches do as these manifests say."""
+        switches = {refusals_pair.NAMES[node.side.number]: switch for node, switch in zip(self.nodes, self.switches)}
+        return manifests.told(switches, self.directory / name, text)
+
+    def direct(self):
+        """A client outside that one Node takes in, and the other one answers."""
+        played = direct_pair.Direct(self.node)
+        with self.told("direct", direct_pair.manifests()):
+            self.meet()
+            self.play(played.all())
+
     def meet(self):
         """Waits until each Node has found the other's neighbours: what a scene counts is then its own."""
         for here in SIDES:
             for address in both(here.other.of(world.CLIENT.v4)):
-                machine.wait_until(f"client@{here.number} reaches {address}", 30, lambda: self._reaches(f"client@{here.number}", address))
+                machine.expect(f"client@{here.number} reaches {address}", lambda: self._reaches(f"client@{here.number}", address))
 
     def _reaches(self, source, address):
         with contextlib.suppress(Failure):
@@ -134,6 +152,8 @@ class Pair(Table):
         self.ledger = Ledgers({f"node {node.side.number}": Ledger(switch) for node, switch in zip(self.nodes, self.switches)})
         say("• what policies refuse, on Nodes that the control agent has programmed")
         self.refuse()
+        say("• direct server return: what one Node takes in from outside, the other one answers by itself")
+        self.direct()
         say("• loading Antrea's pipeline document")
         self.load()
         self.meet()
@@ -151,7 +171,10 @@ class Pair(Table):
         say(f"  of the real stacks, the first {SAMPLE} frames of each, of either version of IP:")
         self.judge_frames(merged(samples, self.directory / "samples.pcap"))
         self.unload()
-        say("• multicast between the Nodes: in place of the document, the control agent programs both")
+        say("• the world outside, without a trip through the hosts: Egress IPs and Services by the uplink; the control agent programs both")
+        with self.agents() as stack:
+            self.play(uplink_pair.Uplink(self.node, self.switches, self.directory, stack).all())
+        say("• multicast between the Nodes: the control agent programs both")
         with self.agents() as stack:
             self.play(multicast_pair.Across(self.node, self.switches, self.directory, stack).all())
         say("• Traceflows from Node to Node")

@@ -1,7 +1,5 @@
 """Traceflows from Node to Node: both are programmed by an agent each, instead of with the document."""
 
-import time
-
 from .. import machine
 from ..machine import Failure
 from . import traffic, world
@@ -86,7 +84,7 @@ class PairTraces:
                 process = machine.spawn(argv, stdout=log, stderr=log)
             self.stack.callback(machine.end, process)
         for switch in self.switches:
-            machine.wait_until("the agent has told the switch everything", 20, lambda: switch.json("antrea", "status").get("gate_open"))
+            machine.expect("the agent has told the switch everything", lambda: switch.json("antrea", "status").get("gate_open"))
 
     def all(self):
         """As scenes are."""
@@ -129,7 +127,6 @@ class PairTraces:
             sender = self.sender.begin("default/client-1", address, "--live", "--tag", str(TAG), "--protocol", "tcp", "--port", str(HTTP))
             traffic.ask(self.node.names[at(SIDES[0], CLIENT.name)], address, HTTP)
             sent, received = self.sender.end(sender), self.receiver.end(receiver)
-            time.sleep(0.05)
             first = next((frame for frame in listener.frames() if _dscp(frame) == TAG), None)
         self.told(family, sent, received)
         self.receiver.expect(received, "forwarding delivered web2-2")

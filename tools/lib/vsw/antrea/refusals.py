@@ -7,8 +7,11 @@ case: docs/antrea.md, section 6, "Reject".
 import contextlib
 from pathlib import Path
 
+from .. import machine
+from ..machine import Failure
 from . import world
 from .actions import BOTH, HTTP, PROHIBITED, Actions
+from .answering import Answerer
 from .ledger import Rule
 from .node import NODE, OUTSIDE, PEER
 from .world import CLIENT, DB, WEB2, six
@@ -39,9 +42,9 @@ SERVICE = Rule("EndpointDNAT priority=200 reg0=0x4000/0x4000", 2)
 class Refusals(Actions):
     """Scenes, as `scenes.Scenes`, of one Node."""
 
-    def __init__(self, node, manifests):
+    def __init__(self, node, manifests, switch):
         super().__init__(node, {})
-        self.manifests = manifests
+        self.manifests, self.switch = manifests, switch
 
     def all(self):
         """In order."""
@@ -53,6 +56,8 @@ class Refusals(Actions):
             stack.enter_context(self.manifests.also(MANIFEST))
             yield from self.policies()
             yield from self.services()
+            with self.manifests.edited("nodes.yaml", "\nspec:\n  bridge: br0\n", "\nspec:\n  bridge: br0\n  takenOver: [PolicyReject, ServiceReject]\n"):
+                yield from self.by_agent()
 
     def policies(self):
         """By rules of policies, at either end."""
@@ -67,8 +72,50 @@ class Refusals(Actions):
             ("outside -> NodePort -> web2", OUTSIDE, world.NODE, LOCAL_PORT, ELSEWHERE),
             ("outside -> LoadBalancer -> web2", OUTSIDE, world.LOAD_BALANCER, HTTP, ELSEWHERE),
         ):
-            yield f"Reject: {title}", self.refused(source, address, port, PROHIBITED), [rule], BOTH
+            yield f"Reject: {title}", self.counted(self.refused(source, address, port, PROHIBITED)), [rule], BOTH
         yield "Reject: ping client -> web2", self.prohibited(CLIENT.name, WEB2.v4), [Rule(ELSEWHERE.words)], BOTH
+
+    def counted(self, action):
+        """Each packet that a rule refused was answered, and its statistics say so."""
+
+        def run(family):
+            before = self._counters()
+            told = action(family)
+            grown = lambda: [after - old for after, old in zip(self._counters(), before, strict=True)]  # noqa: E731
+            is_right = lambda packets, answers: 0 < packets == answers  # noqa: E731
+            machine.expect("as many answers are counted as packets that were refused", lambda: is_right(*grown()), grown)
+            return told
+
+        return run
+
+    def _counters(self):
+        """Packets that rules refused, and answers."""
+        policies = ("--policy", "acnp:refuse-to-web2"), ("--policy", "acnp:refuse-from-client")
+        rules = [rule["statistics"] for policy in policies for rule in self.manifests.switch.json("antrea", "rules", *policy)]
+        return [sum(rule[word] for rule in rules) for word in ("packets", "rejects_sent")]
+
+    def by_agent(self):
+        """The agent is told what is refused, and has the switch answer."""
+        tunnel = Rule(ELSEWHERE.words, 2)
+        for title, category, source, address, how, rule in (
+            ("Reject: client -> ClusterIP -> web2", "POLICY_REJECT", CLIENT.name, LOCAL, (PROHIBITED,), ELSEWHERE),
+            ("Reject: peer -> web2", "POLICY_REJECT", PEER, WEB2.v4, (PROHIBITED,), tunnel),
+            ("no Endpoint: client -> ClusterIP", "SERVICE_REJECT", CLIENT.name, NOBODY, (), SERVICE),
+        ):
+            yield f"the agent answers, {title}", self.answered(category, self.refused(source, address, HTTP, *how)), [rule], BOTH
+
+    def answered(self, category, action):
+        """An action of a client whose packets the agent answers: refuse."""
+
+        def run(family):
+            with Answerer(self.switch, category, "reject") as agent:
+                done = action(family)
+                told = agent.check(2)
+            if category == "POLICY_REJECT" and {event["rule"]["policy"] for event in told} != {"acnp:refuse-to-web2"}:
+                raise Failure(f"told: {told}")
+            return f"{done}; {len(told)} packets were told"
+
+        return run
 
     def services(self):
         """Whom nobody serves."""

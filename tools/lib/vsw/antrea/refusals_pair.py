@@ -1,12 +1,9 @@
 """What policies of one Node refuse to the other: the answer goes into the tunnel that the packet came by, and is translated back where the packet was translated."""
 
-import contextlib
-import json
-
-from .. import machine
 from . import world
 from .actions import BOTH, HTTP, PROHIBITED, Actions
 from .crossing import SIDES, at
+from .manifests import document, text_of
 from .node import NODE, both, within
 from .refusals import ELSEWHERE, TUNNEL
 from .world import CLIENT, DB, GATEWAY, WEB2
@@ -21,36 +18,33 @@ def service_of(side, pod):
 
 def manifests():
     """The cluster of both Nodes, as documents of YAML."""
-    documents = [_document("v1", "Namespace", "default")]
+    documents = [document("v1", "Namespace", "default")]
     for side in SIDES:
-        documents += _node(side)
-        documents += [_pod(side, pod) for pod in side.pods]
+        documents += node_documents(side)
+        documents += [pod_document(side, pod) for pod in side.pods]
         documents += [_service(side, pod) for pod in (WEB2, DB)]
     documents.append(_policy("refuse-to-web2", WEB2, ingress=[{"action": "Reject", "name": "RefuseAll"}]))
     to_db = {"action": "Reject", "name": "RefuseToDb", "to": [{"podSelector": {"matchLabels": {"app": DB.name}}}]}
     documents.append(_policy("refuse-from-client", CLIENT, egress=[to_db]))
-    return "---\n".join(f"{json.dumps(document)}\n" for document in documents)
+    return text_of(documents)
 
 
-def _document(version, kind, name, namespace=None, metadata=None, **rest):
-    metadata = {"name": name} | ({"namespace": namespace} if namespace else {}) | (metadata or {})
-    return {"apiVersion": version, "kind": kind, "metadata": metadata} | rest
-
-
-def _node(side):
+def node_documents(side, **features):
+    """A Node of the two, and how its switch is configured."""
     name, addresses = NAMES[side.number], both(side.of(world.NODE))
     status = {"addresses": [{"type": "InternalIP", "address": address} for address in addresses]}
-    yield _document("v1", "Node", name, spec={"podCIDRs": list(both(side.of("10.10.0.0/24")))}, status=status)
-    yield _document("vswitch/v1", "NodeConfig", name, spec={
+    yield document("v1", "Node", name, spec={"podCIDRs": list(both(side.of("10.10.0.0/24")))}, status=status)
+    yield document("vswitch/v1", "NodeConfig", name, spec={
         "bridge": "br0", "trafficMode": "Encap", "transportAddresses": within(addresses),
         "gateway": {"port": GATEWAY, "mac": side.of(world.GATEWAY_MAC), "addresses": list(both(side.of(world.GATEWAY_IP)))},
-        "tunnel": {"port": world.TUNNEL}, "serviceCIDRs": list(both("10.96.0.0/12")), "features": {"proxyAll": True},
+        "tunnel": {"port": world.TUNNEL}, "serviceCIDRs": list(both("10.96.0.0/12")), "features": {"proxyAll": True} | features,
     })
 
 
-def _pod(side, pod):
+def pod_document(side, pod):
+    """A Pod of one of the Nodes, named by both."""
     metadata = {"labels": {"app": pod.name, "node": str(side.number)}, "annotations": {"vswitch/port": pod.port, "vswitch/mac": pod.mac}}
-    return _document("v1", "Pod", f"{pod.name}-{side.number}", "default", metadata, spec={"nodeName": NAMES[side.number]},
+    return document("v1", "Pod", f"{pod.name}-{side.number}", "default", metadata, spec={"nodeName": NAMES[side.number]},
                      status={"podIPs": [{"ip": pod.v4}, {"ip": pod.v6}]})
 
 
@@ -58,26 +52,13 @@ def _service(side, pod):
     ports = [{"name": protocol.lower(), "protocol": protocol, "port": HTTP} for protocol in ("TCP", "UDP")]
     name = f"{pod.name}-{side.number}"
     selector = {"app": pod.name, "node": str(side.number)}
-    return _document("v1", "Service", name, "default", spec={"clusterIPs": list(both(service_of(side, pod))), "ipFamilies": ["IPv4", "IPv6"],
+    return document("v1", "Service", name, "default", spec={"clusterIPs": list(both(service_of(side, pod))), "ipFamilies": ["IPv4", "IPv6"],
                                                              "selector": selector, "ports": ports})
 
 
 def _policy(name, pod, **rules):
     selected = [{"podSelector": {"matchLabels": {"app": pod.name}}}]
-    return _document("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", name, spec={"priority": 1, "tier": "application", "appliedTo": selected} | rules)
-
-
-@contextlib.contextmanager
-def told(nodes, switches, directory):
-    """Meanwhile both switches do as these manifests say."""
-    directory = directory / "refusals"
-    directory.mkdir()
-    (directory / "cluster.yaml").write_text(manifests())
-    for node, switch in zip(nodes, switches):
-        machine.output([switch.binaries / "vswitch-agent", "--dir", directory, "--node", NAMES[node.side.number], "--socket", switch.socket, "--once"])
-    yield
-    for switch in switches:
-        switch.vsctl("antrea", "reset", "--yes")
+    return document("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", name, spec={"priority": 1, "tier": "application", "appliedTo": selected} | rules)
 
 
 class Refusals(Actions):

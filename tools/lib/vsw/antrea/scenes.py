@@ -1,13 +1,15 @@
 """What is shown: who reaches whom, and by which rule. Every scene is checked, for IPv4 and IPv6."""
 
 import collections
+import contextlib
 import socket
 import struct
+import time
 
 from .. import machine
 from ..machine import Failure
 from . import traffic, world
-from .actions import ALT, BOTH, HTTP, MYSQL, Actions, of
+from .actions import ALT, BOTH, DENIED_LIMIT, HTTP, MYSQL, Actions, guarded, of
 from .ledger import Rule
 from .node import NODE, OUTSIDE, PEER, INSPECT
 from .world import CLIENT, DB, GATEWAY, WEB, WEB2
@@ -33,7 +35,7 @@ class Scenes(Actions):
         """(title, what happens: a function of the IP version that returns the result as text, rules, IP versions), in order."""
         parts = (self.pods, self.policies, self.kubernetes_policies, self.services, self.special_services, self.egress, self.peer, self.spoofing)
         for part in parts:
-            yield from part()
+            yield from guarded(part())
 
     # What may happen here only.
 
@@ -41,10 +43,16 @@ class Scenes(Actions):
         """The same as `action`, and somebody looks at an interface meanwhile: `what` of the frames must be found there."""
 
         def run(family):
+            def ours(frames):
+                return [frame for frame in frames if frame[12:14] == (b"\x08\x00" if family == 4 else b"\x86\xdd")]
+
+            def found(frames):
+                with contextlib.suppress(Failure):
+                    return bool(what(ours(frames)))
+
             with traffic.Listener(self.space[short], interface) as listener:
                 text = action(family)
-                frames = [frame for frame in listener.frames() if frame[12:14] == (b"\x08\x00" if family == 4 else b"\x86\xdd")]
-            return f"{text}; {what(frames)}"
+                return f"{text}; {what(ours(listener.frames(found)))}"
 
         return run
 
@@ -113,7 +121,7 @@ class Scenes(Actions):
         for operation in (0x2400000, 0x4400000):
             actions = f"set_field:{operation:#x}->reg0,resubmit(,Output)"
             self.switch.vsctl("packet-out", "br0", f"in_port=CONTROLLER,packet={frame.hex()},actions={actions}")
-        machine.wait_until("the agent is told", 2, lambda: self.agent.told >= before + 2)
+        machine.expect("the agent is told twice", lambda: self.agent.told >= before + 2, lambda: self.agent.told - before)
         return "the agent is told (userdata 01.01, 01.02)"
 
     def services(self):
@@ -169,7 +177,7 @@ class Scenes(Actions):
     def stale_affinity(self, family):
         """The document's learned rule sends the gateway to an Endpoint that EndpointDNAT does not know."""
         try:
-            return f"{self._ask(NODE, world.AFFINITY, HTTP, family)[0]} is selected instead"
+            return f"{self._ask(NODE, world.AFFINITY, HTTP, family, DENIED_LIMIT)[0]} is selected instead"
         except Failure as error:
             if not isinstance(error.__cause__, TimeoutError):
                 raise
@@ -214,12 +222,14 @@ class Scenes(Actions):
         """A frame from client that must not reach web2."""
 
         def run(family):
-            interface = self.node.interface(WEB2)
+            interface, after = self.node.interface(WEB2), f"after {time.monotonic_ns()}".encode()
             with traffic.Listener(self.space[WEB2.name], interface) as listener:
                 data = frame(family)
                 traffic.send_frame(self.space[CLIENT.name], self.node.interface(CLIENT), data)
-                if data in listener.frames():
-                    raise Failure("the frame arrived")
+                traffic.send_datagram(self.space[CLIENT.name], of(WEB2.v4, family), HTTP, after)
+                frames = listener.frames(lambda frames: any(after in one for one in frames))
+            if data in frames or not any(after in one for one in frames):
+                raise Failure("the frame arrived" if data in frames else "what client sent as itself did not arrive")
             return "dropped"
 
         return run

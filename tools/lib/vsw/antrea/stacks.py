@@ -8,7 +8,7 @@ import subprocess
 from .. import machine, netns
 from ..machine import Failure
 from . import traffic, world
-from .actions import ALT, BOTH, HTTP, MYSQL, of
+from .actions import ALT, BOTH, HTTP, MYSQL, PING_S, of
 from .ledger import Rule
 from .node import NODE, OUTSIDE, PEER
 from .world import CLIENT, DB, WEB2
@@ -50,23 +50,8 @@ class Stacks:
         yield ("iperf3: client -> LoadBalancer", self.iperf, [Rule("ServiceLB nw_dst=192.168.77.150", 2)], BOTH)
 
     def both_protocols(self, source, address, port):
-        """A large transfer each way over one TCP connection, and echoes of UDP datagrams, whole and in fragments."""
-
-        def run(family):
-            there = of(address, family)
-            try:
-                traffic.transfer(self.node.names[source], there, port, MEGABYTES << 20)
-            except OSError as error:
-                raise Failure(f"TCP, {source} and {there} port {port}: {error}") from error
-            for size in DATAGRAMS:
-                try:
-                    traffic.datagram(self.node.names[source], there, port, size)
-                except OSError as error:
-                    raise Failure(f"UDP, {source} and {there} port {port}, {size} bytes: {error}") from error
-            sizes = ", ".join(f"{size:,}" for size in DATAGRAMS)
-            return f"{MEGABYTES} MiB each way by TCP; {sizes} bytes and back by UDP"
-
-        return run
+        """Much each way by TCP, and datagrams."""
+        return lambda family: traffic.loads(self.node.names[source], of(address, family), port, MEGABYTES, DATAGRAMS)
 
     def large_pings(self, family):
         """Echo requests in fragments, and their answers."""
@@ -78,7 +63,7 @@ class Stacks:
     def hops(self, family):
         """The gateway says that the TTL of 1 ran out; 2 are enough."""
         gateway = of(world.GATEWAY_IP, family)
-        words = ("ping", "-n", "-c", "1", "-W", "2")
+        words = ("ping", "-n", "-c", "1", "-W", str(PING_S))
         try:
             said = self.node.run(DB.name, "sh", "-c", f"{' '.join(words)} -t 1 {of(world.INTERNET, family)} || true")
         except Failure as error:
@@ -108,7 +93,7 @@ class Stacks:
         address = of(world.CLUSTER_IP, family)
         url = f"http://{f'[{address}]' if family == 6 else address}/{MEGABYTES << 20}"
         for _ in range(8):
-            said = self.node.run(CLIENT.name, "curl", "-sS", "--noproxy", "*", "--max-time", "20", "-o", "/dev/null", "-w", "%{size_download}", url)
+            said = self.node.run(CLIENT.name, "curl", "-sS", "--noproxy", "*", "--max-time", machine.PATIENCE_S, "-o", "/dev/null", "-w", "%{size_download}", url)
             if int(said) != MEGABYTES << 20:
                 raise Failure(f"{said} bytes came")
         return f"8× {MEGABYTES} MiB"
@@ -135,8 +120,8 @@ class Stacks:
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = self.node.spaces[server].spawn("iperf3", "-s", "-1", "-p", HTTP, use_cores=self.cores, **quiet)
         try:
-            machine.wait_until("iperf3 listens", 10, lambda: f":{HTTP} " in self.node.run(server, "ss", "-Hltn"))
-            return netns.iperf_result(self.node.run(client, "iperf3", "-c", address, "-p", HTTP, "-J", "-t", self.seconds, *words))
+            machine.expect("iperf3 listens", lambda: f":{HTTP} " in self.node.run(server, "ss", "-Hltn"))
+            return netns.iperf_result(self.node.run(client, "iperf3", "-c", address, "-p", HTTP, "-J", "-t", self.seconds, *words, timeout=self.seconds + machine.PATIENCE_S))
         finally:
             machine.end(process)
 
@@ -158,7 +143,7 @@ class Servers:
 
     def open_echo(self, short):
         """UDP on port 80."""
-        self._open("echo", short, lambda stack: traffic.echo_datagrams(self.node.names[short], HTTP, stack))
+        self._open("echo", short, lambda stack: traffic.echo_datagrams(self.node.names[short], HTTP, stack, short))
 
     def close_web(self, short):
         """Nobody answers TCP on port 80 there any more."""

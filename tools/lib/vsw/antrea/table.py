@@ -3,8 +3,13 @@
 import signal
 import time
 
+from .. import machine
 from ..machine import Failure, Stop
 from ..stage import Stage, say
+from .actions import guarded
+
+MANY = 10  # scenes that go wrong tell enough; each may have waited long
+TAIL = 30  # lines of a log
 
 
 class Table(Stage):
@@ -22,13 +27,20 @@ class Table(Stage):
             if self.args.live:
                 self.stay()
             self.judge()
-        except Failure as error:
-            tails = [tail for switch in self.switches if (tail := switch.log_tail()) and tail not in str(error)]
-            raise Failure("\n--- the end of vswitchd's log\n".join([str(error), *tails])) from error
+        except BrokenPipeError:  # nobody reads what we say
+            raise
+        except machine.TROUBLE as error:
+            raise Failure("\n".join([machine.words_of(error), *self.tails()])) from error
         except Stop as stop:
             if not (self.args.live and stop.signum == signal.SIGINT):
                 raise
             self.judge()
+
+    def tails(self):
+        """The ends of the logs of switches and agents."""
+        for log in sorted(self.directory.rglob("vswitch*.log")):
+            if lines := log.read_text(errors="replace").splitlines():
+                yield "\n".join([f"--- the end of {log.relative_to(self.directory)}", *lines[-TAIL:]])
 
     def alive(self, cause=None):
         """Failure when a switch has ended."""
@@ -38,7 +50,7 @@ class Table(Stage):
 
     def play(self, scenes):
         """All of these: (title, action, rules, IP versions)."""
-        for title, action, rules, families in scenes:
+        for title, action, rules, families in guarded(scenes):
             self.scene(title, action, rules, families)
 
     def scene(self, title, action, rules, families):
@@ -46,14 +58,16 @@ class Table(Stage):
         results, counts = {}, []
         try:
             for family in families:
-                before = self.ledger.read()
                 what = f"IPv{family}"
+                before = self.ledger.read()
                 results[family] = action(family)
                 counts.append(self.ledger.expect(before, rules, family))
-        except Failure as error:
+        except machine.TROUBLE as error:
             self.wrong.append(title)
-            say(f"✘ {title:<57} {what}: {error}")
+            say(f"✘ {title:<57} {what}: {machine.words_of(error)}")
             self.alive(error)
+            if len(self.wrong) >= MANY:
+                self.judge()
             return
         if len(set(results.values())) == 1:
             told = next(iter(results.values()))

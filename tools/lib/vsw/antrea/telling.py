@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from .. import machine
-from ..machine import Failure
+from ..machine import PATIENCE_S, Failure
 from . import traffic, world
 from .actions import BOTH, DENIED_LIMIT, HTTP, MYSQL, of
 from .ledger import Rule
@@ -18,10 +18,17 @@ from .world import CLIENT, DB, WEB, WEB2
 MANIFEST = Path(__file__).with_name("logged.yaml")
 NAME = "acnp:logged"
 DATAGRAMS, SIZE = 5, 100
+COUNTED = ("sessions", "new_packets", "packets")  # of a rule
+CONNECTIONS = 3
+# More than a port's packets for controllers at once, fewer than a subscriber's queue holds, and meter 256 lets pass.
+BURST, CONTROLLER = 500, 62373
+# It comes in parts, each of which a host port's ring (135 frames) has room for, even while the switch has no core.
+PARTS = 10
+SILENCE = "table inet silence { chain input { type filter hook input priority 0; udp dport 80 drop; }; }"
 # Bytes of Ethernet and IP in front of UDP's 8.
 HEADERS = {4: 14 + 20, 6: 14 + 40}
-# A SYN of Linux: 20 bytes of TCP, 20 of options.
-SYN = {4: 60, 6: 80}
+# Bytes of IP and UDP.
+LENGTH = {4: 20 + 8, 6: 40 + 8}
 
 
 class Stream:
@@ -32,15 +39,15 @@ class Stream:
         self.process = machine.spawn(switch.command("--json", "antrea", *verb), stdout=subprocess.PIPE, text=True)
         stack.callback(machine.end, self.process)
         threading.Thread(target=self._run, daemon=True).start()
-        machine.wait_until(f"{self.words} begins", 5, lambda: self.told)
+        machine.expect(f"{self.words} begins", lambda: self.told)
 
     def _run(self):
         for line in self.process.stdout:
             self.told.append(json.loads(line))
 
-    def wait(self, what, means, count=1, limit=4.0):
+    def wait(self, what, means, count=1):
         """`count` lines that are meant, once they are there; Failure if they are not, or more."""
-        deadline = time.monotonic() + limit
+        deadline = time.monotonic() + PATIENCE_S
         while len(found := [line for line in list(self.told) if means(line)]) < count:
             if time.monotonic() > deadline:
                 raise Failure(f"{self.words}: no {what}, but {self.told[1:]}")
@@ -69,6 +76,10 @@ class Telling:
             with self.manifests.also(MANIFEST):
                 yield ("logs: client -> web2 is allowed, db -> web2 denied; each is told once", self.logs,
                        [Rule("Output reg0=0x2400000/0xfe600000"), Rule("Output reg0=0xa400000/0xfe600000")], BOTH)
+                yield (f"statistics: {CONNECTIONS} connections client -> web2, then {DATAGRAMS} datagrams that nobody answers", self.sessions,
+                       [Rule("Output reg0=0x2400000/0xfe600000", CONNECTIONS + DATAGRAMS)], BOTH)
+                yield (f"told: {BURST} datagrams at once, db -> web2, denied; no budget of db's port limits what meter 256 does", self.burst,
+                       [Rule("Output reg0=0xa400000/0xfe600000", BURST)], BOTH)
                 yield (f"record: client -> 192.168.77.150 (UDP) -> web2, {DATAGRAMS} datagrams", self.record,
                        [Rule("ServiceLB nw_dst=192.168.77.150")], BOTH)
             yield ("record: client -> db, a TCP connection", self.tcp_record, [Rule("ConntrackCommit priority=200")], BOTH)
@@ -80,19 +91,21 @@ class Telling:
             raise Failure(f"expected silence, {who} answered")
 
     def logs(self, family):
-        """Two connections, two logs."""
+        """Two connections, two logs. (Of UDP: a SYN that is answered late is sent, and told, again.)"""
+        is_log = lambda line: line.get("event") == "policy-log"  # noqa: E731
         with contextlib.ExitStack() as stack:
             events = Stream(self.switch, stack, "events", "--kind", "policy-log")
             records = Stream(self.switch, stack, "records", "--follow", "--kind", "denied")
-            self._ask(CLIENT.name, WEB2.v4, HTTP, family)
-            self._try(DB.name, WEB2.v4, HTTP, family)
-            logs = events.wait("log", lambda line: line.get("event") == "policy-log", 2)
+            traffic.datagram(self.space[CLIENT.name], of(WEB2.v4, family), HTTP, SIZE)
+            traffic.send_datagram(self.space[DB.name], of(WEB2.v4, family), HTTP, bytes(SIZE))
+            events.wait("log", is_log, 2)
             denied = records.wait("denied connection", lambda line: line.get("record") == "denied")[0]
-            time.sleep(0.3)  # a third one has no business here
-            logs = events.wait("log", lambda line: line.get("event") == "policy-log", 2)
+            # Nothing comes between those and that of another connection.
+            traffic.datagram(self.space[CLIENT.name], of(WEB2.v4, family), HTTP, SIZE)
+            logs = events.wait("log", is_log, 3)[:2]
         logs.sort(key=lambda log: log["disposition"])
         common = {"rule__policy": NAME, "table": "AntreaPolicyIngressRule", "direction": "Ingress", "applied_to": "default/web2", "packets": 1,
-                  "packet_len": SYN[family], "tuple__dst": of(WEB2.v4, family), "tuple__dport": HTTP, "tuple__protocol": socket.IPPROTO_TCP}
+                  "packet_len": LENGTH[family] + SIZE, "tuple__dst": of(WEB2.v4, family), "tuple__dport": HTTP, "tuple__protocol": socket.IPPROTO_UDP}
         _same(logs[0], disposition="Allow", rule_name="LogClient", log_label="shown", tuple__src=of(CLIENT.v4, family), **common)
         _same(logs[1], disposition="Drop", rule_name="LogDb", log_label=None, tuple__src=of(DB.v4, family), **common)
         numbers = {rule["id"]: (rule["number"], rule["priority"]) for rule in self.switch.json("antrea", "rules", "--policy", NAME)}
@@ -101,20 +114,76 @@ class Telling:
         _same(denied, ingress_verdict__rule=logs[1]["rule"], ingress_verdict__action="Drop", original=logs[1]["tuple"], egress_verdict=None)
         return "Allow by LogClient, Drop by LogDb: rule, tuple, Pod, length"
 
+    def sessions(self, family):
+        """Sessions of a rule are its connections, each once, however many packets came before the first answer; what is denied has none."""
+        before, again = self._statistics(), 0
+        for _ in range(CONNECTIONS):
+            with traffic.connect(self.space[CLIENT.name], of(WEB2.v4, family), HTTP) as client:
+                again += traffic.retransmitted(client)
+        with contextlib.ExitStack() as stack:
+            self.node.run(WEB2.name, "nft", SILENCE)
+            stack.callback(self.node.run, WEB2.name, "nft", "delete", "table", "inet", "silence")
+            address = of(WEB2.v4, family)
+            client = stack.enter_context(traffic.make_socket(self.space[CLIENT.name], traffic.family_of(address), traffic.DATAGRAM))
+            client.connect((address, HTTP))
+            for _ in range(DATAGRAMS):
+                client.send(b"x")
+                time.sleep(0.02)
+        self._try(DB.name, WEB2.v4, HTTP, family)
+
+        def grown():
+            return {name: {key: count - before[name][key] for key, count in now.items() if key in COUNTED} for name, now in self._statistics().items()}
+
+        def is_right(allowed, denied):
+            more = allowed["new_packets"] - CONNECTIONS - DATAGRAMS
+            return (allowed["sessions"], denied["sessions"]) == (CONNECTIONS + 1, 0) and 0 <= more <= again and allowed["packets"] > allowed["new_packets"] and denied["packets"]
+
+        what = f"{CONNECTIONS + 1} sessions of {CONNECTIONS + DATAGRAMS} to {CONNECTIONS + DATAGRAMS + again} packets are counted, of the denied one none"
+        machine.expect(what, lambda: is_right(grown()["LogClient"], grown()["LogDb"]), grown)
+        return f"{CONNECTIONS + 1} sessions, {CONNECTIONS + DATAGRAMS} packets of new connections; of the denied one no session"
+
+    def burst(self, family):
+        """A port has [slow_path] packet_ins = 1000 per second, 200 at once: more are told here, at once."""
+        with contextlib.ExitStack() as stack:
+            Stream(self.switch, stack, "events", "--kind", "policy-log")
+            before = self._controller()
+            address = of(WEB2.v4, family)
+            client = stack.enter_context(traffic.make_socket(self.space[DB.name], traffic.family_of(address), traffic.DATAGRAM))
+            client.connect((address, HTTP))
+            grown = lambda: {word: count - before[word] for word, count in self._controller().items()}  # noqa: E731
+            for sent in range(BURST // PARTS, BURST + 1, BURST // PARTS):
+                for _ in range(BURST // PARTS):
+                    client.send(b"x")
+                machine.expect(f"{sent} are there", lambda sent=sent: sum(grown().values()) >= sent, grown)
+            if (told := grown())["told"] + told["lost"] != BURST or told["limited"] or told["metered"]:
+                raise Failure(f"controller {CONTROLLER}, of {BURST} packets: {told}")
+        return f"{BURST} packets for controller {CONTROLLER}, none refused"
+
+    def _controller(self):
+        """What became of packets for the policies' controller."""
+        for state in self.switch.json("dump-controllers", "br0"):
+            if state["controller"] == CONTROLLER:
+                return {word: state[word] for word in ("told", "lost", "metered", "limited")}
+        return dict.fromkeys(("told", "lost", "metered", "limited"), 0)
+
+    def _statistics(self):
+        """Counters of the policy's rules."""
+        return {rule["id"]: rule["statistics"] for rule in self.switch.json("antrea", "rules", "--policy", NAME)}
+
     def record(self, family):
         """A connection through a Service: how it begins, and what it was in the end."""
         with contextlib.ExitStack() as stack:
             records = Stream(self.switch, stack, "records", "--follow", "--kind", "new", "--kind", "end")
             address = of(world.LOAD_BALANCER, family)
             client = stack.enter_context(traffic.make_socket(self.space[CLIENT.name], traffic.family_of(address), traffic.DATAGRAM))
-            client.settimeout(3)
+            client.settimeout(PATIENCE_S)
             client.connect((address, HTTP))
             for _ in range(DATAGRAMS):
                 client.send(b"x" * SIZE)
                 client.recv(65535)
             port = client.getsockname()[1]
             self._flush(family, CLIENT, port, socket.IPPROTO_UDP)
-            means = lambda word: lambda line: line.get("record") == word and line["original"]["sport"] == port  # noqa: E731
+            means = lambda word: lambda line: line.get("record") == word and line["original"].get("sport") == port  # noqa: E731
             new, end = (records.wait(word, means(word))[0] for word in ("new", "end"))
         tuples = {"original__src": of(CLIENT.v4, family), "original__dst": address, "original__dport": HTTP, "original__protocol": socket.IPPROTO_UDP,
                   "reply__src": of(WEB2.v4, family), "reply__sport": HTTP, "reply__dst": of(CLIENT.v4, family), "reply__dport": port}
@@ -135,9 +204,9 @@ class Telling:
             records = Stream(self.switch, stack, "records", "--follow")
             client = stack.enter_context(traffic.connect(self.space[CLIENT.name], of(DB.v4, family), MYSQL))
             port = client.getsockname()[1]
-            ours = lambda word: lambda line: line.get("record") == word and line["original"]["sport"] == port  # noqa: E731
+            ours = lambda word: lambda line: line.get("record") == word and line["original"].get("sport") == port  # noqa: E731
             new = records.wait("new", ours("new"))[0]
-            live = [line for line in self.switch.json("antrea", "records", "--pod", "default/db") if line["original"]["sport"] == port]
+            live = [line for line in self.switch.json("antrea", "records", "--pod", "default/db") if line["original"].get("sport") == port]
             self._flush(family, CLIENT, port, socket.IPPROTO_TCP)
             end = records.wait("end", ours("end"))[0]
         for told in (new, end, *live):
@@ -152,14 +221,14 @@ class Telling:
         with contextlib.ExitStack() as stack:
             events = Stream(self.switch, stack, "events", "--kind", "policy-log")
             records = Stream(self.switch, stack, "records", "--follow")
-            self._try(DB.name, WEB.v4, HTTP, family)
+            traffic.send_datagram(self.space[DB.name], of(WEB.v4, family), HTTP, bytes(SIZE))
             ours = lambda line: line.get("record") not in ("started", None) and line["source_pod"] == "default/db"  # noqa: E731
             denied = records.wait("record", ours)[0]
             if events.told[1:]:
                 raise Failure(f"a rule without logging logs: {events.told[1:]}")
         _same(denied, record="denied", original__src=of(DB.v4, family), original__dst=of(WEB.v4, family), original__dport=HTTP, source="pod",
               destination_pod="default/web", ingress_verdict__rule__policy="acnp:web-app-db-network-policy", ingress_verdict__action="Drop",
-              connection_id=None, original_count={"packets": 1, "bytes": SYN[family] + 14}, reply=None)
+              connection_id=None, original_count={"packets": 1, "bytes": HEADERS[family] + 8 + SIZE}, reply=None)
         return "one record, DENIED, with its rule; no log"
 
     def _flush(self, family, pod, port, protocol):

@@ -5,9 +5,9 @@ import subprocess
 import time
 
 from .. import machine
-from ..machine import Failure
+from ..machine import PATIENCE_S, Failure
 from . import traffic, world
-from .actions import BOTH, HTTP, of
+from .actions import BOTH, DENIED_LIMIT, HTTP, of
 from .node import PEER
 from .world import CLIENT, DB, WEB, WEB2
 
@@ -60,9 +60,8 @@ class TraceScenes:
 
     def trace(self, *words):
         """What one tells; it leaves no flow and no connection of its own."""
-        told = self.switch.json("antrea", "trace-flow", *words)
-        if left := self.flows():
-            raise Failure(f"it left flows: {left}")
+        told = self.switch.json("antrea", "trace-flow", *words, "--wait", PATIENCE_S // 2)
+        machine.expect("it leaves no flows", lambda: not self.flows(), self.flows)
         packet = bytes.fromhex(told["packet"])
         at, protocol = (34, packet[23]) if packet[12:14] == b"\x08\x00" else (54, packet[20])
         if protocol in (6, 17):
@@ -150,17 +149,17 @@ class TraceScenes:
 
     def begin(self, *words):
         """A Traceflow that waits for its packet."""
-        argv = [self.switch.binaries / "vsctl", "--socket", self.switch.socket, "--json", "antrea", "trace-flow", *words, "--wait", "10"]
+        argv = [self.switch.binaries / "vsctl", "--socket", self.switch.socket, "--json", "antrea", "trace-flow", *words, "--wait", PATIENCE_S]
         process = machine.spawn(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        machine.wait_until("the Traceflow runs", 5, lambda: self.flows())
+        machine.expect("the Traceflow runs", lambda: self.flows())
         return process
 
     def end(self, process):
         """What it told."""
-        out, errors = process.communicate(timeout=20)
+        out, errors = process.communicate(timeout=2 * PATIENCE_S)
         if process.returncode:
             raise Failure(f"vsctl ended with status {process.returncode}: {errors}")
-        machine.wait_until("its flows are gone", 5, lambda: not self.flows())
+        machine.expect("its flows are gone", lambda: not self.flows(), self.flows)
         return json.loads(out)
 
     def live(self, family):
@@ -180,7 +179,7 @@ class TraceScenes:
         process = self.begin(self.pod(DB), "any", f"-{family}", "--live", "--dropped-only")
         traffic.ask(self.space[DB.name], of(WEB2.v4, family), HTTP)
         try:
-            traffic.ask(self.space[DB.name], of(WEB.v4, family), HTTP, 0.4)
+            traffic.ask(self.space[DB.name], of(WEB.v4, family), HTTP, DENIED_LIMIT)
             raise Failure("web answered")
         except TimeoutError:
             pass
@@ -217,5 +216,5 @@ class TraceScenes:
                 raise
         process.kill()
         process.wait()
-        machine.wait_until("flows of one who went away are gone", 5, lambda: not self.flows())
+        machine.expect("flows of one who went away are gone", lambda: not self.flows(), self.flows)
         return "refused with reasons; who goes away leaves nothing"

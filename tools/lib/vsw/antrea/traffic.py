@@ -5,14 +5,22 @@ import ctypes
 import hashlib
 import http.server
 import os
+import select
 import socket
 import socketserver
+import struct
 import threading
+import time
+
+from ..machine import PATIENCE_S, Failure
 
 CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 PATTERN = bytes(range(256)) * 256
 DATAGRAM = socket.SOCK_DGRAM
+SO_RCVBUFFORCE = 33  # asm-generic/socket.h
+SILENCE_S = 0.2  # without another packet: all that came is there
+ATTEMPTS, FLOOD_LEAST = 10, 5
 
 
 @contextlib.contextmanager
@@ -40,7 +48,7 @@ class _Answer(http.server.BaseHTTPRequestHandler):
     """GET /: who this is and whom it sees; GET /N: N bytes of a pattern; POST: the digest of what came."""
 
     protocol_version = "HTTP/1.1"
-    timeout = 30
+    timeout = PATIENCE_S
 
     def do_GET(self):  # noqa: N802 (the library's name)
         size = self.path.lstrip("/")
@@ -97,8 +105,11 @@ def serve(name, label, port, stack):
     stack.callback(server.shutdown)
 
 
-def echo_datagrams(name, port, stack):
-    """A UDP echo server in a namespace, for both IP versions, until `stack` ends. Answers leave by the address that was asked."""
+WHO = b"who is there, and whom does it see?"
+
+
+def echo_datagrams(name, port, stack, label=""):
+    """A UDP echo server in a namespace, for both IP versions, until `stack` ends; WHO it answers as `serve` does. Answers leave by the address that was asked."""
     server = make_socket(name, socket.AF_INET6, socket.SOCK_DGRAM)
     server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -111,7 +122,7 @@ def echo_datagrams(name, port, stack):
             with contextlib.suppress(OSError):
                 data, about, _, sender = server.recvmsg(65535, socket.CMSG_SPACE(20))
                 asked = [(level, kind, value[:16] + bytes(4)) for level, kind, value in about]
-                server.sendmsg([data], asked, 0, sender)
+                server.sendmsg([f"{label} sees {_plain(sender[0])}".encode() if data == WHO else data], asked, 0, sender)
 
     def end():
         ended.set()
@@ -132,7 +143,7 @@ def family_of(address):
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def connect(name, address, port, limit=3.0):
+def connect(name, address, port, limit=PATIENCE_S):
     """A TCP connection from a namespace; OSError when there is none."""
     client = make_socket(name, family_of(address), socket.SOCK_STREAM)
     client.settimeout(limit)
@@ -165,7 +176,7 @@ def exchange(client, request):
     return b"".join(parts)
 
 
-def ask(name, address, port, limit=3.0):
+def ask(name, address, port, limit=PATIENCE_S):
     """Connects, and asks who is there: (who answers, whom it sees). OSError when nobody does."""
     with connect(name, address, port, limit) as client:
         text = exchange(client, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").decode()
@@ -173,10 +184,10 @@ def ask(name, address, port, limit=3.0):
     return who, seen
 
 
-def transfer(name, address, port, size, limit=30.0):
+def transfer(name, address, port, size):
     """`size` bytes down and up again in one connection; OSError when a byte differs."""
     expected = (PATTERN * (size // len(PATTERN) + 1))[:size]
-    with connect(name, address, port, limit) as client:
+    with connect(name, address, port) as client:
         if exchange(client, f"GET /{size} HTTP/1.1\r\nHost: x\r\n\r\n".encode()) != expected:
             raise ConnectionError("other bytes arrived than were sent")
         head = f"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n".encode()
@@ -184,15 +195,83 @@ def transfer(name, address, port, size, limit=30.0):
             raise ConnectionError("other bytes arrived than were sent")
 
 
-def datagram(name, address, port, size, limit=3.0):
+def datagram(name, address, port, size):
     """A UDP datagram of `size` bytes and its echo; OSError when there is none or it differs."""
     with make_socket(name, family_of(address), socket.SOCK_DGRAM) as client:
-        client.settimeout(limit)
+        client.settimeout(PATIENCE_S)
         client.connect((address, port))
         data = (PATTERN * (size // len(PATTERN) + 1))[:size]
         client.send(data)
         if client.recv(65535) != data:
             raise ConnectionError("another datagram came back than was sent")
+
+
+def ask_datagram(name, address, port, limit=PATIENCE_S):
+    """As `ask`, by one datagram of a socket of its own."""
+    with make_socket(name, family_of(address), DATAGRAM) as client:
+        client.settimeout(limit)
+        client.connect((address, port))
+        client.send(WHO)
+        who, _, seen = client.recv(65535).decode().partition(" sees ")
+    return who, seen
+
+
+def echoes(name, address, port, sizes):
+    """UDP datagrams of these sizes and their echoes; Failure when one is missing or differs."""
+    for size in sizes:
+        try:
+            datagram(name, address, port, size)
+        except OSError as error:
+            raise Failure(f"UDP, {name} and {address} port {port}, {size} bytes: {error!r}") from error
+
+
+def loads(name, address, port, megabytes, sizes):
+    """A large transfer each way over one TCP connection, and echoes of UDP datagrams, whole and in fragments; what it was, as text."""
+    try:
+        transfer(name, address, port, megabytes << 20)
+    except OSError as error:
+        raise Failure(f"TCP, {name} and {address} port {port}: {error!r}") from error
+    echoes(name, address, port, sizes)
+    return f"{megabytes} MiB each way by TCP; {', '.join(f'{size:,}' for size in sizes)} bytes and back by UDP"
+
+
+def flood(source, target, address, dropped, datagrams=200, size=1000, rate=1e6, burst=1e5):
+    """More datagrams at once than a rate (bits per second) with a burst (bits) lets pass, from one namespace to another: all that do not arrive are among
+    `dropped()`. The result as text."""
+    for _ in range(ATTEMPTS):
+        arrived, lost, seconds = _flood(source, target, address, dropped, datagrams, size)
+        most = int((burst + rate * seconds) / (8 * size))
+        if arrived + lost != datagrams or not FLOOD_LEAST <= arrived <= most:
+            raise Failure(f"of {datagrams} datagrams {arrived} arrived, {lost} were dropped; in {seconds:.2f} s up to {most} may pass")
+        if lost:
+            return f"of {datagrams} datagrams {arrived} arrive, {lost} are dropped and counted"
+    raise Failure(f"{ATTEMPTS} times none of {datagrams} datagrams was dropped, the last time in {seconds:.2f} s")
+
+
+def _flood(source, target, address, dropped, datagrams, size):
+    """(how many arrived, how many were dropped, seconds until the last one that arrived)."""
+    before, arrived, lost, last = dropped(), 0, 0, 0.0
+    with make_socket(target, family_of(address), DATAGRAM) as receiver, make_socket(source, family_of(address), DATAGRAM) as sender:
+        receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 4 * datagrams * size)
+        receiver.bind((address, 5001))
+        receiver.settimeout(SILENCE_S)
+        sender.connect((address, 5001))
+        began = time.monotonic()
+        for _ in range(datagrams):
+            sender.send(bytes(size))
+            time.sleep(0.0005)
+        while arrived + lost < datagrams and time.monotonic() - began < PATIENCE_S:
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    receiver.recv(65535)
+                    arrived, last = arrived + 1, time.monotonic() - began
+            lost = dropped() - before
+        return arrived, lost, last
+
+
+def retransmitted(client):
+    """How many segments a TCP connection has sent again, its first one among them."""
+    return struct.unpack_from("=I", client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 100)[0]  # tcpi_total_retrans
 
 
 class Listener:
@@ -202,23 +281,36 @@ class Listener:
         self.socket = make_socket(name, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
         with inside(name):
             self.socket.bind((interface, 3))
-        self.socket.settimeout(0.2)
 
-    def frames(self):
-        """All that came until now (and a moment longer)."""
-        found = []
-        with contextlib.suppress(TimeoutError):
-            while True:
-                data, source = self.socket.recvfrom(65535)
-                if source[2] != socket.PACKET_OUTGOING:
-                    found.append(data)
-        return found
+    def frames(self, until=None):
+        """All that came until now (and a moment longer). `until`: what must be true of them, sooner or later."""
+        return gather({"": self}, until and (lambda found: until(found[""])))[""]
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.socket.close()
+
+
+def gather(listeners, until=None):
+    """What Listeners hear, {name: frames}, until all are silent for a moment; as long as `until` is not true of that, with patience."""
+    found = {name: [] for name in listeners}
+    names, deadline = {listener.socket: name for name, listener in listeners.items()}, time.monotonic() + PATIENCE_S
+    while True:
+        ready = select.select(list(names), [], [], SILENCE_S)[0]
+        for one in ready:
+            data, source = one.recvfrom(65535)
+            if source[2] != socket.PACKET_OUTGOING:
+                found[names[one]].append(data)
+        if time.monotonic() > deadline or not ready and (until is None or until(found)):
+            return found
+
+
+def send_datagram(name, address, port, data):
+    """Sends a UDP datagram; there need be no answer."""
+    with make_socket(name, family_of(address), DATAGRAM) as client:
+        client.sendto(data, (address, port))
 
 
 def send_frame(name, interface, frame):

@@ -5,7 +5,7 @@ mod telling;
 mod traceflow;
 
 pub(crate) use object::{Object, kind_word};
-pub(crate) use telling::{Events, Records};
+pub(crate) use telling::{Events, Records, Verdict};
 pub(crate) use traceflow::{End as TraceFlowEnd, Protocol as TraceFlowProtocol, TraceFlow};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -99,8 +99,17 @@ pub(crate) enum Antrea {
     /// Send a packet from a Pod, or look at one of real traffic, and tell what happens to it on this Node; without arguments: what is being traced.
     #[command(alias = "traceflow")]
     TraceFlow(Box<TraceFlow>),
-    /// Tell what happens, until interrupted: logs of policies, refused connections to Services, syncs, and what was lost of these.
+    /// Tell what happens, until interrupted: logs of policies, refused connections to Services, learned names, memberships, syncs, and what was lost of these.
     Events(Events),
+    /// Say what becomes of a packet that `events --kind packet-to-answer` has told of.
+    Answer {
+        /// Its token, in hexadecimal digits.
+        #[arg(value_name = "TOKEN", value_parser = super::pipeline::hex)]
+        token: super::pipeline::Bytes,
+        /// What becomes of it.
+        #[arg(value_name = "VERDICT", value_enum)]
+        verdict: Verdict,
+    },
     /// Show records of the connections that live: both tuples, Pods, Service, rules, counters.
     Records(Records),
     /// Say which objects and rules a flow is of.

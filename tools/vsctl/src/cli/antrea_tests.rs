@@ -42,6 +42,7 @@ fn every_verb_parses() {
             "events --kind policy-log --kind round-committed --count 2",
             "Events(Events { kinds: [PolicyLog, RoundCommitted], count: Some(2) })",
         ),
+        ("answer 0a0b resume", "Answer { token: Bytes([10, 11]), verdict: Resume }"),
         (
             "records --pod a/b",
             r#"Records(Records { pod: Some("a/b"), service: None, follow: false, kinds: [], existing: false, active: None, count: None })"#,
@@ -101,6 +102,8 @@ fn what_cannot_be_meant_is_refused() {
         ("rules --watch --pod a/b", ErrorKind::ArgumentConflict),
         ("flows", ErrorKind::MissingRequiredArgument),
         ("flows pdo/a/b", ErrorKind::ValueValidation),
+        ("answer 0a0 drop", ErrorKind::ValueValidation),
+        ("answer 0a forget", ErrorKind::InvalidValue),
         ("whose", ErrorKind::MissingRequiredArgument),
     ] {
         match parse(line) {

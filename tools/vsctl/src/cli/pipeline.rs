@@ -156,6 +156,11 @@ pub(crate) enum Pipeline {
     },
     /// Tell packet-ins, and flows with send_flow_rem that go, until interrupted.
     Monitor(Monitor),
+    /// Show what became of packets for controllers, by controller id.
+    DumpControllers {
+        /// Name of the bridge.
+        bridge: String,
+    },
     /// Show what the workers have cached.
     DumpMegaflows {
         /// Name of a bridge [default: all].
@@ -365,7 +370,7 @@ fn meter_id(text: &str) -> Result<Id, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
-fn hex(text: &str) -> Result<Bytes, String> {
+pub(super) fn hex(text: &str) -> Result<Bytes, String> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let value = |pair: &[u8]| {
         let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());

@@ -137,6 +137,7 @@ fn limits(limits: &v1::Limits) -> Value {
         "groups_max": limits.groups_max,
         "buckets_max": limits.buckets_max,
         "select_buckets_max": limits.select_buckets_max,
+        "clauses_len_max": limits.clauses_len_max,
         "meters_max": limits.meters_max,
         "bands_max": limits.bands_max,
         "table_name_max": limits.table_name_max,

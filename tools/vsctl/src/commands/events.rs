@@ -7,7 +7,7 @@ use crate::output::port_number;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::time::Duration;
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Streaming};
 use vswitch_proto::v1;
 use vswitch_proto::v1::watch_ports_response::Update;
 
@@ -24,20 +24,14 @@ pub(super) async fn follow(
     let mut stream = beginning.map_err(|_| client.unreachable(format!("no answer within {timeout:?}")))??;
     let mut left = count.unwrap_or(u64::MAX);
     while left > 0 {
-        match stream.message().await {
-            Ok(Some(message)) => {
-                let Some(update) = message.update else { continue };
-                if as_json {
-                    writeln!(out, "{}", json(&update))?;
-                } else {
-                    writeln!(out, "{}", text(&update))?;
-                }
-                out.flush()?;
-                left -= 1;
-            }
-            Ok(None) => return Err(client.unreachable("the switch ended the stream")),
-            Err(status) => return Err(end(client, status)),
+        let Some(update) = next(client, &mut stream).await?.update else { continue };
+        if as_json {
+            writeln!(out, "{}", json(&update))?;
+        } else {
+            writeln!(out, "{}", text(&update))?;
         }
+        out.flush()?;
+        left -= 1;
     }
     Ok(())
 }
@@ -46,9 +40,15 @@ async fn begin(client: &Client, include_existing: bool) -> Result<Streaming<v1::
     client.answer(client.ports().await?.watch_ports(v1::WatchPortsRequest { include_existing }).await)
 }
 
-/// A switch that says that it stops is one that cannot be reached.
-pub(super) fn end(client: &Client, status: Status) -> Error {
-    if status.code() == Code::Unavailable { client.unreachable(status.message()) } else { client.error(status) }
+/// The next message of a stream that the switch has no reason to end.
+pub(super) async fn next<T>(client: &Client, stream: &mut Streaming<T>) -> Result<T, Error> {
+    match stream.message().await {
+        Ok(Some(message)) => Ok(message),
+        Ok(None) => Err(client.unreachable("the switch ended the stream")),
+        // A switch that says that it stops is one that cannot be reached.
+        Err(status) if status.code() == Code::Unavailable => Err(client.unreachable(status.message())),
+        Err(status) => Err(client.error(status)),
+    }
 }
 
 fn word(kind: v1::PortEventKind) -> &'static str {

@@ -97,6 +97,12 @@ pub struct Priorities {
 pub struct Full;
 
 impl Priorities {
+    /// Bytes that they take, about.
+    #[must_use]
+    pub(super) fn memory(&self) -> usize {
+        self.rules.capacity() * size_of::<(RuleKey, (Table, Rank))>()
+    }
+
     /// A rule's.
     #[must_use]
     pub fn get(&self, rule: &RuleKey) -> Option<u16> {

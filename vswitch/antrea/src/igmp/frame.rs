@@ -1,8 +1,9 @@
 //! Messages that are sent: whole frames.
 
-use super::{ALL_HOSTS, ALL_REPORTS, PROTOCOL, REPORTED_MAX, checksum, kind};
+use super::{ALL_HOSTS, ALL_REPORTS, PROTOCOL, REPORTED_MAX, kind};
 use crate::Mac;
 use std::net::Ipv4Addr;
+use vswitch_flow::checksum::internet;
 
 /// Who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ fn code(value: u32) -> u8 {
 }
 
 fn frame(from: Sender, to: Ipv4Addr, mut payload: Vec<u8>) -> Vec<u8> {
-    let sum = checksum(&payload).to_be_bytes();
+    let sum = internet(&payload, 0).to_be_bytes();
     if let Some(field) = payload.get_mut(2..4) {
         field.copy_from_slice(&sum);
     }
@@ -77,7 +78,7 @@ fn frame(from: Sender, to: Ipv4Addr, mut payload: Vec<u8>) -> Vec<u8> {
     header.extend(from.address.octets());
     header.extend(to.octets());
     header.extend(ROUTER_ALERT);
-    let sum = checksum(&header).to_be_bytes();
+    let sum = internet(&header, 0).to_be_bytes();
     if let Some(field) = header.get_mut(10..12) {
         field.copy_from_slice(&sum);
     }

@@ -17,12 +17,12 @@ fn bytes(hex: &str) -> Vec<u8> {
 fn framed(payload: &[u8]) -> Vec<u8> {
     let mut payload = payload.to_vec();
     payload[2..4].fill(0);
-    let sum = checksum(&payload);
+    let sum = internet(&payload, 0);
     payload[2..4].copy_from_slice(&sum.to_be_bytes());
     let mut header = bytes("46c0 0000 0000 4000 0102 0000 0a0a0018 e0000016 94040000");
     let total = u16::try_from(header.len() + payload.len()).unwrap_or_default();
     header[2..4].copy_from_slice(&total.to_be_bytes());
-    let sum = checksum(&header);
+    let sum = internet(&header, 0);
     header[10..12].copy_from_slice(&sum.to_be_bytes());
     [bytes("01005e000016 020000000024 0800"), header, payload].concat()
 }
@@ -117,7 +117,7 @@ fn what_is_no_message_is_refused() {
         change(&mut frame);
         frame[24..26].fill(0);
         let length = usize::from(frame[14] & 0xf) * 4;
-        let sum = checksum(frame.get(14..14 + length).unwrap_or_default());
+        let sum = internet(frame.get(14..14 + length).unwrap_or_default(), 0);
         frame[24..26].copy_from_slice(&sum.to_be_bytes());
         read(&frame)
     };

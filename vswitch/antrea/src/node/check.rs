@@ -55,6 +55,10 @@ pub(super) fn whole(node: &Node, problems: &mut Problems) {
             problems.push(Code::Duplicate, *field, format!("{mac} is {other}, too"));
         }
     }
+    if let Some(zone) = node.zones.fixed().iter().find(|zone| node.zones.is_of_vlan(**zone)) {
+        let reason = format!("{zone} is a VLAN's: 4096 to 8191 and 12288 to 16383 are, with features.pod_vlans");
+        problems.push(Code::Overlap, "zones", reason);
+    }
     let hops = node.uplink.iter().flat_map(|uplink| &uplink.next_hops);
     let hops: Vec<Family> = hops.map(|(address, _)| Family::of(address)).collect();
     if Family::BOTH.iter().any(|family| hops.iter().filter(|other| *other == family).count() > 1) {

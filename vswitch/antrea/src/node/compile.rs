@@ -5,8 +5,9 @@ mod forward;
 mod multicast;
 mod output;
 mod track;
+mod vlans;
 
-pub(crate) use entry::{FROM_UPLINK, advertisement, from_tunnel, from_uplink_to_vlan, not_from_uplink};
+pub(crate) use entry::{FROM_UPLINK, advertisement, from_tunnel, not_from_uplink};
 pub(crate) use forward::no_egress;
 
 use crate::tables::{Miss, Table};
@@ -22,6 +23,16 @@ pub(crate) fn compile(facts: &Facts<'_>, part: &mut Part) {
     forward::compile(&mut write);
     output::compile(&mut write);
     multicast::compile(&mut write);
+    vlans::compile(&mut write);
+    wire(facts, part);
+}
+
+/// The bridge behind the uplink.
+fn wire(facts: &Facts<'_>, part: &mut Part) {
+    let Some(mut write) = crate::wire::Writer::new(facts, part) else { return };
+    write.base();
+    let answered = facts.node.uplink.iter().flat_map(|uplink| &uplink.answered_addresses);
+    answered.filter(|address| facts.node.has(Family::of(address))).for_each(|address| write.announced(*address));
 }
 
 /// Where the Node's flows go.

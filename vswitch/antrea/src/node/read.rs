@@ -7,6 +7,8 @@ use crate::{Cidr, Family, Mac};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use vswitch_proto::antrea::v1;
 
+/// Addresses that the switch answers for on the wire, beside Egress IPs.
+const ANSWERED_ADDRESSES_MAX: usize = 1024;
 /// MAC of all that is tunneled or routed, in all of Antrea's Nodes.
 const VIRTUAL_MAC: Mac = Mac([0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff]);
 /// Source of packets that enter the host again.
@@ -118,7 +120,7 @@ pub(crate) fn read(config: &v1::NodeConfig, problems: &mut Problems) -> Option<N
         taken_over: taken_over(config, problems),
         packet_limits: packet_limits(config, problems),
         record_denied: config.record_denied,
-        zones: zones(config.zones.as_ref(), problems),
+        zones: zones(config.zones.as_ref(), features.pod_vlans, problems),
         virtual_mac: mac("virtual_mac", config.virtual_mac.as_ref(), false, problems).unwrap_or(VIRTUAL_MAC),
         reentrance_mac: mac("reentrance_mac", config.reentrance_mac.as_ref(), false, problems)
             .unwrap_or(REENTRANCE_MAC),
@@ -168,6 +170,8 @@ fn features(config: &v1::NodeConfig, mode: TrafficMode, families: &[Family], pro
         ("dsr", features.dsr, mode == TrafficMode::Encap, "traffic mode encap"),
         ("dsr", features.dsr, families.contains(&Family::V4), "IPv4"),
         ("pod_vlans", features.pod_vlans, config.uplink.is_some(), "uplink"),
+        ("pod_vlans", features.pod_vlans, mode != TrafficMode::PolicyOnly, "a mode in which Pods have pod_cidrs"),
+        ("pod_vlans", features.pod_vlans, !features.multicast, "features.multicast off: groups have no VLANs"),
     ];
     for (feature, on, met, what) in needs {
         if on && !met {
@@ -257,12 +261,24 @@ fn uplink(config: &v1::NodeConfig, features: &Features, problems: &mut Problems)
         let mac = mac(&format!("uplink.next_hops[{at}].mac"), hop.mac.as_ref(), false, problems);
         next_hops.extend(address.map(|address| (address, mac)));
     }
+    let answered = &uplink.answered_addresses;
+    if answered.len() > ANSWERED_ADDRESSES_MAX {
+        let problem = format!("{}: at most {ANSWERED_ADDRESSES_MAX}", answered.len());
+        problems.push(Code::Limit, "uplink.answered_addresses", problem);
+    }
+    if !answered.is_empty() && uplink.underlay_bridge.is_empty() {
+        problems.push(Code::Feature, "uplink.answered_addresses", "it needs uplink.underlay_bridge");
+    }
+    let read =
+        |(at, text): (usize, &String)| problems.take(&format!("uplink.answered_addresses[{at}]"), parse_address(text));
+    let answered_addresses = answered.iter().take(ANSWERED_ADDRESSES_MAX).enumerate().filter_map(read).collect();
     Some(Uplink {
         port: uplink.port.clone(),
         underlay_bridge: uplink.underlay_bridge.clone(),
         mac: mac("uplink.mac", uplink.mac.as_ref(), true, problems)?,
         next_hops,
         external_traffic: uplink.external_traffic,
+        answered_addresses,
     })
 }
 
@@ -356,8 +372,8 @@ fn packet_limits(config: &v1::NodeConfig, problems: &mut Problems) -> Vec<(Packe
     limits
 }
 
-fn zones(told: Option<&v1::Zones>, problems: &mut Problems) -> Zones {
-    let mut zones = Zones::default();
+fn zones(told: Option<&v1::Zones>, of_vlans: bool, problems: &mut Problems) -> Zones {
+    let mut zones = Zones { of_vlans, ..Zones::default() };
     let Some(told) = told else { return zones };
     let mut given = |field: &str, value: Option<u32>, zone: &mut u16| {
         let Some(value) = value else { return };
@@ -372,7 +388,7 @@ fn zones(told: Option<&v1::Zones>, problems: &mut Problems) -> Zones {
     given("snat_v6", told.snat_v6, &mut zones.snat[1]);
     given("egress_v4", told.egress_v4, &mut zones.egress[0]);
     given("egress_v6", told.egress_v6, &mut zones.egress[1]);
-    let mut all: Vec<u16> = [zones.main, zones.snat, zones.egress].concat();
+    let mut all = zones.fixed().to_vec();
     all.sort_unstable();
     all.dedup();
     if all.len() < 6 {

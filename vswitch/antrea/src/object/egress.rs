@@ -2,7 +2,7 @@
 
 mod compile;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use super::judge;
 use super::pod::{check_host, check_pod_name};

@@ -3,11 +3,14 @@
 mod compile;
 #[cfg(test)]
 mod tests;
+mod wire;
+
+pub(crate) use wire::tag;
 
 use super::judge;
 use crate::address::parse_address;
 use crate::problem::{Code, Problems};
-use crate::{Cidr, Claim, Desired, Facts, Flush, Ids, Key, Kind, Mac, Part, Problem, Reference};
+use crate::{Cidr, Claim, Desired, Facts, Flush, Ids, Key, Kind, Mac, Node, Part, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -58,6 +61,14 @@ impl Pod {
         })
     }
 
+    /// The VLAN in which the Pod is on the wire, if its addresses are of the network between Nodes; 0: packets there have no tag.
+    #[must_use]
+    pub fn on_wire(&self, node: &Node) -> Option<u16> {
+        let ours = |address: &IpAddr| node.pod_cidrs.iter().any(|cidr| cidr.contains(address));
+        let is = node.features.pod_vlans && (self.vlan != 0 || !self.addresses.iter().any(ours));
+        is.then_some(self.vlan)
+    }
+
     pub(crate) fn references(&self) -> Vec<Reference> {
         Vec::new()
     }
@@ -103,8 +114,16 @@ impl Pod {
         for (_, whose) in whose.iter().filter(|(is, _)| *is) {
             problems.add(Problem::new(Code::Overlap, "mac", format!("{} is {whose}", self.mac)).other(Key::node()));
         }
-        if self.vlan != 0 && !node.features.pod_vlans {
-            problems.push(Code::Feature, "vlan", "it needs features.pod_vlans");
+        if self.vlan != 0 {
+            if !node.features.pod_vlans {
+                problems.push(Code::Feature, "vlan", "it needs features.pod_vlans");
+            }
+            for (address, at) in self.addresses.iter().zip(0..) {
+                if let Some(cidr) = node.pod_cidrs.iter().find(|cidr| cidr.contains(address)) {
+                    let reason = format!("{address} is of pod_cidrs, {cidr}: addresses in a VLAN are of the network between Nodes");
+                    problems.add(Problem::new(Code::Overlap, format!("addresses[{at}]"), reason).other(Key::node()));
+                }
+            }
         }
     }
 
@@ -117,7 +136,7 @@ impl Pod {
     }
 
     pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, _desired: &Desired, flush: &mut BTreeSet<Flush>) {
-        let gone = |address: &&IpAddr| new.is_none_or(|new| !new.addresses.contains(address));
+        let gone = |address: &&IpAddr| new.is_none_or(|new| new.vlan != self.vlan || !new.addresses.contains(address));
         flush.extend(self.addresses.iter().filter(gone).copied().map(Flush::Address));
     }
 

@@ -9,6 +9,7 @@ use crate::{Code, Key, Kind, Part, Problem, Problems};
 use result::{Outcome, Status};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use vswitch_flow::action::limits::MAX_CLAUSES;
 use vswitch_flow::spec::Update;
 
 /// Objects that are refused, and why.
@@ -365,6 +366,12 @@ fn conflicting(conflicts: Vec<Conflict>) -> Refused {
     let mut refused = Refused::new();
     for conflict in conflicts {
         for owner in &conflict.owners {
+            if let Some(count) = conflict.clauses {
+                let reason = format!("{} would have {count} clauses, at most {MAX_CLAUSES}", conflict.what);
+                let hint = "name its address, port or Pod in fewer rules, or in a prefix or range";
+                refused.entry(owner.clone()).or_default().add(Problem::new(Code::Limit, "rules", reason).hint(hint));
+                continue;
+            }
             let other = conflict.owners.iter().find(|other| *other != owner);
             let who = other.map_or_else(|| "another object".to_owned(), ToString::to_string);
             let reason = format!("{who} wants something else of the same packets: {}", conflict.what);

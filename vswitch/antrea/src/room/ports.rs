@@ -1,7 +1,7 @@
 //! Ports that come after the objects that have them: those of agents, after a restart.
 
 use super::{Plan, Room, Undo, result};
-use crate::{Claim, Key, Ports, Problems};
+use crate::{Key, Ports, Problems};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 impl Room {
@@ -37,13 +37,7 @@ impl Room {
 
     /// Objects with these ports, those that name them, and so on.
     fn spread(&self, ports: &BTreeSet<String>, touched: &mut BTreeSet<Key>) {
-        let has = |entry: &crate::desired::Entry| {
-            let claims = entry.object.claims();
-            let claimed = claims.iter().any(|(claim, _)| matches!(claim, Claim::Port(port) if ports.contains(port)));
-            claimed || entry.object.ports().iter().any(|port| ports.contains(port))
-        };
-        let mut queue: VecDeque<Key> =
-            self.desired.all().filter(|(_, entry)| has(entry)).map(|(key, _)| key.clone()).collect();
+        let mut queue: VecDeque<Key> = self.holders(ports).into_iter().collect();
         while let Some(key) = queue.pop_front() {
             let Some(entry) = self.desired.get(&key) else { continue };
             if touched.insert(key.clone()) {

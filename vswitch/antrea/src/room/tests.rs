@@ -314,4 +314,12 @@ fn ports_are_held() {
         Some("TrafficControl redirect-web-to-local")
     );
     assert_eq!(held.get("probe0"), None);
+    // By the index is what is found by looking at all.
+    for (port, key) in &held {
+        let holders = room.holders(&[port.clone()].into());
+        assert!(holders.contains(key), "{port}: {holders:?}");
+        assert!(holders.iter().all(|key| room.ports_of(key).contains(port)), "{port}: {holders:?}");
+    }
+    assert_eq!(room.holders(&held.keys().cloned().collect()), held.values().cloned().collect());
+    assert_eq!(room.holders(&["probe0".to_owned()].into()), BTreeSet::new());
 }

@@ -68,7 +68,7 @@ impl<K: Hash + Eq + Clone + Debug, V: PartialEq> Layer<K, V> {
             };
             let Some(after) = merge(&values(writers)) else {
                 let owners = writers.iter().map(|(key, _)| key.clone()).collect();
-                conflicts.push(Conflict { owners, what: format!("{id:?}") });
+                conflicts.push(Conflict { owners, what: format!("{id:?}"), clauses: None });
                 continue;
             };
             if before.as_ref() != Some(&after) {
@@ -76,6 +76,18 @@ impl<K: Hash + Eq + Clone + Debug, V: PartialEq> Layer<K, V> {
             }
         }
         changes
+    }
+
+    /// Who writes a thing otherwise than at the last settlement.
+    pub(super) fn newcomers(&self, id: &K) -> Vec<Key> {
+        let before = self.before.get(id).map(Vec::as_slice).unwrap_or_default();
+        // In order of keys, both.
+        let wrote = |key: &Key, value: &Arc<V>| {
+            let at = before.binary_search_by(|(other, _)| other.cmp(key));
+            at.is_ok_and(|at| before[at].1 == *value)
+        };
+        let writers = self.things.get(id).into_iter().flatten();
+        writers.filter(|(key, value)| !wrote(key, value)).map(|(key, _)| key.clone()).collect()
     }
 
     pub(super) fn settle(&mut self) {
@@ -92,6 +104,11 @@ impl<K: Hash + Eq + Clone + Debug, V: PartialEq> Layer<K, V> {
 
     pub(super) fn len(&self) -> usize {
         self.things.len()
+    }
+
+    /// Bytes that it takes beside the things themselves, about: a thing has one writer, or little more.
+    pub(super) fn memory(&self) -> usize {
+        self.things.capacity() * size_of::<(K, Writers<V>)>() + self.things.len() * size_of::<(Key, Arc<V>)>()
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &K> {

@@ -1,9 +1,11 @@
 //! What two parts differ in, against looking for each flow.
 
-use super::{FlowId, differing};
+use super::{FlowId, Store, differing};
 use crate::part::Contribution;
 use crate::{Ids, Key, Kind, Part};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use vswitch_flow::action::limits::MAX_CLAUSES;
 use vswitch_flow::spec::Update;
 use vswitch_flow::text::{FlowCommand, NoNames, parse_flow};
 
@@ -57,9 +59,55 @@ fn parts_in_any_order_differ_as_when_each_flow_is_looked_for() {
 }
 
 #[test]
+fn a_flow_holds_as_many_clauses_as_the_pipeline_takes_and_who_brings_more_is_named() {
+    let clauses = |from: usize, count: usize| {
+        let clauses: Vec<String> = (from..from + count).map(|id| format!("conjunction({id},2/2)")).collect();
+        let line = format!("table=1,priority=200,tcp,tp_dst=80 actions={}", clauses.join(","));
+        let parsed = parse_flow(&line, FlowCommand::Add, &NoNames).map(|parsed| parsed.value);
+        let Ok(Update::AddFlow(flow)) = parsed else { unreachable!("{:?}", parsed.err()) };
+        let mut part = Part::new(&Key::new(Kind::NetworkPolicy, "np:default/p"), &Ids::default());
+        part.add(flow, "test");
+        Some(Arc::new(part))
+    };
+    let key = |name: &str| Key::new(Kind::NetworkPolicy, name);
+    let mut store = Store::default();
+    for (at, name) in ["a", "b", "c"].into_iter().enumerate() {
+        store.replace(&key(name), clauses(2 + at * 100_000, 20_000));
+        assert!(
+            matches!(&store.plan().expect("it fits").0[..], [Update::AddFlow(flow)] if flow.actions.len() == (at + 1) * 20_000)
+        );
+        store.settle();
+    }
+    store.replace(&key("d"), clauses(1_000_000, MAX_CLAUSES - 60_000));
+    assert!(store.plan().is_ok(), "to the last one");
+    let a = store.replace(&key("a"), clauses(2, 20_001));
+    let Err(conflicts) = store.plan() else { panic!("one more fits") };
+    let told: Vec<_> = conflicts.iter().map(|one| (one.owners.clone(), one.clauses)).collect();
+    assert_eq!(told, [(vec![key("a"), key("d")], Some(MAX_CLAUSES + 1))], "those who bring it");
+    store.replace(&key("a"), a);
+    assert!(store.plan().is_ok(), "without it");
+}
+
+#[test]
 fn a_part_that_is_not_there_has_no_flows() {
     let some = part(&[(1, 0), (2, 0)]);
     assert_eq!(differing(None, Some(&some)).1.len(), 2);
     assert_eq!(differing(Some(&some), None).0.len(), 2);
     assert_eq!(differing(None, None), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn bytes_are_counted_as_they_come_and_go() {
+    let (one, other) = (Key::new(Kind::NetworkPolicy, "np:default/p"), Key::new(Kind::NetworkPolicy, "np:default/q"));
+    let mut store = Store::default();
+    let written = |store: &Store| store.contributions().map(|(_, flow)| flow.memory()).sum::<usize>();
+    for flows in [&[(1, 1), (2, 2)][..], &[(1, 1)], &[(2, 1), (1, 1), (3, 9)], &[(3, 8)], &[]] {
+        store.replace(&one, Some(Arc::new(part(flows))));
+        store.replace(&other, Some(Arc::new(part(&[(9, 9), (1, 1)]))));
+        assert_eq!(store.written, written(&store), "{flows:?}");
+        assert!(store.memory() > store.written && store.written > 200);
+    }
+    store.replace(&one, None);
+    store.replace(&other, None);
+    assert_eq!(store.written, 0);
 }

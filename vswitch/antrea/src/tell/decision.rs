@@ -5,6 +5,7 @@ use vswitch_flow::{Field, FlowKey};
 
 /// Bits of operations (reg0[25..31]).
 const LOG: u32 = 1;
+const REFUSE: u32 = 2;
 const RECORD: u32 = 4;
 /// reg0[10]: a rule with a number denied it (Antrea: `APDenyRegMark`).
 const DENIED: u32 = 0x400;
@@ -74,6 +75,12 @@ impl Decision {
     #[must_use]
     pub const fn is_logged(&self) -> bool {
         self.operations & LOG != 0
+    }
+
+    /// Its sender is to be told.
+    #[must_use]
+    pub const fn is_refused(&self) -> bool {
+        self.operations & REFUSE != 0
     }
 
     /// It is to be told as the record of a denied connection.

@@ -3,6 +3,7 @@
 use super::Protocol;
 use crate::Mac;
 use std::net::IpAddr;
+use vswitch_flow::checksum::{crc32c, folded, internet, sum};
 use vswitch_flow::extract::{Layers, extract};
 use vswitch_flow::{Field, FlowKey};
 
@@ -44,7 +45,7 @@ pub(super) fn build(headers: &Headers) -> Vec<u8> {
             frame.extend([0, 0, 0x40, 0, headers.ttl, number, 0, 0]);
             frame.extend(source.octets());
             frame.extend(destination.octets());
-            let sum = !folded(sum(&frame[14..34]));
+            let sum = internet(&frame[14..34], 0);
             frame[24..26].copy_from_slice(&sum.to_be_bytes());
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
@@ -109,10 +110,10 @@ fn finish(protocol: Protocol, is_v6: bool, pseudo: u32, segment: &mut [u8]) {
             }
             return;
         }
-        Protocol::Tcp => (16, !folded(pseudo + sum(segment))),
+        Protocol::Tcp => (16, internet(segment, pseudo)),
         // 0 would mean that there is none.
-        Protocol::Udp => (6, Some(!folded(pseudo + sum(segment))).filter(|sum| *sum != 0).unwrap_or(u16::MAX)),
-        Protocol::Icmp => (2, !folded(sum(segment) + if is_v6 { pseudo } else { 0 })),
+        Protocol::Udp => (6, Some(internet(segment, pseudo)).filter(|sum| *sum != 0).unwrap_or(u16::MAX)),
+        Protocol::Icmp => (2, internet(segment, if is_v6 { pseudo } else { 0 })),
     };
     put16(segment, at, value);
 }
@@ -228,28 +229,6 @@ fn put16(bytes: &mut [u8], at: usize, value: u16) {
     if let Some(place) = bytes.get_mut(at..at + 2) {
         place.copy_from_slice(&value.to_be_bytes());
     }
-}
-
-/// The sum of words; a last odd byte counts as the high one. Packets are short: it does not overflow.
-fn sum(bytes: &[u8]) -> u32 {
-    let (words, rest) = bytes.as_chunks::<2>();
-    let sum: u32 = words.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum();
-    sum + rest.first().map_or(0, |last| u32::from(*last) << 8)
-}
-
-fn folded(sum: u32) -> u16 {
-    let sum = (sum & 0xffff) + (sum >> 16);
-    #[allow(clippy::cast_possible_truncation)] // what was carried over is added
-    let folded = ((sum & 0xffff) + (sum >> 16)) as u16;
-    folded
-}
-
-/// RFC 3309.
-fn crc32c(bytes: &[u8]) -> u32 {
-    let byte = |crc: u32, byte: &u8| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 })
-    };
-    !bytes.iter().fold(u32::MAX, byte)
 }
 
 #[cfg(test)]

@@ -350,9 +350,9 @@ impl Reader<'_> {
             Action::Delivered
         };
         let (ttl, reason) = (self.u32(Field::NwTtl), self.detour(&name, action));
+        let vlan = node.zones.vlan_of(self.u16(Field::Reg8)).into();
         let told = self.add(Component::Forwarding, action, Some(Table::Output));
-        told.tunnel_destination = end;
-        told.ttl = ttl;
+        (told.tunnel_destination, told.ttl, told.vlan) = (end, ttl, vlan);
         told.pod = pod;
         told.reason = reason;
     }

@@ -1,6 +1,6 @@
 //! What an ICMP error does: it tells of a packet of a connection, and never changes the state of that connection.
 
-use super::track::{flag, is_translated};
+use super::track::{Written, flag, is_translated};
 use super::{EventKind, Found, Tracker, Words};
 use crate::{Direction, End, NatSide, Related, Request, Rewrite, Tuple, Verdict, state};
 
@@ -23,7 +23,8 @@ impl Tracker {
         };
         let Some(Found { mut locked, direction }) = found else { return Verdict::INVALID };
         locked.count(direction, related.len);
-        if request.commit && locked.write(request) {
+        let written = if request.commit { locked.write(request) } else { Written::default() };
+        if written.anything {
             locked.body.changed();
             self.tell(EventKind::Update, &locked, now);
         }
@@ -40,7 +41,7 @@ impl Tracker {
             let (_, to) = locked.translation(direction);
             rewrite = translate(related, &inner, &to, side, direction);
         }
-        Verdict { state, rewrite, ..locked.known() }
+        Verdict { state, rewrite, labelled: written.label, ..locked.known() }
     }
 }
 

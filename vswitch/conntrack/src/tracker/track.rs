@@ -122,9 +122,9 @@ impl Tracker {
             self.announce_tftp(&locked, now);
         }
         // Marks and labels are those of who opened it: what is no answer says nothing about it.
-        let written = request.commit && !stray && locked.write(request);
+        let written = if request.commit && !stray { locked.write(request) } else { Written::default() };
         let moved = states(&tcp) != states(&locked.body.tcp);
-        if written || moved || life.has(Life::REPLIED) != locked.life().has(Life::REPLIED) {
+        if written.anything || moved || life.has(Life::REPLIED) != locked.life().has(Life::REPLIED) {
             locked.body.changed();
             self.tell(EventKind::Update, &locked, now);
         }
@@ -132,6 +132,7 @@ impl Tracker {
         let link = Link::of(&locked, direction, seen, request, (state, judged));
         say(&locked, direction, state, request, verdict);
         verdict.controls = controls;
+        verdict.labelled = written.label;
         Some(link)
     }
 
@@ -233,6 +234,15 @@ pub(super) fn say(locked: &Locked<'_>, direction: Direction, mut state: u32, req
     }
 }
 
+/// What a commit has changed of a connection that was there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Written {
+    /// Mark or label.
+    pub(super) anything: bool,
+    /// The label.
+    pub(super) label: bool,
+}
+
 impl Locked<'_> {
     /// Mark, label and original tuple; of an expected connection that of its master.
     #[inline]
@@ -253,16 +263,17 @@ impl Locked<'_> {
         (tuples[direction as usize], tuples[direction.opposite() as usize].reversed())
     }
 
-    /// Writes what a commit says of mark and label; whether that changed anything. What its master gave to an expected connection stays.
-    pub(super) fn write(&mut self, request: &Request) -> bool {
+    /// Writes what a commit says of mark and label; returns what that changed. What its master gave to an expected connection stays.
+    pub(super) fn write(&mut self, request: &Request) -> Written {
         if self.master().is_some() {
-            return false;
+            return Written::default();
         }
         let mark = self.body.mark & !request.mark.1 | request.mark.0 & request.mark.1;
         let label = self.label() & !request.label.1 | request.label.0 & request.label.1;
-        let changed = (mark, label) != (self.body.mark, self.label());
+        let labelled = label != self.label();
+        let written = Written { anything: labelled || mark != self.body.mark, label: labelled };
         self.body.mark = mark;
         self.set_label(label);
-        changed
+        written
     }
 }

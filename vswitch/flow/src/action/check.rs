@@ -38,6 +38,9 @@ pub struct CheckContext<'a> {
 pub fn check(actions: &[Action], context: &CheckContext<'_>) -> Result<(), CheckError> {
     let mut checker =
         Checker { matching: context.matching, facts: None, place: context.place, delayed: false, len: 0, depth: 0 };
+    if actions.iter().all(Action::is_clause) {
+        return checker.clauses(actions);
+    }
     checker.list(actions, Outer::None)
 }
 
@@ -144,6 +147,19 @@ impl Checker<'_> {
             last = Some(Part::of(action));
         }
         self.depth -= 1;
+        Ok(())
+    }
+
+    /// A list of nothing but clauses, which may be longer than others.
+    fn clauses(&mut self, actions: &[Action]) -> Check {
+        if actions.len() > limits::MAX_CLAUSES {
+            let index = limits::MAX_CLAUSES;
+            let reason = format!("the list has {} conjunctions, at most {index}", actions.len());
+            return Err(CheckError { index, ..Refusal::new("OFPBRC_BAD_LEN", reason).into() });
+        }
+        for (index, action) in actions.iter().enumerate() {
+            self.action(action).map_err(|error| CheckError { index, ..error })?;
+        }
         Ok(())
     }
 

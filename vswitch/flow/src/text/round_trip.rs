@@ -46,7 +46,7 @@ proptest! {
     #[test]
     fn flows(flow in flow(), named in any::<bool>(), counted in any::<bool>()) {
         let mut text = String::new();
-        let counters = FlowCounters { duration_ms: 1234, packets: 5, bytes: 6, idle_age_s: 1, hard_age_s: 9 };
+        let counters = FlowCounters { duration_ms: 1234, packets: 5, bytes: 6, idle_age_s: 1, hard_age_s: 9, ..FlowCounters::default() };
         format_flow(&flow, counted.then_some(&counters), Style { names: named }, &Odd, &mut text);
         let parsed = parse_flow(&text, FlowCommand::Add, &Odd);
         let parsed = parsed.map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;

@@ -38,3 +38,30 @@ fn rewrite(ops: &[Op], bytes: &[u8]) -> Vec<u8> {
     assert_eq!(packet.layers, layers, "layers after {ops:?}");
     bytes
 }
+
+/// What a packet was when it came in is told with copies, wherever they are made; of one that waits it is not, and need not be known.
+#[test]
+fn only_copies_for_controllers_ask_what_came_in() {
+    use super::PacketInOp;
+    use crate::pipeline::Continuation;
+    use std::sync::Arc;
+    let op = |continuation: Option<Arc<Continuation>>| {
+        let metadata = FlowKey::default();
+        Op::PacketIn(Box::new(PacketInOp {
+            bridge: 0,
+            controller: 5,
+            reason: vswitch_flow::action::Reason::NoMatch,
+            table: 0,
+            cookie: 0,
+            userdata: [].into(),
+            metadata,
+            defined: vswitch_flow::FlowMask::default(),
+            meter: None,
+            metered: false,
+            continuation,
+        }))
+    };
+    let (copy, paused) = (op(None), op(Some(Arc::default())));
+    assert!(copy.tells() && !paused.tells());
+    assert!(Op::Clone([paused.clone(), copy].into()).tells() && !Op::Clone([paused].into()).tells());
+}

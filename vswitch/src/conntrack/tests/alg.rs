@@ -224,9 +224,12 @@ fn a_control_connection_is_followed_in_the_zone_of_its_helper() {
     let port = b"PORT 10,0,0,1,62,105\r\n";
     let request = Request { zone: 7, commit: true, ..Request::default() };
     let mut told = packet(pool().mbuf_from(&frame(&(CLIENT, SERVER, 3000, 21, DATA, 1001, 5001, port))).unwrap());
-    let seen = plainly_seen(&mut told, 3).expect("a plain packet, as zone 3 sees it");
+    let mut seen = Seen::default();
+    assert!(plainly_seen(&mut told, 3, &mut seen).is_some(), "a plain packet, as zone 3 sees it");
     let mut verdict = Verdict::default();
-    talk.conntrack.track_seen(&seen, &mut told, &request, place(), &mut verdict).expect("it goes on");
+    talk.conntrack
+        .track_seen(&seen, &mut told, &request, (place().worker, place().now), &mut verdict)
+        .expect("it goes on");
     assert!(verdict.controls, "{verdict:?}");
     let data = frame(&(SERVER, CLIENT, 20, 62 * 256 + 105, SYN, 9, 0, b""));
     let (verdict, _) = talk.track(packet(pool().mbuf_from(&data).unwrap()), &request);

@@ -115,7 +115,8 @@ fn plainly(frame: &[u8], csum: Csum, message: Option<&Message>, after: Csum) -> 
     let mut mbuf = pool().mbuf_from(frame).expect("mbuf");
     mbuf.set_csum(csum);
     let mut packet = packet(mbuf);
-    let Some(seen) = plainly_seen(&mut packet, 7) else { return false };
+    let mut seen = Seen::default();
+    let Some(&seen) = plainly_seen(&mut packet, 7, &mut seen) else { return false };
     let Some(Message::Seen(read)) = message else { panic!("{seen:?} of {frame:02x?}, which is {message:?}") };
     assert_eq!((seen, packet.mbuf.csum()), (*read, after), "{frame:02x?}, {csum:?}");
     true

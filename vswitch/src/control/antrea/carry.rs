@@ -1,6 +1,7 @@
 //! Carrying out a plan.
 
-use super::{Antrea, AntreaError, State, flush};
+use super::underlay::When;
+use super::{Antrea, AntreaError, State, flush, moved};
 use crate::control::switch::pipeline::WriteError;
 use crate::limits::TRANSACTION_UPDATES_MAX;
 use std::time::Instant;
@@ -29,8 +30,17 @@ impl Carry {
 }
 
 impl Antrea {
-    /// Writes what is planned, ends connections, settles; or reverts. If the bridge refuses, so does the result.
-    pub(super) fn carry_out(
+    /// Writes what is planned, ends connections, settles; or reverts. If the bridge refuses, so does the result. The bridge behind the uplink follows.
+    pub(super) fn carry_out(&self, state: &mut State, plan: Plan, how: Carry) -> Result<v1::WriteResult, AntreaError> {
+        if plan.result.applied && !how.dry_run {
+            self.follow_wire(state, When::Going);
+        }
+        let result = self.carry_out_here(state, plan, how);
+        self.follow_wire(state, When::Come);
+        result
+    }
+
+    fn carry_out_here(
         &self,
         state: &mut State,
         plan: Plan,
@@ -47,6 +57,8 @@ impl Antrea {
         }
         let opens = opens && !state.gate_open;
         let everything = if opens { state.room.store().everything() } else { Vec::new() };
+        // Before the flows that rely on it.
+        self.track_vlans_strictly(state);
         let updates = if opens { &everything } else { &plan.updates };
         if (opens || state.gate_open) && !updates.is_empty() {
             if updates.len() > TRANSACTION_UPDATES_MAX {
@@ -55,6 +67,7 @@ impl Antrea {
                 state.room.revert(plan);
                 return Ok(refused(result, None, &problem));
             }
+            let leaving = moved::leaving(&*self.switch, &bridge, updates);
             if let Err(error) = self.switch.write_pipeline(&bridge, updates) {
                 let WriteError::Refused(refusal) = error else {
                     state.room.revert(plan);
@@ -63,10 +76,15 @@ impl Antrea {
                 let update = updates.get(refusal.index);
                 let owner = update.and_then(|update| owner(state, update));
                 let problem = Problem::new(Code::Pipeline, "", format!("{refusal}: {update:?}"));
-                tracing::error!(%refusal, ?update, "the pipeline refused what Antrea's objects came to; report it");
+                // Not the whole of the update: a flow may have 65,536 clauses.
+                tracing::error!(
+                    what = problem.told().reason,
+                    "the pipeline refused what Antrea's objects came to; report it"
+                );
                 state.room.revert(plan);
                 return Ok(refused(result, owner, &problem));
             }
+            state.moved.settle(leaving, state.room.ids());
         }
         if opens {
             state.open(&bridge);

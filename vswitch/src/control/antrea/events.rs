@@ -51,6 +51,13 @@ impl Events {
         }
     }
 
+    /// So many were lost on their way to those who read.
+    pub(super) fn lose(&self, kind: EventKind, lost: u64) {
+        if let Some(topic) = self.topic(kind).filter(|_| lost > 0) {
+            topic.lose(lost);
+        }
+    }
+
     /// So many more packets were not even told.
     pub(super) fn limit(&self, kind: EventKind, more: u64) {
         if let Some(topic) = self.topic(kind) {
@@ -88,7 +95,13 @@ impl Antrea {
     pub(in crate::control) fn watch_events(&self, kinds: &[EventKind]) -> Result<Watch, AntreaError> {
         let state = self.state.lock();
         let readers = self.events.read(kinds)?;
-        self.read_packets(&state)?;
+        // What nobody asks for need not be to be had.
+        if kinds.contains(&EventKind::PacketToAnswer) {
+            self.read_to_answer(&state)?;
+        }
+        if kinds.contains(&EventKind::PolicyLog) || kinds.contains(&EventKind::ServiceRefused) {
+            self.read_to_tell(&state)?;
+        }
         let started = v1::EventsStarted {
             switch_start_unix_ms: self.events.start_unix_ms,
             round: state.round,

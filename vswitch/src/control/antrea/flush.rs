@@ -33,14 +33,13 @@ pub(super) fn flush(switch: &dyn SwitchApi, zones: &Zones, what: &[Flush]) -> u6
     if what.iter().all(|what| matches!(what, Flush::Affinity { .. })) {
         return 0;
     }
-    let ours: Vec<u16> = [zones.main, zones.snat, zones.egress].concat();
     // Few kinds of Services go at once, but thousands of Pods may.
     let gone: HashSet<(Family, u128)> = what.iter().filter_map(address_of).collect();
     let services: Vec<&Flush> = what.iter().filter(|what| matches!(what, Flush::Service { .. })).collect();
     let meant = |connection: &Connection| {
         let (original, reply) = (&connection.original, &connection.reply);
         let ends = [original.src.addr, original.dst.addr, reply.src.addr, reply.dst.addr];
-        ours.contains(&original.zone)
+        zones.contains(original.zone)
             && (!gone.is_empty() && ends.iter().any(|end| gone.contains(&(original.family, *end)))
                 || services.iter().any(|what| means(what, connection)))
     };

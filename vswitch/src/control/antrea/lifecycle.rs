@@ -1,6 +1,7 @@
 //! The Node, the gate, syncs.
 
 use super::carry::Carry;
+use super::underlay::When;
 use super::{Antrea, AntreaError, State};
 use crate::control::BridgeInfo;
 use crate::pipeline::FailMode;
@@ -8,7 +9,7 @@ use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
-use vswitch_antrea::{Code, Features, Kind, Node, Problems, Room, Table, Write};
+use vswitch_antrea::{Features, Kind, Node, PacketCategory, Plan, Room, Table, Wire, Write, Zones};
 use vswitch_proto::antrea::v1;
 
 /// How an initialisation went.
@@ -49,11 +50,9 @@ impl Antrea {
         state.check_round(round)?;
         if state.room.node().is_some_and(|(known, _)| known == node) {
             self.check_bridge(&state, &node.bridge)?;
+            // They may have ended, or found no place.
+            self.read_packets(&state);
             return Ok(Initialized { tables: self.table_states(&state)?, unchanged: true, degraded: degraded(&state) });
-        }
-        let unbuilt = unbuilt(node);
-        if !unbuilt.is_empty() {
-            return Err(AntreaError::Node(unbuilt));
         }
         // Everything that is wrong with it is told, the bridge's name among it.
         let mut trial = Room::default();
@@ -61,6 +60,7 @@ impl Antrea {
             trial.set_ports(self.ports(&node.bridge)?);
         }
         trial.plan_node(node).map(|plan| trial.revert(plan)).map_err(AntreaError::Node)?;
+        self.check_wire(node)?;
         self.check_bridge(&state, &node.bridge)?;
         if let Some(old) = state.room.node().map(|(_, old)| old.bridge.clone()).filter(|old| *old != node.bridge) {
             if !state.room.desired().is_empty() {
@@ -70,10 +70,7 @@ impl Antrea {
             self.reset_locked(&mut state)?;
         }
         self.change_node(&mut state, node)?;
-        if let Err(error) = self.read_packets(&state) {
-            // The Node is as asked. Who watches is told nothing of packets, as long as others take all places.
-            tracing::warn!(%error, "packets of policies cannot be read");
-        }
+        self.read_packets(&state);
         Ok(Initialized { tables: self.table_states(&state)?, unchanged: false, degraded: degraded(&state) })
     }
 
@@ -84,29 +81,36 @@ impl Antrea {
         let old_tables = old.as_ref().map(|old| existing(&old.features)).unwrap_or_default();
         let ports = self.ports(&node.bridge)?;
         state.room.set_ports(ports);
-        let plan = state.room.plan_node(node).map_err(AntreaError::Node)?;
+        let wire = self.know_wire(state, node)?;
+        let plan = match state.room.plan_node(node) {
+            Ok(plan) => plan,
+            Err(problems) => {
+                state.room.set_wire(wire);
+                return Err(AntreaError::Node(problems));
+            }
+        };
         let new = state.room.node().map(|(_, node)| Arc::clone(node));
         let new_tables = new.as_ref().map(|node| existing(&node.features)).unwrap_or_default();
         let named = match self.name_tables(&node.bridge, &old_tables, &new_tables) {
             Ok(named) => named,
             Err(error) => {
                 state.room.revert(plan);
+                state.room.set_wire(wire);
                 return Err(error);
             }
         };
-        if let Some(new) = &new
-            && let Err(error) = self.names.read_for(&*self.switch, new)
-        {
-            state.room.revert(plan);
+        if let Err(error) = self.read_answers(state) {
+            self.stay(state, plan, wire);
             self.forget_tables(&node.bridge, named);
             return Err(error);
         }
         // Before the flows that rely on it.
-        self.track_strictly(new.as_deref(), true);
+        self.track_strictly(new.as_deref());
+        self.track_vlans_strictly(state);
         if state.gate_open
             && let Err(error) = self.switch.write_pipeline(&node.bridge, &plan.updates)
         {
-            state.room.revert(plan);
+            self.stay(state, plan, wire);
             self.forget_tables(&node.bridge, named);
             return Err(error.into());
         }
@@ -119,19 +123,61 @@ impl Antrea {
             &node.bridge,
             old_tables.iter().filter(|(n, _)| !new_tables.contains_key(n)).map(|(_, name)| *name),
         );
-        let kept = new.map(|new| new.zones);
-        self.track_strictly(old.as_deref().filter(|old| Some(old.zones) != kept), false);
-        self.track_strictly(state.room.node().map(|(_, node)| &**node), true);
+        if let (Some(old), Some(new)) = (&old, &new) {
+            self.track_as_before(&old.zones, |zone| new.zones.contains(zone));
+        }
+        self.follow_wire(state, When::Come);
         Ok(())
+    }
+
+    /// DNS answers are read by whom the Node says, before its flows are written: whoever reads from now on has begun when the other one ends, since what nobody reads is dropped. An agent that gives them back
+    /// is left when the Node is settled ([`Self::read_packets`]).
+    ///
+    /// # Errors
+    /// When the bridge has too many subscribers.
+    fn read_answers(&self, state: &State) -> Result<(), AntreaError> {
+        let Some((_, node)) = state.room.node() else { return Ok(()) };
+        if node.taken_over.contains(&PacketCategory::Dns)
+            && let Err(error) = self.read_to_answer(state)
+        {
+            tracing::warn!(%error, "DNS answers cannot be handed to the agent");
+        }
+        self.names.read_for(&*self.switch, node)
+    }
+
+    /// The Node stays what it was, and its answers are read by whom they were read before.
+    fn stay(&self, state: &mut State, plan: Plan, wire: Wire) {
+        state.room.revert(plan);
+        state.room.set_wire(wire);
+        if let Err(error) = self.read_answers(state) {
+            tracing::error!(%error, "DNS answers are not read any more; those of Pods with rules about names are dropped");
+        }
+        self.read_packets(state);
     }
 
     /// In our zones a connection is established when the other end has answered: the pipeline lets established ones pass all policies, and commits
     /// connections of Services before policies have judged them.
-    fn track_strictly(&self, node: Option<&Node>, on: bool) {
-        let Some(node) = node else { return };
+    fn track_strictly(&self, node: Option<&Node>) {
         let conntrack = self.switch.conntrack();
-        for zone in [node.zones.main, node.zones.snat, node.zones.egress].concat() {
-            conntrack.tracker().set_established_after_answer(zone, on);
+        for zone in node.iter().flat_map(|node| node.zones.fixed()) {
+            conntrack.tracker().set_established_after_answer(zone, true);
+        }
+    }
+
+    /// Zones that were ours, and are not any more, are as they were.
+    fn track_as_before(&self, zones: &Zones, is_ours: impl Fn(u16) -> bool) {
+        let conntrack = self.switch.conntrack();
+        let strict = conntrack.tracker().zones_established_after_answer();
+        for zone in strict.into_iter().filter(|zone| zones.contains(*zone) && !is_ours(*zone)) {
+            conntrack.tracker().set_established_after_answer(zone, false);
+        }
+    }
+
+    /// So it is in the zones of Pods' VLANs; those without a Pod any more stay as they are, until the Node is another one.
+    pub(super) fn track_vlans_strictly(&self, state: &State) {
+        let conntrack = self.switch.conntrack();
+        for zone in vlan_zones(state) {
+            conntrack.tracker().set_established_after_answer(zone, true);
         }
     }
 
@@ -232,20 +278,23 @@ impl Antrea {
             return Ok(());
         };
         let node = Arc::clone(node);
+        self.leave_wire(state);
         if state.gate_open {
             self.switch.write_pipeline(&node.bridge, &state.room.store().nothing())?;
         }
         state.room = Room::default();
         state.igmp = super::multicast::Igmp::default();
+        state.moved.clear();
         self.traceflows.cut();
         self.names.reset();
         (state.gate_open, state.restored) = (false, false);
         state.synced.clear();
         state.missing.clear();
         state.numbers_since = Some(Millis::now().0);
-        self.track_strictly(Some(&node), false);
+        self.track_as_before(&node.zones, |_| false);
         self.forget_tables(&node.bridge, existing(&node.features).into_values());
-        self.read_packets(state)
+        self.read_packets(state);
+        Ok(())
     }
 
     /// Opens the gate for agents that write increments only.
@@ -260,6 +309,7 @@ impl Antrea {
             self.mark(&mut state);
             self.switch.write_pipeline(&bridge, &state.room.store().everything())?;
             state.open(&bridge);
+            self.follow_wire(&mut state, When::Come);
             self.tell_round(state.round, true);
         }
         Ok(())
@@ -290,6 +340,9 @@ impl Antrea {
         }
         let ports = self.ports(&bridge)?;
         state.room.set_ports(ports);
+        if begin.verify_tables && !begin.dry_run {
+            state.under.again();
+        }
         // Before anything is planned: a plan rests on what should be there.
         let repaired = if begin.verify_tables && !begin.dry_run { self.repair(&state)? } else { 0 };
         let valid_only = begin.mode() == v1::WriteMode::ValidOnly;
@@ -317,20 +370,9 @@ impl Antrea {
     }
 }
 
-/// What this version cannot do for a Node yet: refused, rather than done by half.
-fn unbuilt(node: &v1::NodeConfig) -> Problems {
-    let features = node.features.unwrap_or_default();
-    let bridge = node.uplink.as_ref().is_some_and(|uplink| !uplink.underlay_bridge.is_empty());
-    let mut problems = Problems::default();
-    for (asked, field, what) in [
-        (features.pod_vlans, "features.pod_vlans", "VLANs of Pods"),
-        (bridge, "uplink.underlay_bridge", "a program for a bridge behind the uplink: give the device itself"),
-    ] {
-        if asked {
-            problems.push(Code::Feature, field, format!("this version does not have {what}"));
-        }
-    }
-    problems
+/// Zones of the VLANs that Pods are in.
+pub(super) fn vlan_zones(state: &State) -> BTreeSet<u16> {
+    state.room.facts().map(|facts| facts.vlan_zones()).unwrap_or_default()
 }
 
 /// Kinds of which an object was refused.
@@ -353,11 +395,6 @@ fn scope(begin: &v1::SyncBegin) -> Result<BTreeSet<Kind>, AntreaError> {
 
 /// Objects of which something has no effect, at most 1000.
 pub(super) fn degraded(state: &State) -> Vec<v1::ObjectStatus> {
-    let status = |(key, problems): (&vswitch_antrea::Key, &Problems)| v1::ObjectStatus {
-        object: Some(key.told()),
-        outcome: v1::ObjectOutcome::Degraded.into(),
-        problems: problems.all().iter().map(vswitch_antrea::Problem::told).collect(),
-        warnings: Vec::new(),
-    };
-    state.room.degraded().iter().take(vswitch_antrea::limits::TOLD_MAX).map(status).collect()
+    let keys = state.room.degraded().keys().take(vswitch_antrea::limits::TOLD_MAX);
+    keys.map(|key| super::changes::status(state, key)).collect()
 }

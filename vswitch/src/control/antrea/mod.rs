@@ -12,10 +12,15 @@
 //! **Threads**: one writer at a time, under the lock of [`Antrea`], which is taken before the switch's. Calls block; the services run them on
 //! blocking threads.
 
+mod answers;
 mod carry;
+mod changes;
+mod counted;
 mod events;
 mod flush;
 mod lifecycle;
+mod limit;
+mod moved;
 mod multicast;
 mod names;
 mod packets;
@@ -25,6 +30,7 @@ mod restart;
 mod show;
 mod topic;
 mod traceflow;
+mod underlay;
 
 use super::SwitchError;
 use super::services::SwitchApi;
@@ -39,6 +45,8 @@ use std::time::Instant;
 use vswitch_antrea::{Code, Desired, Key, Kind, Ports, Problem, Problems, Room};
 use vswitch_proto::antrea::v1;
 
+pub(in crate::control) use changes::watch_links;
+pub(in crate::control) use counted::{RuleCount, Wanted};
 pub(in crate::control) use events::{KINDS, Watch};
 pub(in crate::control) use lifecycle::Sync;
 pub(in crate::control) use multicast::read as read_igmp;
@@ -48,6 +56,7 @@ pub(in crate::control) use records::Only;
 pub(in crate::control) use show::{OwnedFlow, Shown};
 pub(in crate::control) use topic::{Reader, Told};
 pub(in crate::control) use traceflow::{Running, TraceflowError};
+pub(in crate::control) use underlay::tend_wire;
 
 /// Why a call came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +117,10 @@ struct State {
     /// Kinds that were in the scope of a sync since the start.
     synced: BTreeSet<Kind>,
     igmp: multicast::Igmp,
+    /// What rules counted by flows that have gone.
+    moved: moved::Moved,
+    /// What is in the bridge behind the uplink.
+    under: underlay::Written,
     /// Packets pass by what was on the disk, and no agent has synced since.
     restored: bool,
     /// What was on the disk is not in force yet.
@@ -138,6 +151,8 @@ impl Default for State {
             dirty: false,
             marked: false,
             igmp: multicast::Igmp::default(),
+            moved: moved::Moved::default(),
+            under: underlay::Written::default(),
         }
     }
 }
@@ -171,6 +186,7 @@ pub(in crate::control) struct Antrea {
     /// Where all of it is over a restart.
     disk: Option<Disk>,
     events: events::Events,
+    answers: answers::Answers,
     records: records::Records,
     /// Who reads packets. Taken behind the lock of the state.
     packets: packets::Packets,
@@ -188,6 +204,7 @@ impl Antrea {
             names: names::Names::default(),
             disk: state_dir.map(Disk::new),
             events: events::Events::default(),
+            answers: answers::Answers::default(),
             records: records::Records::default(),
             packets: packets::Packets::default(),
             me: Weak::clone(me),
@@ -215,6 +232,12 @@ impl Antrea {
         delete: impl FnOnce() -> Result<(), SwitchError>,
     ) -> Result<(), SwitchError> {
         let state = self.state.lock();
+        if state.under.needs(bridge, Some(port)) {
+            let reason = format!(
+                "port {port:?} is the Node's way to the wire: NodeConfig.uplink needs it; initialise the Node without it, or reset it, first"
+            );
+            return Err(SwitchError::Precondition(reason));
+        }
         let ours = state.room.node().is_some_and(|(_, node)| node.bridge == bridge);
         let holder = if ours { state.room.held_ports().remove(port) } else { None };
         match holder {

@@ -27,7 +27,7 @@ use vswitch_flow::Field;
 use vswitch_proto::antrea::v1;
 
 /// Controller id of IGMP.
-const CONTROLLER: u16 = 62376;
+pub(super) const CONTROLLER: u16 = 62376;
 /// How often time is looked at: members that have left, questions that are due.
 const TICK: Duration = Duration::from_millis(500);
 /// At least so long between two looks at all members.
@@ -202,6 +202,7 @@ impl Antrea {
         groups: BTreeMap<Ipv4Addr, Receivers>,
     ) -> Result<(), (Vec<Ipv4Addr>, AntreaError)> {
         let addresses: Vec<Ipv4Addr> = groups.keys().copied().collect();
+        let before = self.receivers(state, &addresses);
         let ports = state.bridge().and_then(|bridge| self.ports(&bridge));
         match ports {
             Ok(ports) => state.room.set_ports(ports),
@@ -215,7 +216,11 @@ impl Antrea {
                 return Ok(());
             }
         };
-        self.carry_out(state, plan, Carry::of_our_own()).map(|_| ()).map_err(|error| (addresses, error))
+        if let Err(error) = self.carry_out(state, plan, Carry::of_our_own()) {
+            return Err((addresses, error));
+        }
+        self.tell_memberships(state, before);
+        Ok(())
     }
 
     /// IGMP is read no more: what it told is over.

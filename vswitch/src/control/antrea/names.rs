@@ -24,15 +24,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::sync::Notify;
 use vswitch_antrea::fqdn::{Cache, Changes};
-use vswitch_antrea::{Desired, NameLimits, Node, PacketCategory, Pattern};
+use vswitch_antrea::{Desired, Kind, NameLimits, Node, PacketCategory, Pattern};
 use vswitch_proto::antrea::v1;
+use vswitch_proto::antrea::v1::EventKind;
 
 pub(in crate::control) use reader::read;
 
 /// Controller id of answers to questions for names.
-const CONTROLLER: u16 = 62375;
+pub(super) const CONTROLLER: u16 = 62375;
 /// What their flow says of them.
-const USERDATA: u8 = 2;
+pub(super) const USERDATA: u8 = 2;
 
 /// Answers of a bridge.
 #[derive(Debug)]
@@ -181,6 +182,11 @@ impl Antrea {
             if let Err(reason) = written {
                 state.room.revert(plan);
                 return Err(reason);
+            }
+            if self.events.are_read(EventKind::ObjectChanged) {
+                // Traceflows are compiled with everything.
+                let policies = plan.compiled().filter(|key| key.kind == Kind::NetworkPolicy);
+                self.tell_objects(state, &policies.cloned().collect());
             }
         }
         state.room.settle(plan);

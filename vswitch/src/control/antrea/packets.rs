@@ -6,6 +6,7 @@
 //! **Threads**: the task holds no lock while it waits. Names are looked up on a blocking thread, since the room's lock may be held for as long as a sync takes; meanwhile packets queue, and what does not fit is
 //! counted.
 
+use super::limit::Limit;
 use super::{Antrea, AntreaError, State};
 use crate::control::switch::pipeline::PacketStream;
 use crate::limits::ANTREA_MERGED_MAX;
@@ -141,11 +142,22 @@ impl Antrea {
         }
     }
 
-    /// Packets of the Node's bridge are read if somebody wants to know; those of another one no more. To be called when either may have changed.
+    /// Packets of the Node's bridge are read if somebody wants to know, or to answer; those of another one no more. To be called when the Node may have changed.
+    ///
+    /// The Node is what it is: if others have taken all places of subscribers, those who watch are told nothing, and that is logged.
+    pub(super) fn read_packets(&self, state: &State) {
+        for done in [self.read_to_answer(state), self.read_to_tell(state)] {
+            if let Err(error) = done {
+                tracing::warn!(%error, "packets of policies cannot be read");
+            }
+        }
+    }
+
+    /// The part of [`Self::read_packets`] that is only told. To be called, too, when somebody begins to watch.
     ///
     /// # Errors
     /// When the bridge has too many subscribers.
-    pub(super) fn read_packets(&self, state: &State) -> Result<(), AntreaError> {
+    pub(super) fn read_to_tell(&self, state: &State) -> Result<(), AntreaError> {
         let bridge = state.room.node().map(|(_, node)| node.bridge.as_str());
         let mut reading = self.packets.lock();
         let is_read = |reading: &Reading| Some(reading.bridge.as_str()) == bridge && !reading.task.is_finished();
@@ -159,7 +171,11 @@ impl Antrea {
         // Without a runtime there is no server, and nobody reads.
         let Ok(runtime) = Handle::try_current() else { return Ok(()) };
         let (stop, stopped) = oneshot::channel();
-        let task = Task { antrea: Weak::clone(&self.me), bridge: bridge.to_owned(), limits: Limits::default() };
+        let limits = [
+            Limit::new(EventKind::PolicyLog, Some(tell::METER_POLICY)),
+            Limit::new(EventKind::ServiceRefused, Some(tell::METER_SERVICE)),
+        ];
+        let task = Task { antrea: Weak::clone(&self.me), bridge: bridge.to_owned(), limits };
         let task = runtime.spawn(task.run(streams, stopped));
         *reading = Some(Reading { bridge: bridge.to_owned(), task, _stop: stop });
         Ok(())
@@ -183,41 +199,12 @@ impl Antrea {
     }
 }
 
-/// Packets that were not told, as counted last.
-#[derive(Default)]
-struct Limits {
-    /// By meters: of policies, of Services. None: not looked at yet.
-    meters: [Option<u64>; 2],
-    /// By queues.
-    queues: [u64; 2],
-}
-
-const METERS: [(u32, EventKind); 2] =
-    [(tell::METER_POLICY, EventKind::PolicyLog), (tell::METER_SERVICE, EventKind::ServiceRefused)];
-
-impl Limits {
-    /// Tells what came to them since the last look.
-    fn look(&mut self, antrea: &Antrea, bridge: &str, lost: [u64; 2]) {
-        for (at, (meter, kind)) in METERS.into_iter().enumerate() {
-            let (Some(last), Some(queue)) = (self.meters.get_mut(at), self.queues.get_mut(at)) else { continue };
-            let lost = lost.get(at).copied().unwrap_or_default();
-            antrea.events.limit(kind, lost.saturating_sub(*queue));
-            *queue = lost;
-            // Without a bridge the stream ends soon.
-            let Ok(meters) = antrea.switch.meters(bridge, Some(meter)) else { continue };
-            let dropped: u64 = meters.iter().flat_map(|meter| &meter.bands).map(|(packets, _)| packets).sum();
-            // A meter that was made anew counts from 0.
-            let before = last.replace(dropped).unwrap_or(dropped);
-            antrea.events.limit(kind, if dropped < before { dropped } else { dropped - before });
-        }
-    }
-}
-
 /// See the module.
 struct Task {
     antrea: Weak<Antrea>,
     bridge: String,
-    limits: Limits,
+    /// Of policies, of Services.
+    limits: [Limit; 2],
 }
 
 impl Task {
@@ -287,7 +274,9 @@ impl Work {
         self.telling.due(if self.over { u64::MAX } else { now }, &mut ready);
         antrea.tell(ready);
         if let Some(lost) = self.lost {
-            self.task.limits.look(antrea, &self.task.bridge, lost);
+            for (limit, lost) in self.task.limits.iter_mut().zip(lost) {
+                limit.look(antrea, &self.task.bridge, lost);
+            }
         }
         self.over || self.lost.is_some() && !wants.any() && antrea.stop_reading()
     }

@@ -94,11 +94,8 @@ impl Records {
     }
 
     /// Tells those who read.
-    pub(super) fn tell(&self, mut records: Vec<v1::FlowRecord>) {
-        while !records.is_empty() {
-            let rest = records.split_off(records.len().min(CHUNK));
-            self.topic.tell(std::mem::replace(&mut records, rest));
-        }
+    pub(super) fn tell(&self, records: Vec<v1::FlowRecord>) {
+        self.topic.tell(records);
     }
 }
 
@@ -121,7 +118,7 @@ impl Antrea {
             return Err(SwitchError::Exhausted { what: "subscribers to records", limit: ANTREA_WATCHERS_MAX }.into());
         }
         let reader = self.records.topic.read();
-        self.read_packets(&state)?;
+        self.read_to_tell(&state)?;
         self.read_connections()?;
         Ok(reader)
     }
@@ -197,7 +194,7 @@ impl Maker<'_> {
 
     /// A connection of a main zone; None: another zone's. With `keep` what is known of it is remembered.
     fn record(&self, connection: &Connection, keep: bool) -> Option<v1::FlowRecord> {
-        if !self.node().zones.main.contains(&connection.original.zone) {
+        if !self.node().zones.is_main(connection.original.zone) {
             return None;
         }
         let remembered = self.antrea.records.known.lock().get(connection.id).cloned();
@@ -223,6 +220,11 @@ impl Maker<'_> {
             self.antrea.records.known.lock().keep(known);
         }
         Some(record)
+    }
+
+    /// Zones of connections that are told.
+    fn main_zones(&self) -> Vec<u16> {
+        self.node().zones.main.into_iter().chain(self.facts.vlan_zones()).collect()
     }
 
     fn parties(&self, connection: &Connection) -> Parties {

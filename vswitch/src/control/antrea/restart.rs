@@ -1,6 +1,7 @@
 //! Coming back: what was on the disk is in force again, as far as that can be; and what is in force goes to the disk.
 
 use super::persist::Disk;
+use super::underlay::When;
 use super::{Antrea, AntreaError, State};
 use crate::time::Millis;
 use vswitch_antrea::{Kept, Node, Room, Snapshot};
@@ -79,20 +80,29 @@ impl Antrea {
             tracing::warn!(ports = ?state.missing, "objects wait for ports of theirs to be added again");
         }
         if opens {
+            self.track_vlans_strictly(state);
             match self.switch.write_pipeline(&bridge, &state.room.store().everything()) {
                 Ok(_) => {
                     state.open(&bridge);
                     state.restored = true;
+                    self.follow_wire(state, When::Come);
+                    self.tell_round(state.round, true);
                 }
                 Err(error) => tracing::error!(%error, "what agents said before cannot be written; the gate is shut"),
             }
         }
+        // Somebody may watch already.
+        self.read_packets(state);
+        self.tell_objects(state, &state.room.degraded().keys().cloned().collect());
     }
 
     /// A port was added: whatever of before waited for it is in force now.
     pub(in crate::control) fn port_added(&self, bridge: &str, port: &str) {
         let mut state = self.state.lock();
-        if state.pending.as_ref().is_some_and(|pending| pending.config.bridge == bridge) {
+        let waits_for = |config: &v1::NodeConfig| {
+            config.bridge == bridge || config.uplink.as_ref().is_some_and(|uplink| uplink.underlay_bridge == bridge)
+        };
+        if state.pending.as_ref().is_some_and(|pending| waits_for(&pending.config)) {
             self.resume(&mut state);
             return;
         }
@@ -115,17 +125,19 @@ impl Antrea {
             state.room.revert(plan);
             return;
         }
+        let turned = state.room.turned(&plan);
         state.room.settle(plan);
+        self.follow_wire(&mut state, When::Come);
+        self.tell_objects(&state, &turned);
     }
 
     /// Connections whose labels are of numbers that nobody knows any more end: the next rule with such a number is another one.
     pub(super) fn end_unnumbered(&self, state: &mut State, node: &Node) {
         let Some(since) = state.numbers_since.take() else { return };
-        let ours = [node.zones.main, node.zones.snat, node.zones.egress].concat();
         let now = Millis::now().0;
         let conntrack = self.switch.conntrack();
         let ended = conntrack.tracker().flush_where(now, |connection| {
-            ours.contains(&connection.original.zone) && connection.age_ms(now) > now.saturating_sub(since)
+            node.zones.contains(connection.original.zone) && connection.age_ms(now) > now.saturating_sub(since)
         });
         if ended > 0 {
             tracing::warn!(ended, "connections ended: what their labels say is not known any more");

@@ -1,5 +1,6 @@
 //! What is there: state, objects with their counters, and whose a flow is.
 
+use super::counted::{Counted, Wanted};
 use super::lifecycle::degraded;
 use super::{Antrea, AntreaError, State};
 use crate::control::switch::pipeline::NameMap;
@@ -22,41 +23,6 @@ pub(in crate::control) struct OwnedFlow {
     pub(in crate::control) purpose: &'static str,
     /// Others who write it.
     pub(in crate::control) shared_with: Vec<Key>,
-}
-
-/// Counters of flows of a bridge at one moment.
-#[derive(Debug, Default)]
-pub(in crate::control) struct Counted {
-    flows: HashMap<FlowId, FlowInfo>,
-    groups: HashMap<u32, HashMap<u32, (u64, u64)>>,
-}
-
-impl Counted {
-    /// Packets and bytes of a flow.
-    pub(in crate::control) fn of(&self, id: &FlowId) -> vswitch_proto::v1::Count {
-        let counters = self.flows.get(id).map(|info| info.counters).unwrap_or_default();
-        vswitch_proto::v1::Count { packets: counters.packets, bytes: counters.bytes }
-    }
-
-    /// Packets and bytes of a bucket.
-    pub(in crate::control) fn bucket(&self, group: u32, bucket: u32) -> vswitch_proto::v1::Count {
-        let count = self.groups.get(&group).and_then(|buckets| buckets.get(&bucket)).copied().unwrap_or_default();
-        vswitch_proto::v1::Count { packets: count.0, bytes: count.1 }
-    }
-
-    /// How many learned flows there are in a table, by their cookies.
-    pub(in crate::control) fn learned(&self, table: Table) -> HashMap<u64, u64> {
-        let mut learned = HashMap::new();
-        for info in self.table(table) {
-            *learned.entry(info.flow.cookie).or_default() += 1;
-        }
-        learned
-    }
-
-    /// Flows of a table.
-    pub(in crate::control) fn table(&self, table: Table) -> impl Iterator<Item = &FlowInfo> {
-        self.flows.values().filter(move |info| info.flow.table == table.number())
-    }
 }
 
 /// What a listing may look at.
@@ -114,7 +80,8 @@ impl Antrea {
     pub(in crate::control) fn node(&self) -> Result<v1::GetNodeResponse, AntreaError> {
         let state = self.state.lock();
         let (config, _) = state.room.node().ok_or(AntreaError::NotInitialised)?;
-        Ok(v1::GetNodeResponse { node: Some(config.clone()), tables: self.table_states(&state)? })
+        let (node, tables) = (Some(config.clone()), self.table_states(&state)?);
+        Ok(v1::GetNodeResponse { node, tables, next_hops: Self::next_hops(&state) })
     }
 
     /// Gate, round, objects.
@@ -132,6 +99,7 @@ impl Antrea {
             kind.flows += store.part(key).map_or(0, |part| part.flows().iter().filter(own).count() as u64);
         }
         let (flows, groups, buckets) = store.sizes();
+        let names = self.names.state();
         v1::GetStateResponse {
             initialized: state.room.node().is_some(),
             gate_open: state.gate_open,
@@ -144,33 +112,27 @@ impl Antrea {
             groups: groups as u64,
             buckets: buckets as u64,
             clauses: store.clauses() as u64,
-            memory: 0,
-            names: Some(self.names.state()),
+            memory: state.room.memory() as u64 + names.memory,
+            names: Some(names),
         }
     }
 
-    /// Shows objects, with the counters of their flows, to somebody who makes something of them.
+    /// Shows objects, with counters, to somebody who makes something of them.
     ///
     /// # Errors
     /// When there is no Node.
-    pub(in crate::control) fn show<R>(&self, show: impl FnOnce(&Shown<'_>) -> R) -> Result<R, AntreaError> {
+    pub(in crate::control) fn show<R>(
+        &self,
+        wanted: Wanted,
+        show: impl FnOnce(&Shown<'_>) -> R,
+    ) -> Result<R, AntreaError> {
         let state = self.state.lock();
         let (_, node) = state.room.node().ok_or(AntreaError::NotInitialised)?;
         let names = self.switch.names(&node.bridge)?;
         let up = self.switch.ports(&node.bridge)?.into_iter().filter(|port| port.link_up).map(|port| port.config.name);
-        let counted = self.counted(&node.bridge)?;
+        let counted = Counted::read(&*self.switch, &node.bridge, wanted, &state.moved)?;
         let ports = names.ports.into_iter().collect();
         Ok(show(&Shown { room: &state.room, node, counted, link_up: up.collect(), ports, igmp: &state.igmp }))
-    }
-
-    fn counted(&self, bridge: &str) -> Result<Counted, AntreaError> {
-        let flows = self.switch.flows(bridge, &FlowFilter::default())?;
-        let flows = flows.into_iter().map(|info| (FlowId::of(&info.flow), info)).collect();
-        let groups = self.switch.groups(bridge, None)?.into_iter().map(|info| {
-            let ids = info.group.buckets.iter().map(|bucket| bucket.id);
-            (info.group.id, ids.zip(info.buckets).collect())
-        });
-        Ok(Counted { flows, groups: groups.collect() })
     }
 
     /// Flows of an object (with `rule`: only those whose purpose or conjunction is of that rule), and names to tell them with.
@@ -186,13 +148,14 @@ impl Antrea {
             return Err(crate::control::SwitchError::NotFound { what: "object", name: key.to_string(), hint }.into());
         }
         let number = if rule.is_empty() { None } else { state.room.ids().rule_by_name(&key.name, rule) };
-        let mut counted = self.counted(&node.bridge)?;
+        let all = self.switch.flows(&node.bridge, &FlowFilter::default())?;
+        let mut there: HashMap<FlowId, FlowInfo> = all.into_iter().map(|info| (FlowId::of(&info.flow), info)).collect();
         let mut flows = Vec::new();
         for flow in part.into_iter().flat_map(|part| part.flows()) {
             if !rule.is_empty() && !number.is_some_and(|number| vswitch_antrea::is_of_rule(&flow.flow, number)) {
                 continue;
             }
-            let Some(info) = counted.flows.remove(&flow.id) else { continue };
+            let Some(info) = there.remove(&flow.id) else { continue };
             let table = Table::by_number(info.flow.table).map_or("", Table::name);
             let others = state.room.store().owners(&flow.id).filter(|other| *other != key).take(16).cloned();
             flows.push(OwnedFlow { info, table, purpose: flow.purpose, shared_with: others.collect() });

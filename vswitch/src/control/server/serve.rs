@@ -3,7 +3,7 @@
 use super::incoming;
 use super::socket::ControlListener;
 use crate::control::Switch;
-use crate::control::antrea::{Antrea, PERIOD, RETRY, read_igmp, read_names};
+use crate::control::antrea::{Antrea, PERIOD, RETRY, read_igmp, read_names, tend_wire, watch_links};
 use crate::control::services::{
     AntreaServices, Bridges, Capabilities, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets,
     Pipelines, Ports, Statistics, SwitchApi, Tables, Traces, TunnelSupport, Workers,
@@ -161,8 +161,10 @@ pub(super) async fn serve_api(
     on(&antrea, Antrea::restore).await;
     let writing = tokio::spawn(write_behind(Arc::clone(&antrea)));
     let reading_names = tokio::spawn(read_names(Arc::clone(&antrea), stopping.clone()));
+    let watching_links = tokio::spawn(watch_links(Arc::clone(&antrea), stopping.clone()));
     let router = router(&Control::new(switch, stopping.clone()), &antrea, health, dummies)?;
     let reading_igmp = tokio::spawn(read_igmp(Arc::clone(&antrea), stopping.clone()));
+    let tending_wire = tokio::spawn(tend_wire(Arc::clone(&antrea), stopping.clone()));
 
     let (sender, connections) = mpsc::channel(1);
     let accept_one = move || {
@@ -189,7 +191,7 @@ pub(super) async fn serve_api(
     };
     stop.send_replace(true);
     abort.send_replace(true);
-    for task in [accepting, watching_health, writing, reading_igmp, reading_names] {
+    for task in [accepting, watching_health, watching_links, writing, reading_igmp, reading_names, tending_wire] {
         task.abort();
         let _ = task.await; // the listener is closed before the socket is removed
     }

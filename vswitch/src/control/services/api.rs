@@ -12,8 +12,8 @@ use crate::control::{
 };
 use crate::meter::Rates;
 use crate::packet::Mac;
-use crate::pipeline::Interest;
-use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, TableInfo};
+use crate::pipeline::state::{Applied, FlowCount, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, TableInfo};
+use crate::pipeline::{ControllerInfo, Interest, RuleStats};
 use crate::port::dummy::Sent;
 use crate::port::{Cidr, PortConfig};
 use std::net::IpAddr;
@@ -72,9 +72,12 @@ switch_api! {
     fn delete_table(&self, bridge: &str, name: &str) -> Result<u8, SwitchError>;
     fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError>;
     fn flows(&self, bridge: &str, filter: &FlowFilter) -> Result<Vec<FlowInfo>, SwitchError>;
+    fn count_flows(&self, bridge: &str, tables: &[u8], visit: &mut dyn FnMut(FlowCount<'_>)) -> Result<(), SwitchError>;
+    fn rule_stats(&self, bridge: &str, flows: &[&FlowFilter]) -> Result<Vec<Option<Arc<RuleStats>>>, SwitchError>;
     fn groups(&self, bridge: &str, id: Option<u32>) -> Result<Vec<GroupInfo>, SwitchError>;
     fn meters(&self, bridge: &str, id: Option<u32>) -> Result<Vec<MeterInfo>, SwitchError>;
     fn packet_out(&self, bridge: &str, packet: &PacketOut) -> Result<(), WriteError>;
+    fn controllers(&self, bridge: &str) -> Result<Vec<ControllerInfo>, SwitchError>;
     fn subscribe_packets(&self, bridge: &str, interest: Interest) -> Result<PacketStream, SwitchError>;
     fn resume_packet(&self, bridge: &str, token: &[u8], packet: &[u8]) -> Result<(), SwitchError>;
     fn resume_packets(&self, bridge: &str, tokens: &[Vec<u8>]) -> Result<usize, SwitchError>;
@@ -90,6 +93,7 @@ switch_api! {
     fn neighbours(&self) -> Vec<NeighbourInfo>;
     fn neighbour_stats(&self) -> Stats;
     fn set_neighbour(&self, bridge: &str, ip: IpAddr, mac: Mac) -> Result<(), SwitchError>;
+    fn ask_neighbour(&self, bridge: &str, ip: IpAddr) -> Result<Option<Mac>, SwitchError>;
     fn flush_neighbours(&self, bridge: Option<&str>) -> Result<u64, SwitchError>;
     fn tunnel_listeners(&self) -> Vec<(String, u16)>;
     fn option_map(&self, bridge: &str) -> Result<Vec<Mapping>, SwitchError>;

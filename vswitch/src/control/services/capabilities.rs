@@ -93,6 +93,7 @@ fn limits(slow_path: Rates) -> v1::Limits {
         resubmits_max: limits::RESUBMITS_MAX,
         outputs_max: limits::OUTPUTS_MAX,
         actions_executed_max: limits::ACTIONS_EXECUTED_MAX,
+        clauses_len_max: vswitch_flow::action::limits::MAX_CLAUSES as u32,
         actions_len_max: vswitch_flow::action::limits::MAX_BYTES as u32,
         clones_nested_max: limits::CLONES_NESTED_MAX,
         stack_max: limits::STACK_MAX as u32,

@@ -15,13 +15,15 @@ use crate::control::{NeighbourInfo, RouteConfig, RouteInfo};
 use crate::meter::Rates;
 use crate::observe::PortTotals;
 use crate::packet::Mac;
-use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, TableInfo};
-use crate::pipeline::{Changes, Interest, PacketIn};
+use crate::pipeline::state::{
+    Applied, FlowCount, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, TableInfo,
+};
+use crate::pipeline::{Changes, ControllerInfo, Fate, Interest, PacketIn, RuleStats};
 use crate::port::dummy::Sent;
 use crate::port::{Cidr, PortConfig, PortKind};
 use crate::time::Millis;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -91,6 +93,10 @@ pub(in crate::control) struct Double {
     pub(in crate::control) write_ms: AtomicU64,
     /// Transactions so far.
     pub(in crate::control) writes: AtomicU64,
+    /// Transactions are refused.
+    pub(in crate::control) refuses_writes: AtomicBool,
+    /// There is no place for one more who reads packets.
+    pub(in crate::control) refuses_readers: AtomicBool,
     /// What `dummies_enabled` says.
     pub(in crate::control) dummies: AtomicBool,
     /// What `healthy` says.
@@ -115,6 +121,8 @@ impl Default for Double {
             connection_events: ConnectionEvents::default(),
             write_ms: AtomicU64::new(0),
             writes: AtomicU64::new(0),
+            refuses_writes: AtomicBool::new(false),
+            refuses_readers: AtomicBool::new(false),
             dummies: AtomicBool::new(false),
             healthy: AtomicBool::new(true),
             calls: Mutex::default(),
@@ -130,6 +138,17 @@ impl Double {
     fn tell(&self, kind: PortEventKind, port: PortInfo) {
         let sequence = self.sequence.fetch_add(1, Relaxed) + 1;
         let _ = self.events.send(PortEvent { sequence, kind, port }); // nobody may listen
+    }
+
+    /// A port's link goes up or down.
+    pub(in crate::control) fn link(&self, bridge: &str, name: &str, up: bool) {
+        let port = self.with_bridge(bridge, |info| {
+            let port =
+                info.ports.iter_mut().find(|port| port.config.name == name).ok_or_else(|| missing("port", name))?;
+            port.link_up = up;
+            Ok(port.clone())
+        });
+        self.tell(if up { PortEventKind::LinkUp } else { PortEventKind::LinkDown }, port.expect("a port"));
     }
 
     fn with_bridge<R>(
@@ -212,6 +231,7 @@ impl SwitchApi for Double {
             port.config.no_forward = change.no_forward.unwrap_or(port.config.no_forward);
             port.config.strict = change.strict.unwrap_or(port.config.strict);
             port.config.mtu = change.mtu.unwrap_or(port.config.mtu);
+            port.config.addresses = change.addresses.clone().unwrap_or(port.config.addresses.clone());
             port.config.external_ids = change.external_ids.clone().unwrap_or(port.config.external_ids.clone());
             Ok(port.clone())
         })?;
@@ -316,6 +336,9 @@ impl SwitchApi for Double {
     fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError> {
         std::thread::sleep(std::time::Duration::from_millis(self.write_ms.load(Relaxed)));
         self.writes.fetch_add(1, Relaxed);
+        if self.refuses_writes.load(Relaxed) {
+            return Err(SwitchError::Device { name: bridge.to_owned(), reason: "it refuses".to_owned() }.into());
+        }
         let (applied, removed) =
             self.with_pipeline(bridge, |pipeline| (pipeline.apply(updates, 1, Millis(1000)), pipeline.take_removed()))?;
         for removed in removed {
@@ -347,6 +370,20 @@ impl SwitchApi for Double {
         Ok(flows.map_err(filter_refused)?)
     }
 
+    fn count_flows(
+        &self,
+        bridge: &str,
+        tables: &[u8],
+        visit: &mut dyn FnMut(FlowCount<'_>),
+    ) -> Result<(), SwitchError> {
+        self.with_pipeline(bridge, |pipeline| pipeline.program().count_flows(tables, Millis(3500), visit))
+    }
+
+    fn rule_stats(&self, bridge: &str, flows: &[&FlowFilter]) -> Result<Vec<Option<Arc<RuleStats>>>, SwitchError> {
+        let program = self.with_pipeline(bridge, |pipeline| pipeline.program())?;
+        Ok(flows.iter().map(|flow| program.rule_stats(flow.table?, flow.strict?, &flow.matching)).collect())
+    }
+
     fn groups(&self, bridge: &str, id: Option<u32>) -> Result<Vec<GroupInfo>, SwitchError> {
         self.with_pipeline(bridge, |pipeline| pipeline.groups(id, Millis(3500)))
     }
@@ -359,7 +396,24 @@ impl SwitchApi for Double {
         Ok(self.note(bridge, format!("packet-out {:?} {:?}", packet.packet, packet.actions))?)
     }
 
+    /// Who reads packets; none comes here but by the tests.
+    fn controllers(&self, bridge: &str) -> Result<Vec<ControllerInfo>, SwitchError> {
+        self.with_pipeline(bridge, |_| {
+            let mut infos: BTreeMap<u16, ControllerInfo> = BTreeMap::new();
+            for (controller, _, lost) in self.packet_ins.lock().iter() {
+                let info = infos.entry(*controller).or_default();
+                info.controller = *controller;
+                info.subscribers += 1;
+                info.packets[Fate::Lost as usize] += lost.load(Relaxed);
+            }
+            infos.into_values().collect()
+        })
+    }
+
     fn subscribe_packets(&self, bridge: &str, interest: Interest) -> Result<PacketStream, SwitchError> {
+        if self.refuses_readers.load(Relaxed) {
+            return Err(SwitchError::Exhausted { what: "subscribers to packet-ins", limit: 0 });
+        }
         self.with_pipeline(bridge, |_| {
             let (sender, receiver) = mpsc::channel(PACKET_INS_QUEUED);
             let lost = Arc::<AtomicU64>::default();
@@ -438,6 +492,11 @@ impl SwitchApi for Double {
             self.neighbours.lock().push(info);
             Ok(())
         })
+    }
+
+    fn ask_neighbour(&self, bridge: &str, ip: IpAddr) -> Result<Option<Mac>, SwitchError> {
+        let known = |info: &&NeighbourInfo| info.bridge == bridge && info.address == ip;
+        Ok(self.neighbours.lock().iter().rfind(known).and_then(|info| info.mac))
     }
 
     fn flush_neighbours(&self, _: Option<&str>) -> Result<u64, SwitchError> {

@@ -1,11 +1,12 @@
 //! `FlowService`.
 
 use super::api::Control;
-use super::list::{self, Form, Parts, parts, parts_after};
+use super::list::{self, Form, Parts, measured_parts, parts};
 use super::typed;
 use super::watch::{self, Updates};
 use crate::control::switch::pipeline::{MegaflowInfo, NameMap};
 use crate::pipeline::state::{FlowInfo, FlowRemoved, RemovedReason};
+use prost::Message;
 use std::cmp::Ordering;
 use std::sync::Arc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -138,6 +139,8 @@ pub(super) fn entry(info: &FlowInfo, telling: Telling, names: &NameMap) -> v1::F
         bytes: counters.bytes,
         idle_age_seconds: counters.idle_age_s,
         hard_age_seconds: counters.hard_age_s,
+        commits: counters.commits,
+        rejects: counters.rejects,
     };
     v1::FlowEntry { line, flow, statistics: Some(statistics) }
 }
@@ -189,7 +192,8 @@ impl v1::flow_service_server::FlowService for Flows {
         let telling = Telling { form, style: Style { names: request.names }, statistics: !request.no_statistics };
         let message = |flows| v1::ListFlowsResponse { flows, warnings: Vec::new() };
         let first = (!warnings.is_empty()).then_some(v1::ListFlowsResponse { flows: Vec::new(), warnings });
-        Ok(Response::new(parts_after(first, flows, CHUNK, move |info| entry(&info, telling, &names), message)))
+        let present = move |info: FlowInfo| entry(&info, telling, &names);
+        Ok(Response::new(measured_parts(first, flows, CHUNK, present, v1::FlowEntry::encoded_len, message)))
     }
 
     async fn aggregate_flows(

@@ -35,6 +35,9 @@ pub(super) fn wrong(field: &'static str, error: &TextError) -> Status {
     invalid(&[FieldError::new(field, error.problem(), &error.hint)])
 }
 
+/// Bytes after which a message ends. One item more, a flow of as many clauses as there may be among them, and it is still within the 4 MiB that clients take by default.
+const PART_LEN: usize = 1 << 20;
+
 /// A stream of messages that are made when they are sent.
 pub(super) type Parts<M> = tokio_stream::Iter<Messages<M>>;
 
@@ -60,7 +63,24 @@ pub(super) fn parts_after<T, U, M>(
     first: Option<M>,
     items: Vec<T>,
     chunk: usize,
+    present: impl FnMut(T) -> U + Send + 'static,
+    message: impl Fn(Vec<U>) -> M + Send + 'static,
+) -> Parts<M>
+where
+    T: Send + 'static,
+    U: 'static,
+    M: Send + 'static,
+{
+    measured_parts(first, items, chunk, present, |_| 0, message)
+}
+
+/// Likewise, of items of very different lengths: a message ends, too, with the item that makes it [`PART_LEN`] bytes long.
+pub(super) fn measured_parts<T, U, M>(
+    first: Option<M>,
+    items: Vec<T>,
+    chunk: usize,
     mut present: impl FnMut(T) -> U + Send + 'static,
+    len: impl Fn(&U) -> usize + Send + 'static,
     message: impl Fn(Vec<U>) -> M + Send + 'static,
 ) -> Parts<M>
 where
@@ -70,7 +90,12 @@ where
 {
     let mut items = items.into_iter();
     let parts = std::iter::from_fn(move || {
-        let part: Vec<U> = items.by_ref().take(chunk).map(&mut present).collect();
+        let (mut part, mut bytes) = (Vec::new(), 0);
+        while part.len() < chunk && bytes < PART_LEN {
+            let Some(item) = items.next().map(&mut present) else { break };
+            bytes += len(&item);
+            part.push(item);
+        }
         (!part.is_empty()).then(|| message(part))
     });
     let messages: Messages<M> = Box::new(first.into_iter().chain(parts).map(Ok));
@@ -90,6 +115,14 @@ mod tests {
             assert!(all.iter().all(|part| (1..=1024).contains(&part.len())), "{n} items");
             assert_eq!(all.concat(), (0..n).collect::<Vec<_>>());
         }
+    }
+
+    #[tokio::test]
+    async fn long_items_have_messages_of_their_own() {
+        let items = [10, PART_LEN, 10, PART_LEN / 2, PART_LEN / 2 - 1, 1, 7];
+        let parts = measured_parts(None, items.to_vec(), 3, |i| i, |i| *i, |part| part);
+        let all: Vec<Vec<usize>> = parts.map(|part| part.expect("no error")).collect().await;
+        assert_eq!(all, [&items[..2], &items[2..5], &items[5..]]);
     }
 
     #[test]

@@ -59,4 +59,5 @@ pub(super) use statistics::Statistics;
 pub(super) use table::Tables;
 pub(super) use trace::Traces;
 pub(super) use tunnel::TunnelSupport;
+pub(super) use typed::fields as metadata_fields;
 pub(super) use worker::Workers;

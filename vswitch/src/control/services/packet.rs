@@ -4,7 +4,7 @@ use super::api::Control;
 use super::status::{invalid, status};
 use super::{list, text, typed, watch};
 use crate::control::switch::pipeline::{NameMap, PacketStream, WriteError};
-use crate::pipeline::{Interest, NO_COOKIE, PacketIn};
+use crate::pipeline::{ControllerInfo, Fate, Interest, NO_COOKIE, PacketIn};
 use crate::port::FieldError;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::mpsc;
@@ -32,6 +32,18 @@ fn message(packet_in: &PacketIn, style: Style, names: &NameMap) -> v1::PacketIn 
         packet: packet_in.packet.clone(),
         continuation: packet_in.token.clone(),
         text: text::packet_in(packet_in, style, names),
+    }
+}
+
+fn controller(info: &ControllerInfo) -> v1::ControllerState {
+    let of = |fate: Fate| info.packets[fate as usize];
+    v1::ControllerState {
+        controller_id: info.controller.into(),
+        subscribers: u32::try_from(info.subscribers).unwrap_or(u32::MAX),
+        told: of(Fate::Told),
+        lost: of(Fate::Lost),
+        metered: of(Fate::Metered),
+        limited: of(Fate::Limited),
     }
 }
 
@@ -143,5 +155,14 @@ impl v1::packet_service_server::PacketService for Packets {
         let v1::ResumePacketRequest { bridge, continuation, packet } = request.into_inner();
         self.0.try_read(move |switch| switch.resume_packet(&bridge, &continuation, &packet)).await?;
         Ok(Response::new(v1::ResumePacketResponse {}))
+    }
+
+    async fn list_controllers(
+        &self,
+        request: Request<v1::ListControllersRequest>,
+    ) -> Result<Response<v1::ListControllersResponse>, Status> {
+        let bridge = request.into_inner().bridge;
+        let infos = self.0.try_read(move |switch| switch.controllers(&bridge)).await?;
+        Ok(Response::new(v1::ListControllersResponse { controllers: infos.iter().map(controller).collect() }))
     }
 }

@@ -136,6 +136,7 @@ mod tests {
             userdata: [1, 2, 0xab].into(),
             metadata,
             packet: packet.to_vec(),
+            received: None,
             continuation: None,
             token: token.to_vec(),
         };

@@ -6,7 +6,7 @@ use crate::cache::Megaflow;
 use crate::control::info::SwitchError;
 use crate::pipeline::state::Refused;
 use crate::pipeline::translate::format_ops;
-use crate::pipeline::{Interest, PacketIns, Program, World};
+use crate::pipeline::{ControllerInfo, Interest, PacketIns, Program, World};
 use crate::port::FieldError;
 use crate::time::Millis;
 use crate::worker::{Begin, InjectError, Injection, needs_tables};
@@ -64,6 +64,14 @@ impl Switch {
         let limit = crate::limits::PACKET_IN_SUBSCRIBERS_MAX;
         let exhausted = SwitchError::Exhausted { what: "subscribers to packet-ins", limit };
         self.packet_ins(bridge)?.subscribe(interest).ok_or(exhausted)
+    }
+
+    /// What became of packets for controllers, by controller id.
+    ///
+    /// # Errors
+    /// When the bridge does not exist.
+    pub fn controllers(&self, bridge: &str) -> Result<Vec<ControllerInfo>, SwitchError> {
+        Ok(self.packet_ins(bridge)?.controllers())
     }
 
     /// Lets a paused packet go on, with these bytes or, when there are none, with its own; returns when it has left.

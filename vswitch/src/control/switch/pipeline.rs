@@ -8,8 +8,10 @@ use super::Switch;
 use super::state::{BridgeState, State};
 use crate::control::info::SwitchError;
 use crate::limits;
-use crate::pipeline::state::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, Refused, TableInfo};
-use crate::pipeline::{self, Program, TABLES, Trace, Tracing};
+use crate::pipeline::state::{
+    Applied, FlowCount, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, Refused, TableInfo,
+};
+use crate::pipeline::{self, Program, RuleStats, TABLES, Trace, Tracing};
 use crate::port::FieldError;
 use crate::time::Millis;
 use std::collections::HashMap;
@@ -192,6 +194,29 @@ impl Switch {
     pub fn flows(&self, bridge: &str, filter: &FlowFilter) -> Result<Vec<FlowInfo>, SwitchError> {
         self.with(|state| Ok(state.bridge(bridge)?.pipeline.check_filter(filter).map_err(filter_refused)?))?;
         Ok(self.program(bridge)?.flows(filter, Millis::now()))
+    }
+
+    /// Shows what the flows of some tables have counted, in no order.
+    ///
+    /// # Errors
+    /// When the bridge does not exist.
+    pub fn count_flows(
+        &self,
+        bridge: &str,
+        tables: &[u8],
+        visit: &mut dyn FnMut(FlowCount<'_>),
+    ) -> Result<(), SwitchError> {
+        self.program(bridge)?.count_flows(tables, Millis::now(), visit);
+        Ok(())
+    }
+
+    /// Counters of flows, each named by its table, match and priority (the rest of a filter does not count); None: there is none, or it was learned. They go on when the flow goes, as long as decisions credit them.
+    ///
+    /// # Errors
+    /// When the bridge does not exist.
+    pub fn rule_stats(&self, bridge: &str, flows: &[&FlowFilter]) -> Result<Vec<Option<Arc<RuleStats>>>, SwitchError> {
+        let program = self.with(|state| Ok(state.bridge(bridge)?.pipeline.program()))?;
+        Ok(flows.iter().map(|flow| program.rule_stats(flow.table?, flow.strict?, &flow.matching)).collect())
     }
 
     /// Groups.

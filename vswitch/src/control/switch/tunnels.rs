@@ -5,7 +5,7 @@
 mod tests;
 
 use super::Switch;
-use super::state::State;
+use super::state::{PortState, State};
 use crate::control::info::{NeighbourInfo, RouteConfig, RouteInfo, SwitchError};
 use crate::control::underlay;
 use crate::packet::Mac;
@@ -13,10 +13,15 @@ use crate::pipeline::state::PipelineState;
 use crate::port::{FieldError, PortConfig, PortId, PortKind, cidr_text};
 use crate::time::Millis;
 use crate::tunnel::{Tunnels, listener_name};
+use crate::worker::{Begin, Injection};
 use std::net::IpAddr;
 use std::sync::Arc;
+use vswitch_flow::action::port::TABLE;
+use vswitch_flow::{Action, Field, FlowKey};
+use vswitch_tunnel::Ends;
 use vswitch_tunnel::neighbours::Stats;
 use vswitch_tunnel::options::{MapError, Mapping};
+use vswitch_tunnel::question::question;
 use vswitch_tunnel::routes::{Cidr, Listed, ROUTES_MAX, RouteError, UserRoute};
 
 /// Why a route is not taken.
@@ -199,6 +204,45 @@ impl Switch {
             }
             Err(SwitchError::Exhausted { what: "neighbours", limit: vswitch_tunnel::neighbours::NEIGHBOURS_MAX })
         })
+    }
+
+    /// Who a neighbour on the link of a home of this bridge is, as far as it has said; asks it if that is not known, or old. Call it once a second as long as somebody wants to know.
+    ///
+    /// # Errors
+    /// When there is no such bridge, or none of its homes has a link with that address.
+    pub fn ask_neighbour(&self, bridge: &str, ip: IpAddr) -> Result<Option<Mac>, SwitchError> {
+        let (known, question) = self.with(|state| {
+            let id = state.bridge(bridge)?.id;
+            let homes = state.all_ports().filter(|(_, port)| port.bridge == bridge);
+            let on_link = |port: &PortState| port.config.addresses.iter().find(|own| own.contains(ip)).copied();
+            let Some((port, own)) = homes.filter_map(|(_, port)| Some((port, on_link(port)?))).next() else {
+                let hint =
+                    "give a port of the bridge an address on its link: vsctl mod-port BRIDGE PORT --address CIDR";
+                return Err(SwitchError::NotFound { what: "link with", name: ip.to_string(), hint: hint.to_owned() });
+            };
+            let question = match Ends::new(own.address, ip) {
+                Some(ends) if state.neighbours.ask(id, ip, Millis::now().0) => {
+                    Some((port.number, question(port.mac().0, ends)))
+                }
+                _ => None,
+            };
+            Ok((state.neighbours.lookup(id, ip).map(Mac), question))
+        })?;
+        if let (Some((number, packet)), Some(inbox)) = (question, self.publisher.inboxes.first()) {
+            let mut metadata = FlowKey::default();
+            metadata.set(Field::InPort, number.into());
+            let actions = [Action::Output { port: TABLE, max_len: None }];
+            // Nobody waits for the worker. A question that does not leave is asked again in a second.
+            if let Err(error) = inbox.post(Injection {
+                bridge: bridge.into(),
+                metadata,
+                packet,
+                begin: Begin::Actions(actions.as_slice().into()),
+            }) {
+                tracing::debug!(bridge, %ip, %error, "a neighbour could not be asked");
+            }
+        }
+        Ok(known)
     }
 
     /// Forgets the neighbours of a bridge, or all; returns how many.

@@ -1,27 +1,34 @@
 //! What there is, for those who ask. Made from a program alone: no lock is held while 100,000 flows are copied.
 
 use super::refs::{self, Ref};
-use super::{FlowInfo, GroupInfo, MeterInfo, TableInfo, filter};
-use crate::pipeline::{LearnedTable, Program, Rule, Table};
+use super::{FlowCount, FlowInfo, GroupInfo, MeterInfo, TableInfo, filter};
+use crate::pipeline::{LearnedTable, Program, Rule, RuleStats, Table};
 use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use vswitch_flow::SparseMatch;
 use vswitch_flow::classifier::Classifier;
 use vswitch_flow::spec::FlowFilter;
 use vswitch_flow::text::FlowCounters;
 
-/// A rule as it is.
-pub(super) fn flow_info(rule: &Rule, now: Millis) -> FlowInfo {
+/// What a rule has counted.
+fn counters(rule: &Rule, now: Millis) -> FlowCounters {
     let since = |then: u64| now.0.saturating_sub(then);
-    let counters = FlowCounters {
+    FlowCounters {
         duration_ms: since(rule.created_ms),
         packets: rule.stats.packets.load(Relaxed),
         bytes: rule.stats.bytes.load(Relaxed),
         idle_age_s: since(rule.stats.used_ms.load(Relaxed)) / 1000,
         hard_age_s: since(rule.modified_ms.load(Relaxed)) / 1000,
-    };
-    FlowInfo { flow: rule.spec(), counters }
+        commits: rule.stats.commits.load(Relaxed),
+        rejects: rule.stats.rejects.load(Relaxed),
+    }
+}
+
+/// A rule as it is.
+pub(super) fn flow_info(rule: &Rule, now: Millis) -> FlowInfo {
+    FlowInfo { flow: rule.spec(), counters: counters(rule, now) }
 }
 
 impl Program {
@@ -34,17 +41,43 @@ impl Program {
         rules.into_iter().map(|rule| flow_info(rule, now)).collect()
     }
 
+    /// Shows what the flows of some tables have counted, learned ones included, in no order.
+    pub fn count_flows(&self, tables: &[u8], now: Millis, visit: &mut dyn FnMut(FlowCount<'_>)) {
+        let learned = self.learned.tables();
+        for rule in self.rules_of(&learned, |table| tables.contains(&table)) {
+            let Rule { table, priority, cookie, ref matching, .. } = **rule;
+            visit(FlowCount { table, priority, matching, cookie, counters: counters(rule, now) });
+        }
+    }
+
+    /// Counters of the flow with exactly this match, as long as somebody credits them: they go on when the flow goes. Not of learned flows.
+    #[must_use]
+    pub fn rule_stats(&self, table: u8, priority: u16, matching: &SparseMatch) -> Option<Arc<RuleStats>> {
+        Some(Arc::clone(&self.table(table)?.rules.get(matching, priority)?.data.stats))
+    }
+
     /// All rules, in no order. Hand-made ones that learned ones have replaced are not there any more.
     pub(super) fn rules<'a>(&'a self, learned: &'a [Option<Arc<LearnedTable>>]) -> impl Iterator<Item = &'a Arc<Rule>> {
+        self.rules_of(learned, |_| true)
+    }
+
+    /// Those of some tables.
+    fn rules_of<'a>(
+        &'a self,
+        learned: &'a [Option<Arc<LearnedTable>>],
+        is_wanted: impl Fn(u8) -> bool + Copy + 'a,
+    ) -> impl Iterator<Item = &'a Arc<Rule>> {
         let there = |table: &Table, rule: &Rule| {
             let learned = learned.get(usize::from(table.id)).and_then(Option::as_ref);
             learned.is_none_or(|learned| learned.rules.get(&rule.matching, rule.priority).is_none())
         };
         let hand_made =
-            self.tables.iter().flatten().flat_map(move |table| {
+            self.tables.iter().flatten().filter(move |table| is_wanted(table.id)).flat_map(move |table| {
                 table.rules.iter().map(|entry| &entry.data).filter(move |rule| there(table, rule))
             });
-        hand_made.chain(learned.iter().flatten().flat_map(|table| table.rules.iter()).map(|entry| &entry.data))
+        let learned =
+            (0..=u8::MAX).zip(learned).filter(move |(id, _)| is_wanted(*id)).filter_map(|(_, table)| table.as_ref());
+        hand_made.chain(learned.flat_map(|table| table.rules.iter()).map(|entry| &entry.data))
     }
 
     /// How many rules a table has.

@@ -1,8 +1,9 @@
 //! What the pipeline tells about itself, as plain values.
 
-use vswitch_flow::Refusal;
+use std::sync::Arc;
 use vswitch_flow::spec::{FlowSpec, GroupSpec, MeterSpec};
 use vswitch_flow::text::FlowCounters;
+use vswitch_flow::{Refusal, SparseMatch};
 
 /// Why a transaction was refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,6 +56,21 @@ pub struct Applied {
 pub struct FlowInfo {
     /// The flow.
     pub flow: FlowSpec,
+    /// Its numbers, collected up to now.
+    pub counters: FlowCounters,
+}
+
+/// What a flow has counted. Whoever is shown one sees the flow's own match and counters, and copies what it needs.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowCount<'a> {
+    /// Its table.
+    pub table: u8,
+    /// Its priority.
+    pub priority: u16,
+    /// What it matches.
+    pub matching: &'a Arc<SparseMatch>,
+    /// Its cookie.
+    pub cookie: u64,
     /// Its numbers, collected up to now.
     pub counters: FlowCounters,
 }

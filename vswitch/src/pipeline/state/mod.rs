@@ -32,7 +32,7 @@ mod refs;
 mod tests;
 
 pub(super) use expire::{deadline, look_at};
-pub use info::{Applied, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, Refused, RemovedReason, TableInfo};
+pub use info::{Applied, FlowCount, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, Refused, RemovedReason, TableInfo};
 
 use super::{Changes, Program, Rule};
 use crate::time::Millis;

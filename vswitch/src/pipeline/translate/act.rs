@@ -56,7 +56,7 @@ impl Translator<'_, '_> {
             Action::Bundle(bundle) => return self.bundle(bundle, frame),
             Action::FinTimeout { idle, hard } => self.fin_timeout(*idle, *hard, frame),
             // The stage boundary: everything before it is one decision, everything behind it another one, which knows the connection.
-            Action::Ct(ct) => self.ct(ct),
+            Action::Ct(ct) => self.ct(ct, frame),
             action => self.modify(action),
         }
         Step::Next

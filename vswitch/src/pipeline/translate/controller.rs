@@ -3,12 +3,12 @@
 use super::run::{Frame, Translator};
 use crate::action::{Op, PacketInOp, RejectOp};
 use crate::observe::DropReason;
-use crate::pipeline::Continuation;
 use crate::pipeline::packet_in::Segment;
+use crate::pipeline::{Continuation, Counted};
 use std::sync::Arc;
 use vswitch_flow::Field as F;
 use vswitch_flow::action::{Controller, Reason, Reject};
-use vswitch_flow::{FlowKey, FlowMask};
+use vswitch_flow::{Action, FlowKey, FlowMask};
 
 impl Translator<'_, '_> {
     /// A copy goes to the controllers.
@@ -26,7 +26,7 @@ impl Translator<'_, '_> {
             reason => reason,
         };
         let mut op = self.packet_in_op(frame, reason, controller, userdata);
-        op.meter = meter.and_then(|id| self.meter(id));
+        self.limit(&mut op, frame, meter);
         self.push(Op::PacketIn(Box::new(op)));
         self.delivered = true;
     }
@@ -53,7 +53,8 @@ impl Translator<'_, '_> {
         let Some(frame) = frames.first() else { return };
         let mut op = self.packet_in_op(frame, action.reason, action.id, &action.userdata);
         op.continuation = Some(Arc::new(continuation));
-        op.meter = action.meter.and_then(|id| self.meter(id));
+        // The list where it pauses is the innermost one.
+        self.limit(&mut op, frames.last().unwrap_or(frame), action.meter);
         self.push(Op::PacketIn(Box::new(op)));
         self.delivered = true;
     }
@@ -71,8 +72,19 @@ impl Translator<'_, '_> {
             metadata,
             defined,
             meter: None,
+            metered: false,
             continuation: None,
         }
+    }
+
+    /// What limits a packet-in: its own meter, and those in front of it in its list.
+    fn limit(&mut self, op: &mut PacketInOp, frame: &Frame<'_>, meter: Option<u32>) {
+        op.meter = meter.and_then(|id| self.meter(id));
+        let before = frame.done().iter().filter_map(|action| match action {
+            Action::Meter(id) => Some(*id),
+            _ => None,
+        });
+        op.metered = before.chain(meter).any(|id| self.meter(id).is_some_and(|meter| meter.limits()));
     }
 
     /// `reject(...)`. What the answer is, and what becomes of it, is for each packet to say: it is another packet, with headers of its own. The packet itself stays as it is, so that
@@ -81,7 +93,8 @@ impl Translator<'_, '_> {
         let (metadata, defined) = self.taken_along();
         let (bridge, table, cookie) = (self.bridge, frame.table, frame.cookie);
         let reject = Arc::new(reject.clone());
-        self.push(Op::Reject(Box::new(RejectOp { bridge, table, cookie, reject, metadata, defined })));
+        let sent = self.count(Counted::Rejects);
+        self.push(Op::Reject(Box::new(RejectOp { bridge, table, cookie, reject, metadata, defined, sent })));
         self.reason.get_or_insert(DropReason::Rejected);
         self.detail(|| {
             "The sender is told, if he may be. The answer goes through these actions as a packet of its own.".to_owned()

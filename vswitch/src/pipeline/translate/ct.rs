@@ -1,11 +1,12 @@
 //! `ct()`: the end of one decision, and what the next one begins with.
 
 use super::LineKind;
-use super::run::Translator;
+use super::run::{Frame, Translator};
 use super::view::View;
 use crate::action::{CtOp, Op};
-use crate::pipeline::{Luggage, Stage};
+use crate::pipeline::{Counted, Luggage, Stage};
 use std::net::IpAddr;
+use std::sync::Arc;
 use vswitch_conntrack::{Helper, Nat, NatSide, Request};
 use vswitch_flow::action::{self, Ct, CtZone};
 use vswitch_flow::{Field, metadata_words};
@@ -20,7 +21,7 @@ const CT_WORDS: std::ops::Range<usize> = Field::CtMark.location().word as usize.
 impl Translator<'_, '_> {
     /// The packet meets the connection tracker. With a table, a copy goes on there, as a decision of its own; this one goes on with a packet that belongs to no
     /// connection, as Open vSwitch has it.
-    pub(super) fn ct(&mut self, ct: &Ct) {
+    pub(super) fn ct(&mut self, ct: &Ct, frame: &Frame<'_>) {
         self.commit();
         let zone = match ct.zone {
             CtZone::Immediate(zone) => zone,
@@ -63,7 +64,9 @@ impl Translator<'_, '_> {
                 observer.forked(stage, zone, &self.view.end());
             }
         }
-        self.push(Op::Ct(Box::new(CtOp { request, stage })));
+        let rule = frame.rule.as_ref().filter(|_| ct.commit).map(|rule| Arc::clone(&rule.stats));
+        let commits = rule.map(|stats| self.count(Counted::Commits(stats)));
+        self.push(Op::Ct(Box::new(CtOp { request, stage, commits })));
         self.met_ct = true;
         self.detail(|| "Sets the packet to an untracked state, and clears all the conntrack fields.".to_owned());
         self.clear_ct();

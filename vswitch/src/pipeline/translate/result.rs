@@ -3,7 +3,7 @@
 use crate::action::Op;
 use crate::group::{Group, GroupStats};
 use crate::observe::DropReason;
-use crate::pipeline::{FdbKey, Learned, RuleStats, TableStats};
+use crate::pipeline::{FdbKey, Learned, OpCount, RuleStats, TableStats};
 use crate::port::PortId;
 use std::sync::Arc;
 use vswitch_flow::FlowMask;
@@ -20,6 +20,8 @@ pub struct Translation {
     pub touched: FlowMask,
     /// Whose counters each packet adds to.
     pub credits: Vec<Credit>,
+    /// What ops count by themselves.
+    pub counts: Vec<Arc<OpCount>>,
     /// What else each packet causes (the first one's was done while translating).
     pub effects: Vec<Effect>,
     /// What must not have changed.
@@ -48,7 +50,9 @@ impl Translation {
             size_of::<Effect>() + boxed
         };
         let effects: usize = self.effects.iter().map(effect).sum();
-        crate::action::sizes(&self.ops) + size_of_val(&*self.credits) + effects
+        // With the words that an Arc has in front.
+        let counts = self.counts.len() * (size_of::<Arc<OpCount>>() + size_of::<OpCount>() + 16);
+        crate::action::sizes(&self.ops) + size_of_val(&*self.credits) + counts + effects
     }
 }
 
@@ -67,6 +71,18 @@ pub enum Credit {
     Table(Arc<TableStats>, bool),
     /// One that packets reach longer than they came in, by so many bytes each: in a tunnel.
     Longer(Box<Self>, u32),
+}
+
+impl Credit {
+    /// The counters of the rule, if it is one's.
+    #[must_use]
+    pub fn rule(&self) -> Option<&Arc<RuleStats>> {
+        match self {
+            Self::Rule(stats) => Some(stats),
+            Self::Longer(credit, _) => credit.rule(),
+            _ => None,
+        }
+    }
 }
 
 impl PartialEq for Credit {

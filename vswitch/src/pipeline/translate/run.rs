@@ -11,7 +11,7 @@ use crate::action::Op;
 use crate::limits::{ACTIONS_EXECUTED_MAX, CLONES_NESTED_MAX, DEPTH_MAX, OPS_MAX, RESUBMITS_MAX};
 use crate::meter::Allowance;
 use crate::observe::DropReason;
-use crate::pipeline::{LearnedTables, Rule, World};
+use crate::pipeline::{Counted, LearnedTables, OpCount, Rule, World};
 use crate::time::Millis;
 use std::sync::Arc;
 use vswitch_flow::action::Controller;
@@ -62,6 +62,11 @@ impl<'f> Frame<'f> {
     /// What is still to be done.
     pub(super) fn rest(&self) -> &[Action] {
         self.actions().get(self.next..).unwrap_or_default()
+    }
+
+    /// What was done before the action at hand.
+    pub(super) fn done(&self) -> &[Action] {
+        self.actions().get(..self.next.saturating_sub(1)).unwrap_or_default()
     }
 
     fn actions(&self) -> &[Action] {
@@ -286,6 +291,13 @@ impl<'a, 'o> Translator<'a, 'o> {
         push(&mut self.ops, &mut self.work, &mut self.error, op);
     }
 
+    /// A word for what an op counts by itself.
+    pub(super) fn count(&mut self, what: Counted) -> Arc<OpCount> {
+        let count = Arc::new(OpCount::new(what));
+        self.out.counts.push(Arc::clone(&count));
+        count
+    }
+
     /// Makes the packet look like the key.
     pub(super) fn commit(&mut self) {
         let (ops, work, error) = (&mut self.ops, &mut self.work, &mut self.error);
@@ -338,6 +350,7 @@ impl<'a, 'o> Translator<'a, 'o> {
         if self.out.chooser.is_some() {
             self.out.drop = None;
             self.out.credits.clear();
+            self.out.counts.clear();
         } else if matches!(self.choice, Choice::Made(..)) {
             // Another way than that on which it was chosen: what it met there has changed meanwhile.
             self.out.cacheable = false;

@@ -131,6 +131,8 @@ const ACTIONS: &[&str] = &[
     "ct_clear",
     "ct_forget",
     "ct(commit,zone=1,table=2),ct_forget",
+    "ct(commit,zone=1,table=2,exec(load:3->NXM_NX_CT_LABEL[0..31])),ct(commit,zone=1,exec(load:4->NXM_NX_CT_LABEL[0..31]))",
+    "reject(IN_PORT)",
     "move:NXM_NX_CT_MARK[]->NXM_NX_REG0[]",
     "resubmit(,2,ct)",
     "drop",

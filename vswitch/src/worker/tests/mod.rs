@@ -3,6 +3,8 @@
 mod bed;
 mod cached;
 mod chosen;
+mod clauses;
+mod counted;
 mod ct;
 mod doors;
 mod equal;
@@ -16,6 +18,7 @@ mod revalidated;
 mod storm;
 mod strict;
 mod tables;
+mod told;
 mod tunnels;
 
 use super::{PortShared, PortView, Snapshot, Walk};

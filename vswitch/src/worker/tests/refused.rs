@@ -229,6 +229,60 @@ fn a_packet_that_was_paused_is_not_answered() {
     assert_answers(answer, &packet(false, None, false), "a packet-out");
 }
 
+/// Whoever answers in the switch's place has to know what the sender wrote.
+#[test]
+fn controllers_are_told_what_a_packet_was_when_it_came_in() {
+    for cache in [true, false] {
+        let mut lines = TRANSLATED.to_vec();
+        lines[5] = "table=3,priority=9,reg0=1,actions=controller(id=5)";
+        let mut bed = bed(cache, &lines);
+        let mut controller = bed.packet_ins.subscribe(Interest::of(5)).expect("a subscription");
+        for (v6, tcp) in [(false, Some((SYN, 7, 0))), (false, None), (true, Some((SYN, 7, 0))), (true, None)] {
+            let sent = packet(v6, tcp, false);
+            for round in 0..3 {
+                bed.receive(1, &sent);
+                let told = controller.receiver.try_recv().expect("a packet-in");
+                assert_ne!(told.packet, sent, "cache {cache}, v6 {v6}, {tcp:?}, round {round}: as it is by then");
+                let received = told.received.expect("what it was");
+                assert_eq!(
+                    (&*received.front, received.len),
+                    (&sent[..], sent.len()),
+                    "cache {cache}, v6 {v6}, {tcp:?}"
+                );
+            }
+        }
+        // Without a stage behind it is known, too; of what is paused nothing is told.
+        bed.program(&["priority=20,actions=mod_dl_src:02:00:00:00:00:77,controller(id=5)"]);
+        bed.receive(1, &packet(false, None, false));
+        let told = controller.receiver.try_recv().expect("a packet-in");
+        assert_eq!(told.received.map(|received| received.front.to_vec()), Some(packet(false, None, false)));
+        bed.program(&["priority=30,actions=controller(id=5,pause)"]);
+        bed.receive(1, &packet(false, None, false));
+        assert_eq!(controller.receiver.try_recv().expect("a packet-in").received, None);
+    }
+}
+
+/// Nobody knows whom one with a wrong checksum came from: neither the flows answer it nor whoever is told of it.
+#[test]
+fn what_has_a_wrong_checksum_is_not_answered() {
+    use crate::dpdk::{Burst, Csum};
+    for cache in [true, false] {
+        let mut bed = bed(cache, &["priority=9,actions=controller(id=5),reject(IN_PORT)"]);
+        let mut controller = bed.packet_ins.subscribe(Interest::of(5)).expect("a subscription");
+        for (csum, answers) in [(Csum::Bad, 0), (Csum::Good, 1), (Csum::Bad, 0)] {
+            let mut mbuf = bed.pool.mbuf_from(&packet(false, Some((SYN, 7, 0)), false)).expect("an mbuf");
+            mbuf.set_csum(csum);
+            let mut burst = Burst::new();
+            burst.push(mbuf).expect("room");
+            bed.walk.burst(&mut burst, crate::port::PortId(0), bed.now);
+            bed.walk.flush();
+            let told = controller.receiver.try_recv().expect("a packet-in");
+            assert_eq!(told.received.iter().count(), answers, "cache {cache}, {csum:?}");
+            assert_eq!(bed.sent().len(), answers, "cache {cache}, {csum:?}");
+        }
+    }
+}
+
 /// Its answer goes where it came from; what is outside is not what is refused.
 #[test]
 fn what_comes_out_of_a_tunnel_is_answered_into_it() {

@@ -9,7 +9,7 @@
 //!
 //! **Limits**: [`NEIGHBOURS_MAX`] in all, [`PENDING_MAX`] of them unanswered. When either is reached a new one takes the place of one in its shard that has had a second to answer, else of one that was
 //! not used for a minute; if there is none it is refused. What is known of a neighbour changes at most once a second
-//! from the wire, and of all neighbours together ten times a second, after fifty at once ([`news`]): hosts that quarrel over addresses cannot keep the caches busy. Who is held off by the others' news is
+//! from the wire, and of all neighbours together ten times a second, after fifty at once ([`news`]): hosts that quarrel over addresses cannot keep the caches busy. Who is held off is
 //! asked again when it is used next, so that no change is missed; first answers are not counted.
 //!
 //! **Threads**: everything is `&self`. Workers look up, ask, learn; the control side lists, sets, flushes and ages.

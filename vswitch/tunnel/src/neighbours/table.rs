@@ -134,6 +134,7 @@ impl Neighbours {
             None | Some(Heard::Known) => return false,
             Some(Heard::TooSoon) => {
                 self.counts.held_off.fetch_add(1, Relaxed);
+                let _ = self.with(&key, |neighbour| neighbour.doubt());
                 return false;
             }
             Some(Heard::Another) if !self.news.take(now_ms) => {

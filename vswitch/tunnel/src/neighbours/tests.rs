@@ -262,11 +262,13 @@ struct Model {
     heard: u64,
     changed: u64,
     asked: Option<u64>,
+    /// It has said something else, too soon.
+    doubted: bool,
 }
 
 impl Model {
     fn asks(&mut self, now: u64) -> bool {
-        let fresh = self.mac.is_some() && now - self.heard < REFRESH_MS;
+        let fresh = self.mac.is_some() && !self.doubted && now - self.heard < REFRESH_MS;
         let asks = !fresh && self.asked.is_none_or(|asked| now - asked >= 1000);
         if asks {
             self.asked = Some(now);
@@ -278,13 +280,15 @@ impl Model {
         if self.mac == Some(mac) {
             if at_once || now - self.heard >= 1000 {
                 self.heard = now;
+                self.doubted &= at_once;
             }
             return false;
         }
         if !at_once && self.mac.is_some() && now - self.changed < 1000 {
+            self.doubted = true;
             return false;
         }
-        (self.mac, self.heard, self.changed) = (Some(mac), now, now);
+        (self.mac, self.heard, self.changed, self.doubted) = (Some(mac), now, now, false);
         true
     }
 

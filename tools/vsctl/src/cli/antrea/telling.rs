@@ -11,6 +11,8 @@ pub(crate) enum EventWord {
     PolicyLog,
     /// A connection to a Service without endpoints was refused.
     ServiceRefused,
+    /// A packet waits for an answer of the agent, which has taken its category over; only if asked for.
+    PacketToAnswer,
     /// A DNS answer told of a name that rules use.
     FqdnLearned,
     /// Somebody joined a multicast group, or left it.
@@ -26,10 +28,32 @@ impl From<EventWord> for v1::EventKind {
         match word {
             EventWord::PolicyLog => Self::PolicyLog,
             EventWord::ServiceRefused => Self::ServiceRefused,
+            EventWord::PacketToAnswer => Self::PacketToAnswer,
             EventWord::FqdnLearned => Self::FqdnLearned,
             EventWord::MembershipChanged => Self::MembershipChanged,
             EventWord::ObjectChanged => Self::ObjectChanged,
             EventWord::RoundCommitted => Self::RoundCommitted,
+        }
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Verdict {
+    /// Nothing: it is dropped.
+    Drop,
+    /// It goes on; of DNS answers.
+    Resume,
+    /// The switch refuses it; of packets that a rule, or a Service without endpoints, refuses.
+    Reject,
+}
+
+impl From<Verdict> for v1::PacketVerdict {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Drop => Self::Drop,
+            Verdict::Resume => Self::Resume,
+            Verdict::Reject => Self::Reject,
         }
     }
 }
@@ -61,7 +85,7 @@ impl From<RecordWord> for v1::FlowRecordKind {
 /// Which events, and how many.
 #[derive(Debug, Args)]
 pub(crate) struct Events {
-    /// Only these kinds; may be repeated. Not given: all.
+    /// Only these kinds; may be repeated. Not given: all but packet-to-answer.
     #[arg(long = "kind", value_name = "KIND", value_enum)]
     pub(crate) kinds: Vec<EventWord>,
     /// End after so many events.

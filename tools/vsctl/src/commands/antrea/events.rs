@@ -2,11 +2,12 @@
 
 use super::stream::{self, Line};
 use super::words::{ISOLATION, clock, date, object, or_dash, problem, problem_json, some};
-use crate::cli::{Cli, Events};
+use crate::cli::{Cli, Events, Verdict};
 use crate::client::Client;
+use crate::commands::Answer;
 use crate::commands::conntrack::{tuple, tuple_json};
 use crate::error::Error;
-use crate::output::clean;
+use crate::output::{Done, clean};
 use serde_json::{Value, json};
 use std::io::Write;
 use vswitch_proto::antrea::v1;
@@ -26,6 +27,18 @@ pub(in crate::commands) async fn follow(
     };
     let lines = |message: v1::WatchEventsResponse| message.event.as_ref().map(line).into_iter().collect();
     stream::follow(client, begin, lines, args.count, cli, out).await
+}
+
+/// `answer`.
+pub(super) async fn answer(client: &Client, token: &[u8], verdict: Verdict) -> Answer {
+    let verdict = v1::PacketVerdict::from(verdict).into();
+    let request = v1::AnswerPacketRequest { token: token.to_vec(), verdict };
+    client.answer(client.antrea_events().await?.answer_packet(request).await)?;
+    Ok(Box::new(Done))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn line(event: &Event) -> Line {
@@ -94,7 +107,8 @@ fn text(event: &Event) -> String {
         }
         Event::PacketToAnswer(told) => {
             let category = told.category().as_str_name().trim_start_matches("PACKET_CATEGORY_");
-            format!("packet-to-answer {category} port={} bytes={}", told.in_port_name, told.packet.len())
+            let (token, port, len) = (hex(&told.token), &told.in_port_name, told.packet.len());
+            format!("packet-to-answer {token} {category} port={port} bytes={len} expires_in_ms={}", told.expires_in_ms)
         }
         Event::FqdnLearned(told) => {
             let addresses = told.addresses.join(",");
@@ -150,11 +164,14 @@ fn json(event: &Event) -> Value {
         }),
         Event::PacketToAnswer(told) => json!({
             "event": "packet-to-answer",
+            "token": hex(&told.token),
             "category": told.category().as_str_name().trim_start_matches("PACKET_CATEGORY_"),
             "expires_in_ms": told.expires_in_ms,
             "in_port": told.in_port_name,
             "table": told.table,
             "rule": rule_json(told.rule.as_ref()),
+            "packet": hex(&told.packet),
+            "received": some(hex(&told.received)),
         }),
         Event::FqdnLearned(told) => json!({
             "event": "fqdn-learned",

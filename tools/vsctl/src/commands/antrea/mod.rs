@@ -65,6 +65,7 @@ async fn answer(client: &Client, verb: &Antrea, as_json: bool) -> Answer {
         }
         Antrea::TraceFlow(args) => traceflow::show(client, args).await,
         Antrea::Records(args) => records::show(client, args).await,
+        Antrea::Answer { token, verdict } => events::answer(client, &token.0, *verdict).await,
         // Followed before anything is asked.
         Antrea::Events(_) => Ok(Box::new(crate::output::Done)),
         Antrea::Whose { words } => whose::show(client, &words.join(" ")).await,

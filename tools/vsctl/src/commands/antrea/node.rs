@@ -78,14 +78,18 @@ fn features(features: &v1::Features) -> [(&'static str, bool); 10] {
     ]
 }
 
+fn hops_json(hops: &[v1::NextHop]) -> Value {
+    hops.iter().map(|hop| json!({ "address": hop.address, "mac": mac_json(hop.mac.as_ref()) })).collect()
+}
+
 fn uplink_json(uplink: &v1::Uplink) -> Value {
-    let hop = |hop: &v1::NextHop| json!({ "address": hop.address, "mac": mac_json(hop.mac.as_ref()) });
     json!({
         "port": uplink.port,
         "underlay_bridge": some(uplink.underlay_bridge.clone()),
         "mac": mac_json(uplink.mac.as_ref()),
-        "next_hops": uplink.next_hops.iter().map(hop).collect::<Value>(),
+        "next_hops": hops_json(&uplink.next_hops),
         "external_traffic": uplink.external_traffic,
+        "answered_addresses": uplink.answered_addresses,
     })
 }
 
@@ -184,6 +188,9 @@ impl Report for Node {
         let row = |table: &v1::TableState| {
             vec![table.number.to_string(), table.name.clone(), table.stage.clone(), table.flows.to_string()]
         };
+        if !self.0.next_hops.is_empty() {
+            text.push_str(&format!("next_hops: {}\n", inline(&hops_json(&self.0.next_hops))));
+        }
         text.push('\n');
         text.push_str(&cells(COLUMNS, self.0.tables.iter().map(row)));
         text
@@ -194,6 +201,7 @@ impl Report for Node {
         json!({
             "node": self.0.node.as_ref().map(config_json),
             "tables": self.0.tables.iter().map(table).collect::<Value>(),
+            "next_hops": hops_json(&self.0.next_hops),
         })
     }
 }
@@ -235,6 +243,7 @@ mod tests {
         Node(v1::GetNodeResponse {
             node: Some(config),
             tables: vec![table(0, "PipelineRootClassifier", 2), table(12, "Classifier", 30)],
+            next_hops: vec![v1::NextHop { address: "192.0.2.1".to_owned(), mac: address(3) }],
         })
     }
 
@@ -254,6 +263,7 @@ local_probe: default
 taken_over: igmp
 packet_limits: category=dns, rate_pps=100
 zones: main_v4=65520
+next_hops: address=192.0.2.1, mac=02:00:00:00:00:03
 
 NUMBER  TABLE                   STAGE       FLOWS
      0  PipelineRootClassifier  classifier      2
@@ -268,6 +278,7 @@ NUMBER  TABLE                   STAGE       FLOWS
         let config = &json["node"];
         assert_eq!((&config["features"]["proxy"], &config["features"]["egress"]), (&json!(true), &json!(false)));
         assert_eq!(config["uplink"]["next_hops"], json!([{ "address": "192.0.2.1", "mac": null }]));
+        assert_eq!(json["next_hops"], json!([{ "address": "192.0.2.1", "mac": "02:00:00:00:00:03" }]));
         assert_eq!(
             (&config["fqdn"], &config["service_cidrs"], &config["record_denied"]),
             (&Value::Null, &json!([]), &json!(false))

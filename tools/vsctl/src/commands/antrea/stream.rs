@@ -3,7 +3,7 @@
 use super::explained;
 use crate::cli::Cli;
 use crate::client::Client;
-use crate::commands::events::end;
+use crate::commands::events::next;
 use crate::error::Error;
 use serde_json::Value;
 use std::future::Future;
@@ -35,8 +35,7 @@ pub(super) async fn follow<M>(
     let mut stream = beginning.map_err(explained)?;
     let mut left = count.unwrap_or(u64::MAX);
     while left > 0 {
-        let message = stream.message().await.map_err(|status| end(client, status))?;
-        let Some(message) = message else { return Err(client.unreachable("the switch ended the stream")) };
+        let message = next(client, &mut stream).await?;
         for line in lines(message) {
             if left == 0 {
                 break;

@@ -168,6 +168,9 @@ fn details(told: &v1::TraceflowObservation) -> String {
         part("port", &told.translated_port.to_string());
     }
     part("tunnel", &told.tunnel_destination);
+    if told.vlan != 0 {
+        part("VLAN", &told.vlan.to_string());
+    }
     part("", &told.reason);
     if told.ttl != 0 {
         part("ttl", &told.ttl.to_string());
@@ -192,6 +195,7 @@ fn observation_json(told: &v1::TraceflowObservation) -> Value {
         "translated_destination": some(told.translated_destination.clone()),
         "translated_port": some(told.translated_port),
         "tunnel_destination": some(told.tunnel_destination.clone()),
+        "vlan": some(told.vlan),
         "reason": some(told.reason.clone()),
         "ttl": some(told.ttl),
     })

@@ -5,7 +5,7 @@ use super::words::{ISOLATION, clock, some};
 use super::{explained, policies};
 use crate::cli::{Cli, Rules};
 use crate::client::Client;
-use crate::commands::events::end;
+use crate::commands::events::next;
 use crate::error::{self, Error};
 use crate::output::clean;
 use serde_json::{Value, json};
@@ -31,8 +31,7 @@ pub(in crate::commands) async fn follow(
     let mut stream = beginning.map_err(explained)?;
     let (mut known, mut left) = (Known::default(), args.count.unwrap_or(u64::MAX));
     while left > 0 {
-        let message = stream.message().await.map_err(|status| end(client, status))?;
-        let Some(message) = message else { return Err(client.unreachable("the switch ended the stream")) };
+        let message = next(client, &mut stream).await?;
         for change in known.changes(&message) {
             if left == 0 {
                 break;

@@ -4,7 +4,7 @@ use super::line::{self, Style};
 use super::words;
 use crate::cli::Connections;
 use crate::client::Client;
-use crate::commands::events::end;
+use crate::commands::events::next;
 use crate::error::Error;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -41,8 +41,7 @@ pub(in crate::commands) async fn follow(
     let style = Style { statistics: telling.statistics, more: telling.more };
     let mut left = telling.count.unwrap_or(u64::MAX);
     while left > 0 {
-        let message = stream.message().await.map_err(|status| end(client, status))?;
-        let Some(message) = message else { return Err(client.unreachable("the switch ended the stream")) };
+        let message = next(client, &mut stream).await?;
         let Some(update) = message.update else { continue };
         if telling.as_json {
             writeln!(out, "{}", json(&update))?;

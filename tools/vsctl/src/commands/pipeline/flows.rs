@@ -112,6 +112,8 @@ pub(in crate::commands) fn json(entry: &v1::FlowEntry) -> Value {
         value["bytes"] = statistics.bytes.into();
         value["idle_age"] = statistics.idle_age_seconds.into();
         value["hard_age"] = statistics.hard_age_seconds.into();
+        value["commits"] = statistics.commits.into();
+        value["rejects"] = statistics.rejects.into();
     }
     value
 }
@@ -254,7 +256,7 @@ mod tests {
         let want = json!({
             "table": 3, "table_name": "Classifier", "priority": 26, "cookie": "0xffffffffffffffff", "match": "in_port=3",
             "actions": "drop", "idle_timeout": 5, "hard_timeout": 0, "importance": 0, "flags": ["send_flow_rem"],
-            "duration": 1.5, "packets": 2, "bytes": 120, "idle_age": 0, "hard_age": 0,
+            "duration": 1.5, "packets": 2, "bytes": 120, "idle_age": 0, "hard_age": 0, "commits": 0, "rejects": 0,
         });
         assert_eq!(json(&entry), want);
     }

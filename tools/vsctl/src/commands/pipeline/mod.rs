@@ -132,6 +132,7 @@ async fn show(client: &Client, command: &Pipeline, as_json: bool) -> Answer {
         Pipeline::DumpMeters { bridge, meter } => meters::dump(client, bridge, *meter).await,
         Pipeline::MeterStats { bridge, meter } => meters::stats(client, bridge, *meter).await,
         Pipeline::PacketOut { bridge, packet } => packets::send(client, bridge, packet).await,
+        Pipeline::DumpControllers { bridge } => packets::controllers(client, bridge).await,
         Pipeline::DumpMegaflows { bridge } => flows::megaflows(client, bridge.as_deref()).await,
         Pipeline::Trace { bridge, flow, packet, in_port, ct_next, names } => {
             let input = packets::input(flow.as_deref(), packet.as_ref(), in_port.as_deref());

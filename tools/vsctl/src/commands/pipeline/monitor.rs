@@ -3,12 +3,12 @@
 use super::{by_name, flows};
 use crate::cli::Monitor;
 use crate::client::Client;
-use crate::commands::events::end;
+use crate::commands::events::next;
 use crate::error::Error;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::time::Duration;
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 use vswitch_proto::v1;
 use vswitch_proto::v1::watch_flows_response::Update as FlowUpdate;
 use vswitch_proto::v1::watch_packet_ins_response::Update as PacketUpdate;
@@ -27,24 +27,18 @@ pub(in crate::commands) async fn follow(
     let beginning = tokio::time::timeout(timeout, begin(client, args, as_json)).await;
     let (mut packets, mut removed) =
         beginning.map_err(|_| client.unreachable(format!("no answer within {timeout:?}")))??;
-    let ended = |status: Option<Status>| match status {
-        Some(status) => end(client, status),
-        None => client.unreachable("the switch ended the stream"),
-    };
     for _ in 0..args.count.unwrap_or(u64::MAX) {
         let told = tokio::select! {
-            message = packets.message() => {
-                let message = message.map_err(|status| ended(Some(status)))?.ok_or_else(|| ended(None))?;
-                let Some(update) = message.update else { continue };
+            message = next(client, &mut packets) => {
+                let Some(update) = message?.update else { continue };
                 let told = if as_json { packet_json(&update).to_string() } else { packet_text(&update) };
                 if let (true, PacketUpdate::PacketIn(packet_in)) = (args.resume, update) {
                     resume(client, &args.bridge, packet_in).await?;
                 }
                 told
             }
-            message = removed.message() => {
-                let message = message.map_err(|status| ended(Some(status)))?.ok_or_else(|| ended(None))?;
-                let Some(update) = message.update else { continue };
+            message = next(client, &mut removed) => {
+                let Some(update) = message?.update else { continue };
                 if as_json { flow_json(&update).to_string() } else { flow_text(&update) }
             }
         };

@@ -14,6 +14,41 @@ pub(super) async fn send(client: &Client, bridge: &str, packet: &str) -> Answer 
     Ok(Box::new(Warned(client.answer(client.packets().await?.send_packet(request).await)?.warnings)))
 }
 
+pub(super) async fn controllers(client: &Client, bridge: &str) -> Answer {
+    let request = v1::ListControllersRequest { bridge: bridge.to_owned() };
+    Ok(Box::new(Controllers(client.answer(client.packets().await?.list_controllers(request).await)?)))
+}
+
+/// `dump-controllers`.
+struct Controllers(v1::ListControllersResponse);
+
+impl Report for Controllers {
+    fn text(&self) -> String {
+        let row = |state: &v1::ControllerState| {
+            let v1::ControllerState { controller_id, subscribers, told, lost, metered, limited } = state;
+            format!("{controller_id:>10} {subscribers:>11} {told:>12} {lost:>12} {metered:>12} {limited:>12}\n")
+        };
+        let columns = ["controller", "subscribers", "told", "lost", "metered", "limited"];
+        let [controller, subscribers, told, lost, metered, limited] = columns;
+        let head = format!("{controller:>10} {subscribers:>11} {told:>12} {lost:>12} {metered:>12} {limited:>12}\n");
+        std::iter::once(head).chain(self.0.controllers.iter().map(row)).collect()
+    }
+
+    fn json(&self) -> Value {
+        let controller = |state: &v1::ControllerState| {
+            json!({
+                "controller": state.controller_id,
+                "subscribers": state.subscribers,
+                "told": state.told,
+                "lost": state.lost,
+                "metered": state.metered,
+                "limited": state.limited,
+            })
+        };
+        self.0.controllers.iter().map(controller).collect()
+    }
+}
+
 /// The packet of a trace: a flow, or bytes with their port.
 pub(super) fn input(flow: Option<&str>, packet: Option<&Bytes>, in_port: Option<&str>) -> Input {
     match packet {
@@ -53,6 +88,21 @@ impl Report for Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn controllers_both_ways() {
+        let state =
+            v1::ControllerState { controller_id: 62373, subscribers: 1, told: 20, lost: 3, metered: 400, limited: 5 };
+        let controllers = Controllers(v1::ListControllersResponse { controllers: vec![state] });
+        let want = "\
+controller subscribers         told         lost      metered      limited
+     62373           1           20            3          400            5
+";
+        assert_eq!(controllers.text(), want);
+        let want =
+            json!([{ "controller": 62373, "subscribers": 1, "told": 20, "lost": 3, "metered": 400, "limited": 5 }]);
+        assert_eq!(controllers.json(), want);
+    }
 
     #[test]
     fn a_trace_both_ways() {

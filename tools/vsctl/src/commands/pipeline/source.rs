@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Bytes of a line. An OpenFlow message of 64 KiB becomes a few hundred at most.
-const LINE_LEN_MAX: usize = 1 << 20;
+/// Bytes of a line, as the switch takes them. An OpenFlow message of 64 KiB becomes a few hundred KiB at most, a flow of 65,536 clauses two MiB.
+const LINE_LEN_MAX: usize = 4 << 20;
 
 /// First words of lines of a dump that are no flows, groups or meters.
 const HEADERS: [&str; 2] = ["OFPST_", "NXST_"];
@@ -77,7 +77,7 @@ fn read(file: &mut dyn BufRead, take: &mut dyn FnMut(Line) -> bool) -> io::Resul
         }
         let wrong = |problem| io::Error::new(io::ErrorKind::InvalidData, BadLine { number, problem });
         if bytes.len() > LINE_LEN_MAX {
-            return Err(wrong("it has more than 1 MiB"));
+            return Err(wrong("it has more than 4 MiB"));
         }
         let text = std::str::from_utf8(&bytes).map_err(|_| wrong("it is not UTF-8"))?;
         // Like ovs-ofctl: a # begins a comment wherever it is.
@@ -119,7 +119,7 @@ mod tests {
     fn what_is_no_text_is_refused_by_number() {
         assert_eq!(lines(b"a\n\xff\n").expect_err("not UTF-8"), "2: it is not UTF-8");
         let long = vec![b'x'; LINE_LEN_MAX + 1];
-        assert_eq!(lines(&long).expect_err("too long"), "1: it has more than 1 MiB");
+        assert_eq!(lines(&long).expect_err("too long"), "1: it has more than 4 MiB");
         assert_eq!(lines(&long[..LINE_LEN_MAX]).expect("just fits").len(), 1);
     }
 

@@ -2,7 +2,7 @@
 
 use super::Writer;
 use crate::node::{LocalProbe, TrafficMode, Uplink};
-use crate::{Cidr, Facts, Family, Mac};
+use crate::{Cidr, Facts, Family};
 
 /// `ICMPv6` types that Pods may send to groups: listener queries and reports, router solicitations.
 const GROUP_TYPES: [u8; 4] = [131, 132, 133, 143];
@@ -13,10 +13,10 @@ pub(crate) const FROM_UPLINK: &str = "set_field:0x4/0xf->reg0,set_field:0x200/0x
 
 pub(super) fn compile(write: &mut Writer<'_, '_>) {
     for family in write.families() {
-        let (ip, destination) = (family.ip(), "Classifier");
+        let (ip, zone) = (family.ip(), super::vlans::zone(write, family));
         write.flow(
             "IP",
-            format_args!("table=PipelineRootClassifier, priority=200,{ip} actions=goto_table:{destination}"),
+            format_args!("table=PipelineRootClassifier, priority=200,{ip} actions={zone}goto_table:Classifier"),
         );
     }
     if write.node().has(Family::V4) {
@@ -122,7 +122,10 @@ fn probe(write: &mut Writer<'_, '_>) {
 fn from_uplink(write: &mut Writer<'_, '_>, uplink: &Uplink) {
     let node = write.node();
     let port = write.facts.in_port(&uplink.port);
-    write.flow("from the uplink", format_args!("table=Classifier, priority=200,{port} actions={FROM_UPLINK}"));
+    // What a wire floods may be anybody's.
+    let mac = uplink.mac;
+    let line = format_args!("table=Classifier, priority=200,{port},dl_dst={mac} actions={FROM_UPLINK}");
+    write.flow("from the uplink", line);
     let ours = node.pod_cidrs.iter().chain(&node.service_cidrs).copied();
     let addresses = node.gateway.addresses.iter().chain(node.transport.iter().map(|(address, _)| address));
     let addresses = addresses.chain(&node.virtual_service).chain(&node.virtual_node_port);
@@ -135,12 +138,6 @@ fn from_uplink(write: &mut Writer<'_, '_>, uplink: &Uplink) {
 pub(crate) fn not_from_uplink(facts: &Facts<'_>, uplink: &Uplink, cidr: &Cidr) -> String {
     let (ip, source, port) = (cidr.family().ip(), cidr.family().source(), facts.in_port(&uplink.port));
     format!("table=Classifier, priority=220,{ip},{port},{source}={cidr} actions=drop")
-}
-
-/// `Classifier`'s flow for what comes from a Pod's VLAN.
-pub(crate) fn from_uplink_to_vlan(facts: &Facts<'_>, uplink: &Uplink, mac: Mac, vlan: u16) -> String {
-    let port = facts.in_port(&uplink.port);
-    format!("table=Classifier, priority=210,{port},dl_dst={mac},dl_vlan={vlan} actions={FROM_UPLINK}")
 }
 
 /// Neighbour discovery, and what goes to groups. A Pod passes its egress policies with neither: link-local sources end here.

@@ -78,12 +78,12 @@ fn routes(write: &mut Writer<'_, '_>, family: Family) {
             "everything else is the host's",
             format_args!("table=L3Forwarding, priority=190,{ip} actions={gateway}"),
         );
-    }
-    if node.features.pod_vlans {
+    } else if node.reenters() {
+        // The host sent it to the virtual MAC, which the table's miss would leave as it is: that of tunnels, or nobody's.
         let line = format_args!(
-            "table=L3Forwarding, priority=195,{ip},reg4=0x100000/0x100000 actions=set_field:0x40/0xf0->reg0,goto_table:L2ForwardingCalc"
+            "table=L3Forwarding, priority=190,{ip},reg0=0x2/0xf,reg4=0x20000000/0x20000000 actions={gateway}"
         );
-        write.flow("Pods in VLANs to the wire", line);
+        write.flow("a Service's packet back to the host", line);
     }
     if node.features.egress {
         let line = format_args!(
@@ -120,7 +120,7 @@ fn egress(write: &mut Writer<'_, '_>, family: Family) {
 /// Sources of Service connections that must come back this way.
 fn sources(write: &mut Writer<'_, '_>, family: Family) {
     let node = write.node();
-    let (ip, zone, snat) = (family.ip(), node.zone(family), node.snat_zone(family));
+    let (ip, zone, snat) = (family.ip(), node.zone_of_packet(family), node.snat_zone(family));
     let hairpin = "set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark";
     let marks =
         [("reg0=0x22/0xff", hairpin), ("reg0=0x12/0xff,reg4=0x200000/0x2200000", "set_field:0x20/0x20->ct_mark")];
@@ -165,7 +165,7 @@ fn sources(write: &mut Writer<'_, '_>, family: Family) {
 /// What came from the wire: who asked is remembered, and answers go there.
 fn wire(write: &mut Writer<'_, '_>, uplink: &Uplink, family: Family) {
     let node = write.node();
-    let (ip, zone, mac) = (family.ip(), node.zone(family), uplink.mac);
+    let (ip, zone, mac) = (family.ip(), node.zone_of_packet(family), uplink.mac);
     let who = "move:NXM_NX_REG0[0..3]->NXM_NX_CT_MARK[0..3],move:OXM_OF_PKT_REG5[0..47]->NXM_NX_CT_LABEL[76..123]";
     // Endpoints that are not here answer to us: those of other Nodes to the gateway's address, those that the host leads to, to the virtual one.
     let marks = [

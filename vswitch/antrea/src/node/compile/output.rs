@@ -4,13 +4,10 @@ use super::Writer;
 use crate::Family;
 use crate::node::{LocalProbe, PacketCategory, PacketLimit, TrafficMode};
 
-use crate::tell::{CONTROLLER_POLICY, METER_POLICY};
-pub(super) use crate::tell::{CONTROLLER_SERVICE, METER_SERVICE};
+use crate::tell::{CONTROLLER_POLICY, METER_DNS, METER_POLICY, back};
+pub(super) use crate::tell::{CONTROLLER_SERVICE, METER_IGMP, METER_SERVICE};
 
 const METER_TRACEFLOW: u32 = 257;
-const METER_DNS: u32 = 258;
-/// Meter of IGMP (ours; Antrea limits it in its agent).
-pub(super) const METER_IGMP: u32 = 260;
 /// Bit of operations (reg0[25..31]) that says: refuse.
 const REFUSE: u32 = 2;
 
@@ -18,10 +15,6 @@ const REFUSE: u32 = 2;
 const BY_POLICY: &str = "";
 /// How Services without endpoints do: a port where nobody listens, so that a client hears "connection refused".
 pub(super) const BY_SERVICE: &str = "icmp=3,icmp6=4,";
-/// From a tunnel: the answer goes to where the packet came from. The addresses of the family that it did not come by are 0, and stay so.
-const BACK: &str =
-    "move:NXM_NX_TUN_IPV4_SRC[]->NXM_NX_TUN_IPV4_DST[],move:NXM_NX_TUN_IPV6_SRC[]->NXM_NX_TUN_IPV6_DST[],";
-
 /// Flows that tell a packet, and refuse it (`how`) unless the agent does (None): priority, match on reg0, actions. What came from a tunnel is
 /// answered into it.
 pub(super) fn refusing(told: &str, meter: u32, how: Option<&str>, value: u32, mask: u32) -> Vec<(u16, String, String)> {
@@ -30,8 +23,8 @@ pub(super) fn refusing(told: &str, meter: u32, how: Option<&str>, value: u32, ma
     let limited = format!("meter:{meter},{told}");
     // reg0[0..3] is 1: from a tunnel.
     vec![
-        (200, matching(value, mask), format!("{limited},reject({how}IN_PORT)")),
-        (201, matching(value | 0x1, mask | 0xf), format!("{limited},reject({how}{BACK}IN_PORT)")),
+        (200, matching(value, mask), format!("{limited},reject({how}{})", back(false))),
+        (201, matching(value | 0x1, mask | 0xf), format!("{limited},reject({how}{})", back(true))),
     ]
 }
 
@@ -39,7 +32,7 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
     switching(write);
     receivers(write);
     for family in write.families() {
-        let (ip, zone) = (family.ip(), write.node().zone(family));
+        let (ip, zone) = (family.ip(), write.node().zone_of_packet(family));
         let line = format_args!(
             "table=ConntrackCommit, priority=200,ct_state=+new+trk-snat,ct_mark=0/0x10,{ip} \
              actions=ct(commit,table=VLAN,zone={zone},exec(move:NXM_NX_REG0[0..3]->NXM_NX_CT_MARK[0..3]))"
@@ -64,18 +57,9 @@ fn switching(write: &mut Writer<'_, '_>) {
             format_args!("table=L2ForwardingCalc, priority=200,dl_dst={} actions={port},{out}", node.virtual_mac);
         write.flow("to tunnels", line);
     }
-    if let Some(uplink) = &node.uplink {
-        if let Some(port) = write.facts.load_port(&uplink.port, "reg1") {
-            let line = format_args!("table=L2ForwardingCalc, priority=190,reg0=0x40/0xf0 actions={port},{out}");
-            write.flow("to the wire", line);
-        }
-        if node.features.pod_vlans {
-            let port = write.facts.in_port(&uplink.port);
-            let line = format_args!(
-                "table=VLAN, priority=190,{port},vlan_tci=0x1000/0x1000 actions=pop_vlan,goto_table:Output"
-            );
-            write.flow("from a VLAN", line);
-        }
+    if let Some(port) = node.uplink.as_ref().and_then(|uplink| write.facts.load_port(&uplink.port, "reg1")) {
+        let line = format_args!("table=L2ForwardingCalc, priority=190,reg0=0x40/0xf0 actions={port},{out}");
+        write.flow("to the wire", line);
     }
     let line = "table=TrafficControl, priority=210,reg0=0x200006/0x60000f actions=goto_table:Output";
     write.flow("back from where it was led", line);
@@ -152,6 +136,8 @@ fn out(write: &mut Writer<'_, '_>) {
             node.reentrance_mac
         );
         write.flow("a Service's packet back to the host", line);
+        let line = "table=ConntrackCommit, priority=210,reg4=0x20000000/0x20000000 actions=goto_table:VLAN";
+        write.flow("a Service's packet back to the host", line);
     }
 }
 
@@ -215,12 +201,20 @@ impl crate::Node {
         )
     }
 
-    /// `ConntrackZone`'s flow for what a Pod sent to a Service, translated by the host: judged anew, each packet by itself.
-    pub(crate) fn entering_again(family: Family, port: &str, address: &std::net::IpAddr) -> String {
-        let (ip, source) = (family.ip(), family.source());
-        format!(
-            "table=ConntrackZone, priority=210,{ip},{port},{source}={address} \
-             actions=set_field:0x20000000/0x20000000->reg4,goto_table:AntreaPolicyEgressRule"
-        )
+    /// `ConntrackZone`'s flows for what a Pod sent to a Service, translated by the host: judged anew, each packet by itself. Fragments show their ports
+    /// behind a `ct()` alone; that of a zone where none of them is anything but new, since nothing of it is committed there.
+    pub(crate) fn entering_again(&self, port: &str, address: &std::net::IpAddr) -> [String; 2] {
+        let family = Family::of(address);
+        let (ip, source, zone) = (family.ip(), family.source(), self.egress_zone(family));
+        let again = "set_field:0x20000000/0x20000000->reg4";
+        [
+            format!(
+                "table=ConntrackZone, priority=210,{ip},{port},{source}={address} actions={again},goto_table:AntreaPolicyEgressRule"
+            ),
+            format!(
+                "table=ConntrackZone, priority=211,{ip},nw_frag=yes,{port},{source}={address} \
+                 actions={again},ct(table=AntreaPolicyEgressRule,zone={zone})"
+            ),
+        ]
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
 fn tracker(write: &mut Writer<'_, '_>, family: Family) {
     let node = write.node();
     let (ip, destination) = (family.ip(), family.destination());
-    let (zone, snat) = (node.zone(family), node.snat_zone(family));
+    let (zone, snat) = (node.zone_of_packet(family), node.snat_zone(family));
     let ours = [Some(node.virtual_service[family as usize]), node.gateway_address(family)];
     for address in ours.into_iter().flatten().filter(|_| node.features.proxy) {
         let line = format_args!(
@@ -115,8 +115,11 @@ fn no_endpoint(write: &mut Writer<'_, '_>) {
 fn to_host(write: &mut Writer<'_, '_>, cidr: &Cidr) {
     let Some(gateway) = write.facts.load_port(&write.node().gateway.port, "reg1") else { return };
     let (ip, destination) = (cidr.family().ip(), cidr.family().destination());
+    // In policy only Pods know the virtual address alone, which is not the host's.
+    let mac = write.node().gateway.mac;
     let line = format_args!(
-        "table=DNAT, priority=200,{ip},{destination}={cidr} actions={gateway},set_field:0x200000/0x600000->reg0,goto_table:ConntrackCommit"
+        "table=DNAT, priority=200,{ip},{destination}={cidr} actions=set_field:{mac}->eth_dst,{gateway},set_field:0x200000/0x600000->reg0,\
+         goto_table:ConntrackCommit"
     );
     write.flow("Services are the host's", line);
 }

@@ -36,14 +36,18 @@ fn policy_only_leaves_routes_to_the_host_and_judges_services_again() {
         "table=ARPResponder, priority=200,arp,arp_op=1 actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],set_field:aa:bb:cc:dd:ee:ff->eth_src,set_field:2->arp_op,move:NXM_NX_ARP_SHA[]->NXM_NX_ARP_THA[],set_field:aa:bb:cc:dd:ee:ff->arp_sha,move:NXM_OF_ARP_TPA[]->NXM_NX_REG2[],move:NXM_OF_ARP_SPA[]->NXM_OF_ARP_TPA[],move:NXM_NX_REG2[]->NXM_OF_ARP_SPA[],IN_PORT".to_owned(),
         "table=ConntrackZone, priority=220,ip,in_port=2,nw_dst=10.10.0.24 actions=ct(table=ConntrackState,zone=65520,nat)".to_owned(),
         "table=ConntrackZone, priority=210,ip,in_port=2,nw_src=10.10.0.24 actions=set_field:0x20000000/0x20000000->reg4,goto_table:AntreaPolicyEgressRule".to_owned(),
+        "table=ConntrackZone, priority=211,ip,nw_frag=yes,in_port=2,nw_src=10.10.0.24 actions=set_field:0x20000000/0x20000000->reg4,ct(table=AntreaPolicyEgressRule,zone=65522)".to_owned(),
+        "table=ConntrackCommit, priority=210,reg4=0x20000000/0x20000000 actions=goto_table:Output".to_owned(),
         "table=Output, priority=215,reg0=0x200000/0x600000,reg1=0x2,reg4=0x20000000/0x20000000 actions=set_field:0e:00:00:00:00:01->eth_src,IN_PORT".to_owned(),
-        "table=DNAT, priority=200,ip,nw_dst=10.96.0.0/12 actions=set_field:0x2->reg1,set_field:0x200000/0x600000->reg0,goto_table:ConntrackCommit".to_owned(),
+        "table=DNAT, priority=200,ip,nw_dst=10.96.0.0/12 actions=set_field:ba:5e:d1:55:aa:c0->eth_dst,set_field:0x2->reg1,set_field:0x200000/0x600000->reg0,goto_table:ConntrackCommit".to_owned(),
         "table=ConntrackState, priority=0 actions=goto_table:DNAT".to_owned(),
     ] {
         assert_has(&room, &line);
     }
     has_no(&room, "tun_dst");
     has_no(&room, "ServiceLB");
+    // By the virtual address nobody can be bridged to the Pod.
+    has_no(&room, "reg0=0/0x200");
     let mut node = mode(v1::TrafficMode::NetworkPolicyOnly, false);
     node.set_families(v1::Families::Ipv6);
     node.service_cidrs.clear();
@@ -69,6 +73,20 @@ fn without_encapsulation_peers_are_behind_the_gateway() {
         &without,
         "table=ConntrackZone, priority=220,ip,in_port=2,nw_dst=10.10.0.24 actions=ct(table=ConntrackState,zone=65520,nat)",
     );
+    let routed = "table=L3Forwarding, priority=201,ip,reg0=0x2/0xf,nw_dst=10.10.0.24 actions=set_field:fa:b7:53:74:21:a6->eth_dst,goto_table:L3DecTTL";
+    assert_has(&without, routed);
+    has_no(&with, "priority=201,ip,reg0=0x2/0xf");
+}
+
+#[test]
+fn what_enters_again_for_nobody_known_leaves_by_the_gateway() {
+    let back = format!("table=L3Forwarding, priority=190,ip,reg0=0x2/0xf,reg4=0x20000000/0x20000000 actions={GATEWAY}");
+    for of in [v1::TrafficMode::NoEncap, v1::TrafficMode::Hybrid] {
+        assert_has(&room(&mode(of, false), Vec::new()), &back);
+        has_no(&room(&mode(of, true), Vec::new()), "reg4=0x20000000/0x20000000");
+    }
+    // There everything does.
+    has_no(&room(&mode(v1::TrafficMode::NetworkPolicyOnly, false), Vec::new()), "L3Forwarding, priority=190,ip,reg0");
 }
 
 #[test]
@@ -165,8 +183,8 @@ fn from_the_wire_comes_no_address_of_ours_and_answers_go_where_it_came_from() {
     let room = room(&node, vec![Object::PeerNode(wire), Object::Pod(foreign)]);
     let from = "set_field:0x4/0xf->reg0,set_field:0x200/0x200->reg0,set_field:0x8000000/0x8000000->reg4,move:NXM_OF_ETH_SRC[]->OXM_OF_PKT_REG5[0..47],goto_table:UnSNAT";
     for line in [
-        format!("table=Classifier, priority=200,in_port=3 actions={from}"),
-        format!("table=Classifier, priority=221,ip,in_port=3,dl_src=02:00:00:00:00:03,nw_src=10.10.1.0/24 actions={from}"),
+        format!("table=Classifier, priority=200,in_port=3,dl_dst=02:00:00:00:00:02 actions={from}"),
+        format!("table=Classifier, priority=221,ip,in_port=3,dl_src=02:00:00:00:00:03,dl_dst=02:00:00:00:00:02,nw_src=10.10.1.0/24 actions={from}"),
         "table=L3Forwarding, priority=200,ip,nw_dst=10.10.1.0/24 actions=set_field:02:00:00:00:00:02->eth_src,set_field:02:00:00:00:00:03->eth_dst,set_field:0x40/0xf0->reg0,goto_table:L3DecTTL".to_owned(),
         "table=SNATMark, priority=205,ct_state=+new+trk,ip,reg0=0x4/0xf actions=ct(commit,table=SNAT,zone=65520,exec(move:NXM_NX_REG0[0..3]->NXM_NX_CT_MARK[0..3],move:OXM_OF_PKT_REG5[0..47]->NXM_NX_CT_LABEL[76..123]))".to_owned(),
         "table=L3Forwarding, priority=210,ct_state=+rpl+trk,ct_mark=0x4/0xf,ipv6 actions=set_field:02:00:00:00:00:02->eth_src,move:NXM_NX_CT_LABEL[76..123]->NXM_OF_ETH_DST[],set_field:0x40/0xf0->reg0,goto_table:L3DecTTL".to_owned(),
@@ -187,23 +205,4 @@ fn from_the_wire_comes_no_address_of_ours_and_answers_go_where_it_came_from() {
         assert_has(&room, &format!("table=Classifier, priority=220,ip,in_port=3,{source} actions=drop"));
     }
     assert_has(&room, "table=Classifier, priority=220,ipv6,in_port=3,ipv6_src=fd00:10:10:1::/64 actions=drop");
-}
-
-#[test]
-fn a_pod_in_a_vlan_is_of_the_wire() {
-    let mut node = document_node();
-    node.uplink =
-        Some(v1::Uplink { port: "uplink0".to_owned(), mac: mac("02:00:00:00:00:02"), ..v1::Uplink::default() });
-    node.features = Some(v1::Features { pod_vlans: true, ..node.features.unwrap_or_default() });
-    let tagged = v1::Pod { vlan: 7, addresses: vec!["172.16.0.9".to_owned()], ..pod("web") };
-    let room = room(&node, vec![Object::Pod(tagged)]);
-    for line in [
-        "table=Classifier, priority=190,in_port=37 actions=set_field:0x3/0xf->reg0,set_field:0x10000000/0x10000000->reg4,set_field:0x100000/0x100000->reg4,goto_table:SpoofGuard",
-        "table=Classifier, priority=210,in_port=3,dl_vlan=7,dl_dst=fa:b7:53:74:21:a6 actions=set_field:0x4/0xf->reg0,set_field:0x200/0x200->reg0,set_field:0x8000000/0x8000000->reg4,move:NXM_OF_ETH_SRC[]->OXM_OF_PKT_REG5[0..47],goto_table:UnSNAT",
-        "table=VLAN, priority=190,reg1=0x3,in_port=37 actions=push_vlan:0x8100,set_field:4103->vlan_vid,goto_table:Output",
-        "table=VLAN, priority=190,in_port=3,vlan_tci=0x1000/0x1000 actions=pop_vlan,goto_table:Output",
-        "table=L3Forwarding, priority=195,ip,reg4=0x100000/0x100000 actions=set_field:0x40/0xf0->reg0,goto_table:L2ForwardingCalc",
-    ] {
-        assert_has(&room, line);
-    }
 }

@@ -63,3 +63,30 @@ fn what_contradicts_the_rest_is_found() {
     let same = v1::Zones { main_v4: Some(65510), ..v1::Zones::default() };
     is(read(|node| node.zones = Some(same)), Code::Duplicate, "zones");
 }
+
+#[test]
+fn vlans_need_what_keeps_them_apart() {
+    let with = |change: fn(&mut v1::NodeConfig)| {
+        read(|node| {
+            node.uplink = uplink("uplink0", "02:00:00:00:00:02");
+            node.features = Some(v1::Features { pod_vlans: true, ..v1::Features::default() });
+            node.l7 = None;
+            change(node);
+        })
+    };
+    assert_eq!(with(|_| ()), []);
+    let feature = || (Code::Feature, "features.pod_vlans".to_owned());
+    assert_eq!(with(|node| node.uplink = None), [feature()]);
+    let multicast = |node: &mut v1::NodeConfig| node.features.as_mut().unwrap().multicast = true;
+    assert_eq!(with(multicast), [feature()]);
+    let only = |node: &mut v1::NodeConfig| {
+        node.set_traffic_mode(v1::TrafficMode::NetworkPolicyOnly);
+        node.tunnel = None;
+        node.pod_cidrs.clear();
+    };
+    assert_eq!(with(only), [feature()]);
+    let zone = |node: &mut v1::NodeConfig| {
+        node.zones = Some(v1::Zones { egress_v6: Some(0x3064), ..v1::Zones::default() });
+    };
+    assert_eq!(with(zone), [(Code::Overlap, "zones".to_owned())]);
+}

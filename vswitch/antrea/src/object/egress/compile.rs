@@ -2,9 +2,9 @@
 
 use super::{Egress, HOST_MAC, Translation, before};
 use crate::address::tunnel_destination;
-use crate::node::Uplink;
 use crate::object::peer::compile::{into_tunnel, out_of_own_tunnel};
 use crate::problem::Code;
+use crate::wire::Writer;
 use crate::{Facts, Family, Key, Kind, Mac, Part, Problem};
 
 pub(super) fn compile(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) {
@@ -46,7 +46,7 @@ fn here(egress: &Egress, mark: u32, ports: &[u32], facts: &Facts<'_>, part: &mut
     let next = if switch.is_some() { "L3DecTTL" } else { "L2ForwardingCalc" };
     let actions = match switch {
         None => Some(to_host(mark)),
-        Some(uplink) => to_wire(uplink, family, mark, part),
+        Some(_) => to_wire(family, mark, facts, part),
     };
     let actions = match actions {
         None => "drop".to_owned(),
@@ -70,6 +70,9 @@ fn here(egress: &Egress, mark: u32, ports: &[u32], facts: &Facts<'_>, part: &mut
     if switch.is_some() {
         translate(egress, mark, facts, part);
     }
+    if let Some(mut wire) = Writer::new(facts, part) {
+        wire.egress(address, switch.is_some());
+    }
 }
 
 /// An internal port cannot carry the mark to the host: the source's MAC says it, too.
@@ -80,20 +83,16 @@ fn to_host(mark: u32) -> String {
 }
 
 /// None: there is no way yet.
-fn to_wire(uplink: &Uplink, family: Family, mark: u32, part: &mut Part) -> Option<String> {
-    let hop = uplink.next_hops.iter().find(|(address, _)| Family::of(address) == family);
-    let Some((_, Some(mac))) = hop else {
-        let reason = match hop {
-            None => format!("the uplink has no next hop of {family:?}"),
-            Some((address, _)) => format!("the MAC of next hop {address} is not known"),
-        };
-        part.degraded.push(Code::Pending, "address", reason);
-        return None;
-    };
-    Some(format!(
-        "set_field:{mark:#x}/0xff->pkt_mark,set_field:0x40/0xf0->reg0,set_field:{}->eth_src,set_field:{mac}->eth_dst",
-        uplink.mac
-    ))
+fn to_wire(family: Family, mark: u32, facts: &Facts<'_>, part: &mut Part) -> Option<String> {
+    match facts.way_out(family) {
+        Ok((own, hop)) => Some(format!(
+            "set_field:{mark:#x}/0xff->pkt_mark,set_field:0x40/0xf0->reg0,set_field:{own}->eth_src,set_field:{hop}->eth_dst"
+        )),
+        Err(reason) => {
+            part.degraded.push(Code::Pending, "address", reason);
+            None
+        }
+    }
 }
 
 /// Sources become the address, in a zone of its own, and answers go back.

@@ -16,7 +16,7 @@ fn shaping(node: v1::NodeConfig) -> v1::NodeConfig {
 }
 
 /// A Node with an uplink and a next hop.
-pub(super) fn wired(node: v1::NodeConfig) -> v1::NodeConfig {
+pub(crate) fn wired(node: v1::NodeConfig) -> v1::NodeConfig {
     let hop = |address: &str| v1::NextHop { address: address.to_owned(), mac: mac("02:00:00:00:00:fe") };
     v1::NodeConfig {
         uplink: Some(v1::Uplink {

@@ -96,7 +96,7 @@ fn wire(peer: &PeerNode, cidr: &Cidr, facts: &Facts<'_>, part: &mut Part) {
     part.own(facts, "nobody on the wire has this address", &not_from_uplink(facts, uplink, cidr));
     if let (Path::Uplink, Some(mac)) = (peer.path(facts.node), peer.mac) {
         let (ip, source, port) = (cidr.family().ip(), cidr.family().source(), facts.in_port(&uplink.port));
-        let line = format!("table=Classifier, priority=221,{ip},{port},dl_src={mac},{source}={cidr} actions={FROM_UPLINK}");
+        let line = format!("table=Classifier, priority=221,{ip},{port},dl_src={mac},dl_dst={},{source}={cidr} actions={FROM_UPLINK}", uplink.mac);
         part.own(facts, "the peer's Pods on the wire", &line);
     }
 }

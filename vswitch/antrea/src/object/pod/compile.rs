@@ -1,20 +1,34 @@
 //! What a Pod writes: who it is, so that nobody else can be it, and how to reach it.
 
 use super::Pod;
+use super::wire::Place;
 use crate::node::TrafficMode;
-use crate::node::compile::{from_uplink_to_vlan, not_from_uplink};
+use crate::node::compile::not_from_uplink;
 use crate::{Cidr, Facts, Family, Mac, Part};
 use std::net::{IpAddr, Ipv6Addr};
 
 pub(super) fn compile(pod: &Pod, facts: &Facts<'_>, part: &mut Part) {
     let Some(number) = facts.ports.number(&pod.port) else { return };
     let (mac, port) = (pod.mac, format!("in_port={number}"));
-    let in_vlan = if pod.vlan == 0 { "" } else { "set_field:0x100000/0x100000->reg4," };
+    let on_wire = Place::of(pod, number, facts);
+    let mut own = |purpose, line: String| part.own(facts, purpose, &line);
+    // A Pod has no VLANs of its own; what it tags would leave by the uplink as it is.
+    own("tagged by the Pod", format!("table=Classifier, priority=195,{port},vlan_tci=0x1000/0x1000 actions=drop"));
+    own("tagged by the Pod", format!("table=ARPSpoofGuard, priority=205,arp,{port},vlan_tci=0x1000/0x1000 actions=drop"));
+    for address in &pod.addresses {
+        identity(pod, &port, address, on_wire.as_ref(), facts, part);
+    }
+    if pod.addresses.iter().any(|address| Family::of(address) == Family::V6) {
+        neighbour(pod, &port, facts, part);
+    }
+    if let Some(place) = on_wire {
+        return super::wire::compile(&place, part);
+    }
     let mut own = |purpose, line: String| part.own(facts, purpose, &line);
     own(
         "from the Pod",
         format!(
-            "table=Classifier, priority=190,{port} actions=set_field:0x3/0xf->reg0,set_field:0x10000000/0x10000000->reg4,{in_vlan}goto_table:SpoofGuard"
+            "table=Classifier, priority=190,{port} actions=set_field:0x3/0xf->reg0,set_field:0x10000000/0x10000000->reg4,goto_table:SpoofGuard"
         ),
     );
     own(
@@ -23,26 +37,18 @@ pub(super) fn compile(pod: &Pod, facts: &Facts<'_>, part: &mut Part) {
             "table=L2ForwardingCalc, priority=200,dl_dst={mac} actions=set_field:{number:#x}->reg1,set_field:0x200000/0x600000->reg0,goto_table:TrafficControl"
         ),
     );
-    // A Pod has no VLANs of its own; what it tags would leave by the uplink as it is.
-    own("tagged by the Pod", format!("table=Classifier, priority=195,{port},vlan_tci=0x1000/0x1000 actions=drop"));
-    own("tagged by the Pod", format!("table=ARPSpoofGuard, priority=205,arp,{port},vlan_tci=0x1000/0x1000 actions=drop"));
     let receives = "goto_table:MulticastOutput";
     own(
         "groups' packets to the Pod",
         format!("table=MulticastIngressPodMetric, priority=200,ip,reg1={number:#x} actions={receives}"),
     );
     for address in &pod.addresses {
-        identity(pod, &port, address, facts, part);
         route(pod, address, facts, part);
     }
-    if pod.addresses.iter().any(|address| Family::of(address) == Family::V6) {
-        neighbour(pod, &port, facts, part);
-    }
-    vlan(pod, &port, facts, part);
 }
 
 /// The port says that it has this address, and may.
-fn identity(pod: &Pod, port: &str, address: &IpAddr, facts: &Facts<'_>, part: &mut Part) {
+fn identity(pod: &Pod, port: &str, address: &IpAddr, on_wire: Option<&Place<'_>>, facts: &Facts<'_>, part: &mut Part) {
     let family = Family::of(address);
     let (ip, source, mac) = (family.ip(), family.source(), pod.mac);
     let next = match family {
@@ -52,8 +58,9 @@ fn identity(pod: &Pod, port: &str, address: &IpAddr, facts: &Facts<'_>, part: &m
     let line = format!("table=SpoofGuard, priority=200,{ip},{port},dl_src={mac},{source}={address} actions=goto_table:{next}");
     part.own(facts, "the Pod's own packets", &line);
     if family == Family::V4 {
+        let zone = on_wire.map(|place| place.load_zone(Family::V4)).unwrap_or_default();
         let line = format!(
-            "table=ARPSpoofGuard, priority=200,arp,{port},arp_spa={address},arp_sha={mac} actions=goto_table:ARPResponder"
+            "table=ARPSpoofGuard, priority=200,arp,{port},arp_spa={address},arp_sha={mac} actions={zone}goto_table:ARPResponder"
         );
         part.own(facts, "the Pod's own ARP", &line);
         let line = format!("table=MulticastEgressPodMetric, priority=200,ip,nw_src={address} actions=goto_table:MulticastRouting");
@@ -100,39 +107,33 @@ fn route(pod: &Pod, address: &IpAddr, facts: &Facts<'_>, part: &mut Part) {
          actions=set_field:{gateway}->eth_src,set_field:{mac}->eth_dst,goto_table:L3DecTTL"
     );
     part.own(facts, "route to the Pod", &line);
-    if !node.pod_cidrs.iter().any(|cidr| cidr.contains(address)) {
+    if node.mode == TrafficMode::PolicyOnly {
+        // Nobody's CIDR says that it is here; Pods ask for everybody's MAC, and get the virtual one: nothing can be bridged by it.
+        let line =
+            format!("table=L3Forwarding, priority=195,{ip},{destination}={address} actions=set_field:{mac}->eth_dst,goto_table:L3DecTTL");
+        part.own(facts, "route to the Pod", &line);
+    } else if !node.pod_cidrs.iter().any(|cidr| cidr.contains(address)) {
         // No CIDR says that it is here: without this, packets for it would count as sent to the gateway.
         let line =
             format!("table=L3Forwarding, priority=200,{ip},reg0=0/0x200,{destination}={address} actions=goto_table:L2ForwardingCalc");
         part.own(facts, "bridged to the Pod", &line);
     }
-    if node.mode == TrafficMode::PolicyOnly {
-        // Nobody's CIDR says that it is here; Pods ask for everybody's MAC, and get the virtual one.
-        let line =
-            format!("table=L3Forwarding, priority=195,{ip},{destination}={address} actions=set_field:{mac}->eth_dst,goto_table:L3DecTTL");
-        part.own(facts, "route to the Pod", &line);
-    }
     if node.reenters() {
         let port = facts.in_port(&node.gateway.port);
         part.own(facts, "from the host to the Pod", &node.entering(&port, &Cidr::host(*address)));
-        let again = crate::Node::entering_again(family, &port, address);
-        part.own(facts, "from the Pod, by the host", &again);
+        for again in node.entering_again(&port, address) {
+            part.own(facts, "from the Pod, by the host", &again);
+        }
+        if node.mode != TrafficMode::PolicyOnly {
+            // What the host translated comes by the way of Services, with the MAC of nobody.
+            let line = format!(
+                "table=L3Forwarding, priority=201,{ip},reg0=0x2/0xf,{destination}={address} actions=set_field:{mac}->eth_dst,goto_table:L3DecTTL"
+            );
+            part.own(facts, "from the host to the Pod", &line);
+        }
     }
-    if let Some(uplink) = node.uplink.as_ref().filter(|_| pod.vlan == 0 && !node.pod_cidrs.iter().any(|cidr| cidr.contains(address))) {
+    if let Some(uplink) = node.uplink.as_ref().filter(|_| !node.pod_cidrs.iter().any(|cidr| cidr.contains(address))) {
         let line = not_from_uplink(facts, uplink, &Cidr::host(*address));
         part.own(facts, "nobody on the wire has this address", &line);
     }
-}
-
-/// A Pod whose addresses are of the network between Nodes.
-fn vlan(pod: &Pod, port: &str, facts: &Facts<'_>, part: &mut Part) {
-    let Some(uplink) = facts.node.uplink.as_ref().filter(|_| pod.vlan != 0) else { return };
-    let Some(wire) = facts.ports.number(&uplink.port) else { return };
-    let line = from_uplink_to_vlan(facts, uplink, pod.mac, pod.vlan);
-    part.own(facts, "from the Pod's VLAN", &line);
-    let line = format!(
-        "table=VLAN, priority=190,{port},reg1={wire:#x} actions=push_vlan:0x8100,set_field:{}->vlan_vid,goto_table:Output",
-        pod.vlan | 0x1000
-    );
-    part.own(facts, "into the Pod's VLAN", &line);
 }

@@ -4,7 +4,6 @@ use super::clauses::{Clauses, Dimension};
 use super::deny::{self, Ends, TO_CONTROLLER};
 use super::matching::{Addresses, End, Head};
 use super::{Action, Direction, NetworkPolicy, Order, Peer, Rule, missing};
-use crate::node::TrafficMode;
 use crate::object::applied_to_group::pod;
 use crate::problem::Code;
 use crate::tell::Disposition;
@@ -119,7 +118,7 @@ impl<'a> Work<'a> {
         }
         match rule.action {
             _ if rule.is_multicast() => self.multicast(rule, place),
-            Action::Allow => self.allow(rule, place, vlan),
+            Action::Allow => self.allow(at, rule, place, vlan),
             Action::Pass => self.pass(rule, place),
             Action::Drop | Action::Reject => self.deny(rule, place),
         }
@@ -231,7 +230,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    fn allow(&mut self, rule: &Rule, place: &Place, vlan: Option<u32>) {
+    fn allow(&mut self, at: usize, rule: &Rule, place: &Place, vlan: Option<u32>) {
         let Place { number, table, metric, action, .. } = *place;
         let (register, shift) = if rule.direction == Direction::Egress { (5, 32) } else { (6, 0) };
         let (label, mask) = (u64::from(number) << shift, 0xffff_ffff_u64 << shift);
@@ -251,7 +250,7 @@ impl<'a> Work<'a> {
         };
         let (name, to) = (table.name(), metric.name());
         for family in self.families() {
-            let (ip, zone) = (family.ip(), self.facts.node.zone(family));
+            let (ip, zone) = (family.ip(), self.facts.node.zone_of_packet(family));
             self.own("rule", &format!(
                 "table={name}, priority={action},conj_id={number},{ip} actions=set_field:{number:#x}->reg{register},ct(commit,table={to},zone={zone},exec(set_field:{label:#x}/{mask:#x}->ct_label{engine})){told}"
             ));
@@ -262,10 +261,19 @@ impl<'a> Work<'a> {
                 ));
             }
         }
-        if rule.direction == Direction::Egress && reenters(self.facts) {
+        if rule.direction == Direction::Egress && self.facts.node.reenters() {
             self.own("rule", &format!(
                 "table={name}, priority={REENTRANCE},conj_id={number},reg4=0x20000000/0x20000000 actions=set_field:{number:#x}->reg5,goto_table:{to}"
             ));
+            // Nothing is committed, so no label tells whose it is.
+            let next = metric.next(self.facts.features()).map_or("Output", Table::name);
+            self.own("counter", &format!(
+                "table={to}, priority=200,reg4=0x20000000/0x20000000,reg5={number:#x} actions=goto_table:{next}"
+            ));
+            if rule.logging {
+                let reason = "allowed packets for Services, which the host translates, are not told of: each of them is judged by itself";
+                self.part.degraded.push(Code::Feature, format!("rules[{at}].logging"), reason);
+            }
         }
     }
 
@@ -375,13 +383,4 @@ fn ends_of(applied: &Applied) -> Dimension {
         head.bits(Field::Reg4, TO_NODE_PORT, TO_NODE_PORT).matching()
     };
     ports.chain(applied.groups.iter().map(service)).collect()
-}
-
-/// Whether Service traffic of Pods comes back from the host, untracked.
-fn reenters(facts: &Facts<'_>) -> bool {
-    match facts.node.mode {
-        TrafficMode::PolicyOnly => true,
-        TrafficMode::NoEncap | TrafficMode::Hybrid => !facts.features().proxy,
-        TrafficMode::Encap => false,
-    }
 }

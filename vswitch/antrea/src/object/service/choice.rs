@@ -16,14 +16,18 @@ pub(crate) fn choose<'a>(endpoints: &'a [Endpoint], family: Family, node: &Node)
     let all: Vec<&Endpoint> =
         endpoints.iter().filter(|endpoint| Family::of(&endpoint.address) == family).collect();
     let local = all.iter().copied().filter(|endpoint| endpoint.is_of(&node.name));
-    Chosen { cluster: hinted(usable(all.iter().copied()), node), local: usable(local) }
+    let lead = |ready| hinted(ready, node);
+    Chosen { cluster: usable(all.iter().copied(), lead), local: usable(local, |ready| ready) }
 }
 
-/// Those that are ready; if none is, those that end and still serve.
-fn usable<'a>(endpoints: impl Iterator<Item = &'a Endpoint> + Clone) -> Vec<&'a Endpoint> {
+/// Those that are ready, as `lead` leads them; if none is, all that end and still serve: nobody near may be among these.
+fn usable<'a>(
+    endpoints: impl Iterator<Item = &'a Endpoint> + Clone,
+    lead: impl FnOnce(Vec<&'a Endpoint>) -> Vec<&'a Endpoint>,
+) -> Vec<&'a Endpoint> {
     let ready: Vec<&Endpoint> = endpoints.clone().filter(|endpoint| endpoint.ready).collect();
     if !ready.is_empty() {
-        return ready;
+        return lead(ready);
     }
     endpoints.filter(|endpoint| endpoint.serving && endpoint.terminating).collect()
 }

@@ -5,6 +5,7 @@ use crate::address::{hex, with_port};
 use crate::object::endpoints::{Endpoint, Endpoints};
 use crate::part::Category;
 use crate::problem::Code;
+use crate::wire::Writer;
 use crate::{Facts, Family, Part};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -147,6 +148,24 @@ impl Port<'_> {
             part.own(self.facts, "no source of the load balancer", &line);
         }
         self.learn(front, part);
+        self.on_wire(front, part);
+    }
+
+    /// Clients on the wire are led here.
+    fn on_wire(&self, front: Front, part: &mut Part) {
+        let node = self.facts.node;
+        if !front.is_external() || !node.uplink.as_ref().is_some_and(|uplink| uplink.external_traffic) {
+            return;
+        }
+        let Some(mut wire) = Writer::new(self.facts, part) else { return };
+        match front.address() {
+            Some(address) => wire.serves(&address, self.protocol(), self.port.port),
+            None => {
+                let port = self.port.node_port.unwrap_or_default();
+                let own = node.node_port_addresses.iter().filter(|address| Family::of(address) == self.family);
+                own.for_each(|address| wire.serves(address, self.protocol(), port));
+            }
+        }
     }
 
     /// Flows that teach SessionAffinity.
@@ -183,7 +202,7 @@ impl Port<'_> {
                  load:{register}->{register}),set_field:0x2000000/0x2000000->reg4,goto_table:EndpointDNAT"
             );
             part.own(self.facts, "connection that the endpoint's Node answers", &line);
-            let (ip, zone) = (self.family.ip(), self.facts.node.zone(self.family));
+            let (ip, zone) = (self.family.ip(), self.facts.node.zone_of_packet(self.family));
             let line = format!(
                 "table=EndpointDNAT, priority=210,{ip},reg4=0x2000000/0x2000000 \
                  actions=ct(commit,table=AntreaPolicyEgressRule,zone={zone})"
@@ -196,7 +215,7 @@ impl Port<'_> {
     fn endpoint(&self, endpoint: &Endpoint, part: &mut Part) {
         let (address, protocol) = (&endpoint.address, self.protocol());
         let (register, value, port) = (self.family.endpoint_register(), hex(address), endpoint.port);
-        let (ip, zone) = (self.family.ip(), self.facts.node.zone(self.family));
+        let (ip, zone) = (self.family.ip(), self.facts.node.zone_of_packet(self.family));
         let line = format!(
             "table=EndpointDNAT, priority=200,{protocol},{register}={value},reg4={:#x}/0x7ffff \
              actions=ct(commit,table=AntreaPolicyEgressRule,zone={zone},nat(dst={}),\
@@ -215,8 +234,9 @@ impl Port<'_> {
         }
         let inner = Some(self.port.protocol).filter(|_| self.service.nested);
         if let Some(group) = inner.and_then(|protocol| groups::of_cluster_ip(protocol, endpoint, self.facts)) {
+            // Without endpoints of its own it comes back here, to be refused: as nobody's, since translation to the Service's address has the same priority.
             let line = format!(
-                "table=EndpointDNAT, priority=210,{protocol},{register}={value},reg4={:#x}/0x100ffff actions=group:{group}",
+                "table=EndpointDNAT, priority=210,{protocol},{register}={value},reg4={:#x}/0x100ffff actions=set_field:0->{register},group:{group}",
                 0x0100_0000 | u32::from(port),
             );
             part.shared(self.facts, "an endpoint that is a Service", &line);

@@ -1,6 +1,6 @@
 //! Connections that are not translated: states, commits, directions (facts a and b).
 
-use super::talk::Talk;
+use super::talk::{Talk, request, seen};
 
 #[test]
 fn udp_is_new_until_it_was_answered() {
@@ -74,6 +74,31 @@ fn force_begins_anew_from_the_other_direction_only() {
     ]);
     assert_eq!(talk.dump(), ["udp 2:2>1:1 1:1>2:2 zone=1 timeout=30000"]);
     assert_eq!((talk.tracker.counts().connections, talk.tracker.counts().replaced), (1, 1));
+}
+
+#[test]
+fn a_commit_says_what_it_was_the_first_to_do() {
+    let talk = Talk::new(64);
+    // Opened it, gave it another label.
+    let told = |packet: &str, words: &str| {
+        let verdict = talk.tracker.track(&seen(packet), &request(words), 0, talk.now);
+        (verdict.opened, verdict.labelled)
+    };
+    for (packet, words, want) in [
+        ("udp 1:1>2:2", "", (false, false)),
+        ("udp 1:1>2:2", "commit label=5", (true, false)),
+        ("udp 1:1>2:2", "commit label=5", (false, false)),
+        ("udp 1:1>2:2", "commit mark=5", (false, false)),
+        ("udp 1:1>2:2", "commit label=5/0xff", (false, false)),
+        ("udp 1:1>2:2", "label=6", (false, false)),
+        ("udp 1:1>2:2", "commit label=6", (false, true)),
+        ("udp 2:2>1:1", "commit label=0x60/0xf0", (false, true)),
+        ("udp 1:1>2:2", "commit", (false, false)),
+        ("udp 2:2>1:1", "commit force", (true, false)),
+        ("udp 1:1>2:2", "zone=2 commit", (true, false)),
+    ] {
+        assert_eq!(told(packet, words), want, "{packet} meets ct({words})");
+    }
 }
 
 #[test]

@@ -98,6 +98,8 @@ impl<'a> Parser<'a> {
         self.depth += 1;
         let mut tokens = Tokens::new(self.source, text);
         let (mut actions, mut drop) = (Vec::new(), None);
+        // So far there is nothing else.
+        let (mut clauses, mut clauses_seen) = (true, 0);
         while let Some(token) = tokens.next()? {
             if token.key.eq_ignore_ascii_case("drop") {
                 self.no_value(&token)?;
@@ -105,7 +107,13 @@ impl<'a> Parser<'a> {
             } else {
                 self.action(&token, &mut actions)?;
             }
-            if actions.len() > MAX_ACTIONS {
+            clauses = clauses && actions[clauses_seen..].iter().all(Action::is_clause);
+            clauses_seen = actions.len();
+            if clauses && actions.len() > limits::MAX_CLAUSES {
+                let reason = format!("the list has more than {} conjunctions", limits::MAX_CLAUSES);
+                return Err(self.source.error(token.key, reason).hint("use another table").code("OFPBRC_BAD_LEN"));
+            }
+            if !clauses && actions.len() > MAX_ACTIONS {
                 let reason =
                     format!("the list is longer than {} bytes of OpenFlow, about 4,090 actions", limits::MAX_BYTES);
                 return Err(self.source.error(token.key, reason).hint("resubmit to a table").code("OFPBRC_BAD_LEN"));

@@ -190,6 +190,12 @@ fn hostile_text_is_refused_quickly() {
     let long = error(&"resubmit(,1),".repeat(10_000));
     assert_eq!((long.code, long.reason.contains("65471 bytes")), ("OFPBRC_BAD_LEN", true), "{long}");
     assert!(parse(&"2,".repeat(500_000)).is_err());
+    let clauses = "conjunction(7,1/2),".repeat(limits::MAX_CLAUSES);
+    assert_eq!(parse(&clauses).map(|actions| actions.len()).ok(), Some(limits::MAX_CLAUSES));
+    let long = error(&format!("{clauses}conjunction(7,2/2)"));
+    assert_eq!((long.code, long.reason.contains("65536 conjunctions")), ("OFPBRC_BAD_LEN", true), "{long}");
+    let mixed = error(&format!("{clauses}note:01"));
+    assert_eq!(mixed.code, "OFPBRC_BAD_LEN", "only of nothing else: {mixed}");
     assert!(parse(&format!("learn({})", "reg0=1,".repeat(65))).is_err());
     assert!(parse(&format!("dec_ttl({})", "1,".repeat(65))).is_err());
     assert!(parse(&format!("bundle(eth_src,0,hrw,ofport,members:{})", "1,".repeat(2049))).is_err());

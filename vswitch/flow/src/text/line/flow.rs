@@ -110,6 +110,10 @@ pub struct FlowCounters {
     pub idle_age_s: u64,
     /// Seconds since the flow was added or changed; shown if this differs from the duration.
     pub hard_age_s: u64,
+    /// Connections that its `ct(commit)` created or gave another label. Open vSwitch has no such counter, and no line shows it.
+    pub commits: u64,
+    /// Answers that `reject()` sent to its packets. Likewise.
+    pub rejects: u64,
 }
 
 /// A line of dump-flows, without the leading blank and without newline; counters None: `--no-stats`.

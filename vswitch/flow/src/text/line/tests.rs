@@ -86,7 +86,15 @@ fn dumps_with_counters() {
     ) else {
         panic!("no flow")
     };
-    let counters = FlowCounters { duration_ms: 61_005, packets: 3, bytes: 180, idle_age_s: 4, hard_age_s: 61 };
+    let counters = FlowCounters {
+        duration_ms: 61_005,
+        packets: 3,
+        bytes: 180,
+        idle_age_s: 4,
+        hard_age_s: 61,
+        commits: 2,
+        rejects: 1,
+    };
     let print = |counters: Option<&FlowCounters>| {
         let mut out = String::new();
         format_flow(&flow, counters, Style::default(), &NoNames, &mut out);

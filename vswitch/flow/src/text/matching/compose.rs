@@ -1,7 +1,7 @@
 //! Packets from keys.
 
 use crate::field::number::*;
-use crate::{Field, FlowKey};
+use crate::{Field, FlowKey, checksum};
 
 /// Bytes of payload, counting up from 0, where a packet of this kind would have some.
 const PAYLOAD: u8 = 64;
@@ -90,9 +90,9 @@ fn ipv4(key: Key<'_>, out: &mut Vec<u8>) {
     transport(key, out);
     let total = short(out.len() - l3);
     put16(out, l3 + 2, total);
-    let sum = checksum(&out[l3..l4], 0);
+    let sum = checksum::internet(&out[l3..l4], 0);
     put16(out, l3 + 10, sum);
-    let pseudo = sum_words(&out[l3 + 12..l4]);
+    let pseudo = checksum::sum(&out[l3 + 12..l4]);
     finish_transport(key, l4, pseudo, out);
 }
 
@@ -115,7 +115,7 @@ fn ipv6(key: Key<'_>, out: &mut Vec<u8>) {
     transport(key, out);
     let length = short(out.len() - payload);
     put16(out, l3 + 4, length);
-    let pseudo = sum_words(&out[l3 + 8..payload]);
+    let pseudo = checksum::sum(&out[l3 + 8..payload]);
     finish_transport(key, l4, pseudo, out);
 }
 
@@ -191,13 +191,15 @@ fn finish_transport(key: Key<'_>, l4: usize, addresses: u32, out: &mut [u8]) {
     let proto = key.u8(Field::NwProto);
     let pseudo = addresses + u32::from(proto) + u32::from(short(out.len() - l4));
     match proto {
-        IP_TCP => put16(out, l4 + 16, checksum(&out[l4..], pseudo)),
+        IP_TCP => put16(out, l4 + 16, checksum::internet(&out[l4..], pseudo)),
         // 0 would mean that there is none.
-        IP_UDP => put16(out, l4 + 6, Some(checksum(&out[l4..], pseudo)).filter(|sum| *sum != 0).unwrap_or(0xffff)),
-        IP_ICMP | IP_IGMP => put16(out, l4 + 2, checksum(&out[l4..], 0)),
-        IP_ICMPV6 => put16(out, l4 + 2, checksum(&out[l4..], pseudo)),
+        IP_UDP => {
+            put16(out, l4 + 6, Some(checksum::internet(&out[l4..], pseudo)).filter(|sum| *sum != 0).unwrap_or(0xffff));
+        }
+        IP_ICMP | IP_IGMP => put16(out, l4 + 2, checksum::internet(&out[l4..], 0)),
+        IP_ICMPV6 => put16(out, l4 + 2, checksum::internet(&out[l4..], pseudo)),
         IP_SCTP => {
-            let crc = crc32c(&out[l4..]).to_le_bytes();
+            let crc = checksum::crc32c(&out[l4..]).to_le_bytes();
             out[l4 + 8..l4 + 12].copy_from_slice(&crc);
         }
         _ => {}
@@ -212,26 +214,4 @@ fn put16(out: &mut [u8], at: usize, value: u16) {
 #[allow(clippy::cast_possible_truncation)]
 const fn short(length: usize) -> u16 {
     length as u16
-}
-
-/// Sum of 16-bit words, the last byte padded with 0.
-fn sum_words(bytes: &[u8]) -> u32 {
-    bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0))).sum()
-}
-
-/// The Internet checksum (RFC 1071) of bytes on top of a sum.
-#[allow(clippy::cast_possible_truncation)] // folded to 16 bits
-fn checksum(bytes: &[u8], start: u32) -> u16 {
-    let mut sum = start + sum_words(bytes);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
-/// CRC-32C, bit by bit (SCTP headers of 12 bytes).
-fn crc32c(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 == 0 { 0 } else { 0x82f6_3b78 })
-    })
 }

@@ -2,6 +2,7 @@
 
 use super::{Antrea, Counters, Feed, Order, USERDATA};
 use crate::control::SwitchError;
+use crate::control::antrea::changes::Learned;
 use crate::limits::PAUSED_MAX;
 use crate::pipeline::PacketIn;
 use crate::time::Millis;
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 use vswitch_antrea::dns;
+use vswitch_antrea::tell::Packet;
+use vswitch_proto::antrea::v1::EventKind;
 
 /// Answers that are read at a time before something else has its turn, and that go on at a time.
 const BATCH: usize = 256;
@@ -21,6 +24,8 @@ const EXPIRY_PERIOD: Duration = Duration::from_millis(250);
 const IDLE: Duration = Duration::from_secs(1);
 /// Time after a round that could not be written.
 const RETRY: Duration = Duration::from_secs(1);
+/// What was learned and nobody was told of yet, at most.
+const LEARNED_MAX: usize = 4096;
 /// Time between two reports of what was lost.
 const REPORT_PERIOD: Duration = Duration::from_secs(10);
 
@@ -43,6 +48,9 @@ struct Reader {
     ready: VecDeque<Vec<u8>>,
     writing: Option<JoinHandle<Option<(u64, bool)>>>,
     resuming: Option<JoinHandle<(usize, Result<usize, SwitchError>)>>,
+    /// What those who watch are to be told; by a thread that may wait for the room.
+    learned: Vec<Learned>,
+    telling: Option<JoinHandle<()>>,
     /// No round is written before.
     not_before: Instant,
     expired: Instant,
@@ -62,6 +70,8 @@ pub(in crate::control) async fn read(antrea: Arc<Antrea>, mut stopping: watch::R
         ready: VecDeque::new(),
         writing: None,
         resuming: None,
+        learned: Vec::new(),
+        telling: None,
         not_before: now,
         expired: now,
         reported: now,
@@ -74,6 +84,7 @@ pub(in crate::control) async fn read(antrea: Arc<Antrea>, mut stopping: watch::R
             () = antrea.names.wake.notified() => reader.attach(),
             written = ended(&mut reader.writing) => reader.written(written),
             resumed = ended(&mut reader.resuming) => reader.resumed(resumed),
+            _ = ended(&mut reader.telling) => {} // a panic is told by its hook
             packet = next(&mut reader.feed) => reader.packets(packet),
             () = tokio::time::sleep(pause) => {}
         }
@@ -151,20 +162,38 @@ impl Reader {
     }
 
     /// What a packet says; returns the round that it has to wait for.
-    fn learn(&self, packet: &[u8], now: u64) -> Option<u64> {
-        let (mut round, mut is_read) = (None, false);
+    fn learn(&mut self, packet: &[u8], now: u64) -> Option<u64> {
+        let is_watched = self.antrea.events.are_read(EventKind::FqdnLearned);
+        let (mut round, mut is_read, mut learned) = (None, false, Vec::new());
         for (message, cut) in dns::payload(packet).into_iter().flat_map(dns::Payload::messages) {
             let Ok(answers) = dns::read(message, cut) else { continue };
             is_read = true;
             let mut cache = self.antrea.names.cache.lock();
             for answer in answers {
                 round = round.max(cache.learn(&answer, now));
+                if is_watched && !answer.addresses.is_empty() && cache.means(&answer.name) {
+                    let ttl = answer.addresses.iter().map(|(_, ttl)| cache.held_seconds(*ttl)).min();
+                    learned.push((answer, ttl.unwrap_or_default()));
+                }
             }
         }
         if !is_read {
             self.counters().unread.fetch_add(1, Relaxed);
         }
+        self.learned(packet, learned);
         round
+    }
+
+    /// Keeps what those who watch are to be told, if there is room.
+    fn learned(&mut self, packet: &[u8], answers: Vec<(dns::Answer, u32)>) {
+        if answers.is_empty() {
+            return;
+        }
+        let room = LEARNED_MAX.saturating_sub(self.learned.len());
+        self.antrea.events.lose(EventKind::FqdnLearned, answers.len().saturating_sub(room) as u64);
+        let asker = Packet::read(packet).map(|packet| packet.tuple.destination);
+        let learned = answers.into_iter().take(room).map(|(answer, ttl)| Learned { answer, ttl, asker });
+        self.learned.extend(learned);
     }
 
     /// The oldest of too many cannot go on any more anyway.
@@ -248,6 +277,10 @@ impl Reader {
         if self.writing.is_none() && now >= self.not_before && self.antrea.names.cache.lock().is_due() {
             let antrea = Arc::clone(&self.antrea);
             self.writing = Some(tokio::task::spawn_blocking(move || antrea.write_names()));
+        }
+        if self.telling.is_none() && !self.learned.is_empty() {
+            let (antrea, learned) = (Arc::clone(&self.antrea), std::mem::take(&mut self.learned));
+            self.telling = Some(tokio::task::spawn_blocking(move || antrea.tell_learned(learned)));
         }
         if self.resuming.is_none() && !self.ready.is_empty() {
             let tokens: Vec<Vec<u8>> = self.ready.drain(..self.ready.len().min(BATCH)).collect();

@@ -72,7 +72,7 @@ impl Antrea {
         show: &mut dyn FnMut(Vec<Connection>) -> ControlFlow<()>,
     ) {
         // Zones do not change while connections live.
-        let Some(zones) = self.with_maker(|maker| maker.node().zones.main) else { return };
+        let Some(zones) = self.with_maker(|maker| maker.main_zones()) else { return };
         let conntrack = self.switch.conntrack();
         for zone in zones {
             let mut part = Vec::with_capacity(CHUNK);

@@ -1,10 +1,15 @@
 //! The services of `antrea.v1` through a real socket. Behind them is a real pipeline that no packet passes.
 
+mod answers;
+mod changes;
+mod clauses;
 mod multicast;
 mod names;
 mod restart;
+mod statistics;
 mod telling;
 mod traceflow;
+mod uplink;
 
 use super::{Running, internal, soon};
 use tonic::{Code, Status};
@@ -117,6 +122,7 @@ async fn nothing_is_written_before_the_gate_opens_and_everything_then() {
     let flows = running.flow_count().await;
     let state = running.state().await;
     assert_eq!((state.flows, state.round, state.gate_open), (flows, 1, true));
+    assert!(state.memory > 100 * flows, "{} bytes for {flows} flows", state.memory);
     let again = running.sync(round(2), vec![object(pod("web", 24)), object(pod("db", 25))]).await.expect("a sync");
     assert_eq!(again.result.map(|result| result.flows_changed), Some(0), "the same sync changes nothing");
     assert!(running.initialize(node()).await.expect("a Node").unchanged);
@@ -124,6 +130,7 @@ async fn nothing_is_written_before_the_gate_opens_and_everything_then() {
     let result = swept.result.unwrap_or_default();
     assert_eq!(result.counts.get("REMOVED"), Some(&1), "{result:?}");
     assert!(running.flow_count().await < flows);
+    assert!(running.state().await.memory < state.memory, "what went takes none");
     running.stop().await;
 }
 
@@ -200,7 +207,7 @@ async fn every_wrong_field_of_a_node_is_named() {
     assert!(status.message().contains("PORT") && status.message().contains("tun9"), "{}", status.message());
     let features = v1::Features { pod_vlans: true, ..v1::Features::default() };
     let status =
-        running.initialize(v1::NodeConfig { features: Some(features), ..node() }).await.expect_err("not built");
+        running.initialize(v1::NodeConfig { features: Some(features), ..node() }).await.expect_err("no uplink");
     assert!(status.message().contains("node.features.pod_vlans"), "{}", status.message());
     let elsewhere = v1::NodeConfig { bridge: "br9".to_owned(), ..node() };
     assert_eq!(running.initialize(elsewhere).await.expect_err("no such bridge").code(), Code::NotFound);

@@ -496,6 +496,7 @@ async fn packet_ins_reach_their_stream_with_everything() {
         userdata: [1, 2].into(),
         metadata,
         packet: vec![2; 14],
+        received: None,
         continuation: None,
         token: vec![8],
     };

@@ -1,11 +1,11 @@
 //! Services that write objects of one kind.
 
 use super::{AntreaServices, how, list};
-use crate::control::antrea::How;
+use crate::control::antrea::{How, Wanted};
 use crate::control::services::api::Asked;
 use crate::control::services::list::{Parts, parts};
 use tonic::{Extensions, Request, Response, Status};
-use vswitch_antrea::{Key, Kind};
+use vswitch_antrea::{Key, Kind, Table};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -29,13 +29,18 @@ pub(super) fn keys(kind: Kind, names: &[String]) -> Vec<Key> {
     names.iter().map(|name| Key::new(kind, name)).collect()
 }
 
+/// Counters of all flows of some tables.
+const fn counters(tables: &'static [Table]) -> Wanted {
+    Wanted { tables, groups: false, meters: true, rules: false }
+}
+
 /// A service with three methods: apply, delete, list.
 macro_rules! service {
     (
         $service:ident::$trait:ident: $kind:ident,
         $apply:ident($apply_name:literal, $apply_request:ident.$objects:ident) -> $apply_response:ident,
         $delete:ident($delete_name:literal, $delete_request:ident) -> $delete_response:ident,
-        $list:ident($list_request:ident) -> $stream:ident, $list_response:ident.$states:ident by $chunk:literal, $present:path,
+        $list:ident($list_request:ident) -> $stream:ident, $list_response:ident.$states:ident by $chunk:literal, $present:path, $table:path,
     ) => {
         #[tonic::async_trait]
         impl v1::$service::$trait for AntreaServices {
@@ -65,7 +70,8 @@ macro_rules! service {
 
             async fn $list(&self, request: Request<v1::$list_request>) -> Result<Response<Self::$stream>, Status> {
                 let names = request.into_inner().names;
-                let states = self.read(move |antrea| antrea.show(|shown| $present(shown, &names))).await?;
+                let states =
+                    self.read(move |antrea| antrea.show(counters(&[$table]), |shown| $present(shown, &names))).await?;
                 Ok(Response::new(parts(states, $chunk, |state| state, |$states| v1::$list_response { $states })))
             }
         }
@@ -76,28 +82,28 @@ service! {
     pod_service_server::PodService: Pod,
     apply_pods("ApplyPods", ApplyPodsRequest.pods) -> ApplyPodsResponse,
     delete_pods("DeletePods", DeletePodsRequest) -> DeletePodsResponse,
-    list_pods(ListPodsRequest) -> ListPodsStream, ListPodsResponse.pods by 256, list::pods,
+    list_pods(ListPodsRequest) -> ListPodsStream, ListPodsResponse.pods by 256, list::pods, Table::SpoofGuard,
 }
 
 service! {
     peer_node_service_server::PeerNodeService: PeerNode,
     apply_peer_nodes("ApplyPeerNodes", ApplyPeerNodesRequest.peers) -> ApplyPeerNodesResponse,
     delete_peer_nodes("DeletePeerNodes", DeletePeerNodesRequest) -> DeletePeerNodesResponse,
-    list_peer_nodes(ListPeerNodesRequest) -> ListPeerNodesStream, ListPeerNodesResponse.peers by 256, list::peers,
+    list_peer_nodes(ListPeerNodesRequest) -> ListPeerNodesStream, ListPeerNodesResponse.peers by 256, list::peers, Table::L3Forwarding,
 }
 
 service! {
     egress_service_server::EgressService: Egress,
     apply_egresses("ApplyEgresses", ApplyEgressesRequest.egresses) -> ApplyEgressesResponse,
     delete_egresses("DeleteEgresses", DeleteEgressesRequest) -> DeleteEgressesResponse,
-    list_egresses(ListEgressesRequest) -> ListEgressesStream, ListEgressesResponse.egresses by 256, list::egresses,
+    list_egresses(ListEgressesRequest) -> ListEgressesStream, ListEgressesResponse.egresses by 256, list::egresses, Table::EgressMark,
 }
 
 service! {
     traffic_control_service_server::TrafficControlService: TrafficControl,
     apply_traffic_controls("ApplyTrafficControls", ApplyTrafficControlsRequest.traffic_controls) -> ApplyTrafficControlsResponse,
     delete_traffic_controls("DeleteTrafficControls", DeleteTrafficControlsRequest) -> DeleteTrafficControlsResponse,
-    list_traffic_controls(ListTrafficControlsRequest) -> ListTrafficControlsStream, ListTrafficControlsResponse.traffic_controls by 256, list::traffic_controls,
+    list_traffic_controls(ListTrafficControlsRequest) -> ListTrafficControlsStream, ListTrafficControlsResponse.traffic_controls by 256, list::traffic_controls, Table::TrafficControl,
 }
 
 #[tonic::async_trait]
@@ -129,7 +135,8 @@ impl v1::proxy_service_server::ProxyService for AntreaServices {
         request: Request<v1::ListServicesRequest>,
     ) -> Result<Response<Self::ListServicesStream>, Status> {
         let names = request.into_inner().names;
-        let states = self.read(move |antrea| antrea.show(|shown| list::services(shown, &names))).await?;
+        let wanted = Wanted { groups: true, ..counters(&[Table::SessionAffinity]) };
+        let states = self.read(move |antrea| antrea.show(wanted, |shown| list::services(shown, &names))).await?;
         Ok(Response::new(parts(states, 64, |state| state, |services| v1::ListServicesResponse { services })))
     }
 

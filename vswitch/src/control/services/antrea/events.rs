@@ -1,10 +1,11 @@
 //! `EventService`.
 
-use super::AntreaServices;
+use super::{AntreaServices, refused};
 use crate::control::antrea::{KINDS, Reader, Told, Watch};
 use crate::control::services::status::invalid;
 use crate::control::services::watch::until_stopped;
 use crate::port::FieldError;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
@@ -26,11 +27,6 @@ fn wanted(kinds: &[i32]) -> Result<Vec<EventKind>, Status> {
             let problem = format!("{told} is no kind of event");
             invalid(&[FieldError::new("kinds", problem, "use those of EventKind, 1 to 7")])
         })?;
-        if kind == EventKind::PacketToAnswer {
-            // Who waits for packets that never come would leave them unanswered.
-            let reason = "this version hands no packets over; PacketService.WatchPacketIns of vswitch.v1 has them";
-            return Err(Status::unimplemented(reason));
-        }
         if !wanted.contains(&kind) {
             wanted.push(kind);
         }
@@ -46,12 +42,9 @@ const fn message(event: Event) -> Message {
 async fn forward(kind: EventKind, mut reader: Reader<Event>, messages: mpsc::Sender<Message>) {
     let mut known = 0;
     while let Some(Told { items, behind, limited }) = reader.next().await {
-        let mut events = items;
-        if behind > 0 || limited != known {
-            known = limited;
-            events.insert(0, Event::Lost(v1::EventsLost { kind: kind.into(), behind, limited }));
-        }
-        for event in events {
+        let lost = (behind > 0 || limited != known).then(|| v1::EventsLost { kind: kind.into(), behind, limited });
+        known = limited;
+        for event in lost.map(Event::Lost).into_iter().chain(items.into_iter().map(Arc::unwrap_or_clone)) {
             if messages.send(message(event)).await.is_err() {
                 return;
             }
@@ -88,8 +81,14 @@ impl v1::event_service_server::EventService for AntreaServices {
 
     async fn answer_packet(
         &self,
-        _: Request<v1::AnswerPacketRequest>,
+        request: Request<v1::AnswerPacketRequest>,
     ) -> Result<Response<v1::AnswerPacketResponse>, Status> {
-        Err(Status::not_found("no packet has this token: this version hands none over"))
+        let v1::AnswerPacketRequest { token, verdict } = request.into_inner();
+        let verdict = v1::PacketVerdict::try_from(verdict).unwrap_or(v1::PacketVerdict::Unspecified);
+        let antrea = Arc::clone(&self.antrea);
+        // Not behind calls that wait for the room.
+        let answered = self.control.read(move |_| antrea.answer_packet(&token, verdict)).await?;
+        answered.map_err(|error| refused(&error))?;
+        Ok(Response::new(v1::AnswerPacketResponse {}))
     }
 }

@@ -1,9 +1,8 @@
 //! Objects as they are, with their counters.
 
 use crate::control::antrea::Shown;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use vswitch_antrea::{Family, GroupKey, Key, Kind, Table};
-use vswitch_flow::Field;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object as Message;
 
@@ -85,7 +84,7 @@ pub(super) fn egresses(shown: &Shown<'_>, names: &[String]) -> Vec<v1::EgressSta
             meter: if egress.bandwidth.is_some() { mark } else { 0 },
             cookie: shown.cookie(key),
             sent: Some(total(&in_table(shown, key, Table::EgressMark))),
-            dropped: None,
+            dropped: Some(mark).filter(|_| egress.bandwidth.is_some()).and_then(|mark| shown.counted.dropped(mark)),
         });
     }
     states
@@ -106,10 +105,9 @@ pub(super) fn traffic_controls(shown: &Shown<'_>, names: &[String]) -> Vec<v1::T
 
 pub(super) fn services(shown: &Shown<'_>, names: &[String]) -> Vec<v1::ServiceState> {
     let mut states = Vec::new();
-    let learned = shown.counted.learned(Table::SessionAffinity);
     for (key, message) in of(shown, Kind::Service, names) {
         let Message::Service(service) = message else { continue };
-        let port = |port: &v1::ServicePort| service_port(shown, service, port, &learned);
+        let port = |port: &v1::ServicePort| service_port(shown, service, port);
         states.push(v1::ServiceState {
             service: Some(service.clone()),
             ports: service.ports.iter().map(port).collect(),
@@ -119,12 +117,7 @@ pub(super) fn services(shown: &Shown<'_>, names: &[String]) -> Vec<v1::ServiceSt
     states
 }
 
-fn service_port(
-    shown: &Shown<'_>,
-    service: &v1::Service,
-    port: &v1::ServicePort,
-    learned: &HashMap<u64, u64>,
-) -> v1::ServicePortState {
+fn service_port(shown: &Shown<'_>, service: &v1::Service, port: &v1::ServicePort) -> v1::ServicePortState {
     let key = |family, local| GroupKey::Service {
         service: service.name.as_str().into(),
         port: port.name.as_str().into(),
@@ -161,34 +154,12 @@ fn service_port(
         cluster_groups: groups(false),
         local_groups: groups(true),
         endpoints: endpoints.iter().map(endpoint).collect(),
-        affine_clients: affine(learned, &own),
+        affine_clients: affine(shown, &own),
     }
 }
 
 /// Clients that the groups' affinity remembers.
-fn affine(learned: &HashMap<u64, u64>, groups: &[u32]) -> u64 {
+fn affine(shown: &Shown<'_>, groups: &[u32]) -> u64 {
     let cookies = groups.iter().map(|id| vswitch_antrea::Category::Service.learned(*id));
-    cookies.filter_map(|cookie| learned.get(&cookie)).sum()
-}
-
-/// The number of the rule that a metric flow counts for, whether it counts new connections only, and whether it denies.
-pub(super) fn metric(flow: &vswitch_flow::spec::FlowSpec) -> Option<(u32, bool, bool)> {
-    let (label, mask) = flow.matching.get(Field::CtLabel);
-    let (denied, denied_mask) = flow.matching.get(Field::Reg3);
-    let number = |value: u128| u32::try_from(value).ok();
-    if mask == 0xffff_ffff {
-        Some((number(label)?, is_new(flow), false))
-    } else if mask == 0xffff_ffff << 32 {
-        Some((number(label >> 32)?, is_new(flow), false))
-    } else if denied_mask != 0 {
-        Some((number(denied)?, false, true))
-    } else {
-        None
-    }
-}
-
-fn is_new(flow: &vswitch_flow::spec::FlowSpec) -> bool {
-    // ct_state: bit 0 is `new`.
-    let (state, mask) = flow.matching.get(Field::CtState);
-    state & mask & 1 != 0
+    cookies.map(|cookie| shown.counted.flows_of_cookie(cookie)).sum()
 }

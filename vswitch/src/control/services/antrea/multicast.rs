@@ -3,7 +3,7 @@
 use super::apply::keys;
 use super::list::{in_table, of, total};
 use super::{AntreaServices, how};
-use crate::control::antrea::Shown;
+use crate::control::antrea::{Shown, Wanted};
 use crate::control::services::api::Asked;
 use crate::control::services::list::{Parts, parts};
 use crate::control::services::status::invalid;
@@ -19,6 +19,14 @@ use vswitch_proto::antrea::v1::object::Object;
 const GROUPS_MAX: usize = 4096;
 /// Items of one message.
 const CHUNK: usize = 256;
+/// Counters that listings look at.
+const GROUPS: Wanted = Wanted { tables: &[Table::MulticastRouting], groups: false, meters: false, rules: false };
+const PODS: Wanted = Wanted {
+    tables: &[Table::MulticastEgressPodMetric, Table::MulticastIngressPodMetric],
+    groups: false,
+    meters: false,
+    rules: false,
+};
 
 #[tonic::async_trait]
 impl v1::multicast_service_server::MulticastService for AntreaServices {
@@ -67,7 +75,7 @@ impl v1::multicast_service_server::MulticastService for AntreaServices {
         request: Request<v1::ListMulticastGroupsRequest>,
     ) -> Result<Response<Self::ListMulticastGroupsStream>, Status> {
         let addresses = request.into_inner().addresses;
-        let states = self.read(move |antrea| antrea.show(|shown| groups(shown, &addresses))).await?;
+        let states = self.read(move |antrea| antrea.show(GROUPS, |shown| groups(shown, &addresses))).await?;
         let message = |groups| v1::ListMulticastGroupsResponse { groups };
         Ok(Response::new(parts(states, CHUNK, |state| state, message)))
     }
@@ -77,7 +85,7 @@ impl v1::multicast_service_server::MulticastService for AntreaServices {
         request: Request<v1::ListMulticastStatisticsRequest>,
     ) -> Result<Response<Self::ListMulticastStatisticsStream>, Status> {
         let names = request.into_inner().pods;
-        let counted = self.read(move |antrea| antrea.show(|shown| statistics(shown, &names))).await?;
+        let counted = self.read(move |antrea| antrea.show(PODS, |shown| statistics(shown, &names))).await?;
         let message = |pods| v1::ListMulticastStatisticsResponse { pods };
         Ok(Response::new(parts(counted, CHUNK, |pod| pod, message)))
     }

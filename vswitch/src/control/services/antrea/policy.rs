@@ -2,7 +2,7 @@
 
 use super::apply::keys;
 use super::{AntreaServices, how, list, statistics};
-use crate::control::antrea::Shown;
+use crate::control::antrea::{Shown, Wanted};
 use crate::control::services::api::Asked;
 use crate::control::services::list::{Parts, parts};
 use crate::control::services::status::invalid;
@@ -22,6 +22,8 @@ use vswitch_proto::antrea::v1::object::Object;
 const CHUNK: usize = 1024;
 /// Milliseconds between two messages of counters: not given.
 const PERIOD_MS: u32 = 10_000;
+/// Counters that listings of policies look at.
+const RULES: Wanted = Wanted { tables: &[], groups: false, meters: false, rules: true };
 
 fn policies(shown: &Shown<'_>, names: &[String], pod: &str) -> Vec<v1::NetworkPolicyState> {
     let applied: Option<BTreeSet<String>> =
@@ -184,7 +186,7 @@ impl v1::network_policy_service_server::NetworkPolicyService for AntreaServices 
         request: Request<v1::ListNetworkPoliciesRequest>,
     ) -> Result<Response<Self::ListNetworkPoliciesStream>, Status> {
         let v1::ListNetworkPoliciesRequest { names, pod } = request.into_inner();
-        let states = self.read(move |antrea| antrea.show(|shown| policies(shown, &names, &pod))).await?;
+        let states = self.read(move |antrea| antrea.show(RULES, |shown| policies(shown, &names, &pod))).await?;
         Ok(Response::new(parts(states, 64, |state| state, |policies| v1::ListNetworkPoliciesResponse { policies })))
     }
 
@@ -193,7 +195,7 @@ impl v1::network_policy_service_server::NetworkPolicyService for AntreaServices 
         request: Request<v1::ListGroupsRequest>,
     ) -> Result<Response<Self::ListGroupsStream>, Status> {
         let names = request.into_inner().names;
-        let found = self.read(move |antrea| antrea.show(|shown| groups(shown, &names))).await?;
+        let found = self.read(move |antrea| antrea.show(Wanted::default(), |shown| groups(shown, &names))).await?;
         let message = |groups: Vec<Object>| {
             let mut response = v1::ListGroupsResponse::default();
             for group in groups {
@@ -225,7 +227,8 @@ impl v1::network_policy_service_server::NetworkPolicyService for AntreaServices 
             let mut before = BTreeMap::new();
             loop {
                 let wanted = std::sync::Arc::clone(&policies);
-                let read = services.read(move |antrea| antrea.show(|shown| statistics::rules(shown, &wanted))).await;
+                let read =
+                    services.read(move |antrea| antrea.show(RULES, |shown| statistics::rules(shown, &wanted))).await;
                 let now = match read {
                     Ok(now) => now,
                     Err(status) => {

@@ -113,7 +113,8 @@ impl Stream {
                 told = reader.next() => {
                     let Some(Told { items, behind, .. }) = told else { return };
                     self.lost += behind;
-                    let records: Vec<FlowRecord> = items.into_iter().filter(|record| wanted.wants(record)).collect();
+                    let items = items.into_iter().filter(|record| wanted.wants(record));
+                    let records: Vec<FlowRecord> = items.map(Arc::unwrap_or_clone).collect();
                     (records.is_empty() && behind == 0) || self.send(records).await
                 }
                 _ = active.tick(), if wanted.active.is_some() => self.walk(false).await,

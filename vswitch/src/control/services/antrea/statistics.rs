@@ -1,36 +1,30 @@
 //! Counters of rules.
 
-use super::list::metric;
-use crate::control::antrea::Shown;
+use crate::control::antrea::{RuleCount, Shown};
 use crate::time::unix_ms;
 use std::collections::{BTreeMap, BTreeSet};
-use vswitch_antrea::Table;
 use vswitch_proto::antrea::v1;
 
-/// Tables whose flows count for rules.
-const METRICS: [Table; 4] =
-    [Table::EgressMetric, Table::IngressMetric, Table::MulticastEgressMetric, Table::MulticastIngressMetric];
+fn told(count: &RuleCount, now: u64) -> v1::RuleStatistics {
+    let RuleCount { sessions, new_packets, packets, bytes, rejects, idle_s, since_ms } = *count;
+    v1::RuleStatistics {
+        rule: None,
+        sessions,
+        new_packets,
+        packets,
+        bytes,
+        rejects_sent: rejects,
+        last_unix_ms: idle_s.map_or(0, |idle| now.saturating_sub(idle * 1000)),
+        since_unix_ms: now.saturating_sub(since_ms),
+    }
+}
 
-/// Counters of all rules by number, from the flows that count for them.
+/// Counters of all rules by number.
 pub(super) fn by_number(shown: &Shown<'_>) -> BTreeMap<u32, v1::RuleStatistics> {
     let now = unix_ms();
-    let mut rules: BTreeMap<u32, v1::RuleStatistics> = BTreeMap::new();
-    for info in METRICS.iter().flat_map(|table| shown.counted.table(*table)) {
-        let Some((number, is_new, is_denied)) = metric(&info.flow) else { continue };
-        let counters = info.counters;
-        let rule = rules.entry(number).or_insert_with(|| v1::RuleStatistics {
-            since_unix_ms: now.saturating_sub(counters.duration_ms),
-            ..v1::RuleStatistics::default()
-        });
-        rule.packets += counters.packets;
-        rule.bytes += counters.bytes;
-        if is_new || is_denied {
-            rule.new_packets += counters.packets;
-        }
-        if counters.packets > 0 {
-            rule.last_unix_ms = rule.last_unix_ms.max(now.saturating_sub(counters.idle_age_s * 1000));
-        }
-    }
+    let counted = shown.counted.rules().iter();
+    let mut rules: BTreeMap<u32, v1::RuleStatistics> =
+        counted.map(|(number, rule)| (*number, told(rule, now))).collect();
     // IGMP is decided by its reader.
     for (key, packets) in &shown.igmp.counters.rules {
         if let Some(number) = shown.ids().rule(key) {
@@ -60,8 +54,8 @@ pub(super) fn difference(
     now: &BTreeMap<u32, v1::RuleStatistics>,
 ) -> (Vec<v1::RuleStatistics>, Vec<v1::RuleStatistics>) {
     let same = |one: &v1::RuleStatistics, other: &v1::RuleStatistics| {
-        (one.packets, one.bytes, one.new_packets, one.sessions)
-            == (other.packets, other.bytes, other.new_packets, other.sessions)
+        (one.packets, one.bytes, one.new_packets, one.sessions, one.rejects_sent)
+            == (other.packets, other.bytes, other.new_packets, other.sessions, other.rejects_sent)
     };
     let is_changed =
         |(number, rule): &(&u32, &v1::RuleStatistics)| !before.get(number).is_some_and(|old| same(old, rule));

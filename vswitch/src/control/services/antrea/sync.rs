@@ -4,7 +4,7 @@ use super::{AntreaServices, how, valid_only};
 use crate::control::antrea::{OwnedFlow, Sync};
 use crate::control::services::api::Asked;
 use crate::control::services::flow::{Telling, entry};
-use crate::control::services::list::{self, Parts, parts};
+use crate::control::services::list::{self, Parts, measured_parts};
 use crate::control::services::status::invalid;
 use crate::port::FieldError;
 use prost::Message;
@@ -145,7 +145,8 @@ impl v1::sync_service_server::SyncService for AntreaServices {
             purpose: purpose.to_owned(),
             shared_with: shared_with.iter().map(Key::told).collect(),
         };
-        Ok(Response::new(parts(flows, CHUNK, present, |flows| v1::ListObjectFlowsResponse { flows })))
+        let message = |flows| v1::ListObjectFlowsResponse { flows };
+        Ok(Response::new(measured_parts(None, flows, CHUNK, present, v1::ObjectFlow::encoded_len, message)))
     }
 
     async fn find_objects(

@@ -95,7 +95,7 @@ pub(in crate::control::services) fn metadata_mask(key: &FlowKey) -> FlowMask {
 }
 
 /// The fields of a packet's metadata that are not 0.
-pub(in crate::control::services) fn fields(key: &FlowKey) -> Vec<v1::FieldValue> {
+pub(in crate::control) fn fields(key: &FlowKey) -> Vec<v1::FieldValue> {
     let parts = super::matching::parts(key, &metadata_mask(key));
     parts.into_iter().map(|(field, value, mask)| value_message(field, value, mask)).collect()
 }

@@ -18,7 +18,8 @@ mod tests;
 
 pub(super) use actions::{Text, actions};
 pub(super) use actions_out::reason;
-pub(super) use field::{fields, metadata, metadata_mask, names_field};
+pub(in crate::control) use field::fields;
+pub(super) use field::{metadata, metadata_mask, names_field};
 pub(super) use flow::{accepted_of_packet_out, filter, flow, flow_message, modify};
 pub(super) use group::{bucket_place, buckets, group, group_message};
 pub(super) use meter::{meter, meter_message};

@@ -270,8 +270,16 @@ fn packets_that_enter_again_are_judged_without_a_connection() {
     node.set_traffic_mode(v1::TrafficMode::NetworkPolicyOnly);
     node.features = Some(v1::Features { proxy: Some(false), ..v1::Features::default() });
     (node.tunnel, node.l7) = (None, None);
-    let room = with_all(&node, vec![object(k8s("a", vec![rule("egress", ALLOW, None, vec![tcp(80)])]))]);
-    has(&room, &["table=EgressRule, priority=64995,conj_id=2,reg4=0x20000000/0x20000000 actions=set_field:0x2->reg5,goto_table:EgressMetric"]);
+    let told = v1::Rule { logging: true, ..rule("egress", ALLOW, None, vec![tcp(80)]) };
+    let room = with_all(&node, vec![object(k8s("a", vec![told.clone()]))]);
+    has(&room, &[
+        "table=EgressRule, priority=64995,conj_id=2,reg4=0x20000000/0x20000000 actions=set_field:0x2->reg5,goto_table:EgressMetric",
+        "table=EgressMetric, priority=200,reg4=0x20000000/0x20000000,reg5=0x2 actions=goto_table:L3Forwarding",
+    ]);
+    assert_eq!(problems(&room, "np:default/a"), [("FEATURE".to_owned(), "rules[0].logging".to_owned())]);
+    let room = with_all(&document_node(), vec![object(k8s("a", vec![told]))]);
+    assert!(room.degraded().is_empty());
+    assert!(!lines(&room, Table::EgressMetric).iter().any(|line| line.contains("reg5")));
 }
 
 #[test]

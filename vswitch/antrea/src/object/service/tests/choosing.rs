@@ -87,6 +87,15 @@ fn hints_to_nodes_come_before_those_to_zones() {
 }
 
 #[test]
+fn hints_lead_to_none_of_those_that_end() {
+    let ends = |address: &str, zone: &str| v1::Endpoint { hint_zones: vec![zone.to_owned()], ..ending(address, true) };
+    let mut all = vec![ends("10.10.1.6", "a"), ends("10.10.1.7", "b")];
+    assert_eq!(chosen(&with(&zoned(), all.clone()), Family::V4)[0], set(&["10.10.1.6", "10.10.1.7"]));
+    all.extend([hinted("10.10.1.8", &["a"], &[]), hinted("10.10.1.9", &["b"], &[])]);
+    assert_eq!(chosen(&with(&zoned(), all), Family::V4)[0], set(&["10.10.1.8"]));
+}
+
+#[test]
 fn a_nodes_zone_changes_what_is_used() {
     let all = vec![hinted("10.10.1.6", &["a"], &[]), hinted("10.10.0.24", &["b"], &[])];
     let mut room = with(&document_node(), all);

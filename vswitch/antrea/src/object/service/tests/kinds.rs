@@ -245,7 +245,7 @@ fn nested_services_lead_to_the_groups_of_others_whoever_comes_first() {
     let (outer, inner) = (id(&written, "outer", false), id(&written, "inner", false));
     assert_has(
         &written,
-        &format!("table=EndpointDNAT, priority=210,tcp,reg3=0xa600202,reg4=0x1000050/0x100ffff actions=group:{inner}"),
+        &format!("table=EndpointDNAT, priority=210,tcp,reg3=0xa600202,reg4=0x1000050/0x100ffff actions=set_field:0->reg3,group:{inner}"),
     );
     assert_has(
         &written,

@@ -12,12 +12,23 @@ use vswitch_proto::antrea::v1::multicast_service_client::MulticastServiceClient;
 /// Looks, 50 ms apart.
 const LOOKS: usize = 200;
 
-fn multicast_node() -> v1::NodeConfig {
+pub(super) fn multicast_node() -> v1::NodeConfig {
     v1::NodeConfig { features: Some(v1::Features { multicast: true, ..v1::Features::default() }), ..node() }
 }
 
+/// The Node beside it.
+pub(super) fn worker() -> v1::Object {
+    let peer = v1::PeerNode {
+        name: "worker-1".to_owned(),
+        pod_cidrs: vec!["10.10.1.0/24".to_owned()],
+        transport_addresses: vec!["192.168.77.103".to_owned()],
+        ..v1::PeerNode::default()
+    };
+    v1::Object { object: Some(v1::object::Object::PeerNode(peer)) }
+}
+
 /// What a Pod, or another Node, says: that it has joined a group.
-fn joins(in_port: u32, tunnel_source: [u8; 4], group: [u8; 4]) -> crate::pipeline::PacketIn {
+pub(super) fn joins(in_port: u32, tunnel_source: [u8; 4], group: [u8; 4]) -> crate::pipeline::PacketIn {
     let mut metadata = FlowKey::default();
     metadata.set(Field::InPort, in_port.into());
     metadata.set(Field::TunSrc, u32::from_be_bytes(tunnel_source).into());
@@ -30,6 +41,7 @@ fn joins(in_port: u32, tunnel_source: [u8; 4], group: [u8; 4]) -> crate::pipelin
         userdata: [3].into(),
         metadata,
         packet: report(from, &[(group.into(), true)], true),
+        received: None,
         continuation: None,
         token: Vec::new(),
     }
@@ -37,7 +49,7 @@ fn joins(in_port: u32, tunnel_source: [u8; 4], group: [u8; 4]) -> crate::pipelin
 
 impl Running {
     /// Where what is for the reader of IGMP goes.
-    async fn reader(&self) -> tokio::sync::mpsc::Sender<crate::pipeline::PacketIn> {
+    pub(super) async fn reader(&self) -> tokio::sync::mpsc::Sender<crate::pipeline::PacketIn> {
         for _ in 0..LOOKS {
             let readers = self.switch.packet_ins.lock().clone();
             if let Some((_, sender, _)) = readers.into_iter().find(|(controller, ..)| *controller == 62376) {
@@ -72,13 +84,7 @@ fn receivers(states: &[v1::MulticastGroupState]) -> usize {
 async fn what_is_heard_becomes_groups() {
     let running = Running::with_node().await;
     running.initialize(multicast_node()).await.expect("a Node with multicast");
-    let peer = v1::PeerNode {
-        name: "worker-1".to_owned(),
-        pod_cidrs: vec!["10.10.1.0/24".to_owned()],
-        transport_addresses: vec!["192.168.77.103".to_owned()],
-        ..v1::PeerNode::default()
-    };
-    let peer = v1::Object { object: Some(v1::object::Object::PeerNode(peer)) };
+    let peer = worker();
     let objects = || vec![object(pod("web", 24)), object(pod("db", 25)), peer.clone()];
     running.sync(round(1), objects()).await.expect("a sync");
     let flows = running.flow_count().await;

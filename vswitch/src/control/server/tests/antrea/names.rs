@@ -18,7 +18,7 @@ use vswitch_proto::antrea::v1::object::Object;
 const CONTROLLER: u16 = 62375;
 
 /// web may speak to `*.example.com`, and to nobody else.
-fn objects() -> Vec<v1::Object> {
+pub(super) fn objects() -> Vec<v1::Object> {
     let rule = |id: &str, action: v1::RuleAction, fqdns: &[&str]| v1::Rule {
         id: id.to_owned(),
         direction: v1::Direction::Egress.into(),
@@ -41,7 +41,7 @@ fn objects() -> Vec<v1::Object> {
 }
 
 /// A datagram with an answer: `name` has 192.0.2.`last`.
-fn answer(name: &str, last: u8, ttl: u32) -> Vec<u8> {
+pub(super) fn answer(name: &str, last: u8, ttl: u32) -> Vec<u8> {
     let labels = name.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
     let mut message = vec![0, 7, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0];
     message.extend(labels.chain([0, 0, 1, 0, 1, 0xc0, 12, 0, 1, 0, 1]));
@@ -53,7 +53,7 @@ fn answer(name: &str, last: u8, ttl: u32) -> Vec<u8> {
     [head.concat(), udp].concat()
 }
 
-fn paused(token: u8, packet: Vec<u8>) -> PacketIn {
+pub(super) fn paused(token: u8, packet: Vec<u8>) -> PacketIn {
     PacketIn {
         table: 100,
         cookie: 1,
@@ -62,6 +62,7 @@ fn paused(token: u8, packet: Vec<u8>) -> PacketIn {
         userdata: [2].into(),
         metadata: FlowKey::default(),
         packet,
+        received: None,
         continuation: Some(Arc::new(Continuation::default())),
         token: vec![token],
     }
@@ -69,7 +70,7 @@ fn paused(token: u8, packet: Vec<u8>) -> PacketIn {
 
 impl Running {
     /// With the rule in force; `wait_ms`: how long answers wait at most.
-    async fn with_names(wait_ms: u32) -> (Self, mpsc::Sender<PacketIn>) {
+    pub(super) async fn with_names(wait_ms: u32) -> (Self, mpsc::Sender<PacketIn>) {
         let running = Self::with_node().await;
         let fqdn = Some(v1::FqdnConfig { wait_ms_max: wait_ms, ..Default::default() });
         running.initialize(v1::NodeConfig { fqdn, ..node() }).await.expect("a Node");
@@ -95,7 +96,7 @@ impl Running {
         self.switch.calls.lock().iter().filter_map(|call| call.strip_prefix("resume ").map(str::to_owned)).collect()
     }
 
-    async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+    pub(super) async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let begin = Instant::now();
         while !is_so(self) {
             assert!(begin.elapsed() < Duration::from_secs(10), "{what}: not within 10 s; {:?}", self.resumed());

@@ -167,6 +167,39 @@ async fn a_node_waits_for_its_bridge_and_ports() {
     running.stop().await;
 }
 
+/// Who watched before the Node came back is told of it, and handed what is its to answer.
+#[tokio::test]
+async fn who_watches_a_node_that_waits_is_told_when_it_is_there() {
+    use super::telling::{event, started};
+    use v1::EventKind::{ObjectChanged, PacketToAnswer, RoundCommitted};
+    use v1::watch_events_response::Event;
+    let dir = tempfile::tempdir().expect("a directory");
+    let dns = super::answers::taking_over(&[v1::PacketCategory::Dns]);
+    let running = Running::start_over(Some(dir.path().to_owned()), with_ports(&ALL)).await;
+    running.initialize(dns.clone()).await.expect("a Node");
+    assert!(running.sync(round(5), objects()).await.expect("a sync").gate_open);
+    running.stop().await;
+    let running = Running::start_over(Some(dir.path().to_owned()), with_ports(&["gw0", "web"])).await;
+    let mut answers = running.events(&[PacketToAnswer]).await;
+    let mut rounds = running.events(&[RoundCommitted]).await;
+    let mut changes = running.events(&[ObjectChanged]).await;
+    for events in [&mut answers, &mut rounds, &mut changes] {
+        assert!(!started(events).await.gate_open);
+    }
+    assert!(running.controllers().is_empty(), "there is no Node");
+    running.add_port("br-int", super::super::internal("tun0")).await.expect("a new port");
+    let told = Event::RoundCommitted(v1::RoundCommitted { round: 5, gate_open: true });
+    assert_eq!(event(&mut rounds).await, told);
+    let Event::ObjectChanged(changed) = event(&mut changes).await else { panic!("another event") };
+    let status = changed.status.expect("a status");
+    assert_eq!(status.object.as_ref().map(|object| object.name.as_str()), Some("default/db"), "its port is missing");
+    assert_eq!(status.outcome(), v1::ObjectOutcome::Degraded, "{status:?}");
+    running.give(&super::names::paused(1, super::names::answer("www.example.com", 1, 300)));
+    assert_eq!(super::answers::to_answer(&mut answers).await.category(), v1::PacketCategory::Dns);
+    assert!(running.initialize(dns).await.expect("a Node").unchanged);
+    running.stop().await;
+}
+
 /// A table of connections of an earlier process.
 fn restored_connections(switch: &Double) {
     let earlier = Double::default();

@@ -62,6 +62,7 @@ impl Running {
             userdata: [0].into(),
             metadata,
             packet: vec![2; 60],
+            received: None,
             continuation: None,
             token: Vec::new(),
         };

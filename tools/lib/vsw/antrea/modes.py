@@ -1,0 +1,259 @@
+"""What is shown of traffic modes other than encap: Pods and Services of three Nodes, and that policies hold, without tunnels or with some."""
+
+import collections
+import concurrent.futures
+
+from .. import machine
+from ..machine import Failure
+from . import traffic, world
+from .actions import ALT, BOTH, HTTP, Actions, of
+from .ledger import Rule
+from .manifests import document, text_of
+from .node import both
+from .three import HOSTS, PODS, SERVICES, node_documents, owners, pod_documents
+from .world import six
+
+ONE, TWO, THREE = HOSTS
+ALL = "10.96.0.10"  # web of every Node
+BY_SENDER, BY_RECEIVER = "EgressDefaultRule priority=200", "IngressDefaultRule priority=200"
+
+
+def service_of(host):
+    """The address of the Service whose only Endpoint is web of a Node."""
+    return f"10.96.0.{20 + host.number}"
+
+
+def hosts_service_of(host):
+    """The address of the Service whose only Endpoint is a Node itself."""
+    return f"10.96.0.{30 + host.number}"
+
+
+def web(host):
+    """The address of web of a Node."""
+    return host.pod_address(PODS["web"])
+
+
+def client(host):
+    """The address of client of a Node."""
+    return host.pod_address(PODS["client"])
+
+
+def manifests(mode, **features):
+    """The cluster in a traffic mode."""
+    documents = [document("v1", "Namespace", "default")]
+    for host in HOSTS:
+        documents += [*node_documents(host, mode, **features), *pod_documents(host), *_service(f"web-{host.number}", service_of(host), [host])]
+        documents += _service(f"host-{host.number}", hosts_service_of(host), [host], lambda host: host.address)
+    return text_of([*documents, *_service("all", ALL, HOSTS), *_policies()])
+
+
+def _service(name, address, hosts, endpoint=web):
+    ports = [{"name": "tcp", "protocol": "TCP", "port": HTTP}, {"name": "udp", "protocol": "UDP", "port": HTTP}, {"name": "alt", "protocol": "TCP", "port": ALT}]
+    yield document("v1", "Service", name, "default", spec={"clusterIPs": list(both(address)), "ipFamilies": ["IPv4", "IPv6"], "ports": ports})
+    for family in BOTH:
+        endpoints = [{"addresses": [of(endpoint(host), family)], "nodeName": host.name} for host in hosts]
+        yield document("discovery.k8s.io/v1", "EndpointSlice", f"{name}-{family}", "default", {"labels": {"kubernetes.io/service-name": name}},
+                       addressType=f"IPv{family}", ports=ports, endpoints=endpoints)
+
+
+def _policies():
+    """Only client and Nodes may reach web; client may do nothing but ask web and Nodes at port 80: TCP by a policy of Antrea's, UDP by one of Kubernetes'."""
+    selected = {name: {"podSelector": {"matchLabels": {"app": name}}} for name in PODS}
+    nodes = [address for host in HOSTS for one in (host.address, host.gateway) for address in both(one)]
+    blocks = [{"ipBlock": {"cidr": f"{address}/{128 if ':' in address else 32}"}} for address in nodes]
+    yield document("networking.k8s.io/v1", "NetworkPolicy", "web", "default",
+                   spec=selected["web"] | {"policyTypes": ["Ingress"], "ingress": [{"from": [selected["client"], *blocks]}]})
+    yield document("networking.k8s.io/v1", "NetworkPolicy", "client", "default", spec=selected["client"] | {
+        "policyTypes": ["Egress"], "egress": [{"to": [selected["web"], *blocks], "ports": [{"protocol": "UDP", "port": HTTP}]}]})
+    rule = {"action": "Allow", "name": "AskWeb", "to": [selected["web"], *blocks], "ports": [{"protocol": "TCP", "port": HTTP}]}
+    yield document("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", "client",
+                   spec={"priority": 1, "tier": "application", "appliedTo": [selected["client"]], "egress": [rule]})
+
+
+def proxy_rules():
+    """What kube-proxy would have the kernel translate."""
+    lines = []
+    for host in HOSTS:
+        for protocol, port in (("tcp", HTTP), ("udp", HTTP), ("tcp", ALT)):
+            for service, endpoint in ((service_of(host), web(host)), (hosts_service_of(host), host.address)):
+                lines.append(f"    ip daddr {service} {protocol} dport {port} dnat ip to {endpoint}:{port}")
+                lines.append(f"    ip6 daddr {six(service)} {protocol} dport {port} dnat ip6 to [{six(endpoint)}]:{port}")
+    return "\n".join(lines)
+
+
+def on(host, *texts):
+    """Rules of a Node."""
+    return [(host.name, Rule(text)) for text in texts]
+
+
+# What came back from the kernel leaves for it once more, untracked.
+AGAIN = (f"ConntrackZone priority=210 nw_src={client(ONE)}", "EgressMetric reg4=0x20000000/0x20000000", "Output priority=215")
+# For the kernel, whoever it is for.
+TO_NOBODY = "L3Forwarding priority=190 reg4=0x20000000/0x20000000"
+
+
+class Modes(Actions):
+    """Scenes as `crossing.Crossing`'s, on three Nodes."""
+
+    def __init__(self, three):
+        super().__init__(three, owners())
+
+    # What the kernels need.
+
+    def no_encap(self):
+        """Every Node's Pods are behind it."""
+        for host in HOSTS:
+            self.node.gateways(host)
+            for other in host.others():
+                self.node.by_network(host, other)
+
+    def no_encap_without_proxy(self):
+        """So it is here, and the kernels translate packets for Services."""
+        self.no_encap()
+        for host in HOSTS:
+            self.node.proxy(host, proxy_rules())
+
+    def hybrid(self):
+        """Only those of Nodes on the same link are; the router knows none."""
+        for host in HOSTS:
+            self.node.gateways(host)
+            for other in host.others():
+                (self.node.by_network if host.is_near(other) else self.node.by_tunnel)(host, other)
+
+    def hybrid_without_proxy(self):
+        """So it is here, and the kernels translate packets for Services."""
+        self.hybrid()
+        for host in HOSTS:
+            self.node.proxy(host, proxy_rules())
+
+    def policy_only(self):
+        """As without tunnels; the kernels translate packets for Services."""
+        for host in HOSTS:
+            self.node.policy_only(host)
+            self.node.proxy(host, proxy_rules())
+            for other in host.others():
+                self.node.by_network(host, other)
+
+    # What is shown.
+
+    def datagrams(self, source, address, sizes=(10, 4000)):
+        """A datagram and its echo, whole and in fragments."""
+
+        def run(family):
+            traffic.echoes(self.space[source], of(address, family), HTTP, sizes)
+            return "datagrams come back"
+
+        return run
+
+    def nobody(self, denials):
+        """What policies deny, all at once: (who, which address, which port, on which Node, by which rule)."""
+        rules = collections.Counter((host.name, text) for *_, host, text in denials)
+
+        def run(family):
+            with concurrent.futures.ThreadPoolExecutor(len(denials)) as pool:
+                tried = [pool.submit(self.denied(*denial[:3]), family) for denial in denials]
+            if wrong := [machine.words_of(error) for one in tried if (error := one.exception())]:
+                raise Failure("; ".join(wrong))
+            return f"no answer, {len(denials)} times"
+
+        return run, [(name, Rule(text, count)) for (name, text), count in rules.items()]
+
+    def pods(self, pairs, route):
+        """Pods of other Nodes, and what policies at either end deny. `route(here, there)`: the rule that leads there."""
+        denials = []
+        for here, there in pairs:
+            source, target = here.at("client"), there.at("web")
+            yield f"{source} -> {target}", self.one(source, web(there), HTTP, target, source), on(here, route(here, there)), BOTH
+            denials += [(source, web(there), ALT, here, BY_SENDER), (here.at("web"), web(there), HTTP, there, BY_RECEIVER)]
+        yield f"policies of client and web deny: {len(denials)} connections", *self.nobody(denials), BOTH
+
+    def services(self, pairs):
+        """Services of the switch."""
+        for here in (ONE, THREE):
+            source = here.at("client")
+            yield (f"{source} -> ClusterIP", self.several(source, ALL, HTTP, {host.at("web"): source for host in HOSTS}), on(here, f"ServiceLB nw_dst={ALL}"), BOTH)
+        denials = []
+        for here, there in pairs:
+            source, address = here.at("client"), service_of(there)
+            yield (f"{source} -> ClusterIP -> {there.at('web')}: UDP", self.datagrams(source, address), on(here, f"EndpointDNAT nat(dst={web(there)}:{HTTP})"), BOTH)
+            denials += [(source, address, ALT, here, BY_SENDER), (here.at("web"), address, HTTP, there, BY_RECEIVER)]
+        yield f"so they do behind Services: {len(denials)} connections", *self.nobody(denials), BOTH
+
+    def of_no_encap(self):
+        """Everything by the network."""
+        pairs = ((ONE, TWO), (ONE, THREE), (THREE, ONE))
+        yield from self.pods(pairs, _by_gateway)
+        yield from self.services(pairs)
+        for there in (TWO, THREE):
+            yield self.from_node_by_network(there)
+
+    def of_hybrid(self):
+        """By the network to Node 2, by tunnels to Node 3."""
+        pairs = ((ONE, TWO), (ONE, THREE), (THREE, ONE))
+        yield from self.pods(pairs, lambda here, there: (_by_gateway if here.is_near(there) else _by_tunnel)(here, there))
+        yield from self.services(pairs)
+        yield self.from_node_by_network(TWO)
+        yield ("node@1 -> ClusterIP -> web@3", self.one("node@1", service_of(THREE), HTTP, "web@3", "gateway@1"), on(ONE, _by_tunnel(ONE, THREE)), BOTH)
+
+    def from_node_by_network(self, there):
+        """The Node itself: its packet comes back to it with a virtual source, and leaves with the Node's own."""
+        return (f"node@1 -> ClusterIP -> {there.at('web')}", self.one("node@1", service_of(there), HTTP, there.at("web"), "node@1"),
+                on(ONE, f"SNAT nat(src={world.VIRTUAL_SERVICE})", "Output ct_mark=0x40/0x40"), BOTH)
+
+    def of_policy_only(self):
+        """Everything that is for no Pod of the Node is the kernel's."""
+        local = f"L3Forwarding priority=195 nw_dst={web(ONE)}"
+        yield "client@1 -> web@1", self.one("client@1", web(ONE), HTTP, "web@1", "client@1"), on(ONE, local), BOTH
+        yield "node@1 -> web@1", self.one("node@1", web(ONE), HTTP, "web@1", "node@1"), on(ONE, local, "Classifier priority=210"), BOTH
+        yield from self.pods(((ONE, TWO), (THREE, ONE)), lambda here, there: "L3Forwarding priority=190")
+        yield from self.proxied({TWO: AGAIN, THREE: AGAIN})
+        yield from self.hosts((TWO, THREE), ())
+
+    def of_no_encap_without_proxy(self):
+        """Endpoints that are no Pods."""
+        yield from self.hosts((TWO, THREE), (TO_NOBODY,))
+
+    def of_hybrid_without_proxy(self):
+        """What goes into a tunnel is tracked, as its answers come back by the gateway."""
+        tracked = (f"ConntrackZone priority=220 nw_dst={THREE.pods}", _by_tunnel(ONE, THREE))
+        yield from self.proxied({TWO: AGAIN, THREE: tracked})
+        # Node 3 answers Pods by its tunnel, past the kernel that has translated.
+        yield from self.hosts((TWO,), (TO_NOBODY,))
+
+    def proxied(self, ways):
+        """Services that the kernel translates; policies judge behind that. `ways`: rules that lead to other Nodes."""
+        first = f"DNAT nw_dst={SERVICES}"
+        yield ("client@1 -> Service -> web@1", self.one("client@1", service_of(ONE), HTTP, "web@1", "client@1"),
+               on(ONE, first, f"ConntrackZone priority=220 nw_dst={web(ONE)}"), BOTH)
+        denials = [("client@1", service_of(ONE), ALT, ONE, BY_SENDER)]
+        for there, way in ways.items():
+            name, address = there.at("web"), service_of(there)
+            by_antrea, by_kubernetes, fragments = [], [], []
+            if way == AGAIN:
+                by_antrea, by_kubernetes = ["AntreaPolicyEgressRule priority=64995"], ["EgressRule priority=64995"]
+                fragments = [f"ConntrackZone priority=211 nw_src={client(ONE)}"]
+            yield (f"client@1 -> Service -> {name}", self.one("client@1", address, HTTP, name, "client@1"), on(ONE, first, *way, *by_antrea), BOTH)
+            yield (f"client@1 -> Service -> {name}: UDP", self.datagrams("client@1", address), on(ONE, first, *way, *by_kubernetes, *fragments), BOTH)
+            denials += [("client@1", address, ALT, ONE, BY_SENDER), ("web@1", address, HTTP, there, BY_RECEIVER)]
+        yield f"policies deny behind Services: {len(denials)} connections", *self.nobody(denials), BOTH
+
+    def hosts(self, those, rules):
+        """Services whose endpoint is another Node itself: no table knows its address. `rules`: those that lead back to the kernel.
+
+        What is for its own Node the kernel takes at once."""
+        first = f"DNAT nw_dst={SERVICES}"
+        for there in those:
+            name, address = there.at("node"), hosts_service_of(there)
+            way = on(ONE, first, *AGAIN, *rules)
+            yield f"client@1 -> Service -> {name}", self.one("client@1", address, HTTP, name, "client@1"), way, BOTH
+            yield f"client@1 -> Service -> {name}: UDP", self.datagrams("client@1", address, (10,)), way, BOTH
+        denials = [("client@1", hosts_service_of(there), ALT, ONE, BY_SENDER) for there in those]
+        yield f"policies deny before Nodes: {len(denials)} connections", *self.nobody(denials), BOTH
+
+
+def _by_gateway(here, there):
+    return f"L3Forwarding priority=200 nw_dst={there.pods} set_field:{here.gateway_mac}->eth_dst"
+
+
+def _by_tunnel(_here, there):
+    return f"L3Forwarding priority=200 nw_dst={there.pods} set_field:{there.address}->tun_dst"

@@ -1,0 +1,38 @@
+"""Tests of several Nodes: how their switches are started, and how scenes are shown on them."""
+
+import contextlib
+
+from .. import machine
+from . import traffic
+from .actions import HTTP
+from .ledger import Ledger, Ledgers
+
+
+def started(cluster, hosts, binaries, directory, tag, defer):
+    """The switches of a cluster's hosts by name, each with a directory and a core of its own if there are as many."""
+    switches, cores = {}, machine.cores()
+    for host in hosts:
+        dpdk = {"worker_cores": [cores[-host.number % len(cores)]], "main_core": cores[0], "memory_mb": 256, "hugepages": False,
+                "file_prefix": f"{tag}.{host.number}"}
+        own = directory / host.name
+        own.mkdir()
+        switches[host.name] = cluster.start(host, binaries, own, dpdk, defer)
+    return switches
+
+
+def show(test, switches, scenes, **about):
+    """Scenes, each with its rules at the switches that they name; a subtest of `test` for each, and family."""
+    for title, action, rules, families in scenes:
+        for family in families:
+            with test.subTest(title, family=family, **about):
+                ledgers = Ledgers({name: Ledger(switches[name]) for name, _ in rules})
+                before = ledgers.read()
+                action(family)
+                ledgers.expect(before, rules, family)
+
+
+def answers(space, address):
+    """Whether somebody answers a namespace there."""
+    with contextlib.suppress(OSError):
+        return bool(traffic.ask(space, address, HTTP, 0.5))
+    return False

@@ -1,0 +1,78 @@
+"""Traffic modes other than encap on real traffic: three Nodes, two of them on one link, the third one behind a router, and kernels that route between them."""
+
+import contextlib
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "lib"))
+
+from vsw import machine  # noqa: E402
+from vsw.antrea import manifests, modes, several, three  # noqa: E402
+from vsw.antrea.actions import BOTH, of  # noqa: E402
+from vsw.antrea.three import HOSTS  # noqa: E402
+
+BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
+
+
+class Modes(unittest.TestCase):
+    """One cluster, in one mode after the other."""
+
+    @classmethod
+    def setUpClass(cls):
+        stack = cls.enterClassContext(contextlib.ExitStack())
+        cls.directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vswitch-modes.")))
+        cls.three = three.Three(f"vt{os.getpid()}", stack.callback)
+        cls.switches = several.started(cls.three, HOSTS, BINARIES, cls.directory, f"vt{os.getpid()}", stack.callback)
+        for host in HOSTS:
+            cls.switches[host.name].wait_ready()
+            cls.three.attach(host, cls.switches[host.name])
+        cls.three.serve(stack)
+        cls.modes = modes.Modes(cls.three)
+
+    def show(self, mode, prepare, scenes, **features):
+        """All scenes of a mode."""
+        self.three.clear()
+        prepare()
+        with manifests.told(self.switches, self.directory / self.id(), modes.manifests(mode, **features)):
+            self.meet()
+            several.show(self, self.switches, scenes(), mode=mode)
+        self.assertEqual(self.three.checksum_errors(), {})
+
+    def meet(self):
+        """Neighbours are found, so that what a scene counts is its own."""
+        for here in HOSTS:
+            for there in HOSTS:
+                for family in BOTH:
+                    address = of(modes.web(there), family)
+                    client = here.at("client")
+                    machine.expect(f"{client} reaches {address}", lambda client=client, address=address: several.answers(self.three.names[client], address))
+
+    def test_no_encap(self):
+        self.show("NoEncap", self.modes.no_encap, self.modes.of_no_encap)
+
+    def test_no_encap_without_proxy(self):
+        self.show("NoEncap", self.modes.no_encap_without_proxy, self.modes.of_no_encap_without_proxy, proxy=False)
+
+    def test_hybrid(self):
+        self.show("Hybrid", self.modes.hybrid, self.modes.of_hybrid)
+
+    def test_hybrid_without_proxy(self):
+        self.show("Hybrid", self.modes.hybrid_without_proxy, self.modes.of_hybrid_without_proxy, proxy=False)
+
+    def test_network_policy_only(self):
+        self.show("NetworkPolicyOnly", self.modes.policy_only, self.modes.of_policy_only, proxy=False)
+
+
+if __name__ == "__main__":
+    machine.stop_on_signals()
+    try:
+        unittest.main()
+    except machine.Stop as stop:
+        sys.exit(128 + stop.signum)
+    finally:
+        machine.ignore_signals()
+        Modes.doClassCleanups()  # unittest leaves them out where all is to end

@@ -1,0 +1,127 @@
+//! Pods of the wire.
+
+use crate::testing::{apply, assert_has, dual_node, dump, dump_of, mac, pod, refused, room};
+use crate::{Key, Kind, Room, Write, Zones};
+use std::collections::BTreeSet;
+use vswitch_proto::antrea::v1;
+use vswitch_proto::antrea::v1::object::Object;
+
+fn node() -> v1::NodeConfig {
+    let mut node = dual_node();
+    node.uplink =
+        Some(v1::Uplink { port: "uplink0".to_owned(), mac: mac("02:00:00:00:00:02"), ..v1::Uplink::default() });
+    node.features = Some(v1::Features { pod_vlans: true, ..node.features.unwrap_or_default() });
+    node
+}
+
+/// web, db or web2 (ports 37, 38, 42) in a VLAN; 0: untagged.
+fn tagged(name: &str, vlan: u32, last: u32) -> v1::Pod {
+    let addresses = vec![format!("172.16.{vlan}.{last}"), format!("fd00:172:16:{vlan}::{last}")];
+    v1::Pod { vlan, addresses, ..pod(name) }
+}
+
+fn cluster() -> Room {
+    let pods = [tagged("web", 7, 9), tagged("db", 7, 10), tagged("web2", 0, 11), pod("client")];
+    room(&node(), pods.map(Object::Pod).into())
+}
+
+const WEB: &str = "fa:b7:53:74:21:a6";
+const PUSH: &str = "push_vlan:0x8100,set_field:4103->vlan_vid";
+const GROUPS: &str = "dl_dst=01:00:00:00:00:00/01:00:00:00:00:00";
+
+#[test]
+fn it_is_on_the_wire_as_itself() {
+    let room = cluster();
+    let port = "set_field:0x25->reg1,set_field:0x200000/0x600000->reg0,goto_table:TrafficControl";
+    for line in [
+        "table=PipelineRootClassifier, priority=200,ip actions=set_field:0xfff0->reg8,goto_table:Classifier".to_owned(),
+        "table=Classifier, priority=190,ip,in_port=37 actions=set_field:0x3/0xf->reg0,set_field:0x10000000/0x10000000->reg4,set_field:0x100000/0x100000->reg4,set_field:0x1007->reg8,goto_table:SpoofGuard".to_owned(),
+        "table=Classifier, priority=190,ipv6,in_port=37 actions=set_field:0x3/0xf->reg0,set_field:0x10000000/0x10000000->reg4,set_field:0x100000/0x100000->reg4,set_field:0x3007->reg8,goto_table:SpoofGuard".to_owned(),
+        format!("table=Classifier, priority=225,ip,in_port=3,dl_vlan=7,dl_dst={WEB} actions=set_field:0x4/0xf->reg0,set_field:0x1007->reg8,goto_table:UnSNAT"),
+        "table=Classifier, priority=225,ip,in_port=3,vlan_tci=0x0000/0x1000,dl_dst=72:1c:5d:0e:9a:23 actions=set_field:0x4/0xf->reg0,set_field:0x1000->reg8,goto_table:UnSNAT".to_owned(),
+        "table=Classifier, priority=224,in_port=3,vlan_tci=0x1000/0x1000 actions=drop".to_owned(),
+        "table=Classifier, priority=226,ip,in_port=3,dl_vlan=7,nw_src=172.16.7.9 actions=drop".to_owned(),
+        "table=ConntrackZone, priority=200,ipv6 actions=ct(table=ConntrackState,zone=NXM_NX_REG8[0..15],nat)".to_owned(),
+        format!("table=L3Forwarding, priority=218,ip,reg8=0x1007,dl_dst={WEB},nw_dst=172.16.7.9 actions=goto_table:L2ForwardingCalc"),
+        format!("table=L3Forwarding, priority=217,ipv6,reg8=0x3007,ipv6_dst=fd00:172:16:7::9 actions=set_field:{WEB}->eth_dst,goto_table:L3DecTTL"),
+        "table=L3Forwarding, priority=216,ip,reg4=0x100000/0x100000 actions=set_field:0x40/0xf0->reg0,goto_table:L2ForwardingCalc".to_owned(),
+        "table=L3Forwarding, priority=215,ip,reg8=0x1000/0xd000 actions=drop".to_owned(),
+        format!("table=L2ForwardingCalc, priority=206,reg8=0x1007/0xdfff,dl_dst={WEB} actions={port}"),
+        format!("table=VLAN, priority=190,reg1=0x3,in_port=37 actions={PUSH},goto_table:Output"),
+        "table=VLAN, priority=190,in_port=3,vlan_tci=0x1000/0x1000 actions=pop_vlan,goto_table:Output".to_owned(),
+    ] {
+        assert_has(&room, &line);
+    }
+    // Nothing of an ordinary Pod's: no route by the gateway, no way in by its MAC address alone.
+    let mine = |line: &&String| line.contains("172.16.") || line.contains(WEB);
+    let routes = dump_of(&room, &["L3Forwarding"]);
+    assert!(routes.iter().filter(mine).all(|line| line.contains("reg8=") || line.contains("reg0=0x6/0xf")), "{routes:#?}");
+    let switched = dump_of(&room, &["L2ForwardingCalc"]);
+    assert_eq!(switched.iter().filter(|line| line.contains(WEB)).count(), 1, "{switched:#?}");
+    // What is not tagged is not tagged on its way out either.
+    assert!(!dump_of(&room, &["VLAN"]).iter().any(|line| line.contains("web2")));
+    for key in [Key::node(), Key::new(Kind::Pod, "default/web"), Key::new(Kind::Pod, "default/web2")] {
+        assert!(room.store().part(&key).unwrap().faults().is_empty(), "{key}");
+    }
+}
+
+#[test]
+fn who_asks_all_asks_his_vlan() {
+    let mut room = cluster();
+    let all = |room: &Room| -> BTreeSet<String> {
+        let lines = dump_of(room, &["ARPResponder", "IPv6"]).into_iter().filter(|line| line.contains("01:00:00:00:00:00"));
+        lines.filter(|line| line.contains("priority=212") || line.contains("icmp_type=135")).collect()
+    };
+    let has = |room: &Room, to_seven: &str| {
+        assert_has(room, &format!("table=ARPResponder, priority=212,arp,reg8=0x1007/0xdfff,{GROUPS} actions={to_seven}{PUSH},output:3"));
+        let asks = "icmp6,icmp_type=135,icmp_code=0";
+        assert_has(room, &format!("table=IPv6, priority=214,{asks},reg8=0x1007/0xdfff,{GROUPS} actions={to_seven}{PUSH},output:3"));
+        assert_has(room, &format!("table=ARPResponder, priority=212,arp,reg8=0x1000/0xdfff,{GROUPS} actions=output:42,output:3"));
+        assert_eq!(all(room).len(), 4, "{:#?}", all(room));
+    };
+    has(&room, "output:37,output:38,");
+    let plan = room.plan(Write { remove: vec![Key::new(Kind::Pod, "default/web")], ..Write::default() });
+    room.settle(plan);
+    has(&room, "output:38,");
+    apply(&mut room, vec![Object::Pod(tagged("web", 7, 9))]);
+    has(&room, "output:37,output:38,");
+    for line in [
+        "table=ARPSpoofGuard, priority=210,arp,in_port=3,dl_vlan=7 actions=pop_vlan,set_field:0x1007->reg8,goto_table:ARPResponder".to_owned(),
+        "table=ARPSpoofGuard, priority=200,arp,in_port=37,arp_spa=172.16.7.9,arp_sha=fa:b7:53:74:21:a6 actions=set_field:0x1007->reg8,goto_table:ARPResponder".to_owned(),
+        format!("table=ARPResponder, priority=213,arp,reg8=0x1007/0xdfff,dl_dst={WEB} actions=output:37"),
+        format!("table=ARPResponder, priority=211,arp,reg8=0x1007/0xdfff actions={PUSH},output:3"),
+        "table=Classifier, priority=227,icmp6,in_port=3,dl_vlan=7,icmp_type=134 actions=pop_vlan,set_field:0x4/0xf->reg0,set_field:0x3007->reg8,goto_table:IPv6".to_owned(),
+        // A Pod is no router.
+        format!("table=IPv6, priority=214,icmp6,reg0=0x4/0xf,reg8=0x1007/0xdfff,{GROUPS},icmp_type=134 actions=output:37,output:38,{PUSH},output:3"),
+        format!("table=IPv6, priority=213,icmp6,reg0=0x3/0xf,reg8=0x1007/0xdfff,ipv6_dst=ff00::/8,icmp_type=133 actions={PUSH},output:3"),
+    ] {
+        assert_has(&room, &line);
+    }
+}
+
+#[test]
+fn zones_are_known_as_long_as_a_pod_is_there() {
+    let mut room = cluster();
+    let zones = |room: &Room| room.facts().unwrap().vlan_zones();
+    assert_eq!(zones(&room), [0x1000, 0x1007, 0x3000, 0x3007].into());
+    let plan = room.plan(Write { remove: vec![Key::new(Kind::Pod, "default/web2")], ..Write::default() });
+    room.settle(plan);
+    assert_eq!(zones(&room), [0x1007, 0x3007].into());
+    let known = room.facts().unwrap().node.zones;
+    assert!(known.contains(0x1fff) && known.is_main(0x3007) && known.is_main(65520) && !known.is_main(65521));
+    assert!(!known.contains(0x2007) && !known.contains(65519) && !Zones::default().contains(0x1007));
+}
+
+#[test]
+fn an_address_in_a_vlan_is_no_address_of_the_node() {
+    let mut room = room(&node(), Vec::new());
+    let problems = refused(&mut room, Object::Pod(v1::Pod { vlan: 7, ..pod("web") }));
+    assert_eq!((problems[0].code.as_str(), problems[0].field.as_str()), ("OVERLAP", "addresses[0]"), "{problems:?}");
+    // Without the feature Pods of foreign addresses are as they were.
+    let mut plain = node();
+    plain.features = Some(v1::Features { pod_vlans: false, ..plain.features.unwrap_or_default() });
+    let room = crate::testing::room(&plain, vec![Object::Pod(tagged("web2", 0, 11))]);
+    let dump = dump(&room);
+    assert!(!dump.contains_key("VLAN"));
+    assert!(!dump.values().flatten().any(|line| line.contains("reg8")), "{dump:#?}");
+}

@@ -1,0 +1,240 @@
+//! What objects need on the wire.
+
+use super::{Under, Wire};
+use crate::object::egress::tests::wired;
+use crate::testing::{apply, assert_has, document_node, dual_node, egress, ip, pod, room};
+use crate::{Code, FlowId, Key, Kind, Mac, Room, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use vswitch_flow::text::{FlowCommand, NoNames, Style, format_flow, parse_flow};
+use vswitch_proto::antrea::v1;
+use vswitch_proto::antrea::v1::object::Object;
+
+fn under() -> Under {
+    Under { patch: 7, home: 0xffff_fffe, tunnels: vec![0, 6081] }
+}
+
+fn line(text: &str) -> String {
+    let parsed = parse_flow(text, FlowCommand::Add, &NoNames).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let vswitch_flow::spec::Update::AddFlow(flow) = parsed.value else { panic!("{text}") };
+    let flow = vswitch_flow::spec::FlowSpec { cookie: 0, ..flow };
+    let mut line = String::new();
+    format_flow(&flow, None, Style::default(), &NoNames, &mut line);
+    line
+}
+
+fn lines(room: &Room) -> BTreeSet<String> {
+    let told = |flow: &vswitch_flow::spec::FlowSpec| {
+        assert_eq!(flow.cookie, 0x1_fe00_0000_0000, "{flow:?}");
+        let mut line = String::new();
+        let flow = vswitch_flow::spec::FlowSpec { cookie: 0, ..flow.clone() };
+        format_flow(&flow, None, Style::default(), &NoNames, &mut line);
+        line
+    };
+    room.store().on_wire().0.values().map(|flow| told(flow)).collect()
+}
+
+fn has(room: &Room, texts: &[&str]) {
+    let there = lines(room);
+    for text in texts {
+        let wanted = line(text);
+        assert!(
+            there.contains(&wanted),
+            "there is no\n  {wanted}\nbut\n{}",
+            there.iter().cloned().collect::<Vec<_>>().join("\n")
+        );
+    }
+}
+
+/// A room whose Node has a bridge behind its uplink, and whose next hops are to be asked.
+fn behind(mut node: v1::NodeConfig, objects: Vec<Object>) -> Room {
+    let uplink = node.uplink.as_mut().expect("an uplink");
+    uplink.underlay_bridge = "br-phy".to_owned();
+    uplink.next_hops.iter_mut().for_each(|hop| hop.mac = None);
+    let mut room = room(&node, objects);
+    know(&mut room, Wire { under: Some(under()), ..Wire::default() });
+    room
+}
+
+fn know(room: &mut Room, wire: Wire) {
+    let plan = room.plan_wire(wire).expect("a plan");
+    room.settle(plan);
+}
+
+fn hops(last: u8) -> BTreeMap<std::net::IpAddr, Mac> {
+    [(ip("192.168.77.1"), Mac([2, 0, 0, 0, 0, last]))].into()
+}
+
+const ACROSS: &str = "clone(move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],NORMAL),output:7";
+
+#[test]
+fn an_egress_waits_for_its_next_hop_and_follows_it() {
+    let mut room = behind(wired(document_node()), vec![Object::Pod(pod("web")), Object::Egress(egress("web"))]);
+    assert_has(&room, "table=EgressMark, priority=200,ct_state=+trk,ip,in_port=37 actions=drop");
+    let problems = room.degraded().get(&Key::new(Kind::Egress, "egress-web")).expect("it has no way").all().to_vec();
+    assert_eq!(
+        (problems[0].code, problems[0].reason.as_str()),
+        (Code::Pending, "next hop 192.168.77.1 has not answered yet")
+    );
+    for last in [0xfe, 0xfd] {
+        know(&mut room, Wire { hops: hops(last), under: Some(under()) });
+        assert_has(
+            &room,
+            &format!(
+                "table=EgressMark, priority=200,ct_state=+trk,ip,in_port=37 actions=set_field:0x1/0xff->pkt_mark,set_field:0x40/0xf0->reg0,set_field:02:00:00:00:00:02->eth_src,set_field:02:00:00:00:00:{last:02x}->eth_dst,goto_table:L3DecTTL"
+            ),
+        );
+        assert!(room.degraded().is_empty());
+    }
+    let version = room.store().wire_version();
+    know(&mut room, Wire { under: Some(under()), ..Wire::default() });
+    assert!(!room.degraded().is_empty(), "it is silent again");
+    assert_eq!(room.store().wire_version(), version, "the bridge behind the uplink has nothing to do with that");
+}
+
+#[test]
+fn an_egress_ip_is_answered_for_and_tunnels_end_there() {
+    let six = v1::Egress { name: "six".to_owned(), address: "fd00:192:168:77::112".to_owned(), ..egress("web") };
+    let mut room =
+        behind(wired(dual_node()), vec![Object::Pod(pod("web")), Object::Egress(egress("web")), Object::Egress(six)]);
+    let to = "reg15=0/0x1,dl_dst=02:00:00:00:00:02";
+    has(
+        &room,
+        &[
+            "table=0, priority=310,reg15=0/0x1,in_port=7,dl_src=02:00:00:00:00:02 actions=set_field:4294967294->in_port,set_field:0x1/0x1->reg15,resubmit(,0)",
+            "table=0, priority=309,reg15=0/0x1,in_port=7 actions=drop",
+            "table=0, priority=310,reg15=0/0x1,in_port=LOCAL actions=set_field:0x1/0x1->reg15,resubmit(,0)",
+            "table=0, priority=303,reg15=0/0x1,icmp6,ipv6_src=::,icmp_type=135,icmp_code=0 actions=set_field:0x1/0x1->reg15,resubmit(,0)",
+            &format!("table=0, priority=306,{to},udp,nw_dst=192.168.77.112,tp_dst=6081 actions=LOCAL"),
+            &format!("table=0, priority=306,{to},ip,nw_proto=47,nw_dst=192.168.77.112 actions=LOCAL"),
+            &format!("table=0, priority=306,{to},udp6,ipv6_dst=fd00:192:168:77::112,tp_dst=6081 actions=LOCAL"),
+            &format!("table=0, priority=304,{to},ip,nw_dst=192.168.77.112 actions={ACROSS}"),
+            &format!("table=0, priority=304,{to},ipv6,ipv6_dst=fd00:192:168:77::112 actions={ACROSS}"),
+            "table=0, priority=302,reg15=0/0x1,arp,arp_op=1,arp_tpa=192.168.77.112 actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],set_field:02:00:00:00:00:02->eth_src,set_field:2->arp_op,move:NXM_NX_ARP_SHA[]->NXM_NX_ARP_THA[],set_field:02:00:00:00:00:02->arp_sha,move:NXM_OF_ARP_SPA[]->NXM_OF_ARP_TPA[],set_field:192.168.77.112->arp_spa,IN_PORT",
+            "table=0, priority=302,reg15=0/0x1,icmp6,icmp_type=135,icmp_code=0,nd_target=fd00:192:168:77::112 actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],set_field:02:00:00:00:00:02->eth_src,move:NXM_NX_IPV6_SRC[]->NXM_NX_IPV6_DST[],set_field:fd00:192:168:77::112->ipv6_src,set_field:02:00:00:00:00:02->nd_sll,set_field:0x60000000->nd_reserved,set_field:2->nd_options_type,set_field:136->icmpv6_type,IN_PORT",
+        ],
+    );
+    assert_eq!(room.store().on_wire().1, [ip("192.168.77.112"), ip("fd00:192:168:77::112")].into());
+    // The host translates: it answers for the address itself, and tunnels end there all the same.
+    let host = v1::Egress { translation: v1::EgressTranslation::Host.into(), ..egress("web") };
+    apply(&mut room, vec![Object::Egress(host)]);
+    assert!(!lines(&room).iter().any(|line| line.contains("192.168.77.112")), "{:#?}", lines(&room));
+    assert!(room.store().on_wire().1.contains(&ip("192.168.77.112")));
+    let plan = room.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-web")], ..Write::default() });
+    room.settle(plan);
+    assert_eq!(room.store().on_wire().1, [ip("fd00:192:168:77::112")].into());
+}
+
+fn service() -> Object {
+    let port =
+        v1::ServicePort { name: "http".to_owned(), protocol: v1::Protocol::Tcp.into(), port: 80, node_port: 30004 };
+    Object::Service(v1::Service {
+        name: "default/shop".to_owned(),
+        ports: vec![port],
+        cluster_ips: vec!["10.96.1.1".to_owned()],
+        load_balancer_ips: vec!["192.168.77.150".to_owned()],
+        external_ips: vec!["192.168.77.102".to_owned()],
+        ..v1::Service::default()
+    })
+}
+
+#[test]
+fn services_are_served_from_the_wire_beside_the_host() {
+    let mut node = wired(document_node());
+    node.uplink.as_mut().unwrap().answered_addresses = vec!["192.168.77.150".to_owned()];
+    let mut room = behind(node.clone(), vec![service()]);
+    let to = "reg15=0/0x1,dl_dst=02:00:00:00:00:02";
+    has(
+        &room,
+        &[
+            &format!("table=0, priority=304,{to},tcp,nw_dst=192.168.77.102,tp_dst=30004 actions={ACROSS}"),
+            &format!("table=0, priority=304,{to},tcp,nw_dst=192.168.77.102,tp_dst=80 actions={ACROSS}"),
+            &format!("table=0, priority=304,{to},ip,nw_dst=192.168.77.150 actions={ACROSS}"),
+            &format!(
+                "table=0, priority=308,{to},ct_state=-trk,ip,nw_frag=yes,nw_dst=192.168.77.102 actions=ct(table=0,zone=65522)"
+            ),
+            &format!(
+                "table=0, priority=308,{to},ct_state=-trk,icmp,icmp_type=3,nw_dst=192.168.77.102 actions=ct(table=0,zone=65520)"
+            ),
+            &format!("table=0, priority=304,{to},ct_state=+rel+trk,icmp,nw_dst=192.168.77.102 actions={ACROSS}"),
+        ],
+    );
+    assert!(!lines(&room).iter().any(|line| line.contains("10.96.1.1")), "cluster IPs are not of the wire");
+    assert!(lines(&room).iter().any(|line| line.contains("arp_tpa=192.168.77.150")));
+    assert_eq!(room.store().on_wire().2, [ip("192.168.77.150")].into());
+    let version = room.store().wire_version();
+    let endpoints = v1::Endpoints {
+        service: "default/shop".to_owned(),
+        port: "http".to_owned(),
+        endpoints: vec![v1::Endpoint {
+            address: "10.10.0.24".to_owned(),
+            port: 80,
+            ready: true,
+            ..v1::Endpoint::default()
+        }],
+    };
+    apply(&mut room, vec![Object::Endpoints(endpoints)]);
+    assert_eq!(room.store().wire_version(), version, "an endpoint is not of the wire's business");
+    // Through the gateway, as Antrea does.
+    node.uplink.as_mut().unwrap().external_traffic = false;
+    node.uplink.as_mut().unwrap().answered_addresses.clear();
+    let gateway = behind(node, vec![service()]);
+    assert!(!lines(&gateway).iter().any(|line| line.contains("nw_dst")), "{:#?}", lines(&gateway));
+}
+
+#[test]
+fn without_a_bridge_nothing_is_written_there() {
+    let room = room(&wired(document_node()), vec![service(), Object::Pod(pod("web")), Object::Egress(egress("web"))]);
+    assert_eq!(lines(&room), BTreeSet::new());
+    assert_eq!(room.store().on_wire().1, BTreeSet::new());
+    let flows: Vec<FlowId> = room.store().on_wire().0.into_keys().collect();
+    assert!(flows.is_empty());
+}
+
+#[test]
+fn what_is_said_of_the_wire_is_checked() {
+    let refused = |change: fn(&mut v1::Uplink)| {
+        let mut node = wired(document_node());
+        change(node.uplink.as_mut().unwrap());
+        let mut room = Room::default();
+        room.set_ports(crate::testing::PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter().collect());
+        let problems = room.plan_node(&node).map(|plan| room.revert(plan)).expect_err("it is wrong");
+        problems.all().iter().map(|problem| (problem.code, problem.field.clone())).collect::<Vec<_>>()
+    };
+    let field = "uplink.answered_addresses".to_owned();
+    let named = |uplink: &mut v1::Uplink| uplink.answered_addresses = vec!["192.168.77.150".to_owned()];
+    assert_eq!(refused(named), [(Code::Feature, field.clone())], "nobody to answer");
+    let wrong = |uplink: &mut v1::Uplink| {
+        uplink.underlay_bridge = "br-phy".to_owned();
+        uplink.answered_addresses = vec!["192.168.77.150".to_owned(), "192.168.77".to_owned()];
+    };
+    assert_eq!(refused(wrong), [(Code::Value, format!("{field}[1]"))]);
+    let many = |uplink: &mut v1::Uplink| {
+        uplink.underlay_bridge = "br-phy".to_owned();
+        uplink.answered_addresses = vec!["192.168.77.150".to_owned(); 1025];
+    };
+    assert_eq!(refused(many), [(Code::Limit, field)]);
+}
+
+#[test]
+fn pods_on_the_wire_are_led_past_the_host() {
+    let mut node = wired(dual_node());
+    node.features = Some(v1::Features { pod_vlans: true, ..node.features.unwrap_or_default() });
+    let seven = v1::Pod { vlan: 7, addresses: vec!["172.16.0.9".to_owned()], ..pod("web") };
+    let flat = v1::Pod { addresses: vec!["192.168.77.51".to_owned()], ..pod("db") };
+    let room = behind(node, vec![Object::Pod(seven), Object::Pod(flat), Object::Pod(pod("client"))]);
+    let (web, db) = ("fa:b7:53:74:21:a6", "36:48:21:a2:9d:b4");
+    let known = "set_field:0x1/0x1->reg15,resubmit(,0)";
+    let group = "dl_dst=01:00:00:00:00:00/01:00:00:00:00:00";
+    has(
+        &room,
+        &[
+            &format!("table=0, priority=310,reg15=0/0x1,in_port=7,dl_src={web},dl_vlan=7 actions={known}"),
+            &format!("table=0, priority=310,reg15=0/0x1,in_port=7,dl_src={db},vlan_tci=0x0000/0x1000 actions={known}"),
+            &format!("table=0, priority=305,dl_dst={web},dl_vlan=7 actions={ACROSS}"),
+            &format!("table=0, priority=305,dl_dst={db},vlan_tci=0x0000/0x1000 actions={ACROSS}"),
+            &format!("table=0, priority=301,arp,dl_vlan=7,{group} actions=NORMAL,output:7"),
+            &format!("table=0, priority=301,icmp6,vlan_tci=0x0000/0x1000,{group} actions=NORMAL,output:7"),
+        ],
+    );
+    assert!(!lines(&room).iter().any(|line| line.contains("5e:b5:e3:a6:90:b7")), "an ordinary Pod is not there");
+}
