@@ -137,6 +137,16 @@ class Wire(unittest.TestCase):
             self.assertRegex(said[0] or "", "^1 frames, the first: 1 ", what)
             self.assertEqual(said[1:], [None, None], what)
 
+    def test_all_ones_may_be_written_for_a_checksum_of_nothing(self):
+        """Linux writes so for TCP, too (RFC 1624)."""
+        whole = bytearray(segment(PODS))
+        # What the rest lacks comes to its sequence number's lower half, which leaves 0.
+        lacking = int.from_bytes(whole[36:38], "big") + int.from_bytes(whole[26:28], "big")
+        whole[26:28] = ((lacking & 0xFFFF) + (lacking >> 16)).to_bytes(2, "big")
+        for written, said in ((b"\xff\xff", "^$"), (b"\0\1", "^1 frames, the first: 1 ")):
+            whole[36:38] = written
+            self.assertRegex(self.found([in_geneve(NODES, bytes(whole)), *both_ways()[1:]])[0] or "", said)
+
     def test_a_malformed_packet_is_found(self):
         self.assertRegex(self.found(both_ways(lambda ends, inside: in_geneve(ends, inside[:30])))[0] or "", "Malformed|length")
 

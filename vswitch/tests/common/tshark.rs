@@ -27,6 +27,8 @@ const OPTIONS: &str = "ip.check_checksum:TRUE tcp.check_checksum:TRUE udp.check_
                        tcp.analyze_sequence_numbers:FALSE tcp.desegment_tcp_streams:FALSE";
 /// Those with a checksum that tshark judges: it has a field `NAME.checksum.status`.
 const SUMS: [&str; 6] = ["ip", "udp", "tcp", "icmp", "icmpv6", "gre"];
+/// `PROTO_CHECKSUM_E_BAD`
+const BAD: &str = "0";
 /// `PROTO_CHECKSUM_E_GOOD`
 const GOOD: &str = "1";
 /// `PROTO_CHECKSUM_E_NOT_PRESENT`
@@ -36,7 +38,7 @@ const WARNING: u32 = 0x0060_0000;
 const ERROR: u32 = 0x0080_0000;
 /// `PI_SEQUENCE`, a group of remarks: TCP has sent something twice.
 const SEQUENCE: u32 = 0x0200_0000;
-/// A remark that is no fault: 0 may be written so, and Linux does for every protocol (`skb_checksum_help`).
+/// A remark that is no fault: 0 may be written so, and Linux does for every protocol (`skb_checksum_help`). Such a checksum's status is [`BAD`].
 const ALL_ONES: &str = "Checksum 0xffff instead of 0x0000";
 /// Between the values of a field; a comma may be in a remark.
 const SEPARATOR: char = ';';
@@ -206,12 +208,15 @@ impl<'a> Frame<'a> {
         if judged.len() != headers {
             return Some(format!("{headers} headers of {protocol}, but checksums of {}", judged.len()));
         }
+        // "TCP Checksum 0xffff instead of 0x0000 (see RFC 1624)"
+        let all_ones = format!("{} {ALL_ONES}", protocol.to_uppercase());
+        let good = if self.remarks.iter().any(|(.., text)| text.starts_with(&all_ones)) { [GOOD, BAD] } else { [GOOD; 2] };
         let may_be_absent = self.inside.is_some() && expect.tunnel.split(':').nth(1) == Some(protocol);
         judged.iter().enumerate().find_map(|(index, status)| {
             let right = match (index == 0 && may_be_absent, ours, expect.sum) {
                 (true, true, false) => *status == ABSENT,
-                (true, false, _) => matches!(*status, GOOD | ABSENT),
-                _ => *status == GOOD,
+                (true, false, _) => *status == ABSENT || good.contains(status),
+                _ => good.contains(status),
             };
             (!right)
                 .then(|| format!("checksum {index} of {protocol} has status {status}, not {GOOD} (absent: {ABSENT})"))
