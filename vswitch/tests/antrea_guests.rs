@@ -1,9 +1,7 @@
 //! A Linux guest in QEMU, on a vhost-user port with all its offloads, as a Pod of a Node of Antrea's kind, which `vswitch-agent` tells a real `vswitchd` of: Services that it serves
 //! and asks, and policies that bind it.
 
-mod common;
-
-use common::{ChecksumErrors, Guest, Netns, Nic, Switch, number, wait_for};
+use crate::common::{ChecksumErrors, Guest, Netns, Nic, Switch, number, wait_for};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -156,7 +154,7 @@ impl Node {
         let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
         let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
         let (agent, dir, socket) = (text(&agent), text(self.dir.path()), text(&self.switch.socket()));
-        common::run(&[&agent, "--dir", &dir, "--node", "node", "--socket", &socket, "--once"]);
+        crate::common::run(&[&agent, "--dir", &dir, "--node", "node", "--socket", &socket, "--once"]);
     }
 
     /// The guest's addresses, and what answers there: whom it sees, and a file.

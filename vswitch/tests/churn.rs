@@ -1,8 +1,6 @@
 //! Ports come and go under load: the others lose nothing, and nothing stays behind.
 
-mod common;
-
-use common::{Host, Switch, Wire, number, run, write_pcap};
+use crate::common::{Host, Switch, Wire, number, run, write_pcap};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -122,7 +120,7 @@ fn pcap_ports_come_and_go_a_thousand_times() {
 #[test]
 fn kernel_ports_come_and_go_a_hundred_times() {
     let host = Host::new(Wire::AfPacket, 1);
-    let veth = common::Veth::new(&host.ns, "churn0");
+    let veth = crate::common::Veth::new(&host.ns, "churn0");
     let switch = loaded_switch();
     churn(&switch, 100, &["--type", "tap", "--interface", "vtchurn"]);
     churn(&switch, 100, &["--type", "af_packet", "--interface", veth.host()]);

@@ -1,8 +1,6 @@
 //! A million connections at once, through a running switch: set up, shown and ended while other traffic goes on undisturbed.
 
-mod common;
-
-use common::{Switch, number, wait_for, write_pcap};
+use crate::common::{Switch, number, wait_for, write_pcap};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -1,9 +1,7 @@
 //! Applications in containers, as the README says to attach them: virtio-user and memif, with a directory of the node mounted into each. A
 //! container is what makes one: namespaces of its own for processes, mounts and the network.
 
-mod common;
-
-use common::{Host, Switch, Testpmd, Wire, number, wait_for};
+use crate::common::{Host, Switch, Testpmd, Wire, number, wait_for};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -2,9 +2,7 @@
 //!
 //! A host is in one bridge, with a tunnel port of each kind beside it; the underlay is a bridge of its own, whose LOCAL port has the tunnels' address and whose uplink is a guest.
 
-mod common;
-
-use common::{
+use crate::common::{
     ChecksumErrors, Expect, Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, clean, iperf3_to, number, ping, unique,
     wait_for,
 };
@@ -47,9 +45,9 @@ impl Scene {
         );
         let switch = Switch::start(&[overlay, &host.config(1), &tunnels.concat(), &underlay].concat());
         // ARP requests and neighbour solicitations of the guest are answered by the kernel behind the LOCAL port.
-        common::run(&["ip", "link", "set", "dev", &under, "up"]);
-        common::run(&["ip", "address", "add", "192.168.77.1/24", "dev", &under]);
-        common::run(&["ip", "address", "add", "fd77::1/64", "dev", &under, "nodad"]);
+        crate::common::run(&["ip", "link", "set", "dev", &under, "up"]);
+        crate::common::run(&["ip", "address", "add", "192.168.77.1/24", "dev", &under]);
+        crate::common::run(&["ip", "address", "add", "fd77::1/64", "dev", &under, "nodad"]);
         host.attach();
         host.ns.run(&["ip", "link", "set", "dev", "eth0", "mtu", "1350"]);
         let nic = Nic::new(&switch.dir().join("peer.sock"), [0, 2]).with(properties);

@@ -1,8 +1,6 @@
 //! vhost-user ports of a real `vswitchd`, with `dpdk-testpmd` as the guest.
 
-mod common;
-
-use common::{Host, Switch, Testpmd, Wire, iperf3, number, wait_for};
+use crate::common::{Host, Switch, Testpmd, Wire, iperf3, number, wait_for};
 use std::time::Duration;
 
 const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n";
@@ -156,7 +154,7 @@ fn a_storm_and_a_guest_that_takes_nothing_cost_only_themselves() {
         is_served(&hosts, 20, "in the storm again");
     }
     for host in &hosts {
-        assert_eq!(host.checksum_errors(), common::ChecksumErrors::default(), "{host:?}");
+        assert_eq!(host.checksum_errors(), crate::common::ChecksumErrors::default(), "{host:?}");
     }
     drop((storm, deaf));
     wait_for("mbufs come back", RESUME, || switch.mbufs_in_use() <= idle);

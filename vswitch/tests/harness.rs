@@ -1,8 +1,8 @@
 //! The harness itself, on a plain kernel link without a switch: what other tests conclude from it must be true.
 
-mod common;
-
-use common::{ChecksumErrors, Expect, Netns, Veth, clean, iperf3, ping, receive_errors, run, wait_for, write_pcap};
+use crate::common::{
+    ChecksumErrors, Expect, Netns, Veth, clean, iperf3, ping, receive_errors, run, wait_for, write_pcap,
+};
 use std::time::Duration;
 
 /// Two namespaces on one veth pair, 10.98.0.1 and .2, fd98::1 and ::2.

@@ -1,8 +1,6 @@
 //! Ports to the host of several queues (`tap`, `internal`), polled by two workers.
 
-mod common;
-
-use common::{ChecksumErrors, Host, Switch, Wire, iperf3, number, ping, unique, wait_for};
+use crate::common::{ChecksumErrors, Host, Switch, Wire, iperf3, number, ping, unique, wait_for};
 use serde_json::Value;
 use std::time::Duration;
 

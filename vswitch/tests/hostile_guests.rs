@@ -12,9 +12,7 @@
 //! | P26 | a tenant's packets for our end of tunnels | `worker::tests::tunnels`, `what_is_malformed_outside_dies_by_name_and_what_is_not_ours_is_the_hosts` |
 //! | P36 | lies about checksums and segments | `port::vhost::tests::offload`; `packet::vnet` |
 
-mod common;
-
-use common::{Host, Switch, Testpmd, Wire, number, wait_for, write_pcap};
+use crate::common::{Host, Switch, Testpmd, Wire, number, wait_for, write_pcap};
 use std::time::Duration;
 
 /// The guest's port is connected once a second.

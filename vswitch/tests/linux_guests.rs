@@ -1,9 +1,7 @@
 //! vhost-user ports of a real `vswitchd`, with Linux in QEMU as the guests: what their kernels send and accept, with every offload
 //! that they can choose.
 
-mod common;
-
-use common::{Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, number, ping, wait_for};
+use crate::common::{Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, number, ping, wait_for};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -361,7 +359,7 @@ fn guests_and_hosts_exchange_tcp_with_all_offloads_on() {
             }
         }
         ping(&host.ns, "10.99.0.7", 5, 8000);
-        assert_eq!(host.checksum_errors(), common::ChecksumErrors::default(), "{host:?}");
+        assert_eq!(host.checksum_errors(), crate::common::ChecksumErrors::default(), "{host:?}");
     }
     assert_eq!(a.checksum_errors(), [""; 0]);
 }

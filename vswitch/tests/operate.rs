@@ -1,8 +1,6 @@
 //! What an operator does and sees: failed ports, hostile frames, sleeping and several workers, queues that move, patches.
 
-mod common;
-
-use common::{Host, Switch, Wire, number, ping, wait_for, write_pcap};
+use crate::common::{Host, Switch, Wire, number, ping, wait_for, write_pcap};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +10,7 @@ const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n
 
 /// A `[dpdk]` section of ordinary memory for these workers, and the rest of the configuration.
 fn with_workers(cores: &str, worker: &str) -> String {
-    let prefix = format!("vt{}-{}", std::process::id(), common::unique());
+    let prefix = format!("vt{}-{}", std::process::id(), crate::common::unique());
     format!(
         "[dpdk]\nworker_cores = {cores}\nmemory_mb = 256\nhugepages = false\nfile_prefix = {prefix:?}\n\n{worker}{BRIDGE}"
     )

@@ -3,9 +3,7 @@
 //! A host is behind our switch, and one behind Open vSwitch, which has a network namespace of its own; between them is a veth pair. What the wire carries is captured, and
 //! must be clean in tshark's eyes.
 
-mod common;
-
-use common::{
+use crate::common::{
     Capture, EVERYTHING, Expect, Host, Netns, OpenVswitch, Switch, Veth, Wire, everything, number, receive_errors,
     wait_for,
 };
@@ -66,7 +64,7 @@ impl Scene {
         let (far, there) = (Netns::new("far"), Netns::new("ovs"));
         let (wire, link) = (Veth::new(&there, "wire"), Veth::new(&far, "eth0"));
         // What is sent by raw sockets has its checksums; Open vSwitch expects the same of what it receives by them.
-        common::run(&["ethtool", "-K", wire.host(), "tx", "off"]);
+        crate::common::run(&["ethtool", "-K", wire.host(), "tx", "off"]);
         far.run(&["ethtool", "-K", "eth0", "tx", "off"]);
         there.take(link.host());
         let ovs = open_vswitch(&there, link.host(), tunnels, &home);

@@ -3,9 +3,7 @@
 //! A Node of Antrea's kind with four Pods, as `vswitch-agent` tells the switch of it: two that serve, a client that may ask them, and one that may not. The agent runs once at the start; what is in force after a
 //! restart is what the switch kept.
 
-mod common;
-
-use common::{Netns, Switch, Veth, number, wait_for};
+use crate::common::{Netns, Switch, Veth, number, wait_for};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -222,7 +220,7 @@ impl Node {
         let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
         let (manifests, socket) = (self.dir.path().join("manifests"), self.switch.socket());
         let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-        common::run(&[
+        crate::common::run(&[
             &text(&agent),
             "--dir",
             &text(&manifests),

@@ -2,9 +2,7 @@
 //! turns on by default: ping, TCP and UDP over IPv4 and IPv6 both ways; no receiver sees a wrong checksum, and no packet
 //! stays in the switch.
 
-mod common;
-
-use common::{ChecksumErrors, Host, Switch, Wire, iperf3, ping, wait_for};
+use crate::common::{ChecksumErrors, Host, Switch, Wire, iperf3, ping, wait_for};
 use std::time::Duration;
 
 /// Far below what any way of wiring does, far above what a connection does that lives on retransmissions of segments that
@@ -82,7 +80,11 @@ fn everything_between(a: Wire, b: Wire) {
     for host in [&a, &b] {
         let port = switch.port("br0", &host.port);
         for counter in ["rx_packets", "tx_packets"] {
-            assert!(common::number(&port, counter) > 1000, "port {} has counted too little: {port:#}", host.port);
+            assert!(
+                crate::common::number(&port, counter) > 1000,
+                "port {} has counted too little: {port:#}",
+                host.port
+            );
         }
     }
     wait_for(&format!("mbufs in use come back to {idle}"), Duration::from_secs(5), || switch.mbufs_in_use() <= idle);

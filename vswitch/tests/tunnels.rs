@@ -2,9 +2,7 @@
 //!
 //! A host is in one bridge, a tunnel port beside it; the underlay is a bridge of its own, whose LOCAL port has the tunnel's address and whose uplink is a veth pair to the peer.
 
-mod common;
-
-use common::{
+use crate::common::{
     Capture, ChecksumErrors, EVERYTHING, Expect, Host, Netns, Switch, Veth, Wire, everything, iperf3, number, ping,
     receive_errors, unique, wait_for,
 };
@@ -28,7 +26,7 @@ impl Peer {
         let ns = Netns::new("peer");
         let uplink = Veth::new(&ns, "eth0");
         // The kernel would answer for 192.168.77.1, which another of its interfaces has, with this one's MAC address.
-        common::run(&["ip", "link", "set", "dev", uplink.host(), "arp", "off"]);
+        crate::common::run(&["ip", "link", "set", "dev", uplink.host(), "arp", "off"]);
         ns.configure("eth0", &["192.168.77.2/24", "fd77::2/64"]);
         // A checksum that the kernel leaves to a wire is that of the packet inside the tunnel, which a packet socket's header cannot say.
         ns.run(&["ethtool", "-K", "eth0", "tx", "off"]);
@@ -57,9 +55,9 @@ fn switch_for(host: &Host, kind: &str, uplink: &Veth, own: &str, own6: &str, tun
     let tunnel = format!("[[bridge.port]]\nname = \"tun\"\nnumber = 9\n{tunnel}\n\n");
     let switch = Switch::start(&[overlay, &host.config(1), &tunnel, &underlay].concat());
     // ARP requests and neighbour solicitations of the peer are answered by the kernel behind the LOCAL port.
-    common::run(&["ip", "link", "set", "dev", &under, "up"]);
-    common::run(&["ip", "address", "add", own, "dev", &under]);
-    common::run(&["ip", "address", "add", own6, "dev", &under, "nodad"]);
+    crate::common::run(&["ip", "link", "set", "dev", &under, "up"]);
+    crate::common::run(&["ip", "address", "add", own, "dev", &under]);
+    crate::common::run(&["ip", "address", "add", own6, "dev", &under, "nodad"]);
     host.attach();
     host.ns.run(&["ip", "link", "set", "dev", &interface(host), "mtu", "1350"]);
     switch
@@ -200,10 +198,10 @@ struct Cable([String; 2]);
 impl Cable {
     fn new() -> Self {
         let ends = [0, 1].map(|_| format!("vt{}c{}", std::process::id(), unique()));
-        common::run(&["ip", "link", "add", &ends[0], "type", "veth", "peer", "name", &ends[1]]);
+        crate::common::run(&["ip", "link", "add", &ends[0], "type", "veth", "peer", "name", &ends[1]]);
         for end in &ends {
-            common::run(&["ip", "link", "set", "dev", end, "addrgenmode", "none", "arp", "off"]);
-            common::run(&["ip", "link", "set", "dev", end, "up"]);
+            crate::common::run(&["ip", "link", "set", "dev", end, "addrgenmode", "none", "arp", "off"]);
+            crate::common::run(&["ip", "link", "set", "dev", end, "up"]);
         }
         Self(ends)
     }

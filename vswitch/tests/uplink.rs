@@ -3,9 +3,7 @@
 //!
 //! The Node is a namespace, vswitchd runs in it, its card is a veth to the world: a gateway, behind which more addresses are.
 
-mod common;
-
-use common::{ChecksumErrors, Netns, Switch, iperf3, number, wait_for};
+use crate::common::{ChecksumErrors, Netns, Switch, iperf3, number, wait_for};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -210,7 +210,8 @@ impl<'a> Frame<'a> {
         }
         // "TCP Checksum 0xffff instead of 0x0000 (see RFC 1624)"
         let all_ones = format!("{} {ALL_ONES}", protocol.to_uppercase());
-        let good = if self.remarks.iter().any(|(.., text)| text.starts_with(&all_ones)) { [GOOD, BAD] } else { [GOOD; 2] };
+        let good =
+            if self.remarks.iter().any(|(.., text)| text.starts_with(&all_ones)) { [GOOD, BAD] } else { [GOOD; 2] };
         let may_be_absent = self.inside.is_some() && expect.tunnel.split(':').nth(1) == Some(protocol);
         judged.iter().enumerate().find_map(|(index, status)| {
             let right = match (index == 0 && may_be_absent, ours, expect.sum) {

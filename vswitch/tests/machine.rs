@@ -1,0 +1,21 @@
+//! Tests that use the machine itself: daemons, network namespaces, guests in QEMU, Open vSwitch as the other end. One program, so that it is linked once; the runner gives
+//! each test a process of its own.
+
+mod common;
+
+mod antrea_guests;
+mod churn;
+mod connections;
+mod containers;
+mod guest_tunnels;
+mod guests;
+mod harness;
+mod host_port;
+mod hostile_guests;
+mod linux_guests;
+mod operate;
+mod ovs_tunnels;
+mod restart;
+mod traffic;
+mod tunnels;
+mod uplink;
