@@ -1,7 +1,7 @@
 """What runs in a Pod while something is restarted, a program of its own: it answers each line of its input with what it has counted, as JSON.
 
 serve PORT                        sends back what it gets
-talk PORT CONNECTIONS ADDRESS...  connections to each address, each with a number at a time that must come back; what was lost, and the longest wait
+talk PORT CONNECTIONS ADDRESS...  connections to each address, each with a number at a time that must come back; what was lost, how many got an answer, and the longest wait
 knock PORT ADDRESS...             what must not arrive: SYNs, datagrams, TCP segments of connections that never were; how many left
 watch ADDRESS...                  packets that came in from these, and from anybody"""
 
@@ -15,7 +15,7 @@ import threading
 import time
 
 PERIOD_S = 0.02
-PATIENCE_S = 20.0  # without an answer a connection is lost
+PATIENCE_S = 60.0  # without an answer a connection is lost; TCP waits as long again as a restart took before it tries
 ALL_FRAMES, OUTGOING = 3, 4  # linux/if_ether.h, linux/if_packet.h
 ND = range(133, 138)  # types of ICMPv6 that no policy is about
 
@@ -63,6 +63,7 @@ class Talk:
         self.targets = [(address, int(port)) for address in addresses for _ in range(int(connections))]
         self.lock = threading.Lock()
         self.messages, self.lost, self.longest, self.alive = 0, [], 0.0, 0
+        self.answered = set()
 
     def run(self):
         """Until all are lost."""
@@ -99,14 +100,15 @@ class Talk:
                 raise ValueError(f"{answer.hex()} came back for {number}")
             with self.lock:
                 self.messages, self.longest = self.messages + 1, max(self.longest, time.monotonic() - start)
+                self.answered.add(connection)
             number += 1
             time.sleep(PERIOD_S)
 
     def report(self):
         """Since the last report."""
         with self.lock:
-            told = {"alive": self.alive, "lost": self.lost[:], "messages": self.messages, "longest_s": self.longest}
-            self.messages, self.longest = 0, 0.0
+            told = {"alive": self.alive, "lost": self.lost[:], "messages": self.messages, "answered": len(self.answered), "longest_s": self.longest}
+            self.messages, self.longest, self.answered = 0, 0.0, set()
             return told
 
 
