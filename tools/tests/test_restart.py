@@ -1,6 +1,7 @@
 """The agent is killed, the switch is stopped or killed, the agent is restarted and tells everything again, all under load: no connection is lost for the agent or
 a switch that was stopped, and nothing that is denied is ever delivered. VSWITCH_RESTART_FULL=1: 1,000 Services of 10 endpoints and 5,000 policies, in place of a tenth."""
 
+import itertools
 import json
 import os
 import shutil
@@ -22,6 +23,8 @@ BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
 ENDS = ROOT / "tools" / "lib" / "vsw" / "antrea" / "ends.py"
 SIZE = generated.Size(1000, 10, 5000) if os.environ.get("VSWITCH_RESTART_FULL") else generated.Size(100, 10, 500)
 CONNECTIONS = 5  # to each address
+# Clients' own ports, below those that kernels give. From one port a Pod cannot speak to an endpoint by its Service and straight: for the endpoint both would be one connection.
+OWN_PORTS = itertools.count(10_000, 2 * CONNECTIONS)
 SYNC_S = 180  # at most, on a busy machine with a build for debugging
 
 
@@ -120,8 +123,8 @@ class Restart(unittest.TestCase):
 
     def client(self):
         """Connections from client to web, straight and by the Service, IPv4 and IPv6, when all are there."""
-        talk = End(self, self.spaces["client"], "talk", PORT, CONNECTIONS, *addresses(PODS["web"]))
-        service = End(self, self.spaces["client"], "talk", 80, CONNECTIONS, *SERVICE)
+        talk = End(self, self.spaces["client"], "talk", PORT, CONNECTIONS, next(OWN_PORTS), *addresses(PODS["web"]))
+        service = End(self, self.spaces["client"], "talk", 80, CONNECTIONS, next(OWN_PORTS), *SERVICE)
         for each in (talk, service):
             machine.expect(f"connections of {each.words} are there", lambda each=each: each.report()["alive"] == 2 * CONNECTIONS, each.report)
         return talk, service

@@ -1,9 +1,10 @@
 """What runs in a Pod while something is restarted, a program of its own: it answers each line of its input with what it has counted, as JSON.
 
-serve PORT                        sends back what it gets
-talk PORT CONNECTIONS ADDRESS...  connections to each address, each with a number at a time that must come back; what was lost, how many got an answer, and the longest wait
-knock PORT ADDRESS...             what must not arrive: SYNs, datagrams, TCP segments of connections that never were; how many left
-watch ADDRESS...                  packets that came in from these, and from anybody"""
+serve PORT                            sends back what it gets
+talk PORT CONNECTIONS OWN ADDRESS...  connections to each address, from ports from OWN up, each with a number at a time that must come back; what was lost, how many
+                                      got an answer, and the longest wait
+knock PORT ADDRESS...                 what must not arrive: SYNs, datagrams, TCP segments of connections that never were; how many left
+watch ADDRESS...                      packets that came in from these, and from anybody"""
 
 import contextlib
 import json
@@ -59,8 +60,9 @@ class Serve:
 class Talk:
     """Clients of an echo server."""
 
-    def __init__(self, port, connections, *addresses):
-        self.targets = [(address, int(port)) for address in addresses for _ in range(int(connections))]
+    def __init__(self, port, connections, own, *addresses):
+        targets = [(address, int(port)) for address in addresses for _ in range(int(connections))]
+        self.targets = [(*target, number) for number, target in enumerate(targets, int(own))]
         self.lock = threading.Lock()
         self.messages, self.lost, self.longest, self.alive = 0, [], 0.0, 0
         self.answered = set()
@@ -73,10 +75,10 @@ class Talk:
         for thread in threads:
             thread.join()
 
-    def _talk(self, address, port):
+    def _talk(self, address, port, own):
         counted = False
         try:
-            with socket.create_connection((address, port), timeout=PATIENCE_S) as connection:
+            with socket.create_connection((address, port), PATIENCE_S, ("", own)) as connection:
                 with self.lock:
                     self.alive, counted = self.alive + 1, True
                 self._numbers(connection)
