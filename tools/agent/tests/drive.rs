@@ -324,7 +324,9 @@ async fn strict_applies_the_rest_as_soon_as_what_was_refused_is_gone() {
     assert!(scene.report().await.applied);
     scene.switch.state().refused.insert((Kind::Service as i32, "default/bad".to_owned()));
     let service = |name: &str, last: u8| {
-        format!("apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec: {{clusterIPs: [10.96.9.{last}], ports: [{{port: 80}}]}}\n")
+        format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec: {{clusterIPs: [10.96.9.{last}], ports: [{{port: 80}}]}}\n"
+        )
     };
     std::fs::write(scene.path("good.yaml"), service("good", 1)).expect("written");
     std::fs::write(scene.path("bad.yaml"), service("bad", 2)).expect("written");

@@ -162,7 +162,8 @@ GROUP      PODS            NODES     GROUP ID  LED PACKETS  BYTES
 
     #[test]
     fn a_group_that_is_refused_is_an_error_and_one_that_does_nothing_yet_is_odd() {
-        let problem = v1::Problem { field: "pods[0]".to_owned(), reason: "there is no Pod a/b".to_owned(), ..Default::default() };
+        let problem =
+            v1::Problem { field: "pods[0]".to_owned(), reason: "there is no Pod a/b".to_owned(), ..Default::default() };
         let status = v1::ObjectStatus { problems: vec![problem], ..Default::default() };
         let result = |applied| v1::WriteResult { applied, statuses: vec![status.clone()], ..Default::default() };
         let refused = written(result(false)).err().expect("an error").to_string();
