@@ -23,7 +23,8 @@ BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
 ENDS = ROOT / "tools" / "lib" / "vsw" / "antrea" / "ends.py"
 SIZE = generated.Size(1000, 10, 5000) if os.environ.get("VSWITCH_RESTART_FULL") else generated.Size(100, 10, 500)
 CONNECTIONS = 5  # to each address
-# Clients' own ports, below those that kernels give. From one port a Pod cannot speak to an endpoint by its Service and straight: for the endpoint both would be one connection.
+# Clients' own ports, below those that kernels give: none is used both straight and by the Service. Of such two connections the switch gives one another port, as long as it knows
+# both; one that was killed does not.
 OWN_PORTS = itertools.count(10_000, 2 * CONNECTIONS)
 SYNC_S = 180  # at most, on a busy machine with a build for debugging
 
