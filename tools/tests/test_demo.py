@@ -125,13 +125,14 @@ class Node(Clean):
         self.shows(said, "the agent told: 1 peer, 4 pod, 7 service", "hairpin: web2", "ETP Local: outside", "no Endpoint", "TrafficControl mirrors",
                    "ARP spoofing", "sees Egress IP", "Reject: peer -> web2", "no Endpoint: outside -> NodePort", "3 datagrams, no answer: NodePort: outside", "an Endpoint leaves", "nested, no Endpoint inside", "hints, zone-a", "source ranges: the internet", "weights 900, 100",
                    "multicast, IGMPv2: client -> db", "the agent is killed, and comes back",
+                   "Traceflow: client -> db, refused", "the agent reads IGMP", "records of a connection that stays", "L7: client -> web, web2", "with --strict",
                    "iperf3: client", "no wrong checksum arrived in any namespace")
 
     def test_two_nodes(self):
         said = self.finish(self.start("--nodes", "2", "--once", "--seconds", "1"), 0, WHOLE_S)
         self.shows(said, "Reject: client@2 -> ClusterIP -> web2@1", "Reject: the internet -> node@1", "node 2: 167 flows of the document", "Pod to Pod: client@1 -> web2@2", "Pod to Pod: client@2 -> web2@1", "ClusterIP: client@1",
                    "ClusterIP: client@2", "policy denies: db@1 -> web@2", "Egress on the other Node: client@2", "iperf3, LoadBalancer: client@2 -> web2@1",
-                   "multicast, IGMPv1: client@2 -> db@1", "DSR: outside -> node@2 -> web2@1", "Egress by the switch: client@1 -> internet", "LoadBalancer, policy Local: outside -> node@2", "192.168.77.103 -> 192.168.77.102, UDP", "fd00:192:168:77::102 -> fd00:192:168:77::103, UDP", "-> 6081, Geneve VNI 0",
+                   "multicast, IGMPv1: client@2 -> db@1", "DSR: outside -> node@2 -> web2@1", "Egress by the switch: client@1 -> internet", "record: client@1 -> internet (UDP)", "LoadBalancer, policy Local: outside -> node@2", "192.168.77.103 -> 192.168.77.102, UDP", "fd00:192:168:77::102 -> fd00:192:168:77::103, UDP", "-> 6081, Geneve VNI 0",
                    "no wrong checksum arrived in any namespace")
         # Of what is refused, of the scenes, and of real stacks.
         for judged in ("no frame is malformed, every checksum is right", "packets of Pods are in Geneve only", "no frame is larger than a wire takes"):

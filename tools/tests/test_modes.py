@@ -31,7 +31,7 @@ class Modes(unittest.TestCase):
             cls.switches[host.name].wait_ready()
             cls.three.attach(host, cls.switches[host.name])
         cls.three.serve(stack)
-        cls.modes = modes.Modes(cls.three)
+        cls.modes = modes.Modes(cls.three, cls.switches)
 
     def show(self, mode, prepare, scenes, **features):
         """All scenes of a mode."""

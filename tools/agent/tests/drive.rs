@@ -319,6 +319,28 @@ async fn strict_takes_nothing_away_alone() {
 }
 
 #[tokio::test]
+async fn strict_applies_the_rest_as_soon_as_what_was_refused_is_gone() {
+    let mut scene = Scene::new(Options { is_strict: true, opens_anyway: false }).await;
+    assert!(scene.report().await.applied);
+    scene.switch.state().refused.insert((Kind::Service as i32, "default/bad".to_owned()));
+    let service = |name: &str, last: u8| {
+        format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec: {{clusterIPs: [10.96.9.{last}], ports: [{{port: 80}}]}}\n"
+        )
+    };
+    std::fs::write(scene.path("good.yaml"), service("good", 1)).expect("written");
+    std::fs::write(scene.path("bad.yaml"), service("bad", 2)).expect("written");
+    scene.scan();
+    assert!(!scene.report().await.applied);
+    assert!(scene.step().await.expect("reached").is_none(), "not each second");
+    std::fs::remove_file(scene.path("bad.yaml")).expect("removed");
+    scene.scan();
+    let report = scene.report().await;
+    assert!(report.applied && report.was_sync, "{report:?}");
+    assert!(scene.step().await.expect("reached").is_none());
+}
+
+#[tokio::test]
 async fn what_was_refused_is_tried_again_while_other_things_change() {
     let mut scene = Scene::new(Options::default()).await;
     scene.driver = Driver::new(scene.switch.socket(), Options::default()).retrying(Duration::from_millis(500));

@@ -55,6 +55,25 @@ fn endpoints_of_slices() {
 }
 
 #[test]
+fn slices_of_no_service() {
+    let slice = |labels: &str| {
+        format!(
+            "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: e\n  namespace: a\n  {labels}\naddressType: IPv4\nendpoints: []\n"
+        )
+    };
+    let place = "EndpointSlice a/e: metadata.labels[kubernetes.io/service-name]: ";
+    let hint = "; name a Service of its namespace, or take it away";
+    for (labels, reason) in [
+        ("labels: {kubernetes.io/service-name: s}", "there is no Service a/s: its endpoints are nobody's"),
+        ("labels: {}", "is not given: its endpoints are no Service's"),
+    ] {
+        let (_, problems) = projected(&slice(labels));
+        assert_eq!(lines(&problems), [format!("test.yaml:1 {place}{reason}{hint}")]);
+        assert!(problems.iter().all(|problem| !problem.is_error()), "it is odd, and holds up nothing");
+    }
+}
+
+#[test]
 fn weights_of_slices() {
     for (given, expected) in [("'7'", 7), ("'65535'", 65_535), ("'0'", 0), ("'65536'", 0), ("x", 0)] {
         let text = format!(

@@ -23,7 +23,7 @@ def bin_dir(profile):
     return machine.ROOT / "target" / ("debug" if profile == "dev" else profile)
 
 
-def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", conntrack=None, others=(), slow_path=None, **worker):
+def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", conntrack=None, others=(), slow_path=None, antrea=None, **worker):
     """The text of a vswitchd.toml with the bridge br0. `bridge_ports` are dicts, a [[bridge.port]] each; `others` are further bridges:
     (what [[bridge]] says of it, its ports)."""
     text = f"[dpdk]\n{_table(dpdk)}\n"
@@ -33,6 +33,8 @@ def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", conntra
         text += f"[conntrack]\n{_table(conntrack)}\n"
     if slow_path:
         text += f"[slow_path]\n{_table(slow_path)}\n"
+    if antrea:
+        text += f"[antrea]\n{_table(antrea)}\n"
     text += f"[control]\n{_table({'socket': str(Path(directory) / 'vswitch.sock')})}\n"
     for bridge, ports in (({"name": "br0", "fail_mode": fail_mode}, bridge_ports), *others):
         text += f"[[bridge]]\n{_table(bridge)}\n"

@@ -227,7 +227,8 @@ impl Driver {
             return self.increments(session, projection, change).await.map(Some);
         }
         let may_open = standing == Standing::Right || self.options.opens_anyway;
-        let again = retries && (session.is_behind || (!session.gate_open && may_open));
+        let is_due = retries && (session.is_behind || (!session.gate_open && may_open));
+        let again = is_due || session.is_mended(projection);
         if change.is_empty() && !session.is_partial && !again {
             Ok(None)
         } else if session.is_partial || session.is_behind || !session.gate_open || change.len() > INCREMENT_LEN_MAX {

@@ -92,6 +92,12 @@ impl Session {
         self.told.keys().filter(|key| !projection.objects.contains_key(*key)).cloned().collect()
     }
 
+    /// Something of what was refused as a whole is not wanted any more: the rest may be good.
+    pub(super) fn is_mended(&self, projection: &Projection) -> bool {
+        let is_over = |key: &Key| !self.told.contains_key(key) && !projection.objects.contains_key(key);
+        self.is_behind && self.refused.keys().any(is_over)
+    }
+
     /// Takes note of what was refused as a whole: removals, too.
     pub(super) fn refuse<'a>(&mut self, put: impl Iterator<Item = (&'a Key, &'a Projected)>, gone: Vec<Key>) {
         self.refused.extend(put.map(|(key, projected)| (key.clone(), projected.clone())));

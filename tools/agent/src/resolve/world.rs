@@ -112,10 +112,12 @@ impl<'a> World<'a> {
             selected: RefCell::default(),
         };
         for slice in model.endpoint_slices.values() {
-            if let Some(service) = slice.meta.labels.get(SERVICE_NAME) {
+            let service = slice.meta.labels.get(SERVICE_NAME);
+            if let Some(service) = service {
                 let namespace = world.slices.entry(&slice.meta.namespace).or_default();
                 namespace.entry(service).or_default().push(slice);
             }
+            problems.extend(of_nobody(model, slice, service));
         }
         for (name, item) in &model.pods {
             let has_ended = ["Succeeded", "Failed"].contains(&item.body.status.phase.as_str());
@@ -251,6 +253,22 @@ fn families(model: &Model, node: &str) -> [bool; 2] {
         [false, false] => [true, false], // as the switch takes it
         families => families,
     }
+}
+
+/// A slice whose Service is not there.
+fn of_nobody(model: &Model, slice: &Item<endpoint_slice::Body>, service: Option<&String>) -> Option<Problem> {
+    let reason = match service {
+        None => "is not given: its endpoints are no Service's".to_owned(),
+        Some(service) => {
+            let name = format!("{}/{service}", slice.meta.namespace);
+            if model.services.contains_key(&name) {
+                return None;
+            }
+            format!("there is no Service {name}: its endpoints are nobody's")
+        }
+    };
+    let odd = slice.origin.warning(format!("metadata.labels[{SERVICE_NAME}]"), reason);
+    Some(odd.hint("name a Service of its namespace, or take it away"))
 }
 
 /// What a Pod of this Node has to have beside what Kubernetes knows.

@@ -7,12 +7,15 @@ from .. import machine
 from ..machine import Failure
 from . import multicast, traffic, world
 from .actions import BOTH, HTTP, guarded, of
+from .bad_input import BadInput
 from .choices import Choices
 from .kinds import Kinds
+from .l7_scenes import L7Scenes
 from .ledger import Rule
 from .manifests import EGRESS_IP, renumber, write
 from .node import NODE, PEER
 from .name_scenes import NameScenes
+from .records import Records
 from .refusals import Refusals
 from .scenes import Scenes
 from .stacks import KINDS
@@ -32,7 +35,7 @@ DATAGRAMS = 3
 SILENCE = "table inet silence { chain input { type filter hook input priority 0; udp dport 80 drop; }; }"
 
 
-class AgentScenes(NameScenes, Telling, Scenes):
+class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
     """All scenes; rules have the numbers that the switch gave them."""
 
     REFUSER = "the switch"
@@ -50,10 +53,11 @@ class AgentScenes(NameScenes, Telling, Scenes):
                 yield title, action, self.renumbered(rules), families
             if title.startswith("without Antrea's policy K8s's denies: db"):
                 yield from traces.isolated()
-        refusals, groups = Refusals(self.node, self.manifests, self.switch), multicast.Multicast(self.node, self.switch)
+        refusals = Refusals(self.node, self.manifests, self.switch, traces)
+        groups = multicast.Multicast(self.node, self.switch, self.manifests)
         parts = (
-            self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.names, self.telling, self.changes, Choices(self).all, Kinds(self).all,
-            self.restarts,
+            self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.names, self.telling, self.l7, self.changes, Choices(self).all,
+            Kinds(self).all, self.bad_input, self.restarts,
         )
         for part in parts:
             yield from guarded(part())

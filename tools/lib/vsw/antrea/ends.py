@@ -1,9 +1,10 @@
 """What runs in a Pod while something is restarted, a program of its own: it answers each line of its input with what it has counted, as JSON.
 
-serve PORT                        sends back what it gets
-talk PORT CONNECTIONS ADDRESS...  connections to each address, each with a number at a time that must come back; what was lost, and the longest wait
-knock PORT ADDRESS...             what must not arrive: SYNs, datagrams, TCP segments of connections that never were; how many left
-watch ADDRESS...                  packets that came in from these, and from anybody"""
+serve PORT                            sends back what it gets
+talk PORT CONNECTIONS OWN ADDRESS...  connections to each address, from ports from OWN up, each with a number at a time that must come back; what was lost, how many
+                                      got an answer, and the longest wait
+knock PORT ADDRESS...                 what must not arrive: SYNs, datagrams, TCP segments of connections that never were; how many left
+watch ADDRESS...                      packets that came in from these, and from anybody"""
 
 import contextlib
 import json
@@ -15,7 +16,7 @@ import threading
 import time
 
 PERIOD_S = 0.02
-PATIENCE_S = 20.0  # without an answer a connection is lost
+PATIENCE_S = 60.0  # without an answer a connection is lost; TCP waits as long again as a restart took before it tries
 ALL_FRAMES, OUTGOING = 3, 4  # linux/if_ether.h, linux/if_packet.h
 ND = range(133, 138)  # types of ICMPv6 that no policy is about
 
@@ -59,10 +60,12 @@ class Serve:
 class Talk:
     """Clients of an echo server."""
 
-    def __init__(self, port, connections, *addresses):
-        self.targets = [(address, int(port)) for address in addresses for _ in range(int(connections))]
+    def __init__(self, port, connections, own, *addresses):
+        targets = [(address, int(port)) for address in addresses for _ in range(int(connections))]
+        self.targets = [(*target, number) for number, target in enumerate(targets, int(own))]
         self.lock = threading.Lock()
         self.messages, self.lost, self.longest, self.alive = 0, [], 0.0, 0
+        self.answered = set()
 
     def run(self):
         """Until all are lost."""
@@ -72,10 +75,10 @@ class Talk:
         for thread in threads:
             thread.join()
 
-    def _talk(self, address, port):
+    def _talk(self, address, port, own):
         counted = False
         try:
-            with socket.create_connection((address, port), timeout=PATIENCE_S) as connection:
+            with socket.create_connection((address, port), PATIENCE_S, ("", own)) as connection:
                 with self.lock:
                     self.alive, counted = self.alive + 1, True
                 self._numbers(connection)
@@ -99,14 +102,15 @@ class Talk:
                 raise ValueError(f"{answer.hex()} came back for {number}")
             with self.lock:
                 self.messages, self.longest = self.messages + 1, max(self.longest, time.monotonic() - start)
+                self.answered.add(connection)
             number += 1
             time.sleep(PERIOD_S)
 
     def report(self):
         """Since the last report."""
         with self.lock:
-            told = {"alive": self.alive, "lost": self.lost[:], "messages": self.messages, "longest_s": self.longest}
-            self.messages, self.longest = 0, 0.0
+            told = {"alive": self.alive, "lost": self.lost[:], "messages": self.messages, "answered": len(self.answered), "longest_s": self.longest}
+            self.messages, self.longest, self.answered = 0, 0.0, set()
             return told
 
 

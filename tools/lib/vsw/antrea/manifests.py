@@ -77,9 +77,9 @@ class Manifests:
         self.start()
         machine.expect("the agent has told the switch everything", self.told, self.state)
 
-    def start(self):
-        """Starts the agent (again)."""
-        argv = [self.switch.binaries / "vswitch-agent", "--dir", self.directory, "--node", NODE_NAME, "--socket", self.switch.socket]
+    def start(self, *words):
+        """Starts the agent (again), with more words."""
+        argv = [self.switch.binaries / "vswitch-agent", "--dir", self.directory, "--node", NODE_NAME, "--socket", self.switch.socket, *words]
         with open(self.log, "ab") as log:
             self.process = machine.spawn(argv, stdout=log, stderr=log)
 

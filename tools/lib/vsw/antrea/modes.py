@@ -11,6 +11,7 @@ from .ledger import Rule
 from .manifests import document, text_of
 from .node import both
 from .three import HOSTS, PODS, SERVICES, node_documents, owners, pod_documents
+from .trace_scenes import TraceScenes
 from .world import six
 
 ONE, TWO, THREE = HOSTS
@@ -93,10 +94,11 @@ TO_NOBODY = "L3Forwarding priority=190 reg4=0x20000000/0x20000000"
 
 
 class Modes(Actions):
-    """Scenes as `crossing.Crossing`'s, on three Nodes."""
+    """Scenes as `crossing.Crossing`'s, on three Nodes; `switches` are by the Nodes' names."""
 
-    def __init__(self, three):
+    def __init__(self, three, switches):
         super().__init__(three, owners())
+        self.switches = switches
 
     # What the kernels need.
 
@@ -206,8 +208,29 @@ class Modes(Actions):
         yield "client@1 -> web@1", self.one("client@1", web(ONE), HTTP, "web@1", "client@1"), on(ONE, local), BOTH
         yield "node@1 -> web@1", self.one("node@1", web(ONE), HTTP, "web@1", "node@1"), on(ONE, local, "Classifier priority=210"), BOTH
         yield from self.pods(((ONE, TWO), (THREE, ONE)), lambda here, there: "L3Forwarding priority=190")
+        yield from self.traceflows()
         yield from self.proxied({TWO: AGAIN, THREE: AGAIN})
         yield from self.hosts((TWO, THREE), ())
+
+    def traceflows(self):
+        """To a Pod here, to what only the kernel knows, and what a policy denies."""
+        for title, address, port, step, word in (
+            ("web@1", web(ONE), HTTP, "forwarding delivered", "default/web-1"),
+            ("web@2, by the kernel", web(TWO), HTTP, "forwarding forwarded-out-of-overlay", "Output"),
+            ("Service, by the kernel", service_of(TWO), HTTP, "forwarding forwarded-out-of-overlay", "Output"),
+            ("web@2, denied by client's policy", web(TWO), ALT, "networkpolicy dropped", "EgressDefaultRule"),
+        ):
+            yield f"Traceflow: client@1 -> {title}", self.traced(address, port, step, word), [], BOTH
+
+    def traced(self, address, port, step, word):
+        """A packet of client of Node 1 tells `step`."""
+
+        def run(family):
+            traces = TraceScenes(self.node, self.switches[ONE.name])
+            told = traces.trace("default/client-1", of(address, family), f"-{family}", "--protocol", "tcp", "--port", str(port))
+            traces.expect(told, step, word)
+
+        return run
 
     def of_no_encap_without_proxy(self):
         """Endpoints that are no Pods."""

@@ -8,6 +8,7 @@ from .. import machine
 from ..machine import Failure
 from . import traffic, world
 from .actions import DENIED_LIMIT
+from .answering import Answerer
 from .ledger import Rule
 from .node import NODE, PEER
 from .telling import Stream
@@ -95,11 +96,16 @@ def undeafen(node, pods):
         node.run(pod.name, "nft", "delete", "table", "inet", "deaf")
 
 
+def counted(sent):
+    """Rules that count what client has sent, and at least one that db got."""
+    return [Rule(f"MulticastIngressPodMetric reg1={DB.number:#x}"), Rule(f"MulticastEgressPodMetric nw_src={CLIENT.v4}", sent)]
+
+
 class Multicast:
     """Scenes on a Node by itself; its "tunnel" leads to the peer as plain Ethernet."""
 
-    def __init__(self, node, switch):
-        self.node, self.space, self.switch = node, node.names, switch
+    def __init__(self, node, switch, manifests):
+        self.node, self.space, self.switch, self.manifests = node, node.names, switch, manifests
 
     def all(self):
         """As `Scenes.all`."""
@@ -111,12 +117,14 @@ class Multicast:
         yield ("multicast: from a Pod of the peer; it is told who joined", self.peer, [Rule("Classifier priority=210 nw_dst=224.0.0.0/4"), Rule("MulticastRouting nw_dst=239.1.1.5")], (4,))
         yield ("multicast: a policy lets web2 join no 239.9.9.9", self.may_not_join, [], (4,))
         yield ("multicast: a policy lets client send nothing to 239.8.8.8", self.may_not_send, [Rule("MulticastEgressMetric reg0=0x400/0x400")], (4,))
+        with self.manifests.edited("nodes.yaml", "\nspec:\n  bridge: br0\n", "\nspec:\n  bridge: br0\n  takenOver: [IGMP]\n"):
+            yield "multicast: the agent reads IGMP, and says who is in a group", self.by_agent, counted(3), (4,)
+        yield "multicast: the switch reads IGMP again", self.by_agent_no_more, counted(1), (4,)
         yield self.joining(1)
 
     def joining(self, version):
         """A scene: somebody joins and leaves."""
-        return (f"multicast, IGMPv{version}: client -> db, which joins and leaves", self.joins(version),
-                [Rule(f"MulticastIngressPodMetric reg1={DB.number:#x}"), Rule(f"MulticastEgressPodMetric nw_src={CLIENT.v4}", 3)], (4,))
+        return f"multicast, IGMPv{version}: client -> db, which joins and leaves", self.joins(version), counted(3), (4,)
 
     def joined(self, group, pods):
         """Waits until these are the Pods in a group."""
@@ -243,3 +251,60 @@ class Multicast:
             if not receiver.hears(send(self.space[WEB2.name], group, WEB2.v4)):
                 raise Failure("db does not get what web2 sends")
         return "db hears web2, not client"
+
+    def by_agent(self, _family):
+        """A report is the agent's: who has sent one gets nothing before the agent says that it is in the group, and as long as it says so."""
+        group, out = "239.1.1.7", []
+
+        def sends():
+            """And what comes after it has come."""
+            out.append(send(self.space[CLIENT.name], group, CLIENT.v4))
+            self.node.ping(CLIENT.name, DB.v4)
+            return out[-1]
+
+        with (Answerer(self.switch, "IGMP", "drop") as agent, self.receiver(DB, group) as receiver,
+              traffic.Listener(self.space[DB.name], self.node.interface(DB)) as wire):
+            machine.expect("the agent is told", lambda: any(_reports(event, group) for event in agent.told), lambda: agent.told)
+            agent.check(1)
+            if there := members(self.switch, group) or self._said(group):
+                raise Failure(f"the switch has read it: {there}")
+            sends()
+            self._say(group, "--pod", "default/db")
+            if not receiver.hears(sends()):
+                raise Failure("the agent says that db is in the group, and db gets nothing")
+            self._say(group)
+            sends()
+            frames = wire.frames()
+        if seen := [number for number in (0, 2) if any(out[number] in frame for frame in frames)]:
+            raise Failure(f"db was sent what came {['before', '', 'after'][seen[0]]} it was in the group")
+        return "the agent is told of db's report; db gets what it says, no sooner and no longer"
+
+    def _say(self, group, *members_):
+        """As the agent: who is in a group. Nobody: there is none."""
+        self.switch.vsctl("antrea", "set-multicast-group", group, *members_)
+        if bool(members_) != bool(said := self._said(group)):
+            raise Failure(f"said is {members_}, there is {said}")
+
+    def _said(self, group):
+        """Pods that are in a group because the agent says so."""
+        return [pod for state in self.switch.json("antrea", "multicast") if state["address"] == group for pod in state["pods"]]
+
+    def by_agent_no_more(self, _family):
+        """The switch asks who is there, and takes nobody's word any more."""
+        group = "239.1.1.7"
+        with self.receiver(DB, group) as receiver:
+            self.has_joined(group)
+            if not receiver.hears(send(self.space[CLIENT.name], group, CLIENT.v4)):
+                raise Failure("db has joined, and gets nothing")
+        try:
+            self.switch.vsctl("antrea", "set-multicast-group", group, "--pod", "default/web2")
+        except Failure as error:
+            if "take IGMP over" not in str(error):
+                raise
+            return "db joins, and hears it; a group cannot be said"
+        raise Failure("a group was said")
+
+
+def _reports(event, group):
+    """Whether a packet that was told is db's, about a group."""
+    return event["in_port"] == DB.port and socket.inet_aton(group) in bytes.fromhex(event["packet"])

@@ -42,9 +42,9 @@ SERVICE = Rule("EndpointDNAT priority=200 reg0=0x4000/0x4000", 2)
 class Refusals(Actions):
     """Scenes, as `scenes.Scenes`, of one Node."""
 
-    def __init__(self, node, manifests, switch):
+    def __init__(self, node, manifests, switch, traces):
         super().__init__(node, {})
-        self.manifests, self.switch = manifests, switch
+        self.manifests, self.switch, self.traces = manifests, switch, traces
 
     def all(self):
         """In order."""
@@ -55,6 +55,7 @@ class Refusals(Actions):
             stack.callback(self.node.run, NODE, "nft", "delete", "table", "inet", "refusals")
             stack.enter_context(self.manifests.also(MANIFEST))
             yield from self.policies()
+            yield from self.traces.rejected()
             yield from self.services()
             with self.manifests.edited("nodes.yaml", "\nspec:\n  bridge: br0\n", "\nspec:\n  bridge: br0\n  takenOver: [PolicyReject, ServiceReject]\n"):
                 yield from self.by_agent()

@@ -1,4 +1,4 @@
-"""What agents are told: logs of policies, denied connections, records of connections. Checked field by field."""
+"""What agents are told: logs of policies, statistics of rules, denied connections. Checked field by field. Records of connections: `records.py`."""
 
 import contextlib
 import json
@@ -11,9 +11,9 @@ from pathlib import Path
 from .. import machine
 from ..machine import PATIENCE_S, Failure
 from . import traffic, world
-from .actions import BOTH, DENIED_LIMIT, HTTP, MYSQL, of
+from .actions import BOTH, DENIED_LIMIT, HTTP, of
 from .ledger import Rule
-from .world import CLIENT, DB, WEB, WEB2
+from .world import CLIENT, DB, WEB2
 
 MANIFEST = Path(__file__).with_name("logged.yaml")
 NAME = "acnp:logged"
@@ -57,7 +57,7 @@ class Stream:
         return found
 
 
-def _same(told, **expected):
+def same(told, **expected):
     """Fields of a line, by their names; of what is inside of others joined by two underlines."""
     for name, value in expected.items():
         got = told
@@ -80,10 +80,8 @@ class Telling:
                        [Rule("Output reg0=0x2400000/0xfe600000", CONNECTIONS + DATAGRAMS)], BOTH)
                 yield (f"told: {BURST} datagrams at once, db -> web2, denied; no budget of db's port limits what meter 256 does", self.burst,
                        [Rule("Output reg0=0xa400000/0xfe600000", BURST)], BOTH)
-                yield (f"record: client -> 192.168.77.150 (UDP) -> web2, {DATAGRAMS} datagrams", self.record,
-                       [Rule("ServiceLB nw_dst=192.168.77.150")], BOTH)
-            yield ("record: client -> db, a TCP connection", self.tcp_record, [Rule("ConntrackCommit priority=200")], BOTH)
-            yield ("record: db -> web is denied", self.denied_record, [Rule("Output reg0=0x8400000/0xfe600000")], BOTH)
+                yield from self.records_with_rules()
+            yield from self.records()
 
     def _try(self, source, address, port, family):
         with contextlib.suppress(TimeoutError):
@@ -106,12 +104,12 @@ class Telling:
         logs.sort(key=lambda log: log["disposition"])
         common = {"rule__policy": NAME, "table": "AntreaPolicyIngressRule", "direction": "Ingress", "applied_to": "default/web2", "packets": 1,
                   "packet_len": LENGTH[family] + SIZE, "tuple__dst": of(WEB2.v4, family), "tuple__dport": HTTP, "tuple__protocol": socket.IPPROTO_UDP}
-        _same(logs[0], disposition="Allow", rule_name="LogClient", log_label="shown", tuple__src=of(CLIENT.v4, family), **common)
-        _same(logs[1], disposition="Drop", rule_name="LogDb", log_label=None, tuple__src=of(DB.v4, family), **common)
+        same(logs[0], disposition="Allow", rule_name="LogClient", log_label="shown", tuple__src=of(CLIENT.v4, family), **common)
+        same(logs[1], disposition="Drop", rule_name="LogDb", log_label=None, tuple__src=of(DB.v4, family), **common)
         numbers = {rule["id"]: (rule["number"], rule["priority"]) for rule in self.switch.json("antrea", "rules", "--policy", NAME)}
         for log in logs:
-            _same(log, rule__number=numbers[log["rule"]["rule"]][0], priority=numbers[log["rule"]["rule"]][1])
-        _same(denied, ingress_verdict__rule=logs[1]["rule"], ingress_verdict__action="Drop", original=logs[1]["tuple"], egress_verdict=None)
+            same(log, rule__number=numbers[log["rule"]["rule"]][0], priority=numbers[log["rule"]["rule"]][1])
+        same(denied, ingress_verdict__rule=logs[1]["rule"], ingress_verdict__action="Drop", original=logs[1]["tuple"], egress_verdict=None)
         return "Allow by LogClient, Drop by LogDb: rule, tuple, Pod, length"
 
     def sessions(self, family):
@@ -169,72 +167,3 @@ class Telling:
     def _statistics(self):
         """Counters of the policy's rules."""
         return {rule["id"]: rule["statistics"] for rule in self.switch.json("antrea", "rules", "--policy", NAME)}
-
-    def record(self, family):
-        """A connection through a Service: how it begins, and what it was in the end."""
-        with contextlib.ExitStack() as stack:
-            records = Stream(self.switch, stack, "records", "--follow", "--kind", "new", "--kind", "end")
-            address = of(world.LOAD_BALANCER, family)
-            client = stack.enter_context(traffic.make_socket(self.space[CLIENT.name], traffic.family_of(address), traffic.DATAGRAM))
-            client.settimeout(PATIENCE_S)
-            client.connect((address, HTTP))
-            for _ in range(DATAGRAMS):
-                client.send(b"x" * SIZE)
-                client.recv(65535)
-            port = client.getsockname()[1]
-            self._flush(family, CLIENT, port, socket.IPPROTO_UDP)
-            means = lambda word: lambda line: line.get("record") == word and line["original"].get("sport") == port  # noqa: E731
-            new, end = (records.wait(word, means(word))[0] for word in ("new", "end"))
-        tuples = {"original__src": of(CLIENT.v4, family), "original__dst": address, "original__dport": HTTP, "original__protocol": socket.IPPROTO_UDP,
-                  "reply__src": of(WEB2.v4, family), "reply__sport": HTTP, "reply__dst": of(CLIENT.v4, family), "reply__dport": port}
-        names = {"source": "pod", "source_pod": "default/client", "destination_pod": "default/web2", "service": "default/sample-loadbalancer:echo",
-                 "ingress_verdict__rule__policy": NAME, "ingress_verdict__rule__rule": "LogClient", "ingress_verdict__action": "Allow", "egress_verdict": None,
-                 "translated_source": None, "egress": None}
-        for told in (new, end):
-            _same(told, **tuples, **names)
-        count = {"packets": DATAGRAMS, "bytes": DATAGRAMS * (HEADERS[family] + 8 + SIZE)}
-        _same(end, original_count=count, reply_count=count, connection_id=new["connection_id"], start_unix_ms=new["start_unix_ms"])
-        if not end["end_unix_ms"] or new["end_unix_ms"]:
-            raise Failure(f"it ended at {end['end_unix_ms']}, and began with {new['end_unix_ms']}")
-        return f"NEW, END: both tuples, Service, Pods, rule; {count['packets']} packets, {count['bytes']} bytes each way"
-
-    def tcp_record(self, family):
-        """A connection of TCP: its state, and its Pods."""
-        with contextlib.ExitStack() as stack:
-            records = Stream(self.switch, stack, "records", "--follow")
-            client = stack.enter_context(traffic.connect(self.space[CLIENT.name], of(DB.v4, family), MYSQL))
-            port = client.getsockname()[1]
-            ours = lambda word: lambda line: line.get("record") == word and line["original"].get("sport") == port  # noqa: E731
-            new = records.wait("new", ours("new"))[0]
-            live = [line for line in self.switch.json("antrea", "records", "--pod", "default/db") if line["original"].get("sport") == port]
-            self._flush(family, CLIENT, port, socket.IPPROTO_TCP)
-            end = records.wait("end", ours("end"))[0]
-        for told in (new, end, *live):
-            _same(told, source="pod", source_pod="default/client", destination_pod="default/db", service=None, original__dport=MYSQL)
-        if [line["tcp_state"] for line in live] != ["ESTABLISHED"]:
-            raise Failure(f"listed: {live}")
-        _same(end, tcp_state="ESTABLISHED", replied=True, connection_id=new["connection_id"])
-        return "NEW, listed as ESTABLISHED, END"
-
-    def denied_record(self, family):
-        """A rule without logging denies: no log, one record."""
-        with contextlib.ExitStack() as stack:
-            events = Stream(self.switch, stack, "events", "--kind", "policy-log")
-            records = Stream(self.switch, stack, "records", "--follow")
-            traffic.send_datagram(self.space[DB.name], of(WEB.v4, family), HTTP, bytes(SIZE))
-            ours = lambda line: line.get("record") not in ("started", None) and line["source_pod"] == "default/db"  # noqa: E731
-            denied = records.wait("record", ours)[0]
-            if events.told[1:]:
-                raise Failure(f"a rule without logging logs: {events.told[1:]}")
-        _same(denied, record="denied", original__src=of(DB.v4, family), original__dst=of(WEB.v4, family), original__dport=HTTP, source="pod",
-              destination_pod="default/web", ingress_verdict__rule__policy="acnp:web-app-db-network-policy", ingress_verdict__action="Drop",
-              connection_id=None, original_count={"packets": 1, "bytes": HEADERS[family] + 8 + SIZE}, reply=None)
-        return "one record, DENIED, with its rule; no log"
-
-    def _flush(self, family, pod, port, protocol):
-        """Ends a connection of a Pod's."""
-        zone = self.ZONE[family]
-        field = "ct_nw_src" if family == 4 else "ct_ipv6_src"
-        self.switch.vsctl("flush-conntrack", f"zone={zone}", f"{field}={of(pod.v4, family)},ct_nw_proto={protocol},ct_tp_src={port}")
-
-    ZONE = {4: 65520, 6: 65510}

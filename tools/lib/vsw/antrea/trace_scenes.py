@@ -8,6 +8,7 @@ from .. import machine
 from ..machine import PATIENCE_S, Failure
 from . import traffic, world
 from .actions import BOTH, DENIED_LIMIT, HTTP, of
+from .manifests import EGRESS_IP
 from .node import PEER
 from .world import CLIENT, DB, WEB, WEB2
 
@@ -41,6 +42,7 @@ class TraceScenes:
             ("receiver: peer -> web2", self.received, BOTH),
             ("live: client -> ClusterIP", self.live, BOTH),
             ("live, dropped only: db -> web", self.live_dropped, BOTH),
+            ("live: web2 -> internet, by an Egress of this Node", self.live_egress, BOTH),
             ("what is wrong, given up, or has a tag twice", self.refused, (4,)),
         ]
         for title, action, families in sent:
@@ -52,6 +54,36 @@ class TraceScenes:
         ingress, egress = (f"networkpolicy dropped {table}DefaultRule" for table in ("Ingress", "Egress"))
         yield "Traceflow: db -> web, isolated by K8s's policy", self.sent(DB, self.pod(WEB), ("--protocol", "tcp"), ingress, policy), [], BOTH
         yield "Traceflow: web -> web2, isolated by K8s's policy", self.sent(WEB, self.pod(WEB2), (), egress, policy), [], BOTH
+
+    def rejected(self):
+        """What policies of either end refuse (refusals.yaml), while they do."""
+        tcp, web2 = ("--protocol", "tcp"), self.pod(WEB2)
+        for title, destination, words, step, policy in (
+            ("client -> web2, refused by web2's policy, TCP", web2, tcp, "networkpolicy rejected IngressMetric", "acnp:refuse-to-web2"),
+            ("client -> web2, refused by web2's policy, ICMP", web2, (), "networkpolicy rejected IngressMetric", "acnp:refuse-to-web2"),
+            ("client -> ClusterIP -> web2, refused", "service/default/local", (), "networkpolicy rejected IngressMetric", "acnp:refuse-to-web2"),
+            ("client -> db, refused by client's policy", self.pod(DB), tcp, "networkpolicy rejected EgressMetric", "acnp:refuse-from-client"),
+        ):
+            yield f"Traceflow: {title}", self.unanswered(self.sent(CLIENT, destination, words, step, policy)), [], BOTH
+        yield "Traceflow: live, dropped only: client -> web2, refused", self.live_rejected, [], BOTH
+
+    def unanswered(self, action):
+        """The same; client, which has sent nothing, is told nothing: what comes to it is only what it asks for then."""
+
+        def run(family):
+            with traffic.Listener(self.space[CLIENT.name], self.node.interface(CLIENT)) as listener:
+                told = action(family)
+                self.node.ping(CLIENT.name, of(world.GATEWAY_IP, family))
+                gateway = traffic.socket.inet_pton(traffic.family_of(of(world.GATEWAY_IP, family)), of(world.GATEWAY_IP, family))
+                kind = b"\x08\x00" if family == 4 else b"\x86\xdd"
+                came = lambda frames: [frame for frame in frames if frame[12:14] == kind]  # noqa: E731
+                frames = came(listener.frames(lambda frames: any(gateway in frame[22:42] for frame in came(frames))))
+            # Of neighbours both families' kernels speak as they like.
+            if strange := [frame.hex() for frame in frames if gateway not in frame[22:42] and not (frame[20] == 58 and 133 <= frame[54] <= 137)]:
+                raise Failure(f"client was told: {strange}")
+            return told
+
+        return run
 
     @staticmethod
     def pod(pod):
@@ -83,7 +115,7 @@ class TraceScenes:
     def expect(self, told, step, *words):
         """The observation that begins with `step`, and has all words somewhere in it."""
         steps = self.steps(told)
-        found = [one for text, one in zip(steps, told["observations"]) if step.startswith(text)]
+        found = [one for text, one in zip(steps, told["observations"]) if f"{step} ".startswith(f"{text} ")]
         if told["timed_out"] or not found:
             raise Failure(f"no {step!r} in {steps}{', timed out' if told['timed_out'] else ''}")
         text = json.dumps(found[0])
@@ -188,6 +220,32 @@ class TraceScenes:
         if not told["packet"]:
             raise Failure("its bytes are missing")
         return f"{found['component']} {found['action']} by {found['rule']['policy']}"
+
+    def live_rejected(self, family):
+        """A real packet is told with its bytes, and refused as it would have been."""
+        process = self.begin(self.pod(CLIENT), self.pod(WEB2), f"-{family}", "--live", "--dropped-only", "--protocol", "tcp")
+        try:
+            traffic.ask(self.space[CLIENT.name], of(WEB2.v4, family), HTTP)
+            raise Failure("web2 answered")
+        except ConnectionRefusedError:
+            pass
+        told = self.end(process)
+        found = self.expect(told, "networkpolicy rejected", "acnp:refuse-to-web2", "RefuseAll")
+        if bytes.fromhex(told["packet"] or "")[6:12].hex(":") != CLIENT.mac:
+            raise Failure(f"the packet is not as it came in: {told['packet']}")
+        return f"reset; {found['component']} {found['action']} by {found['rule']['policy']}"
+
+    def live_egress(self, family):
+        """A real connection is marked for the host, which translates it; its first packet says so."""
+        internet = of(world.INTERNET, family)
+        process = self.begin(self.pod(WEB2), internet, f"-{family}", "--live", "--protocol", "tcp", "--port", str(HTTP))
+        _, seen = traffic.ask(self.space[WEB2.name], internet, HTTP)
+        told = self.end(process)
+        if seen != of(EGRESS_IP[0], family):
+            raise Failure(f"the internet sees {seen}")
+        found = self.expect(told, "egress marked-for-snat", seen)
+        self.expect(told, "forwarding forwarded-out-of-overlay")
+        return f"{found['component']} {found['action']} {found['egress']}"
 
     def refused(self, _):
         """Refusals say why; a client that goes away leaves nothing."""

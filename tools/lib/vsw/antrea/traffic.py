@@ -19,6 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 PATTERN = bytes(range(256)) * 256
 DATAGRAM = socket.SOCK_DGRAM
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h
+SOL_PACKET, PACKET_AUXDATA, HAS_VLAN = 263, 8, 0x10  # linux/socket.h, linux/if_packet.h
 SILENCE_S = 0.2  # without another packet: all that came is there
 ATTEMPTS, FLOOD_LEAST = 10, 5
 
@@ -275,12 +276,25 @@ def retransmitted(client):
 
 
 class Listener:
-    """Frames that arrive on an interface of a namespace."""
+    """Frames that arrive on an interface of a namespace. (The kernel takes VLAN tags out of them and tells them beside; here they are where they were.)"""
 
     def __init__(self, name, interface):
         self.socket = make_socket(name, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         with inside(name):
             self.socket.bind((interface, 3))
+
+    def receive(self):
+        """A frame; None: one that leaves."""
+        data, beside, _, source = self.socket.recvmsg(65535, socket.CMSG_SPACE(20))
+        if source[2] == socket.PACKET_OUTGOING:
+            return None
+        for level, kind, value in beside:
+            if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
+                status, _, _, _, _, tag, protocol = struct.unpack("=IIIHHHH", value)
+                if status & HAS_VLAN:
+                    data = data[:12] + struct.pack("!HH", protocol, tag) + data[12:]
+        return data
 
     def frames(self, until=None):
         """All that came until now (and a moment longer). `until`: what must be true of them, sooner or later."""
@@ -296,13 +310,12 @@ class Listener:
 def gather(listeners, until=None):
     """What Listeners hear, {name: frames}, until all are silent for a moment; as long as `until` is not true of that, with patience."""
     found = {name: [] for name in listeners}
-    names, deadline = {listener.socket: name for name, listener in listeners.items()}, time.monotonic() + PATIENCE_S
+    places, deadline = {listener.socket: (name, listener) for name, listener in listeners.items()}, time.monotonic() + PATIENCE_S
     while True:
-        ready = select.select(list(names), [], [], SILENCE_S)[0]
-        for one in ready:
-            data, source = one.recvfrom(65535)
-            if source[2] != socket.PACKET_OUTGOING:
-                found[names[one]].append(data)
+        ready = select.select(list(places), [], [], SILENCE_S)[0]
+        for name, listener in (places[one] for one in ready):
+            if (frame := listener.receive()) is not None:
+                found[name].append(frame)
         if time.monotonic() > deadline or not ready and (until is None or until(found)):
             return found
 

@@ -10,7 +10,10 @@ from .crossing import SIDES, at, only, owners
 from .manifests import document, text_of, write
 from .member import PATCH, UNDERLAY, WIRE
 from .node import OUTSIDE, both
+from .records import told_of
 from .refusals_pair import NAMES
+from .telling import same
+from .trace_scenes import TraceScenes
 from .world import CLIENT, DB, GATEWAY, WEB, WEB2
 
 # Egress IPs beside those that the configuration's homes have: client's, on its Node; that of db of Node 1, on Node 2; one with a rate.
@@ -75,6 +78,11 @@ def _egresses(address, node, labels, bandwidth=None):
                                       status={"egressNode": NAMES[node]})
 
 
+def _egress(name, family):
+    """Name of an Egress, as `_egresses` has it."""
+    return f"{'four' if family == 4 else 'six'}-{name}"
+
+
 class Uplink(Actions):
     """Scenes, as `crossing.Crossing`; both bridges are empty, and agents end with `stack`."""
 
@@ -109,11 +117,41 @@ class Uplink(Actions):
         yield (f"Egress on the other Node, by its switch: {db} -> internet",
                self.past_the_hosts(self.one(db, world.INTERNET, HTTP, OUTSIDE, "Egress IP of node 2")),
                [*only(one, f'EgressMark in_port="{DB.port}"'), *only(two, left, came)], BOTH)
+        yield from self.told(one, two)
         yield "the next hop has another MAC address", self.another_mac(client), only(one, marked, left, came), BOTH
         yield "an Egress IP moves to the other Node", self.moves(client), only(two, left, came), BOTH
         yield f"a rate: {at(two, WEB2.name)} -> internet, {RATE}bit/s", self.limited, only(two, "EgressQoS priority=200"), BOTH
         yield f"{len(MANY) * 2} more addresses are ends of tunnels", self.many, [], (4,)
         yield from self.services(one, two, came, left)
+
+    def told(self, one, two):
+        """What Traceflows and records say of packets that a switch gives an Egress IP."""
+        marked, left = f'EgressMark in_port="{CLIENT.port}"', "L2ForwardingCalc priority=190 reg0=0x40/0xf0"
+        yield (f"Traceflow: {at(one, CLIENT.name)} -> internet, translated", self.traced(one, "default/client-1", "egress translated", HERE, "120"), only(one, marked), BOTH)
+        yield (f"Traceflow: {at(one, DB.name)} -> internet, by the Egress of node 2", self.traced(one, "default/db-1", "egress forwarded", THERE, "121"), [], BOTH)
+        yield (f"record: {at(one, CLIENT.name)} -> internet (UDP), the Egress and its address", self.recorded(one, CLIENT, "120", HERE), only(one, marked, left), BOTH)
+
+    def traced(self, side, pod, step, address, name):
+        """A packet of a Pod that is sent to the internet tells `step`."""
+
+        def run(family):
+            traces = TraceScenes(self.node, self.switches[side])
+            told = traces.trace(pod, of(world.INTERNET, family), f"-{family}", "--protocol", "tcp")
+            found = traces.expect(told, step, of(address, family), _egress(name, family))
+            return f"{found['component']} {found['action']}"
+
+        return run
+
+    def recorded(self, side, pod, name, address):
+        """A connection's records have the Egress, and the source that the other end sees."""
+
+        def run(family):
+            internet = of(world.INTERNET, family)
+            for told in told_of(self.switches[side], self.space[at(side, pod.name)], internet)[1:]:
+                same(told, egress=_egress(name, family), translated_source=of(address, family), source_pod=f"default/{pod.name}-{side.number}", original__dst=internet)
+            return f"NEW, END: {_egress(name, family)}, seen as {of(address, family)}; counters as sent"
+
+        return run
 
     def services(self, one, two, came, left):
         """Clients on the wire."""

@@ -81,6 +81,18 @@ pub(crate) enum Antrea {
         #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=3))]
         versions: Vec<u32>,
     },
+    /// Say who is in a multicast group, in place of IGMP: only of a Node whose agent has taken that over. Without Pods and Nodes: nobody is.
+    SetMulticastGroup {
+        /// The group.
+        #[arg(value_name = "ADDRESS")]
+        address: std::net::Ipv4Addr,
+        /// A Pod of this Node; may be repeated.
+        #[arg(long = "pod", value_name = "NAMESPACE/NAME", value_parser = object::pod)]
+        pods: Vec<String>,
+        /// Another Node that has members; may be repeated.
+        #[arg(long = "node", value_name = "NAME")]
+        nodes: Vec<String>,
+    },
     /// Show the flows that an object writes, and what each is for. Lines are those of dump-flows; what follows # is no part of them.
     Flows {
         /// pod/NS/NAME, service/NS/NAME, endpoints/NS/NAME:PORT, policy/np:NS/NAME, egress/NAME, peer/NAME, tc/NAME, node, ...

@@ -62,6 +62,11 @@ fn every_verb_parses() {
         ("multicast --pods", "Multicast { objects: Objects { names: [] }, pods: true }"),
         ("set-multicast", "SetMulticast { interval: None, versions: [] }"),
         ("set-multicast --interval 5 --versions 2,3", "SetMulticast { interval: Some(5), versions: [2, 3] }"),
+        ("set-multicast-group 239.1.1.1", "SetMulticastGroup { address: 239.1.1.1, pods: [], nodes: [] }"),
+        (
+            "set-multicast-group 239.1.1.1 --pod a/b --pod a/c --node worker-1",
+            r#"SetMulticastGroup { address: 239.1.1.1, pods: ["a/b", "a/c"], nodes: ["worker-1"] }"#,
+        ),
         (
             "trace-flow a/web 10.0.0.1 --protocol tcp --port 80 --tag 5",
             r#"TraceFlow(TraceFlow { source: Some(Pod("a/web")), destination: Some(Address("10.0.0.1")), protocol: Some(Tcp), port: Some(80), source_port: None, tcp_flags: None, ttl: None, payload: None, ipv4: false, ipv6: false, live: false, dropped_only: false, receiver: false, tag: Some(5), name: None, wait: 20, tables: false })"#,

@@ -59,6 +59,9 @@ async fn answer(client: &Client, verb: &Antrea, as_json: bool) -> Answer {
             listed(multicast::pods(client, &objects.names).await?, &objects.names)
         }
         Antrea::SetMulticast { interval, versions } => multicast::set(client, *interval, versions).await,
+        Antrea::SetMulticastGroup { address, pods, nodes } => {
+            multicast::set_group(client, address.to_string(), pods, nodes).await
+        }
         Antrea::Flows { object, rule, no_names, .. } => {
             let form = if as_json { vswitch_proto::v1::Form::Text } else { vswitch_proto::v1::Form::Line };
             flows::show(client, object, rule.as_deref(), form, !no_names).await

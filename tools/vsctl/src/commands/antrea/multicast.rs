@@ -3,11 +3,12 @@
 use super::super::Answer;
 use super::listing::Listed;
 use super::parts;
-use super::words::{count, count_json, list, or_none, some};
+use super::words::{count, count_json, list, or_none, problem, some};
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{Columns, Done};
+use crate::output::{Columns, Done, Warned};
 use serde_json::{Value, json};
+use tonic::Status;
 use vswitch_proto::antrea::v1;
 
 /// Groups by address, or all.
@@ -31,6 +32,31 @@ pub(super) async fn set(client: &Client, interval: Option<u32>, versions: &[u32]
     let request = v1::SetMulticastConfigRequest { config: Some(config) };
     client.answer(client.antrea_multicast().await?.set_multicast_config(request).await)?;
     Ok(Box::new(Done))
+}
+
+/// `set-multicast-group`.
+pub(super) async fn set_group(client: &Client, address: String, pods: &[String], nodes: &[String]) -> Answer {
+    let mut multicast = client.antrea_multicast().await?;
+    let result = if pods.is_empty() && nodes.is_empty() {
+        let request = v1::DeleteMulticastGroupsRequest { options: None, addresses: vec![address] };
+        client.answer(multicast.delete_multicast_groups(request).await)?.result
+    } else {
+        let group = v1::MulticastGroup { address, pods: pods.to_vec(), nodes: nodes.to_vec() };
+        let request = v1::ApplyMulticastGroupsRequest { options: None, groups: vec![group] };
+        client.answer(multicast.apply_multicast_groups(request).await)?.result
+    };
+    written(result.unwrap_or_default())
+}
+
+/// What became of a group; refused is an error.
+fn written(result: v1::WriteResult) -> Answer {
+    let problems = |status: &v1::ObjectStatus| status.problems.iter().map(problem).collect::<Vec<_>>();
+    let told: Vec<String> = result.statuses.iter().flat_map(problems).collect();
+    if !result.applied && !told.is_empty() {
+        return Err(Error::Refused(Box::new(Status::invalid_argument(told.join("\n")))));
+    }
+    let warnings = result.statuses.into_iter().flat_map(|status| status.warnings);
+    Ok(Box::new(Warned(told.into_iter().chain(warnings).collect())))
 }
 
 /// A member, as a word: `default/web:v3`.
@@ -132,6 +158,18 @@ GROUP      PODS            NODES     GROUP ID  LED PACKETS  BYTES
         let json = listing.json();
         assert_eq!(json[0]["members"], json!([{ "pod": "default/web", "version": 3, "expires_in_ms": 1500 }]));
         assert_eq!((&json[1]["group_id"], &json[1]["members"]), (&Value::Null, &json!([])));
+    }
+
+    #[test]
+    fn a_group_that_is_refused_is_an_error_and_one_that_does_nothing_yet_is_odd() {
+        let problem =
+            v1::Problem { field: "pods[0]".to_owned(), reason: "there is no Pod a/b".to_owned(), ..Default::default() };
+        let status = v1::ObjectStatus { problems: vec![problem], ..Default::default() };
+        let result = |applied| v1::WriteResult { applied, statuses: vec![status.clone()], ..Default::default() };
+        let refused = written(result(false)).err().expect("an error").to_string();
+        assert!(refused.contains("there is no Pod a/b"), "{refused}");
+        let odd = written(result(true)).expect("an answer").warnings();
+        assert_eq!(odd, [refused]);
     }
 
     #[test]
