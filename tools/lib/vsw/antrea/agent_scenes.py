@@ -14,6 +14,7 @@ from .manifests import EGRESS_IP, renumber, write
 from .node import NODE, PEER
 from .name_scenes import NameScenes
 from .refusals import Refusals
+from .rule_scenes import RuleScenes
 from .scenes import Scenes
 from .stacks import KINDS
 from .telling import Telling
@@ -52,8 +53,8 @@ class AgentScenes(NameScenes, Telling, Scenes):
                 yield from traces.isolated()
         refusals, groups = Refusals(self.node, self.manifests, self.switch), multicast.Multicast(self.node, self.switch)
         parts = (
-            self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.names, self.telling, self.changes, Choices(self).all, Kinds(self).all,
-            self.restarts,
+            self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.names, self.telling, RuleScenes(self).all, self.changes,
+            Choices(self).all, Kinds(self).all, self.restarts,
         )
         for part in parts:
             yield from guarded(part())

@@ -179,6 +179,17 @@ class Manifests:
         finally:
             self._changed(copy.unlink)
 
+    @contextlib.contextmanager
+    def replaced(self, file, text):
+        """Meanwhile a file has other words, of policies among others."""
+        path = self.directory / file
+        before = path.read_text()
+        try:
+            self._changed(lambda: write(path, text))
+            yield
+        finally:
+            self._changed(lambda: write(path, before))
+
     def _changed(self, change):
         policies = self._policies()
         change()
