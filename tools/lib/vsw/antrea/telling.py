@@ -76,6 +76,10 @@ def _grown(first, lines):
     return each, {word: lines[-1]["statistics"][word] - first["statistics"][word] if lines else 0 for word in words}
 
 
+def _is_change(line, rule):
+    return (line["event"], line["rule"]) == ("changed", rule)
+
+
 def _is_log(line):
     return line.get("event") == "policy-log"
 
@@ -231,7 +235,7 @@ class Telling:
             size = HEADERS[family] + 8 + SIZE
             for rule, expected in (("LogClient", {"sessions": 1, "packets": 2 * DATAGRAMS, "bytes": 2 * DATAGRAMS * size}),
                                    ("LogDb", {"sessions": 0, "packets": DATAGRAMS, "bytes": DATAGRAMS * size})):
-                grown = lambda rule=rule: _grown(first[rule], [line for line in list(stream.told) if (line["event"], line["rule"]) == ("changed", rule)])  # noqa: E731
+                grown = lambda rule=rule: _grown(first[rule], [line for line in list(stream.told) if _is_change(line, rule)])  # noqa: E731
                 machine.expect(f"{rule} is told to have grown by {expected}", lambda: grown() == (expected, expected), grown)  # noqa: B023
         return f"LogClient: 1 session, {2 * DATAGRAMS} packets; LogDb: {DATAGRAMS} packets; their bytes"
 
