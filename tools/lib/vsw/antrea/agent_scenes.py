@@ -5,8 +5,8 @@ import time
 
 from .. import machine
 from ..machine import Failure
-from . import multicast, traffic, world
-from .actions import BOTH, HTTP, guarded, of
+from . import multicast, refusals, traffic, world
+from .actions import BOTH, HTTP, PROHIBITED, guarded, of
 from .bad_input import BadInput
 from .choices import Choices
 from .kinds import Kinds
@@ -16,7 +16,7 @@ from .manifests import EGRESS_IP, renumber, write
 from .node import NODE, PEER
 from .name_scenes import NameScenes
 from .records import Records
-from .refusals import Refusals
+from .rule_scenes import RuleScenes
 from .scenes import Scenes
 from .stacks import KINDS
 from .telling import Telling
@@ -53,11 +53,11 @@ class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
                 yield title, action, self.renumbered(rules), families
             if title.startswith("without Antrea's policy K8s's denies: db"):
                 yield from traces.isolated()
-        refusals = Refusals(self.node, self.manifests, self.switch, traces)
+        refused = refusals.Refusals(self.node, self.manifests, self.switch, traces)
         groups = multicast.Multicast(self.node, self.switch, self.manifests)
         parts = (
-            self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.names, self.telling, self.l7, self.changes, Choices(self).all,
-            Kinds(self).all, self.bad_input, self.restarts,
+            self.egress_here, refused.all, self.unanswered, traces.all, groups.all, self.names, self.telling, RuleScenes(self).all, self.l7, self.changes,
+            Choices(self).all, Kinds(self).all, self.bad_input, self.restarts,
         )
         for part in parts:
             yield from guarded(part())
@@ -169,6 +169,7 @@ class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
     def restarts(self):
         """The agent dies, and comes back."""
         yield ("the agent is killed, and comes back: client -> ClusterIP", self.agent_dies, [Rule("ServiceLB nw_dst=10.105.31.235")], (4,))
+        yield "the agent comes back to a directory without some objects", self.swept, [], (4,)
 
     def agent_dies(self, family):
         """A connection from before lives on, new ones are made meanwhile; the sync changes nothing."""
@@ -177,14 +178,48 @@ class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
             flows = self._flows()
             self.manifests.kill()
             traffic.ask(self.space[CLIENT.name], address, HTTP)
-            round_ = self.manifests.state()["round"]
-            self.manifests.start()
-            machine.expect(f"the agent has synced after round {round_}", lambda: self.manifests.state()["round"] > round_, self.manifests.state)
+            self._agent_returns()
             if self._flows() != flows:
                 raise Failure("its sync changed flows")
-            if not traffic.exchange(before, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):
-                raise Failure("the connection from before broke off")
+            self._lives(before)
         return "connections old and new live; its sync changes no flow"
+
+    def _agent_returns(self):
+        """Starts it again, and waits until it has told everything."""
+        round_ = self.manifests.state()["round"]
+        self.manifests.start()
+        machine.expect(f"the agent has synced after round {round_}", lambda: self.manifests.state()["round"] > round_, self.manifests.state)
+
+    @staticmethod
+    def _lives(client):
+        if not traffic.exchange(client, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"):
+            raise Failure("the connection from before broke off")
+
+    def swept(self, family):
+        """Policies and Services bind until the agent is there again, though their manifest has gone with it; then nothing is left of them, and others go on."""
+        flows, objects = self._flows(), self._objects()
+        copy = self.manifests.directory / refusals.MANIFEST.name
+        with traffic.connect(self.space[CLIENT.name], of(world.CLUSTER_IP, family), HTTP) as before:
+            write(copy, refusals.MANIFEST.read_text())
+            try:
+                machine.expect("there are policies and Services more", lambda: objects < self._objects(), self._objects)
+                more = self._objects() - objects
+                self.manifests.kill()
+            finally:
+                copy.unlink()
+            refused = self.refused(CLIENT.name, WEB2.v4, HTTP, PROHIBITED)
+            refused(family)
+            self._lives(before)
+            self._agent_returns()
+            if self._objects() != objects or self._flows() != flows:
+                raise Failure(f"left behind, or taken away: {self._objects() ^ objects}, {self._flows() ^ flows}")
+            self._lives(before)
+            self.one(CLIENT.name, WEB2.v4, HTTP, "web2", "client")(family)
+        return f"{len(more)} objects are gone, and their flows; no other flow is; a connection lives"
+
+    def _objects(self):
+        """Names of policies and Services."""
+        return {one["name"] for verb in ("policies", "services") for one in self.switch.json("antrea", verb)}
 
     def _flows(self):
         """What flows there are, but for learned ones."""

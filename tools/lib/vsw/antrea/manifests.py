@@ -137,14 +137,16 @@ class Manifests:
         return self.switch.vsctl("antrea", "services", "-o", "endpoints").count("\n")
 
     @contextlib.contextmanager
-    def edited(self, file, old, new):
-        """Meanwhile a file of the Node's has other words in one place."""
+    def edited(self, file, old, new, others=()):
+        """Meanwhile a file of the Node's has other words in one place, and in `others`: pairs of old and new."""
         path = self.directory / file
-        text = path.read_text()
-        if text.count(old) != 1:
-            raise Failure(f"{file} has {text.count(old)} times {old!r}")
+        text = changed = path.read_text()
+        for before, after in ((old, new), *others):
+            if text.count(before) != 1:
+                raise Failure(f"{file} has {text.count(before)} times {before!r}")
+            changed = changed.replace(before, after)
         try:
-            self._node_changed(lambda: write(path, text.replace(old, new)))
+            self._node_changed(lambda: write(path, changed))
         except machine.TROUBLE:
             write(path, text)
             raise
@@ -178,6 +180,17 @@ class Manifests:
             yield
         finally:
             self._changed(copy.unlink)
+
+    @contextlib.contextmanager
+    def replaced(self, file, text):
+        """Meanwhile a file has other words, of policies among others."""
+        path = self.directory / file
+        before = path.read_text()
+        try:
+            self._changed(lambda: write(path, text))
+            yield
+        finally:
+            self._changed(lambda: write(path, before))
 
     def _changed(self, change):
         policies = self._policies()

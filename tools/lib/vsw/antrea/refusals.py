@@ -5,12 +5,13 @@ case: docs/antrea.md, section 6, "Reject".
 """
 
 import contextlib
+import time
 from pathlib import Path
 
 from .. import machine
 from ..machine import Failure
-from . import world
-from .actions import BOTH, HTTP, PROHIBITED, Actions
+from . import traffic, world
+from .actions import BOTH, HTTP, PROHIBITED, Actions, of
 from .answering import Answerer
 from .ledger import Rule
 from .node import NODE, OUTSIDE, PEER
@@ -32,11 +33,20 @@ HOST_RULES = """table inet refusals {{
 }}
 """
 
+# More than a port's refusals at once: in parts with a pause, for which a host port's ring (135 frames) has room.
+BURST, PART, PAUSE_S, ATTEMPTS = 4000, 100, 0.001, 10
+
 # Whom a policy refused: from a tunnel, and from anywhere else. A packet of TCP and one of UDP.
 TUNNEL = Rule("Output priority=201 reg0=0x4400001/0xfe60000f", 2)
 ELSEWHERE = Rule("Output priority=200 reg0=0x4400000/0xfe600000", 2)
 # A Service without Endpoints.
 SERVICE = Rule("EndpointDNAT priority=200 reg0=0x4000/0x4000", 2)
+
+
+def _adds_up(counts):
+    """Whether the rule has counted what was sent, but for what was lost on the way, and each of that is either answered or not."""
+    packets = counts["packets"]
+    return packets <= BURST <= packets + counts["missed"] and 0 < counts["rejects_sent"] == packets - counts["reject_rate"]
 
 
 class Refusals(Actions):
@@ -75,6 +85,7 @@ class Refusals(Actions):
         ):
             yield f"Reject: {title}", self.counted(self.refused(source, address, port, PROHIBITED)), [rule], BOTH
         yield "Reject: ping client -> web2", self.prohibited(CLIENT.name, WEB2.v4), [Rule(ELSEWHERE.words)], BOTH
+        yield f"Reject: {BURST:,} datagrams at once, db -> web2", self.burst, [], BOTH
 
     def counted(self, action):
         """Each packet that a rule refused was answered, and its statistics say so."""
@@ -94,6 +105,32 @@ class Refusals(Actions):
         policies = ("--policy", "acnp:refuse-to-web2"), ("--policy", "acnp:refuse-from-client")
         rules = [rule["statistics"] for policy in policies for rule in self.manifests.switch.json("antrea", "rules", *policy)]
         return [sum(rule[word] for rule in rules) for word in ("packets", "rejects_sent")]
+
+    def burst(self, family):
+        """A port is told of 5,000 refusals per second, 1,000 at once: of more, each is answered or counted as not answered."""
+        for _ in range(ATTEMPTS):
+            before = self._limited()
+            self._send_burst(of(WEB2.v4, family))
+            # What db sends after all that comes through after all that: what is not counted by then did not get into the switch.
+            self._ask(DB.name, world.REMOTE, HTTP, family)
+            grown = lambda: {word: count - before[word] for word, count in self._limited().items()}  # noqa: B023, E731
+            machine.expect("all that is refused is answered, or counted as not answered", lambda: _adds_up(grown()), grown)
+            if (told := grown())["reject_rate"]:
+                return "each is answered, or counted as one that was not"
+        raise Failure(f"{ATTEMPTS} times all of {BURST} datagrams were answered, the last time {told}")
+
+    def _send_burst(self, address):
+        with traffic.make_socket(self.space[DB.name], traffic.family_of(address), traffic.DATAGRAM) as client:
+            for _ in range(BURST // PART):
+                for _ in range(PART):
+                    client.sendto(b"x", (address, HTTP))
+                time.sleep(PAUSE_S)
+
+    def _limited(self):
+        """Packets that the rule about web2 refused, and its answers; packets from db that were not answered, and those that the switch never saw."""
+        rule = self.switch.json("antrea", "rules", "--policy", "acnp:refuse-to-web2")[0]["statistics"]
+        port = self.switch.ports()[DB.port]
+        return {"packets": rule["packets"], "rejects_sent": rule["rejects_sent"], "reject_rate": port["rx_drops"].get("reject_rate", 0), "missed": port["rx_missed"]}
 
     def by_agent(self):
         """The agent is told what is refused, and has the switch answer."""

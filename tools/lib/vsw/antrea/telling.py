@@ -1,6 +1,7 @@
 """What agents are told: logs of policies, statistics of rules, denied connections. Checked field by field. Records of connections: `records.py`."""
 
 import contextlib
+import errno
 import json
 import socket
 import subprocess
@@ -11,12 +12,13 @@ from pathlib import Path
 from .. import machine
 from ..machine import PATIENCE_S, Failure
 from . import traffic, world
-from .actions import BOTH, DENIED_LIMIT, HTTP, of
+from .actions import BOTH, DENIED_LIMIT, HTTP, PROHIBITED, of
 from .ledger import Rule
+from .node import PEER
 from .world import CLIENT, DB, WEB2
 
 MANIFEST = Path(__file__).with_name("logged.yaml")
-NAME = "acnp:logged"
+NAME, ISOLATED = "acnp:logged", "np:default/isolated"
 DATAGRAMS, SIZE = 5, 100
 COUNTED = ("sessions", "new_packets", "packets")  # of a rule
 CONNECTIONS = 3
@@ -67,12 +69,39 @@ def same(told, **expected):
             raise Failure(f"{name} is {got!r}, expected {value!r}, in {told}")
 
 
+def _grown(first, lines):
+    """What the counters of a rule have grown by: as the lines of a stream say one after the other, and as the last one says it."""
+    words = ("sessions", "packets", "bytes")
+    each = {word: sum(line["growth"].get(word, 0) for line in lines) for word in words}
+    return each, {word: lines[-1]["statistics"][word] - first["statistics"][word] if lines else 0 for word in words}
+
+
+def _is_change(line, rule):
+    return (line["event"], line["rule"]) == ("changed", rule)
+
+
+def _is_log(line):
+    return line.get("event") == "policy-log"
+
+
+def _is_denied(line):
+    return line.get("record") == "denied"
+
+
+def _those_of(address, family, events, records):
+    """The log and the denied connection of somebody's packet, once each. (What others sent before is told in sum, and later.)"""
+    source = of(address, family)
+    return (events.wait("log", lambda line: _is_log(line) and line["tuple"]["src"] == source)[0],
+            records.wait("denied connection", lambda line: _is_denied(line) and line["original"]["src"] == source)[0])
+
+
 class Telling:
     """Scenes about what is told; a part of `AgentScenes`."""
 
     def telling(self):
         """Logs, then records. The Node records what it denies meanwhile."""
-        with self.manifests.edited("nodes.yaml", "\nspec:\n  bridge: br0\n", "\nspec:\n  bridge: br0\n  recordDenied: true\n"):
+        logging = [("  name: default\n", '  name: default\n  annotations: {networkpolicy.antrea.io/enable-logging: "true"}\n')]
+        with self.manifests.edited("nodes.yaml", "\nspec:\n  bridge: br0\n", "\nspec:\n  bridge: br0\n  recordDenied: true\n", logging):
             with self.manifests.also(MANIFEST):
                 yield ("logs: client -> web2 is allowed, db -> web2 denied; each is told once", self.logs,
                        [Rule("Output reg0=0x2400000/0xfe600000"), Rule("Output reg0=0xa400000/0xfe600000")], BOTH)
@@ -80,6 +109,9 @@ class Telling:
                        [Rule("Output reg0=0x2400000/0xfe600000", CONNECTIONS + DATAGRAMS)], BOTH)
                 yield (f"told: {BURST} datagrams at once, db -> web2, denied; no budget of db's port limits what meter 256 does", self.burst,
                        [Rule("Output reg0=0xa400000/0xfe600000", BURST)], BOTH)
+                yield "told: peer -> web2 is refused; one log, one record, one answer", self.refusal, [], BOTH
+                yield "told: web2 -> db, which K8s isolates; one log, one record", self.isolation, [Rule("IngressDefaultRule reg1=0x26")], BOTH
+                yield f"statistics, as they change: {DATAGRAMS} datagrams client -> web2 and back, {DATAGRAMS} db -> web2", self.streamed, [], BOTH
                 yield from self.records_with_rules()
             yield from self.records()
 
@@ -90,17 +122,14 @@ class Telling:
 
     def logs(self, family):
         """Two connections, two logs. (Of UDP: a SYN that is answered late is sent, and told, again.)"""
-        is_log = lambda line: line.get("event") == "policy-log"  # noqa: E731
-        with contextlib.ExitStack() as stack:
-            events = Stream(self.switch, stack, "events", "--kind", "policy-log")
-            records = Stream(self.switch, stack, "records", "--follow", "--kind", "denied")
+        with self._told() as (events, records):
             traffic.datagram(self.space[CLIENT.name], of(WEB2.v4, family), HTTP, SIZE)
             traffic.send_datagram(self.space[DB.name], of(WEB2.v4, family), HTTP, bytes(SIZE))
-            events.wait("log", is_log, 2)
-            denied = records.wait("denied connection", lambda line: line.get("record") == "denied")[0]
+            events.wait("log", _is_log, 2)
+            denied = records.wait("denied connection", _is_denied)[0]
             # Nothing comes between those and that of another connection.
             traffic.datagram(self.space[CLIENT.name], of(WEB2.v4, family), HTTP, SIZE)
-            logs = events.wait("log", is_log, 3)[:2]
+            logs = events.wait("log", _is_log, 3)[:2]
         logs.sort(key=lambda log: log["disposition"])
         common = {"rule__policy": NAME, "table": "AntreaPolicyIngressRule", "direction": "Ingress", "applied_to": "default/web2", "packets": 1,
                   "packet_len": LENGTH[family] + SIZE, "tuple__dst": of(WEB2.v4, family), "tuple__dport": HTTP, "tuple__protocol": socket.IPPROTO_UDP}
@@ -139,6 +168,74 @@ class Telling:
         what = f"{CONNECTIONS + 1} sessions of {CONNECTIONS + DATAGRAMS} to {CONNECTIONS + DATAGRAMS + again} packets are counted, of the denied one none"
         machine.expect(what, lambda: is_right(grown()["LogClient"], grown()["LogDb"]), grown)
         return f"{CONNECTIONS + 1} sessions, {CONNECTIONS + DATAGRAMS} packets of new connections; of the denied one no session"
+
+    def refusal(self, family):
+        """A datagram that a rule refuses: the sender hears of it, who watches is told of it once, the rule has one packet and one answer, and no session."""
+        before = self._statistics()["LogRefused"]
+        with self._told() as (events, records):
+            error = self._error_of(PEER, WEB2, family)
+            log, denied = _those_of(world.REMOTE, family, events, records)
+        if error != PROHIBITED[family]:
+            raise Failure(f"peer hears {errno.errorcode.get(error, error)}")
+        ends = {"src": of(world.REMOTE, family), "dst": of(WEB2.v4, family), "dport": HTTP, "protocol": socket.IPPROTO_UDP}
+        _same(log, rule__policy=NAME, rule__rule="LogRefused", rule_name="LogRefused", disposition="Reject", table="AntreaPolicyIngressRule", direction="Ingress",
+              applied_to="default/web2", packets=1, packet_len=LENGTH[family] + SIZE, **{f"tuple__{word}": end for word, end in ends.items()})
+        _same(denied, ingress_verdict__rule=log["rule"], ingress_verdict__action="Reject", original=log["tuple"], egress_verdict=None, source_pod=None,
+              destination_pod="default/web2", original_count={"packets": 1, "bytes": HEADERS[family] + 8 + SIZE}, reply=None)
+        expected = {"sessions": 0, "packets": 1, "rejects_sent": 1, "bytes": HEADERS[family] + 8 + SIZE}
+        grown = lambda: {word: count - before[word] for word, count in self._statistics()["LogRefused"].items() if word in expected}  # noqa: E731
+        machine.expect(f"the rule has counted {expected}", lambda: grown() == expected, grown)
+        return "Reject by LogRefused: rule, tuple, Pod, length; counted as denied, and answered"
+
+    def _error_of(self, source, pod, family):
+        """What the sender of a datagram hears, as a number."""
+        with traffic.make_socket(self.space[source], traffic.family_of(of(pod.v4, family)), traffic.DATAGRAM) as client:
+            client.settimeout(PATIENCE_S)
+            client.connect((of(pod.v4, family), HTTP))
+            client.send(bytes(SIZE))
+            try:
+                client.recv(65535)
+            except OSError as error:
+                return error.errno
+        raise Failure("an echo came back")
+
+    def isolation(self, family):
+        """What no rule of a policy of Kubernetes allows: told with the policy's name, and no rule's."""
+        with self._told() as (events, records):
+            traffic.send_datagram(self.space[WEB2.name], of(DB.v4, family), HTTP, bytes(SIZE))
+            log, denied = _those_of(WEB2.v4, family, events, records)
+        _same(log, rule__policy=ISOLATED, rule__rule=None, rule__number=None, disposition="Drop", table="IngressDefaultRule", direction="Ingress",
+              applied_to="default/db", packets=1, packet_len=LENGTH[family] + SIZE, tuple__src=of(WEB2.v4, family), tuple__dst=of(DB.v4, family),
+              tuple__dport=HTTP, tuple__protocol=socket.IPPROTO_UDP)
+        _same(denied, ingress_verdict__rule=log["rule"], ingress_verdict__action="Drop", original=log["tuple"], egress_verdict=None,
+              source_pod="default/web2", destination_pod="default/db", original_count={"packets": 1, "bytes": HEADERS[family] + 8 + SIZE}, reply=None)
+        return "Drop by the isolation of np:default/isolated: Pods, tuple, length"
+
+    @contextlib.contextmanager
+    def _told(self):
+        """Logs, and denied connections, as they are told."""
+        with contextlib.ExitStack() as stack:
+            yield Stream(self.switch, stack, "events", "--kind", "policy-log"), Stream(self.switch, stack, "records", "--follow", "--kind", "denied")
+
+    def streamed(self, family):
+        """The stream of statistics begins with each rule as it is; what it says has grown since is what was sent, in sum and at its end."""
+        with contextlib.ExitStack() as stack:
+            stream = Stream(self.switch, stack, "rules", "--watch", "100", "--policy", NAME)
+            first = {rule: stream.wait(rule, lambda line, rule=rule: (line["event"], line["rule"]) == ("rule", rule))[0] for rule in ("LogClient", "LogDb")}
+            with traffic.make_socket(self.space[CLIENT.name], traffic.family_of(of(WEB2.v4, family)), traffic.DATAGRAM) as client:
+                client.settimeout(PATIENCE_S)
+                client.connect((of(WEB2.v4, family), HTTP))
+                for _ in range(DATAGRAMS):
+                    client.send(bytes(SIZE))
+                    client.recv(65535)
+            for _ in range(DATAGRAMS):
+                traffic.send_datagram(self.space[DB.name], of(WEB2.v4, family), HTTP, bytes(SIZE))
+            size = HEADERS[family] + 8 + SIZE
+            for rule, expected in (("LogClient", {"sessions": 1, "packets": 2 * DATAGRAMS, "bytes": 2 * DATAGRAMS * size}),
+                                   ("LogDb", {"sessions": 0, "packets": DATAGRAMS, "bytes": DATAGRAMS * size})):
+                grown = lambda rule=rule: _grown(first[rule], [line for line in list(stream.told) if _is_change(line, rule)])  # noqa: E731
+                machine.expect(f"{rule} is told to have grown by {expected}", lambda: grown() == (expected, expected), grown)  # noqa: B023
+        return f"LogClient: 1 session, {2 * DATAGRAMS} packets; LogDb: {DATAGRAMS} packets; their bytes"
 
     def burst(self, family):
         """A port has [slow_path] packet_ins = 1000 per second, 200 at once: more are told here, at once."""
