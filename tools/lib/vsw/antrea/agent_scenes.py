@@ -11,6 +11,7 @@ from .choices import Choices
 from .kinds import Kinds
 from .ledger import Rule
 from .manifests import EGRESS_IP, renumber, write
+from .moving import Moving
 from .node import NODE, PEER
 from .name_scenes import NameScenes
 from .refusals import Refusals
@@ -53,7 +54,7 @@ class AgentScenes(NameScenes, Telling, Scenes):
         refusals, groups = Refusals(self.node, self.manifests, self.switch), multicast.Multicast(self.node, self.switch)
         parts = (
             self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.names, self.telling, self.changes, Choices(self).all, Kinds(self).all,
-            self.restarts,
+            Moving(self).all, self.restarts,
         )
         for part in parts:
             yield from guarded(part())
