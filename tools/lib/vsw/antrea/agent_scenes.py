@@ -14,6 +14,7 @@ from .manifests import EGRESS_IP, renumber, write
 from .moving import Moving
 from .node import NODE, PEER
 from .name_scenes import NameScenes
+from .probes import Probes
 from .refusals import Refusals
 from .scenes import Scenes
 from .stacks import KINDS
@@ -54,7 +55,7 @@ class AgentScenes(NameScenes, Telling, Scenes):
         refusals, groups = Refusals(self.node, self.manifests, self.switch), multicast.Multicast(self.node, self.switch)
         parts = (
             self.egress_here, refusals.all, self.unanswered, traces.all, groups.all, self.names, self.telling, self.changes, Choices(self).all, Kinds(self).all,
-            Moving(self).all, self.restarts,
+            Moving(self).all, Probes(self).all, self.restarts,
         )
         for part in parts:
             yield from guarded(part())
