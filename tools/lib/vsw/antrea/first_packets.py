@@ -131,14 +131,13 @@ class FirstPackets(Actions):
                         for _ in range(PACKETS - 1):
                             client.send()
                     before = self._arrived(listeners, clients, PACKETS - 1)
+                self._at_one(before)
                 for client in clients.values():
                     client.send()
                 for case, client in clients.items():
                     self._answered(case, client)
                 after = self._arrived(listeners, clients, 1)
-            for case in cases:
-                if len(places := {*before[case], *after[case]}) != 1 or not places <= set(case.who):
-                    raise Failure(f"{case.title}: SYNs came to {before[case]}, then to {after[case]}; expected one of {case.who}")
+            self._at_one({case: before[case] + after[case] for case in cases})
             return f"{PACKETS} at one Endpoint each, which answers the last one"
 
         return run
@@ -166,6 +165,13 @@ class FirstPackets(Actions):
             return places
 
         return found(traffic.gather(listeners, lambda frames: all(len(some) >= count for some in found(frames).values())))
+
+    @staticmethod
+    def _at_one(arrived):
+        """Failure if SYNs of a case came to none, to several, or to another Endpoint than may answer."""
+        for case, places in arrived.items():
+            if len(set(places)) != 1 or places[0] not in case.who:
+                raise Failure(f"{case.title}: SYNs came to {places}, expected one of {case.who}")
 
     @staticmethod
     def _answered(case, client):
