@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
 from vsw import machine  # noqa: E402
-from vsw.antrea import agent, dns, ledger, pipeline, world  # noqa: E402
+from vsw.antrea import agent, dns, ledger, packets, pipeline, sctp, services, world  # noqa: E402
 
 
 class Pipeline(unittest.TestCase):
@@ -109,6 +109,46 @@ class Refusals(unittest.TestCase):
 
     def test_what_is_not_ip_is_not_answered(self):
         self.assertIsNone(agent.refusal(self.ETHERNET + b"\x08\x06" + b"\0" * 28))
+
+
+class Packets(unittest.TestCase):
+    """Those that scenes make byte by byte."""
+
+    MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
+    ENDS = (("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2"))
+
+    def test_a_frame_is_parsed_as_it_was_made(self):
+        for ends in self.ENDS:
+            segment = packets.segment(ends, (1000, 80), 5)
+            frame = packets.frame(self.MACS, ends, agent.TCP, segment)
+            self.assertEqual(packets.parsed(frame + b"\0" * 6), (*ends, agent.TCP, segment))
+            self.assertEqual((frame[:6].hex(":"), frame[6:12].hex(":")), self.MACS[::-1])
+        self.assertEqual(packets.parsed(packets.frame(self.MACS, self.ENDS[0], agent.TCP, b"x")[14:], of_ethernet=False), (*self.ENDS[0], agent.TCP, b"x"))
+        self.assertIsNone(packets.parsed(b"\2" * 12 + b"\x08\x06" + b"\0" * 28))
+
+    def test_its_sums_are_right(self):
+        for ends in self.ENDS:
+            segment = packets.segment(ends, (1000, 80), 5, packets.SYN_ACK)
+            source, target = map(packets.address_bytes, ends)
+            tail = struct.pack("!HH", agent.TCP, len(segment)) if len(source) == 4 else struct.pack("!II", len(segment), agent.TCP)
+            self.assertEqual(agent.checksum(source + target + tail + segment), 0, ends)
+        self.assertEqual(agent.checksum(packets.frame(self.MACS, self.ENDS[0], agent.TCP, b"")[14:34]), 0)
+
+    def test_sctp_has_its_crc(self):
+        self.assertEqual(sctp.crc32c(b"123456789"), 0xE3069283, "as RFC 3720, B.4")
+        packet = sctp.packet((1, 2), 3, sctp.COOKIE_ACK)
+        self.assertEqual((packet[:8].hex(), packet[12:].hex()), ("0001000200000003", "0b000004"))
+        self.assertEqual(struct.unpack("<I", packet[8:12])[0], sctp.crc32c(packet[:8] + bytes(4) + packet[12:]))
+
+
+class Services(unittest.TestCase):
+    def test_endpoints_are_as_slices_say(self):
+        documents = list(services.service("10.105.31.235", services.web2(), services.peer(**services.ENDS), ports=[services.port("SCTP", 1, 2)]))
+        ends = services.READY | services.ENDS["conditions"]
+        self.assertEqual(services.endpoints(documents), {
+            ("default/kind-235", "sctp", address): conditions
+            for address, conditions in ((world.WEB2.v4, services.READY), (world.WEB2.v6, services.READY), (world.REMOTE, ends), (world.six(world.REMOTE), ends))
+        })
 
 
 class World(unittest.TestCase):

@@ -12,6 +12,8 @@ const MANIFESTS: &str = include_str!("antrea_guests.yaml");
 const GATEWAY_MAC: &str = "ba:5e:d1:55:aa:c0";
 const VIRTUAL_MAC: &str = "aa:bb:cc:dd:ee:ff";
 const POD_MAC: &str = "02:00:00:00:00:02";
+/// Of the Service that the guest serves.
+const NODE_PORT: u16 = 30080;
 
 /// Addresses of a family, as URLs have them.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +24,13 @@ struct Addresses {
     /// Of the Services.
     to_vm: &'static str,
     to_pod: &'static str,
+    to_either: &'static str,
     balancer: &'static str,
     /// Where the Node's kernel finds Services.
-    services: [&'static str; 2],
+    services: [&'static str; 3],
     virtual_service: &'static str,
+    /// Of the Node, and what its kernel would translate that to for NodePorts.
+    node_ports: [&'static str; 2],
     /// A host behind the Node.
     outside: &'static str,
     length: u8,
@@ -38,9 +43,11 @@ const FAMILIES: [Addresses; 2] = [
         pod: "10.10.0.22",
         to_vm: "10.96.0.21",
         to_pod: "10.96.0.22",
+        to_either: "10.96.0.23",
         balancer: "192.168.77.150",
-        services: ["10.96.0.0/12", "192.168.77.150/32"],
+        services: ["10.96.0.0/12", "192.168.77.150/32", "169.254.0.252/32"],
         virtual_service: "169.254.0.253",
+        node_ports: ["192.168.77.102", "169.254.0.252"],
         outside: "203.0.113.9",
         length: 24,
     },
@@ -50,9 +57,11 @@ const FAMILIES: [Addresses; 2] = [
         pod: "fd00:10:10::22",
         to_vm: "fd00:10:96::21",
         to_pod: "fd00:10:96::22",
+        to_either: "fd00:10:96::23",
         balancer: "fd00:192:168:77::150",
-        services: ["fd00:10:96::/64", "fd00:192:168:77::150/128"],
+        services: ["fd00:10:96::/64", "fd00:192:168:77::150/128", "fc01::aabb:ccdd:eefe/128"],
         virtual_service: "fc01::aabb:ccdd:eeff",
+        node_ports: ["fd00:192:168:77::102", "fc01::aabb:ccdd:eefe"],
         outside: "fd00:203::9",
         length: 64,
     },
@@ -246,6 +255,17 @@ fn services(node: &mut Node, of: Addresses) -> u64 {
         Ok(&*vm_sees(of.outside)),
         "outside -> LoadBalancer -> vm"
     );
+    let [own, translated] = of.node_ports;
+    assert_eq!(
+        asks(&node.node, &url(translated, NODE_PORT, who), &outside).as_deref(),
+        Ok(&*vm_sees(of.outside)),
+        "outside -> NodePort -> vm"
+    );
+    assert_eq!(
+        asks(&node.pod, &url(own, NODE_PORT, who), &[]).as_deref(),
+        Ok(&*vm_sees(of.pod)),
+        "pod -> NodePort -> vm"
+    );
     assert!(node.segments() > 0, "the guest counts what comes");
     // A connection of TCP says who measures what, datagrams follow.
     let measured = node.vm.run(&format!("timeout 10 iperf3 -c {} -u -k 100 -l 1200 -b 5M -J", of.to_pod));
@@ -266,7 +286,21 @@ fn services(node: &mut Node, of: Addresses) -> u64 {
         from_vm > 3000 || from_pod > 3000,
         "vm: {from_vm}, pod: {from_pod} bytes per packet: nothing was sent for segmentation"
     );
-    3
+    4
+}
+
+/// The guest, and the Node, stay with the endpoint that answered them first, be it the guest or pod.
+fn affinity(node: &mut Node, of: Addresses) {
+    let either = url(of.to_either, 80, "cgi-bin/who");
+    let first = node.vm_asks(&either).expect("an answer");
+    // The other endpoint is as likely each time.
+    for _ in 0..7 {
+        assert_eq!(node.vm_asks(&either).as_deref(), Ok(&*first), "vm -> ClusterIP -> either");
+    }
+    let first = asks(&node.node, &either, &[]).expect("an answer");
+    for _ in 0..7 {
+        assert_eq!(asks(&node.node, &either, &[]).as_deref(), Ok(&*first), "Node -> ClusterIP -> either");
+    }
 }
 
 /// What policies refuse and drop. Returns how many connections Reject has refused in each direction.
@@ -291,10 +325,11 @@ fn a_guest_is_a_pod_with_services_and_policies() {
     let mut node = Node::start();
     let refused: u64 = FAMILIES.into_iter().map(|of| denials(&mut node, of)).sum();
     let allowed: u64 = FAMILIES.into_iter().map(|of| services(&mut node, of)).sum();
+    FAMILIES.into_iter().for_each(|of| affinity(&mut node, of));
     let by_pod = node.counted("np:default/vm", "ingress-0");
     assert_eq!(by_pod["sessions"], allowed, "{by_pod}");
     assert!(number(&by_pod, "packets") > 6 * allowed && number(&by_pod, "bytes") > 6_000_000, "{by_pod}");
-    assert_eq!(node.counted("np:default/vm", "ingress-1")["sessions"], FAMILIES.len() as u64, "from outside");
+    assert_eq!(node.counted("np:default/vm", "ingress-1")["sessions"], 2 * FAMILIES.len() as u64, "from outside");
     for rule in ["RefuseIn", "RefuseOut"] {
         let counted = node.counted("acnp:vm", rule);
         assert!(number(&counted, "rejects_sent") >= refused, "{rule}: {counted}");

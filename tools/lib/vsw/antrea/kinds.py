@@ -3,19 +3,18 @@
 import collections
 import contextlib
 
-from .. import machine
 from ..machine import Failure
-from . import traffic, world
+from . import sctp, staying, traffic, world
 from .actions import BOTH, DENIED_LIMIT, HTTP, Actions, of
+from .first_packets import PACKETS, Case, FirstPackets
 from .ledger import Rule
-from .manifests import document, text_of, write
 from .node import NODE, OUTSIDE
 from .refusals import SERVICE
 from .scenes import OWNERS
-from .world import CLIENT, GATEWAY, WEB2
+from .services import ENDS, HERE, NOT_READY, THERE, Services, at, peer, service, web2
+from .world import CLIENT
 
 FILE = "kinds.yaml"
-HERE, THERE = "k8s-node-control-plane", "k8s-node-worker-1"
 ZONE = "zone-a"  # as the manifest of the Nodes says
 
 # Cluster IPs: what is behind them.
@@ -28,42 +27,11 @@ RANGES, EXTERNAL_LOCAL, EXTERNAL_NONE, ENDING_LOCAL = "10.105.31.163", "10.105.3
 # Addresses outside of the last ones.
 OUTER_OF = {RANGES: "192.168.77.152", EXTERNAL_LOCAL: "192.168.77.153", EXTERNAL_NONE: "192.168.77.154", ENDING_LOCAL: "192.168.77.155"}
 
+MAGLEV = "10.105.31.167"
+
 WEIGHTS = {"web2": 900, "peer": 100}
 WEIGHED_ASKED, WEIGHED_LEAST = 120, 90  # of 120 that each choose web2 with 9 : 1, 90 or fewer do by chance once in 10^7
-NOT_READY = {"conditions": {"ready": False, "serving": False}}
-ENDS = {"conditions": {"ready": False, "serving": True, "terminating": True}}
 LOCAL = "Local"
-
-
-def _at(v4, node=None, weight=None, **more):
-    """An Endpoint: its slice's annotations, and what the slice says of it in a family."""
-    where = {"nodeName": node} if node else {}
-    return ({"vswitch/weight": str(weight)} if weight else {}), lambda family: {"addresses": [of(v4, family)]} | where | more
-
-
-def _web2(**more):
-    return _at(WEB2.v4, HERE, **more)
-
-
-def _peer(**more):
-    return _at(world.REMOTE, THERE, **more)
-
-
-def _service(cluster_ip, *endpoints, annotations=None, **spec):
-    """A Service of both families for TCP and UDP, with a slice for each Endpoint."""
-    name = f"kind-{cluster_ip.rpartition('.')[2]}"
-    ports = [{"name": protocol.lower(), "protocol": protocol, "port": HTTP} for protocol in ("TCP", "UDP")]
-    addresses = [of(cluster_ip, family) for family in BOTH]
-    outside = [of(OUTER_OF[cluster_ip], family) for family in BOTH] if cluster_ip in OUTER_OF else []
-    if cluster_ip in (EXTERNAL_LOCAL, EXTERNAL_NONE):
-        spec["externalIPs"], outside = outside, []
-    yield document("v1", "Service", name, "default", {"annotations": annotations or {}}, status={"loadBalancer": {"ingress": [{"ip": ip} for ip in outside]}},
-                   spec={"clusterIPs": addresses, "ipFamilies": ["IPv4", "IPv6"], "type": "LoadBalancer" if outside else "ClusterIP", "ports": ports} | spec)
-    for number, (notes, endpoint) in enumerate(endpoints):
-        for family in BOTH:
-            metadata = {"labels": {"kubernetes.io/service-name": name}, "annotations": notes}
-            yield document("discovery.k8s.io/v1", "EndpointSlice", f"{name}-{number}-{family}", "default", metadata, addressType=f"IPv{family}", ports=ports,
-                           endpoints=[endpoint(family)])
 
 
 def manifests():
@@ -75,24 +43,46 @@ def manifests():
     client_ip = {"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 300}}}
     ranges = ["192.168.77.0/24", "fd00:192:168:77::/64"]
     return [
-        *_service(INNER_WEB2, _web2()),
-        *_service(INNER_PEER, _peer()),
-        *_service(OUTER, _at(INNER_WEB2), _at(INNER_PEER), annotations=nested),
-        *_service(OUTER_AFFINE, _at(INNER_WEB2), _at(INNER_PEER), annotations=nested, **client_ip),
-        *_service(OUTER_EMPTY, _at(world.NO_ENDPOINT), annotations=nested),
-        *_service(BY_ZONE, _web2(**hints("forZones", ZONE)), _peer(**hints("forZones", "zone-b"))),
-        *_service(BY_NODE, _web2(**hints("forNodes", THERE)), _peer(**hints("forNodes", HERE))),
-        *_service(HALF_HINTED, _web2(**hints("forZones", ZONE)), _peer()),
-        *_service(INSIDE, _web2(), _peer(), internalTrafficPolicy=LOCAL),
-        *_service(INSIDE_NONE, _peer(), internalTrafficPolicy=LOCAL),
-        *_service(EXTERNAL_LOCAL, _web2(), _peer(), externalTrafficPolicy=LOCAL),
-        *_service(EXTERNAL_NONE, _peer(), externalTrafficPolicy=LOCAL),
-        *_service(ENDING, _web2(**ENDS), _peer()),
-        *_service(ENDING_ALONE, _web2(**ENDS), _peer(**NOT_READY)),
-        *_service(ENDING_LOCAL, _web2(**ENDS), _peer(), externalTrafficPolicy=LOCAL),
-        *_service(RANGES, _web2(), loadBalancerSourceRanges=ranges),
-        *_service(WEIGHED, _web2(weight=WEIGHTS["web2"]), _peer(weight=WEIGHTS["peer"])),
+        *service(INNER_WEB2, web2()),
+        *service(INNER_PEER, peer()),
+        *service(OUTER, at(INNER_WEB2), at(INNER_PEER), annotations=nested),
+        *service(OUTER_AFFINE, at(INNER_WEB2), at(INNER_PEER), annotations=nested, **client_ip),
+        *service(OUTER_EMPTY, at(world.NO_ENDPOINT), annotations=nested),
+        *service(BY_ZONE, web2(**hints("forZones", ZONE)), peer(**hints("forZones", "zone-b"))),
+        *service(BY_NODE, web2(**hints("forNodes", THERE)), peer(**hints("forNodes", HERE))),
+        *service(HALF_HINTED, web2(**hints("forZones", ZONE)), peer()),
+        *service(INSIDE, web2(), peer(), internalTrafficPolicy=LOCAL),
+        *service(INSIDE_NONE, peer(), internalTrafficPolicy=LOCAL),
+        *service(EXTERNAL_LOCAL, web2(), peer(), external=OUTER_OF[EXTERNAL_LOCAL], externalTrafficPolicy=LOCAL),
+        *service(EXTERNAL_NONE, peer(), external=OUTER_OF[EXTERNAL_NONE], externalTrafficPolicy=LOCAL),
+        *service(ENDING, web2(**ENDS), peer()),
+        *service(ENDING_ALONE, web2(**ENDS), peer(**NOT_READY)),
+        *service(ENDING_LOCAL, web2(**ENDS), peer(), load_balancer=OUTER_OF[ENDING_LOCAL], externalTrafficPolicy=LOCAL),
+        *service(RANGES, web2(), load_balancer=OUTER_OF[RANGES], loadBalancerSourceRanges=ranges),
+        *service(MAGLEV, web2(), peer(), annotations={"vswitch/selection": "Maglev"}),
+        *service(WEIGHED, web2(weight=WEIGHTS["web2"]), peer(weight=WEIGHTS["peer"])),
     ]
+
+
+def unanswered():
+    """Cases of packets before the first answer, those that `AgentScenes.unanswered` does not have."""
+    here, both, host = ("web2",), ("web2", "peer"), ("web2", NODE)
+    affine, plain = staying.AFFINE, staying.PLAIN
+    of_clients = (
+        ("ITP Local", INSIDE, here), ("ETP Local, external IP", OUTER_OF[EXTERNAL_LOCAL], both), ("web2 ends", ENDING, ("peer",)),
+        ("web2 ends, none is ready", ENDING_ALONE, here), ("web2 ends, ETP Local", OUTER_OF[ENDING_LOCAL], ("peer",)), ("Maglev", MAGLEV, both),
+        ("weights", WEIGHED, both), ("nested", OUTER, both), ("session affinity", affine, here), ("session affinity, LoadBalancer", staying.OUTER_OF[affine], here),
+        ("source ranges, cluster IP", RANGES, here), ("external IP", world.EXTERNAL, host),
+    )
+    of_others = (
+        ("ITP Local", NODE, INSIDE, here), ("external IP", OUTSIDE, world.EXTERNAL, host), ("ETP Local, external IP", OUTSIDE, OUTER_OF[EXTERNAL_LOCAL], here),
+        ("web2 ends, ETP Local", OUTSIDE, OUTER_OF[ENDING_LOCAL], here), ("source ranges", OUTSIDE, OUTER_OF[RANGES], here),
+        ("session affinity, LoadBalancer", OUTSIDE, staying.OUTER_OF[affine], here),
+    )
+    cases = [Case(f"{title}: {CLIENT.name} -> {address}", CLIENT.name, address, HTTP, who) for title, address, who in of_clients]
+    cases += [Case(f"{title}: {source} -> {address}", source, address, HTTP, who) for title, source, address, who in of_others]
+    ports = (("NodePort", NODE, plain), ("session affinity, NodePort", CLIENT.name, affine), ("session affinity, NodePort", OUTSIDE, affine))
+    return cases + [Case(f"{title}: {source}", source, world.NODE, staying.PORT_OF[ip], here) for title, source, ip in ports]
 
 
 class Kinds(Actions):
@@ -105,32 +95,12 @@ class Kinds(Actions):
     def all(self):
         """As `Scenes.all`."""
         with contextlib.ExitStack() as stack:
-            self._tell(stack)
-            for part in (self.nested, self.hints, self.internal_policy, self.external_policy, self.ending, self.ranges, self.weights, self.by_datagrams):
+            services = Services(self.node, self.switch, self.file, stack)
+            services.tell(kinds=manifests(), staying=staying.manifests(), sctp=sctp.manifests())
+            services.reach()
+            for part in (self.nested, self.hints, self.internal_policy, self.external_policy, self.ending, self.ranges, self.weights, self.by_datagrams,
+                         self.first_packets, sctp.Sctp(self.node, OWNERS).all, staying.Staying(self, services, stack).all):
                 yield from part()
-
-    def _tell(self, stack):
-        """The manifest, and the host's routes, as an agent there would make them."""
-        for address in OUTER_OF.values():
-            for family in BOTH:
-                target = of(address, family)
-                for short, *way in ((NODE, "via", of(world.VIRTUAL_SERVICE, family), "dev", GATEWAY, "onlink"), (OUTSIDE, "via", of(world.NODE, family))):
-                    self.node.ip(short, "route", "add", target, *way)
-                    stack.callback(self.node.ip, short, "route", "del", target)
-        documents = manifests()
-        named = [one["metadata"]["labels"]["kubernetes.io/service-name"] for one in documents if one["kind"] == "EndpointSlice"]
-        expected = {f"default/{name}": count for name, count in collections.Counter(named).items()}
-        write(self.file, text_of(documents))
-        # What follows looks at flows.
-        has = lambda: self._endpoints(expected)  # noqa: E731
-        stack.callback(machine.expect, "the switch does without these Services", lambda: not has(), has)
-        stack.callback(self.file.unlink)
-        machine.expect("the switch has these Services", lambda: has() == expected, has)
-
-    def _endpoints(self, names):
-        """How many Endpoints they have, for TCP and UDP."""
-        services = self.switch.json("antrea", "services")
-        return {service["name"]: sum(len(port["endpoints"]) for port in service["ports"]) // 2 for service in services if service["name"] in names}
 
     def nested(self):
         """Endpoints that are Services."""
@@ -174,6 +144,8 @@ class Kinds(Actions):
     def external_policy(self):
         """So does traffic from outside to external IPs."""
         some, none = OUTER_OF[EXTERNAL_LOCAL], OUTER_OF[EXTERNAL_NONE]
+        yield (f"external IP: client -> {world.EXTERNAL}", self.several(CLIENT.name, world.EXTERNAL, HTTP, {"web2": "client", "node": "client"}),
+               [Rule(f"ServiceLB nw_dst={world.EXTERNAL}", 6)], BOTH)
         yield (f"external IP, ETP Local: outside -> {some}, 8 times", self.several(OUTSIDE, some, HTTP, {"web2": "outside"}, 8),
                [Rule(f"ServiceLB priority=200 nw_dst={some}", 8)], BOTH)
         yield (f"external IP, ETP Local: client -> {some}", self.several(CLIENT.name, some, HTTP, {"web2": "client", "peer": "client"}),
@@ -235,6 +207,14 @@ class Kinds(Actions):
         yield (f"UDP: source ranges: client -> {OUTER_OF[RANGES]}", self.unheard(OUTER_OF[RANGES]), [Rule(f"ServiceLB priority=195 nw_dst={OUTER_OF[RANGES]}")], BOTH)
         yield (f"UDP: weights 900, 100: client -> {WEIGHED}, {WEIGHED_ASKED} datagrams", self.weighed_datagrams,
                [Rule(f"ServiceLB nw_dst={WEIGHED}", WEIGHED_LEAST)], BOTH)
+
+    def first_packets(self):
+        """Of all these kinds, before the first answer."""
+        cases, first = unanswered(), FirstPackets(self.node, OWNERS)
+        rules = [Rule("ConntrackState priority=190 ct_state=+new+trk", (PACKETS - 1) * len(cases))]
+        rules += [Rule(f"ServiceLB nw_dst={address}", PACKETS) for address in dict.fromkeys(case.address for case in cases if case.port == HTTP)]
+        yield f"{PACKETS} datagrams before the answer: {len(cases)} kinds of Services", first.datagrams(cases), rules, BOTH
+        yield f"{PACKETS} times the same SYN before the answer: {len(cases)} kinds", first.segments(cases), rules, BOTH
 
     def _datagram(self, source, address, family):
         try:

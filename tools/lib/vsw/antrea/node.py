@@ -6,8 +6,8 @@ from .actions import PING_S
 from .side import Side
 from .world import CLIENT, DB, GATEWAY, PODS, TUNNEL, six
 
-# Namespaces besides the Pods': the Node (the switch runs in it), what is outside, the peer Node, what looks at redirected packets.
-NODE, OUTSIDE, PEER, INSPECT = "node", "outside", "peer", "inspect"
+# Namespaces besides the Pods': the Node (the switch runs in it), what is outside, the peer Node, what looks at redirected packets, a Pod that comes and goes.
+NODE, OUTSIDE, PEER, INSPECT, MOVER = "node", "outside", "peer", "inspect", "mover"
 
 # What iptables of a Node does for NodePort Services: connections from outside go on to the virtual address, and into the pipeline.
 NODE_PORT_RULES = """table inet vswitch {{
@@ -51,7 +51,7 @@ class Spaces:
 class Node(Spaces):
     """Everything around the switch of a Node; `side` says which one it is."""
 
-    SHORTS = (*(pod.name for pod in PODS), NODE, OUTSIDE, PEER, INSPECT)
+    SHORTS = (*(pod.name for pod in PODS), NODE, OUTSIDE, PEER, INSPECT, MOVER)
 
     def __init__(self, tag, stack, leftovers, side=Side()):
         super().__init__({short: f"{tag}-{short}" for short in self.SHORTS})
