@@ -167,7 +167,7 @@ class Trunk(Spaces):
         """Gives the interfaces that the switch has made addresses. The host of Node 1 routes for its ordinary Pods, and translates their addresses."""
         made = {GATEWAY: (GATEWAY_MACS[host], f"{host.prefix}.1")} | ({UNDERLAY: (host.mac, host.address)} if host == ONE else {})
         for interface, (mac, address) in made.items():
-            machine.wait_until(f"the switch makes {interface}", 10, lambda interface=interface: interface in self.ip(host.space, "-o", "link", "show"))
+            machine.expect(f"the switch makes {interface}", lambda interface=interface: interface in self.ip(host.space, "-o", "link", "show"))
             self.ip(host.space, "link", "set", interface, "address", mac, "up")
             self._addresses(host.space, interface, address)
         if host == ONE:
