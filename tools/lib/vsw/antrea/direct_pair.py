@@ -3,9 +3,10 @@
 import socket
 
 from ..machine import Failure
-from . import traffic, world
+from . import traffic, unanswered, world
 from .actions import HTTP, Actions
 from .crossing import SIDES, at, owners, plain
+from .ledger import Rule
 from .manifests import document, text_of
 from .member import MTU, WIRE
 from .node import OUTSIDE
@@ -76,6 +77,10 @@ class Direct(Actions):
                    plain(here, f"EndpointDNAT nat(dst={_web2(there).v4}:{HTTP})"), (4,))
         yield ("DSR, an Endpoint on each Node: outside -> node@1", self.several(OUTSIDE, ANY, HTTP, {at(side, WEB2.name): OUTSIDE for side in SIDES}),
                plain(SIDES[0], "DSRServiceMark priority=200", f"EndpointDNAT nat(dst={WEB2.v4}:{HTTP})"), (4,))
+        learned = (f"node {SIDES[0].number}", Rule(f"SessionAffinity priority=210 nw_dst={ANY}", unanswered.DATAGRAMS - 1))
+        places = {at(side, WEB2.name): WEB2.interface for side in SIDES}
+        yield (f"DSR, {unanswered.DATAGRAMS} datagrams, no answer: outside -> node@1", unanswered.same_endpoint(self.node, places, OUTSIDE, ANY, HTTP),
+               [learned], (4,))
 
     def answered_by(self, side, action, address):
         """All that the client hears of the Service comes by one Node's wire."""

@@ -28,6 +28,11 @@ class Pod:
         """Its IPv6 twin."""
         return six(self.v4)
 
+    @property
+    def interface(self):
+        """Its interface, in its namespace."""
+        return "eth0" if self.kind == "af_packet" else f"{self.name}0"
+
 
 CLIENT = Pod("client", "client-6-3353ef", 0x24, "10.10.0.26", "5e:b5:e3:a6:90:b7", "af_packet")
 WEB = Pod("web", "web-7975-274540", 0x25, "10.10.0.24", "fa:b7:53:74:21:a6", "tap")
