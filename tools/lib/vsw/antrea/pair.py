@@ -5,7 +5,7 @@ import contextlib
 from .. import daemon, machine, netns
 from ..machine import Failure
 from ..stage import say
-from . import crossing, direct_pair, manifests, multicast_pair, pipeline, refusals_pair, side, stacks, uplink_pair, wire, world
+from . import crossing, direct_pair, manifests, multicast_pair, pipeline, refusals_pair, side, stacks, uplink_pair, wire, wire_errors, world
 from .capture import Capture, merged, required
 from .crossing import SIDES, at
 from .ledger import Ledger, Ledgers
@@ -173,7 +173,9 @@ class Pair(Table):
         self.unload()
         say("• the world outside, without a trip through the hosts: Egress IPs and Services by the uplink; the control agent programs both")
         with self.agents() as stack:
-            self.play(uplink_pair.Uplink(self.node, self.switches, self.directory, stack).all())
+            uplink = uplink_pair.Uplink(self.node, self.switches, self.directory, stack)
+            self.play(uplink.all())
+            self.play(wire_errors.WireErrors(uplink).all())
         say("• multicast between the Nodes: the control agent programs both")
         with self.agents() as stack:
             self.play(multicast_pair.Across(self.node, self.switches, self.directory, stack).all())

@@ -22,32 +22,34 @@ def silent(node, shorts):
 
 
 def same_endpoint(node, places, source, address, port):
-    """Datagrams of one socket all reach one of `places`, {namespace: interface}, which are silent; when they are not any more, that one answers the same socket."""
-
-    def run(family):
-        where, token = of(address, family), f"unanswered {time.monotonic_ns()}".encode()
-        with traffic.make_socket(node.names[source], traffic.family_of(where), traffic.DATAGRAM) as client:
-            client.settimeout(PATIENCE_S)
-            client.connect((where, port))
-            with silent(node, places):
-                reached = _reached(node, places, client, token)
-            if list(reached.values()) != [DATAGRAMS]:
-                raise Failure(f"of {DATAGRAMS} datagrams arrived: {reached}")
-            place = next(iter(reached))
-            client.send(traffic.WHO)
-            try:
-                who = client.recv(65535).decode().partition(" sees ")[0]
-            except OSError as error:
-                raise Failure(f"all arrived at {place}, which does not answer: {error!r}") from error
-        if who != place:
-            raise Failure(f"all arrived at {place}; then {who or 'somebody else'} answers")
-        return f"all at {place}, which then answers"
-
-    return run
+    """An action: datagrams of one socket all reach one of `places`, {namespace: interface}, which are silent; when they are not any more, that one answers
+    the same socket."""
+    return lambda family: f"all at {reached(node, places, source, of(address, family), port)}, which then answers"
 
 
-def _reached(node, places, client, token):
-    """How many of `client`'s datagrams arrive where."""
+def reached(node, places, source, address, port):
+    """Which one that was."""
+    token = f"unanswered {time.monotonic_ns()}".encode()
+    with traffic.make_socket(node.names[source], traffic.family_of(address), traffic.DATAGRAM) as client:
+        client.settimeout(PATIENCE_S)
+        client.connect((address, port))
+        with silent(node, places):
+            arrived = _arrived(node, places, client, token)
+        if list(arrived.values()) != [DATAGRAMS]:
+            raise Failure(f"of {DATAGRAMS} datagrams arrived: {arrived}")
+        place = next(iter(arrived))
+        client.send(traffic.WHO)
+        try:
+            who = client.recv(65535).decode().partition(" sees ")[0]
+        except OSError as error:
+            raise Failure(f"all arrived at {place}, which does not answer: {error!r}") from error
+    if who != place:
+        raise Failure(f"all arrived at {place}; then {who or 'somebody else'} answers")
+    return place
+
+
+def _arrived(node, places, client, token):
+    """How many of `client`'s datagrams come where."""
 
     def count(found):
         return {short: number for short, frames in found.items() if (number := sum(token in frame for frame in frames))}
