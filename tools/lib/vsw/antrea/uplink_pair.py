@@ -37,7 +37,7 @@ def manifests():
             documents.append(one)
         documents += [refusals_pair.pod_document(side, pod) for pod in side.pods]
     documents += _services()
-    documents.append(refusals_pair._policy("refuse-to-web", WEB, ingress=[{"action": "Reject", "name": "RefuseAll"}]))
+    documents.append(refusals_pair.policy("refuse-to-web", WEB, ingress=[{"action": "Reject", "name": "RefuseAll"}]))
     documents += _egresses(HERE, 1, {"app": CLIENT.name, "node": "1"})
     documents += _egresses(THERE, 2, {"app": DB.name, "node": "1"})
     documents += _egresses(SLOW, 2, {"app": WEB2.name, "node": "2"}, {"rate": RATE, "burst": BURST})
