@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
 from vsw import machine  # noqa: E402
-from vsw.antrea import agent, pipeline, refusals_pair, side, wire, world  # noqa: E402
+from vsw.antrea import agent, device_pair, pipeline, refusals_pair, side, single_pair, uplink_pair, wire, wire_errors, world  # noqa: E402
 from vsw.antrea.capture import Frames  # noqa: E402
 from vsw.antrea.scenes import _ip, _mac  # noqa: E402
 from vsw.antrea.side import Side  # noqa: E402
@@ -84,6 +84,35 @@ class Refusals(unittest.TestCase):
         addresses = [ip["ip"] for document in documents if document["kind"] == "Pod" for ip in document["status"]["podIPs"]]
         addresses += [ip for document in documents if document["kind"] == "Service" for ip in document["spec"]["clusterIPs"]]
         self.assertEqual(len(set(addresses)), 2 * (8 + 4))
+
+
+class Clusters(unittest.TestCase):
+    def test_nothing_is_there_twice(self):
+        for text in (uplink_pair.manifests(), device_pair.manifests(), single_pair.manifests(4), single_pair.manifests(6)):
+            documents = [json.loads(part) for part in text.split("---\n")]
+            names = [(one["kind"], one["metadata"]["name"]) for one in documents]
+            self.assertEqual(len(names), len(set(names)))
+            services = [one["spec"] for one in documents if one["kind"] == "Service"]
+            places = [place for spec in services for place in (*spec["clusterIPs"], *spec.get("externalIPs", ()), spec["ports"][0].get("nodePort")) if place]
+            self.assertEqual(len(places), len(set(places)))
+
+    def test_one_node_has_one_family(self):
+        for family, name in ((4, refusals_pair.NAMES[1]), (6, refusals_pair.NAMES[2])):
+            documents = [json.loads(part) for part in single_pair.manifests(family).split("---\n")]
+            found = {one["metadata"]["name"]: one["spec"]["families"] for one in documents if one["kind"] == "NodeConfig"}
+            self.assertEqual(found.pop(name), f"IPv{family}")
+            self.assertEqual(list(found.values()), ["Dual"])
+            addresses = [ip["ip"] for one in documents if one["kind"] == "Pod" and one["spec"]["nodeName"] == name for ip in one["status"]["podIPs"]]
+            self.assertEqual({":" in address for address in addresses}, {family == 6})
+
+
+class Errors(unittest.TestCase):
+    def test_what_a_router_says_is_about_the_packet(self):
+        for ends in ((world.NODE, world.OUTSIDE), (world.six(world.NODE), world.six(world.OUTSIDE))):
+            about = wire_errors.packet((ends[0], 80), (ends[1], 1000))
+            frame = ethernet(wire_errors.too_big(ends[1], about, 1300))
+            self.assertEqual(wire_errors.quoted(frame), (_ip(ends[0]), b"\0\x50", _ip(ends[1]), b"\x03\xe8"))
+            self.assertIsNone(wire_errors.quoted(ethernet(about)))
 
 
 def in_geneve(ends, inside, vni=0):

@@ -68,11 +68,4 @@ class Modes(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    machine.stop_on_signals()
-    try:
-        unittest.main()
-    except machine.Stop as stop:
-        sys.exit(128 + stop.signum)
-    finally:
-        machine.ignore_signals()
-        Modes.doClassCleanups()  # unittest leaves them out where all is to end
+    several.main(Modes)

@@ -16,23 +16,23 @@ from vsw.antrea.actions import BOTH, of  # noqa: E402
 from vsw.antrea.vlans import FLAT, HOSTS, PLAIN, RED3, ROUTER  # noqa: E402
 
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
-MEET_S = 30  # until neighbours have found each other
 
 
 class PodVlans(unittest.TestCase):
     """One cluster, all scenes."""
 
-    def setUp(self):
-        stack = self.enterContext(contextlib.ExitStack())
-        self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vswitch-vlans.")))
-        wire = self.directory / "wire"
+    @classmethod
+    def setUpClass(cls):
+        stack = cls.enterClassContext(contextlib.ExitStack())
+        cls.directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vswitch-vlans.")))
+        wire, tag = cls.directory / "wire", f"vt{os.getpid()}-vlans"
         wire.mkdir()
-        self.trunk = vlans.Trunk(f"vv{os.getpid()}", wire, stack.callback)
-        self.switches = several.started(self.trunk, HOSTS, BINARIES, self.directory, f"vv{os.getpid()}", stack.callback)
+        cls.trunk = vlans.Trunk(tag, wire, stack.callback)
+        cls.switches = several.started(cls.trunk, HOSTS, BINARIES, cls.directory, tag, stack.callback)
         for host in HOSTS:
-            self.switches[host.name].wait_ready()
-            self.trunk.attach(host)
-        self.trunk.serve(stack)
+            cls.switches[host.name].wait_ready()
+            cls.trunk.attach(host)
+        cls.trunk.serve(stack)
 
     def test_vlans(self):
         with manifests.told(self.switches, self.directory / "cluster", vlans.manifests()):
@@ -45,8 +45,8 @@ class PodVlans(unittest.TestCase):
         for here, there in ((PLAIN.name, RED3.address), (ROUTER, FLAT.address)):
             for family in BOTH:
                 address = of(there, family)
-                machine.wait_until(f"{here} reaches {address}", MEET_S, lambda here=here, address=address: several.answers(self.trunk.names[here], address))
+                machine.expect(f"{here} reaches {address}", lambda here=here, address=address: several.answers(self.trunk.names[here], address))
 
 
 if __name__ == "__main__":
-    unittest.main()
+    several.main(PodVlans)

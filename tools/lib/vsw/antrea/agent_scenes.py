@@ -77,7 +77,7 @@ class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
         """Out of the cluster with an address of this Node's."""
         yield ("Egress: web2 -> internet, translated by the Node", self.one(WEB2.name, world.INTERNET, HTTP, "outside", "Egress IP"),
                [Rule(f'EgressMark in_port="{WEB2.port}"'), Rule("L3Forwarding reg0=0x3/0xf")], BOTH)
-        yield "Egress with a rate, translated by the Node", self.egress_limited, [Rule("L3Forwarding reg0=0x3/0xf", 200)], (4,)
+        yield "Egress with a rate, translated by the Node", self.egress_limited, [Rule("L3Forwarding reg0=0x3/0xf", 200)], BOTH
 
     def egress_limited(self, family):
         """More than the rate, at once: what does not arrive was dropped by the meter, and counted."""

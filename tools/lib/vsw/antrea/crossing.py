@@ -4,7 +4,7 @@ from . import world
 from .actions import BOTH, HTTP, MYSQL, Actions, of
 from .ledger import Rule
 from .node import NODE
-from .side import EGRESS_IPS, FAR, Side
+from .side import EGRESS_IPS, Side
 from .stacks import Stacks
 from .world import CLIENT, DB, WEB, WEB2
 

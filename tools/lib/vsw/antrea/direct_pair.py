@@ -1,11 +1,13 @@
 """Direct server return: a client outside comes in by one Node; an Endpoint on the other one sees its address, and answers it without the first one."""
 
+import collections
 import socket
 
 from ..machine import Failure
-from . import traffic, world
+from . import traffic, unanswered, world
 from .actions import HTTP, Actions
 from .crossing import SIDES, at, owners, plain
+from .ledger import Rule
 from .manifests import document, text_of
 from .member import MTU, WIRE
 from .node import OUTSIDE
@@ -15,6 +17,7 @@ from .world import CLIENT, WEB2
 # By the Node that the client's route leads to: the address of a Service whose only Endpoint is web2 of the other Node.
 FAR = {1: world.LOAD_BALANCER, 2: world.LOCAL_POLICY}
 ANY = world.EXTERNAL  # both are Endpoints; the client comes in by Node 1
+MANY = 20  # sockets, of which by chance two in a million times all would reach one of two Endpoints
 MEGABYTES = 2
 DATAGRAMS = (10, 1400, 8000)
 
@@ -76,6 +79,19 @@ class Direct(Actions):
                    plain(here, f"EndpointDNAT nat(dst={_web2(there).v4}:{HTTP})"), (4,))
         yield ("DSR, an Endpoint on each Node: outside -> node@1", self.several(OUTSIDE, ANY, HTTP, {at(side, WEB2.name): OUTSIDE for side in SIDES}),
                plain(SIDES[0], "DSRServiceMark priority=200", f"EndpointDNAT nat(dst={WEB2.v4}:{HTTP})"), (4,))
+        # By what is learned when the Endpoint is elsewhere, by the tracker when it is here.
+        rules = [("node 1", Rule(text, unanswered.DATAGRAMS - 1))
+                 for text in (f"SessionAffinity priority=210 nw_dst={ANY}", "ConntrackState priority=190 ct_state=+new+trk")]
+        yield f"DSR, {unanswered.DATAGRAMS} datagrams, no answer: outside -> node@1", self.unanswered, rules, (4,)
+
+    def unanswered(self, _family):
+        """Until sockets have reached either Endpoint: all that one sends before an answer goes to one."""
+        places, seen = {at(side, WEB2.name): WEB2.interface for side in SIDES}, collections.Counter()
+        while len(seen) < len(places):
+            if sum(seen.values()) == MANY:
+                raise Failure(f"of {MANY} sockets all reach {next(iter(seen))}")
+            seen[unanswered.reached(self.node, places, OUTSIDE, ANY, HTTP)] += 1
+        return "of a socket all at one Endpoint, which then answers"
 
     def answered_by(self, side, action, address):
         """All that the client hears of the Service comes by one Node's wire."""

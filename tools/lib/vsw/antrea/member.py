@@ -8,6 +8,7 @@ from .world import GATEWAY, PODS
 UPLINK, UNDERLAY = "uplink", "br-phy"
 PATCH = ("uplink0", "br0-patch")  # ends in the Pods' bridge and in that of the uplink
 WIRE = "wire"  # the link, a bridge outside
+DEVICE = "device"  # in the Pods' bridge, on a link to the world outside of its own
 MTU = 1430  # 1500 less 70: Ethernet inside, Geneve, UDP and IPv6 outside
 
 
@@ -31,7 +32,8 @@ class Member(Node):
         return {"name": UNDERLAY, "fail_mode": "standalone"}, ports
 
     def wires(self):
-        return [*super().wires(), {"name": PATCH[0], "type": "patch", "peer": PATCH[1], "no_flood": True}]
+        device = {"name": DEVICE, "type": "af_packet", "interface": DEVICE, "no_flood": True}
+        return [*super().wires(), {"name": PATCH[0], "type": "patch", "peer": PATCH[1], "no_flood": True}, device]
 
     def _tunnel(self):
         return {"type": "geneve", "options": {"remote_ip": "flow", "key": "flow"}}
@@ -48,21 +50,22 @@ class Member(Node):
 
 
 def cable(outside, *nodes):
-    """The link of Nodes and the world outside: a bridge there, and a veth pair to each Node, whose ends in the Nodes only the switches use."""
+    """The link of Nodes and the world outside: a bridge there, and a veth pair to each Node, whose ends in the Nodes only the switches use; and another pair each."""
     # As on a cable, checksums are there: a veth pair would carry those that the switch leaves to the interface (of UDP over IPv6) undone.
     outside.ip("link", "add", WIRE, "address", "02:00:00:00:77:01", "type", "bridge", "mcast_snooping", "0")
     # It tells of another MAC address, as a router does that takes over.
     outside.run("sysctl", "-qw", f"net.ipv4.conf.{WIRE}.arp_notify=1", f"net.ipv6.conf.{WIRE}.ndisc_notify=1")
     for node in nodes:
-        end = f"node{node.side.number}"
-        node.ip(NODE, "link", "add", UPLINK, "type", "veth", "peer", "name", end, "netns", outside.name)
-        node.ip(NODE, "link", "set", UPLINK, "addrgenmode", "none")
-        node.run(NODE, "sysctl", "-qw", f"net.ipv6.conf.{UPLINK}.disable_ipv6=1")
-        outside.run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
-        node.run(NODE, "ethtool", "-K", UPLINK, "tx", "off")
-        outside.run("ethtool", "-K", end, "tx", "off")
-        node.ip(NODE, "link", "set", UPLINK, "arp", "off", "up")
-        outside.ip("link", "set", end, "master", WIRE, "up")
+        for interface, end in ((UPLINK, f"node{node.side.number}"), (DEVICE, f"{DEVICE}{node.side.number}")):
+            node.ip(NODE, "link", "add", interface, "type", "veth", "peer", "name", end, "netns", outside.name)
+            node.ip(NODE, "link", "set", interface, "addrgenmode", "none")
+            node.run(NODE, "sysctl", "-qw", f"net.ipv6.conf.{interface}.disable_ipv6=1")
+            outside.run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
+            node.run(NODE, "ethtool", "-K", interface, "tx", "off")
+            outside.run("ethtool", "-K", end, "tx", "off")
+            node.ip(NODE, "link", "set", interface, "arp", "off", "up")
+            if interface == UPLINK:
+                outside.ip("link", "set", end, "master", WIRE, "up")
     outside.run("ethtool", "-K", WIRE, "tx", "off")
     outside.ip("link", "set", WIRE, "up")
     for address in within(both(world.OUTSIDE)):

@@ -6,17 +6,22 @@ import concurrent.futures
 from .. import machine
 from ..machine import Failure
 from . import traffic, world
-from .actions import ALT, BOTH, HTTP, Actions, of
+from .actions import ALT, BOTH, HTTP, PROHIBITED, Actions, of
 from .ledger import Rule
 from .manifests import document, text_of
 from .node import both
 from .three import HOSTS, PODS, SERVICES, node_documents, owners, pod_documents
 from .trace_scenes import TraceScenes
+from .unanswered import DATAGRAMS, same_endpoint
 from .world import six
 
 ONE, TWO, THREE = HOSTS
 ALL = "10.96.0.10"  # web of every Node
+REFUSED = 8081
+PORTS = (("TCP", HTTP), ("UDP", HTTP), ("TCP", ALT), ("TCP", REFUSED), ("UDP", REFUSED))  # of Services
 BY_SENDER, BY_RECEIVER = "EgressDefaultRule priority=200", "IngressDefaultRule priority=200"
+# Who asked is told: by the tunnel that it came by, or by whatever else.
+TO_TUNNEL, BACK = "Output priority=201 reg0=0x4400001/0xfe60000f", "Output priority=200 reg0=0x4400000/0xfe600000"
 
 
 def service_of(host):
@@ -49,7 +54,7 @@ def manifests(mode, **features):
 
 
 def _service(name, address, hosts, endpoint=web):
-    ports = [{"name": "tcp", "protocol": "TCP", "port": HTTP}, {"name": "udp", "protocol": "UDP", "port": HTTP}, {"name": "alt", "protocol": "TCP", "port": ALT}]
+    ports = [{"name": f"{protocol.lower()}-{port}", "protocol": protocol, "port": port} for protocol, port in PORTS]
     yield document("v1", "Service", name, "default", spec={"clusterIPs": list(both(address)), "ipFamilies": ["IPv4", "IPv6"], "ports": ports})
     for family in BOTH:
         endpoints = [{"addresses": [of(endpoint(host), family)], "nodeName": host.name} for host in hosts]
@@ -58,7 +63,8 @@ def _service(name, address, hosts, endpoint=web):
 
 
 def _policies():
-    """Only client and Nodes may reach web; client may do nothing but ask web and Nodes at port 80: TCP by a policy of Antrea's, UDP by one of Kubernetes'."""
+    """Only client and Nodes may reach web; client may do nothing but ask web and Nodes at port 80: TCP by a policy of Antrea's, UDP by one of Kubernetes'.
+    It may ask for REFUSED, too, which web refuses."""
     selected = {name: {"podSelector": {"matchLabels": {"app": name}}} for name in PODS}
     nodes = [address for host in HOSTS for one in (host.address, host.gateway) for address in both(one)]
     blocks = [{"ipBlock": {"cidr": f"{address}/{128 if ':' in address else 32}"}} for address in nodes]
@@ -66,16 +72,21 @@ def _policies():
                    spec=selected["web"] | {"policyTypes": ["Ingress"], "ingress": [{"from": [selected["client"], *blocks]}]})
     yield document("networking.k8s.io/v1", "NetworkPolicy", "client", "default", spec=selected["client"] | {
         "policyTypes": ["Egress"], "egress": [{"to": [selected["web"], *blocks], "ports": [{"protocol": "UDP", "port": HTTP}]}]})
-    rule = {"action": "Allow", "name": "AskWeb", "to": [selected["web"], *blocks], "ports": [{"protocol": "TCP", "port": HTTP}]}
-    yield document("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", "client",
-                   spec={"priority": 1, "tier": "application", "appliedTo": [selected["client"]], "egress": [rule]})
+    refused = [{"protocol": protocol, "port": REFUSED} for protocol in ("TCP", "UDP")]
+    rule = {"action": "Allow", "name": "AskWeb", "to": [selected["web"], *blocks], "ports": [{"protocol": "TCP", "port": HTTP}, *refused]}
+    yield _antrea_policy("client", selected["client"], egress=[rule])
+    yield _antrea_policy("web", selected["web"], ingress=[{"action": "Reject", "name": "Refuse", "ports": refused}])
+
+
+def _antrea_policy(name, selected, **rules):
+    return document("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", name, spec={"priority": 1, "tier": "application", "appliedTo": [selected]} | rules)
 
 
 def proxy_rules():
     """What kube-proxy would have the kernel translate."""
     lines = []
     for host in HOSTS:
-        for protocol, port in (("tcp", HTTP), ("udp", HTTP), ("tcp", ALT)):
+        for protocol, port in ((protocol.lower(), port) for protocol, port in PORTS):
             for service, endpoint in ((service_of(host), web(host)), (hosts_service_of(host), host.address)):
                 lines.append(f"    ip daddr {service} {protocol} dport {port} dnat ip to {endpoint}:{port}")
                 lines.append(f"    ip6 daddr {six(service)} {protocol} dport {port} dnat ip6 to [{six(endpoint)}]:{port}")
@@ -147,6 +158,10 @@ class Modes(Actions):
 
         return run
 
+    def unanswered(self, source, address):
+        """All datagrams reach web of one Node, before it answers."""
+        return same_endpoint(self.node, {host.at("web"): "eth0" for host in HOSTS}, source, address, HTTP)
+
     def nobody(self, denials):
         """What policies deny, all at once: (who, which address, which port, on which Node, by which rule)."""
         rules = collections.Counter((host.name, text) for *_, host, text in denials)
@@ -169,11 +184,19 @@ class Modes(Actions):
             denials += [(source, web(there), ALT, here, BY_SENDER), (here.at("web"), web(there), HTTP, there, BY_RECEIVER)]
         yield f"policies of client and web deny: {len(denials)} connections", *self.nobody(denials), BOTH
 
+    def refusals(self, pairs, routes, address, what=""):
+        """Web's policy refuses, where web is; who asked hears it from where he asked, whoever translated on the way. `routes`: `pods` has it."""
+        for here, there in pairs:
+            source, way = here.at("client"), TO_TUNNEL if routes(here, there) == _by_tunnel(here, there) else BACK
+            yield (f"Reject: {source} -> {what}{there.at('web')}", self.refused(source, address(there), REFUSED, PROHIBITED), [(there.name, Rule(way, 2))], BOTH)
+
     def services(self, pairs):
         """Services of the switch."""
         for here in (ONE, THREE):
             source = here.at("client")
             yield (f"{source} -> ClusterIP", self.several(source, ALL, HTTP, {host.at("web"): source for host in HOSTS}), on(here, f"ServiceLB nw_dst={ALL}"), BOTH)
+            again = [(here.name, Rule(f"ServiceLB reg4=0x40000/0x70000 nw_dst={ALL}", DATAGRAMS - 1))]
+            yield f"{DATAGRAMS} datagrams, no answer: {source} -> ClusterIP", self.unanswered(source, ALL), again, BOTH
         denials = []
         for here, there in pairs:
             source, address = here.at("client"), service_of(there)
@@ -186,14 +209,18 @@ class Modes(Actions):
         pairs = ((ONE, TWO), (ONE, THREE), (THREE, ONE))
         yield from self.pods(pairs, _by_gateway)
         yield from self.services(pairs)
+        yield from self.refusals(pairs, _by_gateway, web)
+        yield from self.refusals(pairs, _by_gateway, service_of, "ClusterIP -> ")
         for there in (TWO, THREE):
             yield self.from_node_by_network(there)
 
     def of_hybrid(self):
         """By the network to Node 2, by tunnels to Node 3."""
         pairs = ((ONE, TWO), (ONE, THREE), (THREE, ONE))
-        yield from self.pods(pairs, lambda here, there: (_by_gateway if here.is_near(there) else _by_tunnel)(here, there))
+        yield from self.pods(pairs, _by_hybrid)
         yield from self.services(pairs)
+        yield from self.refusals(pairs, _by_hybrid, web)
+        yield from self.refusals(pairs, _by_hybrid, service_of, "ClusterIP -> ")
         yield self.from_node_by_network(TWO)
         yield ("node@1 -> ClusterIP -> web@3", self.one("node@1", service_of(THREE), HTTP, "web@3", "gateway@1"), on(ONE, _by_tunnel(ONE, THREE)), BOTH)
 
@@ -257,8 +284,12 @@ class Modes(Actions):
                 fragments = [f"ConntrackZone priority=211 nw_src={client(ONE)}"]
             yield (f"client@1 -> Service -> {name}", self.one("client@1", address, HTTP, name, "client@1"), on(ONE, first, *way, *by_antrea), BOTH)
             yield (f"client@1 -> Service -> {name}: UDP", self.datagrams("client@1", address), on(ONE, first, *way, *by_kubernetes, *fragments), BOTH)
+            yield (f"{DATAGRAMS} datagrams, no answer: client@1 -> Service -> {name}", self.unanswered("client@1", address),
+                   [(ONE.name, Rule(text, DATAGRAMS)) for text in (first, *way)], BOTH)
             denials += [("client@1", address, ALT, ONE, BY_SENDER), ("web@1", address, HTTP, there, BY_RECEIVER)]
         yield f"policies deny behind Services: {len(denials)} connections", *self.nobody(denials), BOTH
+        routes = lambda _here, there: ways.get(there, AGAIN)[-1]  # noqa: E731
+        yield from self.refusals([(ONE, there) for there in (ONE, *ways)], routes, service_of, "Service -> ")
 
     def hosts(self, those, rules):
         """Services whose endpoint is another Node itself: no table knows its address. `rules`: those that lead back to the kernel.
@@ -276,6 +307,10 @@ class Modes(Actions):
 
 def _by_gateway(here, there):
     return f"L3Forwarding priority=200 nw_dst={there.pods} set_field:{here.gateway_mac}->eth_dst"
+
+
+def _by_hybrid(here, there):
+    return (_by_gateway if here.is_near(there) else _by_tunnel)(here, there)
 
 
 def _by_tunnel(_here, there):

@@ -117,7 +117,7 @@ class Node(Spaces):
 
     def interface(self, pod):
         """A Pod's interface, in its namespace."""
-        return "eth0" if pod.kind == "af_packet" else f"{pod.name}0"
+        return pod.interface
 
     def _addresses(self, short, interface, *addresses):
         for address in addresses:

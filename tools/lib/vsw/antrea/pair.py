@@ -5,12 +5,13 @@ import contextlib
 from .. import daemon, machine, netns
 from ..machine import Failure
 from ..stage import say
-from . import crossing, direct_pair, manifests, multicast_pair, pipeline, refusals_pair, side, stacks, uplink_pair, wire, world
+from . import crossing, device_pair, direct_pair, manifests, multicast_pair, pipeline, refusals_pair, side, single_pair, stacks, uplink_pair, wire, wire_errors, world
+from .actions import BOTH, of
 from .capture import Capture, merged, required
 from .crossing import SIDES, at
 from .ledger import Ledger, Ledgers
 from .member import MTU, UPLINK, Member, cable
-from .node import INSPECT, NODE, OUTSIDE, Spaces, both, name_tables
+from .node import INSPECT, NODE, OUTSIDE, Spaces, name_tables
 from .pair_traces import PairTraces
 from .table import Table
 
@@ -96,10 +97,24 @@ class Pair(Table):
             self.meet()
             self.play(played.all())
 
-    def meet(self):
+    def device(self):
+        """The world outside by a device in the Pods' bridge of one Node."""
+        played = device_pair.Device(self.node, self.switches)
+        with self.told("device", device_pair.manifests()):
+            self.meet()
+            self.play(played.all())
+
+    def single(self):
+        """A Node of one family, then one of the other."""
+        for family in BOTH:
+            with self.told(f"single{family}", single_pair.manifests(family)):
+                self.meet((family,))
+                self.play(single_pair.Single(self.node, family).all())
+
+    def meet(self, families=BOTH):
         """Waits until each Node has found the other's neighbours: what a scene counts is then its own."""
         for here in SIDES:
-            for address in both(here.other.of(world.CLIENT.v4)):
+            for address in (of(here.other.of(world.CLIENT.v4), family) for family in families):
                 machine.expect(f"client@{here.number} reaches {address}", lambda: self._reaches(f"client@{here.number}", address))
 
     def _reaches(self, source, address):
@@ -154,6 +169,10 @@ class Pair(Table):
         self.refuse()
         say("• direct server return: what one Node takes in from outside, the other one answers by itself")
         self.direct()
+        say("• an uplink that is a device in the Pods' bridge: Egress and Services on its link")
+        self.device()
+        say("• a Node of IPv4 alone, then one of IPv6 alone, beside one of both")
+        self.single()
         say("• loading Antrea's pipeline document")
         self.load()
         self.meet()
@@ -173,7 +192,9 @@ class Pair(Table):
         self.unload()
         say("• the world outside, without a trip through the hosts: Egress IPs and Services by the uplink; the control agent programs both")
         with self.agents() as stack:
-            self.play(uplink_pair.Uplink(self.node, self.switches, self.directory, stack).all())
+            uplink = uplink_pair.Uplink(self.node, self.switches, self.directory, stack)
+            self.play(uplink.all())
+            self.play(wire_errors.WireErrors(uplink).all())
         say("• multicast between the Nodes: the control agent programs both")
         with self.agents() as stack:
             self.play(multicast_pair.Across(self.node, self.switches, self.directory, stack).all())

@@ -23,9 +23,9 @@ def manifests():
         documents += node_documents(side)
         documents += [pod_document(side, pod) for pod in side.pods]
         documents += [_service(side, pod) for pod in (WEB2, DB)]
-    documents.append(_policy("refuse-to-web2", WEB2, ingress=[{"action": "Reject", "name": "RefuseAll"}]))
+    documents.append(policy("refuse-to-web2", WEB2, ingress=[{"action": "Reject", "name": "RefuseAll"}]))
     to_db = {"action": "Reject", "name": "RefuseToDb", "to": [{"podSelector": {"matchLabels": {"app": DB.name}}}]}
-    documents.append(_policy("refuse-from-client", CLIENT, egress=[to_db]))
+    documents.append(policy("refuse-from-client", CLIENT, egress=[to_db]))
     return text_of(documents)
 
 
@@ -56,7 +56,8 @@ def _service(side, pod):
                                                              "selector": selector, "ports": ports})
 
 
-def _policy(name, pod, **rules):
+def policy(name, pod, **rules):
+    """A policy of Antrea's for a Pod of either Node."""
     selected = [{"podSelector": {"matchLabels": {"app": pod.name}}}]
     return document("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", name, spec={"priority": 1, "tier": "application", "appliedTo": selected} | rules)
 

@@ -1,6 +1,8 @@
 """Tests of several Nodes: how their switches are started, and how scenes are shown on them."""
 
 import contextlib
+import sys
+import unittest
 
 from .. import machine
 from . import traffic
@@ -36,3 +38,15 @@ def answers(space, address):
     with contextlib.suppress(OSError):
         return bool(traffic.ask(space, address, HTTP, 0.5))
     return False
+
+
+def main(case):
+    """Runs the tests of a program. Whatever ends it, nothing of the cluster of `case` stays."""
+    machine.stop_on_signals()
+    try:
+        unittest.main()
+    except machine.Stop as stop:
+        sys.exit(128 + stop.signum)
+    finally:
+        machine.ignore_signals()
+        case.doClassCleanups()  # unittest leaves them out where all is to end

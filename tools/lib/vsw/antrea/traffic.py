@@ -300,6 +300,16 @@ class Listener:
         """All that came until now (and a moment longer). `until`: what must be true of them, sooner or later."""
         return gather({"": self}, until and (lambda found: until(found[""])))[""]
 
+    def so_far(self):
+        """All that has come."""
+        found = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                data, source = self.socket.recvfrom(65535, socket.MSG_DONTWAIT)
+                if source[2] != socket.PACKET_OUTGOING:
+                    found.append(data)
+        return found
+
     def __enter__(self):
         return self
 

@@ -5,23 +5,28 @@ import json
 from .. import machine
 from ..machine import Failure
 from . import refusals_pair, traffic, world
-from .actions import BOTH, HTTP, PROHIBITED, UNREACHABLE, Actions, of
+from .actions import BOTH, HTTP, PROHIBITED, UNREACHABLE, of
 from .crossing import SIDES, at, only, owners
+from .ledger import Rule
 from .manifests import document, text_of, write
 from .member import PATCH, UNDERLAY, WIRE
 from .node import OUTSIDE, both
+from .past_hosts import TIMES, PastHosts, service
 from .records import told_of
 from .refusals_pair import NAMES
 from .telling import same
 from .trace_scenes import TraceScenes
-from .world import CLIENT, DB, GATEWAY, WEB, WEB2
+from .unanswered import DATAGRAMS, same_endpoint
+from .world import CLIENT, DB, WEB, WEB2
 
 # Egress IPs beside those that the configuration's homes have: client's, on its Node; that of db of Node 1, on Node 2; one with a rate.
 HERE, THERE, SLOW = "192.168.77.120", "192.168.77.121", "192.168.77.122"
 # Many more of Node 2's, of no Pod: each is an end of tunnels.
 MANY = [f"192.168.77.{last}" for last in range(160, 190)]
-NEAR_PORT, LOCAL_PORT, REFUSED_PORT, NOBODY_PORT = 30010, 30011, 30012, 30013
+NEAR_PORT, LOCAL_PORT, REFUSED_PORT, NOBODY_PORT, ANY_PORT, AFFINE_PORT, CLOSED_PORT = range(30010, 30017)
 LOAD_BALANCER, LOCAL_POLICY = world.LOAD_BALANCER, world.LOCAL_POLICY
+# Of Services with an Endpoint on each Node: the load balancer's address, and the external one.
+ANY, AFFINE = ("192.168.77.156", "192.168.77.157"), ("192.168.77.158", "192.168.77.159")
 RATE, BURST = "1M", "100k"
 
 
@@ -35,7 +40,7 @@ def manifests():
             documents.append(one)
         documents += [refusals_pair.pod_document(side, pod) for pod in side.pods]
     documents += _services()
-    documents.append(refusals_pair._policy("refuse-to-web", WEB, ingress=[{"action": "Reject", "name": "RefuseAll"}]))
+    documents.append(refusals_pair.policy("refuse-to-web", WEB, ingress=[{"action": "Reject", "name": "RefuseAll"}]))
     documents += _egresses(HERE, 1, {"app": CLIENT.name, "node": "1"})
     documents += _egresses(THERE, 2, {"app": DB.name, "node": "1"})
     documents += _egresses(SLOW, 2, {"app": WEB2.name, "node": "2"}, {"rate": RATE, "burst": BURST})
@@ -46,7 +51,7 @@ def manifests():
 
 def _uplink(side):
     hops = [{"address": address} for address in both(world.OUTSIDE)]
-    answered = list(both(LOAD_BALANCER if side.number == 1 else LOCAL_POLICY))
+    answered = [one for address in ((LOAD_BALANCER, *ANY, *AFFINE) if side.number == 1 else (LOCAL_POLICY,)) for one in both(address)]
     return {"port": PATCH[0], "underlayBridge": UNDERLAY, "mac": mac(side), "nextHops": hops, "externalTraffic": True, "answeredAddresses": answered}
 
 
@@ -56,19 +61,16 @@ def mac(side):
 
 
 def _services():
-    def service(name, last, selector, kind="NodePort", port=None, local=False, address=None):
-        ports = [{"name": word.lower(), "protocol": word, "port": HTTP} | ({"nodePort": port} if port else {}) for word in ("TCP", "UDP")]
-        spec = {"type": kind, "clusterIPs": list(both(f"10.101.255.{last}")), "ipFamilies": ["IPv4", "IPv6"], "selector": selector, "ports": ports,
-                "externalTrafficPolicy": "Local" if local else "Cluster"}
-        more = {"status": {"loadBalancer": {"ingress": [{"ip": one} for one in both(address)]}}} if address else {}
-        return document("v1", "Service", name, "default", spec=spec, **more)
-
-    yield service("near", 60, {"app": WEB2.name, "node": "1"}, port=NEAR_PORT)
-    yield service("local", 61, {"app": WEB2.name}, port=LOCAL_PORT, local=True)
+    here, there, each = ({"app": WEB2.name, "node": "1"}, {"app": WEB2.name, "node": "2"}, {"app": WEB2.name})
+    yield service("near", 60, here, port=NEAR_PORT)
+    yield service("local", 61, each, port=LOCAL_PORT, local=True)
     yield service("refused", 62, {"app": WEB.name, "node": "1"}, port=REFUSED_PORT)
     yield service("nobody", 63, {"app": "nobody"}, port=NOBODY_PORT)
-    yield service("balanced", 64, {"app": WEB2.name, "node": "2"}, "LoadBalancer", address=LOAD_BALANCER)
-    yield service("balanced-local", 65, {"app": WEB2.name}, "LoadBalancer", local=True, address=LOCAL_POLICY)
+    yield service("balanced", 64, there, balanced=LOAD_BALANCER)
+    yield service("balanced-local", 65, each, local=True, balanced=LOCAL_POLICY)
+    yield service("any", 66, each, port=ANY_PORT, balanced=ANY[0], external=ANY[1])
+    yield service("affine", 67, each, port=AFFINE_PORT, balanced=AFFINE[0], external=AFFINE[1], sessionAffinity="ClientIP")
+    yield service("closed", 68, here, port=CLOSED_PORT, target=world.NOBODY)
 
 
 def _egresses(address, node, labels, bandwidth=None):
@@ -83,13 +85,12 @@ def _egress(name, family):
     return f"{'four' if family == 4 else 'six'}-{name}"
 
 
-class Uplink(Actions):
+class Uplink(PastHosts):
     """Scenes, as `crossing.Crossing`; both bridges are empty, and agents end with `stack`."""
 
     def __init__(self, both_nodes, switches, directory, stack):
         found = owners() | {world.OUTSIDE: OUTSIDE, HERE: "Egress IP of node 1", THERE: "Egress IP of node 2", SLOW: "slow Egress IP"}
-        super().__init__(both_nodes, found)
-        self.switches = dict(zip(SIDES, switches))
+        super().__init__(both_nodes, found, dict(zip(SIDES, switches)))
         cluster = directory / "uplink"
         cluster.mkdir()
         self.file = cluster / "cluster.yaml"
@@ -123,6 +124,7 @@ class Uplink(Actions):
         yield f"a rate: {at(two, WEB2.name)} -> internet, {RATE}bit/s", self.limited, only(two, "EgressQoS priority=200"), BOTH
         yield f"{len(MANY) * 2} more addresses are ends of tunnels", self.many, [], (4,)
         yield from self.services(one, two, came, left)
+        yield from self.each_way(one, came)
 
     def told(self, one, two):
         """What Traceflows and records say of packets that a switch gives an Egress IP."""
@@ -170,33 +172,18 @@ class Uplink(Actions):
         for title, port, told in (("a policy's Endpoint", REFUSED_PORT, PROHIBITED), ("no Endpoint", NOBODY_PORT, UNREACHABLE)):
             yield (f"refused on the wire: outside -> NodePort, {title}", self.past_the_hosts(self.refused(OUTSIDE, world.NODE, port, told)), only(one, came), BOTH)
 
-    def served(self, address, port, who, sees, sizes):
-        """TCP, and datagrams of these sizes."""
-        asked = self.one(OUTSIDE, address, port, who, sees)
-
-        def run(family):
-            told = asked(family)
-            traffic.echoes(self.space[OUTSIDE], of(address, family), port, sizes)
-            return told
-
-        return run
-
-    def past_the_hosts(self, action):
-        """As `action`; meanwhile no packet passes the gateways. (The hosts may ask or tell something of their own: then it is tried again.)"""
-
-        def run(family):
-            for attempt in range(3):
-                before = self._gateways()
-                told = action(family)
-                if (after := self._gateways()) == before:
-                    return told
-            raise Failure(f"{told}; but packets passed the gateways: {before}, then {after}")
-
-        return run
-
-    def _gateways(self):
-        ports = [switch.ports()[GATEWAY] for switch in self.switches.values()]
-        return [(port["rx_packets"], port["tx_packets"]) for port in ports]
+    def each_way(self, one, came):
+        """A Service with an Endpoint on each Node, by whatever address and port it is asked at."""
+        expected = {at(side, WEB2.name): sees for side, sees in ((one, OUTSIDE), (one.other, at(one, "gateway")))}
+        places = dict.fromkeys(expected, WEB2.interface)
+        yield (f"external IP: outside -> node@1 -> {' or '.join(expected)}", self.past_the_hosts(self.several(OUTSIDE, ANY[1], HTTP, expected)),
+               only(one, came, f"ServiceLB nw_dst={ANY[1]}"), BOTH)
+        for kind, any_, affine in (("NodePort", (world.NODE, ANY_PORT), (world.NODE, AFFINE_PORT)), ("LoadBalancer", (ANY[0], HTTP), (AFFINE[0], HTTP)),
+                                   ("external IP", (ANY[1], HTTP), (AFFINE[1], HTTP))):
+            repeated = [(f"node {one.number}", Rule("ConntrackState priority=190 ct_state=+new+trk", DATAGRAMS - 1))]
+            yield (f"{DATAGRAMS} datagrams, no answer: {kind}: outside -> node@1", self.past_the_hosts(same_endpoint(self.node, places, OUTSIDE, *any_)), repeated, BOTH)
+            learned = [(f"node {one.number}", Rule(f"SessionAffinity nw_src={world.OUTSIDE} nw_dst={affine[0]}", TIMES - 1))]
+            yield f"session affinity: {kind}: outside -> node@1, {TIMES} times", self.past_the_hosts(self.one_of(OUTSIDE, *affine, expected)), learned, BOTH
 
     def another_mac(self, client):
         """As when a router fails over: it tells, and packets follow."""

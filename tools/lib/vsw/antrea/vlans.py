@@ -13,6 +13,7 @@ from .ledger import Rule
 from .manifests import document, text_of
 from .node import Spaces, both, within
 from .three import SERVICES
+from .unanswered import DATAGRAMS, same_endpoint
 from .world import GATEWAY, TUNNEL
 
 UPLINK, UNDERLAY, PATCH = "uplink", "br-phy", ("uplink0", "br0-patch")
@@ -167,7 +168,7 @@ class Trunk(Spaces):
         """Gives the interfaces that the switch has made addresses. The host of Node 1 routes for its ordinary Pods, and translates their addresses."""
         made = {GATEWAY: (GATEWAY_MACS[host], f"{host.prefix}.1")} | ({UNDERLAY: (host.mac, host.address)} if host == ONE else {})
         for interface, (mac, address) in made.items():
-            machine.wait_until(f"the switch makes {interface}", 10, lambda interface=interface: interface in self.ip(host.space, "-o", "link", "show"))
+            machine.expect(f"the switch makes {interface}", lambda interface=interface: interface in self.ip(host.space, "-o", "link", "show"))
             self.ip(host.space, "link", "set", interface, "address", mac, "up")
             self._addresses(host.space, interface, address)
         if host == ONE:
@@ -182,7 +183,7 @@ class Trunk(Spaces):
             for port in (HTTP, ALT, REFUSED):
                 traffic.serve(self.names[label], label, port, stack)
             for port in (HTTP, REFUSED):
-                traffic.echo_datagrams(self.names[label], port, stack)
+                traffic.echo_datagrams(self.names[label], port, stack, label)
 
 
 MASQUERADE = """table inet vlans {{
@@ -259,6 +260,9 @@ class Vlans(Actions):
         yield from self.denied_and_refused()
         through = self.several(RED1.name, REDS, HTTP, {RED2.name: RED1.name, RED3.name: RED1.name})
         yield "red1 -> ClusterIP -> red2 here, red3 there", through, on(ONE, f"ServiceLB nw_dst={REDS}", TO_WIRE), BOTH
+        unanswered = same_endpoint(self.node, {pod.name: "eth0" for pod in (RED2, RED3)}, RED1.name, REDS, HTTP)
+        again = [(ONE.name, Rule(f"ServiceLB reg4=0x40000/0x70000 nw_dst={REDS}", DATAGRAMS - 1))]
+        yield f"{DATAGRAMS} datagrams, no answer: red1 -> ClusterIP", unanswered, again, BOTH
         themselves = {RED2.name: "gateway", RED3.name: RED2.name}
         yield "red2 -> ClusterIP -> itself, red3", self.several(RED2.name, REDS, HTTP, themselves), on(ONE, "Output ct_mark=0x40/0x40"), BOTH
         yield "a Traceflow tells the VLAN: red1 -> red3", self.traced, on(ONE, TO_WIRE), BOTH

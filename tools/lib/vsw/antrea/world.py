@@ -28,6 +28,11 @@ class Pod:
         """Its IPv6 twin."""
         return six(self.v4)
 
+    @property
+    def interface(self):
+        """Its interface, in its namespace."""
+        return "eth0" if self.kind == "af_packet" else f"{self.name}0"
+
 
 CLIENT = Pod("client", "client-6-3353ef", 0x24, "10.10.0.26", "5e:b5:e3:a6:90:b7", "af_packet")
 WEB = Pod("web", "web-7975-274540", 0x25, "10.10.0.24", "fa:b7:53:74:21:a6", "tap")
@@ -56,6 +61,7 @@ VIRTUAL_SERVICE, VIRTUAL_NODE_PORT = "169.254.0.253", "169.254.0.252"
 NO_ENDPOINT, CLUSTER_IP, AFFINITY = "10.101.255.29", "10.105.31.235", "10.96.76.15"
 LOAD_BALANCER, LOCAL_POLICY, EXTERNAL = "192.168.77.150", "192.168.77.151", "192.168.77.200"
 NODE_PORT = 30004
+NOBODY = 9  # a port that nobody listens at
 ENDPOINTS = {
     12: (WEB2.v4, REMOTE),  # NodePort
     14: (WEB2.v4,),  # LoadBalancer

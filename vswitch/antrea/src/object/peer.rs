@@ -127,10 +127,9 @@ impl PeerNode {
 
     fn judge_cidrs(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
         let node = facts.node;
-        for family in node.families.iter().filter(|_| node.mode != TrafficMode::PolicyOnly) {
-            if !self.pod_cidrs.iter().any(|cidr| cidr.family() == *family) {
-                problems.push(Code::Missing, "pod_cidrs", format!("there is none of {family:?}"));
-            }
+        // Where a cluster got its second family later, Nodes of before have the first one only.
+        if node.mode != TrafficMode::PolicyOnly && !self.pod_cidrs.iter().any(|cidr| node.has(cidr.family())) {
+            problems.push(Code::Missing, "pod_cidrs", format!("there is none of {:?}", node.families));
         }
         for (cidr, at) in self.pod_cidrs.iter().zip(0..) {
             let field = format!("pod_cidrs[{at}]");

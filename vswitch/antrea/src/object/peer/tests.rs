@@ -39,6 +39,17 @@ fn pods_of_both_families_may_be_reached_by_one() {
 }
 
 #[test]
+fn a_peer_may_have_one_family_of_two() {
+    for (family, there, not_there) in [(0, "ipv6_dst=fd00:10:10:1::/64", "nw_dst=10.10.1.0/24"), (1, "nw_dst=10.10.1.0/24", "ipv6_dst=fd00:10:10:1::/64")] {
+        let pod_cidrs = vec![dual().pod_cidrs[family].clone()];
+        let room = room(&dual_node(), vec![Object::PeerNode(v1::PeerNode { pod_cidrs, ..dual() })]);
+        let routes = dump(&room).remove("L3Forwarding").unwrap_or_default();
+        let has = |text: &str| routes.iter().any(|line| line.contains(text));
+        assert!(has(there) && !has(not_there), "{routes:?}");
+    }
+}
+
+#[test]
 fn gateways_are_the_given_ones() {
     let given = v1::PeerNode { gateway_addresses: vec!["10.10.1.254".to_owned()], ..peer() };
     let room = room(&document_node(), vec![Object::PeerNode(given)]);
