@@ -1,4 +1,4 @@
-//! The decision that packets of one port, stage and Ethernet type had last: most of a port's packets have the same one, and that is looked at before anything is searched.
+//! The decision that packets of one port, stage and Ethernet type (and, behind a choice, bucket) had last: most of a port's packets have the same one, and that is looked at before anything is searched.
 //!
 //! Whoever takes a decision out has it, and puts it back when he is done with its packet: so nobody counts references. What has ended is let go of a few at a time.
 
@@ -29,12 +29,13 @@ impl Memo {
         Self { places: (0..PLACES).map(|_| None).collect(), seed, hand: 0 }
     }
 
-    /// Where the last decision on such packets is.
+    /// Where the last decision on such packets is. A bucket that was chosen (`conj_id`) has one of its own, so that what asks for the choice stays where it is.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // fields of 32 and 16 bits, and a part of a hash
     fn place(&self, bridge: usize, key: &FlowKey) -> usize {
-        let [port, stage, kind] = [Field::InPort, Field::RecircId, Field::EthType].map(|field| key.get(field) as u64);
-        let rest = kind | (bridge as u64) << 16;
+        let [port, stage, kind, bucket] =
+            [Field::InPort, Field::RecircId, Field::EthType, Field::ConjId].map(|field| key.get(field) as u64);
+        let rest = kind | (bridge as u64) << 16 | bucket << 32;
         folded(port << 32 | stage, MULTIPLIER ^ rest ^ self.seed) as usize % PLACES
     }
 

@@ -295,6 +295,9 @@ impl Step<'_> {
             group = asking;
             chosen = choose(&group, request.key);
             if let Some((bucket, key)) = &chosen {
+                if let Found::Known(asking) | Found::Kept(asking) = found {
+                    cache.done_with(asking, request.key);
+                }
                 request = Request { key, choice: Choice::Made(*bucket, Some(&group)), ..request };
                 let known = cache.lookup(request.bridge, key, &self.snapshot.world, self.now);
                 found = self.find(cache, &request, known);
