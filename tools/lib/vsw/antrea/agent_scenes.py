@@ -13,6 +13,7 @@ from .ledger import Rule
 from .manifests import EGRESS_IP, renumber, write
 from .node import NODE, PEER
 from .name_scenes import NameScenes
+from .objects import Objects
 from .rule_scenes import RuleScenes
 from .scenes import Scenes
 from .stacks import KINDS
@@ -53,7 +54,7 @@ class AgentScenes(NameScenes, Telling, Scenes):
         refused, groups = refusals.Refusals(self.node, self.manifests, self.switch), multicast.Multicast(self.node, self.switch)
         parts = (
             self.egress_here, refused.all, self.unanswered, traces.all, groups.all, self.names, self.telling, RuleScenes(self).all, self.changes,
-            Choices(self).all, Kinds(self).all, self.restarts,
+            Choices(self).all, Kinds(self).all, Objects(self).all, self.restarts,
         )
         for part in parts:
             yield from guarded(part())
