@@ -16,6 +16,7 @@ from .manifests import EGRESS_IP, renumber, write
 from .moving import Moving
 from .node import NODE, PEER
 from .name_scenes import NameScenes
+from .objects import Objects
 from .probes import Probes
 from .records import Records
 from .rule_scenes import RuleScenes
@@ -59,7 +60,7 @@ class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
         groups = multicast.Multicast(self.node, self.switch, self.manifests)
         parts = (
             self.egress_here, refused.all, self.unanswered, traces.all, groups.all, self.names, self.telling, RuleScenes(self).all, self.l7, self.changes,
-            Choices(self).all, Kinds(self).all, Moving(self).all, Probes(self).all, self.bad_input, self.restarts,
+            Choices(self).all, Kinds(self).all, Moving(self).all, Probes(self).all, Objects(self).all, self.bad_input, self.restarts,
         )
         for part in parts:
             yield from guarded(part())
