@@ -10,7 +10,7 @@ import time
 
 from .. import machine
 from ..machine import Failure
-from . import packets, traffic, world
+from . import packets, traffic
 from .actions import BOTH, Actions, of
 from .ledger import Rule
 from .node import OUTSIDE, PEER
