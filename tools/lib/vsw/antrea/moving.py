@@ -7,11 +7,11 @@ import time
 from .. import machine
 from ..machine import Failure
 from . import packets, traffic, world
-from .actions import BOTH, HTTP, Actions, of
+from .actions import BOTH, HTTP, MYSQL, Actions, of
 from .agent import TCP
 from .ledger import Rule
 from .manifests import NODE_NAME, document, text_of, write
-from .node import MOVER
+from .node import MOVER, NODE
 from .scenes import OWNERS
 from .world import CLIENT, DB, WEB2, six
 
@@ -21,6 +21,7 @@ OLD_MAC, NEW_MAC = "5e:10:00:00:00:01", "5e:10:00:00:00:02"
 # Its ports, and their numbers; each is an interface of its namespace.
 PORTS = {"mover-1a2b3c": 0x60, "mover-4d5e6f": 0x61}
 OLD_PORT, NEW_PORT = PORTS
+POLICY = "np:default/mover-to-db"
 SPOOFED, NOBODY = Rule("SpoofGuard priority=0"), Rule("Classifier priority=0")
 
 
@@ -70,7 +71,7 @@ class Moving(Actions):
         with contextlib.ExitStack() as stack:
             self._ports(stack)
             traffic.serve(self.space[MOVER], MOVER, HTTP, stack)
-            stack.callback(self.file.unlink, missing_ok=True)
+            stack.callback(self._end)
             # Not client and web2: who listens there waits for silence.
             for family in BOTH:
                 self.talks.append(stack.enter_context(Talk(self.space[DB.name], of(world.REMOTE, family))))
@@ -83,7 +84,7 @@ class Moving(Actions):
             self.switch.vsctl("add-port", "br0", name, "--type", "tap", "--interface", name, "--number", number)
             stack.callback(self._delete, name)
             self.node.made(name)
-            self.node.ip("node", "link", "set", name, "netns", self.space[MOVER])
+            self.node.ip(NODE, "link", "set", name, "netns", self.space[MOVER])
             self.node.ip(MOVER, "link", "set", name, "up")
         self._own(OLD_PORT, OLD_MAC, OLD)
 
@@ -103,13 +104,25 @@ class Moving(Actions):
             self.node.ip(short, "neighbour", "flush", "all")
 
     def _tell(self, address, mac, port):
-        """The manifest; waits until the switch has the Pod like this."""
-        notes = {"vswitch/port": port, "vswitch/mac": mac}
-        told = document("v1", "Pod", MOVER, "default", {"annotations": notes}, spec={"nodeName": NODE_NAME},
-                        status={"podIPs": [{"ip": of(address, family)} for family in BOTH]})
-        write(self.file, text_of([told]))
+        """The manifests; waits until the switch has the Pod like this."""
+        self._write((address, mac, port))
         expected = [(port, mac, sorted(of(address, family) for family in BOTH))]
         machine.expect("the switch has the Pod like this", lambda: self._told() == expected, self._told)
+
+    def _write(self, *pods):
+        """The Pod, if it is to be there, and a policy: nobody else may reach db."""
+        rule = {"from": [{"podSelector": {"matchLabels": {"app": MOVER}}}], "ports": [{"protocol": "TCP", "port": MYSQL}]}
+        policy = document("networking.k8s.io/v1", "NetworkPolicy", POLICY.rpartition("/")[2], "default",
+                          spec={"podSelector": {"matchLabels": {"app": "db"}}, "policyTypes": ["Ingress"], "ingress": [rule]})
+        told = [document("v1", "Pod", MOVER, "default", {"labels": {"app": MOVER}, "annotations": {"vswitch/port": port, "vswitch/mac": mac}},
+                         spec={"nodeName": NODE_NAME}, status={"podIPs": [{"ip": of(address, family)} for family in BOTH]}) for address, mac, port in pods]
+        write(self.file, text_of([policy, *told]))
+
+    def _end(self):
+        self.file.unlink(missing_ok=True)
+        # What follows looks at flows.
+        policies = lambda: {rule["policy"] for rule in self.switch.json("antrea", "rules")}  # noqa: E731
+        machine.expect("the switch does without the policy", lambda: POLICY not in policies(), policies)
 
     def _told(self):
         pods = self.switch.json("antrea", "pods")
@@ -125,10 +138,13 @@ class Moving(Actions):
                [Rule(f"L2ForwardingCalc dl_dst={OLD_MAC}")], BOTH)
         yield ("a Pod comes: mover -> web2", self.meanwhile(self.one(MOVER, WEB2.v4, HTTP, "web2", MOVER)),
                [Rule(f"SpoofGuard nw_src={OLD}")], BOTH)
+        yield "a Pod comes: client -> db, which its policy denies", self.denied(CLIENT.name, DB.v4, MYSQL), [Rule(f"IngressDefaultRule reg1={DB.number:#x}")], BOTH
+        yield "a Pod comes: mover -> db, which mover may reach", self.one(MOVER, DB.v4, MYSQL, "db", MOVER), [Rule("IngressRule priority=190")], BOTH
 
     def address(self):
         """Its kernel has both addresses: only the switch says which one counts."""
         self._own(OLD_PORT, OLD_MAC, OLD, NEW)
+        self._tracked(OLD)
         self._tell(NEW, OLD_MAC, OLD_PORT)
         yield "another address: connections of the old one are gone", self.no_connections(OLD), [], BOTH
         yield (f"another address: client -> {NEW}", self.meanwhile(self.one(CLIENT.name, NEW, HTTP, MOVER, "client")), [Rule(f"SpoofGuard nw_src={NEW}")], BOTH)
@@ -141,6 +157,8 @@ class Moving(Actions):
         self._tell(NEW, NEW_MAC, OLD_PORT)
         yield ("another MAC address: client -> mover", self.meanwhile(self.one(CLIENT.name, NEW, HTTP, MOVER, "client")),
                [Rule(f"L2ForwardingCalc dl_dst={NEW_MAC}")], BOTH)
+        yield ("another address, another MAC address: mover -> db, which mover may reach", self.one(MOVER, DB.v4, MYSQL, "db", MOVER),
+               [Rule("IngressRule priority=190")], BOTH)
         yield "another MAC address: mover with the old one", self.dropped(OLD_PORT, OLD_MAC, NEW), [SPOOFED], BOTH
         yield "another MAC address: client -> the old one", self.unreached(OLD_MAC, NEW, OLD_PORT), [], BOTH
 
@@ -155,7 +173,8 @@ class Moving(Actions):
 
     def goes(self):
         """Nothing of it is left."""
-        self.file.unlink()
+        self._tracked(NEW)
+        self._write()
         machine.expect("the switch does without the Pod", lambda: not self._told(), self._told)
         yield "the Pod goes: its flows and connections, too", self.nothing_left, [], BOTH[:1]
         yield "the Pod goes: its packets", self.dropped(NEW_PORT, NEW_MAC, NEW), [NOBODY], BOTH
@@ -238,12 +257,19 @@ class Moving(Actions):
         """None of this address is tracked."""
 
         def run(family):
-            words = f"={of(address, family)},"
-            lines = lambda: [line for line in self.switch.vsctl("dump-conntrack").splitlines() if words in line]  # noqa: E731
-            machine.expect("no connection is left", lambda: not lines(), lines)
+            machine.expect("no connection is left", lambda: not self._connections(address, family), lambda: self._connections(address, family))
             return "none is left"
 
         return run
+
+    def _connections(self, address, family):
+        words = f"={of(address, family)},"
+        return [line for line in self.switch.vsctl("dump-conntrack").splitlines() if words in line]
+
+    def _tracked(self, address):
+        """Connections of an address are there to be taken away."""
+        if not all(self._connections(address, family) for family in BOTH):
+            raise Failure(f"no connection of {address} is tracked")
 
     def held(self, _family):
         """Who deletes a port that a Pod has hears of the Pod."""
@@ -257,7 +283,7 @@ class Moving(Actions):
         raise Failure("the Pod's port was deleted")
 
     def nothing_left(self, _family):
-        """No flow has anything of the Pod."""
+        """No flow has anything of the Pod, not even the policy's."""
         words = [NEW_MAC, OLD_MAC, *PORTS, *(f"{number:#x}->reg1" for number in PORTS.values())]
         words += [of(address, family) for address in (OLD, NEW) for family in BOTH]
         flows = [line for line in self.switch.vsctl("dump-flows", "--names", "br0").splitlines() if any(word in line for word in words)]
