@@ -78,21 +78,29 @@ class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
         """Out of the cluster with an address of this Node's."""
         yield ("Egress: web2 -> internet, translated by the Node", self.one(WEB2.name, world.INTERNET, HTTP, "outside", "Egress IP"),
                [Rule(f'EgressMark in_port="{WEB2.port}"'), Rule("L3Forwarding reg0=0x3/0xf")], BOTH)
-        yield "Egress with a rate, translated by the Node", self.egress_limited, [Rule("L3Forwarding reg0=0x3/0xf", 200)], BOTH
+        with self.rated():
+            yield ("Egress with a rate, translated by the Node", self.egress_limited, [Rule("L3Forwarding reg0=0x3/0xf", 200), Rule("EgressQoS priority=200", 200)], BOTH)
+
+    @contextlib.contextmanager
+    def rated(self):
+        """Meanwhile the Egresses of this Node have a rate."""
+        nodes, egresses = self.manifests.directory / "nodes.yaml", self.manifests.directory / "egresses.yaml"
+        text, rated = egresses.read_text(), lambda: [one["address"] for one in self.switch.json("antrea", "egress") if one["meter"]]
+        limited = text
+        for address in EGRESS_IP:
+            limited = limited.replace(f'egressIP: "{address}"\n', f'egressIP: "{address}"\n  bandwidth: {{rate: 1M, burst: 100k}}\n')
+        with self.manifests.edited(nodes.name, "    multicast: true\n", "    multicast: true\n    egressTrafficShaping: true\n"):
+            try:
+                write(egresses, limited)
+                machine.expect("Egresses have meters", lambda: set(rated()) == set(EGRESS_IP), rated)
+                yield
+            finally:
+                write(egresses, text)
+                machine.expect("no Egress has a meter", lambda: not rated(), rated)
 
     def egress_limited(self, family):
         """More than the rate, at once: what does not arrive was dropped by the meter, and counted."""
-        nodes, egresses = self.manifests.directory / "nodes.yaml", self.manifests.directory / "egresses.yaml"
-        text, told = egresses.read_text(), lambda: self.switch.json("antrea", "egress")
-        address = f'egressIP: "{of(EGRESS_IP[0], family)}"\n'
-        with self.manifests.edited(nodes.name, "    multicast: true\n", "    multicast: true\n    egressTrafficShaping: true\n"):
-            try:
-                write(egresses, text.replace(address, f"{address}  bandwidth: {{rate: 1M, burst: 100k}}\n"))
-                machine.expect("an Egress has a meter", lambda: any(one["meter"] for one in told()), told)
-                return traffic.flood(self.space[WEB2.name], self.space["outside"], of(world.INTERNET, family), lambda: self._dropped(family))
-            finally:
-                write(egresses, text)
-                machine.expect("no Egress has a meter", lambda: not any(one["meter"] for one in told()), told)
+        return traffic.flood(self.space[WEB2.name], self.space["outside"], of(world.INTERNET, family), lambda: self._dropped(family))
 
     def _dropped(self, family):
         counts = [one["dropped"]["packets"] for one in self.switch.json("antrea", "egress") if one["address"] == of(EGRESS_IP[0], family)]
