@@ -7,8 +7,9 @@
 mod tests;
 
 use super::Pod;
+use crate::node::compile::{IMPOSTORS, impostors};
 use crate::wire::Writer;
-use crate::{Facts, Family, Mac, Part, Zones};
+use crate::{Cidr, Facts, Family, Mac, Part, Zones};
 use std::net::IpAddr;
 
 /// Group bit of a MAC address.
@@ -170,7 +171,7 @@ fn neighbours(place: &Place<'_>, part: &mut Part) {
 fn routes(place: &Place<'_>, address: &IpAddr, part: &mut Part) {
     let Place { pod, facts, .. } = *place;
     let family = Family::of(address);
-    let (ip, source, destination, mac) = (family.ip(), family.source(), family.destination(), pod.mac);
+    let (ip, destination, mac) = (family.ip(), family.destination(), pod.mac);
     let zone = format!("reg8={:#x}", place.zone(family));
     let mut own = |purpose, line: String| part.own(facts, purpose, &line);
     own(
@@ -181,11 +182,11 @@ fn routes(place: &Place<'_>, address: &IpAddr, part: &mut Part) {
         "route to the Pod",
         format!("table=L3Forwarding, priority=217,{ip},{zone},{destination}={address} actions=set_field:{mac}->eth_dst,goto_table:L3DecTTL"),
     );
+    // Routers have its packets in other VLANs.
     let (from_wire, _) = place.arriving();
-    own(
-        "nobody on the wire has this address",
-        format!("table=Classifier, priority=226,{ip},{from_wire},{source}={address} actions=drop"),
-    );
+    for line in impostors(&from_wire, &Cidr::host(*address)) {
+        own(IMPOSTORS, line);
+    }
 }
 
 /// What a `TrafficControl` or the engine led away comes back without its zone; with its tag, if it is for the wire.

@@ -1,6 +1,6 @@
 //! Pods of the wire.
 
-use crate::testing::{apply, assert_has, dual_node, dump, dump_of, mac, pod, refused, room};
+use crate::testing::{apply, assert_has, dual_node, dump, dump_of, mac, peer, pod, refused, room};
 use crate::{Key, Kind, Room, Write, Zones};
 use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1;
@@ -40,7 +40,7 @@ fn it_is_on_the_wire_as_itself() {
         format!("table=Classifier, priority=225,ip,in_port=3,dl_vlan=7,dl_dst={WEB} actions=set_field:0x4/0xf->reg0,set_field:0x1007->reg8,goto_table:UnSNAT"),
         "table=Classifier, priority=225,ip,in_port=3,vlan_tci=0x0000/0x1000,dl_dst=72:1c:5d:0e:9a:23 actions=set_field:0x4/0xf->reg0,set_field:0x1000->reg8,goto_table:UnSNAT".to_owned(),
         "table=Classifier, priority=224,in_port=3,vlan_tci=0x1000/0x1000 actions=drop".to_owned(),
-        "table=Classifier, priority=226,ip,in_port=3,dl_vlan=7,nw_src=172.16.7.9 actions=drop".to_owned(),
+        "table=Classifier, priority=228,ip,in_port=3,dl_vlan=7,nw_src=172.16.7.9 actions=drop".to_owned(),
         "table=ConntrackZone, priority=200,ipv6 actions=ct(table=ConntrackState,zone=NXM_NX_REG8[0..15],nat)".to_owned(),
         format!("table=L3Forwarding, priority=218,ip,reg8=0x1007,dl_dst={WEB},nw_dst=172.16.7.9 actions=goto_table:L2ForwardingCalc"),
         format!("table=L3Forwarding, priority=217,ipv6,reg8=0x3007,ipv6_dst=fd00:172:16:7::9 actions=set_field:{WEB}->eth_dst,goto_table:L3DecTTL"),
@@ -124,4 +124,41 @@ fn an_address_in_a_vlan_is_no_address_of_the_node() {
     let dump = dump(&room);
     assert!(!dump.contains_key("VLAN"));
     assert!(!dump.values().flatten().any(|line| line.contains("reg8")), "{dump:#?}");
+}
+
+#[test]
+fn nobody_on_the_wire_has_an_address_of_ours() {
+    let both = ["10.10.1.0/24", "fd00:10:10:1::/64"].map(str::to_owned);
+    let peer = v1::PeerNode { pod_cidrs: both.into(), ..peer() };
+    let objects = || vec![Object::Pod(tagged("web", 7, 9)), Object::Pod(pod("client")), Object::PeerNode(peer.clone())];
+    let drops = |room: &Room| -> BTreeSet<String> {
+        let lines = dump_of(room, &["Classifier", "ARPSpoofGuard"]).into_iter();
+        lines.filter(|line| line.ends_with("actions=drop")).collect()
+    };
+    let encap = room(&node(), objects());
+    // What leads to Pods of the wire is at 225, ARP at 210, neighbours at 227.
+    let own = ["172.16.7.9", "fd00:172:16:7::9"];
+    let ours = ["10.10.0.0/24", "fd00:10:10::/64", "10.10.1.0/24", "fd00:10:10:1::/64", "10.10.0.1", "fd00:10:10::1", "10.96.0.0/12", "fd00:10:96::/64"];
+    let virtuals = ["169.254.0.252", "169.254.0.253"];
+    for (tag, address) in own.map(|own| (",dl_vlan=7", own)).into_iter().chain(ours.into_iter().chain(virtuals).map(|our| ("", our))) {
+        let from = format!("in_port=3{tag}");
+        if address.contains(':') {
+            assert_has(&encap, &format!("table=Classifier, priority=228,ipv6,{from},ipv6_src={address} actions=drop"));
+            let says = format!("icmp6,{from},icmp_type=136,icmp_code=0,nd_target={address}");
+            assert_has(&encap, &format!("table=Classifier, priority=228,{says} actions=drop"));
+        } else {
+            assert_has(&encap, &format!("table=Classifier, priority=228,ip,{from},nw_src={address} actions=drop"));
+            assert_has(&encap, &format!("table=ARPSpoofGuard, priority=211,arp,{from},arp_spa={address} actions=drop"));
+        }
+    }
+    // The Node itself is on the wire.
+    assert_has(&encap, "table=Classifier, priority=220,ip,in_port=3,nw_src=192.168.77.102 actions=drop");
+    // Without tunnels, so are ordinary Pods, by routers.
+    let plain = v1::NodeConfig { traffic_mode: v1::TrafficMode::NoEncap.into(), tunnel: None, ..node() };
+    let routed = room(&plain, objects());
+    for cidr in ["10.10.0.0/24", "10.10.1.0/24"] {
+        assert_has(&routed, &format!("table=Classifier, priority=220,ip,in_port=3,nw_src={cidr} actions=drop"));
+    }
+    assert_has(&routed, "table=Classifier, priority=228,ip,in_port=3,nw_src=10.96.0.0/12 actions=drop");
+    assert_eq!(drops(&encap).len() - drops(&routed).len(), 4, "one word to neighbours for each of their prefixes");
 }
