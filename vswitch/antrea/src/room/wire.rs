@@ -17,6 +17,11 @@ impl Room {
         self.wire = Arc::new(wire);
     }
 
+    /// The bridge behind the uplink has what objects need there: see [`crate::OnWire::touched`].
+    pub fn settle_wire(&mut self) {
+        self.store.settle_wire();
+    }
+
     /// Plans what the Node and objects come to with this knowledge of the wire. Only those that look at it are compiled anew.
     ///
     /// # Errors

@@ -1,8 +1,12 @@
 //! Pods of the wire.
 
-use crate::testing::{apply, assert_has, dual_node, dump, dump_of, mac, peer, pod, refused, room};
-use crate::{Key, Kind, Room, Write, Zones};
+use super::PARTS;
+use crate::object::egress::tests::wired;
+use crate::testing::{PORTS, apply, assert_has, document_node, dual_node, dump, dump_of, mac, peer, pod, refused, room};
+use crate::wire::Under;
+use crate::{Key, Kind, Ports, Room, Table, Wire, Write, Zones};
 use std::collections::BTreeSet;
+use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -72,19 +76,30 @@ fn who_asks_all_asks_his_vlan() {
         let lines = dump_of(room, &["ARPResponder", "IPv6"]).into_iter().filter(|line| line.contains("01:00:00:00:00:00"));
         lines.filter(|line| line.contains("priority=212") || line.contains("icmp_type=135")).collect()
     };
-    let has = |room: &Room, to_seven: &str| {
-        assert_has(room, &format!("table=ARPResponder, priority=212,arp,reg8=0x1007/0xdfff,{GROUPS} actions={to_seven}{PUSH},output:3"));
+    let to_parts: String = (0..PARTS).map(|part| format!("set_field:{part:#x}->reg1,resubmit(,Output),")).collect();
+    let to_parts = format!("set_field:0x600000/0x600000->reg0,{to_parts}");
+    let has = |room: &Room, of_seven: &[(u32, &str)]| {
+        assert_has(room, &format!("table=ARPResponder, priority=212,arp,reg8=0x1007/0xdfff,{GROUPS} actions={to_parts}{PUSH},output:3"));
         let asks = "icmp6,icmp_type=135,icmp_code=0";
-        assert_has(room, &format!("table=IPv6, priority=214,{asks},reg8=0x1007/0xdfff,{GROUPS} actions={to_seven}{PUSH},output:3"));
-        assert_has(room, &format!("table=ARPResponder, priority=212,arp,reg8=0x1000/0xdfff,{GROUPS} actions=output:42,output:3"));
+        assert_has(room, &format!("table=IPv6, priority=214,{asks},reg8=0x1007/0xdfff,{GROUPS} actions={to_parts}{PUSH},output:3"));
+        assert_has(room, &format!("table=ARPResponder, priority=212,arp,reg8=0x1000/0xdfff,{GROUPS} actions={to_parts}output:3"));
         assert_eq!(all(room).len(), 4, "{:#?}", all(room));
+        for (vlan, part, ports) in of_seven.iter().map(|(part, ports)| (7, *part, *ports)).chain([(0, 10, "output:42")]) {
+            assert_has(room, &format!("table=Output, priority=216,reg0=0x600000/0x600000,reg1={part:#x},reg8=0x100{vlan}/0xdfff actions={ports}"));
+        }
+        let parts = dump_of(room, &["Output"]).into_iter().filter(|line| line.contains("priority=216"));
+        assert_eq!(parts.count(), of_seven.len() + 1);
     };
-    has(&room, "output:37,output:38,");
+    // Ports 37 and 38 are of two parts, 37 and 53 of one.
+    has(&room, &[(5, "output:37"), (6, "output:38")]);
     let plan = room.plan(Write { remove: vec![Key::new(Kind::Pod, "default/web")], ..Write::default() });
     room.settle(plan);
-    has(&room, "output:38,");
-    apply(&mut room, vec![Object::Pod(tagged("web", 7, 9))]);
-    has(&room, "output:37,output:38,");
+    has(&room, &[(6, "output:38")]);
+    let ports = PORTS.into_iter().chain([("web3", 53)]).map(|(name, number)| (name.to_owned(), number));
+    room.set_ports(ports.collect());
+    let third = v1::Pod { name: "default/web3".to_owned(), port: "web3".to_owned(), mac: mac("02:00:00:00:00:53"), ..tagged("web", 7, 12) };
+    apply(&mut room, vec![Object::Pod(tagged("web", 7, 9)), Object::Pod(third)]);
+    has(&room, &[(5, "output:37,output:53"), (6, "output:38")]);
     for line in [
         "table=ARPSpoofGuard, priority=210,arp,in_port=3,dl_vlan=7 actions=pop_vlan,set_field:0x1007->reg8,goto_table:ARPResponder".to_owned(),
         "table=ARPSpoofGuard, priority=200,arp,in_port=37,arp_spa=172.16.7.9,arp_sha=fa:b7:53:74:21:a6 actions=set_field:0x1007->reg8,goto_table:ARPResponder".to_owned(),
@@ -92,7 +107,7 @@ fn who_asks_all_asks_his_vlan() {
         format!("table=ARPResponder, priority=211,arp,reg8=0x1007/0xdfff actions={PUSH},output:3"),
         "table=Classifier, priority=227,icmp6,in_port=3,dl_vlan=7,icmp_type=134 actions=pop_vlan,set_field:0x4/0xf->reg0,set_field:0x3007->reg8,goto_table:IPv6".to_owned(),
         // A Pod is no router.
-        format!("table=IPv6, priority=214,icmp6,reg0=0x4/0xf,reg8=0x1007/0xdfff,{GROUPS},icmp_type=134 actions=output:37,output:38,{PUSH},output:3"),
+        format!("table=IPv6, priority=214,icmp6,reg0=0x4/0xf,reg8=0x1007/0xdfff,{GROUPS},icmp_type=134 actions={to_parts}{PUSH},output:3"),
         format!("table=IPv6, priority=213,icmp6,reg0=0x3/0xf,reg8=0x1007/0xdfff,ipv6_dst=ff00::/8,icmp_type=133 actions={PUSH},output:3"),
     ] {
         assert_has(&room, &line);
@@ -124,6 +139,49 @@ fn an_address_in_a_vlan_is_no_address_of_the_node() {
     let dump = dump(&room);
     assert!(!dump.contains_key("VLAN"));
     assert!(!dump.values().flatten().any(|line| line.contains("reg8")), "{dump:#?}");
+}
+
+/// A room with this Node and so many Pods of VLAN 7, each with a port; beside it, one more.
+fn many(node: &v1::NodeConfig, count: u32) -> (Room, Object) {
+    let mut room = Room::default();
+    let ports = PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter();
+    room.set_ports(ports.chain((0..=count).map(|number| (format!("p{number}"), 100 + number))).collect::<Ports>());
+    room.set_wire(Wire { under: Some(Under { patch: 7, home: 8, tunnels: Vec::new() }), ..Wire::default() });
+    let plan = room.plan_node(node).unwrap_or_else(|problems| panic!("{problems:?}"));
+    room.settle(plan);
+    let one = |number: u32| {
+        let (high, low) = (number / 250, number % 250 + 2);
+        let (name, port) = (format!("default/p{number}"), format!("p{number}"));
+        let addresses = vec![format!("172.16.{high}.{low}")];
+        Object::Pod(v1::Pod { name, port, addresses, mac: mac(&format!("02:00:00:01:{high:02x}:{low:02x}")), vlan: 7 })
+    };
+    apply(&mut room, (0..count).map(one).collect());
+    room.settle_wire();
+    (room, one(count))
+}
+
+#[test]
+fn one_more_of_five_thousand_costs_what_one_more_of_some_costs() {
+    let mut node = wired(document_node());
+    node.features = Some(v1::Features { pod_vlans: true, ..node.features.unwrap_or_default() });
+    let mut costs = [32, 5000].map(|count| {
+        let (mut room, another) = many(&node, count);
+        let updates = apply(&mut room, vec![another]);
+        let (mut own, mut of_part) = (Vec::new(), Vec::new());
+        for update in &updates {
+            let Update::AddFlow(flow) = update else { panic!("{update:?}") };
+            let to = if flow.table == Table::Output.number() { &mut of_part } else { &mut own };
+            to.push((flow.table, flow.priority, flow.actions.len()));
+        }
+        // In the bridge behind the uplink: from it, to it; questions to all.
+        assert_eq!(room.store().on_wire().touched().count(), 3);
+        own.sort_unstable();
+        (own, of_part)
+    });
+    let parts = costs.each_mut().map(|(_, of_part)| std::mem::take(of_part));
+    assert_eq!(costs[0], costs[1]);
+    let part = |ports: u32| vec![(Table::Output.number(), 216, ports as usize)];
+    assert_eq!(parts, [part(32 / PARTS + 1), part(5000 / PARTS + 1)], "the ports of its part");
 }
 
 #[test]
