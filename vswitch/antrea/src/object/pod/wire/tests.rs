@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
+use vswitch_proto::antrea::v1::traceflow_end::End;
 
 fn node() -> v1::NodeConfig {
     let mut node = dual_node();
@@ -219,4 +220,27 @@ fn nobody_on_the_wire_has_an_address_of_ours() {
     }
     assert_has(&routed, "table=Classifier, priority=228,ip,in_port=3,nw_src=10.96.0.0/12 actions=drop");
     assert_eq!(drops(&encap).len() - drops(&routed).len(), 4, "one word to neighbours for each of their prefixes");
+}
+
+#[test]
+fn a_traceflow_goes_to_whom_the_pod_would_send() {
+    let pods = [tagged("web", 7, 9), tagged("db", 7, 10), tagged("web2", 8, 11), pod("client")];
+    let mut node = node();
+    let hop = v1::NextHop { address: "192.168.77.1".to_owned(), mac: mac("02:00:00:00:00:fe") };
+    node.uplink.as_mut().expect("an uplink").next_hops = vec![hop];
+    let mut room = room(&node, pods.map(Object::Pod).into());
+    let next_hop = |room: &mut Room, from: &str, to: &str| {
+        let end = |name: &str| Some(v1::TraceflowEnd { end: Some(End::Pod(format!("default/{name}"))) });
+        let asked = v1::Traceflow { name: "t".to_owned(), source: end(from), destination: end(to), ..v1::Traceflow::default() };
+        let (plan, traceflow) = room.plan_traceflow(&asked, 7).unwrap_or_else(|refused| panic!("{refused:?}"));
+        room.revert(plan);
+        traceflow.packet_out().map(|out| out.packet[..6].to_vec()).unwrap_or_default()
+    };
+    let octets = |text: &str| mac(text).map(|mac| mac.octets).unwrap_or_default();
+    let (db, gateway) = ("36:48:21:a2:9d:b4", "ba:5e:d1:55:aa:c0");
+    assert_eq!(next_hop(&mut room, "web", "db"), octets(db), "of its VLAN");
+    assert_eq!(next_hop(&mut room, "web", "web2"), octets(gateway), "its router's is not known");
+    assert_eq!(next_hop(&mut room, "client", "web"), octets(gateway), "by the host");
+    apply(&mut room, vec![Object::Pod(tagged("web2", 0, 11))]);
+    assert_eq!(next_hop(&mut room, "web2", "web"), octets("02:00:00:00:00:fe"), "the router of what is not tagged");
 }
