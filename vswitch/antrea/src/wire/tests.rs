@@ -230,11 +230,11 @@ fn pods_on_the_wire_are_led_past_the_host() {
         &room,
         &[
             &format!("table=0, priority=310,reg15=0/0x1,in_port=7,dl_src={web},dl_vlan=7 actions={known}"),
-            &format!("table=0, priority=310,reg15=0/0x1,in_port=7,dl_src={db},vlan_tci=0x0000/0x1000 actions={known}"),
+            &format!("table=0, priority=310,reg15=0/0x1,in_port=7,dl_src={db},vlan_tci=0x0000/0x0fff actions={known}"),
             &format!("table=0, priority=305,dl_dst={web},dl_vlan=7 actions={ACROSS}"),
-            &format!("table=0, priority=305,dl_dst={db},vlan_tci=0x0000/0x1000 actions={ACROSS}"),
+            &format!("table=0, priority=305,dl_dst={db},vlan_tci=0x0000/0x0fff actions={ACROSS}"),
             &format!("table=0, priority=301,arp,dl_vlan=7,{group} actions=NORMAL,output:7"),
-            &format!("table=0, priority=301,icmp6,vlan_tci=0x0000/0x1000,{group} actions=NORMAL,output:7"),
+            &format!("table=0, priority=301,icmp6,vlan_tci=0x0000/0x0fff,{group} actions=NORMAL,output:7"),
         ],
     );
     assert!(!lines(&room).iter().any(|line| line.contains("5e:b5:e3:a6:90:b7")), "an ordinary Pod is not there");

@@ -58,7 +58,7 @@ impl Antrea {
         let opens = opens && !state.gate_open;
         let everything = if opens { state.room.store().everything() } else { Vec::new() };
         // Before the flows that rely on it.
-        self.track_vlans_strictly(state);
+        self.track_vlans_strictly(state, plan.compiled());
         let updates = if opens { &everything } else { &plan.updates };
         if (opens || state.gate_open) && !updates.is_empty() {
             if updates.len() > TRANSACTION_UPDATES_MAX {

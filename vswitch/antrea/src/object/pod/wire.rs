@@ -82,9 +82,9 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Match of what is on the wire in a VLAN; 0: untagged.
+/// Match of what is on the wire in a VLAN; 0: in none, with a tag that has a priority alone or without one.
 pub(crate) fn tag(vlan: u16) -> String {
-    if vlan == 0 { "vlan_tci=0/0x1000".to_owned() } else { format!("dl_vlan={vlan}") }
+    if vlan == 0 { "vlan_tci=0/0xfff".to_owned() } else { format!("dl_vlan={vlan}") }
 }
 
 pub(super) fn compile(place: &Place<'_>, part: &mut Part) {

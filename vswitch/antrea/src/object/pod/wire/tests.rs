@@ -2,9 +2,9 @@
 
 use super::PARTS;
 use crate::object::egress::tests::wired;
-use crate::testing::{PORTS, apply, assert_has, document_node, dual_node, dump, dump_of, mac, peer, pod, refused, room};
+use crate::testing::{PORTS, apply, assert_has, document_node, dual_node, dump, dump_of, ip, mac, peer, pod, refused, room};
 use crate::wire::Under;
-use crate::{Key, Kind, Ports, Room, Table, Wire, Write, Zones};
+use crate::{Flush, Key, Kind, Ports, Room, Table, Wire, Write, Zones};
 use std::collections::BTreeSet;
 use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
@@ -43,7 +43,7 @@ fn it_is_on_the_wire_as_itself() {
         "table=Classifier, priority=190,ip,in_port=37 actions=set_field:0x3/0xf->reg0,set_field:0x10000000/0x10000000->reg4,set_field:0x100000/0x100000->reg4,set_field:0x1007->reg8,goto_table:SpoofGuard".to_owned(),
         "table=Classifier, priority=190,ipv6,in_port=37 actions=set_field:0x3/0xf->reg0,set_field:0x10000000/0x10000000->reg4,set_field:0x100000/0x100000->reg4,set_field:0x3007->reg8,goto_table:SpoofGuard".to_owned(),
         format!("table=Classifier, priority=225,ip,in_port=3,dl_vlan=7,dl_dst={WEB} actions=set_field:0x4/0xf->reg0,set_field:0x1007->reg8,goto_table:UnSNAT"),
-        "table=Classifier, priority=225,ip,in_port=3,vlan_tci=0x0000/0x1000,dl_dst=72:1c:5d:0e:9a:23 actions=set_field:0x4/0xf->reg0,set_field:0x1000->reg8,goto_table:UnSNAT".to_owned(),
+        "table=Classifier, priority=225,ip,in_port=3,vlan_tci=0x0000/0x0fff,dl_dst=72:1c:5d:0e:9a:23 actions=set_field:0x4/0xf->reg0,set_field:0x1000->reg8,goto_table:UnSNAT".to_owned(),
         "table=Classifier, priority=224,in_port=3,vlan_tci=0x1000/0x1000 actions=drop".to_owned(),
         "table=Classifier, priority=228,ip,in_port=3,dl_vlan=7,nw_src=172.16.7.9 actions=drop".to_owned(),
         "table=ConntrackZone, priority=200,ipv6 actions=ct(table=ConntrackState,zone=NXM_NX_REG8[0..15],nat)".to_owned(),
@@ -120,6 +120,8 @@ fn zones_are_known_as_long_as_a_pod_is_there() {
     let mut room = cluster();
     let zones = |room: &Room| room.facts().unwrap().vlan_zones();
     assert_eq!(zones(&room), [0x1000, 0x1007, 0x3000, 0x3007].into());
+    let some = [Key::node(), Key::new(Kind::Pod, "default/client"), Key::new(Kind::Pod, "default/web2")];
+    assert_eq!(room.facts().unwrap().vlan_zones_of(&some), [0x1000, 0x3000].into(), "of these Pods alone");
     let plan = room.plan(Write { remove: vec![Key::new(Kind::Pod, "default/web2")], ..Write::default() });
     room.settle(plan);
     assert_eq!(zones(&room), [0x1007, 0x3007].into());
@@ -220,6 +222,50 @@ fn nobody_on_the_wire_has_an_address_of_ours() {
     }
     assert_has(&routed, "table=Classifier, priority=228,ip,in_port=3,nw_src=10.96.0.0/12 actions=drop");
     assert_eq!(drops(&encap).len() - drops(&routed).len(), 4, "one word to neighbours for each of their prefixes");
+}
+
+#[test]
+fn a_tag_without_a_vlan_is_none() {
+    let room = cluster();
+    assert_has(&room, "table=PipelineRootClassifier, priority=210,in_port=3,vlan_tci=0x1000/0x1fff actions=pop_vlan,resubmit(,PipelineRootClassifier)");
+    let mut plain = node();
+    plain.features = Some(v1::Features { pod_vlans: false, ..plain.features.unwrap_or_default() });
+    let without = crate::testing::room(&plain, Vec::new());
+    assert!(!dump(&without).values().flatten().any(|line| line.contains("vlan_tci=0x1000/0x1fff")));
+}
+
+#[test]
+fn connections_end_with_a_pods_place_on_the_wire() {
+    let (inside, outside) = ("10.10.0.23", "fd00:192:168:77::51");
+    let both = v1::Pod { addresses: vec![inside.to_owned(), outside.to_owned()], ..pod("web2") };
+    let flat = v1::Pod { addresses: vec![outside.to_owned()], ..pod("web2") };
+    let mut room = room(&node(), vec![Object::Pod(both.clone())]);
+    let mut flushed = |pod: v1::Pod| {
+        let plan = room.plan(Write { objects: vec![Object::Pod(pod)], ..Write::default() });
+        let flush = plan.flush.clone();
+        room.settle(plan);
+        flush
+    };
+    let [inside, outside] = [inside, outside].map(|address| Flush::Address(ip(address)));
+    assert_eq!(flushed(flat), [inside, outside.clone()]);
+    assert_eq!(flushed(both.clone()), [outside], "it is an ordinary one again");
+    assert_eq!(flushed(v1::Pod { mac: mac("02:00:00:00:00:99"), ..both }), []);
+}
+
+#[test]
+fn another_wire_is_of_no_interest_to_ordinary_pods() {
+    let compiled = |node: &v1::NodeConfig| {
+        let mut room = room(node, vec![Object::Pod(tagged("web", 0, 9)), Object::Pod(pod("client"))]);
+        let under = Some(Under { patch: 7, home: 8, tunnels: Vec::new() });
+        let plan = room.plan_wire(Wire { under, ..Wire::default() }).expect("a plan");
+        let keys: Vec<Key> = plan.compiled().filter(|key| key.kind == Kind::Pod).cloned().collect();
+        room.settle(plan);
+        keys
+    };
+    assert_eq!(compiled(&node()), [Key::new(Kind::Pod, "default/web")]);
+    let mut plain = node();
+    plain.features = Some(v1::Features { pod_vlans: false, ..plain.features.unwrap_or_default() });
+    assert_eq!(compiled(&plain), []);
 }
 
 #[test]
