@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
 from vsw import machine  # noqa: E402
-from vsw.antrea import manifests, several, vlans  # noqa: E402
+from vsw.antrea import manifests, several, vlan_scenes, vlans  # noqa: E402
 from vsw.antrea.actions import BOTH, of  # noqa: E402
 from vsw.antrea.vlans import FLAT, HOSTS, PLAIN, RED3, ROUTER  # noqa: E402
 
@@ -37,7 +37,7 @@ class PodVlans(unittest.TestCase):
     def test_vlans(self):
         with manifests.told(self.switches, self.directory / "cluster", vlans.manifests()):
             self.meet()
-            several.show(self, self.switches, vlans.Vlans(self.trunk, self.switches).all())
+            several.show(self, self.switches, vlan_scenes.Vlans(self.trunk, self.switches).all())
         self.assertEqual(self.trunk.checksum_errors(), {})
 
     def meet(self):

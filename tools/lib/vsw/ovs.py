@@ -34,3 +34,7 @@ class OpenVswitch:
     def vsctl(self, *words):
         """Runs ovs-vsctl."""
         return machine.output(["ovs-vsctl", f"--db=unix:{self.directory / 'db.sock'}", f"--timeout={START_S}", *words], env=self.environment)
+
+    def ofctl(self, *words):
+        """Runs ovs-ofctl."""
+        return machine.output(["ovs-ofctl", "--protocols=OpenFlow14", f"--timeout={START_S}", *words], env=self.environment)

@@ -1,6 +1,6 @@
 //! What a compilation may look at.
 
-use crate::{Desired, Features, Ids, Kind, Node, Table, Zones};
+use crate::{Desired, Features, Ids, Key, Kind, Node, Table, Zones};
 use std::collections::{BTreeSet, HashMap};
 use vswitch_flow::text::Names;
 
@@ -56,9 +56,16 @@ impl Facts<'_> {
         if !self.node.features.pod_vlans {
             return BTreeSet::new();
         }
-        let pods = self.desired.of(Kind::Pod).filter_map(|(key, _)| self.desired.pod(&key.name));
-        let vlans = pods.filter_map(|pod| pod.on_wire(self.node));
-        vlans.flat_map(|vlan| self.node.families.iter().map(move |family| Zones::of_vlan(*family, vlan))).collect()
+        self.vlan_zones_of(self.desired.of(Kind::Pod).map(|(key, _)| key))
+    }
+
+    /// Those of the Pods among these objects.
+    #[must_use]
+    pub fn vlan_zones_of<'b>(&self, keys: impl IntoIterator<Item = &'b Key>) -> BTreeSet<u16> {
+        let pods = keys.into_iter().filter(|key| key.kind == Kind::Pod).filter_map(|key| self.desired.pod(&key.name));
+        let vlans: BTreeSet<u16> = pods.filter_map(|pod| pod.on_wire(self.node)).collect();
+        let families = self.node.families.iter();
+        families.flat_map(|family| vlans.iter().map(|vlan| Zones::of_vlan(*family, *vlan))).collect()
     }
 
     /// Match of what comes in by a port: `in_port=37`. A port that is not there: nothing does.

@@ -46,7 +46,7 @@ pub use object::{Key, Kind, Need, Object, Reference};
 pub use part::{Category, Contribution, Part, is_of_rule, rules_of};
 pub use problem::{Code, Problem, Problems};
 pub use room::{Flush, Kept, KeptError, Plan, Room, Snapshot, TraceflowRefused, Write};
-pub use store::{FlowId, Store};
+pub use store::{FlowId, OnWire, Store};
 pub use tables::Table;
 pub use traceflow::Traceflow;
 pub use wire::Wire;

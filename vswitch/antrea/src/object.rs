@@ -205,12 +205,12 @@ macro_rules! kinds {
                 match self { $(Self::$kind(object) => object.ports(),)* }
             }
 
-            /// Connections that end, since what they rest on went with the change from this to `new` (None: it is gone). `desired` is the state after.
-            pub fn flush(&self, name: &str, new: Option<&Self>, desired: &Desired, flush: &mut BTreeSet<Flush>) {
+            /// Connections that end, since what they rest on went with the change from this to `new` (None: it is gone). `facts` are those after.
+            pub fn flush(&self, name: &str, new: Option<&Self>, facts: &Facts<'_>, flush: &mut BTreeSet<Flush>) {
                 match self {
                     $(Self::$kind(object) => {
                         let new = new.and_then(|new| match new { Self::$kind(new) => Some(&**new), _ => None });
-                        object.flush(name, new, desired, flush);
+                        object.flush(name, new, facts, flush);
                     })*
                 }
             }

@@ -5,19 +5,18 @@
 
 mod groups;
 mod layer;
+mod on_wire;
 #[cfg(test)]
 mod tests;
 
 use crate::part::Contribution;
 use crate::part::{clause_order, is_clause};
-use crate::wire::Outside;
 use crate::{Key, Part, Table};
 use hashbrown::HashMap;
 use layer::Layer;
+pub use on_wire::OnWire;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_flow::action::limits::MAX_CLAUSES;
 use vswitch_flow::action::port;
@@ -85,7 +84,7 @@ pub struct Counts {
 }
 
 /// What all objects write.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Store {
     parts: HashMap<Key, Arc<Part>>,
     /// Bytes of what all objects write.
@@ -93,8 +92,20 @@ pub struct Store {
     flows: Layer<FlowId, FlowSpec>,
     groups: Layer<u32, GroupSpec>,
     meters: Layer<u32, MeterSpec>,
-    /// How often what objects need on the wire has changed.
-    wire_version: u64,
+    on_wire: OnWire,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            parts: HashMap::new(),
+            written: 0,
+            flows: Layer::new(merged),
+            groups: Layer::new(only),
+            meters: Layer::new(only),
+            on_wire: OnWire::new(),
+        }
+    }
 }
 
 impl Store {
@@ -102,10 +113,7 @@ impl Store {
     pub fn replace(&mut self, key: &Key, part: Option<Arc<Part>>) -> Option<Arc<Part>> {
         let old = self.parts.remove(key);
         let (gone, come) = differing(old.as_deref(), part.as_deref());
-        let nothing = Outside::default();
-        if old.as_deref().map_or(&nothing, Part::outside) != part.as_deref().map_or(&nothing, Part::outside) {
-            self.wire_version += 1;
-        }
+        self.on_wire.replace(key, old.as_deref().map(Part::outside), part.as_deref().map(Part::outside));
         gone.iter().for_each(|flow| self.flows.remove(&flow.id, key));
         if let Some(old) = &old {
             old.groups().iter().for_each(|group| self.groups.remove(&group.id, key));
@@ -137,15 +145,22 @@ impl Store {
         self.parts.iter().flat_map(|(key, part)| part.flows().iter().map(move |flow| (key, flow)))
     }
 
-    /// Who writes a flow.
-    pub fn owners(&self, id: &FlowId) -> impl Iterator<Item = &Key> {
+    /// Who writes a flow, in order of names.
+    #[must_use]
+    pub fn owners(&self, id: &FlowId) -> Vec<&Key> {
         self.flows.owners(id)
+    }
+
+    /// How many write a flow.
+    #[must_use]
+    pub fn owner_count(&self, id: &FlowId) -> usize {
+        self.flows.owner_count(id)
     }
 
     /// A flow as it is in the bridge.
     #[must_use]
     pub fn flow(&self, id: &FlowId) -> Option<Arc<FlowSpec>> {
-        self.flows.merged(id, merged)
+        self.flows.merged(id)
     }
 
     /// How many flows, groups and buckets there are.
@@ -166,7 +181,7 @@ impl Store {
     #[must_use]
     pub fn memory(&self) -> usize {
         let groups: usize = self.groups.values().map(|group| group_memory(group)).sum();
-        let layers = self.flows.memory() + self.groups.memory() + self.meters.memory();
+        let layers = self.flows.memory() + self.groups.memory() + self.meters.memory() + self.on_wire.memory();
         let parts = self.parts.capacity() * (size_of::<(Key, Arc<Part>)>() + size_of::<Part>());
         // Groups are in the part and in the layer.
         self.written + parts + 2 * groups + layers
@@ -181,7 +196,7 @@ impl Store {
         let mut conflicts = Vec::new();
         let mut counts = Counts::default();
         let (mut come, mut go) = (Vec::new(), Vec::new());
-        for (id, before, after) in self.meters.changes(only, &mut conflicts) {
+        for (id, before, after) in self.meters.changes(&mut conflicts) {
             counts.meters += 1;
             match (before, after) {
                 (None, Some(meter)) => come.push(Update::AddMeter((*meter).clone())),
@@ -190,7 +205,7 @@ impl Store {
             }
         }
         let mut groups_go = Vec::new();
-        for (id, before, after) in self.groups.changes(only, &mut conflicts) {
+        for (id, before, after) in self.groups.changes(&mut conflicts) {
             counts.groups += 1;
             match after {
                 Some(group) => come.extend(groups::updates(before.as_deref(), &group)),
@@ -198,7 +213,7 @@ impl Store {
             }
         }
         let (mut flows_come, mut flows_go) = (Vec::new(), Vec::new());
-        for (id, _, after) in self.flows.changes(merged, &mut conflicts) {
+        for (id, _, after) in self.flows.changes(&mut conflicts) {
             counts.flows += 1;
             match after {
                 Some(flow) if flow.actions.len() > MAX_CLAUSES => conflicts.push(Conflict {
@@ -215,23 +230,15 @@ impl Store {
         if conflicts.is_empty() { Ok((come, counts)) } else { Err(conflicts) }
     }
 
-    /// How often what objects need on the wire has changed since the room was made.
+    /// What objects need on the wire, together.
     #[must_use]
-    pub const fn wire_version(&self) -> u64 {
-        self.wire_version
+    pub const fn on_wire(&self) -> &OnWire {
+        &self.on_wire
     }
 
-    /// What objects need on the wire, together: flows of the bridge behind the uplink by their match, addresses where tunnels end, addresses to
-    /// announce. Looks at all objects.
-    #[must_use]
-    pub fn on_wire(&self) -> (std::collections::HashMap<FlowId, Arc<FlowSpec>>, BTreeSet<IpAddr>, BTreeSet<IpAddr>) {
-        let outside = || self.parts.values().map(|part| part.outside());
-        let flows = outside().flat_map(|outside| &outside.flows);
-        (
-            flows.map(|flow| (flow.id.clone(), Arc::clone(&flow.flow))).collect(),
-            outside().flat_map(|outside| outside.homes.iter().copied()).collect(),
-            outside().flat_map(|outside| outside.announced.iter().copied()).collect(),
-        )
+    /// See [`OnWire::settle`].
+    pub(crate) fn settle_wire(&mut self) {
+        self.on_wire.settle();
     }
 
     /// What the bridge has is what objects write now.
@@ -246,7 +253,7 @@ impl Store {
     pub fn everything(&self) -> Vec<Update> {
         let meters = self.meters.values().map(|meter| Update::AddMeter(MeterSpec::clone(meter)));
         let groups = self.groups.values().map(|group| Update::AddGroup(GroupSpec::clone(group)));
-        meters.chain(groups).chain(in_order(self.flows.all(merged).collect())).collect()
+        meters.chain(groups).chain(in_order(self.flows.all().collect())).collect()
     }
 
     /// Deletes everything there is.
@@ -327,39 +334,27 @@ pub(crate) fn merged(flows: &[&Arc<FlowSpec>]) -> Option<Arc<FlowSpec>> {
     if !flows.iter().all(|flow| flow.cookie == first.cookie) {
         return None;
     }
-    if !flows.iter().all(|flow| is_clause(&flow.actions)) {
-        return to_all(flows);
+    let mut actions: Vec<Action> = flows.iter().flat_map(|flow| flow.actions.iter().cloned()).collect();
+    if flows.iter().all(|flow| is_clause(&flow.actions)) {
+        actions.sort_by_key(clause_order);
+    } else if flows.iter().all(|flow| is_to_ports(&flow.actions)) {
+        actions.sort_by_key(port_of);
+    } else {
+        return None;
     }
-    let mut clauses: Vec<Action> = flows.iter().flat_map(|flow| flow.actions.iter().cloned()).collect();
-    clauses.sort_by_key(clause_order);
-    clauses.dedup();
-    Some(Arc::new(FlowSpec { actions: clauses.into(), ..FlowSpec::clone(first) }))
+    actions.dedup();
+    Some(Arc::new(FlowSpec { actions: actions.into(), ..FlowSpec::clone(first) }))
 }
 
-/// A flow that sends packets to several ports, each of which is somebody's, and then does with them what all want.
-fn to_all(flows: &[&Arc<FlowSpec>]) -> Option<Arc<FlowSpec>> {
-    let first = flows.first()?;
-    let (mut ports, then) = receivers(&first.actions);
-    for flow in flows {
-        let (more, then_as_well) = receivers(&flow.actions);
-        if more.is_empty() || then_as_well != then {
-            return None;
-        }
-        ports.extend(more);
-    }
-    let outputs = ports.into_iter().map(|number| Action::Output { port: number, max_len: None });
-    let actions = outputs.chain(then.iter().cloned()).collect();
-    Some(Arc::new(FlowSpec { actions, ..FlowSpec::clone(first) }))
-}
-
-/// Ports that a list of actions begins with, and what follows.
-fn receivers(actions: &[Action]) -> (BTreeSet<u32>, &[Action]) {
-    let is_port = |action: &&Action| matches!(action, Action::Output { port: number, max_len: None } if port::is_physical(*number));
-    let count = actions.iter().take_while(is_port).count();
-    let (outputs, then) = actions.split_at(count);
-    let ports = outputs.iter().filter_map(|action| match action {
-        Action::Output { port: number, .. } => Some(*number),
+/// The port that an action sends packets to, and does nothing else.
+fn port_of(action: &Action) -> Option<u32> {
+    match action {
+        Action::Output { port: number, max_len: None } if port::is_physical(*number) => Some(*number),
         _ => None,
-    });
-    (ports.collect(), then)
+    }
+}
+
+/// Whether a flow sends packets to ports, and does nothing else.
+fn is_to_ports(actions: &[Action]) -> bool {
+    !actions.is_empty() && actions.iter().all(|action| port_of(action).is_some())
 }

@@ -1,19 +1,17 @@
-"""Pods of the network between Nodes, in VLANs and untagged: two Nodes on a trunk, and a router that is on all of its VLANs.
+"""Pods of the network between Nodes, in VLANs and untagged (scenes: `vlan_scenes.py`): two Nodes on a trunk, and a router that is on all of its VLANs.
 
 Node 1 has the uplink in a bridge of its own, with its home, and tunnels; Node 2 has it in the Pods' bridge."""
 
+import contextlib
 import dataclasses
 
 from .. import daemon, machine, netns
-from ..machine import Failure
 from ..ovs import OpenVswitch
 from . import traffic
-from .actions import ALT, BOTH, HTTP, PROHIBITED, Actions, of
-from .ledger import Rule
+from .actions import ALT, BOTH, HTTP, of
 from .manifests import document, text_of
 from .node import Spaces, both, within
 from .three import SERVICES
-from .unanswered import DATAGRAMS, same_endpoint
 from .world import GATEWAY, TUNNEL
 
 UPLINK, UNDERLAY, PATCH = "uplink", "br-phy", ("uplink0", "br0-patch")
@@ -112,7 +110,7 @@ class Trunk(Spaces):
     def _router(self, directory, defer):
         """An Open vSwitch with the ends of both cables, trunks, and a port in each VLAN, by which the router's kernel is there."""
         self.run(ROUTER, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
-        ovs = OpenVswitch(directory, self.names[ROUTER], defer)
+        self.ovs = ovs = OpenVswitch(directory, self.names[ROUTER], defer)
         ovs.vsctl("add-br", TRUNK, "--", "set", "bridge", TRUNK, "datapath_type=netdev", "other_config:hwaddr=02:00:00:00:77:01")
         for host in HOSTS:
             end = f"to{host.number}"
@@ -130,6 +128,16 @@ class Trunk(Spaces):
             self.run(ROUTER, "ethtool", "-K", interface, "tx", "off")
             self.ip(ROUTER, "link", "set", interface, "up")
             self._addresses(ROUTER, interface, f"{link}.1")
+
+    @contextlib.contextmanager
+    def priorities(self, host, address):
+        """Meanwhile what the router sends to this address, on a Node's link, has a tag of VLAN 0, which says a priority alone."""
+        match = f"in_port=LOCAL,{'ipv6,ipv6_dst' if ':' in address else 'ip,nw_dst'}={address}"
+        self.ovs.ofctl("add-flow", TRUNK, f"{match} actions=push_vlan:0x8100,output:to{host.number}")
+        try:
+            yield
+        finally:
+            self.ovs.ofctl("del-flows", TRUNK, match)
 
     def _silent(self, short, interface):
         """The Node's kernel sees its packets as well; it is not to answer."""
@@ -222,9 +230,9 @@ def _service():
 
 
 def _policies():
-    """Nobody reaches ALT of red2 and red3, who asks for REFUSED is refused; red1 reaches ALT of the router as little."""
+    """Nobody reaches ALT of red2, red3 and flat, who asks for REFUSED is refused; red1 reaches ALT of the router as little."""
     refused = [{"protocol": protocol, "port": REFUSED} for protocol in ("TCP", "UDP")]
-    for pod in (RED2, RED3):
+    for pod in (RED2, RED3, FLAT):
         rules = [{"action": "Drop", "name": "Drop", "ports": [{"protocol": "TCP", "port": ALT}]}, {"action": "Reject", "name": "Reject", "ports": refused}]
         yield _policy(pod, ingress=rules)
     routers = [{"ipBlock": {"cidr": f"{address}/{128 if ':' in address else 32}"}} for address in both(RED1.router)]
@@ -235,114 +243,3 @@ def _policies():
 def _policy(pod, **rules):
     return document("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", pod.name,
                     spec={"priority": 1, "tier": "application", "appliedTo": [{"podSelector": {"matchLabels": {"app": pod.name}}}]} | rules)
-
-
-def on(host, *texts):
-    """Rules of a Node."""
-    return [(host.name, Rule(text)) for text in texts]
-
-
-TO_WIRE, BY_WIRE = "L3Forwarding priority=216", "Classifier priority=225"
-ZONES = {4: 0x1000, 6: 0x3000}
-
-
-class Vlans(Actions):
-    """Scenes: (title, action, rules, versions of IP)."""
-
-    def __init__(self, trunk, switches):
-        owners = {pod.address: pod.name for pod in PODS} | {f"{link}.1": ROUTER for link in LINKS.values()}
-        super().__init__(trunk, owners | {host.address: host.space for host in HOSTS} | {f"{ONE.prefix}.1": "gateway"})
-        self.switches = switches
-
-    def all(self):
-        """In order."""
-        yield from self.reached()
-        yield from self.denied_and_refused()
-        through = self.several(RED1.name, REDS, HTTP, {RED2.name: RED1.name, RED3.name: RED1.name})
-        yield "red1 -> ClusterIP -> red2 here, red3 there", through, on(ONE, f"ServiceLB nw_dst={REDS}", TO_WIRE), BOTH
-        unanswered = same_endpoint(self.node, {pod.name: "eth0" for pod in (RED2, RED3)}, RED1.name, REDS, HTTP)
-        again = [(ONE.name, Rule(f"ServiceLB reg4=0x40000/0x70000 nw_dst={REDS}", DATAGRAMS - 1))]
-        yield f"{DATAGRAMS} datagrams, no answer: red1 -> ClusterIP", unanswered, again, BOTH
-        themselves = {RED2.name: "gateway", RED3.name: RED2.name}
-        yield "red2 -> ClusterIP -> itself, red3", self.several(RED2.name, REDS, HTTP, themselves), on(ONE, "Output ct_mark=0x40/0x40"), BOTH
-        yield "a Traceflow tells the VLAN: red1 -> red3", self.traced, on(ONE, TO_WIRE), BOTH
-        yield "a VLAN without its Pod: nothing is delivered", self.in_another_vlan, on(TWO, "Classifier priority=224"), BOTH
-
-    def reached(self):
-        """Who reaches whom, and where it goes by."""
-        for source, target, rules in (
-            (ROUTER, RED1, on(ONE, BY_WIRE)),
-            (ROUTER, RED3, on(TWO, BY_WIRE)),
-            (ROUTER, FLAT, on(ONE, BY_WIRE)),
-            (RED1, RED2, on(ONE, "L3Forwarding priority=218")),
-            (RED1, RED3, on(ONE, TO_WIRE, "VLAN push_vlan:0x8100") + on(TWO, BY_WIRE, "VLAN pop_vlan")),
-            (RED3, RED1, on(TWO, TO_WIRE) + on(ONE, BY_WIRE)),
-            (FLAT, RED3, on(ONE, TO_WIRE) + on(TWO, BY_WIRE)),
-        ):
-            name = getattr(source, "name", source)
-            yield f"{name} -> {target.name}", self.served(name, target.address, target.name, name), rules, BOTH
-        yield "red1 -> router", self.served(RED1.name, RED1.router, ROUTER, RED1.name), on(ONE, TO_WIRE), BOTH
-        yield "flat -> its Node", self.served(FLAT.name, ONE.address, ONE.space, FLAT.name), on(ONE, TO_WIRE), BOTH
-        yield "its Node -> flat", self.served(ONE.space, FLAT.address, FLAT.name, ONE.space), on(ONE, BY_WIRE), BOTH
-        yield "plain, by its host and the router -> red1", self.served(PLAIN.name, RED1.address, RED1.name, ONE.space), on(ONE, BY_WIRE), BOTH
-        yield "red1, by the router -> blue: two VLANs, two zones", self.two_zones, on(ONE, TO_WIRE, BY_WIRE), BOTH
-
-    def served(self, source, address, who, sees):
-        """TCP, and datagrams, whole and in fragments."""
-        asked = self.one(source, address, HTTP, who, sees)
-
-        def run(family):
-            told = asked(family)
-            for size in (10, 4000):
-                try:
-                    traffic.datagram(self.space[source], of(address, family), HTTP, size)
-                except OSError as error:
-                    raise Failure(f"UDP, {source} and {of(address, family)}, {size} bytes: {error!r}") from error
-            return told
-
-        return run
-
-    def two_zones(self, family):
-        """One connection, seen twice: each VLAN's zone has it, with the same tuple."""
-        told = self.served(RED1.name, BLUE.address, BLUE.name, RED1.name)(family)
-        source, target = of(RED1.address, family), of(BLUE.address, family)
-        seen = {}
-        for pod in (RED1, BLUE):
-            lines = self.switches[ONE.name].vsctl("dump-conntrack", f"zone={ZONES[family] + pod.vlan}").splitlines()
-            seen[pod] = {line.split("reply=")[0] for line in lines if "tcp" in line and f"src={source}," in line and f"dst={target}," in line}
-        if not seen[RED1] or seen[RED1] != seen[BLUE]:
-            raise Failure(f"connections of red1 with blue in their zones: {seen[RED1]}, {seen[BLUE]}")
-        return f"{told}, in both zones"
-
-    def denied_and_refused(self):
-        """By policies of who sends, and of who receives, wherever the other end is."""
-        yield "egress: red1 -> router, dropped", self.denied(RED1.name, RED1.router, ALT), on(ONE, "EgressMetric priority=201"), BOTH
-        yield "egress: red1 -> router, refused", self.refused(RED1.name, RED1.router, REFUSED, PROHIBITED), on(ONE, "EgressMetric priority=201"), BOTH
-        for source, target in ((ROUTER, RED2), (RED1.name, RED2), (RED3.name, RED2), (ROUTER, RED3), (RED1.name, RED3)):
-            rules = on(target.host, "IngressMetric priority=201")
-            yield f"ingress: {source} -> {target.name}, dropped", self.denied(source, target.address, ALT), rules, BOTH
-            yield f"ingress: {source} -> {target.name}, refused", self.refused(source, target.address, REFUSED, PROHIBITED), rules, BOTH
-
-    def traced(self, family):
-        """Where it left, and in which VLAN."""
-        told = self.switches[ONE.name].json("antrea", "trace-flow", f"default/{RED1.name}", of(RED3.address, family))
-        left = [(one["table"], one["vlan"]) for one in told["observations"]][-1]
-        if left != ("Output", RED1.vlan):
-            raise Failure(f"it left by {left}: {told['observations']}")
-        return f"it left in VLAN {RED1.vlan}"
-
-    def in_another_vlan(self, family):
-        """The router has a way to Pods of both Nodes by a VLAN that is not theirs, and knows their MAC addresses."""
-        interface = in_vlan(NOBODYS)
-        ways = [(pod, of(pod.address, family)) for pod in (RED1, RED3)]
-        try:
-            for pod, address in ways:
-                self.node.ip(ROUTER, "route", "add", address, "dev", interface)
-                self.node.ip(ROUTER, "neighbour", "replace", address, "lladdr", pod.mac, "dev", interface, "nud", "permanent")
-            for pod, _ in ways:
-                self.denied(ROUTER, pod.address, HTTP)(family)
-        finally:
-            for pod, address in ways:
-                self.node.ip(ROUTER, "route", "del", address, "dev", interface)
-                self.node.ip(ROUTER, "neighbour", "del", address, "dev", interface)
-        return "no answer"

@@ -7,7 +7,7 @@ mod output;
 mod track;
 mod vlans;
 
-pub(crate) use entry::{FROM_UPLINK, advertisement, from_tunnel, not_from_uplink};
+pub(crate) use entry::{FROM_UPLINK, IMPOSTORS, advertisement, from_tunnel, impostors, not_from_uplink};
 pub(crate) use forward::no_egress;
 
 use crate::tables::{Miss, Table};

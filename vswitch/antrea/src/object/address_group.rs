@@ -109,7 +109,7 @@ impl AddressGroup {
         Vec::new()
     }
 
-    pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _desired: &Desired, _flush: &mut BTreeSet<Flush>) {}
+    pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _facts: &Facts<'_>, _flush: &mut BTreeSet<Flush>) {}
 
     pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, part: &mut Part) {
         for (name, at) in &self.pods {

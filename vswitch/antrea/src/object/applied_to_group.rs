@@ -97,7 +97,7 @@ impl AppliedToGroup {
         Vec::new()
     }
 
-    pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _desired: &Desired, _flush: &mut BTreeSet<Flush>) {}
+    pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _facts: &Facts<'_>, _flush: &mut BTreeSet<Flush>) {}
 
     pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, part: &mut Part) {
         let there = |kind, name: &str| facts.desired.get(&Key::new(kind, name)).is_some();

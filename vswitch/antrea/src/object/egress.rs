@@ -157,10 +157,10 @@ impl Egress {
     }
 
     /// What was translated to an address that goes, or goes to another Node, ends: the next one to have its mark would inherit it.
-    pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, desired: &Desired, flush: &mut BTreeSet<Flush>) {
+    pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, facts: &Facts<'_>, flush: &mut BTreeSet<Flush>) {
         let same = |other: &Self| other.address == self.address && other.node == self.node;
-        let there = desired.overlapping(&Cidr::host(self.address));
-        let mut others = there.iter().filter_map(|(_, key)| desired.egress(&key.name).filter(|_| key.kind == Kind::Egress));
+        let there = facts.desired.overlapping(&Cidr::host(self.address));
+        let mut others = there.iter().filter_map(|(_, key)| facts.desired.egress(&key.name).filter(|_| key.kind == Kind::Egress));
         if !new.is_some_and(same) && !others.any(same) {
             flush.insert(Flush::Address(self.address));
         }

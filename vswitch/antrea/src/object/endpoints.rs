@@ -140,8 +140,8 @@ impl Endpoints {
         Vec::new()
     }
 
-    pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, desired: &Desired, flush: &mut BTreeSet<Flush>) {
-        flush::of_endpoints(self, new, desired, flush);
+    pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, facts: &Facts<'_>, flush: &mut BTreeSet<Flush>) {
+        flush::of_endpoints(self, new, facts.desired, flush);
     }
 
     /// Its Service writes for it.

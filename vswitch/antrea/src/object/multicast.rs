@@ -196,7 +196,7 @@ impl MulticastGroup {
         Vec::new()
     }
 
-    pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _desired: &Desired, _flush: &mut BTreeSet<Flush>) {}
+    pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _facts: &Facts<'_>, _flush: &mut BTreeSet<Flush>) {}
 
     pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, part: &mut Part) {
         for (at, pod) in self.pods.iter().enumerate().filter(|(_, pod)| facts.desired.pod(pod).is_none()) {

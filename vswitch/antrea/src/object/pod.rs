@@ -135,8 +135,10 @@ impl Pod {
         Vec::new()
     }
 
-    pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, _desired: &Desired, flush: &mut BTreeSet<Flush>) {
-        let gone = |address: &&IpAddr| new.is_none_or(|new| new.vlan != self.vlan || !new.addresses.contains(address));
+    pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, facts: &Facts<'_>, flush: &mut BTreeSet<Flush>) {
+        // Where it is on the wire depends on all of its addresses.
+        let stays = new.filter(|new| new.vlan == self.vlan && new.on_wire(facts.node) == self.on_wire(facts.node));
+        let gone = |address: &&IpAddr| stays.is_none_or(|new| !new.addresses.contains(address));
         flush.extend(self.addresses.iter().filter(gone).copied().map(Flush::Address));
     }
 

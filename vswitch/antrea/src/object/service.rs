@@ -186,7 +186,7 @@ impl Service {
         Vec::new()
     }
 
-    pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, _desired: &Desired, flush: &mut BTreeSet<Flush>) {
+    pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, _facts: &Facts<'_>, flush: &mut BTreeSet<Flush>) {
         flush::of_service(self, new, flush);
     }
 

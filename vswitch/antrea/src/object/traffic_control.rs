@@ -135,7 +135,7 @@ impl TrafficControl {
         [&self.target].into_iter().chain(&self.back).cloned().collect()
     }
 
-    pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _desired: &Desired, _flush: &mut BTreeSet<Flush>) {}
+    pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _facts: &Facts<'_>, _flush: &mut BTreeSet<Flush>) {}
 
     pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
         compile::compile(self, name, facts, part);

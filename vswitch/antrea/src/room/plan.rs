@@ -341,10 +341,11 @@ impl Room {
     /// Connections that rest on what these changes took away.
     fn flush(&self, undo: &Undo) -> Vec<Flush> {
         let mut flush = BTreeSet::new();
+        let Some(facts) = self.facts() else { return Vec::new() };
         for (key, old) in &undo.entries {
             let new = self.desired.get(key).map(|entry| &entry.object);
             if let Some(old) = old {
-                old.object.flush(&key.name, new, &self.desired, &mut flush);
+                old.object.flush(&key.name, new, &facts, &mut flush);
             }
         }
         flush.into_iter().collect()

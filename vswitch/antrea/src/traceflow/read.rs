@@ -6,7 +6,7 @@ use crate::address::parse_address;
 use crate::object::pod::{Pod, check_host};
 use crate::object::service::{self, Service};
 use crate::problem::{Code, Problems};
-use crate::{Facts, Family, Key, Kind, Problem};
+use crate::{Facts, Family, Key, Kind, Mac, Problem};
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::traceflow_end::End;
@@ -316,11 +316,10 @@ fn sent(
     };
     let family = *families.first()?;
     let (from, to) = (pod.address_of(family)?, destination.address(family)?);
-    // Pods of this Node know each other's MAC; everything else is behind the gateway.
-    let neighbour = match destination {
-        Place::Pod(_, other) => Some(other.mac),
+    let other = match destination {
+        Place::Pod(_, other) => Some(other),
         Place::Address(address) => match pod_of(&address, facts) {
-            Some(Place::Pod(_, other)) => Some(other.mac),
+            Some(Place::Pod(_, other)) => Some(other),
             _ => None,
         },
         Place::Service(..) => None,
@@ -329,7 +328,7 @@ fn sent(
     let chosen = CHOSEN.0 + (dice % u32::from(CHOSEN.1)) as u16;
     let headers = Headers {
         source_mac: pod.mac,
-        destination_mac: neighbour.unwrap_or(facts.node.gateway.mac),
+        destination_mac: next_hop(pod, other, family, facts),
         source: from,
         destination: to,
         protocol: asked.protocol?,
@@ -342,6 +341,17 @@ fn sent(
     };
     let bytes = build(&headers);
     Some(Sent { in_port, source: from, destination: to, destination_port: asked.destination_port, bytes })
+}
+
+/// The MAC address that a Pod sends to. Pods of this Node know each other's if they are on one link; everything else is behind the gateway. A Pod of the wire has its router's, which nobody has told if it is in a VLAN:
+/// it leaves with the gateway's, which none there has.
+fn next_hop(pod: &Pod, other: Option<&Pod>, family: Family, facts: &Facts<'_>) -> Mac {
+    let on_wire = pod.on_wire(facts.node);
+    if let Some(other) = other.filter(|other| other.on_wire(facts.node) == on_wire) {
+        return other.mac;
+    }
+    let router = facts.way_out(family).ok().filter(|_| on_wire == Some(0));
+    router.map_or(facts.node.gateway.mac, |(_, hop)| hop)
 }
 
 impl Pod {

@@ -30,7 +30,8 @@ fn lines(room: &Room) -> BTreeSet<String> {
         format_flow(&flow, None, Style::default(), &NoNames, &mut line);
         line
     };
-    room.store().on_wire().0.values().map(|flow| told(flow)).collect()
+    let on_wire = room.store().on_wire();
+    on_wire.flows().map(|id| told(&on_wire.flow(id).expect("all agree"))).collect()
 }
 
 fn has(room: &Room, texts: &[&str]) {
@@ -85,10 +86,10 @@ fn an_egress_waits_for_its_next_hop_and_follows_it() {
         );
         assert!(room.degraded().is_empty());
     }
-    let version = room.store().wire_version();
+    let version = room.store().on_wire().version();
     know(&mut room, Wire { under: Some(under()), ..Wire::default() });
     assert!(!room.degraded().is_empty(), "it is silent again");
-    assert_eq!(room.store().wire_version(), version, "the bridge behind the uplink has nothing to do with that");
+    assert_eq!(room.store().on_wire().version(), version, "the bridge behind the uplink has nothing to do with that");
 }
 
 #[test]
@@ -113,15 +114,15 @@ fn an_egress_ip_is_answered_for_and_tunnels_end_there() {
             "table=0, priority=302,reg15=0/0x1,icmp6,icmp_type=135,icmp_code=0,nd_target=fd00:192:168:77::112 actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],set_field:02:00:00:00:00:02->eth_src,move:NXM_NX_IPV6_SRC[]->NXM_NX_IPV6_DST[],set_field:fd00:192:168:77::112->ipv6_src,set_field:02:00:00:00:00:02->nd_sll,set_field:0x60000000->nd_reserved,set_field:2->nd_options_type,set_field:136->icmpv6_type,IN_PORT",
         ],
     );
-    assert_eq!(room.store().on_wire().1, [ip("192.168.77.112"), ip("fd00:192:168:77::112")].into());
+    assert_eq!(room.store().on_wire().homes(), [ip("192.168.77.112"), ip("fd00:192:168:77::112")].into());
     // The host translates: it answers for the address itself, and tunnels end there all the same.
     let host = v1::Egress { translation: v1::EgressTranslation::Host.into(), ..egress("web") };
     apply(&mut room, vec![Object::Egress(host)]);
     assert!(!lines(&room).iter().any(|line| line.contains("192.168.77.112")), "{:#?}", lines(&room));
-    assert!(room.store().on_wire().1.contains(&ip("192.168.77.112")));
+    assert!(room.store().on_wire().homes().contains(&ip("192.168.77.112")));
     let plan = room.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-web")], ..Write::default() });
     room.settle(plan);
-    assert_eq!(room.store().on_wire().1, [ip("fd00:192:168:77::112")].into());
+    assert_eq!(room.store().on_wire().homes(), [ip("fd00:192:168:77::112")].into());
 }
 
 fn service() -> Object {
@@ -160,8 +161,8 @@ fn services_are_served_from_the_wire_beside_the_host() {
     );
     assert!(!lines(&room).iter().any(|line| line.contains("10.96.1.1")), "cluster IPs are not of the wire");
     assert!(lines(&room).iter().any(|line| line.contains("arp_tpa=192.168.77.150")));
-    assert_eq!(room.store().on_wire().2, [ip("192.168.77.150")].into());
-    let version = room.store().wire_version();
+    assert_eq!(room.store().on_wire().announced(), [ip("192.168.77.150")].into());
+    let version = room.store().on_wire().version();
     let endpoints = v1::Endpoints {
         service: "default/shop".to_owned(),
         port: "http".to_owned(),
@@ -173,7 +174,7 @@ fn services_are_served_from_the_wire_beside_the_host() {
         }],
     };
     apply(&mut room, vec![Object::Endpoints(endpoints)]);
-    assert_eq!(room.store().wire_version(), version, "an endpoint is not of the wire's business");
+    assert_eq!(room.store().on_wire().version(), version, "an endpoint is not of the wire's business");
     // Through the gateway, as Antrea does.
     node.uplink.as_mut().unwrap().external_traffic = false;
     node.uplink.as_mut().unwrap().answered_addresses.clear();
@@ -185,8 +186,8 @@ fn services_are_served_from_the_wire_beside_the_host() {
 fn without_a_bridge_nothing_is_written_there() {
     let room = room(&wired(document_node()), vec![service(), Object::Pod(pod("web")), Object::Egress(egress("web"))]);
     assert_eq!(lines(&room), BTreeSet::new());
-    assert_eq!(room.store().on_wire().1, BTreeSet::new());
-    let flows: Vec<FlowId> = room.store().on_wire().0.into_keys().collect();
+    assert_eq!(room.store().on_wire().homes(), BTreeSet::new());
+    let flows: Vec<FlowId> = room.store().on_wire().flows().cloned().collect();
     assert!(flows.is_empty());
 }
 
@@ -229,11 +230,11 @@ fn pods_on_the_wire_are_led_past_the_host() {
         &room,
         &[
             &format!("table=0, priority=310,reg15=0/0x1,in_port=7,dl_src={web},dl_vlan=7 actions={known}"),
-            &format!("table=0, priority=310,reg15=0/0x1,in_port=7,dl_src={db},vlan_tci=0x0000/0x1000 actions={known}"),
+            &format!("table=0, priority=310,reg15=0/0x1,in_port=7,dl_src={db},vlan_tci=0x0000/0x0fff actions={known}"),
             &format!("table=0, priority=305,dl_dst={web},dl_vlan=7 actions={ACROSS}"),
-            &format!("table=0, priority=305,dl_dst={db},vlan_tci=0x0000/0x1000 actions={ACROSS}"),
+            &format!("table=0, priority=305,dl_dst={db},vlan_tci=0x0000/0x0fff actions={ACROSS}"),
             &format!("table=0, priority=301,arp,dl_vlan=7,{group} actions=NORMAL,output:7"),
-            &format!("table=0, priority=301,icmp6,vlan_tci=0x0000/0x1000,{group} actions=NORMAL,output:7"),
+            &format!("table=0, priority=301,icmp6,vlan_tci=0x0000/0x0fff,{group} actions=NORMAL,output:7"),
         ],
     );
     assert!(!lines(&room).iter().any(|line| line.contains("5e:b5:e3:a6:90:b7")), "an ordinary Pod is not there");

@@ -58,7 +58,7 @@ impl Antrea {
         let opens = opens && !state.gate_open;
         let everything = if opens { state.room.store().everything() } else { Vec::new() };
         // Before the flows that rely on it.
-        self.track_vlans_strictly(state);
+        self.track_vlans_strictly(state, plan.compiled());
         let updates = if opens { &everything } else { &plan.updates };
         if (opens || state.gate_open) && !updates.is_empty() {
             if updates.len() > TRANSACTION_UPDATES_MAX {
@@ -109,7 +109,7 @@ impl Antrea {
 /// Whose an update is.
 fn owner(state: &State, update: &Update) -> Option<Key> {
     match update {
-        Update::AddFlow(flow) => state.room.store().owners(&FlowId::of(flow)).next().cloned(),
+        Update::AddFlow(flow) => state.room.store().owners(&FlowId::of(flow)).first().copied().cloned(),
         _ => None,
     }
 }

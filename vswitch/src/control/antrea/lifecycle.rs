@@ -9,7 +9,7 @@ use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
-use vswitch_antrea::{Features, Kind, Node, PacketCategory, Plan, Room, Table, Wire, Write, Zones};
+use vswitch_antrea::{Features, Key, Kind, Node, PacketCategory, Plan, Room, Table, Wire, Write, Zones};
 use vswitch_proto::antrea::v1;
 
 /// How an initialisation went.
@@ -106,7 +106,7 @@ impl Antrea {
         }
         // Before the flows that rely on it.
         self.track_strictly(new.as_deref());
-        self.track_vlans_strictly(state);
+        self.track_vlans_strictly(state, plan.compiled());
         if state.gate_open
             && let Err(error) = self.switch.write_pipeline(&node.bridge, &plan.updates)
         {
@@ -173,10 +173,11 @@ impl Antrea {
         }
     }
 
-    /// So it is in the zones of Pods' VLANs; those without a Pod any more stay as they are, until the Node is another one.
-    pub(super) fn track_vlans_strictly(&self, state: &State) {
+    /// So it is in the zones of VLANs, with the first Pod there that is compiled; those without a Pod any more stay as they are, until the Node is another one.
+    pub(super) fn track_vlans_strictly<'a>(&self, state: &State, compiled: impl Iterator<Item = &'a Key>) {
+        let Some(facts) = state.room.facts() else { return };
         let conntrack = self.switch.conntrack();
-        for zone in vlan_zones(state) {
+        for zone in facts.vlan_zones_of(compiled) {
             conntrack.tracker().set_established_after_answer(zone, true);
         }
     }
@@ -368,11 +369,6 @@ impl Antrea {
         }
         Ok(v1::SyncResponse { result: Some(result), gate_open: state.gate_open, repaired })
     }
-}
-
-/// Zones of the VLANs that Pods are in.
-pub(super) fn vlan_zones(state: &State) -> BTreeSet<u16> {
-    state.room.facts().map(|facts| facts.vlan_zones()).unwrap_or_default()
 }
 
 /// Kinds of which an object was refused.

@@ -80,7 +80,6 @@ impl Antrea {
             tracing::warn!(ports = ?state.missing, "objects wait for ports of theirs to be added again");
         }
         if opens {
-            self.track_vlans_strictly(state);
             match self.switch.write_pipeline(&bridge, &state.room.store().everything()) {
                 Ok(_) => {
                     state.open(&bridge);

@@ -95,7 +95,7 @@ impl Antrea {
                 .or_insert_with(|| v1::KindState { kind: key.kind.told().into(), ..v1::KindState::default() });
             kind.objects += 1;
             kind.degraded += u64::from(state.room.degraded().contains_key(key));
-            let own = |flow: &&vswitch_antrea::Contribution| store.owners(&flow.id).nth(1).is_none();
+            let own = |flow: &&vswitch_antrea::Contribution| store.owner_count(&flow.id) <= 1;
             kind.flows += store.part(key).map_or(0, |part| part.flows().iter().filter(own).count() as u64);
         }
         let (flows, groups, buckets) = store.sizes();
@@ -157,7 +157,8 @@ impl Antrea {
             }
             let Some(info) = there.remove(&flow.id) else { continue };
             let table = Table::by_number(info.flow.table).map_or("", Table::name);
-            let others = state.room.store().owners(&flow.id).filter(|other| *other != key).take(16).cloned();
+            let others =
+                state.room.store().owners(&flow.id).into_iter().filter(|other| *other != key).take(16).cloned();
             flows.push(OwnedFlow { info, table, purpose: flow.purpose, shared_with: others.collect() });
         }
         Ok((flows, self.switch.names(&node.bridge)?))
@@ -186,7 +187,7 @@ impl Antrea {
                     .map_err(|error| AntreaError::Request { field: "line", reason: error.to_string() })?;
                 let Update::AddFlow(flow) = parsed.value else { return Ok(found) };
                 let id = FlowId::of(&flow);
-                found.objects = state.room.store().owners(&id).map(Key::told).collect();
+                found.objects = state.room.store().owners(&id).into_iter().map(Key::told).collect();
                 let merged = state.room.store().flow(&id).unwrap_or_else(|| Arc::new(flow));
                 found.rules = vswitch_antrea::rules_of(&merged).into_iter().filter_map(rule_ref).collect();
             }

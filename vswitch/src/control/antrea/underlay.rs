@@ -11,7 +11,7 @@ use crate::control::info::PortChange;
 use crate::limits::{HOME_ADDRESSES_MAX, TRANSACTION_UPDATES_MAX};
 use crate::packet::Mac;
 use crate::port::{Cidr, PortKind};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -182,20 +182,26 @@ impl Antrea {
         self.give_homes(place, &BTreeSet::new(), &mut homes);
     }
 
-    /// Lets the bridge behind the uplink follow what objects need.
+    /// Lets the bridge behind the uplink follow what objects need. Looks at what has changed alone, if all the rest is there.
     pub(super) fn follow_wire(&self, state: &mut State, when: When) {
-        let version = (state.room.store().wire_version(), state.gate_open);
-        if state.under.version == Some(version) {
+        let (wire, open, written) = (state.room.store().on_wire(), state.gate_open, &mut state.under);
+        let version = (wire.version(), open);
+        if written.version == Some(version) {
             return;
         }
-        let Some(place) = state.under.place.clone() else { return };
-        let (flows, homes, announced) = if state.gate_open { state.room.store().on_wire() } else { Default::default() };
-        let written = &mut state.under;
-        let go = written.flows.keys().filter(|id| !flows.contains_key(*id)).cloned().map(FlowId::delete);
-        let mut updates: Vec<Update> = if written.unknown { vec![clear()] } else { go.collect() };
+        let Some(place) = written.place.clone() else { return };
+        let known = written.version.filter(|(_, was_open)| *was_open == open);
+        let look_at: HashSet<FlowId> = match known {
+            Some(_) => wire.touched().cloned().collect(),
+            None => written.flows.keys().chain(wire.flows()).cloned().collect(),
+        };
+        let wanted = look_at.into_iter().map(|id| (wire.flow(&id).filter(|_| open), id));
+        let others: Vec<_> = wanted.filter(|(flow, id)| flow.as_ref() != written.flows.get(id)).collect();
+        let (come, go): (Vec<_>, Vec<_>) = others.into_iter().partition(|(flow, _)| flow.is_some());
+        let mut updates = if written.unknown { vec![clear()] } else { Vec::new() };
+        updates.extend(go.iter().map(|(_, id)| id.clone().delete()));
         if when == When::Come {
-            let come = flows.iter().filter(|(id, flow)| written.flows.get(id) != Some(flow));
-            updates.extend(come.map(|(_, flow)| Update::AddFlow(FlowSpec::clone(flow))));
+            updates.extend(come.iter().filter_map(|(flow, _)| Some(Update::AddFlow(FlowSpec::clone(flow.as_ref()?)))));
         }
         for updates in updates.chunks(TRANSACTION_UPDATES_MAX) {
             if let Err(error) = self.switch.write_pipeline(&place.bridge, updates) {
@@ -205,20 +211,36 @@ impl Antrea {
             }
         }
         written.unknown = false;
-        match when {
-            When::Going => written.flows.retain(|id, _| flows.contains_key(id)),
-            When::Come => {
-                written.flows = flows;
-                let told = self.give_homes(&place, &homes, &mut written.homes);
-                written.wanted = homes;
-                let now = Instant::now();
-                written.announced.retain(|address, _| announced.contains(address));
-                for address in announced {
-                    written.announced.entry(address).or_insert((ANNOUNCEMENTS, now));
-                }
-                written.version = told.then_some(version);
-            }
+        go.iter().for_each(|(_, id)| drop(written.flows.remove(id)));
+        if when == When::Going {
+            return;
         }
+        written.flows.extend(come.into_iter().filter_map(|(flow, id)| Some((id, flow?))));
+        let addresses_stay = known.is_some_and(|(version, _)| !wire.has_other_addresses(version));
+        let told = addresses_stay || {
+            let (homes, announced) = if open { (wire.homes(), wire.announced()) } else { Default::default() };
+            self.tell_addresses(&place, written, homes, announced)
+        };
+        written.version = told.then_some(version);
+        state.room.settle_wire();
+    }
+
+    /// Where tunnels end, and what the link is to be told of. False: it is to be tried again.
+    fn tell_addresses(
+        &self,
+        place: &Place,
+        written: &mut Written,
+        homes: BTreeSet<IpAddr>,
+        announced: BTreeSet<IpAddr>,
+    ) -> bool {
+        let told = self.give_homes(place, &homes, &mut written.homes);
+        written.wanted = homes;
+        let now = Instant::now();
+        written.announced.retain(|address, _| announced.contains(address));
+        for address in announced {
+            written.announced.entry(address).or_insert((ANNOUNCEMENTS, now));
+        }
+        told
     }
 
     /// Gives the home the addresses that tunnels of other Nodes end at, and takes those away that it has because of us (`ours`). The switch tells the link of new ones itself. False: it is to be tried again.

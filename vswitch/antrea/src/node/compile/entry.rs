@@ -2,7 +2,7 @@
 
 use super::Writer;
 use crate::node::{LocalProbe, TrafficMode, Uplink};
-use crate::{Cidr, Facts, Family};
+use crate::{Cidr, Facts, Family, Node};
 
 /// `ICMPv6` types that Pods may send to groups: listener queries and reports, router solicitations.
 const GROUP_TYPES: [u8; 4] = [131, 132, 133, 143];
@@ -126,18 +126,49 @@ fn from_uplink(write: &mut Writer<'_, '_>, uplink: &Uplink) {
     let mac = uplink.mac;
     let line = format_args!("table=Classifier, priority=200,{port},dl_dst={mac} actions={FROM_UPLINK}");
     write.flow("from the uplink", line);
-    let ours = node.pod_cidrs.iter().chain(&node.service_cidrs).copied();
-    let addresses = node.gateway.addresses.iter().chain(node.transport.iter().map(|(address, _)| address));
-    let addresses = addresses.chain(&node.virtual_service).chain(&node.virtual_node_port);
-    for cidr in ours.chain(addresses.copied().map(Cidr::host)).filter(|cidr| node.has(cidr.family())) {
-        write.flow("nobody on the wire has this address", not_from_uplink(write.facts, uplink, &cidr));
+    // The Node's own packets, and without tunnels its Pods', come to Pods of the wire by it.
+    let pods = node.pod_cidrs.iter().map(|cidr| (*cidr, node.pods_are_routed()));
+    let own = node.transport.iter().map(|(address, _)| (Cidr::host(*address), true));
+    let addresses = node.gateway.addresses.iter().chain(&node.virtual_service).chain(&node.virtual_node_port);
+    let nobodys =
+        node.service_cidrs.iter().copied().chain(addresses.copied().map(Cidr::host)).map(|cidr| (cidr, false));
+    for (cidr, routed) in pods.chain(own).chain(nobodys).filter(|(cidr, _)| node.has(cidr.family())) {
+        for line in not_from_uplink(write.facts, uplink, &cidr, routed) {
+            write.flow(IMPOSTORS, line);
+        }
     }
 }
 
-/// `Classifier`'s flow against those on the wire who say that they have one of these addresses.
-pub(crate) fn not_from_uplink(facts: &Facts<'_>, uplink: &Uplink, cidr: &Cidr) -> String {
+/// What flows are for that drop who says that it has an address of ours.
+pub(crate) const IMPOSTORS: &str = "nobody on the wire has this address";
+
+/// Flows against those on the wire who say that they have one of these addresses: to the Node, and (unless `routed`: routers have packets from there) to Pods of the wire.
+pub(crate) fn not_from_uplink(facts: &Facts<'_>, uplink: &Uplink, cidr: &Cidr, routed: bool) -> Vec<String> {
     let (ip, source, port) = (cidr.family().ip(), cidr.family().source(), facts.in_port(&uplink.port));
-    format!("table=Classifier, priority=220,{ip},{port},{source}={cidr} actions=drop")
+    if facts.features().pod_vlans && !routed {
+        return impostors(&port, cidr);
+    }
+    vec![format!("table=Classifier, priority=220,{ip},{port},{source}={cidr} actions=drop")]
+}
+
+/// Flows against who says it to Pods of the wire as well, by packets or to neighbours. `from_wire` matches where.
+pub(crate) fn impostors(from_wire: &str, cidr: &Cidr) -> Vec<String> {
+    let (ip, source) = (cidr.family().ip(), cidr.family().source());
+    let packets = format!("table=Classifier, priority=228,{ip},{from_wire},{source}={cidr} actions=drop");
+    let neighbours = match cidr.family() {
+        Family::V4 => format!("table=ARPSpoofGuard, priority=211,arp,{from_wire},arp_spa={cidr} actions=drop"),
+        Family::V6 => format!(
+            "table=Classifier, priority=228,icmp6,{from_wire},icmp_type=136,icmp_code=0,nd_target={cidr} actions=drop"
+        ),
+    };
+    vec![packets, neighbours]
+}
+
+impl Node {
+    /// Whether routers on the wire know Pods by their own addresses.
+    pub(crate) const fn pods_are_routed(&self) -> bool {
+        !matches!(self.mode, TrafficMode::Encap)
+    }
 }
 
 /// Neighbour discovery, and what goes to groups. A Pod passes its egress policies with neither: link-local sources end here.

@@ -17,6 +17,11 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
     let node = write.node();
     let Some(uplink) = node.uplink.as_ref().filter(|_| node.features.pod_vlans) else { return };
     let port = write.facts.in_port(&uplink.port);
+    // IEEE 802.1Q: a tag of VLAN 0 says a priority, and no VLAN.
+    let line = format_args!(
+        "table=PipelineRootClassifier, priority=210,{port},vlan_tci=0x1000/0x1fff actions=pop_vlan,resubmit(,PipelineRootClassifier)"
+    );
+    write.flow("tagged with a priority alone", line);
     // Without this, what is for the Node's MAC in some VLAN would be answered untagged.
     let line = format_args!("table=Classifier, priority=224,{port},vlan_tci=0x1000/0x1000 actions=drop");
     write.flow("of a VLAN without a Pod", line);

@@ -3,7 +3,7 @@
 use super::{Path, PeerNode};
 use crate::address::tunnel_destination;
 use crate::node::TrafficMode;
-use crate::node::compile::{FROM_UPLINK, advertisement, from_tunnel, no_egress, not_from_uplink};
+use crate::node::compile::{FROM_UPLINK, IMPOSTORS, advertisement, from_tunnel, no_egress, not_from_uplink};
 use crate::{Cidr, Facts, Family, Mac, Part};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -93,8 +93,11 @@ fn reenter(peer: &PeerNode, cidr: &Cidr, facts: &Facts<'_>, part: &mut Part) {
 /// Nobody on the wire has these addresses, unless the peer is there itself.
 fn wire(peer: &PeerNode, cidr: &Cidr, facts: &Facts<'_>, part: &mut Part) {
     let Some(uplink) = &facts.node.uplink else { return };
-    part.own(facts, "nobody on the wire has this address", &not_from_uplink(facts, uplink, cidr));
-    if let (Path::Uplink, Some(mac)) = (peer.path(facts.node), peer.mac) {
+    let path = peer.path(facts.node);
+    for line in not_from_uplink(facts, uplink, cidr, facts.node.pods_are_routed() || path != Path::Tunnel) {
+        part.own(facts, IMPOSTORS, &line);
+    }
+    if let (Path::Uplink, Some(mac)) = (path, peer.mac) {
         let (ip, source, port) = (cidr.family().ip(), cidr.family().source(), facts.in_port(&uplink.port));
         let line = format!("table=Classifier, priority=221,{ip},{port},dl_src={mac},dl_dst={},{source}={cidr} actions={FROM_UPLINK}", uplink.mac);
         part.own(facts, "the peer's Pods on the wire", &line);

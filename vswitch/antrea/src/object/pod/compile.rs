@@ -3,7 +3,7 @@
 use super::Pod;
 use super::wire::Place;
 use crate::node::TrafficMode;
-use crate::node::compile::not_from_uplink;
+use crate::node::compile::{IMPOSTORS, not_from_uplink};
 use crate::{Cidr, Facts, Family, Mac, Part};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -133,7 +133,8 @@ fn route(pod: &Pod, address: &IpAddr, facts: &Facts<'_>, part: &mut Part) {
         }
     }
     if let Some(uplink) = node.uplink.as_ref().filter(|_| !node.pod_cidrs.iter().any(|cidr| cidr.contains(address))) {
-        let line = not_from_uplink(facts, uplink, &Cidr::host(*address));
-        part.own(facts, "nobody on the wire has this address", &line);
+        for line in not_from_uplink(facts, uplink, &Cidr::host(*address), node.pods_are_routed()) {
+            part.own(facts, IMPOSTORS, &line);
+        }
     }
 }

@@ -7,8 +7,9 @@
 mod tests;
 
 use super::Pod;
+use crate::node::compile::{IMPOSTORS, impostors};
 use crate::wire::Writer;
-use crate::{Facts, Family, Mac, Part, Zones};
+use crate::{Cidr, Facts, Family, Mac, Part, Zones};
 use std::net::IpAddr;
 
 /// Group bit of a MAC address.
@@ -19,6 +20,11 @@ const NEIGHBOURS: [u8; 2] = [135, 136];
 const ROUTERS: [u8; 2] = [130, 134];
 /// Those for routers alone: listener reports, solicitations.
 const TO_ROUTERS: [u8; 4] = [131, 132, 133, 143];
+
+/// Parts of a VLAN's Pods, by their ports' numbers. Each has a flow with the ports of all of them, which all who ask all are led to: a Pod that comes or goes changes one of these, and the others do not know.
+const PARTS: u32 = 16;
+/// What is for a part: output neither to one port (1) nor to the agent (2).
+const TO_PART: (&str, &str) = ("reg0=0x600000/0x600000", "set_field:0x600000/0x600000->reg0");
 
 /// Where such a Pod is.
 pub(super) struct Place<'a> {
@@ -59,6 +65,12 @@ impl<'a> Place<'a> {
         if *vlan == 0 { format!("output:{uplink}") } else { format!("{},output:{uplink}", self.push()) }
     }
 
+    /// Actions that bring a packet to all Pods of the VLAN, and onto the wire. They are the same whoever is there.
+    fn to_all(&self) -> String {
+        let parts = (0..PARTS).map(|part| format!("set_field:{part:#x}->reg1,resubmit(,Output),"));
+        format!("{},{}{}", TO_PART.1, parts.collect::<String>(), self.out())
+    }
+
     fn push(&self) -> String {
         format!("push_vlan:0x8100,set_field:{}->vlan_vid", self.vlan | 0x1000)
     }
@@ -70,9 +82,9 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Match of what is on the wire in a VLAN; 0: untagged.
+/// Match of what is on the wire in a VLAN; 0: in none, with a tag that has a priority alone or without one.
 pub(crate) fn tag(vlan: u16) -> String {
-    if vlan == 0 { "vlan_tci=0/0x1000".to_owned() } else { format!("dl_vlan={vlan}") }
+    if vlan == 0 { "vlan_tci=0/0xfff".to_owned() } else { format!("dl_vlan={vlan}") }
 }
 
 pub(super) fn compile(place: &Place<'_>, part: &mut Part) {
@@ -91,6 +103,8 @@ pub(super) fn compile(place: &Place<'_>, part: &mut Part) {
     }
     let to_port = format!("set_field:{port:#x}->reg1,set_field:0x200000/0x600000->reg0,goto_table:TrafficControl");
     let (mac, inside) = (pod.mac, place.inside());
+    let line = format!("table=Output, priority=216,{inside},{},reg1={:#x} actions=output:{port}", TO_PART.0, port % PARTS);
+    part.shared(facts, "for all in the VLAN", &line);
     let mut own = |purpose, line: String| part.own(facts, purpose, &line);
     own("to the Pod's port", format!("table=L2ForwardingCalc, priority=206,dl_dst={mac},{inside} actions={to_port}"));
     if vlan != 0 {
@@ -135,7 +149,7 @@ fn resolution(place: &Place<'_>, part: &mut Part) {
     part.shared(facts, "ARP from the wire", &line);
     let line = format!("table=ARPResponder, priority=213,arp,{inside},dl_dst={} actions=output:{port}", pod.mac);
     part.own(facts, "ARP for the Pod", &line);
-    let line = format!("table=ARPResponder, priority=212,arp,{inside},{GROUPS} actions=output:{port},{out}");
+    let line = format!("table=ARPResponder, priority=212,arp,{inside},{GROUPS} actions={}", place.to_all());
     part.shared(facts, "ARP for all in the VLAN", &line);
     let line = format!("table=ARPResponder, priority=211,arp,{inside} actions={out}");
     part.shared(facts, "ARP for the wire", &line);
@@ -156,7 +170,7 @@ fn neighbours(place: &Place<'_>, part: &mut Part) {
         let matching = format!("icmp6,icmp_type={kind}{who},{inside}");
         let line = format!("table=IPv6, priority=215,{matching},dl_dst={mac} actions=output:{port}");
         part.own(facts, "neighbours of the Pod", &line);
-        let line = format!("table=IPv6, priority=214,{matching},{GROUPS} actions=output:{port},{out}");
+        let line = format!("table=IPv6, priority=214,{matching},{GROUPS} actions={}", place.to_all());
         part.shared(facts, "neighbours of all in the VLAN", &line);
         let line = format!("table=IPv6, priority=213,{matching} actions={out}");
         part.shared(facts, "neighbours on the wire", &line);
@@ -170,7 +184,7 @@ fn neighbours(place: &Place<'_>, part: &mut Part) {
 fn routes(place: &Place<'_>, address: &IpAddr, part: &mut Part) {
     let Place { pod, facts, .. } = *place;
     let family = Family::of(address);
-    let (ip, source, destination, mac) = (family.ip(), family.source(), family.destination(), pod.mac);
+    let (ip, destination, mac) = (family.ip(), family.destination(), pod.mac);
     let zone = format!("reg8={:#x}", place.zone(family));
     let mut own = |purpose, line: String| part.own(facts, purpose, &line);
     own(
@@ -181,11 +195,11 @@ fn routes(place: &Place<'_>, address: &IpAddr, part: &mut Part) {
         "route to the Pod",
         format!("table=L3Forwarding, priority=217,{ip},{zone},{destination}={address} actions=set_field:{mac}->eth_dst,goto_table:L3DecTTL"),
     );
+    // Routers have its packets in other VLANs.
     let (from_wire, _) = place.arriving();
-    own(
-        "nobody on the wire has this address",
-        format!("table=Classifier, priority=226,{ip},{from_wire},{source}={address} actions=drop"),
-    );
+    for line in impostors(&from_wire, &Cidr::host(*address)) {
+        own(IMPOSTORS, line);
+    }
 }
 
 /// What a `TrafficControl` or the engine led away comes back without its zone; with its tag, if it is for the wire.

@@ -186,6 +186,16 @@ async fn pods_of_a_vlan_are_led_across_and_their_zones_are_strict() {
         // From the Pod, to the Pod, who asks all.
         assert_eq!(running.on_wire(), flows + 3);
     }
+    // Another one there has its own two; what is in common stays with the last of them.
+    let db = v1::Pod { name: "default/db".to_owned(), port: "db".to_owned(), mac: mac(10), ..red(200) };
+    let db = v1::Pod { addresses: vec!["172.16.200.10".to_owned()], ..db };
+    let object = |pod: &v1::Pod| v1::Object { object: Some(v1::object::Object::Pod(pod.clone())) };
+    assert!(running.apply_pods(vec![db.clone()], 1).await.expect("an answer").applied);
+    assert_eq!(running.on_wire(), flows + 5);
+    running.sync(round(2), vec![object(&db)]).await.expect("a sync");
+    assert_eq!(running.on_wire(), flows + 3);
+    running.sync(round(3), vec![object(&red(200))]).await.expect("a sync");
+    assert_eq!(running.on_wire(), flows + 3);
     // Without the feature the Pod has no effect, and nothing is left of its VLAN.
     running.initialize(wired()).await.expect("another Node");
     assert_eq!(strict(), base);
