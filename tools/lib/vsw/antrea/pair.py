@@ -11,7 +11,7 @@ from .capture import Capture, merged, required
 from .crossing import SIDES, at
 from .ledger import Ledger, Ledgers
 from .member import MTU, UPLINK, Member, cable
-from .node import INSPECT, NODE, OUTSIDE, Spaces, both, name_tables
+from .node import INSPECT, NODE, OUTSIDE, Spaces, name_tables
 from .pair_traces import PairTraces
 from .table import Table
 

@@ -14,7 +14,7 @@ from .node import OUTSIDE, both
 from .past_hosts import TIMES, PastHosts, service
 from .refusals_pair import NAMES
 from .unanswered import DATAGRAMS, same_endpoint
-from .world import CLIENT, DB, GATEWAY, WEB, WEB2
+from .world import CLIENT, DB, WEB, WEB2
 
 # Egress IPs beside those that the configuration's homes have: client's, on its Node; that of db of Node 1, on Node 2; one with a rate.
 HERE, THERE, SLOW = "192.168.77.120", "192.168.77.121", "192.168.77.122"
