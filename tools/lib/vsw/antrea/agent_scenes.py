@@ -24,6 +24,7 @@ from .scenes import Scenes
 from .stacks import KINDS
 from .telling import Telling
 from .trace_scenes import TraceScenes
+from .unanswered import DATAGRAMS, same_endpoint
 from .world import CLIENT, WEB, WEB2
 
 # What depends on a flow that the document shows and no agent writes: a client that affinity has led to an endpoint that there never was.
@@ -34,8 +35,6 @@ WORDS = {"L3Forwarding nw_dst=10.10.0.1": "L3Forwarding priority=210"}
 
 # Every kind of Service, with the rule of ServiceLB that takes the packets before the first answer (of affinity, a learned rule takes others).
 UNANSWERED = [(*kind, rule or "nw_dst=10.96.76.15") for *kind, rule in KINDS if not kind[0].startswith("no Service")]
-DATAGRAMS = 3
-SILENCE = "table inet silence { chain input { type filter hook input priority 0; udp dport 80 drop; }; }"
 
 
 class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
@@ -116,29 +115,9 @@ class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
                    if port == HTTP else [Rule("ConntrackState priority=190 ct_state=+new+trk", DATAGRAMS - 1)], BOTH)
 
     def same_endpoint(self, source, address, port):
-        """All datagrams of one socket reach one endpoint, which does not answer."""
-
-        def run(family):
-            places = {WEB.name: self.node.interface(WEB), WEB2.name: self.node.interface(WEB2), PEER: "eth0", NODE: world.GATEWAY}
-            token = f"unanswered {time.monotonic_ns()}".encode()
-            with contextlib.ExitStack() as stack:
-                for short in places:
-                    self.node.run(short, "nft", SILENCE)
-                    stack.callback(self.node.run, short, "nft", "delete", "table", "inet", "silence")
-                listeners = {short: stack.enter_context(traffic.Listener(self.space[short], interface)) for short, interface in places.items()}
-                client = stack.enter_context(traffic.make_socket(self.space[source], traffic.family_of(of(address, family)), traffic.DATAGRAM))
-                client.connect((of(address, family), port))
-                for _ in range(DATAGRAMS):
-                    client.send(token)
-                    time.sleep(0.02)
-                count = lambda found: {short: sum(token in frame for frame in frames) for short, frames in found.items()}  # noqa: E731
-                arrived = count(traffic.gather(listeners, lambda found: sum(count(found).values()) >= DATAGRAMS))
-            reached = {short: count for short, count in arrived.items() if count}
-            if list(reached.values()) != [DATAGRAMS]:
-                raise Failure(f"of {DATAGRAMS} datagrams arrived: {reached}")
-            return f"all at {next(iter(reached))}"
-
-        return run
+        """All datagrams of one socket reach one endpoint, before it answers."""
+        places = {WEB.name: WEB.interface, WEB2.name: WEB2.interface, PEER: "eth0", NODE: world.GATEWAY}
+        return same_endpoint(self.node, places, source, address, port)
 
     # What changes while packets flow.
 
