@@ -321,27 +321,24 @@ pub(crate) fn is_clause(actions: &[Action]) -> bool {
     !actions.is_empty() && actions.iter().all(|action| matches!(action, Action::Conjunction { .. }))
 }
 
-/// Numbers of the rules whose clauses a flow holds, or whose action flow it is.
+/// Numbers of the rules that a flow of policies is there for: of its clauses; of its action, or its counters. (Elsewhere the fields that name them mean other things.)
 #[must_use]
 pub fn rules_of(flow: &FlowSpec) -> Vec<u32> {
-    let (id, mask) = flow.matching.get(Field::ConjId);
-    let own = (mask != 0).then(|| u32::try_from(id).unwrap_or_default());
+    let named = |(field, shift): (Field, u32)| {
+        let (value, mask) = flow.matching.get(field);
+        if mask == 0xffff_ffff << shift { u32::try_from(value >> shift).ok() } else { None }
+    };
+    let own =
+        [(Field::ConjId, 0), (Field::CtLabel, 0), (Field::CtLabel, 32), (Field::Reg3, 0)].into_iter().filter_map(named);
     let clauses = flow.actions.iter().filter_map(|action| match action {
         Action::Conjunction { id, .. } => Some(*id),
         _ => None,
     });
-    own.into_iter().chain(clauses).collect()
+    own.chain(clauses).collect()
 }
 
-/// Whether a flow is there for a rule: its clauses, its action, its counters.
+/// Whether a flow of policies is there for a rule.
 #[must_use]
 pub fn is_of_rule(flow: &FlowSpec, number: u32) -> bool {
-    let number = u128::from(number);
-    let (label, mask) = flow.matching.get(Field::CtLabel);
-    let (denied, denied_mask) = flow.matching.get(Field::Reg3);
-    let of = |shift: u32| mask == 0xffff_ffff << shift && label == number << shift;
-    rules_of(flow).into_iter().any(|rule| u128::from(rule) == number)
-        || of(0)
-        || of(32)
-        || denied_mask != 0 && denied == number
+    rules_of(flow).contains(&number)
 }

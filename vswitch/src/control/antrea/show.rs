@@ -189,7 +189,10 @@ impl Antrea {
                 let id = FlowId::of(&flow);
                 found.objects = state.room.store().owners(&id).into_iter().map(Key::told).collect();
                 let merged = state.room.store().flow(&id).unwrap_or_else(|| Arc::new(flow));
-                found.rules = vswitch_antrea::rules_of(&merged).into_iter().filter_map(rule_ref).collect();
+                let is_its =
+                    |rule: &v1::RuleRef| found.objects.contains(&Key::new(Kind::NetworkPolicy, &rule.policy).told());
+                let rules = vswitch_antrea::rules_of(&merged).into_iter().filter_map(rule_ref);
+                found.rules = rules.filter(is_its).collect();
             }
             Flow::Cookie(cookie) => {
                 let owner = Category::serial(*cookie).and_then(|serial| state.room.ids().object_of(serial));
