@@ -145,3 +145,17 @@ fn each_has_its_twin_for_ipv6() {
     }
     assert!(lines(&dual, Table::EgressRule).iter().any(|line| line.contains("ipv6_src=fd00:10:10::18")));
 }
+
+#[test]
+fn each_flow_of_a_policy_names_its_rules() {
+    let room = document_room(true);
+    let own: BTreeSet<u32> = room.ids().rules_of(ACNP).iter().filter_map(|key| room.ids().rule(key)).collect();
+    let part = room.store().part(&crate::Key::new(crate::Kind::NetworkPolicy, ACNP)).unwrap_or_else(|| panic!("no flows"));
+    let mut named = BTreeSet::new();
+    for flow in part.flows() {
+        let rules = crate::rules_of(&flow.flow);
+        assert!(!rules.is_empty() && rules.iter().all(|rule| own.contains(rule)), "{:?}, of {rules:?}", flow.flow);
+        named.extend(rules);
+    }
+    assert_eq!((named.len(), named), (4, own));
+}
