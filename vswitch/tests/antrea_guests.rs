@@ -25,9 +25,11 @@ struct Addresses {
     to_vm: &'static str,
     to_pod: &'static str,
     to_either: &'static str,
+    to_nobody: &'static str,
     balancer: &'static str,
+    external: &'static str,
     /// Where the Node's kernel finds Services.
-    services: [&'static str; 3],
+    services: [&'static str; 4],
     virtual_service: &'static str,
     /// Of the Node, and what its kernel would translate that to for NodePorts.
     node_ports: [&'static str; 2],
@@ -44,8 +46,10 @@ const FAMILIES: [Addresses; 2] = [
         to_vm: "10.96.0.21",
         to_pod: "10.96.0.22",
         to_either: "10.96.0.23",
+        to_nobody: "10.96.0.24",
         balancer: "192.168.77.150",
-        services: ["10.96.0.0/12", "192.168.77.150/32", "169.254.0.252/32"],
+        external: "192.168.77.151",
+        services: ["10.96.0.0/12", "192.168.77.150/32", "192.168.77.151/32", "169.254.0.252/32"],
         virtual_service: "169.254.0.253",
         node_ports: ["192.168.77.102", "169.254.0.252"],
         outside: "203.0.113.9",
@@ -58,8 +62,15 @@ const FAMILIES: [Addresses; 2] = [
         to_vm: "fd00:10:96::21",
         to_pod: "fd00:10:96::22",
         to_either: "fd00:10:96::23",
+        to_nobody: "fd00:10:96::24",
         balancer: "fd00:192:168:77::150",
-        services: ["fd00:10:96::/64", "fd00:192:168:77::150/128", "fc01::aabb:ccdd:eefe/128"],
+        external: "fd00:192:168:77::151",
+        services: [
+            "fd00:10:96::/64",
+            "fd00:192:168:77::150/128",
+            "fd00:192:168:77::151/128",
+            "fc01::aabb:ccdd:eefe/128",
+        ],
         virtual_service: "fc01::aabb:ccdd:eeff",
         node_ports: ["fd00:192:168:77::102", "fc01::aabb:ccdd:eefe"],
         outside: "fd00:203::9",
@@ -250,11 +261,12 @@ fn services(node: &mut Node, of: Addresses) -> u64 {
         "Node -> ClusterIP -> vm"
     );
     let outside = ["--interface", of.outside];
-    assert_eq!(
-        asks(&node.node, &url(of.balancer, 80, who), &outside).as_deref(),
-        Ok(&*vm_sees(of.outside)),
-        "outside -> LoadBalancer -> vm"
-    );
+    for (address, kind) in [(of.balancer, "LoadBalancer"), (of.external, "external IP")] {
+        let heard = asks(&node.node, &url(address, 80, who), &outside);
+        assert_eq!(heard.as_deref(), Ok(&*vm_sees(of.outside)), "outside -> {kind} -> vm");
+    }
+    let heard = asks(&node.pod, &url(of.external, 80, who), &[]);
+    assert_eq!(heard.as_deref(), Ok(&*vm_sees(of.pod)), "pod -> external IP -> vm");
     let [own, translated] = of.node_ports;
     assert_eq!(
         asks(&node.node, &url(translated, NODE_PORT, who), &outside).as_deref(),
@@ -286,7 +298,7 @@ fn services(node: &mut Node, of: Addresses) -> u64 {
         from_vm > 3000 || from_pod > 3000,
         "vm: {from_vm}, pod: {from_pod} bytes per packet: nothing was sent for segmentation"
     );
-    4
+    5
 }
 
 /// The guest, and the Node, stay with the endpoint that answered them first, be it the guest or pod.
@@ -311,7 +323,8 @@ fn denials(node: &mut Node, of: Addresses) -> u64 {
     }
     assert_eq!(asks(&node.pod, &url(of.vm, 8082, ""), &[]), Err(Some(28)), "pod -> vm is silence");
     assert_eq!(node.segments(), before, "what is denied reached the guest");
-    for (address, port, what) in [(of.pod, 8081, "vm -> pod"), (of.to_pod, 81, "vm -> ClusterIP -> pod")] {
+    let nobody = (of.to_nobody, 80, "vm -> ClusterIP without endpoints");
+    for (address, port, what) in [(of.pod, 8081, "vm -> pod"), (of.to_pod, 81, "vm -> ClusterIP -> pod"), nobody] {
         let heard = node.vm_asks(&url(address, port, "")).expect_err("it is refused");
         assert!(heard.contains("Connection refused"), "{what}: {heard}");
     }
@@ -329,7 +342,11 @@ fn a_guest_is_a_pod_with_services_and_policies() {
     let by_pod = node.counted("np:default/vm", "ingress-0");
     assert_eq!(by_pod["sessions"], allowed, "{by_pod}");
     assert!(number(&by_pod, "packets") > 6 * allowed && number(&by_pod, "bytes") > 6_000_000, "{by_pod}");
-    assert_eq!(node.counted("np:default/vm", "ingress-1")["sessions"], 2 * FAMILIES.len() as u64, "from outside");
+    assert_eq!(node.counted("np:default/vm", "ingress-1")["sessions"], 3 * FAMILIES.len() as u64, "from outside");
+    // Without it DropPassed would decide, before the policy of K8s.
+    let passed = node.counted("acnp:first", "PassPod");
+    assert!(number(&passed, "packets") >= allowed, "PassPod: {passed}");
+    assert_eq!(node.counted("acnp:vm", "DropPassed")["packets"], 0, "what was passed on");
     for rule in ["RefuseIn", "RefuseOut"] {
         let counted = node.counted("acnp:vm", rule);
         assert!(number(&counted, "rejects_sent") >= refused, "{rule}: {counted}");

@@ -328,8 +328,8 @@ pub fn rules_of(flow: &FlowSpec) -> Vec<u32> {
         let (value, mask) = flow.matching.get(field);
         if mask == 0xffff_ffff << shift { u32::try_from(value >> shift).ok() } else { None }
     };
-    let own =
-        [(Field::ConjId, 0), (Field::CtLabel, 0), (Field::CtLabel, 32), (Field::Reg3, 0)].into_iter().filter_map(named);
+    let fields = [(Field::ConjId, 0), (Field::CtLabel, 0), (Field::CtLabel, 32), (Field::Reg3, 0), (Field::Reg5, 0)];
+    let own = fields.into_iter().filter_map(named);
     let clauses = flow.actions.iter().filter_map(|action| match action {
         Action::Conjunction { id, .. } => Some(*id),
         _ => None,

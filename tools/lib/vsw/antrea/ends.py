@@ -16,7 +16,7 @@ import threading
 import time
 
 PERIOD_S = 0.02
-PATIENCE_S = 60.0  # without an answer a connection is lost; TCP waits as long again as a restart took before it tries
+PATIENCE_S = 180.0  # without an answer a connection is lost; TCP waits as long again as a restart took before it tries
 ALL_FRAMES, OUTGOING = 3, 4  # linux/if_ether.h, linux/if_packet.h
 ND = range(133, 138)  # types of ICMPv6 that no policy is about
 

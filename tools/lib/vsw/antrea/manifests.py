@@ -188,6 +188,10 @@ class Manifests:
         before = path.read_text()
         try:
             self._changed(lambda: write(path, text))
+        except machine.TROUBLE:
+            write(path, before)
+            raise
+        try:
             yield
         finally:
             self._changed(lambda: write(path, before))

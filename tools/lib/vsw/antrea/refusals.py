@@ -44,9 +44,9 @@ SERVICE = Rule("EndpointDNAT priority=200 reg0=0x4000/0x4000", 2)
 
 
 def _adds_up(counts):
-    """Whether the rule has counted what was sent, but for what was lost on the way, and each of that is either answered or not."""
+    """Whether what the rule has counted was sent, and each of that is either answered or not."""
     packets = counts["packets"]
-    return packets <= BURST <= packets + counts["missed"] and 0 < counts["rejects_sent"] == packets - counts["reject_rate"]
+    return packets <= BURST and 0 < counts["rejects_sent"] == packets - counts["reject_rate"]
 
 
 class Refusals(Actions):
@@ -115,9 +115,11 @@ class Refusals(Actions):
             self._ask(DB.name, world.REMOTE, HTTP, family)
             grown = lambda: {word: count - before[word] for word, count in self._limited().items()}  # noqa: B023, E731
             machine.expect("all that is refused is answered, or counted as not answered", lambda: _adds_up(grown()), grown)
-            if (told := grown())["reject_rate"]:
+            told = grown()
+            # A busy machine's kernel may lose some of them before the port's ring, and counts that elsewhere.
+            if told["reject_rate"] and BURST <= told["packets"] + told["missed"]:
                 return "each is answered, or counted as one that was not"
-        raise Failure(f"{ATTEMPTS} times all of {BURST} datagrams were answered, the last time {told}")
+        raise Failure(f"{ATTEMPTS} times all of {BURST} datagrams were answered, or some are not accounted for, the last time {told}")
 
     def _send_burst(self, address):
         with traffic.make_socket(self.space[DB.name], traffic.family_of(address), traffic.DATAGRAM) as client:

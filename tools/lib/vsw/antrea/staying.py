@@ -20,8 +20,9 @@ from .world import CLIENT, WEB2
 PLAIN, AFFINE, BRIEF = "10.105.31.170", "10.105.31.171", "10.105.31.172"
 OUTER_OF = {PLAIN: "192.168.77.156", AFFINE: "192.168.77.157", BRIEF: "192.168.77.158"}
 PORT_OF = {PLAIN: 30007, AFFINE: 30008}
-LONG_S, BRIEF_S = 300, 1
+LONG_S, BRIEF_S = 10_800, 1  # the first is what Kubernetes takes if none is given
 ASKED = 4
+ZONES = (65520, 65510)  # of connections of IPv4 and IPv6
 KEEP = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 # Clients outside that nobody has seen before, each with several connections at once.
@@ -63,7 +64,11 @@ class Staying(Actions):
         """As `Scenes.all`."""
         count = len(ways(PLAIN))
         rules = [Rule(f"ServiceLB nw_dst={PLAIN}", 4), Rule(f"ServiceLB nw_dst={OUTER_OF[PLAIN]}", 4), Rule(f"ServiceLB tp_dst={PORT_OF[PLAIN]}", 4)]
-        learned = [Rule(f"SessionAffinity nw_dst={address}", 2 * (ASKED - 1)) for address in (AFFINE, OUTER_OF[AFFINE], world.NODE, world.VIRTUAL_NODE_PORT)]
+        learned = [Rule(f"SessionAffinity nw_dst={address}", ASKED - 1) for address in (AFFINE, OUTER_OF[AFFINE], world.NODE, world.VIRTUAL_NODE_PORT)]
+        # Its sockets say nothing while other scenes run.
+        for zone in ZONES:
+            self.switch.vsctl("ct-set-timeouts", f"zone={zone}", f"udp_multiple={LONG_S}")
+            self.stack.callback(self.switch.vsctl, "ct-del-timeouts", f"zone={zone}")
         yield f"{count} ways to {PLAIN}, which web2 serves: a connection and a UDP socket each", self.begin, rules, BOTH
         yield f"session affinity: {count} ways to {AFFINE}, which web2 serves", self.affine(WEB2.name, 1), [], BOTH
         self.services.tell(staying=manifests((web2(**ENDS), peer()), (web2(), peer())))

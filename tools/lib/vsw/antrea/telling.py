@@ -107,7 +107,7 @@ class Telling:
                        [Rule("Output reg0=0x2400000/0xfe600000"), Rule("Output reg0=0xa400000/0xfe600000")], BOTH)
                 yield (f"statistics: {CONNECTIONS} connections client -> web2, then {DATAGRAMS} datagrams that nobody answers", self.sessions,
                        [Rule("Output reg0=0x2400000/0xfe600000", CONNECTIONS + DATAGRAMS)], BOTH)
-                yield (f"told: {BURST} datagrams at once, db -> web2, denied; no budget of db's port limits what meter 256 does", self.burst,
+                yield (f"told: {BURST} datagrams at once, db -> web2, denied: each is told, or counted as lost", self.burst,
                        [Rule("Output reg0=0xa400000/0xfe600000", BURST)], BOTH)
                 yield "told: peer -> web2 is refused; one log, one record, one answer", self.refusal, [], BOTH
                 yield "told: web2 -> db, which K8s isolates; one log, one record", self.isolation, [Rule("IngressDefaultRule reg1=0x26")], BOTH
@@ -178,9 +178,9 @@ class Telling:
         if error != PROHIBITED[family]:
             raise Failure(f"peer hears {errno.errorcode.get(error, error)}")
         ends = {"src": of(world.REMOTE, family), "dst": of(WEB2.v4, family), "dport": HTTP, "protocol": socket.IPPROTO_UDP}
-        _same(log, rule__policy=NAME, rule__rule="LogRefused", rule_name="LogRefused", disposition="Reject", table="AntreaPolicyIngressRule", direction="Ingress",
+        same(log, rule__policy=NAME, rule__rule="LogRefused", rule_name="LogRefused", disposition="Reject", table="AntreaPolicyIngressRule", direction="Ingress",
               applied_to="default/web2", packets=1, packet_len=LENGTH[family] + SIZE, **{f"tuple__{word}": end for word, end in ends.items()})
-        _same(denied, ingress_verdict__rule=log["rule"], ingress_verdict__action="Reject", original=log["tuple"], egress_verdict=None, source_pod=None,
+        same(denied, ingress_verdict__rule=log["rule"], ingress_verdict__action="Reject", original=log["tuple"], egress_verdict=None, source_pod=None,
               destination_pod="default/web2", original_count={"packets": 1, "bytes": HEADERS[family] + 8 + SIZE}, reply=None)
         expected = {"sessions": 0, "packets": 1, "rejects_sent": 1, "bytes": HEADERS[family] + 8 + SIZE}
         grown = lambda: {word: count - before[word] for word, count in self._statistics()["LogRefused"].items() if word in expected}  # noqa: E731
@@ -204,10 +204,10 @@ class Telling:
         with self._told() as (events, records):
             traffic.send_datagram(self.space[WEB2.name], of(DB.v4, family), HTTP, bytes(SIZE))
             log, denied = _those_of(WEB2.v4, family, events, records)
-        _same(log, rule__policy=ISOLATED, rule__rule=None, rule__number=None, disposition="Drop", table="IngressDefaultRule", direction="Ingress",
+        same(log, rule__policy=ISOLATED, rule__rule=None, rule__number=None, disposition="Drop", table="IngressDefaultRule", direction="Ingress",
               applied_to="default/db", packets=1, packet_len=LENGTH[family] + SIZE, tuple__src=of(WEB2.v4, family), tuple__dst=of(DB.v4, family),
               tuple__dport=HTTP, tuple__protocol=socket.IPPROTO_UDP)
-        _same(denied, ingress_verdict__rule=log["rule"], ingress_verdict__action="Drop", original=log["tuple"], egress_verdict=None,
+        same(denied, ingress_verdict__rule=log["rule"], ingress_verdict__action="Drop", original=log["tuple"], egress_verdict=None,
               source_pod="default/web2", destination_pod="default/db", original_count={"packets": 1, "bytes": HEADERS[family] + 8 + SIZE}, reply=None)
         return "Drop by the isolation of np:default/isolated: Pods, tuple, length"
 
@@ -238,7 +238,7 @@ class Telling:
         return f"LogClient: 1 session, {2 * DATAGRAMS} packets; LogDb: {DATAGRAMS} packets; their bytes"
 
     def burst(self, family):
-        """A port has [slow_path] packet_ins = 1000 per second, 200 at once: more are told here, at once."""
+        """What meter 256 lets pass is told or lost, and counted; no other limit takes any."""
         with contextlib.ExitStack() as stack:
             Stream(self.switch, stack, "events", "--kind", "policy-log")
             before = self._controller()
@@ -252,7 +252,7 @@ class Telling:
                 machine.expect(f"{sent} are there", lambda sent=sent: sum(grown().values()) >= sent, grown)
             if (told := grown())["told"] + told["lost"] != BURST or told["limited"] or told["metered"]:
                 raise Failure(f"controller {CONTROLLER}, of {BURST} packets: {told}")
-        return f"{BURST} packets for controller {CONTROLLER}, none refused"
+        return f"{BURST} packets for controller {CONTROLLER}, none limited"
 
     def _controller(self):
         """What became of packets for the policies' controller."""

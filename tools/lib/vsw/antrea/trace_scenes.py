@@ -229,6 +229,9 @@ class TraceScenes:
             raise Failure("web2 answered")
         except ConnectionRefusedError:
             pass
+        except BaseException:
+            machine.end(process)
+            raise
         told = self.end(process)
         found = self.expect(told, "networkpolicy rejected", "acnp:refuse-to-web2", "RefuseAll")
         if bytes.fromhex(told["packet"] or "")[6:12].hex(":") != CLIENT.mac:
@@ -239,7 +242,11 @@ class TraceScenes:
         """A real connection is marked for the host, which translates it; its first packet says so."""
         internet = of(world.INTERNET, family)
         process = self.begin(self.pod(WEB2), internet, f"-{family}", "--live", "--protocol", "tcp", "--port", str(HTTP))
-        _, seen = traffic.ask(self.space[WEB2.name], internet, HTTP)
+        try:
+            _, seen = traffic.ask(self.space[WEB2.name], internet, HTTP)
+        except BaseException:
+            machine.end(process)
+            raise
         told = self.end(process)
         if seen != of(EGRESS_IP[0], family):
             raise Failure(f"the internet sees {seen}")

@@ -49,7 +49,7 @@ class _Answer(http.server.BaseHTTPRequestHandler):
     """GET /: who this is and whom it sees; GET /N: N bytes of a pattern; POST: the digest of what came."""
 
     protocol_version = "HTTP/1.1"
-    timeout = PATIENCE_S
+    timeout = 10 * PATIENCE_S  # of a client that asks again after other scenes
 
     def do_GET(self):  # noqa: N802 (the library's name)
         size = self.path.lstrip("/")

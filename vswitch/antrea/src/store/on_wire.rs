@@ -4,6 +4,7 @@ use super::layer::Layer;
 use super::{FlowId, only};
 use crate::Key;
 use crate::wire::Outside;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -98,9 +99,11 @@ impl OnWire {
 fn count(counted: &mut BTreeMap<IpAddr, usize>, old: &[IpAddr], new: &[IpAddr]) {
     new.iter().for_each(|address| *counted.entry(*address).or_default() += 1);
     for address in old {
-        if let Some(count) = counted.get_mut(address) {
-            *count -= 1;
+        if let Entry::Occupied(mut count) = counted.entry(*address) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
         }
     }
-    counted.retain(|_, count| *count > 0);
 }

@@ -7,6 +7,9 @@ use crate::Family;
 /// A packet is of some VLAN: what their zones have in common (`Zones::of_vlan`).
 const OF_A_VLAN: &str = "reg8=0x1000/0xd000";
 
+/// A packet had a tag with a priority alone. (A bit that no zone has; whoever gets a zone loses it.)
+const HAD_PRIORITY: &str = "0x10000/0x10000";
+
 /// Actions by which a packet begins with the Node's own zone.
 pub(super) fn zone(write: &Writer<'_, '_>, family: Family) -> String {
     let node = write.node();
@@ -17,11 +20,16 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
     let node = write.node();
     let Some(uplink) = node.uplink.as_ref().filter(|_| node.features.pod_vlans) else { return };
     let port = write.facts.in_port(&uplink.port);
-    // IEEE 802.1Q: a tag of VLAN 0 says a priority, and no VLAN.
+    // IEEE 802.1Q: a tag of VLAN 0 says a priority, and no VLAN. What is behind it is no tag then: nobody comes into a VLAN by two.
     let line = format_args!(
-        "table=PipelineRootClassifier, priority=210,{port},vlan_tci=0x1000/0x1fff actions=pop_vlan,resubmit(,PipelineRootClassifier)"
+        "table=PipelineRootClassifier, priority=210,{port},vlan_tci=0x1000/0x1fff \
+         actions=pop_vlan,set_field:{HAD_PRIORITY}->reg8,resubmit(,PipelineRootClassifier)"
     );
     write.flow("tagged with a priority alone", line);
+    let line = format_args!(
+        "table=PipelineRootClassifier, priority=211,{port},reg8={HAD_PRIORITY},vlan_tci=0x1000/0x1000 actions=drop"
+    );
+    write.flow("a tag behind a priority", line);
     // Without this, what is for the Node's MAC in some VLAN would be answered untagged.
     let line = format_args!("table=Classifier, priority=224,{port},vlan_tci=0x1000/0x1000 actions=drop");
     write.flow("of a VLAN without a Pod", line);

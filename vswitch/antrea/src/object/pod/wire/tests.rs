@@ -227,7 +227,9 @@ fn nobody_on_the_wire_has_an_address_of_ours() {
 #[test]
 fn a_tag_without_a_vlan_is_none() {
     let room = cluster();
-    assert_has(&room, "table=PipelineRootClassifier, priority=210,in_port=3,vlan_tci=0x1000/0x1fff actions=pop_vlan,resubmit(,PipelineRootClassifier)");
+    assert_has(&room, "table=PipelineRootClassifier, priority=210,in_port=3,vlan_tci=0x1000/0x1fff actions=pop_vlan,set_field:0x10000/0x10000->reg8,resubmit(,PipelineRootClassifier)");
+    // Behind it there is none either.
+    assert_has(&room, "table=PipelineRootClassifier, priority=211,in_port=3,reg8=0x10000/0x10000,vlan_tci=0x1000/0x1000 actions=drop");
     let mut plain = node();
     plain.features = Some(v1::Features { pod_vlans: false, ..plain.features.unwrap_or_default() });
     let without = crate::testing::room(&plain, Vec::new());
