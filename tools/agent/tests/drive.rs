@@ -341,6 +341,34 @@ async fn strict_applies_the_rest_as_soon_as_what_was_refused_is_gone() {
 }
 
 #[tokio::test]
+async fn an_object_whose_other_form_was_refused_goes_at_once() {
+    for is_strict in [false, true] {
+        let mut scene = Scene::new(Options { is_strict, opens_anyway: false }).await;
+        let service = |last: u8| {
+            format!(
+                "apiVersion: v1\nkind: Service\nmetadata: {{name: odd}}\nspec: {{clusterIPs: [10.96.9.{last}], ports: [{{port: 80}}]}}\n"
+            )
+        };
+        std::fs::write(scene.path("odd.yaml"), service(1)).expect("written");
+        scene.scan();
+        assert!(scene.report().await.applied);
+        scene.switch.state().refused.insert((Kind::Service as i32, "default/odd".to_owned()));
+        scene.edit("odd.yaml", "10.96.9.1", "10.96.9.2");
+        assert!(scene.report().await.is_refused());
+        scene.switch.state().refused.clear();
+        std::fs::remove_file(scene.path("odd.yaml")).expect("removed");
+        scene.scan();
+        let report = scene.report().await;
+        assert!(report.applied && !report.is_refused(), "strict: {is_strict}: {report:?}");
+        let state = scene.switch.state();
+        let removed =
+            state.increments.iter().flat_map(|request| &request.remove).any(|gone| gone.name == "default/odd");
+        let synced = state.syncs.len() > 1;
+        assert!(if is_strict { synced } else { removed }, "strict: {is_strict}");
+    }
+}
+
+#[tokio::test]
 async fn what_was_refused_is_tried_again_while_other_things_change() {
     let mut scene = Scene::new(Options::default()).await;
     scene.driver = Driver::new(scene.switch.socket(), Options::default()).retrying(Duration::from_millis(500));

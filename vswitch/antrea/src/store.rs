@@ -151,6 +151,12 @@ impl Store {
         self.flows.owners(id)
     }
 
+    /// The first of those who write a flow, in order of names, at most so many: without sorting all of them.
+    #[must_use]
+    pub fn first_owners(&self, id: &FlowId, max: usize) -> Vec<&Key> {
+        self.flows.first_owners(id, max)
+    }
+
     /// How many write a flow.
     #[must_use]
     pub fn owner_count(&self, id: &FlowId) -> usize {

@@ -83,8 +83,14 @@ impl Session {
             None => self.told.get(key).is_none_or(|told| told.object != projected.object),
         };
         let put = projection.objects.iter().filter(|(key, projected)| is_news(key, projected)).collect();
-        let gone = self.gone(projection).into_iter().filter(|key| retries || !self.refused.contains_key(key));
+        let gone = self.gone(projection).into_iter().filter(|key| retries || !self.is_kept(key));
         Change { put, gone: gone.collect() }
+    }
+
+    /// The switch has refused to let it go. (What else it has refused of it was another form.)
+    fn is_kept(&self, key: &Key) -> bool {
+        let told = self.told.get(key).map(|told| &told.object);
+        self.refused.get(key).is_some_and(|refused| told == Some(&refused.object))
     }
 
     /// What the switch has and is not to have.

@@ -120,8 +120,17 @@ impl<K: Hash + Eq + Clone + Debug, V: PartialEq> Layer<K, V> {
 
     /// Who writes a thing, in order of names.
     pub(super) fn owners(&self, id: &K) -> Vec<&Key> {
+        self.first_owners(id, usize::MAX)
+    }
+
+    /// The first so many of [`Self::owners`], in about as many steps as there are writers.
+    pub(super) fn first_owners(&self, id: &K, max: usize) -> Vec<&Key> {
         let mut owners: Vec<&Key> =
             self.things.get(id).into_iter().flat_map(Writers::all).map(|(key, _)| key).collect();
+        if max < owners.len() {
+            owners.select_nth_unstable(max);
+            owners.truncate(max);
+        }
         owners.sort_unstable();
         owners
     }

@@ -109,7 +109,7 @@ impl Antrea {
 /// Whose an update is.
 fn owner(state: &State, update: &Update) -> Option<Key> {
     match update {
-        Update::AddFlow(flow) => state.room.store().owners(&FlowId::of(flow)).first().copied().cloned(),
+        Update::AddFlow(flow) => state.room.store().first_owners(&FlowId::of(flow), 1).first().copied().cloned(),
         _ => None,
     }
 }

@@ -12,6 +12,9 @@ use vswitch_flow::spec::{FlowFilter, FlowSpec, GroupSpec, Update};
 use vswitch_flow::text::{FlowCommand, parse_flow};
 use vswitch_proto::antrea::v1;
 
+/// Most other objects of a flow that are named.
+const SHARED_WITH_MAX: usize = 16;
+
 /// A flow that an object writes.
 #[derive(Debug)]
 pub(in crate::control) struct OwnedFlow {
@@ -157,8 +160,9 @@ impl Antrea {
             }
             let Some(info) = there.remove(&flow.id) else { continue };
             let table = Table::by_number(info.flow.table).map_or("", Table::name);
-            let others =
-                state.room.store().owners(&flow.id).into_iter().filter(|other| *other != key).take(16).cloned();
+            // The object is one of them itself.
+            let owners = state.room.store().first_owners(&flow.id, SHARED_WITH_MAX + 1);
+            let others = owners.into_iter().filter(|other| *other != key).take(SHARED_WITH_MAX).cloned();
             flows.push(OwnedFlow { info, table, purpose: flow.purpose, shared_with: others.collect() });
         }
         Ok((flows, self.switch.names(&node.bridge)?))
@@ -187,10 +191,11 @@ impl Antrea {
                     .map_err(|error| AntreaError::Request { field: "line", reason: error.to_string() })?;
                 let Update::AddFlow(flow) = parsed.value else { return Ok(found) };
                 let id = FlowId::of(&flow);
-                found.objects = state.room.store().owners(&id).into_iter().map(Key::told).collect();
+                let owners = state.room.store().owners(&id);
+                found.objects = owners.iter().map(|key| key.told()).collect();
                 let merged = state.room.store().flow(&id).unwrap_or_else(|| Arc::new(flow));
                 let is_its =
-                    |rule: &v1::RuleRef| found.objects.contains(&Key::new(Kind::NetworkPolicy, &rule.policy).told());
+                    |rule: &v1::RuleRef| owners.binary_search(&&Key::new(Kind::NetworkPolicy, &rule.policy)).is_ok();
                 let rules = vswitch_antrea::rules_of(&merged).into_iter().filter_map(rule_ref);
                 found.rules = rules.filter(is_its).collect();
             }

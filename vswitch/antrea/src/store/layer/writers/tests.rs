@@ -63,6 +63,14 @@ fn changes_are_those_of_all_writers_together() {
             assert_eq!(layer.merged(&id).as_deref().cloned(), merged(&naive, id));
             let owners: Vec<Key> = naive.get(&id).into_iter().flat_map(|of| of.keys().cloned()).collect();
             assert_eq!(layer.owners(&id).into_iter().cloned().collect::<Vec<_>>(), owners);
+            for max in [0, 1, 2, owners.len(), owners.len() + 1] {
+                let first = &owners[..max.min(owners.len())];
+                assert_eq!(
+                    layer.first_owners(&id, max).into_iter().cloned().collect::<Vec<_>>(),
+                    first,
+                    "{max} of them"
+                );
+            }
             let wrote =
                 |of: &BTreeMap<u32, BTreeMap<Key, u32>>, key: &Key| of.get(&id).and_then(|of| of.get(key)).copied();
             let new = owners.into_iter().filter(|key| wrote(&before, key) != wrote(&naive, key));
