@@ -278,7 +278,7 @@ fn packets_that_enter_again_are_judged_without_a_connection() {
     ]);
     assert_eq!(problems(&room, "np:default/a"), [("FEATURE".to_owned(), "rules[0].logging".to_owned())]);
     let part = room.store().part(&crate::Key::new(Kind::NetworkPolicy, "np:default/a")).unwrap_or_else(|| panic!("no flows"));
-    let counters = part.flows().filter(|flow| flow.flow.table == Table::EgressMetric.number());
+    let counters = part.flows().iter().filter(|flow| flow.flow.table == Table::EgressMetric.number());
     let named: Vec<_> = counters.map(|flow| crate::rules_of(&flow.flow)).collect();
     assert!(named.len() > 1 && named.iter().all(|rules| *rules == [2]), "what counts for a rule names it: {named:?}");
     let room = with_all(&document_node(), vec![object(k8s("a", vec![told]))]);
