@@ -122,10 +122,14 @@ uint16_t vs_vhost_dequeue_burst(int vid, uint16_t queue, struct rte_mempool *poo
 	ration.budget = *budget;
 	ration.begun = false;
 	ration.lost = VS_LOST_NONE;
-	n = rte_vhost_dequeue_burst(vid, queue, ration_pool, mbufs, n);
+	const uint16_t taken = rte_vhost_dequeue_burst(vid, queue, ration_pool, mbufs, n);
+
+	/* The library may leave mbufs behind the last one that it has freed again; where it asked for none, it has written nothing. */
+	if (ration.begun)
+		memset(mbufs + taken, 0, (n - taken) * sizeof(*mbufs));
 	*budget = ration.budget;
 	*lost = ration.lost;
-	return n;
+	return taken;
 }
 
 #define C(name) { #name, (uint64_t)(name) }

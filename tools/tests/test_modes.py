@@ -10,9 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
-from vsw import machine  # noqa: E402
 from vsw.antrea import manifests, modes, several, three  # noqa: E402
-from vsw.antrea.actions import BOTH, of  # noqa: E402
 from vsw.antrea.three import HOSTS  # noqa: E402
 
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
@@ -43,13 +41,7 @@ class Modes(unittest.TestCase):
         self.assertEqual(self.three.checksum_errors(), {})
 
     def meet(self):
-        """Neighbours are found, so that what a scene counts is its own."""
-        for here in HOSTS:
-            for there in HOSTS:
-                for family in BOTH:
-                    address = of(modes.web(there), family)
-                    client = here.at("client")
-                    machine.expect(f"{client} reaches {address}", lambda client=client, address=address: several.answers(self.three.names[client], address))
+        several.meet(self.three.names, [(here.at("client"), modes.web(there)) for here in HOSTS for there in HOSTS])
 
     def test_no_encap(self):
         self.show("NoEncap", self.modes.no_encap, self.modes.of_no_encap)

@@ -10,9 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
-from vsw import machine  # noqa: E402
 from vsw.antrea import manifests, several, vlan_scenes, vlans  # noqa: E402
-from vsw.antrea.actions import BOTH, of  # noqa: E402
 from vsw.antrea.vlans import FLAT, HOSTS, PLAIN, RED3, ROUTER  # noqa: E402
 
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
@@ -41,11 +39,7 @@ class PodVlans(unittest.TestCase):
         self.assertEqual(self.trunk.checksum_errors(), {})
 
     def meet(self):
-        """Neighbours are found, so that what a scene counts is its own."""
-        for here, there in ((PLAIN.name, RED3.address), (ROUTER, FLAT.address)):
-            for family in BOTH:
-                address = of(there, family)
-                machine.expect(f"{here} reaches {address}", lambda here=here, address=address: several.answers(self.trunk.names[here], address))
+        several.meet(self.trunk.names, [(PLAIN.name, RED3.address), (ROUTER, FLAT.address)])
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ pub const QUEUES_MAX: u16 = 64;
 
 /// Workers. Bounded by the counter blocks that are laid out per worker.
 pub const WORKERS_MAX: usize = 64;
+/// How late guests may be called, in microseconds.
+pub const CALL_DELAYS_US: std::ops::RangeInclusive<u32> = 0..=1000;
 
 /// Addresses of one port that is a home of tunnels: packets for remote Egress come to the Egress IP, of which a Node has up to 255 (marks have 8 bits), beside its own.
 pub const HOME_ADDRESSES_MAX: usize = 512;

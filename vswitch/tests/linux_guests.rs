@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n";
 
+/// Another thread than the worker calls guests.
+const CALLED_LATE: &str = "[worker]\ncall_delay_us = 20\n\n";
+
 /// A guest's kernel may still be asking for its neighbour.
 const SOON: Duration = Duration::from_secs(20);
 
@@ -324,7 +327,7 @@ fn traffic_resumes_whichever_end_goes_away() {
 fn guests_whose_sockets_the_switch_makes_find_it_again() {
     let config = ports(&["a"]).replace("type = ", "mode = \"server\"\ntype = ");
     let host = Host::new(Wire::AfPacket, 1);
-    let mut switch = Switch::start(&[BRIDGE, &host.config(9), &config].concat());
+    let mut switch = Switch::start(&[CALLED_LATE, BRIDGE, &host.config(9), &config].concat());
     host.attach();
     let nic = Nic { server: false, ..Nic::new(&switch.dir().join("a.sock"), [0, 1]) };
     let mut a = Guest::boot("a", &[nic]);
@@ -346,7 +349,8 @@ fn guests_whose_sockets_the_switch_makes_find_it_again() {
 #[test]
 fn guests_and_hosts_exchange_tcp_with_all_offloads_on() {
     let hosts = [Host::new(Wire::AfPacket, 1), Host::new(Wire::Tap, 2)];
-    let switch = Switch::start(&[BRIDGE, &hosts[0].config(8), &hosts[1].config(9), &ports(&["a"])].concat());
+    let switch =
+        Switch::start(&[CALLED_LATE, BRIDGE, &hosts[0].config(8), &hosts[1].config(9), &ports(&["a"])].concat());
     hosts.iter().for_each(Host::attach);
     let mut a = Guest::boot("a", &[Nic::new(&switch.dir().join("a.sock"), [0, 1])]);
     a.configure("eth0", &["10.99.0.7/24", "fd99::7/64"]);

@@ -247,21 +247,14 @@ impl Room {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let mut undo = Undo { node: Some(self.node.take()), ids: Some(self.ids.clone()), ..Undo::default() };
+        let undo = Undo { node: Some(self.node.take()), ids: Some(self.ids.clone()), ..Undo::default() };
         self.node = Some((config.clone(), Arc::new(node)));
         let keys: BTreeSet<Key> =
             self.desired.all().map(|(key, _)| key.clone()).chain([Key::node()]).chain(self.all_heard()).collect();
-        match self.attempt(keys, &mut undo) {
-            Ok((updates, counts)) => {
-                let result = result::of(Vec::new(), true, counts, false);
-                Ok(Plan { updates, flush: Vec::new(), result, undo })
-            }
-            Err(refused) => {
-                self.undo(undo);
-                refused.into_values().for_each(|refused| problems.extend(refused));
-                Err(problems)
-            }
-        }
+        self.planned(keys, undo).map_err(|refused| {
+            refused.into_values().for_each(|refused| problems.extend(refused));
+            problems
+        })
     }
 
     /// The plan is done: the bridge has what it says.

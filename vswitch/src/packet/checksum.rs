@@ -89,6 +89,27 @@ impl Sum {
         u16::from_be(fold(self.words))
     }
 
+    /// Whether these are the bytes of something that includes its checksum, and all of it is right: the folded sum is 0xffff, which is to say that the sum is a multiple of that, and not 0.
+    #[must_use]
+    #[inline]
+    pub const fn is_right(self) -> bool {
+        // A multiplication tells, sooner than folding does (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", section 9). 65535 times this is 2^64 - 1, which
+        // is -1: its negative is the inverse of 65535, and it is the most multiples that there are.
+        const MOST: u64 = 0x0001_0001_0001_0001;
+        // n times 65535 becomes n, from 1 to MOST; what is no multiple becomes more; and 0 stays 0, from which 1 is taken.
+        self.words.wrapping_mul(MOST.wrapping_neg()).wrapping_sub(1) < MOST
+    }
+
+    /// Adds some bytes, which are likely to be few.
+    #[must_use]
+    #[inline(always)] // a loop over some words, no call
+    pub fn few_bytes(self, bytes: &[u8]) -> Self {
+        if bytes.len() > SHORT || self.odd {
+            return self.bytes(bytes);
+        }
+        Self { words: add(self.words, short_sum(bytes)), odd: bytes.len() % 2 == 1 }
+    }
+
     /// The checksum: the complement of the folded sum, host byte order.
     #[must_use]
     #[inline]
@@ -114,17 +135,18 @@ fn memory_order_sum(bytes: &[u8]) -> u64 {
 
 #[inline(always)]
 fn short_sum(bytes: &[u8]) -> u64 {
-    let mut sum = 0_u64;
+    let (mut sum, mut carries) = (0_u64, 0_u64);
     let (words, rest) = bytes.as_chunks::<8>();
     for word in words {
-        let word = u64::from_ne_bytes(*word);
-        sum += (word >> 32) + (word & 0xffff_ffff);
+        let (next, carry) = sum.overflowing_add(u64::from_ne_bytes(*word));
+        (sum, carries) = (next, carries + u64::from(carry));
     }
     let (words, rest) = rest.as_chunks::<4>();
-    sum += words.first().map_or(0, |word| u64::from(u32::from_ne_bytes(*word)));
+    carries += words.first().map_or(0, |word| u64::from(u32::from_ne_bytes(*word)));
     let (words, rest) = rest.as_chunks::<2>();
-    sum += words.first().map_or(0, |word| u64::from(u16::from_ne_bytes(*word)));
-    sum + rest.first().map_or(0, |byte| u64::from(u16::from_ne_bytes([*byte, 0])))
+    carries += words.first().map_or(0, |word| u64::from(u16::from_ne_bytes(*word)));
+    carries += rest.first().map_or(0, |byte| u64::from(u16::from_ne_bytes([*byte, 0])));
+    add(sum, carries)
 }
 
 #[inline(never)] // a loop in vectors
@@ -141,16 +163,13 @@ fn long_sum(bytes: &[u8]) -> u64 {
 }
 
 #[inline]
-fn fold(sum: u64) -> u16 {
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    #[allow(clippy::cast_possible_truncation)] // at most 0xffff after these steps
-    {
-        sum as u16
-    }
+#[allow(clippy::cast_possible_truncation)] // halves
+const fn fold(sum: u64) -> u16 {
+    // The carry goes where nothing is left: whoever carries is one below the most, or less.
+    let (sum, carry) = (sum as u32).overflowing_add((sum >> 32) as u32);
+    let sum = sum + carry as u32;
+    let (sum, carry) = (sum as u16).overflowing_add((sum >> 16) as u16);
+    sum + carry as u16
 }
 
 /// The sum over the IPv4 pseudo-header (RFC 9293, 3.1); `len` is the length of the L4 header and its payload, in bytes.
@@ -265,6 +284,30 @@ mod tests {
             prop_assert_eq!(sum.checksum(), naive_checksum(&bytes[from..to]));
         });
         assert_eq!(pool.in_use(), 0, "segments leaked");
+    }
+
+    #[test]
+    fn what_is_right_folds_to_ones() {
+        let is_right = |words: u64| Sum { words, odd: false }.is_right();
+        let folds = |words: u64| Sum { words, odd: false }.folded() == 0xffff;
+        assert!(!is_right(0) && is_right(u64::MAX) && is_right(0xffff) && !is_right(0xfffe) && !is_right(1));
+        proptest!(|(words: u64, near in 0_u64..=0x0001_0001_0001_0001, by in -2..=2_i64)| {
+            prop_assert_eq!(is_right(words), folds(words), "{:x}", words);
+            let multiple = (near * 0xffff).wrapping_add_signed(by);
+            prop_assert_eq!(is_right(multiple), folds(multiple), "{:x}", multiple);
+        });
+    }
+
+    #[test]
+    fn few_bytes_are_bytes() {
+        proptest!(|(before in 0..3_usize, ones: bool, mut bytes in proptest::collection::vec(any::<u8>(), 0..100))| {
+            if ones {
+                bytes.fill(0xff);
+            }
+            let begun = Sum::of(&bytes[..before.min(bytes.len())]);
+            let (few, all) = (begun.few_bytes(&bytes), begun.bytes(&bytes));
+            prop_assert_eq!((few.folded(), few.odd), (all.folded(), all.odd));
+        });
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Walk {
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
         let (conntrack, budget) = (&*self.conntrack, self.budgets.of(port));
         let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
-        let cache = &mut self.cache;
+        let (cache, changes) = (&mut self.cache, &*snapshot.world.changes);
         let from = (port, facts.number);
         let doors = cache.has_doors();
         let (mut hits, mut program_hits, mut passed) = (0, 0, false);
@@ -60,7 +60,7 @@ impl Walk {
                 step.drop_in(port, reason, mbuf);
                 continue;
             }
-            cache.sync(&snapshot.world.changes);
+            cache.sync(changes);
             step.next_packet();
             let mut knocked = false;
             if doors && cache.is_inside(i) {

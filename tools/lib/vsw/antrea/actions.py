@@ -25,6 +25,17 @@ def of(address, family):
     return address if family == 4 else six(address)
 
 
+def silence(where, ask):
+    """That nobody answers what is asked there, and nobody refuses."""
+    try:
+        answer = ask()
+    except TimeoutError:
+        return "no answer"
+    except OSError as error:
+        raise Failure(f"{where}: expected silence, got {error}") from error
+    raise Failure(f"{where}: expected silence, {answer} answered")
+
+
 def guarded(scenes):
     """These scenes. What goes wrong between them is one more, which fails, and there the others of them end."""
     try:
@@ -76,13 +87,7 @@ class Actions:
 
         def run(family):
             where = f"{source} -> {of(address, family)} port {port}"
-            try:
-                answer = traffic.ask(self.space[source], of(address, family), port, DENIED_LIMIT)
-            except TimeoutError:
-                return "no answer"
-            except OSError as error:
-                raise Failure(f"{where}: expected silence, got {error}") from error
-            raise Failure(f"{where}: expected silence, {answer} answered")
+            return silence(where, lambda: traffic.ask(self.space[source], of(address, family), port, DENIED_LIMIT))
 
         return run
 

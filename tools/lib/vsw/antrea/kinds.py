@@ -5,7 +5,7 @@ import contextlib
 
 from ..machine import Failure
 from . import sctp, staying, traffic, world
-from .actions import BOTH, DENIED_LIMIT, HTTP, Actions, of
+from .actions import BOTH, DENIED_LIMIT, HTTP, Actions, of, silence
 from .first_packets import PACKETS, Case, FirstPackets
 from .ledger import Rule
 from .node import NODE, OUTSIDE
@@ -238,13 +238,8 @@ class Kinds(Actions):
         """Nobody answers client, and nobody refuses."""
 
         def run(family):
-            try:
-                who, _ = traffic.ask_datagram(self.space[CLIENT.name], of(address, family), HTTP, DENIED_LIMIT)
-            except TimeoutError:
-                return "no answer"
-            except OSError as error:
-                raise Failure(f"expected silence, got {error}") from error
-            raise Failure(f"expected silence, {who} answered")
+            where = f"{CLIENT.name} -> {of(address, family)}, a datagram"
+            return silence(where, lambda: traffic.ask_datagram(self.space[CLIENT.name], of(address, family), HTTP, DENIED_LIMIT)[0])
 
         return run
 

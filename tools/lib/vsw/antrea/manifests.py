@@ -145,15 +145,8 @@ class Manifests:
             if text.count(before) != 1:
                 raise Failure(f"{file} has {text.count(before)} times {before!r}")
             changed = changed.replace(before, after)
-        try:
-            self._node_changed(lambda: write(path, changed))
-        except machine.TROUBLE:
-            write(path, text)
-            raise
-        try:
+        with _meanwhile(self._node_changed, lambda: write(path, changed), lambda: write(path, text)):
             yield
-        finally:
-            self._node_changed(lambda: write(path, text))
 
     def _node_changed(self, change):
         config = lambda: self.switch.json("antrea", "node")["node"]  # noqa: E731
@@ -171,30 +164,16 @@ class Manifests:
     def also(self, file):
         """Meanwhile there is another manifest, of policies among others."""
         copy = self.directory / file.name
-        try:
-            self._changed(lambda: write(copy, file.read_text()))
-        except machine.TROUBLE:
-            copy.unlink(missing_ok=True)
-            raise
-        try:
+        with _meanwhile(self._changed, lambda: write(copy, file.read_text()), lambda: copy.unlink(missing_ok=True)):
             yield
-        finally:
-            self._changed(copy.unlink)
 
     @contextlib.contextmanager
     def replaced(self, file, text):
         """Meanwhile a file has other words, of policies among others."""
         path = self.directory / file
         before = path.read_text()
-        try:
-            self._changed(lambda: write(path, text))
-        except machine.TROUBLE:
-            write(path, before)
-            raise
-        try:
+        with _meanwhile(self._changed, lambda: write(path, text), lambda: write(path, before)):
             yield
-        finally:
-            self._changed(lambda: write(path, before))
 
     def _changed(self, change):
         policies = self._policies()
@@ -203,6 +182,20 @@ class Manifests:
 
     def _policies(self):
         return sorted({rule["policy"] for rule in self.switch.json("antrea", "rules")})
+
+
+@contextlib.contextmanager
+def _meanwhile(changed, there, back):
+    """Something else is there, and not behind it, whatever happens; `changed` does the one or the other, and waits until it is known."""
+    try:
+        changed(there)
+    except machine.TROUBLE:
+        back()
+        raise
+    try:
+        yield
+    finally:
+        changed(back)
 
 
 def renumber(words, numbers):

@@ -6,7 +6,7 @@ import unittest
 
 from .. import machine
 from . import traffic
-from .actions import HTTP
+from .actions import BOTH, HTTP, of
 from .ledger import Ledger, Ledgers
 
 
@@ -38,6 +38,14 @@ def answers(space, address):
     with contextlib.suppress(OSError):
         return bool(traffic.ask(space, address, HTTP, 0.5))
     return False
+
+
+def meet(names, pairs):
+    """Neighbours are found, so that what a scene counts is its own: who asks whom, by the names of namespaces, and addresses."""
+    for here, there in pairs:
+        for family in BOTH:
+            address = of(there, family)
+            machine.expect(f"{here} reaches {address}", lambda here=here, address=address: answers(names[here], address))
 
 
 def main(case):

@@ -1,6 +1,6 @@
 //! Groups that are there without an object.
 
-use super::{Plan, Room, Undo, result};
+use super::{Plan, Room, Undo};
 use crate::membership::{PodLife, Receivers};
 use crate::node::PacketCategory;
 use crate::object::multicast::{self, Target};
@@ -22,18 +22,11 @@ impl Room {
             let old = self.desired.joined_mut().set(group, receivers);
             undo.joined.push((group, old));
         }
-        match self.attempt(touched, &mut undo) {
-            Ok((updates, counts)) => {
-                let result = result::of(Vec::new(), true, counts, false);
-                Ok(Plan { updates, flush: Vec::new(), result, undo })
-            }
-            Err(refused) => {
-                self.undo(undo);
-                let mut problems = Problems::default();
-                refused.into_values().for_each(|refused| problems.extend(refused));
-                Err(problems)
-            }
-        }
+        self.planned(touched, undo).map_err(|refused| {
+            let mut problems = Problems::default();
+            refused.into_values().for_each(|refused| problems.extend(refused));
+            problems
+        })
     }
 
     fn has_multicast(&self) -> bool {

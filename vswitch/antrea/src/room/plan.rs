@@ -182,12 +182,22 @@ impl Room {
         }
     }
 
+    /// The plan that compiles anew what is touched, after changes that `undo` knows. Else everything is as before them.
+    pub(super) fn planned(&mut self, touched: BTreeSet<Key>, mut undo: Undo) -> Result<Plan, Refused> {
+        match self.attempt(touched, &mut undo) {
+            Ok((updates, counts)) => {
+                let result = result::of(Vec::new(), true, counts, false);
+                Ok(Plan { updates, flush: Vec::new(), result, undo })
+            }
+            Err(refused) => {
+                self.undo(undo);
+                Err(refused)
+            }
+        }
+    }
+
     /// Numbers and parts for all that is touched.
-    pub(super) fn attempt(
-        &mut self,
-        mut touched: BTreeSet<Key>,
-        undo: &mut Undo,
-    ) -> Result<(Vec<Update>, Counts), Refused> {
+    fn attempt(&mut self, mut touched: BTreeSet<Key>, undo: &mut Undo) -> Result<(Vec<Update>, Counts), Refused> {
         let mut refused = Refused::new();
         // What goes leaves its numbers to what comes.
         let (there, gone): (Vec<&Key>, Vec<&Key>) = touched.iter().partition(|key| self.desired.get(key).is_some());

@@ -1,6 +1,6 @@
 //! Ports that come after the objects that have them: those of agents, after a restart.
 
-use super::{Plan, Room, Undo, result};
+use super::{Plan, Room, Undo};
 use crate::{Key, Ports, Problems};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,17 +22,8 @@ impl Room {
         } else {
             self.spread(&moved, &mut touched);
         }
-        let mut undo = Undo { ids: Some(self.ids.clone()), ..Undo::default() };
-        match self.attempt(touched, &mut undo) {
-            Ok((updates, counts)) => {
-                let result = result::of(Vec::new(), true, counts, false);
-                Ok(Plan { updates, flush: Vec::new(), result, undo })
-            }
-            Err(refused) => {
-                self.undo(undo);
-                Err(refused)
-            }
-        }
+        let undo = Undo { ids: Some(self.ids.clone()), ..Undo::default() };
+        self.planned(touched, undo)
     }
 
     /// Objects with these ports, those that name them, and so on.

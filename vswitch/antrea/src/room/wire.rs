@@ -1,6 +1,6 @@
 //! What becomes known of the wire after the Node was said: next hops that answer, ports of the bridge behind the uplink.
 
-use super::{Plan, Room, Undo, result};
+use super::{Plan, Room, Undo};
 use crate::{Key, Kind, Object, Problems, Wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,16 +44,7 @@ impl Room {
         }
         touched.insert(Key::node());
         self.set_wire(wire);
-        let mut undo = Undo { ids: Some(self.ids.clone()), ..Undo::default() };
-        match self.attempt(touched, &mut undo) {
-            Ok((updates, counts)) => {
-                let result = result::of(Vec::new(), true, counts, false);
-                Ok(Plan { updates, flush: Vec::new(), result, undo })
-            }
-            Err(refused) => {
-                self.undo(undo);
-                Err(refused)
-            }
-        }
+        let undo = Undo { ids: Some(self.ids.clone()), ..Undo::default() };
+        self.planned(touched, undo)
     }
 }

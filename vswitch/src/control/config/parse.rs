@@ -131,7 +131,11 @@ impl<'a> Walk<'a> {
         let mut section = self.section(root, "worker", "[worker]");
         let sleep = section.integer(&mut self.reader, "idle_sleep_us", &IDLE_SLEEP_US);
         self.config.worker.idle_sleep_us = sleep.unwrap_or(0);
-        section.finish(&mut self.reader, &["idle_sleep_us"], &["idle_sleep_us"]);
+        let range = (*limits::CALL_DELAYS_US.start()).into()..=(*limits::CALL_DELAYS_US.end()).into();
+        let delay = section.integer(&mut self.reader, "call_delay_us", &range);
+        self.config.worker.call_delay_us = delay.unwrap_or(0);
+        let known = ["idle_sleep_us", "call_delay_us"];
+        section.finish(&mut self.reader, &known, &known);
     }
 
     fn slow_path(&mut self, root: &mut Section<'_, '_>) {

@@ -58,6 +58,8 @@ pub struct DpdkConfig {
 pub struct WorkerConfig {
     /// Longest sleep of an idle worker, in microseconds; 0: never sleeps.
     pub idle_sleep_us: u32,
+    /// How late guests may be called by a thread that spares workers that, in microseconds; 0: workers call them, at once.
+    pub call_delay_us: u32,
 }
 
 /// Section `[conntrack]`.

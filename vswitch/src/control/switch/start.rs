@@ -83,6 +83,7 @@ fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>
     engine.pool = Some(pool.clone());
     let publisher = Arc::new(Publisher::new(cores, Arc::new(make_conntrack(&config.conntrack))));
     publisher.caches.iter().for_each(|cache| cache.enable(config.debug.cache));
+    crate::dpdk::vhost::set_call_delay(config.worker.call_delay_us);
     let idle_sleep = Duration::from_micros(config.worker.idle_sleep_us.into());
     for (id, core) in cores.iter().enumerate() {
         let worker = Worker::start(id, *core, Arc::clone(&publisher), pool.clone(), idle_sleep, config.slow_path)

@@ -1,20 +1,42 @@
-//! How guests are called: the eventfds that the library writes to, on workers' threads.
+//! How guests are called: their eventfds, which [`super::caller`] writes to, or workers, where it does not.
 //!
-//! A guest gives the descriptor, and shares its flags. One that blocks when it is written to would hold up a worker, and every port with it. So it must be an
+//! A guest gives the descriptor, and shares its flags. One that blocks when it is written to would hold up who calls, and the calls of every port with him. So it must be an
 //! eventfd, it is made non-blocking, and since its owner may take that back and fill the counter, the control side looks ([`Calls::relieve`]): a full one is emptied,
-//! which lets the worker go on, and its guest is disconnected. No guest comes to 2^64 - 1 calls by itself.
+//! which lets the caller go on, and its guest is disconnected. No guest comes to 2^64 - 1 calls by itself.
 
+use super::caller::Route;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Rings that a guest may have: their descriptors are kept by number.
 const RINGS_MAX: usize = 2 * super::PAIRS_MAX as usize;
 
 /// The eventfds of one connection's rings.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Option<OwnedFd>>);
+pub(super) struct Calls {
+    rings: Vec<Option<Call>>,
+    /// The one that the library may use until it has handled the message that is with it.
+    before: Option<Call>,
+}
 
-/// Whether a descriptor may be written to by workers; makes it non-blocking.
+/// A guest's eventfd.
+#[derive(Debug)]
+enum Call {
+    Routed(Route),
+    /// Workers write to it.
+    Direct(OwnedFd),
+}
+
+impl Call {
+    fn guest(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Routed(route) => route.guest(),
+            Self::Direct(fd) => fd.as_fd(),
+        }
+    }
+}
+
+/// Whether a descriptor may be written to; makes it non-blocking.
 pub(super) fn check(fd: BorrowedFd<'_>) -> Result<(), &'static str> {
     let name = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
     if !name.is_ok_and(|name| name.as_os_str() == "anon_inode:[eventfd]") {
@@ -28,34 +50,50 @@ pub(super) fn check(fd: BorrowedFd<'_>) -> Result<(), &'static str> {
 }
 
 impl Calls {
-    /// A ring is called by another descriptor from now on, or not at all.
+    /// A ring is called by another descriptor from now on, or not at all. Returns what the library is to write to instead, if that is another one.
     ///
     /// # Errors
-    /// When there is no descriptor left.
-    pub(super) fn set(&mut self, ring: usize, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    /// When there is no descriptor left: the library may have the guest's, which nobody looks after.
+    pub(super) fn set(&mut self, ring: usize, fd: Option<BorrowedFd<'_>>) -> io::Result<Option<OwnedFd>> {
         if ring >= RINGS_MAX {
-            return Ok(()); // not served
+            return Ok(None); // not served
         }
-        if self.0.len() <= ring {
-            self.0.resize_with(ring + 1, || None);
+        if self.rings.len() <= ring {
+            self.rings.resize_with(ring + 1, || None);
         }
-        self.0[ring] = fd.map(|fd| fd.try_clone_to_owned()).transpose()?;
-        Ok(())
+        self.before = self.rings[ring].take();
+        let Some(fd) = fd else { return Ok(None) };
+        let (call, start) = match Route::open(fd) {
+            Ok(Some((route, start))) => (Call::Routed(route), Some(start)),
+            Ok(None) | Err(_) => (Call::Direct(fd.try_clone_to_owned()?), None),
+        };
+        self.rings[ring] = Some(call);
+        Ok(start)
+    }
+
+    /// The library has handled the message with the last one: it uses no other for that ring.
+    pub(super) fn settle(&mut self) {
+        self.before = None;
     }
 
     /// Empties what is full. Returns whether anything was. Never blocks.
     pub(super) fn relieve(&self) -> bool {
-        let fds: Vec<&OwnedFd> = self.0.iter().flatten().collect();
-        let poll = |fd: &&OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-        let mut polled: Vec<libc::pollfd> = fds.iter().map(poll).collect();
-        let n = libc::nfds_t::try_from(polled.len()).unwrap_or(0);
-        // SAFETY: `n` pollfds; no waiting.
-        if unsafe { libc::poll(polled.as_mut_ptr(), n, 0) } < 0 {
-            return false;
-        }
-        let full = polled.iter().filter(|polled| polled.revents & libc::POLLOUT == 0);
-        full.map(|polled| empty(polled.fd)).count() > 0
+        let calls = self.rings.iter().flatten().chain(&self.before);
+        relieve(calls.map(Call::guest))
     }
+}
+
+/// [`Calls::relieve`], of these.
+pub(super) fn relieve<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>) -> bool {
+    let poll = |fd: BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    let mut polled: Vec<libc::pollfd> = fds.map(poll).collect();
+    let n = libc::nfds_t::try_from(polled.len()).unwrap_or(0);
+    // SAFETY: `n` pollfds; no waiting.
+    if unsafe { libc::poll(polled.as_mut_ptr(), n, 0) } < 0 {
+        return false;
+    }
+    let full = polled.iter().filter(|polled| polled.revents & libc::POLLOUT == 0);
+    full.map(|polled| empty(polled.fd)).count() > 0
 }
 
 /// Reads the counter, if there is anything to read.
@@ -110,6 +148,7 @@ mod tests {
         let again = eventfd(u64::MAX - 1);
         calls.set(1, Some(again.as_fd())).expect("descriptors");
         calls.set(1, None).expect("none");
+        calls.settle();
         assert!(!calls.relieve(), "a descriptor that was taken away");
     }
 }

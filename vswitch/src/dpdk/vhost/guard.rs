@@ -92,7 +92,12 @@ impl Guard {
                 return Verdict::Pass;
             }
             message::SET_VRING_CALL => {
-                let checked = message.fds().first().map_or(Ok(()), |fd| calls::check(*fd));
+                // The library would refuse it, too, but behind us: it would keep the descriptor that it has.
+                let fds = message.fds();
+                if fds.len() != usize::from(message.has_fd()) {
+                    return Verdict::Refuse("more or fewer call descriptors than it says");
+                }
+                let checked = fds.first().map_or(Ok(()), |fd| calls::check(*fd));
                 return checked.map_or_else(Verdict::Refuse, |()| Verdict::Pass);
             }
             // Obsolete, and may be ignored; the library would forget its rings without a word, and leak their bookkeeping.

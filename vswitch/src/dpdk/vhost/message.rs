@@ -4,7 +4,7 @@
 //! DPDK 22.11 (lib/vhost/vhost_user.h), which it passes to external handlers. With another layout the descriptors would not
 //! add up, and a message that needs them is refused.
 
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 pub(super) const GET_FEATURES: u32 = 1;
 pub(super) const SET_FEATURES: u32 = 2;
@@ -80,6 +80,11 @@ impl<'a> Message<'a> {
         self.u32(HEADER) as usize & 0xff
     }
 
+    /// A message with a descriptor for a ring says that it has one (`VHOST_USER_VRING_NOFD_MASK`).
+    pub(super) fn has_fd(&self) -> bool {
+        self.u32(HEADER) & 0x100 == 0
+    }
+
     /// The value of a `struct vhost_vring_state`.
     pub(super) fn value(&self) -> u32 {
         self.u32(HEADER + 4)
@@ -130,6 +135,17 @@ impl<'a> Message<'a> {
         (0..n).map(|i| unsafe { BorrowedFd::borrow_raw(self.fd(i)) }).collect()
     }
 
+    /// Gives the library another descriptor in the place of the first one, which is closed.
+    pub(super) fn replace_fd(&mut self, fd: OwnedFd) {
+        if self.fd_count().unwrap_or(0) == 0 {
+            return;
+        }
+        let old = self.fd(0);
+        self.set_u32(FDS, u32::from_ne_bytes(fd.into_raw_fd().to_ne_bytes()));
+        // SAFETY: received with this message, owned by nobody else, and no longer named in it.
+        drop(unsafe { OwnedFd::from_raw_fd(old) });
+    }
+
     /// Closes the descriptors of a message that the library is not going to handle; it would leak them.
     pub(super) fn close_fds(&mut self) {
         for i in 0..self.fd_count().unwrap_or(0) {
@@ -155,7 +171,7 @@ pub(super) fn for_tests(request: u32, payload: &[u8]) -> [u8; CONTEXT_LEN] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::{AsRawFd, IntoRawFd};
+    use std::os::fd::AsRawFd;
 
     fn put(bytes: &mut [u8; CONTEXT_LEN], fd: RawFd) {
         bytes[FDS..FDS + 4].copy_from_slice(&fd.to_ne_bytes());
@@ -172,6 +188,24 @@ mod tests {
         assert_eq!(message.fds().len(), 1);
         message.close_fds();
         assert!(message.fds().is_empty() && message.fd(0) == -1);
+        message.close_fds();
+    }
+
+    #[test]
+    fn a_descriptor_takes_the_place_of_another_one() {
+        let (old, new) = (tempfile::tempfile().expect("a file"), tempfile::tempfile().expect("a file"));
+        let mut bytes = for_tests(SET_VRING_CALL, &[]);
+        let passed = new.try_clone().expect("a descriptor");
+        let raw = passed.as_raw_fd();
+        Message::new(&mut bytes).replace_fd(passed.into());
+        assert!(Message::new(&mut bytes).fds().is_empty(), "a message without one gets none");
+        let (old_raw, passed) = (old.as_raw_fd(), new.try_clone().expect("a descriptor"));
+        put(&mut bytes, old.into_raw_fd());
+        let mut message = Message::new(&mut bytes);
+        message.replace_fd(passed.into());
+        assert_eq!((message.fds().len(), message.fd(0)), (1, raw), "the number that was free again");
+        // SAFETY: takes numbers.
+        assert_eq!(unsafe { libc::fcntl(old_raw, libc::F_GETFD) }, -1, "the other one is closed");
         message.close_fds();
     }
 

@@ -15,6 +15,7 @@
 //! | `vhost_reconn` (one per process) | `new_connection` of client sockets, retried each second | the library's reconnect list |
 //! | control, in [`Vhost::open`] | `new_connection`, if a client socket connects at once | our `OPENING` |
 //! | control, in the drop of [`Vhost`] | `destroy_device` | the library's socket table, and no lock of ours |
+//! | `vhost-calls` (one per process, ours, by option) | calls of guests (`caller`) | its own table while it looks a guest up, nothing while it calls |
 //! | worker | `rte_vhost_dequeue_burst` (tries `access_lock`), `rte_vhost_enqueue_burst` (spins for it) | that `access_lock` |
 //!
 //! Hence three rules, each the way out of a deadlock:
@@ -26,7 +27,7 @@
 //!
 //! `quiesce` must not need a lock that is held around the drop of [`Vhost`], and may be called from several threads at once.
 //!
-//! **Never trust the guest**: what a guest does to its memory file is survived (`fault`), and what it is called by cannot hold up a worker for long (`calls`); a burst's mbufs are rationed (`Rings::receive`, the shim); `guard` refuses what makes the library's own ring arithmetic unsafe; connections are made
+//! **Never trust the guest**: what a guest does to its memory file is survived (`fault`), and what it is called by holds up nobody for long (`calls`), no worker where another thread calls (`caller`); a burst's mbufs are rationed (`Rings::receive`, the shim); `guard` refuses what makes the library's own ring arithmetic unsafe; connections are made
 //! non-blocking and limited to one per socket (`socket`), so that a peer that stops in the middle of a message, or never
 //! reads a reply, is disconnected instead of stopping the thread (and, through `access_lock`, the workers) of all ports.
 //!
@@ -62,6 +63,8 @@ mod features;
 #[cfg(feature = "dpdk")]
 mod callbacks;
 #[cfg(feature = "dpdk")]
+mod caller;
+#[cfg(feature = "dpdk")]
 mod calls;
 #[cfg(feature = "dpdk")]
 mod fault;
@@ -89,13 +92,13 @@ pub(crate) mod testing;
 pub use error::VhostError;
 
 #[cfg(feature = "dpdk")]
-pub use {open::Vhost, rings::Rings, shared::tend};
+pub use {caller::set_delay as set_call_delay, open::Vhost, rings::Rings, shared::tend};
 
 #[cfg(feature = "dpdk")]
 pub(super) use socket::remove_stale;
 
 #[cfg(not(feature = "dpdk"))]
-pub use double::{Rings, Vhost, tend};
+pub use double::{Rings, Vhost, set_call_delay, tend};
 
 use std::sync::Arc;
 

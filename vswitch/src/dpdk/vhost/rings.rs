@@ -73,22 +73,12 @@ impl Rings {
         let (queue, mut lost) = (2 * pair + 1, sys::VS_LOST_NONE);
         #[allow(clippy::cast_possible_truncation)] // at most BURST
         // SAFETY: Option<Mbuf> is a nullable pointer, and all `room` slots are None. The device is not destroyed while we are
-        // here (`destroy_device` waits). The library writes slots it gives us, and may leave pointers to mbufs that it freed
-        // again behind them: those are overwritten. The shim was prepared when the socket was opened.
+        // here (`destroy_device` waits). The slots behind those that it gives us stay empty: what the library leaves there the shim
+        // clears. The shim was prepared when the socket was opened.
         let n = unsafe {
-            let n = sys::vs_vhost_dequeue_burst(
-                vid,
-                queue,
-                pool.as_ptr(),
-                slots,
-                room as u16,
-                &raw mut *budget,
-                &raw mut lost,
-            );
-            let n = usize::from(n).min(room);
-            std::ptr::write_bytes(slots.add(n), 0, room - n);
-            n
+            sys::vs_vhost_dequeue_burst(vid, queue, pool.as_ptr(), slots, room as u16, &raw mut *budget, &raw mut lost)
         };
+        let n = usize::from(n).min(room);
         burst.set_len(at + n);
         let lost = match lost {
             sys::VS_LOST_TOO_LONG => Some(Lost::TooLong),

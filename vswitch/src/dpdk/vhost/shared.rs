@@ -4,7 +4,7 @@ use super::calls::Calls;
 use super::fault::{self, Files};
 use super::guard::{Guard, State, Verdict};
 use super::message::{Message, SET_MEM_TABLE, SET_VRING_CALL};
-use super::{PAIRS_MAX, Quiesce, features, socket};
+use super::{PAIRS_MAX, Quiesce, caller, features, socket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -111,6 +111,7 @@ pub(super) fn find(path: &CString) -> Option<Arc<Shared>> {
 /// Disconnects guests that have taken their memory away (until then their rings are empty), and those whose call descriptors would hold up
 /// workers (until then they do). To be called several times a second.
 pub fn tend() {
+    caller::relieve();
     let lost = fault::take_lost();
     let all: Vec<Arc<Shared>> = REGISTRY.lock().values().cloned().collect();
     all.iter().for_each(|shared| shared.tend(lost));
@@ -313,8 +314,10 @@ impl Shared {
         if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
             self.remapping.store(EXCHANGING, Relaxed);
         }
-        if verdict == Verdict::Pass {
-            self.note(vid, message);
+        if verdict == Verdict::Pass
+            && let Some(other) = self.note(vid, message)
+        {
+            message.replace_fd(other);
         }
         if let Verdict::Refuse(reason) = verdict {
             let request = message.request();
@@ -323,19 +326,21 @@ impl Shared {
         verdict
     }
 
-    /// Keeps what is to be known of a guest's memory and descriptors while the library uses them.
-    fn note(&self, vid: i32, message: &Message<'_>) {
+    /// Keeps what is to be known of a guest's memory and descriptors while the library uses them. Returns a descriptor that the library is to use instead of the message's.
+    fn note(&self, vid: i32, message: &Message<'_>) -> Option<OwnedFd> {
         match message.request() {
             SET_MEM_TABLE => {
                 let files = Files::of(&message.fds());
                 self.with_connection(vid, |connection| connection.next_files = files);
+                None
             }
             SET_VRING_CALL => {
                 let (ring, fds) = (message.ring_of_fd(), message.fds());
                 // Without a descriptor left, it is called without being looked after.
-                self.with_connection(vid, |connection| drop(connection.calls.set(ring, fds.first().copied())));
+                let set = self.with_connection(vid, |connection| connection.calls.set(ring, fds.first().copied()));
+                set.and_then(Result::ok).flatten()
             }
-            _ => {}
+            _ => None,
         }
     }
 
@@ -348,6 +353,9 @@ impl Shared {
         }
         if message.request() == SET_MEM_TABLE {
             self.with_connection(vid, |connection| connection.files = std::mem::take(&mut connection.next_files));
+        }
+        if message.request() == SET_VRING_CALL {
+            self.with_connection(vid, |connection| connection.calls.settle());
         }
         // The state's ring format is not looked at.
         let state = self.state(vid, 0);

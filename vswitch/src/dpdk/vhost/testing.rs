@@ -6,6 +6,9 @@ use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 
+/// For guests that a thread of its own calls.
+pub(crate) const CALL_DELAY_US: u32 = 20;
+
 /// Descriptors that one message can carry (`SCM_MAX_FD`).
 pub(crate) const FDS_MAX: usize = 253;
 

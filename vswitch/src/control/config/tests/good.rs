@@ -83,7 +83,7 @@ fn every_key_arrives() {
     let config = good(
         r#"
         dpdk = { worker_cores = [2, 3], main_core = 1, memory_mb = 64, mbufs = 1024, hugepages = false, file_prefix = "a", pci = true, args = ["-v"] }
-        worker.idle_sleep_us = 50
+        worker = { idle_sleep_us = 50, call_delay_us = 7 }
         control.socket = "/tmp/s"
         [[bridge]]
         name = "b"
@@ -107,7 +107,8 @@ fn every_key_arrives() {
     assert_eq!((&dpdk.worker_cores[..], dpdk.main_core, dpdk.memory_mb), (&[2, 3][..], 1, 64));
     assert_eq!((dpdk.mbufs, dpdk.hugepages, dpdk.pci), (Some(1024), false, true));
     assert_eq!((dpdk.file_prefix.as_deref(), &dpdk.args[..]), (Some("a"), &["-v".to_owned()][..]));
-    assert_eq!((config.worker.idle_sleep_us, config.socket), (50, PathBuf::from("/tmp/s")));
+    let worker = (config.worker.idle_sleep_us, config.worker.call_delay_us);
+    assert_eq!((worker, config.socket), ((50, 7), PathBuf::from("/tmp/s")));
     let (bridge, ports) = &config.bridges[0];
     let expected = BridgeConfig {
         name: "b".to_owned(),
@@ -155,6 +156,7 @@ fn numbers_are_good_up_to_their_limits_and_no_further() {
         ("[dpdk]\n", "memory_mb", 64, 1 << 20),
         ("[dpdk]\nmemory_mb = 1048576\n", "mbufs", 1024, 1 << 26),
         ("[worker]\n", "idle_sleep_us", 0, 10_000),
+        ("[worker]\n", "call_delay_us", 0, 1000),
         ("[slow_path]\n", "misses", 0, 10_000_000),
         ("[slow_path]\n", "packet_ins", 0, 10_000_000),
         ("[slow_path]\n", "learns", 0, 10_000_000),

@@ -30,7 +30,7 @@ fn after_a_broken_header_nothing_is_said_about_its_section() {
     expect(
         "[worker]\nidle = 1\n[[bridge]]\nname = 'b'\n[[bridge.port\nname = 'x'\ntype = 'tpa'\n[[bridge.port]]\nmtu = 1\n",
         &[
-            "f:2:1: idle: unknown key; [worker] has the keys: idle_sleep_us",
+            "f:2:1: idle: unknown key; [worker] has the keys: idle_sleep_us, call_delay_us",
             "f:5:14: unclosed array table, expected `]]`; write [[section]]",
             "f:9:7: mtu: 1 is out of range; use 68 to 9702",
         ],

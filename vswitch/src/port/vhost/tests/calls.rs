@@ -3,11 +3,26 @@
 
 use super::frontend::{EVENT_IDX, Frontend, REPLY_ACK, RING};
 use super::*;
-use crate::dpdk::vhost::testing::eventfd;
+use crate::dpdk::vhost::testing::{CALL_DELAY_US, eventfd};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::time::Duration;
 
-/// Whether a call came since this was asked last. The port has made the descriptor non-blocking.
+/// Longer than a call may take on a machine that is not busy.
+const A_WHILE: Duration = Duration::from_millis(5);
+
+/// Whether a call came, or comes soon if one is `expected`, since this was asked last. The port has made the descriptor non-blocking.
+#[track_caller]
+fn is_called(call: &File, expected: bool) -> bool {
+    if expected {
+        wait("a call", 5, || was_called(call));
+        return true;
+    }
+    std::thread::sleep(A_WHILE);
+    was_called(call)
+}
+
+/// Whether a call came since this was asked last.
 #[track_caller]
 fn was_called(mut call: &File) -> bool {
     match call.read(&mut [0; 8]) {
@@ -31,7 +46,17 @@ fn start(guest: &mut Frontend, port: &mut Port, features: u64, calls: &[File; 2]
 
 #[test]
 fn a_guest_that_mutes_its_calls_is_called_when_it_asks() {
+    mute_and_ask(0);
+}
+
+#[test]
+fn it_is_called_by_another_thread_as_well() {
+    mute_and_ask(CALL_DELAY_US);
+}
+
+fn mute_and_ask(delay: u32) {
     let _alone = alone();
+    crate::dpdk::vhost::set_call_delay(delay);
     let (dir, pool) = (dir(), Mempool::for_tests(512));
     let (mut port, path) = serve(&dir, "s", &pool);
     let calls = [eventfd(), eventfd()];
@@ -41,7 +66,7 @@ fn a_guest_that_mutes_its_calls_is_called_when_it_asks() {
     for _ in 0..RING {
         guest.offer(0, 2048, frontend::WRITE).expect("written");
     }
-    assert!(calls.iter().all(was_called), "it is called when it comes");
+    assert!(calls.iter().all(|call| is_called(call, true)), "it is called when it comes");
 
     // To the guest: which entries it asks for, how many are used then, whether that is a call.
     let mut sent = 0;
@@ -51,7 +76,7 @@ fn a_guest_that_mutes_its_calls_is_called_when_it_asks() {
             port.send(0, &[frame(sent, 60)], &pool);
             sent += 1;
         }
-        assert_eq!(was_called(&calls[0]), expected, "asked for entry {entry}, {sent} are used");
+        assert_eq!(is_called(&calls[0], expected), expected, "asked for entry {entry}, {sent} are used");
     }
     for number in 0..sent {
         let got = guest.receive(0).expect("readable").map(|(_, bytes)| bytes);
@@ -63,9 +88,11 @@ fn a_guest_that_mutes_its_calls_is_called_when_it_asks() {
     for number in 0..70_000_u32 {
         guest.send(0, [0; 10], &frame(number, 60)).expect("sent");
         received += u32::try_from(port.receive().len()).expect("few");
-        if was_called(&calls[1]) {
+        if number % 1000 == 998 {
+            assert!(!is_called(&calls[1], false), "called before {number}, {called} times in all");
+        }
+        if number % 1000 == 999 && is_called(&calls[1], true) {
             called += 1;
-            assert_eq!(number % 1000, 999, "called {called} times");
             guest.ask(1, u16::try_from((number + 1000) % 65536).expect("below")).expect("written");
         }
     }
@@ -76,14 +103,21 @@ fn a_guest_that_mutes_its_calls_is_called_when_it_asks() {
 fn calls_that_were_lost_with_the_switch_are_made_up_for() {
     let _alone = alone();
     let (dir, pool) = (dir(), Mempool::for_tests(1024));
+    for delay in [0, CALL_DELAY_US] {
+        crate::dpdk::vhost::set_call_delay(delay);
+        lose_calls(&dir, &pool);
+    }
+}
+
+fn lose_calls(dir: &TempDir, pool: &Mempool) {
     let full: Vec<_> = (0..u32::from(RING)).map(|number| frame(number, 60)).collect();
     for (features, unseen) in [(BASIC, 0), (BASIC | EVENT_IDX, 0), (BASIC | EVENT_IDX, 3)] {
         let what = format!("features {features:x}, {unseen} packets that nobody took");
-        let (mut port, path) = serve(&dir, "s", &pool);
+        let (mut port, path) = serve(dir, "s", pool);
         // Not called, and it does not look: as if the switch died between using its buffers and calling it.
         let mut guest = guest(&path, features, REPLY_ACK);
         wait("link up", 5, || port.device.link().up);
-        port.send(0, &full, &pool);
+        port.send(0, &full, pool);
         let (taken, left) = full.split_at(full.len() - unseen);
         let mut got = Vec::new();
         for frame in taken {
@@ -96,7 +130,7 @@ fn calls_that_were_lost_with_the_switch_are_made_up_for() {
             guest.send(0, [0; 10], frame).expect("sent");
         }
         // All buffers are the switch's, as far as the guest knows: it waits.
-        let (mut port, path) = serve(&dir, "s", &pool);
+        let (mut port, path) = serve(dir, "s", pool);
         let calls = [eventfd(), eventfd()];
         let mut guest = guest.again(&path).expect("connects");
         for ring in 0..2 {
@@ -104,12 +138,12 @@ fn calls_that_were_lost_with_the_switch_are_made_up_for() {
         }
         assert_eq!(start(&mut guest, &mut port, features, &calls), left, "{what}: what it sent to nobody");
         for (ring, call) in calls.iter().enumerate() {
-            assert!(was_called(call), "{what}: not called for ring {ring}: it waits for ever");
+            assert!(is_called(call, true), "{what}: not called for ring {ring}: it waits for ever");
         }
         for sent in &full {
             assert_eq!(guest.receive(0).expect("readable").map(|(_, bytes)| bytes).as_ref(), Some(sent), "{what}");
         }
-        both_ways(&mut port, &mut guest, &pool, 7);
+        both_ways(&mut port, &mut guest, pool, 7);
         drop((port, guest));
         assert_eq!(pool.in_use(), 0, "{what}");
     }

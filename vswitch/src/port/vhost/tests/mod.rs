@@ -14,7 +14,7 @@
 //! | V07 | sizes of rings, rings that are not there | `hostile::rings_out_of_order_do_not_run`, `messages::rings_that_are_not_there_cost_who_names_them_at_most_its_connection`, `guard::size_is_fixed_once_addresses_are_given_and_bounded` |
 //! | V08 | addresses of rings | `messages::addresses_of_rings_that_cannot_be_do_not_run`, `guard::rings_are_aligned` |
 //! | V09 | bases of rings, stops | `messages::bases_beyond_the_ring_and_stops_again_and_again_do_no_harm` |
-//! | V10 | descriptors of the wrong kind, or full | `sabotage::descriptors_that_block_hold_nobody_up`, `messages::descriptors_for_kicks_and_errors_may_be_anything` |
+//! | V10 | descriptors of the wrong kind, or full | `sabotage::descriptors_that_block_hold_nobody_up`, `sabotage::a_full_descriptor_holds_up_no_worker_and_nobody_elses_calls`, `sabotage::call_descriptors_that_contradict_their_message_are_refused`, `messages::descriptors_for_kicks_and_errors_may_be_anything` |
 //! | V11 | chains that loop or lead away | `chains::chains_that_are_none_cost_the_sender_only`, `chains::chains_that_are_none_cost_the_receiver_only` |
 //! | V12 | lengths and addresses of buffers | `hostile::descriptors_that_lie_cost_their_sender_only`, `hostile::a_packet_without_end_takes_its_ration_and_is_counted`, `chains::packets_across_two_regions_of_memory_arrive_whole` |
 //! | V13 | rings that change meanwhile | `sabotage::rings_that_change_while_they_are_read_cost_their_owner_only` |
@@ -23,7 +23,7 @@
 //! | V16 | 64 KiB for who takes 1500 | `linux_guests::every_pair_of_feature_sets_carries_tcp_unharmed`, `packet::segment::tests` |
 //! | V17 | buffers of the wrong direction, packed rings of nonsense | `chains::*`, `chains::packed_rings_with_nonsense_cost_their_owner_only` |
 //! | V18 | a storm, a ring of one, nothing given back | `guests::a_storm_and_a_guest_that_takes_nothing_cost_only_themselves`, `unplug::rings_of_one_entry_and_guests_that_give_nothing_back_lose_their_own_packets` |
-//! | V19 | muted calls, calls lost with the switch | `calls::a_guest_that_mutes_its_calls_is_called_when_it_asks`, `calls::calls_that_were_lost_with_the_switch_are_made_up_for` |
+//! | V19 | muted calls, calls lost with the switch | `calls::a_guest_that_mutes_its_calls_is_called_when_it_asks`, `calls::it_is_called_by_another_thread_as_well`, `calls::calls_that_were_lost_with_the_switch_are_made_up_for` |
 //! | V20 | other features, resets, status, logs | `lifecycle::a_driver_without_multiqueue_has_one_pair_whatever_came_before`, `refused::an_owner_that_resets_changes_nothing`, `messages::a_device_whose_status_is_reset_runs_on_or_stops_and_others_go_on`, `refused::what_was_not_offered_is_refused_and_the_guest_runs_on` |
 //! | V21 | an IOMMU's entries | never offered: `features::what_would_do_harm_is_never_offered`; `refused::what_was_not_offered_is_refused_and_the_guest_runs_on` |
 //! | V22 | the control queue | ends in QEMU and virtio-user; what comes of it is V07: rings that are not there |
@@ -110,10 +110,12 @@ fn config(dir: &TempDir, name: &str, mode: VhostMode) -> VhostConfig {
     VhostConfig::new(dir.path().join(name), mode)
 }
 
-/// One test at a time: some count the descriptors of the process.
+/// One test at a time: some count the descriptors of the process. Workers call their guests.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock()
+    let alone = ALONE.lock();
+    crate::dpdk::vhost::set_call_delay(0);
+    alone
 }
 
 /// Waits for a condition; the message says what did not come.

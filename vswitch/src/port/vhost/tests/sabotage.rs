@@ -4,7 +4,8 @@
 use super::frontend::*;
 use super::hostile::Scene;
 use super::*;
-use crate::dpdk::vhost::testing::{eventfd, make_blocking};
+use crate::dpdk::vhost::testing::{CALL_DELAY_US, eventfd, make_blocking};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -105,6 +106,88 @@ fn descriptors_that_block_hold_nobody_up() {
     });
     wait("link down", 5, || !scene.bad.device.link().up);
     scene.others_are_fine("a full eventfd");
+    drop(guest);
+    scene.bad_recovers();
+}
+
+#[test]
+fn a_full_descriptor_holds_up_no_worker_and_nobody_elses_calls() {
+    let mut scene = Scene::new();
+    crate::dpdk::vhost::set_call_delay(CALL_DELAY_US);
+    let dir = dir();
+    let (mut port, path) = serve(&dir, "other", &scene.pool);
+    let call = eventfd();
+    let mut other = Frontend::connect(&path).expect("connects");
+    other.negotiate(BASIC, REPLY_ACK).expect("negotiates");
+    for ring in 0..2 {
+        other.start_ring(ring, RING, 0, Some(&call)).expect("starts");
+    }
+    wait("its link", 5, || port.device.link().up);
+    assert!(port.receive().is_empty());
+    for what in ["it goes", "it has another one", "it stays"] {
+        let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
+        let full = eventfd();
+        assert!(guest.set(SET_VRING_CALL, &0_u64.to_ne_bytes(), &[full.as_fd()]).expect("answered"), "an eventfd");
+        both_ways(&mut scene.bad, &mut guest, &scene.pool, 2);
+        // Calls may come in between.
+        wait("it is full", 5, || {
+            let _ = (&full).read(&mut [0; 8]);
+            (&full).write_all(&(u64::MAX - 1).to_ne_bytes()).is_ok()
+        });
+        make_blocking(&full);
+        scene.bad.send(0, &[frame(1, 60)], &scene.pool);
+        match what {
+            "it goes" => drop(guest),
+            "it has another one" => {
+                let next = eventfd();
+                assert!(guest.set(SET_VRING_CALL, &0_u64.to_ne_bytes(), &[next.as_fd()]).expect("answered"), "{what}");
+            }
+            _ => wait("it is disconnected", 5, || {
+                crate::dpdk::vhost::tend();
+                !scene.bad.device.link().up
+            }),
+        }
+        let called = |mut call: &File| call.read(&mut [0; 8]).is_ok();
+        wait("no call of the other one's is left", 5, || !called(&call));
+        other.offer(0, 2048, WRITE).expect("written");
+        port.send(0, &[frame(1, 60)], &scene.pool);
+        wait(&format!("the other one's calls, {what}"), 5, || {
+            crate::dpdk::vhost::tend();
+            called(&call)
+        });
+    }
+    wait("link down", 5, || !scene.bad.device.link().up);
+    drop((port, other));
+    scene.others_are_fine("a full eventfd");
+    scene.bad_recovers();
+}
+
+#[test]
+fn call_descriptors_that_contradict_their_message_are_refused() {
+    let mut scene = Scene::new();
+    let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
+    let (first, second) = (eventfd(), eventfd());
+    assert!(guest.set(SET_VRING_CALL, &0_u64.to_ne_bytes(), &[first.as_fd()]).expect("answered"), "one, as it says");
+    both_ways(&mut scene.bad, &mut guest, &scene.pool, 1);
+    let both = [first.as_fd(), second.as_fd()];
+    for (what, said, fds) in
+        [("says none", 0x100_u64, &both[1..]), ("says one", 0, &both[..0]), ("has two", 0, &both[..])]
+    {
+        assert!(!guest.set(SET_VRING_CALL, &said.to_ne_bytes(), fds).expect("answered"), "{what}");
+        both_ways(&mut scene.bad, &mut guest, &scene.pool, 2);
+    }
+    // The first one is still looked after.
+    make_blocking(&first);
+    (&first).read_exact(&mut [0; 8]).expect("it was called");
+    (&first).write_all(&(u64::MAX - 1).to_ne_bytes()).expect("it was empty");
+    std::thread::scope(|scope| {
+        let (bad, pool) = (&mut scene.bad, &scene.pool);
+        let worker = scope.spawn(move || bad.send(0, &[frame(1, 60)], pool));
+        wait("the worker goes on", 5, || {
+            crate::dpdk::vhost::tend();
+            worker.is_finished()
+        });
+    });
     drop(guest);
     scene.bad_recovers();
 }
