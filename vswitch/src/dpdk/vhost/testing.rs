@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::mem::zeroed;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 
 /// For guests that a thread of its own calls.
@@ -43,6 +43,14 @@ pub(crate) fn send_with_fds(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd
 pub(crate) fn eventfd() -> File {
     // SAFETY: a new descriptor, and nobody else's.
     unsafe { File::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) }
+}
+
+/// Waits until calls made so far have been passed on: a call made after them has come, and they are passed on in their order.
+pub(crate) fn await_calls() {
+    let last = eventfd();
+    if let Some(_route) = super::caller::Route::open(last.as_fd()).expect("descriptors") {
+        std::io::Read::read_exact(&mut &last, &mut [0; 8]).expect("a route begins with a call");
+    }
 }
 
 /// Makes a descriptor block, for everybody who has it.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::dpdk::vhost::message::{
-    CONTEXT_LEN, GET_VRING_BASE, RESET_OWNER, SET_FEATURES, SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_NUM, for_tests,
+    CONTEXT_LEN, GET_VRING_BASE, RESET_OWNER, SET_FEATURES, SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_CALL,
+    SET_VRING_NUM, for_tests,
 };
 
 const PACKED: u32 = 1 << (34 - 32);
@@ -60,7 +61,8 @@ fn requests_that_were_not_offered_are_refused() {
         assert!(matches!(verdict, Verdict::Refuse(_)), "request {request}: {verdict:?}");
     }
     for request in [1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 39, 40] {
-        let mut bytes = message(request, 0, 0);
+        // A call without a descriptor says that it has none.
+        let mut bytes = message(request, u32::from(request == SET_VRING_CALL) << 8, 0);
         let verdict = Guard::default().before(&mut Message::new(&mut bytes), State::default(), |_| false);
         assert_eq!(verdict, Verdict::Pass, "request {request}");
     }

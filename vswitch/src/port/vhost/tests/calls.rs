@@ -3,28 +3,14 @@
 
 use super::frontend::{EVENT_IDX, Frontend, REPLY_ACK, RING};
 use super::*;
-use crate::dpdk::vhost::testing::{CALL_DELAY_US, eventfd};
+use crate::dpdk::vhost::testing::{CALL_DELAY_US, await_calls, eventfd};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::time::Duration;
 
-/// Longer than a call may take on a machine that is not busy.
-const A_WHILE: Duration = Duration::from_millis(5);
-
-/// Whether a call came, or comes soon if one is `expected`, since this was asked last. The port has made the descriptor non-blocking.
-#[track_caller]
-fn is_called(call: &File, expected: bool) -> bool {
-    if expected {
-        wait("a call", 5, || was_called(call));
-        return true;
-    }
-    std::thread::sleep(A_WHILE);
-    was_called(call)
-}
-
-/// Whether a call came since this was asked last.
+/// Whether a call was made since this was asked last. The port has made the descriptor non-blocking.
 #[track_caller]
 fn was_called(mut call: &File) -> bool {
+    await_calls();
     match call.read(&mut [0; 8]) {
         Ok(_) => true,
         Err(error) if error.kind() == ErrorKind::WouldBlock => false,
@@ -66,7 +52,7 @@ fn mute_and_ask(delay: u32) {
     for _ in 0..RING {
         guest.offer(0, 2048, frontend::WRITE).expect("written");
     }
-    assert!(calls.iter().all(|call| is_called(call, true)), "it is called when it comes");
+    assert!(calls.iter().all(|call| was_called(call)), "it is called when it comes");
 
     // To the guest: which entries it asks for, how many are used then, whether that is a call.
     let mut sent = 0;
@@ -76,7 +62,7 @@ fn mute_and_ask(delay: u32) {
             port.send(0, &[frame(sent, 60)], &pool);
             sent += 1;
         }
-        assert_eq!(is_called(&calls[0], expected), expected, "asked for entry {entry}, {sent} are used");
+        assert_eq!(was_called(&calls[0]), expected, "asked for entry {entry}, {sent} are used");
     }
     for number in 0..sent {
         let got = guest.receive(0).expect("readable").map(|(_, bytes)| bytes);
@@ -89,9 +75,9 @@ fn mute_and_ask(delay: u32) {
         guest.send(0, [0; 10], &frame(number, 60)).expect("sent");
         received += u32::try_from(port.receive().len()).expect("few");
         if number % 1000 == 998 {
-            assert!(!is_called(&calls[1], false), "called before {number}, {called} times in all");
+            assert!(!was_called(&calls[1]), "called before {number}, {called} times in all");
         }
-        if number % 1000 == 999 && is_called(&calls[1], true) {
+        if number % 1000 == 999 && was_called(&calls[1]) {
             called += 1;
             guest.ask(1, u16::try_from((number + 1000) % 65536).expect("below")).expect("written");
         }
@@ -138,7 +124,7 @@ fn lose_calls(dir: &TempDir, pool: &Mempool) {
         }
         assert_eq!(start(&mut guest, &mut port, features, &calls), left, "{what}: what it sent to nobody");
         for (ring, call) in calls.iter().enumerate() {
-            assert!(is_called(call, true), "{what}: not called for ring {ring}: it waits for ever");
+            assert!(was_called(call), "{what}: not called for ring {ring}: it waits for ever");
         }
         for sent in &full {
             assert_eq!(guest.receive(0).expect("readable").map(|(_, bytes)| bytes).as_ref(), Some(sent), "{what}");

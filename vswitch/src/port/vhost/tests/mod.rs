@@ -164,6 +164,14 @@ fn running_guest(port: &Port, path: &Path, features: u64) -> Frontend {
     guest
 }
 
+/// Waits until the first pair runs. A change to a ring that runs stops it for a moment, and is answered before it goes on.
+#[track_caller]
+fn runs(port: &Port, what: &str) {
+    wait(&format!("one pair, {what}"), 5, || {
+        (port.device.rings.receive_pairs(), port.device.rings.send_pairs()) == (1, 1)
+    });
+}
+
 /// One frame each way.
 #[track_caller]
 fn both_ways(port: &mut Port, guest: &mut Frontend, pool: &Mempool, number: u32) {

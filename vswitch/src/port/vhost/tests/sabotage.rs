@@ -89,6 +89,7 @@ fn descriptors_that_block_hold_nobody_up() {
     // An eventfd that was made to block again after it was accepted, and is full.
     let mut full = eventfd();
     assert!(guest.set(SET_VRING_CALL, &ring, &[full.as_fd()]).expect("answered"), "an eventfd");
+    runs(&scene.bad, "before it is full");
     both_ways(&mut scene.bad, &mut guest, &scene.pool, 2);
     make_blocking(&full);
     let mut counter = [0; 8];
@@ -128,6 +129,7 @@ fn a_full_descriptor_holds_up_no_worker_and_nobody_elses_calls() {
         let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
         let full = eventfd();
         assert!(guest.set(SET_VRING_CALL, &0_u64.to_ne_bytes(), &[full.as_fd()]).expect("answered"), "an eventfd");
+        runs(&scene.bad, "before it is full");
         both_ways(&mut scene.bad, &mut guest, &scene.pool, 2);
         // Calls may come in between.
         wait("it is full", 5, || {
@@ -168,6 +170,7 @@ fn call_descriptors_that_contradict_their_message_are_refused() {
     let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
     let (first, second) = (eventfd(), eventfd());
     assert!(guest.set(SET_VRING_CALL, &0_u64.to_ne_bytes(), &[first.as_fd()]).expect("answered"), "one, as it says");
+    runs(&scene.bad, "with the first");
     both_ways(&mut scene.bad, &mut guest, &scene.pool, 1);
     let both = [first.as_fd(), second.as_fd()];
     for (what, said, fds) in
