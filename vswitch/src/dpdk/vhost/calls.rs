@@ -53,7 +53,7 @@ impl Calls {
     /// A ring is called by another descriptor from now on, or not at all. Returns what the library is to write to instead, if that is another one.
     ///
     /// # Errors
-    /// When there is no descriptor left: the library may have the guest's, which nobody looks after.
+    /// When there is no descriptor left: the ring is called as before.
     pub(super) fn set(&mut self, ring: usize, fd: Option<BorrowedFd<'_>>) -> io::Result<Option<OwnedFd>> {
         if ring >= RINGS_MAX {
             return Ok(None); // not served
@@ -61,13 +61,12 @@ impl Calls {
         if self.rings.len() <= ring {
             self.rings.resize_with(ring + 1, || None);
         }
-        self.before = self.rings[ring].take();
-        let Some(fd) = fd else { return Ok(None) };
-        let (call, start) = match Route::open(fd) {
-            Ok(Some((route, start))) => (Call::Routed(route), Some(start)),
-            Ok(None) | Err(_) => (Call::Direct(fd.try_clone_to_owned()?), None),
+        let (call, start) = match fd.map(|fd| (fd, Route::open(fd))) {
+            None => (None, None),
+            Some((_, Ok(Some((route, start))))) => (Some(Call::Routed(route)), Some(start)),
+            Some((fd, Ok(None) | Err(_))) => (Some(Call::Direct(fd.try_clone_to_owned()?)), None),
         };
-        self.rings[ring] = Some(call);
+        self.before = std::mem::replace(&mut self.rings[ring], call);
         Ok(start)
     }
 

@@ -308,16 +308,17 @@ impl Shared {
     pub(super) fn before_message(&self, vid: i32, message: &mut Message<'_>, features: u64) -> Verdict {
         let state = self.state(vid, features);
         // Without a guard the connection is not one of ours.
-        let verdict = self
+        let mut verdict = self
             .guarded(vid, |guard| guard.before(message, state, features::is_packed))
             .unwrap_or(Verdict::Refuse("a connection that was not accepted"));
         if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
             self.remapping.store(EXCHANGING, Relaxed);
         }
-        if verdict == Verdict::Pass
-            && let Some(other) = self.note(vid, message)
-        {
-            message.replace_fd(other);
+        if verdict == Verdict::Pass {
+            match self.note(vid, message) {
+                Ok(other) => other.into_iter().for_each(|other| message.replace_fd(other)),
+                Err(reason) => verdict = Verdict::Refuse(reason),
+            }
         }
         if let Verdict::Refuse(reason) = verdict {
             let request = message.request();
@@ -327,20 +328,23 @@ impl Shared {
     }
 
     /// Keeps what is to be known of a guest's memory and descriptors while the library uses them. Returns a descriptor that the library is to use instead of the message's.
-    fn note(&self, vid: i32, message: &Message<'_>) -> Option<OwnedFd> {
+    ///
+    /// # Errors
+    /// Why the library is not to have the message.
+    fn note(&self, vid: i32, message: &Message<'_>) -> Result<Option<OwnedFd>, &'static str> {
         match message.request() {
             SET_MEM_TABLE => {
                 let files = Files::of(&message.fds());
                 self.with_connection(vid, |connection| connection.next_files = files);
-                None
+                Ok(None)
             }
             SET_VRING_CALL => {
                 let (ring, fds) = (message.ring_of_fd(), message.fds());
-                // Without a descriptor left, it is called without being looked after.
                 let set = self.with_connection(vid, |connection| connection.calls.set(ring, fds.first().copied()));
-                set.and_then(Result::ok).flatten()
+                // Nobody could look after the guest's, and it would hold up a worker one day.
+                set.unwrap_or(Ok(None)).map_err(|_| "no descriptor left, to look after the guest's (see ulimit -n)")
             }
-            _ => None,
+            _ => Ok(None),
         }
     }
 

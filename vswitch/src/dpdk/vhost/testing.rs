@@ -53,6 +53,18 @@ pub(crate) fn await_calls() {
     }
 }
 
+/// How many descriptors the process may have from now on; returns how many it could.
+pub(crate) fn limit_fds(soft: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: one limit is written, one read.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        let before = std::mem::replace(&mut limit.rlim_cur, soft);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+        before
+    }
+}
+
 /// Makes a descriptor block, for everybody who has it.
 pub(crate) fn make_blocking(file: &File) {
     // SAFETY: takes and gives numbers.

@@ -14,7 +14,7 @@
 //! | V07 | sizes of rings, rings that are not there | `hostile::rings_out_of_order_do_not_run`, `messages::rings_that_are_not_there_cost_who_names_them_at_most_its_connection`, `guard::size_is_fixed_once_addresses_are_given_and_bounded` |
 //! | V08 | addresses of rings | `messages::addresses_of_rings_that_cannot_be_do_not_run`, `guard::rings_are_aligned` |
 //! | V09 | bases of rings, stops | `messages::bases_beyond_the_ring_and_stops_again_and_again_do_no_harm` |
-//! | V10 | descriptors of the wrong kind, or full | `sabotage::descriptors_that_block_hold_nobody_up`, `sabotage::a_full_descriptor_holds_up_no_worker_and_nobody_elses_calls`, `sabotage::call_descriptors_that_contradict_their_message_are_refused`, `messages::descriptors_for_kicks_and_errors_may_be_anything` |
+//! | V10 | descriptors of the wrong kind, or full | `sabotage::descriptors_that_block_hold_nobody_up`, `sabotage::a_full_descriptor_holds_up_no_worker_and_nobody_elses_calls`, `sabotage::call_descriptors_that_contradict_their_message_are_refused`, `sabotage::a_call_descriptor_that_nobody_could_look_after_is_refused`, `messages::descriptors_for_kicks_and_errors_may_be_anything` |
 //! | V11 | chains that loop or lead away | `chains::chains_that_are_none_cost_the_sender_only`, `chains::chains_that_are_none_cost_the_receiver_only` |
 //! | V12 | lengths and addresses of buffers | `hostile::descriptors_that_lie_cost_their_sender_only`, `hostile::a_packet_without_end_takes_its_ration_and_is_counted`, `chains::packets_across_two_regions_of_memory_arrive_whole` |
 //! | V13 | rings that change meanwhile | `sabotage::rings_that_change_while_they_are_read_cost_their_owner_only` |

@@ -4,7 +4,7 @@
 use super::frontend::*;
 use super::hostile::Scene;
 use super::*;
-use crate::dpdk::vhost::testing::{CALL_DELAY_US, eventfd, make_blocking};
+use crate::dpdk::vhost::testing::{CALL_DELAY_US, await_calls, eventfd, limit_fds, make_blocking};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -179,10 +179,51 @@ fn call_descriptors_that_contradict_their_message_are_refused() {
         assert!(!guest.set(SET_VRING_CALL, &said.to_ne_bytes(), fds).expect("answered"), "{what}");
         both_ways(&mut scene.bad, &mut guest, &scene.pool, 2);
     }
-    // The first one is still looked after.
-    make_blocking(&first);
-    (&first).read_exact(&mut [0; 8]).expect("it was called");
-    (&first).write_all(&(u64::MAX - 1).to_ne_bytes()).expect("it was empty");
+    is_looked_after(&mut scene, &first);
+    drop(guest);
+    scene.bad_recovers();
+}
+
+/// The process has its descriptors for itself: each test has a process.
+#[test]
+fn a_call_descriptor_that_nobody_could_look_after_is_refused() {
+    let mut scene = Scene::new();
+    for delay in [0, CALL_DELAY_US] {
+        let what = format!("called by workers, or {delay} us later");
+        crate::dpdk::vhost::set_call_delay(delay);
+        let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
+        let (first, second) = (eventfd(), eventfd());
+        let call = 0_u64.to_ne_bytes();
+        assert!(guest.set(SET_VRING_CALL, &call, &[first.as_fd()]).expect("answered"), "{what}: the first");
+        runs(&scene.bad, &what);
+        both_ways(&mut scene.bad, &mut guest, &scene.pool, 1);
+        let limit = limit_fds(open_fds() as u64 + 64);
+        let mut all: Vec<File> = std::iter::from_fn(|| first.try_clone().ok()).collect();
+        drop(all.pop().expect("there was room"));
+        let answer = guest.set(SET_VRING_CALL, &call, &[second.as_fd()]);
+        drop(all);
+        limit_fds(limit);
+        assert!(!answer.expect("answered"), "{what}: one that fits, but cannot be kept");
+        runs(&scene.bad, &what);
+        both_ways(&mut scene.bad, &mut guest, &scene.pool, 2);
+        if delay == 0 {
+            is_looked_after(&mut scene, &first);
+        } else {
+            await_calls();
+            (&first).read_exact(&mut [0; 8]).expect("it was called");
+            scene.bad.send(0, &[frame(1, 60)], &scene.pool);
+            wait(&format!("its next call, {what}"), 5, || (&first).read_exact(&mut [0; 8]).is_ok());
+        }
+        drop(guest);
+        scene.bad_recovers();
+    }
+}
+
+/// Workers call a guest by this descriptor, and are let go when it is full.
+fn is_looked_after(scene: &mut Scene, mut call: &File) {
+    make_blocking(call);
+    call.read_exact(&mut [0; 8]).expect("it was called");
+    call.write_all(&(u64::MAX - 1).to_ne_bytes()).expect("it was empty");
     std::thread::scope(|scope| {
         let (bad, pool) = (&mut scene.bad, &scene.pool);
         let worker = scope.spawn(move || bad.send(0, &[frame(1, 60)], pool));
@@ -191,8 +232,6 @@ fn call_descriptors_that_contradict_their_message_are_refused() {
             worker.is_finished()
         });
     });
-    drop(guest);
-    scene.bad_recovers();
 }
 
 /// Where a ring's available index is in the front end's memory.
