@@ -78,7 +78,7 @@ impl Seeds {
     }
 
     /// As many multiplications at a time as the core has units.
-    #[inline]
+    #[inline(always)] // a call returns it in memory, as two words, and whoever reads both at once waits for them
     #[allow(clippy::cast_possible_truncation)] // halves
     fn tag<const N: usize>(&self, words: &[u64; N]) -> Tag {
         let mut sum = 0_u128;

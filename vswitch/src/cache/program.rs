@@ -210,12 +210,12 @@ impl<const A: usize> Fused<A> {
         let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
         let at = places(Self::V6);
         *head.first_chunk_mut()? = *macs;
-        let ip = head.get_mut(l3..)?;
+        // The addresses end the header.
+        let ip = head.get_mut(l3..)?.get_mut(..at.addresses + 2 * A)?;
         *ip.get_mut(at.class..)?.first_chunk_mut()? = self.class;
         *ip.get_mut(at.ttl)? = self.ttl;
-        let field = ip.get_mut(at.addresses..)?;
-        *field.first_chunk_mut()? = self.addresses[0];
-        *field.get_mut(A..)?.first_chunk_mut()? = self.addresses[1];
+        // At once: who reads them at once (for a tunnel's hash) would wait for two writes.
+        ip.get_mut(at.addresses..)?.copy_from_slice(self.addresses.as_flattened());
         if !Self::V6 {
             let field: &mut [u8; 2] = ip.get_mut(10..)?.first_chunk_mut()?;
             *field = changed(*field, self.l3);

@@ -81,7 +81,7 @@ impl Step<'_> {
         let mut packet = Packet { mbuf, layers };
         program.apply(&mut packet);
         match program.path.encapsulation() {
-            Some(op) => self.wrap_and_output(op, program.path.out(), packet, (port, in_port)),
+            Some(op) => self.wrap_and_output(op, program.path.out(), packet.mbuf, layers, (port, in_port)),
             None => self.output(program.path.out(), port, packet.mbuf),
         }
         Ok(())

@@ -82,15 +82,15 @@ impl Step<'_> {
     }
 
     /// What is left to be done for a packet of a path that ends in a tunnel.
-    #[inline(never)] // registers of its own
+    #[inline(never)] // registers of its own: a packet and its layers come in them, too
     pub(super) fn wrap_and_output(
         &mut self,
         op: &EncapOp,
         out: PortId,
-        packet: Packet,
+        mut mbuf: Mbuf,
+        layers: Layers,
         (port, in_port): (PortId, PortNo),
     ) {
-        let Packet { mut mbuf, layers } = packet;
         let inner = mbuf.len();
         if op.max.is_some() || !op.header.is_plain() || !mbuf.is_plain() || !self.fits_port(op, out, inner) {
             return self.wrap_and_output_any(op, out, Packet { mbuf, layers }, Origin::of(port, in_port));

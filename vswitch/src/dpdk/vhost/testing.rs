@@ -49,7 +49,7 @@ pub(crate) fn eventfd() -> File {
 pub(crate) fn await_calls() {
     let last = eventfd();
     if let Some(_route) = super::caller::Route::open(last.as_fd()).expect("descriptors") {
-        std::io::Read::read_exact(&mut &last, &mut [0; 8]).expect("a route begins with a call");
+        io::Read::read_exact(&mut &last, &mut [0; 8]).expect("a route begins with a call");
     }
 }
 
