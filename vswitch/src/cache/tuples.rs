@@ -7,6 +7,7 @@ use super::Megaflow;
 use super::compact::folded;
 use crate::limits::MEGAFLOW_MASKS_MAX;
 use hashbrown::HashTable;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use vswitch_flow::{Field, FlowKey, FlowMask, WORDS};
 
@@ -22,11 +23,19 @@ const USED_MS: u64 = 2048;
 /// Megaflows with one mask.
 #[derive(Debug)]
 struct Tuple {
-    /// Index and bits of the words that matter.
-    words: Box<[(u8, u64)]>,
+    words: Box<[Word]>,
     digest: u64,
     hits: u32,
     megaflows: HashTable<Arc<Megaflow>>,
+}
+
+/// A word that matters, of a mask.
+#[derive(Debug)]
+struct Word {
+    index: u8,
+    bits: u64,
+    /// Makes a hash of it that nobody can foresee.
+    secrets: [u64; 2],
 }
 
 /// Every bit: there is always room for this mask.
@@ -35,10 +44,13 @@ pub(super) const EVERYTHING: FlowMask = FlowMask([u64::MAX; WORDS]);
 /// Fields that every mask has whole.
 const LANE: [Field; 3] = [Field::InPort, Field::RecircId, Field::EthType];
 
+/// Their values: the first two as one word, the third. Compared one by one: to compare them as one would be to wait until they are in memory.
+type LaneOf = (u64, u64);
+
 /// Megaflows that agree on the fields of [`LANE`].
 #[derive(Debug)]
 struct Lane {
-    values: [u128; LANE.len()],
+    of: LaneOf,
     /// Those with more hits lately first, about.
     tuples: Vec<Tuple>,
 }
@@ -52,26 +64,29 @@ pub(super) struct Tuples {
 }
 
 impl Tuple {
-    fn new(mask: &FlowMask) -> Self {
-        let words = (0_u8..).zip(mask.0).filter(|(_, bits)| *bits != 0).collect();
+    fn new(mask: &FlowMask, seed: u64) -> Self {
+        let words = (0_u8..).zip(mask.0).filter(|(_, bits)| *bits != 0);
+        let words = words.map(|(index, bits)| Word { index, bits, secrets: secrets(index, seed) }).collect();
         Self { words, digest: digest(mask), hits: 0, megaflows: HashTable::new() }
     }
 
+    /// No multiplication waits for another one, and each word has two secrets of its own.
     #[inline]
-    fn hash(&self, key: &FlowKey, seed: u64) -> u64 {
-        self.words.iter().fold(seed, |hash, (i, bits)| folded(hash ^ key.0[usize::from(*i)] & bits, MULTIPLIER))
+    fn hash(&self, key: &FlowKey) -> u64 {
+        let hash = |Word { index, bits, secrets: [a, b] }: &Word| folded(key.0[usize::from(*index)] & bits ^ a, *b);
+        self.words.iter().map(hash).fold(0, u64::wrapping_add)
     }
 
     #[inline]
-    fn find(&self, key: &FlowKey, seed: u64) -> Option<&Arc<Megaflow>> {
-        self.megaflows.find(self.hash(key, seed), |megaflow| megaflow.matching.matches(key))
+    fn find(&self, key: &FlowKey) -> Option<&Arc<Megaflow>> {
+        self.megaflows.find(self.hash(key), |megaflow| megaflow.matching.matches(key))
     }
 
     /// Whether it is the one of a mask with this digest.
     fn is_of(&self, mask: &FlowMask, digest: u64) -> bool {
         self.digest == digest && {
             let words = (0_u8..).zip(mask.0).filter(|(_, bits)| *bits != 0);
-            words.eq(self.words.iter().copied())
+            words.eq(self.words.iter().map(|word| (word.index, word.bits)))
         }
     }
 }
@@ -84,22 +99,29 @@ fn digest(mask: &FlowMask) -> u64 {
 /// Odd, with bits everywhere (the golden ratio).
 pub(super) const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Two numbers for a word of this index, the same for the same seed; the second one is odd.
+fn secrets(index: u8, seed: u64) -> [u64; 2] {
+    let hasher = foldhash::quality::FixedState::with_seed(seed);
+    [hasher.hash_one((index, 0_u8)), hasher.hash_one((index, 1_u8)) | 1]
+}
+
 /// The lane of a key.
 #[inline]
-fn values(key: &FlowKey) -> [u128; LANE.len()] {
-    LANE.map(|field| key.get(field))
+#[allow(clippy::cast_possible_truncation)] // fields of up to 32 bits
+fn lane_of(key: &FlowKey) -> LaneOf {
+    let [port, stage, kind] = LANE.map(|field| key.get(field) as u64);
+    (port << 32 | stage, kind)
 }
 
 #[inline]
-#[allow(clippy::cast_possible_truncation)] // fields of up to 32 bits
-fn hash_of(values: &[u128; LANE.len()], seed: u64) -> u64 {
-    values.iter().fold(seed, |hash, value| folded(hash ^ *value as u64, MULTIPLIER))
+const fn hash_of((place, kind): LaneOf, seed: u64) -> u64 {
+    folded(folded(place ^ seed, MULTIPLIER) ^ kind, MULTIPLIER)
 }
 
 impl Lane {
     #[inline]
-    fn find(&mut self, key: &FlowKey, seed: u64) -> Option<Arc<Megaflow>> {
-        let found = self.tuples.iter().enumerate().find_map(|(i, tuple)| Some((i, Arc::clone(tuple.find(key, seed)?))));
+    fn find(&mut self, key: &FlowKey) -> Option<Arc<Megaflow>> {
+        let found = self.tuples.iter().enumerate().find_map(|(i, tuple)| Some((i, Arc::clone(tuple.find(key)?))));
         let (i, megaflow) = found?;
         self.hit(i);
         Some(megaflow)
@@ -125,38 +147,36 @@ impl Tuples {
 
     #[inline]
     fn lane_mut(&mut self, key: &FlowKey) -> Option<&mut Lane> {
-        let values = values(key);
-        self.lanes.find_mut(hash_of(&values, self.seed), |lane| lane.values == values)
+        let of = lane_of(key);
+        self.lanes.find_mut(hash_of(of, self.seed), |lane| lane.of == of)
     }
 
     fn lane(&self, key: &FlowKey) -> Option<&Lane> {
-        let values = values(key);
-        self.lanes.find(hash_of(&values, self.seed), |lane| lane.values == values)
+        let of = lane_of(key);
+        self.lanes.find(hash_of(of, self.seed), |lane| lane.of == of)
     }
 
     /// A megaflow that the packet fits. If there are several, they say the same as long as they are good.
     #[inline]
     pub(super) fn find(&mut self, key: &FlowKey) -> Option<Arc<Megaflow>> {
-        let seed = self.seed;
-        self.lane_mut(key)?.find(key, seed)
+        self.lane_mut(key)?.find(key)
     }
 
     /// The hash that a megaflow for this key and mask is kept by; None when there is no room for another mask.
     pub(super) fn place(&mut self, key: &FlowKey, mask: &FlowMask) -> Option<u64> {
         debug_assert!(LANE.iter().all(|field| mask.get(*field) == field.ones()), "a mask without {LANE:?}");
-        let (seed, values) = (self.seed, values(key));
-        let entry =
-            self.lanes.entry(hash_of(&values, seed), |lane| lane.values == values, |lane| hash_of(&lane.values, seed));
-        let lane = entry.or_insert_with(|| Lane { values, tuples: Vec::new() }).into_mut();
+        let (seed, of) = (self.seed, lane_of(key));
+        let entry = self.lanes.entry(hash_of(of, seed), |lane| lane.of == of, |lane| hash_of(lane.of, seed));
+        let lane = entry.or_insert_with(|| Lane { of, tuples: Vec::new() }).into_mut();
         let digest = digest(mask);
         if let Some(tuple) = lane.tuples.iter().find(|tuple| tuple.is_of(mask, digest)) {
-            return Some(tuple.hash(key, seed));
+            return Some(tuple.hash(key));
         }
         if lane.tuples.len() >= MEGAFLOW_MASKS_MAX && *mask != EVERYTHING {
             return None;
         }
-        let tuple = Tuple::new(mask);
-        let hash = tuple.hash(key, seed);
+        let tuple = Tuple::new(mask, seed);
+        let hash = tuple.hash(key);
         lane.tuples.push(tuple);
         self.masks += 1;
         Some(hash)
@@ -172,9 +192,8 @@ impl Tuples {
 
     /// Removes a megaflow, and its mask if it was the last one with it.
     pub(super) fn remove(&mut self, megaflow: &Arc<Megaflow>) {
-        let values = values(&megaflow.matching.expand().0);
-        let hash = hash_of(&values, self.seed);
-        let Ok(mut entry) = self.lanes.find_entry(hash, |lane| lane.values == values) else { return };
+        let of = lane_of(&megaflow.matching.expand().0);
+        let Ok(mut entry) = self.lanes.find_entry(hash_of(of, self.seed), |lane| lane.of == of) else { return };
         let tuples = &mut entry.get_mut().tuples;
         let found = tuples.iter_mut().position(|tuple| {
             let found = tuple.megaflows.find_entry(megaflow.hash, |other| Arc::ptr_eq(other, megaflow));
@@ -218,5 +237,49 @@ impl Tuples {
     pub(super) fn clear(&mut self) {
         self.lanes.clear();
         self.masks = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What differs in few bits, in one word or another, is spread over a table all the same, and differently by another seed.
+    #[test]
+    fn keys_that_differ_a_little_have_hashes_that_differ_much() {
+        const KEYS: u64 = 4096;
+        let mut mask = FlowMask::default();
+        for field in [Field::InPort, Field::NwSrc, Field::NwDst, Field::TpSrc, Field::TpDst] {
+            mask.set(field, field.ones());
+        }
+        let key = |i: u64| {
+            let mut key = FlowKey::default();
+            for (field, value) in [
+                (Field::NwSrc, 0x0a00_0000 | i & 0xf),
+                (Field::NwDst, 0x0a00_0000 | i >> 4 & 0xf),
+                (Field::TpSrc, i >> 8 & 3),
+                (Field::TpDst, i >> 10),
+            ] {
+                key.set(field, value.into());
+            }
+            key
+        };
+        let all = |seed: u64| {
+            let tuple = Tuple::new(&mask, seed);
+            (0..KEYS).map(|i| tuple.hash(&key(i))).collect::<Vec<_>>()
+        };
+        for seed in [0, 1, u64::MAX, 0x0123_4567_89ab_cdef] {
+            let hashes = all(seed);
+            // A table reads the lowest bits and the topmost seven.
+            for (what, shift) in [("lowest", 0), ("topmost", 57)] {
+                let mut crowds = [0; 128];
+                hashes.iter().for_each(|hash| crowds[usize::try_from(hash >> shift & 127).expect("below")] += 1);
+                let (least, most) = (crowds.iter().min().unwrap(), crowds.iter().max().unwrap());
+                assert!((8..=72).contains(least) && (8..=72).contains(most), "{what}, seed {seed}: {crowds:?}");
+            }
+            let other = all(seed ^ 0x55);
+            let equal = hashes.iter().zip(&other).filter(|(a, b)| a == b).count();
+            assert_eq!(equal, 0, "by seed {seed} as by another one");
+        }
     }
 }

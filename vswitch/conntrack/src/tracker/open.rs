@@ -42,7 +42,8 @@ impl Tracker {
             return true;
         };
         let expected = self.inherited(&seen.tuple, now);
-        let opening = Opening { seen, words: *words, hash, unsought, request, tcp, expected, now };
+        let expected = expected.as_ref();
+        let opening = Opening { seen, words, hash, unsought, request, tcp, expected, now };
         if !request.commit {
             opening.uncommitted(verdict);
             return true;
@@ -109,7 +110,7 @@ impl Tracker {
         let &Opening { words: original, hash, now, .. } = opening;
         let choice = opening.choice();
         for _ in 0..CHOICES {
-            let reply = match &choice {
+            let reply = match choice {
                 Some(nat) => {
                     self.choose(&opening.seen.tuple, nat, now).ok_or(Failed::Refused(Refusal::NatExhausted))?
                 }
@@ -118,11 +119,11 @@ impl Tracker {
             let reply = Words::from(&reply);
             let hashes = [hash, self.hasher.hash(&reply)];
             let _stripes = self.index.lock(hashes);
-            if self.find(&original, hash, now).is_some() {
+            if self.find(original, hash, now).is_some() {
                 return Err(Failed::Raced);
             }
             if self.find(&reply, hashes[1], now).is_none() {
-                return self.write(place, [original, reply], hashes, opening, verdict);
+                return self.write(place, [*original, reply], hashes, opening, verdict);
             }
             if choice.is_none() {
                 return Err(Failed::Refused(Refusal::TupleTaken));
@@ -168,18 +169,18 @@ impl Tracker {
     }
 }
 
-/// A packet that opens a connection.
+/// A packet that opens a connection. What is large stays where it is.
 struct Opening<'a> {
     seen: &'a Seen,
     /// Its tuple.
-    words: Words,
+    words: &'a Words,
     /// Of that.
     hash: u64,
     /// Nobody has looked for its connection just now.
     unsought: bool,
     request: &'a Request,
     tcp: Tcp,
-    expected: Option<Inherited>,
+    expected: Option<&'a Inherited>,
     now: u64,
 }
 
@@ -187,15 +188,15 @@ impl Opening<'_> {
     /// The verdict if nothing is to be remembered.
     fn uncommitted(&self, verdict: &mut Verdict) {
         *verdict = Verdict { state: state::NEW | state::TRK, original: Some(self.seen.tuple), ..Verdict::default() };
-        if let Some(Inherited { master, mark, label, .. }) = self.expected {
+        if let Some(&Inherited { master, mark, label, .. }) = self.expected {
             verdict.state |= state::REL;
             (verdict.mark, verdict.label, verdict.original) = (mark, label, Some(master));
         }
     }
 
     /// How the tuple of the replies is chosen, if there is a choice. An expected connection has none.
-    fn choice(&self) -> Option<Nat> {
-        self.request.nat.filter(|nat| nat.side.is_some() && self.expected.is_none())
+    fn choice(&self) -> Option<&Nat> {
+        self.request.nat.as_ref().filter(|nat| nat.side.is_some() && self.expected.is_none())
     }
 
     /// How an expected connection is translated.
@@ -221,7 +222,7 @@ impl Opening<'_> {
     /// What its place holds.
     fn entry(&self, tuples: [Words; 2]) -> Entry {
         let entry = Entry { tuples, tcp: self.tcp, mark: 0, label: 0, start: self.now, master: None };
-        match &self.expected {
+        match self.expected {
             None => {
                 let ((mark, of_mark), (label, of_label)) = (self.request.mark, self.request.label);
                 Entry { mark: mark & of_mark, label: label & of_label, ..entry }
