@@ -14,7 +14,6 @@
 //! **Not here**: IPv6 outside, checksums over what is inside, options: those take the way of their own key.
 
 use super::compact::folded;
-use super::lookup::prefetch_first;
 use super::tunnels::{BUSY_MS, K, Tunnel};
 use super::{Cache, Compact, Megaflow, Outer};
 use crate::action::DecapOp;
@@ -130,7 +129,7 @@ impl Doors {
             places: std::iter::repeat_with(Default::default).take(SETS).collect(),
             seed,
             hints: vec![Hint::default(); PORTS_MAX].into(),
-            slots: Box::default(),
+            slots: Box::new([Slot::default(); BURST]),
             used: false,
             opened: 0,
             hand: 0,
@@ -228,7 +227,7 @@ impl Cache {
         }
     }
 
-    /// Makes the compact key of what is inside of slot `i` of a burst, and asks for the lines that the lookup will read. `outer`, `header`: what is outside, and its bytes. False: the packet comes
+    /// Makes the compact key of what is inside of slot `i` of a burst. `outer`, `header`: what is outside, and its bytes. False: the packet comes
     /// by no door, or is not plain inside.
     #[inline(always)] // in the loop over a burst
     pub(crate) fn prepare_inside(
@@ -247,7 +246,6 @@ impl Cache {
         if !key.is_plain() {
             return false;
         }
-        prefetch_first(&self.v4, &self.v6, key);
         #[allow(clippy::cast_possible_truncation)] // fewer places, and no longer header, than 2^16
         let slot = Slot { serial: door.serial, at: at as u16, header: header as u16 };
         if let Some(place) = self.doors.slots.get_mut(i) {

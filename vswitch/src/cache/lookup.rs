@@ -15,7 +15,7 @@ use std::sync::Arc;
 use vswitch_conntrack::Tracker;
 
 impl Cache {
-    /// Makes the compact key of slot `i` of a burst, and asks for the lines that the lookup will read.
+    /// Makes the compact key of slot `i` of a burst.
     #[inline]
     pub(crate) fn prepare(&mut self, i: usize, mbuf: &Mbuf, port: PortId, cached: bool) {
         let Some(key) = self.keys.get_mut(i) else { return };
@@ -24,7 +24,6 @@ impl Cache {
         } else {
             key.kind = Kind::None;
         }
-        prefetch_first(&self.v4, &self.v6, key);
     }
 
     /// Likewise for a packet of a port whose others come out of tunnels.
@@ -32,7 +31,6 @@ impl Cache {
     pub(crate) fn prepare_apart(&mut self, i: usize, mbuf: &Mbuf, port: PortId) {
         let Some(key) = self.keys.get_mut(i) else { return };
         key.read_apart(mbuf.head(), mbuf.len(), (port, 0), &self.seeds);
-        prefetch_first(&self.v4, &self.v6, key);
     }
 
     /// Finds the keys of a burst, and asks for what they lead to. Good until an entry changes. Returns whether there are some that are nowhere.
@@ -40,6 +38,15 @@ impl Cache {
     pub(crate) fn locate(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
         self.located = self.version;
         let Self { v4, v6, keys, .. } = self;
+        // In a loop of its own: a core that keeps a prefetch until it has the page's address can ask for as many at a time as there are among the instructions that it looks ahead at.
+        // Between the makings of keys those are two or three.
+        for key in keys.iter().take(burst.len()) {
+            match key.kind {
+                Kind::V4 => v4.prefetch(key),
+                Kind::V6 => v6.prefetch(key),
+                Kind::None => {}
+            }
+        }
         let mut missing = false;
         for key in keys.iter_mut().take(burst.len()) {
             key.found = match key.kind {
@@ -191,16 +198,6 @@ impl Cache {
 
 type V4 = Exact<4>;
 type V6 = Exact<16>;
-
-/// Asks for the first place of a key.
-#[inline]
-pub(super) fn prefetch_first(v4: &V4, v6: &V6, key: &Compact) {
-    match key.kind {
-        Kind::V4 => v4.prefetch(key),
-        Kind::V6 => v6.prefetch(key),
-        Kind::None => {}
-    }
-}
 
 /// Where a key is that is not in its first place.
 fn find_other(v4: &V4, v6: &V6, key: &Compact) -> u32 {

@@ -154,7 +154,7 @@ impl Cache {
             unswept: 0,
             version: 1,
             located: 0,
-            keys: Box::default(),
+            keys: Box::new([Compact::default(); BURST]),
         }
     }
 

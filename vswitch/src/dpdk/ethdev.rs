@@ -378,7 +378,7 @@ mod tests {
         assert!(again.to_string().contains("in use"), "{again}");
         let mut burst = Burst::new();
         rx[0].receive(&mut burst);
-        assert_eq!(burst.len(), 32);
+        assert_eq!(burst.len(), crate::limits::BURST);
         assert!(burst.iter().all(|mbuf| mbuf.len() == 60));
         tx[0].send(&mut burst);
         assert!(burst.is_empty());
