@@ -1,8 +1,8 @@
 //! Every limit of the switch in one place, each with its reason. A full table refuses by name; it never grows.
 
-/// Packets that one poll of a receive queue returns at most. What is done once a burst is spread over twice as many as 32, and twice as many lines are waited for at once; 64 headers, keys, entries and connections
-/// (15 KiB) stay in L1.
-pub const BURST: usize = 64;
+/// Packets that one poll of a receive queue returns at most. 32 keeps a burst's headers in L1 (32 x 64 B = 2 KiB). No more: librte_vhost puts at most 32 at a time into a ring (MAX_PKT_BURST), and what
+/// it leaves counts as a full ring.
+pub const BURST: usize = 32;
 
 /// Ports of all bridges together. A node has up to 250 Pods; four times that leaves room for patch and tunnel ports.
 pub const PORTS_MAX: usize = 1024;
@@ -73,9 +73,9 @@ pub const LIVENESS_DEPTH_MAX: u32 = 128;
 /// Buckets that are looked at to judge those of one group: groups may watch each other in circles.
 pub const LIVENESS_LOOKS_MAX: u32 = 1 << 16;
 
-/// Mbufs that the floods of one burst may take for copies, software segments included: 64 small broadcasts to 250 ports, or
-/// some GSO packets of 64 KiB. Beyond, copies are dropped: the pool is everybody's.
-pub const FLOOD_MBUFS_MAX: u32 = 16_384;
+/// Mbufs that the floods of one burst may take for copies, software segments included: 32 small broadcasts to 250 ports, or
+/// one GSO packet of 64 KiB. Beyond, copies are dropped: the pool is everybody's.
+pub const FLOOD_MBUFS_MAX: u32 = 8192;
 
 /// Largest OpenFlow port number of a real port (`OFPP_MAX` of OpenFlow 1.0 minus one: 0xfeff).
 pub const PORT_NUMBER_MAX: u32 = 0xfeff;

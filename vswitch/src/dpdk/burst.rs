@@ -1,4 +1,4 @@
-//! A burst: up to 64 owned mbufs in a row, as the devices take them.
+//! A burst: up to 32 owned mbufs in a row, as the devices take them.
 
 use super::Mbuf;
 use crate::limits::BURST;

@@ -3,7 +3,7 @@
 //! **Where in the walk**: all of it. [`Walk::burst`] is the walk, top to bottom:
 //! `receive -> parse -> decide -> output -> send`.
 //!
-//! **Design**: run to completion, bursts of 64, nothing shared that is written per packet. A worker sees the world through
+//! **Design**: run to completion, bursts of 32, nothing shared that is written per packet. A worker sees the world through
 //! one [`Snapshot`]; the control side publishes a new one, and the worker adopts it at its quiescent point, between two
 //! bursts. A receive queue is a value that one worker owns at a time; it changes hands through its [`RxqSlot`].
 //! [`vswitch_quiescence`] tells the control side when every worker has let go of what was unpublished.
