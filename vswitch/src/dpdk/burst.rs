@@ -53,9 +53,7 @@ impl Burst {
     pub fn push(&mut self, mbuf: Mbuf) -> Result<(), Mbuf> {
         match self.slots.get_mut(self.len) {
             Some(slot) => {
-                // Nothing is there that would have to be dropped, so nobody looks.
-                debug_assert!(slot.is_none(), "slots behind the last one are empty");
-                std::mem::forget(slot.replace(mbuf));
+                *slot = Some(mbuf);
                 self.len += 1;
                 Ok(())
             }
