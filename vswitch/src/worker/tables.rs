@@ -139,8 +139,7 @@ impl Walk {
     }
 }
 
-/// Makes the compact keys of a burst and asks for the lines where they would be found. Returns the bytes of all packets, and whether all of them are
-/// frames of ordinary length, which need no second look.
+/// Makes the compact keys of a burst. Returns the bytes of all packets, and whether all of them are frames of ordinary length, which need no second look.
 #[inline(never)] // registers of its own
 fn prepare(cache: &mut Cache, burst: &Burst, port: PortId, frame_max: usize, cached: bool) -> (u64, bool) {
     let (mut bytes, mut ordinary) = (0, true);
