@@ -98,9 +98,7 @@ class FirstPackets(Actions):
 
     def _datagrams(self, case, family, ends):
         address, token = of(case.address, family), f"first {time.monotonic_ns()}".encode()
-        with traffic.make_socket(self.space[case.source], traffic.family_of(address), traffic.DATAGRAM) as client:
-            client.settimeout(machine.PATIENCE_S)
-            client.connect((address, case.port))
+        with traffic.unheard_of(self.space[case.source], address, case.port) as client:
             for _ in range(PACKETS):
                 client.send(token)
             arrived, deadline = [], time.monotonic() + machine.PATIENCE_S

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import hashlib
 import http.server
+import itertools
 import os
 import select
 import socket
@@ -22,6 +23,7 @@ SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 SOL_PACKET, PACKET_AUXDATA, HAS_VLAN = 263, 8, 0x10  # linux/socket.h, linux/if_packet.h
 SILENCE_S = 0.2  # without another packet: all that came is there
 ATTEMPTS, FLOOD_LEAST = 10, 5
+PORTS = itertools.cycle(range(23000, 30000))  # kernels take theirs above by chance, NodePorts are there
 
 
 @contextlib.contextmanager
@@ -43,6 +45,20 @@ def make_socket(name, *words):
     """A socket of a namespace."""
     with inside(name):
         return socket.socket(*words)
+
+
+def unheard_of(name, address, port):
+    """A socket for datagrams to there, from a port that none before had: a kernel's choice may be one whose connection the switch still has, whose packets
+    are not new."""
+    made = make_socket(name, family_of(address), DATAGRAM)
+    try:
+        made.settimeout(PATIENCE_S)
+        made.bind(("", next(PORTS)))
+        made.connect((address, port))
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 class _Answer(http.server.BaseHTTPRequestHandler):
@@ -209,9 +225,8 @@ def datagram(name, address, port, size):
 
 def ask_datagram(name, address, port, limit=PATIENCE_S):
     """As `ask`, by one datagram of a socket of its own."""
-    with make_socket(name, family_of(address), DATAGRAM) as client:
+    with unheard_of(name, address, port) as client:
         client.settimeout(limit)
-        client.connect((address, port))
         client.send(WHO)
         who, _, seen = client.recv(65535).decode().partition(" sees ")
     return who, seen

@@ -3,7 +3,7 @@
 import contextlib
 import time
 
-from ..machine import PATIENCE_S, Failure
+from ..machine import Failure
 from . import traffic
 from .actions import of
 
@@ -30,9 +30,7 @@ def same_endpoint(node, places, source, address, port):
 def reached(node, places, source, address, port):
     """Which one that was."""
     token = f"unanswered {time.monotonic_ns()}".encode()
-    with traffic.make_socket(node.names[source], traffic.family_of(address), traffic.DATAGRAM) as client:
-        client.settimeout(PATIENCE_S)
-        client.connect((address, port))
+    with traffic.unheard_of(node.names[source], address, port) as client:
         with silent(node, places):
             arrived = _arrived(node, places, client, token)
         if list(arrived.values()) != [DATAGRAMS]:
