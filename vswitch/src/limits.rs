@@ -229,9 +229,9 @@ pub const ACTIONS_PER_MISS: u32 = 256;
 /// Milliseconds after which an unused megaflow goes (Open vSwitch: max-idle 10000).
 pub const MEGAFLOW_IDLE_MS: u64 = 10_000;
 
-/// Entries of a worker's exact-match cache for IPv4, one per direction and kind of segment of a connection: 64 bytes each, 32 MiB.
+/// Entries of a worker's exact-match cache for IPv4, one per direction and kind of segment of a connection: 64 bytes each, 32 MiB, and 6 MiB of a directory.
 pub const EXACT_V4_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 19 };
-/// Likewise for IPv6: 128 bytes each, 16 MiB.
+/// Likewise for IPv6: 128 bytes each, 16 MiB, and 1.5 MiB of a directory.
 pub const EXACT_V6_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
 /// Paths per worker: chains of megaflows that packets of connections take. Many connections share one.
 pub const PATHS_MAX: usize = if cfg!(test) { 64 } else { 16_384 };

@@ -29,7 +29,7 @@ pub(super) const WORDS_MAX: usize = WORDS_V6;
 /// CRYPTO 1999, section 4).
 ///
 /// For any two keys of one kind, whoever chose them, the chance that their tags are equal is at most one in 2^64, over the secrets, which are drawn at start and never seen: a worker
-/// that compares its packets with four tags each, 10 million times a second, would meet a pair once in 14,000 years. Memory that forgets a bit unnoticed is much more frequent.
+/// that compares its packets with a tag or two each, 10 million times a second, would meet a pair once in 28,000 years. Memory that forgets a bit unnoticed is much more frequent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tag([u64; 2]);
 
@@ -170,6 +170,12 @@ static V6_TAGGED: Masks<WORDS_V6> = masks(V6_BYTES, 18);
 pub(super) type From = (PortId, u64);
 
 impl Compact {
+    /// One with these.
+    #[cfg(test)]
+    pub(super) fn for_tests(hash: u64, tag: u64) -> Self {
+        Self { hash, tag: Tag([tag, tag]), ..Self::default() }
+    }
+
     /// Makes the key of a packet, if it is plain.
     #[inline(always)] // in the loop over a burst
     pub(super) fn read(&mut self, mbuf: &Mbuf, from: From, seeds: &Seeds) {

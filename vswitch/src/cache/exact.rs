@@ -1,21 +1,22 @@
-//! The exact-match cache: compact keys to megaflows and programs. A key has four places, two pairs of neighbours.
+//! The exact-match cache: compact keys to megaflows and programs.
 //!
-//! A fixed number of places, allocated once. An entry is as good as its megaflow: nothing is ever removed to make it stale, a dead
-//! megaflow's entries are overwritten, or swept a few at a time so that they do not keep its memory.
+//! A fixed number of places, allocated once, and taken one behind the other; a [`Directory`] knows which is whose. An entry is as good as its megaflow: nothing is ever removed to make it
+//! stale, a dead megaflow's entries are swept a few at a time so that they do not keep its memory. When all are taken, one of a new key's line goes.
 //!
-//! What lies far apart is what lookups wait for. So a key lies in its first place unless that is taken, the others are looked at only if it does not, and for IPv4 all that a packet
-//! needs beside its path and its connection is in one cache line. That has no room for the key, so its [`Tag`] stands for it.
+//! What lies far apart is what lookups wait for. So a lookup reads one line of the directory, and for IPv4 all that a packet needs beside its path and its connection is in one more. That
+//! has no room for the key, so its [`Tag`] stands for it.
 
 use super::Megaflow;
 use super::compact::{Compact, Tag};
+use super::directory::{Directory, ENTRIES_MAX};
 use super::path::{Macs, Path};
 use super::program::{Fused, Rare};
 use crate::dpdk::{huge_slice, prefetch, prefetch_two};
 use std::sync::Arc;
 use vswitch_conntrack::Link;
 
-/// Where no key is.
-pub(super) const NOWHERE: u32 = u32::MAX;
+/// Where no key is: that place stays empty.
+pub(super) const NOWHERE: u32 = 0;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -91,62 +92,53 @@ const _: () = assert!(size_of::<Place<4>>() == LINE && size_of::<Place<16>>() ==
 #[derive(Debug)]
 pub(super) struct Exact<const A: usize> {
     places: Box<[Place<A>]>,
-    /// Which of its places a key takes next when all are taken.
-    turn: usize,
+    directory: Directory,
+    /// Places behind all that were ever taken.
+    fresh: usize,
+    /// Those before that are free again.
+    free: Vec<u32>,
     /// Last place that was swept.
     hand: usize,
 }
 
 impl<const A: usize> Exact<A> {
-    /// For this many entries, a power of two.
+    /// For fewer entries than this, a power of two.
     pub(super) fn new(entries: usize) -> Self {
-        let places = huge_slice(entries.next_power_of_two().max(2), Place::default);
-        Self { places, turn: 0, hand: 0 }
-    }
-
-    /// Index of a key's first place.
-    #[inline]
-    #[allow(clippy::cast_possible_truncation)] // usize has 64 bits here
-    fn first(&self, key: &Compact) -> usize {
-        key.hash as usize & (self.places.len() - 1)
-    }
-
-    /// Of its other places.
-    #[inline]
-    #[allow(clippy::cast_possible_truncation)] // as above
-    fn others(&self, key: &Compact) -> [usize; 3] {
-        let second = (key.hash >> 32) as usize & (self.places.len() - 1);
-        [self.first(key) ^ 1, second, second ^ 1]
-    }
-
-    /// Asks for a key's first place.
-    #[inline]
-    pub(super) fn prefetch(&self, key: &Compact) {
-        if let Some(place) = self.places.get(self.first(key)) {
-            if size_of::<Place<A>>() > LINE { prefetch_two(place) } else { prefetch(place) }
+        let entries = entries.next_power_of_two().clamp(2, ENTRIES_MAX);
+        Self {
+            places: huge_slice(entries, Place::default),
+            directory: Directory::new(entries),
+            fresh: 1,
+            free: Vec::with_capacity(entries),
+            hand: 0,
         }
     }
 
-    /// Asks for its other places.
-    pub(super) fn prefetch_others(&self, key: &Compact) {
-        self.others(key).iter().filter_map(|at| self.places.get(*at)).for_each(prefetch);
+    /// Asks for what says where a key is.
+    #[inline]
+    pub(super) fn prefetch(&self, key: &Compact) {
+        self.directory.prefetch(key);
     }
 
+    /// Where a key is if it is anywhere, but for few; asks for that. For [`Exact::is_at`] to confirm.
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // fewer entries than 2^32
-    fn found(&self, at: usize, key: &Compact) -> Option<u32> {
-        (self.places.get(at)?.tag == key.tag).then_some(at as u32)
+    pub(super) fn guess(&self, key: &Compact) -> u32 {
+        let place = self.directory.guess(key);
+        if let Some(place) = self.places.get(place as usize) {
+            if size_of::<Place<A>>() > LINE { prefetch_two(place) } else { prefetch(place) }
+        }
+        place
     }
 
-    /// The entry of a key in its first place.
+    /// Whether a key is there.
     #[inline]
+    pub(super) fn is_at(&self, place: u32, key: &Compact) -> bool {
+        self.places.get(place as usize).is_some_and(|place| place.tag == key.tag)
+    }
+
+    /// Where a key is.
     pub(super) fn find(&self, key: &Compact) -> u32 {
-        self.found(self.first(key), key).unwrap_or(NOWHERE)
-    }
-
-    /// In its other places.
-    pub(super) fn find_other(&self, key: &Compact) -> u32 {
-        self.others(key).iter().find_map(|at| self.found(*at, key)).unwrap_or(NOWHERE)
+        self.directory.places(key).find(|place| self.is_at(*place, key)).unwrap_or(NOWHERE)
     }
 
     /// The megaflow of an entry.
@@ -178,28 +170,53 @@ impl<const A: usize> Exact<A> {
         }
     }
 
-    /// Puts an entry in the place of its key, or a free one, or somebody's.
+    /// Puts an entry where that of its key is, or in a free place, or in somebody's.
     pub(super) fn insert(&mut self, key: &Compact, entry: Entry<A>) {
-        let [second, third, fourth] = self.others(key);
-        let ways = [self.first(key), second, third, fourth];
-        let place = |at: &usize| &self.places[*at];
-        let is_own = |at: &usize| place(at).tag == key.tag && place(at).entry.megaflow().is_some();
-        let is_free = |at: &usize| place(at).entry.megaflow().is_none_or(|megaflow| megaflow.is_dead());
-        let own = ways.into_iter().find(is_own).or_else(|| ways.into_iter().find(is_free));
-        let at = own.unwrap_or_else(|| {
-            self.turn = (self.turn + 1) % ways.len();
-            ways[self.turn]
-        });
-        self.places[at] = Place { tag: key.tag, entry };
+        let known = self.find(key);
+        let place = if known == NOWHERE { self.take(key) } else { known };
+        self.places[place as usize] = Place { tag: key.tag, entry };
+    }
+
+    /// A place for a key.
+    fn take(&mut self, key: &Compact) -> u32 {
+        let is_full = self.free.is_empty() && self.fresh == self.places.len();
+        if !is_full && let Some(slot) = self.directory.free(key) {
+            let place = self.free.pop().unwrap_or_else(|| self.unused());
+            self.directory.put(slot, key, place);
+            self.directory.fit(self.fresh - 1 - self.free.len());
+            return place;
+        }
+        let places = &self.places;
+        if let Some((slot, place)) = self.directory.victim(key, |place| places[place as usize].entry.is_dead()) {
+            self.directory.put(slot, key, place);
+            return place;
+        }
+        // All places are taken, and none of them by a key of this line.
+        self.hand = (self.hand + 1) & (self.places.len() - 1);
+        self.remove(self.hand.max(1));
+        self.take(key)
+    }
+
+    /// The first place that was never taken.
+    #[allow(clippy::cast_possible_truncation)] // fewer entries than 2^32
+    fn unused(&mut self) -> u32 {
+        self.fresh += 1;
+        self.fresh as u32 - 1
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // as above
+    fn remove(&mut self, place: usize) {
+        self.directory.remove(place as u32);
+        self.places[place] = Place::default();
+        self.free.push(place as u32);
     }
 
     /// Lets go of dead megaflows and paths in the next `n` places.
     pub(super) fn sweep(&mut self, n: usize) {
         for _ in 0..n.min(self.len()) {
             self.hand = (self.hand + 1) & (self.places.len() - 1);
-            let place = &mut self.places[self.hand];
-            if place.entry.is_dead() {
-                *place = Place::default();
+            if self.places[self.hand].entry.is_dead() {
+                self.remove(self.hand);
             }
         }
     }
@@ -207,5 +224,66 @@ impl<const A: usize> Exact<A> {
     /// Places.
     pub(super) const fn len(&self) -> usize {
         self.places.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENTRIES: u32 = 1024;
+
+    fn key(i: u32) -> Compact {
+        let hash = u64::from(i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        Compact::for_tests(hash, i.into())
+    }
+
+    fn is_there(cache: &Exact<4>, i: u32) -> bool {
+        cache.find(&key(i)) != NOWHERE
+    }
+
+    #[test]
+    fn a_crowd_goes_round() {
+        let mut cache = Exact::<4>::new(ENTRIES as usize);
+        let megaflow = Arc::new(Megaflow::tally(Vec::new()));
+        for i in 1..5 * ENTRIES {
+            cache.insert(&key(i), Entry::Megaflow(Arc::clone(&megaflow)));
+            let place = cache.find(&key(i));
+            assert!(place != NOWHERE && cache.get(place).is_some(), "key {i}, just put there, is at {place}");
+        }
+        let all = (1..5 * ENTRIES).filter(|i| is_there(&cache, *i)).count();
+        assert_eq!(all + 1, ENTRIES as usize, "as many as there are places");
+        assert_eq!(Arc::strong_count(&megaflow), ENTRIES as usize, "each with one reference, and ours");
+        let guessed = (1..5 * ENTRIES).filter(|i| cache.is_at(cache.guess(&key(*i)), &key(*i))).count();
+        assert!(guessed + 5 > all, "{guessed} of {all} were where they were thought to be");
+    }
+
+    #[test]
+    fn a_key_has_one_place() {
+        let mut cache = Exact::<4>::new(ENTRIES as usize);
+        let megaflows = [(); 2].map(|()| Arc::new(Megaflow::tally(Vec::new())));
+        for megaflow in &megaflows {
+            cache.insert(&key(1), Entry::Megaflow(Arc::clone(megaflow)));
+            let known = cache.get(cache.find(&key(1))).expect("it is there");
+            assert!(Arc::ptr_eq(known, megaflow), "the last one that was put there");
+        }
+        assert_eq!(Arc::strong_count(&megaflows[0]), 1, "the first one is not kept");
+    }
+
+    #[test]
+    fn the_dead_are_swept_and_their_places_taken_again() {
+        let mut cache = Exact::<4>::new(ENTRIES as usize);
+        let [lives, dies] = [(); 2].map(|()| Arc::new(Megaflow::tally(Vec::new())));
+        let of = |i: u32| if i.is_multiple_of(2) { &dies } else { &lives };
+        (1..=500).for_each(|i| cache.insert(&key(i), Entry::Megaflow(Arc::clone(of(i)))));
+        dies.kill();
+        cache.sweep(ENTRIES as usize);
+        let wrong: Vec<u32> = (1..=500).filter(|i| is_there(&cache, *i) == i.is_multiple_of(2)).collect();
+        assert_eq!(wrong, [0_u32; 0], "every second one is gone");
+        assert_eq!(Arc::strong_count(&dies), 1, "nobody keeps the dead");
+        let fresh = cache.fresh;
+        (1001..=1250).for_each(|i| cache.insert(&key(i), Entry::Megaflow(Arc::clone(&lives))));
+        assert_eq!((cache.fresh, cache.free.len()), (fresh, 0), "in the places of those that went");
+        assert!((1001..=1250).chain((1..500).step_by(2)).all(|i| is_there(&cache, i)));
     }
 }

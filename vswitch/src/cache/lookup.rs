@@ -38,7 +38,7 @@ impl Cache {
     pub(crate) fn locate(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
         self.located = self.version;
         let Self { v4, v6, keys, .. } = self;
-        // In a loop of its own: a core that keeps a prefetch until it has the page's address can ask for as many at a time as there are among the instructions that it looks ahead at.
+        // Each in a loop of its own: a core that keeps a prefetch until it has the page's address can ask for as many at a time as there are among the instructions that it looks ahead at.
         // Between the makings of keys those are two or three.
         for key in keys.iter().take(burst.len()) {
             match key.kind {
@@ -47,45 +47,42 @@ impl Cache {
                 Kind::None => {}
             }
         }
-        let mut missing = false;
         for key in keys.iter_mut().take(burst.len()) {
             key.found = match key.kind {
-                Kind::V4 => v4.find(key),
-                Kind::V6 => v6.find(key),
+                Kind::V4 => v4.guess(key),
+                Kind::V6 => v6.guess(key),
                 Kind::None => NOWHERE,
             };
-            if key.found == NOWHERE {
-                missing = true;
-            } else {
+        }
+        let mut missing = false;
+        for key in keys.iter_mut().take(burst.len()) {
+            let right = match key.kind {
+                Kind::V4 => v4.is_at(key.found, key),
+                Kind::V6 => v6.is_at(key.found, key),
+                Kind::None => false,
+            };
+            if right {
                 approach(v4, v6, key, tracker);
+            } else {
+                missing = true;
+                key.found = NOWHERE;
             }
         }
         missing && self.locate_others(burst, tracker)
     }
 
-    /// Of the keys that are not in their first places.
+    /// Of the keys that were not where they were thought to be.
     #[inline(never)] // the loop of those that are keeps its registers
     fn locate_others(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
-        let tracks = self.meets_ct();
-        let Self { v4, v6, keys, doors, .. } = self;
-        // What is likely to open a connection is not kept, so it is not worth reading more lines.
-        let is_nowhere = |key: &Compact, i: usize, mbuf: &Mbuf| tracks && key.opens(doors.front(i, mbuf));
-        for (i, (key, mbuf)) in keys.iter().zip(burst.iter()).enumerate().filter(|(_, (key, _))| key.found == NOWHERE) {
-            match key.kind {
-                _ if is_nowhere(key, i, mbuf) => {}
-                Kind::V4 => v4.prefetch_others(key),
-                Kind::V6 => v6.prefetch_others(key),
-                Kind::None => {}
-            }
-        }
+        let Self { v4, v6, keys, .. } = self;
         let mut missing = false;
-        let all = keys.iter_mut().zip(burst.iter()).enumerate();
-        for (i, (key, mbuf)) in all.filter(|(_, (key, _))| key.found == NOWHERE) {
-            if !is_nowhere(key, i, mbuf) {
-                key.found = find_other(v4, v6, key);
+        for key in keys.iter_mut().take(burst.len()).filter(|key| key.found == NOWHERE) {
+            key.found = find(v4, v6, key);
+            if key.found == NOWHERE {
+                missing = true;
+            } else {
                 approach(v4, v6, key, tracker);
             }
-            missing |= key.found == NOWHERE;
         }
         missing
     }
@@ -106,12 +103,7 @@ impl Cache {
 
     #[cold]
     pub(super) fn find(&self, key: &Compact) -> u32 {
-        let found = match key.kind {
-            Kind::V4 => self.v4.find(key),
-            Kind::V6 => self.v6.find(key),
-            Kind::None => NOWHERE,
-        };
-        if found == NOWHERE { find_other(&self.v4, &self.v6, key) } else { found }
+        find(&self.v4, &self.v6, key)
     }
 
     /// The megaflow of slot `i` of a burst, if it is good without a second look.
@@ -199,11 +191,11 @@ impl Cache {
 type V4 = Exact<4>;
 type V6 = Exact<16>;
 
-/// Where a key is that is not in its first place.
-fn find_other(v4: &V4, v6: &V6, key: &Compact) -> u32 {
+/// Where a key is.
+fn find(v4: &V4, v6: &V6, key: &Compact) -> u32 {
     match key.kind {
-        Kind::V4 => v4.find_other(key),
-        Kind::V6 => v6.find_other(key),
+        Kind::V4 => v4.find(key),
+        Kind::V6 => v6.find(key),
         Kind::None => NOWHERE,
     }
 }

@@ -24,6 +24,7 @@
 mod ahead;
 mod compact;
 mod credit;
+mod directory;
 mod doors;
 mod exact;
 mod lookup;
