@@ -215,7 +215,7 @@ class Release(unittest.TestCase):
     def test_usage(self):
         done = subprocess.run([ROOT / "tools" / "release", "--help"], capture_output=True, text=True, timeout=20)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for word in ("20 minutes", "576", "root", "--profile", "10 to 20 % off"):
+        for word in ("20 minutes", "576", "root", "--profile", "8 to 20 % off"):
             self.assertIn(word, " ".join(done.stdout.split()))
 
 

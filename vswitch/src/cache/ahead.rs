@@ -56,7 +56,7 @@ impl Cache {
         self.zones.of(self.payer)[0].is_some()
     }
 
-    /// The packet is likely to open a connection: nobody looks for it in the exact-match cache with care, and it is not kept there.
+    /// The packet is likely to open a connection: it is not kept in the exact-match cache.
     #[inline]
     pub(crate) fn opens(&self, key: &Compact, mbuf: &Mbuf) -> bool {
         self.meets_ct() && key.opens(mbuf.head())

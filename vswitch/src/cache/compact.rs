@@ -176,6 +176,13 @@ impl Compact {
         Self { hash, tag: Tag([tag, tag]), ..Self::default() }
     }
 
+    /// One of many, whose hashes differ in all bits.
+    #[cfg(test)]
+    pub(super) fn scattered(i: u32) -> Self {
+        let hash = u64::from(i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        Self::for_tests(hash, i.into())
+    }
+
     /// Makes the key of a packet, if it is plain.
     #[inline(always)] // in the loop over a burst
     pub(super) fn read(&mut self, mbuf: &Mbuf, from: From, seeds: &Seeds) {

@@ -11,7 +11,7 @@ use super::compact::Compact;
 use crate::dpdk::{huge_slice, prefetch};
 
 /// Slots of a line.
-pub(super) const SLOTS: usize = 16;
+const SLOTS: usize = 16;
 
 /// Bits of a slot that say where the entry is; the others are its signature. 0: the slot is free.
 const PLACE_BITS: u32 = 19;
@@ -167,17 +167,12 @@ mod tests {
         Compact::for_tests(hash, hash)
     }
 
-    /// Hashes that differ in all bits.
-    fn hash(i: u32) -> u64 {
-        u64::from(i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).wrapping_mul(0xd6e8_feb8_6659_fd93)
-    }
-
     #[test]
     fn lines_become_more_with_entries_and_nothing_is_lost() {
         let mut directory = Directory::new(1024);
         let (mut lines, mut splits) = (directory.mask, 0);
         for i in 1..=600 {
-            let key = key(hash(i));
+            let key = Compact::scattered(i);
             let slot = directory.free(&key).unwrap_or_else(|| panic!("entry {i}: its line is full"));
             directory.put(slot, &key, i);
             directory.fit(i as usize);
@@ -185,7 +180,7 @@ mod tests {
                 (lines, splits) = (directory.mask, splits + 1);
             }
             for known in 1..=i {
-                let found: Vec<u32> = directory.places(&self::key(hash(known))).collect();
+                let found: Vec<u32> = directory.places(&Compact::scattered(known)).collect();
                 assert!(found.contains(&known), "entry {known} of {i}, {lines} lines: found {found:?}");
             }
         }
@@ -194,7 +189,7 @@ mod tests {
             directory.remove(gone);
         }
         for i in 1..=600 {
-            let found = directory.places(&key(hash(i))).any(|place| place == i);
+            let found = directory.places(&Compact::scattered(i)).any(|place| place == i);
             assert_eq!(found, i % 2 == 0, "entry {i} after every second one was removed");
         }
     }

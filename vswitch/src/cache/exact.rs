@@ -1,7 +1,7 @@
 //! The exact-match cache: compact keys to megaflows and programs.
 //!
 //! A fixed number of places, allocated once, and taken one behind the other; a [`Directory`] knows which is whose. An entry is as good as its megaflow: nothing is ever removed to make it
-//! stale, a dead megaflow's entries are swept a few at a time so that they do not keep its memory. When all are taken, one of a new key's line goes.
+//! stale, a dead megaflow's entries are swept a few at a time so that they do not keep its memory. When all are taken, or a new key's line is full, one of that line goes.
 //!
 //! What lies far apart is what lookups wait for. So a lookup reads one line of the directory, and for IPv4 all that a packet needs beside its path and its connection is in one more. That
 //! has no room for the key, so its [`Tag`] stands for it.
@@ -233,13 +233,8 @@ mod tests {
 
     const ENTRIES: u32 = 1024;
 
-    fn key(i: u32) -> Compact {
-        let hash = u64::from(i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        Compact::for_tests(hash, i.into())
-    }
-
     fn is_there(cache: &Exact<4>, i: u32) -> bool {
-        cache.find(&key(i)) != NOWHERE
+        cache.find(&Compact::scattered(i)) != NOWHERE
     }
 
     #[test]
@@ -247,14 +242,16 @@ mod tests {
         let mut cache = Exact::<4>::new(ENTRIES as usize);
         let megaflow = Arc::new(Megaflow::tally(Vec::new()));
         for i in 1..5 * ENTRIES {
-            cache.insert(&key(i), Entry::Megaflow(Arc::clone(&megaflow)));
-            let place = cache.find(&key(i));
+            cache.insert(&Compact::scattered(i), Entry::Megaflow(Arc::clone(&megaflow)));
+            let place = cache.find(&Compact::scattered(i));
             assert!(place != NOWHERE && cache.get(place).is_some(), "key {i}, just put there, is at {place}");
         }
         let all = (1..5 * ENTRIES).filter(|i| is_there(&cache, *i)).count();
         assert_eq!(all + 1, ENTRIES as usize, "as many as there are places");
         assert_eq!(Arc::strong_count(&megaflow), ENTRIES as usize, "each with one reference, and ours");
-        let guessed = (1..5 * ENTRIES).filter(|i| cache.is_at(cache.guess(&key(*i)), &key(*i))).count();
+        let guessed = (1..5 * ENTRIES)
+            .filter(|i| cache.is_at(cache.guess(&Compact::scattered(*i)), &Compact::scattered(*i)))
+            .count();
         assert!(guessed + 5 > all, "{guessed} of {all} were where they were thought to be");
     }
 
@@ -263,8 +260,8 @@ mod tests {
         let mut cache = Exact::<4>::new(ENTRIES as usize);
         let megaflows = [(); 2].map(|()| Arc::new(Megaflow::tally(Vec::new())));
         for megaflow in &megaflows {
-            cache.insert(&key(1), Entry::Megaflow(Arc::clone(megaflow)));
-            let known = cache.get(cache.find(&key(1))).expect("it is there");
+            cache.insert(&Compact::scattered(1), Entry::Megaflow(Arc::clone(megaflow)));
+            let known = cache.get(cache.find(&Compact::scattered(1))).expect("it is there");
             assert!(Arc::ptr_eq(known, megaflow), "the last one that was put there");
         }
         assert_eq!(Arc::strong_count(&megaflows[0]), 1, "the first one is not kept");
@@ -275,14 +272,14 @@ mod tests {
         let mut cache = Exact::<4>::new(ENTRIES as usize);
         let [lives, dies] = [(); 2].map(|()| Arc::new(Megaflow::tally(Vec::new())));
         let of = |i: u32| if i.is_multiple_of(2) { &dies } else { &lives };
-        (1..=500).for_each(|i| cache.insert(&key(i), Entry::Megaflow(Arc::clone(of(i)))));
+        (1..=500).for_each(|i| cache.insert(&Compact::scattered(i), Entry::Megaflow(Arc::clone(of(i)))));
         dies.kill();
         cache.sweep(ENTRIES as usize);
         let wrong: Vec<u32> = (1..=500).filter(|i| is_there(&cache, *i) == i.is_multiple_of(2)).collect();
         assert_eq!(wrong, [0_u32; 0], "every second one is gone");
         assert_eq!(Arc::strong_count(&dies), 1, "nobody keeps the dead");
         let fresh = cache.fresh;
-        (1001..=1250).for_each(|i| cache.insert(&key(i), Entry::Megaflow(Arc::clone(&lives))));
+        (1001..=1250).for_each(|i| cache.insert(&Compact::scattered(i), Entry::Megaflow(Arc::clone(&lives))));
         assert_eq!((cache.fresh, cache.free.len()), (fresh, 0), "in the places of those that went");
         assert!((1001..=1250).chain((1..500).step_by(2)).all(|i| is_there(&cache, i)));
     }
