@@ -19,3 +19,4 @@ mod restart;
 mod traffic;
 mod tunnels;
 mod uplink;
+mod uplinks;
