@@ -314,6 +314,32 @@ mod tests {
         }
     }
 
+    /// Connections to one Service with one endpoint fill both halves of the pairs alike, whatever the key makes of those two ends.
+    #[test]
+    fn an_index_has_room_for_all_clients_of_one_service() {
+        const CONNECTIONS: u32 = 10_000;
+        for turn in 0..20 {
+            let hasher = crate::tracker::Hasher::random();
+            let index = Index::new::<Ordinary>(CONNECTIONS as usize);
+            let [service, pod] = [(1, 443), (2, 8443)].map(|(addr, port)| crate::End { addr, port });
+            let mut right = 0;
+            for place in 0..CONNECTIONS {
+                let client = crate::End { addr: (1000 + place).into(), port: 7 };
+                let tuple = |src, dst| crate::Tuple { src, dst, ..Default::default() };
+                let hashes = [tuple(client, service), tuple(pod, client)].map(|tuple| hasher.hash(&(&tuple).into()));
+                for (hash, direction) in hashes.into_iter().zip([Direction::Original, Direction::Reply]) {
+                    right += hash & SIDE;
+                    let entered = index.insert(hash, Hit { place, direction });
+                    assert!(
+                        entered,
+                        "turn {turn}: connection {place} of {CONNECTIONS}, {hash:x}, {right} to the right"
+                    );
+                }
+            }
+            assert!((9_400..10_600).contains(&right), "turn {turn}: {right} of {} to the right", 2 * CONNECTIONS);
+        }
+    }
+
     /// P28: were the key known, a flood of one hash fills two buckets, and nothing else becomes slower.
     #[test]
     fn a_flood_of_one_hash_fills_two_buckets_and_no_more() {

@@ -107,7 +107,7 @@ const fn low16(word: u64) -> u16 {
     word as u16
 }
 
-/// The bit of a hash that says which of its ends is the source.
+/// The bit of a hash that differs when the ends are exchanged.
 pub(super) const SIDE: u64 = 1;
 
 /// The key of the hash, drawn from the system's entropy at start: whoever does not know it cannot make tuples collide.
@@ -139,14 +139,15 @@ impl Hasher {
 /// Products of keyed pairs, folded (as wyhash does): for two tuples that were chosen without knowing the key, the chance to collide is about that of 64 random bits; of 36, if their ends were
 /// chosen to cancel out. What collides is compared; that more of them meet than two buckets have room for is far off (`index`).
 ///
-/// A tuple and the one with its ends exchanged have the same hash but for [`SIDE`]: so what a new connection enters lies in lines that are neighbours.
+/// A tuple and the one with its ends exchanged have the same hash but for [`SIDE`]: so what a new connection enters lies in lines that are neighbours. Which of them is whose hangs on the whole
+/// tuple: were it only for which end is the greater one, most connections of one Service would be on the same side, and the index full there while it is half empty elsewhere.
 #[inline]
 fn hash(key: &[u64; 6], words: &Words) -> u64 {
     let [src_low, src_high, dst_low, dst_high, rest] = &words.0;
     let end = |low: &u64, high: &u64, port: u64| fold(fold(low ^ key[0], high ^ key[1]) ^ key[2], port ^ key[3]);
     let (src, dst) = (end(src_low, src_high, rest >> 48), end(dst_low, dst_high, rest >> 32 & 0xffff));
     let both = fold(src.wrapping_add(dst) ^ key[4], rest & 0xffff_ffff ^ key[5]);
-    both & !SIDE | u64::from(src < dst)
+    both ^ u64::from(src < dst)
 }
 
 #[inline]

@@ -195,23 +195,30 @@ fn the_same_port_is_given_to_one_connection_only() {
     const EACH: usize = 20;
     let tracker = Tracker::new(Config { connections_max: WORKERS * ROUNDS * EACH });
     let barrier = Barrier::new(WORKERS);
-    std::thread::scope(|scope| {
-        for worker in 0..WORKERS {
-            let (tracker, barrier) = (&tracker, &barrier);
-            scope.spawn(move || {
-                let nat = request("commit src=700");
-                for round in 0..ROUNDS {
-                    let packets: Vec<_> =
-                        (0..EACH).map(|i| seen(&format!("udp {}:2000>{}:{round}", 10 + worker, 1000 + i))).collect();
-                    barrier.wait();
-                    for packet in &packets {
-                        let verdict = tracker.track(packet, &nat, 0, 5);
-                        assert_eq!(verdict.refusal, None, "worker {worker}, {packet:?}");
+    // A worker that ended early would be waited for.
+    let refused = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|worker| {
+                let (tracker, barrier) = (&tracker, &barrier);
+                scope.spawn(move || {
+                    let (nat, mut refused) = (request("commit src=700"), Vec::new());
+                    for round in 0..ROUNDS {
+                        let packets: Vec<_> = (0..EACH)
+                            .map(|i| seen(&format!("udp {}:2000>{}:{round}", 10 + worker, 1000 + i)))
+                            .collect();
+                        barrier.wait();
+                        for packet in &packets {
+                            let verdict = tracker.track(packet, &nat, 0, 5);
+                            refused.extend(verdict.refusal.map(|why| (worker, packet.tuple, why)));
+                        }
                     }
-                }
-            });
-        }
+                    refused
+                })
+            })
+            .collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("it did not panic")).collect::<Vec<_>>()
     });
+    assert_eq!(refused, [], "worker, tuple, why");
     assert_eq!(tracker.counts().connections, (WORKERS * ROUNDS * EACH) as u64);
     check(&tracker, 5);
 }
