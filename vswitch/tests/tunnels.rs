@@ -24,12 +24,7 @@ struct Peer {
 impl Peer {
     fn new() -> Self {
         let ns = Netns::new("peer");
-        let uplink = Veth::new(&ns, "eth0");
-        // The kernel would answer for 192.168.77.1, which another of its interfaces has, with this one's MAC address.
-        crate::common::run(&["ip", "link", "set", "dev", uplink.host(), "arp", "off"]);
-        ns.configure("eth0", &["192.168.77.2/24", "fd77::2/64"]);
-        // A checksum that the kernel leaves to a wire is that of the packet inside the tunnel, which a packet socket's header cannot say.
-        ns.run(&["ethtool", "-K", "eth0", "tx", "off"]);
+        let uplink = Veth::uplink(&ns, "eth0", &["192.168.77.2/24", "fd77::2/64"]);
         Self { ns, uplink }
     }
 

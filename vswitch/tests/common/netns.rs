@@ -89,6 +89,17 @@ impl Veth {
         veth
     }
 
+    /// A wire of a switch's uplink, to a peer that has these addresses (with prefix length) and may have tunnels by it.
+    pub(crate) fn uplink(ns: &Netns, inside: &str, addresses: &[&str]) -> Self {
+        let veth = Self::new(ns, inside);
+        // The kernel would answer for addresses that other interfaces of this machine have, with this one's MAC address.
+        run(&["ip", "link", "set", "dev", &veth.host, "arp", "off"]);
+        ns.configure(inside, addresses);
+        // A checksum that the kernel leaves to a wire is that of the packet inside the tunnel, which a packet socket's header cannot say.
+        ns.run(&["ethtool", "-K", inside, "tx", "off"]);
+        veth
+    }
+
     /// Name of the host's end.
     pub(crate) fn host(&self) -> &str {
         &self.host
