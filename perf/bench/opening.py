@@ -50,7 +50,9 @@ def _case(steady):
                 dut.set_opening_timeout(STEADY_TIMEOUT_S)
             before = dut.resident() if device == "ovs" else 0
             dut.clear()
-            with Interval(dut.pid, partial(all_ports, dut)) as interval:
+            recorder = getattr(dut, "recorder", None)
+            recording = recorder.recording(dut.pid) if recorder else contextlib.nullcontext()
+            with Interval(dut.pid, partial(all_ports, dut)) as interval, recording:
                 dut.add_port("client", document.NUMBERS["client"], f"net_pcap_client,{devargs}")
                 if steady:
                     time.sleep(STEADY_AFTER_S)
@@ -60,6 +62,8 @@ def _case(steady):
                     _wait_for_the_end(dut)
             result = _opened(interval, dut.work(), bench.tsc_hz())
             _check(dut, steady, result, before)
+            if recorder:
+                result.functions = recorder.functions(result.cycles_per_packet)
             return result
 
     run.__doc__ = (

@@ -89,20 +89,39 @@ impl Cache {
 }
 
 /// Of TCP's flags.
-const SYN: u8 = 2;
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
 
 impl Compact {
-    /// `head`: the first bytes of its packet. It is of a segment that opens a connection: no program is made of what becomes of it.
+    /// `head`: the first bytes of its packet. It is of a segment that opens a connection, or answers such a one: no program is made of what becomes of it.
     #[inline]
     pub(super) fn opens(&self, head: &[u8]) -> bool {
+        self.tcp_flags(head) & SYN != 0
+    }
+
+    /// Likewise: it is of the first segment of a connection.
+    #[inline]
+    pub(crate) fn is_first(&self, head: &[u8]) -> bool {
+        self.tcp_flags(head) & (SYN | ACK) == SYN
+    }
+
+    /// 0 of another protocol.
+    #[inline]
+    fn tcp_flags(&self, head: &[u8]) -> u8 {
         let layers = self.layers();
         let byte = |at: u16| head.get(usize::from(at)).copied().unwrap_or_default();
         let protocol = match self.kind {
-            Kind::None => return false,
+            Kind::None => return 0,
             Kind::V4 => byte(layers.l3 + 9),
             Kind::V6 => byte(layers.l3 + 6),
         };
-        protocol == tcp::PROTOCOL && byte(layers.l4 + 13) & SYN != 0
+        if protocol == tcp::PROTOCOL { byte(layers.l4 + 13) } else { 0 }
+    }
+
+    /// It is of IPv6.
+    #[inline]
+    pub(crate) fn is_v6(&self) -> bool {
+        self.kind == Kind::V6
     }
 
     /// `head`: the first bytes of its packet. Addresses and ports, if it is of TCP or UDP.

@@ -136,6 +136,19 @@ impl Cache {
         }
     }
 
+    /// A packet of `bytes` takes a path.
+    #[inline]
+    pub(crate) fn pass(&self, path: &Path, world: &World, bytes: u64, now: Millis) {
+        if path.has_effects() && path.used() != now {
+            // Paths share megaflows.
+            for megaflow in path.steps().filter(|megaflow| megaflow.used() != now) {
+                self.effects(megaflow, world, now);
+                megaflow.used_too(now);
+            }
+        }
+        path.count(bytes, now);
+    }
+
     /// Whether all decisions of a path are good without a second look.
     #[inline]
     pub(crate) fn is_current(&self, path: &Path) -> bool {
@@ -155,6 +168,9 @@ impl Cache {
     pub(crate) fn begin_recording(&mut self, key: &Compact, mbuf: &Mbuf, megaflow: &Arc<Megaflow>) {
         if key.opens(mbuf.head()) {
             self.count_fallback(Fallback::Untracked);
+            if key.is_first(mbuf.head()) && self.wants_opening() {
+                self.recorder.begin_opening(megaflow);
+            }
         } else if key.is_plain() && self.enabled {
             self.recorder.begin(mbuf, megaflow);
         }
@@ -164,6 +180,11 @@ impl Cache {
     pub(crate) fn end_recording(&mut self, key: &Compact) {
         if !self.recorder.is_on() {
             return;
+        }
+        if self.recorder.is_of_opening() {
+            let steps: Vec<_> = self.recorder.end_opening().unwrap_or_default().to_vec();
+            self.recorder.forget();
+            return self.keep_opening(&steps, key.is_v6());
         }
         let made = match self.recorder.end() {
             Ok(recording) => make(&recording, key, &mut self.paths, &self.shared),

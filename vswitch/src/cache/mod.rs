@@ -30,6 +30,7 @@ mod exact;
 mod lookup;
 mod megaflow;
 mod memo;
+mod openings;
 mod path;
 mod program;
 mod recorder;
@@ -45,6 +46,7 @@ pub use compact::Compact;
 pub(crate) use compact::folded;
 pub use megaflow::Megaflow;
 pub(crate) use megaflow::looks_back;
+pub(crate) use openings::Opening;
 pub use path::Path;
 pub use program::{Program, Rare};
 pub use recorder::Recorder;
@@ -62,6 +64,7 @@ use compact::{Kind, Seeds};
 use doors::Doors;
 use exact::{Entry, Exact};
 use memo::Memo;
+use openings::Openings;
 use path::Paths;
 use std::sync::Arc;
 use tunnels::Tunnels;
@@ -90,6 +93,7 @@ pub struct Cache {
     doors: Doors,
     pub(crate) recorder: Recorder,
     memo: Memo,
+    openings: Openings,
     /// By bridge.
     bridges: Vec<Tuples>,
     /// Every megaflow that is kept.
@@ -132,6 +136,7 @@ impl Cache {
             memo: Memo::new(seeds.one()),
             tunnels: Tunnels::new(seeds.one()),
             doors: Doors::new(seeds.one()),
+            openings: Openings::default(),
             seeds,
             v4: Exact::new(EXACT_V4_ENTRIES),
             v6: Exact::new(EXACT_V6_ENTRIES),
@@ -370,6 +375,7 @@ impl Cache {
         }
         self.paths.sweep(IDLE_SEARCH);
         self.memo.sweep();
+        self.openings.tend();
         self.doors.sweep();
         if self.unswept > 0 {
             self.version += 1;
@@ -396,6 +402,7 @@ impl Cache {
         self.unswept = self.v4.len().max(self.v6.len());
         self.paths.clear();
         self.memo.clear();
+        self.openings.clear();
         self.recorder.forget();
         self.forgotten = self.forgotten.max(self.all.len());
         self.bridges.iter_mut().for_each(Tuples::clear);

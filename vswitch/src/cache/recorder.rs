@@ -8,7 +8,7 @@ use crate::dpdk::{Csum, Mbuf};
 use crate::observe::Fallback;
 use crate::port::PortId;
 use std::sync::Arc;
-use vswitch_conntrack::{Link, Rewrite};
+use vswitch_conntrack::{Link, Rewrite, Verdict, state};
 
 /// Links of a program.
 pub(super) const LINKS_MAX: usize = 8;
@@ -40,6 +40,8 @@ impl Front {
 #[derive(Debug)]
 pub struct Recorder {
     on: bool,
+    /// The packet is the first one of a connection: what is written down is its steps.
+    opens: bool,
     failed: Option<Fallback>,
     steps: Vec<Arc<Megaflow>>,
     links: Vec<(Link, Rewrite)>,
@@ -66,6 +68,7 @@ impl Default for Recorder {
     fn default() -> Self {
         Self {
             on: false,
+            opens: false,
             failed: None,
             steps: Vec::with_capacity(STEPS_MAX),
             links: Vec::with_capacity(LINKS_MAX),
@@ -86,6 +89,18 @@ impl Recorder {
         self.after = Front::of(&[]);
         self.partial = mbuf.csum() == Csum::Partial;
         self.steps.push(Arc::clone(megaflow));
+    }
+
+    /// A first packet of a connection sets out, by a decision that leads to others.
+    pub(super) fn begin_opening(&mut self, megaflow: &Arc<Megaflow>) {
+        self.forget();
+        (self.on, self.opens) = (true, true);
+        self.steps.push(Arc::clone(megaflow));
+    }
+
+    /// It is that which is written down.
+    pub(super) const fn is_of_opening(&self) -> bool {
+        self.opens
     }
 
     /// Whether anybody wants to know.
@@ -111,13 +126,21 @@ impl Recorder {
         }
     }
 
-    /// It was tracked; none: in a way that the next packet may not be.
-    pub(crate) fn tracked(&mut self, link: Option<Link>, rewrite: Rewrite) {
+    /// It was tracked; without a link: in a way that the next packet may not be.
+    pub(crate) fn tracked(&mut self, link: Option<Link>, verdict: &Verdict) {
         if !self.is_writing() {
             return;
         }
+        if self.opens {
+            // What else there is of it follows from what was asked.
+            let first = verdict.state == state::NEW | state::TRK && verdict.known == verdict.opened;
+            if !first || verdict.rewrite != Rewrite::default() {
+                self.fail(Fallback::Untracked);
+            }
+            return;
+        }
         match link {
-            Some(link) if self.links.len() < LINKS_MAX => self.links.push((link, rewrite)),
+            Some(link) if self.links.len() < LINKS_MAX => self.links.push((link, verdict.rewrite)),
             Some(_) => self.fail(Fallback::Shape),
             None => self.fail(Fallback::Untracked),
         }
@@ -125,7 +148,7 @@ impl Recorder {
 
     /// It leaves like this.
     pub(crate) fn output(&mut self, mbuf: &Mbuf) {
-        if self.is_writing() && !self.wrapped {
+        if self.is_writing() && !self.wrapped && !self.opens {
             self.after = Front::of(mbuf.head());
         }
     }
@@ -165,9 +188,16 @@ impl Recorder {
         Ok(Recording { steps: &self.steps, links: &self.links, out, before, after, partial: self.partial })
     }
 
+    /// The first packet is where it was to go. None: nothing can be made of this.
+    pub(super) fn end_opening(&mut self) -> Option<&[Arc<Megaflow>]> {
+        self.on = false;
+        self.failed.is_none().then_some(&self.steps)
+    }
+
     /// Holds nothing any more.
     pub(super) fn forget(&mut self) {
         self.on = false;
+        self.opens = false;
         self.failed = None;
         self.wrapped = false;
         self.steps.clear();

@@ -50,6 +50,8 @@ pub struct CacheStats {
     pub masks: Counter,
     /// By programs, all stages at once.
     pub program_hits: Counter,
+    /// First packets of connections, all stages at once.
+    pub opening_hits: Counter,
     /// Paths of programs now.
     pub paths: Counter,
     /// Packets that met `ct()` and went the long way, by [`Fallback`].

@@ -233,6 +233,8 @@ impl WorkerInfo {
 pub struct CachesInfo {
     /// Packets decided by programs, all stages at once.
     pub program_hits: u64,
+    /// First packets of connections, all stages at once.
+    pub opening_hits: u64,
     /// Decisions found in the exact-match cache.
     pub exact_hits: u64,
     /// Decisions found in the megaflow cache.
@@ -262,6 +264,7 @@ impl CachesInfo {
     pub(super) fn read(stats: &CacheStats) -> Self {
         Self {
             program_hits: stats.program_hits.get(),
+            opening_hits: stats.opening_hits.get(),
             exact_hits: stats.exact_hits.get(),
             megaflow_hits: stats.megaflow_hits.get(),
             misses: stats.misses.get(),
@@ -278,6 +281,7 @@ impl CachesInfo {
 
     fn count_from(&mut self, base: &Self) {
         self.program_hits -= base.program_hits;
+        self.opening_hits -= base.opening_hits;
         self.exact_hits -= base.exact_hits;
         self.megaflow_hits -= base.megaflow_hits;
         self.misses -= base.misses;
@@ -415,6 +419,7 @@ mod tests {
     fn counts_start_over_and_what_is_held_stays() {
         let caches = |n: u64| CachesInfo {
             program_hits: n,
+            opening_hits: 9 * n,
             exact_hits: 2 * n,
             megaflow_hits: 3 * n,
             misses: 4 * n,

@@ -154,6 +154,12 @@ impl Stage {
         self.enter(key);
     }
 
+    /// Adds the bits that are the same of all packets that go on here, as [`Self::enter`] writes them.
+    pub fn defines(&self, mask: &mut FlowMask) {
+        self.written.iter().for_each(|(i, _, bits)| mask.0[usize::from(*i)] |= bits);
+        mask.add(Field::RecircId);
+    }
+
     /// Writes what the translation had written into the key of a packet that goes on here.
     #[inline]
     pub fn enter(&self, key: &mut FlowKey) {

@@ -69,14 +69,14 @@ impl Step<'_> {
             let request = asked(&op.request, before, cached, unknown);
             match self.conntrack.track_seen(seen, &mut packet, &request, (worker, now), &mut verdict) {
                 Ok(link) => {
-                    met(cache.as_deref_mut(), op.request.zone, link, &verdict.rewrite);
+                    met(cache.as_deref_mut(), op.request.zone, link, &verdict);
                     let known = self.known(before_it, op, &verdict, None);
                     let seen = known.leaves_bytes().then_some(seen);
                     let packet = self.fork(cache, op, rest, packet, &known, (origin, seen));
                     return packet.map(|packet| (packet, known.tracked()));
                 }
                 Err(reason) => {
-                    met(cache.as_deref_mut(), op.request.zone, None, &Rewrite::default());
+                    met(cache.as_deref_mut(), op.request.zone, None, &Verdict::default());
                     Outcome::Drop(packet.mbuf, reason)
                 }
             }
@@ -84,9 +84,9 @@ impl Step<'_> {
             let (port, tunnel) = (origin.port, origin.tunnel());
             let place = Place { worker, now, port, tunnel, before, cached, unknown };
             let (outcome, link) = self.conntrack.track(packet, &op.request, place);
-            let rewrite =
-                if let Outcome::Tracked(_, verdict) = &outcome { verdict.rewrite } else { Rewrite::default() };
-            met(cache.as_deref_mut(), op.request.zone, link, &rewrite);
+            let none = Verdict::default();
+            let verdict = if let Outcome::Tracked(_, verdict) = &outcome { verdict } else { &none };
+            met(cache.as_deref_mut(), op.request.zone, link, verdict);
             outcome
         };
         match outcome {
@@ -262,11 +262,11 @@ fn is_of(key: &FlowKey, packet: &Packet) -> bool {
 
 /// A packet met `ct()` in a zone, and whoever writes its way down is to know.
 #[inline]
-fn met(cache: Option<&mut Cache>, zone: u16, link: Option<Link>, rewrite: &Rewrite) {
+fn met(cache: Option<&mut Cache>, zone: u16, link: Option<Link>, verdict: &Verdict) {
     let Some(cache) = cache else { return };
     cache.met(zone);
     if cache.recorder.is_on() {
-        cache.recorder.tracked(link, *rewrite);
+        cache.recorder.tracked(link, verdict);
     }
 }
 

@@ -20,6 +20,7 @@ mod inject;
 mod inside;
 mod learning;
 mod neighbour;
+mod opening;
 mod output;
 mod outside;
 mod path_mtu;

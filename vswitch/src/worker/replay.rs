@@ -70,14 +70,7 @@ impl Step<'_> {
             self.replay_ops(cache, program, plain, Packet { mbuf, layers }, (port, in_port));
             return Ok(());
         }
-        if program.path.has_effects() && program.path.used() != self.now {
-            // Paths share megaflows.
-            for megaflow in program.path.steps().filter(|megaflow| megaflow.used() != self.now) {
-                cache.effects(megaflow, &self.snapshot.world, self.now);
-                megaflow.used_too(self.now);
-            }
-        }
-        program.path.count(mbuf.len() as u64, self.now);
+        cache.pass(program.path, &self.snapshot.world, mbuf.len() as u64, self.now);
         let mut packet = Packet { mbuf, layers };
         program.apply(&mut packet);
         match program.path.encapsulation() {

@@ -247,6 +247,10 @@ impl Step<'_> {
         let mut key = FlowKey::default();
         key.set(Field::InPort, facts.number.into());
         let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
+        let packet = match self.open(cache, (port, facts), &key, packet, compact) {
+            Ok(()) => return,
+            Err(same) => same,
+        };
         let mut origin = Origin { metadata: Some(&key), touched: Touched::Nothing, ..Origin::of(port, facts.number) };
         let (bridge, learns) = (facts.bridge, Some(&self.budget.learns));
         let request =

@@ -54,6 +54,7 @@ fn combine(to: &mut v1::Worker, other: &v1::Worker, f: fn(u64, u64) -> u64) {
     let (to, other) = (to.caches.get_or_insert_default(), other.caches.clone().unwrap_or_default());
     for (to, other) in [
         (&mut to.program_hits, other.program_hits),
+        (&mut to.opening_hits, other.opening_hits),
         (&mut to.exact_hits, other.exact_hits),
         (&mut to.megaflow_hits, other.megaflow_hits),
         (&mut to.misses, other.misses),
@@ -133,9 +134,10 @@ impl Report for Perf {
 }
 
 /// The levels that decide packets, fastest first: a word for people, one for programs, how often.
-fn levels(caches: &v1::Caches) -> [(&'static str, &'static str, u64); 4] {
+fn levels(caches: &v1::Caches) -> [(&'static str, &'static str, u64); 5] {
     [
         ("programs", "program_hits", caches.program_hits),
+        ("first packets", "opening_hits", caches.opening_hits),
         ("exact-match cache", "exact_hits", caches.exact_hits),
         ("megaflow cache", "megaflow_hits", caches.megaflow_hits),
         ("misses", "misses", caches.misses),

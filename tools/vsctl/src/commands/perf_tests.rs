@@ -18,6 +18,7 @@ fn workers() -> Vec<v1::Worker> {
         paths: 5,
         megaflows: 6,
         masks: 7,
+        opening_hits: 10,
     };
     let busy = v1::Worker {
         id: 0,
@@ -48,11 +49,12 @@ worker 0 on core 3:
   busy cycles:                     500  ( 50.0 %)
   idle cycles:                     250  ( 25.0 %)
   sleep cycles:                    250  ( 25.0 %)
-  decisions:                        10  (1.25/packet)
-  - programs:                        4  ( 40.0 %)
-  - exact-match cache:               3  ( 30.0 %)
-  - megaflow cache:                  2  ( 20.0 %)
-  - misses:                          1  ( 10.0 %)
+  decisions:                        20  (2.50/packet)
+  - programs:                        4  ( 20.0 %)
+  - first packets:                  10  ( 50.0 %)
+  - exact-match cache:               3  ( 15.0 %)
+  - megaflow cache:                  2  ( 10.0 %)
+  - misses:                          1  (  5.0 %)
   lost misses:                      11
   fallbacks:                         4
   - untracked:                       3  ( 75.0 %) Why untracked.
@@ -87,12 +89,13 @@ fn json() {
     let want = json!({
         "id": 0, "core": 3, "packets": 8, "packets_per_second": 16.0, "cycles_per_packet": 62.5, "packets_per_burst": 4.0,
         "busy_percent": 50.0, "idle_percent": 25.0, "sleep_percent": 25.0,
-        "decisions": 10, "decisions_per_packet": 1.25,
+        "decisions": 20, "decisions_per_packet": 2.5,
         "levels": {
-            "program_hits": { "count": 4, "percent": 40.0 },
-            "exact_hits": { "count": 3, "percent": 30.0 },
-            "megaflow_hits": { "count": 2, "percent": 20.0 },
-            "misses": { "count": 1, "percent": 10.0 },
+            "program_hits": { "count": 4, "percent": 20.0 },
+            "opening_hits": { "count": 10, "percent": 50.0 },
+            "exact_hits": { "count": 3, "percent": 15.0 },
+            "megaflow_hits": { "count": 2, "percent": 10.0 },
+            "misses": { "count": 1, "percent": 5.0 },
         },
         "lost_misses": 11,
         "changed_megaflows": { "spared": 12, "revalidated": 13, "retired": 14 },
@@ -115,7 +118,8 @@ fn a_sum_has_everything_of_everyone() {
     assert_eq!((sum.busy_cycles, sum.idle_cycles, sum.sleep_cycles), (1000, 500, 500));
     assert_eq!((sum.iterations, sum.packets, sum.bursts), (40, 16, 4));
     let caches = sum.caches.clone().expect("caches");
-    assert_eq!((caches.program_hits, caches.exact_hits, caches.megaflow_hits, caches.misses), (8, 6, 4, 2));
+    assert_eq!((caches.program_hits, caches.opening_hits), (8, 20));
+    assert_eq!((caches.exact_hits, caches.megaflow_hits, caches.misses), (6, 4, 2));
     assert_eq!((caches.lost_misses, caches.spared, caches.revalidated, caches.retired), (22, 24, 26, 28));
     assert_eq!(caches.fallbacks, [fallback("untracked", 6), fallback("changed", 0), fallback("checksum", 2)]);
     assert_eq!((caches.paths, caches.megaflows, caches.masks), (10, 12, 14));

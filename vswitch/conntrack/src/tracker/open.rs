@@ -10,7 +10,8 @@ use super::track::say;
 use super::{Count, EventKind, Hit, Tracker, Words};
 use crate::tcp::Tcp;
 use crate::{
-    Class, Direction, End, Family, Helper, L4, Nat, NatSide, Refusal, Request, Seen, Tuple, Verdict, choose, state,
+    Class, Direction, End, Family, Handle, Helper, L4, Nat, NatSide, Refusal, Request, Seen, Tuple, Verdict, choose,
+    state,
 };
 
 /// How often a tuple may be chosen that another worker takes first.
@@ -48,8 +49,8 @@ impl Tracker {
             opening.uncommitted(verdict);
             return true;
         }
-        match self.open(&opening, worker, verdict) {
-            Ok(()) => {}
+        match self.open(&opening, worker, Some(verdict)) {
+            Ok(_) => {}
             Err(Failed::Raced) => return false,
             // It is looked for first, after all.
             Err(Failed::Refused(_)) if unsought => return false,
@@ -58,6 +59,29 @@ impl Tracker {
             Err(Failed::Refused(why)) => self.refuse(why, worker, verdict),
         }
         true
+    }
+
+    /// A packet of TCP or UDP, for which nobody has looked, opens its connection: what [`Self::track`] does of a packet that belongs to none, first without `commit`, then by this request, which has it
+    /// and leaves no choice of a translation. None: it opens none, or none like that, and is to be tracked as any other; nothing has happened.
+    #[inline]
+    #[must_use]
+    pub fn open_unsought(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> Option<Handle> {
+        debug_assert!(request.commit && request.nat.as_ref().is_none_or(|nat| nat.side.is_none()), "{request:?}");
+        let in_zone;
+        let seen = if seen.tuple.zone == request.zone {
+            seen
+        } else {
+            in_zone = seen.in_zone(request.zone);
+            &in_zone
+        };
+        let tcp = may_open(seen)?;
+        if self.inherited(&seen.tuple, now).is_some() {
+            return None;
+        }
+        let words = &Words::from(&seen.tuple);
+        let hash = self.hasher.hash(words);
+        let opening = Opening { seen, words, hash, unsought: true, request, tcp, expected: None, now };
+        self.open(&opening, worker, None).ok()
     }
 
     /// The verdict on a packet that is to be dropped, counted.
@@ -73,7 +97,7 @@ impl Tracker {
         *verdict = Verdict { refusal: Some(why), ..Verdict::default() };
     }
 
-    fn open(&self, opening: &Opening<'_>, worker: usize, verdict: &mut Verdict) -> Result<(), Failed> {
+    fn open(&self, opening: &Opening<'_>, worker: usize, verdict: Option<&mut Verdict>) -> Result<Handle, Failed> {
         let zone = opening.request.zone;
         if !self.zones.enter(zone) {
             return Err(Failed::Refused(Refusal::ZoneLimit));
@@ -106,7 +130,7 @@ impl Tracker {
     }
 
     /// Enters the connection at its place.
-    fn enter(&self, place: u32, opening: &Opening<'_>, verdict: &mut Verdict) -> Result<(), Failed> {
+    fn enter(&self, place: u32, opening: &Opening<'_>, verdict: Option<&mut Verdict>) -> Result<Handle, Failed> {
         let &Opening { words: original, hash, now, .. } = opening;
         let choice = opening.choice();
         for _ in 0..CHOICES {
@@ -143,8 +167,8 @@ impl Tracker {
         tuples: [Words; 2],
         hashes: [u64; 2],
         opening: &Opening<'_>,
-        verdict: &mut Verdict,
-    ) -> Result<(), Failed> {
+        verdict: Option<&mut Verdict>,
+    ) -> Result<Handle, Failed> {
         let &Opening { seen, request, now, .. } = opening;
         let mut locked = self.arena.lock(place);
         let [original, reply] = [Direction::Original, Direction::Reply].map(|direction| Hit { place, direction });
@@ -163,9 +187,11 @@ impl Tracker {
             self.announce_tftp(&locked, now);
         }
         self.tell(EventKind::New, &locked, now);
-        say(&locked, Direction::Original, state::NEW | state::TRK, request, verdict);
-        verdict.opened = true;
-        Ok(())
+        if let Some(verdict) = verdict {
+            say(&locked, Direction::Original, state::NEW | state::TRK, request, verdict);
+            verdict.opened = true;
+        }
+        Ok(Handle::of(&locked))
     }
 }
 

@@ -228,7 +228,7 @@ pub(super) fn worker(worker: &WorkerInfo) -> v1::Worker {
 
 fn caches(caches: &CachesInfo) -> v1::Caches {
     let &CachesInfo { program_hits, exact_hits, megaflow_hits, misses, lost_misses, fallbacks, .. } = caches;
-    let &CachesInfo { spared, revalidated, retired, paths, megaflows, masks, .. } = caches;
+    let &CachesInfo { opening_hits, spared, revalidated, retired, paths, megaflows, masks, .. } = caches;
     let fallback = |(why, packets): (Fallback, u64)| v1::FallbackCount {
         reason: why.name().to_owned(),
         sentence: why.sentence().to_owned(),
@@ -248,6 +248,7 @@ fn caches(caches: &CachesInfo) -> v1::Caches {
         paths,
         megaflows,
         masks,
+        opening_hits,
     }
 }
 

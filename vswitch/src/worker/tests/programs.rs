@@ -190,7 +190,62 @@ const SETTLED: Pipeline = Pipeline {
     ..PLAIN
 };
 
-const PIPELINES: [Pipeline; 12] = [
+/// A pipeline of a node, about: what a Pod may begin is decided before it commits, and where it goes behind that.
+const POLICIES: Pipeline = Pipeline {
+    flows: &[
+        "priority=9,ip,actions=ct(zone=5,table=1,nat)",
+        "priority=9,ipv6,actions=ct(zone=5,table=1,nat)",
+        "table=1,priority=9,ct_state=+new+trk,in_port=1,actions=set_field:3->reg1,resubmit(,2)",
+        "table=1,priority=8,ct_state=-new+est+trk,in_port=1,ip,actions=set_field:3->reg1,dec_ttl,resubmit(,4)",
+        "table=1,priority=8,ct_state=-new+est+trk,in_port=1,ipv6,actions=set_field:3->reg1,dec_ttl,resubmit(,4)",
+        "table=1,priority=8,ct_state=-new+est+trk,in_port=2,actions=set_field:4->reg1,resubmit(,4)",
+        "table=1,priority=6,ct_state=+inv+trk,actions=output:3",
+        "table=2,priority=9,tcp,tp_src=0x1388/0xfff8,actions=drop",
+        "table=2,priority=9,tcp6,tp_src=0x1388/0xfff8,actions=drop",
+        "table=2,priority=8,tcp,tp_src=0x1390/0xfffc,actions=set_field:0x20/0x20->reg2,dec_ttl,resubmit(,3)",
+        "table=2,priority=7,ip,actions=dec_ttl,set_field:02:00:00:00:00:aa->eth_dst,resubmit(,3)",
+        "table=2,priority=7,ipv6,actions=dec_ttl,set_field:02:00:00:00:00:aa->eth_dst,resubmit(,3)",
+        "table=3,priority=9,ct_state=+new+trk,ip,actions=ct(commit,zone=5,table=4,exec(load:7->NXM_NX_CT_MARK[],load:1->NXM_NX_CT_LABEL[3]))",
+        "table=3,priority=9,ct_state=+new+trk,ipv6,actions=ct(commit,zone=5,table=4,exec(load:7->NXM_NX_CT_MARK[]))",
+        "table=4,priority=9,reg1=3,reg2=0x20/0x20,actions=output:4",
+        "table=4,priority=8,reg1=3,ct_mark=7,actions=output:2",
+        "table=4,priority=8,reg1=4,actions=output:1",
+    ],
+    ..PLAIN
+};
+
+/// What decides behind the commit is what was rewritten before it, whose connection it is, or a tag.
+const LATE: Pipeline = Pipeline {
+    flows: &[
+        "priority=9,ip,actions=set_field:5->reg5,ct(zone=5,table=1)",
+        "table=1,priority=9,ct_state=+new+trk,ip,in_port=1,actions=dec_ttl,ct(commit,zone=5,table=2,exec(load:9->NXM_NX_CT_MARK[]))",
+        "table=1,priority=8,ct_state=+est+trk,ip,in_port=1,actions=dec_ttl,resubmit(,2)",
+        "table=1,priority=8,ct_state=+est+trk,ip,in_port=2,actions=output:1",
+        "table=2,priority=9,ip,nw_ttl=63,ct_tp_src=5001,actions=output:3",
+        "table=2,priority=8,ip,nw_ttl=63,reg5=5,ct_mark=9,actions=set_field:10.0.0.9->ip_dst,set_field:99->tcp_dst,output:2",
+        "table=2,priority=7,ip,actions=output:4",
+    ],
+    seen: (None, (9, 99)),
+    short: false,
+    ..PLAIN
+};
+
+/// The commit is in another zone than the question, or is not the last.
+const APART: Pipeline = Pipeline {
+    flows: &[
+        "priority=9,ip,actions=ct(zone=5,table=1)",
+        "table=1,priority=9,ct_state=+new+trk,ip,in_port=1,actions=ct(commit,zone=6,table=2,exec(load:9->NXM_NX_CT_MARK[]))",
+        "table=1,priority=8,ip,actions=output:3",
+        "table=2,priority=9,ip,tcp,tp_src=0x1388/0xfff8,ct_zone=6,actions=output:2",
+        "table=2,priority=8,ip,actions=ct(zone=6,table=3)",
+        "table=3,priority=8,ip,ct_state=+new,actions=output:2",
+        "table=3,priority=7,ip,ct_state=+est,actions=output:4",
+    ],
+    short: false,
+    ..PLAIN
+};
+
+const PIPELINES: [Pipeline; 16] = [
     PLAIN,
     Pipeline { tcp: false, ..PLAIN },
     Pipeline { v6: true, ..PLAIN },
@@ -203,6 +258,10 @@ const PIPELINES: [Pipeline; 12] = [
     Pipeline { tcp: false, ..COMMITS },
     Pipeline { tagged: true, ..SERVICE },
     SETTLED,
+    POLICIES,
+    Pipeline { v6: true, ..POLICIES },
+    LATE,
+    APART,
 ];
 
 /// What happens next.
@@ -220,11 +279,29 @@ enum Step {
         times: usize,
         ttl: u8,
     },
+    /// Another connection begins, or its answer comes, or something that looks like one of them.
+    Open {
+        port: u16,
+        reply: bool,
+        flags: u8,
+        seq: u32,
+        len: usize,
+        bad: bool,
+        ttl: u8,
+        times: usize,
+    },
+    /// Of zone 5.
+    Limit(Option<u32>),
+    /// All connections go.
+    Flush,
     Flow(&'static str),
     Time(u64),
 }
 
-const FLOWS: [&str; 7] = [
+const FLOWS: [&str; 10] = [
+    "table=2,priority=30,tcp,tp_src=5013,actions=output:3",
+    "table=4,priority=30,reg1=3,actions=output:3",
+    "flow delete table=4,reg1=3",
     "table=1,priority=30,in_port=1,ip,actions=ct_forget",
     "flow delete table=1,in_port=1,ip",
     "table=1,priority=1,tcp,tp_dst=9999,actions=drop",
@@ -252,9 +329,33 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     });
     let time =
         prop_oneof![4 => Just(1_u64), 2 => Just(1000), 1 => Just(29_999), 1 => Just(31_000), 1 => Just(86_400_001)];
+    let flags = prop_oneof![20 => Just(SYN), 1 => Just(0xc2_u8), 2 => Just(SYN_ACK), 2 => Just(ACK), 1 => any::<u8>()];
+    let few = prop_oneof![8 => Just(0_usize), 1 => 1..40_usize];
+    let ttl = prop_oneof![20 => Just(64_u8), 1 => 0..3_u8];
+    let open = (
+        5000..5020_u16,
+        prop::bool::weighted(0.15),
+        flags,
+        any::<u8>(),
+        few,
+        prop::bool::weighted(0.04),
+        ttl,
+        1..3_usize,
+    );
+    let open = open.prop_map(|(port, reply, flags, seq, len, bad, ttl, times)| Step::Open {
+        port,
+        reply,
+        flags,
+        seq: seq.into(),
+        len,
+        bad,
+        ttl,
+        times,
+    });
+    let limit = prop_oneof![1 => Just(None), 1 => (3..9_u32).prop_map(Some)];
     prop::collection::vec(
-        prop_oneof![30 => say, 2 => (0..FLOWS.len()).prop_map(|i| Step::Flow(FLOWS[i])), 3 => time.prop_map(Step::Time)],
-        10..80,
+        prop_oneof![30 => say, 30 => open, 1 => limit.prop_map(Step::Limit), 1 => Just(Step::Flush), 2 => (0..FLOWS.len()).prop_map(|i| Step::Flow(FLOWS[i])), 3 => time.prop_map(Step::Time)],
+        10..120,
     )
 }
 
@@ -331,12 +432,36 @@ impl World {
         }
     }
 
+    /// A segment of another connection, or a datagram.
+    fn open(&mut self, port: u16, reply: bool, segment: (u8, u32, u32), (len, bad, ttl): (usize, bool, u8)) {
+        let Pipeline { server, seen, v6, tcp, tagged, .. } = PIPELINES[self.pipeline];
+        let ends = if reply { [seen.1, (seen.0.unwrap_or(1), port)] } else { [(1, port), server] };
+        let mut frame = Packet { v6, tcp: tcp.then_some(segment), ends, len, ttl, tagged }.bytes();
+        if bad {
+            frame[if v6 { 56 } else { 36 } + if tagged { 4 } else { 0 }] ^= 1;
+        }
+        match (reply, self.tunnel) {
+            (false, _) => self.bed.receive(1, &frame),
+            (true, false) => self.bed.receive(2, &frame),
+            (true, true) => self.bed.receive(5, &from_peer(&frame, (5, 0, 64))),
+        }
+    }
+
     fn apply(&mut self, step: &Step) {
         match *step {
             Step::Say { connection, reply, flags, seq, ack, len, bad, times, ttl } => {
                 for _ in 0..times {
                     self.say(connection, (reply, flags, seq, ack), len, bad, ttl);
                 }
+            }
+            Step::Open { port, reply, flags, seq, len, bad, ttl, times } => {
+                for _ in 0..times {
+                    self.open(port, reply, (flags, seq, seq), (len, bad, ttl));
+                }
+            }
+            Step::Limit(limit) => self.bed.walk.conntrack.tracker().set_limit(5, limit),
+            Step::Flush => {
+                let _ = self.bed.walk.conntrack.tracker().flush(&Filter::default(), self.bed.now.0);
             }
             Step::Flow(line) => self.bed.program(&[line]),
             Step::Time(ms) => {
@@ -363,6 +488,9 @@ impl World {
 static SHORT: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static ALL: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
+/// First packets that were handled so.
+static OPENED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
 #[test]
 fn the_short_way_is_the_long_way() {
     proptest!(ProptestConfig { cases: 600, max_shrink_iters: 4000, ..ProptestConfig::default() }, |(pipeline in 0..PIPELINES.len(), tunnel in prop::bool::weighted(0.4), waits: bool, steps in steps())| {
@@ -381,11 +509,18 @@ fn the_short_way_is_the_long_way() {
         let way = usize::from(tunnel);
         ALL[way].fetch_add(totals[0].rx_packets + totals[1].rx_packets, Relaxed);
         SHORT[way].fetch_add(cached.bed.shared.stats.program_hits.get(), Relaxed);
+        OPENED[way].fetch_add(cached.bed.shared.stats.opening_hits.get(), Relaxed);
         prop_assert_eq!((cached.bed.pool.in_use(), plain.bed.pool.in_use()), (0, 0), "mbufs leaked");
     });
     for tunnel in 0..2 {
         let (short, all) = (SHORT[tunnel].load(Relaxed), ALL[tunnel].load(Relaxed));
-        assert!(short * 4 > all, "tunnel {tunnel}: {short} of {all} packets went the short way: this compares nothing");
+        let opened = OPENED[tunnel].load(Relaxed);
+        println!("tunnel {tunnel}: {short} and {opened} of {all}");
+        assert!(short * 8 > all, "tunnel {tunnel}: {short} of {all} packets went the short way: this compares nothing");
+        assert!(
+            opened * 50 > all,
+            "tunnel {tunnel}: {opened} of {all} packets were first ones that went the short way"
+        );
     }
 }
 

@@ -1,0 +1,220 @@
+//! First packets of TCP connections: all stages at once.
+//!
+//! No program of a connection can be there before the connection is. But most first packets of a port take the same decisions as those before them, and what the tracker says of them is always the
+//! same: new, no mark, no label, and behind the commit what the commit writes. So what all decisions of such a way ask comes to one question to the packet as it came in, and what they do to one
+//! list of rewrites: an [`Opening`]. Whoever has one asks that question, has the connection opened, and writes.
+//!
+//! **What can be one** ([`opening`]): each decision ends with `ct()`, but for the last one, which sends the packet; all `ct()` are of one zone, the last one commits, none chooses a translation; before it nothing is rewritten
+//! but what a router changes at a hop, which no later decision asks for; none asks for addresses or ports of the connection. Whatever is not so goes the long way.
+//!
+//! **Limits**: [`WAYS`] per port and family, the last ones; so many may be made per millisecond ([`MADE_PER_MS`]), as a port whose packets take many ways would have each of them made anew.
+
+use super::path::{Macs, shape};
+use super::{Cache, CacheShared, Megaflow, Path, Paths};
+use crate::action::{CtOp, Op, Touched};
+use crate::limits::PORTS_MAX;
+use crate::port::PortId;
+use std::sync::Arc;
+use vswitch_flow::{Field, FlowKey, FlowMask, SparseMatch};
+
+/// Of a port and family.
+const WAYS: usize = 4;
+
+/// That are made in a millisecond.
+const MADE_PER_MS: u32 = 4;
+
+/// Sets that are looked at in a millisecond for those that have ended.
+const SWEEP: usize = 8;
+
+/// What a decision behind `ct()` asks that is the same of all first packets.
+const SAME_OF_ALL: [Field; 4] = [Field::CtState, Field::CtMark, Field::CtLabel, Field::CtZone];
+
+/// What hangs on the connection.
+const OF_CONNECTION: [Field; 7] = [
+    Field::CtNwSrc,
+    Field::CtNwDst,
+    Field::CtIpv6Src,
+    Field::CtIpv6Dst,
+    Field::CtNwProto,
+    Field::CtTpSrc,
+    Field::CtTpDst,
+];
+
+/// What is rewritten at a hop.
+const OF_HOP: [Field; 3] = [Field::EthDst, Field::EthSrc, Field::NwTtl];
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    /// Its decisions.
+    pub path: Arc<Path>,
+    /// What all of them ask, of a packet as it came in.
+    matching: SparseMatch,
+    bridge: usize,
+    /// The `ct()` that commits.
+    pub commit: Box<CtOp>,
+    /// What is written into the packet, in order.
+    pub rewrites: Box<[Op]>,
+}
+
+/// Those of a worker.
+#[derive(Debug)]
+pub(super) struct Openings {
+    /// By port and family; the last one that fitted first.
+    sets: Box<[[Option<Box<Opening>>; WAYS]]>,
+    /// That may be made yet.
+    left: u32,
+    hand: usize,
+}
+
+impl Default for Openings {
+    fn default() -> Self {
+        Self { sets: (0..2 * PORTS_MAX).map(|_| [const { None }; WAYS]).collect(), left: MADE_PER_MS, hand: 0 }
+    }
+}
+
+impl Openings {
+    fn set(&mut self, port: PortId, v6: bool) -> Option<&mut [Option<Box<Opening>>; WAYS]> {
+        self.sets.get_mut(2 * port.index() + usize::from(v6))
+    }
+
+    fn keep(&mut self, port: PortId, v6: bool, opening: Opening) {
+        let Some(set) = self.set(port, v6) else { return };
+        // It was there, and stale.
+        let same = |other: &Box<Opening>| Arc::ptr_eq(&other.path, &opening.path);
+        let at = set.iter().position(|other| other.as_ref().is_none_or(same)).unwrap_or(WAYS - 1);
+        set[at] = Some(Box::new(opening));
+        set[..=at].rotate_right(1);
+    }
+
+    /// Once a millisecond: lets go of what has ended, among the next few.
+    pub(super) fn tend(&mut self) {
+        self.left = MADE_PER_MS;
+        for _ in 0..SWEEP {
+            self.hand = (self.hand + 1) % self.sets.len();
+            self.sets[self.hand].iter_mut().for_each(|way| drop(way.take_if(|opening| opening.path.is_dead())));
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.sets.iter_mut().for_each(|set| set.fill_with(|| None));
+    }
+}
+
+impl Cache {
+    /// What becomes of a first packet that came in by the port whose burst this is, if it is known and good: it is the caller's, who gives it back ([`Self::done_with_opening`]).
+    #[inline]
+    pub(crate) fn take_opening(&mut self, bridge: usize, key: &FlowKey, v6: bool) -> Option<Box<Opening>> {
+        let fits = |way: &Option<Box<Opening>>| {
+            way.as_ref().is_some_and(|opening| opening.bridge == bridge && opening.matching.matches(key))
+        };
+        let set = self.openings.set(self.payer, v6)?;
+        let at = set.iter().position(fits)?;
+        set[..=at].rotate_right(1);
+        let opening = set[0].take()?;
+        if self.is_current(&opening.path) {
+            return Some(opening);
+        }
+        self.done_with_opening(opening, v6);
+        None
+    }
+
+    /// See [`Self::take_opening`].
+    #[inline]
+    pub(crate) fn done_with_opening(&mut self, opening: Box<Opening>, v6: bool) {
+        if let Some(set) = self.openings.set(self.payer, v6) {
+            set[0] = Some(opening);
+        }
+    }
+
+    /// Whether what becomes of a first packet is to be written down.
+    pub(super) fn wants_opening(&mut self) -> bool {
+        let wants = self.enabled && self.openings.left > 0;
+        self.openings.left -= u32::from(wants);
+        wants
+    }
+
+    /// A first packet has taken these steps.
+    pub(super) fn keep_opening(&mut self, steps: &[Arc<Megaflow>], v6: bool) {
+        if let Some(opening) = opening(steps, &mut self.paths, &self.shared) {
+            self.openings.keep(self.payer, v6, opening);
+        }
+    }
+}
+
+/// Makes one of the decisions on a first packet, if one can be made of them.
+fn opening(steps: &[Arc<Megaflow>], paths: &mut Paths, shared: &CacheShared) -> Option<Opening> {
+    let ops = || steps.iter().flat_map(|megaflow| megaflow.ops());
+    let met = || ops().filter_map(|op| if let Op::Ct(ct) = op { Some(ct) } else { None });
+    let out = shape(steps, met().count()).filter(|out| *out != PortId::NONE)?;
+    let commit = met().last().filter(|ct| ct.request.commit && !ct.request.force)?;
+    let plain = |ct: &CtOp| {
+        let request = &ct.request;
+        let chooses = request.nat.as_ref().is_some_and(|nat| nat.side.is_some());
+        request.zone == commit.request.zone && request.helper.is_none() && !chooses
+    };
+    let commits = met().filter(|ct| ct.request.commit).count();
+    if commits != 1 || !met().all(|ct| plain(ct)) {
+        return None;
+    }
+    let mut left = met().count();
+    let mut rewrites = Vec::new();
+    for op in ops() {
+        match op {
+            Op::Ct(_) => left -= 1,
+            Op::SetEth(_) | Op::SetIpv4(_) | Op::SetIpv6(_) | Op::SetPorts(_) => {
+                // The tracker is to see the packet as it came in.
+                if left > 0 && Touched::by(op) > Touched::Hop {
+                    return None;
+                }
+                rewrites.push(op.clone());
+            }
+            Op::CtClear if left > 0 => return None,
+            _ => {}
+        }
+    }
+    let matching = question(steps)?;
+    let (bridge, commit) = (steps.first()?.bridge, commit.clone());
+    let path = paths.intern(steps, out, Macs::default(), shared)?;
+    Some(Opening { path, matching, bridge, commit, rewrites: rewrites.into() })
+}
+
+/// What all decisions ask, of a packet as it came in; none: that cannot be said.
+fn question(steps: &[Arc<Megaflow>]) -> Option<SparseMatch> {
+    let with = |fields: &[Field]| {
+        let mut mask = FlowMask::default();
+        fields.iter().for_each(|field| mask.add(*field));
+        mask
+    };
+    let [of_connection, of_hop] = [with(&OF_CONNECTION), with(&OF_HOP)];
+    let (mut key, mut mask) = (FlowKey::default(), FlowMask::default());
+    // What is known of whoever is there.
+    let mut known = FlowMask::default();
+    let mut rewritten = false;
+    for (i, megaflow) in steps.iter().enumerate() {
+        match &megaflow.stage {
+            None if i == 0 => {}
+            Some(stage) if i > 0 => {
+                stage.defines(&mut known);
+                known.add_mask(&with(&SAME_OF_ALL));
+            }
+            _ => return None,
+        }
+        // A bucket that a group chose for one packet is not that of the next one.
+        let chosen = i == 0 && megaflow.matching.get(Field::ConjId).1 != 0;
+        if chosen || megaflow.chooser.is_some() || megaflow.drop.is_some() {
+            return None;
+        }
+        for (word, value, bits) in megaflow.matching.iter() {
+            let bits = bits & !known.0[word];
+            if i > 0 && bits & of_connection.0[word] != 0 || rewritten && bits & of_hop.0[word] != 0 {
+                return None;
+            }
+            key.0[word] |= value & bits;
+            mask.0[word] |= bits;
+        }
+        rewritten |= megaflow.ops().iter().any(|op| !matches!(op, Op::Ct(_) | Op::Output(_) | Op::Encap(_)));
+    }
+    Some(SparseMatch::new(&key, &mask))
+}

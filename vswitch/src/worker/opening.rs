@@ -1,0 +1,74 @@
+//! A first packet of a TCP connection that goes the short way ([`crate::cache::Opening`]): its connection is opened, what all stages write is written, and it is sent.
+//!
+//! Nothing of the packet or the tracker is touched before it is known that all of it holds. Whatever does not hold goes the long way.
+
+use super::step::Step;
+use crate::action::Packet;
+use crate::cache::{Cache, Compact, Opening};
+use crate::conntrack::plainly_seen;
+use crate::pipeline::PortFacts;
+use crate::port::PortId;
+use vswitch_conntrack::Seen;
+use vswitch_flow::FlowKey;
+
+impl Step<'_> {
+    /// Does what is known of such packets. `compact`: of the packet, if it has one.
+    ///
+    /// # Errors
+    /// The packet as it was: it is no first one, or nothing is known.
+    #[inline]
+    pub(super) fn open(
+        &mut self,
+        cache: &mut Cache,
+        (port, facts): (PortId, &PortFacts),
+        key: &FlowKey,
+        packet: Packet,
+        compact: &Compact,
+    ) -> Result<(), Packet> {
+        if !compact.is_first(packet.mbuf.head()) {
+            return Err(packet);
+        }
+        let v6 = compact.is_v6();
+        let Some(opening) = cache.take_opening(facts.bridge, key, v6) else { return Err(packet) };
+        let done = self.open_by(cache, &opening, (port, facts), packet);
+        cache.done_with_opening(opening, v6);
+        done
+    }
+
+    fn open_by(
+        &mut self,
+        cache: &mut Cache,
+        opening: &Opening,
+        (port, facts): (PortId, &PortFacts),
+        mut packet: Packet,
+    ) -> Result<(), Packet> {
+        let (worker, now) = (self.worker, self.now);
+        let request = &opening.commit.request;
+        let mut seen = Seen::default();
+        if plainly_seen(&mut packet, request.zone, &mut seen).is_none() {
+            return Err(packet);
+        }
+        let tracker = self.conntrack.tracker();
+        let Some(handle) = tracker.open_unsought(&seen, request, worker, now.0) else { return Err(packet) };
+        if let Some(commits) = &opening.commit.commits {
+            commits.add();
+        }
+        cache.met(request.zone);
+        cache.stats().opening_hits.add(1);
+        cache.pass(&opening.path, &self.snapshot.world, packet.mbuf.len() as u64, now);
+        for op in &opening.rewrites {
+            if let Err(reason) = packet.rewrite(op) {
+                // Where it died on the long way it would have opened nothing.
+                let _ = tracker.forget(handle, now.0);
+                self.drop_in(port, reason, packet.mbuf);
+                return Ok(());
+            }
+        }
+        let Packet { mbuf, layers } = packet;
+        match opening.path.encapsulation() {
+            Some(op) => self.wrap_and_output(op, opening.path.out(), mbuf, layers, (port, facts.number)),
+            None => self.output(opening.path.out(), port, mbuf),
+        }
+        Ok(())
+    }
+}
