@@ -54,7 +54,8 @@ impl Bed {
     pub(super) fn connections(&self) -> Vec<Connection> {
         let mut all = Vec::new();
         self.walk.conntrack.tracker().dump(&Filter::default(), self.now.0, |connection| {
-            all.push(*connection);
+            // Which place it has got is nobody's business.
+            all.push(Connection { id: 0, ..*connection });
             ControlFlow::Continue(())
         });
         all.sort_by_key(|connection| connection.original);

@@ -11,6 +11,7 @@ mod equal;
 mod forget;
 mod homes;
 mod learning;
+mod openings;
 mod packets;
 mod programs;
 mod refused;

@@ -12,3 +12,4 @@ mod stress;
 mod talk;
 mod tcp;
 mod translated;
+mod unsought;
