@@ -81,8 +81,8 @@ impl Openings {
     fn keep(&mut self, port: PortId, v6: bool, opening: Opening) {
         let Some(set) = self.set(port, v6) else { return };
         // It was there, and stale.
-        let same = |other: &Box<Opening>| Arc::ptr_eq(&other.path, &opening.path);
-        let at = set.iter().position(|other| other.as_ref().is_none_or(same)).unwrap_or(WAYS - 1);
+        let same = |other: &Opening| Arc::ptr_eq(&other.path, &opening.path);
+        let at = set.iter().position(|other| other.as_deref().is_none_or(same)).unwrap_or(WAYS - 1);
         set[at] = Some(Box::new(opening));
         set[..=at].rotate_right(1);
     }
@@ -148,7 +148,7 @@ fn opening(steps: &[Arc<Megaflow>], paths: &mut Paths, shared: &CacheShared) -> 
     let ops = || steps.iter().flat_map(|megaflow| megaflow.ops());
     let met = || ops().filter_map(|op| if let Op::Ct(ct) = op { Some(ct) } else { None });
     let out = shape(steps, met().count()).filter(|out| *out != PortId::NONE)?;
-    let commit = met().last().filter(|ct| ct.request.commit && !ct.request.force)?;
+    let commit = met().next_back().filter(|ct| ct.request.commit && !ct.request.force)?;
     let plain = |ct: &CtOp| {
         let request = &ct.request;
         let chooses = request.nat.as_ref().is_some_and(|nat| nat.side.is_some());
