@@ -165,10 +165,11 @@ impl Cache {
     }
 
     /// A packet with a compact key, decided by a megaflow that leads to others, sets out.
-    pub(crate) fn begin_recording(&mut self, key: &Compact, mbuf: &Mbuf, megaflow: &Arc<Megaflow>) {
+    /// `direct`: it is as it came in, and did not come out of a tunnel.
+    pub(crate) fn begin_recording(&mut self, key: &Compact, mbuf: &Mbuf, megaflow: &Arc<Megaflow>, direct: bool) {
         if key.opens(mbuf.head()) {
             self.count_fallback(Fallback::Untracked);
-            if key.is_first(mbuf.head()) && self.wants_opening() {
+            if direct && key.is_first(mbuf.head()) && self.wants_opening() {
                 self.recorder.begin_opening(megaflow);
             }
         } else if key.is_plain() && self.enabled {

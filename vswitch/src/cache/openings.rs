@@ -7,21 +7,24 @@
 //! **What can be one** ([`opening`]): each decision ends with `ct()`, but for the last one, which sends the packet; all `ct()` are of one zone, the last one commits, none chooses a translation; before it nothing is rewritten
 //! but what a router changes at a hop, which no later decision asks for; none asks for addresses or ports of the connection. Whatever is not so goes the long way.
 //!
-//! **Limits**: [`WAYS`] per port and family, the last ones; so many may be made per millisecond ([`MADE_PER_MS`]), as a port whose packets take many ways would have each of them made anew.
+//! **Limits**: [`WAYS`] per port and family, the last ones. What may be written down per millisecond is limited, per port and for all together ([`WRITTEN_PER_MS`]): a port whose packets take many ways, or ways of which nothing can be made,
+//! would have each of them written down, and no other port be left any.
 
 use super::path::{Macs, shape};
 use super::{Cache, CacheShared, Megaflow, Path, Paths};
 use crate::action::{CtOp, Op, Touched};
 use crate::limits::PORTS_MAX;
+use crate::pipeline::OpCount;
 use crate::port::PortId;
 use std::sync::Arc;
+use vswitch_conntrack::Request;
 use vswitch_flow::{Field, FlowKey, FlowMask, SparseMatch};
 
 /// Of a port and family.
 const WAYS: usize = 4;
 
-/// That are made in a millisecond.
-const MADE_PER_MS: u32 = 4;
+/// Ways that are written down in a millisecond: of one port, of all.
+const WRITTEN_PER_MS: (u8, u32) = (4, 32);
 
 /// Sets that are looked at in a millisecond for those that have ended.
 const SWEEP: usize = 8;
@@ -46,15 +49,17 @@ const OF_HOP: [Field; 3] = [Field::EthDst, Field::EthSrc, Field::NwTtl];
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Opening {
-    /// Its decisions.
-    pub path: Arc<Path>,
-    /// What all of them ask, of a packet as it came in.
+    /// What all of its decisions ask, of a packet as it came in.
     matching: SparseMatch,
     bridge: usize,
-    /// The `ct()` that commits.
-    pub commit: Box<CtOp>,
+    /// Of the `ct()` that commits.
+    pub request: Request,
+    /// See [`CtOp::commits`].
+    pub commits: Option<Arc<OpCount>>,
     /// What is written into the packet, in order.
     pub rewrites: Box<[Op]>,
+    /// Its decisions. Last: they are the last to let go of what they have in common with it.
+    pub path: Arc<Path>,
 }
 
 /// Those of a worker.
@@ -62,20 +67,29 @@ pub(crate) struct Opening {
 pub(super) struct Openings {
     /// By port and family; the last one that fitted first.
     sets: Box<[[Option<Box<Opening>>; WAYS]]>,
-    /// That may be made yet.
+    /// By port: the millisecond in which a way was written down, and how many in that.
+    written: Box<[(u32, u8)]>,
+    /// Counts milliseconds.
+    tick: u32,
+    /// Ways that may be written down yet in this one.
     left: u32,
     hand: usize,
 }
 
 impl Default for Openings {
     fn default() -> Self {
-        Self { sets: (0..2 * PORTS_MAX).map(|_| [const { None }; WAYS]).collect(), left: MADE_PER_MS, hand: 0 }
+        let sets = (0..2 * PORTS_MAX).map(|_| [const { None }; WAYS]).collect();
+        Self { sets, written: vec![(0, 0); PORTS_MAX].into(), tick: 1, left: WRITTEN_PER_MS.1, hand: 0 }
     }
 }
 
 impl Openings {
+    fn place(port: PortId, v6: bool) -> usize {
+        2 * port.index() + usize::from(v6)
+    }
+
     fn set(&mut self, port: PortId, v6: bool) -> Option<&mut [Option<Box<Opening>>; WAYS]> {
-        self.sets.get_mut(2 * port.index() + usize::from(v6))
+        self.sets.get_mut(Self::place(port, v6))
     }
 
     fn keep(&mut self, port: PortId, v6: bool, opening: Opening) {
@@ -89,7 +103,7 @@ impl Openings {
 
     /// Once a millisecond: lets go of what has ended, among the next few.
     pub(super) fn tend(&mut self) {
-        self.left = MADE_PER_MS;
+        (self.tick, self.left) = (self.tick.wrapping_add(1), WRITTEN_PER_MS.1);
         for _ in 0..SWEEP {
             self.hand = (self.hand + 1) % self.sets.len();
             self.sets[self.hand].iter_mut().for_each(|way| drop(way.take_if(|opening| opening.path.is_dead())));
@@ -106,18 +120,14 @@ impl Cache {
     /// What becomes of a first packet that came in by the port whose burst this is, if it is known and good: it is the caller's, who gives it back ([`Self::done_with_opening`]).
     #[inline]
     pub(crate) fn take_opening(&mut self, bridge: usize, key: &FlowKey, v6: bool) -> Option<Box<Opening>> {
-        let fits = |way: &Option<Box<Opening>>| {
-            way.as_ref().is_some_and(|opening| opening.bridge == bridge && opening.matching.matches(key))
+        let is_good = |opening: &Opening| {
+            opening.bridge == bridge && opening.matching.matches(key) && self.is_current(&opening.path)
         };
+        let ways = self.openings.sets.get(Openings::place(self.payer, v6))?;
+        let at = ways.iter().position(|way| way.as_deref().is_some_and(is_good))?;
         let set = self.openings.set(self.payer, v6)?;
-        let at = set.iter().position(fits)?;
         set[..=at].rotate_right(1);
-        let opening = set[0].take()?;
-        if self.is_current(&opening.path) {
-            return Some(opening);
-        }
-        self.done_with_opening(opening, v6);
-        None
+        set[0].take()
     }
 
     /// See [`Self::take_opening`].
@@ -130,8 +140,16 @@ impl Cache {
 
     /// Whether what becomes of a first packet is to be written down.
     pub(super) fn wants_opening(&mut self) -> bool {
-        let wants = self.enabled && self.openings.left > 0;
-        self.openings.left -= u32::from(wants);
+        let Openings { written, tick, left, .. } = &mut self.openings;
+        let Some((then, n)) = written.get_mut(self.payer.index()).filter(|_| self.enabled && *left > 0) else {
+            return false;
+        };
+        if *then != *tick {
+            (*then, *n) = (*tick, 0);
+        }
+        let wants = *n < WRITTEN_PER_MS.0;
+        *n += u8::from(wants);
+        *left -= u32::from(wants);
         wants
     }
 
@@ -175,9 +193,9 @@ fn opening(steps: &[Arc<Megaflow>], paths: &mut Paths, shared: &CacheShared) -> 
         }
     }
     let matching = question(steps)?;
-    let (bridge, commit) = (steps.first()?.bridge, commit.clone());
+    let (bridge, request, commits) = (steps.first()?.bridge, commit.request.clone(), commit.commits.clone());
     let path = paths.intern(steps, out, Macs::default(), shared)?;
-    Some(Opening { path, matching, bridge, commit, rewrites: rewrites.into() })
+    Some(Opening { matching, bridge, request, commits, rewrites: rewrites.into(), path })
 }
 
 /// What all decisions ask, of a packet as it came in; none: that cannot be said.
@@ -201,8 +219,8 @@ fn question(steps: &[Arc<Megaflow>]) -> Option<SparseMatch> {
             }
             _ => return None,
         }
-        // A bucket that a group chose for one packet is not that of the next one.
-        let chosen = i == 0 && megaflow.matching.get(Field::ConjId).1 != 0;
+        // A bucket that a group chose for one packet (which is all that asks for a `conj_id` from outside) is not that of the next one.
+        let chosen = megaflow.matching.get(Field::ConjId).1 != 0;
         if chosen || megaflow.chooser.is_some() || megaflow.drop.is_some() {
             return None;
         }

@@ -43,26 +43,24 @@ impl Step<'_> {
         mut packet: Packet,
     ) -> Result<(), Packet> {
         let (worker, now) = (self.worker, self.now);
-        let request = &opening.commit.request;
+        let request = &opening.request;
         let mut seen = Seen::default();
         if plainly_seen(&mut packet, request.zone, &mut seen).is_none() {
             return Err(packet);
         }
         let tracker = self.conntrack.tracker();
-        let Some(handle) = tracker.open_unsought(&seen, request, worker, now.0) else { return Err(packet) };
-        if let Some(commits) = &opening.commit.commits {
+        if !tracker.open_unsought(&seen, request, worker, now.0) {
+            return Err(packet);
+        }
+        if let Some(commits) = &opening.commits {
             commits.add();
         }
         cache.met(request.zone);
         cache.stats().opening_hits.add(1);
         cache.pass(&opening.path, &self.snapshot.world, packet.mbuf.len() as u64, now);
         for op in &opening.rewrites {
-            if let Err(reason) = packet.rewrite(op) {
-                // Where it died on the long way it would have opened nothing.
-                let _ = tracker.forget(handle, now.0);
-                self.drop_in(port, reason, packet.mbuf);
-                return Ok(());
-            }
+            let rewritten = packet.rewrite(op);
+            debug_assert!(rewritten.is_ok(), "no packet dies of {op:?}");
         }
         let Packet { mbuf, layers } = packet;
         match opening.path.encapsulation() {

@@ -376,7 +376,7 @@ impl Step<'_> {
     ) {
         let recorded = compact.filter(|_| megaflow.recirculates() && megaflow.unwraps().is_none());
         if let Some(compact) = recorded {
-            cache.begin_recording(compact, &packet.mbuf, megaflow);
+            cache.begin_recording(compact, &packet.mbuf, megaflow, self.tunnels_left == 0);
         }
         self.carry_out(Some(cache), megaflow, packet, origin);
         if let Some(compact) = recorded {

@@ -10,8 +10,7 @@ use super::track::say;
 use super::{Count, EventKind, Hit, Tracker, Words};
 use crate::tcp::Tcp;
 use crate::{
-    Class, Direction, End, Family, Handle, Helper, L4, Nat, NatSide, Refusal, Request, Seen, Tuple, Verdict, choose,
-    state,
+    Class, Direction, End, Family, Helper, L4, Nat, NatSide, Refusal, Request, Seen, Tuple, Verdict, choose, state,
 };
 
 /// How often a tuple may be chosen that another worker takes first.
@@ -50,7 +49,7 @@ impl Tracker {
             return true;
         }
         match self.open(&opening, worker, Some(verdict)) {
-            Ok(_) => {}
+            Ok(()) => {}
             Err(Failed::Raced) => return false,
             // It is looked for first, after all.
             Err(Failed::Refused(_)) if unsought => return false,
@@ -62,10 +61,10 @@ impl Tracker {
     }
 
     /// A packet of TCP or UDP, for which nobody has looked, opens its connection: what [`Self::track`] does of a packet that belongs to none, first without `commit`, then by this request, which has it
-    /// and leaves no choice of a translation. None: it opens none, or none like that, and is to be tracked as any other; nothing has happened.
+    /// and leaves no choice of a translation. False: it opens none, or none like that, and is to be tracked as any other; nothing has happened.
     #[inline]
     #[must_use]
-    pub fn open_unsought(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> Option<Handle> {
+    pub fn open_unsought(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> bool {
         debug_assert!(request.commit && request.nat.as_ref().is_none_or(|nat| nat.side.is_none()), "{request:?}");
         let in_zone;
         let seen = if seen.tuple.zone == request.zone {
@@ -74,14 +73,14 @@ impl Tracker {
             in_zone = seen.in_zone(request.zone);
             &in_zone
         };
-        let tcp = may_open(seen)?;
+        let Some(tcp) = may_open(seen) else { return false };
         if self.inherited(&seen.tuple, now).is_some() {
-            return None;
+            return false;
         }
         let words = &Words::from(&seen.tuple);
         let hash = self.hasher.hash(words);
         let opening = Opening { seen, words, hash, unsought: true, request, tcp, expected: None, now };
-        self.open(&opening, worker, None).ok()
+        self.open(&opening, worker, None).is_ok()
     }
 
     /// The verdict on a packet that is to be dropped, counted.
@@ -97,7 +96,7 @@ impl Tracker {
         *verdict = Verdict { refusal: Some(why), ..Verdict::default() };
     }
 
-    fn open(&self, opening: &Opening<'_>, worker: usize, verdict: Option<&mut Verdict>) -> Result<Handle, Failed> {
+    fn open(&self, opening: &Opening<'_>, worker: usize, verdict: Option<&mut Verdict>) -> Result<(), Failed> {
         let zone = opening.request.zone;
         if !self.zones.enter(zone) {
             return Err(Failed::Refused(Refusal::ZoneLimit));
@@ -130,7 +129,7 @@ impl Tracker {
     }
 
     /// Enters the connection at its place.
-    fn enter(&self, place: u32, opening: &Opening<'_>, verdict: Option<&mut Verdict>) -> Result<Handle, Failed> {
+    fn enter(&self, place: u32, opening: &Opening<'_>, verdict: Option<&mut Verdict>) -> Result<(), Failed> {
         let &Opening { words: original, hash, now, .. } = opening;
         let choice = opening.choice();
         for _ in 0..CHOICES {
@@ -168,7 +167,7 @@ impl Tracker {
         hashes: [u64; 2],
         opening: &Opening<'_>,
         verdict: Option<&mut Verdict>,
-    ) -> Result<Handle, Failed> {
+    ) -> Result<(), Failed> {
         let &Opening { seen, request, now, .. } = opening;
         let mut locked = self.arena.lock(place);
         let [original, reply] = [Direction::Original, Direction::Reply].map(|direction| Hit { place, direction });
@@ -191,7 +190,7 @@ impl Tracker {
             say(&locked, Direction::Original, state::NEW | state::TRK, request, verdict);
             verdict.opened = true;
         }
-        Ok(Handle::of(&locked))
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use super::bed::Bed;
 use super::tunnels::from_peer;
 use crate::observe::{Fallback, PortTotals};
 use crate::packet::checksum::{Sum, pseudo_v4, pseudo_v6};
-use crate::pipeline::state::FlowInfo;
+use crate::pipeline::state::{FlowInfo, GroupInfo};
 use crate::time::Millis;
 use proptest::prelude::*;
 use std::ops::ControlFlow;
@@ -244,6 +244,25 @@ const BEHIND: Pipeline = Pipeline {
     ..PLAIN
 };
 
+/// A group chooses before the commit, which writes what was chosen, and behind it.
+const CHOSEN: Pipeline = Pipeline {
+    flows: &[
+        "group add group_id=1,type=select,bucket=load:1->NXM_NX_REG0[],resubmit(,2),bucket=load:2->NXM_NX_REG0[],resubmit(,2)",
+        "group add group_id=2,type=select,bucket=output:2,bucket=output:3,bucket=output:4",
+        "priority=9,ip,actions=ct(zone=5,table=1)",
+        "table=1,priority=9,ct_state=+new+trk,tcp,tp_src=0x1388/0xfff8,in_port=1,actions=group:1",
+        "table=1,priority=8,ct_state=+new+trk,ip,in_port=1,actions=ct(commit,zone=5,table=3)",
+        "table=1,priority=7,ct_state=+est+trk,ip,in_port=1,actions=output:2",
+        "table=1,priority=7,ct_state=+est+trk,ip,in_port=2,actions=output:1",
+        "table=2,priority=9,ip,actions=ct(commit,zone=5,table=4,exec(move:NXM_NX_REG0[]->NXM_NX_CT_MARK[]))",
+        "table=3,priority=9,ip,actions=group:2",
+        "table=4,priority=9,ct_mark=1,actions=output:2",
+        "table=4,priority=9,ct_mark=2,actions=output:3",
+    ],
+    short: false,
+    ..PLAIN
+};
+
 /// The commit is in another zone than the question, or is not the last.
 const APART: Pipeline = Pipeline {
     flows: &[
@@ -259,7 +278,7 @@ const APART: Pipeline = Pipeline {
     ..PLAIN
 };
 
-const PIPELINES: [Pipeline; 17] = [
+const PIPELINES: [Pipeline; 18] = [
     PLAIN,
     Pipeline { tcp: false, ..PLAIN },
     Pipeline { v6: true, ..PLAIN },
@@ -276,6 +295,7 @@ const PIPELINES: [Pipeline; 17] = [
     Pipeline { v6: true, ..POLICIES },
     LATE,
     BEHIND,
+    CHOSEN,
     APART,
 ];
 
@@ -388,7 +408,7 @@ struct World {
 const UNDERLAY: [&str; 2] = ["priority=1000,in_port=5,actions=output:6", "priority=1000,in_port=6,actions=output:5"];
 
 /// All that can be seen.
-type Seen = (Vec<Connection>, Vec<FlowInfo>, Vec<PortTotals>);
+type Seen = (Vec<Connection>, Vec<FlowInfo>, Vec<PortTotals>, Vec<GroupInfo>);
 
 impl World {
     fn new(pipeline: usize, cache: bool, tunnel: bool) -> Self {
@@ -496,7 +516,8 @@ impl World {
         connections.sort_by_key(|connection| connection.original);
         self.bed.collector.collect();
         let flows = self.bed.state.program().flows(&FlowFilter::default(), now);
-        (connections, flows, (1..=6).map(|port| self.bed.totals(port)).collect())
+        let groups = self.bed.state.program().group_infos(None, now);
+        (connections, flows, (1..=6).map(|port| self.bed.totals(port)).collect(), groups)
     }
 }
 
@@ -520,6 +541,7 @@ fn the_short_way_is_the_long_way() {
             prop_assert_eq!(with.0, without.0, "connections: {}", told());
             prop_assert_eq!(with.1, without.1, "flows: {}", told());
             prop_assert_eq!(with.2, without.2, "ports: {}", told());
+            prop_assert_eq!(with.3, without.3, "groups: {}", told());
         }
         let totals = cached.seen().2;
         let way = usize::from(tunnel);

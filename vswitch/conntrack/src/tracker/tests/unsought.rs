@@ -66,12 +66,12 @@ fn what_is_opened_unsought_is_what_asking_would_have_opened() {
                     let done = short.tracker.open_unsought(&seen(packet), &commit, 0, short.now);
                     let verdict = asked(&long, packet, &commit);
                     match done {
-                        Some(_) => {
+                        true => {
                             prop_assert!(verdict.opened && verdict.state == state::NEW | state::TRK, "{verdict:?}: {i} of {steps:#?}");
                             prop_assert_eq!((verdict.mark, verdict.label), (commit.mark.0, commit.label.0), "{} of {:#?}", i, steps);
                             opened.set(opened.get() + 1);
                         }
-                        None => prop_assert_eq!(Verdict { fresh: None, ..asked(&short, packet, &commit) }, Verdict { fresh: None, ..verdict }, "{} of {:#?}", i, steps),
+                        false => prop_assert_eq!(Verdict { fresh: None, ..asked(&short, packet, &commit) }, Verdict { fresh: None, ..verdict }, "{} of {:#?}", i, steps),
                     }
                 }
                 Step::Say { packet, request } => {
@@ -93,11 +93,11 @@ fn what_is_opened_unsought_is_what_asking_would_have_opened() {
 fn what_is_not_opened_leaves_nothing() {
     let talk = Talk::new(1);
     let commit = request("commit");
-    assert!(talk.tracker.open_unsought(&seen("tcp 1:1>2:2 S"), &commit, 0, 1000).is_some());
+    assert!(talk.tracker.open_unsought(&seen("tcp 1:1>2:2 S"), &commit, 0, 1000));
     for packet in ["tcp 1:1>2:2 S", "tcp 1:2>2:2 S", "tcp 2:2>1:1 SA", "tcp 2:2>1:1 S", "tcp 1:3>2:2 R"] {
-        assert!(talk.tracker.open_unsought(&seen(packet), &commit, 0, 1000).is_none(), "{packet}");
+        assert!(!talk.tracker.open_unsought(&seen(packet), &commit, 0, 1000), "{packet}");
         assert_eq!((talk.tracker.counts().connections, talk.tracker.counts().created), (1, 1), "{packet}");
     }
     assert_eq!(talk.tracker.flush(&crate::Filter::default(), 1000), 1);
-    assert!(talk.tracker.open_unsought(&seen("tcp 1:2>2:2 S"), &commit, 0, 1000).is_some(), "the place is free again");
+    assert!(talk.tracker.open_unsought(&seen("tcp 1:2>2:2 S"), &commit, 0, 1000), "the place is free again");
 }

@@ -1,0 +1,3 @@
+//! Nothing is built: see the dependencies.
+
+fn main() {}
