@@ -23,7 +23,7 @@ STAGES = (
     (r"/dpdk-sys/|src/port/|src/dpdk/", "ports and mbufs"),
     (r"packet/(checksum|offload|segment)", "checksums"),
     (r"src/packet/|flow/src/extract|cache/compact", "parse and key"),
-    (r"worker/replay|cache/(path|program)", "replay"),
+    (r"worker/(replay|opening)|cache/(path|program|openings)", "replay"),
     (r"vswitch/conntrack/|src/conntrack/|worker/ct", "connections"),
     (r"src/cache/", "caches"),
     (r"worker/learning|pipeline/(learning|fdb)", "learning switch"),
