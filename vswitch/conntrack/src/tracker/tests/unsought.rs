@@ -85,7 +85,7 @@ fn what_is_opened_unsought_is_what_asking_would_have_opened() {
             prop_assert_eq!(counts(&short), counts(&long), "{} of {:#?}", i, steps);
         }
     });
-    assert!(opened.get() > 5000, "{opened:?} connections were opened so: this compares nothing");
+    assert!(opened.get() > 2000, "{opened:?} connections were opened so: this compares nothing");
 }
 
 /// Nothing has happened where it opens nothing: the last place is still there for who asks.
