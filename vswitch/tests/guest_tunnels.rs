@@ -4,11 +4,7 @@
 
 use crate::common::{
     ChecksumErrors, Expect, Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, clean, iperf3_to, number, ping, unique,
-    wait_for,
 };
-use std::time::Duration;
-
-const SOON: Duration = Duration::from_secs(20);
 
 /// What a capture must have seen in a tunnel.
 const INSIDE: [&str; 8] =
@@ -63,9 +59,7 @@ impl Scene {
         guest.configure("tun0", &["10.99.0.2/24", "fd99::2/64"]);
         host.ns.run(&["ip", "neigh", "flush", "all"]);
         for address in ["10.99.0.2", "fd99::2"] {
-            wait_for(&format!("{port}: {address} answers"), SOON, || {
-                host.ns.exec(&["ping", "-n", "-c", "1", "-W", "1", address]).status.success()
-            });
+            host.ns.wait_reaches(address);
             ping(&host.ns, address, 3, 1200);
             ping(&host.ns, address, 3, 4000); // in fragments, inside
             for more in [&["-R"][..], &[], &["-u", "-b", "5M", "-l", "1100"]] {

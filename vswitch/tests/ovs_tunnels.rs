@@ -120,9 +120,7 @@ impl Scene {
         let before = received();
         let capture = Capture::start(&self.there, "wire");
         for (ours, theirs) in [(&self.host.v4, "10.99.0.2"), (&self.host.v6, "fd99::2")] {
-            wait_for(&format!("{name}: {theirs} answers"), SOON, || {
-                self.host.ns.exec(&["ping", "-n", "-c", "1", "-W", "1", theirs]).status.success()
-            });
+            self.host.ns.wait_reaches(theirs);
             everything((&self.host.ns, ours), (&self.far, theirs));
         }
         let from = if tunnel.six { &self.home.v6 } else { &self.home.v4 };

@@ -292,9 +292,7 @@ fn tunnels_end_at_the_nodes_address_and_the_rest_reaches_the_node() {
     site.world.configure("tun0", &["10.99.0.2/24", "fd99::2/64"]);
 
     for address in ["10.99.0.2", "fd99::2"] {
-        wait_for(&format!("{address} answers through the tunnel"), SOON, || {
-            pod.exec(&["ping", "-n", "-c", "1", "-W", "1", address]).status.success()
-        });
+        pod.wait_reaches(address);
         answers(&pod, address, &["-s", "1200"], "through the tunnel");
         let run = iperf3(&site.world, &pod, address, &LONG);
         assert!(run.received_bps > TCP_FLOOR_BPS, "TCP to {address} through the tunnel: {} bit/s", run.received_bps);

@@ -2,7 +2,7 @@
 //!
 //! The peer has a link to each, and the kernel's VXLAN at an address of neither: it answers to where the last packet of a host came from.
 
-use crate::common::{ChecksumErrors, Host, Netns, Switch, Veth, Wire, iperf3, ping, wait_for};
+use crate::common::{ChecksumErrors, Host, Netns, Switch, Veth, Wire, iperf3, ping};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -107,9 +107,7 @@ fn switch_for(host: &Host, peer: &Peer, homes: &[Host; 2], tunnels: &str) -> Swi
 /// Ping and TCP both ways between a host and what has these addresses at a tunnel's other end.
 fn talk(host: &Host, peer: &Peer, addresses: [&str; 2]) {
     for address in addresses {
-        wait_for(&format!("{address} answers through the tunnel"), Duration::from_secs(10), || {
-            host.ns.exec(&["ping", "-n", "-c", "1", "-W", "1", address]).status.success()
-        });
+        host.ns.wait_reaches(address);
         ping(&host.ns, address, 3, 4000); // fragments inside
         for direction in [&[][..], &["-R"]] {
             let run = iperf3(&peer.ns, &host.ns, address, &[&["-n", "8M"], direction].concat());

@@ -86,11 +86,7 @@ impl Host {
     /// Waits until another host answers, over IPv4 and IPv6: links take a moment to come up.
     pub(crate) fn wait_reaches(&self, other: &Self) {
         for address in [&other.v4, &other.v6] {
-            wait_for(
-                &format!("{:?} host reaches {:?} host at {address}", self.wire, other.wire),
-                Duration::from_secs(10),
-                || self.ns.exec(&["ping", "-n", "-c", "1", "-W", "1", address]).status.success(),
-            );
+            self.ns.wait_reaches(address);
         }
     }
 

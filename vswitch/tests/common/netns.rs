@@ -1,7 +1,10 @@
 //! Network namespaces and veth pairs that go when their guard does.
 
-use super::command::{self, output, run, unique};
+use super::command::{self, output, run, unique, wait_for};
 use std::process::Output;
+use std::time::Duration;
+
+const REACHES: Duration = Duration::from_secs(30);
 
 /// A network namespace with its loopback up and IPv6 ready without waiting (no duplicate address detection).
 #[derive(Debug)]
@@ -44,6 +47,13 @@ impl Netns {
             command::describe(&output)
         );
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Waits until something answers its pings: links take a moment to come up, and whoever is asked first asks for the way.
+    pub(crate) fn wait_reaches(&self, address: &str) {
+        wait_for(&format!("{} reaches {address}", self.name), REACHES, || {
+            self.exec(&["ping", "-n", "-c", "1", "-W", "1", address]).status.success()
+        });
     }
 
     /// Moves an interface of the host in here.
