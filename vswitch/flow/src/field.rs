@@ -93,6 +93,10 @@ fields! {
 }
 
 impl Field {
+    /// The tuple of a connection's first packet, of both versions of IP (ovs-fields(7), "Connection Tracking Fields").
+    pub const CT_TUPLE: [Self; 7] =
+        [Self::CtNwSrc, Self::CtNwDst, Self::CtIpv6Src, Self::CtIpv6Dst, Self::CtNwProto, Self::CtTpSrc, Self::CtTpDst];
+
     /// Where it lies.
     #[inline]
     #[must_use]

@@ -32,17 +32,6 @@ const SWEEP: usize = 8;
 /// What a decision behind `ct()` asks that is the same of all first packets.
 const SAME_OF_ALL: [Field; 4] = [Field::CtState, Field::CtMark, Field::CtLabel, Field::CtZone];
 
-/// What hangs on the connection.
-const OF_CONNECTION: [Field; 7] = [
-    Field::CtNwSrc,
-    Field::CtNwDst,
-    Field::CtIpv6Src,
-    Field::CtIpv6Dst,
-    Field::CtNwProto,
-    Field::CtTpSrc,
-    Field::CtTpDst,
-];
-
 /// What is rewritten at a hop.
 const OF_HOP: [Field; 3] = [Field::EthDst, Field::EthSrc, Field::NwTtl];
 
@@ -205,7 +194,7 @@ fn question(steps: &[Arc<Megaflow>]) -> Option<SparseMatch> {
         fields.iter().for_each(|field| mask.add(*field));
         mask
     };
-    let [of_connection, of_hop] = [with(&OF_CONNECTION), with(&OF_HOP)];
+    let [of_connection, of_hop] = [with(&Field::CT_TUPLE), with(&OF_HOP)];
     let (mut key, mut mask) = (FlowKey::default(), FlowMask::default());
     // What is known of whoever is there.
     let mut known = FlowMask::default();

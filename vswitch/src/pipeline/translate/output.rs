@@ -230,19 +230,7 @@ impl<'a> Translator<'a, '_> {
     /// The packet belongs to no connection.
     pub(super) fn clear_ct(&mut self) {
         use Field as F;
-        let fields = [
-            F::CtMark,
-            F::CtZone,
-            F::CtState,
-            F::CtLabel,
-            F::CtNwSrc,
-            F::CtNwDst,
-            F::CtIpv6Src,
-            F::CtIpv6Dst,
-            F::CtTpSrc,
-            F::CtTpDst,
-            F::CtNwProto,
-        ];
-        fields.into_iter().for_each(|field| self.view.clear(field));
+        let fields = [F::CtMark, F::CtZone, F::CtState, F::CtLabel].into_iter().chain(F::CT_TUPLE);
+        fields.for_each(|field| self.view.clear(field));
     }
 }

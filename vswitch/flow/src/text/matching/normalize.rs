@@ -147,22 +147,13 @@ impl Match<'_> {
 
     /// Tuples of connections need a ct_state that implies one, and are of a version of IP.
     fn connection(&mut self) -> Result<(), TextError> {
-        const FIELDS: [Field; 7] = [
-            Field::CtNwSrc,
-            Field::CtNwDst,
-            Field::CtIpv6Src,
-            Field::CtIpv6Dst,
-            Field::CtNwProto,
-            Field::CtTpSrc,
-            Field::CtTpDst,
-        ];
         if self.mask.0[Field::CtNwSrc.location().word as usize..=Field::CtTpSrc.location().word as usize] == [0; 6] {
             return Ok(());
         }
         let proto = self.get(Field::CtNwProto) != 0;
         self.keep_if(proto, &[(Field::CtTpSrc, "ct_tp_src"), (Field::CtTpDst, "ct_tp_dst")], "ct_nw_proto");
         self.keep_if(proto, &[(Field::CtNwProto, "ct_nw_proto=0")], "another value");
-        for field in FIELDS.into_iter().filter(|field| self.has(*field)).collect::<Vec<_>>() {
+        for field in Field::CT_TUPLE.into_iter().filter(|field| self.has(*field)).collect::<Vec<_>>() {
             let name = field.name();
             if !Field::CtNwProto.prerequisites_met(self.key, self.mask) {
                 let reason = format!("{name} is matched without a ct_state that implies a known connection");
