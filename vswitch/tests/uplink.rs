@@ -12,9 +12,8 @@ use std::time::Duration;
 
 /// The machine may be busy with other things.
 const SOON: Duration = Duration::from_secs(30);
-/// Far above what a connection does that lives on retransmissions, over [`LONG`]: workers of a busy machine may stand still for a second.
+/// Far above what a connection does that lives on retransmissions: workers of a busy machine may stand still for a second.
 const TCP_FLOOR_BPS: f64 = 5e6;
-const LONG: [&str; 2] = ["-t", "3"];
 
 const NODE: [&str; 2] = ["192.168.77.1", "fd77::1"];
 const GATEWAY: [&str; 2] = ["192.168.77.254", "fd77::fe"];
@@ -294,13 +293,13 @@ fn tunnels_end_at_the_nodes_address_and_the_rest_reaches_the_node() {
     for address in ["10.99.0.2", "fd99::2"] {
         pod.wait_reaches(address);
         answers(&pod, address, &["-s", "1200"], "through the tunnel");
-        let run = iperf3(&site.world, &pod, address, &LONG);
+        let run = iperf3(&site.world, &pod, address, &[]);
         assert!(run.received_bps > TCP_FLOOR_BPS, "TCP to {address} through the tunnel: {} bit/s", run.received_bps);
     }
     // The Node itself, at the same address, at the same time.
     site.works(&mut sessions, "br-ex", "beside tunnels");
     for address in FAR {
-        let run = iperf3(&site.world, &site.node, address, &LONG);
+        let run = iperf3(&site.world, &site.node, address, &[]);
         assert!(run.received_bps > TCP_FLOOR_BPS, "TCP of the Node to {address}: {} bit/s", run.received_bps);
     }
     // Nothing of the tunnel came to the Node's stack: it would have had no socket for it.
@@ -331,7 +330,7 @@ fn jumbo(from: &Netns, to: &Netns, address: &str, what: &str) {
     let header = if address.contains(':') { 48 } else { 28 };
     answers(from, address, &["-M", "do", "-s", &(9000 - header).to_string()], what);
     for direction in [&[][..], &["-R"]] {
-        let run = iperf3(to, from, address, &[&LONG[..], direction].concat());
+        let run = iperf3(to, from, address, direction);
         assert!(run.received_bps > TCP_FLOOR_BPS, "{what} {direction:?}: {} bit/s", run.received_bps);
         let run = iperf3(to, from, address, &[&["-u", "-b", "5M", "-n", "300K", "-l", "8900"], direction].concat());
         assert!(run.lost_percent < 5.0, "{what}, UDP {direction:?}: {} % lost", run.lost_percent);

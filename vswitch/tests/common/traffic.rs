@@ -8,6 +8,8 @@ use serde_json::Value;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+/// What iperf3 sends by TCP: tens of thousands of packets, or thousands of large ones.
+const TCP_LEN: &str = "32M";
 /// Bytes of a file that goes through.
 const FILE_LEN: usize = 1 << 20;
 /// Datagrams that may be lost, in percent: a machine that does something else at the same time drops some in front of a packet socket. Ones of a kind that
@@ -84,14 +86,19 @@ impl Drop for Server {
     }
 }
 
-/// Runs iperf3 for about a second, or as long as its arguments say: `client` in one namespace, `address` in `server`. Further arguments go to the client:
-/// `-u -b 20M`, `-R`, `-t 2`, `-n 1M`, ...
+/// Runs iperf3 with [`TCP_LEN`] by TCP or a second of UDP, or as long as its arguments say: `client` in one namespace, `address` in `server`. Further arguments go to the
+/// client: `-u -b 20M`, `-R`, `-t 2`, `-n 1M`, ...
 ///
 /// # Panics
 /// When it cannot connect, or reports an error.
 pub(crate) fn iperf3(server: &Netns, client: &Netns, address: &str, args: &[&str]) -> Iperf {
     let _server = Server::start(server, 5201, &["iperf3", "-s", "-1", "-B", address]);
-    let end: &[&str] = if args.contains(&"-n") { &[] } else { &["-t", "1"] };
+    let has = |option| args.contains(&option);
+    let end: &[&str] = match () {
+        () if has("-n") || has("-t") => &[],
+        () if has("-u") => &["-t", "1"],
+        () => &["-n", TCP_LEN],
+    };
     let argv = [&["timeout", "30", "iperf3", "-c", address, "-J"], end, args].concat();
     let slow_before = socket_drops(server) + socket_drops(client);
     let output = client.exec(&argv);
