@@ -335,14 +335,14 @@ fn guests_whose_sockets_the_switch_makes_find_it_again() {
     a.wait_reaches("10.99.0.1", SOON);
     switch.kill();
     switch.start_again();
-    a.wait_reaches("10.99.0.1", SOON);
+    a.wait_reaches("10.99.0.1", RESUME);
     switch.terminate();
     switch.start_again();
-    a.wait_reaches("10.99.0.1", SOON);
+    a.wait_reaches("10.99.0.1", RESUME);
     a.kill();
     a.boot_again();
     a.configure("eth0", &["10.99.0.7/24"]);
-    a.wait_reaches("10.99.0.1", SOON);
+    a.wait_reaches("10.99.0.1", RESUME);
     assert_eq!(a.checksum_errors(), [""; 0]);
 }
 
@@ -463,7 +463,7 @@ fn packed_rings_by_option_fail_cleanly_with_the_switch() {
     // set up anew. Everybody else goes on, and so does it after that.
     switch.kill();
     switch.start_again();
-    b.wait_reaches("10.99.0.1", SOON);
+    b.wait_reaches("10.99.0.1", RESUME);
     a.reboot();
     a.configure("eth0", &["10.99.0.7/24"]);
     a.wait_reaches("10.99.0.1", SOON);
