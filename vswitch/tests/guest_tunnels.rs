@@ -5,6 +5,9 @@
 use crate::common::{
     ChecksumErrors, Expect, Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, clean, iperf3_to, number, ping, unique,
 };
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(20);
 
 /// What a capture must have seen in a tunnel.
 const INSIDE: [&str; 8] =
@@ -59,7 +62,7 @@ impl Scene {
         guest.configure("tun0", &["10.99.0.2/24", "fd99::2/64"]);
         host.ns.run(&["ip", "neigh", "flush", "all"]);
         for address in ["10.99.0.2", "fd99::2"] {
-            host.ns.wait_reaches(address);
+            host.ns.wait_reaches(address, SOON, port);
             ping(&host.ns, address, 3, 1200);
             ping(&host.ns, address, 3, 4000); // in fragments, inside
             for more in [&["-R"][..], &[], &["-u", "-b", "5M", "-l", "1100"]] {

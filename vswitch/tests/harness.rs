@@ -20,7 +20,7 @@ fn traffic_between_namespaces() {
     let (a, b, _veth) = pair();
     ping(&a, "10.98.0.2", 3, 4000);
     ping(&b, "fd98::1", 3, 56);
-    for (address, args) in [("10.98.0.2", &[][..]), ("fd98::2", &["-R"])] {
+    for (address, args) in [("10.98.0.2", &["-t", "1"][..]), ("fd98::2", &["-t", "1", "-R"])] {
         let tcp = iperf3(&b, &a, address, args);
         assert!(tcp.received_bps > 50e6 && tcp.sent_bytes > 6_000_000, "{address} {args:?}: {:#}", tcp.report["end"]);
     }

@@ -120,7 +120,7 @@ impl Scene {
         let before = received();
         let capture = Capture::start(&self.there, "wire");
         for (ours, theirs) in [(&self.host.v4, "10.99.0.2"), (&self.host.v6, "fd99::2")] {
-            self.host.ns.wait_reaches(theirs);
+            self.host.ns.wait_reaches(theirs, SOON, &name);
             everything((&self.host.ns, ours), (&self.far, theirs));
         }
         let from = if tunnel.six { &self.home.v6 } else { &self.home.v4 };

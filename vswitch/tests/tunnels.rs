@@ -6,6 +6,7 @@ use crate::common::{
     Capture, ChecksumErrors, EVERYTHING, Expect, Host, Netns, Switch, Veth, Wire, everything, iperf3, number, ping,
     receive_errors, unique,
 };
+use std::time::Duration;
 
 /// Uplinks, `@` stands for the interface. The first leaves checksums to the kernel, by a vnet header, the second cannot.
 const AF_PACKET: &str = "type = \"af_packet\"\ninterface = \"@\"";
@@ -67,7 +68,7 @@ fn interface(host: &Host) -> String {
 /// Ping and TCP both ways between a host and what has the addresses ..2 at the tunnel's other end.
 fn talk(host: &Host, other: &Netns, switch: &Switch) {
     for address in ["10.99.0.2", "fd99::2"] {
-        host.ns.wait_reaches(address);
+        host.ns.wait_reaches(address, Duration::from_secs(10), "through the tunnel");
         ping(&host.ns, address, 3, 1200);
         ping(&host.ns, address, 3, 4000); // fragments inside
         for direction in [&[][..], &["-R"]] {
@@ -95,7 +96,7 @@ fn with_the_kernel(link: &[&str], tunnel: &str) {
 fn captured(host: &Host, peer: &Peer, expect: &Expect<'_>) {
     let capture = Capture::start(&peer.ns, "eth0");
     for (ours, theirs) in [(&host.v4, "10.99.0.2"), (&host.v6, "fd99::2")] {
-        host.ns.wait_reaches(theirs);
+        host.ns.wait_reaches(theirs, Duration::from_secs(20), "through the tunnel");
         everything((&host.ns, ours), (&peer.ns, theirs));
     }
     capture.stop(expect);
@@ -248,7 +249,7 @@ fn two_switches_reach_each_other() {
             host.ns.run(&["ip", "link", "set", "dev", &interface(host), "mtu", "1350"]);
         }
         for address in [&hosts[1].v4, &hosts[1].v6] {
-            hosts[0].ns.wait_reaches(address);
+            hosts[0].ns.wait_reaches(address, Duration::from_secs(15), kind);
             ping(&hosts[0].ns, address, 3, 1200);
             ping(&hosts[0].ns, address, 3, 4000);
             for direction in [&[][..], &["-R"]] {
@@ -277,7 +278,7 @@ fn hosts_with_the_usual_mtu_get_through_a_tunnel() {
         host.attach();
     }
     let pinged = |args: &[&str]| hosts[0].ns.exec(&[&["ping", "-n"], args].concat());
-    hosts[0].ns.wait_reaches(&hosts[1].v4);
+    hosts[0].ns.wait_reaches(&hosts[1].v4, Duration::from_secs(15), "the other host");
     // What a packet may have inside: 1,500 less Ethernet, Geneve, UDP and IPv4.
     for (address, headers, told) in [(&hosts[1].v4, 28, "mtu = 1450"), (&hosts[1].v6, 48, "mtu=1450")] {
         let longest = (1500 - 50 - headers).to_string();

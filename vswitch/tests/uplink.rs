@@ -167,9 +167,7 @@ impl Site {
     fn wait_reachable(&self, when: &str) {
         for (from, to) in [(&self.world, NODE), (&self.node, FAR)] {
             for address in to {
-                wait_for(&format!("{address} answers {when}"), SOON, || {
-                    from.exec(&["ping", "-n", "-c", "1", "-W", "1", address]).status.success()
-                });
+                from.wait_reaches(address, SOON, when);
             }
         }
     }
@@ -291,7 +289,7 @@ fn tunnels_end_at_the_nodes_address_and_the_rest_reaches_the_node() {
     site.world.configure("tun0", &["10.99.0.2/24", "fd99::2/64"]);
 
     for address in ["10.99.0.2", "fd99::2"] {
-        pod.wait_reaches(address);
+        pod.wait_reaches(address, SOON, "through the tunnel");
         answers(&pod, address, &["-s", "1200"], "through the tunnel");
         let run = iperf3(&site.world, &pod, address, &[]);
         assert!(run.received_bps > TCP_FLOOR_BPS, "TCP to {address} through the tunnel: {} bit/s", run.received_bps);

@@ -107,7 +107,7 @@ fn switch_for(host: &Host, peer: &Peer, homes: &[Host; 2], tunnels: &str) -> Swi
 /// Ping and TCP both ways between a host and what has these addresses at a tunnel's other end.
 fn talk(host: &Host, peer: &Peer, addresses: [&str; 2]) {
     for address in addresses {
-        host.ns.wait_reaches(address);
+        host.ns.wait_reaches(address, Duration::from_secs(10), "through the tunnel");
         ping(&host.ns, address, 3, 4000); // fragments inside
         for direction in [&[][..], &["-R"]] {
             let run = iperf3(&peer.ns, &host.ns, address, &[&["-n", "8M"], direction].concat());

@@ -86,7 +86,8 @@ impl Host {
     /// Waits until another host answers, over IPv4 and IPv6: links take a moment to come up.
     pub(crate) fn wait_reaches(&self, other: &Self) {
         for address in [&other.v4, &other.v6] {
-            self.ns.wait_reaches(address);
+            let what = format!("{:?} host to {:?} host", self.wire, other.wire);
+            self.ns.wait_reaches(address, Duration::from_secs(10), &what);
         }
     }
 

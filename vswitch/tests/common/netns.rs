@@ -4,8 +4,6 @@ use super::command::{self, output, run, unique, wait_for};
 use std::process::Output;
 use std::time::Duration;
 
-const REACHES: Duration = Duration::from_secs(30);
-
 /// A network namespace with its loopback up and IPv6 ready without waiting (no duplicate address detection).
 #[derive(Debug)]
 pub(crate) struct Netns {
@@ -50,8 +48,8 @@ impl Netns {
     }
 
     /// Waits until something answers its pings: links take a moment to come up, and whoever is asked first asks for the way.
-    pub(crate) fn wait_reaches(&self, address: &str) {
-        wait_for(&format!("{} reaches {address}", self.name), REACHES, || {
+    pub(crate) fn wait_reaches(&self, address: &str, limit: Duration, what: &str) {
+        wait_for(&format!("{what}: {} reaches {address}", self.name), limit, || {
             self.exec(&["ping", "-n", "-c", "1", "-W", "1", address]).status.success()
         });
     }
