@@ -20,5 +20,28 @@ pub mod antrea {
 
 pub use vswitch::v1;
 
+use tonic::service::{Routes, RoutesBuilder};
+
+/// Services for a server, one method each to add one (`bridge_service`, ...), of both packages.
+#[derive(Debug)]
+pub struct Services {
+    routes: RoutesBuilder,
+    request_len_max: usize,
+}
+
+impl Services {
+    /// None yet; requests of those that come may have so many bytes.
+    #[must_use]
+    pub fn new(request_len_max: usize) -> Self {
+        Self { routes: RoutesBuilder::default(), request_len_max }
+    }
+
+    /// For `tonic::transport::Server::add_routes`.
+    #[must_use]
+    pub fn routes(self) -> Routes {
+        self.routes.routes()
+    }
+}
+
 /// All file descriptors, for gRPC reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = tonic::include_file_descriptor_set!("vswitch_descriptor");

@@ -1,7 +1,7 @@
 //! vhost-user ports of a real `vswitchd`, with Linux in QEMU as the guests: what their kernels send and accept, with every offload
 //! that they can choose.
 
-use crate::common::{Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, number, ping, wait_for};
+use crate::common::{GUEST_TCP_LEN, Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, number, ping, wait_for};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -59,10 +59,10 @@ fn guests_talk_over_tcp_udp_and_icmp_with_large_sends() {
         // Longer than the MTU: in fragments.
         a.run(&format!("ping -n -i 0.05 -c 3 -s 8000 {address}"));
         let before = received(&switch, "a");
-        a.run(&format!("iperf3 -c {address} -t 1"));
+        a.run(&format!("iperf3 -c {address} -n {GUEST_TCP_LEN}"));
         let mean = mean_len(&switch, "a", before);
         assert!(mean > 3000, "{address}: {mean} bytes per packet: nothing was sent for segmentation");
-        a.run(&format!("iperf3 -c {address} -t 1 -R"));
+        a.run(&format!("iperf3 -c {address} -n {GUEST_TCP_LEN} -R"));
         a.run(&format!("iperf3 -c {address} -t 1 -u -b 5M -l 1200"));
         a.run(&format!("iperf3 -c {address} -t 1 -u -b 5M -l 1200 -R"));
     }
@@ -212,8 +212,8 @@ fn works(a: &mut Guest, b: &mut Guest, why: &str) {
     wait_for(&format!("{why}: b reaches a"), RESUME, || b.exec("ping -n -c 1 -W 1 fd00::1").0);
     b.run("pidof iperf3 >/dev/null || iperf3 -s -D");
     wait_for("iperf3 listens", SOON, || b.exec("netstat -ltn | grep -q :5201").0);
-    a.run("iperf3 -c 10.0.0.2 -t 1");
-    a.run("iperf3 -c 10.0.0.2 -t 1 -R");
+    a.run(&format!("iperf3 -c 10.0.0.2 -n {GUEST_TCP_LEN}"));
+    a.run(&format!("iperf3 -c 10.0.0.2 -n {GUEST_TCP_LEN} -R"));
 }
 
 /// Begins a bulk transfer that takes some seconds.
@@ -358,8 +358,9 @@ fn guests_and_hosts_exchange_tcp_with_all_offloads_on() {
         a.wait_reaches(&host.v4, SOON);
         host.ns.run(&["sh", "-c", "iperf3 -s -D"]);
         for address in [&host.v4, &host.v6] {
-            for more in ["", " -R", " -u -b 5M -l 1200", " -u -b 5M -l 1200 -R"] {
-                a.run(&format!("iperf3 -c {address} -t 1{more}"));
+            for more in ["", "-R"] {
+                a.run(&format!("iperf3 -c {address} -n {GUEST_TCP_LEN} {more}"));
+                a.run(&format!("iperf3 -c {address} -t 1 -u -b 5M -l 1200 {more}"));
             }
         }
         ping(&host.ns, "10.99.0.7", 5, 8000);
@@ -428,8 +429,8 @@ fn several_queues_jumbo_frames_and_tags_work_together() {
         a.wait_reaches(address, SOON);
         // Whole, as one frame.
         a.run(&format!("ping -n -i 0.05 -c 5 -M do -s 8900 {address}"));
-        a.run(&format!("iperf3 -c {address} -t 1 -P 4"));
-        a.run(&format!("iperf3 -c {address} -t 1 -P 4 -R"));
+        a.run(&format!("iperf3 -c {address} -n {GUEST_TCP_LEN} -P 4"));
+        a.run(&format!("iperf3 -c {address} -n {GUEST_TCP_LEN} -P 4 -R"));
     }
     for guest in [&mut a, &mut b] {
         assert_eq!(guest.checksum_errors(), [""; 0]);
@@ -457,7 +458,9 @@ fn packed_rings_by_option_fail_cleanly_with_the_switch() {
     assert!(offloads(&switch, "a").contains("ring_packed"), "{}", offloads(&switch, "a"));
     assert!(!offloads(&switch, "b").contains("ring_packed"), "{}", offloads(&switch, "b"));
     host.ns.run(&["sh", "-c", "iperf3 -s -D"]);
-    a.run("iperf3 -c 10.99.0.1 -t 1 && iperf3 -c 10.99.0.1 -t 1 -R");
+    for more in ["", "-R"] {
+        a.run(&format!("iperf3 -c 10.99.0.1 -n {GUEST_TCP_LEN} {more}"));
+    }
 
     // QEMU does not know how far a switch that was killed had come in a packed ring: this guest's device may stand still until it is
     // set up anew. Everybody else goes on, and so does it after that.
@@ -467,7 +470,7 @@ fn packed_rings_by_option_fail_cleanly_with_the_switch() {
     a.reboot();
     a.configure("eth0", &["10.99.0.7/24"]);
     a.wait_reaches("10.99.0.1", SOON);
-    a.run("iperf3 -c 10.99.0.1 -t 1");
+    a.run(&format!("iperf3 -c 10.99.0.1 -n {GUEST_TCP_LEN}"));
     for guest in [&mut a, &mut b] {
         assert_eq!(guest.checksum_errors(), [""; 0]);
     }

@@ -22,6 +22,7 @@ use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 use tonic_reflection::server::Builder;
+use vswitch_proto::Services;
 use vswitch_proto::antrea::v1::egress_service_server as antrea_egress;
 use vswitch_proto::antrea::v1::event_service_server as antrea_event;
 use vswitch_proto::antrea::v1::flow_record_service_server as antrea_record;
@@ -206,7 +207,6 @@ fn router(
     health: HealthServer<impl Health>,
     dummies: bool,
 ) -> Result<Router, ServeError> {
-    let services = AntreaServices::new(control.clone(), Arc::clone(antrea));
     let names = HEALTH_NAMES.iter().filter(|name| !name.is_empty()).copied();
     let names = names.chain(dummies.then_some(dummy::SERVICE_NAME)).chain([HEALTH_SERVICE]);
     let reflection = names.fold(Builder::configure(), Builder::with_service_name);
@@ -214,46 +214,46 @@ fn router(
         .register_encoded_file_descriptor_set(vswitch_proto::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()?;
-    macro_rules! limited {
-        ($module:ident::$server:ident($service:expr)) => {
-            $module::$server::new($service).max_decoding_message_size(REQUEST_LEN_MAX)
-        };
+    let agents = Arc::new(AntreaServices::new(control.clone(), Arc::clone(antrea)));
+    let mut services = Services::new(REQUEST_LEN_MAX)
+        .bridge_service(Arc::new(Bridges::new(control.clone(), Arc::clone(antrea))))
+        .port_service(Arc::new(Ports::new(control.clone(), Arc::clone(antrea))))
+        .worker_service(Arc::new(Workers(control.clone())))
+        .fdb_service(Arc::new(Fdbs(control.clone())))
+        .statistics_service(Arc::new(Statistics(control.clone())))
+        .pipeline_service(Arc::new(Pipelines::new(control.clone())))
+        .table_service(Arc::new(Tables(control.clone())))
+        .flow_service(Arc::new(Flows(control.clone())))
+        .group_service(Arc::new(Groups(control.clone())))
+        .meter_service(Arc::new(Meters(control.clone())))
+        .packet_service(Arc::new(Packets(control.clone())))
+        .conntrack_service(Arc::new(Conntracks::new(control.clone())))
+        .trace_service(Arc::new(Traces(control.clone())))
+        .tunnel_service(Arc::new(TunnelSupport(control.clone())))
+        .capabilities_service(Arc::new(Capabilities(control.slow_path())))
+        .node_service(agents.clone())
+        .sync_service(agents.clone())
+        .pod_service(agents.clone())
+        .peer_node_service(agents.clone())
+        .multicast_service(agents.clone())
+        .proxy_service(agents.clone())
+        .network_policy_service(agents.clone())
+        .egress_service(agents.clone())
+        .event_service(agents.clone())
+        .flow_record_service(agents.clone())
+        .traffic_control_service(agents.clone())
+        .traceflow_service(agents);
+    if dummies {
+        services = services.dummy_service(Arc::new(Dummies(control.clone())));
     }
     Ok(Server::builder()
         .max_concurrent_streams(STREAMS_MAX)
         .http2_max_header_list_size(HEADERS_LEN_MAX)
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .add_routes(services.routes())
         .add_service(health)
-        .add_service(reflection)
-        .add_service(limited!(bridge::BridgeServiceServer(Bridges::new(control.clone(), Arc::clone(antrea)))))
-        .add_service(limited!(port::PortServiceServer(Ports::new(control.clone(), Arc::clone(antrea)))))
-        .add_service(limited!(worker::WorkerServiceServer(Workers(control.clone()))))
-        .add_service(limited!(fdb::FdbServiceServer(Fdbs(control.clone()))))
-        .add_service(limited!(statistics::StatisticsServiceServer(Statistics(control.clone()))))
-        .add_service(limited!(pipeline::PipelineServiceServer(Pipelines::new(control.clone()))))
-        .add_service(limited!(table::TableServiceServer(Tables(control.clone()))))
-        .add_service(limited!(flow::FlowServiceServer(Flows(control.clone()))))
-        .add_service(limited!(group::GroupServiceServer(Groups(control.clone()))))
-        .add_service(limited!(meter::MeterServiceServer(Meters(control.clone()))))
-        .add_service(limited!(packet::PacketServiceServer(Packets(control.clone()))))
-        .add_service(limited!(conntrack::ConntrackServiceServer(Conntracks::new(control.clone()))))
-        .add_service(limited!(trace::TraceServiceServer(Traces(control.clone()))))
-        .add_service(limited!(tunnel::TunnelServiceServer(TunnelSupport(control.clone()))))
-        .add_service(limited!(capabilities::CapabilitiesServiceServer(Capabilities(control.slow_path()))))
-        .add_service(limited!(antrea_node::NodeServiceServer(services.clone())))
-        .add_service(limited!(antrea_sync::SyncServiceServer(services.clone())))
-        .add_service(limited!(antrea_pod::PodServiceServer(services.clone())))
-        .add_service(limited!(antrea_peer::PeerNodeServiceServer(services.clone())))
-        .add_service(limited!(antrea_multicast::MulticastServiceServer(services.clone())))
-        .add_service(limited!(antrea_proxy::ProxyServiceServer(services.clone())))
-        .add_service(limited!(antrea_policy::NetworkPolicyServiceServer(services.clone())))
-        .add_service(limited!(antrea_egress::EgressServiceServer(services.clone())))
-        .add_service(limited!(antrea_event::EventServiceServer(services.clone())))
-        .add_service(limited!(antrea_record::FlowRecordServiceServer(services.clone())))
-        .add_service(limited!(antrea_traffic_control::TrafficControlServiceServer(services.clone())))
-        .add_service(limited!(antrea_traceflow::TraceflowServiceServer(services)))
-        .add_optional_service(dummies.then(|| limited!(dummy::DummyServiceServer(Dummies(control.clone()))))))
+        .add_service(reflection))
 }
 
 /// Does something that blocks with what agents said.

@@ -16,6 +16,7 @@ use crate::pipeline::state::{Applied, FlowCount, FlowInfo, FlowRemoved, GroupInf
 use crate::pipeline::{ControllerInfo, Interest, RuleStats};
 use crate::port::dummy::Sent;
 use crate::port::{Cidr, PortConfig};
+use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, broadcast, watch};
@@ -108,6 +109,9 @@ switch_api! {
     fn cache_flush(&self);
 }
 
+/// A call of the switch, which keeps its answer.
+type Call = Box<dyn FnOnce(&dyn SwitchApi) + Send>;
+
 /// The way from the services to the switch.
 #[derive(Clone)]
 pub(in crate::control) struct Control {
@@ -133,14 +137,23 @@ impl Control {
         R: Send + 'static,
         F: FnOnce(&dyn SwitchApi) -> R + Send + 'static,
     {
+        let answer = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&answer);
+        self.run(Box::new(move |switch| *place.lock() = Some(call(switch)))).await?;
+        let answer = answer.lock().take();
+        answer.ok_or_else(|| Status::internal("the call ended without an answer; report it"))
+    }
+
+    /// Runs a call on a blocking thread. One type of call for all of them, since the runtime's code is compiled once for each.
+    async fn run(&self, call: Call) -> Result<(), Status> {
         let permit = Arc::clone(&self.calls).acquire_owned().await.map_err(|error| Status::internal(error.to_string()));
         let (permit, switch) = (permit?, Arc::clone(&self.switch));
-        let answer = tokio::task::spawn_blocking(move || {
+        let done = tokio::task::spawn_blocking(move || {
             // Held by the call, not by the handler, which the client may cancel.
             let _permit = permit;
-            call(&*switch)
+            call(&*switch);
         });
-        answer.await.map_err(|error| Status::internal(format!("the call failed inside the switch: {error}; report it")))
+        done.await.map_err(|error| Status::internal(format!("the call failed inside the switch: {error}; report it")))
     }
 
     /// Asks the switch something that can fail.

@@ -4,7 +4,7 @@ use super::api::Control;
 use super::watch::until_stopped;
 use crate::port::dummy::Sent;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status, Streaming};
 use vswitch_proto::v1;
 
@@ -40,7 +40,7 @@ async fn receive(control: Control, mut requests: Streaming<v1::ReceiveRequest>, 
 
 #[tonic::async_trait]
 impl v1::dummy_service_server::DummyService for Dummies {
-    type ReceiveStream = ReceiverStream<Message>;
+    type ReceiveStream = BoxStream<v1::ReceiveResponse>;
 
     async fn receive(
         &self,

@@ -3,6 +3,7 @@
 use super::api::{Asked, Control};
 use super::{parse, present};
 use crate::control::FdbInfo;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 use vswitch_proto::v1;
 
@@ -12,18 +13,15 @@ const CHUNK: usize = 1024;
 /// See `proto/vswitch/v1/fdb.proto`.
 pub(in crate::control) struct Fdbs(pub(in crate::control) Control);
 
-type Messages = Box<dyn Iterator<Item = Result<v1::ListFdbResponse, Status>> + Send>;
-
 /// The addresses of a table, message by message.
-pub(in crate::control) type Chunks = tokio_stream::Iter<Messages>;
+type Chunks = BoxStream<v1::ListFdbResponse>;
 
 fn chunks(entries: Vec<FdbInfo>) -> Chunks {
     let mut entries = entries.into_iter();
-    let messages: Messages = Box::new(std::iter::from_fn(move || {
+    Box::pin(tokio_stream::iter(std::iter::from_fn(move || {
         let entries: Vec<_> = entries.by_ref().take(CHUNK).map(present::fdb_entry).collect();
         (!entries.is_empty()).then_some(Ok(v1::ListFdbResponse { entries }))
-    }));
-    tokio_stream::iter(messages)
+    })))
 }
 
 #[tonic::async_trait]

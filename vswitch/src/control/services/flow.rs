@@ -9,7 +9,7 @@ use crate::pipeline::state::{FlowInfo, FlowRemoved, RemovedReason};
 use prost::Message;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 use vswitch_flow::Field;
 use vswitch_flow::spec::FlowFilter;
@@ -163,7 +163,7 @@ fn megaflow(info: MegaflowInfo) -> v1::Megaflow {
 #[tonic::async_trait]
 impl v1::flow_service_server::FlowService for Flows {
     type ListFlowsStream = Parts<v1::ListFlowsResponse>;
-    type WatchFlowsStream = ReceiverStream<Result<v1::WatchFlowsResponse, Status>>;
+    type WatchFlowsStream = BoxStream<v1::WatchFlowsResponse>;
     type ListMegaflowsStream = Parts<v1::ListMegaflowsResponse>;
 
     async fn list_flows(

@@ -3,6 +3,7 @@
 use super::status::invalid;
 use crate::port::FieldError;
 use tonic::Status;
+use tonic::codegen::BoxStream;
 use vswitch_flow::text::TextError;
 use vswitch_proto::v1;
 
@@ -39,9 +40,7 @@ pub(super) fn wrong(field: &'static str, error: &TextError) -> Status {
 const PART_LEN: usize = 1 << 20;
 
 /// A stream of messages that are made when they are sent.
-pub(super) type Parts<M> = tokio_stream::Iter<Messages<M>>;
-
-type Messages<M> = Box<dyn Iterator<Item = Result<M, Status>> + Send>;
+pub(super) type Parts<M> = BoxStream<M>;
 
 /// Items in messages of at most `chunk` each; no message if there are none.
 pub(super) fn parts<T, U, M>(
@@ -98,8 +97,7 @@ where
         }
         (!part.is_empty()).then(|| message(part))
     });
-    let messages: Messages<M> = Box::new(first.into_iter().chain(parts).map(Ok));
-    tokio_stream::iter(messages)
+    Box::pin(tokio_stream::iter(first.into_iter().chain(parts).map(Ok)))
 }
 
 #[cfg(test)]

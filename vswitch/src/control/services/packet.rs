@@ -8,7 +8,7 @@ use crate::pipeline::{ControllerInfo, Fate, Interest, NO_COOKIE, PacketIn};
 use crate::port::FieldError;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
 use tonic::{Code, Request, Response, Status};
 use vswitch_flow::Field;
 use vswitch_flow::text::{PacketOut, Parsed, Style, parse_packet_out};
@@ -109,7 +109,7 @@ fn refused(error: WriteError) -> Status {
 
 #[tonic::async_trait]
 impl v1::packet_service_server::PacketService for Packets {
-    type WatchPacketInsStream = ReceiverStream<Message>;
+    type WatchPacketInsStream = BoxStream<v1::WatchPacketInsResponse>;
 
     async fn watch_packet_ins(
         &self,

@@ -4,7 +4,7 @@ use super::api::{Asked, Control};
 use super::{parse, present, watch};
 use crate::control::antrea::Antrea;
 use std::sync::Arc;
-use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 use vswitch_proto::v1;
 
@@ -23,7 +23,7 @@ impl Ports {
 
 #[tonic::async_trait]
 impl v1::port_service_server::PortService for Ports {
-    type WatchPortsStream = ReceiverStream<Result<v1::WatchPortsResponse, Status>>;
+    type WatchPortsStream = BoxStream<v1::WatchPortsResponse>;
 
     async fn add_port(&self, request: Request<v1::AddPortRequest>) -> Result<Response<v1::AddPortResponse>, Status> {
         let (_, extensions, request) = request.into_parts();

@@ -7,6 +7,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
+use tonic::codegen::BoxStream;
 use vswitch_proto::v1;
 use vswitch_proto::v1::watch_ports_response::Update;
 
@@ -26,7 +27,7 @@ pub(super) enum Updates<T> {
 pub(super) fn until_stopped<M, F>(
     mut stopping: watch::Receiver<bool>,
     fill: impl FnOnce(mpsc::Sender<Result<M, Status>>) -> F,
-) -> ReceiverStream<Result<M, Status>>
+) -> BoxStream<M>
 where
     M: Send + 'static,
     F: Future<Output = ()> + Send + 'static,
@@ -44,7 +45,7 @@ where
             () = filling => {}
         }
     });
-    ReceiverStream::new(receiver)
+    Box::pin(ReceiverStream::new(receiver))
 }
 
 /// A stream of what exists and then of all events, until the client goes away or the server stops.
@@ -53,7 +54,7 @@ pub(super) fn stream<T, M>(
     mut events: broadcast::Receiver<T>,
     stopping: watch::Receiver<bool>,
     message: impl Fn(Updates<T>) -> M + Send + 'static,
-) -> ReceiverStream<Result<M, Status>>
+) -> BoxStream<M>
 where
     T: Clone + Send + 'static,
     M: Send + 'static,
@@ -82,7 +83,7 @@ pub(super) fn ports(
     existing: &[BridgeInfo],
     events: broadcast::Receiver<PortEvent>,
     stopping: watch::Receiver<bool>,
-) -> ReceiverStream<Result<v1::WatchPortsResponse, Status>> {
+) -> BoxStream<v1::WatchPortsResponse> {
     let added = |port: &PortInfo| PortEvent { sequence: 0, kind: PortEventKind::Added, port: port.clone() };
     let existing = existing.iter().flat_map(|bridge| &bridge.ports).map(added).collect();
     stream(existing, events, stopping, |update| v1::WatchPortsResponse {
@@ -100,13 +101,11 @@ mod tests {
     use std::time::Duration;
     use tokio_stream::StreamExt;
 
-    type Message = Result<v1::WatchPortsResponse, Status>;
-
     fn event(sequence: u64) -> PortEvent {
         PortEvent { sequence, kind: PortEventKind::LinkUp, port: double::port("br0", "p0", 1) }
     }
 
-    async fn next(stream: &mut ReceiverStream<Message>) -> Option<Result<String, Status>> {
+    async fn next(stream: &mut BoxStream<v1::WatchPortsResponse>) -> Option<Result<String, Status>> {
         let next = tokio::time::timeout(Duration::from_secs(5), stream.next()).await.expect("a message within 5 s");
         next.map(|message| {
             message.map(|message| match message.update.expect("an update") {

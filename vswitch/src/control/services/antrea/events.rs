@@ -8,7 +8,7 @@ use crate::port::FieldError;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::EventKind;
@@ -68,7 +68,7 @@ async fn fill(watch: Watch, messages: mpsc::Sender<Message>) {
 
 #[tonic::async_trait]
 impl v1::event_service_server::EventService for AntreaServices {
-    type WatchEventsStream = ReceiverStream<Message>;
+    type WatchEventsStream = BoxStream<v1::WatchEventsResponse>;
 
     async fn watch_events(
         &self,

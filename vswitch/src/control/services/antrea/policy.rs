@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 use vswitch_antrea::{Key, Kind, Table, is_of_rule};
 use vswitch_flow::Field;
@@ -130,7 +131,7 @@ fn check_updates(updates: &[v1::AddressGroupUpdate]) -> Result<(), Status> {
 impl v1::network_policy_service_server::NetworkPolicyService for AntreaServices {
     type ListNetworkPoliciesStream = Parts<v1::ListNetworkPoliciesResponse>;
     type ListGroupsStream = Parts<v1::ListGroupsResponse>;
-    type WatchRuleStatisticsStream = ReceiverStream<Result<v1::WatchRuleStatisticsResponse, Status>>;
+    type WatchRuleStatisticsStream = BoxStream<v1::WatchRuleStatisticsResponse>;
     type ListFqdnsStream = Parts<v1::ListFqdnsResponse>;
 
     async fn apply_network_policies(
@@ -249,7 +250,7 @@ impl v1::network_policy_service_server::NetworkPolicyService for AntreaServices 
                 }
             }
         });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
     async fn list_fqdns(

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::{FlowRecord, FlowRecordKind};
@@ -157,8 +157,8 @@ async fn list(antrea: Arc<Antrea>, walks: Arc<Semaphore>, only: Only, messages: 
 
 #[tonic::async_trait]
 impl v1::flow_record_service_server::FlowRecordService for AntreaServices {
-    type WatchFlowRecordsStream = ReceiverStream<Message>;
-    type ListFlowRecordsStream = ReceiverStream<Result<v1::ListFlowRecordsResponse, Status>>;
+    type WatchFlowRecordsStream = BoxStream<v1::WatchFlowRecordsResponse>;
+    type ListFlowRecordsStream = BoxStream<v1::ListFlowRecordsResponse>;
 
     async fn watch_flow_records(
         &self,

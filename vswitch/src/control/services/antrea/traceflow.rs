@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
 use tonic::{Code, Request, Response, Status};
 use vswitch_antrea::Traceflow;
 use vswitch_proto::antrea::v1;
@@ -88,7 +89,7 @@ impl AntreaServices {
 
 #[tonic::async_trait]
 impl v1::traceflow_service_server::TraceflowService for AntreaServices {
-    type RunTraceflowStream = ReceiverStream<Result<v1::RunTraceflowResponse, Status>>;
+    type RunTraceflowStream = BoxStream<v1::RunTraceflowResponse>;
 
     async fn run_traceflow(
         &self,
@@ -109,7 +110,7 @@ impl v1::traceflow_service_server::TraceflowService for AntreaServices {
         let (messages, receiver) = mpsc::channel(QUEUED);
         let services = self.clone();
         tokio::spawn(async move { services.follow(running, &messages).await });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
     async fn list_traceflows(

@@ -15,7 +15,7 @@ use crate::time::Millis;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
-use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 use vswitch_conntrack::{Filter, Policy, Tracker};
 use vswitch_proto::v1;
@@ -132,8 +132,8 @@ fn delete_policy(tracker: &Tracker, zone: u16) -> Result<(), SwitchError> {
 
 #[tonic::async_trait]
 impl v1::conntrack_service_server::ConntrackService for Conntracks {
-    type ListConnectionsStream = ReceiverStream<Result<v1::ListConnectionsResponse, Status>>;
-    type WatchConnectionsStream = ReceiverStream<Result<v1::WatchConnectionsResponse, Status>>;
+    type ListConnectionsStream = BoxStream<v1::ListConnectionsResponse>;
+    type WatchConnectionsStream = BoxStream<v1::WatchConnectionsResponse>;
 
     async fn list_connections(
         &self,
