@@ -22,7 +22,7 @@ pub use vswitch::v1;
 
 use tonic::service::{Routes, RoutesBuilder};
 
-/// Services for a server, one method each to add one (`bridge_service`, ...), of both packages.
+/// The services of a server, of both packages. Each has a method here that adds it: `bridge_service`, and so on (made by `build.rs`).
 #[derive(Debug)]
 pub struct Services {
     routes: RoutesBuilder,
@@ -30,7 +30,7 @@ pub struct Services {
 }
 
 impl Services {
-    /// None yet; requests of those that come may have so many bytes.
+    /// No services yet. One message of a request may have `request_len_max` bytes, of whichever service.
     #[must_use]
     pub fn new(request_len_max: usize) -> Self {
         Self { routes: RoutesBuilder::default(), request_len_max }

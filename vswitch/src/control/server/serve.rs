@@ -58,7 +58,7 @@ pub(super) const CONNECTIONS_MAX: usize = 64;
 /// Calls at a time on one connection.
 const STREAMS_MAX: u32 = 128;
 
-/// Bytes of a request.
+/// Bytes of one message of a request.
 pub(super) const REQUEST_LEN_MAX: usize = 16 << 20;
 
 /// Bytes of a request's headers.

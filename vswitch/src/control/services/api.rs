@@ -137,7 +137,7 @@ impl Control {
         R: Send + 'static,
         F: FnOnce(&dyn SwitchApi) -> R + Send + 'static,
     {
-        let answer = Arc::new(Mutex::new(None));
+        let answer = Arc::new(Mutex::new(None)); // locked when there is an answer, not during the call
         let place = Arc::clone(&answer);
         self.run(Box::new(move |switch| *place.lock() = Some(call(switch)))).await?;
         let answer = answer.lock().take();
