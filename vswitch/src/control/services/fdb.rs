@@ -1,6 +1,7 @@
 //! `FdbService`.
 
 use super::api::{Asked, Control};
+use super::list::parts;
 use super::{parse, present};
 use crate::control::FdbInfo;
 use tonic::codegen::BoxStream;
@@ -14,21 +15,15 @@ const CHUNK: usize = 1024;
 pub(in crate::control) struct Fdbs(pub(in crate::control) Control);
 
 /// The addresses of a table, message by message.
-type Chunks = BoxStream<v1::ListFdbResponse>;
-
-fn chunks(entries: Vec<FdbInfo>) -> Chunks {
-    let mut entries = entries.into_iter();
-    Box::pin(tokio_stream::iter(std::iter::from_fn(move || {
-        let entries: Vec<_> = entries.by_ref().take(CHUNK).map(present::fdb_entry).collect();
-        (!entries.is_empty()).then_some(Ok(v1::ListFdbResponse { entries }))
-    })))
+fn chunks(entries: Vec<FdbInfo>) -> BoxStream<v1::ListFdbResponse> {
+    parts(entries, CHUNK, present::fdb_entry, |entries| v1::ListFdbResponse { entries })
 }
 
 #[tonic::async_trait]
 impl v1::fdb_service_server::FdbService for Fdbs {
-    type ListFdbStream = Chunks;
+    type ListFdbStream = BoxStream<v1::ListFdbResponse>;
 
-    async fn list_fdb(&self, request: Request<v1::ListFdbRequest>) -> Result<Response<Chunks>, Status> {
+    async fn list_fdb(&self, request: Request<v1::ListFdbRequest>) -> Result<Response<Self::ListFdbStream>, Status> {
         let bridge = request.into_inner().bridge;
         let entries = self.0.try_read(move |switch| switch.fdb(&bridge)).await?;
         Ok(Response::new(chunks(entries)))

@@ -1,7 +1,7 @@
 //! `FlowService`.
 
 use super::api::Control;
-use super::list::{self, Form, Parts, measured_parts, parts};
+use super::list::{self, Form, measured_parts, parts};
 use super::typed;
 use super::watch::{self, Updates};
 use crate::control::switch::pipeline::{MegaflowInfo, NameMap};
@@ -162,9 +162,9 @@ fn megaflow(info: MegaflowInfo) -> v1::Megaflow {
 
 #[tonic::async_trait]
 impl v1::flow_service_server::FlowService for Flows {
-    type ListFlowsStream = Parts<v1::ListFlowsResponse>;
+    type ListFlowsStream = BoxStream<v1::ListFlowsResponse>;
     type WatchFlowsStream = BoxStream<v1::WatchFlowsResponse>;
-    type ListMegaflowsStream = Parts<v1::ListMegaflowsResponse>;
+    type ListMegaflowsStream = BoxStream<v1::ListMegaflowsResponse>;
 
     async fn list_flows(
         &self,

@@ -1,10 +1,11 @@
 //! `GroupService`.
 
 use super::api::Control;
-use super::list::{self, Form, Parts, parts};
+use super::list::{self, Form, parts};
 use super::typed;
 use crate::control::switch::pipeline::NameMap;
 use crate::pipeline::state::GroupInfo;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 use vswitch_flow::text::{Style, format_group};
 use vswitch_proto::v1;
@@ -43,7 +44,7 @@ fn entry(info: &GroupInfo, form: Form, style: Style, names: &NameMap) -> v1::Gro
 
 #[tonic::async_trait]
 impl v1::group_service_server::GroupService for Groups {
-    type ListGroupsStream = Parts<v1::ListGroupsResponse>;
+    type ListGroupsStream = BoxStream<v1::ListGroupsResponse>;
 
     async fn list_groups(
         &self,

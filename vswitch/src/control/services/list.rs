@@ -39,16 +39,13 @@ pub(super) fn wrong(field: &'static str, error: &TextError) -> Status {
 /// Bytes after which a message ends. One item more, a flow of as many clauses as there may be among them, and it is still within the 4 MiB that clients take by default.
 const PART_LEN: usize = 1 << 20;
 
-/// A stream of messages that are made when they are sent.
-pub(super) type Parts<M> = BoxStream<M>;
-
-/// Items in messages of at most `chunk` each; no message if there are none.
+/// Items in messages of at most `chunk` each, which are made when they are sent; no message if there are none.
 pub(super) fn parts<T, U, M>(
     items: Vec<T>,
     chunk: usize,
     present: impl FnMut(T) -> U + Send + 'static,
     message: impl Fn(Vec<U>) -> M + Send + 'static,
-) -> Parts<M>
+) -> BoxStream<M>
 where
     T: Send + 'static,
     U: 'static,
@@ -64,7 +61,7 @@ pub(super) fn parts_after<T, U, M>(
     chunk: usize,
     present: impl FnMut(T) -> U + Send + 'static,
     message: impl Fn(Vec<U>) -> M + Send + 'static,
-) -> Parts<M>
+) -> BoxStream<M>
 where
     T: Send + 'static,
     U: 'static,
@@ -81,7 +78,7 @@ pub(super) fn measured_parts<T, U, M>(
     mut present: impl FnMut(T) -> U + Send + 'static,
     len: impl Fn(&U) -> usize + Send + 'static,
     message: impl Fn(Vec<U>) -> M + Send + 'static,
-) -> Parts<M>
+) -> BoxStream<M>
 where
     T: Send + 'static,
     U: 'static,

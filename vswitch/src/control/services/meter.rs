@@ -2,9 +2,10 @@
 
 use super::api::Control;
 use super::group::count;
-use super::list::{Parts, parts};
+use super::list::parts;
 use super::typed;
 use crate::pipeline::state::MeterInfo;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 use vswitch_flow::text::format_meter;
 use vswitch_proto::v1;
@@ -29,7 +30,7 @@ fn entry(info: &MeterInfo) -> v1::MeterEntry {
 
 #[tonic::async_trait]
 impl v1::meter_service_server::MeterService for Meters {
-    type ListMetersStream = Parts<v1::ListMetersResponse>;
+    type ListMetersStream = BoxStream<v1::ListMetersResponse>;
 
     async fn list_meters(
         &self,

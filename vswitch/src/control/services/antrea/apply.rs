@@ -3,7 +3,8 @@
 use super::{AntreaServices, how, list};
 use crate::control::antrea::{How, Wanted};
 use crate::control::services::api::Asked;
-use crate::control::services::list::{Parts, parts};
+use crate::control::services::list::parts;
+use tonic::codegen::BoxStream;
 use tonic::{Extensions, Request, Response, Status};
 use vswitch_antrea::{Key, Kind, Table};
 use vswitch_proto::antrea::v1;
@@ -44,7 +45,7 @@ macro_rules! service {
     ) => {
         #[tonic::async_trait]
         impl v1::$service::$trait for AntreaServices {
-            type $stream = Parts<v1::$list_response>;
+            type $stream = BoxStream<v1::$list_response>;
 
             async fn $apply(
                 &self,
@@ -108,7 +109,7 @@ service! {
 
 #[tonic::async_trait]
 impl v1::proxy_service_server::ProxyService for AntreaServices {
-    type ListServicesStream = Parts<v1::ListServicesResponse>;
+    type ListServicesStream = BoxStream<v1::ListServicesResponse>;
 
     async fn apply_services(
         &self,

@@ -5,11 +5,12 @@ use super::list::{in_table, of, total};
 use super::{AntreaServices, how};
 use crate::control::antrea::{Shown, Wanted};
 use crate::control::services::api::Asked;
-use crate::control::services::list::{Parts, parts};
+use crate::control::services::list::parts;
 use crate::control::services::status::invalid;
 use crate::port::FieldError;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 use vswitch_antrea::{GroupKey, Key, Kind, Table};
 use vswitch_proto::antrea::v1;
@@ -30,8 +31,8 @@ const PODS: Wanted = Wanted {
 
 #[tonic::async_trait]
 impl v1::multicast_service_server::MulticastService for AntreaServices {
-    type ListMulticastGroupsStream = Parts<v1::ListMulticastGroupsResponse>;
-    type ListMulticastStatisticsStream = Parts<v1::ListMulticastStatisticsResponse>;
+    type ListMulticastGroupsStream = BoxStream<v1::ListMulticastGroupsResponse>;
+    type ListMulticastStatisticsStream = BoxStream<v1::ListMulticastStatisticsResponse>;
 
     async fn set_multicast_config(
         &self,

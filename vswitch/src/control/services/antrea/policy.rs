@@ -4,7 +4,7 @@ use super::apply::keys;
 use super::{AntreaServices, how, list, statistics};
 use crate::control::antrea::{Shown, Wanted};
 use crate::control::services::api::Asked;
-use crate::control::services::list::{Parts, parts};
+use crate::control::services::list::parts;
 use crate::control::services::status::invalid;
 use crate::port::FieldError;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -129,10 +129,10 @@ fn check_updates(updates: &[v1::AddressGroupUpdate]) -> Result<(), Status> {
 
 #[tonic::async_trait]
 impl v1::network_policy_service_server::NetworkPolicyService for AntreaServices {
-    type ListNetworkPoliciesStream = Parts<v1::ListNetworkPoliciesResponse>;
-    type ListGroupsStream = Parts<v1::ListGroupsResponse>;
+    type ListNetworkPoliciesStream = BoxStream<v1::ListNetworkPoliciesResponse>;
+    type ListGroupsStream = BoxStream<v1::ListGroupsResponse>;
     type WatchRuleStatisticsStream = BoxStream<v1::WatchRuleStatisticsResponse>;
-    type ListFqdnsStream = Parts<v1::ListFqdnsResponse>;
+    type ListFqdnsStream = BoxStream<v1::ListFqdnsResponse>;
 
     async fn apply_network_policies(
         &self,

@@ -4,11 +4,12 @@ use super::{AntreaServices, how, valid_only};
 use crate::control::antrea::{OwnedFlow, Sync};
 use crate::control::services::api::Asked;
 use crate::control::services::flow::{Telling, entry};
-use crate::control::services::list::{self, Parts, measured_parts};
+use crate::control::services::list::{self, measured_parts};
 use crate::control::services::status::invalid;
 use crate::port::FieldError;
 use prost::Message;
 use std::time::Duration;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status, Streaming};
 use vswitch_antrea::{Key, Kind};
 use vswitch_flow::text::Style;
@@ -90,7 +91,7 @@ async fn receive(stream: &mut Streaming<v1::SyncRequest>) -> Result<Sync, Status
 
 #[tonic::async_trait]
 impl v1::sync_service_server::SyncService for AntreaServices {
-    type ListObjectFlowsStream = Parts<v1::ListObjectFlowsResponse>;
+    type ListObjectFlowsStream = BoxStream<v1::ListObjectFlowsResponse>;
 
     async fn sync(&self, request: Request<Streaming<v1::SyncRequest>>) -> Result<Response<v1::SyncResponse>, Status> {
         let (_, extensions, mut stream) = request.into_parts();
