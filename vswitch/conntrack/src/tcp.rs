@@ -280,7 +280,8 @@ impl Tcp {
     pub fn slides(&self, segment: &Segment, direction: Direction, check: bool) -> Option<Slide> {
         debug_assert!(segment.flags & (SYN | FIN | RST) == 0 && self.is_established(), "{segment:?} {self:?}");
         let [src, dst] = [direction, direction.opposite()].map(|end| &self.peers[end as usize]);
-        if segment.flags & ACK == 0 {
+        // That the others are not there makes what follows short.
+        if segment.flags & (SYN | FIN | RST | ACK) != ACK {
             return None;
         }
         let mut reading = Reading::of(segment);

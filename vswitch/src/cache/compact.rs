@@ -50,7 +50,7 @@ pub struct Compact {
 
 /// Which cache a packet is looked up in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// None: it is not plain.
     #[default]
     None,
@@ -153,12 +153,12 @@ const fn mask<const N: usize, const L3: usize>(l3: [u8; L3], at: usize, l4: [u8;
     words
 }
 
-/// Masks by L4: TCP, UDP, ICMP.
+/// Masks by kind of L4.
 const fn masks<const N: usize, const L3: usize>(l3: [u8; L3], at: usize) -> Masks<N> {
     [mask(l3, at, TCP_BYTES), mask(l3, at, UDP_BYTES), mask(l3, at, ICMP_BYTES)]
 }
 
-/// By L4 kind.
+/// Likewise.
 type Masks<const N: usize> = [[u64; N]; 3];
 
 static V4_UNTAGGED: Masks<WORDS_V4> = masks(V4_BYTES, 14);
@@ -223,8 +223,14 @@ impl Compact {
 
     #[inline(always)]
     fn v4<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V4>, from: From, seeds: &Seeds) {
-        let mut padded = [0; WORDS_V4 * 8];
-        let bytes = front(head, &mut padded);
+        let padded;
+        let bytes: &[u8; WORDS_V4 * 8] = match head.first_chunk() {
+            Some(front) => front,
+            None => {
+                padded = padded_front(head);
+                &padded
+            }
+        };
         let ip = |i: usize| bytes[L3 + i];
         let word = |i: usize| u16::from_be_bytes([bytes[L3 + i], bytes[L3 + i + 1]]);
         let total = usize::from(word(2));
@@ -232,18 +238,42 @@ impl Compact {
         if ip(0) != 0x45 || word(6) & 0x3fff != 0 || L3 + total > len {
             return;
         }
-        let Some(l4) = l4_kind(ip(9), bytes[L3 + 32], total.wrapping_sub(20)) else { return };
-        if L3 + 20 + L4_LEN[l4] > head.len() {
+        // Each with the masks in the code.
+        match l4_kind(ip(9), bytes[L3 + 32], total, 20) {
+            Some(TCP) => self.v4_with::<L3, TCP>(bytes, head.len(), masks, total, from, seeds),
+            Some(UDP) => self.v4_with::<L3, UDP>(bytes, head.len(), masks, total, from, seeds),
+            Some(_) => self.v4_with::<L3, ICMP>(bytes, head.len(), masks, total, from, seeds),
+            None => {}
+        }
+    }
+
+    #[inline(always)]
+    fn v4_with<const L3: usize, const L4: usize>(
+        &mut self,
+        bytes: &[u8; WORDS_V4 * 8],
+        head: usize,
+        masks: &Masks<WORDS_V4>,
+        total: usize,
+        from: From,
+        seeds: &Seeds,
+    ) {
+        if L3 + 20 + L4_LEN[L4] > head {
             return;
         }
         // In the place of the total length.
-        self.finish::<WORDS_V4, L3>(bytes, &masks[l4], (L3 + 2, L3 + 20), total, from, seeds, Kind::V4);
+        self.finish::<WORDS_V4, L3>(bytes, &masks[L4], (L3 + 2, L3 + 20), total, from, seeds, Kind::V4);
     }
 
     #[inline(always)]
     fn v6<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V6>, from: From, seeds: &Seeds) {
-        let mut padded = [0; WORDS_V6 * 8];
-        let bytes = front(head, &mut padded);
+        let padded;
+        let bytes: &[u8; WORDS_V6 * 8] = match head.first_chunk() {
+            Some(front) => front,
+            None => {
+                padded = padded_front(head);
+                &padded
+            }
+        };
         let payload = usize::from(u16::from_be_bytes([bytes[L3 + 4], bytes[L3 + 5]]));
         // Version 6; within the frame.
         if bytes[L3] >> 4 != 6 || L3 + 40 + payload > len {
@@ -254,8 +284,8 @@ impl Compact {
         let l4 = match protocol {
             icmp::PROTOCOL_V4 => return,
             icmp::PROTOCOL_V6 if !echo => return,
-            icmp::PROTOCOL_V6 => l4_kind(icmp::PROTOCOL_V4, 0, payload),
-            protocol => l4_kind(protocol, bytes[L3 + 52], payload),
+            icmp::PROTOCOL_V6 => l4_kind(icmp::PROTOCOL_V4, 0, payload, 0),
+            protocol => l4_kind(protocol, bytes[L3 + 52], payload, 0),
         };
         let Some(l4) = l4 else { return };
         if L3 + 40 + L4_LEN[l4] > head.len() {
@@ -302,6 +332,12 @@ impl Compact {
         }
     }
 
+    /// See [`Kind`].
+    #[inline]
+    pub(crate) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// It is the key of a plain packet.
     #[inline]
     #[must_use]
@@ -313,37 +349,53 @@ impl Compact {
     #[inline]
     #[must_use]
     pub fn layers(&self) -> Layers {
-        let l3 = u16::from(self.l3);
-        let l3_len = if self.kind == Kind::V4 { 20 } else { 40 };
+        if self.kind == Kind::V4 { self.layers_v4() } else { self.layers_v6() }
+    }
+
+    /// [`Self::layers`], of IPv4.
+    #[inline(always)] // where the end of the header is, is known there
+    pub(crate) const fn layers_v4(&self) -> Layers {
+        self.layers_with(20)
+    }
+
+    /// Likewise, of IPv6.
+    #[inline(always)] // as above
+    pub(crate) const fn layers_v6(&self) -> Layers {
+        self.layers_with(40)
+    }
+
+    #[inline(always)] // as above
+    const fn layers_with(&self, l3_len: u16) -> Layers {
+        let l3 = self.l3 as u16;
         Layers { l3, l4: l3 + l3_len, l3_end: self.l3_end }
     }
 }
 
-/// Bytes of L4 headers that extraction wants, by kind: TCP, UDP, ICMP.
+/// Kinds of L4.
+const TCP: usize = 0;
+const UDP: usize = 1;
+const ICMP: usize = 2;
+
+/// Bytes of L4 headers that extraction wants, by kind.
 const L4_LEN: [usize; 3] = [20, 8, 8];
 
-/// The front of a frame, padded with zeros where it is shorter.
+/// The front of a frame that is shorter, padded with zeros.
 #[inline]
-fn front<'a, const LEN: usize>(head: &'a [u8], padded: &'a mut [u8; LEN]) -> &'a [u8; LEN] {
-    match head.first_chunk() {
-        Some(front) => front,
-        None => {
-            padded[..head.len()].copy_from_slice(head);
-            padded
-        }
-    }
+fn padded_front<const LEN: usize>(head: &[u8]) -> [u8; LEN] {
+    let mut front = [0; LEN];
+    front[..head.len()].copy_from_slice(head);
+    front
 }
 
-/// Index of the L4 kind, if its header is whole. `offset`: the byte of TCP's data offset; `len`: of the L4 packet (wrapped below 0 if the
-/// length field lies).
+/// The kind of L4, if its header is whole. `offset`: the byte of TCP's data offset; `len`: what the length field says, which counts `before` bytes of the IP header.
 #[inline]
-fn l4_kind(protocol: u8, offset: u8, len: usize) -> Option<usize> {
+fn l4_kind(protocol: u8, offset: u8, len: usize, before: usize) -> Option<usize> {
     let header = usize::from(offset >> 4) * 4;
     let (kind, least) = match protocol {
-        tcp::PROTOCOL if header >= 20 => (0, header),
-        udp::PROTOCOL => (1, 8),
-        icmp::PROTOCOL_V4 => (2, 8),
+        tcp::PROTOCOL if header >= 20 => (TCP, header),
+        udp::PROTOCOL => (UDP, 8),
+        icmp::PROTOCOL_V4 => (ICMP, 8),
         _ => return None,
     };
-    (len >= least && len <= usize::from(u16::MAX)).then_some(kind)
+    (len >= before + least).then_some(kind)
 }

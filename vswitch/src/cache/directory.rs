@@ -53,11 +53,11 @@ pub(super) struct Directory {
     turn: usize,
 }
 
-/// What is compared: the first bits of a hash, where a slot has them.
+/// What is compared: the first bits of a hash, where a slot has them. Never 0, as free slots are.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // half of it
-const fn signature(key: &Compact) -> u32 {
-    (key.hash >> 32) as u32 & !PLACE
+fn signature(key: &Compact) -> u32 {
+    ((key.hash >> 32) as u32 & !PLACE).max(PLACE + 1)
 }
 
 impl Directory {
@@ -86,14 +86,13 @@ impl Directory {
         }
     }
 
-    /// Where the entry of a key is, if exactly one has its signature; 0: none has. Without a branch; if several have it this is anywhere.
+    /// Where the entry of a key is, if exactly one has its signature; one of them, if several have it; where no entry can be, if none has. Without a branch.
     #[inline]
     pub(super) fn guess(&self, key: &Compact) -> u32 {
-        let Some(line) = self.lines.get(self.line(key)) else { return 0 };
+        let Some(line) = self.lines.get(self.line(key)) else { return u32::MAX };
         let signature = signature(key);
-        // Below, the signatures' difference is 0 and the place remains.
-        let place = |slot: &u32| if slot ^ signature <= PLACE { slot & PLACE } else { 0 };
-        line.0.iter().map(place).fold(0, |all, place| all | place)
+        // Of a slot with this signature its place remains, which is less than what remains of any other.
+        line.0.iter().map(|slot| slot ^ signature).fold(u32::MAX, u32::min)
     }
 
     /// Places of all entries that have a key's signature.
@@ -195,16 +194,22 @@ mod tests {
     }
 
     #[test]
-    fn a_guess_is_the_only_one_with_its_signature() {
+    fn a_guess_is_one_with_its_signature() {
         let mut directory = Directory::new(64);
         let (one, other) = (key(7 << 51), key(9 << 51));
         let twin = key((7 << 51) | (5 << 32)); // the same line and signature
-        assert_eq!(directory.guess(&one), 0);
+        let nowhere = |directory: &Directory, hash: u64| directory.guess(&key(hash)) as usize >= ENTRIES_MAX;
+        assert!(nowhere(&directory, 7 << 51) && nowhere(&directory, 0), "all slots are free");
         directory.put(directory.free(&one).unwrap(), &one, 21);
         directory.put(directory.free(&other).unwrap(), &other, 22);
-        assert_eq!([&one, &other, &key(11 << 51)].map(|key| directory.guess(key)), [21, 22, 0]);
+        assert_eq!([&one, &other].map(|key| directory.guess(key)), [21, 22]);
+        assert!(nowhere(&directory, 11 << 51) && nowhere(&directory, 0), "of none is this signature");
         directory.put(directory.free(&twin).unwrap(), &twin, 40);
         assert_eq!(directory.places(&one).collect::<Vec<_>>(), [21, 40], "both may be it");
+        assert_eq!([&one, &twin].map(|key| directory.guess(key)), [21, 21], "one of both");
+        let zero = key(3);
+        directory.put(directory.free(&zero).unwrap(), &zero, 23);
+        assert_eq!(directory.guess(&zero), 23, "its hash would have it look like a free slot");
     }
 
     #[test]

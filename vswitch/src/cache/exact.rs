@@ -46,7 +46,7 @@ pub(super) enum Entry<const A: usize> {
 
 /// See [`Entry::Rare`].
 #[derive(Debug)]
-pub(super) struct RareProgram<const A: usize> {
+pub struct RareProgram<const A: usize> {
     pub(super) path: Arc<Path>,
     pub(super) rare: Rare,
     /// Nothing, unless [`Rare::fused`].

@@ -3,10 +3,11 @@
 use super::compact::Kind;
 use super::exact::{Entry, Exact, NOWHERE, RareProgram};
 use super::path::{Macs, Path};
-use super::program::{Fused, Program, Rare};
+use super::program::{AnyProgram, Fused, Program, Rare};
 use super::recorder::Recording;
 use super::{Cache, CacheShared, Compact, Megaflow};
 use crate::dpdk::{Burst, Mbuf, prefetch};
+use crate::limits::BURST;
 use crate::observe::Fallback;
 use crate::pipeline::World;
 use crate::port::PortId;
@@ -15,15 +16,23 @@ use std::sync::Arc;
 use vswitch_conntrack::Tracker;
 
 impl Cache {
-    /// Makes the compact key of slot `i` of a burst.
-    #[inline]
-    pub(crate) fn prepare(&mut self, i: usize, mbuf: &Mbuf, port: PortId, cached: bool) {
-        let Some(key) = self.keys.get_mut(i) else { return };
-        if cached {
-            key.read(mbuf, (port, 0), &self.seeds);
-        } else {
-            key.kind = Kind::None;
+    /// Makes the compact keys of a burst, unless nothing is `cached`. Returns the bytes of all packets, and of how many the longest is, where a packet of less than
+    /// `least` bytes is longer than any.
+    #[inline(never)] // registers of its own
+    pub(crate) fn prepare(&mut self, burst: &Burst, port: PortId, least: usize, cached: bool) -> (u64, usize) {
+        let (mut bytes, mut most) = (0, 0);
+        for (key, slot) in self.keys.iter_mut().zip(burst.slots()) {
+            let Some(mbuf) = slot else { continue };
+            let len = mbuf.len();
+            bytes += len as u64;
+            most = most.max(len.wrapping_sub(least));
+            if cached {
+                key.read(mbuf, (port, 0), &self.seeds);
+            } else {
+                key.kind = Kind::None;
+            }
         }
+        (bytes, most.saturating_add(least))
     }
 
     /// Likewise for a packet of a port whose others come out of tunnels.
@@ -38,16 +47,17 @@ impl Cache {
     pub(crate) fn locate(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
         self.located = self.version;
         let Self { v4, v6, keys, .. } = self;
+        let keys = of_burst(keys, burst);
         // Each in a loop of its own: a core that keeps a prefetch until it has the page's address can ask for as many at a time as there are among the instructions that it looks ahead at.
         // Between the makings of keys those are two or three.
-        for key in keys.iter().take(burst.len()) {
+        for key in &*keys {
             match key.kind {
                 Kind::V4 => v4.prefetch(key),
                 Kind::V6 => v6.prefetch(key),
                 Kind::None => {}
             }
         }
-        for key in keys.iter_mut().take(burst.len()) {
+        for key in &mut *keys {
             key.found = match key.kind {
                 Kind::V4 => v4.guess(key),
                 Kind::V6 => v6.guess(key),
@@ -55,7 +65,7 @@ impl Cache {
             };
         }
         let mut missing = false;
-        for key in keys.iter_mut().take(burst.len()) {
+        for key in keys {
             let right = match key.kind {
                 Kind::V4 => v4.is_at(key.found, key),
                 Kind::V6 => v6.is_at(key.found, key),
@@ -76,7 +86,7 @@ impl Cache {
     fn locate_others(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
         let Self { v4, v6, keys, .. } = self;
         let mut missing = false;
-        for key in keys.iter_mut().take(burst.len()).filter(|key| key.found == NOWHERE) {
+        for key in of_burst(keys, burst).iter_mut().filter(|key| key.found == NOWHERE) {
             key.found = find(v4, v6, key);
             if key.found == NOWHERE {
                 missing = true;
@@ -89,7 +99,7 @@ impl Cache {
 
     #[inline]
     fn found(&self, key: &Compact) -> u32 {
-        if self.located == self.version { key.found } else { self.find(key) }
+        if self.is_located() { key.found } else { self.find(key) }
     }
 
     #[inline]
@@ -120,20 +130,32 @@ impl Cache {
         self.is_good(&megaflow, world, now).then_some(megaflow)
     }
 
-    /// The program of slot `i` of a burst, if there is one. Whether its path is good is for [`Cache::is_current`] to say.
+    /// The program of a key of the burst, if there is one. Whether its path is good is for [`Cache::is_current`] to say.
     #[inline]
-    pub(crate) fn program(&self, i: usize) -> Option<Program<'_>> {
-        self.program_of(self.keys.get(i)?)
-    }
-
-    /// Likewise of a key that was found.
-    #[inline]
-    pub(crate) fn program_of(&self, key: &Compact) -> Option<Program<'_>> {
+    pub(crate) fn program(&self, key: &Compact) -> Option<AnyProgram<'_>> {
         match key.kind {
-            Kind::V4 => Program::v4(self.v4.entry(self.found(key))?),
-            Kind::V6 => Program::v6(self.v6.entry(self.found(key))?),
+            Kind::V4 => Some(AnyProgram::V4(self.v4.entry(self.found(key))?.program()?)),
+            Kind::V6 => Some(AnyProgram::V6(self.v6.entry(self.found(key))?.program()?)),
             Kind::None => None,
         }
+    }
+
+    /// Whether what was found of the burst's keys is still there.
+    #[inline]
+    pub(crate) const fn is_located(&self) -> bool {
+        self.located == self.version
+    }
+
+    /// [`Self::program`] of a key of IPv4, while it [is](Self::is_located).
+    #[inline(always)] // what is found is not to be written down anywhere
+    pub(crate) fn located_v4(&self, key: &Compact) -> Option<Program<'_, 4>> {
+        self.v4.entry(key.found)?.program()
+    }
+
+    /// Likewise, of IPv6.
+    #[inline(always)] // as above
+    pub(crate) fn located_v6(&self, key: &Compact) -> Option<Program<'_, 16>> {
+        self.v6.entry(key.found)?.program()
     }
 
     /// A packet of `bytes` takes a path.
@@ -212,6 +234,12 @@ impl Cache {
 
 type V4 = Exact<4>;
 type V6 = Exact<16>;
+
+/// The keys of a burst.
+#[inline]
+fn of_burst<'a>(keys: &'a mut [Compact; BURST], burst: &Burst) -> &'a mut [Compact] {
+    &mut keys[..burst.len().min(BURST)]
+}
 
 /// Where a key is.
 fn find(v4: &V4, v6: &V6, key: &Compact) -> u32 {

@@ -43,12 +43,13 @@ mod tuples;
 mod validity;
 
 pub use compact::Compact;
-pub(crate) use compact::folded;
+pub(crate) use compact::{Kind, folded};
+pub use exact::RareProgram;
 pub use megaflow::Megaflow;
 pub(crate) use megaflow::looks_back;
 pub(crate) use openings::Opening;
 pub use path::Path;
-pub use program::{Program, Rare};
+pub use program::{AnyProgram, Program, Rare, Simple};
 pub use recorder::Recorder;
 pub use shared::{CacheShared, CacheStats, Collector};
 pub(crate) use tunnels::Outer;
@@ -60,7 +61,7 @@ use crate::pipeline::{Changes, Credit, Effect, Request, Sighting, Start, Transla
 use crate::port::PortId;
 use crate::time::Millis;
 use ahead::Zones;
-use compact::{Kind, Seeds};
+use compact::Seeds;
 use doors::Doors;
 use exact::{Entry, Exact};
 use memo::Memo;
@@ -202,11 +203,16 @@ impl Cache {
     /// Before every packet: has anything changed?
     #[inline]
     pub fn sync(&mut self, changes: &Changes) {
-        let epoch = changes.epoch();
-        if epoch != self.epoch {
-            self.epoch = epoch;
+        if !self.is_synced(changes) {
+            self.epoch = changes.epoch();
             self.next_tick();
         }
+    }
+
+    /// Nothing has changed since [`Cache::sync`].
+    #[inline]
+    pub(crate) fn is_synced(&self, changes: &Changes) -> bool {
+        changes.epoch() == self.epoch
     }
 
     const fn next_tick(&mut self) {

@@ -7,8 +7,8 @@
 
 use super::exact::{Entry, RareProgram};
 use super::path::{Macs, Path};
-use crate::action::{Packet, udp_sum};
-use crate::dpdk::Csum;
+use crate::action::udp_sum;
+use crate::dpdk::{Csum, Mbuf};
 use crate::packet::checksum::Sum;
 use vswitch_conntrack::{Link, Rewrite};
 use vswitch_flow::extract::Layers;
@@ -22,58 +22,68 @@ pub struct Rare {
     pub fused: bool,
 }
 
-/// A program that was found.
+/// A program that was found. By family: so whoever carries it out knows which it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Program<'a> {
+pub enum AnyProgram<'a> {
+    /// IPv4.
+    V4(Program<'a, 4>),
+    /// IPv6.
+    V6(Program<'a, 16>),
+}
+
+/// A program, with addresses of `A` bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Program<'a, const A: usize> {
+    /// It meets one `ct()`, and rewrites headers.
+    Simple(Simple<'a, A>),
+    /// It does more.
+    Rare(&'a RareProgram<A>),
+}
+
+/// See [`Program::Simple`].
+#[derive(Clone, Copy, Debug)]
+pub struct Simple<'a, const A: usize> {
     /// Its path.
     pub path: &'a Path,
-    /// What stands in for its first `ct()`, which is the only one unless it is rare.
+    /// What stands in for its `ct()`.
     pub link: &'a Link,
-    /// See [`Rare`].
-    pub rare: Option<&'a Rare>,
-    fused: AnyFused<'a>,
-    macs: &'a Macs,
+    fused: &'a Fused<A>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum AnyFused<'a> {
-    V4(&'a Fused<4>),
-    V6(&'a Fused<16>),
-}
-
-impl<'a> Program<'a> {
-    #[inline]
-    pub(super) fn v4(entry: &'a Entry<4>) -> Option<Self> {
-        Self::of(entry, AnyFused::V4)
-    }
-
-    #[inline]
-    pub(super) fn v6(entry: &'a Entry<16>) -> Option<Self> {
-        Self::of(entry, AnyFused::V6)
-    }
-
-    #[inline]
-    fn of<const A: usize>(entry: &'a Entry<A>, any: impl FnOnce(&'a Fused<A>) -> AnyFused<'a>) -> Option<Self> {
-        match entry {
-            Entry::None | Entry::Megaflow(_) => None,
-            Entry::Program { path, link, fused } => {
-                Some(Self { path, link, rare: None, fused: any(fused), macs: &path.hot.macs })
-            }
-            Entry::Rare { program, .. } => {
-                let RareProgram { path, rare, fused, macs } = &**program;
-                let (link, _) = rare.links.first()?;
-                Some(Self { path, link, rare: Some(rare), fused: any(fused), macs })
-            }
+impl<const A: usize> Entry<A> {
+    /// Its program, if it has one.
+    #[inline(always)] // what is found is not to be written down anywhere
+    pub(super) fn program(&self) -> Option<Program<'_, A>> {
+        match self {
+            Self::None | Self::Megaflow(_) => None,
+            Self::Program { path, link, fused } => Some(Program::Simple(Simple { path, link, fused })),
+            Self::Rare { program, .. } => Some(Program::Rare(program)),
         }
     }
+}
 
+impl<const A: usize> Simple<'_, A> {
     /// Writes all that changes in the headers of a packet.
-    #[inline]
-    pub fn apply(&self, packet: &mut Packet) {
-        match self.fused {
-            AnyFused::V4(fused) => fused.apply(self.macs, packet),
-            AnyFused::V6(fused) => fused.apply(self.macs, packet),
-        }
+    #[inline(always)] // in the walk's inner loop
+    pub(crate) fn apply(&self, mbuf: &mut Mbuf, layers: Layers) {
+        self.fused.apply(&self.path.hot.macs, mbuf, layers);
+    }
+}
+
+impl<const A: usize> RareProgram<A> {
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it does.
+    pub(crate) const fn rare(&self) -> &Rare {
+        &self.rare
+    }
+
+    /// Writes all that changes in the headers of a packet, if it is [`Rare::fused`].
+    pub(crate) fn apply(&self, mbuf: &mut Mbuf, layers: Layers) {
+        self.fused.apply(&self.macs, mbuf, layers);
     }
 }
 
@@ -194,13 +204,13 @@ impl<const A: usize> Fused<A> {
         (again == after).then_some((*macs, fused))
     }
 
-    #[inline(always)] // the one place on the short way, and a branch on the family otherwise
-    fn apply(&self, macs: &Macs, packet: &mut Packet) {
+    #[inline(always)] // in the walk's inner loop
+    fn apply(&self, macs: &Macs, mbuf: &mut Mbuf, layers: Layers) {
         if self.flags & SAME != 0 {
             return;
         }
-        let (layers, partial) = (packet.layers, packet.mbuf.csum() == Csum::Partial);
-        let written = self.write(macs, packet.mbuf.head_mut(), layers, partial);
+        let partial = mbuf.csum() == Csum::Partial;
+        let written = self.write(macs, mbuf.head_mut(), layers, partial);
         debug_assert!(written.is_some(), "a compact key has all headers");
     }
 

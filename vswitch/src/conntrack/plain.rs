@@ -19,22 +19,20 @@ pub enum Plain {
 }
 
 impl Plain {
-    /// Reads a packet of TCP or UDP whose headers lie where the layers say, without options and whole, as a compact key or [`seen`] has found out. None: its checksums or lengths are not right, or not in one segment; it is to be tracked as any other. That
+    /// Reads a packet of TCP or UDP, of IPv6 if `v6`, whose headers lie where the layers say, without options and whole, as a compact key or [`seen`] has found out. None: its checksums or lengths are not right, or not in one segment; it is to be tracked as any other. That
     /// they are right is remembered in the mbuf.
     #[inline(always)] // into the short way: a call for it costs 5 cycles of its 150
     #[allow(clippy::inline_always)] // see above
-    pub fn read(mbuf: &mut Mbuf, layers: Layers) -> Option<Self> {
-        let (l3, l4, end) = (usize::from(layers.l3), usize::from(layers.l4), usize::from(layers.l3_end));
-        let csum = mbuf.csum();
+    pub fn read(mbuf: &mut Mbuf, layers: Layers, v6: bool) -> Option<Self> {
+        let (l3, end) = (usize::from(layers.l3), usize::from(layers.l3_end));
+        let l4 = l3 + if v6 { 40 } else { 20 };
+        debug_assert_eq!(l4, usize::from(layers.l4), "without options");
         // Nobody sums GSO packets.
-        let unknown = csum == Csum::Unknown && mbuf.gso_size() == 0;
+        let unchecked = mbuf.is_unchecked();
         let head = mbuf.head();
-        if csum == Csum::Bad || unknown && head.len() < end {
-            return None;
-        }
-        let v6 = l4 - l3 != 20;
         let (addresses, protocol) = if v6 {
-            (head.get(l3 + 8..l3 + 40)?, *head.get(l3 + 6)?)
+            let header: &[u8; 40] = head.get(l3..)?.first_chunk()?;
+            (&header[8..], header[6])
         } else {
             let header: &[u8; 20] = head.get(l3..)?.first_chunk()?;
             if !Sum::of_words(header).is_right() {
@@ -42,7 +40,14 @@ impl Plain {
             }
             (&header[12..], header[9])
         };
-        let (body, len) = (head.get(l4..end.min(head.len()))?, end.checked_sub(l4)?);
+        let len = end.checked_sub(l4)?;
+        let body = if unchecked {
+            head.get(l4..end)?
+        } else if mbuf.csum() == Csum::Bad || mbuf.csum() == Csum::Unknown && mbuf.gso_size() == 0 {
+            return None;
+        } else {
+            head.get(l4..end.min(head.len()))?
+        };
         let plain = match protocol {
             // Options are left out: those of a SYN are whoever's business that has one ([`seen`]).
             protocol::TCP => Self::Tcp(segment(body.first_chunk()?, len)?, v6),
@@ -59,12 +64,12 @@ impl Plain {
             }
             _ => return None,
         };
-        if unknown {
+        if unchecked {
             let pseudo = match addresses.first_chunk::<32>() {
                 Some(both) => Sum::of_words(both),
                 None => Sum::of_words(addresses.first_chunk::<8>()?),
             };
-            if !pseudo.word(protocol.into()).word(u16::try_from(len).ok()?).few_bytes(body).is_right() {
+            if !pseudo.two_words([protocol.into(), u16::try_from(len).ok()?]).few_bytes(body).is_right() {
                 return None;
             }
             mbuf.set_csum(Csum::Good);
@@ -149,7 +154,7 @@ pub fn seen<'s>(packet: &mut Packet, zone: u16, to: &'s mut Seen) -> Option<&'s 
 /// [`Plain::read`], for the long way. False: it is none.
 #[inline(never)]
 fn read_apart(mbuf: &mut Mbuf, layers: Layers, to: &mut L4) -> bool {
-    match Plain::read(mbuf, layers) {
+    match Plain::read(mbuf, layers, layers.l4 - layers.l3 == 40) {
         Some(Plain::Tcp(segment, _)) => *to = L4::Tcp(segment),
         Some(Plain::Udp(_)) => *to = L4::Udp,
         None => return false,

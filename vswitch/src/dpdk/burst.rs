@@ -53,7 +53,10 @@ impl Burst {
     pub fn push(&mut self, mbuf: Mbuf) -> Result<(), Mbuf> {
         match self.slots.get_mut(self.len) {
             Some(slot) => {
-                *slot = Some(mbuf);
+                let before = slot.replace(mbuf);
+                debug_assert!(before.is_none(), "a slot behind those in use");
+                // So nobody has to look whether there is something to free.
+                std::mem::forget(before);
                 self.len += 1;
                 Ok(())
             }
@@ -67,9 +70,23 @@ impl Burst {
         self.slots.get_mut(i)?.take()
     }
 
+    /// The slots in use.
+    #[inline]
+    #[must_use]
+    pub fn slots(&self) -> &[Option<Mbuf>] {
+        &self.slots[..self.len]
+    }
+
     /// The mbufs that are still there, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Mbuf> {
-        self.slots[..self.len].iter().flatten()
+        self.slots().iter().flatten()
+    }
+
+    /// The slots in use, for their mbufs to be taken, and leaves the burst empty. All are to be taken: what is not may be lost.
+    #[inline]
+    pub fn hand_out(&mut self) -> &mut [Option<Mbuf>] {
+        let len = std::mem::take(&mut self.len);
+        &mut self.slots[..len]
     }
 
     /// Takes all mbufs out, in order, and leaves the burst empty.

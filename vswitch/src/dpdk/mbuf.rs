@@ -206,6 +206,13 @@ impl Mbuf {
         self.set_flags(self.raw().ol_flags & !sys::RTE_MBUF_F_RX_L4_CKSUM_MASK | known);
     }
 
+    /// Nothing is known of the L4 checksum, and it is no GSO packet: whoever wants to know sums.
+    #[inline]
+    #[must_use]
+    pub fn is_unchecked(&self) -> bool {
+        self.raw().ol_flags & (sys::RTE_MBUF_F_RX_L4_CKSUM_MASK | sys::RTE_MBUF_F_RX_LRO) == 0
+    }
+
     /// Payload bytes per segment of a GSO packet; 0: an ordinary packet.
     #[inline]
     #[must_use]
@@ -238,8 +245,9 @@ impl Mbuf {
     #[inline]
     #[must_use]
     pub fn needs_offload(&self) -> bool {
-        let flags = self.raw().ol_flags;
-        flags & PARTIAL == PARTIAL || flags & sys::RTE_MBUF_F_RX_LRO != 0
+        const { assert!(PARTIAL < sys::RTE_MBUF_F_RX_LRO) };
+        // Less than both bits of PARTIAL: neither both of them, nor the flag above them.
+        self.raw().ol_flags & (PARTIAL | sys::RTE_MBUF_F_RX_LRO) >= PARTIAL
     }
 
     /// One segment, and nothing for a transmit queue to do but send it.

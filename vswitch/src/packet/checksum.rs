@@ -74,6 +74,14 @@ impl Sum {
         Self { words: add(self.words, u64::from(word.to_be())), odd: self.odd }
     }
 
+    /// [`Self::word`], of two.
+    #[must_use]
+    #[inline]
+    pub fn two_words(self, [a, b]: [u16; 2]) -> Self {
+        debug_assert!(!self.odd, "words in the middle of another one");
+        Self { words: add(self.words, u64::from(a.to_be()) + u64::from(b.to_be())), odd: self.odd }
+    }
+
     /// Subtracts one 16-bit word, given in host byte order.
     #[must_use]
     #[inline]
@@ -141,12 +149,27 @@ fn short_sum(bytes: &[u8]) -> u64 {
         let (next, carry) = sum.overflowing_add(u64::from_ne_bytes(*word));
         (sum, carries) = (next, carries + u64::from(carry));
     }
-    let (words, rest) = rest.as_chunks::<4>();
-    carries += words.first().map_or(0, |word| u64::from(u32::from_ne_bytes(*word)));
-    let (words, rest) = rest.as_chunks::<2>();
-    carries += words.first().map_or(0, |word| u64::from(u16::from_ne_bytes(*word)));
-    carries += rest.first().map_or(0, |byte| u64::from(u16::from_ne_bytes([*byte, 0])));
+    carries += match bytes.last_chunk::<8>() {
+        // The last word that there is, without those of its bytes that were added: in two steps, as that may be all of them.
+        Some(last) => in_memory_order((u64::from_le_bytes(*last) >> 8) >> (56 - 8 * rest.len())),
+        None => less_than_a_word(rest),
+    };
     add(sum, carries)
+}
+
+/// As if its bytes, first to last, had been read as a word.
+#[inline(always)]
+const fn in_memory_order(word: u64) -> u64 {
+    u64::from_ne_bytes(word.to_le_bytes())
+}
+
+#[inline(always)]
+fn less_than_a_word(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<4>();
+    let mut sum = words.first().map_or(0, |word| u64::from(u32::from_ne_bytes(*word)));
+    let (words, rest) = rest.as_chunks::<2>();
+    sum += words.first().map_or(0, |word| u64::from(u16::from_ne_bytes(*word)));
+    sum + rest.first().map_or(0, |byte| u64::from(u16::from_ne_bytes([*byte, 0])))
 }
 
 #[inline(never)] // a loop in vectors

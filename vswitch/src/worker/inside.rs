@@ -74,9 +74,10 @@ impl Step<'_> {
         // Nothing that was said of the outside is true of the inside.
         mbuf.set_csum(Csum::Unknown);
         let inside = mbuf.len() as u64;
-        let way = match cache.program(i) {
+        let key = &cache.keys[i];
+        let way = match cache.program(key) {
             Some(program) => {
-                let done = self.replay(cache, &program, mbuf, cache.keys[i].layers(), (door.port(), door.in_port));
+                let done = self.replay(cache, program, mbuf, key, (door.port(), door.in_port));
                 // Why it goes the long way is counted there.
                 done.map(|()| Inside::Program).map_err(|(mbuf, _)| mbuf)
             }

@@ -30,6 +30,7 @@ mod replay;
 mod run;
 mod snapshot;
 mod step;
+mod straight;
 mod strict;
 mod tables;
 #[cfg(test)]

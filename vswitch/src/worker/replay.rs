@@ -7,7 +7,7 @@ use super::execute::Origin;
 use super::reject::Front;
 use super::step::Step;
 use crate::action::Packet;
-use crate::cache::{Cache, Megaflow, Path, Program};
+use crate::cache::{AnyProgram, Cache, Compact, Megaflow, Path, Program, Rare, RareProgram, Simple};
 use crate::conntrack::{Plain, translate};
 use crate::dpdk::Mbuf;
 use crate::observe::Fallback;
@@ -39,43 +39,109 @@ impl Replay<'_> {
 }
 
 impl Step<'_> {
-    /// Does what a program says.
+    /// Does what a program says, which is of the packet's compact key.
     ///
     /// # Errors
     /// The packet as it was, and why not.
-    #[inline]
+    #[inline(always)] // in the loop over a burst, once for each family: what hangs on that is known then
     pub(super) fn replay(
         &mut self,
         cache: &Cache,
-        program: &Program<'_>,
-        mut mbuf: Mbuf,
-        layers: Layers,
-        (port, in_port): (PortId, PortNo),
+        program: AnyProgram<'_>,
+        mbuf: Mbuf,
+        key: &Compact,
+        from: (PortId, PortNo),
     ) -> Result<(), (Mbuf, Fallback)> {
-        if !cache.is_current(program.path) {
-            return Err((mbuf, Fallback::Stale));
-        }
-        let Some(plain) = Plain::read(&mut mbuf, layers) else { return Err((mbuf, Fallback::Checksum)) };
-        let passed = match program.rare {
-            None => {
-                let len = u32::try_from(mbuf.len()).unwrap_or(u32::MAX);
-                self.conntrack.tracker().pass(program.link, plain.segment(), len, self.now.0)
-            }
-            Some(rare) => self.pass_all(&rare.links, plain, mbuf.len()),
+        let mut slot = Some(mbuf);
+        let (v4, v6) = (key.layers_v4(), key.layers_v6());
+        let done = match program {
+            AnyProgram::V4(Program::Simple(program)) => self.replay_simple(cache, program, &mut slot, v4, from),
+            AnyProgram::V6(Program::Simple(program)) => self.replay_simple(cache, program, &mut slot, v6, from),
+            AnyProgram::V4(Program::Rare(program)) => self.replay_rare(cache, program, &mut slot, v4, from),
+            AnyProgram::V6(Program::Rare(program)) => self.replay_rare(cache, program, &mut slot, v6, from),
         };
-        if !passed {
-            return Err((mbuf, Fallback::Connection));
+        match (done, slot) {
+            (Err(why), Some(mbuf)) => Err((mbuf, why)),
+            _ => Ok(()),
         }
-        if program.rare.is_some_and(|rare| !rare.fused) {
-            self.replay_ops(cache, program, plain, Packet { mbuf, layers }, (port, in_port));
-            return Ok(());
+    }
+
+    /// [`Step::replay`], where there is nobody to be in a hurry for.
+    #[inline(never)]
+    pub(super) fn replay_apart(
+        &mut self,
+        cache: &Cache,
+        program: AnyProgram<'_>,
+        mbuf: Mbuf,
+        key: &Compact,
+        from: (PortId, PortNo),
+    ) -> Result<(), (Mbuf, Fallback)> {
+        self.replay(cache, program, mbuf, key, from)
+    }
+
+    /// [`Step::replay`] of a packet in a slot, which is taken if it is done.
+    #[inline(always)] // as above
+    pub(super) fn replay_simple<const A: usize>(
+        &mut self,
+        cache: &Cache,
+        program: Simple<'_, A>,
+        slot: &mut Option<Mbuf>,
+        layers: Layers,
+        from: (PortId, PortNo),
+    ) -> Result<(), Fallback> {
+        let Some(mbuf) = slot else { return Ok(()) };
+        let Simple { path, link, .. } = program;
+        if !cache.is_current(path) {
+            return Err(Fallback::Stale);
         }
-        cache.pass(program.path, &self.snapshot.world, mbuf.len() as u64, self.now);
-        let mut packet = Packet { mbuf, layers };
-        program.apply(&mut packet);
-        match program.path.encapsulation() {
-            Some(op) => self.wrap_and_output(op, program.path.out(), packet.mbuf, layers, (port, in_port)),
-            None => self.output(program.path.out(), port, packet.mbuf),
+        let Some(plain) = Plain::read(mbuf, layers, A == 16) else { return Err(Fallback::Checksum) };
+        let len = u32::try_from(mbuf.len()).unwrap_or(u32::MAX);
+        if !self.conntrack.tracker().pass(link, plain.segment(), len, self.now.0) {
+            return Err(Fallback::Connection);
+        }
+        cache.pass(path, &self.snapshot.world, mbuf.len() as u64, self.now);
+        program.apply(mbuf, layers);
+        if let Some(mbuf) = slot.take() {
+            self.output_by(path, mbuf, layers, from);
+        }
+        Ok(())
+    }
+
+    /// A packet whose headers are as they are to be leaves by its path's only output.
+    #[inline(always)] // as above
+    fn output_by(&mut self, path: &Path, mbuf: Mbuf, layers: Layers, (port, in_port): (PortId, PortNo)) {
+        match path.encapsulation() {
+            Some(op) => self.wrap_and_output(op, path.out(), mbuf, layers, (port, in_port)),
+            None => self.output(path.out(), port, mbuf),
+        }
+    }
+
+    /// [`Step::replay_simple`], of what is not.
+    #[inline(never)]
+    pub(super) fn replay_rare<const A: usize>(
+        &mut self,
+        cache: &Cache,
+        program: &RareProgram<A>,
+        slot: &mut Option<Mbuf>,
+        layers: Layers,
+        from: (PortId, PortNo),
+    ) -> Result<(), Fallback> {
+        let Some(mbuf) = slot else { return Ok(()) };
+        let (path, rare) = (program.path(), program.rare());
+        if !cache.is_current(path) {
+            return Err(Fallback::Stale);
+        }
+        let Some(plain) = Plain::read(mbuf, layers, A == 16) else { return Err(Fallback::Checksum) };
+        if !self.pass_all(&rare.links, plain, mbuf.len()) {
+            return Err(Fallback::Connection);
+        }
+        let Some(mut mbuf) = slot.take() else { return Ok(()) };
+        if rare.fused {
+            cache.pass(path, &self.snapshot.world, mbuf.len() as u64, self.now);
+            program.apply(&mut mbuf, layers);
+            self.output_by(path, mbuf, layers, from);
+        } else {
+            self.replay_ops(cache, (path, rare), plain, Packet { mbuf, layers }, from);
         }
         Ok(())
     }
@@ -90,7 +156,6 @@ impl Step<'_> {
     }
 
     /// All of several connections: first all are asked, then all are told. If one changes in between it is as if it had changed just behind the packet.
-    #[cold]
     fn pass_all(&self, links: &[(Link, Rewrite)], plain: Plain, len: usize) -> bool {
         let (tracker, segment, now) = (self.conntrack.tracker(), plain.segment(), self.now.0);
         let len = u32::try_from(len).unwrap_or(u32::MAX);
@@ -104,17 +169,15 @@ impl Step<'_> {
     }
 
     /// What cannot be said as one change of headers, op by op.
-    #[cold]
     fn replay_ops(
         &mut self,
         cache: &Cache,
-        program: &Program<'_>,
+        (path, rare): (&Path, &Rare),
         plain: Plain,
         packet: Packet,
         (port, in_port): (PortId, PortNo),
     ) {
-        let ahead = program.rare.map_or([].as_slice(), |rare| &rare.links);
-        let replay = Replay { cache, path: program.path, next: 0, plain, ahead };
+        let replay = Replay { cache, path, next: 0, plain, ahead: &rare.links };
         // Programs refuse nobody.
         let origin = Origin { replay: Some(replay), came: Some(Front::UNKNOWN), ..Origin::of(port, in_port) };
         self.replay_stage(replay, packet, origin);

@@ -6,6 +6,7 @@ use super::found::Found;
 use super::inside::{self, Inside};
 use super::reject::Front;
 use super::step::Step;
+use super::straight::Halt;
 use super::{PortView, Walk};
 use crate::action::{Packet, Touched};
 use crate::cache::{Cache, Compact, Megaflow, looks_back};
@@ -37,7 +38,10 @@ impl Walk {
             Some(op) => {
                 inside::prepare(&mut self.cache, burst, port, op, self.snapshot.world.number, FRAME_MIN..=frame_max)
             }
-            None => prepare(&mut self.cache, burst, port, frame_max, cached),
+            None => {
+                let (bytes, longest) = self.cache.prepare(burst, port, FRAME_MIN, cached);
+                (bytes, longest <= frame_max)
+            }
         };
         let tracker = self.conntrack.tracker();
         if self.cache.locate(burst, tracker) {
@@ -55,12 +59,28 @@ impl Walk {
         let from = (port, facts.number);
         let doors = cache.has_doors();
         let (mut hits, mut program_hits, mut passed) = (0, 0, false);
-        for (i, mut mbuf) in burst.drain().enumerate() {
+        let slots = burst.hand_out();
+        let mut next = 0;
+        while next < slots.len() {
+            cache.sync(changes);
+            // The common case in a straight line; everything else is below.
+            let mut halt = None;
+            if ordinary && !doors {
+                let (replayed, why) = step.run(cache, slots, next, changes, from);
+                next += replayed;
+                program_hits += replayed as u64;
+                if why == Halt::Between {
+                    continue;
+                }
+                halt = Some(why);
+            }
+            let i = next;
+            next += 1;
+            let Some(mut mbuf) = slots[i].take() else { continue };
             if !ordinary && let Some(reason) = refusal(view, &mbuf) {
                 step.drop_in(port, reason, mbuf);
                 continue;
             }
-            cache.sync(changes);
             step.next_packet();
             let mut knocked = false;
             if doors && cache.is_inside(i) {
@@ -77,10 +97,16 @@ impl Walk {
                     }
                 }
             }
-            // The common cases in a straight line; everything else is a call.
-            if let Some(program) = cache.program(i) {
-                let layers = cache.keys[i].layers();
-                match step.replay(cache, &program, mbuf, layers, from) {
+            let program = match halt {
+                Some(Halt::Fallback(why)) => {
+                    cache.count_fallback(why);
+                    None
+                }
+                Some(_) if cache.is_located() => None,
+                _ => cache.program(&cache.keys[i]),
+            };
+            if let Some(program) = program {
+                match step.replay_apart(cache, program, mbuf, &cache.keys[i], from) {
                     Ok(()) => {
                         program_hits += 1;
                         continue;
@@ -137,19 +163,6 @@ impl Walk {
             cache.stats().program_hits.add(program_hits);
         }
     }
-}
-
-/// Makes the compact keys of a burst. Returns the bytes of all packets, and whether all of them are frames of ordinary length, which need no second look.
-#[inline(never)] // registers of its own
-fn prepare(cache: &mut Cache, burst: &Burst, port: PortId, frame_max: usize, cached: bool) -> (u64, bool) {
-    let (mut bytes, mut ordinary) = (0, true);
-    for (i, mbuf) in burst.iter().enumerate() {
-        let len = mbuf.len();
-        bytes += len as u64;
-        ordinary &= len <= frame_max && len >= FRAME_MIN;
-        cache.prepare(i, mbuf, port, cached);
-    }
-    (bytes, ordinary)
 }
 
 /// Why a packet may not come in. One that is for segmentation may be longer than the MTU.

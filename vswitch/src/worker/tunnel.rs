@@ -343,8 +343,8 @@ impl Step<'_> {
         (outside, values): (&Outside, &Values),
         depth: u32,
     ) {
-        if let Some(program) = cache.program_of(inside) {
-            match self.replay(cache, &program, mbuf, inside.layers(), (id, facts.number)) {
+        if let Some(program) = cache.program(inside) {
+            match self.replay_apart(cache, program, mbuf, inside, (id, facts.number)) {
                 Ok(()) => return cache.stats().program_hits.add(1),
                 Err((same, why)) => {
                     mbuf = same;

@@ -61,6 +61,15 @@ impl Life {
         Self(expiry << Self::FLAGS | self.0 & ((1 << Self::FLAGS) - 1))
     }
 
+    /// [`Self::until`] so many milliseconds from now, which both have room to spare ([`super::limits::TIMEOUT_MAX`]).
+    #[must_use]
+    #[inline]
+    pub(super) const fn until_soon(self, now: u64, timeout: u64) -> Self {
+        let expiry = now.wrapping_add(timeout);
+        debug_assert!(expiry >= now && expiry <= u64::MAX >> Self::FLAGS);
+        Self(expiry << Self::FLAGS | self.0 & ((1 << Self::FLAGS) - 1))
+    }
+
     /// What is translated.
     pub(super) const fn side(self) -> Option<NatSide> {
         if self.has(Self::SRC) {

@@ -4,7 +4,7 @@ use super::sync::size;
 use crate::{Class, Policy};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 /// Limits of zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub struct ZoneCount {
 
 /// No limit, no timeout of its own.
 const NONE: u64 = u64::MAX;
+
+/// The longest timeout, in milliseconds: with it, a clock that does not run for a million years stays within the bits of [`super::life::Life`].
+pub(super) const TIMEOUT_MAX: u64 = u64::MAX >> 9;
 
 #[derive(Debug)]
 struct Zone {
@@ -50,6 +53,8 @@ pub(super) struct Zones {
     zones: Box<[Zone]>,
     /// Apart from the counts, which change all the time.
     policies: Box<[Timeouts]>,
+    /// Some zone has, or had, timeouts of its own.
+    with_policies: AtomicBool,
     /// A bit for each: established means answered ([`Zones::waits_for_answer`]).
     waiting: Box<[AtomicU64]>,
     limit: AtomicU64,
@@ -62,6 +67,7 @@ impl Zones {
         Self {
             zones: std::iter::repeat_with(zone).take(ZONES).collect(),
             policies: std::iter::repeat_with(Timeouts::new).take(ZONES).collect(),
+            with_policies: AtomicBool::new(false),
             waiting: std::iter::repeat_with(AtomicU64::default).take(ZONES.div_ceil(BITS)).collect(),
             limit: AtomicU64::new(NONE),
             timeouts: Policy::default(),
@@ -101,9 +107,14 @@ impl Zones {
         self.zones[usize::from(zone)].count.fetch_sub(connections as u32, AcqRel);
     }
 
-    /// Milliseconds that a connection in such a state lives without packets.
+    /// Milliseconds that a connection in such a state lives without packets, [`TIMEOUT_MAX`] at most.
     #[inline]
     pub(super) fn timeout(&self, zone: u16, class: Class) -> u64 {
+        if self.with_policies.load(Acquire) { self.timeout_of(zone, class) } else { self.timeouts.get(class) }
+    }
+
+    /// [`Self::timeout`], where zones have their own.
+    fn timeout_of(&self, zone: u16, class: Class) -> u64 {
         match self.policies[usize::from(zone)].get().map(|own| own[class as usize].load(Relaxed)) {
             None | Some(NONE) => self.timeouts.get(class),
             Some(own) => own,
@@ -154,9 +165,9 @@ impl Zones {
             return;
         }
         let own = cell.get_or_init(|| Box::new(std::array::from_fn(|_| AtomicU64::new(NONE))));
+        self.with_policies.store(true, Release);
         for (i, timeout) in own.iter().enumerate() {
-            // A timeout of all ones would mean none.
-            timeout.store(policy.map_or(NONE, |policy| policy.0[i].min(NONE - 1)), Release);
+            timeout.store(policy.map_or(NONE, |policy| policy.0[i].min(TIMEOUT_MAX)), Release);
         }
     }
 

@@ -153,7 +153,7 @@ impl Tracker {
                 }
                 None => class(&L4::Udp, life.has(Life::REPLIED)),
             };
-            let until = life.until(now.saturating_add(self.zones.timeout(link.zone, class)));
+            let until = life.until_soon(now, self.zones.timeout(link.zone, class));
             if until != life {
                 locked.set_life(until);
             }
