@@ -204,7 +204,7 @@ impl Compact {
     #[inline(always)]
     fn read_bytes(&mut self, head: &[u8], len: usize, from: From, seeds: &Seeds) {
         self.kind = Kind::None;
-        if head.len() < len.min(HEAD_LEN) {
+        if head.len() < len && head.len() < HEAD_LEN {
             return;
         }
         let Some(front) = head.first_chunk::<20>() else { return };
@@ -349,19 +349,13 @@ impl Compact {
     #[inline]
     #[must_use]
     pub fn layers(&self) -> Layers {
-        if self.kind == Kind::V4 { self.layers_v4() } else { self.layers_v6() }
+        self.layers_with(if self.kind == Kind::V4 { 20 } else { 40 })
     }
 
-    /// [`Self::layers`], of IPv4.
+    /// [`Self::layers`], of one with addresses of `A` bytes.
     #[inline(always)] // where the end of the header is, is known there
-    pub(crate) const fn layers_v4(&self) -> Layers {
-        self.layers_with(20)
-    }
-
-    /// Likewise, of IPv6.
-    #[inline(always)] // as above
-    pub(crate) const fn layers_v6(&self) -> Layers {
-        self.layers_with(40)
+    pub(crate) const fn layers_of<const A: usize>(&self) -> Layers {
+        self.layers_with(if A == 4 { 20 } else { 40 })
     }
 
     #[inline(always)] // as above

@@ -23,7 +23,7 @@ const LINE: usize = 64;
 
 /// What becomes of the packets of a key, with addresses of `A` bytes.
 #[derive(Debug, Default)]
-pub(super) enum Entry<const A: usize> {
+pub(crate) enum Entry<const A: usize> {
     /// Nobody knows.
     #[default]
     None,

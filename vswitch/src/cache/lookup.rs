@@ -3,7 +3,7 @@
 use super::compact::Kind;
 use super::exact::{Entry, Exact, NOWHERE, RareProgram};
 use super::path::{Macs, Path};
-use super::program::{AnyProgram, Fused, Program, Rare};
+use super::program::{AnyProgram, Fused, Rare};
 use super::recorder::Recording;
 use super::{Cache, CacheShared, Compact, Megaflow};
 use crate::dpdk::{Burst, Mbuf, prefetch};
@@ -146,16 +146,16 @@ impl Cache {
         self.located == self.version
     }
 
-    /// [`Self::program`] of a key of IPv4, while it [is](Self::is_located).
-    #[inline(always)] // what is found is not to be written down anywhere
-    pub(crate) fn located_v4(&self, key: &Compact) -> Option<Program<'_, 4>> {
-        self.v4.entry(key.found)?.program()
+    /// What was found of a key of IPv4, while it [is there](Self::is_located).
+    #[inline]
+    pub(crate) fn located_v4(&self, key: &Compact) -> Option<&Entry<4>> {
+        self.v4.entry(key.found)
     }
 
     /// Likewise, of IPv6.
-    #[inline(always)] // as above
-    pub(crate) fn located_v6(&self, key: &Compact) -> Option<Program<'_, 16>> {
-        self.v6.entry(key.found)?.program()
+    #[inline]
+    pub(crate) fn located_v6(&self, key: &Compact) -> Option<&Entry<16>> {
+        self.v6.entry(key.found)
     }
 
     /// A packet of `bytes` takes a path.

@@ -44,6 +44,7 @@ mod validity;
 
 pub use compact::Compact;
 pub(crate) use compact::{Kind, folded};
+pub(crate) use exact::Entry;
 pub use exact::RareProgram;
 pub use megaflow::Megaflow;
 pub(crate) use megaflow::looks_back;
@@ -63,7 +64,7 @@ use crate::time::Millis;
 use ahead::Zones;
 use compact::Seeds;
 use doors::Doors;
-use exact::{Entry, Exact};
+use exact::Exact;
 use memo::Memo;
 use openings::Openings;
 use path::Paths;

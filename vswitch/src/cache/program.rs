@@ -5,6 +5,7 @@
 //! field that can be rewritten, so the new ones and the difference to each checksum are known beforehand: MAC addresses by the path, the rest by each key ([`Fused`]). Whatever a path does beside that (copies, tags, meters) is
 //! executed op by op, with what each `ct()` translates ([`Rare`]).
 
+use super::Compact;
 use super::exact::{Entry, RareProgram};
 use super::path::{Macs, Path};
 use crate::action::udp_sum;
@@ -47,12 +48,12 @@ pub struct Simple<'a, const A: usize> {
     pub path: &'a Path,
     /// What stands in for its `ct()`.
     pub link: &'a Link,
-    fused: &'a Fused<A>,
+    pub(crate) fused: &'a Fused<A>,
 }
 
 impl<const A: usize> Entry<A> {
     /// Its program, if it has one.
-    #[inline(always)] // what is found is not to be written down anywhere
+    #[inline]
     pub(super) fn program(&self) -> Option<Program<'_, A>> {
         match self {
             Self::None | Self::Megaflow(_) => None,
@@ -65,8 +66,10 @@ impl<const A: usize> Entry<A> {
 impl<const A: usize> Simple<'_, A> {
     /// Writes all that changes in the headers of a packet.
     #[inline(always)] // in the walk's inner loop
-    pub(crate) fn apply(&self, mbuf: &mut Mbuf, layers: Layers) {
-        self.fused.apply(&self.path.hot.macs, mbuf, layers);
+    pub(crate) fn apply(&self, mbuf: &mut Mbuf, key: &Compact) {
+        if self.fused.flags & SAME == 0 {
+            self.fused.apply(&self.path.hot.macs, mbuf, key.layers_of::<A>());
+        }
     }
 }
 
@@ -83,7 +86,9 @@ impl<const A: usize> RareProgram<A> {
 
     /// Writes all that changes in the headers of a packet, if it is [`Rare::fused`].
     pub(crate) fn apply(&self, mbuf: &mut Mbuf, layers: Layers) {
-        self.fused.apply(&self.macs, mbuf, layers);
+        if self.fused.flags & SAME == 0 {
+            self.fused.apply(&self.macs, mbuf, layers);
+        }
     }
 }
 
@@ -95,7 +100,7 @@ const SAME: u8 = 2;
 
 /// Headers as they are in the end, but for MAC addresses, and by how much the checksums change (in the byte order of the machine).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fused<const A: usize> {
+pub(crate) struct Fused<const A: usize> {
     addresses: [[u8; A]; 2],
     ports: [u8; 4],
     /// Traffic class: of IPv6 with the bits around it, the first two bytes of the header.
@@ -204,11 +209,9 @@ impl<const A: usize> Fused<A> {
         (again == after).then_some((*macs, fused))
     }
 
+    /// Of headers that do not stay as they are.
     #[inline(always)] // in the walk's inner loop
     fn apply(&self, macs: &Macs, mbuf: &mut Mbuf, layers: Layers) {
-        if self.flags & SAME != 0 {
-            return;
-        }
         let partial = mbuf.csum() == Csum::Partial;
         let written = self.write(macs, mbuf.head_mut(), layers, partial);
         debug_assert!(written.is_some(), "a compact key has all headers");

@@ -27,27 +27,27 @@ impl Plain {
         let (l3, end) = (usize::from(layers.l3), usize::from(layers.l3_end));
         let l4 = l3 + if v6 { 40 } else { 20 };
         debug_assert_eq!(l4, usize::from(layers.l4), "without options");
+        let len = end.checked_sub(l4)?;
         // Nobody sums GSO packets.
         let unchecked = mbuf.is_unchecked();
         let head = mbuf.head();
+        let head = if unchecked {
+            head.get(..end)?
+        } else if mbuf.csum() == Csum::Bad || mbuf.csum() == Csum::Unknown && mbuf.gso_size() == 0 {
+            return None;
+        } else {
+            &head[..end.min(head.len())]
+        };
+        let header = head.get(l3..l4)?;
         let (addresses, protocol) = if v6 {
-            let header: &[u8; 40] = head.get(l3..)?.first_chunk()?;
             (&header[8..], header[6])
         } else {
-            let header: &[u8; 20] = head.get(l3..)?.first_chunk()?;
-            if !Sum::of_words(header).is_right() {
+            if !Sum::of_words::<20>(header.first_chunk()?).is_right() {
                 return None;
             }
             (&header[12..], header[9])
         };
-        let len = end.checked_sub(l4)?;
-        let body = if unchecked {
-            head.get(l4..end)?
-        } else if mbuf.csum() == Csum::Bad || mbuf.csum() == Csum::Unknown && mbuf.gso_size() == 0 {
-            return None;
-        } else {
-            head.get(l4..end.min(head.len()))?
-        };
+        let body = &head[l4..];
         let plain = match protocol {
             // Options are left out: those of a SYN are whoever's business that has one ([`seen`]).
             protocol::TCP => Self::Tcp(segment(body.first_chunk()?, len)?, v6),

@@ -45,20 +45,21 @@ impl Burst {
         self.len == BURST
     }
 
-    /// Appends an mbuf, or gives it back when the burst is full.
+    /// Appends an mbuf, or gives it back when the burst is full. Returns how many there are now.
     ///
     /// # Errors
     /// The mbuf itself.
     #[inline]
-    pub fn push(&mut self, mbuf: Mbuf) -> Result<(), Mbuf> {
-        match self.slots.get_mut(self.len) {
+    pub fn push(&mut self, mbuf: Mbuf) -> Result<usize, Mbuf> {
+        let len = self.len;
+        match self.slots.get_mut(len) {
             Some(slot) => {
                 let before = slot.replace(mbuf);
                 debug_assert!(before.is_none(), "a slot behind those in use");
                 // So nobody has to look whether there is something to free.
                 std::mem::forget(before);
-                self.len += 1;
-                Ok(())
+                self.len = len + 1;
+                Ok(len + 1)
             }
             None => Err(mbuf),
         }

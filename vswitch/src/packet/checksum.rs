@@ -144,7 +144,12 @@ fn memory_order_sum(bytes: &[u8]) -> u64 {
 #[inline(always)]
 fn short_sum(bytes: &[u8]) -> u64 {
     let (mut sum, mut carries) = (0_u64, 0_u64);
-    let (words, rest) = bytes.as_chunks::<8>();
+    let (mut words, rest) = bytes.as_chunks::<8>();
+    // As many as a header of TCP has are no loop.
+    if let [first, second, others @ ..] = words {
+        let (next, carry) = u64::from_ne_bytes(*first).overflowing_add(u64::from_ne_bytes(*second));
+        (sum, carries, words) = (next, u64::from(carry), others);
+    }
     for word in words {
         let (next, carry) = sum.overflowing_add(u64::from_ne_bytes(*word));
         (sum, carries) = (next, carries + u64::from(carry));

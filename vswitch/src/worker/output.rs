@@ -4,6 +4,7 @@ use super::forget::Met;
 use super::waiting::Waiting;
 use super::{PortView, Snapshot};
 use crate::dpdk::{Burst, Mbuf, Mempool};
+use crate::limits::BURST;
 use crate::observe::{DropReason, PortCounters};
 use crate::packet::{Headers, offload};
 use crate::port::{PortId, Sum};
@@ -73,8 +74,8 @@ impl Outputs {
             gathered.listed = true;
             self.pending.push(port);
         }
-        let _ = gathered.burst.push(mbuf); // there is room: a full burst is sent at once, below
-        if gathered.burst.is_full() {
+        // There is room: a full burst is sent at once.
+        if let Ok(BURST) = gathered.burst.push(mbuf) {
             self.send(snapshot, port);
         }
     }

@@ -14,7 +14,6 @@ use crate::observe::Fallback;
 use crate::port::PortId;
 use vswitch_conntrack::{Link, Rewrite};
 use vswitch_flow::action::PortNo;
-use vswitch_flow::extract::Layers;
 
 /// Where a packet is on its path, if it is replayed.
 #[derive(Clone, Copy, Debug)]
@@ -53,12 +52,11 @@ impl Step<'_> {
         from: (PortId, PortNo),
     ) -> Result<(), (Mbuf, Fallback)> {
         let mut slot = Some(mbuf);
-        let (v4, v6) = (key.layers_v4(), key.layers_v6());
         let done = match program {
-            AnyProgram::V4(Program::Simple(program)) => self.replay_simple(cache, program, &mut slot, v4, from),
-            AnyProgram::V6(Program::Simple(program)) => self.replay_simple(cache, program, &mut slot, v6, from),
-            AnyProgram::V4(Program::Rare(program)) => self.replay_rare(cache, program, &mut slot, v4, from),
-            AnyProgram::V6(Program::Rare(program)) => self.replay_rare(cache, program, &mut slot, v6, from),
+            AnyProgram::V4(Program::Simple(program)) => self.replay_simple(cache, program, &mut slot, key, from),
+            AnyProgram::V6(Program::Simple(program)) => self.replay_simple(cache, program, &mut slot, key, from),
+            AnyProgram::V4(Program::Rare(program)) => self.replay_rare(cache, program, &mut slot, key, from),
+            AnyProgram::V6(Program::Rare(program)) => self.replay_rare(cache, program, &mut slot, key, from),
         };
         match (done, slot) {
             (Err(why), Some(mbuf)) => Err((mbuf, why)),
@@ -79,39 +77,41 @@ impl Step<'_> {
         self.replay(cache, program, mbuf, key, from)
     }
 
-    /// [`Step::replay`] of a packet in a slot, which is taken if it is done.
+    /// [`Step::replay`] of a packet in a slot, where it stays if it is not done.
     #[inline(always)] // as above
     pub(super) fn replay_simple<const A: usize>(
         &mut self,
         cache: &Cache,
         program: Simple<'_, A>,
         slot: &mut Option<Mbuf>,
-        layers: Layers,
+        key: &Compact,
         from: (PortId, PortNo),
     ) -> Result<(), Fallback> {
-        let Some(mbuf) = slot else { return Ok(()) };
         let Simple { path, link, .. } = program;
         if !cache.is_current(path) {
             return Err(Fallback::Stale);
         }
-        let Some(plain) = Plain::read(mbuf, layers, A == 16) else { return Err(Fallback::Checksum) };
+        let Some(mut mbuf) = slot.take() else { return Ok(()) };
+        let Some(plain) = Plain::read(&mut mbuf, key.layers_of::<A>(), A == 16) else {
+            *slot = Some(mbuf);
+            return Err(Fallback::Checksum);
+        };
         let len = u32::try_from(mbuf.len()).unwrap_or(u32::MAX);
         if !self.conntrack.tracker().pass(link, plain.segment(), len, self.now.0) {
+            *slot = Some(mbuf);
             return Err(Fallback::Connection);
         }
         cache.pass(path, &self.snapshot.world, mbuf.len() as u64, self.now);
-        program.apply(mbuf, layers);
-        if let Some(mbuf) = slot.take() {
-            self.output_by(path, mbuf, layers, from);
-        }
+        program.apply(&mut mbuf, key);
+        self.output_by::<A>(path, mbuf, key, from);
         Ok(())
     }
 
     /// A packet whose headers are as they are to be leaves by its path's only output.
     #[inline(always)] // as above
-    fn output_by(&mut self, path: &Path, mbuf: Mbuf, layers: Layers, (port, in_port): (PortId, PortNo)) {
+    fn output_by<const A: usize>(&mut self, path: &Path, mbuf: Mbuf, key: &Compact, (port, in_port): (PortId, PortNo)) {
         match path.encapsulation() {
-            Some(op) => self.wrap_and_output(op, path.out(), mbuf, layers, (port, in_port)),
+            Some(op) => self.wrap_and_output(op, path.out(), mbuf, key.layers_of::<A>(), (port, in_port)),
             None => self.output(path.out(), port, mbuf),
         }
     }
@@ -123,23 +123,27 @@ impl Step<'_> {
         cache: &Cache,
         program: &RareProgram<A>,
         slot: &mut Option<Mbuf>,
-        layers: Layers,
+        key: &Compact,
         from: (PortId, PortNo),
     ) -> Result<(), Fallback> {
-        let Some(mbuf) = slot else { return Ok(()) };
         let (path, rare) = (program.path(), program.rare());
         if !cache.is_current(path) {
             return Err(Fallback::Stale);
         }
-        let Some(plain) = Plain::read(mbuf, layers, A == 16) else { return Err(Fallback::Checksum) };
+        let Some(mut mbuf) = slot.take() else { return Ok(()) };
+        let layers = key.layers_of::<A>();
+        let Some(plain) = Plain::read(&mut mbuf, layers, A == 16) else {
+            *slot = Some(mbuf);
+            return Err(Fallback::Checksum);
+        };
         if !self.pass_all(&rare.links, plain, mbuf.len()) {
+            *slot = Some(mbuf);
             return Err(Fallback::Connection);
         }
-        let Some(mut mbuf) = slot.take() else { return Ok(()) };
         if rare.fused {
             cache.pass(path, &self.snapshot.world, mbuf.len() as u64, self.now);
             program.apply(&mut mbuf, layers);
-            self.output_by(path, mbuf, layers, from);
+            self.output_by::<A>(path, mbuf, key, from);
         } else {
             self.replay_ops(cache, (path, rare), plain, Packet { mbuf, layers }, from);
         }

@@ -4,13 +4,12 @@
 //! comes back for the rest of the burst; and each family has its own copy of the loop's body, where all that hangs on the family is known.
 
 use super::step::Step;
-use crate::cache::{Cache, Kind, Program};
+use crate::cache::{Cache, Compact, Entry, Kind, Simple};
 use crate::dpdk::Mbuf;
 use crate::observe::Fallback;
 use crate::pipeline::Changes;
 use crate::port::PortId;
 use vswitch_flow::action::PortNo;
-use vswitch_flow::extract::Layers;
 
 /// Why a run has halted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,22 +39,24 @@ impl Step<'_> {
         let (Some(keys), Some(slots)) = (cache.keys.get(first..), slots.get_mut(first..)) else {
             return (0, Halt::Between);
         };
-        let mut replayed = 0;
-        for (key, slot) in keys.iter().zip(slots) {
+        let n = keys.len().min(slots.len());
+        let (keys, slots) = (&keys[..n], &mut slots[..n]);
+        // One count for both, and for how many were replayed.
+        for i in 0..n {
             if !cache.is_synced(changes) {
-                break;
+                return (i, Halt::Between);
             }
+            let (key, slot) = (&keys[i], &mut slots[i]);
             let done = match key.kind() {
-                Kind::V4 => self.go(cache, cache.located_v4(key), slot, key.layers_v4(), from),
-                Kind::V6 => self.go(cache, cache.located_v6(key), slot, key.layers_v6(), from),
+                Kind::V4 => self.go(cache, cache.located_v4(key), slot, key, from),
+                Kind::V6 => self.go(cache, cache.located_v6(key), slot, key, from),
                 Kind::None => Err(Halt::NoProgram),
             };
             if let Err(halt) = done {
-                return (replayed, halt);
+                return (i, halt);
             }
-            replayed += 1;
         }
-        (replayed, Halt::Between)
+        (n, Halt::Between)
     }
 
     /// One packet.
@@ -63,17 +64,22 @@ impl Step<'_> {
     fn go<const A: usize>(
         &mut self,
         cache: &Cache,
-        program: Option<Program<'_, A>>,
+        entry: Option<&Entry<A>>,
         slot: &mut Option<Mbuf>,
-        layers: Layers,
+        key: &Compact,
         from: (PortId, PortNo),
     ) -> Result<(), Halt> {
-        let Some(program) = program else { return Err(Halt::NoProgram) };
-        self.next_packet();
-        match program {
-            Program::Simple(program) => self.replay_simple(cache, program, slot, layers, from),
-            Program::Rare(program) => self.replay_rare(cache, program, slot, layers, from),
+        match entry {
+            Some(Entry::Program { path, link, fused }) => {
+                self.next_packet();
+                let program = Simple { path, link, fused };
+                self.replay_simple(cache, program, slot, key, from).map_err(Halt::Fallback)
+            }
+            Some(Entry::Rare { program, .. }) => {
+                self.next_packet();
+                self.replay_rare(cache, program, slot, key, from).map_err(Halt::Fallback)
+            }
+            _ => Err(Halt::NoProgram),
         }
-        .map_err(Halt::Fallback)
     }
 }
