@@ -50,12 +50,13 @@ pub struct Compact {
 
 /// Which cache a packet is looked up in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Kind {
+    V4 = 1,
+    V6 = 2,
     /// None: it is not plain.
     #[default]
-    None,
-    V4,
-    V6,
+    None = 4,
 }
 
 /// Random numbers that tags and hashes depend on, so that nobody can aim at one place.

@@ -20,7 +20,7 @@ impl Cache {
     /// `least` bytes is longer than any.
     #[inline(never)] // registers of its own
     pub(crate) fn prepare(&mut self, burst: &Burst, port: PortId, least: usize, cached: bool) -> (u64, usize) {
-        let (mut bytes, mut most) = (0, 0);
+        let (mut bytes, mut most, mut kinds) = (0, 0, 0);
         for (key, slot) in self.keys.iter_mut().zip(burst.slots()) {
             let Some(mbuf) = slot else { continue };
             let len = mbuf.len();
@@ -31,7 +31,9 @@ impl Cache {
             } else {
                 key.kind = Kind::None;
             }
+            kinds |= key.kind as u8;
         }
+        self.kinds = kinds;
         (bytes, most.saturating_add(least))
     }
 
@@ -46,38 +48,14 @@ impl Cache {
     #[inline]
     pub(crate) fn locate(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
         self.located = self.version;
+        let kinds = std::mem::take(&mut self.kinds);
         let Self { v4, v6, keys, .. } = self;
         let keys = of_burst(keys, burst);
-        // Each in a loop of its own: a core that keeps a prefetch until it has the page's address can ask for as many at a time as there are among the instructions that it looks ahead at.
-        // Between the makings of keys those are two or three.
-        for key in &*keys {
-            match key.kind {
-                Kind::V4 => v4.prefetch(key),
-                Kind::V6 => v6.prefetch(key),
-                Kind::None => {}
-            }
-        }
-        for key in &mut *keys {
-            key.found = match key.kind {
-                Kind::V4 => v4.guess(key),
-                Kind::V6 => v6.guess(key),
-                Kind::None => NOWHERE,
-            };
-        }
-        let mut missing = false;
-        for key in keys {
-            let right = match key.kind {
-                Kind::V4 => v4.is_at(key.found, key),
-                Kind::V6 => v6.is_at(key.found, key),
-                Kind::None => false,
-            };
-            if right {
-                approach(v4, v6, key, tracker);
-            } else {
-                missing = true;
-                key.found = NOWHERE;
-            }
-        }
+        let missing = match kinds {
+            V4_ONLY => locate_all(v4, keys, tracker),
+            V6_ONLY => locate_all(v6, keys, tracker),
+            _ => locate_mixed(v4, v6, keys, tracker),
+        };
         missing && self.locate_others(burst, tracker)
     }
 
@@ -232,6 +210,12 @@ impl Cache {
     }
 }
 
+/// The keys of a burst are of IPv4, all of them.
+const V4_ONLY: u8 = Kind::V4 as u8;
+
+/// Likewise of IPv6.
+const V6_ONLY: u8 = Kind::V6 as u8;
+
 type V4 = Exact<4>;
 type V6 = Exact<16>;
 
@@ -250,6 +234,59 @@ fn find(v4: &V4, v6: &V6, key: &Compact) -> u32 {
     }
 }
 
+/// [`Cache::locate`], of keys of one family; but for those that are not where they are thought to be. Returns whether there are such.
+#[inline(always)] // the front of every burst
+fn locate_all<const A: usize>(cache: &Exact<A>, keys: &mut [Compact], tracker: &Tracker) -> bool {
+    // Each in a loop of its own: a core that keeps a prefetch until it has the page's address can ask for as many at a time as there are among the instructions that it looks ahead at.
+    // Between the makings of keys those are two or three.
+    keys.iter().for_each(|key| cache.prefetch(key));
+    keys.iter_mut().for_each(|key| key.found = cache.guess(key));
+    let mut missing = false;
+    for key in keys {
+        if cache.is_at(key.found, key) {
+            prefetch_place(tracker, cache.approach(key.found));
+        } else {
+            missing = true;
+            key.found = NOWHERE;
+        }
+    }
+    missing
+}
+
+/// Likewise, of any keys.
+#[inline(never)]
+fn locate_mixed(v4: &V4, v6: &V6, keys: &mut [Compact], tracker: &Tracker) -> bool {
+    for key in &*keys {
+        match key.kind {
+            Kind::V4 => v4.prefetch(key),
+            Kind::V6 => v6.prefetch(key),
+            Kind::None => {}
+        }
+    }
+    for key in &mut *keys {
+        key.found = match key.kind {
+            Kind::V4 => v4.guess(key),
+            Kind::V6 => v6.guess(key),
+            Kind::None => NOWHERE,
+        };
+    }
+    let mut missing = false;
+    for key in keys {
+        let right = match key.kind {
+            Kind::V4 => v4.is_at(key.found, key),
+            Kind::V6 => v6.is_at(key.found, key),
+            Kind::None => false,
+        };
+        if right {
+            approach(v4, v6, key, tracker);
+        } else {
+            missing = true;
+            key.found = NOWHERE;
+        }
+    }
+    missing
+}
+
 /// Asks for what a key that was found leads to, and for the place of its connection.
 #[inline]
 fn approach(v4: &V4, v6: &V6, key: &Compact, tracker: &Tracker) {
@@ -258,6 +295,11 @@ fn approach(v4: &V4, v6: &V6, key: &Compact, tracker: &Tracker) {
         Kind::V6 => v6.approach(key.found),
         Kind::None => None,
     };
+    prefetch_place(tracker, place);
+}
+
+#[inline]
+fn prefetch_place(tracker: &Tracker, place: Option<u32>) {
     if let Some(word) = place.and_then(|place| tracker.word_at(place)) {
         prefetch(word);
     }

@@ -126,6 +126,8 @@ pub struct Cache {
     located: u64,
     /// The keys of a burst.
     pub(crate) keys: Box<[Compact; BURST]>,
+    /// The kinds of all keys of the burst, one bit for each, until they are looked up; 0: nobody knows.
+    kinds: u8,
 }
 
 impl Cache {
@@ -162,6 +164,7 @@ impl Cache {
             unswept: 0,
             version: 1,
             located: 0,
+            kinds: 0,
             keys: Box::new([Compact::default(); BURST]),
         }
     }

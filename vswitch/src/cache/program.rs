@@ -98,7 +98,7 @@ const UDP: u8 = 1;
 /// In [`Fused::flags`]: headers stay as they are.
 const SAME: u8 = 2;
 
-/// Headers as they are in the end, but for MAC addresses, and by how much the checksums change (in the byte order of the machine).
+/// Headers as they are in the end, but for MAC addresses, and by how much the checksums change (as in headers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fused<const A: usize> {
     addresses: [[u8; A]; 2],
@@ -147,23 +147,20 @@ const fn places(v6: bool) -> Places {
     }
 }
 
-/// By how much a sum changes when these bytes become those; 0: they are the same.
+/// By how much a sum changes when these bytes become those, as in a header; 0: they are the same.
 fn difference(old: &[u8], new: &[u8]) -> [u8; 2] {
     let difference = if old == new { 0 } else { Sum::new().minus_word(Sum::of(old).folded()).bytes(new).folded() };
-    difference.to_ne_bytes()
+    difference.to_be_bytes()
 }
 
-/// A checksum whose sum changes so.
+/// A checksum, as in a header, whose sum changes so; by 0 it does not.
 #[inline]
 fn changed(checksum: [u8; 2], difference: [u8; 2]) -> [u8; 2] {
-    let difference = u16::from_ne_bytes(difference);
-    if difference == 0 {
-        return checksum;
-    }
-    let sum = u32::from(!u16::from_be_bytes(checksum)) + u32::from(difference);
+    // Both in the order of memory: the sum of swapped words is the swapped sum (RFC 1071, 2.B).
+    let sum = u32::from(!u16::from_ne_bytes(checksum)) + u32::from(u16::from_ne_bytes(difference));
     #[allow(clippy::cast_possible_truncation)] // folded
     let folded = (sum + (sum >> 16)) as u16;
-    (!folded).to_be_bytes()
+    (!folded).to_ne_bytes()
 }
 
 impl<const A: usize> Fused<A> {
@@ -205,26 +202,38 @@ impl<const A: usize> Fused<A> {
             pseudo,
         };
         let mut again = before.to_vec();
-        fused.write(macs, &mut again, layers, partial)?;
+        fused.write(macs, &mut again, layers)?;
+        fused.write_sum(&mut again, layers, partial)?;
         (again == after).then_some((*macs, fused))
     }
 
     /// Of headers that do not stay as they are.
     #[inline(always)] // in the walk's inner loop
     fn apply(&self, macs: &Macs, mbuf: &mut Mbuf, layers: Layers) {
-        let partial = mbuf.csum() == Csum::Partial;
-        let written = self.write(macs, mbuf.head_mut(), layers, partial);
+        let mut written = self.write(macs, mbuf.head_mut(), layers);
+        if self.changes_sum() {
+            let partial = mbuf.csum() == Csum::Partial;
+            written = written.and_then(|()| self.write_sum(mbuf.head_mut(), layers, partial));
+        }
         debug_assert!(written.is_some(), "a compact key has all headers");
     }
 
-    /// None, and nothing more written: the headers are not all there.
+    /// The checksum of L4 becomes another one.
+    #[inline]
+    fn changes_sum(&self) -> bool {
+        (self.l4, self.pseudo) != ([0; 2], [0; 2])
+    }
+
+    /// All but the checksum of L4. None, and nothing written but MAC addresses: the headers are not all there.
     #[inline(always)] // as above
-    fn write(&self, macs: &Macs, head: &mut [u8], layers: Layers, partial: bool) -> Option<()> {
+    fn write(&self, macs: &Macs, head: &mut [u8], layers: Layers) -> Option<()> {
         let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
         let at = places(Self::V6);
         *head.first_chunk_mut()? = *macs;
         // The addresses end the header.
-        let ip = head.get_mut(l3..)?.get_mut(..at.addresses + 2 * A)?;
+        let ip_len = at.addresses + 2 * A;
+        debug_assert_eq!(l4, l3 + ip_len, "without options");
+        let (ip, ports) = head.get_mut(l3..l3 + ip_len + self.ports.len())?.split_at_mut(ip_len);
         *ip.get_mut(at.class..)?.first_chunk_mut()? = self.class;
         *ip.get_mut(at.ttl)? = self.ttl;
         // At once: who reads them at once (for a tunnel's hash) would wait for two writes.
@@ -233,12 +242,20 @@ impl<const A: usize> Fused<A> {
             let field: &mut [u8; 2] = ip.get_mut(10..)?.first_chunk_mut()?;
             *field = changed(*field, self.l3);
         }
-        let body = head.get_mut(l4..)?;
-        *body.first_chunk_mut()? = self.ports;
+        *ports.first_chunk_mut()? = self.ports;
+        Some(())
+    }
+
+    /// The checksum of L4, if it [changes](Self::changes_sum).
+    #[inline(always)] // as above
+    fn write_sum(&self, head: &mut [u8], layers: Layers, partial: bool) -> Option<()> {
+        let body = head.get_mut(usize::from(layers.l4)..)?;
         let field: &mut [u8; 2] = body.get_mut(if self.flags & UDP != 0 { 6 } else { 16 }..)?.first_chunk_mut()?;
         if partial {
-            let complement = field.map(|byte| !byte);
-            *field = changed(complement, self.pseudo).map(|byte| !byte);
+            if self.pseudo != [0; 2] {
+                let complement = field.map(|byte| !byte);
+                *field = changed(complement, self.pseudo).map(|byte| !byte);
+            }
         } else if self.l4 != [0; 2] {
             let after = |sum: u16| u16::from_be_bytes(changed(sum.to_be_bytes(), self.l4));
             let before = u16::from_be_bytes(*field);
