@@ -136,10 +136,11 @@ impl Cache {
         self.v6.entry(key.found)
     }
 
-    /// A packet of `bytes` takes a path.
+    /// A packet of `bytes` takes a path. Returns whether that may have changed something for the next one.
     #[inline]
-    pub(crate) fn pass(&self, path: &Path, world: &World, bytes: u64, now: Millis) {
-        if path.has_effects() && path.used() != now {
+    pub(crate) fn pass(&self, path: &Path, world: &World, bytes: u64, now: Millis) -> bool {
+        let effects = path.has_effects() && path.used() != now;
+        if effects {
             // Paths share megaflows.
             for megaflow in path.steps().filter(|megaflow| megaflow.used() != now) {
                 self.effects(megaflow, world, now);
@@ -147,6 +148,7 @@ impl Cache {
             }
         }
         path.count(bytes, now);
+        effects
     }
 
     /// Whether all decisions of a path are good without a second look.

@@ -37,6 +37,15 @@ impl Replay<'_> {
     }
 }
 
+/// What a packet that was replayed has done beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replayed {
+    /// Nothing that could make a difference to the next one.
+    AsBefore,
+    /// Something may have changed: see [`Cache::sync`].
+    Changed,
+}
+
 impl Step<'_> {
     /// Does what a program says, which is of the packet's compact key.
     ///
@@ -86,12 +95,12 @@ impl Step<'_> {
         slot: &mut Option<Mbuf>,
         key: &Compact,
         from: (PortId, PortNo),
-    ) -> Result<(), Fallback> {
+    ) -> Result<Replayed, Fallback> {
         let Simple { path, link, .. } = program;
         if !cache.is_current(path) {
             return Err(Fallback::Stale);
         }
-        let Some(mut mbuf) = slot.take() else { return Ok(()) };
+        let Some(mut mbuf) = slot.take() else { return Ok(Replayed::AsBefore) };
         let Some(plain) = Plain::read(&mut mbuf, key.layers_of::<A>(), A == 16) else {
             *slot = Some(mbuf);
             return Err(Fallback::Checksum);
@@ -101,19 +110,32 @@ impl Step<'_> {
             *slot = Some(mbuf);
             return Err(Fallback::Connection);
         }
-        cache.pass(path, &self.snapshot.world, mbuf.len() as u64, self.now);
+        let effects = cache.pass(path, &self.snapshot.world, mbuf.len() as u64, self.now);
         program.apply(&mut mbuf, key);
-        self.output_by::<A>(path, mbuf, key, from);
-        Ok(())
+        let wrapped = self.output_by::<A>(path, mbuf, key, from);
+        // What is asked of a neighbour on the way into a tunnel may teach somebody something.
+        if effects || wrapped { Ok(self.changed(cache)) } else { Ok(Replayed::AsBefore) }
     }
 
-    /// A packet whose headers are as they are to be leaves by its path's only output.
+    fn changed(&self, cache: &Cache) -> Replayed {
+        if cache.is_synced(&self.snapshot.world.changes) { Replayed::AsBefore } else { Replayed::Changed }
+    }
+
+    /// A packet whose headers are as they are to be leaves by its path's only output. Returns whether that is in a tunnel.
     #[inline(always)] // as above
-    fn output_by<const A: usize>(&mut self, path: &Path, mbuf: Mbuf, key: &Compact, (port, in_port): (PortId, PortNo)) {
-        match path.encapsulation() {
-            Some(op) => self.wrap_and_output(op, path.out(), mbuf, key.layers_of::<A>(), (port, in_port)),
-            None => self.output(path.out(), port, mbuf),
-        }
+    fn output_by<const A: usize>(
+        &mut self,
+        path: &Path,
+        mbuf: Mbuf,
+        key: &Compact,
+        (port, in_port): (PortId, PortNo),
+    ) -> bool {
+        let Some(op) = path.encapsulation() else {
+            self.output(path.out(), port, mbuf);
+            return false;
+        };
+        self.wrap_and_output(op, path.out(), mbuf, key.layers_of::<A>(), (port, in_port));
+        true
     }
 
     /// [`Step::replay_simple`], of what is not.
@@ -125,12 +147,12 @@ impl Step<'_> {
         slot: &mut Option<Mbuf>,
         key: &Compact,
         from: (PortId, PortNo),
-    ) -> Result<(), Fallback> {
+    ) -> Result<Replayed, Fallback> {
         let (path, rare) = (program.path(), program.rare());
         if !cache.is_current(path) {
             return Err(Fallback::Stale);
         }
-        let Some(mut mbuf) = slot.take() else { return Ok(()) };
+        let Some(mut mbuf) = slot.take() else { return Ok(Replayed::AsBefore) };
         let layers = key.layers_of::<A>();
         let Some(plain) = Plain::read(&mut mbuf, layers, A == 16) else {
             *slot = Some(mbuf);
@@ -147,7 +169,7 @@ impl Step<'_> {
         } else {
             self.replay_ops(cache, (path, rare), plain, Packet { mbuf, layers }, from);
         }
-        Ok(())
+        Ok(self.changed(cache))
     }
 
     /// A packet is decided by this.

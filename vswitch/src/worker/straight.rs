@@ -3,18 +3,18 @@
 //! What a packet costs here is how many instructions it takes. So whatever else a packet may need makes the run halt, and is [`Walk::tables_burst`](super::Walk)'s, which
 //! comes back for the rest of the burst; and each family has its own copy of the loop's body, where all that hangs on the family is known.
 
+use super::replay::Replayed;
 use super::step::Step;
 use crate::cache::{Cache, Compact, Entry, Kind, Simple};
 use crate::dpdk::Mbuf;
 use crate::observe::Fallback;
-use crate::pipeline::Changes;
 use crate::port::PortId;
 use vswitch_flow::action::PortNo;
 
 /// Why a run has halted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// There are no more packets, or something has changed.
+    /// There are no more packets, or the last one may have changed something for the next one.
     Between,
     /// The next packet has no program, as far as is known.
     NoProgram,
@@ -30,7 +30,6 @@ impl Step<'_> {
         cache: &Cache,
         slots: &mut [Option<Mbuf>],
         first: usize,
-        changes: &Changes,
         from: (PortId, PortNo),
     ) -> (usize, Halt) {
         if !cache.is_located() {
@@ -43,17 +42,16 @@ impl Step<'_> {
         let (keys, slots) = (&keys[..n], &mut slots[..n]);
         // One count for both, and for how many were replayed.
         for i in 0..n {
-            if !cache.is_synced(changes) {
-                return (i, Halt::Between);
-            }
             let (key, slot) = (&keys[i], &mut slots[i]);
             let done = match key.kind() {
                 Kind::V4 => self.go(cache, cache.located_v4(key), slot, key, from),
                 Kind::V6 => self.go(cache, cache.located_v6(key), slot, key, from),
                 Kind::None => Err(Halt::NoProgram),
             };
-            if let Err(halt) = done {
-                return (i, halt);
+            match done {
+                Ok(Replayed::AsBefore) => {}
+                Ok(Replayed::Changed) => return (i + 1, Halt::Between),
+                Err(halt) => return (i, halt),
             }
         }
         (n, Halt::Between)
@@ -68,7 +66,7 @@ impl Step<'_> {
         slot: &mut Option<Mbuf>,
         key: &Compact,
         from: (PortId, PortNo),
-    ) -> Result<(), Halt> {
+    ) -> Result<Replayed, Halt> {
         match entry {
             Some(Entry::Program { path, link, fused }) => {
                 self.next_packet();

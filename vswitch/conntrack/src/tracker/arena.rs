@@ -164,7 +164,7 @@ impl Locked<'_> {
         let (packets, packets_over) = body.packets[direction as usize].overflowing_add(1);
         let (bytes, bytes_over) = body.bytes[direction as usize].overflowing_add(len);
         (body.packets[direction as usize], body.bytes[direction as usize]) = (packets, bytes);
-        if packets_over | bytes_over {
+        if packets_over || bytes_over {
             self.cold().carry(direction, packets_over, bytes_over);
         }
     }

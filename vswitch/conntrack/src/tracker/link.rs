@@ -184,9 +184,11 @@ impl Tracker {
     #[inline]
     fn with(&self, link: &Link, now: u64, then: impl FnOnce(Locked<'_>) -> bool) -> bool {
         let Some(locked) = self.at(link) else { return false };
-        let life = locked.life();
-        let same = (locked.body.generation, locked.body.version()) == (link.generation, link.version);
-        same && life.has(Life::ALIVE) && life.expiry() > now && then(locked)
+        // As one number: one load and one compare for both.
+        let both = |generation: u32, version: u32| u64::from(generation) | u64::from(version) << 32;
+        let same = both(locked.body.generation, locked.body.version()) == both(link.generation, link.version);
+        // Of who is not alive it is 0.
+        same && locked.life().expiry() > now && then(locked)
     }
 
     /// What a segment moves; none if it does not fit.
