@@ -46,7 +46,7 @@ pub(crate) enum Entry<const A: usize> {
 
 /// See [`Entry::Rare`].
 #[derive(Debug)]
-pub struct RareProgram<const A: usize> {
+pub(crate) struct RareProgram<const A: usize> {
     pub(super) path: Arc<Path>,
     pub(super) rare: Rare,
     /// Nothing, unless [`Rare::fused`].

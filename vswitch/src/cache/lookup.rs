@@ -22,7 +22,10 @@ impl Cache {
     pub(crate) fn prepare(&mut self, burst: &Burst, port: PortId, least: usize, cached: bool) -> (u64, usize) {
         let (mut bytes, mut most, mut kinds) = (0, 0, 0);
         for (key, slot) in self.keys.iter_mut().zip(burst.slots()) {
-            let Some(mbuf) = slot else { continue };
+            let Some(mbuf) = slot else {
+                debug_assert!(false, "an empty slot in a burst that has come in");
+                continue;
+            };
             let len = mbuf.len();
             bytes += len as u64;
             most = most.max(len.wrapping_sub(least));

@@ -44,13 +44,13 @@ mod validity;
 
 pub use compact::Compact;
 pub(crate) use compact::{Kind, folded};
-pub(crate) use exact::Entry;
-pub use exact::RareProgram;
+pub(crate) use exact::{Entry, RareProgram};
 pub use megaflow::Megaflow;
 pub(crate) use megaflow::looks_back;
 pub(crate) use openings::Opening;
 pub use path::Path;
-pub use program::{AnyProgram, Program, Rare, Simple};
+pub use program::Rare;
+pub(crate) use program::{AnyProgram, Program, Simple};
 pub use recorder::Recorder;
 pub use shared::{CacheShared, CacheStats, Collector};
 pub(crate) use tunnels::Outer;

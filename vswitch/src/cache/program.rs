@@ -25,7 +25,7 @@ pub struct Rare {
 
 /// A program that was found. By family: so whoever carries it out knows which it is.
 #[derive(Clone, Copy, Debug)]
-pub enum AnyProgram<'a> {
+pub(crate) enum AnyProgram<'a> {
     /// IPv4.
     V4(Program<'a, 4>),
     /// IPv6.
@@ -34,7 +34,7 @@ pub enum AnyProgram<'a> {
 
 /// A program, with addresses of `A` bytes.
 #[derive(Clone, Copy, Debug)]
-pub enum Program<'a, const A: usize> {
+pub(crate) enum Program<'a, const A: usize> {
     /// It meets one `ct()`, and rewrites headers.
     Simple(Simple<'a, A>),
     /// It does more.
@@ -43,7 +43,7 @@ pub enum Program<'a, const A: usize> {
 
 /// See [`Program::Simple`].
 #[derive(Clone, Copy, Debug)]
-pub struct Simple<'a, const A: usize> {
+pub(crate) struct Simple<'a, const A: usize> {
     /// Its path.
     pub path: &'a Path,
     /// What stands in for its `ct()`.

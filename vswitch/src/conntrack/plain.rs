@@ -28,7 +28,7 @@ impl Plain {
         let l4 = l3 + if v6 { 40 } else { 20 };
         debug_assert_eq!(l4, usize::from(layers.l4), "without options");
         let len = end.checked_sub(l4)?;
-        // Nobody sums GSO packets.
+        // Nobody sums GSO packets; of one without a size nobody knows whether it is one.
         let unchecked = mbuf.is_unchecked();
         let head = mbuf.head();
         let head = if unchecked {

@@ -85,7 +85,7 @@ impl Burst {
 
     /// The slots in use, for their mbufs to be taken, and leaves the burst empty. All are to be taken: what is not may be lost.
     #[inline]
-    pub fn hand_out(&mut self) -> &mut [Option<Mbuf>] {
+    pub(crate) fn hand_out(&mut self) -> &mut [Option<Mbuf>] {
         let len = std::mem::take(&mut self.len);
         &mut self.slots[..len]
     }

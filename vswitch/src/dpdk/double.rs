@@ -187,6 +187,12 @@ impl Mbuf {
         self.inner.csum = csum;
     }
 
+    /// Nothing is known of the L4 checksum, and it is no GSO packet: whoever wants to know sums.
+    #[must_use]
+    pub fn is_unchecked(&self) -> bool {
+        self.inner.csum == Csum::Unknown && self.inner.gso_size == 0
+    }
+
     /// Payload bytes per segment of a GSO packet; 0: an ordinary packet.
     #[must_use]
     pub fn gso_size(&self) -> u16 {

@@ -12,7 +12,8 @@ use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::Arc;
 
-/// [`Cache::prepare`] for a burst of a port whose packets come out of tunnels like this. Returns what `prepare` in `tables.rs` does.
+/// [`Cache::prepare`] for a burst of a port whose packets come out of tunnels like this. Returns the bytes of all packets, and whether all of them are frames of
+/// ordinary length, which need no second look.
 #[inline(never)] // registers of its own
 pub(super) fn prepare(
     cache: &mut Cache,

@@ -51,7 +51,7 @@ impl Step<'_> {
     ///
     /// # Errors
     /// The packet as it was, and why not.
-    #[inline(always)] // in the loop over a burst, once for each family: what hangs on that is known then
+    #[inline(always)] // in the loop over a burst of what comes out of tunnels
     pub(super) fn replay(
         &mut self,
         cache: &Cache,
@@ -87,7 +87,7 @@ impl Step<'_> {
     }
 
     /// [`Step::replay`] of a packet in a slot, where it stays if it is not done.
-    #[inline(always)] // as above
+    #[inline(always)] // in the loop over a burst, once for each family: what hangs on that is known then
     pub(super) fn replay_simple<const A: usize>(
         &mut self,
         cache: &Cache,
