@@ -252,10 +252,8 @@ impl<const A: usize> Fused<A> {
         let body = head.get_mut(usize::from(layers.l4)..)?;
         let field: &mut [u8; 2] = body.get_mut(if self.flags & UDP != 0 { 6 } else { 16 }..)?.first_chunk_mut()?;
         if partial {
-            if self.pseudo != [0; 2] {
-                let complement = field.map(|byte| !byte);
-                *field = changed(complement, self.pseudo).map(|byte| !byte);
-            }
+            let complement = field.map(|byte| !byte);
+            *field = changed(complement, self.pseudo).map(|byte| !byte);
         } else if self.l4 != [0; 2] {
             let after = |sum: u16| u16::from_be_bytes(changed(sum.to_be_bytes(), self.l4));
             let before = u16::from_be_bytes(*field);

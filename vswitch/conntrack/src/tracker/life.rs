@@ -6,6 +6,9 @@ use crate::{Helper, NatSide};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Life(u64);
 
+/// The latest expiry that there is room for.
+const EXPIRY_MAX: u64 = u64::MAX >> Life::FLAGS;
+
 impl Life {
     pub(super) const ALIVE: u64 = 1;
     /// A packet of the other direction was seen.
@@ -56,9 +59,7 @@ impl Life {
 
     #[must_use]
     pub(super) const fn until(self, expiry: u64) -> Self {
-        let most = u64::MAX >> Self::FLAGS;
-        let expiry = if expiry > most { most } else { expiry };
-        Self(expiry << Self::FLAGS | self.0 & ((1 << Self::FLAGS) - 1))
+        self.with_expiry(if expiry > EXPIRY_MAX { EXPIRY_MAX } else { expiry })
     }
 
     /// [`Self::until`] so many milliseconds from now, which both have room to spare ([`super::limits::TIMEOUT_MAX`]).
@@ -66,7 +67,13 @@ impl Life {
     #[inline]
     pub(super) const fn until_soon(self, now: u64, timeout: u64) -> Self {
         let expiry = now.wrapping_add(timeout);
-        debug_assert!(expiry >= now && expiry <= u64::MAX >> Self::FLAGS);
+        debug_assert!(expiry >= now && expiry <= EXPIRY_MAX);
+        self.with_expiry(expiry)
+    }
+
+    /// Of [`EXPIRY_MAX`] at most.
+    #[inline]
+    const fn with_expiry(self, expiry: u64) -> Self {
         Self(expiry << Self::FLAGS | self.0 & ((1 << Self::FLAGS) - 1))
     }
 
