@@ -158,18 +158,10 @@ pub struct Slide {
 }
 
 impl Slide {
-    /// Most segments move nothing, or not everything: what is not written stays in the caches of other cores.
+    /// All of it, moved or not: the packet's counters are in the same cache line.
     #[inline]
     const fn apply(self, src: &mut Peer, dst: &mut Peer) {
-        if src.max_window != self.max_window {
-            src.max_window = self.max_window;
-        }
-        if src.seq_lo != self.seq_lo {
-            src.seq_lo = self.seq_lo;
-        }
-        if dst.seq_hi != self.seq_hi {
-            dst.seq_hi = self.seq_hi;
-        }
+        (src.max_window, src.seq_lo, dst.seq_hi) = (self.max_window, self.seq_lo, self.seq_hi);
     }
 }
 

@@ -10,7 +10,7 @@
 //! The port takes the place of a length or an identification, which nothing matches. Frames shorter than a key are padded with zeros: the
 //! mask clears what lies behind the L4 header's first bytes.
 
-use crate::dpdk::Mbuf;
+use crate::dpdk::{Mbuf, Wide, nh_twice};
 use crate::limits::HEAD_LEN;
 use crate::packet::{ethertype, icmp, tcp, udp};
 use crate::port::PortId;
@@ -22,14 +22,19 @@ pub(super) const WORDS_V4: usize = 7;
 /// Of an IPv6 packet: 18 + 40 + 14 bytes.
 pub(super) const WORDS_V6: usize = 9;
 
-/// Of any.
-pub(super) const WORDS_MAX: usize = WORDS_V6;
+/// Vectors of four words that the words of any are in.
+const WIDES_MAX: usize = WORDS_V6.div_ceil(4);
 
-/// What stands for a compact key: a sum of products of its words, each with a secret word added (NH, the hash of UMAC: Black and others, "UMAC: Fast and Secure Message Authentication",
-/// CRYPTO 1999, section 4).
+/// Of the words of a compact key, of which there are `N`, those that vector `v` begins with: the last vector begins before the one in front of it ends.
+const fn first_word<const N: usize>(v: usize) -> usize {
+    if 4 * v + 4 <= N { 4 * v } else { N - 4 }
+}
+
+/// What stands for a compact key: two hashes of it with independent secret keys, NH of UMAC, for words of 32 bits ([`nh_twice`]).
 ///
-/// For any two keys of one kind, whoever chose them, the chance that their tags are equal is at most one in 2^64, over the secrets, which are drawn at start and never seen: a worker
-/// that compares its packets with a tag or two each, 10 million times a second, would meet a pair once in 28,000 years. Memory that forgets a bit unnoticed is much more frequent.
+/// For any two keys of one kind, whoever chose them, the chance that one of the hashes is equal is at most one in 2^32 (theorem 4.2 of the paper), and that both are, one in 2^64, over the secrets,
+/// which are drawn at start and never seen: a worker that compares its packets with a tag or two each, 10 million times a second, would meet a pair once in 28,000 years. Memory that forgets a
+/// bit unnoticed is much more frequent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tag([u64; 2]);
 
@@ -62,34 +67,24 @@ pub(crate) enum Kind {
 /// Random numbers that tags and hashes depend on, so that nobody can aim at one place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seeds {
-    words: [u64; WORDS_MAX + 1],
+    words: [[Wide; WIDES_MAX]; 2],
     hash: [u64; 2],
 }
 
 impl Seeds {
     pub(super) fn random() -> Self {
         use std::hash::{BuildHasher, RandomState};
-        let random = |i: usize| RandomState::new().hash_one(i);
-        Self { words: std::array::from_fn(random), hash: std::array::from_fn(random) }
+        let random = || RandomState::new().hash_one(0);
+        let wide = || Wide::of_words(std::array::from_fn(|_| random()));
+        Self {
+            words: std::array::from_fn(|_| std::array::from_fn(|_| wide())),
+            hash: std::array::from_fn(|_| random()),
+        }
     }
 
     /// One of them.
     pub(super) const fn one(&self) -> u64 {
         self.hash[0]
-    }
-
-    /// As many multiplications at a time as the core has units.
-    #[inline(always)] // a call returns it in memory, as two words, and whoever reads both at once waits for them
-    #[allow(clippy::cast_possible_truncation)] // halves
-    fn tag<const N: usize>(&self, words: &[u64; N]) -> Tag {
-        let mut sum = 0_u128;
-        for pair in 0..N.div_ceil(2) {
-            let second = if 2 * pair + 1 < N { words[2 * pair + 1] } else { 0 };
-            let a = words[2 * pair].wrapping_add(self.words[2 * pair]);
-            let b = second.wrapping_add(self.words[2 * pair + 1]);
-            sum = sum.wrapping_add(u128::from(a) * u128::from(b));
-        }
-        Tag([sum as u64, (sum >> 64) as u64])
     }
 
     /// Equal bits of tags are no equal bits of this.
@@ -139,8 +134,13 @@ const fn mask<const N: usize, const L3: usize>(l3: [u8; L3], at: usize, l4: [u8;
         bytes[at + L3 + i] = l4[i];
         i += 1;
     }
+    words(&bytes)
+}
+
+/// The first words of some bytes.
+const fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
     let mut words = [0; N];
-    i = 0;
+    let mut i = 0;
     while i < N {
         let mut word = [0; 8];
         let mut j = 0;
@@ -166,6 +166,34 @@ static V4_UNTAGGED: Masks<WORDS_V4> = masks(V4_BYTES, 14);
 static V4_TAGGED: Masks<WORDS_V4> = masks(V4_BYTES, 18);
 static V6_UNTAGGED: Masks<WORDS_V6> = masks(V6_BYTES, 14);
 static V6_TAGGED: Masks<WORDS_V6> = masks(V6_BYTES, 18);
+
+/// What the first four words of a packet without tags say of its shape, and which of their bits.
+type Shape = [[u64; 4]; 2];
+
+/// Of IPv4 without options, no fragment; of IPv6, with nothing between it and L4.
+const fn shape(v6: bool, protocol: u8) -> Shape {
+    let [mut value, mut mask] = [[0; 32]; 2];
+    let [high, low] = if v6 { ethertype::IPV6 } else { ethertype::IPV4 }.to_be_bytes();
+    ([value[12], value[13]], [mask[12], mask[13]]) = ([high, low], [255; 2]);
+    if v6 {
+        ([value[14], value[20]], [mask[14], mask[20]]) = ([0x60, protocol], [0xf0, 255]);
+    } else {
+        ([value[14], value[23]], [mask[14], mask[23]]) = ([0x45, protocol], [255; 2]);
+        [mask[20], mask[21]] = [0x3f, 255];
+    }
+    [words(&value), words(&mask)]
+}
+
+static TCP_V4: Shape = shape(false, tcp::PROTOCOL);
+static UDP_V4: Shape = shape(false, udp::PROTOCOL);
+static TCP_V6: Shape = shape(true, tcp::PROTOCOL);
+static UDP_V6: Shape = shape(true, udp::PROTOCOL);
+
+/// A packet that begins so has it.
+#[inline(always)] // in the loop over a burst
+fn is(front: Wide, [value, mask]: &Shape) -> bool {
+    front.is(Wide::of_words(*value), Wide::of_words(*mask))
+}
 
 /// Where a packet came from: its port, and the number of the tunnel that it came out of; 0: none.
 pub(super) type From = (PortId, u64);
@@ -208,6 +236,30 @@ impl Compact {
         if head.len() < len && head.len() < HEAD_LEN {
             return;
         }
+        // The shapes of nearly all packets, by one comparison each.
+        if let Some(front) = head.first_chunk::<{ WORDS_V4 * 8 }>() {
+            let shape = front.first_chunk().map_or_else(Wide::zero, Wide::of);
+            if is(shape, &TCP_V4) {
+                return self.v4_of::<14, TCP>(front, head.len(), len, &V4_UNTAGGED, from, seeds);
+            }
+            if is(shape, &UDP_V4) {
+                return self.v4_of::<14, UDP>(front, head.len(), len, &V4_UNTAGGED, from, seeds);
+            }
+            if let Some(front) = head.first_chunk::<{ WORDS_V6 * 8 }>() {
+                if is(shape, &TCP_V6) {
+                    return self.v6_of::<14, TCP>(front, head.len(), len, &V6_UNTAGGED, from, seeds);
+                }
+                if is(shape, &UDP_V6) {
+                    return self.v6_of::<14, UDP>(front, head.len(), len, &V6_UNTAGGED, from, seeds);
+                }
+            }
+        }
+        self.read_any(head, len, from, seeds);
+    }
+
+    /// What may be of any shape: with tags, shorter than a key, of ICMP, or no plain packet at all.
+    #[inline(never)] // so that the loop over a burst is short
+    fn read_any(&mut self, head: &[u8], len: usize, from: From, seeds: &Seeds) {
         let Some(front) = head.first_chunk::<20>() else { return };
         let kind = u16::from_be_bytes([front[12], front[13]]);
         match kind {
@@ -222,7 +274,6 @@ impl Compact {
         }
     }
 
-    #[inline(always)]
     fn v4<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V4>, from: From, seeds: &Seeds) {
         let padded;
         let bytes: &[u8; WORDS_V4 * 8] = match head.first_chunk() {
@@ -232,40 +283,38 @@ impl Compact {
                 &padded
             }
         };
-        let ip = |i: usize| bytes[L3 + i];
-        let word = |i: usize| u16::from_be_bytes([bytes[L3 + i], bytes[L3 + i + 1]]);
-        let total = usize::from(word(2));
-        // Version 4, no options; a whole packet (neither "more fragments" nor an offset); within the frame.
-        if ip(0) != 0x45 || word(6) & 0x3fff != 0 || L3 + total > len {
+        // Version 4, no options; a whole packet (neither "more fragments" nor an offset).
+        if bytes[L3] != 0x45 || u16::from_be_bytes([bytes[L3 + 6], bytes[L3 + 7]]) & 0x3fff != 0 {
             return;
         }
-        // Each with the masks in the code.
-        match l4_kind(ip(9), bytes[L3 + 32], total, 20) {
-            Some(TCP) => self.v4_with::<L3, TCP>(bytes, head.len(), masks, total, from, seeds),
-            Some(UDP) => self.v4_with::<L3, UDP>(bytes, head.len(), masks, total, from, seeds),
-            Some(_) => self.v4_with::<L3, ICMP>(bytes, head.len(), masks, total, from, seeds),
-            None => {}
+        match bytes[L3 + 9] {
+            tcp::PROTOCOL => self.v4_of::<L3, TCP>(bytes, head.len(), len, masks, from, seeds),
+            udp::PROTOCOL => self.v4_of::<L3, UDP>(bytes, head.len(), len, masks, from, seeds),
+            icmp::PROTOCOL_V4 => self.v4_of::<L3, ICMP>(bytes, head.len(), len, masks, from, seeds),
+            _ => {}
         }
     }
 
-    #[inline(always)]
-    fn v4_with<const L3: usize, const L4: usize>(
+    /// Of a frame of `len` bytes, `head` of them together, that has a header of IPv4 without options and is no fragment.
+    #[inline(always)] // each with the masks in the code
+    #[allow(clippy::too_many_arguments)] // inlined
+    fn v4_of<const L3: usize, const L4: usize>(
         &mut self,
         bytes: &[u8; WORDS_V4 * 8],
         head: usize,
+        len: usize,
         masks: &Masks<WORDS_V4>,
-        total: usize,
         from: From,
         seeds: &Seeds,
     ) {
-        if L3 + 20 + L4_LEN[L4] > head {
+        let total = usize::from(u16::from_be_bytes([bytes[L3 + 2], bytes[L3 + 3]]));
+        if !is_whole::<L4>((L3 + 20, L3 + total), bytes[L3 + 32], (head, len)) {
             return;
         }
         // In the place of the total length.
         self.finish::<WORDS_V4, L3>(bytes, &masks[L4], (L3 + 2, L3 + 20), total, from, seeds, Kind::V4);
     }
 
-    #[inline(always)]
     fn v6<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V6>, from: From, seeds: &Seeds) {
         let padded;
         let bytes: &[u8; WORDS_V6 * 8] = match head.first_chunk() {
@@ -275,24 +324,37 @@ impl Compact {
                 &padded
             }
         };
-        let payload = usize::from(u16::from_be_bytes([bytes[L3 + 4], bytes[L3 + 5]]));
-        // Version 6; within the frame.
-        if bytes[L3] >> 4 != 6 || L3 + 40 + payload > len {
+        if bytes[L3] >> 4 != 6 {
             return;
         }
-        let (protocol, kind, code) = (bytes[L3 + 6], bytes[L3 + 40], bytes[L3 + 41]);
-        let echo = matches!(kind, icmp::V6_ECHO_REQUEST | icmp::V6_ECHO_REPLY) && code == 0;
-        let l4 = match protocol {
-            icmp::PROTOCOL_V4 => return,
-            icmp::PROTOCOL_V6 if !echo => return,
-            icmp::PROTOCOL_V6 => l4_kind(icmp::PROTOCOL_V4, 0, payload, 0),
-            protocol => l4_kind(protocol, bytes[L3 + 52], payload, 0),
-        };
-        let Some(l4) = l4 else { return };
-        if L3 + 40 + L4_LEN[l4] > head.len() {
+        let [protocol, kind, code] = [bytes[L3 + 6], bytes[L3 + 40], bytes[L3 + 41]];
+        match protocol {
+            tcp::PROTOCOL => self.v6_of::<L3, TCP>(bytes, head.len(), len, masks, from, seeds),
+            udp::PROTOCOL => self.v6_of::<L3, UDP>(bytes, head.len(), len, masks, from, seeds),
+            icmp::PROTOCOL_V6 if matches!(kind, icmp::V6_ECHO_REQUEST | icmp::V6_ECHO_REPLY) && code == 0 => {
+                self.v6_of::<L3, ICMP>(bytes, head.len(), len, masks, from, seeds);
+            }
+            _ => {}
+        }
+    }
+
+    /// [`Self::v4_of`], of IPv6.
+    #[inline(always)] // as above
+    #[allow(clippy::too_many_arguments)] // inlined
+    fn v6_of<const L3: usize, const L4: usize>(
+        &mut self,
+        bytes: &[u8; WORDS_V6 * 8],
+        head: usize,
+        len: usize,
+        masks: &Masks<WORDS_V6>,
+        from: From,
+        seeds: &Seeds,
+    ) {
+        let l3_len = 40 + usize::from(u16::from_be_bytes([bytes[L3 + 4], bytes[L3 + 5]]));
+        if !is_whole::<L4>((L3 + 40, L3 + l3_len), bytes[L3 + 52], (head, len)) {
             return;
         }
-        self.finish::<WORDS_V6, L3>(bytes, &masks[l4], (L3 + 4, L3 + 40), 40 + payload, from, seeds, Kind::V6);
+        self.finish::<WORDS_V6, L3>(bytes, &masks[L4], (L3 + 4, L3 + 40), l3_len, from, seeds, Kind::V6);
     }
 
     #[inline(always)]
@@ -310,20 +372,28 @@ impl Compact {
         if L3 + l3_len >= usize::from(u16::MAX) {
             return; // a packet for segmentation whose end cannot be said
         }
-        let mut words = [0; N];
-        for (i, (word, bytes)) in words.iter_mut().zip(bytes.as_chunks::<8>().0).enumerate() {
-            *word = u64::from_le_bytes(*bytes) & mask[i];
-        }
-        words[port_at / 8] |= u64::from(port.0) << (port_at % 8 * 8);
+        let mut extra = [0; N];
+        extra[port_at / 8] = u64::from(port.0) << (port_at % 8 * 8);
         if tunnel != 0 {
             // Behind the ports, where no L4 header has anything that rules match for 8 bytes.
             let (at, shift) = ((l4_at + 4) / 8, (l4_at + 4) % 8 * 8);
-            words[at] |= tunnel << shift;
-            if let (Some(next), 1..) = (words.get_mut(at + 1), shift) {
+            extra[at] |= tunnel << shift;
+            if let (Some(next), 1..) = (extra.get_mut(at + 1), shift) {
                 *next |= tunnel >> (64 - shift);
             }
         }
-        self.tag = seeds.tag(&words);
+        let mut wides = [Wide::zero(); WIDES_MAX];
+        let wides = &mut wides[..N.div_ceil(4)];
+        for (v, wide) in wides.iter_mut().enumerate() {
+            let first = first_word::<N>(v);
+            // What another vector has already is 0 here.
+            let fresh = |words: &[u64; N]| {
+                Wide::of_words(std::array::from_fn(|i| if first + i < 4 * v { 0 } else { words[first + i] }))
+            };
+            let Some(bytes) = bytes.get(first * 8..).and_then(|bytes| bytes.first_chunk()) else { return };
+            *wide = Wide::of(bytes).and(fresh(mask)).or(fresh(&extra));
+        }
+        self.tag = Tag(nh_twice(wides, &seeds.words));
         self.hash = seeds.hash(self.tag);
         self.kind = kind;
         #[allow(clippy::cast_possible_truncation)] // 14 or 18, and within the frame
@@ -382,15 +452,10 @@ fn padded_front<const LEN: usize>(head: &[u8]) -> [u8; LEN] {
     front
 }
 
-/// The kind of L4, if its header is whole. `offset`: the byte of TCP's data offset; `len`: what the length field says, which counts `before` bytes of the IP header.
-#[inline]
-fn l4_kind(protocol: u8, offset: u8, len: usize, before: usize) -> Option<usize> {
-    let header = usize::from(offset >> 4) * 4;
-    let (kind, least) = match protocol {
-        tcp::PROTOCOL if header >= 20 => (TCP, header),
-        udp::PROTOCOL => (UDP, 8),
-        icmp::PROTOCOL_V4 => (ICMP, 8),
-        _ => return None,
-    };
-    (len >= before + least).then_some(kind)
+/// Whether a header of L4 of a kind is whole: `at` where it and the packet end by the headers before, which may say what they like; `offset` the byte of TCP's data offset; in a frame with so
+/// many bytes in its head and altogether.
+#[inline(always)]
+const fn is_whole<const L4: usize>((l4, end): (usize, usize), offset: u8, (head, len): (usize, usize)) -> bool {
+    let header = if L4 == TCP { (offset >> 4) as usize * 4 } else { L4_LEN[L4] };
+    header >= L4_LEN[L4] && end <= len && end >= l4 + header && head >= l4 + L4_LEN[L4]
 }

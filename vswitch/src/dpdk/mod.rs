@@ -31,6 +31,7 @@ pub mod process;
 #[cfg(feature = "dpdk")]
 mod rss;
 pub mod vhost;
+mod wide;
 
 #[cfg(feature = "dpdk")]
 mod mbuf;
@@ -44,6 +45,7 @@ pub use burst::Burst;
 pub use limits::raise_fd_limit;
 pub use mem::{Words, crc32c, huge_slice, prefetch, prefetch_to_write, prefetch_two, zeros};
 pub use meta::{Csum, TxOffload};
+pub use wide::{Wide, nh_twice, sum_of_some};
 
 #[cfg(feature = "dpdk")]
 pub use {mbuf::Mbuf, mempool::Mempool};

@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071) over slices and over packets of many segments, and its incremental update (RFC 1624).
 
-use crate::dpdk::Mbuf;
+use crate::dpdk::{Mbuf, sum_of_some};
 
 /// A ones' complement sum under way. Bytes are added in order; a piece may have odd length, the next one then continues in
 /// the middle of a 16-bit word.
@@ -115,7 +115,8 @@ impl Sum {
         if bytes.len() > SHORT || self.odd {
             return self.bytes(bytes);
         }
-        Self { words: add(self.words, short_sum(bytes)), odd: bytes.len() % 2 == 1 }
+        let piece = sum_of_some(bytes).unwrap_or_else(|| short_sum(bytes));
+        Self { words: add(self.words, piece), odd: bytes.len() % 2 == 1 }
     }
 
     /// The checksum: the complement of the folded sum, host byte order.

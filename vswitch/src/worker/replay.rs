@@ -113,6 +113,9 @@ impl Step<'_> {
         let effects = cache.pass(path, &self.snapshot.world, mbuf.len() as u64, self.now);
         program.apply(&mut mbuf, key);
         let wrapped = self.output_by::<A>(path, mbuf, key, from);
+        if wrapped {
+            self.next_packet();
+        }
         // What is asked of a neighbour on the way into a tunnel may teach somebody something.
         if effects || wrapped { Ok(self.changed(cache)) } else { Ok(Replayed::AsBefore) }
     }

@@ -38,6 +38,8 @@ impl Step<'_> {
         let (Some(keys), Some(slots)) = (cache.keys.get(first..), slots.get_mut(first..)) else {
             return (0, Halt::Between);
         };
+        // From here on whoever leaves something behind says so: most packets do not.
+        self.next_packet();
         let n = keys.len().min(slots.len());
         let (keys, slots) = (&keys[..n], &mut slots[..n]);
         // One count for both, and for how many were replayed.
@@ -69,13 +71,13 @@ impl Step<'_> {
     ) -> Result<Replayed, Halt> {
         match entry {
             Some(Entry::Program { path, link, fused }) => {
-                self.next_packet();
                 let program = Simple { path, link, fused };
                 self.replay_simple(cache, program, slot, key, from).map_err(Halt::Fallback)
             }
             Some(Entry::Rare { program, .. }) => {
+                let done = self.replay_rare(cache, program, slot, key, from);
                 self.next_packet();
-                self.replay_rare(cache, program, slot, key, from).map_err(Halt::Fallback)
+                done.map_err(Halt::Fallback)
             }
             _ => Err(Halt::NoProgram),
         }

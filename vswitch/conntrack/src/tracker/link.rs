@@ -153,10 +153,7 @@ impl Tracker {
                 }
                 None => class(&L4::Udp, life.has(Life::REPLIED)),
             };
-            let until = life.until_soon(now, self.zones.timeout(link.zone, class));
-            if until != life {
-                locked.set_life(until);
-            }
+            locked.set_life(life.until_soon(now, self.zones.timeout(link.zone, class)));
         }
         if link.flags & COUNTED != 0 {
             locked.count(link.direction(), len);
