@@ -7,8 +7,8 @@
 //!
 //! A cache does not keep keys, but their tags ([`Tag`]).
 //!
-//! The port takes the place of a length or an identification, which nothing matches. Frames shorter than a key are padded with zeros: the
-//! mask clears what lies behind the L4 header's first bytes.
+//! Where a packet came from, a port or a tunnel, is part of its tag only. Frames shorter than a key are padded with zeros: the mask clears what lies behind the L4
+//! header's first bytes.
 
 use crate::dpdk::{Mbuf, Wide, nh_twice};
 use crate::limits::HEAD_LEN;
@@ -68,18 +68,37 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seeds {
     words: [[Wide; WIDES_MAX]; 2],
+    came: [[u32; 4]; 2],
     hash: [u64; 2],
 }
+
+/// What a compact key says of where its packet came from, a port or a tunnel: so much of its [`Tag`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Came([u64; 2]);
 
 impl Seeds {
     pub(super) fn random() -> Self {
         use std::hash::{BuildHasher, RandomState};
         let random = || RandomState::new().hash_one(0);
         let wide = || Wide::of_words(std::array::from_fn(|_| random()));
+        #[allow(clippy::cast_possible_truncation)] // half of it
+        let word = || random() as u32;
         Self {
             words: std::array::from_fn(|_| std::array::from_fn(|_| wide())),
+            came: std::array::from_fn(|_| std::array::from_fn(|_| word())),
             hash: std::array::from_fn(|_| random()),
         }
+    }
+
+    /// Of a packet that came in by this port; of the inside of one, by this tunnel port, out of the tunnel of this number, which is not 0.
+    pub(super) fn came(&self, port: PortId, tunnel: u64) -> Came {
+        let [high, low] = halves(tunnel);
+        let product = |a: u32, b: u32| u64::from(a) * u64::from(b);
+        // NH, as of the other words.
+        Came(self.came.map(|[a, b, c, d]| {
+            let first = product(a.wrapping_add(port.0.into()), b.wrapping_add(low));
+            first.wrapping_add(product(c.wrapping_add(high), d))
+        }))
     }
 
     /// One of them.
@@ -195,8 +214,11 @@ fn is(front: Wide, [value, mask]: &Shape) -> bool {
     front.is(Wide::of_words(*value), Wide::of_words(*mask))
 }
 
-/// Where a packet came from: its port, and the number of the tunnel that it came out of; 0: none.
-pub(super) type From = (PortId, u64);
+/// High and low half.
+#[allow(clippy::cast_possible_truncation)] // that is what they are
+const fn halves(word: u64) -> [u32; 2] {
+    [(word >> 32) as u32, word as u32]
+}
 
 impl Compact {
     /// One with these.
@@ -214,67 +236,67 @@ impl Compact {
 
     /// Makes the key of a packet, if it is plain.
     #[inline(always)] // in the loop over a burst
-    pub(super) fn read(&mut self, mbuf: &Mbuf, from: From, seeds: &Seeds) {
-        self.read_bytes(mbuf.head(), mbuf.len(), from, seeds);
+    pub(super) fn read(&mut self, mbuf: &Mbuf, came: &Came, seeds: &Seeds) {
+        self.read_bytes(mbuf.head(), mbuf.len(), came, seeds);
     }
 
     /// Likewise of a packet of `len` bytes that begins with these, anywhere else.
     #[inline(never)] // that of the bursts is to be by itself
-    pub(super) fn read_apart(&mut self, head: &[u8], len: usize, from: From, seeds: &Seeds) {
-        self.read_bytes(head, len, from, seeds);
+    pub(super) fn read_apart(&mut self, head: &[u8], len: usize, (port, tunnel): (PortId, u64), seeds: &Seeds) {
+        self.read_bytes(head, len, &seeds.came(port, tunnel), seeds);
     }
 
     /// Likewise of what is inside of a packet, of which these are all bytes.
     #[inline(always)] // in the loop over a burst
-    pub(super) fn read_inside(&mut self, bytes: &[u8], from: From, seeds: &Seeds) {
-        self.read_bytes(bytes, bytes.len(), from, seeds);
+    pub(super) fn read_inside(&mut self, bytes: &[u8], came: &Came, seeds: &Seeds) {
+        self.read_bytes(bytes, bytes.len(), came, seeds);
     }
 
     #[inline(always)]
-    fn read_bytes(&mut self, head: &[u8], len: usize, from: From, seeds: &Seeds) {
+    fn read_bytes(&mut self, head: &[u8], len: usize, came: &Came, seeds: &Seeds) {
         self.kind = Kind::None;
-        if head.len() < len && head.len() < HEAD_LEN {
+        if head.len() < len && ends_early(head) {
             return;
         }
         // The shapes of nearly all packets, by one comparison each.
         if let Some(front) = head.first_chunk::<{ WORDS_V4 * 8 }>() {
             let shape = front.first_chunk().map_or_else(Wide::zero, Wide::of);
             if is(shape, &TCP_V4) {
-                return self.v4_of::<14, TCP>(front, head.len(), len, &V4_UNTAGGED, from, seeds);
+                return self.v4_of::<14, TCP>(front, head.len(), len, &V4_UNTAGGED, came, seeds);
             }
             if is(shape, &UDP_V4) {
-                return self.v4_of::<14, UDP>(front, head.len(), len, &V4_UNTAGGED, from, seeds);
+                return self.v4_of::<14, UDP>(front, head.len(), len, &V4_UNTAGGED, came, seeds);
             }
             if let Some(front) = head.first_chunk::<{ WORDS_V6 * 8 }>() {
                 if is(shape, &TCP_V6) {
-                    return self.v6_of::<14, TCP>(front, head.len(), len, &V6_UNTAGGED, from, seeds);
+                    return self.v6_of::<14, TCP>(front, head.len(), len, &V6_UNTAGGED, came, seeds);
                 }
                 if is(shape, &UDP_V6) {
-                    return self.v6_of::<14, UDP>(front, head.len(), len, &V6_UNTAGGED, from, seeds);
+                    return self.v6_of::<14, UDP>(front, head.len(), len, &V6_UNTAGGED, came, seeds);
                 }
             }
         }
-        self.read_any(head, len, from, seeds);
+        self.read_any(head, len, came, seeds);
     }
 
     /// What may be of any shape: with tags, shorter than a key, of ICMP, or no plain packet at all.
     #[inline(never)] // so that the loop over a burst is short
-    fn read_any(&mut self, head: &[u8], len: usize, from: From, seeds: &Seeds) {
+    fn read_any(&mut self, head: &[u8], len: usize, came: &Came, seeds: &Seeds) {
         let Some(front) = head.first_chunk::<20>() else { return };
         let kind = u16::from_be_bytes([front[12], front[13]]);
         match kind {
-            ethertype::IPV4 => self.v4::<14>(head, len, &V4_UNTAGGED, from, seeds),
-            ethertype::IPV6 => self.v6::<14>(head, len, &V6_UNTAGGED, from, seeds),
+            ethertype::IPV4 => self.v4::<14>(head, len, &V4_UNTAGGED, came, seeds),
+            ethertype::IPV6 => self.v6::<14>(head, len, &V6_UNTAGGED, came, seeds),
             _ if ethertype::is_vlan(kind) => match u16::from_be_bytes([front[16], front[17]]) {
-                ethertype::IPV4 => self.v4::<18>(head, len, &V4_TAGGED, from, seeds),
-                ethertype::IPV6 => self.v6::<18>(head, len, &V6_TAGGED, from, seeds),
+                ethertype::IPV4 => self.v4::<18>(head, len, &V4_TAGGED, came, seeds),
+                ethertype::IPV6 => self.v6::<18>(head, len, &V6_TAGGED, came, seeds),
                 _ => {}
             },
             _ => {}
         }
     }
 
-    fn v4<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V4>, from: From, seeds: &Seeds) {
+    fn v4<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V4>, came: &Came, seeds: &Seeds) {
         let padded;
         let bytes: &[u8; WORDS_V4 * 8] = match head.first_chunk() {
             Some(front) => front,
@@ -288,9 +310,9 @@ impl Compact {
             return;
         }
         match bytes[L3 + 9] {
-            tcp::PROTOCOL => self.v4_of::<L3, TCP>(bytes, head.len(), len, masks, from, seeds),
-            udp::PROTOCOL => self.v4_of::<L3, UDP>(bytes, head.len(), len, masks, from, seeds),
-            icmp::PROTOCOL_V4 => self.v4_of::<L3, ICMP>(bytes, head.len(), len, masks, from, seeds),
+            tcp::PROTOCOL => self.v4_of::<L3, TCP>(bytes, head.len(), len, masks, came, seeds),
+            udp::PROTOCOL => self.v4_of::<L3, UDP>(bytes, head.len(), len, masks, came, seeds),
+            icmp::PROTOCOL_V4 => self.v4_of::<L3, ICMP>(bytes, head.len(), len, masks, came, seeds),
             _ => {}
         }
     }
@@ -304,18 +326,17 @@ impl Compact {
         head: usize,
         len: usize,
         masks: &Masks<WORDS_V4>,
-        from: From,
+        came: &Came,
         seeds: &Seeds,
     ) {
         let total = usize::from(u16::from_be_bytes([bytes[L3 + 2], bytes[L3 + 3]]));
         if !is_whole::<L4>((L3 + 20, L3 + total), bytes[L3 + 32], (head, len)) {
             return;
         }
-        // In the place of the total length.
-        self.finish::<WORDS_V4, L3>(bytes, &masks[L4], (L3 + 2, L3 + 20), total, from, seeds, Kind::V4);
+        self.finish::<WORDS_V4, L3>(bytes, &masks[L4], total, came, seeds, Kind::V4);
     }
 
-    fn v6<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V6>, from: From, seeds: &Seeds) {
+    fn v6<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V6>, came: &Came, seeds: &Seeds) {
         let padded;
         let bytes: &[u8; WORDS_V6 * 8] = match head.first_chunk() {
             Some(front) => front,
@@ -329,10 +350,10 @@ impl Compact {
         }
         let [protocol, kind, code] = [bytes[L3 + 6], bytes[L3 + 40], bytes[L3 + 41]];
         match protocol {
-            tcp::PROTOCOL => self.v6_of::<L3, TCP>(bytes, head.len(), len, masks, from, seeds),
-            udp::PROTOCOL => self.v6_of::<L3, UDP>(bytes, head.len(), len, masks, from, seeds),
+            tcp::PROTOCOL => self.v6_of::<L3, TCP>(bytes, head.len(), len, masks, came, seeds),
+            udp::PROTOCOL => self.v6_of::<L3, UDP>(bytes, head.len(), len, masks, came, seeds),
             icmp::PROTOCOL_V6 if matches!(kind, icmp::V6_ECHO_REQUEST | icmp::V6_ECHO_REPLY) && code == 0 => {
-                self.v6_of::<L3, ICMP>(bytes, head.len(), len, masks, from, seeds);
+                self.v6_of::<L3, ICMP>(bytes, head.len(), len, masks, came, seeds);
             }
             _ => {}
         }
@@ -347,14 +368,14 @@ impl Compact {
         head: usize,
         len: usize,
         masks: &Masks<WORDS_V6>,
-        from: From,
+        came: &Came,
         seeds: &Seeds,
     ) {
         let l3_len = 40 + usize::from(u16::from_be_bytes([bytes[L3 + 4], bytes[L3 + 5]]));
         if !is_whole::<L4>((L3 + 40, L3 + l3_len), bytes[L3 + 52], (head, len)) {
             return;
         }
-        self.finish::<WORDS_V6, L3>(bytes, &masks[L4], (L3 + 4, L3 + 40), l3_len, from, seeds, Kind::V6);
+        self.finish::<WORDS_V6, L3>(bytes, &masks[L4], l3_len, came, seeds, Kind::V6);
     }
 
     #[inline(always)]
@@ -363,37 +384,24 @@ impl Compact {
         &mut self,
         bytes: &[u8],
         mask: &[u64; N],
-        (port_at, l4_at): (usize, usize),
         l3_len: usize,
-        (port, tunnel): From,
+        came: &Came,
         seeds: &Seeds,
         kind: Kind,
     ) {
         if L3 + l3_len >= usize::from(u16::MAX) {
             return; // a packet for segmentation whose end cannot be said
         }
-        let mut extra = [0; N];
-        extra[port_at / 8] = u64::from(port.0) << (port_at % 8 * 8);
-        if tunnel != 0 {
-            // Behind the ports, where no L4 header has anything that rules match for 8 bytes.
-            let (at, shift) = ((l4_at + 4) / 8, (l4_at + 4) % 8 * 8);
-            extra[at] |= tunnel << shift;
-            if let (Some(next), 1..) = (extra.get_mut(at + 1), shift) {
-                *next |= tunnel >> (64 - shift);
-            }
-        }
         let mut wides = [Wide::zero(); WIDES_MAX];
         let wides = &mut wides[..N.div_ceil(4)];
         for (v, wide) in wides.iter_mut().enumerate() {
             let first = first_word::<N>(v);
             // What another vector has already is 0 here.
-            let fresh = |words: &[u64; N]| {
-                Wide::of_words(std::array::from_fn(|i| if first + i < 4 * v { 0 } else { words[first + i] }))
-            };
+            let mask = std::array::from_fn(|i| if first + i < 4 * v { 0 } else { mask[first + i] });
             let Some(bytes) = bytes.get(first * 8..).and_then(|bytes| bytes.first_chunk()) else { return };
-            *wide = Wide::of(bytes).and(fresh(mask)).or(fresh(&extra));
+            *wide = Wide::of(bytes).and(Wide::of_words(mask));
         }
-        self.tag = Tag(nh_twice(wides, &seeds.words));
+        self.tag = Tag(nh_twice(wides, &seeds.words, &came.0));
         self.hash = seeds.hash(self.tag);
         self.kind = kind;
         #[allow(clippy::cast_possible_truncation)] // 14 or 18, and within the frame
@@ -452,10 +460,25 @@ fn padded_front<const LEN: usize>(head: &[u8]) -> [u8; LEN] {
     front
 }
 
+/// Whether the head of a packet that goes on behind it may end before its headers do.
+#[cold]
+const fn ends_early(head: &[u8]) -> bool {
+    head.len() < HEAD_LEN
+}
+
 /// Whether a header of L4 of a kind is whole: `at` where it and the packet end by the headers before, which may say what they like; `offset` the byte of TCP's data offset; in a frame with so
 /// many bytes in its head and altogether.
 #[inline(always)]
 const fn is_whole<const L4: usize>((l4, end): (usize, usize), offset: u8, (head, len): (usize, usize)) -> bool {
-    let header = if L4 == TCP { (offset >> 4) as usize * 4 } else { L4_LEN[L4] };
-    header >= L4_LEN[L4] && end <= len && end >= l4 + header && head >= l4 + L4_LEN[L4]
+    // A branch each: nearly all packets take the same ones.
+    if end > len || head < l4 + L4_LEN[L4] {
+        return false;
+    }
+    if L4 != TCP {
+        return end >= l4 + L4_LEN[L4];
+    }
+    if offset < 5 << 4 {
+        return false;
+    }
+    end >= l4 + (offset >> 4) as usize * 4
 }

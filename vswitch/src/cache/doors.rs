@@ -13,7 +13,7 @@
 //!
 //! **Not here**: IPv6 outside, checksums over what is inside, options: those take the way of their own key.
 
-use super::compact::folded;
+use super::compact::{Came, folded};
 use super::tunnels::{BUSY_MS, K, Tunnel};
 use super::{Cache, Compact, Megaflow, Outer};
 use crate::action::DecapOp;
@@ -47,6 +47,8 @@ pub(crate) struct Door {
     /// The decision about what is outside; none: the place is free.
     megaflow: Option<Arc<Megaflow>>,
     tunnel: Tunnel,
+    /// What keys say of that.
+    came: Came,
     /// Number of the tunnel port.
     pub(crate) in_port: PortNo,
     /// The world in which it is that port.
@@ -60,7 +62,8 @@ pub(crate) struct Door {
 impl Default for Door {
     fn default() -> Self {
         let tunnel = Tunnel { port: PortId::NONE, number: 0 };
-        Self { words: [0; 5], megaflow: None, tunnel, in_port: 0, world: 0, serial: 0, heard: Counter::default() }
+        let came = Came::default();
+        Self { words: [0; 5], megaflow: None, tunnel, came, in_port: 0, world: 0, serial: 0, heard: Counter::default() }
     }
 }
 
@@ -241,8 +244,7 @@ impl Cache {
         let Some((at, door)) = words(head, outer, port).and_then(|words| self.doors.find(&words)) else { return false };
         let good = door.world == world && door.megaflow.as_ref().is_some_and(|of| of.hot.tick.get() == self.tick);
         let (Some(key), Some(inside), true) = (self.keys.get_mut(i), head.get(header..), good) else { return false };
-        let from = (door.tunnel.port, door.tunnel.number);
-        key.read_inside(inside, from, &self.seeds);
+        key.read_inside(inside, &door.came, &self.seeds);
         if !key.is_plain() {
             return false;
         }
@@ -318,7 +320,8 @@ impl Cache {
         let serial = self.doors.opened + 1;
         if let Some(door) = self.doors.place(&words, now) {
             let (megaflow, heard) = (Some(Arc::clone(megaflow)), Counter::new(now.0.saturating_sub(1)));
-            *door = Door { words, megaflow, tunnel, in_port, world, serial, heard };
+            let came = self.seeds.came(tunnel.port, tunnel.number);
+            *door = Door { words, megaflow, tunnel, came, in_port, world, serial, heard };
             self.doors.opened = serial;
         }
     }

@@ -21,6 +21,7 @@ impl Cache {
     #[inline(never)] // registers of its own
     pub(crate) fn prepare(&mut self, burst: &Burst, port: PortId, least: usize, cached: bool) -> (u64, usize) {
         let (mut bytes, mut most, mut kinds) = (0, 0, 0);
+        let came = self.seeds.came(port, 0);
         for (key, slot) in self.keys.iter_mut().zip(burst.slots()) {
             let Some(mbuf) = slot else {
                 debug_assert!(false, "an empty slot in a burst that has come in");
@@ -30,7 +31,7 @@ impl Cache {
             bytes += len as u64;
             most = most.max(len.wrapping_sub(least));
             if cached {
-                key.read(mbuf, (port, 0), &self.seeds);
+                key.read(mbuf, &came, &self.seeds);
             } else {
                 key.kind = Kind::None;
             }

@@ -21,8 +21,8 @@ fn keys(pool: &Mempool, bytes: &[u8], port: u16, seeds: &Seeds) -> (Compact, Flo
     let mbuf = pool.mbuf_from(bytes).expect("mbuf");
     let (mut compact, mut key) = (Compact::default(), FlowKey::default());
     // What an earlier packet left there does not matter.
-    compact.read(&pool.mbuf_from(&[0x55; 80]).expect("mbuf"), (PortId(9), 0), seeds);
-    compact.read(&mbuf, (PortId(port), 0), seeds);
+    compact.read(&pool.mbuf_from(&[0x55; 80]).expect("mbuf"), &seeds.came(PortId(9), 0), seeds);
+    compact.read(&mbuf, &seeds.came(PortId(port), 0), seeds);
     let layers = extract(mbuf.head(), mbuf.len(), &mut key);
     (compact, key, layers)
 }
@@ -139,7 +139,7 @@ fn odd_packets_go_the_long_way() {
         assert!(!key.is_plain(), "{what}: {bytes:02x?}");
     }
     let mut compact = Compact::default();
-    compact.read(&cut(&pool, &tcp.complete(), &[40]), (PortId(1), 0), &seeds);
+    compact.read(&cut(&pool, &tcp.complete(), &[40]), &seeds.came(PortId(1), 0), &seeds);
     assert!(!compact.is_plain(), "headers in two segments");
 }
 

@@ -48,9 +48,23 @@ impl Plain {
             (&header[12..], header[9])
         };
         let body = &head[l4..];
+        let is_right = || {
+            let pseudo = match addresses.first_chunk::<32>() {
+                Some(both) => Sum::of_words(both),
+                None => Sum::of_words(addresses.first_chunk::<8>()?),
+            };
+            let sum = pseudo.two_words([protocol.into(), u16::try_from(len).ok()?]).few_bytes(body);
+            sum.is_right().then_some(())
+        };
+        // Checksums come first: what is read before them would have to be kept meanwhile.
         let plain = match protocol {
-            // Options are left out: those of a SYN are whoever's business that has one ([`seen`]).
-            protocol::TCP => Self::Tcp(segment(body.first_chunk()?, len)?, v6),
+            protocol::TCP => {
+                if unchecked {
+                    is_right()?;
+                }
+                // Options are left out: those of a SYN are whoever's business that has one ([`seen`]).
+                Self::Tcp(segment(body.first_chunk()?, len)?, v6)
+            }
             protocol::UDP => {
                 let header: &[u8; UDP_LEN] = body.first_chunk()?;
                 let claimed = usize::from(be16([header[4], header[5]]));
@@ -60,18 +74,14 @@ impl Plain {
                 if !v6 && header[6..] == [0, 0] {
                     return Some(Self::Udp(false));
                 }
+                if unchecked {
+                    is_right()?;
+                }
                 Self::Udp(v6)
             }
             _ => return None,
         };
         if unchecked {
-            let pseudo = match addresses.first_chunk::<32>() {
-                Some(both) => Sum::of_words(both),
-                None => Sum::of_words(addresses.first_chunk::<8>()?),
-            };
-            if !pseudo.two_words([protocol.into(), u16::try_from(len).ok()?]).few_bytes(body).is_right() {
-                return None;
-            }
             mbuf.set_csum(Csum::Good);
         }
         Some(plain)

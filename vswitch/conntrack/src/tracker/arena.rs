@@ -164,8 +164,12 @@ impl Locked<'_> {
         let (packets, packets_over) = body.packets[direction as usize].overflowing_add(1);
         let (bytes, bytes_over) = body.bytes[direction as usize].overflowing_add(len);
         (body.packets[direction as usize], body.bytes[direction as usize]) = (packets, bytes);
-        if packets_over || bytes_over {
-            self.cold().carry(direction, packets_over, bytes_over);
+        // Each asked by itself, there where the addition has just said it.
+        if packets_over {
+            self.cold().carry(direction, true, false);
+        }
+        if bytes_over {
+            self.cold().carry(direction, false, true);
         }
     }
 

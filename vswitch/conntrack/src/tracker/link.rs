@@ -122,7 +122,7 @@ impl Tracker {
     #[inline]
     #[must_use]
     pub fn pass(&self, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> bool {
-        self.with(link, now, |mut locked| self.advance(&mut locked, link, segment, len, now))
+        self.with(link, now, |mut locked, life| self.advance((&mut locked, life), link, segment, len, now))
     }
 
     /// What [`Self::pass`] does, of a packet of which [`Self::may_pass`] was true just now: whatever has changed since, it came first. A connection that has ended since stays as
@@ -137,14 +137,21 @@ impl Tracker {
             None => true,
         };
         let flags = if moves { link.flags } else { link.flags & !JUDGED };
-        let _ = self.advance(&mut locked, &Link { flags, ..*link }, segment, len, now);
+        let life = locked.life();
+        let _ = self.advance((&mut locked, life), &Link { flags, ..*link }, segment, len, now);
     }
 
     /// Moves windows and expiry, and counts. False: a segment does not fit, and nothing was done.
     #[inline]
-    fn advance(&self, locked: &mut Locked<'_>, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> bool {
+    fn advance(
+        &self,
+        (locked, life): (&mut Locked<'_>, Life),
+        link: &Link,
+        segment: Option<&Segment>,
+        len: u32,
+        now: u64,
+    ) -> bool {
         if link.flags & JUDGED != 0 {
-            let life = locked.life();
             let class = match segment {
                 Some(segment) => {
                     let Some(slide) = self.slides(locked, link, segment) else { return false };
@@ -165,7 +172,7 @@ impl Tracker {
     #[inline]
     #[must_use]
     pub fn may_pass(&self, link: &Link, segment: Option<&Segment>, now: u64) -> bool {
-        self.with(link, now, |locked| match segment {
+        self.with(link, now, |locked, _| match segment {
             Some(segment) if link.flags & JUDGED != 0 => self.slides(&locked, link, segment).is_some(),
             _ => true,
         })
@@ -179,13 +186,14 @@ impl Tracker {
 
     /// Does it with the connection, locked; false if it is not as it was.
     #[inline]
-    fn with(&self, link: &Link, now: u64, then: impl FnOnce(Locked<'_>) -> bool) -> bool {
+    fn with(&self, link: &Link, now: u64, then: impl FnOnce(Locked<'_>, Life) -> bool) -> bool {
         let Some(locked) = self.at(link) else { return false };
         // As one number: one load and one compare for both.
         let both = |generation: u32, version: u32| u64::from(generation) | u64::from(version) << 32;
         let same = both(locked.body.generation, locked.body.version()) == both(link.generation, link.version);
+        let life = locked.life();
         // Of who is not alive it is 0.
-        same && locked.life().expiry() > now && then(locked)
+        same && life.expiry() > now && then(locked, life)
     }
 
     /// What a segment moves; none if it does not fit.
