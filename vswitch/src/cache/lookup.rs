@@ -48,6 +48,12 @@ impl Cache {
         key.read_apart(mbuf.head(), mbuf.len(), (port, 0), &self.seeds);
     }
 
+    /// Behind the making of a burst's keys, one by one.
+    #[inline]
+    pub(crate) fn note_kinds(&mut self, burst: &Burst) {
+        self.kinds = of_burst(&mut self.keys, burst).iter().fold(0, |kinds, key| kinds | key.kind as u8);
+    }
+
     /// Finds the keys of a burst, and asks for what they lead to. Good until an entry changes. Returns whether there are some that are nowhere.
     #[inline]
     pub(crate) fn locate(&mut self, burst: &Burst, tracker: &Tracker) -> bool {

@@ -98,6 +98,9 @@ const UDP: u8 = 1;
 /// In [`Fused::flags`]: headers stay as they are.
 const SAME: u8 = 2;
 
+/// In [`Fused::flags`]: of what is behind the MAC addresses only the TTL changes, and so the IPv4 header's checksum.
+const ROUTED: u8 = 4;
+
 /// Headers as they are in the end, but for MAC addresses, and by how much the checksums change (as in headers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fused<const A: usize> {
@@ -106,7 +109,7 @@ pub(crate) struct Fused<const A: usize> {
     /// Traffic class: of IPv6 with the bits around it, the first two bytes of the header.
     class: [u8; 2],
     ttl: u8,
-    /// [`UDP`], [`SAME`].
+    /// [`UDP`], [`SAME`], [`ROUTED`].
     flags: u8,
     /// What is added to the sum of the IPv4 header; 0: nothing changes.
     l3: [u8; 2],
@@ -191,30 +194,43 @@ impl<const A: usize> Fused<A> {
             rest[10..].copy_from_slice(&header[12..]);
             Some(rest)
         };
+        let class = |head: &[u8]| -> Option<[u8; 2]> { head.get(l3 + at.class..)?.first_chunk().copied() };
+        let is_udp = *before.get(l3 + at.protocol)? == vswitch_conntrack::protocol::UDP;
+        let is_routed = (old, old_ports, class(before)?) == (new, new_ports, class(after)?);
         let fused = Self {
             addresses: new,
             ports: new_ports,
-            class: *after.get(l3 + at.class..)?.first_chunk()?,
+            class: class(after)?,
             ttl: *after.get(l3 + at.ttl)?,
-            flags: if *before.get(l3 + at.protocol)? == vswitch_conntrack::protocol::UDP { UDP } else { 0 },
+            flags: if is_udp { UDP } else { 0 } | if is_routed { ROUTED } else { 0 },
             l3: if Self::V6 { [0; 2] } else { difference(&covered(before)?, &covered(after)?) },
             l4: both,
             pseudo,
         };
         let mut again = before.to_vec();
-        fused.write(macs, &mut again, layers)?;
-        fused.write_sum(&mut again, layers, partial)?;
+        if is_routed {
+            fused.write_route(macs, &mut again, layers)?;
+        } else {
+            fused.write(macs, &mut again, layers)?;
+            fused.write_sum(&mut again, layers, partial)?;
+        }
         (again == after).then_some((*macs, fused))
     }
 
     /// Of headers that do not stay as they are.
     #[inline(always)] // in the walk's inner loop
     fn apply(&self, macs: &Macs, mbuf: &mut Mbuf, layers: Layers) {
-        let mut written = self.write(macs, mbuf.head_mut(), layers);
-        if self.changes_sum() {
-            let partial = mbuf.csum() == Csum::Partial;
-            written = written.and_then(|()| self.write_sum(mbuf.head_mut(), layers, partial));
-        }
+        let written = if self.flags & ROUTED != 0 {
+            self.write_route(macs, mbuf.head_mut(), layers)
+        } else {
+            let written = self.write(macs, mbuf.head_mut(), layers);
+            if self.changes_sum() {
+                let partial = mbuf.csum() == Csum::Partial;
+                written.and_then(|()| self.write_sum(mbuf.head_mut(), layers, partial))
+            } else {
+                written
+            }
+        };
         debug_assert!(written.is_some(), "a compact key has all headers");
     }
 
@@ -243,6 +259,21 @@ impl<const A: usize> Fused<A> {
             *field = changed(*field, self.l3);
         }
         *ports.first_chunk_mut()? = self.ports;
+        Some(())
+    }
+
+    /// What changes if it is [`ROUTED`]. None, and nothing written but MAC addresses: the headers are not all there.
+    #[inline(always)] // as above
+    fn write_route(&self, macs: &Macs, head: &mut [u8], layers: Layers) -> Option<()> {
+        let l3 = usize::from(layers.l3);
+        let at = places(Self::V6);
+        *head.first_chunk_mut()? = *macs;
+        let ip = head.get_mut(l3..l3 + at.addresses)?;
+        *ip.get_mut(at.ttl)? = self.ttl;
+        if !Self::V6 {
+            let field: &mut [u8; 2] = ip.get_mut(10..)?.first_chunk_mut()?;
+            *field = changed(*field, self.l3);
+        }
         Some(())
     }
 

@@ -35,6 +35,7 @@ pub(super) fn prepare(
             cache.prepare_apart(i, mbuf, port);
         }
     }
+    cache.note_kinds(burst);
     (bytes, ordinary)
 }
 
