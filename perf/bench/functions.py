@@ -126,7 +126,8 @@ def place(frames, symbol, dso):
     """(function, stage) of a sample: of the innermost function that is ours, with its file; else of the symbol."""
     for function, file in frames:
         if found := re.search(r"(?:^|/)((?:vswitch|dpdk-sys)/.*)", file):
-            if "/registry/" not in file:
+            # What vectors do is part of what they do it for.
+            if "/registry/" not in file and not file.endswith("dpdk/wide.rs"):
                 where = found[1].removeprefix("vswitch/").replace("src/", "")
                 return f"{where} {short(function)}", stage(file, STAGES, OTHER)
     if frames:

@@ -35,6 +35,7 @@ mod path;
 mod program;
 mod recorder;
 mod revalidate;
+mod shapes;
 mod shared;
 #[cfg(test)]
 mod tests;

@@ -293,3 +293,105 @@ impl<const A: usize> Fused<A> {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dpdk::Mempool;
+    use crate::packet::L4;
+    use crate::packet::testing::{Spec, naive_checksum};
+    use proptest::prelude::*;
+
+    /// What becomes of headers; none of a field: it stays.
+    #[derive(Clone, Debug)]
+    struct Change {
+        macs: Option<[u8; 12]>,
+        class: Option<u8>,
+        ttl: Option<u8>,
+        addresses: Option<[u8; 32]>,
+        ports: Option<[u8; 4]>,
+    }
+
+    fn changes() -> impl Strategy<Value = Change> {
+        let numbers = any::<(Option<u8>, Option<u8>, Option<[u8; 4]>)>();
+        (any::<Option<[u8; 12]>>(), any::<Option<[u8; 32]>>(), numbers)
+            .prop_map(|(macs, addresses, (class, ttl, ports))| Change { macs, class, ttl, addresses, ports })
+    }
+
+    /// The packet changed so, its sums made anew.
+    fn changed_packet(spec: &Spec, change: &Change) -> Vec<u8> {
+        let (mut bytes, l3, l4) = (spec.complete(), spec.l2_len(), spec.l4_start());
+        let at = places(!spec.ipv4);
+        if let Some(macs) = change.macs {
+            bytes[..12].copy_from_slice(&macs);
+        }
+        match change.class {
+            Some(class) if spec.ipv4 => bytes[l3 + 1] = class,
+            Some(class) => bytes[l3] = 0x60 | class & 15,
+            None => {}
+        }
+        if let Some(ttl) = change.ttl {
+            bytes[l3 + at.ttl] = ttl;
+        }
+        let addresses = l3 + at.addresses..l4;
+        if let Some(new) = change.addresses {
+            let len = addresses.len();
+            bytes[addresses.clone()].copy_from_slice(&new[..len]);
+        }
+        if let Some(ports) = change.ports {
+            bytes[l4..][..4].copy_from_slice(&ports);
+        }
+        if spec.ipv4 {
+            bytes[l3 + 10..][..2].fill(0);
+            let sum = naive_checksum(&bytes[l3..l4]);
+            bytes[l3 + 10..][..2].copy_from_slice(&sum.to_be_bytes());
+        }
+        bytes[spec.checksum_at()..][..2].fill(0);
+        let len = u16::try_from(spec.end() - l4).expect("a packet's length");
+        let protocol = if spec.l4 == L4::Tcp { 6 } else { 17 };
+        let summed = [&bytes[addresses], &[0, protocol], &len.to_be_bytes(), &bytes[l4..spec.end()]].concat();
+        let sum = match naive_checksum(&summed) {
+            0 if spec.l4 == L4::Udp => 0xffff,
+            sum => sum,
+        };
+        bytes[spec.checksum_at()..][..2].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    fn check<const A: usize>(pool: &Mempool, first: &Spec, next: &Spec, change: &Change) -> Result<(), TestCaseError> {
+        let l16 = |len: usize| u16::try_from(len).expect("a packet's length");
+        let layers = |spec: &Spec| Layers { l3: l16(spec.l2_len()), l4: l16(spec.l4_start()), l3_end: l16(spec.end()) };
+        let (before, after) = (first.complete(), changed_packet(first, change));
+        let Some((macs, fused)) = Fused::<A>::between(&before, &after, layers(first), false) else {
+            return Err(TestCaseError::fail(format!("no program makes {after:02x?} of {before:02x?}")));
+        };
+        let same = before == after;
+        let routed = change.class.is_none() && change.addresses.is_none() && change.ports.is_none();
+        prop_assert_eq!(fused.flags & SAME != 0, same);
+        prop_assert!(same || !routed || fused.flags & ROUTED != 0, "{:?}", fused);
+        let mut mbuf = pool.mbuf_from(&next.complete()).expect("mbuf");
+        if !same {
+            fused.apply(&macs, &mut mbuf, layers(next));
+        }
+        let wanted = changed_packet(next, change);
+        prop_assert_eq!(mbuf.head(), wanted.as_slice());
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn what_became_of_one_packet_becomes_of_the_next(
+            v4: bool, tcp: bool, tagged: bool, change in changes(), lens in (0..40_usize, 0..40_usize), id: u16, seq: u32
+        ) {
+            let pool = Mempool::for_tests(4);
+            let spec = |len| {
+                let mut spec = Spec::plain(v4, if tcp { L4::Tcp } else { L4::Udp }, len);
+                spec.tags = if tagged { vec![5] } else { vec![] };
+                spec
+            };
+            let (first, mut next) = (spec(lens.0), spec(lens.1));
+            (next.ipv4_id, next.tcp_seq) = (id, seq);
+            if v4 { check::<4>(&pool, &first, &next, &change)? } else { check::<16>(&pool, &first, &next, &change)? }
+        }
+    }
+}
