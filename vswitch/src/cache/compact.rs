@@ -30,7 +30,7 @@ const fn first_word<const N: usize>(v: usize) -> usize {
 
 /// What stands for a compact key: two hashes of it with independent secret keys, NH of UMAC, for words of 32 bits ([`nh_twice`]).
 ///
-/// For any two keys of one kind, whoever chose them, the chance that one of the hashes is equal is at most one in 2^32 (theorem 4.2 of the paper), and that both are, one in 2^64, over the secrets,
+/// For any two keys of one kind, whoever chose them, the chance that the first hash is equal is at most one in 2^32 (theorem 4.2 of the paper), that both are, one in 2^64, over the secrets,
 /// which are drawn at start and never seen: a worker that compares its packets with a tag or two each, 10 million times a second, would meet a pair once in 28,000 years. Memory that forgets a
 /// bit unnoticed is much more frequent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,8 @@ pub(super) struct Came([u64; 2]);
 impl Seeds {
     pub(super) fn random() -> Self {
         use std::hash::{BuildHasher, RandomState};
-        let random = || RandomState::new().hash_one(0);
+        let (secret, drawn) = (RandomState::new(), std::cell::Cell::new(0_u64));
+        let random = || secret.hash_one(drawn.replace(drawn.get() + 1));
         let wide = || Wide::of_words(std::array::from_fn(|_| random()));
         #[allow(clippy::cast_possible_truncation)] // half of it
         let word = || random() as u32;
@@ -160,7 +161,7 @@ impl Compact {
     #[inline(always)]
     fn read_bytes(&mut self, head: &[u8], len: usize, came: &Came, seeds: &Seeds) {
         self.kind = Kind::None;
-        if head.len() < len && ends_early(head) {
+        if head.len() < len && may_lack_headers(head) {
             return;
         }
         // The shapes of nearly all packets, by one comparison each.
@@ -359,12 +360,12 @@ fn padded_front<const LEN: usize>(head: &[u8]) -> [u8; LEN] {
 
 /// Whether the head of a packet that goes on behind it may end before its headers do.
 #[cold]
-const fn ends_early(head: &[u8]) -> bool {
+const fn may_lack_headers(head: &[u8]) -> bool {
     head.len() < HEAD_LEN
 }
 
-/// Whether a header of L4 of a kind is whole: `at` where it and the packet end by the headers before, which may say what they like; `offset` the byte of TCP's data offset; in a frame with so
-/// many bytes in its head and altogether.
+/// Whether a header of L4 of a kind is whole: where it begins and the packet ends, by what the headers before say, which may be anything; the byte of TCP's data offset; and how many bytes of the
+/// frame are in its head, and altogether.
 #[inline(always)]
 const fn is_whole<const L4: usize>((l4, end): (usize, usize), offset: u8, (head, len): (usize, usize)) -> bool {
     // A branch each: nearly all packets take the same ones.

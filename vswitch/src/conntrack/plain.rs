@@ -56,9 +56,9 @@ impl Plain {
             let sum = pseudo.two_words([protocol.into(), u16::try_from(len).ok()?]).few_bytes(body);
             sum.is_right().then_some(())
         };
-        // Checksums come first: what is read before them would have to be kept meanwhile.
         let plain = match protocol {
             protocol::TCP => {
+                // First: what is read of a header before it is summed would have to be kept meanwhile.
                 if unchecked {
                     is_right()?;
                 }

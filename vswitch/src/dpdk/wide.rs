@@ -4,7 +4,7 @@ use core::arch::x86_64::{
     __m256i, _mm_add_epi64, _mm_and_si128, _mm_blend_epi32, _mm_cvtsi128_si64, _mm_extract_epi64, _mm_loadu_si128,
     _mm_setzero_si128, _mm_srli_epi64, _mm_storeu_si128, _mm_unpackhi_epi64, _mm_unpacklo_epi64, _mm256_add_epi32,
     _mm256_add_epi64, _mm256_and_si256, _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_loadu_si256,
-    _mm256_mul_epu32, _mm256_or_si256, _mm256_set_epi64x, _mm256_setzero_si256, _mm256_srli_epi64, _mm256_testz_si256,
+    _mm256_mul_epu32, _mm256_set_epi64x, _mm256_setzero_si256, _mm256_srli_epi64, _mm256_testz_si256,
     _mm256_unpackhi_epi64, _mm256_unpacklo_epi64, _mm256_xor_si256,
 };
 
@@ -45,14 +45,6 @@ impl Wide {
     pub fn and(self, other: Self) -> Self {
         // SAFETY: AVX2 is in the baseline; registers only.
         Self(unsafe { _mm256_and_si256(self.0, other.0) })
-    }
-
-    /// The bits that any of both has.
-    #[inline(always)]
-    #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        // SAFETY: as in `and`.
-        Self(unsafe { _mm256_or_si256(self.0, other.0) })
     }
 
     /// Whether its bits are those of `value`, where `mask` has any.
@@ -177,8 +169,8 @@ mod tests {
             let words = bytes.as_chunks::<8>().0;
             let words = Wide::of_words(std::array::from_fn(|i| u64::from_le_bytes(words[i])));
             prop_assert!(words.is(Wide::of(&bytes), Wide::of(&[255; 32])));
-            let both = Wide::of(&bytes).and(Wide::of(&mask)).or(Wide::of(&other));
-            prop_assert!(both.is(Wide::of(&std::array::from_fn(|i| bytes[i] & mask[i] | other[i])), Wide::of(&[255; 32])));
+            let both = Wide::of(&bytes).and(Wide::of(&mask));
+            prop_assert!(both.is(Wide::of(&std::array::from_fn(|i| bytes[i] & mask[i])), Wide::of(&[255; 32])));
         }
     }
 }

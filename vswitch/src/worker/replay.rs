@@ -42,6 +42,8 @@ impl Replay<'_> {
 pub(super) enum Replayed {
     /// Nothing that could make a difference to the next one.
     AsBefore,
+    /// Likewise, but it has gone into a tunnel, by which it may have been many packets, or its sender told: the next one has all of that before it ([`Step::next_packet`]).
+    Wrapped,
     /// Something may have changed: see [`Cache::sync`].
     Changed,
 }
@@ -113,15 +115,17 @@ impl Step<'_> {
         let effects = cache.pass(path, &self.snapshot.world, mbuf.len() as u64, self.now);
         program.apply(&mut mbuf, key);
         let wrapped = self.output_by::<A>(path, mbuf, key, from);
-        if wrapped {
-            self.next_packet();
-        }
         // What is asked of a neighbour on the way into a tunnel may teach somebody something.
-        if effects || wrapped { Ok(self.changed(cache)) } else { Ok(Replayed::AsBefore) }
+        match self.changed(cache, effects || wrapped) {
+            Replayed::AsBefore if wrapped => Ok(Replayed::Wrapped),
+            replayed => Ok(replayed),
+        }
     }
 
-    fn changed(&self, cache: &Cache) -> Replayed {
-        if cache.is_synced(&self.snapshot.world.changes) { Replayed::AsBefore } else { Replayed::Changed }
+    /// What a packet has done that may have changed something, or that has not.
+    #[inline(always)] // as above
+    fn changed(&self, cache: &Cache, may: bool) -> Replayed {
+        if may && !cache.is_synced(&self.snapshot.world.changes) { Replayed::Changed } else { Replayed::AsBefore }
     }
 
     /// A packet whose headers are as they are to be leaves by its path's only output. Returns whether that is in a tunnel.
@@ -172,7 +176,7 @@ impl Step<'_> {
         } else {
             self.replay_ops(cache, (path, rare), plain, Packet { mbuf, layers }, from);
         }
-        Ok(self.changed(cache))
+        Ok(self.changed(cache, true))
     }
 
     /// A packet is decided by this.

@@ -52,6 +52,7 @@ impl Step<'_> {
             };
             match done {
                 Ok(Replayed::AsBefore) => {}
+                Ok(Replayed::Wrapped) => self.next_packet(),
                 Ok(Replayed::Changed) => return (i + 1, Halt::Between),
                 Err(halt) => return (i, halt),
             }
