@@ -469,6 +469,30 @@ fn senders_are_not_told_too_often_or_where_nobody_minds() {
 }
 
 #[test]
+fn each_sender_of_a_burst_is_told_on_the_short_way_too() {
+    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
+    bed.knows_peer();
+    bed.program(&[
+        "priority=50,in_port=2,udp,actions=ct(table=1,zone=1)",
+        "priority=50,in_port=4,udp,actions=ct(table=1,zone=1)",
+        "table=1,priority=9,ct_state=+new+trk,in_port=2,ip,actions=ct(commit,zone=1),output:4",
+        "table=1,priority=8,in_port=2,actions=output:4",
+        "table=1,priority=8,in_port=4,actions=output:2",
+    ]);
+    let asked = long(true, 100, false);
+    for _ in 0..3 {
+        bed.receive(2, &asked);
+        bed.receive(1, &from_peer(&super::ct::answer(&asked), (5, 0, 64)));
+    }
+    assert_eq!(bed.ports(), [1, 1, 1, 2, 2, 2], "{:?}", bed.died());
+    let before = bed.shared.stats.program_hits.get();
+    bed.receive_in(2, &vec![long(true, 1450, false); 3], 3);
+    assert_eq!(bed.ports(), [2, 2, 2], "one message each");
+    assert_eq!(bed.died(), [(4, "path_mtu", 3)]);
+    assert_eq!(bed.shared.stats.program_hits.get() - before, 3);
+}
+
+#[test]
 fn segments_are_cut_short_enough_for_the_tunnel() {
     let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
     bed.knows_peer();
