@@ -203,14 +203,8 @@ impl Compact {
     }
 
     fn v4<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V4>, came: &Came, seeds: &Seeds) {
-        let padded;
-        let bytes: &[u8; WORDS_V4 * 8] = match head.first_chunk() {
-            Some(front) => front,
-            None => {
-                padded = padded_front(head);
-                &padded
-            }
-        };
+        let mut room = [0; WORDS_V4 * 8];
+        let bytes = front(head, &mut room);
         // Version 4, no options; a whole packet (neither "more fragments" nor an offset).
         if bytes[L3] != 0x45 || u16::from_be_bytes([bytes[L3 + 6], bytes[L3 + 7]]) & 0x3fff != 0 {
             return;
@@ -243,14 +237,8 @@ impl Compact {
     }
 
     fn v6<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V6>, came: &Came, seeds: &Seeds) {
-        let padded;
-        let bytes: &[u8; WORDS_V6 * 8] = match head.first_chunk() {
-            Some(front) => front,
-            None => {
-                padded = padded_front(head);
-                &padded
-            }
-        };
+        let mut room = [0; WORDS_V6 * 8];
+        let bytes = front(head, &mut room);
         if bytes[L3] >> 4 != 6 {
             return;
         }
@@ -350,12 +338,13 @@ impl Compact {
     }
 }
 
-/// The front of a frame that is shorter, padded with zeros.
+/// The front of a frame; of one that is shorter, padded with the zeros that there is room for it in.
 #[inline]
-fn padded_front<const LEN: usize>(head: &[u8]) -> [u8; LEN] {
-    let mut front = [0; LEN];
-    front[..head.len()].copy_from_slice(head);
-    front
+fn front<'a, const LEN: usize>(head: &'a [u8], room: &'a mut [u8; LEN]) -> &'a [u8; LEN] {
+    head.first_chunk().unwrap_or_else(|| {
+        room[..head.len()].copy_from_slice(head);
+        room
+    })
 }
 
 /// Whether the head of a packet that goes on behind it may end before its headers do.

@@ -208,10 +208,9 @@ impl<const A: usize> Fused<A> {
             pseudo,
         };
         let mut again = before.to_vec();
-        if is_routed {
-            fused.write_route(macs, &mut again, layers)?;
-        } else {
-            fused.write(macs, &mut again, layers)?;
+        fused.write_route(macs, &mut again, layers)?;
+        if !is_routed {
+            fused.write_flow(&mut again, layers)?;
             fused.write_sum(&mut again, layers, partial)?;
         }
         (again == after).then_some((*macs, fused))
@@ -220,17 +219,14 @@ impl<const A: usize> Fused<A> {
     /// Of headers that do not stay as they are.
     #[inline(always)] // in the walk's inner loop
     fn apply(&self, macs: &Macs, mbuf: &mut Mbuf, layers: Layers) {
-        let written = if self.flags & ROUTED != 0 {
-            self.write_route(macs, mbuf.head_mut(), layers)
-        } else {
-            let written = self.write(macs, mbuf.head_mut(), layers);
+        let mut written = self.write_route(macs, mbuf.head_mut(), layers);
+        if self.flags & ROUTED == 0 {
+            written = written.and_then(|()| self.write_flow(mbuf.head_mut(), layers));
             if self.changes_sum() {
                 let partial = mbuf.csum() == Csum::Partial;
-                written.and_then(|()| self.write_sum(mbuf.head_mut(), layers, partial))
-            } else {
-                written
+                written = written.and_then(|()| self.write_sum(mbuf.head_mut(), layers, partial));
             }
-        };
+        }
         debug_assert!(written.is_some(), "a compact key has all headers");
     }
 
@@ -240,29 +236,7 @@ impl<const A: usize> Fused<A> {
         (self.l4, self.pseudo) != ([0; 2], [0; 2])
     }
 
-    /// All but the checksum of L4. None, and nothing written but MAC addresses: the headers are not all there.
-    #[inline(always)] // as above
-    fn write(&self, macs: &Macs, head: &mut [u8], layers: Layers) -> Option<()> {
-        let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
-        let at = places(Self::V6);
-        *head.first_chunk_mut()? = *macs;
-        // The addresses end the header.
-        let ip_len = at.addresses + 2 * A;
-        debug_assert_eq!(l4, l3 + ip_len, "without options");
-        let (ip, ports) = head.get_mut(l3..l3 + ip_len + self.ports.len())?.split_at_mut(ip_len);
-        *ip.get_mut(at.class..)?.first_chunk_mut()? = self.class;
-        *ip.get_mut(at.ttl)? = self.ttl;
-        // At once: who reads them at once (for a tunnel's hash) would wait for two writes.
-        ip.get_mut(at.addresses..)?.copy_from_slice(self.addresses.as_flattened());
-        if !Self::V6 {
-            let field: &mut [u8; 2] = ip.get_mut(10..)?.first_chunk_mut()?;
-            *field = changed(*field, self.l3);
-        }
-        *ports.first_chunk_mut()? = self.ports;
-        Some(())
-    }
-
-    /// What changes if it is [`ROUTED`]. None, and nothing written but MAC addresses: the headers are not all there.
+    /// What a router writes: MAC addresses, TTL, the IPv4 header's checksum. None, and nothing written but MAC addresses: the headers are not all there.
     #[inline(always)] // as above
     fn write_route(&self, macs: &Macs, head: &mut [u8], layers: Layers) -> Option<()> {
         let l3 = usize::from(layers.l3);
@@ -274,6 +248,22 @@ impl<const A: usize> Fused<A> {
             let field: &mut [u8; 2] = ip.get_mut(10..)?.first_chunk_mut()?;
             *field = changed(*field, self.l3);
         }
+        Some(())
+    }
+
+    /// The other fields, if it is not [`ROUTED`]; but for the checksum of L4. None, and nothing written: as above.
+    #[inline(always)] // as above
+    fn write_flow(&self, head: &mut [u8], layers: Layers) -> Option<()> {
+        let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
+        let at = places(Self::V6);
+        // The addresses end the header.
+        let ip_len = at.addresses + 2 * A;
+        debug_assert_eq!(l4, l3 + ip_len, "without options");
+        let (ip, ports) = head.get_mut(l3..l3 + ip_len + self.ports.len())?.split_at_mut(ip_len);
+        *ip.get_mut(at.class..)?.first_chunk_mut()? = self.class;
+        // At once: who reads them at once (for a tunnel's hash) would wait for two writes.
+        ip.get_mut(at.addresses..)?.copy_from_slice(self.addresses.as_flattened());
+        *ports.first_chunk_mut()? = self.ports;
         Some(())
     }
 

@@ -116,16 +116,17 @@ impl Step<'_> {
         program.apply(&mut mbuf, key);
         let wrapped = self.output_by::<A>(path, mbuf, key, from);
         // What is asked of a neighbour on the way into a tunnel may teach somebody something.
-        match self.changed(cache, effects || wrapped) {
-            Replayed::AsBefore if wrapped => Ok(Replayed::Wrapped),
-            replayed => Ok(replayed),
+        if (effects || wrapped) && self.is_changed(cache) {
+            Ok(Replayed::Changed)
+        } else if wrapped {
+            Ok(Replayed::Wrapped)
+        } else {
+            Ok(Replayed::AsBefore)
         }
     }
 
-    /// What a packet has done that may have changed something, or that has not.
-    #[inline(always)] // as above
-    fn changed(&self, cache: &Cache, may: bool) -> Replayed {
-        if may && !cache.is_synced(&self.snapshot.world.changes) { Replayed::Changed } else { Replayed::AsBefore }
+    fn is_changed(&self, cache: &Cache) -> bool {
+        !cache.is_synced(&self.snapshot.world.changes)
     }
 
     /// A packet whose headers are as they are to be leaves by its path's only output. Returns whether that is in a tunnel.
@@ -176,7 +177,7 @@ impl Step<'_> {
         } else {
             self.replay_ops(cache, (path, rare), plain, Packet { mbuf, layers }, from);
         }
-        Ok(self.changed(cache, true))
+        Ok(if self.is_changed(cache) { Replayed::Changed } else { Replayed::AsBefore })
     }
 
     /// A packet is decided by this.

@@ -166,10 +166,10 @@ impl Locked<'_> {
         (body.packets[direction as usize], body.bytes[direction as usize]) = (packets, bytes);
         // Each asked by itself, there where the addition has just said it.
         if packets_over {
-            self.cold().carry(direction, true, false);
+            self.cold().carry_packets(direction);
         }
         if bytes_over {
-            self.cold().carry(direction, false, true);
+            self.cold().carry_bytes(direction);
         }
     }
 

@@ -152,12 +152,18 @@ impl Cold {
         }
     }
 
-    /// Low halves of counters have begun anew.
+    /// The low half of a direction's packets has begun anew.
     #[cold]
-    pub(super) fn carry(&self, direction: Direction, packets: bool, bytes: bool) {
-        let (of_packets, of_bytes) = (&self.packets_high[direction as usize], &self.bytes_high[direction as usize]);
-        of_packets.store(of_packets.load(Relaxed).wrapping_add(packets.into()), Relaxed);
-        of_bytes.store(of_bytes.load(Relaxed).wrapping_add(bytes.into()), Relaxed);
+    pub(super) fn carry_packets(&self, direction: Direction) {
+        let high = &self.packets_high[direction as usize];
+        high.store(high.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Likewise, of their bytes.
+    #[cold]
+    pub(super) fn carry_bytes(&self, direction: Direction) {
+        let high = &self.bytes_high[direction as usize];
+        high.store(high.load(Relaxed).wrapping_add(1), Relaxed);
     }
 }
 

@@ -129,7 +129,8 @@ impl Tracker {
     /// it was.
     pub fn settle(&self, link: &Link, segment: Option<&Segment>, len: u32, now: u64) {
         let Some(mut locked) = self.at(link) else { return };
-        if locked.body.generation != link.generation || !locked.life().has(Life::ALIVE) {
+        let life = locked.life();
+        if locked.body.generation != link.generation || !life.has(Life::ALIVE) {
             return;
         }
         let moves = match segment {
@@ -137,7 +138,6 @@ impl Tracker {
             None => true,
         };
         let flags = if moves { link.flags } else { link.flags & !JUDGED };
-        let life = locked.life();
         let _ = self.advance((&mut locked, life), &Link { flags, ..*link }, segment, len, now);
     }
 
