@@ -32,7 +32,7 @@ pub use nat::{Nat, NatSide, choose};
 pub use request::{Direction, Helper, L4, Refusal, Related, Request, Rewrite, Seen, Verdict, state};
 pub use timeout::{Class, KERNEL_ONLY, Policy, UnknownClass};
 pub use tracker::{
-    Config, Connection, Control, Counts, Event, EventKind, Expected, Filter, Handle, Limits, Link, RestoreError,
+    Config, Connection, Control, Counts, Event, EventKind, Expected, Filter, Handle, Limits, Link, Owner, RestoreError,
     Restored, Saved, Tracker, ZoneCount,
 };
 pub use tuple::{End, Family, Tuple, protocol};

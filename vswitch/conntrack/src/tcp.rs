@@ -76,6 +76,11 @@ pub enum State {
 }
 
 impl State {
+    /// Of its number; [`Self::Closed`] if no state has that.
+    pub(crate) fn of(number: u8) -> Self {
+        saved::STATES.get(usize::from(number)).copied().unwrap_or_default()
+    }
+
     /// As dumps write it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -150,11 +155,11 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slide {
     /// Of its sender.
-    max_window: u16,
+    pub(crate) max_window: u16,
     /// Of its sender.
-    seq_lo: u32,
+    pub(crate) seq_lo: u32,
     /// Of its receiver.
-    seq_hi: u32,
+    pub(crate) seq_hi: u32,
 }
 
 impl Slide {

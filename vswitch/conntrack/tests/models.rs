@@ -7,8 +7,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use vswitch_conntrack::{
-    Config, Connection, End, Family, Filter, L4, Link, Nat, NatSide, Refusal, Request, Seen, Tracker, Tuple, Verdict,
-    protocol, state,
+    Config, Connection, End, Family, Filter, L4, Link, Nat, NatSide, Owner, Refusal, Request, Seen, Tracker, Tuple,
+    Verdict, protocol, state,
 };
 use vswitch_models::{explore, thread};
 
@@ -207,11 +207,18 @@ fn link(tracker: &Tracker, tuple: Tuple, now: u64) -> Link {
     tracker.track_linked(&seen, &Request::default(), 0, now).1.expect("a link")
 }
 
+/// A packet on the short way, alone in its section.
+fn pass(owner: &Owner, tracker: &Tracker, link: &Link) -> bool {
+    let passed = tracker.pass(owner, link, None, 60, NOW);
+    owner.leave();
+    passed
+}
+
 /// Two packets were here: the one that opened it and the one that the link is of. A third one is of the old connection, or of none. Fails
 /// when a place does not get a new generation, when that is not compared, or when it is not looked at whether anybody is there.
 #[test]
 fn a_link_never_holds_for_the_next_connection_of_its_place() {
-    explore(4, || {
+    explore(3, || {
         let tracker = tracker(1);
         commit(&tracker, tuple(7), 1, NOW);
         let link = link(&tracker, tuple(7), NOW);
@@ -221,9 +228,10 @@ fn a_link_never_holds_for_the_next_connection_of_its_place() {
             commit(&other, tuple(8), 2, NOW)
         });
         let gone = !belongs(&look(&tracker, tuple(7), NOW), tuple(7), 1);
-        assert!(!(tracker.pass(&link, None, 60, NOW) && gone), "of a connection that is gone");
+        let passed = pass(&tracker.owner(0), &tracker, &link);
+        assert!(!(passed && gone), "of a connection that is gone");
         assert_eq!(killing.join().expect("a verdict").refusal, None);
-        assert!(!tracker.pass(&link, None, 60, NOW), "of a connection that is gone");
+        assert!(!pass(&tracker.owner(0), &tracker, &link), "of a connection that is gone");
         let mut packets = [0; 2];
         tracker.dump(&Filter::default(), NOW, |connection| {
             packets = connection.packets;
@@ -243,9 +251,9 @@ fn a_link_does_not_hold_when_somebody_has_seen_the_connection_change() {
         let other = Arc::clone(&tracker);
         let changing = thread::spawn(move || commit(&other, tuple(7), 2, NOW));
         let changed = look(&tracker, tuple(7), NOW).mark == 2;
-        assert!(!(changed && tracker.pass(&link, None, 60, NOW)), "the mark is another one");
+        assert!(!(changed && pass(&tracker.owner(0), &tracker, &link)), "the mark is another one");
         assert_eq!(changing.join().expect("a verdict").mark, 2);
-        assert!(!tracker.pass(&link, None, 60, NOW), "the mark is another one");
+        assert!(!pass(&tracker.owner(0), &tracker, &link), "the mark is another one");
     });
 }
 
@@ -284,5 +292,147 @@ fn an_answer_meanwhile_does_not_save_what_is_forgotten() {
         answering.join().expect("a verdict");
         assert!(living(&tracker, NOW).is_empty());
         assert_all_places_free(&tracker, 2, NOW);
+    });
+}
+
+/// Packets of a connection that has an owner, by direction.
+fn packets(tracker: &Tracker) -> [u64; 2] {
+    let mut packets = [0; 2];
+    tracker.dump(&Filter::default(), NOW, |connection| {
+        packets = connection.packets;
+        ControlFlow::Continue(())
+    });
+    packets
+}
+
+/// A connection of a client, and how its next packets may be judged: both directions of it.
+fn answered(tracker: &Tracker, client: u16) -> [Link; 2] {
+    commit(tracker, tuple(client), 1, NOW);
+    [tuple(client).reversed(), tuple(client)].map(|tuple| link(tracker, tuple, NOW))
+}
+
+/// An owner has two packets in one section, while somebody else has one the long way. Fails when an owner is not waited for, when it does not look again after that, or when one of both does not see what
+/// the other one has written.
+#[test]
+fn no_packet_of_an_owner_is_lost_while_another_worker_has_one() {
+    explore(3, || {
+        let tracker = tracker(1);
+        let [_, link] = answered(&tracker, 7);
+        let owner = tracker.owner(0);
+        assert!(pass(&owner, &tracker, &link), "it is its own from here on");
+        let other = Arc::clone(&tracker);
+        let looking = thread::spawn(move || belongs(&look(&other, tuple(7), NOW), tuple(7), 1));
+        for _ in 0..2 {
+            assert!(tracker.pass(&owner, &link, None, 60, NOW), "nothing has changed");
+        }
+        owner.leave();
+        assert!(looking.join().expect("a verdict"), "it is there");
+        assert_eq!(packets(&tracker), [6, 1]);
+    });
+}
+
+/// Both directions come to workers that both want to own the place, one of which has it. Fails when two own a place, or wait for each other.
+#[test]
+fn two_owners_of_one_connection_lose_no_packet() {
+    explore(3, || {
+        let tracker = tracker(1);
+        let [reply, link] = answered(&tracker, 7);
+        let owner = tracker.owner(0);
+        assert!(pass(&owner, &tracker, &link), "it is its own from here on");
+        let other = Arc::clone(&tracker);
+        let replying = thread::spawn(move || {
+            let owner = other.owner(1);
+            assert!(other.pass(&owner, &reply, None, 60, NOW), "nothing has changed");
+            assert!(other.pass(&owner, &reply, None, 60, NOW), "nothing has changed");
+        });
+        assert!(tracker.pass(&owner, &link, None, 60, NOW), "nothing has changed");
+        owner.leave();
+        replying.join().expect("a worker");
+        assert_eq!(packets(&tracker), [4, 3]);
+    });
+}
+
+/// Each of two workers is at the place that the other one owns, inside of its section. Fails when somebody waits inside.
+#[test]
+fn owners_do_not_wait_for_each_other() {
+    explore(3, || {
+        let tracker = tracker(2);
+        let [[_, seven], [_, other_one]] = [7, OTHER].map(|client| answered(&tracker, client));
+        let owner = tracker.owner(0);
+        assert!(pass(&owner, &tracker, &seven), "it is its own from here on");
+        let other = Arc::clone(&tracker);
+        let owning = tracker.owner(1);
+        assert!(pass(&owning, &tracker, &other_one), "it is its own from here on");
+        let crossing = thread::spawn(move || {
+            assert!([other_one, seven].iter().all(|link| other.pass(&owning, link, None, 60, NOW)), "nothing changed");
+        });
+        assert!([seven, other_one].iter().all(|link| tracker.pass(&owner, link, None, 60, NOW)), "nothing has changed");
+        owner.leave();
+        crossing.join().expect("a worker");
+        let counts = living(&tracker, NOW).iter().map(|connection| connection.packets).collect::<Vec<_>>();
+        assert_eq!(counts, [[5, 1]; 2]);
+    });
+}
+
+/// A place is taken from its owner, and is the next connection's, while the owner is at work. Fails when who ends a connection does not wait for the owner, or when the next one has an owner from the start.
+#[test]
+fn an_owner_never_takes_the_next_connection_for_its_own() {
+    explore(3, || {
+        let tracker = tracker(1);
+        let handle = commit(&tracker, tuple(7), 1, NOW).fresh.expect("a connection");
+        let link = link(&tracker, tuple(7), NOW);
+        let owner = tracker.owner(0);
+        assert!(pass(&owner, &tracker, &link), "it is its own from here on");
+        let other = Arc::clone(&tracker);
+        let killing = thread::spawn(move || {
+            assert!(other.forget(handle, NOW), "it was there");
+            commit(&other, tuple(8), 2, NOW)
+        });
+        let passed = [0; 2].map(|_| tracker.pass(&owner, &link, None, 60, NOW));
+        owner.leave();
+        assert!(passed[0] || !passed[1], "gone, and there again");
+        assert_eq!(killing.join().expect("a verdict").refusal, None);
+        assert_eq!(packets(&tracker), [1, 0], "of the new connection");
+    });
+}
+
+/// Connections that have expired for everybody but their owner, whose clock is behind, go together. Fails when the owner is not waited for: what it counts then is the next connection's.
+#[test]
+fn who_takes_places_from_owners_waits_for_them() {
+    explore(3, || {
+        let tracker = tracker(1);
+        let [_, link] = answered(&tracker, 7);
+        let owner = tracker.owner(0);
+        assert!(pass(&owner, &tracker, &link), "it is its own from here on");
+        let other = Arc::clone(&tracker);
+        let expiring = thread::spawn(move || {
+            let expired = other.expire(LATER);
+            (expired, commit(&other, tuple(8), 2, LATER))
+        });
+        for _ in 0..2 {
+            let _ = tracker.pass(&owner, &link, None, 60, NOW);
+        }
+        owner.leave();
+        let (expired, verdict) = expiring.join().expect("a verdict");
+        assert_eq!((expired, verdict.refusal), (1, None));
+        assert_eq!(packets(&tracker), [1, 0], "of the new connection");
+    });
+}
+
+/// Who shows a connection does not keep its owner off it. Fails when what it shows never was there.
+#[test]
+fn what_is_shown_of_an_owners_connection_was_there() {
+    explore(3, || {
+        let tracker = tracker(1);
+        let [_, link] = answered(&tracker, 7);
+        let owner = tracker.owner(0);
+        assert!(pass(&owner, &tracker, &link), "it is its own from here on");
+        let other = Arc::clone(&tracker);
+        let showing = thread::spawn(move || packets(&other));
+        assert!(tracker.pass(&owner, &link, None, 60, NOW), "nothing has changed");
+        owner.leave();
+        let [shown, answers] = showing.join().expect("packets");
+        assert!((3..=4).contains(&shown) && answers == 1, "{shown} {answers}");
+        assert_eq!(packets(&tracker), [4, 1]);
     });
 }

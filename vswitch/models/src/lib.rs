@@ -33,43 +33,57 @@ pub fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     assert!(executions >= 10, "only {executions} executions: what do the threads share?");
 }
 
-/// Like the one of `std`.
-#[derive(Debug, Default)]
-pub struct AtomicU64 {
-    word: loom::sync::atomic::AtomicU64,
-    beside: loom::sync::atomic::AtomicU64,
+/// Atomics like those of `std`.
+macro_rules! atomic {
+    ($name:ident, $value:ty) => {
+        /// Like the one of `std`.
+        #[derive(Debug, Default)]
+        pub struct $name {
+            word: loom::sync::atomic::$name,
+            beside: loom::sync::atomic::AtomicU64,
+        }
+
+        #[allow(missing_docs, reason = "they are those of std")]
+        impl $name {
+            #[must_use]
+            pub fn new(value: $value) -> Self {
+                Self { word: loom::sync::atomic::$name::new(value), ..Self::default() }
+            }
+
+            fn conflicting(&self) -> &loom::sync::atomic::$name {
+                self.beside.store(0, Ordering::Relaxed);
+                &self.word
+            }
+
+            pub fn load(&self, order: Ordering) -> $value {
+                self.conflicting().load(order)
+            }
+
+            pub fn store(&self, value: $value, order: Ordering) {
+                self.conflicting().store(value, order);
+            }
+
+            pub fn fetch_add(&self, more: $value, order: Ordering) -> $value {
+                self.conflicting().fetch_add(more, order)
+            }
+
+            /// # Errors
+            /// The present value, if it is not the expected one.
+            pub fn compare_exchange(
+                &self,
+                old: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.conflicting().compare_exchange(old, new, success, failure)
+            }
+        }
+    };
 }
 
-#[allow(missing_docs, reason = "they are those of std")]
-impl AtomicU64 {
-    #[must_use]
-    pub fn new(value: u64) -> Self {
-        Self { word: loom::sync::atomic::AtomicU64::new(value), ..Self::default() }
-    }
-
-    fn conflicting(&self) -> &loom::sync::atomic::AtomicU64 {
-        self.beside.store(0, Ordering::Relaxed);
-        &self.word
-    }
-
-    pub fn load(&self, order: Ordering) -> u64 {
-        self.conflicting().load(order)
-    }
-
-    pub fn store(&self, value: u64, order: Ordering) {
-        self.conflicting().store(value, order);
-    }
-
-    pub fn fetch_add(&self, more: u64, order: Ordering) -> u64 {
-        self.conflicting().fetch_add(more, order)
-    }
-
-    /// # Errors
-    /// The present value, if it is not the expected one.
-    pub fn compare_exchange(&self, old: u64, new: u64, success: Ordering, failure: Ordering) -> Result<u64, u64> {
-        self.conflicting().compare_exchange(old, new, success, failure)
-    }
-}
+atomic!(AtomicU32, u32);
+atomic!(AtomicU64, u64);
 
 /// Like the one of `parking_lot`.
 #[derive(Debug, Default)]
@@ -87,5 +101,13 @@ impl<T> Mutex<T> {
     /// When a thread panicked with it locked.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().expect("no model goes on after a panic")
+    }
+
+    /// Locks it if nobody has it.
+    ///
+    /// # Panics
+    /// Never: who would have panicked with it locked still has it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok()
     }
 }

@@ -146,19 +146,14 @@ impl Cache {
         self.v6.entry(key.found)
     }
 
-    /// A packet of `bytes` takes a path. Returns whether that may have changed something for the next one.
-    #[inline]
-    pub(crate) fn pass(&self, path: &Path, world: &World, bytes: u64, now: Millis) -> bool {
-        let effects = path.has_effects() && path.used() != now;
-        if effects {
-            // Paths share megaflows.
-            for megaflow in path.steps().filter(|megaflow| megaflow.used() != now) {
-                self.effects(megaflow, world, now);
-                megaflow.used_too(now);
-            }
+    /// A packet takes a path that has effects to carry out ([`Path::has_due_effects`]): that may change something for the next one.
+    #[cold]
+    pub(crate) fn carry_effects(&self, path: &Path, world: &World, now: Millis) {
+        // Paths share megaflows.
+        for megaflow in path.steps().filter(|megaflow| megaflow.used() != now) {
+            self.effects(megaflow, world, now);
+            megaflow.used_too(now);
         }
-        path.count(bytes, now);
-        effects
     }
 
     /// Whether all decisions of a path are good without a second look.

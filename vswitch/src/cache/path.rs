@@ -86,11 +86,11 @@ impl Path {
         Millis(self.hot.used_ms.get())
     }
 
-    /// Its packets cause more than ops.
+    /// Its packets cause more than ops, once a millisecond, and this is the first one of this one.
     #[inline]
     #[must_use]
-    pub fn has_effects(&self) -> bool {
-        self.hot.has_effects
+    pub fn has_due_effects(&self, now: Millis) -> bool {
+        self.hot.has_effects && self.used() != now
     }
 
     /// Its megaflows, in order.

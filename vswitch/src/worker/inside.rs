@@ -64,6 +64,7 @@ impl Step<'_> {
     pub(super) fn come_in_by_door(&mut self, cache: &mut Cache, i: usize, mut mbuf: Mbuf) -> Result<Inside, Mbuf> {
         let Some((door, ..)) = cache.door(i) else { return Err(mbuf) };
         if door.pass(self.now) {
+            self.outputs.owner.leave();
             self.first_of_millisecond(cache, i, &mbuf);
         }
         let cache = &*cache;

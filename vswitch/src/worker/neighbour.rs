@@ -39,6 +39,7 @@ impl Step<'_> {
         };
         let mut key = FlowKey::default();
         key.set(Field::InPort, facts.number.into());
+        self.outputs.owner.leave();
         self.asking = true;
         self.once(None, facts.bridge, op.home, key, Start::Table, mbuf);
         self.asking = false;

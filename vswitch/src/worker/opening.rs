@@ -57,7 +57,10 @@ impl Step<'_> {
         }
         cache.met(request.zone);
         cache.stats().opening_hits.add(1);
-        cache.pass(&opening.path, &self.snapshot.world, packet.mbuf.len() as u64, now);
+        if opening.path.has_due_effects(now) {
+            cache.carry_effects(&opening.path, &self.snapshot.world, now);
+        }
+        opening.path.count(packet.mbuf.len() as u64, now);
         for op in &opening.rewrites {
             let rewritten = packet.rewrite(op);
             debug_assert!(rewritten.is_ok(), "no packet dies of {op:?}");

@@ -8,6 +8,7 @@ use crate::limits::BURST;
 use crate::observe::{DropReason, PortCounters};
 use crate::packet::{Headers, offload};
 use crate::port::{PortId, Sum};
+use vswitch_conntrack::Owner;
 
 /// Packets on their way to one port.
 #[derive(Debug, Default)]
@@ -33,13 +34,16 @@ pub(super) struct Outputs {
     pub(super) waiting: Waiting,
     /// What the packet in hand has met.
     pub(super) met: Met,
+    /// This worker, as the owner of connections on the short way. It is outside whenever anything is done that others might wait for, or that might wait for others: while packets are sent first of all.
+    pub(super) owner: Owner,
 }
 
 impl Outputs {
     /// For a worker, for no ports yet.
     #[must_use]
-    pub(super) fn new(worker: usize, waiting: Waiting) -> Self {
-        Self { worker, ports: Vec::new(), pending: Vec::new(), dead: Burst::new(), waiting, met: Met::default() }
+    pub(super) fn new(worker: usize, waiting: Waiting, owner: Owner) -> Self {
+        let (ports, pending, dead, met) = (Vec::new(), Vec::new(), Burst::new(), Met::default());
+        Self { worker, ports, pending, dead, waiting, met, owner }
     }
 
     /// Makes room for the ports of a snapshot. Between bursts: nothing is gathered.
@@ -137,6 +141,7 @@ impl Outputs {
         if burst.is_empty() {
             return; // filled up and sent before the burst ended
         }
+        self.owner.leave();
         match snapshot.port(port) {
             Some(view) if !view.shared.tx.is_empty() => {
                 let shared = &view.shared;

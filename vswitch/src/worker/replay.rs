@@ -49,7 +49,7 @@ pub(super) enum Replayed {
 }
 
 impl Step<'_> {
-    /// Does what a program says, which is of the packet's compact key.
+    /// Does what a program says, which is of the packet's compact key. Afterwards this may be inside of a section ([`vswitch_conntrack::Owner`]).
     ///
     /// # Errors
     /// The packet as it was, and why not.
@@ -75,7 +75,7 @@ impl Step<'_> {
         }
     }
 
-    /// [`Step::replay`], where there is nobody to be in a hurry for.
+    /// [`Step::replay`], where there is nobody to be in a hurry for; outside of sections afterwards.
     #[inline(never)]
     pub(super) fn replay_apart(
         &mut self,
@@ -85,7 +85,9 @@ impl Step<'_> {
         key: &Compact,
         from: (PortId, PortNo),
     ) -> Result<(), (Mbuf, Fallback)> {
-        self.replay(cache, program, mbuf, key, from)
+        let done = self.replay(cache, program, mbuf, key, from);
+        self.outputs.owner.leave();
+        done
     }
 
     /// [`Step::replay`] of a packet in a slot, where it stays if it is not done.
@@ -108,11 +110,16 @@ impl Step<'_> {
             return Err(Fallback::Checksum);
         };
         let len = u32::try_from(mbuf.len()).unwrap_or(u32::MAX);
-        if !self.conntrack.tracker().pass(link, plain.segment(), len, self.now.0) {
+        if !self.conntrack.tracker().pass(&self.outputs.owner, link, plain.segment(), len, self.now.0) {
             *slot = Some(mbuf);
             return Err(Fallback::Connection);
         }
-        let effects = cache.pass(path, &self.snapshot.world, mbuf.len() as u64, self.now);
+        let effects = path.has_due_effects(self.now);
+        if effects {
+            self.outputs.owner.leave();
+            cache.carry_effects(path, &self.snapshot.world, self.now);
+        }
+        path.count(mbuf.len() as u64, self.now);
         program.apply(&mut mbuf, key);
         let wrapped = self.output_by::<A>(path, mbuf, key, from);
         // What is asked of a neighbour on the way into a tunnel may teach somebody something.
@@ -157,6 +164,7 @@ impl Step<'_> {
         from: (PortId, PortNo),
     ) -> Result<Replayed, Fallback> {
         let (path, rare) = (program.path(), program.rare());
+        self.outputs.owner.leave();
         if !cache.is_current(path) {
             return Err(Fallback::Stale);
         }
@@ -171,7 +179,10 @@ impl Step<'_> {
             return Err(Fallback::Connection);
         }
         if rare.fused {
-            cache.pass(path, &self.snapshot.world, mbuf.len() as u64, self.now);
+            if path.has_due_effects(self.now) {
+                cache.carry_effects(path, &self.snapshot.world, self.now);
+            }
+            path.count(mbuf.len() as u64, self.now);
             program.apply(&mut mbuf, layers);
             self.output_by::<A>(path, mbuf, key, from);
         } else {
@@ -192,11 +203,12 @@ impl Step<'_> {
     /// All of several connections: first all are asked, then all are told. If one changes in between it is as if it had changed just behind the packet.
     fn pass_all(&self, links: &[(Link, Rewrite)], plain: Plain, len: usize) -> bool {
         let (tracker, segment, now) = (self.conntrack.tracker(), plain.segment(), self.now.0);
+        let owner = &self.outputs.owner;
         let len = u32::try_from(len).unwrap_or(u32::MAX);
-        let all = links.iter().all(|(link, _)| tracker.may_pass(link, segment, now));
+        let all = links.iter().all(|(link, _)| tracker.may_pass(owner, link, segment, now));
         if all {
             for (link, _) in links {
-                tracker.settle(link, segment, len, now);
+                tracker.settle(owner, link, segment, len, now);
             }
         }
         all

@@ -23,7 +23,8 @@ pub(super) enum Halt {
 }
 
 impl Step<'_> {
-    /// Replays the packets of a burst from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was.
+    /// Replays the packets of a burst from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was. Afterwards this may be inside of a section
+    /// ([`vswitch_conntrack::Owner`]).
     #[inline(never)] // registers of its own
     pub(super) fn run(
         &mut self,

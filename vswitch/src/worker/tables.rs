@@ -117,6 +117,8 @@ impl Walk {
                     }
                 }
             }
+            // What follows may track.
+            step.outputs.owner.leave();
             match cache.hit(i) {
                 Some(megaflow) => {
                     hits += 1;
@@ -153,6 +155,7 @@ impl Walk {
                 }
             }
         }
+        step.outputs.owner.leave();
         if hint.is_some() {
             cache.settle_hint(port, passed);
         }

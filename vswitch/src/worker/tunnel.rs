@@ -109,6 +109,7 @@ impl Step<'_> {
     /// [`Step::wrap_and_output`] of what is not ordinary.
     #[cold]
     fn wrap_and_output_any(&mut self, op: &EncapOp, out: PortId, packet: Packet, origin: Origin<'_>) {
+        self.outputs.owner.leave();
         if let Some(wrapped) = self.encapsulate(None, op, &[Op::Output(out)], packet, origin) {
             self.output(out, origin.port, wrapped.mbuf);
         }

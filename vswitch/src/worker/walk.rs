@@ -98,7 +98,7 @@ impl Walk {
             worker,
             pool,
             snapshot: Arc::default(),
-            outputs: Outputs::new(worker, Waiting::new(rates.waiting)),
+            outputs: Outputs::new(worker, Waiting::new(rates.waiting), conntrack.tracker().owner(worker)),
             cache: Cache::new(cache, Arc::clone(&budgets)),
             conntrack,
             budgets,

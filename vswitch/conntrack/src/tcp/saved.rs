@@ -3,7 +3,7 @@
 use super::{Peer, SCALE_KNOWN, SCALE_SHIFT, SCALE_UNKNOWN, SHIFT_MAX, State, Tcp};
 
 /// By their numbers.
-const STATES: [State; 11] = [
+pub(super) const STATES: [State; 11] = [
     State::Closed,
     State::Listen,
     State::SynSent,

@@ -1,81 +1,30 @@
 //! The places of connections.
 //!
 //! All are allocated at start, as two arrays. What every packet of a connection touches is one line of the first, [`Hot`]: [`Life`], an atomic word that everybody reads and only the holder of
-//! the place's lock writes; the lock, which is held for some nanoseconds; what is behind it. What only the long way touches is one line of the second, [`Cold`], behind the same lock. They are
-//! apart so that nothing is brought into the caches along with a hot line but other hot lines: they are neighbours, 64 bytes each.
+//! the place's lock writes; the lock, which is held for some nanoseconds, or which a worker keeps (`lock`); what is behind it. What only the long way touches is one line of the second, [`Cold`],
+//! behind the same lock. They are apart so that nothing is brought into the caches along with a hot line but other hot lines: they are neighbours, 64 bytes each.
 //!
 //! 128 bytes are a connection of IPv4. One of IPv6 has a line of a third array for its addresses ([`Wides`]), which takes memory only as far as it was ever used.
 //!
-//! Lock order: stripes of the index, then one place, then the free places and lines, what is rare, and the events. Nobody holds two places at once.
+//! Lock order: stripes of the index, then one place, then the free places and lines, what is rare, and the events. Nobody holds two places at once, but for a moment who takes several from their
+//! owners ([`Arena::disown`]), who waits for nothing but the end of sections meanwhile; and nobody waits inside of one.
 
 use super::cold::Cold;
 use super::control::Skew;
 use super::free::Free;
+use super::hot::Hot;
 use super::life::Life;
+use super::lock::{Held, Lock, Who};
+use super::owner::Sections;
 use super::rare::{Rare, Rares};
-use super::sync::{AtomicU64, SpinMutex, SpinMutexGuard, Word};
+use super::sync::{Word, fence};
 use super::wide::Wides;
 use super::words::{Words, halves32};
 use crate::tcp::Tcp;
 use crate::{Direction, Memory, Tuple};
-use std::sync::atomic::Ordering::{Acquire, Release};
-
-/// What is behind a place's lock, and every packet touches: with the lock and [`Life`], one cache line.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub(super) struct Body {
-    /// Of the place: how many connections were here.
-    pub(super) generation: u32,
-    /// How often it has changed ([`Body::changed`]).
-    version: u32,
-    /// Of TCP.
-    pub(super) tcp: Tcp,
-    /// By [`Direction`], the low halves.
-    packets: [u32; 2],
-    bytes: [u32; 2],
-    pub(super) mark: u32,
-}
-
-/// Changes that are counted.
-pub(super) const VERSION_MAX: u32 = u32::MAX;
-
-impl Body {
-    /// A later `ct()` could see what has changed: who remembers how a packet was judged is to look again.
-    pub(super) const fn changed(&mut self) {
-        self.version = self.version.saturating_add(1);
-    }
-
-    /// How often it has changed. At [`VERSION_MAX`] nobody can tell any more, and nobody is to remember.
-    pub(super) const fn version(&self) -> u32 {
-        self.version
-    }
-}
-
-/// The line of a place that every packet of its connection touches.
-#[derive(Debug, Default)]
-#[repr(C, align(64))]
-pub(super) struct Hot {
-    life: AtomicU64,
-    /// Held for some nanoseconds, and seldom contended: what counts is that letting go costs no locked instruction. Who has to wait lets others run, as the holder may have lost its core.
-    body: SpinMutex<Body>,
-}
-
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<Hot>() == 64);
-
-impl Hot {
-    /// As it is at this moment.
-    #[inline]
-    pub(super) fn life(&self) -> Life {
-        Life::of_word(self.life.load(Acquire))
-    }
-
-    /// The word that it begins with.
-    #[inline]
-    pub(super) const fn first_word(&self) -> &AtomicU64 {
-        &self.life
-    }
-}
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
 
 /// What a connection begins with.
 #[derive(Debug)]
@@ -91,41 +40,60 @@ pub(super) struct Entry {
     pub(super) master: Option<Tuple>,
 }
 
-/// A place, locked.
-#[derive(Debug)]
-pub(super) struct Locked<'a> {
+/// A place, for whoever may look at it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot<'a> {
     arena: &'a Arena,
-    hot: &'a Hot,
-    pub(super) body: SpinMutexGuard<'a, Body>,
+    pub(super) hot: &'a Hot,
     pub(super) place: u32,
 }
 
-impl Locked<'_> {
-    #[inline]
-    pub(super) fn life(&self) -> Life {
-        self.hot.life()
-    }
+/// A place, locked.
+#[derive(Debug)]
+pub(super) struct Locked<'a> {
+    spot: Spot<'a>,
+    held: Held<'a>,
+}
+
+impl<'a> Deref for Locked<'a> {
+    type Target = Spot<'a>;
 
     #[inline]
-    pub(super) fn set_life(&self, life: Life) {
-        self.hot.life.store(life.word(), Release);
+    fn deref(&self) -> &Spot<'a> {
+        &self.spot
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.spot.hot.lock.unlock(self.held.said);
+    }
+}
+
+impl<'a> Locked<'a> {
+    /// A worker has come for a packet the short way, and nobody owned the place: it does from here on, unless that had owners too often.
+    #[inline]
+    pub(super) fn claim(&mut self, who: Who) {
+        self.held.said = self.held.said.claimed(who);
     }
 
-    /// Unique among the living.
-    pub(super) fn id(&self) -> u64 {
-        u64::from(self.body.generation) << 32 | u64::from(self.place)
+    /// A worker has come for a packet: nobody else owns the place from here on.
+    #[inline]
+    pub(super) fn leave_to(&mut self, who: Who) {
+        self.held.said = self.held.said.left_to(who);
     }
 
     /// Everything of a new connection, which has no packets yet. Nobody is here before.
     pub(super) fn begin(&mut self, life: Life, entry: &Entry) {
-        let generation = self.body.generation.wrapping_add(1);
-        *self.body = Body { generation, tcp: entry.tcp, mark: entry.mark, ..Body::default() };
+        self.held.said = self.held.said.anew();
+        self.hot.begin(&entry.tcp, entry.mark);
         self.cold().begin(entry, self.place, &self.arena.wides);
         if let Some(master) = entry.master {
             self.arena.rares.set(self.place, Rare { master: Some(master), skews: None });
-            self.set_life(life.with(Life::RARE));
+            self.hot.set_life(life.with(Life::RARE));
         } else {
-            self.set_life(life);
+            self.hot.set_life(life);
         }
     }
 
@@ -139,50 +107,80 @@ impl Locked<'_> {
     ) {
         self.begin(life, entry);
         let ([packets_high, packets], [bytes_high, bytes]) = (split(packets), split(bytes));
-        (self.body.packets, self.body.bytes) = (packets, bytes);
+        self.hot.set_counts([packets, bytes]);
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^48")]
         self.cold().set_high(packets_high.map(|high| high as u16), bytes_high);
         if skews.is_some() {
             self.arena.rares.set(self.place, Rare { master: entry.master, skews });
-            self.set_life(life.with(Life::RARE));
+            self.hot.set_life(life.with(Life::RARE));
         }
     }
 
     /// Nobody is here any more. Returns the tuples.
     pub(super) fn end(&mut self) -> [Words; 2] {
+        self.held.said = self.held.said.anew();
         if self.life().has(Life::RARE) {
             self.arena.rares.remove(self.place);
         }
-        self.set_life(Life::default());
+        self.hot.set_life(Life::default());
         self.tuples()
     }
 
     /// Counts a packet of so many bytes. What is seldom written lies apart.
     #[inline]
     pub(super) fn count(&mut self, direction: Direction, len: u32) {
-        let body = &mut *self.body;
-        let (packets, packets_over) = body.packets[direction as usize].overflowing_add(1);
-        let (bytes, bytes_over) = body.bytes[direction as usize].overflowing_add(len);
-        (body.packets[direction as usize], body.bytes[direction as usize]) = (packets, bytes);
-        // Each asked by itself, there where the addition has just said it.
-        if packets_over {
+        self.hot.count(direction, len, |over| self.carry(direction, over));
+    }
+
+    /// Halves of the counters of packets and bytes begin anew, or not.
+    #[cold]
+    pub(super) fn carry(&self, direction: Direction, [packets, bytes]: [bool; 2]) -> bool {
+        if packets {
             self.cold().carry_packets(direction);
         }
-        if bytes_over {
+        if bytes {
             self.cold().carry_bytes(direction);
         }
+        true
+    }
+
+    pub(super) fn set_label(&mut self, label: u128) {
+        self.cold().set_label(label);
+    }
+
+    /// Changes what it has in [`Rare::skews`].
+    #[cold]
+    pub(super) fn skew(&mut self, direction: Direction, change: impl FnOnce(&mut Skew)) {
+        let mut rare = self.rare().unwrap_or_default();
+        change(&mut rare.skews.get_or_insert_default()[direction as usize]);
+        self.arena.rares.set(self.place, rare);
+        self.hot.set_life(self.life().with(Life::RARE));
+    }
+}
+
+impl<'a> Spot<'a> {
+    #[inline]
+    pub(super) fn life(&self) -> Life {
+        self.hot.life()
+    }
+
+    /// Unique among the living.
+    pub(super) fn id(&self) -> u64 {
+        u64::from(self.hot.generation()) << 32 | u64::from(self.place)
     }
 
     /// Packets by direction, modulo 2^48.
     pub(super) fn packets(&self) -> [u64; 2] {
         let high = self.cold().packets_high();
-        std::array::from_fn(|i| u64::from(high[i]) << 32 | u64::from(self.body.packets[i]))
+        let packets = self.hot.packets();
+        std::array::from_fn(|i| u64::from(high[i]) << 32 | u64::from(packets[i]))
     }
 
     /// Their bytes.
     pub(super) fn bytes(&self) -> [u64; 2] {
         let high = self.cold().bytes_high();
-        std::array::from_fn(|i| u64::from(high[i]) << 32 | u64::from(self.body.bytes[i]))
+        let bytes = self.hot.bytes();
+        std::array::from_fn(|i| u64::from(high[i]) << 32 | u64::from(bytes[i]))
     }
 
     /// By [`Direction`].
@@ -198,10 +196,6 @@ impl Locked<'_> {
 
     pub(super) fn label(&self) -> u128 {
         self.cold().label()
-    }
-
-    pub(super) fn set_label(&self, label: u128) {
-        self.cold().set_label(label);
     }
 
     /// When it began, in milliseconds.
@@ -224,17 +218,8 @@ impl Locked<'_> {
         if self.life().has(Life::RARE) { self.arena.rares.get(self.place) } else { None }
     }
 
-    /// Changes what it has in [`Rare::skews`].
-    #[cold]
-    pub(super) fn skew(&self, direction: Direction, change: impl FnOnce(&mut Skew)) {
-        let mut rare = self.rare().unwrap_or_default();
-        change(&mut rare.skews.get_or_insert_default()[direction as usize]);
-        self.arena.rares.set(self.place, rare);
-        self.set_life(self.life().with(Life::RARE));
-    }
-
     #[inline]
-    fn cold(&self) -> &Cold {
+    fn cold(&self) -> &'a Cold {
         &self.arena.cold[self.place as usize]
     }
 }
@@ -253,11 +238,19 @@ pub(super) struct Arena {
     wides: Wides,
     rares: Rares,
     free: Free,
+    sections: Arc<Sections>,
 }
+
+/// How often an owned place is read before it is taken from its owner for that.
+const LOOKS: usize = 4;
+
+/// Places that are taken from their owners together, at most.
+pub(super) const DISOWNED_MAX: usize = 64;
 
 impl Arena {
     pub(super) fn new<M: Memory>(places: u32) -> Self {
         Self {
+            sections: Arc::default(),
             hot: M::slice(places as usize, Hot::default),
             cold: M::slice(places as usize, Cold::default),
             wides: Wides::new::<M>(places),
@@ -275,10 +268,64 @@ impl Arena {
         &self.hot
     }
 
+    /// Where the owners of places are.
+    pub(super) const fn sections(&self) -> &Arc<Sections> {
+        &self.sections
+    }
+
+    /// A place, for whoever may look at it.
+    #[inline]
+    pub(super) fn spot(&self, place: u32) -> Spot<'_> {
+        Spot { arena: self, hot: &self.hot[place as usize], place }
+    }
+
+    /// A place, locked. Outside of sections.
     #[inline]
     pub(super) fn lock(&self, place: u32) -> Locked<'_> {
-        let hot = &self.hot[place as usize];
-        Locked { arena: self, hot, body: hot.body.lock(), place }
+        let spot = self.spot(place);
+        Locked { spot, held: spot.hot.lock.lock(&self.sections) }
+    }
+
+    /// [`Self::lock`] without waiting, if nobody has it. Inside of sections, too.
+    #[inline]
+    pub(super) fn try_lock(&self, place: u32) -> Option<Locked<'_>> {
+        let spot = self.spot(place);
+        let held = spot.hot.lock.try_lock()?;
+        Some(Locked { spot, held })
+    }
+
+    /// Reads a place; if it is owned, without keeping its owner off it, unless that one changes it all the time: what is read twice, and was not locked meanwhile, was there between both readings. (A
+    /// packet may be counted in part.)
+    pub(super) fn look<T: PartialEq>(&self, place: u32, read: impl Fn(&Spot<'_>) -> T) -> T {
+        let spot = self.spot(place);
+        for _ in 0..LOOKS {
+            let said = spot.hot.lock.read();
+            if said.owner() == Who::NOBODY {
+                break;
+            }
+            let once = read(&spot);
+            fence(Acquire);
+            let again = read(&spot);
+            fence(Acquire);
+            if once == again && spot.hot.lock.read() == said {
+                return again;
+            }
+        }
+        read(&self.lock(place))
+    }
+
+    /// Takes places ([`DISOWNED_MAX`] at most) from their owners for good, as their connections are to end: that is one wait for a section, not one for each.
+    pub(super) fn disown(&self, places: &[u32]) {
+        debug_assert!(places.len() <= DISOWNED_MAX);
+        let mut taken: [Option<(&Lock, Held<'_>)>; DISOWNED_MAX] = [const { None }; DISOWNED_MAX];
+        for (place, taken) in places.iter().zip(&mut taken) {
+            let lock = &self.hot[*place as usize].lock;
+            *taken = lock.take_from_owner().map(|held| (lock, held));
+        }
+        self.sections.wait_for_all(taken.iter().flatten().map(|(_, held)| held.said.owner()));
+        for (lock, held) in taken.iter().flatten() {
+            lock.unlock(held.said.spent());
+        }
     }
 
     /// A free place, if there is one.
@@ -344,9 +391,8 @@ mod tests {
         let arena = Arena::new::<Ordinary>(3);
         for place in 0..3 {
             let locked = arena.lock(place);
-            let (line, body) = (std::ptr::from_ref(locked.hot).addr(), &*locked.body);
-            let begin = std::ptr::from_ref(body).addr();
-            assert!(line % 64 == 0 && begin >= line && begin + size_of_val(body) <= line + 64, "{begin:x} of {line:x}");
+            let line = std::ptr::from_ref(locked.hot).addr();
+            assert!(line.is_multiple_of(64) && size_of_val(locked.hot) == 64, "{line:x}");
             assert_eq!(line, std::ptr::from_ref(&arena.hot[0]).addr() + 64 * place as usize, "side by side");
         }
     }
@@ -360,7 +406,7 @@ mod tests {
             let arena = Arena::new::<Ordinary>(1);
             let mut locked = arena.lock(0);
             locked.begin(Life::default(), &entry([Tuple::default(); 2]));
-            (locked.body.packets, locked.body.bytes) = ([u32::MAX - 3, before[0]], before);
+            locked.hot.set_counts([[u32::MAX - 3, before[0]], before]);
             let mut expected = [locked.packets(), locked.bytes()];
             for (reply, len) in packets {
                 let direction = if reply { Direction::Reply } else { Direction::Original };
@@ -369,7 +415,7 @@ mod tests {
                 expected[1][direction as usize] += u64::from(len);
             }
             prop_assert_eq!([locked.packets(), locked.bytes()], expected);
-            let other = (locked.label(), locked.start(), locked.body.mark);
+            let other = (locked.label(), locked.start(), locked.hot.mark());
             prop_assert_eq!(other, (u128::MAX / 3, u64::MAX / 7, 1), "what lies beside is as it was");
             locked.begin(Life::default(), &entry([Tuple::default(); 2]));
             prop_assert_eq!([locked.packets(), locked.bytes()], [[0; 2]; 2], "of the next connection");
@@ -423,7 +469,7 @@ mod tests {
                 for (place, entry) in &there {
                     let locked = arena.lock(*place);
                     prop_assert_eq!(locked.tuples(), entry.tuples);
-                    let same = (locked.body.mark, locked.label(), locked.start(), locked.master());
+                    let same = (locked.hot.mark(), locked.label(), locked.start(), locked.master());
                     prop_assert_eq!(same, (entry.mark, entry.label, entry.start, entry.master));
                     prop_assert_eq!((locked.packets(), locked.bytes()), ([0, 1], [0, 9]));
                     let [original, reply] = entry.tuples;

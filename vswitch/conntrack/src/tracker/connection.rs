@@ -1,6 +1,6 @@
 //! A connection as others see it, and which ones they mean.
 
-use super::arena::Locked;
+use super::arena::Spot;
 use super::life::Life;
 use crate::{Family, Tuple, protocol, tcp};
 
@@ -78,22 +78,22 @@ impl Connection {
     }
 
     /// A connection as it is now.
-    pub(super) fn of(locked: &Locked<'_>, now: u64) -> Self {
-        let (body, life) = (&locked.body, locked.life());
-        let [original, reply] = locked.tuples().map(|words| words.tuple());
+    pub(super) fn of(spot: &Spot<'_>, now: u64) -> Self {
+        let life = spot.life();
+        let [original, reply] = spot.tuples().map(|words| words.tuple());
         Self {
-            id: locked.id(),
+            id: spot.id(),
             original,
             reply,
-            mark: body.mark,
-            label: locked.label(),
-            tcp: (original.protocol == protocol::TCP).then_some(body.tcp),
+            mark: spot.hot.mark(),
+            label: spot.label(),
+            tcp: (original.protocol == protocol::TCP).then(|| spot.hot.tcp()),
             replied: life.has(Life::REPLIED),
             timeout_ms: life.expiry().saturating_sub(now),
-            start_ms: locked.start(),
-            packets: locked.packets(),
-            bytes: locked.bytes(),
-            master: locked.master(),
+            start_ms: spot.start(),
+            packets: spot.packets(),
+            bytes: spot.bytes(),
+            master: spot.master(),
         }
     }
 }

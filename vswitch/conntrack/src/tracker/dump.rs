@@ -1,6 +1,6 @@
-//! Showing and flushing: one connection's lock at a time, and copied out before anything else is done with it.
+//! Showing and flushing: one connection at a time is looked at, without keeping its owner off it, and copied out before anything else is done with it.
 
-use super::arena::Locked;
+use super::arena::{DISOWNED_MAX, Spot};
 use super::life::Life;
 use super::words::Words;
 use super::{Connection, Count, Filter, Tracker};
@@ -12,7 +12,7 @@ impl Tracker {
     /// waits for longer than for one connection.
     pub fn dump(&self, filter: &Filter, now: u64, mut show: impl FnMut(&Connection) -> ControlFlow<()>) {
         for place in self.living() {
-            let alive = self.alive(place, now).map(|(_, connection)| connection);
+            let alive = self.arena.look(place, |spot| alive(spot, now));
             let Some(connection) = alive.filter(|connection| filter.matches(connection)) else { continue };
             if show(&connection).is_break() {
                 return;
@@ -33,29 +33,37 @@ impl Tracker {
         self.flush_where(now, |connection| filter.matches(connection))
     }
 
-    /// Removes those that somebody means, in one pass; returns how many went.
+    /// Removes those that somebody means, in one pass; returns how many went. They are asked for again, when they are locked.
     pub fn flush_where(&self, now: u64, mut means: impl FnMut(&Connection) -> bool) -> usize {
         let mut flushed = 0;
-        for place in self.living() {
-            let Some((locked, connection)) = self.alive(place, now) else { continue };
-            if means(&connection) {
-                self.kill(locked, Count::Flushed, now);
-                flushed += 1;
+        let mut meant = Vec::with_capacity(DISOWNED_MAX);
+        let mut living = self.living();
+        loop {
+            let asked = living.by_ref().filter(|place| {
+                self.arena.look(*place, |spot| alive(spot, now)).is_some_and(|connection| means(&connection))
+            });
+            meant.extend(asked.take(DISOWNED_MAX));
+            if meant.is_empty() {
+                return flushed;
+            }
+            self.arena.disown(&meant);
+            for place in meant.drain(..) {
+                let locked = self.arena.lock(place);
+                if alive(&locked, now).is_some_and(|connection| means(&connection)) {
+                    self.kill(locked, Count::Flushed, now);
+                    flushed += 1;
+                }
             }
         }
-        flushed
     }
 
     pub(super) fn living(&self) -> impl Iterator<Item = u32> + '_ {
         (0_u32..).zip(self.arena.places()).filter(|(_, slot)| slot.life().has(Life::ALIVE)).map(|(place, _)| place)
     }
+}
 
-    fn alive(&self, place: u32, now: u64) -> Option<(Locked<'_>, Connection)> {
-        let locked = self.arena.lock(place);
-        if !locked.life().has(Life::ALIVE) || locked.life().expiry() <= now {
-            return None;
-        }
-        let connection = Connection::of(&locked, now);
-        Some((locked, connection))
-    }
+/// The connection of a place, if there is one.
+fn alive(spot: &Spot<'_>, now: u64) -> Option<Connection> {
+    let life = spot.life();
+    (life.has(Life::ALIVE) && life.expiry() > now).then(|| Connection::of(spot, now))
 }

@@ -14,7 +14,7 @@ pub struct Handle {
 impl Handle {
     #[inline]
     pub(super) fn of(locked: &Locked<'_>) -> Self {
-        Self { place: locked.place, generation: locked.body.generation }
+        Self { place: locked.place, generation: locked.hot.generation() }
     }
 }
 

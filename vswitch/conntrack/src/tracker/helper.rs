@@ -210,7 +210,7 @@ impl Tracker {
     }
 
     fn announce(&self, master: &Locked<'_>, expected: &Expected, now: u64) -> bool {
-        let (mark, label) = (master.body.mark, master.label());
+        let (mark, label) = (master.hot.mark(), master.label());
         let expiry = now.saturating_add(LIFETIME);
         let master = master.tuples()[Direction::Original as usize].tuple();
         let inherited = Inherited { master, mark, label, translate: expected.translate, expiry };

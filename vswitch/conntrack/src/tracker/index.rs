@@ -119,6 +119,7 @@ impl Index {
     pub(super) fn lock(&self, hashes: [u64; 2]) -> Stripes<'_> {
         let mut at = hashes.map(|hash| as_index(hash >> 40) % STRIPES);
         at.sort_unstable();
+        super::owner::assert_outside();
         let first = self.stripes[at[0]].0.lock();
         let second = (at[0] != at[1]).then(|| self.stripes[at[1]].0.lock());
         Stripes([Some(first), second])

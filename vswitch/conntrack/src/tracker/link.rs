@@ -1,14 +1,15 @@
 //! The short way of a packet that is like one before it: same headers, same connection, nothing changed.
 //!
 //! Whoever remembers what became of a packet remembers a [`Link`] for each `ct()` on its way. As long as the link holds, the verdict on the next packet is the same: its
-//! connection is alive, nothing that a `ct()` could see of it has changed (mark, label, states, replies: [`super::arena::Body::changed`]), and a segment lies in its windows. Then only counters,
+//! connection is alive, nothing that a `ct()` could see of it has changed (mark, label, states, replies: [`Hot::changed`]), and a segment lies in its windows. Then only counters,
 //! windows and expiry move; else nothing has been touched, and the packet is to be tracked as any other.
 
-use super::Tracker;
 use super::arena::Locked;
+use super::hot::{Hot, VERSION_MAX, name};
 use super::life::Life;
 use super::sync::AtomicU64;
 use super::track::class;
+use super::{Owner, Tracker};
 use crate::tcp::{Segment, Slide, flag};
 use crate::{Class, Direction, L4, Request, Seen, state};
 
@@ -43,10 +44,10 @@ impl Link {
         request: &Request,
         (state, judged): (u32, bool),
     ) -> Option<Self> {
-        let (generation, version) = (locked.body.generation, locked.body.version());
+        let (generation, version) = (locked.hot.generation(), locked.hot.version());
         let same = match &seen.l4 {
             L4::Tcp(segment) => {
-                let is_established = locked.body.tcp.is_established();
+                let is_established = locked.hot.is_established();
                 // So what waits for an answer has no link: nobody asks again on the short way.
                 debug_assert!(!is_established || locked.life().has(Life::REPLIED), "established without an answer");
                 is_plain(segment) && is_established
@@ -55,7 +56,7 @@ impl Link {
             L4::Icmp | L4::Other => false,
         };
         let helped = locked.life().helper().is_some() || locked.skews().is_some();
-        let worn = version == super::arena::VERSION_MAX;
+        let worn = version == VERSION_MAX;
         if !same || helped || worn || request.force || state & state::INV != 0 {
             return None;
         }
@@ -119,86 +120,166 @@ impl Tracker {
 
     /// A packet like the one that the link is of: `segment` of TCP, `len` bytes of frame. True: it was counted, and has moved windows and expiry. False: nothing has been
     /// touched, the link does not hold.
+    ///
+    /// Its worker is inside of a section afterwards: see [`Owner`].
     #[inline]
     #[must_use]
-    pub fn pass(&self, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> bool {
-        self.with(link, now, |mut locked, life| self.advance((&mut locked, life), link, segment, len, now))
-    }
-
-    /// What [`Self::pass`] does, of a packet of which [`Self::may_pass`] was true just now: whatever has changed since, it came first. A connection that has ended since stays as
-    /// it was.
-    pub fn settle(&self, link: &Link, segment: Option<&Segment>, len: u32, now: u64) {
-        let Some(mut locked) = self.at(link) else { return };
-        let life = locked.life();
-        if locked.body.generation != link.generation || !life.has(Life::ALIVE) {
-            return;
+    pub fn pass(&self, owner: &Owner, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> bool {
+        debug_assert!(owner.is_of(self), "another table's owner");
+        match self.arena.places().get(link.place as usize) {
+            Some(hot) if hot.lock.is_of(owner.present()) => match self.pass_owned(hot, link, segment, len, now) {
+                Some(passed) => passed,
+                None => self.pass_waiting(owner, hot, link, segment, len, now),
+            },
+            Some(hot) => self.pass_other(owner, hot, link, segment, len, now),
+            // Of `Link::NONE`.
+            None => false,
         }
-        let moves = match segment {
-            Some(segment) => locked.body.tcp.is_established() && self.slides(&locked, link, segment).is_some(),
-            None => true,
-        };
-        let flags = if moves { link.flags } else { link.flags & !JUDGED };
-        let _ = self.advance((&mut locked, life), &Link { flags, ..*link }, segment, len, now);
     }
 
-    /// Moves windows and expiry, and counts. False: a segment does not fit, and nothing was done.
+    /// [`Self::pass`] at a place of one's own; none if that takes its lock, and nothing was touched.
     #[inline]
-    fn advance(
+    fn pass_owned(&self, hot: &Hot, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> Option<bool> {
+        match holds(hot, link, now) {
+            Some(life) => self.advance((hot, life), link, segment, (len, now), |_| false),
+            None => Some(false),
+        }
+    }
+
+    /// [`Self::pass`] at a place that may be one's own inside of a section, or nobody's, or somebody else's.
+    #[inline(never)]
+    fn pass_other(&self, owner: &Owner, hot: &Hot, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> bool {
+        owner.enter();
+        let owned = hot.lock.is_of(owner.present());
+        if owned && let Some(passed) = self.pass_owned(hot, link, segment, len, now) {
+            return passed;
+        }
+        match self.arena.try_lock(link.place) {
+            Some(mut locked) => {
+                let Some(life) = holds(locked.hot, link, now) else { return false };
+                locked.claim(owner.who());
+                self.advance_locked(&mut locked, life, link, segment, (len, now))
+            }
+            None => self.pass_waiting(owner, hot, link, segment, len, now),
+        }
+    }
+
+    /// [`Self::pass`] of who has to wait: for whoever is at the place, or owns it, which has to end as two are there; or of an owner, that others can see how it writes what lies apart.
+    #[cold]
+    fn pass_waiting(
         &self,
-        (locked, life): (&mut Locked<'_>, Life),
+        owner: &Owner,
+        hot: &Hot,
         link: &Link,
         segment: Option<&Segment>,
         len: u32,
         now: u64,
     ) -> bool {
-        if link.flags & JUDGED != 0 {
-            let class = match segment {
-                Some(segment) => {
-                    let Some(slide) = self.slides(locked, link, segment) else { return false };
-                    locked.body.tcp.slide(link.direction(), slide);
+        if hot.name() != name(link.generation, link.version) {
+            return false;
+        }
+        let Some(mut locked) = self.at(owner, link) else { return false };
+        let Some(life) = holds(locked.hot, link, now) else { return false };
+        self.advance_locked(&mut locked, life, link, segment, (len, now))
+    }
+
+    /// What [`Self::pass`] does, of a packet of which [`Self::may_pass`] was true just now: whatever has changed since, it came first. A connection that has ended since stays as
+    /// it was. Its worker is outside of sections afterwards.
+    pub fn settle(&self, owner: &Owner, link: &Link, segment: Option<&Segment>, len: u32, now: u64) {
+        let Some(mut locked) = self.at(owner, link) else { return };
+        let life = locked.life();
+        if locked.hot.generation() != link.generation || !life.has(Life::ALIVE) {
+            return;
+        }
+        let moves = match segment {
+            Some(segment) => locked.hot.is_established() && self.slides(locked.hot, link, segment).is_some(),
+            None => true,
+        };
+        let flags = if moves { link.flags } else { link.flags & !JUDGED };
+        let _ = self.advance_locked(&mut locked, life, &Link { flags, ..*link }, segment, (len, now));
+    }
+
+    fn advance_locked(
+        &self,
+        locked: &mut Locked<'_>,
+        life: Life,
+        link: &Link,
+        segment: Option<&Segment>,
+        packet: (u32, u64),
+    ) -> bool {
+        let carries = |over| locked.carry(link.direction(), over);
+        self.advance((locked.hot, life), link, segment, packet, carries) == Some(true)
+    }
+
+    /// Moves windows and expiry, and counts. False: a segment does not fit; none: halves of counters begin anew, and that cannot be (`carries`). In both cases nothing was done.
+    #[inline]
+    fn advance(
+        &self,
+        (hot, life): (&Hot, Life),
+        link: &Link,
+        segment: Option<&Segment>,
+        (len, now): (u32, u64),
+        carries: impl FnOnce([bool; 2]) -> bool,
+    ) -> Option<bool> {
+        let judged = link.flags & JUDGED != 0;
+        let slide = match segment {
+            Some(segment) if judged => match self.slides(hot, link, segment) {
+                None => return Some(false),
+                some => some,
+            },
+            _ => None,
+        };
+        if link.flags & COUNTED != 0 && !hot.count(link.direction(), len, carries) {
+            return None;
+        }
+        if judged {
+            let class = match slide {
+                Some(slide) => {
+                    hot.slide(link.direction(), slide);
                     Class::TcpEstablished
                 }
                 None => class(&L4::Udp, life.has(Life::REPLIED)),
             };
-            locked.set_life(life.until_soon(now, self.zones.timeout(link.zone, class)));
+            hot.set_life(life.until_soon(now, self.zones.timeout(link.zone, class)));
         }
-        if link.flags & COUNTED != 0 {
-            locked.count(link.direction(), len);
-        }
-        true
+        Some(true)
     }
 
-    /// Whether [`Self::pass`] would be true now.
+    /// Whether [`Self::pass`] would be true now. Its worker is outside of sections afterwards.
     #[inline]
     #[must_use]
-    pub fn may_pass(&self, link: &Link, segment: Option<&Segment>, now: u64) -> bool {
-        self.with(link, now, |locked, _| match segment {
-            Some(segment) if link.flags & JUDGED != 0 => self.slides(&locked, link, segment).is_some(),
-            _ => true,
-        })
+    pub fn may_pass(&self, owner: &Owner, link: &Link, segment: Option<&Segment>, now: u64) -> bool {
+        let Some(locked) = self.at(owner, link) else { return false };
+        holds(locked.hot, link, now).is_some()
+            && match segment {
+                Some(segment) if link.flags & JUDGED != 0 => self.slides(locked.hot, link, segment).is_some(),
+                _ => true,
+            }
     }
 
     /// The place of a link, locked, whoever is there now; none of [`Link::NONE`].
     #[inline]
-    fn at(&self, link: &Link) -> Option<Locked<'_>> {
-        ((link.place as usize) < self.arena.places().len()).then(|| self.arena.lock(link.place))
-    }
-
-    /// Does it with the connection, locked; false if it is not as it was.
-    #[inline]
-    fn with(&self, link: &Link, now: u64, then: impl FnOnce(Locked<'_>, Life) -> bool) -> bool {
-        let Some(locked) = self.at(link) else { return false };
-        // As one number: one load and one compare for both.
-        let both = |generation: u32, version: u32| u64::from(generation) | u64::from(version) << 32;
-        let same = both(locked.body.generation, locked.body.version()) == both(link.generation, link.version);
-        let life = locked.life();
-        // Of who is not alive it is 0.
-        same && life.expiry() > now && then(locked, life)
+    fn at(&self, owner: &Owner, link: &Link) -> Option<Locked<'_>> {
+        if link.place as usize >= self.arena.places().len() {
+            return None;
+        }
+        owner.leave();
+        let mut locked = self.arena.lock(link.place);
+        locked.leave_to(owner.who());
+        Some(locked)
     }
 
     /// What a segment moves; none if it does not fit.
     #[inline]
-    fn slides(&self, locked: &Locked<'_>, link: &Link, segment: &Segment) -> Option<Slide> {
-        locked.body.tcp.slides(segment, link.direction(), self.checks_windows())
+    fn slides(&self, hot: &Hot, link: &Link, segment: &Segment) -> Option<Slide> {
+        hot.established_tcp().slides(segment, link.direction(), self.checks_windows())
     }
+}
+
+/// The life of a connection that is as it was.
+#[inline]
+fn holds(hot: &Hot, link: &Link, now: u64) -> Option<Life> {
+    let life = hot.life();
+    // Of who is not alive it is 0.
+    (hot.name() == name(link.generation, link.version) && life.expiry() > now).then_some(life)
 }

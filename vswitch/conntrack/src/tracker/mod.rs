@@ -1,7 +1,7 @@
 //! The tracker: the table of connections, and what packets do to it.
 //!
-//! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it, `related` that of an error; `index` and `arena` the table, with `life`, `cold`, `wide` and `rare` for what
-//! a place holds, `free` for those that hold nothing; `expire` and `dump` what the control side does; `forget` what a packet takes back;
+//! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it, `related` that of an error; `index` and `arena` the table, with `life`, `hot`, `cold`, `wide` and `rare` for what
+//! a place holds, `lock` and `owner` for who may touch it, `free` for those that hold nothing; `expire` and `dump` what the control side does; `forget` what a packet takes back;
 //! `saved` how all of it outlives the process; `ahead` what a packet will read of it; `limits`, `events`, `counters`, `helper` and `control` one small thing each.
 
 mod ahead;
@@ -17,11 +17,14 @@ mod expire;
 mod forget;
 mod free;
 mod helper;
+mod hot;
 mod index;
 mod life;
 mod limits;
 mod link;
+mod lock;
 mod open;
+mod owner;
 mod rare;
 mod related;
 mod saved;
@@ -39,6 +42,7 @@ pub use forget::Handle;
 pub use helper::Expected;
 pub use limits::{Limits, ZoneCount};
 pub use link::Link;
+pub use owner::Owner;
 pub use saved::{RestoreError, Restored, Saved};
 
 use crate::{Direction, Memory, Ordinary, Policy, Tuple};
@@ -195,10 +199,17 @@ impl Tracker {
         })
     }
 
-    /// Whether a tuple belongs to no connection, in either direction.
+    /// Whether a tuple belongs to no connection, in either direction, for now.
     fn is_free(&self, tuple: &Tuple, now: u64) -> bool {
         let words = Words::from(tuple);
-        self.find(&words, self.hasher.hash(&words), now).is_none()
+        let found = self.index.find(self.hasher.hash(&words), |Hit { place, direction }| {
+            let there = self.arena.look(place, |spot| {
+                let life = spot.life();
+                life.has(Life::ALIVE) && life.expiry() > now && spot.is(&words, direction)
+            });
+            there.then_some(())
+        });
+        found.is_none()
     }
 
     /// Takes a connection out of the table; its place is free then.

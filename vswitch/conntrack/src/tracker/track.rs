@@ -1,6 +1,7 @@
 //! What a packet does: it belongs to a connection, or opens one, or neither.
 
 use super::life::Life;
+use super::lock::Who;
 use super::{Count, EventKind, Found, Handle, Link, Locked, Tracker, Words};
 use crate::tcp::{Outcome, State, Tcp};
 use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Seen, Tuple, Verdict, state};
@@ -51,7 +52,7 @@ impl Tracker {
                 self.find(&words, hash, now)
             };
             if let Some(found) = found
-                && let Some(link) = self.belongs(found, seen, request, now, verdict)
+                && let Some(link) = self.belongs(found, seen, request, (worker, now), verdict)
             {
                 return link;
             }
@@ -79,15 +80,16 @@ impl Tracker {
         found: Found<'_>,
         seen: &Seen,
         request: &Request,
-        now: u64,
+        (worker, now): (usize, u64),
         verdict: &mut Verdict,
     ) -> Option<Option<Link>> {
         let Found { mut locked, direction } = found;
+        locked.leave_to(Who::of(worker));
         if request.commit && request.force && direction == Direction::Reply {
             self.kill(locked, Count::Replaced, now);
             return None;
         }
-        let (life, tcp) = (locked.life(), locked.body.tcp);
+        let (life, tcp) = (locked.life(), locked.hot.tcp());
         let unskewed;
         let seen = if locked.skews().is_some() && !is_translated(request) {
             unskewed = locked.unskewed(seen, direction);
@@ -123,9 +125,9 @@ impl Tracker {
         }
         // Marks and labels are those of who opened it: what is no answer says nothing about it.
         let written = if request.commit && !stray { locked.write(request) } else { Written::default() };
-        let moved = states(&tcp) != states(&locked.body.tcp);
+        let moved = states(&tcp) != states(&locked.hot.tcp());
         if written.anything || moved || life.has(Life::REPLIED) != locked.life().has(Life::REPLIED) {
-            locked.body.changed();
+            locked.hot.changed();
             self.tell(EventKind::Update, &locked, now);
         }
         let controls = life.helper() == Some(Helper::Ftp) && state & (state::EST | state::INV) == state::EST;
@@ -142,7 +144,7 @@ impl Tracker {
         direction == Direction::Reply
             && !locked.life().has(Life::REPLIED)
             && self.zones.waits_for_answer(seen.tuple.zone)
-            && locked.body.tcp.leaves_open(segment)
+            && locked.hot.tcp().leaves_open(segment)
     }
 
     /// What the packet changes in the state of its connection, and until when that lives now.
@@ -156,11 +158,14 @@ impl Tracker {
             L4::Tcp(segment) => {
                 // All other protocols wait for an answer in every zone.
                 let waits = !answered && self.zones.waits_for_answer(seen.tuple.zone);
-                let outcome = locked.body.tcp.update(segment, direction, self.checks_windows());
+                let mut tcp = locked.hot.tcp();
+                let outcome = tcp.update(segment, direction, self.checks_windows());
+                // What is invalid may have taught something, too.
+                locked.hot.set_tcp(&tcp);
                 if matches!(outcome, Outcome::Invalid | Outcome::Reopen) {
                     return outcome;
                 }
-                let class = Class::after(outcome, &locked.body.tcp);
+                let class = Class::after(outcome, &tcp);
                 (if waits && direction == Direction::Original { Outcome::ValidNew } else { outcome }, class)
             }
             other if life.has(Life::REPLIED) => (Outcome::Valid, Some(class(other, true))),
@@ -169,7 +174,7 @@ impl Tracker {
         if let Some(class) = class {
             life = life.until(now.saturating_add(self.zones.timeout(seen.tuple.zone, class)));
         }
-        locked.set_life(life);
+        locked.hot.set_life(life);
         outcome
     }
 }
@@ -249,7 +254,7 @@ impl Locked<'_> {
     pub(super) fn known(&self) -> Verdict {
         let original = self.master().unwrap_or_else(|| self.tuples()[0].tuple());
         Verdict {
-            mark: self.body.mark,
+            mark: self.hot.mark(),
             label: self.label(),
             original: Some(original),
             known: true,
@@ -268,11 +273,11 @@ impl Locked<'_> {
         if self.master().is_some() {
             return Written::default();
         }
-        let mark = self.body.mark & !request.mark.1 | request.mark.0 & request.mark.1;
+        let mark = self.hot.mark() & !request.mark.1 | request.mark.0 & request.mark.1;
         let label = self.label() & !request.label.1 | request.label.0 & request.label.1;
         let labelled = label != self.label();
-        let written = Written { anything: labelled || mark != self.body.mark, label: labelled };
-        self.body.mark = mark;
+        let written = Written { anything: labelled || mark != self.hot.mark(), label: labelled };
+        self.hot.set_mark(mark);
         self.set_label(label);
         written
     }

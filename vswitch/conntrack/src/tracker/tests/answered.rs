@@ -265,7 +265,7 @@ proptest! {
             let packet = Seen { l4: L4::Tcp(segment), ..seen(text) };
             let plain = flags & (SYN | FIN | RST) == 0;
             let promised = links[usize::from(back)]
-                .filter(|(link, _)| plain && talk.tracker.may_pass(link, Some(&segment), talk.now));
+                .filter(|(link, _)| plain && talk.tracker.may_pass(&talk.tracker.owner(0), link, Some(&segment), talk.now));
             let (verdict, link) = talk.tracker.track_linked(&packet, &request, 0, talk.now);
             let Some(connection) = talk.connections().first().copied() else {
                 prop_assert_eq!(verdict.state, state::INV | state::TRK);

@@ -295,7 +295,8 @@ fn hostile(changes: &[(prop::sample::Index, u64)], cut: Option<prop::sample::Ind
                     let (verdict, link) = talk.tracker.track_linked(&seen, &request, 0, talk.now);
                     assert!(verdict.known || verdict.state & crate::state::INV != 0, "{of:?} of {connection:?}");
                     if let Some(link) = link {
-                        let _ = talk.tracker.pass(&link, link.is_tcp().then_some(&segment), 60, talk.now);
+                        let owner = talk.tracker.owner(0);
+                        let _ = talk.tracker.pass(&owner, &link, link.is_tcp().then_some(&segment), 60, talk.now);
                     }
                 }
             }
