@@ -275,16 +275,9 @@ impl Tcp {
     #[inline]
     #[must_use]
     pub fn slides(&self, segment: &Segment, direction: Direction, check: bool) -> Option<Slide> {
-        debug_assert!(segment.flags & (SYN | FIN | RST) == 0 && self.is_established(), "{segment:?} {self:?}");
+        debug_assert!(self.is_established(), "{segment:?} {self:?}");
         let [src, dst] = [direction, direction.opposite()].map(|end| &self.peers[end as usize]);
-        // That the others are not there makes what follows short.
-        if segment.flags & (SYN | FIN | RST | ACK) != ACK {
-            return None;
-        }
-        let mut reading = Reading::of(segment);
-        (reading.src_shift, reading.dst_shift) = shifts(src, dst);
-        reading.pin(src);
-        (!check || fits(segment, &reading, src, dst)).then(|| slid(&reading, src, dst))
+        slides(segment, src, dst, check)
     }
 
     /// Moves what a segment moves.
@@ -320,6 +313,20 @@ impl Tcp {
             state => state,
         }
     }
+}
+
+/// [`Tcp::slides`], of a segment of one established end to the other.
+#[inline]
+pub(crate) fn slides(segment: &Segment, src: &Peer, dst: &Peer, check: bool) -> Option<Slide> {
+    debug_assert!(segment.flags & (SYN | FIN | RST) == 0, "{segment:?}");
+    // That the others are not there makes what follows short.
+    if segment.flags & (SYN | FIN | RST | ACK) != ACK {
+        return None;
+    }
+    let mut reading = Reading::of(segment);
+    (reading.src_shift, reading.dst_shift) = shifts(src, dst);
+    reading.pin(src);
+    (!check || fits(segment, &reading, src, dst)).then(|| slid(&reading, src, dst))
 }
 
 /// Whether an honest end may set these flags together.

@@ -8,7 +8,7 @@ use super::lock::Lock;
 use super::sync::{AtomicU32 as Counter, AtomicU64};
 use super::words::halves32;
 use crate::Direction;
-use crate::tcp::{Peer, Slide, State, Tcp};
+use crate::tcp::{self, Peer, Segment, Slide, State, Tcp};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64 as Word};
 
@@ -143,11 +143,20 @@ impl Hot {
         Tcp { peers: [0, 1].map(|i| Peer { state: self.peers[i].state(), ..self.peers[i].windows() }) }
     }
 
-    /// Of a connection whose ends are both established: what is not asked is not read.
+    /// What a segment from one established end to the other moves; none if it does not fit.
     #[inline]
-    pub(super) fn established_tcp(&self) -> Tcp {
+    pub(super) fn slides(&self, segment: &Segment, direction: Direction, check: bool) -> Option<Slide> {
         debug_assert!(self.is_established(), "{self:?}");
-        Tcp { peers: [self.peers[0].windows(), self.peers[1].windows()] }
+        let (src, dst) = self.ends(direction);
+        // What is not asked is not read.
+        tcp::slides(segment, &src.windows(), &dst.windows(), check)
+    }
+
+    /// Sender and receiver of a packet.
+    #[inline]
+    fn ends(&self, direction: Direction) -> (&End, &End) {
+        let src = direction as usize;
+        (&self.peers[src], &self.peers[1 - src])
     }
 
     #[inline]
@@ -164,7 +173,7 @@ impl Hot {
     /// Moves what a segment moves, moved or not: the packet's counters are in the same cache line.
     #[inline]
     pub(super) fn slide(&self, direction: Direction, slide: Slide) {
-        let [src, dst] = [direction, direction.opposite()].map(|end| &self.peers[end as usize]);
+        let (src, dst) = self.ends(direction);
         src.max_window.store(slide.max_window, Relaxed);
         src.seq_lo.store(slide.seq_lo, Relaxed);
         dst.seq_hi.store(slide.seq_hi, Relaxed);

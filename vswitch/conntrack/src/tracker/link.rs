@@ -221,27 +221,22 @@ impl Tracker {
         (len, now): (u32, u64),
         carries: impl FnOnce([bool; 2]) -> bool,
     ) -> Option<bool> {
-        let judged = link.flags & JUDGED != 0;
-        let slide = match segment {
-            Some(segment) if judged => match self.slides(hot, link, segment) {
-                None => return Some(false),
-                some => some,
-            },
-            _ => None,
-        };
-        if link.flags & COUNTED != 0 && !hot.count(link.direction(), len, carries) {
-            return None;
-        }
-        if judged {
-            let class = match slide {
-                Some(slide) => {
-                    hot.slide(link.direction(), slide);
-                    Class::TcpEstablished
+        let direction = link.direction();
+        let count = || link.flags & COUNTED == 0 || hot.count(direction, len, carries);
+        let class = match segment {
+            _ if link.flags & JUDGED == 0 => return count().then_some(true),
+            Some(segment) => {
+                let Some(slide) = self.slides(hot, link, segment) else { return Some(false) };
+                if !count() {
+                    return None;
                 }
-                None => class(&L4::Udp, life.has(Life::REPLIED)),
-            };
-            hot.set_life(life.until_soon(now, self.zones.timeout(link.zone, class)));
-        }
+                hot.slide(direction, slide);
+                Class::TcpEstablished
+            }
+            None if !count() => return None,
+            None => class(&L4::Udp, life.has(Life::REPLIED)),
+        };
+        hot.set_life(life.until_soon(now, self.zones.timeout(link.zone, class)));
         Some(true)
     }
 
@@ -272,7 +267,7 @@ impl Tracker {
     /// What a segment moves; none if it does not fit.
     #[inline]
     fn slides(&self, hot: &Hot, link: &Link, segment: &Segment) -> Option<Slide> {
-        hot.established_tcp().slides(segment, link.direction(), self.checks_windows())
+        hot.slides(segment, link.direction(), self.checks_windows())
     }
 }
 

@@ -6,6 +6,7 @@ mod forget;
 mod life;
 mod model;
 mod oracle;
+mod owned;
 mod plain;
 mod saved;
 mod stress;
