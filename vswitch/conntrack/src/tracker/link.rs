@@ -126,15 +126,15 @@ impl Tracker {
     #[must_use]
     pub fn pass(&self, owner: &Owner, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> bool {
         debug_assert!(owner.is_of(self), "another table's owner");
-        match self.arena.places().get(link.place as usize) {
-            Some(hot) if hot.lock.is_of(owner.present()) => match self.pass_owned(hot, link, segment, len, now) {
-                Some(passed) => passed,
-                None => self.pass_waiting(owner, hot, link, segment, len, now),
-            },
-            Some(hot) => self.pass_other(owner, hot, link, segment, len, now),
-            // Of `Link::NONE`.
-            None => false,
+        // None of `Link::NONE`.
+        let Some(hot) = self.arena.places().get(link.place as usize) else { return false };
+        if hot.lock.is_of(owner.present())
+            && let Some(passed) = self.pass_owned(hot, link, segment, len, now)
+        {
+            return passed;
         }
+        // By value: so a segment is in registers until here.
+        self.pass_other(owner, link, segment.copied(), len, now)
     }
 
     /// [`Self::pass`] at a place of one's own; none if that takes its lock, and nothing was touched.
@@ -148,10 +148,12 @@ impl Tracker {
 
     /// [`Self::pass`] at a place that may be one's own inside of a section, or nobody's, or somebody else's.
     #[inline(never)]
-    fn pass_other(&self, owner: &Owner, hot: &Hot, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> bool {
+    fn pass_other(&self, owner: &Owner, link: &Link, segment: Option<Segment>, len: u32, now: u64) -> bool {
+        let (hot, segment) = (self.arena.spot(link.place).hot, segment.as_ref());
         owner.enter();
-        let owned = hot.lock.is_of(owner.present());
-        if owned && let Some(passed) = self.pass_owned(hot, link, segment, len, now) {
+        if hot.lock.is_of(owner.present())
+            && let Some(passed) = self.pass_owned(hot, link, segment, len, now)
+        {
             return passed;
         }
         match self.arena.try_lock(link.place) {
