@@ -270,23 +270,6 @@ impl Tcp {
         }
     }
 
-    /// [`Self::update`] with a segment that has neither SYN nor FIN nor RST, between two established ends: what it moves, if it is [`Outcome::Valid`]; else
-    /// nothing would have changed.
-    #[inline]
-    #[must_use]
-    pub fn slides(&self, segment: &Segment, direction: Direction, check: bool) -> Option<Slide> {
-        debug_assert!(self.is_established(), "{segment:?} {self:?}");
-        let [src, dst] = [direction, direction.opposite()].map(|end| &self.peers[end as usize]);
-        slides(segment, src, dst, check)
-    }
-
-    /// Moves what a segment moves.
-    #[inline]
-    pub fn slide(&mut self, direction: Direction, slide: Slide) {
-        let (src, dst) = self.ends_mut(direction);
-        slide.apply(src, dst);
-    }
-
     /// Sender and receiver of a segment.
     #[inline]
     const fn ends_mut(&mut self, direction: Direction) -> (&mut Peer, &mut Peer) {
@@ -295,13 +278,6 @@ impl Tcp {
             Direction::Original => (original, reply),
             Direction::Reply => (reply, original),
         }
-    }
-
-    /// Both ends were acknowledged, and none has sent a FIN.
-    #[inline]
-    #[must_use]
-    pub fn is_established(&self) -> bool {
-        self.peers.iter().all(|peer| peer.state == State::Established)
     }
 
     /// The one state that `dump-conntrack` prints: of the end that is further, and with two names less.
@@ -315,7 +291,7 @@ impl Tcp {
     }
 }
 
-/// [`Tcp::slides`], of a segment of one established end to the other.
+/// [`Tcp::update`] with a segment that has neither SYN nor FIN nor RST, of one established end to the other: what it moves, if it is [`Outcome::Valid`]; else nothing would have changed.
 #[inline]
 pub(crate) fn slides(segment: &Segment, src: &Peer, dst: &Peer, check: bool) -> Option<Slide> {
     debug_assert!(segment.flags & (SYN | FIN | RST) == 0, "{segment:?}");

@@ -4,11 +4,13 @@ use super::forget::Met;
 use super::waiting::Waiting;
 use super::{PortView, Snapshot};
 use crate::dpdk::{Burst, Mbuf, Mempool};
-use crate::limits::BURST;
+use crate::limits::{BURST, WORKERS_MAX};
 use crate::observe::{DropReason, PortCounters};
 use crate::packet::{Headers, offload};
 use crate::port::{PortId, Sum};
 use vswitch_conntrack::Owner;
+
+const _: () = assert!(WORKERS_MAX <= Owner::MAX, "all workers may own connections");
 
 /// Packets on their way to one port.
 #[derive(Debug, Default)]
@@ -88,6 +90,7 @@ impl Outputs {
     #[cold]
     pub(super) fn push_unfinished(&mut self, snapshot: &Snapshot, port: PortId, mbuf: Mbuf, pool: &Mempool) {
         let Some(view) = snapshot.port(port) else { return };
+        self.owner.leave();
         let counters = &view.shared.counters[self.worker];
         let (device, frame_max) = (&view.shared.device, view.frame_max);
         let refused = if device.is_ready() { oversize_gso(&mbuf, frame_max) } else { Some(DropReason::LinkDown) };

@@ -195,6 +195,7 @@ impl Step<'_> {
     #[inline]
     pub(super) fn count(&self, cache: &Cache, megaflow: &Megaflow, len: u64) {
         if megaflow.has_effects() && megaflow.used() != self.now {
+            self.outputs.owner.leave();
             cache.effects(megaflow, &self.snapshot.world, self.now);
         }
         megaflow.count(1, len, self.now);

@@ -151,6 +151,7 @@ impl Walk {
             drop(mbuf);
         });
         self.tend_waiting(now);
+        debug_assert!(self.outputs.owner.is_outside(), "others wait for the end of a section");
     }
 
     /// The world as it looks now.
@@ -176,6 +177,7 @@ impl Walk {
             Way::Tables => self.tables_burst(burst, port, now),
         }
         self.settle(port);
+        debug_assert!(self.outputs.owner.is_outside(), "others wait for the end of a section");
     }
 
     /// Counts what a port's budget refused its burst.

@@ -1,7 +1,7 @@
 //! The places of connections.
 //!
 //! All are allocated at start, as two arrays. What every packet of a connection touches is one line of the first, [`Hot`]: [`Life`], an atomic word that everybody reads and only the holder of
-//! the place's lock writes; the lock, which is held for some nanoseconds, or which a worker keeps (`lock`); what is behind it. What only the long way touches is one line of the second, [`Cold`],
+//! the place's lock or its owner writes; the lock, which is held for some nanoseconds, or which a worker keeps (`lock`); what is behind it. What only the long way touches is one line of the second, [`Cold`],
 //! behind the same lock. They are apart so that nothing is brought into the caches along with a hot line but other hot lines: they are neighbours, 64 bytes each.
 //!
 //! 128 bytes are a connection of IPv4. One of IPv6 has a line of a third array for its addresses ([`Wides`]), which takes memory only as far as it was ever used.
@@ -12,7 +12,7 @@
 use super::cold::Cold;
 use super::control::Skew;
 use super::free::Free;
-use super::hot::Hot;
+use super::hot::{Hot, Mine};
 use super::life::Life;
 use super::lock::{Held, Lock, Who};
 use super::owner::Sections;
@@ -72,6 +72,12 @@ impl Drop for Locked<'_> {
 }
 
 impl<'a> Locked<'a> {
+    /// To write it.
+    #[inline]
+    pub(super) fn mine(&mut self) -> Mine<'_> {
+        Mine::of(self.spot.hot)
+    }
+
     /// A worker has come for a packet the short way, and nobody owned the place: it does from here on, unless that had owners too often.
     #[inline]
     pub(super) fn claim(&mut self, who: Who) {
@@ -87,13 +93,13 @@ impl<'a> Locked<'a> {
     /// Everything of a new connection, which has no packets yet. Nobody is here before.
     pub(super) fn begin(&mut self, life: Life, entry: &Entry) {
         self.held.said = self.held.said.anew();
-        self.hot.begin(&entry.tcp, entry.mark);
+        self.mine().begin(&entry.tcp, entry.mark);
         self.cold().begin(entry, self.place, &self.arena.wides);
         if let Some(master) = entry.master {
             self.arena.rares.set(self.place, Rare { master: Some(master), skews: None });
-            self.hot.set_life(life.with(Life::RARE));
+            self.mine().set_life(life.with(Life::RARE));
         } else {
-            self.hot.set_life(life);
+            self.mine().set_life(life);
         }
     }
 
@@ -107,12 +113,12 @@ impl<'a> Locked<'a> {
     ) {
         self.begin(life, entry);
         let ([packets_high, packets], [bytes_high, bytes]) = (split(packets), split(bytes));
-        self.hot.set_counts([packets, bytes]);
+        self.mine().set_counts([packets, bytes]);
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^48")]
         self.cold().set_high(packets_high.map(|high| high as u16), bytes_high);
         if skews.is_some() {
             self.arena.rares.set(self.place, Rare { master: entry.master, skews });
-            self.hot.set_life(life.with(Life::RARE));
+            self.mine().set_life(life.with(Life::RARE));
         }
     }
 
@@ -122,26 +128,15 @@ impl<'a> Locked<'a> {
         if self.life().has(Life::RARE) {
             self.arena.rares.remove(self.place);
         }
-        self.hot.set_life(Life::default());
+        self.mine().set_life(Life::default());
         self.tuples()
     }
 
     /// Counts a packet of so many bytes. What is seldom written lies apart.
     #[inline]
     pub(super) fn count(&mut self, direction: Direction, len: u32) {
-        self.hot.count(direction, len, |over| self.carry(direction, over));
-    }
-
-    /// Halves of the counters of packets and bytes begin anew, or not.
-    #[cold]
-    pub(super) fn carry(&self, direction: Direction, [packets, bytes]: [bool; 2]) -> bool {
-        if packets {
-            self.cold().carry_packets(direction);
-        }
-        if bytes {
-            self.cold().carry_bytes(direction);
-        }
-        true
+        let cold = self.cold();
+        self.mine().count(direction, len, |over| cold.carry(direction, over));
     }
 
     pub(super) fn set_label(&mut self, label: u128) {
@@ -154,7 +149,8 @@ impl<'a> Locked<'a> {
         let mut rare = self.rare().unwrap_or_default();
         change(&mut rare.skews.get_or_insert_default()[direction as usize]);
         self.arena.rares.set(self.place, rare);
-        self.hot.set_life(self.life().with(Life::RARE));
+        let life = self.life().with(Life::RARE);
+        self.mine().set_life(life);
     }
 }
 
@@ -219,7 +215,7 @@ impl<'a> Spot<'a> {
     }
 
     #[inline]
-    fn cold(&self) -> &'a Cold {
+    pub(super) fn cold(&self) -> &'a Cold {
         &self.arena.cold[self.place as usize]
     }
 }
@@ -317,6 +313,9 @@ impl Arena {
     /// Takes places ([`DISOWNED_MAX`] at most) from their owners for good, as their connections are to end: that is one wait for a section, not one for each.
     pub(super) fn disown(&self, places: &[u32]) {
         debug_assert!(places.len() <= DISOWNED_MAX);
+        if places.is_empty() {
+            return;
+        }
         let mut taken: [Option<(&Lock, Held<'_>)>; DISOWNED_MAX] = [const { None }; DISOWNED_MAX];
         for (place, taken) in places.iter().zip(&mut taken) {
             let lock = &self.hot[*place as usize].lock;
@@ -406,7 +405,7 @@ mod tests {
             let arena = Arena::new::<Ordinary>(1);
             let mut locked = arena.lock(0);
             locked.begin(Life::default(), &entry([Tuple::default(); 2]));
-            locked.hot.set_counts([[u32::MAX - 3, before[0]], before]);
+            locked.mine().set_counts([[u32::MAX - 3, before[0]], before]);
             let mut expected = [locked.packets(), locked.bytes()];
             for (reply, len) in packets {
                 let direction = if reply { Direction::Reply } else { Direction::Original };

@@ -1,7 +1,7 @@
 //! What of a connection only those packets touch that go the long way: one cache line.
 //!
-//! It is read and written by whoever holds the lock of the place, and by nobody else, so that a second lock would protect nothing. The words are atomic because the language has no other way to say
-//! so; their accesses are plain ones, which the place's lock orders.
+//! It is written by whoever holds the lock of the place, and by nobody else, not even an owner, so that a second lock would protect nothing; and read by that one, and by who looks at an owned place and looks
+//! whether that was right. The words are atomic because the language has no other way to say so; their accesses are plain ones, which the place's lock orders.
 
 use super::arena::Entry;
 use super::sync::Word;
@@ -152,18 +152,13 @@ impl Cold {
         }
     }
 
-    /// The low half of a direction's packets has begun anew.
+    /// The low half of a direction's packets has begun anew, or that of their bytes, or both. True, always: that can be counted here.
     #[cold]
-    pub(super) fn carry_packets(&self, direction: Direction) {
-        let high = &self.packets_high[direction as usize];
-        high.store(high.load(Relaxed).wrapping_add(1), Relaxed);
-    }
-
-    /// Likewise, of their bytes.
-    #[cold]
-    pub(super) fn carry_bytes(&self, direction: Direction) {
-        let high = &self.bytes_high[direction as usize];
-        high.store(high.load(Relaxed).wrapping_add(1), Relaxed);
+    pub(super) fn carry(&self, direction: Direction, [packets, bytes]: [bool; 2]) -> bool {
+        let (packets_high, bytes_high) = (&self.packets_high[direction as usize], &self.bytes_high[direction as usize]);
+        packets_high.store(packets_high.load(Relaxed).wrapping_add(packets.into()), Relaxed);
+        bytes_high.store(bytes_high.load(Relaxed).wrapping_add(bytes.into()), Relaxed);
+        true
     }
 }
 

@@ -113,7 +113,7 @@ impl Tracker {
     pub fn grown(&self, tuple: &Tuple, seq: u32, by: i32, now: u64) {
         let words = Words::from(tuple);
         if let Some(Found { mut locked, direction }) = self.find(&words, self.hasher.hash(&words), now) {
-            locked.hot.changed();
+            locked.mine().changed();
             locked.skew(direction, |skew| skew.grow(seq, by));
         }
     }

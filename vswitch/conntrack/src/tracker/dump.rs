@@ -3,13 +3,13 @@
 use super::arena::{DISOWNED_MAX, Spot};
 use super::life::Life;
 use super::words::Words;
-use super::{Connection, Count, Filter, Tracker};
+use super::{Connection, Count, Filter, Hit, Tracker};
 use crate::Tuple;
 use std::ops::ControlFlow;
 
 impl Tracker {
-    /// Shows each connection that a filter means, in no particular order; one that lives from before the dump until after it is shown once. Takes no lock that a worker
-    /// waits for longer than for one connection.
+    /// Shows each connection that a filter means, in no particular order; one that lives from before the dump until after it is shown once. Workers do not wait for it, but for
+    /// one connection where that has no owner, and it waits for none but where one changes a connection all the time.
     pub fn dump(&self, filter: &Filter, now: u64, mut show: impl FnMut(&Connection) -> ControlFlow<()>) {
         for place in self.living() {
             let alive = self.arena.look(place, |spot| alive(spot, now));
@@ -24,8 +24,9 @@ impl Tracker {
     #[must_use]
     pub fn connection(&self, tuple: &Tuple, now: u64) -> Option<Connection> {
         let words = Words::from(tuple);
-        let found = self.find(&words, self.hasher.hash(&words), now)?;
-        Some(Connection::of(&found.locked, now))
+        self.index.find(self.hasher.hash(&words), |Hit { place, direction }| {
+            self.arena.look(place, |spot| alive(spot, now).filter(|_| spot.is(&words, direction)))
+        })
     }
 
     /// Removes what a filter means; returns how many went.
@@ -34,7 +35,7 @@ impl Tracker {
     }
 
     /// Removes those that somebody means, in one pass; returns how many went. They are asked for again, when they are locked.
-    pub fn flush_where(&self, now: u64, mut means: impl FnMut(&Connection) -> bool) -> usize {
+    pub fn flush_where(&self, now: u64, means: impl Fn(&Connection) -> bool) -> usize {
         let mut flushed = 0;
         let mut meant = Vec::with_capacity(DISOWNED_MAX);
         let mut living = self.living();

@@ -1,7 +1,7 @@
 //! What of a connection every packet touches: one cache line.
 //!
-//! [`Life`] is read by everybody; all else by whoever holds the place's lock or owns the place, and written by nobody else. The words are atomic because the language has no other way to say so;
-//! their accesses are plain ones, which the lock orders.
+//! Whoever holds the place's lock or owns the place writes it ([`Mine`]), and nobody else. [`Life`] is read by everybody; all else by who may write it, and by who looks at an owned place and looks whether
+//! that was right ([`super::arena::Arena::look`]). The words are atomic because the language has no other way to say so; their accesses are plain ones, which the lock orders.
 
 use super::life::Life;
 use super::lock::Lock;
@@ -9,6 +9,7 @@ use super::sync::{AtomicU32 as Counter, AtomicU64};
 use super::words::halves32;
 use crate::Direction;
 use crate::tcp::{self, Peer, Segment, Slide, State, Tcp};
+use std::ops::Deref;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64 as Word};
 
@@ -22,7 +23,7 @@ pub(super) struct Hot {
     life: AtomicU64,
     pub(super) lock: Lock,
     mark: AtomicU32,
-    /// How many connections were here, below how often the present one has changed ([`Hot::changed`]).
+    /// How many connections were here, below how often the present one has changed ([`Mine::changed`]).
     name: Word,
     /// By [`Direction`].
     peers: [End; 2],
@@ -72,6 +73,27 @@ impl End {
     }
 }
 
+/// What whoever has the place, and nobody else, may write: given by its lock, and to its owner.
+#[derive(Debug)]
+pub(super) struct Mine<'a>(&'a Hot);
+
+impl<'a> Mine<'a> {
+    /// Of who has it locked, or owns it and is inside of a section.
+    #[inline]
+    pub(super) const fn of(hot: &'a Hot) -> Self {
+        Self(hot)
+    }
+}
+
+impl Deref for Mine<'_> {
+    type Target = Hot;
+
+    #[inline]
+    fn deref(&self) -> &Hot {
+        self.0
+    }
+}
+
 /// Generation and version as one number: one load and one compare for both.
 #[inline]
 pub(super) const fn name(generation: u32, version: u32) -> u64 {
@@ -83,11 +105,6 @@ impl Hot {
     #[inline]
     pub(super) fn life(&self) -> Life {
         Life::of_word(self.life.load(Acquire))
-    }
-
-    #[inline]
-    pub(super) fn set_life(&self, life: Life) {
-        self.life.store(life.word(), Release);
     }
 
     /// The word that it begins with.
@@ -116,27 +133,9 @@ impl Hot {
         version
     }
 
-    /// A later `ct()` could see what has changed: who remembers how a packet was judged is to look again.
-    pub(super) fn changed(&self) {
-        self.name.store(name(self.generation(), self.version().saturating_add(1)), Relaxed);
-    }
-
-    /// The next connection is here, without packets.
-    pub(super) fn begin(&self, tcp: &Tcp, mark: u32) {
-        self.name.store(name(self.generation().wrapping_add(1), 0), Relaxed);
-        self.set_tcp(tcp);
-        self.set_mark(mark);
-        self.set_counts([[0; 2]; 2]);
-    }
-
     #[inline]
     pub(super) fn mark(&self) -> u32 {
         self.mark.load(Relaxed)
-    }
-
-    #[inline]
-    pub(super) fn set_mark(&self, mark: u32) {
-        self.mark.store(mark, Relaxed);
     }
 
     pub(super) fn tcp(&self) -> Tcp {
@@ -164,8 +163,43 @@ impl Hot {
         self.peers.iter().all(|end| end.state() == State::Established)
     }
 
+    /// The low halves of packets, by direction.
+    pub(super) fn packets(&self) -> [u32; 2] {
+        [self.packets[0].load(Relaxed), self.packets[1].load(Relaxed)]
+    }
+
+    /// Likewise, of bytes.
+    pub(super) fn bytes(&self) -> [u32; 2] {
+        [self.bytes[0].load(Relaxed), self.bytes[1].load(Relaxed)]
+    }
+}
+
+impl Mine<'_> {
+    #[inline]
+    pub(super) fn set_life(&self, life: Life) {
+        self.0.life.store(life.word(), Release);
+    }
+
+    /// A later `ct()` could see what has changed: who remembers how a packet was judged is to look again.
+    pub(super) fn changed(&self) {
+        self.0.name.store(name(self.generation(), self.version().saturating_add(1)), Relaxed);
+    }
+
+    /// The next connection is here, without packets.
+    pub(super) fn begin(&self, tcp: &Tcp, mark: u32) {
+        self.0.name.store(name(self.generation().wrapping_add(1), 0), Relaxed);
+        self.set_tcp(tcp);
+        self.set_mark(mark);
+        self.set_counts([[0; 2]; 2]);
+    }
+
+    #[inline]
+    pub(super) fn set_mark(&self, mark: u32) {
+        self.0.mark.store(mark, Relaxed);
+    }
+
     pub(super) fn set_tcp(&self, tcp: &Tcp) {
-        for (end, peer) in self.peers.iter().zip(&tcp.peers) {
+        for (end, peer) in self.0.peers.iter().zip(&tcp.peers) {
             end.set(peer);
         }
     }
@@ -179,27 +213,17 @@ impl Hot {
         dst.seq_hi.store(slide.seq_hi, Relaxed);
     }
 
-    /// The low halves of packets, by direction.
-    pub(super) fn packets(&self) -> [u32; 2] {
-        [self.packets[0].load(Relaxed), self.packets[1].load(Relaxed)]
-    }
-
-    /// Likewise, of bytes.
-    pub(super) fn bytes(&self) -> [u32; 2] {
-        [self.bytes[0].load(Relaxed), self.bytes[1].load(Relaxed)]
-    }
-
     pub(super) fn set_counts(&self, [packets, bytes]: [[u32; 2]; 2]) {
         for i in 0..2 {
-            self.packets[i].store(packets[i], Relaxed);
-            self.bytes[i].store(bytes[i], Relaxed);
+            self.0.packets[i].store(packets[i], Relaxed);
+            self.0.bytes[i].store(bytes[i], Relaxed);
         }
     }
 
     /// Counts a packet of so many bytes. When halves of packets or bytes begin anew, `carries` says whether to go on; false: it did not.
     #[inline]
     pub(super) fn count(&self, direction: Direction, len: u32, carries: impl FnOnce([bool; 2]) -> bool) -> bool {
-        let (packets, bytes) = (&self.packets[direction as usize], &self.bytes[direction as usize]);
+        let (packets, bytes) = (&self.0.packets[direction as usize], &self.0.bytes[direction as usize]);
         let (more, packets_over) = packets.load(Relaxed).overflowing_add(1);
         let (longer, bytes_over) = bytes.load(Relaxed).overflowing_add(len);
         if (packets_over || bytes_over) && !carries([packets_over, bytes_over]) {
@@ -209,4 +233,15 @@ impl Hot {
         bytes.store(longer, Relaxed);
         true
     }
+}
+
+/// What a segment makes of two established ends on the short way; and whether it fits.
+#[cfg(test)]
+pub(crate) fn slid(tcp: Tcp, segment: &Segment, direction: Direction, check: bool) -> (bool, Tcp) {
+    let hot = Hot::default();
+    Mine::of(&hot).set_tcp(&tcp);
+    assert_eq!(hot.tcp(), tcp, "as it was written");
+    let slide = hot.slides(segment, direction, check);
+    slide.into_iter().for_each(|slide| Mine::of(&hot).slide(direction, slide));
+    (slide.is_some(), hot.tcp())
 }

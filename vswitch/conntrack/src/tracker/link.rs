@@ -1,11 +1,11 @@
 //! The short way of a packet that is like one before it: same headers, same connection, nothing changed.
 //!
 //! Whoever remembers what became of a packet remembers a [`Link`] for each `ct()` on its way. As long as the link holds, the verdict on the next packet is the same: its
-//! connection is alive, nothing that a `ct()` could see of it has changed (mark, label, states, replies: [`Hot::changed`]), and a segment lies in its windows. Then only counters,
+//! connection is alive, nothing that a `ct()` could see of it has changed (mark, label, states, replies: [`Mine::changed`]), and a segment lies in its windows. Then only counters,
 //! windows and expiry move; else nothing has been touched, and the packet is to be tracked as any other.
 
 use super::arena::Locked;
-use super::hot::{Hot, VERSION_MAX, name};
+use super::hot::{Hot, Mine, VERSION_MAX, name};
 use super::life::Life;
 use super::sync::AtomicU64;
 use super::track::class;
@@ -121,7 +121,7 @@ impl Tracker {
     /// A packet like the one that the link is of: `segment` of TCP, `len` bytes of frame. True: it was counted, and has moved windows and expiry. False: nothing has been
     /// touched, the link does not hold.
     ///
-    /// Its worker is inside of a section afterwards: see [`Owner`].
+    /// Its worker may be inside of a section afterwards: see [`Owner`].
     #[inline]
     #[must_use]
     pub fn pass(&self, owner: &Owner, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> bool {
@@ -141,7 +141,7 @@ impl Tracker {
     #[inline]
     fn pass_owned(&self, hot: &Hot, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> Option<bool> {
         match holds(hot, link, now) {
-            Some(life) => self.advance((hot, life), link, segment, (len, now), |_| false),
+            Some(life) => self.advance((Mine::of(hot), life), link, segment, (len, now), |_| false),
             None => Some(false),
         }
     }
@@ -150,8 +150,8 @@ impl Tracker {
     #[inline(never)]
     fn pass_other(&self, owner: &Owner, link: &Link, segment: Option<Segment>, len: u32, now: u64) -> bool {
         let (hot, segment) = (self.arena.spot(link.place).hot, segment.as_ref());
-        owner.enter();
-        if hot.lock.is_of(owner.present())
+        if owner.enters()
+            && hot.lock.is_of(owner.present())
             && let Some(passed) = self.pass_owned(hot, link, segment, len, now)
         {
             return passed;
@@ -209,36 +209,37 @@ impl Tracker {
         segment: Option<&Segment>,
         packet: (u32, u64),
     ) -> bool {
-        let carries = |over| locked.carry(link.direction(), over);
-        self.advance((locked.hot, life), link, segment, packet, carries) == Some(true)
+        let cold = locked.cold();
+        let carries = |over| cold.carry(link.direction(), over);
+        self.advance((locked.mine(), life), link, segment, packet, carries) == Some(true)
     }
 
     /// Moves windows and expiry, and counts. False: a segment does not fit; none: halves of counters begin anew, and that cannot be (`carries`). In both cases nothing was done.
     #[inline]
     fn advance(
         &self,
-        (hot, life): (&Hot, Life),
+        (mine, life): (Mine<'_>, Life),
         link: &Link,
         segment: Option<&Segment>,
         (len, now): (u32, u64),
         carries: impl FnOnce([bool; 2]) -> bool,
     ) -> Option<bool> {
         let direction = link.direction();
-        let count = || link.flags & COUNTED == 0 || hot.count(direction, len, carries);
+        let count = || link.flags & COUNTED == 0 || mine.count(direction, len, carries);
         let class = match segment {
             _ if link.flags & JUDGED == 0 => return count().then_some(true),
             Some(segment) => {
-                let Some(slide) = self.slides(hot, link, segment) else { return Some(false) };
+                let Some(slide) = self.slides(&mine, link, segment) else { return Some(false) };
                 if !count() {
                     return None;
                 }
-                hot.slide(direction, slide);
+                mine.slide(direction, slide);
                 Class::TcpEstablished
             }
             None if !count() => return None,
             None => class(&L4::Udp, life.has(Life::REPLIED)),
         };
-        hot.set_life(life.until_soon(now, self.zones.timeout(link.zone, class)));
+        mine.set_life(life.until_soon(now, self.zones.timeout(link.zone, class)));
         Some(true)
     }
 
@@ -254,7 +255,7 @@ impl Tracker {
             }
     }
 
-    /// The place of a link, locked, whoever is there now; none of [`Link::NONE`].
+    /// The place of a link, locked, whoever is there now, outside of sections; none of [`Link::NONE`]. If the link's connection is, it is nobody else's then.
     #[inline]
     fn at(&self, owner: &Owner, link: &Link) -> Option<Locked<'_>> {
         if link.place as usize >= self.arena.places().len() {
@@ -262,7 +263,9 @@ impl Tracker {
         }
         owner.leave();
         let mut locked = self.arena.lock(link.place);
-        locked.leave_to(owner.who());
+        if locked.hot.generation() == link.generation {
+            locked.leave_to(owner.who());
+        }
         Some(locked)
     }
 

@@ -24,7 +24,7 @@ const LOCKED: u16 = 1;
 const OWNED: u16 = 2;
 const STATE: u32 = 0xffff;
 
-/// Above: how often the connection got an owner; and how often the place was locked, modulo 2^13.
+/// Above: how often the connection got an owner; and how often the place was locked while it had one, modulo 2^13.
 const CLAIM: u32 = 1 << 16;
 const CLAIMS: u32 = 0x7 * CLAIM;
 const TIME: u32 = 1 << 19;
@@ -168,7 +168,8 @@ impl Lock {
 
     #[inline]
     fn swap(&self, now: Said) -> Option<Said> {
-        let said = Said(now.0.wrapping_add(TIME));
+        // Who looks at an owned place sees that it was not its owner's meanwhile.
+        let said = if now.state() < OWNED { now } else { Said(now.0.wrapping_add(TIME)) };
         self.word.compare_exchange(now.0, said.with(LOCKED).0, AcqRel, Relaxed).ok()?;
         // Who sees anything of what is written from here on sees that it was locked.
         fence(Release);

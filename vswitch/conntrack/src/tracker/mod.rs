@@ -43,6 +43,9 @@ pub use helper::Expected;
 pub use limits::{Limits, ZoneCount};
 pub use link::Link;
 pub use owner::Owner;
+
+#[cfg(test)]
+pub(crate) use hot::slid;
 pub use saved::{RestoreError, Restored, Saved};
 
 use crate::{Direction, Memory, Ordinary, Policy, Tuple};

@@ -60,7 +60,8 @@ const _: () = assert!(OWNERS <= u64::BITS as usize);
 
 /// A worker, for its packets on the short way ([`Tracker::pass`]): it may own the places of their connections.
 ///
-/// [`Tracker::pass`] enters a section; [`Self::leave`] is to be called before this thread does anything else with the tracker, and soon: others wait for it. One thread has it at a time.
+/// [`Tracker::pass`] enters a section; [`Self::leave`] is to be called before this thread does anything else with the tracker (but [`Tracker::may_pass`] and [`Tracker::settle`], which leave), or anything that
+/// takes long or waits: others wait for the end of the section. One thread has it at a time.
 #[derive(Debug)]
 pub struct Owner {
     sections: Arc<Sections>,
@@ -84,6 +85,15 @@ impl Tracker {
 }
 
 impl Owner {
+    /// Numbers are below: others own nothing.
+    pub const MAX: usize = OWNERS;
+
+    /// Whether it is outside of sections.
+    #[must_use]
+    pub fn is_outside(&self) -> bool {
+        self.present.get() == Who::NOBODY
+    }
+
     /// Whether it is an owner of places of this table.
     pub(super) fn is_of(&self, tracker: &Tracker) -> bool {
         Arc::ptr_eq(&self.sections, tracker.arena.sections())
@@ -104,18 +114,20 @@ impl Owner {
         self.sections.0.get(self.who.number()?)
     }
 
-    /// From here on its places are its own, if it was outside.
+    /// From here on its places are its own; false: they have been before.
     #[inline]
-    pub(super) fn enter(&self) {
-        if self.present.get() == Who::NOBODY
-            && let Some(section) = self.section()
-        {
+    pub(super) fn enters(&self) -> bool {
+        if self.present.get() != Who::NOBODY {
+            return false;
+        }
+        if let Some(section) = self.section() {
             self.count.set(self.count.get() + 1);
             section.count.store(self.count.get(), Release);
             fence(SeqCst);
             self.present.set(self.who);
             count_inside(1);
         }
+        true
     }
 
     /// Others may have its places.

@@ -25,7 +25,7 @@ impl Tracker {
         locked.count(direction, related.len);
         let written = if request.commit { locked.write(request) } else { Written::default() };
         if written.anything {
-            locked.hot.changed();
+            locked.mine().changed();
             self.tell(EventKind::Update, &locked, now);
         }
         let mut state = state::REL | state::TRK | request.before & (state::SNAT | state::DNAT);

@@ -9,7 +9,7 @@ pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 #[cfg(loom)]
 pub(super) use vswitch_models::{AtomicU32, AtomicU64, MutexGuard as SpinMutexGuard, fence};
 
-/// A word that is only touched behind a lock of the table, which orders it. It is the real one always: the models explore the lock.
+/// A word that is only written behind a lock of the table, which orders it. It is the real one always: the models explore the lock.
 pub(super) use std::sync::atomic::AtomicU64 as Word;
 
 /// Who has to wait for it lets others run.

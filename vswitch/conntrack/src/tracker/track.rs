@@ -127,7 +127,7 @@ impl Tracker {
         let written = if request.commit && !stray { locked.write(request) } else { Written::default() };
         let moved = states(&tcp) != states(&locked.hot.tcp());
         if written.anything || moved || life.has(Life::REPLIED) != locked.life().has(Life::REPLIED) {
-            locked.hot.changed();
+            locked.mine().changed();
             self.tell(EventKind::Update, &locked, now);
         }
         let controls = life.helper() == Some(Helper::Ftp) && state & (state::EST | state::INV) == state::EST;
@@ -161,7 +161,7 @@ impl Tracker {
                 let mut tcp = locked.hot.tcp();
                 let outcome = tcp.update(segment, direction, self.checks_windows());
                 // What is invalid may have taught something, too.
-                locked.hot.set_tcp(&tcp);
+                locked.mine().set_tcp(&tcp);
                 if matches!(outcome, Outcome::Invalid | Outcome::Reopen) {
                     return outcome;
                 }
@@ -174,7 +174,7 @@ impl Tracker {
         if let Some(class) = class {
             life = life.until(now.saturating_add(self.zones.timeout(seen.tuple.zone, class)));
         }
-        locked.hot.set_life(life);
+        locked.mine().set_life(life);
         outcome
     }
 }
@@ -277,7 +277,7 @@ impl Locked<'_> {
         let label = self.label() & !request.label.1 | request.label.0 & request.label.1;
         let labelled = label != self.label();
         let written = Written { anything: labelled || mark != self.hot.mark(), label: labelled };
-        self.hot.set_mark(mark);
+        self.mine().set_mark(mark);
         self.set_label(label);
         written
     }

@@ -3,7 +3,7 @@
 //! There are as many lines as places, so that a connection that has a place has a line, whatever the others are. They take memory when they are first written, and are given
 //! out lowest first: what there is of them is for as many connections of IPv6 as there ever were at a time (in pages of the kernel, and more where workers share unevenly). It is not given back.
 //!
-//! A line is written and read under the lock of the place that has it. A line that nobody has holds the number of the next such line.
+//! A line is written and read under the lock of the place that has it (who looks at an owned place reads it without, and throws away what was nothing). A line that nobody has holds the number of the next such line.
 
 use super::free::{LISTS, NOWHERE, Spread};
 use super::sync::{SpinMutex, Word};

@@ -1,8 +1,10 @@
 //! Places that belong to workers.
 
 use super::talk::{Talk, request, seen};
+use crate::tracker::hot::Mine;
 use crate::tracker::lock::Who;
-use crate::{Config, Connection, Filter, L4, Link, Owner, Seen, Tracker, tcp};
+use crate::{Config, Connection, Family, Filter, L4, Link, Owner, Seen, Tracker, tcp};
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -107,7 +109,7 @@ fn an_owner_counts_as_everybody_does() {
     let packet = Seen { l4: L4::Tcp(segment(101)), len: 60, ..seen("tcp 1:1000>2:80 A") };
     let link = tracker.track_linked(&packet, &request(""), 0, talk.now).1.expect("a link");
     let hot = tracker.arena.spot(link.place()).hot;
-    hot.set_counts([[u32::MAX - 2, 7], [u32::MAX - 130, 7]]);
+    Mine::of(hot).set_counts([[u32::MAX - 2, 7], [u32::MAX - 130, 7]]);
     let before = shown(tracker)[0];
     for i in 0..5 {
         assert!(tracker.pass(&owner, &link, Some(&segment(102 + i)), 60, talk.now + u64::from(i)), "{i}");
@@ -173,6 +175,87 @@ fn owners_and_all_others_at_once_lose_no_packet() {
     assert_eq!(after - before, sent);
     assert_eq!(tracker.flush(&Filter::default(), NOW), CONNECTIONS);
     assert_eq!(tracker.counts().connections, 0);
+}
+
+/// More than are taken from their owners at a time.
+#[test]
+fn many_owned_connections_end_together() {
+    const CONNECTIONS: usize = 150;
+    let tracker = Tracker::new(Config { connections_max: 256 });
+    let owners = [tracker.owner(0), tracker.owner(1)];
+    let own = |client: usize| {
+        let links = answered(&tracker, 10 + client as u128);
+        assert!(passes(&tracker, &owners[client % 2], &links[0]));
+        links[0]
+    };
+    let links: Vec<Link> = (0..CONNECTIONS).map(own).collect();
+    assert!(links.iter().all(|link| owner_of(&tracker, link).is_some()));
+    assert_eq!(tracker.flush_where(NOW, |connection| connection.original.src.addr.is_multiple_of(3)), CONNECTIONS / 3);
+    assert_eq!(shown(&tracker).len(), CONNECTIONS - CONNECTIONS / 3);
+    // Who is not meant any more when it is locked stays.
+    let asked = Cell::new(0);
+    let once = |_: &Connection| asked.replace(asked.get() + 1) < 70;
+    assert_eq!(tracker.flush_where(NOW, once), 6, "64 were meant at first, and 6 of them when they were asked again");
+    let late = NOW + 1_000_000_000;
+    let expired: usize = (0..200).map(|_| tracker.expire(late)).sum();
+    assert_eq!(expired, CONNECTIONS - CONNECTIONS / 3 - 6);
+    assert_eq!((tracker.counts().connections, tracker.counts().expired), (0, expired as u64));
+    assert!(links.iter().all(|link| owner_of(&tracker, link).is_none() && !passes(&tracker, &owners[0], link)));
+}
+
+/// What is shown of a connection is of one connection, while owners have packets, and connections of either family come and go at the same places.
+#[test]
+fn what_is_shown_belongs_together_while_connections_come_and_go() {
+    const CLIENTS: u128 = 24;
+    let tracker = &Tracker::new(Config { connections_max: CLIENTS as usize / 2 });
+    let stop = &AtomicBool::new(false);
+    // Client, mark and label are one number, and so is every address.
+    let packet = |client: u128| {
+        if client.is_multiple_of(2) { format!("udp {client}:1000>2:53") } else { format!("v6 udp {client}:1000>2:53") }
+    };
+    std::thread::scope(|scope| {
+        for number in 0..2 {
+            scope.spawn(move || {
+                let (owner, mut links) = (tracker.owner(number), [Link::NONE; CLIENTS as usize]);
+                for round in 0..60_000_u128 {
+                    let client = (round * 7 + round / 64 + number as u128) % CLIENTS;
+                    let link = &mut links[client as usize];
+                    if tracker.pass(&owner, link, None, 60, NOW) {
+                        continue;
+                    }
+                    owner.leave();
+                    let commit = request(&format!("commit mark={}/0xffffffff label={client}", 100 + client));
+                    *link = tracker
+                        .track_linked(&seen(&packet(100 + client)), &commit, number, NOW)
+                        .1
+                        .unwrap_or(Link::NONE);
+                }
+                owner.leave();
+                stop.store(true, Relaxed);
+            });
+        }
+        scope.spawn(move || {
+            let mut round = 0;
+            while !stop.load(Relaxed) {
+                for connection in shown(tracker) {
+                    let client = connection.original.src.addr;
+                    let family = if client.is_multiple_of(2) { Family::V4 } else { Family::V6 };
+                    let other = (
+                        connection.reply.dst.addr,
+                        u128::from(connection.mark),
+                        connection.label,
+                        connection.original.family,
+                    );
+                    assert_eq!(other, (client, client, client - 100, family), "{connection:?}");
+                    assert!(
+                        tracker.connection(&connection.reply, NOW).is_none_or(|it| it.original == connection.original)
+                    );
+                }
+                tracker.flush_where(NOW, |connection| connection.original.src.addr == 100 + round % CLIENTS);
+                round += 1;
+            }
+        });
+    });
 }
 
 #[test]
