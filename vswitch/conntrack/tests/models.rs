@@ -311,15 +311,21 @@ fn answered(tracker: &Tracker, client: u16) -> [Link; 2] {
     [tuple(client).reversed(), tuple(client)].map(|tuple| link(tracker, tuple, NOW))
 }
 
+/// The owner of a number, who has had a packet of a connection and so owns it; and the links of both of its directions.
+fn owned(tracker: &Tracker, number: usize, client: u16) -> (Owner, [Link; 2]) {
+    let links = answered(tracker, client);
+    let owner = tracker.owner(number);
+    assert!(pass(&owner, tracker, &links[1]), "it is its own from here on");
+    (owner, links)
+}
+
 /// An owner has two packets in one section, while somebody else has one the long way. Fails when an owner is not waited for, when it does not look again after that, or when one of both does not see what
 /// the other one has written.
 #[test]
 fn no_packet_of_an_owner_is_lost_while_another_worker_has_one() {
     explore(3, || {
         let tracker = tracker(1);
-        let [_, link] = answered(&tracker, 7);
-        let owner = tracker.owner(0);
-        assert!(pass(&owner, &tracker, &link), "it is its own from here on");
+        let (owner, [_, link]) = owned(&tracker, 0, 7);
         let other = Arc::clone(&tracker);
         let looking = thread::spawn(move || belongs(&look(&other, tuple(7), NOW), tuple(7), 1));
         for _ in 0..2 {
@@ -336,9 +342,7 @@ fn no_packet_of_an_owner_is_lost_while_another_worker_has_one() {
 fn two_owners_of_one_connection_lose_no_packet() {
     explore(3, || {
         let tracker = tracker(1);
-        let [reply, link] = answered(&tracker, 7);
-        let owner = tracker.owner(0);
-        assert!(pass(&owner, &tracker, &link), "it is its own from here on");
+        let (owner, [reply, link]) = owned(&tracker, 0, 7);
         let other = Arc::clone(&tracker);
         let replying = thread::spawn(move || {
             let owner = other.owner(1);
@@ -357,12 +361,9 @@ fn two_owners_of_one_connection_lose_no_packet() {
 fn owners_do_not_wait_for_each_other() {
     explore(3, || {
         let tracker = tracker(2);
-        let [[_, seven], [_, other_one]] = [7, OTHER].map(|client| answered(&tracker, client));
-        let owner = tracker.owner(0);
-        assert!(pass(&owner, &tracker, &seven), "it is its own from here on");
+        let (owner, [_, seven]) = owned(&tracker, 0, 7);
+        let (owning, [_, other_one]) = owned(&tracker, 1, OTHER);
         let other = Arc::clone(&tracker);
-        let owning = tracker.owner(1);
-        assert!(pass(&owning, &tracker, &other_one), "it is its own from here on");
         let crossing = thread::spawn(move || {
             assert!([other_one, seven].iter().all(|link| other.pass(&owning, link, None, 60, NOW)), "nothing changed");
         });
@@ -401,9 +402,7 @@ fn an_owner_never_takes_the_next_connection_for_its_own() {
 fn who_takes_places_from_owners_waits_for_them() {
     explore(3, || {
         let tracker = tracker(1);
-        let [_, link] = answered(&tracker, 7);
-        let owner = tracker.owner(0);
-        assert!(pass(&owner, &tracker, &link), "it is its own from here on");
+        let (owner, [_, link]) = owned(&tracker, 0, 7);
         let other = Arc::clone(&tracker);
         let expiring = thread::spawn(move || {
             let expired = other.expire(LATER);
@@ -424,9 +423,7 @@ fn who_takes_places_from_owners_waits_for_them() {
 fn what_is_shown_of_an_owners_connection_was_there() {
     explore(3, || {
         let tracker = tracker(1);
-        let [_, link] = answered(&tracker, 7);
-        let owner = tracker.owner(0);
-        assert!(pass(&owner, &tracker, &link), "it is its own from here on");
+        let (owner, [_, link]) = owned(&tracker, 0, 7);
         let other = Arc::clone(&tracker);
         let showing = thread::spawn(move || packets(&other));
         assert!(tracker.pass(&owner, &link, None, 60, NOW), "nothing has changed");

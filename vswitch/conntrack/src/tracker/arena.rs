@@ -160,6 +160,12 @@ impl<'a> Spot<'a> {
         self.hot.life()
     }
 
+    /// Somebody is there whose time is not over.
+    pub(super) fn is_alive(&self, now: u64) -> bool {
+        let life = self.life();
+        life.has(Life::ALIVE) && life.expiry() > now
+    }
+
     /// Unique among the living.
     pub(super) fn id(&self) -> u64 {
         u64::from(self.hot.generation()) << 32 | u64::from(self.place)

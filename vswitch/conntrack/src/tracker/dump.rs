@@ -2,8 +2,7 @@
 
 use super::arena::{DISOWNED_MAX, Spot};
 use super::life::Life;
-use super::words::Words;
-use super::{Connection, Count, Filter, Hit, Tracker};
+use super::{Connection, Count, Filter, Tracker};
 use crate::Tuple;
 use std::ops::ControlFlow;
 
@@ -23,10 +22,7 @@ impl Tracker {
     /// The connection of a tuple, of whichever direction.
     #[must_use]
     pub fn connection(&self, tuple: &Tuple, now: u64) -> Option<Connection> {
-        let words = Words::from(tuple);
-        self.index.find(self.hasher.hash(&words), |Hit { place, direction }| {
-            self.arena.look(place, |spot| alive(spot, now).filter(|_| spot.is(&words, direction)))
-        })
+        self.look_for(tuple, now, |spot| Connection::of(spot, now))
     }
 
     /// Removes what a filter means; returns how many went.
@@ -65,6 +61,5 @@ impl Tracker {
 
 /// The connection of a place, if there is one.
 fn alive(spot: &Spot<'_>, now: u64) -> Option<Connection> {
-    let life = spot.life();
-    (life.has(Life::ALIVE) && life.expiry() > now).then(|| Connection::of(spot, now))
+    spot.is_alive(now).then(|| Connection::of(spot, now))
 }

@@ -49,7 +49,7 @@ pub(crate) use hot::slid;
 pub use saved::{RestoreError, Restored, Saved};
 
 use crate::{Direction, Memory, Ordinary, Policy, Tuple};
-use arena::{Arena, Locked};
+use arena::{Arena, Locked, Spot};
 use counters::{Count, Counters};
 use events::Events;
 use helper::Expectations;
@@ -204,15 +204,15 @@ impl Tracker {
 
     /// Whether a tuple belongs to no connection, in either direction, for now.
     fn is_free(&self, tuple: &Tuple, now: u64) -> bool {
+        self.look_for(tuple, now, |_| ()).is_none()
+    }
+
+    /// Reads the connection of a tuple, of whichever direction, without keeping its owner off it ([`Arena::look`]).
+    fn look_for<T: PartialEq>(&self, tuple: &Tuple, now: u64, read: impl Fn(&Spot<'_>) -> T) -> Option<T> {
         let words = Words::from(tuple);
-        let found = self.index.find(self.hasher.hash(&words), |Hit { place, direction }| {
-            let there = self.arena.look(place, |spot| {
-                let life = spot.life();
-                life.has(Life::ALIVE) && life.expiry() > now && spot.is(&words, direction)
-            });
-            there.then_some(())
-        });
-        found.is_none()
+        self.index.find(self.hasher.hash(&words), |Hit { place, direction }| {
+            self.arena.look(place, |spot| (spot.is_alive(now) && spot.is(&words, direction)).then(|| read(spot)))
+        })
     }
 
     /// Takes a connection out of the table; its place is free then.
