@@ -57,10 +57,7 @@ impl Step<'_> {
         }
         cache.met(request.zone);
         cache.stats().opening_hits.add(1);
-        if opening.path.has_due_effects(now) {
-            cache.carry_effects(&opening.path, &self.snapshot.world, now);
-        }
-        opening.path.count(packet.mbuf.len() as u64, now);
+        self.takes(cache, &opening.path, packet.mbuf.len() as u64);
         for op in &opening.rewrites {
             let rewritten = packet.rewrite(op);
             debug_assert!(rewritten.is_ok(), "no packet dies of {op:?}");

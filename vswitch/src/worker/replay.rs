@@ -114,12 +114,7 @@ impl Step<'_> {
             *slot = Some(mbuf);
             return Err(Fallback::Connection);
         }
-        let effects = path.has_due_effects(self.now);
-        if effects {
-            self.outputs.owner.leave();
-            cache.carry_effects(path, &self.snapshot.world, self.now);
-        }
-        path.count(mbuf.len() as u64, self.now);
+        let effects = self.takes(cache, path, mbuf.len() as u64);
         program.apply(&mut mbuf, key);
         let wrapped = self.output_by::<A>(path, mbuf, key, from);
         // What is asked of a neighbour on the way into a tunnel may teach somebody something.
@@ -179,16 +174,25 @@ impl Step<'_> {
             return Err(Fallback::Connection);
         }
         if rare.fused {
-            if path.has_due_effects(self.now) {
-                cache.carry_effects(path, &self.snapshot.world, self.now);
-            }
-            path.count(mbuf.len() as u64, self.now);
+            self.takes(cache, path, mbuf.len() as u64);
             program.apply(&mut mbuf, layers);
             self.output_by::<A>(path, mbuf, key, from);
         } else {
             self.replay_ops(cache, (path, rare), plain, Packet { mbuf, layers }, from);
         }
         Ok(if self.is_changed(cache) { Replayed::Changed } else { Replayed::AsBefore })
+    }
+
+    /// A packet takes a path. Returns whether that may have changed something for the next one.
+    #[inline(always)] // as above
+    pub(super) fn takes(&self, cache: &Cache, path: &Path, len: u64) -> bool {
+        let effects = path.has_due_effects(self.now);
+        if effects {
+            self.outputs.owner.leave();
+            cache.carry_effects(path, &self.snapshot.world, self.now);
+        }
+        path.count(len, self.now);
+        effects
     }
 
     /// A packet is decided by this.
