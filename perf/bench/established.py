@@ -35,12 +35,16 @@ class Players:
         self.dut.add_port(name, document.NUMBERS[name], f"net_null_{name},no-rx=1")
 
 
-def establish(dut, players, traffic, connections, capture):
-    """Plays the handshakes; Failure when the device does not show all connections as established then. Returns their number."""
+def establish(dut, players, traffic, connections, *captures, cores=None):
+    """Plays the handshakes, a part of them by each receive queue, of captures that are as large, on these cores; Failure when the device does not show all
+    connections as established then. Returns their number."""
+    queues = {"queues": len(captures)} if cores else {}
     for phase in traffic.handshake:
         name = traffic.port(phase)
-        players.play(name, capture(phase))
-        machine.wait_until(f"{phase} of {connections} connections", PLAY_S, lambda: dut.ports()[name][0] >= PLAYED * connections)
+        players.play(name, *(capture(phase) for capture in captures), **queues)
+        if cores:
+            dut.pin(name, cores[name])
+        machine.wait_until(f"{phase} of {connections} connections", PLAY_S, lambda: dut.ports()[name][0] >= PLAYED * len(captures) * connections)
         players.rest(name)
     return check(dut, traffic, connections)
 

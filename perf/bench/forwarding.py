@@ -44,7 +44,7 @@ def vhost_virtio_user(bench, device, round_):
         arguments += [f"--eth-peer=0,{FRONT_MACS[1]}", f"--eth-peer=1,{FRONT_MACS[0]}", "--record-core-cycles"]
         # One file for all its memory: vhost-user hands over a descriptor per region, and 8 regions at most.
         core = bench.other_core
-        front = Testpmd(f"vsperf{bench.tag}g", core, core, 96, vdevs, arguments, ["--single-file-segments"], bench.cores)
+        front = Testpmd(f"vsperf{bench.tag}g", [core], core, 96, vdevs, arguments, ["--single-file-segments"], bench.cores)
         stack.callback(front.stop)
         if device == "testpmd":
             vdevs = [f"net_vhost{i},iface={path},client=1,queues=1" for i, path in enumerate(sockets)]

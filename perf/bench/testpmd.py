@@ -17,15 +17,16 @@ PROMPT = "testpmd> "
 
 
 class Testpmd:
-    """A running dpdk-testpmd. `core` forwards; its command line shares that core, it sleeps while nobody types."""
+    """A running dpdk-testpmd. `cores` forward; its command line has the main core, and sleeps while nobody types."""
 
-    def __init__(self, name, core, main_core, memory_mb, vdevs, arguments, eal=(), use_cores=None):
-        argv = ["dpdk-testpmd", "--lcores", f"0@{main_core},1@{core}", "--no-pci", "--in-memory", "--no-telemetry"]
+    def __init__(self, name, cores, main_core, memory_mb, vdevs, arguments, eal=(), use_cores=None):
+        lcores = ",".join(f"{number}@{core}" for number, core in enumerate([main_core, *cores]))
+        argv = ["dpdk-testpmd", "--lcores", lcores, "--no-pci", "--in-memory", "--no-telemetry"]
         argv += [f"--file-prefix={name}", "-m", str(memory_mb), *eal]
         for vdev in vdevs:
             argv += ["--vdev", vdev]
-        argv += ["--", "-i", "--nb-cores=1", *arguments]
-        self.name, self.said = name, ""
+        argv += ["--", "-i", f"--nb-cores={len(cores)}", *arguments]
+        self.name, self.cores, self.said = name, len(cores), ""
         self.terminal, far_end = pty.openpty()
         attributes = termios.tcgetattr(far_end)
         attributes[3] &= ~termios.ECHO
@@ -72,9 +73,9 @@ class Testpmd:
         return tuple(sum(port[f"{way}-packets"] for port in ports) for way in ("RX", "TX"))
 
     def measure(self, seconds):
-        """Counters without cycle recording (it costs a little), then a second with it: is the core busy all the time?"""
+        """Counters without cycle recording (it costs a little), then a second with it: are the cores busy all the time?"""
         time.sleep(WARM_UP_S)
-        with Interval(self.process.pid, self.counters) as interval:
+        with Interval(self.process.pid, self.counters, self.cores) as interval:
             time.sleep(seconds)
         # The burst during which it is switched on is counted from TSC 0 (22.11): cleared once that burst is over.
         self.command("set record-core-cycles on")
@@ -86,7 +87,7 @@ class Testpmd:
         if recorded is None:
             raise Failure("no packet came through testpmd")
         cycles, packets, mhz = recorded
-        busy = min(1.0, cycles / (mhz * 1e6 * (time.monotonic() - began)))
+        busy = min(1.0, cycles / (mhz * 1e6 * self.cores * (time.monotonic() - began)))
         return interval.sample(mhz * 1_000_000, busy, cycles / max(1, packets))
 
     def stop(self):
@@ -110,25 +111,26 @@ class Testpmd:
         return False
 
 
-def start(bench, stack, vdevs, mbufs=MBUFS):
-    """testpmd on the core under test: from now on it forwards from port 0 to 1 and back, without a look at the packets."""
-    arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={mbufs}"]
-    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments, use_cores=bench.cores)
+def start(bench, stack, vdevs, mbufs=MBUFS, cores=None, queues=1):
+    """testpmd on the core under test, or on these: from now on it forwards from port 0 to 1 and back, without a look at the packets. Each port has so many
+    queues, and each core its part of them."""
+    arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={mbufs}", f"--rxq={queues}", f"--txq={queues}"]
+    dut = Testpmd(f"vsperf{bench.tag}t", cores or [bench.dut_core], bench.other_core, bench.memory_mb, vdevs, arguments, use_cores=bench.cores)
     stack.callback(dut.stop)
     dut.wait_ready()
     dut.command("start")
     return dut
 
 
-def limit(bench, stack, vdevs, mbufs=MBUFS):
-    """A Sample of testpmd between two devices: what one core can do at most with them."""
-    return start(bench, stack, vdevs, mbufs).measure(bench.seconds)
+def limit(bench, stack, vdevs, mbufs=MBUFS, **options):
+    """A Sample of testpmd between two devices: what one core (or those of `options`, as of `start`) can do at most with them."""
+    return start(bench, stack, vdevs, mbufs, **options).measure(bench.seconds)
 
 
 def reading(bench, stack, vdevs, packets):
     """A Sample of testpmd that takes so many packets from a source that ends; busy cycles."""
     arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={MBUFS}", "--record-core-cycles"]
-    dut = Testpmd(f"vsperf{bench.tag}t", bench.dut_core, bench.other_core, bench.memory_mb, vdevs, arguments, use_cores=bench.cores)
+    dut = Testpmd(f"vsperf{bench.tag}t", [bench.dut_core], bench.other_core, bench.memory_mb, vdevs, arguments, use_cores=bench.cores)
     stack.callback(dut.stop)
     dut.wait_ready()
     with Interval(dut.process.pid, dut.counters) as interval:

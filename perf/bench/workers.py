@@ -3,7 +3,7 @@
 import contextlib
 import time
 
-from . import document
+from . import document, testpmd
 from .captures import Traffic
 from .established import SETTLE_S, Players, capture_of, establish
 from .switch import MBUFS
@@ -23,7 +23,7 @@ def case(connections, split):
 
     how = "both ways of each on different workers" if split else "half of them on each worker"
     run.__doc__ = f"{connections:,} established connections between Pods, two workers, {how}; and one worker with all of it."
-    run.devices = ("switch", "ovs")
+    run.devices = ("switch", "ovs") if split else ("switch", "ovs", "testpmd")
     return run
 
 
@@ -39,11 +39,17 @@ def _measure(bench, device, connections, split, cores):
     whole, half = capture_of(bench, TRAFFIC, range(connections)), connections // 2
     parts = [whole] if split else [capture_of(bench, TRAFFIC, part) for part in (range(half), range(half, connections))]
     with contextlib.ExitStack() as stack:
+        if device == "testpmd":
+            # What the machine's second core adds for a device that shares nothing between cores and does nothing with packets.
+            vdevs = [",".join([f"net_pcap{port}", *(f"rx_pcap={part(phase)}" for part in parts), "infinite_rx=1"]) for port, phase in enumerate(WAYS.values())]
+            return testpmd.limit(bench, stack, vdevs, MBUFS + 2 * connections, cores=cores, queues=len(parts))
         dut = bench.start(device, stack, mbufs=MBUFS + 2 * connections, cores=cores)
         dut.load(document.program(TRAFFIC))
         players = Players(dut)
-        shown = establish(dut, players, TRAFFIC, connections, whole)
-        for name, queues in places(split, cores).items():
+        pollers = places(split, cores)
+        # A worker that is to have a connection's data sees its handshake, too, as with receive-side scaling.
+        shown = establish(dut, players, TRAFFIC, connections, *parts, cores=pollers)
+        for name, queues in pollers.items():
             players.play(name, *(part(WAYS[name]) for part in parts), queues=len(parts))
             dut.pin(name, queues)
         time.sleep(SETTLE_S)

@@ -60,7 +60,7 @@ class Testpmd(unittest.TestCase):
 
     def test_a_testpmd_that_ends_is_a_failure(self):
         with tempfile.TemporaryDirectory() as directory:
-            dut = testpmd.Testpmd(Path(directory).name, 0, 0, 16, ["net_no_such_driver0"], [], ["--no-huge"])
+            dut = testpmd.Testpmd(Path(directory).name, [0], 0, 16, ["net_no_such_driver0"], [], ["--no-huge"])
             try:
                 with self.assertRaisesRegex(Failure, "has ended; it said"):
                     dut.wait_ready()
