@@ -78,10 +78,10 @@ impl<'a> Locked<'a> {
         Mine::of(self.spot.hot)
     }
 
-    /// A worker has come for a packet the short way, and nobody owned the place: it does from here on, unless that had owners too often.
+    /// A worker has come for a packet the short way, behind so many of its direction, and nobody owned the place: it does from here on, unless that had owners too often.
     #[inline]
-    pub(super) fn claim(&mut self, who: Who) {
-        self.held.said = self.held.said.claimed(who);
+    pub(super) fn claim(&mut self, who: Who, packets: u32) {
+        self.held.said = self.held.said.renewed(packets).claimed(who);
     }
 
     /// A worker has come for a packet: nobody else owns the place from here on.
@@ -316,7 +316,7 @@ impl Arena {
         read(&self.lock(place))
     }
 
-    /// Takes places ([`DISOWNED_MAX`] at most) from their owners for good, as their connections are to end: that is one wait for a section, not one for each.
+    /// Takes places ([`DISOWNED_MAX`] at most) from their owners, as their connections are to end: that is one wait for a section, not one for each.
     pub(super) fn disown(&self, places: &[u32]) {
         debug_assert!(places.len() <= DISOWNED_MAX);
         if places.is_empty() {

@@ -159,7 +159,8 @@ impl Tracker {
         match self.arena.try_lock(link.place) {
             Some(mut locked) => {
                 let Some(life) = holds(locked.hot, link, now) else { return false };
-                locked.claim(owner.who());
+                let packets = locked.hot.packets()[link.direction() as usize];
+                locked.claim(owner.who(), packets);
                 self.advance_locked(&mut locked, life, link, segment, (len, now))
             }
             None => self.pass_waiting(owner, hot, link, segment, len, now),

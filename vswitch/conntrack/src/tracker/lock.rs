@@ -8,8 +8,9 @@
 //!   One of both sees what the other one did, since each writes first and reads then, with a fence between (as in Dekker's algorithm).
 //! - Nobody waits for anything inside of a section: who has to wait for a lock leaves first. So two never wait for each other.
 //!
-//! A packet makes its worker the owner of a free place, [`CLAIMS_MAX`] times for each connection: one whose directions come to two workers is owned by neither after that, and costs a lock. The
-//! control side gives a place back to its owner. Where nobody is, nobody owns.
+//! A packet makes its worker the owner of a free place, [`CLAIMS_MAX`] times for each connection: one whose directions come to two workers is owned by neither after that, and costs a lock. One more
+//! time is given with each [`RENEWAL`]th packet of a direction, so that a connection whose queues were moved has an owner again some time after. The control side gives a place back to its owner. Where
+//! nobody is, nobody owns.
 
 use super::owner::{OWNERS, Sections, assert_outside};
 use super::sync::{AtomicU32, Gate, Pass, fence, relax};
@@ -17,6 +18,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// How often a connection may get an owner.
 const CLAIMS_MAX: u32 = 3;
+
+/// Packets of a direction with each of which a connection that has used that up may get an owner once more. To take a place from an owner costs some microseconds: so little per packet.
+const RENEWAL: u32 = 4096;
 
 /// The low half of the word: its state, below [`OWNED`], or its owner.
 const FREE: u16 = 0;
@@ -75,6 +79,13 @@ impl Said {
     /// Nobody's, for good.
     pub(super) const fn spent(self) -> Self {
         Self(self.anew().0 + CLAIMS_MAX * CLAIM)
+    }
+
+    /// With the packet after so many of its direction, a connection that had owners too often may have one again.
+    #[inline]
+    pub(super) const fn renewed(self, packets: u32) -> Self {
+        let may = self.0 & CLAIMS == CLAIMS_MAX * CLAIM && packets % RENEWAL == RENEWAL - 1;
+        if may { Self(self.0 - CLAIM) } else { self }
     }
 
     /// A worker has come for a packet: it is nobody else's.
@@ -209,6 +220,9 @@ mod tests {
             assert_eq!(said.anew().claimed(first).owner(), first);
             assert_eq!(word.spent().claimed(first).owner(), Who::NOBODY);
             assert_eq!(word.claimed(Who::NOBODY), word);
+            assert_eq!(word.spent().renewed(RENEWAL - 1).claimed(first).owner(), first);
+            assert_eq!(word.spent().renewed(RENEWAL), word.spent());
+            assert_eq!(word.anew().renewed(RENEWAL - 1), word.anew(), "it had none");
             assert_eq!(said.anew().0 / TIME, word.0 / TIME, "the time goes on");
         }
         assert_eq!((Who::of(OWNERS), Who::of(usize::MAX)), (Who::NOBODY, Who::NOBODY));

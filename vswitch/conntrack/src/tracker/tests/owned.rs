@@ -62,11 +62,18 @@ fn who_has_the_packets_has_the_place_and_gives_it_up_for_others() {
     assert_eq!(owner_of(&tracker, &link), None);
     assert!(passes(&tracker, &second, &reply), "it is the second one's then");
     assert_eq!(owner_of(&tracker, &link), Some(5));
-    // Three times are enough.
+    // Three times are enough at first.
     assert!(tracker.may_pass(&first, &link, None, NOW));
     assert!([&first, &second, &first].iter().all(|owner| passes(&tracker, owner, &link)));
     assert_eq!(owner_of(&tracker, &link), None);
     assert_eq!(shown(&tracker)[0].packets, [10, 4]);
+    // Until it has had many more.
+    for packet in 10..4095 {
+        assert!(passes(&tracker, &second, &link));
+        assert_eq!(owner_of(&tracker, &link), None, "packet {packet}");
+    }
+    assert!(passes(&tracker, &second, &link));
+    assert_eq!(owner_of(&tracker, &link), Some(5));
     // The next one of its place begins anew.
     assert_eq!(tracker.flush(&Filter::default(), NOW), 1);
     let [next, _] = answered(&tracker, 2);
