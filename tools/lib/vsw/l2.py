@@ -134,6 +134,7 @@ def show(args, stack, binaries):
         screen = live.Screen(args.live)
         stack.callback(screen.close)
         while True:
+            machine.check_stop()
             demo.traffic(screen)
             if not args.live:
                 break

@@ -1,6 +1,7 @@
 """Cores, hugepages, signals and processes."""
 
 import ctypes
+import faulthandler
 import os
 import signal
 import subprocess
@@ -44,15 +45,26 @@ class Stop(KeyboardInterrupt):
 _STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+_came = []  # the signal that asked us to end
+
+
 def stop_on_signals():
-    """From now on SIGINT, SIGTERM and SIGHUP raise Stop."""
+    """From now on SIGINT, SIGTERM and SIGHUP raise Stop, and SIGUSR1 tells on the standard error where each thread is."""
 
     def stop(signum, _frame):
         ignore_signals()  # one is enough: what follows is the cleanup
+        _came.append(signum)
         raise Stop(signum)
 
     for number in _STOPPERS:
         signal.signal(number, stop)
+    faulthandler.register(signal.SIGUSR1)
+
+
+def check_stop():
+    """For what goes on until a signal comes: raises Stop if one has come. It may have come in a finalizer, and what is raised there ends nothing."""
+    if _came:
+        raise Stop(_came[0])
 
 
 def ignore_signals():

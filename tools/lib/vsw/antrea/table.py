@@ -100,5 +100,6 @@ class Table(Stage):
         """Tells what one can do, until Ctrl-C."""
         say(self.hints())
         while True:
+            machine.check_stop()
             self.alive()
             time.sleep(0.5)

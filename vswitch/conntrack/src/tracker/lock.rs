@@ -76,7 +76,7 @@ impl Said {
         Self(self.with(FREE).0 & !CLAIMS)
     }
 
-    /// Nobody's, for good.
+    /// Nobody's, as if it had owners too often.
     pub(super) const fn spent(self) -> Self {
         Self(self.anew().0 + CLAIMS_MAX * CLAIM)
     }
@@ -212,7 +212,7 @@ mod tests {
             for who in [first, second, first, second] {
                 let claimed = said.claimed(who);
                 assert_eq!(claimed.owner() == who, claims < CLAIMS_MAX, "{said:?} by {who:?}");
-                assert_eq!(claimed.claimed(second), claimed, "somebody's already, or nobody's for good");
+                assert_eq!(claimed.claimed(second), claimed, "somebody's already, or it had owners too often");
                 assert_eq!((claimed.left_to(who), claimed.left_to(Who::NOBODY).owner()), (claimed, Who::NOBODY));
                 said = claimed.with(FREE);
                 claims = (claims + 1).min(CLAIMS_MAX);
