@@ -111,6 +111,11 @@ def shuffled(numbers, seed):
     return order
 
 
+def source(device, *captures):
+    """What DPDK is to make a device of this name of, that plays these captures for ever, each by a receive queue of its own."""
+    return ",".join([device, *(f"rx_pcap={path}" for path in captures), "infinite_rx=1"])
+
+
 def write(path, packets):
     """A capture of Ethernet frames."""
     with open(path, "wb") as file:

@@ -7,7 +7,7 @@ from vsw import machine
 from vsw.machine import Failure
 
 from . import document, testpmd
-from .captures import TCP
+from .captures import TCP, source
 from .switch import MBUFS
 
 PLAYED = 3  # times that every packet of a handshake is played: the first ones of a port that is not fully there yet are lost
@@ -25,9 +25,8 @@ class Players:
 
     def play(self, name, *captures, **options):
         """From now on it plays these captures, one per receive queue."""
-        devargs = ",".join([f"net_pcap_{name}", *(f"rx_pcap={path}" for path in captures), "infinite_rx=1"])
         self.dut.del_port(name)
-        self.dut.add_port(name, document.NUMBERS[name], devargs, **options)
+        self.dut.add_port(name, document.NUMBERS[name], source(f"net_pcap_{name}", *captures), **options)
 
     def rest(self, name):
         """From now on it is a sink."""
@@ -38,10 +37,9 @@ class Players:
 def establish(dut, players, traffic, connections, *captures, cores=None):
     """Plays the handshakes, a part of them by each receive queue, of captures that are as large, on these cores; Failure when the device does not show all
     connections as established then. Returns their number."""
-    queues = {"queues": len(captures)} if cores else {}
     for phase in traffic.handshake:
         name = traffic.port(phase)
-        players.play(name, *(capture(phase) for capture in captures), **queues)
+        players.play(name, *(capture(phase) for capture in captures), queues=len(captures))
         if cores:
             dut.pin(name, cores[name])
         machine.wait_until(f"{phase} of {connections} connections", PLAY_S, lambda: dut.ports()[name][0] >= PLAYED * len(captures) * connections)
@@ -80,7 +78,7 @@ def case(traffic, connections):
         mbufs = MBUFS + len(loops) * connections  # a source keeps every packet of its capture in an mbuf
         with contextlib.ExitStack() as stack:
             if device == "testpmd":
-                vdevs = [f"net_pcap{i},rx_pcap={capture(phase)},infinite_rx=1" for i, phase in enumerate(loops)]
+                vdevs = [source(f"net_pcap{i}", capture(phase)) for i, phase in enumerate(loops)]
                 return testpmd.limit(bench, stack, vdevs + ["net_null0,no-rx=1"] * traffic.one_way, mbufs)
             dut = bench.start(device, stack, mbufs=mbufs)
             dut.load(document.program(traffic))

@@ -3,7 +3,7 @@
 import contextlib
 
 from . import captures, testpmd
-from .captures import ACK, TCP, ip_frame, shuffled, tcp_header
+from .captures import ACK, TCP, ip_frame, shuffled, source, tcp_header
 from .document import Program
 from .switch import MBUFS
 
@@ -37,7 +37,7 @@ def case(flows):
         capture = bench.directory / f"flows-{flows}.pcap"
         if not capture.exists():
             write_flows(capture, flows)
-        devices = (f"net_pcap0,rx_pcap={capture},infinite_rx=1", "net_null0,no-rx=1")
+        devices = (source("net_pcap0", capture), "net_null0,no-rx=1")
         with contextlib.ExitStack() as stack:
             if device == "testpmd":
                 return testpmd.limit(bench, stack, devices, mbufs)

@@ -7,7 +7,7 @@ from vsw import daemon
 from vsw.machine import Failure
 
 from . import testpmd
-from .captures import write_mac_pairs
+from .captures import source, write_mac_pairs
 from .testpmd import Testpmd
 
 PCAP_PACKETS, PCAP_PAIRS = 1000, 16
@@ -21,7 +21,7 @@ def l2_pcap_null(bench, device, round_):
     """Receives small packets from memory without end (net_pcap), sends them to nowhere (net_null)."""
     capture = bench.directory / "in.pcap"
     sources, destinations = write_mac_pairs(capture, PCAP_PACKETS, PCAP_PAIRS)
-    devices = (f"net_pcap0,rx_pcap={capture},infinite_rx=1", "net_null0,no-rx=1")
+    devices = (source("net_pcap0", capture), "net_null0,no-rx=1")
     with contextlib.ExitStack() as stack:
         if device == "testpmd":
             return testpmd.limit(bench, stack, devices)

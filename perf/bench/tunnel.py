@@ -7,7 +7,7 @@ import time
 from vsw import machine
 
 from . import document
-from .captures import FROM_SERVER, UDP, Traffic, ip_frame, shuffled, write
+from .captures import FROM_SERVER, UDP, Traffic, ip_frame, shuffled, source, write
 from .established import PLAYED, PLAY_S, SETTLE_S, check
 from .switch import MBUFS
 
@@ -49,7 +49,7 @@ class Node:
     def play(self, name, capture):
         """From now on a port plays a capture for ever (what it is to send is counted and freed)."""
         self.dut.del_port(name)
-        self.dut.add_port(name, self._number(name), f"net_pcap_{name},rx_pcap={capture},infinite_rx=1", bridge=self._bridge(name))
+        self.dut.add_port(name, self._number(name), source(f"net_pcap_{name}", capture), bridge=self._bridge(name))
 
     def rest(self, name):
         """From now on it is a sink."""

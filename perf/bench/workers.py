@@ -4,7 +4,7 @@ import contextlib
 import time
 
 from . import document, testpmd
-from .captures import Traffic
+from .captures import Traffic, source
 from .established import SETTLE_S, Players, capture_of, establish
 from .switch import MBUFS
 
@@ -36,12 +36,12 @@ def places(split, cores):
 
 def _measure(bench, device, connections, split, cores):
     """A Sample of a device with pollers on these cores."""
-    whole, half = capture_of(bench, TRAFFIC, range(connections)), connections // 2
-    parts = [whole] if split else [capture_of(bench, TRAFFIC, part) for part in (range(half), range(half, connections))]
+    half = connections // 2
+    parts = [capture_of(bench, TRAFFIC, part) for part in ([range(connections)] if split else [range(half), range(half, connections)])]
     with contextlib.ExitStack() as stack:
         if device == "testpmd":
             # What the machine's second core adds for a device that shares nothing between cores and does nothing with packets.
-            vdevs = [",".join([f"net_pcap{port}", *(f"rx_pcap={part(phase)}" for part in parts), "infinite_rx=1"]) for port, phase in enumerate(WAYS.values())]
+            vdevs = [source(f"net_pcap{port}", *(part(phase) for part in parts)) for port, phase in enumerate(WAYS.values())]
             return testpmd.limit(bench, stack, vdevs, MBUFS + 2 * connections, cores=cores, queues=len(parts))
         dut = bench.start(device, stack, mbufs=MBUFS + 2 * connections, cores=cores)
         dut.load(document.program(TRAFFIC))

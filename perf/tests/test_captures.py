@@ -159,7 +159,7 @@ class Established(unittest.TestCase):
         class Dut:
             devices, asked, counter = {}, 0, 0
 
-            def add_port(self, name, number, devargs):
+            def add_port(self, name, number, devargs, queues=1):
                 self.devices[name], self.counter = devargs, 0
                 played.append((name, devargs))
 
