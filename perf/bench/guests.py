@@ -13,8 +13,8 @@ SIDES = ("a", "b")
 WAYS = {"on": "", "off": ",".join(f"{name}=off" for name in (
     "csum", "guest_csum", "gso", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo", "host_tso4", "host_tso6", "host_ecn", "host_ufo"))}
 REACH_S = 20
-# Of each way, in turn: what disturbs a virtual machine disturbs some of them, and both ways alike.
-TRANSFERS = 3
+# Short transfers of both ways in turn, for each second that was asked for: what disturbs a virtual machine lasts for some of them, and is alike for neighbours.
+TRANSFER_S, TURNS = 1, 3
 
 
 def tcp(bench, device, round_):
@@ -42,29 +42,34 @@ def tcp(bench, device, round_):
                 each.run(f"ip link set eth{n} up && ip address add 10.{n}.0.{i + 1}/24 dev eth{n}")
         guests[1].run("iperf3 -s -D")
         recorder = getattr(dut, "recorder", None)
-        results = {way: [] for way in WAYS}
-        for turn in range(TRANSFERS):
+        for n in range(len(WAYS)):
+            _warm_up(guests[0], f"10.{n}.0.2")
+        turns = []
+        for turn in range(TURNS * max(1, round(bench.seconds))):
+            turns.append({})
             for n, way in enumerate(WAYS):
                 recording = recorder.recording(dut.pid) if recorder and (way, turn) == ("on", 0) else contextlib.nullcontext()
-                results[way].append(_transfer(dut, guests[0], f"10.{n}.0.2", bench.seconds, recording))
+                turns[-1][way] = _transfer(dut, guests[0], f"10.{n}.0.2", recording)
         for each in guests:
             if wrong := each.run("nstat -asz | awk '/Csum/ && $2 != 0'"):
                 raise Failure(f"guest {each.name} received wrong checksums: {wrong}")
-        result = _sample(bench, results)
+        result = _sample(bench, turns)
         if recorder:
             result.functions = recorder.functions(result.cycles_per_packet)
         return result
 
 
-def _transfer(dut, sender, address, seconds, recording):
-    """(Interval, work of the device, bytes that arrived) of so many seconds of TCP."""
+def _warm_up(sender, address):
     machine.wait_until(f"guest {sender.name} to reach {address}", REACH_S, lambda: _reaches(sender, address))
     sender.run(f"iperf3 -c {address} -t 1")
+
+
+def _transfer(dut, sender, address, recording):
+    """(Interval, work of the device, what iperf3 says of the receiver) of a moment of TCP."""
     dut.clear()
     with Interval(dut.pid, lambda: all_ports(dut)) as interval, recording:
-        report = json.loads(sender.run(f"iperf3 -c {address} -t {max(1, round(seconds))} -J"))
-    work = dut.work()
-    return interval, work, report["end"]["sum_received"]["bytes"]
+        report = json.loads(sender.run(f"iperf3 -c {address} -t {TRANSFER_S} -J"))
+    return interval, dut.work(), report["end"]["sum_received"]
 
 
 def _reaches(sender, address):
@@ -76,22 +81,24 @@ def _reaches(sender, address):
 
 
 def _cycles_per_kb(transfer):
-    interval, work, arrived = transfer
-    return 1000 * work.busy_cycles * interval.on_core / arrived
+    interval, work, received = transfer
+    return 1000 * work.busy_cycles * interval.on_core / received["bytes"]
 
 
-def _sample(bench, results):
-    """Packets are thousands of bytes, of the transfer with offloads. Of each way's transfers the one of median cycles counts."""
-    results = {way: sorted(transfers, key=_cycles_per_kb)[len(transfers) // 2] for way, transfers in results.items()}
+def _sample(bench, turns):
+    """Packets are thousands of bytes, of the transfer with offloads. Of each way's transfers the one of median cycles counts; of ratios the median of neighbours'."""
+    results = {way: sorted((turn[way] for turn in turns), key=_cycles_per_kb)[len(turns) // 2] for way in WAYS}
     per_kb = {way: _cycles_per_kb(transfer) for way, transfer in results.items()}
-    interval, _, arrived = results["on"]
-    interval.received = interval.sent = arrived // 1000
+    interval, _, received = results["on"]
+    interval.received = interval.sent = received["bytes"] // 1000
     result = interval.busy_sample(bench.tsc_hz(), per_kb["on"] / interval.on_core)
-    for way, (interval, work, arrived) in results.items():
-        result.figures[f"Mbit/s, offloads {way}"] = round(8 * arrived / interval.elapsed / 1e6, 1)
+    for way, (_, work, received) in results.items():
+        result.figures[f"Mbit/s, offloads {way}"] = round(received["bits_per_second"] / 1e6, 1)
         result.figures[f"cycles per 1,000 bytes, offloads {way}"] = round(per_kb[way], 1)
-        result.figures[f"bytes per packet, offloads {way}"] = round(arrived / max(1, work.packets), 1)
-    result.figures["off / on"] = round(per_kb["off"] / per_kb["on"], 2)
+        result.figures[f"bytes per packet, offloads {way}"] = round(received["bytes"] / max(1, work.packets), 1)
+    ratios = sorted(_cycles_per_kb(turn["off"]) / _cycles_per_kb(turn["on"]) for turn in turns)
+    for name, part in ("", 2), (", a quarter is below", 4), (", a quarter is above", 4 / 3):
+        result.figures[f"off / on{name}"] = round(ratios[int(len(ratios) / part)], 2)
     return result
 
 

@@ -67,7 +67,7 @@ def all_ports(dut):
 
 
 def on_core(before, after, nanoseconds, pollers):
-    """The part of the time that the pollers, the busiest threads, had a core; of `run_times` before and after."""
+    """The part of the time that the pollers, the busiest threads, had a core; of `run_times` before and after. They must not sleep: that would count as taken from them."""
     gone = sorted((time - before.get(thread, 0) for thread, time in after.items()), reverse=True)
     return min(1.0, sum(gone[:pollers]) / (nanoseconds * pollers))
 

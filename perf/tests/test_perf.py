@@ -14,8 +14,8 @@ from unittest.mock import Mock, patch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
 
-from bench import cases, cluster, ovs, policies, report, switch, testpmd  # noqa: E402
-from bench.sample import Interval, on_core, sample  # noqa: E402
+from bench import cases, cluster, guests, ovs, policies, report, switch, testpmd  # noqa: E402
+from bench.sample import Interval, Work, on_core, sample  # noqa: E402
 from vsw import machine  # noqa: E402
 from vsw.machine import Failure  # noqa: E402
 
@@ -43,6 +43,27 @@ MACHINE = {"cpu": "A <fast> & \"cheap\" CPU", "tsc_hz": 2_600_000_000, "cores": 
 
 def rounds(*mpps, source="saturated"):
     return [{"mpps": m, "cycles_per_packet": 2600 / m, "cycles_from": source, "busy": 1.0, "forwarded": 1.0, "figures": {}} for m in mpps]
+
+
+class Guests(unittest.TestCase):
+    """Transfers between two Linux guests."""
+
+    @staticmethod
+    def transfer(cycles, size=1_000_000, on_core=1.0):
+        interval = Interval(0, lambda: (0, 0))
+        interval.on_core, interval.preempted = on_core, 0
+        return interval, Work(size // 40_000, cycles), {"bytes": size, "bits_per_second": 8.0 * size}
+
+    def test_ratios_are_those_of_neighbours(self):
+        # Without offloads a byte costs twice as much, and everything five times as much from the fourth turn on; one transfer is disturbed.
+        turns = [{"on": self.transfer(slow * 1_000_000), "off": self.transfer(slow * 1_000_000, 500_000)} for slow in (1, 1, 1, 5, 5, 5, 5)]
+        turns[4]["off"] = self.transfer(90_000_000, 500_000)
+        turns[5]["on"] = self.transfer(10_000_000, on_core=0.5)  # half of them were somebody else's
+        result = guests._sample(Mock(tsc_hz=lambda: 2_000_000_000), turns)
+        self.assertEqual(result.figures["off / on"], 2)
+        self.assertEqual([result.figures[f"off / on, a quarter is {where}"] for where in ("below", "above")], [2, 2])
+        self.assertEqual((result.cycles_per_packet, result.figures["cycles per 1,000 bytes, offloads off"]), (5000, 10_000))
+        self.assertEqual((result.figures["Mbit/s, offloads on"], result.figures["bytes per packet, offloads on"]), (8, 40_000))
 
 
 class Testpmd(unittest.TestCase):
