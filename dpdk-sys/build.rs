@@ -52,6 +52,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_vhost_enqueue_burst",
     "rte_vhost_get_ifname",
     "rte_vhost_get_negotiated_features",
+    "rte_vhost_set_vring_base",
     "rte_vhost_extern_callback_register",
     "rte_vhost_vring_call",
     "vs_.*",
@@ -71,6 +72,8 @@ const TYPES: &[&str] = &[
     "rte_vhost_user_extern_ops",
     "vs_constant",
     "vs_lost",
+    "vs_region",
+    "vs_ring",
 ];
 
 const VARS: &[&str] = &[

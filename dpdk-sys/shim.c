@@ -5,6 +5,7 @@
 #include <rte_version.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #if RTE_VERSION < RTE_VERSION_NUM(22, 11, 0, 0)
 #error "vswitch needs DPDK 22.11 or newer"
@@ -48,6 +49,8 @@ static __thread struct {
 	uint32_t budget;
 	bool begun;
 	enum vs_lost lost;
+	vs_take take;
+	void *context;
 } ration;
 
 static struct rte_mempool *ration_pool;
@@ -58,6 +61,8 @@ static int ration_dequeue(struct rte_mempool *unused __rte_unused, void **object
 	const bool begun = ration.begun;
 
 	ration.begun = true;
+	if (!begun && ration.take != NULL && ration.take(ration.context, n) != 0)
+		return -ENOBUFS;
 	if (n > ration.budget) {
 		ration.lost = begun ? VS_LOST_TOO_LONG : VS_LOST_NONE;
 		return -ENOBUFS;
@@ -116,8 +121,10 @@ int vs_vhost_prepare(void)
 }
 
 uint16_t vs_vhost_dequeue_burst(int vid, uint16_t queue, struct rte_mempool *pool, struct rte_mbuf **mbufs, uint16_t n,
-				uint32_t *budget, enum vs_lost *lost)
+				uint32_t *budget, enum vs_lost *lost, vs_take take, void *context)
 {
+	ration.take = take;
+	ration.context = context;
 	ration.from = pool;
 	ration.budget = *budget;
 	ration.begun = false;
@@ -132,8 +139,54 @@ uint16_t vs_vhost_dequeue_burst(int vid, uint16_t queue, struct rte_mempool *poo
 	return taken;
 }
 
+int vs_vhost_ring(int vid, uint16_t queue, struct vs_ring *ring)
+{
+	struct rte_vhost_vring vring;
+
+	if (rte_vhost_get_vhost_vring(vid, queue, &vring) != 0 ||
+	    rte_vhost_get_vring_base(vid, queue, &ring->available, &ring->used) != 0)
+		return -1;
+	ring->descriptors = vring.desc;
+	ring->available_ring = vring.avail;
+	ring->used_ring = vring.used;
+	ring->size = vring.size;
+	return 0;
+}
+
+int vs_vhost_memory(int vid, struct vs_region *regions, unsigned int max)
+{
+	struct rte_vhost_memory *memory;
+	unsigned int n;
+
+	if (rte_vhost_get_mem_table(vid, &memory) != 0)
+		return -1;
+	for (n = 0; n < memory->nregions && n < max; n++) {
+		regions[n].guest = memory->regions[n].guest_phys_addr;
+		regions[n].size = memory->regions[n].size;
+		regions[n].here = (void *)(uintptr_t)memory->regions[n].host_user_addr;
+	}
+	free(memory);
+	return n;
+}
+
+/* A reference of this thread's own keeps it from ever being zero, which is when somebody would be called back. */
+static __thread struct rte_mbuf_ext_shared_info lender = { .refcnt = 1 };
+
+void vs_mbuf_lend(struct rte_mbuf *mbuf, void *at, uint16_t len)
+{
+	rte_pktmbuf_attach_extbuf(mbuf, at, RTE_BAD_IOVA, len, &lender);
+	mbuf->data_len = len;
+	rte_mbuf_ext_refcnt_update(&lender, 1);
+}
+
+uint16_t vs_mbufs_lent(void)
+{
+	return rte_mbuf_ext_refcnt_read(&lender) - 1;
+}
+
 #define C(name) { #name, (uint64_t)(name) }
 const struct vs_constant vs_constants[] = {
+	C(RTE_MBUF_F_EXTERNAL),
 	C(RTE_MBUF_F_RX_IP_CKSUM_BAD),
 	C(RTE_MBUF_F_RX_IP_CKSUM_GOOD),
 	C(RTE_MBUF_F_RX_L4_CKSUM_BAD),

@@ -19,10 +19,43 @@ enum vs_lost { VS_LOST_NONE, VS_LOST_TOO_LONG, VS_LOST_NO_MBUF };
 /* Once before the first vs_vhost_dequeue_burst, by one thread at a time; 0 on success. */
 int vs_vhost_prepare(void);
 
+/* Called by vs_vhost_dequeue_burst with the ring's lock held, when n packets could be taken and none was: other than 0 if it has taken
+ * some by itself, so that the library is to take none. */
+typedef int (*vs_take)(void *context, uint16_t n);
+
 /* rte_vhost_dequeue_burst that takes at most *budget mbufs, those for chained segments included, and lessens it by what it
- * took. At most one packet is lost per call. */
+ * took. At most one packet is lost per call. `take` may be null. */
 uint16_t vs_vhost_dequeue_burst(int vid, uint16_t queue, struct rte_mempool *pool, struct rte_mbuf **mbufs, uint16_t n,
-				uint32_t *budget, enum vs_lost *lost);
+				uint32_t *budget, enum vs_lost *lost, vs_take take, void *context);
+
+/* A split ring: where it is, its entries, and which available and which used entry comes next. */
+struct vs_ring {
+	void *descriptors;
+	void *available_ring;
+	void *used_ring;
+	uint16_t size;
+	uint16_t available;
+	uint16_t used;
+};
+
+/* With the ring's lock held: in vs_take. 0 on success. */
+int vs_vhost_ring(int vid, uint16_t queue, struct vs_ring *ring);
+
+/* Bytes of a guest's memory from an address of the guest's on, and where they are mapped here. */
+struct vs_region {
+	uint64_t guest;
+	uint64_t size;
+	void *here;
+};
+
+/* With the lock of any of its rings held: in vs_take. How many regions there are; negative on failure. Allocates. */
+int vs_vhost_memory(int vid, struct vs_region *regions, unsigned int max);
+
+/* Makes a fresh mbuf one whose bytes are elsewhere, until it is freed. */
+void vs_mbuf_lend(struct rte_mbuf *mbuf, void *at, uint16_t len);
+
+/* Mbufs that this thread made such, and that are not free again. */
+uint16_t vs_mbufs_lent(void);
 
 /* Constants that bindgen loses (RTE_BIT64 and casts), by name. */
 struct vs_constant {

@@ -113,6 +113,12 @@ impl Mbuf {
         self.inner.segments.len()
     }
 
+    /// Whether bytes of it are in the memory of a guest, which lends them for the time of a burst; none are.
+    #[must_use]
+    pub const fn is_borrowed(&self) -> bool {
+        false
+    }
+
     /// Bytes of the first segment.
     #[must_use]
     pub fn head(&self) -> &[u8] {

@@ -8,7 +8,8 @@ use sys::rte_mbuf;
 /// An owned packet: the chain of segments goes back to its pool on drop. One pointer wide, never null.
 ///
 /// Invariant: this value holds the only reference to every segment (`refcnt` 1), and each segment's `data_off + data_len`
-/// lies in its buffer. Buffers are memory that EAL or librte_vhost zeroed or wrote, hence initialised.
+/// lies in its buffer. Buffers are memory that EAL or librte_vhost zeroed or wrote, hence initialised; those of segments behind the first may be a guest's, which may
+/// change what is there: such bytes are copied and summed, and decide nothing ([`Mbuf::is_borrowed`]).
 #[repr(transparent)]
 pub struct Mbuf(NonNull<rte_mbuf>);
 
@@ -94,6 +95,20 @@ impl Mbuf {
     #[must_use]
     pub fn nb_segs(&self) -> usize {
         self.raw().nb_segs.into()
+    }
+
+    /// Whether bytes of it are in the memory of a guest, which lends them for the time of a burst: it may not be kept for longer, only copied.
+    #[must_use]
+    pub fn is_borrowed(&self) -> bool {
+        let mut at = Some(self.raw());
+        while let Some(segment) = at {
+            if segment.ol_flags & sys::RTE_MBUF_F_EXTERNAL != 0 {
+                return true;
+            }
+            // SAFETY: `next` is null or a segment of the chain that self owns.
+            at = unsafe { segment.next.as_ref() };
+        }
+        false
     }
 
     /// Bytes of the first segment.

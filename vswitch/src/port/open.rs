@@ -225,6 +225,12 @@ impl Device {
         }
     }
 
+    /// Whether its transmit queues copy packets before they return. Others may keep an mbuf for longer.
+    #[must_use]
+    pub const fn copies(&self) -> bool {
+        matches!(self, Self::Vhost(_))
+    }
+
     /// What its transmit queues take unfinished. May change when a guest connects.
     #[inline]
     #[must_use]

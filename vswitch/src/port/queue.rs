@@ -61,14 +61,17 @@ pub enum TxQueue {
 
 impl RxQueue {
     /// Appends what came in, up to the burst's free slots. Never blocks. What had to be refused is counted in `rx_drops`.
+    ///
+    /// Packets that a guest lends come through `forward` instead: it takes them all their way, and may not send to this port meanwhile.
     #[inline]
-    pub fn receive(&mut self, burst: &mut Burst, counters: &PortCounters) {
+    pub fn receive(&mut self, burst: &mut Burst, counters: &PortCounters, forward: &mut dyn FnMut(&mut Burst)) {
+        let _ = &forward; // of use to guests only
         match self {
             #[cfg(feature = "dpdk")]
             Self::Ethdev(queue) => queue.receive(burst),
             Self::Tap(queue) => queue.receive(burst, counters),
             Self::AfPacket(queue) => queue.receive(burst, counters),
-            Self::Vhost(queue) => queue.receive(burst, counters),
+            Self::Vhost(queue) => queue.receive(burst, counters, forward),
             Self::Dummy(queue) => queue.receive(burst, counters),
             #[cfg(test)]
             Self::Sim(queue) => queue.receive(burst),

@@ -32,6 +32,8 @@ pub(super) struct Outputs {
     /// Ports that have something gathered. As long as `ports` at most: never allocates on the way.
     pending: Vec<PortId>,
     dead: Burst,
+    /// The port of the guest whose packets are on their way, if it lends them: nothing is sent there meanwhile.
+    pub(super) lender: Option<PortId>,
     /// Those that wait for a next hop.
     pub(super) waiting: Waiting,
     /// What the packet in hand has met.
@@ -45,7 +47,7 @@ impl Outputs {
     #[must_use]
     pub(super) fn new(worker: usize, waiting: Waiting, owner: Owner) -> Self {
         let (ports, pending, dead, met) = (Vec::new(), Vec::new(), Burst::new(), Met::default());
-        Self { worker, ports, pending, dead, waiting, met, owner }
+        Self { worker, ports, pending, dead, lender: None, waiting, met, owner }
     }
 
     /// Makes room for the ports of a snapshot. Between bursts: nothing is gathered.
@@ -99,16 +101,22 @@ impl Outputs {
             return;
         }
         let caps = device.tx_caps();
-        let mut oversize = 0;
+        // A guest gets its copy of borrowed bytes as it is sent; others may keep an mbuf for as long as they like.
+        let may_borrow = device.copies() && self.lender != Some(port);
+        let (mut oversize, mut lacking) = (0, 0);
         let result = offload::finish(mbuf, caps, pool, &mut |mbuf| {
             if mbuf.gso_size() == 0 && mbuf.len() > frame_max {
                 oversize += 1;
-            } else {
-                let special = !mbuf.is_plain();
-                self.push(snapshot, port, mbuf, special);
+                return;
+            }
+            let special = !mbuf.is_plain();
+            match if may_borrow || !mbuf.is_borrowed() { Some(mbuf) } else { mbuf.copy(pool) } {
+                Some(mbuf) => self.push(snapshot, port, mbuf, special),
+                None => lacking += 1,
             }
         });
         counters.tx_drops[DropReason::Oversize.index()].add(oversize);
+        counters.tx_drops[DropReason::NoMbuf.index()].add(lacking);
         match result {
             Ok(Some(done)) => counters.software[done.index()].add(1),
             Ok(None) => {}
@@ -139,6 +147,9 @@ impl Outputs {
 
     #[inline(never)]
     fn send(&mut self, snapshot: &Snapshot, port: PortId) {
+        if self.lender == Some(port) {
+            return self.make_room(snapshot, port);
+        }
         let Gathered { burst, sum, .. } = &mut self.ports[port.index()];
         let sum = std::mem::take(sum);
         if burst.is_empty() {
@@ -155,15 +166,33 @@ impl Outputs {
         }
     }
 
-    /// Sends everything that was gathered, port by port, and frees the dead.
+    /// Lets one of a full burst go that cannot be sent now.
+    #[cold]
+    fn make_room(&mut self, snapshot: &Snapshot, port: PortId) {
+        let gathered = &mut self.ports[port.index()];
+        let Some(last) = gathered.burst.take(BURST - 1) else { return };
+        gathered.sum.bytes -= last.len() as u64;
+        gathered.burst.remove(BURST - 1);
+        if let Some(view) = snapshot.port(port) {
+            self.drop_packet(&view.shared.counters[self.worker].tx_drops, DropReason::TxFull, last);
+        }
+    }
+
+    /// Sends everything that was gathered, port by port, and frees the dead. What is for a guest that lends is left.
     #[inline]
     pub(super) fn flush(&mut self, snapshot: &Snapshot) {
+        let mut left = 0;
         for i in 0..self.pending.len() {
             let port = self.pending[i];
+            if self.lender == Some(port) {
+                left = 1;
+                self.pending[0] = port;
+                continue;
+            }
             self.ports[port.index()].listed = false;
             self.send(snapshot, port);
         }
-        self.pending.clear();
+        self.pending.truncate(left);
         self.dead.clear();
     }
 }

@@ -69,6 +69,7 @@ impl Worker {
             id,
             version: 0,
             walk: Walk::new(id, pool, Arc::clone(&publisher.caches[id]), Arc::clone(&publisher.conntrack), rates),
+            snapshot: Arc::default(),
             rxqs: Vec::new(),
             spent: 0,
             publisher,
@@ -128,6 +129,8 @@ struct Poll {
     id: usize,
     version: u64,
     walk: Walk,
+    /// The world that the walk goes through.
+    snapshot: Arc<Snapshot>,
     rxqs: Vec<Owned>,
     /// Cycles that packets took in the last turn.
     spent: u64,
@@ -208,6 +211,7 @@ impl Poll {
             }
         }
         let before = Arc::clone(&self.walk.snapshot().world);
+        self.snapshot = Arc::clone(&snapshot);
         self.walk.adopt(snapshot);
         self.publisher.retire(before);
     }
@@ -227,18 +231,25 @@ impl Poll {
             if owned.waits > 0 {
                 continue;
             }
-            let port = owned.slot.port;
-            let Some(view) = self.walk.snapshot().port(port) else { continue };
-            queue.receive(burst, &view.shared.counters[self.id]);
-            let received = burst.len() as u64;
-            if received == 0 {
+            let (port, walk) = (owned.slot.port, &mut self.walk);
+            let Some(view) = self.snapshot.port(port) else { continue };
+            let (mut received, mut refused) = (0, 0);
+            queue.receive(burst, &view.shared.counters[self.id], &mut |lent| {
+                received += lent.len() as u64;
+                walk.burst_lent(lent, port, now);
+                refused += walk.refused();
+            });
+            if !burst.is_empty() {
+                received += burst.len() as u64;
+                walk.burst(burst, port, now);
+                refused += walk.refused();
+            } else if received == 0 {
                 continue;
             }
-            self.walk.burst(burst, port, now);
-            self.walk.flush();
+            walk.flush();
             let end = lcore::cycles();
             let cycles = end.wrapping_sub(last);
-            owned.waits = waits(cycles, self.walk.refused(), received);
+            owned.waits = waits(cycles, refused, received);
             self.spent += cycles;
             owned.slot.cycles.add(cycles);
             owned.slot.packets.add(received);
@@ -291,6 +302,7 @@ mod tests {
             id: 0,
             version: 0,
             walk: Walk::new(0, Mempool::for_tests(64), Arc::default(), conntrack, Rates::NONE),
+            snapshot: Arc::default(),
             rxqs: Vec::new(),
             spent: 0,
             publisher: Arc::clone(&publisher),

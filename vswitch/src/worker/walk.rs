@@ -199,6 +199,15 @@ impl Walk {
         self.refused
     }
 
+    /// As [`Walk::burst`] and [`Walk::flush`], of packets that the guest behind the port lends: none is left anywhere. What is for the port itself waits for the next [`Walk::flush`], as copies: the
+    /// guest's rings may not be waited for.
+    pub fn burst_lent(&mut self, burst: &mut Burst, port: PortId, now: Millis) {
+        self.outputs.lender = Some(port);
+        self.burst(burst, port, now);
+        self.flush();
+        self.outputs.lender = None;
+    }
+
     /// Sends what was gathered.
     #[inline]
     pub fn flush(&mut self) {

@@ -69,6 +69,11 @@ pub(super) const fn is_mergeable(features: u64) -> bool {
     features & bit(sys::VIRTIO_NET_F_MRG_RXBUF) != 0
 }
 
+/// Bytes of the virtio-net header in front of each packet (virtio 1.1, 5.1.6): legacy devices without mergeable buffers do without the number of buffers.
+pub(super) const fn header_len(features: u64) -> usize {
+    if is_mergeable(features) || features & bit(sys::VIRTIO_F_VERSION_1) != 0 { 12 } else { 10 }
+}
+
 /// Whether rings are packed.
 pub(super) const fn is_packed(features: u64) -> bool {
     features & bit(sys::VIRTIO_F_RING_PACKED) != 0
@@ -87,6 +92,13 @@ pub(super) const fn meaning(features: u64) -> Negotiated {
         tx_tso4: tx_csum && features & bit(sys::VIRTIO_NET_F_GUEST_TSO4) != 0,
         tx_tso6: tx_csum && features & bit(sys::VIRTIO_NET_F_GUEST_TSO6) != 0,
     }
+}
+
+/// Whether packets are borrowed: out of split rings, where some might be to be segmented, and where the guest takes what it sends (else what it sends to itself would have to be cut while its rings
+/// may not be waited for).
+pub(super) const fn lends(features: u64) -> bool {
+    let Negotiated { rx_tso4, rx_tso6, tx_tso4, tx_tso6, .. } = meaning(features);
+    !is_packed(features) && (rx_tso4 || rx_tso6) && (tx_tso4 || !rx_tso4) && (tx_tso6 || !rx_tso6)
 }
 
 /// Names of the negotiated features that an operator asks for, in the spelling of the virtio specification.

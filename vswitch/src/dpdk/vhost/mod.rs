@@ -5,7 +5,7 @@
 //!
 //! **Design**: [`Vhost`] is the control side of one socket, [`Rings`] its data path. Both point to one `Shared` block, which
 //! the callbacks find by the socket's path in a registry. The word `vid` in it names the running device, or is -1; two masks
-//! say which queue pairs are enabled. All data is copied: no mbuf is ever shared with a guest.
+//! say which queue pairs are enabled. What a guest sends is copied, apart from the payload of long packets, which it lends until they have gone their way (`lend`).
 //!
 //! **Threads** (read in DPDK 22.11.11; what a callback may do follows from it):
 //!
@@ -16,14 +16,15 @@
 //! | control, in [`Vhost::open`] | `new_connection`, if a client socket connects at once | our `OPENING` |
 //! | control, in the drop of [`Vhost`] | `destroy_device` | the library's socket table, and no lock of ours |
 //! | `vhost-calls` (one per process, ours, by option) | calls of guests (`caller`) | its own table while it looks a guest up, nothing while it calls |
-//! | worker | `rte_vhost_dequeue_burst` (tries `access_lock`), `rte_vhost_enqueue_burst` (spins for it) | that `access_lock` |
+//! | worker | `rte_vhost_dequeue_burst` (tries `access_lock`), `rte_vhost_enqueue_burst` (spins for it) | that `access_lock`; for loans the sender's, while it spins for the receiver's |
 //!
-//! Hence three rules, each the way out of a deadlock:
+//! Hence four rules, each the way out of a deadlock:
 //! 1. `vring_state_changed` never waits for workers: one may spin for a lock that the callback's thread holds. Nor has it to:
 //!    a worker is inside a ring only with the ring's `access_lock`, and that lock is held here, so nobody is.
 //! 2. `destroy_device` takes `vid` away and waits (`quiesce`), with no lock held; afterwards the library unmaps the guest.
 //! 3. Closing waits *before* it enters the library, and then makes `destroy_device` not wait: inside, it would hold the
 //!    socket table, for which `vhost-events` may wait with ring locks for which a worker spins.
+//! 4. While a worker has borrowed packets of a guest it does not wait for another ring of that guest (`lend`).
 //!
 //! `quiesce` must not need a lock that is held around the drop of [`Vhost`], and may be called from several threads at once.
 //!
@@ -71,6 +72,8 @@ mod fault;
 #[cfg(feature = "dpdk")]
 mod guard;
 #[cfg(feature = "dpdk")]
+mod lend;
+#[cfg(feature = "dpdk")]
 mod memory;
 #[cfg(feature = "dpdk")]
 mod message;
@@ -92,13 +95,15 @@ pub(crate) mod testing;
 pub use error::VhostError;
 
 #[cfg(feature = "dpdk")]
-pub use {caller::set_delay as set_call_delay, open::Vhost, rings::Rings, shared::tend};
+pub use {
+    caller::set_delay as set_call_delay, lend::GuestMemory, lend::Loans, open::Vhost, rings::Rings, shared::tend,
+};
 
 #[cfg(feature = "dpdk")]
 pub(super) use socket::remove_stale;
 
 #[cfg(not(feature = "dpdk"))]
-pub use double::{Rings, Vhost, set_call_delay, tend};
+pub use double::{GuestMemory, Loans, Rings, Vhost, set_call_delay, tend};
 
 use std::sync::Arc;
 

@@ -1,11 +1,12 @@
 //! The data path: bursts out of and into a guest's rings.
 
+use super::lend::{Loans, Taking, take};
 use super::shared::{NONE, Shared};
 use super::{Lost, Negotiated, Received, Sent, features};
 use crate::dpdk::{Burst, Mempool};
 use crate::limits::BURST;
 use dpdk_sys as sys;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use sys::rte_mbuf;
 
@@ -57,8 +58,15 @@ impl Rings {
     }
 
     /// Appends what the guest sent on a queue pair, as far as `budget` mbufs suffice, which is lessened by what was taken. What
-    /// packets say of themselves (`csum`, `gso_size`) is the guest's word.
-    pub fn receive(&self, pair: u16, pool: &Mempool, burst: &mut Burst, budget: &mut u32) -> Received {
+    /// packets say of themselves (`csum`, `gso_size`) is the guest's word. With `loans`, long packets may go through that instead.
+    pub fn receive(
+        &self,
+        pair: u16,
+        pool: &Mempool,
+        burst: &mut Burst,
+        budget: &mut u32,
+        loans: Option<Loans<'_>>,
+    ) -> Received {
         let vid = self.shared.vid();
         if vid == NONE || burst.is_full() || self.shared.is_remapping() {
             return Received::default();
@@ -71,13 +79,33 @@ impl Rings {
         let room = free.len();
         let slots = free.as_mut_ptr().cast::<*mut rte_mbuf>();
         let (queue, mut lost) = (2 * pair + 1, sys::VS_LOST_NONE);
+        let mut loans = loans;
+        let mut taking = loans.as_mut().map(|loans| Taking {
+            vid,
+            ring: queue,
+            shared: &self.shared,
+            pool,
+            budget: *budget,
+            loans,
+            taken: 0,
+        });
+        let (call, context): (sys::vs_take, *mut c_void) = match &mut taking {
+            Some(taking) => (Some(take), std::ptr::from_mut(taking).cast()),
+            None => (None, std::ptr::null_mut()),
+        };
         #[allow(clippy::cast_possible_truncation)] // at most BURST
         // SAFETY: Option<Mbuf> is a nullable pointer, and all `room` slots are None. The device is not destroyed while we are
         // here (`destroy_device` waits). The slots behind those that it gives us stay empty: what the library leaves there the shim
-        // clears. The shim was prepared when the socket was opened.
+        // clears. The shim was prepared when the socket was opened. `context` is what `take` needs, and ours until the call ends.
         let n = unsafe {
-            sys::vs_vhost_dequeue_burst(vid, queue, pool.as_ptr(), slots, room as u16, &raw mut *budget, &raw mut lost)
+            let (room, budget, lost) = (room as u16, &raw mut *budget, &raw mut lost);
+            sys::vs_vhost_dequeue_burst(vid, queue, pool.as_ptr(), slots, room, budget, lost, call, context)
         };
+        if let Some(taking) = taking.filter(|taking| taking.taken > 0) {
+            *budget = taking.budget;
+            // SAFETY: as above. The lock was given back.
+            unsafe { sys::rte_vhost_vring_call(vid, queue) };
+        }
         let n = usize::from(n).min(room);
         burst.set_len(at + n);
         let lost = match lost {

@@ -63,6 +63,8 @@ pub(super) struct Shared {
     remapping: AtomicU8,
     /// When it last has, in nanoseconds since [`EPOCH`].
     remapped: AtomicU64,
+    /// Counts changes of the guest's memory, and guests.
+    memory: AtomicU64,
     /// The connection whose ring states the masks describe.
     current: AtomicI32,
     /// Closed, and no worker uses it any more.
@@ -139,6 +141,7 @@ impl Shared {
             kicking: AtomicU64::new(0),
             remapping: AtomicU8::new(NO),
             remapped: AtomicU64::new(0),
+            memory: AtomicU64::new(0),
             current: AtomicI32::new(NONE),
             drained: AtomicBool::new(false),
             control: Mutex::default(),
@@ -186,6 +189,12 @@ impl Shared {
     #[inline]
     pub(super) fn is_remapping(&self) -> bool {
         self.remapping.load(Relaxed) != NO && self.is_unsettled()
+    }
+
+    /// Another number whenever the guest's memory may be another. With the lock of a ring.
+    #[inline]
+    pub(super) fn memory_state(&self) -> u64 {
+        self.memory.load(Relaxed)
     }
 
     #[cold]
@@ -246,6 +255,7 @@ impl Shared {
         self.send_pairs.store(0, Relaxed);
         self.kicking.store(0, Relaxed);
         self.remapping.store(NO, Relaxed);
+        self.memory.fetch_add(1, Relaxed);
         self.current.store(vid, Relaxed);
         true
     }
@@ -313,6 +323,8 @@ impl Shared {
             .unwrap_or(Verdict::Refuse("a connection that was not accepted"));
         if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
             self.remapping.store(EXCHANGING, Relaxed);
+            // Rings are locked: whoever locks one next sees it, and the new memory.
+            self.memory.fetch_add(1, Relaxed);
         }
         if verdict == Verdict::Pass {
             match self.note(vid, message) {

@@ -1,7 +1,7 @@
 //! From the guest.
 
 use super::Mtu;
-use crate::dpdk::vhost::{Lost, Negotiated, PAIRS_MAX, Rings};
+use crate::dpdk::vhost::{GuestMemory, Loans, Lost, Negotiated, PAIRS_MAX, Rings};
 use crate::dpdk::{Burst, Csum, Mbuf, Mempool};
 use crate::limits::{BURST, FRAME_MAX};
 use crate::observe::{DropReason, PortCounters};
@@ -32,16 +32,29 @@ pub struct VhostRxQueue {
     share: u64,
     /// Queue pair to look into first.
     next: u32,
+    /// Where the guest's memory is.
+    memory: GuestMemory,
+    /// For packets that it lends; empty in between.
+    lent: Burst,
 }
 
 impl VhostRxQueue {
     pub(super) fn new(rings: Rings, pool: Mempool, mtu: Mtu, index: u16, of: u16) -> Self {
         let share = (index..PAIRS_MAX).step_by(of.into()).fold(0, |share, pair| share | 1 << pair);
-        Self { rings, budget: budget(&pool), pool, mtu, share, next: 0 }
+        Self {
+            rings,
+            budget: budget(&pool),
+            pool,
+            mtu,
+            share,
+            next: 0,
+            memory: GuestMemory::default(),
+            lent: Burst::new(),
+        }
     }
 
-    /// Appends what the guest sent. Drops what is too long and what lies about its checksum or segmentation.
-    pub fn receive(&mut self, burst: &mut Burst, counters: &PortCounters) {
+    /// Appends what the guest sent, or takes it through `forward`. Drops what is too long and what lies about its checksum or segmentation.
+    pub fn receive(&mut self, burst: &mut Burst, counters: &PortCounters, forward: &mut dyn FnMut(&mut Burst)) {
         let enabled = self.rings.receive_pairs() & self.share;
         if enabled == 0 {
             return;
@@ -50,6 +63,13 @@ impl VhostRxQueue {
         let first = self.next;
         let mut budget = self.budget;
         let mut left = enabled.rotate_right(first);
+        let (mtu, rings) = (&self.mtu, &self.rings);
+        let mut forward = |lent: &mut Burst| {
+            keep_good(lent, 0, mtu, rings, counters);
+            if !lent.is_empty() {
+                forward(lent);
+            }
+        };
         for _ in 0..POLL_MAX {
             if left == 0 || burst.is_full() {
                 break;
@@ -57,7 +77,9 @@ impl VhostRxQueue {
             let pair = (first + left.trailing_zeros()) % u32::from(PAIRS_MAX);
             left &= left - 1;
             #[allow(clippy::cast_possible_truncation)] // below PAIRS_MAX
-            let received = self.rings.receive(pair as u16, &self.pool, burst, &mut budget);
+            let pair16 = pair as u16;
+            let loans = Loans { memory: &mut self.memory, burst: &mut self.lent, forward: &mut forward };
+            let received = rings.receive(pair16, &self.pool, burst, &mut budget, Some(loans));
             match received.lost {
                 None => {}
                 Some(Lost::TooLong) => counters.refuse(DropReason::Oversize, 0), // nobody knows how long
@@ -65,19 +87,23 @@ impl VhostRxQueue {
             }
             self.next = (pair + 1) % u32::from(PAIRS_MAX);
         }
-        let frame_max = self.mtu.frame_max();
-        let plain = |mbuf: &Mbuf| !mbuf.needs_offload() && mbuf.len() <= frame_max;
-        if burst.iter().skip(start).all(plain) {
-            return;
-        }
-        let negotiated = self.rings.negotiated();
-        let mut all = std::mem::take(burst);
-        for (i, mut mbuf) in all.drain().enumerate() {
-            // What came before `start` was checked by whoever put it there.
-            match if i < start { Ok(()) } else { check(&mut mbuf, frame_max, negotiated) } {
-                Ok(()) => drop(burst.push(mbuf)), // never full: as many as before
-                Err(reason) => counters.refuse(reason, mbuf.len()),
-            }
+        keep_good(burst, start, mtu, rings, counters);
+    }
+}
+
+/// Drops what a guest may not send. What came before `start` was checked by whoever put it there.
+fn keep_good(burst: &mut Burst, start: usize, mtu: &Mtu, rings: &Rings, counters: &PortCounters) {
+    let frame_max = mtu.frame_max();
+    let plain = |mbuf: &Mbuf| !mbuf.needs_offload() && mbuf.len() <= frame_max;
+    if burst.iter().skip(start).all(plain) {
+        return;
+    }
+    let negotiated = rings.negotiated();
+    let mut all = std::mem::take(burst);
+    for (i, mut mbuf) in all.drain().enumerate() {
+        match if i < start { Ok(()) } else { check(&mut mbuf, frame_max, negotiated) } {
+            Ok(()) => drop(burst.push(mbuf)), // never full: as many as before
+            Err(reason) => counters.refuse(reason, mbuf.len()),
         }
     }
 }

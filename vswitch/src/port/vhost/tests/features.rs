@@ -98,7 +98,7 @@ fn the_librarys_flags_are_our_words() {
     for (what, header, csum, gso_size) in cases {
         guest.send(0, header, &tcp4(1400)).expect("sent");
         let mut burst = Burst::new();
-        assert_eq!(port.device.rings.receive(0, &pool, &mut burst, &mut 64).packets, 1, "{what}");
+        assert_eq!(port.device.rings.receive(0, &pool, &mut burst, &mut 64, None).packets, 1, "{what}");
         let mbuf = burst.take(0).expect("one");
         assert_eq!((mbuf.csum(), mbuf.gso_size()), (csum, gso_size), "{what}");
         assert_eq!(mbuf.to_vec(), tcp4(1400), "{what}");

@@ -271,7 +271,7 @@ fn a_packet_without_end_takes_its_ration_and_is_counted() {
     for round in 1..=20 {
         guest.offer_at(1, 0x40_0000, 8 << 20, 0).expect("written"); // 4096 mbufs
         let (mut burst, mut left) = (Burst::new(), budget);
-        let received = scene.bad.device.rings.receive(0, &big, &mut burst, &mut left);
+        let received = scene.bad.device.rings.receive(0, &big, &mut burst, &mut left, None);
         assert_eq!((received.packets, received.lost, left), (0, Some(Lost::TooLong), 0));
         assert_eq!(big.in_use(), 0, "all came back");
         guest.offer_at(1, 0x40_0000, 8 << 20, 0).expect("written");
@@ -286,7 +286,7 @@ fn a_packet_without_end_takes_its_ration_and_is_counted() {
         guest.offer_at(1, 0x40_0000, crate::limits::FRAME_MAX as u64 + 12, 0).expect("written");
     }
     let (mut burst, mut left) = (Burst::new(), budget);
-    let received = scene.bad.device.rings.receive(0, &big, &mut burst, &mut left);
+    let received = scene.bad.device.rings.receive(0, &big, &mut burst, &mut left, None);
     assert_eq!((received.packets, received.lost, left), (32, None, 0));
     assert!(burst.iter().all(|mbuf| mbuf.len() == crate::limits::FRAME_MAX));
     drop(burst);

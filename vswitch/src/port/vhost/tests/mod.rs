@@ -10,14 +10,14 @@
 //! | V03 | surplus descriptors | `hostile::surplus_descriptors_are_closed` |
 //! | V04 | memory that cannot be | `refused::memory_that_cannot_be_mapped_leaves_the_old_memory` |
 //! | V05 | memory that is taken away | `sabotage::memory_that_is_taken_away_costs_its_owner_only` |
-//! | V06 | regions added and removed, memory exchanged under way | `refused::what_was_not_offered_is_refused_and_the_guest_runs_on`, `refused::a_flood_of_memory_tables_stalls_nobody` |
+//! | V06 | regions added and removed, memory exchanged under way | `refused::what_was_not_offered_is_refused_and_the_guest_runs_on`, `refused::a_flood_of_memory_tables_stalls_nobody`, `lend::memory_that_is_exchanged_is_waited_for` |
 //! | V07 | sizes of rings, rings that are not there | `hostile::rings_out_of_order_do_not_run`, `messages::rings_that_are_not_there_cost_who_names_them_at_most_its_connection`, `guard::size_is_fixed_once_addresses_are_given_and_bounded` |
 //! | V08 | addresses of rings | `messages::addresses_of_rings_that_cannot_be_do_not_run`, `guard::rings_are_aligned` |
 //! | V09 | bases of rings, stops | `messages::bases_beyond_the_ring_and_stops_again_and_again_do_no_harm` |
 //! | V10 | descriptors of the wrong kind, or full | `sabotage::descriptors_that_block_hold_nobody_up`, `sabotage::a_full_descriptor_holds_up_no_worker_and_nobody_elses_calls`, `sabotage::call_descriptors_that_contradict_their_message_are_refused`, `sabotage::a_call_descriptor_that_nobody_could_look_after_is_refused`, `messages::descriptors_for_kicks_and_errors_may_be_anything` |
 //! | V11 | chains that loop or lead away | `chains::chains_that_are_none_cost_the_sender_only`, `chains::chains_that_are_none_cost_the_receiver_only` |
 //! | V12 | lengths and addresses of buffers | `hostile::descriptors_that_lie_cost_their_sender_only`, `hostile::a_packet_without_end_takes_its_ration_and_is_counted`, `chains::packets_across_two_regions_of_memory_arrive_whole` |
-//! | V13 | rings that change meanwhile | `sabotage::rings_that_change_while_they_are_read_cost_their_owner_only` |
+//! | V13 | rings that change meanwhile | `sabotage::rings_that_change_while_they_are_read_cost_their_owner_only`, `lend::rings_and_bytes_that_change_while_they_are_lent_cost_their_owner_only` |
 //! | V14 | indexes that jump | `sabotage::available_indexes_that_jump_cost_their_owner_only` |
 //! | V15, P36 | lies about checksums and segments | `offload::what_a_guest_says_of_its_packets_must_fit_them`, `offload::other_lies_of_a_header_change_nothing`, `features::the_librarys_flags_are_our_words`, `features::offloads_that_were_not_negotiated_are_dropped` |
 //! | V16 | 64 KiB for who takes 1500 | `linux_guests::every_pair_of_feature_sets_carries_tcp_unharmed`, `packet::segment::tests` |
@@ -35,6 +35,7 @@ mod chains;
 mod features;
 mod frontend;
 mod hostile;
+mod lend;
 mod lifecycle;
 mod messages;
 mod offload;
@@ -61,6 +62,7 @@ struct Port {
     tx: Vec<VhostTxQueue>,
     device: VhostDevice,
     gate: Arc<Mutex<()>>,
+    pool: Mempool,
     counters: PortCounters,
 }
 
@@ -68,7 +70,7 @@ fn open_port(config: &VhostConfig, pool: &Mempool) -> Result<Port, VhostError> {
     let gate = Arc::new(Mutex::new(()));
     let passed = Arc::clone(&gate);
     let (rx, tx, device) = open(config, 1500, Arc::new(move || drop(passed.lock())), pool)?;
-    Ok(Port { rx, tx, device, gate, counters: PortCounters::default() })
+    Ok(Port { rx, tx, device, gate, pool: pool.clone(), counters: PortCounters::default() })
 }
 
 impl Port {
@@ -78,11 +80,12 @@ impl Port {
 
     fn receive(&mut self) -> Vec<Vec<u8>> {
         let _inside = self.gate.lock();
-        let mut burst = Burst::new();
+        let (mut burst, mut all) = (Burst::new(), Vec::new());
         for queue in &mut self.rx {
-            queue.receive(&mut burst, &self.counters);
+            queue.receive(&mut burst, &self.counters, &mut |lent| all.extend(lent.drain().map(|mbuf| mbuf.to_vec())));
         }
-        burst.iter().map(crate::dpdk::Mbuf::to_vec).collect()
+        all.extend(burst.iter().map(crate::dpdk::Mbuf::to_vec));
+        all
     }
 
     fn send(&mut self, queue: usize, frames: &[Vec<u8>], pool: &Mempool) {

@@ -9,9 +9,11 @@ const OFFLOADS: u64 = BASIC | CSUM | HOST_TSO4 | GUEST_CSUM | GUEST_TSO4;
 
 fn receive(port: &mut Port) -> Vec<Mbuf> {
     let _inside = port.gate.lock();
-    let mut burst = Burst::new();
-    port.rx[0].receive(&mut burst, &port.counters);
-    burst.drain().collect()
+    let (mut burst, mut all) = (Burst::new(), Vec::new());
+    let copied = |mbuf: Mbuf| mbuf.copy(&port.pool).expect("mbufs");
+    port.rx[0].receive(&mut burst, &port.counters, &mut |lent| all.extend(lent.drain().map(copied)));
+    all.extend(burst.drain());
+    all
 }
 
 fn udp4(payload: usize) -> Vec<u8> {
