@@ -409,6 +409,33 @@ fn translated_connections_between_guests_stay_whole() {
     }
 }
 
+/// What a guest sends to an address that it reaches itself by comes back to it, from there.
+const MIRROR: &str = "
+priority=200,ip,nw_dst=10.0.0.97,actions=mod_nw_src:10.0.0.97,mod_nw_dst:10.0.0.1,mod_dl_src:02:00:00:00:00:61,mod_dl_dst:02:00:00:00:00:01,in_port
+priority=0,actions=normal
+";
+
+/// As a Pod does that is the endpoint of a Service and asks it. Its long packets are lent and for itself; others' are on their way meanwhile.
+#[test]
+fn a_guest_that_talks_to_itself_through_the_switch_gets_all_of_it() {
+    let (switch, [mut a, mut b]) = two_guests(["", ""]);
+    let added = switch.vsctl_with(&["replace-flows", "br0", "-"], Some(MIRROR));
+    assert!(added.status.success(), "{added:?}");
+    a.run("ip neigh replace 10.0.0.97 lladdr 02:00:00:00:00:61 dev eth0");
+    a.run("mkdir /tmp/www; head -c 3000000 /dev/urandom >/tmp/www/file; httpd -p 7000 -h /tmp/www");
+    let page = a.run("sha256sum </tmp/www/file");
+    let before = received(&switch, "a");
+    for (guest, address) in [(&mut a, "10.0.0.97"), (&mut b, "10.0.0.1")] {
+        guest.run(&format!("timeout 30 wget -q -O /tmp/page http://{address}:7000/file"));
+        assert_eq!(guest.run("sha256sum </tmp/page"), page, "{address}: other bytes arrived");
+    }
+    let mean = mean_len(&switch, "a", before);
+    assert!(mean > 3000, "{mean} bytes per packet: nothing was sent for segmentation");
+    for guest in [&mut a, &mut b] {
+        assert_eq!(guest.checksum_errors(), [""; 0]);
+    }
+}
+
 #[test]
 fn several_queues_jumbo_frames_and_tags_work_together() {
     let config = ports(&["a", "b"]).replace("type = ", "queues = 2\nmtu = 9000\ntype = ");

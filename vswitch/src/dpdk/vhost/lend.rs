@@ -31,7 +31,7 @@ const HEAD: usize = 512;
 const PIECES_MAX: usize = 32;
 
 /// Regions of a memory table (`VHOST_MEMORY_MAX_NREGIONS`).
-const REGIONS_MAX: usize = 8;
+const REGIONS_MAX: u32 = 8;
 
 /// Flags of descriptors (virtio 1.1, 2.6.5).
 const NEXT: u16 = 1;
@@ -69,9 +69,9 @@ impl GuestMemory {
         if self.of == Some((vid, state)) {
             return;
         }
-        let mut regions = [sys::vs_region::default(); REGIONS_MAX];
+        let mut regions = [sys::vs_region::default(); REGIONS_MAX as usize];
         // SAFETY: the device exists while one of its rings is locked; room for so many regions.
-        let n = unsafe { sys::vs_vhost_memory(vid, regions.as_mut_ptr(), REGIONS_MAX as u32) };
+        let n = unsafe { sys::vs_vhost_memory(vid, regions.as_mut_ptr(), REGIONS_MAX) };
         let n = usize::try_from(n).unwrap_or(0);
         self.regions.clear();
         self.regions.extend(regions[..n].iter().map(|region| {

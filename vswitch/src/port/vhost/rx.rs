@@ -35,7 +35,7 @@ pub struct VhostRxQueue {
     /// Where the guest's memory is.
     memory: GuestMemory,
     /// For packets that it lends; empty in between.
-    lent: Burst,
+    lent: Box<Burst>,
 }
 
 impl VhostRxQueue {
@@ -49,7 +49,7 @@ impl VhostRxQueue {
             share,
             next: 0,
             memory: GuestMemory::default(),
-            lent: Burst::new(),
+            lent: Box::default(),
         }
     }
 

@@ -55,6 +55,9 @@ fn cut(len: usize, first: &[usize], n: usize) -> Vec<usize> {
     first.iter().copied().chain((1..more).map(|_| equal)).chain([left - equal * (more - 1)]).collect()
 }
 
+/// A packet with its header, the lengths of its pieces, their flags, and whether it is lent.
+type Case<'a> = (&'static str, &'a [u8], Vec<usize>, u64, bool);
+
 #[test]
 fn long_packets_are_lent_in_all_shapes_and_others_copied() {
     let _alone = alone();
@@ -66,7 +69,7 @@ fn long_packets_are_lent_in_all_shapes_and_others_copied() {
     let (short, udp, whole) = (long(1900), [&vnet(1, 3, 1448, 34, 6)[..], &[0, 0], &tcp4(9000)].concat(), long(65_495));
     let no_sum = [&vnet(0, 1, 1448, 34, 16)[..], &[0, 0], &tcp4(9000)].concat();
     let bytewise: Vec<usize> = [1; 20].into_iter().chain([len - 20]).collect();
-    let cases: [(&str, &[u8], Vec<usize>, u64, bool); 14] = [
+    let cases: [Case<'_>; 14] = [
         ("one descriptor", &bytes, vec![len], 0, true),
         ("header apart", &bytes, vec![12, len - 12], 0, true),
         ("headers apart", &bytes, vec![12, 54, len - 66], 0, true),
@@ -256,14 +259,14 @@ fn rings_and_bytes_that_change_while_they_are_lent_cost_their_owner_only() {
                     11 => guest.descriptor(ring, [page, len / 8, NEXT, next]),
                     12 => guest.descriptor(table, [random.next(), random.next(), random.below(8), next]),
                     13 => {
-                        let head = (random.below(258) as u16).to_ne_bytes();
+                        let head = u16::try_from(random.below(258)).expect("small").to_ne_bytes();
                         guest.memory.write_all_at(&head, ring_at(1) + 0x1004 + 2 * slot)
                     }
                     14 => {
                         let at = page.min(MEMORY - 0x2000) + 0x1000 * random.below(2) + random.below(80);
                         guest.memory.write_all_at(&random.next().to_ne_bytes()[..1], at)
                     }
-                    _ => guest.memory.write_all_at(&(random.next() as u16).to_ne_bytes(), ring_at(1) + 0x1002),
+                    _ => guest.memory.write_all_at(&random.next().to_ne_bytes()[..2], ring_at(1) + 0x1002),
                 };
                 written.expect("written");
             }
