@@ -5,7 +5,7 @@
 //! rings) is left to the library, which finds its ring as it was.
 //!
 //! **Lock**: a loan lasts while the library holds the ring's `access_lock`: this runs inside `rte_vhost_dequeue_burst`, where that asks its pool for mbufs (the shim passes that on), and whoever wants
-//! to change the guest's memory, move the ring or end the device waits for the lock. So the packets go all their way from here ([`Loans::forward`]), and none may be left when they have gone it;
+//! to change the guest's memory or to move the ring waits for the lock, and for the worker who ends the device. So the packets go all their way from here ([`Loans::forward`]), and none may be left when they have gone it;
 //! that is counted, and the switch ends rather than read memory that may no longer be there. Meanwhile nobody may wait for a ring of the *same* guest: `vhost-events` may have that one already,
 //! and wait for this one. What goes back to the port that it came from is therefore sent later ([`crate::worker::Walk::burst_lent`]). Rings of other guests may be waited for: one thread handles
 //! all messages, one at a time.
@@ -14,6 +14,7 @@
 //! The guest may change the rest until the packet is sent; as it could have before.
 
 use super::features;
+use super::rings::negotiated_features;
 use super::shared::Shared;
 use crate::dpdk::{Burst, Csum, Mbuf, Mempool};
 use crate::limits::{BURST, FRAME_MAX};
@@ -29,6 +30,9 @@ const HEAD: usize = 512;
 
 /// Pieces of memory that a packet may consist of; Linux needs up to 19.
 const PIECES_MAX: usize = 32;
+
+/// Packets that are lent at a time. All may be for their sender, for which they wait, and a full burst does not.
+const LOANS_MAX: usize = BURST - 1;
 
 /// Regions of a memory table (`VHOST_MEMORY_MAX_NREGIONS`).
 const REGIONS_MAX: u32 = 8;
@@ -135,7 +139,8 @@ pub(super) unsafe extern "C" fn take(context: *mut c_void, n: u16) -> c_int {
 impl Taking<'_, '_> {
     /// Borrows what can be of up to `n` packets, and takes it all its way. False if nothing was taken from the ring.
     fn run(&mut self, n: u16) -> bool {
-        let features = self.shared.features();
+        // Of this device: the socket's may be those of a successor.
+        let features = negotiated_features(self.vid);
         if !features::lends(features) {
             return false;
         }
@@ -149,7 +154,7 @@ impl Taking<'_, '_> {
         self.loans.memory.refresh(self.vid, self.shared.memory_state());
         let mut heads = [0; BURST];
         let mut taken = 0;
-        for slot in heads.iter_mut().take(n.into()) {
+        for slot in heads.iter_mut().take(usize::from(n).min(LOANS_MAX)) {
             let head = ring.available(taken);
             let Some(mbuf) = self.borrow(&ring, head, header) else { break };
             *slot = head;
@@ -225,7 +230,7 @@ impl Taking<'_, '_> {
     }
 }
 
-/// The segment size of a packet whose header says that it is TCP to be segmented and summed, in the way that all do; the library would make the same of it.
+/// The segment size of a packet whose header says that it is TCP to be segmented and summed, in the way that all do; the library would make the same of it (of TCP; other packets of that kind the port refuses or copies).
 fn gso_size(header: [u8; VNET_READ]) -> Option<u16> {
     let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
     let (size, start, field) = (word(4), word(6), word(8));

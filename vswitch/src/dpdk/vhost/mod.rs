@@ -47,7 +47,7 @@
 //! - A guest's frame that is too long is copied as far as the budget of a burst goes (2 MiB) before it is dropped.
 //! - A memory table that is good, but for which the library has no heap left, unmaps the rings under a worker that is just
 //!   waiting for their lock; workers that come later stay out (`Shared::is_remapping`).
-//! - A transmitting worker spins for a ring's lock. A front end that floods its connection with messages can find it there, and
+//! - A worker that transmits, or calls a guest that has lent, spins for a ring's lock. A front end that floods its connection with messages can find it there, and
 //!   hold it up while a preempted thread of the library keeps the lock (0.1 s was seen, two cores, both busy).
 //! - No live migration: the dirty log is not offered, so that QEMU refuses to migrate. Guest memory must be in tmpfs (memfd) or
 //!   hugetlbfs, in regions made of 4 KiB pages; rings have at most 4096 entries.
@@ -157,6 +157,8 @@ pub struct Negotiated {
 pub struct Received {
     /// Packets that were appended to the burst.
     pub packets: usize,
+    /// Packets that were lent, and are gone.
+    pub lent: usize,
     /// Why one more packet, which was taken from the guest, was lost.
     pub lost: Option<Lost>,
 }

@@ -18,7 +18,7 @@ const TX_FLAGS: u64 = sys::RTE_MBUF_F_TX_TCP_SEG
     | sys::RTE_MBUF_F_TX_IPV6;
 
 /// The rings of one socket's guest. All methods are calls of one burst: they neither block nor allocate, apart from the
-/// library's own lock per ring.
+/// library's own lock per ring, and a list of regions whenever the guest's memory has changed.
 #[derive(Clone, Debug)]
 pub struct Rings {
     shared: Arc<Shared>,
@@ -79,7 +79,7 @@ impl Rings {
         let room = free.len();
         let slots = free.as_mut_ptr().cast::<*mut rte_mbuf>();
         let (queue, mut lost) = (2 * pair + 1, sys::VS_LOST_NONE);
-        let mut loans = loans;
+        let (mut loans, mut lent) = (loans, 0);
         let mut taking = loans.as_mut().map(|loans| Taking {
             vid,
             ring: queue,
@@ -103,8 +103,13 @@ impl Rings {
         };
         if let Some(taking) = taking.filter(|taking| taking.taken > 0) {
             *budget = taking.budget;
-            // SAFETY: as above. The lock was given back.
-            unsafe { sys::rte_vhost_vring_call(vid, queue) };
+            lent = taking.taken.into();
+            if self.shared.is_remapping() {
+                self.shared.call_later(pair); // waiting for the lock could take long
+            } else {
+                // SAFETY: as above. The lock was given back.
+                unsafe { sys::rte_vhost_vring_call(vid, queue) };
+            }
         }
         let n = usize::from(n).min(room);
         burst.set_len(at + n);
@@ -113,7 +118,7 @@ impl Rings {
             sys::VS_LOST_NO_MBUF => Some(Lost::NoMbuf),
             _ => None,
         };
-        Received { packets: n, lost }
+        Received { packets: n, lent, lost }
     }
 
     /// Copies a burst into a queue pair of the guest and leaves the burst empty.

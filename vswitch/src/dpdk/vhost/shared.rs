@@ -56,7 +56,7 @@ pub(super) struct Shared {
     receive_pairs: AtomicU64,
     /// Queue pairs whose guest-receive ring is enabled.
     send_pairs: AtomicU64,
-    /// Queue pairs of which a ring was enabled: it may still ask the guest for kicks, and the guest may wait for a call.
+    /// Queue pairs of which a ring was enabled, or that could not be called: they may still ask the guest for kicks, and the guest may wait for a call.
     kicking: AtomicU64,
     /// The library is exchanging the guest's memory with the rings locked, or it failed to; or it just has: [`NO`],
     /// [`EXCHANGING`] or [`SETTLING`].
@@ -191,6 +191,12 @@ impl Shared {
         self.remapping.load(Relaxed) != NO && self.is_unsettled()
     }
 
+    /// A guest that was to be called may wait for it.
+    #[cold]
+    pub(super) fn call_later(&self, pair: u16) {
+        self.kicking.fetch_or(1 << pair, Relaxed);
+    }
+
     /// Another number whenever the guest's memory may be another. With the lock of a ring.
     #[inline]
     pub(super) fn memory_state(&self) -> u64 {
@@ -323,7 +329,9 @@ impl Shared {
             .unwrap_or(Verdict::Refuse("a connection that was not accepted"));
         if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
             self.remapping.store(EXCHANGING, Relaxed);
-            // Rings are locked: whoever locks one next sees it, and the new memory.
+        }
+        if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE {
+            // Rings are locked: whoever locks one next sees it, and the new memory. Of whatever connection: a device whose connection has a successor may still run.
             self.memory.fetch_add(1, Relaxed);
         }
         if verdict == Verdict::Pass {

@@ -63,9 +63,10 @@ impl VhostRxQueue {
         let first = self.next;
         let mut budget = self.budget;
         let mut left = enabled.rotate_right(first);
-        let (mtu, rings) = (&self.mtu, &self.rings);
+        let (mtu, rings, pool) = (&self.mtu, &self.rings, &self.pool);
         let mut forward = |lent: &mut Burst| {
             keep_good(lent, 0, mtu, rings, counters);
+            own_short(lent, pool, counters);
             if !lent.is_empty() {
                 forward(lent);
             }
@@ -86,8 +87,25 @@ impl VhostRxQueue {
                 Some(Lost::NoMbuf) => counters.refuse(DropReason::NoMbuf, 0),
             }
             self.next = (pair + 1) % u32::from(PAIRS_MAX);
+            if received.lent > 0 {
+                break; // they were a burst of their own
+            }
         }
         keep_good(burst, start, mtu, rings, counters);
+    }
+}
+
+/// Copies what is lent and turned out not to be for segmentation: what is lent any further is TCP, in no tunnel and no fragment, so that nothing behind its head decides anything.
+fn own_short(lent: &mut Burst, pool: &Mempool, counters: &PortCounters) {
+    if lent.iter().all(|mbuf| mbuf.gso_size() != 0) {
+        return;
+    }
+    let mut all = std::mem::take(lent);
+    for mbuf in all.drain() {
+        match if mbuf.gso_size() == 0 { mbuf.copy(pool) } else { Some(mbuf) } {
+            Some(mbuf) => drop(lent.push(mbuf)), // never full: as many as before
+            None => counters.refuse(DropReason::NoMbuf, 0),
+        }
     }
 }
 

@@ -113,6 +113,23 @@ fn long_packets_are_lent_in_all_shapes_and_others_copied() {
             assert_eq!(pool.in_use(), 0, "{what}");
         }
     }
+    // More than a burst's worth: a burst, and the rest with the next. What is one segment anyway goes the same way, as a copy.
+    port.device.set_mtu(9000).expect("never fails");
+    let one_segment = [&vnet(1, 1, 4000, 34, 16)[..], &[0, 0], &tcp4(3000)].concat();
+    guest.memory.write_all_at(&long(2000), BYTES).expect("written");
+    guest.memory.write_all_at(&one_segment, BYTES + 0x1000).expect("written");
+    for _ in 0..40 {
+        guest.offer_at(1, BYTES, long(2000).len() as u64, 0).expect("written");
+    }
+    guest.offer_at(1, BYTES + 0x1000, one_segment.len() as u64, 0).expect("written");
+    let mut bursts = Vec::new();
+    for _ in 0..4 {
+        port.rx[0].receive(&mut Burst::new(), &port.counters, &mut |burst| {
+            bursts.push((burst.len(), burst.drain().filter(Mbuf::is_borrowed).count()));
+        });
+    }
+    assert_eq!(bursts, [(31, 31), (10, 9)], "bursts of packets, and how many of them are lent");
+    assert_eq!(pool.in_use(), 0);
     // Where the guest does not take what it sends, or rings are packed, nobody lends.
     drop(guest);
     wait("link down", 5, || !port.device.link().up);
