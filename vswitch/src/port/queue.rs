@@ -65,7 +65,6 @@ impl RxQueue {
     /// Packets that a guest lends come through `forward` instead: it takes them all their way, and may not send to this port meanwhile.
     #[inline]
     pub fn receive(&mut self, burst: &mut Burst, counters: &PortCounters, forward: &mut dyn FnMut(&mut Burst)) {
-        let _ = &forward; // of use to guests only
         match self {
             #[cfg(feature = "dpdk")]
             Self::Ethdev(queue) => queue.receive(burst),

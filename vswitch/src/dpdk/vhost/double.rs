@@ -1,6 +1,6 @@
 //! Without DPDK there are no vhost-user ports: opening one says so. The other methods are those of a port without a guest.
 
-use super::{Negotiated, Offer, Quiesce, Received, Sent, VhostError};
+use super::{Loans, Negotiated, Offer, Quiesce, Received, Sent, VhostError};
 use crate::dpdk::{Burst, Mempool};
 use std::path::Path;
 
@@ -15,20 +15,6 @@ pub struct Rings(());
 /// Memory of a guest; there is none.
 #[derive(Debug, Default)]
 pub struct GuestMemory(());
-
-/// Lets [`Rings::receive`] borrow packets; there are none.
-#[allow(missing_docs)] // documented at the real thing
-pub struct Loans<'a> {
-    pub memory: &'a mut GuestMemory,
-    pub burst: &'a mut Burst,
-    pub forward: &'a mut dyn FnMut(&mut Burst),
-}
-
-impl std::fmt::Debug for Loans<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loans").finish_non_exhaustive()
-    }
-}
 
 /// There are none.
 pub const fn tend() {}

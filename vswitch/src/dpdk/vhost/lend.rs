@@ -13,10 +13,11 @@
 //! **Never trust the guest**: each descriptor is read once, each address checked against its regions, chains have at most [`PIECES_MAX`] pieces. What decides anything lies in the head, which is copied.
 //! The guest may change the rest until the packet is sent; as it could have before.
 
+use super::Loans;
 use super::features;
 use super::rings::negotiated_features;
 use super::shared::Shared;
-use crate::dpdk::{Burst, Csum, Mbuf, Mempool};
+use crate::dpdk::{Csum, Mbuf, Mempool};
 use crate::limits::{BURST, FRAME_MAX};
 use dpdk_sys as sys;
 use std::ffi::{c_int, c_void};
@@ -53,7 +54,7 @@ const GSO_ECN: u8 = 0x80;
 #[derive(Debug, Default)]
 pub struct GuestMemory {
     /// Of which state of which device this is.
-    pub(super) of: Option<(c_int, u64)>,
+    of: Option<(c_int, u64)>,
     regions: Vec<Region>,
 }
 
@@ -94,22 +95,6 @@ impl GuestMemory {
         let region = self.regions.iter().find(inside)?;
         let at = usize::try_from(guest - region.guest).ok()?;
         Some(region.here.cast_const().cast::<u8>().wrapping_add(at))
-    }
-}
-
-/// Lets [`super::Rings::receive`] borrow packets instead of having them copied.
-pub struct Loans<'a> {
-    /// Where they are.
-    pub memory: &'a mut GuestMemory,
-    /// For them; empty before and after.
-    pub burst: &'a mut Burst,
-    /// Takes them all their way: none may be left anywhere behind it, nor may anything have been sent to this guest.
-    pub forward: &'a mut dyn FnMut(&mut Burst),
-}
-
-impl std::fmt::Debug for Loans<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loans").field("memory", &self.memory).finish_non_exhaustive()
     }
 }
 

@@ -95,16 +95,15 @@ pub(crate) mod testing;
 pub use error::VhostError;
 
 #[cfg(feature = "dpdk")]
-pub use {
-    caller::set_delay as set_call_delay, lend::GuestMemory, lend::Loans, open::Vhost, rings::Rings, shared::tend,
-};
+pub use {caller::set_delay as set_call_delay, lend::GuestMemory, open::Vhost, rings::Rings, shared::tend};
 
 #[cfg(feature = "dpdk")]
 pub(super) use socket::remove_stale;
 
 #[cfg(not(feature = "dpdk"))]
-pub use double::{GuestMemory, Loans, Rings, Vhost, set_call_delay, tend};
+pub use double::{GuestMemory, Rings, Vhost, set_call_delay, tend};
 
+use super::Burst;
 use std::sync::Arc;
 
 /// Waits until no thread is in [`Rings::receive`] or [`Rings::send`] that was there when the call began: whatever was unpublished
@@ -161,6 +160,22 @@ pub struct Received {
     pub lent: usize,
     /// Why one more packet, which was taken from the guest, was lost.
     pub lost: Option<Lost>,
+}
+
+/// Lets [`Rings::receive`] borrow packets instead of having them copied.
+pub struct Loans<'a> {
+    /// Where they are.
+    pub memory: &'a mut GuestMemory,
+    /// For them; empty before and after.
+    pub burst: &'a mut Burst,
+    /// Takes them all their way: none may be left anywhere behind it, nor may anything have been sent to this guest.
+    pub forward: &'a mut dyn FnMut(&mut Burst),
+}
+
+impl std::fmt::Debug for Loans<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loans").field("memory", &self.memory).finish_non_exhaustive()
+    }
 }
 
 /// Why a packet that was taken from a guest was lost.

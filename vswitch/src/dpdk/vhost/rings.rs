@@ -1,8 +1,8 @@
 //! The data path: bursts out of and into a guest's rings.
 
-use super::lend::{Loans, Taking, take};
+use super::lend::{Taking, take};
 use super::shared::{NONE, Shared};
-use super::{Lost, Negotiated, Received, Sent, features};
+use super::{Loans, Lost, Negotiated, Received, Sent, features};
 use crate::dpdk::{Burst, Mempool};
 use crate::limits::BURST;
 use dpdk_sys as sys;
