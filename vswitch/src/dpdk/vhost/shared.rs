@@ -3,7 +3,7 @@
 use super::calls::Calls;
 use super::fault::{self, Files};
 use super::guard::{Guard, State, Verdict};
-use super::message::{Message, SET_MEM_TABLE, SET_VRING_CALL};
+use super::message::{Message, SET_MEM_TABLE, SET_VRING_CALL, SET_VRING_ENABLE};
 use super::{PAIRS_MAX, Quiesce, caller, features, socket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -380,6 +380,10 @@ impl Shared {
         }
         if message.request() == SET_VRING_CALL {
             self.with_connection(vid, |connection| connection.calls.settle());
+        }
+        if let (SET_VRING_ENABLE, 0, Ok(ring)) = (message.request(), message.value(), u16::try_from(message.ring())) {
+            // The library says so only behind its reply, and would lose what a worker sends to this ring meanwhile.
+            self.ring_changed(vid, ring, false, false);
         }
         // The state's ring format is not looked at.
         let state = self.state(vid, 0);

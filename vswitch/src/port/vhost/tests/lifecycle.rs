@@ -152,6 +152,8 @@ fn a_guest_with_more_queue_pairs_than_the_port_is_heard_on_all() {
     guest.send(1, [0; 10], &frame(9, 60)).expect("sent");
     assert!(port.receive().is_empty(), "a disabled ring is not polled");
     guest.enable(3, true).expect("enabled");
+    // The library replies first.
+    wait("pair 1 again", 5, || port.device.rings.receive_pairs() == 0b111);
     assert_eq!(port.receive(), [frame(9, 60)]);
 }
 
