@@ -3,7 +3,8 @@
 //! A host is in one bridge, with a tunnel port of each kind beside it; the underlay is a bridge of its own, whose LOCAL port has the tunnels' address and whose uplink is a guest.
 
 use crate::common::{
-    ChecksumErrors, Expect, Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, clean, iperf3_to, number, ping, unique,
+    ChecksumErrors, Expect, Guest, Host, IDLE_SLEEP, Nic, Switch, WITHOUT_OFFLOADS, Wire, clean, iperf3_to, number,
+    ping, unique,
 };
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ impl Scene {
              [[bridge.port]]\nname = \"peer\"\ntype = \"vhost-user\"\npath = \"@DIR@/peer.sock\"\n\n\
              [[bridge.port]]\nname = {under:?}\ntype = \"internal\"\naddresses = [\"192.168.77.1/24\", \"fd77::1/64\"]\n\n",
         );
-        let switch = Switch::start(&[overlay, &host.config(1), &tunnels.concat(), &underlay].concat());
+        let switch = Switch::start(&[IDLE_SLEEP, overlay, &host.config(1), &tunnels.concat(), &underlay].concat());
         // ARP requests and neighbour solicitations of the guest are answered by the kernel behind the LOCAL port.
         crate::common::run(&["ip", "link", "set", "dev", &under, "up"]);
         crate::common::run(&["ip", "address", "add", "192.168.77.1/24", "dev", &under]);

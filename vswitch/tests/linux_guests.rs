@@ -1,7 +1,9 @@
 //! vhost-user ports of a real `vswitchd`, with Linux in QEMU as the guests: what their kernels send and accept, with every offload
 //! that they can choose.
 
-use crate::common::{GUEST_TCP_LEN, Guest, Host, Nic, Switch, WITHOUT_OFFLOADS, Wire, number, ping, wait_for};
+use crate::common::{
+    GUEST_TCP_LEN, Guest, Host, IDLE_SLEEP, Nic, Switch, WITHOUT_OFFLOADS, Wire, number, ping, wait_for,
+};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -27,7 +29,7 @@ fn ports(names: &[&str]) -> String {
 
 /// Two guests on one bridge, with one device each.
 fn two_guests(properties: [&str; 2]) -> (Switch, [Guest; 2]) {
-    let switch = Switch::start(&[BRIDGE, &ports(&["a", "b"])].concat());
+    let switch = Switch::start(&[IDLE_SLEEP, BRIDGE, &ports(&["a", "b"])].concat());
     let nic = |name: &str, number, properties| {
         vec![Nic::new(&switch.dir().join(format!("{name}.sock")), [0, number]).with(properties)]
     };
@@ -101,7 +103,7 @@ fn send_file(from: &mut Guest, to: &mut Guest, (address, port): (&str, u16), wha
 fn every_pair_of_feature_sets_carries_tcp_unharmed() {
     let names: Vec<String> = (0..FEATURES.len()).flat_map(|i| [format!("a{i}"), format!("b{i}")]).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let switch = Switch::start(&[BRIDGE, &ports(&names)].concat());
+    let switch = Switch::start(&[IDLE_SLEEP, BRIDGE, &ports(&names)].concat());
     let nics = |side: &str, high: u8| -> Vec<Nic> {
         let nic = |(i, features): (usize, &&str)| {
             let low = u8::try_from(i).expect("a few");

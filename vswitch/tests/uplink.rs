@@ -3,7 +3,7 @@
 //!
 //! The Node is a namespace, vswitchd runs in it, its card is a veth to the world: a gateway, behind which more addresses are.
 
-use crate::common::{ChecksumErrors, Netns, Switch, iperf3, number, wait_for};
+use crate::common::{ChecksumErrors, IDLE_SLEEP, Netns, Switch, iperf3, number, wait_for};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -207,9 +207,6 @@ fn answers(from: &Netns, address: &str, more: &[&str], when: &str) {
     let text = from.run(&[&["ping", "-n", "-i", "0.05", "-c", "5", "-w", "30"], more, &[address]].concat());
     assert!(!text.contains("duplicates"), "{when}: {address} from {}: {text}", from.name());
 }
-
-/// Two switches and their hosts share few cores: workers sleep when they are idle.
-const IDLE_SLEEP: &str = "[worker]\nidle_sleep_us = 50\n\n";
 
 /// The configuration of the README: the card and the Node's own port on one bridge.
 fn configuration(mtu: u32, more: &str) -> String {

@@ -32,7 +32,7 @@ pub(crate) use host::{Host, Wire};
 pub(crate) use netns::{Netns, Veth};
 pub(crate) use open_vswitch::OpenVswitch;
 pub(crate) use pcap::write_pcap;
-pub(crate) use switch::Switch;
+pub(crate) use switch::{IDLE_SLEEP, Switch};
 pub(crate) use testpmd::Testpmd;
 pub(crate) use traffic::{GUEST_TCP_LEN, Iperf, everything, iperf3, iperf3_to, ping};
 pub(crate) use tshark::{EVERYTHING, Expect, clean};

@@ -15,6 +15,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// Lines of the log that a failed test shows.
 const LOG_LINES: usize = 80;
 
+/// Configuration of a switch that shares few cores with guests or with other switches: its worker sleeps when it is idle.
+pub(crate) const IDLE_SLEEP: &str = "[worker]\nidle_sleep_us = 50\n\n";
+
 /// A running `vswitchd` with its own directory, control socket and EAL file prefix, without hugepages. Dropping it stops it.
 #[derive(Debug)]
 pub(crate) struct Switch {

@@ -57,11 +57,16 @@ impl Running {
 
     /// Likewise, with a directory that outlives it.
     async fn start_over(state_dir: Option<PathBuf>, prepare: impl FnOnce(&Double)) -> Self {
+        let switch = Arc::new(Double::default());
+        prepare(&switch);
+        Self::of(switch, state_dir).await
+    }
+
+    /// A function of its own, so that the server is compiled once and not for each test's `prepare`.
+    async fn of(switch: Arc<Double>, state_dir: Option<PathBuf>) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("vswitch.sock");
         let listener = bind(&path).expect("a free path");
-        let switch = Arc::new(Double::default());
-        prepare(&switch);
         let (shutdown, told) = oneshot::channel();
         let server = serve_api(Arc::<Double>::clone(&switch), listener, state_dir, async {
             let _ = told.await;
