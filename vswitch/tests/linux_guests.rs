@@ -65,8 +65,8 @@ fn guests_talk_over_tcp_udp_and_icmp_with_large_sends() {
         let mean = mean_len(&switch, "a", before);
         assert!(mean > 3000, "{address}: {mean} bytes per packet: nothing was sent for segmentation");
         a.run(&format!("iperf3 -c {address} -n {GUEST_TCP_LEN} -R"));
-        a.run(&format!("iperf3 -c {address} -t 1 -u -b 5M -l 1200"));
-        a.run(&format!("iperf3 -c {address} -t 1 -u -b 5M -l 1200 -R"));
+        a.run(&format!("iperf3 -c {address} -k 200 -u -b 5M -l 1200"));
+        a.run(&format!("iperf3 -c {address} -k 200 -u -b 5M -l 1200 -R"));
     }
     for guest in [&mut a, &mut b] {
         assert_eq!(guest.checksum_errors(), [""; 0]);
@@ -362,7 +362,7 @@ fn guests_and_hosts_exchange_tcp_with_all_offloads_on() {
         for address in [&host.v4, &host.v6] {
             for more in ["", "-R"] {
                 a.run(&format!("iperf3 -c {address} -n {GUEST_TCP_LEN} {more}"));
-                a.run(&format!("iperf3 -c {address} -t 1 -u -b 5M -l 1200 {more}"));
+                a.run(&format!("iperf3 -c {address} -k 200 -u -b 5M -l 1200 {more}"));
             }
         }
         ping(&host.ns, "10.99.0.7", 5, 8000);

@@ -34,14 +34,15 @@ pub(crate) fn ping(from: &Netns, to: &str, count: u32, size: u32) {
     panic!("ping {to} from {} lost packets, three times:\n{text}", from.name());
 }
 
-/// Runs iperf3 for about a second from a namespace to a guest.
+/// Runs iperf3 from a namespace to a guest: a second of TCP, or 200 datagrams.
 ///
 /// # Panics
 /// When it cannot connect, or reports an error.
 pub(crate) fn iperf3_to(server: &mut Guest, client: &Netns, address: &str, args: &[&str]) {
     server.run("pidof iperf3 >/dev/null || iperf3 -s -D");
     wait_for("iperf3 listens", Duration::from_secs(10), || server.exec("netstat -ltn | grep -q :5201").0);
-    client.run(&[&["timeout", "30", "iperf3", "-c", address, "-t", "1"], args].concat());
+    let end = if args.contains(&"-u") { ["-k", "200"] } else { ["-t", "1"] };
+    client.run(&[&["timeout", "30", "iperf3", "-c", address], &end[..], args].concat());
 }
 
 /// What one run of iperf3 achieved.
