@@ -1,4 +1,4 @@
-//! From files to what the switch has to know: what `run` does each second.
+//! From files to what the switch has to know: what `run` does each period.
 
 use crate::drive::{Options, Standing};
 use crate::model::Model;

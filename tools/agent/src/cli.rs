@@ -19,7 +19,7 @@ The environment variable VSWITCH_SOCKET names the socket where --socket is not g
 #[derive(Debug, Parser)]
 #[command(name = "vswitch-agent", version, after_help = AFTER_HELP)]
 pub struct Cli {
-    /// Directory of the manifests; looked at each second.
+    /// Directory of the manifests; looked at each period.
     #[arg(long, value_name = "PATH")]
     pub dir: PathBuf,
     /// Name of this Node in the cluster.
@@ -31,6 +31,9 @@ pub struct Cli {
     /// Socket of vswitchd.
     #[arg(long, value_name = "PATH", env = "VSWITCH_SOCKET", default_value = DEFAULT_SOCKET)]
     pub socket: PathBuf,
+    /// Between two looks at the files; one that has changed is read when it has been the same for as long.
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(20..=60_000))]
+    pub period_ms: u64,
     /// One wrong document refuses all changes, one refused object all objects. Without it, what is right is applied.
     #[arg(long)]
     pub strict: bool,

@@ -1,4 +1,4 @@
-//! The program: files each second, the switch when there is something to tell.
+//! The program: files each period, the switch when there is something to tell.
 
 use crate::agent::Agent;
 use crate::cli::Cli;
@@ -10,11 +10,8 @@ use std::io::Write;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Between two looks at the files.
-const PERIOD: Duration = Duration::from_secs(1);
-
-/// The longest wait of a switch that refuses calls, in periods.
-const PERIODS_MAX: u32 = 10;
+/// The longest wait of a switch that refuses calls, in seconds: one second more each time.
+const REFUSED_MAX: u32 = 10;
 
 /// Something is wrong, or was refused.
 const WRONG: u8 = 1;
@@ -27,9 +24,10 @@ pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
     let beside: Vec<_> = cli.node_config.iter().cloned().collect();
     let options = Options { is_strict: cli.strict, opens_anyway: cli.open_anyway };
     let mut agent = Agent::new(&cli.dir, &beside, &cli.node, options);
+    let period = Duration::from_millis(cli.period_ms);
     agent.scan();
     if !agent.unsettled().is_empty() {
-        tokio::time::sleep(PERIOD).await;
+        tokio::time::sleep(period).await;
         agent.scan();
     }
     let mut told = Told::default();
@@ -40,7 +38,7 @@ pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
         return if is_written.is_err() || agent.is_wrong() || !is_read { WRONG } else { 0 };
     }
     let mut driver = Driver::new(&cli.socket, options);
-    if cli.once { once(&agent, &mut driver, &mut told).await } else { watch(&mut agent, &mut driver, &mut told).await }
+    if cli.once { once(&agent, &mut driver, &mut told).await } else { watch(&mut agent, &mut driver, &mut told, period).await }
 }
 
 async fn once(agent: &Agent, driver: &mut Driver, told: &mut Told) -> u8 {
@@ -65,7 +63,7 @@ fn tell_unsettled(agent: &Agent) -> bool {
     files.is_empty()
 }
 
-async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Told) -> u8 {
+async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Told, period: Duration) -> u8 {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         tracing::error!("signals cannot be waited for");
@@ -83,9 +81,9 @@ async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Told) -> u8 {
                 refusals += u32::from(!matches!(error, DriveError::Unreachable { .. }));
             }
         }
-        // What is refused as a whole, a large sync perhaps, is not sent again each second.
-        refusals = if refusals == was_refused { 0 } else { refusals.min(PERIODS_MAX) };
-        if stopped(&mut interrupt, &mut terminate, PERIOD * refusals.max(1)).await {
+        // What is refused as a whole, a large sync perhaps, is not sent again each period.
+        refusals = if refusals == was_refused { 0 } else { refusals.min(REFUSED_MAX) };
+        if stopped(&mut interrupt, &mut terminate, period.max(Duration::from_secs(refusals.into()))).await {
             return 0;
         }
         if agent.scan() {

@@ -19,6 +19,8 @@ EGRESS_RULES = """table {family} egress{mark} {{
 
 CLUSTER = Path(__file__).with_name("cluster")
 NODE_NAME = "k8s-node-control-plane"
+# Files of a demo are renamed to what they are called when they are written, so nobody need wait for long.
+PERIOD_MS = "100"
 
 # Rules by the conj_id that the document has them with: (policy, direction, place among the policy's rules of it).
 RULES = {
@@ -79,7 +81,7 @@ class Manifests:
 
     def start(self, *words):
         """Starts the agent (again), with more words."""
-        argv = [self.switch.binaries / "vswitch-agent", "--dir", self.directory, "--node", NODE_NAME, "--socket", self.switch.socket, *words]
+        argv = [self.switch.binaries / "vswitch-agent", "--dir", self.directory, "--node", NODE_NAME, "--socket", self.switch.socket, "--period-ms", PERIOD_MS, *words]
         with open(self.log, "ab") as log:
             self.process = machine.spawn(argv, stdout=log, stderr=log)
 
