@@ -38,7 +38,11 @@ pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
         return if is_written.is_err() || agent.is_wrong() || !is_read { WRONG } else { 0 };
     }
     let mut driver = Driver::new(&cli.socket, options);
-    if cli.once { once(&agent, &mut driver, &mut told).await } else { watch(&mut agent, &mut driver, &mut told, period).await }
+    if cli.once {
+        once(&agent, &mut driver, &mut told).await
+    } else {
+        watch(&mut agent, &mut driver, &mut told, period).await
+    }
 }
 
 async fn once(agent: &Agent, driver: &mut Driver, told: &mut Told) -> u8 {

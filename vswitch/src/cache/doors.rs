@@ -13,15 +13,17 @@
 //!
 //! **Not here**: IPv6 outside, checksums over what is inside, options: those take the way of their own key.
 
+use super::alike::Alike;
 use super::compact::{Came, folded};
 use super::tunnels::{BUSY_MS, K, Tunnel};
 use super::{Cache, Compact, Megaflow, Outer};
 use crate::action::DecapOp;
-use crate::dpdk::Mbuf;
+use crate::dpdk::{Burst, Mbuf};
 use crate::limits::{BURST, PORTS_MAX};
 use crate::observe::Counter;
 use crate::port::PortId;
 use crate::time::Millis;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use vswitch_flow::action::PortNo;
 use vswitch_flow::{Field, FlowMask};
@@ -43,6 +45,8 @@ type Words = [u64; 5];
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Door {
+    /// That of the packet that opened it, if others like it need not be read.
+    alike: Option<Alike>,
     words: Words,
     /// The decision about what is outside; none: the place is free.
     megaflow: Option<Arc<Megaflow>>,
@@ -63,11 +67,18 @@ impl Default for Door {
     fn default() -> Self {
         let tunnel = Tunnel { port: PortId::NONE, number: 0 };
         let came = Came::default();
-        Self { words: [0; 5], megaflow: None, tunnel, came, in_port: 0, world: 0, serial: 0, heard: Counter::default() }
+        let (words, heard) = ([0; 5], Counter::default());
+        Self { alike: None, words, megaflow: None, tunnel, came, in_port: 0, world: 0, serial: 0, heard }
     }
 }
 
 impl Door {
+    /// What it says of ports is true in this world, and its decision is good.
+    #[inline]
+    fn is_good(&self, world: u64, tick: u64) -> bool {
+        self.world == world && self.megaflow.as_ref().is_some_and(|of| of.hot.tick.get() == tick)
+    }
+
     /// Word by word: what was just written as words is not to be read as anything wider.
     #[inline(always)] // in the loop over a burst
     fn is_of(&self, words: &Words) -> bool {
@@ -85,11 +96,17 @@ impl Door {
     /// A packet passes. Returns whether it is the first one of this millisecond.
     #[inline]
     pub(crate) fn pass(&self, now: Millis) -> bool {
-        let first = self.heard.get() != now.0;
+        let first = !self.was_passed(now);
         if first {
             self.heard.set(now.0);
         }
         first
+    }
+
+    /// A packet has passed in this millisecond.
+    #[inline]
+    pub(crate) fn was_passed(&self, now: Millis) -> bool {
+        self.heard.get() == now.0
     }
 }
 
@@ -110,11 +127,17 @@ struct Slot {
     header: u16,
 }
 
+/// All doors there are.
+#[derive(Debug)]
+struct Places {
+    sets: Box<[[Door; WAYS]]>,
+    seed: u64,
+}
+
 /// The doors of one worker.
 #[derive(Debug)]
 pub(super) struct Doors {
-    places: Box<[[Door; WAYS]]>,
-    seed: u64,
+    places: Places,
     /// By port.
     hints: Box<[Hint]>,
     slots: Box<[Slot; BURST]>,
@@ -125,20 +148,7 @@ pub(super) struct Doors {
     hand: usize,
 }
 
-impl Doors {
-    /// There is none. The seed is secret, so that nobody can aim at one set.
-    pub(super) fn new(seed: u64) -> Self {
-        Self {
-            places: std::iter::repeat_with(Default::default).take(SETS).collect(),
-            seed,
-            hints: vec![Hint::default(); PORTS_MAX].into(),
-            slots: Box::new([Slot::default(); BURST]),
-            used: false,
-            opened: 0,
-            hand: 0,
-        }
-    }
-
+impl Places {
     /// Index of the set of a tunnel.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // below SETS
@@ -153,16 +163,35 @@ impl Doors {
     #[inline(always)] // in the loop over a burst
     fn find(&self, words: &Words) -> Option<(usize, &Door)> {
         let set = self.set(words);
-        let places = self.places.get(set)?;
+        let places = self.sets.get(set)?;
         let way = places.iter().position(|door| door.is_of(words))?;
         Some((set * WAYS + way, places.get(way)?))
+    }
+
+    #[inline]
+    fn at(&self, at: usize) -> Option<&Door> {
+        self.sets.get(at / WAYS)?.get(at % WAYS)
+    }
+}
+
+impl Doors {
+    /// There is none. The seed is secret, so that nobody can aim at one set.
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            places: Places { sets: std::iter::repeat_with(Default::default).take(SETS).collect(), seed },
+            hints: vec![Hint::default(); PORTS_MAX].into(),
+            slots: Box::new([Slot::default(); BURST]),
+            used: false,
+            opened: 0,
+            hand: 0,
+        }
     }
 
     /// By which door the packet of slot `i` of the burst comes, and the bytes in front of what is inside. None, too, if its place was given to another one meanwhile.
     #[inline]
     fn of(&self, i: usize) -> Option<(&Door, usize)> {
         let slot = self.slots.get(i).filter(|slot| slot.header != 0)?;
-        let door = self.places.get(usize::from(slot.at) / WAYS)?.get(usize::from(slot.at) % WAYS)?;
+        let door = self.places.at(slot.at.into())?;
         (door.serial == slot.serial).then_some((door, slot.header.into()))
     }
 
@@ -175,8 +204,8 @@ impl Doors {
 
     /// A place for a tunnel: its own, or that of the one that was not used for the longest time. None: all are busy.
     fn place(&mut self, words: &Words, now: Millis) -> Option<&mut Door> {
-        let set = self.set(words);
-        let set = &mut self.places[set];
+        let set = self.places.set(words);
+        let set = &mut self.places.sets[set];
         let own = set.iter().position(|door| door.words == *words);
         let oldest = || (0..WAYS).min_by_key(|i| (set[*i].megaflow.is_some(), set[*i].heard.get()));
         let door = &mut set[own.or_else(oldest)?];
@@ -188,7 +217,7 @@ impl Doors {
     pub(super) fn sweep(&mut self) {
         for _ in 0..SWEEP {
             self.hand = (self.hand + 1) % (SETS * WAYS);
-            let door = &mut self.places[self.hand / WAYS][self.hand % WAYS];
+            let door = &mut self.places.sets[self.hand / WAYS][self.hand % WAYS];
             if door.megaflow.as_ref().is_some_and(|megaflow| megaflow.is_dead()) {
                 *door = Door::default();
             }
@@ -230,31 +259,51 @@ impl Cache {
         }
     }
 
-    /// Makes the compact key of what is inside of slot `i` of a burst. `outer`, `header`: what is outside, and its bytes. False: the packet comes
-    /// by no door, or is not plain inside.
-    #[inline(always)] // in the loop over a burst
-    pub(crate) fn prepare_inside(
+    /// [`Cache::prepare`] for a burst of a port whose packets come out of tunnels: the compact key of what comes by a door and is plain is that of what is inside. `outside`: of a packet that begins so
+    /// and is so long, what its outer headers say, and their bytes. Returns the bytes of all packets, and whether the length of each is one of `frames`.
+    #[inline(always)] // into a function of its own, with what `outside` is
+    pub(crate) fn prepare_by_doors(
         &mut self,
-        i: usize,
-        head: &[u8],
-        port: PortId,
-        (outer, header): (&Outer, usize),
-        world: u64,
-    ) -> bool {
-        let Some((at, door)) = words(head, outer, port).and_then(|words| self.doors.find(&words)) else { return false };
-        let good = door.world == world && door.megaflow.as_ref().is_some_and(|of| of.hot.tick.get() == self.tick);
-        let (Some(key), Some(inside), true) = (self.keys.get_mut(i), head.get(header..), good) else { return false };
-        key.read_inside(inside, &door.came, &self.seeds);
-        if !key.is_plain() {
-            return false;
+        burst: &Burst,
+        (port, world): (PortId, u64),
+        frames: &RangeInclusive<usize>,
+        outside: impl Fn(&[u8], usize) -> Option<(Outer, usize)>,
+    ) -> (u64, bool) {
+        let Self { doors: Doors { places, slots, used, .. }, keys, seeds, tick, .. } = self;
+        let (mut bytes, mut ordinary) = (0, true);
+        // By which the last one came: the next ones are likely to come by it, too.
+        let mut last: Option<(&Alike, &Door, Slot)> = None;
+        for (mbuf, (key, place)) in burst.iter().zip(keys.iter_mut().zip(slots.iter_mut())) {
+            let (head, len) = (mbuf.head(), mbuf.len());
+            bytes += len as u64;
+            ordinary &= frames.contains(&len);
+            let found = if mbuf.nb_segs() > 1 || mbuf.gso_size() != 0 {
+                None
+            } else if let Some((_, door, slot)) = last.filter(|(alike, ..)| alike.fits(head, len)) {
+                Some((door, slot))
+            } else {
+                let found = outside(head, len).and_then(|(outer, header)| {
+                    let (at, door) = places.find(&words(head, &outer, port)?)?;
+                    #[allow(clippy::cast_possible_truncation)] // fewer places, and no longer header, than 2^16
+                    let slot = Slot { serial: door.serial, at: at as u16, header: header as u16 };
+                    door.is_good(world, *tick).then_some((door, slot))
+                });
+                last = found.and_then(|(door, slot)| Some((door.alike.as_ref()?, door, slot)));
+                found
+            };
+            if let Some((door, slot)) = found
+                && let Some(inside) = head.get(slot.header.into()..)
+            {
+                key.read_inside(inside, &door.came, seeds);
+                if key.is_plain() {
+                    (*place, *used) = (slot, true);
+                    continue;
+                }
+            }
+            key.read_apart(head, len, (port, 0), seeds);
         }
-        #[allow(clippy::cast_possible_truncation)] // fewer places, and no longer header, than 2^16
-        let slot = Slot { serial: door.serial, at: at as u16, header: header as u16 };
-        if let Some(place) = self.doors.slots.get_mut(i) {
-            *place = slot;
-            self.doors.used = true;
-        }
-        true
+        self.note_kinds(burst);
+        (bytes, ordinary)
     }
 
     /// Slot `i` is looked up by its own key after all.
@@ -282,6 +331,12 @@ impl Cache {
         self.doors.slots.get(i).is_some_and(|slot| slot.header != 0)
     }
 
+    /// Whether slot `i` of a burst comes by a door, with so many bytes in front of what is inside.
+    #[inline]
+    pub(crate) fn comes_by(&self, i: usize, door: &Door, header: usize) -> bool {
+        self.doors.slots.get(i).is_some_and(|slot| slot.serial == door.serial && usize::from(slot.header) == header)
+    }
+
     /// The door of slot `i` of a burst, the decision about what is outside, and its bytes; if the decision is good.
     #[inline]
     pub(crate) fn door(&self, i: usize) -> Option<(&Door, &Arc<Megaflow>, usize)> {
@@ -291,12 +346,12 @@ impl Cache {
     }
 
     /// A packet with these outer headers came in by a port, and all that is decided of it is that it comes out of a tunnel: the next ones may come by a door. Only if the tunnel is known in this world.
-    /// `in_port`: of a tunnel port, its number, if its packets may come by a door.
+    /// `header`: bytes in front of what is inside. `in_port`: of a tunnel port, its number, if its packets may come by a door.
     pub(crate) fn open_door(
         &mut self,
         (megaflow, op): (&Arc<Megaflow>, DecapOp),
         (head, port): (&[u8], PortId),
-        outer: &Outer,
+        (outer, header): (&Outer, usize),
         (world, now): (u64, Millis),
         in_port: impl FnOnce(PortId) -> Option<PortNo>,
     ) {
@@ -313,7 +368,7 @@ impl Cache {
         {
             *hint = Hint { op: Some(op), idle: 0 };
         }
-        if self.doors.find(&words).is_some_and(|(_, door)| is_open(door)) {
+        if self.doors.places.find(&words).is_some_and(|(_, door)| is_open(door)) {
             return;
         }
         let Some(in_port) = in_port(tunnel.port) else { return };
@@ -321,7 +376,8 @@ impl Cache {
         if let Some(door) = self.doors.place(&words, now) {
             let (megaflow, heard) = (Some(Arc::clone(megaflow)), Counter::new(now.0.saturating_sub(1)));
             let came = self.seeds.came(tunnel.port, tunnel.number);
-            *door = Door { words, megaflow, tunnel, came, in_port, world, serial, heard };
+            let alike = Alike::of(head, header);
+            *door = Door { alike, words, megaflow, tunnel, came, in_port, world, serial, heard };
             self.doors.opened = serial;
         }
     }
@@ -351,7 +407,7 @@ mod tests {
         let mut refused = 0;
         for i in 1..20_000_u64 {
             let now = Millis(1 + i / 50);
-            let (_, door) = doors.find(&busy).unwrap_or_else(|| panic!("gone after {i} others"));
+            let (_, door) = doors.places.find(&busy).unwrap_or_else(|| panic!("gone after {i} others"));
             door.pass(now);
             refused += u32::from(!fill(&mut doors, [i, i << 9, 0, i, 0], now));
         }
@@ -364,11 +420,11 @@ mod tests {
         let put: Vec<u64> = (0..64).filter(|i| fill(&mut doors, [*i; 5], Millis(1))).collect();
         let (ended, kept): (Vec<_>, Vec<_>) = put.iter().partition(|i| *i % 2 == 0);
         for i in &ended {
-            let (_, door) = doors.find(&[*i; 5]).expect("just put there");
+            let (_, door) = doors.places.find(&[*i; 5]).expect("just put there");
             door.megaflow.as_ref().expect("has one").kill();
         }
         (0..SETS * WAYS / SWEEP).for_each(|_| doors.sweep());
-        let found: Vec<u64> = (0..64).filter(|i| doors.find(&[*i; 5]).is_some()).collect();
+        let found: Vec<u64> = (0..64).filter(|i| doors.places.find(&[*i; 5]).is_some()).collect();
         assert_eq!((found, ended.is_empty(), kept.is_empty()), (kept, false, false));
     }
 }

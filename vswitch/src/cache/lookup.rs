@@ -41,16 +41,9 @@ impl Cache {
         (bytes, most.saturating_add(least))
     }
 
-    /// Likewise for a packet of a port whose others come out of tunnels.
-    #[inline(never)]
-    pub(crate) fn prepare_apart(&mut self, i: usize, mbuf: &Mbuf, port: PortId) {
-        let Some(key) = self.keys.get_mut(i) else { return };
-        key.read_apart(mbuf.head(), mbuf.len(), (port, 0), &self.seeds);
-    }
-
     /// Behind the making of a burst's keys, one by one.
     #[inline]
-    pub(crate) fn note_kinds(&mut self, burst: &Burst) {
+    pub(super) fn note_kinds(&mut self, burst: &Burst) {
         self.kinds = of_burst(&mut self.keys, burst).iter().fold(0, |kinds, key| kinds | key.kind as u8);
     }
 
@@ -244,6 +237,9 @@ fn find(v4: &V4, v6: &V6, key: &Compact) -> u32 {
 /// [`Cache::locate`], of keys of one family; but for those that are not where they are thought to be. Returns whether there are such.
 #[inline(always)] // the front of every burst
 fn locate_all<const A: usize>(cache: &Exact<A>, keys: &mut [Compact], tracker: &Tracker) -> bool {
+    if are_one(keys) {
+        return locate_one(cache, keys, tracker);
+    }
     // Each in a loop of its own: a core that keeps a prefetch until it has the page's address can ask for as many at a time as there are among the instructions that it looks ahead at.
     // Between the makings of keys those are two or three.
     keys.iter().for_each(|key| cache.prefetch(key));
@@ -258,6 +254,26 @@ fn locate_all<const A: usize>(cache: &Exact<A>, keys: &mut [Compact], tracker: &
         }
     }
     missing
+}
+
+/// The whole burst is of one connection, in one direction.
+#[inline(always)] // as above: most others are told by their second packet
+fn are_one(keys: &[Compact]) -> bool {
+    keys.split_first().is_some_and(|(first, others)| others.iter().all(|key| key.tag == first.tag))
+}
+
+/// Likewise, of keys that are one.
+#[inline(never)]
+fn locate_one<const A: usize>(cache: &Exact<A>, keys: &mut [Compact], tracker: &Tracker) -> bool {
+    let Some(key) = keys.first() else { return false };
+    let place = cache.guess(key);
+    let right = cache.is_at(place, key);
+    if right {
+        prefetch_place(tracker, cache.approach(place));
+    }
+    let found = if right { place } else { NOWHERE };
+    keys.iter_mut().for_each(|key| key.found = found);
+    !right
 }
 
 /// Likewise, of any keys.

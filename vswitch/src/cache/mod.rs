@@ -22,6 +22,7 @@
 //! **Threads**: a [`Cache`] is a worker's own; [`CacheShared`] is between it and the control side.
 
 mod ahead;
+mod alike;
 mod compact;
 mod credit;
 mod directory;

@@ -74,6 +74,13 @@ impl Path {
         self.hot.used_ms.set(now.0);
     }
 
+    /// Counts more packets of a millisecond of which one was [counted](Self::count).
+    #[inline]
+    pub(crate) fn add(&self, packets: u64, bytes: u64) {
+        self.hot.packets.add(packets);
+        self.hot.bytes.add(bytes);
+    }
+
     /// Packets so far, their bytes.
     pub(super) fn counted(&self) -> (u64, u64) {
         (self.hot.packets.get(), self.hot.bytes.get())

@@ -26,9 +26,10 @@ impl Wide {
     #[inline(always)]
     #[must_use]
     pub fn of_words(words: [u64; 4]) -> Self {
-        let [a, b, c, d] = words.map(u64::cast_signed);
+        // One by one: without optimisation over all crates `map` is a call, and one more for each word.
+        let [a, b, c, d] = words;
         // SAFETY: AVX is in the baseline; registers only.
-        Self(unsafe { _mm256_set_epi64x(d, c, b, a) })
+        Self(unsafe { _mm256_set_epi64x(d.cast_signed(), c.cast_signed(), b.cast_signed(), a.cast_signed()) })
     }
 
     /// All 0.
@@ -61,16 +62,7 @@ impl Wide {
 #[inline(always)]
 #[must_use]
 pub fn nh_twice<const N: usize>(words: &[Wide], keys: &[[Wide; N]; 2], others: &[u64; 2]) -> [u64; 2] {
-    let [first, second] = keys.each_ref().map(|key| {
-        words.iter().zip(key).fold(Wide::zero(), |sum, (words, key)| {
-            // SAFETY: AVX2 is in the baseline; registers only.
-            unsafe {
-                let words = _mm256_add_epi32(words.0, key.0);
-                let products = _mm256_mul_epu32(words, _mm256_srli_epi64::<32>(words));
-                Wide(_mm256_add_epi64(sum.0, products))
-            }
-        })
-    });
+    let (first, second) = (products(words, &keys[0]), products(words, &keys[1]));
     let mut sums = [0; 2];
     // SAFETY: AVX2 is in the baseline; load and store may be unaligned, and are of the 16 bytes of `others` and of `sums`.
     unsafe {
@@ -80,6 +72,20 @@ pub fn nh_twice<const N: usize>(words: &[Wide], keys: &[[Wide; N]; 2], others: &
         _mm_storeu_si128(sums.as_mut_ptr().cast(), all);
     }
     sums
+}
+
+/// For [`nh_twice`]: the sums of products, two in each half.
+#[inline(always)]
+fn products<const N: usize>(words: &[Wide], keys: &[Wide; N]) -> Wide {
+    let mut sum = Wide::zero();
+    for (words, key) in words.iter().zip(keys) {
+        // SAFETY: AVX2 is in the baseline; registers only.
+        sum.0 = unsafe {
+            let words = _mm256_add_epi32(words.0, key.0);
+            _mm256_add_epi64(sum.0, _mm256_mul_epu32(words, _mm256_srli_epi64::<32>(words)))
+        };
+    }
+    sum
 }
 
 /// The sum of 16 to 32 bytes, as words of 16 bits, the lowest byte first (the last one may be half a word), modulo 65535, without carries: less than 2^48. None of fewer or more.

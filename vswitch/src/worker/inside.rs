@@ -3,6 +3,7 @@
 //! A packet about which not everything is known is as it came in, and goes the way of its own key and of [`Step::decapsulate`].
 
 use super::outside::plain_words;
+use super::replay::{Replayed, Taken};
 use super::step::Step;
 use super::tunnel::read_outside;
 use crate::action::DecapOp;
@@ -23,20 +24,7 @@ pub(super) fn prepare(
     world: u64,
     frames: std::ops::RangeInclusive<usize>,
 ) -> (u64, bool) {
-    let (mut bytes, mut ordinary) = (0, true);
-    for (i, mbuf) in burst.iter().enumerate() {
-        let len = mbuf.len();
-        bytes += len as u64;
-        ordinary &= frames.contains(&len);
-        let plain = if mbuf.nb_segs() == 1 && mbuf.gso_size() == 0 { plain_words(op, mbuf.head(), len) } else { None };
-        let inside =
-            plain.is_some_and(|(outer, header)| cache.prepare_inside(i, mbuf.head(), port, (&outer, header), world));
-        if !inside {
-            cache.prepare_apart(i, mbuf, port);
-        }
-    }
-    cache.note_kinds(burst);
-    (bytes, ordinary)
+    cache.prepare_by_doors(burst, (port, world), &frames, |head, len| plain_words(op, head, len))
 }
 
 /// How it was decided what becomes of the inside of a packet.
@@ -48,19 +36,59 @@ pub(super) enum Inside {
 
 /// A packet whose front was taken away is as it was: the bytes of the header are still there.
 #[cold]
-fn put_back(mut mbuf: Mbuf, header: usize) -> Mbuf {
+fn put_back(mbuf: &mut Mbuf, header: usize) {
     mbuf.set_csum(Csum::Unknown);
     let back = mbuf.prepend(header).is_some();
     debug_assert!(back, "what was taken away was there");
-    mbuf
 }
 
 impl Step<'_> {
+    /// [`Step::run`] of packets that come by one door and whose insides have programs, from slot `first` on. Returns how many; the next one is in its slot, as it was. None of those to which more
+    /// happens than to others: the first of a millisecond is [`Step::come_in_by_door`]'s.
+    #[inline(never)] // registers of its own
+    pub(super) fn run_inside(&mut self, cache: &Cache, slots: &mut [Option<Mbuf>], first: usize) -> usize {
+        let Some((door, megaflow, header)) = cache.door(first).filter(|_| cache.is_located()) else { return 0 };
+        let Some(view) = self.snapshot.port(door.port()) else { return 0 };
+        if !door.was_passed(self.now) || megaflow.has_effects() && megaflow.used() != self.now {
+            return 0;
+        }
+        self.next_packet();
+        let (from, mut taken) = ((door.port(), door.in_port), Taken::default());
+        let (mut packets, mut bytes) = (0, 0);
+        for (i, (slot, key)) in slots.iter_mut().zip(cache.keys.iter()).enumerate().skip(first) {
+            let Some(mbuf) = slot.as_mut().filter(|_| cache.comes_by(i, door, header)) else { break };
+            if !mbuf.trim_front(header) {
+                break;
+            }
+            // Nothing that was said of the outside is true of the inside.
+            mbuf.set_csum(Csum::Unknown);
+            let len = mbuf.len();
+            let done = self.go_any(cache, slot, key, from, &mut taken);
+            if done.is_err() {
+                slot.iter_mut().for_each(|mbuf| put_back(mbuf, header));
+                break;
+            }
+            packets += 1;
+            bytes += len as u64;
+            if done == Ok(Replayed::Changed) {
+                break;
+            }
+        }
+        self.settle(&taken);
+        if packets > 0 {
+            megaflow.count(packets, bytes + packets * header as u64, self.now);
+            let counters = &view.shared.counters[self.worker];
+            counters.rx_packets.add(packets);
+            counters.rx_bytes.add(bytes);
+        }
+        usize::try_from(packets).unwrap_or(slots.len())
+    }
+
     /// The packet of slot `i` of a burst, which has the key of what is inside, goes the short way.
     ///
     /// # Errors
     /// The packet as it came in: there is no such way, or not now.
-    #[inline(always)] // in the loop over a burst
+    #[inline(never)] // most are replayed by `run_inside`
     pub(super) fn come_in_by_door(&mut self, cache: &mut Cache, i: usize, mut mbuf: Mbuf) -> Result<Inside, Mbuf> {
         let Some((door, ..)) = cache.door(i) else { return Err(mbuf) };
         if door.pass(self.now) {
@@ -86,7 +114,10 @@ impl Step<'_> {
             }
             None => self.output_inside(cache, i, mbuf),
         };
-        let way = way.map_err(|mbuf| put_back(mbuf, header))?;
+        let way = way.map_err(|mut mbuf| {
+            put_back(&mut mbuf, header);
+            mbuf
+        })?;
         self.count(cache, megaflow, outside);
         let counters = &view.shared.counters[self.worker];
         counters.rx_packets.add(1);
@@ -133,13 +164,13 @@ impl Step<'_> {
         // What comes by a patch port is in no burst.
         let arrives = self.snapshot.port(port).is_some_and(|view| view.peer.is_none());
         let plain = arrives && mbuf.nb_segs() == 1 && mbuf.gso_size() == 0 && op.max.is_none();
-        let Some((outer, _)) = plain_words(op, mbuf.head(), mbuf.len()).filter(|_| plain) else { return };
+        let Some((outer, header)) = plain_words(op, mbuf.head(), mbuf.len()).filter(|_| plain) else { return };
         let world = &self.snapshot.world;
         let in_port = |tunnel: PortId| {
             let facts = world.ports.get(tunnel.index())?.as_ref()?;
             let strict = world.bridges.get(facts.bridge)?.strict;
             (facts.admin_up && !strict).then_some(facts.number)
         };
-        cache.open_door((megaflow, op), (mbuf.head(), port), &outer, (world.number, now), in_port);
+        cache.open_door((megaflow, op), (mbuf.head(), port), (&outer, header), (world.number, now), in_port);
     }
 }

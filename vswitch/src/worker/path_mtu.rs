@@ -38,10 +38,10 @@ impl Step<'_> {
         len <= ALWAYS_FITS || len <= self.room(op, rest)
     }
 
-    /// The same if all that follows is to leave by a port.
+    /// Longest inner frame that [fits](Self::fits) if all that follows is to leave by a port, in bytes.
     #[inline]
-    pub(super) fn fits_port(&self, op: &EncapOp, out: PortId, len: usize) -> bool {
-        len <= ALWAYS_FITS || self.snapshot.port(out).is_some_and(|view| len <= room_of(view, op))
+    pub(super) fn room_at(&self, op: &EncapOp, out: PortId) -> usize {
+        self.snapshot.port(out).map_or(ALWAYS_FITS, |view| room_of(view, op).max(ALWAYS_FITS))
     }
 
     /// Longest inner frame that can be sent, in bytes: what the port that the outer packet leaves by can carry, of several the most.

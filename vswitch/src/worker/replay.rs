@@ -42,18 +42,29 @@ impl Replay<'_> {
 pub(super) enum Replayed {
     /// Nothing that could make a difference to the next one.
     AsBefore,
-    /// Likewise, but it has gone into a tunnel, by which it may have been many packets, or its sender told: the next one has all of that before it ([`Step::next_packet`]).
-    Wrapped,
     /// Something may have changed: see [`Cache::sync`].
     Changed,
 }
 
+/// A path that packets of a run take one after the other: what is the same for all of them is looked at when the first one comes, and they are counted when another path's comes ([`Step::settle`]).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Taken<'c> {
+    path: Option<&'c Path>,
+    packets: u64,
+    bytes: u64,
+    /// Longest packet that is put into the path's tunnel without a second look, in bytes; 0: none.
+    room: usize,
+    /// Those that were.
+    wrapped: u64,
+    wrapped_bytes: u64,
+}
+
 impl Step<'_> {
-    /// Does what a program says, which is of the packet's compact key. Afterwards this may be inside of a section ([`vswitch_conntrack::Owner`]).
+    /// Does what a program says, which is of the packet's compact key; outside of sections afterwards ([`vswitch_conntrack::Owner`]).
     ///
     /// # Errors
     /// The packet as it was, and why not.
-    #[inline(always)] // in the loop over a burst of what comes out of tunnels
+    #[inline(never)] // most are in a run
     pub(super) fn replay(
         &mut self,
         cache: &Cache,
@@ -62,46 +73,36 @@ impl Step<'_> {
         key: &Compact,
         from: (PortId, PortNo),
     ) -> Result<(), (Mbuf, Fallback)> {
-        let mut slot = Some(mbuf);
+        let (mut slot, mut taken) = (Some(mbuf), Taken::default());
         let done = match program {
-            AnyProgram::V4(Program::Simple(program)) => self.replay_simple(cache, program, &mut slot, key, from),
-            AnyProgram::V6(Program::Simple(program)) => self.replay_simple(cache, program, &mut slot, key, from),
+            AnyProgram::V4(Program::Simple(it)) => self.replay_simple(cache, it, &mut slot, key, from, &mut taken),
+            AnyProgram::V6(Program::Simple(it)) => self.replay_simple(cache, it, &mut slot, key, from, &mut taken),
             AnyProgram::V4(Program::Rare(program)) => self.replay_rare(cache, program, &mut slot, key, from),
             AnyProgram::V6(Program::Rare(program)) => self.replay_rare(cache, program, &mut slot, key, from),
         };
+        self.settle(&taken);
+        self.outputs.owner.leave();
         match (done, slot) {
             (Err(why), Some(mbuf)) => Err((mbuf, why)),
             _ => Ok(()),
         }
     }
 
-    /// [`Step::replay`], where there is nobody to be in a hurry for; outside of sections afterwards.
-    #[inline(never)]
-    pub(super) fn replay_apart(
+    /// [`Step::replay`] of a packet in a slot, where it stays if it is not done. Afterwards this may be inside of a section, and the packet is counted only when what was taken is
+    /// [settled](Self::settle).
+    #[inline(always)] // in the loops over a burst, once for each family: what hangs on that is known then
+    pub(super) fn replay_simple<'c, const A: usize>(
         &mut self,
-        cache: &Cache,
-        program: AnyProgram<'_>,
-        mbuf: Mbuf,
-        key: &Compact,
-        from: (PortId, PortNo),
-    ) -> Result<(), (Mbuf, Fallback)> {
-        let done = self.replay(cache, program, mbuf, key, from);
-        self.outputs.owner.leave();
-        done
-    }
-
-    /// [`Step::replay`] of a packet in a slot, where it stays if it is not done.
-    #[inline(always)] // in the loop over a burst, once for each family: what hangs on that is known then
-    pub(super) fn replay_simple<const A: usize>(
-        &mut self,
-        cache: &Cache,
-        program: Simple<'_, A>,
+        cache: &'c Cache,
+        program: Simple<'c, A>,
         slot: &mut Option<Mbuf>,
         key: &Compact,
         from: (PortId, PortNo),
+        taken: &mut Taken<'c>,
     ) -> Result<Replayed, Fallback> {
         let Simple { path, link, .. } = program;
-        if !cache.is_current(path) {
+        let again = taken.path.is_some_and(|last| std::ptr::eq(last, path));
+        if !again && !cache.is_current(path) {
             return Err(Fallback::Stale);
         }
         let Some(mut mbuf) = slot.take() else { return Ok(Replayed::AsBefore) };
@@ -109,43 +110,63 @@ impl Step<'_> {
             *slot = Some(mbuf);
             return Err(Fallback::Checksum);
         };
-        let len = u32::try_from(mbuf.len()).unwrap_or(u32::MAX);
-        if !self.conntrack.tracker().pass(&self.outputs.owner, link, plain.segment(), len, self.now.0) {
+        let len = mbuf.len();
+        let counted = u32::try_from(len).unwrap_or(u32::MAX);
+        if !self.conntrack.tracker().pass(&self.outputs.owner, link, plain.segment(), counted, self.now.0) {
             *slot = Some(mbuf);
             return Err(Fallback::Connection);
         }
-        let effects = self.takes(cache, path, mbuf.len() as u64);
-        program.apply(&mut mbuf, key);
-        let wrapped = self.output_by::<A>(path, mbuf, key, from);
-        // What is asked of a neighbour on the way into a tunnel may teach somebody something.
-        if (effects || wrapped) && self.is_changed(cache) {
-            Ok(Replayed::Changed)
-        } else if wrapped {
-            Ok(Replayed::Wrapped)
+        // What the first one of a path causes may change something for the next one.
+        let mut news = false;
+        if again {
+            taken.packets += 1;
+            taken.bytes += len as u64;
         } else {
-            Ok(Replayed::AsBefore)
+            news = self.takes_another(cache, path, len as u64, taken);
+        }
+        program.apply(&mut mbuf, key);
+        match path.encapsulation() {
+            None => self.output(path.out(), from.0, mbuf),
+            Some(op) if len <= taken.room => match self.wrap_quickly(op, mbuf, key.layers_of::<A>()) {
+                Ok(mbuf) => {
+                    taken.wrapped += 1;
+                    taken.wrapped_bytes += len as u64;
+                    self.output(path.out(), from.0, mbuf);
+                }
+                Err(mbuf) => news |= self.wrap_and_output(op, path.out(), mbuf, key.layers_of::<A>(), from),
+            },
+            Some(op) => news |= self.wrap_and_output(op, path.out(), mbuf, key.layers_of::<A>(), from),
+        }
+        Ok(if news && self.is_changed(cache) { Replayed::Changed } else { Replayed::AsBefore })
+    }
+
+    /// A packet takes another path than the one before it. Returns whether that may have changed something for the next one.
+    #[inline(always)] // for some traffic that is every packet
+    fn takes_another<'c>(&mut self, cache: &Cache, path: &'c Path, len: u64, taken: &mut Taken<'c>) -> bool {
+        self.settle(taken);
+        *taken = Taken { path: Some(path), ..Taken::default() };
+        let effects = self.takes(cache, path, len);
+        let Some(op) = path.encapsulation() else { return effects };
+        // What is asked of a neighbour may teach somebody something.
+        let asked = self.uses(op);
+        taken.room = self.quick_room(op, path.out());
+        effects | asked
+    }
+
+    /// Counts what was taken, but for the first one, which is counted already.
+    #[inline(always)] // as above
+    pub(super) fn settle(&self, taken: &Taken<'_>) {
+        let Some(path) = taken.path else { return };
+        path.add(taken.packets, taken.bytes);
+        if taken.wrapped > 0
+            && let Some(op) = path.encapsulation()
+        {
+            self.count_wrapped(op.port, taken.wrapped, taken.wrapped_bytes);
         }
     }
 
     fn is_changed(&self, cache: &Cache) -> bool {
         !cache.is_synced(&self.snapshot.world.changes)
-    }
-
-    /// A packet whose headers are as they are to be leaves by its path's only output. Returns whether that is in a tunnel.
-    #[inline(always)] // as above
-    fn output_by<const A: usize>(
-        &mut self,
-        path: &Path,
-        mbuf: Mbuf,
-        key: &Compact,
-        (port, in_port): (PortId, PortNo),
-    ) -> bool {
-        let Some(op) = path.encapsulation() else {
-            self.output(path.out(), port, mbuf);
-            return false;
-        };
-        self.wrap_and_output(op, path.out(), mbuf, key.layers_of::<A>(), (port, in_port));
-        true
     }
 
     /// [`Step::replay_simple`], of what is not.
@@ -176,7 +197,12 @@ impl Step<'_> {
         if rare.fused {
             self.takes(cache, path, mbuf.len() as u64);
             program.apply(&mut mbuf, layers);
-            self.output_by::<A>(path, mbuf, key, from);
+            match path.encapsulation() {
+                None => self.output(path.out(), from.0, mbuf),
+                Some(op) => {
+                    self.wrap_and_output(op, path.out(), mbuf, layers, from);
+                }
+            }
         } else {
             self.replay_ops(cache, (path, rare), plain, Packet { mbuf, layers }, from);
         }

@@ -3,7 +3,7 @@
 //! What a packet costs here is how many instructions it takes. So whatever else a packet may need makes the run halt, and is [`Walk::tables_burst`](super::Walk)'s, which
 //! comes back for the rest of the burst; and each family has its own copy of the loop's body, where all that hangs on the family is known.
 
-use super::replay::Replayed;
+use super::replay::{Replayed, Taken};
 use super::step::Step;
 use crate::cache::{Cache, Compact, Entry, Kind, Simple};
 use crate::dpdk::Mbuf;
@@ -43,38 +43,53 @@ impl Step<'_> {
         self.next_packet();
         let n = keys.len().min(slots.len());
         let (keys, slots) = (&keys[..n], &mut slots[..n]);
+        let mut taken = Taken::default();
+        let (mut done, mut why) = (n, Halt::Between);
         // One count for both, and for how many were replayed.
         for i in 0..n {
-            let (key, slot) = (&keys[i], &mut slots[i]);
-            let done = match key.kind() {
-                Kind::V4 => self.go(cache, cache.located_v4(key), slot, key, from),
-                Kind::V6 => self.go(cache, cache.located_v6(key), slot, key, from),
-                Kind::None => Err(Halt::NoProgram),
-            };
-            match done {
-                Ok(Replayed::AsBefore) => {}
-                Ok(Replayed::Wrapped) => self.next_packet(),
-                Ok(Replayed::Changed) => return (i + 1, Halt::Between),
-                Err(halt) => return (i, halt),
+            match self.go_any(cache, &mut slots[i], &keys[i], from, &mut taken) {
+                Ok(Replayed::AsBefore) => continue,
+                Ok(Replayed::Changed) => done = i + 1,
+                Err(halt) => (done, why) = (i, halt),
             }
+            break;
         }
-        (n, Halt::Between)
+        self.settle(&taken);
+        (done, why)
+    }
+
+    /// One packet, of whatever family.
+    #[inline(always)] // into the loops over a burst
+    pub(super) fn go_any<'c>(
+        &mut self,
+        cache: &'c Cache,
+        slot: &mut Option<Mbuf>,
+        key: &Compact,
+        from: (PortId, PortNo),
+        taken: &mut Taken<'c>,
+    ) -> Result<Replayed, Halt> {
+        match key.kind() {
+            Kind::V4 => self.go(cache, cache.located_v4(key), slot, key, from, taken),
+            Kind::V6 => self.go(cache, cache.located_v6(key), slot, key, from, taken),
+            Kind::None => Err(Halt::NoProgram),
+        }
     }
 
     /// One packet.
     #[inline(always)] // once for each family
-    fn go<const A: usize>(
+    fn go<'c, const A: usize>(
         &mut self,
-        cache: &Cache,
-        entry: Option<&Entry<A>>,
+        cache: &'c Cache,
+        entry: Option<&'c Entry<A>>,
         slot: &mut Option<Mbuf>,
         key: &Compact,
         from: (PortId, PortNo),
+        taken: &mut Taken<'c>,
     ) -> Result<Replayed, Halt> {
         match entry {
             Some(Entry::Program { path, link, fused }) => {
                 let program = Simple { path, link, fused };
-                self.replay_simple(cache, program, slot, key, from).map_err(Halt::Fallback)
+                self.replay_simple(cache, program, slot, key, from, taken).map_err(Halt::Fallback)
             }
             Some(Entry::Rare { program, .. }) => {
                 let done = self.replay_rare(cache, program, slot, key, from);

@@ -73,6 +73,15 @@ impl Walk {
                     continue;
                 }
                 halt = Some(why);
+            } else if ordinary {
+                let replayed = step.run_inside(cache, slots, next);
+                next += replayed;
+                program_hits += replayed as u64;
+                hits += replayed as u64;
+                passed |= replayed > 0;
+                if replayed > 0 {
+                    continue;
+                }
             }
             let i = next;
             next += 1;
@@ -106,7 +115,7 @@ impl Walk {
                 _ => cache.program(&cache.keys[i]),
             };
             if let Some(program) = program {
-                match step.replay_apart(cache, program, mbuf, &cache.keys[i], from) {
+                match step.replay(cache, program, mbuf, &cache.keys[i], from) {
                     Ok(()) => {
                         program_hits += 1;
                         continue;

@@ -81,56 +81,74 @@ impl Step<'_> {
         fitting
     }
 
-    /// What is left to be done for a packet of a path that ends in a tunnel.
-    #[inline(never)] // registers of its own: a packet and its layers come in them, too
+    /// What is left to be done for a packet of a path that ends in a tunnel. Returns whether that may have changed something for the next one.
+    #[inline(never)] // most are wrapped quickly, in a run
     pub(super) fn wrap_and_output(
         &mut self,
         op: &EncapOp,
         out: PortId,
-        mut mbuf: Mbuf,
+        mbuf: Mbuf,
         layers: Layers,
         (port, in_port): (PortId, PortNo),
-    ) {
-        let inner = mbuf.len();
-        if op.max.is_some() || !op.header.is_plain() || !mbuf.is_plain() || !self.fits_port(op, out, inner) {
-            return self.wrap_and_output_any(op, out, Packet { mbuf, layers }, Origin::of(port, in_port));
-        }
-        let hash = flow_hash(mbuf.head(), layers);
-        let Some(front) = mbuf.prepend(op.header.len()) else {
-            return self.wrap_and_output_any(op, out, Packet { mbuf, layers }, Origin::of(port, in_port));
+    ) -> bool {
+        let asked = self.uses(op);
+        let quick = mbuf.len() <= self.quick_room(op, out);
+        let wrapped = match if quick { self.wrap_quickly(op, mbuf, layers) } else { Err(mbuf) } {
+            Ok(wrapped) => {
+                self.count_wrapped(op.port, 1, (wrapped.len() - op.header.len()) as u64);
+                wrapped
+            }
+            Err(mbuf) => {
+                self.outputs.owner.leave();
+                let (packet, origin) = (Packet { mbuf, layers }, Origin::of(port, in_port));
+                let wrapped = self.encapsulate(None, op, &[Op::Output(out)], packet, origin);
+                // It may have been many packets, or its sender told: the next one has all of that before it.
+                self.next_packet();
+                let Some(wrapped) = wrapped else { return true };
+                wrapped.mbuf
+            }
         };
-        op.header.write_plain(front, inner, hash);
-        self.uses(op);
-        mbuf.set_csum(Csum::Unknown);
-        self.count_wrapped(op.port, inner);
-        self.output(out, port, mbuf);
+        self.output(out, port, wrapped);
+        asked
     }
 
-    /// [`Step::wrap_and_output`] of what is not ordinary.
-    #[cold]
-    fn wrap_and_output_any(&mut self, op: &EncapOp, out: PortId, packet: Packet, origin: Origin<'_>) {
-        self.outputs.owner.leave();
-        if let Some(wrapped) = self.encapsulate(None, op, &[Op::Output(out)], packet, origin) {
-            self.output(out, origin.port, wrapped.mbuf);
-        }
-    }
-
-    /// A packet of so many bytes leaves by a tunnel port.
+    /// Longest inner frame that [`Step::wrap_quickly`] is for, in bytes; 0: none.
     #[inline]
-    fn count_wrapped(&self, port: PortId, bytes: usize) {
+    pub(super) fn quick_room(&self, op: &EncapOp, out: PortId) -> usize {
+        if op.max.is_none() && op.header.is_plain() { self.room_at(op, out).min(op.header.inner_max()) } else { 0 }
+    }
+
+    /// Puts the header in front of a packet that is ordinary, and has room for it; gives back one that is not.
+    #[inline(never)] // registers of its own
+    pub(super) fn wrap_quickly(&self, op: &EncapOp, mut mbuf: Mbuf, layers: Layers) -> Result<Mbuf, Mbuf> {
+        if !mbuf.is_plain() {
+            return Err(mbuf);
+        }
+        let (inner, hash) = (mbuf.len(), flow_hash(mbuf.head(), layers));
+        let Some(front) = mbuf.prepend(op.header.len()) else { return Err(mbuf) };
+        op.header.write_plain(front, inner, hash);
+        mbuf.set_csum(Csum::Unknown);
+        Ok(mbuf)
+    }
+
+    /// Packets of so many bytes inside leave by a tunnel port.
+    #[inline]
+    pub(super) fn count_wrapped(&self, port: PortId, packets: u64, bytes: u64) {
         if let Some(view) = self.snapshot.port(port) {
             let counters = &view.shared.counters[self.worker];
-            counters.tx_packets.add(1);
-            counters.tx_bytes.add(bytes as u64);
+            counters.tx_packets.add(packets);
+            counters.tx_bytes.add(bytes);
         }
     }
 
-    /// The next hop is used: before what is known of it is old, it is asked again.
+    /// The next hop is used: before what is known of it is old, it is asked again. Returns whether it was.
     #[inline]
-    fn uses(&mut self, op: &EncapOp) {
-        if !self.asking && op.neighbour.used(self.now.0) {
+    pub(super) fn uses(&mut self, op: &EncapOp) -> bool {
+        let ask = !self.asking && op.neighbour.used(self.now.0);
+        if ask {
             self.send_question(&op.question);
         }
+        ask
     }
 
     /// [`Step::wrap`], of a packet that is one packet outside, too: its own checksum must be there.
@@ -172,7 +190,7 @@ impl Step<'_> {
             }
             None => {}
         }
-        self.count_wrapped(op.port, inner);
+        self.count_wrapped(op.port, 1, inner as u64);
         let l4 = 14 + if matches!(op.header.ends(), Ends::V4 { .. }) { 20 } else { 40 };
         let end = u16::try_from(mbuf.len()).unwrap_or(u16::MAX - 1);
         Some(Packet { mbuf, layers: Layers { l3: 14, l4, l3_end: end } })
@@ -345,7 +363,7 @@ impl Step<'_> {
         depth: u32,
     ) {
         if let Some(program) = cache.program(inside) {
-            match self.replay_apart(cache, program, mbuf, inside, (id, facts.number)) {
+            match self.replay(cache, program, mbuf, inside, (id, facts.number)) {
                 Ok(()) => return cache.stats().program_hits.add(1),
                 Err((same, why)) => {
                     mbuf = same;

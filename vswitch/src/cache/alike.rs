@@ -1,0 +1,87 @@
+//! What the outer headers of a tunnel's packets have in common, as bytes: the next packet is compared with that before anything of it is read.
+//!
+//! Of IPv4 and UDP, with nothing optional: Geneve and VXLAN. The other ones are read.
+
+use crate::dpdk::Wide;
+
+/// Bytes in front of what is inside: Ethernet, IPv4, UDP, Geneve without options or VXLAN.
+const LEN: usize = 14 + 20 + 8 + 8;
+
+/// First byte behind Ethernet, and behind IPv4.
+const IP: usize = 14;
+const UDP: usize = 34;
+
+/// Where packets of one tunnel may differ: length, id and checksum of IPv4, source port and length of UDP.
+const VARIES: [usize; 5] = [IP + 2, IP + 4, IP + 10, UDP, UDP + 4];
+
+/// The bits of the first 64 bytes in which they may not.
+const MASK: [[u64; 4]; 2] = {
+    let mut bytes = [0_u8; 64];
+    let mut at = 0;
+    while at < LEN {
+        bytes[at] = 255;
+        at += 1;
+    }
+    let mut i = 0;
+    while i < VARIES.len() {
+        (bytes[VARIES[i]], bytes[VARIES[i] + 1]) = (0, 0);
+        i += 1;
+    }
+    let mut words = [[0; 4]; 2];
+    i = 0;
+    while i < 64 {
+        words[i / 32][i / 8 % 4] |= (bytes[i] as u64) << (i % 8 * 8);
+        i += 1;
+    }
+    words
+};
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
+pub(super) struct Alike {
+    bytes: [[u8; 32]; 2],
+    /// Of the words of the IPv4 header that do not vary.
+    sum: u32,
+}
+
+/// A word in network byte order.
+#[inline(always)] // in the loop over a burst
+fn word(head: &[u8; 64], at: usize) -> u32 {
+    u32::from(u16::from_be_bytes([head[at], head[at + 1]]))
+}
+
+/// The halves of the first bytes of a packet.
+#[inline(always)] // as above
+fn halves(head: &[u8; 64]) -> [&[u8; 32]; 2] {
+    let (halves, _) = head.as_chunks();
+    [&halves[0], &halves[1]]
+}
+
+impl Alike {
+    /// Of a packet that comes out of a tunnel with so many bytes in front of what is inside, by what [its words](super::Outer) say. None: others like it are to be read, too.
+    pub(super) fn of(head: &[u8], header: usize) -> Option<Self> {
+        let head: &[u8; 64] = head.first_chunk()?;
+        let udp = head[12..15] == [8, 0, 0x45] && head[IP + 9] == 17;
+        if header != LEN || !udp {
+            return None;
+        }
+        let all: u32 = (0..10).map(|i| word(head, IP + 2 * i)).sum();
+        let sum = all - VARIES.iter().filter(|at| **at < UDP).map(|at| word(head, *at)).sum::<u32>();
+        Some(Self { bytes: halves(head).map(|half| *half), sum })
+    }
+
+    /// Whether a packet of `len` bytes that begins with these is another one of the same tunnel, with nothing behind the inner frame, and a header checksum that is right.
+    #[inline(always)] // as above
+    pub(super) fn fits(&self, head: &[u8], len: usize) -> bool {
+        let Some(head) = head.first_chunk::<64>() else { return false };
+        let ([a, b], [c, d]) = (halves(head), &self.bytes);
+        let alike =
+            Wide::of(a).is(Wide::of(c), Wide::of_words(MASK[0])) & Wide::of(b).is(Wide::of(d), Wide::of_words(MASK[1]));
+        let (total, payload) = (word(head, IP + 2), word(head, UDP + 4));
+        let lengths = (total as usize + IP, payload as usize + UDP) == (len, len);
+        // Ten words: one step folds them, and what folds to ones in two is more than they can be.
+        let sum = self.sum + total + word(head, IP + 4) + word(head, IP + 10);
+        alike && lengths && (sum & 0xffff) + (sum >> 16) == 0xffff
+    }
+}
