@@ -1,6 +1,6 @@
 //! What the outer headers of a tunnel's packets have in common, as bytes: the next packet is compared with that before anything of it is read.
 //!
-//! Of IPv4 and UDP, with nothing optional: Geneve and VXLAN. The other ones are read.
+//! Of IPv4 and UDP, with nothing optional: Geneve and VXLAN. The other ones are read, and so are those whose DF bit is another one than that of the packet that opened the door.
 
 use crate::dpdk::Wide;
 
@@ -83,5 +83,68 @@ impl Alike {
         // Ten words: one step folds them, and what folds to ones in two is more than they can be.
         let sum = self.sum + total + word(head, IP + 4) + word(head, IP + 10);
         alike && lengths && (sum & 0xffff) + (sum >> 16) == 0xffff
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::testing::naive_checksum;
+    use proptest::prelude::*;
+
+    /// A packet of a tunnel with `inner` bytes inside; `seed` for all that it says freely.
+    fn packet(seed: [u8; LEN], inner: usize) -> Vec<u8> {
+        let mut bytes = [&seed[..], &vec![0xa5; inner]].concat();
+        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+        bytes[IP + 9] = 17;
+        settle(&mut bytes);
+        bytes
+    }
+
+    /// Makes lengths and the header's checksum right.
+    fn settle(bytes: &mut [u8]) {
+        let length = |from: usize| u16::try_from(bytes.len() - from).expect("short").to_be_bytes();
+        let (total, payload) = (length(IP), length(UDP));
+        bytes[IP + 2..IP + 4].copy_from_slice(&total);
+        bytes[UDP + 4..UDP + 6].copy_from_slice(&payload);
+        bytes[IP + 10..IP + 12].fill(0);
+        let sum = naive_checksum(&bytes[IP..UDP]);
+        bytes[IP + 10..IP + 12].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    #[test]
+    fn what_fits_differs_only_where_it_may_and_is_right() {
+        let seed = prop::collection::vec(any::<u8>(), LEN).prop_map(|bytes| *bytes.first_chunk().expect("as many"));
+        let changes = prop::collection::vec((0..LEN, any::<u8>()), 0..3);
+        let varied = (any::<[u8; 2]>(), any::<[u8; 2]>());
+        proptest!(|(seed in seed, inner in 14..80_usize, other in 14..80_usize, varied in varied, changes in changes, repair: bool, cut in 0..2_usize)| {
+            let first = packet(seed, inner);
+            let alike = Alike::of(&first, LEN).expect("of IPv4 and UDP");
+            prop_assert!(Alike::of(&first, LEN - 8).is_none(), "another length of headers");
+            let mut seed = seed;
+            seed[IP + 4..IP + 6].copy_from_slice(&varied.0);
+            seed[UDP..UDP + 2].copy_from_slice(&varied.1);
+            let mut next = packet(seed, other);
+            for (at, byte) in &changes {
+                next[*at] = *byte;
+            }
+            if repair {
+                settle(&mut next);
+            }
+            let len = next.len() - cut;
+            let same = (0..LEN).all(|i| next[i] == first[i] || VARIES.iter().any(|at| i == *at || i == at + 1));
+            let length = |at: usize| usize::from(u16::from_be_bytes([next[at], next[at + 1]]));
+            let lengths = (length(IP + 2), length(UDP + 4)) == (len - IP, len - UDP);
+            let right = naive_checksum(&next[IP..UDP]) == 0;
+            prop_assert_eq!(alike.fits(&next[..len], len), same && lengths && right, "{:02x?}, then {:02x?}", first, next);
+        });
+    }
+
+    #[test]
+    fn a_packet_that_ends_early_does_not_fit() {
+        let first = packet([7; LEN], 40);
+        let alike = Alike::of(&first, LEN).expect("of IPv4 and UDP");
+        assert!(alike.fits(&first, first.len()) && !alike.fits(&first[..63], 63));
+        assert!(Alike::of(&first[..63], LEN).is_none());
     }
 }

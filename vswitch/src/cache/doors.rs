@@ -6,6 +6,7 @@
 //!
 //! **Design**: a port has a hint, how a packet of it came out of a tunnel lately; bursts of ports without one pay nothing. A packet that comes by no door, or about whose inside too little is known, is looked up
 //! by its own key, like any other. Doors are opened by those. Inherited TOS and TTL make a door each.
+//! The packet behind one that came by a door is likely to come by it, too: it is compared with the door's outer headers before it is read ([`Alike`]).
 //!
 //! **Validity**: what a door says of ports is good for one world; its decision must be good when a packet passes.
 //!

@@ -127,6 +127,16 @@ impl Cache {
         self.located == self.version
     }
 
+    /// Whether a key has a program, as far as it was located.
+    #[inline]
+    pub(crate) fn has_located_program(&self, key: &Compact) -> bool {
+        match key.kind {
+            Kind::V4 => self.located_v4(key).is_some_and(Entry::has_program),
+            Kind::V6 => self.located_v6(key).is_some_and(Entry::has_program),
+            Kind::None => false,
+        }
+    }
+
     /// What was found of a key of IPv4, while it [is there](Self::is_located).
     #[inline]
     pub(crate) fn located_v4(&self, key: &Compact) -> Option<&Entry<4>> {
@@ -262,7 +272,7 @@ fn are_one(keys: &[Compact]) -> bool {
     keys.split_first().is_some_and(|(first, others)| others.iter().all(|key| key.tag == first.tag))
 }
 
-/// Likewise, of keys that are one.
+/// [`locate_all`], of keys that are one.
 #[inline(never)]
 fn locate_one<const A: usize>(cache: &Exact<A>, keys: &mut [Compact], tracker: &Tracker) -> bool {
     let Some(key) = keys.first() else { return false };
@@ -276,7 +286,7 @@ fn locate_one<const A: usize>(cache: &Exact<A>, keys: &mut [Compact], tracker: &
     !right
 }
 
-/// Likewise, of any keys.
+/// [`locate_all`], of any keys.
 #[inline(never)]
 fn locate_mixed(v4: &V4, v6: &V6, keys: &mut [Compact], tracker: &Tracker) -> bool {
     for key in &*keys {

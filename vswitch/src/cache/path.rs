@@ -3,7 +3,7 @@
 //! A path is shared by all connections that take it with the same MAC addresses in the end, and is as good as its megaflows. It dies with any of them.
 //!
 //! **What a packet costs here** does not hang on the number of stages: that all megaflows are good is one compare ([`super::Cache`]'s stamp, which rises whenever one of them might
-//! not be), and the packet is counted once, by the path. The control side credits what a path counted to what its megaflows count ([`super::Collector`]).
+//! not be), and the packet is counted once, by the path; those that take it one after the other are asked about and counted together (`worker/replay.rs`, `Taken`). The control side credits what a path counted to what its megaflows count ([`super::Collector`]).
 
 use super::{CacheShared, Megaflow};
 use crate::action::{EncapOp, Op};

@@ -52,6 +52,12 @@ pub(crate) struct Simple<'a, const A: usize> {
 }
 
 impl<const A: usize> Entry<A> {
+    /// Whether it has a program.
+    #[inline]
+    pub(super) const fn has_program(&self) -> bool {
+        matches!(self, Self::Program { .. } | Self::Rare { .. })
+    }
+
     /// Its program, if it has one.
     #[inline]
     pub(super) fn program(&self) -> Option<Program<'_, A>> {

@@ -5,6 +5,7 @@
 use super::outside::plain_words;
 use super::replay::{Replayed, Taken};
 use super::step::Step;
+use super::straight::Halt;
 use super::tunnel::read_outside;
 use crate::action::DecapOp;
 use crate::cache::{Cache, Megaflow};
@@ -43,45 +44,53 @@ fn put_back(mbuf: &mut Mbuf, header: usize) {
 }
 
 impl Step<'_> {
-    /// [`Step::run`] of packets that come by one door and whose insides have programs, from slot `first` on. Returns how many; the next one is in its slot, as it was. None of those to which more
-    /// happens than to others: the first of a millisecond is [`Step::come_in_by_door`]'s.
+    /// [`Step::run`] of packets that come by one door and whose insides have programs, from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was. None of
+    /// those to which more happens than to others: the first of a millisecond is [`Step::come_in_by_door`]'s.
     #[inline(never)] // registers of its own
-    pub(super) fn run_inside(&mut self, cache: &Cache, slots: &mut [Option<Mbuf>], first: usize) -> usize {
-        let Some((door, megaflow, header)) = cache.door(first).filter(|_| cache.is_located()) else { return 0 };
-        let Some(view) = self.snapshot.port(door.port()) else { return 0 };
-        if !door.was_passed(self.now) || megaflow.has_effects() && megaflow.used() != self.now {
-            return 0;
-        }
+    pub(super) fn run_inside(&mut self, cache: &Cache, slots: &mut [Option<Mbuf>], first: usize) -> (usize, Halt) {
+        let door = cache.door(first).filter(|_| cache.is_located());
+        let Some((door, megaflow, header)) = door else { return (0, Halt::NoProgram) };
+        let view = self.snapshot.port(door.port());
+        let due = !door.was_passed(self.now) || megaflow.has_effects() && megaflow.used() != self.now;
+        let Some(view) = view.filter(|_| !due) else { return (0, Halt::NoProgram) };
         self.next_packet();
         let (from, mut taken) = ((door.port(), door.in_port), Taken::default());
-        let (mut packets, mut bytes) = (0, 0);
+        let (mut packets, mut bytes, mut why) = (0, 0, Halt::Between);
         for (i, (slot, key)) in slots.iter_mut().zip(cache.keys.iter()).enumerate().skip(first) {
-            let Some(mbuf) = slot.as_mut().filter(|_| cache.comes_by(i, door, header)) else { break };
-            if !mbuf.trim_front(header) {
+            if !cache.comes_by(i, door, header) {
                 break;
             }
+            let Some(mbuf) = slot.as_mut().filter(|_| cache.has_located_program(key)) else {
+                why = Halt::NoProgram;
+                break;
+            };
+            if !mbuf.trim_front(header) {
+                why = Halt::NoProgram;
+                break;
+            }
+            let inside = mbuf.len();
             // Nothing that was said of the outside is true of the inside.
             mbuf.set_csum(Csum::Unknown);
-            let len = mbuf.len();
             let done = self.go_any(cache, slot, key, from, &mut taken);
-            if done.is_err() {
+            if let Err(halt) = done {
                 slot.iter_mut().for_each(|mbuf| put_back(mbuf, header));
+                why = halt;
                 break;
             }
             packets += 1;
-            bytes += len as u64;
+            bytes += inside;
             if done == Ok(Replayed::Changed) {
                 break;
             }
         }
-        self.settle(&taken);
+        self.settle(&mut taken);
         if packets > 0 {
-            megaflow.count(packets, bytes + packets * header as u64, self.now);
+            megaflow.count(packets as u64, (bytes + packets * header) as u64, self.now);
             let counters = &view.shared.counters[self.worker];
-            counters.rx_packets.add(packets);
-            counters.rx_bytes.add(bytes);
+            counters.rx_packets.add(packets as u64);
+            counters.rx_bytes.add(bytes as u64);
         }
-        usize::try_from(packets).unwrap_or(slots.len())
+        (packets, why)
     }
 
     /// The packet of slot `i` of a burst, which has the key of what is inside, goes the short way.

@@ -38,7 +38,7 @@ impl Step<'_> {
         len <= ALWAYS_FITS || len <= self.room(op, rest)
     }
 
-    /// Longest inner frame that [fits](Self::fits) if all that follows is to leave by a port, in bytes.
+    /// [`Self::room`] if all that follows is to leave by a port, but at least what is not looked at: what longer frames do then is for [`Self::fits`] to say.
     #[inline]
     pub(super) fn room_at(&self, op: &EncapOp, out: PortId) -> usize {
         self.snapshot.port(out).map_or(ALWAYS_FITS, |view| room_of(view, op).max(ALWAYS_FITS))

@@ -42,19 +42,23 @@ impl Replay<'_> {
 pub(super) enum Replayed {
     /// Nothing that could make a difference to the next one.
     AsBefore,
+    /// Likewise, but it may have been many packets on the way, or a neighbour was asked, or its sender told: the next one has all of that before it ([`Step::next_packet`]).
+    Apart,
     /// Something may have changed: see [`Cache::sync`].
     Changed,
 }
 
-/// A path that packets of a run take one after the other: what is the same for all of them is looked at when the first one comes, and they are counted when another path's comes ([`Step::settle`]).
-#[derive(Clone, Copy, Debug, Default)]
+/// A path that packets of a run take one after the other: what is the same for all of them is looked at when the first one comes, and they are counted when another path's comes or the run ends
+/// ([`Step::settle`]).
+#[derive(Debug, Default)]
 pub(super) struct Taken<'c> {
     path: Option<&'c Path>,
+    /// Those behind the first one, which the path has counted.
     packets: u64,
     bytes: u64,
     /// Longest packet that is put into the path's tunnel without a second look, in bytes; 0: none.
     room: usize,
-    /// Those that were.
+    /// All that were: the tunnel port has counted none of them.
     wrapped: u64,
     wrapped_bytes: u64,
 }
@@ -80,7 +84,7 @@ impl Step<'_> {
             AnyProgram::V4(Program::Rare(program)) => self.replay_rare(cache, program, &mut slot, key, from),
             AnyProgram::V6(Program::Rare(program)) => self.replay_rare(cache, program, &mut slot, key, from),
         };
-        self.settle(&taken);
+        self.settle(&mut taken);
         self.outputs.owner.leave();
         match (done, slot) {
             (Err(why), Some(mbuf)) => Err((mbuf, why)),
@@ -88,7 +92,7 @@ impl Step<'_> {
         }
     }
 
-    /// [`Step::replay`] of a packet in a slot, where it stays if it is not done. Afterwards this may be inside of a section, and the packet is counted only when what was taken is
+    /// [`Step::replay`] of a packet in a slot, where it stays if it is not done. Afterwards this may be inside of a section, and the packet may not be counted before what was taken is
     /// [settled](Self::settle).
     #[inline(always)] // in the loops over a burst, once for each family: what hangs on that is known then
     pub(super) fn replay_simple<'c, const A: usize>(
@@ -116,7 +120,7 @@ impl Step<'_> {
             *slot = Some(mbuf);
             return Err(Fallback::Connection);
         }
-        // What the first one of a path causes may change something for the next one.
+        // What the first one of a path causes, or one that is not wrapped quickly, may change something for the next one.
         let mut news = false;
         if again {
             taken.packets += 1;
@@ -137,31 +141,37 @@ impl Step<'_> {
             },
             Some(op) => news |= self.wrap_and_output(op, path.out(), mbuf, key.layers_of::<A>(), from),
         }
-        Ok(if news && self.is_changed(cache) { Replayed::Changed } else { Replayed::AsBefore })
+        Ok(match news {
+            false => Replayed::AsBefore,
+            true if self.is_changed(cache) => Replayed::Changed,
+            true => Replayed::Apart,
+        })
     }
 
     /// A packet takes another path than the one before it. Returns whether that may have changed something for the next one.
     #[inline(always)] // for some traffic that is every packet
     fn takes_another<'c>(&mut self, cache: &Cache, path: &'c Path, len: u64, taken: &mut Taken<'c>) -> bool {
         self.settle(taken);
-        *taken = Taken { path: Some(path), ..Taken::default() };
+        taken.path = Some(path);
         let effects = self.takes(cache, path, len);
         let Some(op) = path.encapsulation() else { return effects };
-        // What is asked of a neighbour may teach somebody something.
         let asked = self.uses(op);
         taken.room = self.quick_room(op, path.out());
         effects | asked
     }
 
-    /// Counts what was taken, but for the first one, which is counted already.
+    /// Counts what was taken; nothing is taken then.
     #[inline(always)] // as above
-    pub(super) fn settle(&self, taken: &Taken<'_>) {
-        let Some(path) = taken.path else { return };
-        path.add(taken.packets, taken.bytes);
-        if taken.wrapped > 0
+    pub(super) fn settle(&self, taken: &mut Taken<'_>) {
+        let Taken { path, packets, bytes, wrapped, wrapped_bytes, .. } = std::mem::take(taken);
+        let Some(path) = path else { return };
+        if packets > 0 {
+            path.add(packets, bytes);
+        }
+        if wrapped > 0
             && let Some(op) = path.encapsulation()
         {
-            self.count_wrapped(op.port, taken.wrapped, taken.wrapped_bytes);
+            self.count_wrapped(op.port, wrapped, wrapped_bytes);
         }
     }
 
@@ -206,7 +216,7 @@ impl Step<'_> {
         } else {
             self.replay_ops(cache, (path, rare), plain, Packet { mbuf, layers }, from);
         }
-        Ok(if self.is_changed(cache) { Replayed::Changed } else { Replayed::AsBefore })
+        Ok(if self.is_changed(cache) { Replayed::Changed } else { Replayed::Apart })
     }
 
     /// A packet takes a path. Returns whether that may have changed something for the next one.

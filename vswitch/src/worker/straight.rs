@@ -48,13 +48,13 @@ impl Step<'_> {
         // One count for both, and for how many were replayed.
         for i in 0..n {
             match self.go_any(cache, &mut slots[i], &keys[i], from, &mut taken) {
-                Ok(Replayed::AsBefore) => continue,
+                Ok(Replayed::AsBefore | Replayed::Apart) => continue,
                 Ok(Replayed::Changed) => done = i + 1,
                 Err(halt) => (done, why) = (i, halt),
             }
             break;
         }
-        self.settle(&taken);
+        self.settle(&mut taken);
         (done, why)
     }
 
@@ -86,17 +86,17 @@ impl Step<'_> {
         from: (PortId, PortNo),
         taken: &mut Taken<'c>,
     ) -> Result<Replayed, Halt> {
-        match entry {
+        let done = match entry {
             Some(Entry::Program { path, link, fused }) => {
                 let program = Simple { path, link, fused };
-                self.replay_simple(cache, program, slot, key, from, taken).map_err(Halt::Fallback)
+                self.replay_simple(cache, program, slot, key, from, taken)
             }
-            Some(Entry::Rare { program, .. }) => {
-                let done = self.replay_rare(cache, program, slot, key, from);
-                self.next_packet();
-                done.map_err(Halt::Fallback)
-            }
-            _ => Err(Halt::NoProgram),
+            Some(Entry::Rare { program, .. }) => self.replay_rare(cache, program, slot, key, from),
+            _ => return Err(Halt::NoProgram),
+        };
+        if done == Ok(Replayed::Apart) {
+            self.next_packet();
         }
+        done.map_err(Halt::Fallback)
     }
 }

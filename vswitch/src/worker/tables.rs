@@ -64,7 +64,7 @@ impl Walk {
         while next < slots.len() {
             cache.sync(changes);
             // The common case in a straight line; everything else is below.
-            let mut halt = None;
+            let (mut halt, mut refused) = (None, false);
             if ordinary && !doors {
                 let (replayed, why) = step.run(cache, slots, next, from);
                 next += replayed;
@@ -74,14 +74,15 @@ impl Walk {
                 }
                 halt = Some(why);
             } else if ordinary {
-                let replayed = step.run_inside(cache, slots, next);
+                let (replayed, why) = step.run_inside(cache, slots, next);
                 next += replayed;
                 program_hits += replayed as u64;
                 hits += replayed as u64;
                 passed |= replayed > 0;
-                if replayed > 0 {
+                if why == Halt::Between {
                     continue;
                 }
+                refused = matches!(why, Halt::Fallback(_));
             }
             let i = next;
             next += 1;
@@ -93,7 +94,8 @@ impl Walk {
             step.next_packet();
             let mut knocked = false;
             if doors && cache.is_inside(i) {
-                match step.come_in_by_door(cache, i, mbuf) {
+                // Why its program was not replayed is counted when that is tried again.
+                match if refused { Err(mbuf) } else { step.come_in_by_door(cache, i, mbuf) } {
                     Ok(way) => {
                         passed = true;
                         hits += 1 + u64::from(way == Inside::Megaflow);

@@ -93,23 +93,21 @@ impl Step<'_> {
     ) -> bool {
         let asked = self.uses(op);
         let quick = mbuf.len() <= self.quick_room(op, out);
-        let wrapped = match if quick { self.wrap_quickly(op, mbuf, layers) } else { Err(mbuf) } {
+        match if quick { self.wrap_quickly(op, mbuf, layers) } else { Err(mbuf) } {
             Ok(wrapped) => {
                 self.count_wrapped(op.port, 1, (wrapped.len() - op.header.len()) as u64);
-                wrapped
+                self.output(out, port, wrapped);
+                asked
             }
             Err(mbuf) => {
                 self.outputs.owner.leave();
                 let (packet, origin) = (Packet { mbuf, layers }, Origin::of(port, in_port));
-                let wrapped = self.encapsulate(None, op, &[Op::Output(out)], packet, origin);
-                // It may have been many packets, or its sender told: the next one has all of that before it.
-                self.next_packet();
-                let Some(wrapped) = wrapped else { return true };
-                wrapped.mbuf
+                if let Some(wrapped) = self.encapsulate(None, op, &[Op::Output(out)], packet, origin) {
+                    self.output(out, port, wrapped.mbuf);
+                }
+                true
             }
-        };
-        self.output(out, port, wrapped);
-        asked
+        }
     }
 
     /// Longest inner frame that [`Step::wrap_quickly`] is for, in bytes; 0: none.
