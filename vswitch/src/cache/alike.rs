@@ -39,7 +39,7 @@ const MASK: [[u64; 4]; 2] = {
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
-pub(super) struct Alike {
+pub(crate) struct Alike {
     bytes: [[u8; 32]; 2],
     /// Of the words of the IPv4 header that do not vary.
     sum: u32,
@@ -60,7 +60,7 @@ fn halves(head: &[u8; 64]) -> [&[u8; 32]; 2] {
 
 impl Alike {
     /// Of a packet that comes out of a tunnel with so many bytes in front of what is inside, by what [its words](super::Outer) say. None: others like it are to be read, too.
-    pub(super) fn of(head: &[u8], header: usize) -> Option<Self> {
+    pub(crate) fn of(head: &[u8], header: usize) -> Option<Self> {
         let head: &[u8; 64] = head.first_chunk()?;
         let udp = head[12..15] == [8, 0, 0x45] && head[IP + 9] == 17;
         if header != LEN || !udp {
@@ -73,7 +73,7 @@ impl Alike {
 
     /// Whether a packet of `len` bytes that begins with these is another one of the same tunnel, with nothing behind the inner frame, and a header checksum that is right.
     #[inline(always)] // as above
-    pub(super) fn fits(&self, head: &[u8], len: usize) -> bool {
+    pub(crate) fn fits(&self, head: &[u8], len: usize) -> bool {
         let Some(head) = head.first_chunk::<64>() else { return false };
         let ([a, b], [c, d]) = (halves(head), &self.bytes);
         let alike =

@@ -44,6 +44,8 @@ mod tunnels;
 mod tuples;
 mod validity;
 
+#[cfg(test)]
+pub(crate) use alike::Alike;
 pub use compact::Compact;
 pub(crate) use compact::{Kind, folded};
 pub(crate) use exact::{Entry, RareProgram};

@@ -244,4 +244,29 @@ mod plain_tests {
         });
         assert_eq!(pool.in_use(), 0);
     }
+
+    /// What is taken for a packet of the last one's tunnel by its bytes says what that one says.
+    #[test]
+    fn what_is_like_a_packet_is_read_like_it() {
+        use crate::cache::Alike;
+        let kinds = prop_oneof![Just(Kind::Geneve), Just(Kind::Vxlan), Just(Kind::Gre)];
+        let changes = prop::collection::vec((0_usize..64, any::<u8>()), 0..3);
+        proptest!(|(kind in kinds, id: u32, outside: (u8, u8), inner in [26_usize..200, 26..200], changes in changes)| {
+            let first = packet(kind, id, outside, inner[0]);
+            let mut next = packet(kind, id, outside, inner[1]);
+            let op = DecapOp { home: PortId(3), kind, max: None };
+            let (words, header) = plain_words(op, &first, first.len()).expect("plain");
+            let alike = Alike::of(&first, header);
+            prop_assert_eq!(alike.is_some(), kind != Kind::Gre, "{:?}", kind);
+            let alike = alike.filter(|alike| alike.fits(&next, next.len()));
+            prop_assert_eq!(alike.is_some(), kind != Kind::Gre, "{:02x?}, then {:02x?}", first, next);
+            for (at, byte) in &changes {
+                next[*at] = *byte;
+            }
+            if alike.is_some_and(|alike| alike.fits(&next, next.len())) {
+                prop_assert_eq!(plain_words(op, &next, next.len()), Some((words, header)), "{:02x?}, then {:02x?}", first, next);
+                prop_assert_eq!(&next[..12], &first[..12], "MAC addresses");
+            }
+        });
+    }
 }

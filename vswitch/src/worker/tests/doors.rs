@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use vswitch_tunnel::Kind;
 
-const FLOWS: [&str; 7] = [
+const FLOWS: [&str; 8] = [
     "priority=9,in_port=1,actions=output:3",
     "priority=9,in_port=3,actions=output:1",
     "priority=9,in_port=4,ip,actions=ct(zone=1,table=1)",
@@ -16,6 +16,8 @@ const FLOWS: [&str; 7] = [
     "priority=8,in_port=4,actions=output:5",
     "table=1,priority=9,ip,ct_state=+new,actions=ct(commit,zone=1),output:2",
     "table=1,priority=9,ip,ct_state=-new,actions=output:2",
+    // Out of one tunnel and into the other one.
+    "table=1,priority=10,udp,udp_dst=54,ct_state=-new,actions=output:6",
 ];
 
 fn bed(kind: Kind, cached: bool) -> Bed {
@@ -108,6 +110,34 @@ fn what_is_learned_closes_a_door_at_once() {
     assert_eq!((sent.len(), inside), (6, 5), "two of source port 40002 are dropped: {sent:?}");
 }
 
+/// A run of packets by one door ends where one is not as the others, and goes on behind it.
+#[test]
+fn a_run_goes_on_behind_a_packet_that_is_not_replayed() {
+    let mut beds = [true, false].map(|cached| bed(Kind::Geneve, cached));
+    let (plain, wrong) = (udp(1, 2, 53), Inner::BadSum.bytes());
+    let relayed = udp(1, 2, 54);
+    let mut by = (0..).map(|i| Outside { source: 40_000 + i % 7, ..USUAL });
+    let mut around = |frame: &[u8]| by.next().expect("endless").around(frame);
+    let warm: Vec<_> = (0..4).flat_map(|_| [around(&plain), around(&relayed)]).collect();
+    let burst: Vec<_> =
+        [&plain, &plain, &wrong, &plain, &relayed, &relayed, &wrong, &relayed, &plain, &tcp(7, 2, 9), &plain]
+            .map(|frame| around(frame))
+            .into();
+    let [cached, long] = beds.each_mut().map(|bed| {
+        warm.iter().for_each(|packet| bed.receive(1, packet));
+        bed.sent();
+        let replayed = bed.shared.stats.program_hits.get();
+        bed.receive_in(1, &burst, 32);
+        let totals: Vec<_> = (1..=6).map(|port| bed.totals(port)).collect();
+        (bed.sent(), totals, bed.counts(), bed.shared.stats.program_hits.get() - replayed)
+    });
+    assert_eq!(cached.0, long.0, "sent");
+    assert_eq!(cached.1, long.1, "ports");
+    assert_eq!(cached.2, long.2, "flows");
+    assert_eq!((cached.3, long.3), (8, 0), "eight are like others before");
+    assert_eq!(cached.1[5].tx_packets, 3 + 3, "into the other tunnel");
+}
+
 #[derive(Clone, Debug)]
 enum Inner {
     Udp(u8, u16),
@@ -172,9 +202,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let sender = prop_oneof![5 => Just(0x92_u8), 1 => Just(0x93)];
     let outside =
         (outside, sender).prop_map(|((kind, vni, ttl, source), sender)| Outside { kind, vni, ttl, source, sender });
-    let packet = (outside, inner, prop_oneof![12 => Just(0_u8), 1 => 1..200_u8]);
+    // Most come by the door of the one before.
+    let packets = prop::collection::vec((inner, prop_oneof![20 => Just(0_u8), 1 => 1..200_u8]), 1..20);
+    let run = (outside, any::<bool>(), packets).prop_map(|(outside, turns, packets)| {
+        let source = |i: usize| if turns { 40_000 + (i % 4) as u16 } else { outside.source };
+        let of = |(i, (inner, damage)): (usize, (Inner, u8))| (Outside { source: source(i), ..outside }, inner, damage);
+        packets.into_iter().enumerate().map(of).collect::<Vec<_>>()
+    });
     let step = prop_oneof![
-        8 => prop::collection::vec(packet, 1..40).prop_map(Step::Burst),
+        8 => prop::collection::vec(run, 1..8).prop_map(|runs| Step::Burst(runs.concat())),
         1 => prop::sample::select(&CHANGES[..]).prop_map(Step::Flow),
         1 => (1..1500_u64).prop_map(Step::Time),
     ];

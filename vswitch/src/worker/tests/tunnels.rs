@@ -492,6 +492,63 @@ fn each_sender_of_a_burst_is_told_on_the_short_way_too() {
     assert_eq!(bed.shared.stats.program_hits.get() - before, 3);
 }
 
+/// Three datagrams of the peer as one packet that is for segmentation.
+fn train(inner: &[u8]) -> Vec<u8> {
+    let one = from_peer(inner, (5, 0, 64));
+    let mut train = [&one[..], &one[42..], &one[42..]].concat();
+    let (total, payload) = (train.len() - 14, u16::try_from(train.len() - 34).expect("short"));
+    train[16..18].copy_from_slice(&u16::try_from(total).expect("short").to_be_bytes());
+    train[24..26].fill(0);
+    let sum = crate::packet::checksum::Sum::of(&train[14..34]).checksum();
+    train[24..26].copy_from_slice(&sum.to_be_bytes());
+    train[38..40].copy_from_slice(&payload.to_be_bytes());
+    let end = |at: usize| *train[at..].first_chunk().expect("an address");
+    let pseudo = crate::packet::checksum::pseudo_v4(end(26), end(30), 17, payload).folded();
+    train[40..42].copy_from_slice(&pseudo.to_be_bytes());
+    train
+}
+
+/// Datagrams that came as one packet have one sender, who is told once, on the short way as on the long one.
+#[test]
+fn the_sender_of_a_train_is_told_once() {
+    for cached in [true, false] {
+        let mut bed = Bed::new(6);
+        bed.shared.enable(cached);
+        let [five, six] = ["remote_ip=1.1.2.92 key=5", "remote_ip=1.1.2.92 key=6"];
+        bed.add_tunnels(2, &[(3, Kind::Geneve, five), (5, Kind::Geneve, six)]);
+        bed.knows_peer();
+        bed.program(&[
+            "priority=9,in_port=1,actions=output:3",
+            "priority=9,in_port=3,actions=output:1",
+            "priority=9,in_port=4,udp,actions=ct(zone=1,table=1)",
+            "priority=9,in_port=6,udp,actions=ct(zone=1,table=2)",
+            "priority=8,in_port=6,icmp,actions=output:2",
+            "table=1,priority=9,ip,ct_state=+new,actions=ct(commit,zone=1),output:6",
+            "table=1,priority=8,ip,actions=output:6",
+            "table=2,priority=8,ip,actions=output:5",
+        ]);
+        let short = long(true, 100, false);
+        for _ in 0..3 {
+            bed.receive(1, &from_peer(&short, (5, 0, 64)));
+            bed.receive(1, &from_peer(&super::ct::answer(&short), (6, 0, 64)));
+        }
+        assert_eq!(bed.ports(), [1, 1, 1, 5, 5, 5], "{:?}", bed.died());
+        let before = bed.shared.stats.program_hits.get();
+        let inner = long(true, 1450, false);
+        let mut mbuf = bed.pool.mbuf_from(&train(&inner)).expect("an mbuf");
+        mbuf.set_csum(Csum::Partial);
+        mbuf.set_gso_size(u16::try_from(inner.len() + 8).expect("short"));
+        let mut burst = Burst::new();
+        burst.push(mbuf).expect("room");
+        bed.walk.burst(&mut burst, id(0), bed.now);
+        bed.walk.flush();
+        assert_eq!(bed.ports(), [2], "cached={cached}: one message, {:?}", bed.died());
+        let short_way = bed.shared.stats.program_hits.get() - before;
+        assert_eq!(short_way, if cached { 3 } else { 0 }, "cached={cached}");
+        assert_eq!((bed.totals(6).tx_drops[DropReason::PathMtu.index()], bed.pool.in_use()), (3, 0), "cached={cached}");
+    }
+}
+
 #[test]
 fn segments_are_cut_short_enough_for_the_tunnel() {
     let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
