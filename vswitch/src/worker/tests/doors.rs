@@ -1,6 +1,7 @@
-//! Bursts of packets that come out of tunnels: port 1 is the uplink, 2 and 5 are hosts, 3 the home, 4 and 6 tunnel ports.
+//! Bursts of packets that come out of tunnels: port 1 is the uplink, 2 and 5 are hosts, 3 the home, 4, 6 and 7 tunnel ports.
 
 use super::bed::{Bed, tcp, udp};
+use super::ct::answer;
 use super::tunnels::from_peer_by;
 use crate::time::Millis;
 use proptest::prelude::*;
@@ -16,15 +17,18 @@ const FLOWS: [&str; 8] = [
     "priority=8,in_port=4,actions=output:5",
     "table=1,priority=9,ip,ct_state=+new,actions=ct(commit,zone=1),output:2",
     "table=1,priority=9,ip,ct_state=-new,actions=output:2",
-    // Out of one tunnel and into the other one.
-    "table=1,priority=10,udp,udp_dst=54,ct_state=-new,actions=output:6",
+    // Out of one tunnel and into another one, whose other end sends nothing: who is heard of in time has the same address all the while.
+    "table=1,priority=10,udp,udp_dst=54,ct_state=-new,actions=output:7",
 ];
 
 fn bed(kind: Kind, cached: bool) -> Bed {
-    let mut bed = Bed::new(6);
+    let mut bed = Bed::new(7);
     bed.shared.enable(cached);
-    bed.add_tunnels(2, &[(3, kind, "remote_ip=1.1.2.92 key=5"), (5, kind, "remote_ip=1.1.2.92 key=6")]);
+    let ends = ["remote_ip=1.1.2.92 key=5", "remote_ip=1.1.2.92 key=6", "remote_ip=1.1.2.94 key=7"];
+    bed.add_tunnels(2, &[(3, kind, ends[0]), (5, kind, ends[1]), (6, kind, ends[2])]);
     bed.knows_peer();
+    let silent = "1.1.2.94".parse().expect("an address");
+    assert!(bed.tunnels.neighbours.set(0, silent, [2, 0, 0, 0, 0, 0x94], bed.now.0));
     bed.program(&FLOWS);
     bed
 }
@@ -118,7 +122,10 @@ fn a_run_goes_on_behind_a_packet_that_is_not_replayed() {
     let relayed = udp(1, 2, 54);
     let mut by = (0..).map(|i| Outside { source: 40_000 + i % 7, ..USUAL });
     let mut around = |frame: &[u8]| by.next().expect("endless").around(frame);
-    let warm: Vec<_> = (0..4).flat_map(|_| [around(&plain), around(&relayed)]).collect();
+    let mut warm: Vec<_> = [&plain, &relayed].map(|frame| around(frame)).into();
+    // The others have answered: the connections are no new ones any more.
+    warm.extend([&plain, &relayed].map(|frame| Outside { vni: 6, ..USUAL }.around(&answer(frame))));
+    warm.extend((0..3).flat_map(|_| [around(&plain), around(&relayed)]));
     let burst: Vec<_> =
         [&plain, &plain, &wrong, &plain, &relayed, &relayed, &wrong, &relayed, &plain, &tcp(7, 2, 9), &plain]
             .map(|frame| around(frame))
@@ -128,20 +135,22 @@ fn a_run_goes_on_behind_a_packet_that_is_not_replayed() {
         bed.sent();
         let replayed = bed.shared.stats.program_hits.get();
         bed.receive_in(1, &burst, 32);
-        let totals: Vec<_> = (1..=6).map(|port| bed.totals(port)).collect();
+        let totals: Vec<_> = (1..=7).map(|port| bed.totals(port)).collect();
         (bed.sent(), totals, bed.counts(), bed.shared.stats.program_hits.get() - replayed)
     });
     assert_eq!(cached.0, long.0, "sent");
     assert_eq!(cached.1, long.1, "ports");
     assert_eq!(cached.2, long.2, "flows");
     assert_eq!((cached.3, long.3), (8, 0), "eight are like others before");
-    assert_eq!(cached.1[5].tx_packets, 3 + 3, "into the other tunnel");
+    assert_eq!(cached.1[6].tx_packets, 3 + 3, "into the other tunnel, when it was no new connection");
 }
 
 #[derive(Clone, Debug)]
 enum Inner {
     Udp(u8, u16),
     Tcp(u8),
+    /// To the first.
+    Answer(u8, u16),
     /// From whom flows are learned that change what is decided outside.
     Teacher,
     Arp,
@@ -154,6 +163,7 @@ impl Inner {
         match *self {
             Self::Udp(from, port) => udp(from, 2, port),
             Self::Tcp(from) => tcp(from, 2, 80),
+            Self::Answer(from, port) => answer(&udp(from, 2, port)),
             Self::Teacher => udp(9, 2, 99),
             Self::Arp => [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 8, 6], &[0; 46]].concat(),
             Self::BadSum => {
@@ -192,6 +202,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let inner = prop_oneof![
         8 => (1..4_u8, 53..55_u16).prop_map(|(from, port)| Inner::Udp(from, port)),
         3 => (1..4_u8).prop_map(Inner::Tcp),
+        2 => (1..4_u8, 53..55_u16).prop_map(|(from, port)| Inner::Answer(from, port)),
         1 => Just(Inner::Teacher),
         1 => Just(Inner::Arp),
         1 => Just(Inner::BadSum),
@@ -252,7 +263,7 @@ fn bursts_out_of_tunnels_are_as_without_caches() {
         for (i, step) in steps.iter().enumerate() {
             let [cached, plain] = beds.each_mut().map(|bed| {
                 apply(bed, step);
-                let totals: Vec<_> = (1..=6).map(|port| bed.totals(port)).collect();
+                let totals: Vec<_> = (1..=7).map(|port| bed.totals(port)).collect();
                 (bed.sent(), totals, bed.counts())
             });
             let told = || format!("step {i}, {step:?}, of {steps:#?}");
