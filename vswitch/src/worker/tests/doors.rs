@@ -216,9 +216,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     // Most come by the door of the one before.
     let packets = prop::collection::vec((inner, prop_oneof![20 => Just(0_u8), 1 => 1..200_u8]), 1..20);
     let run = (outside, any::<bool>(), packets).prop_map(|(outside, turns, packets)| {
-        let source = |i: usize| if turns { 40_000 + (i % 4) as u16 } else { outside.source };
-        let of = |(i, (inner, damage)): (usize, (Inner, u8))| (Outside { source: source(i), ..outside }, inner, damage);
-        packets.into_iter().enumerate().map(of).collect::<Vec<_>>()
+        let sources = (0..4).cycle().map(|turn| if turns { 40_000 + turn } else { outside.source });
+        let of = |(source, (inner, damage)): (u16, (Inner, u8))| (Outside { source, ..outside }, inner, damage);
+        sources.zip(packets).map(of).collect::<Vec<_>>()
     });
     let step = prop_oneof![
         8 => prop::collection::vec(run, 1..8).prop_map(|runs| Step::Burst(runs.concat())),
