@@ -69,8 +69,7 @@ impl Path {
     /// Counts a packet, at each of its megaflows. The one worker that has it.
     #[inline]
     pub fn count(&self, bytes: u64, now: Millis) {
-        self.hot.packets.add(1);
-        self.hot.bytes.add(bytes);
+        self.add(1, bytes);
         self.hot.used_ms.set(now.0);
     }
 

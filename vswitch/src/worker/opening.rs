@@ -64,9 +64,7 @@ impl Step<'_> {
         }
         let Packet { mbuf, layers } = packet;
         match opening.path.encapsulation() {
-            Some(op) => {
-                self.wrap_and_output(op, opening.path.out(), mbuf, layers, (port, facts.number));
-            }
+            Some(op) => self.wrap_and_output(op, opening.path.out(), mbuf, layers, (port, facts.number)),
             None => self.output(opening.path.out(), port, mbuf),
         }
         Ok(())

@@ -129,17 +129,20 @@ impl Step<'_> {
             news = self.takes_another(cache, path, len as u64, taken);
         }
         program.apply(&mut mbuf, key);
+        let layers = key.layers_of::<A>();
         match path.encapsulation() {
             None => self.output(path.out(), from.0, mbuf),
-            Some(op) if len <= taken.room => match self.wrap_quickly(op, mbuf, key.layers_of::<A>()) {
+            Some(op) => match if len <= taken.room { self.wrap_quickly(op, mbuf, layers) } else { Err(mbuf) } {
                 Ok(mbuf) => {
                     taken.wrapped += 1;
                     taken.wrapped_bytes += len as u64;
                     self.output(path.out(), from.0, mbuf);
                 }
-                Err(mbuf) => news |= self.wrap_and_output(op, path.out(), mbuf, key.layers_of::<A>(), from),
+                Err(mbuf) => {
+                    self.wrap_slowly(op, path.out(), Packet { mbuf, layers }, from);
+                    news = true;
+                }
             },
-            Some(op) => news |= self.wrap_and_output(op, path.out(), mbuf, key.layers_of::<A>(), from),
         }
         Ok(match news {
             false => Replayed::AsBefore,
@@ -209,9 +212,7 @@ impl Step<'_> {
             program.apply(&mut mbuf, layers);
             match path.encapsulation() {
                 None => self.output(path.out(), from.0, mbuf),
-                Some(op) => {
-                    self.wrap_and_output(op, path.out(), mbuf, layers, from);
-                }
+                Some(op) => self.wrap_and_output(op, path.out(), mbuf, layers, from),
             }
         } else {
             self.replay_ops(cache, (path, rare), plain, Packet { mbuf, layers }, from);

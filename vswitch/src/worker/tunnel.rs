@@ -81,7 +81,7 @@ impl Step<'_> {
         fitting
     }
 
-    /// What is left to be done for a packet of a path that ends in a tunnel. Returns whether that may have changed something for the next one.
+    /// What is left to be done for a packet of a path that ends in a tunnel.
     #[inline(never)] // most are wrapped quickly, in a run
     pub(super) fn wrap_and_output(
         &mut self,
@@ -89,24 +89,25 @@ impl Step<'_> {
         out: PortId,
         mbuf: Mbuf,
         layers: Layers,
-        (port, in_port): (PortId, PortNo),
-    ) -> bool {
-        let asked = self.uses(op);
+        from: (PortId, PortNo),
+    ) {
         let quick = mbuf.len() <= self.quick_room(op, out);
         match if quick { self.wrap_quickly(op, mbuf, layers) } else { Err(mbuf) } {
             Ok(wrapped) => {
+                self.uses(op);
                 self.count_wrapped(op.port, 1, (wrapped.len() - op.header.len()) as u64);
-                self.output(out, port, wrapped);
-                asked
+                self.output(out, from.0, wrapped);
             }
-            Err(mbuf) => {
-                self.outputs.owner.leave();
-                let (packet, origin) = (Packet { mbuf, layers }, Origin::of(port, in_port));
-                if let Some(wrapped) = self.encapsulate(None, op, &[Op::Output(out)], packet, origin) {
-                    self.output(out, port, wrapped.mbuf);
-                }
-                true
-            }
+            Err(mbuf) => self.wrap_slowly(op, out, Packet { mbuf, layers }, from),
+        }
+    }
+
+    /// [`Step::wrap_and_output`] of what is not ordinary: it may be many packets, or its sender told.
+    #[cold]
+    pub(super) fn wrap_slowly(&mut self, op: &EncapOp, out: PortId, packet: Packet, (port, in_port): (PortId, PortNo)) {
+        self.outputs.owner.leave();
+        if let Some(wrapped) = self.encapsulate(None, op, &[Op::Output(out)], packet, Origin::of(port, in_port)) {
+            self.output(out, port, wrapped.mbuf);
         }
     }
 

@@ -408,11 +408,16 @@ fn long(v4: bool, payload: usize, may_cut: bool) -> Vec<u8> {
     let mut frame = Spec::plain(v4, L4::Udp, payload).complete();
     if v4 {
         frame[20] = if may_cut { 0 } else { 0x40 };
-        frame[24..26].fill(0);
-        let sum = crate::packet::checksum::Sum::of(&frame[14..34]).checksum();
-        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        sum_header(&mut frame);
     }
     frame
+}
+
+/// Makes the checksum of an IPv4 header right.
+fn sum_header(frame: &mut [u8]) {
+    frame[24..26].fill(0);
+    let sum = crate::packet::checksum::Sum::of(&frame[14..34]).checksum();
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
 }
 
 #[test]
@@ -498,9 +503,7 @@ fn train(inner: &[u8]) -> Vec<u8> {
     let mut train = [&one[..], &one[42..], &one[42..]].concat();
     let (total, payload) = (train.len() - 14, u16::try_from(train.len() - 34).expect("short"));
     train[16..18].copy_from_slice(&u16::try_from(total).expect("short").to_be_bytes());
-    train[24..26].fill(0);
-    let sum = crate::packet::checksum::Sum::of(&train[14..34]).checksum();
-    train[24..26].copy_from_slice(&sum.to_be_bytes());
+    sum_header(&mut train);
     train[38..40].copy_from_slice(&payload.to_be_bytes());
     let end = |at: usize| *train[at..].first_chunk().expect("an address");
     let pseudo = crate::packet::checksum::pseudo_v4(end(26), end(30), 17, payload).folded();
