@@ -5,14 +5,27 @@ from xml.sax.saxutils import escape
 
 DEVICES = ("switch", "ovs", "testpmd")
 COLORS = {"switch": "#2b6cb0", "ovs": "#dd6b20", "testpmd": "#a0aec0"}
+SHARED = 1.2  # times the gauge's shortest time from which on somebody else was on the core (bench/gauge.py)
+ENOUGH = 3  # rounds that a median is of
+
+
+def is_calm(round_):
+    """Nobody else was on the core of a round."""
+    return round_.get("slower", 1.0) < SHARED
+
+
+def calm(rounds):
+    """Those of some rounds that count."""
+    return list(filter(is_calm, rounds))
 
 
 def summarize(samples):
-    """{case: {device: [sample dicts]}} as {case: {device: {samples, medians}, ratio}}."""
+    """{case: {device: [sample dicts]}} as {case: {device: {samples, medians}, ratio}}. Rounds during which somebody else was on the core are left out, where enough others are there."""
     result = {}
     for case, devices in samples.items():
         entry = {}
-        for device, rounds in devices.items():
+        for device, measured in devices.items():
+            rounds = calm(measured) if len(calm(measured)) >= ENOUGH else measured
             if rounds:
                 entry[device] = {
                     "mpps": median(r["mpps"] for r in rounds),
@@ -20,6 +33,7 @@ def summarize(samples):
                     "cycles_from": rounds[0]["cycles_from"] if len({r["cycles_from"] for r in rounds}) == 1 else "mixed",
                     "figures": {name: median(r["figures"][name] for r in rounds if name in r["figures"]) for name in _figures(rounds)},
                     "rounds": rounds,
+                    "left_out": [r for r in measured if r not in rounds],
                 }
         for device, key in (("testpmd", "ratio_mpps"), ("ovs", "ratio_ovs")):
             if device in entry and "switch" in entry:
@@ -55,7 +69,14 @@ def table(summary):
     if any(entry[d]["cycles_from"] != "saturated" for entry in summary.values() for d in DEVICES if d in entry):
         lines.append("* the core had idle time: busy cycles per packet; else TSC cycles per second / packets per second")
     lines.append("x: the switch's Mpps by the peer's; the peer's cycles by the switch's. Cycles are those of the time that the pollers had their cores")
-    return "\n".join(lines + _figure_lines(summary, wide))
+    return "\n".join(lines + _left_out(summary) + _figure_lines(summary, wide))
+
+
+def _left_out(summary):
+    """How many rounds are in no figure."""
+    said = [f"{case} {device}: {len(entry[device]['left_out'])}" for case, entry in summary.items() for device in DEVICES
+            if entry.get(device, {}).get("left_out")]
+    return [f"left out, as the other half of the core was somebody's (rounds): {', '.join(said)}"] if said else []
 
 
 def _figure_lines(summary, wide):

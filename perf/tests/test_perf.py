@@ -1,5 +1,7 @@
 """What perf/run computes and draws, and its arguments."""
 
+import importlib.machinery
+import importlib.util
 import os
 import subprocess
 import sys
@@ -15,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
 
 from bench import cases, cluster, guests, ovs, policies, report, switch, testpmd  # noqa: E402
+from bench.gauge import PIECES, Gauge  # noqa: E402
 from bench.sample import Interval, Work, on_core, sample  # noqa: E402
 from vsw import machine  # noqa: E402
 from vsw.machine import Failure  # noqa: E402
@@ -232,6 +235,55 @@ class OpenVswitch(unittest.TestCase):
         self.assertEqual(ovs.pmd_stats(two)[2]["packets received"], 2000)
 
 
+class Calm(unittest.TestCase):
+    """The other half of the core."""
+
+    def test_a_reading_is_compared_with_the_shortest(self):
+        now, took = [0], [100]
+        core = min(os.sched_getaffinity(0))
+        seen = []
+
+        def work():
+            seen.append(os.sched_getaffinity(0))
+            now[0] += took[0]
+
+        home = os.sched_getaffinity(0)
+        gauge = Gauge(core, lambda: now[0], work)
+        first = gauge.read()
+        took[0] = 80
+        self.assertEqual((first, gauge.read(), gauge.slower(first), gauge.slower(160)), (100, 80, 1.25, 2.0))
+        self.assertEqual((seen, os.sched_getaffinity(0)), ([{core}] * 2 * PIECES, home))
+
+    def test_real_work_takes_time(self):
+        self.assertGreater(Gauge(min(os.sched_getaffinity(0))).read(), 0)
+
+    def test_rounds_are_measured_again_until_enough_are_calm(self):
+        spec = importlib.util.spec_from_loader("perf_run", importlib.machinery.SourceFileLoader("perf_run", str(ROOT / "perf" / "run")))
+        run = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(run)
+        # A reading before and behind each round: the first one of the switch is calm, the second is not, all of the peer's are.
+        for calm, readings, wanted in (
+            (True, {"switch": (100, 180, 101, 102), "ovs": (100, 100, 100)}, {"switch": 4, "ovs": 3}),
+            (True, {"switch": (180,) * 8 + (100,), "ovs": (100,) * 3}, {"switch": 9, "ovs": 3}),
+            (False, {"switch": (100, 180, 101), "ovs": (100, 100, 100)}, {"switch": 3, "ovs": 3}),
+        ):
+            left = {device: list(each) for device, each in readings.items()}
+            bench, lines = Mock(), []
+            bench.gauge = Gauge(0)
+            bench.gauge.shortest = 100
+
+            def case(_, device, __):
+                bench.gauge.read = Mock(side_effect=[left[device].pop(0), 0])
+                return Mock(as_dict=lambda: {**rounds(10.0)[0], "preempted": 0})
+
+            bench.gauge.read = Mock(return_value=0)
+            args = Mock(case=["one"], rounds=3, seconds=1.0, calm=calm, only=None)
+            with patch.object(run, "CASES", {"one": case}), patch.object(run, "devices", lambda _: ("switch", "ovs")):
+                samples, failures = run.measure(args, bench, lines.append)
+            self.assertEqual(({device: len(each) for device, each in samples["one"].items()}, failures), (wanted, []), readings)
+            self.assertEqual(sum("the core was 1.8 times slower" in line for line in lines), readings["switch"].count(180), lines)
+
+
 class Report(unittest.TestCase):
     def summary(self):
         return report.summarize({
@@ -260,6 +312,21 @@ class Report(unittest.TestCase):
         summary = report.summarize({"churn": {"switch": two}})
         self.assertEqual(summary["churn"]["switch"]["figures"], {"kept %": 90.5})
         self.assertEqual(report.table(summary).splitlines()[-1].split(), ["churn", "switch", "kept", "%", "90.5", "[90", "-", "91]"])
+
+    @staticmethod
+    def beside(slower, *mpps):
+        return [{**each, "slower": slow} for each, slow in zip(rounds(*mpps), slower, strict=True)]
+
+    def test_rounds_beside_somebody_else_are_left_out(self):
+        summary = report.summarize({"one": {"switch": self.beside((1.0, 1.9, 1.19, 1.2, 1.05), 10.0, 5.0, 9.0, 7.0, 8.0), "ovs": rounds(3.0)}})
+        switch = summary["one"]["switch"]
+        self.assertEqual((switch["mpps"], summary["one"]["ratio_ovs"]), (9.0, 3.0))
+        self.assertEqual(([r["mpps"] for r in switch["rounds"]], [r["mpps"] for r in switch["left_out"]]), ([10.0, 9.0, 8.0], [5.0, 7.0]))
+        self.assertIn("(rounds): one switch: 2", report.table(summary))
+        # Fewer than three others are no median.
+        summary = report.summarize({"one": {"switch": self.beside((1.0, 1.9, 1.1), 10.0, 5.0, 9.0)}})
+        self.assertEqual((summary["one"]["switch"]["mpps"], summary["one"]["switch"]["left_out"]), (9.0, []))
+        self.assertNotIn("left out", report.table(summary))
 
     def test_table(self):
         text = report.table(self.summary())

@@ -21,10 +21,10 @@ use crate::port::PortId;
 use vswitch_flow::extract::Layers;
 
 /// Vectors of four words that the words of any are in.
-const WIDES_MAX: usize = WORDS_V6.div_ceil(4);
+pub(super) const WIDES_MAX: usize = WORDS_V6.div_ceil(4);
 
 /// Of the words of a compact key, of which there are `N`, those that vector `v` begins with: the last vector begins before the one in front of it ends.
-const fn first_word<const N: usize>(v: usize) -> usize {
+pub(super) const fn first_word<const N: usize>(v: usize) -> usize {
     if 4 * v + 4 <= N { 4 * v } else { N - 4 }
 }
 
@@ -303,6 +303,17 @@ impl Compact {
             self.l3 = L3 as u8;
             self.l3_end = (L3 + l3_len) as u16;
         }
+    }
+
+    /// That of another packet with the same one, whose L3 packet ends there.
+    #[inline(always)] // in the loop over a burst
+    pub(super) const fn ending_at(self, l3_end: u16) -> Self {
+        Self { l3_end, ..self }
+    }
+
+    /// Its packet has a VLAN tag.
+    pub(super) const fn is_tagged(&self) -> bool {
+        self.l3 != 14
     }
 
     /// See [`Kind`].

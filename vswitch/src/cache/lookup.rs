@@ -20,6 +20,13 @@ impl Cache {
     /// `least` bytes is longer than any.
     #[inline(never)] // registers of its own
     pub(crate) fn prepare(&mut self, burst: &Burst, port: PortId, least: usize, cached: bool) -> (u64, usize) {
+        if std::mem::take(&mut self.one)
+            && cached
+            && burst.len() > FEW
+            && let Some(sums) = self.prepare_repeats(burst, port, least)
+        {
+            return sums;
+        }
         let (mut bytes, mut most, mut kinds) = (0, 0, 0);
         let came = self.seeds.came(port, 0);
         for (key, slot) in self.keys.iter_mut().zip(burst.slots()) {
@@ -44,6 +51,7 @@ impl Cache {
     /// Behind the making of a burst's keys, one by one.
     #[inline]
     pub(super) fn note_kinds(&mut self, burst: &Burst) {
+        self.one = false;
         self.kinds = of_burst(&mut self.keys, burst).iter().fold(0, |kinds, key| kinds | key.kind as u8);
     }
 
@@ -52,11 +60,11 @@ impl Cache {
     pub(crate) fn locate(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
         self.located = self.version;
         let kinds = std::mem::take(&mut self.kinds);
-        let Self { v4, v6, keys, .. } = self;
+        let Self { v4, v6, keys, one, .. } = self;
         let keys = of_burst(keys, burst);
         let missing = match kinds {
-            V4_ONLY => locate_all(v4, keys, tracker),
-            V6_ONLY => locate_all(v6, keys, tracker),
+            V4_ONLY => locate_all(v4, keys, one, tracker),
+            V6_ONLY => locate_all(v6, keys, one, tracker),
             _ => locate_mixed(v4, v6, keys, tracker),
         };
         missing && self.locate_others(burst, tracker)
@@ -220,6 +228,9 @@ impl Cache {
     }
 }
 
+/// A burst of so many packets has none that repeat others.
+const FEW: usize = 2;
+
 /// The keys of a burst are of IPv4, all of them.
 const V4_ONLY: u8 = Kind::V4 as u8;
 
@@ -244,10 +255,12 @@ fn find(v4: &V4, v6: &V6, key: &Compact) -> u32 {
     }
 }
 
-/// [`Cache::locate`], of keys of one family; but for those that are not where they are thought to be. Returns whether there are such.
+/// [`Cache::locate`], of keys of one family; but for those that are not where they are thought to be. Returns whether there are such. `one`: it is known that the keys are one; afterwards,
+/// whether they are.
 #[inline(always)] // the front of every burst
-fn locate_all<const A: usize>(cache: &Exact<A>, keys: &mut [Compact], tracker: &Tracker) -> bool {
-    if are_one(keys) {
+fn locate_all<const A: usize>(cache: &Exact<A>, keys: &mut [Compact], one: &mut bool, tracker: &Tracker) -> bool {
+    *one = *one || are_one(keys);
+    if *one {
         return locate_one(cache, keys, tracker);
     }
     // Each in a loop of its own: a core that keeps a prefetch until it has the page's address can ask for as many at a time as there are among the instructions that it looks ahead at.

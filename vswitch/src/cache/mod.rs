@@ -35,6 +35,7 @@ mod openings;
 mod path;
 mod program;
 mod recorder;
+mod repeat;
 mod revalidate;
 mod shapes;
 mod shared;
@@ -132,6 +133,8 @@ pub struct Cache {
     pub(crate) keys: Box<[Compact; BURST]>,
     /// The kinds of all keys of the burst, one bit for each, until they are looked up; 0: nobody knows.
     kinds: u8,
+    /// All packets of the last burst had one key, as far as is known.
+    one: bool,
 }
 
 impl Cache {
@@ -169,6 +172,7 @@ impl Cache {
             version: 1,
             located: 0,
             kinds: 0,
+            one: false,
             keys: Box::new([Compact::default(); BURST]),
         }
     }

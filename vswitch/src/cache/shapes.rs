@@ -104,6 +104,28 @@ pub(super) static UDP_V4: Shape = shape(false, udp::PROTOCOL);
 pub(super) static TCP_V6: Shape = shape(true, tcp::PROTOCOL);
 pub(super) static UDP_V6: Shape = shape(true, udp::PROTOCOL);
 
+/// Of the first words of packets of TCP and UDP without tags, the bits that say what their [keys](Masks) say, and their shape, and how long the header of L4 is.
+pub(super) static SAME_V4: [[u64; WORDS_V4]; 2] =
+    [same(V4_UNTAGGED[TCP], TCP_V4, Some(14 + 20 + TCP_OFFSET)), same(V4_UNTAGGED[UDP], UDP_V4, None)];
+pub(super) static SAME_V6: [[u64; WORDS_V6]; 2] =
+    [same(V6_UNTAGGED[TCP], TCP_V6, Some(14 + 40 + TCP_OFFSET)), same(V6_UNTAGGED[UDP], UDP_V6, None)];
+
+/// Byte of a TCP header that says how long it is.
+const TCP_OFFSET: usize = 12;
+
+/// The bits of both masks, and all of the byte `at` some place.
+const fn same<const N: usize>(mut mask: [u64; N], [_, shape]: Shape, at: Option<usize>) -> [u64; N] {
+    let mut i = 0;
+    while i < shape.len() {
+        mask[i] |= shape[i];
+        i += 1;
+    }
+    if let Some(at) = at {
+        mask[at / 8] |= 0xff << (at % 8 * 8);
+    }
+    mask
+}
+
 /// A packet that begins so has it.
 #[inline(always)] // in the loop over a burst
 pub(super) fn is(front: Wide, [value, mask]: &Shape) -> bool {

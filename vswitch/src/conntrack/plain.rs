@@ -49,12 +49,16 @@ impl Plain {
         };
         let body = &head[l4..];
         let is_right = || {
+            let others = [protocol.into(), u16::try_from(len).ok()?];
             let pseudo = match addresses.first_chunk::<32>() {
                 Some(both) => Sum::of_words(both),
-                None => Sum::of_words(addresses.first_chunk::<8>()?),
+                None => match Sum::of_some(&head[l4 - 8..], others) {
+                    // The addresses are what lies in front of L4.
+                    Some(sum) => return sum.is_right().then_some(()),
+                    None => Sum::of_words(addresses.first_chunk::<8>()?),
+                },
             };
-            let sum = pseudo.two_words([protocol.into(), u16::try_from(len).ok()?]).few_bytes(body);
-            sum.is_right().then_some(())
+            pseudo.two_words(others).few_bytes(body).is_right().then_some(())
         };
         let plain = match protocol {
             protocol::TCP => {

@@ -33,6 +33,15 @@ impl Sum {
         Self { words: short_sum(bytes), odd: false }
     }
 
+    /// The sum over 16 to 32 bytes and two 16-bit words, given in host byte order; none of fewer bytes or more.
+    #[must_use]
+    #[inline(always)] // some vectors, no call
+    pub fn of_some(bytes: &[u8], [a, b]: [u16; 2]) -> Option<Self> {
+        // No carry: of 48 bits each at most.
+        let words = sum_of_some(bytes)? + u64::from(a.to_be()) + u64::from(b.to_be());
+        Some(Self { words, odd: bytes.len() % 2 == 1 })
+    }
+
     /// The sum over the bytes `from..to` of a packet, whatever its segments; none when the packet is shorter.
     #[must_use]
     pub fn of_mbuf(mbuf: &Mbuf, from: usize, to: usize) -> Option<Self> {

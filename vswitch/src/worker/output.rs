@@ -73,6 +73,19 @@ impl Outputs {
         }
     }
 
+    /// Queues an ordinary packet that is no longer than [`Outputs::plain_max`] of this port.
+    #[inline(always)] // as above
+    pub(super) fn push_ready(&mut self, snapshot: &Snapshot, port: PortId, mbuf: Mbuf) {
+        debug_assert!(mbuf.is_plain() && mbuf.len() <= self.plain_max(port), "{} bytes", mbuf.len());
+        self.push(snapshot, port, mbuf, false);
+    }
+
+    /// Longest frame that may be queued without a second look if it is ordinary, in bytes; 0: none.
+    #[inline]
+    pub(super) fn plain_max(&self, port: PortId) -> usize {
+        self.ports.get(port.index()).map_or(0, |gathered| gathered.plain_max)
+    }
+
     #[inline(always)]
     fn push(&mut self, snapshot: &Snapshot, port: PortId, mbuf: Mbuf, special: bool) {
         let Some(gathered) = self.ports.get_mut(port.index()) else { return };

@@ -4,9 +4,11 @@
 //! replayed is as it was, and goes the long way.
 
 use super::execute::Origin;
+use super::outside::flow_hash;
 use super::reject::Front;
 use super::step::Step;
-use crate::action::Packet;
+use super::tunnel::wrap_quickly;
+use crate::action::{EncapOp, Packet};
 use crate::cache::{AnyProgram, Cache, Compact, Megaflow, Path, Program, Rare, RareProgram, Simple};
 use crate::conntrack::{Plain, translate};
 use crate::dpdk::Mbuf;
@@ -14,6 +16,8 @@ use crate::observe::Fallback;
 use crate::port::PortId;
 use vswitch_conntrack::{Link, Rewrite};
 use vswitch_flow::action::PortNo;
+use vswitch_flow::extract::Layers;
+use vswitch_tunnel::source_port;
 
 /// Where a packet is on its path, if it is replayed.
 #[derive(Clone, Copy, Debug)]
@@ -53,14 +57,19 @@ pub(super) enum Replayed {
 #[derive(Debug, Default)]
 pub(super) struct Taken<'c> {
     path: Option<&'c Path>,
-    /// Those behind the first one, which the path has counted.
+    /// Bytes of the first one, which the path has counted.
+    first: u64,
+    /// Those behind it.
     packets: u64,
     bytes: u64,
     /// Longest packet that is put into the path's tunnel without a second look, in bytes; 0: none.
     room: usize,
-    /// All that were: the tunnel port has counted none of them.
-    wrapped: u64,
-    wrapped_bytes: u64,
+    /// Of the last packet that was put into it so: what stands in for its `ct()`, in the place of its key, and the outer source port.
+    link: Option<&'c Link>,
+    port: u16,
+    /// Those that were put into it otherwise: the tunnel port has counted them, and none of the others.
+    slow: u64,
+    slow_bytes: u64,
 }
 
 impl Step<'_> {
@@ -132,17 +141,14 @@ impl Step<'_> {
         let layers = key.layers_of::<A>();
         match path.encapsulation() {
             None => self.output(path.out(), from.0, mbuf),
-            Some(op) => match if len <= taken.room { self.wrap_quickly(op, mbuf, layers) } else { Err(mbuf) } {
-                Ok(mbuf) => {
-                    taken.wrapped += 1;
-                    taken.wrapped_bytes += len as u64;
-                    self.output(path.out(), from.0, mbuf);
-                }
-                Err(mbuf) => {
+            Some(op) => {
+                if let Err(mbuf) = self.wrap_taken((op, path.out()), link, mbuf, layers, taken) {
+                    taken.slow += 1;
+                    taken.slow_bytes += len as u64;
                     self.wrap_slowly(op, path.out(), Packet { mbuf, layers }, from);
                     news = true;
                 }
-            },
+            }
         }
         Ok(match news {
             false => Replayed::AsBefore,
@@ -155,7 +161,7 @@ impl Step<'_> {
     #[inline(always)] // for some traffic that is every packet
     fn takes_another<'c>(&mut self, cache: &Cache, path: &'c Path, len: u64, taken: &mut Taken<'c>) -> bool {
         self.settle(taken);
-        taken.path = Some(path);
+        (taken.path, taken.first) = (Some(path), len);
         let effects = self.takes(cache, path, len);
         let Some(op) = path.encapsulation() else { return effects };
         let asked = self.uses(op);
@@ -163,18 +169,38 @@ impl Step<'_> {
         effects | asked
     }
 
+    /// Puts a packet that takes the path that was taken into its tunnel, and sends it; gives back one that is not wrapped quickly.
+    #[inline(always)] // as above
+    fn wrap_taken<'c>(
+        &mut self,
+        (op, out): (&EncapOp, PortId),
+        link: &'c Link,
+        mbuf: Mbuf,
+        layers: Layers,
+        taken: &mut Taken<'c>,
+    ) -> Result<(), Mbuf> {
+        if mbuf.len() > taken.room {
+            return Err(mbuf);
+        }
+        // Packets of one key, which have the same headers behind their program, too.
+        if !taken.link.is_some_and(|last| std::ptr::eq(last, link)) {
+            (taken.link, taken.port) = (Some(link), source_port(flow_hash(mbuf.head(), layers)));
+        }
+        let wrapped = wrap_quickly(op, mbuf, taken.port)?;
+        self.outputs.push_ready(self.snapshot, out, wrapped);
+        Ok(())
+    }
+
     /// Counts what was taken; nothing is taken then.
     #[inline(always)] // as above
     pub(super) fn settle(&self, taken: &mut Taken<'_>) {
-        let Taken { path, packets, bytes, wrapped, wrapped_bytes, .. } = std::mem::take(taken);
+        let Taken { path, first, packets, bytes, slow, slow_bytes, .. } = std::mem::take(taken);
         let Some(path) = path else { return };
         if packets > 0 {
             path.add(packets, bytes);
         }
-        if wrapped > 0
-            && let Some(op) = path.encapsulation()
-        {
-            self.count_wrapped(op.port, wrapped, wrapped_bytes);
+        if let Some(op) = path.encapsulation() {
+            self.count_wrapped(op.port, packets + 1 - slow, bytes + first - slow_bytes);
         }
     }
 

@@ -20,7 +20,7 @@ use vswitch_flow::FlowKey;
 use vswitch_flow::action::PortNo;
 use vswitch_flow::extract::Layers;
 use vswitch_tunnel::options::Values;
-use vswitch_tunnel::{Ends, Kind, Outside};
+use vswitch_tunnel::{Ends, Kind, Outside, source_port};
 
 impl Step<'_> {
     /// Puts a packet into a tunnel. Returns the packet that the rest of the list is for; one that had to be cut into several is several, and all but the last are through the rest already.
@@ -91,12 +91,13 @@ impl Step<'_> {
         layers: Layers,
         from: (PortId, PortNo),
     ) {
+        let port = source_port(flow_hash(mbuf.head(), layers));
         let quick = mbuf.len() <= self.quick_room(op, out);
-        match if quick { self.wrap_quickly(op, mbuf, layers) } else { Err(mbuf) } {
+        match if quick { wrap_quickly(op, mbuf, port) } else { Err(mbuf) } {
             Ok(wrapped) => {
                 self.uses(op);
                 self.count_wrapped(op.port, 1, (wrapped.len() - op.header.len()) as u64);
-                self.output(out, from.0, wrapped);
+                self.outputs.push_ready(self.snapshot, out, wrapped);
             }
             Err(mbuf) => self.wrap_slowly(op, out, Packet { mbuf, layers }, from),
         }
@@ -111,23 +112,14 @@ impl Step<'_> {
         }
     }
 
-    /// Longest inner frame that [`Step::wrap_quickly`] is for, in bytes; 0: none.
+    /// Longest inner frame that [`wrap_quickly`] is for, in bytes; 0: none. So long a one can leave by `out` without a second look.
     #[inline]
     pub(super) fn quick_room(&self, op: &EncapOp, out: PortId) -> usize {
-        if op.max.is_none() && op.header.is_plain() { self.room_at(op, out).min(op.header.inner_max()) } else { 0 }
-    }
-
-    /// Puts the header in front of a packet that is ordinary, and has room for it; gives back one that is not.
-    #[inline(never)] // registers of its own
-    pub(super) fn wrap_quickly(&self, op: &EncapOp, mut mbuf: Mbuf, layers: Layers) -> Result<Mbuf, Mbuf> {
-        if !mbuf.is_plain() {
-            return Err(mbuf);
+        if op.max.is_some() || !op.header.is_plain() {
+            return 0;
         }
-        let (inner, hash) = (mbuf.len(), flow_hash(mbuf.head(), layers));
-        let Some(front) = mbuf.prepend(op.header.len()) else { return Err(mbuf) };
-        op.header.write_plain(front, inner, hash);
-        mbuf.set_csum(Csum::Unknown);
-        Ok(mbuf)
+        let leaves = self.outputs.plain_max(out).saturating_sub(op.header.len());
+        self.room_at(op, out).min(op.header.inner_max()).min(leaves)
     }
 
     /// Packets of so many bytes inside leave by a tunnel port.
@@ -473,6 +465,19 @@ fn checksum_is_right(mbuf: &Mbuf, outside: &Outside) -> bool {
     let (start, end) = (wire.start, wire.end);
     let Some(sum) = Sum::of_mbuf(mbuf, start, end) else { return false };
     Sum::new().word(wire.sum).word(sum.folded()).folded() == 0xffff
+}
+
+/// Puts the header in front of a packet that is ordinary, and has room for it; gives back one that is not. `port`: the outer source port. It is ordinary afterwards, too.
+#[inline(never)] // registers of its own
+pub(super) fn wrap_quickly(op: &EncapOp, mut mbuf: Mbuf, port: u16) -> Result<Mbuf, Mbuf> {
+    if !mbuf.is_plain() {
+        return Err(mbuf);
+    }
+    let inner = mbuf.len();
+    let Some(front) = mbuf.prepend(op.header.len()) else { return Err(mbuf) };
+    op.header.write_plain(front, inner, port);
+    mbuf.set_csum(Csum::Unknown);
+    Ok(mbuf)
 }
 
 /// UDP destination port of a packet whose headers were read.

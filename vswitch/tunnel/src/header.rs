@@ -202,7 +202,7 @@ impl Header {
             return false;
         }
         if self.is_plain() {
-            self.write_plain(front, inner_len, hash);
+            self.write_plain(front, inner_len, source_port(hash));
             return true;
         }
         front.copy_from_slice(self.bytes());
@@ -242,16 +242,16 @@ impl Header {
             && matches!((&self.ends, self.transport), (Ends::V4 { .. }, Transport::Udp { csum: false }))
     }
 
-    /// [`Header::write`], of a plain one for an inner frame of no more than [`Header::inner_max`] bytes. `front`: as long as it is.
+    /// [`Header::write`], of a plain one for an inner frame of no more than [`Header::inner_max`] bytes. `front`: as long as it is. `port`: the [`source_port`].
     #[inline]
-    pub fn write_plain(&self, front: &mut [u8], inner_len: usize, hash: u32) {
+    pub fn write_plain(&self, front: &mut [u8], inner_len: usize, port: u16) {
         let (Ok(front), Some(bytes)) = (<&mut [u8; PLAIN]>::try_from(front), self.bytes.first_chunk()) else { return };
         *front = *bytes;
         #[allow(clippy::cast_possible_truncation)] // inner_max() sees to it
         let [total, payload] = [PLAIN - ETHERNET, PLAIN - ETHERNET - IPV4].map(|header| (header + inner_len) as u16);
         set16(front, ETHERNET + 2, total);
         set16(front, ETHERNET + 10, !fold(u32::from(self.ip) + u32::from(total)));
-        set16(front, ETHERNET + IPV4, source_port(hash));
+        set16(front, ETHERNET + IPV4, port);
         set16(front, ETHERNET + IPV4 + 4, payload);
     }
 
@@ -338,9 +338,11 @@ fn is_critical(options: &[u8]) -> Result<bool, HeaderError> {
     Ok(critical)
 }
 
-/// The UDP source port of a flow with this hash.
+/// The UDP source port of a flow with this hash: 32768 to 60999.
 #[allow(clippy::cast_possible_truncation)] // less than SOURCE_PORTS
-const fn source_port(hash: u32) -> u16 {
+#[inline]
+#[must_use]
+pub const fn source_port(hash: u32) -> u16 {
     SOURCE_PORT + ((hash as u64 * SOURCE_PORTS) >> 32) as u16
 }
 

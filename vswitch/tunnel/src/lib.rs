@@ -19,7 +19,7 @@ mod read;
 pub mod routes;
 mod wire;
 
-pub use header::{Body, ChecksumAt, Header, HeaderError, Outer};
+pub use header::{Body, ChecksumAt, Header, HeaderError, Outer, source_port};
 pub use neighbours::{Neighbour, Neighbours};
 pub use options::OptionMap;
 pub use read::{Malformed, Outside, WireChecksum, read};
