@@ -20,12 +20,14 @@ def calm(rounds):
 
 
 def summarize(samples):
-    """{case: {device: [sample dicts]}} as {case: {device: {samples, medians}, ratio}}. Rounds during which somebody else was on the core are left out, where enough others are there."""
+    """{case: {device: [sample dicts]}} as {case: {device: {samples, medians}, ratio}}. Rounds during which somebody else was on the core are left out, where each
+    device of the case has enough others: what is compared is of the same kind."""
     result = {}
     for case, devices in samples.items():
         entry = {}
+        enough = all(len(calm(measured)) >= ENOUGH for measured in devices.values() if measured)
         for device, measured in devices.items():
-            rounds = calm(measured) if len(calm(measured)) >= ENOUGH else measured
+            rounds = calm(measured) if enough else measured
             if rounds:
                 entry[device] = {
                     "mpps": median(r["mpps"] for r in rounds),

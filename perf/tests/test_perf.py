@@ -318,12 +318,14 @@ class Report(unittest.TestCase):
         return [{**each, "slower": slow} for each, slow in zip(rounds(*mpps), slower, strict=True)]
 
     def test_rounds_beside_somebody_else_are_left_out(self):
-        summary = report.summarize({"one": {"switch": self.beside((1.0, 1.9, 1.19, 1.2, 1.05), 10.0, 5.0, 9.0, 7.0, 8.0), "ovs": rounds(3.0)}})
+        summary = report.summarize({"one": {"switch": self.beside((1.0, 1.9, 1.19, 1.2, 1.05), 10.0, 5.0, 9.0, 7.0, 8.0), "ovs": rounds(3.0, 3.0, 3.0)}})
         switch = summary["one"]["switch"]
         self.assertEqual((switch["mpps"], summary["one"]["ratio_ovs"]), (9.0, 3.0))
         self.assertEqual(([r["mpps"] for r in switch["rounds"]], [r["mpps"] for r in switch["left_out"]]), ([10.0, 9.0, 8.0], [5.0, 7.0]))
         self.assertIn("(rounds): one switch: 2", report.table(summary))
-        # Fewer than three others are no median.
+        # Fewer than three others are no median, nor is one device's calm compared with another's noise.
+        summary = report.summarize({"one": {"switch": self.beside((1.0, 1.9, 1.1, 1.1), 10.0, 5.0, 9.0, 8.0), "ovs": self.beside((1.0, 1.9, 1.3), 4.0, 3.0, 2.0)}})
+        self.assertEqual([len(summary["one"][device]["left_out"]) for device in ("switch", "ovs")], [0, 0])
         summary = report.summarize({"one": {"switch": self.beside((1.0, 1.9, 1.1), 10.0, 5.0, 9.0)}})
         self.assertEqual((summary["one"]["switch"]["mpps"], summary["one"]["switch"]["left_out"]), (9.0, []))
         self.assertNotIn("left out", report.table(summary))
