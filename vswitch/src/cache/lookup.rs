@@ -27,25 +27,18 @@ impl Cache {
         {
             return sums;
         }
-        let (mut bytes, mut most, mut kinds) = (0, 0, 0);
-        let came = self.seeds.came(port, 0);
-        for (key, slot) in self.keys.iter_mut().zip(burst.slots()) {
-            let Some(mbuf) = slot else {
-                debug_assert!(false, "an empty slot in a burst that has come in");
-                continue;
-            };
-            let len = mbuf.len();
-            bytes += len as u64;
-            most = most.max(len.wrapping_sub(least));
+        let Self { keys, seeds, .. } = self;
+        let (mut kinds, came) = (0, seeds.came(port, 0));
+        let sums = of_packets(&mut keys[..], burst, least, |key, mbuf| {
             if cached {
-                key.read(mbuf, &came, &self.seeds);
+                key.read(mbuf, &came, seeds);
             } else {
                 key.kind = Kind::None;
             }
             kinds |= key.kind as u8;
-        }
+        });
         self.kinds = kinds;
-        (bytes, most.saturating_add(least))
+        sums
     }
 
     /// Behind the making of a burst's keys, one by one.
@@ -226,6 +219,28 @@ impl Cache {
     pub(crate) fn count_fallback(&self, why: Fallback) {
         self.shared.stats.fallbacks[why as usize].add(1);
     }
+}
+
+/// Makes the key of each packet of a burst. Returns the bytes of all packets, and of how many the longest is, where a packet of less than `least` bytes is longer than any.
+#[inline(always)] // the loop over a burst
+pub(super) fn of_packets(
+    keys: &mut [Compact],
+    burst: &Burst,
+    least: usize,
+    mut make: impl FnMut(&mut Compact, &Mbuf),
+) -> (u64, usize) {
+    let (mut bytes, mut most) = (0, 0);
+    for (key, slot) in keys.iter_mut().zip(burst.slots()) {
+        let Some(mbuf) = slot else {
+            debug_assert!(false, "an empty slot in a burst that has come in");
+            continue;
+        };
+        let len = mbuf.len();
+        bytes += len as u64;
+        most = most.max(len.wrapping_sub(least));
+        make(key, mbuf);
+    }
+    (bytes, most.saturating_add(least))
 }
 
 /// A burst of so many packets has none that repeat others.

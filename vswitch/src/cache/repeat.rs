@@ -5,6 +5,7 @@
 //! so other traffic pays nothing.
 
 use super::compact::{Kind, WIDES_MAX, first_word};
+use super::lookup::of_packets;
 use super::shapes::{SAME_V4, SAME_V6, TCP, UDP, WORDS_V4, WORDS_V6};
 use super::{Cache, Compact};
 use crate::dpdk::{Burst, Mbuf, Wide};
@@ -93,26 +94,17 @@ impl Cache {
     #[inline(always)] // once for each family
     fn repeat<const N: usize>(&mut self, burst: &Burst, port: PortId, least: usize, model: &Model<N>) -> (u64, usize) {
         let Self { keys, seeds, .. } = self;
-        let (mut bytes, mut most, mut kinds, mut one) = (0, 0, model.key.kind as u8, true);
-        for (key, slot) in keys.iter_mut().zip(burst.slots()) {
-            let Some(mbuf) = slot else {
-                debug_assert!(false, "an empty slot in a burst that has come in");
-                continue;
-            };
-            let len = mbuf.len();
-            bytes += len as u64;
-            most = most.max(len.wrapping_sub(least));
-            match model.key(mbuf) {
-                Some(same) => *key = same,
-                None => {
-                    key.read_apart(mbuf.head(), len, (port, 0), seeds);
-                    kinds |= key.kind as u8;
-                    one &= key.tag == model.key.tag;
-                }
+        let (mut kinds, mut one) = (model.key.kind as u8, true);
+        let sums = of_packets(&mut keys[..], burst, least, |key, mbuf| match model.key(mbuf) {
+            Some(same) => *key = same,
+            None => {
+                key.read_apart(mbuf.head(), mbuf.len(), (port, 0), seeds);
+                kinds |= key.kind as u8;
+                one &= key.tag == model.key.tag;
             }
-        }
+        });
         (self.kinds, self.one) = (kinds, one);
-        (bytes, most.saturating_add(least))
+        sums
     }
 }
 

@@ -91,9 +91,13 @@ impl Step<'_> {
         layers: Layers,
         from: (PortId, PortNo),
     ) {
-        let port = source_port(flow_hash(mbuf.head(), layers));
-        let quick = mbuf.len() <= self.quick_room(op, out);
-        match if quick { wrap_quickly(op, mbuf, port) } else { Err(mbuf) } {
+        let wrapped = if mbuf.len() <= self.quick_room(op, out) {
+            let port = source_port(flow_hash(mbuf.head(), layers));
+            wrap_quickly(op, mbuf, port)
+        } else {
+            Err(mbuf)
+        };
+        match wrapped {
             Ok(wrapped) => {
                 self.uses(op);
                 self.count_wrapped(op.port, 1, (wrapped.len() - op.header.len()) as u64);
