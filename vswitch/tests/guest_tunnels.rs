@@ -40,7 +40,7 @@ impl Scene {
         ];
         let underlay = format!(
             "[[bridge]]\nname = {under:?}\nfail_mode = \"standalone\"\n\n\
-             [[bridge.port]]\nname = \"peer\"\ntype = \"vhost-user\"\npath = \"@DIR@/peer.sock\"\n\n\
+             [[bridge.port]]\nname = \"peer\"\ntype = \"vhost-user\"\npath = \"@DIR@/peer.sock\"\nunderlay = true\n\n\
              [[bridge.port]]\nname = {under:?}\ntype = \"internal\"\naddresses = [\"192.168.77.1/24\", \"fd77::1/64\"]\n\n",
         );
         let switch = Switch::start(&[IDLE_SLEEP, overlay, &host.config(1), &tunnels.concat(), &underlay].concat());

@@ -9,7 +9,7 @@
 //! | P21 | more addresses than fit | `worker::tests::strict`, `the_table_of_addresses_stays_at_its_limit_and_static_addresses_stay`; `hostile`, `a_flood_of_addresses_stays_within_the_table` |
 //! | P22 | control protocols | `worker::tests::strict`, `control_protocols_are_dropped_by_the_bridge_and_leak_nothing`; `hostile`, `control_protocols_are_dropped_by_normal_and_reach_nobody` |
 //! | P23, P24, P25 | VXLAN, Geneve, GRE that lie | `differential`, cases `tunnel-malformed`, `tunnel-odd-lengths`, `tunnel-nested`; `worker::tests::tunnels`; the crate `vswitch-tunnel`, `read` and `options` |
-//! | P26 | a tenant's packets for our end of tunnels | `worker::tests::tunnels`, `what_is_malformed_outside_dies_by_name_and_what_is_not_ours_is_the_hosts` |
+//! | P26 | a tenant's packets for our end of tunnels | `worker::tests::homes`, `what_a_pod_sends_to_our_end_of_tunnels_is_dropped_by_name` |
 //! | P36 | lies about checksums and segments | `port::vhost::tests::offload`; `packet::vnet` |
 
 use crate::common::{Host, Switch, Testpmd, Wire, number, wait_for, write_pcap};
@@ -136,6 +136,12 @@ path = \"@DIR@/tenant.sock\"
 @STRICT@
 
 [[bridge.port]]
+name = \"down\"
+type = \"patch\"
+peer = \"up\"
+no_flood = true
+
+[[bridge.port]]
 name = \"vxlan\"
 type = \"vxlan\"
 options = { remote_ip = \"flow\", key = \"flow\" }
@@ -158,15 +164,28 @@ fail_mode = \"standalone\"
 name = \"uplink\"
 type = \"vhost-user\"
 path = \"@DIR@/uplink.sock\"
+underlay = true
+
+[[bridge.port]]
+name = \"up\"
+number = 7
+type = \"patch\"
+peer = \"down\"
+no_flood = true
 
 ";
 
-/// Two bridges with tunnels between them, and a guest at one of their ports that sends these frames. Returns when the switch has them all.
-fn play(strict: &str, port: (&str, &str), frames: &[Vec<u8>]) -> (Switch, Host) {
+/// Two bridges with tunnels between them.
+fn stage(strict: &str) -> (Switch, Host) {
     let home = Host::new(Wire::Internal, 101);
     let own = format!("{}\nmac = \"02:00:00:00:00:b0\"\naddresses = [\"{}/24\"]\n", home.config(2).trim_end(), home.v4);
     let switch = Switch::start(&[&BRIDGES.replace("@STRICT@", strict), &own[..]].concat());
     home.attach();
+    (switch, home)
+}
+
+/// A guest at one of their ports sends these frames. Returns when the switch has them all.
+fn send(switch: &Switch, port: (&str, &str), frames: &[Vec<u8>]) {
     let capture = switch.dir().join("frames.pcap");
     write_pcap(&capture, frames);
     let mut guest = Testpmd::player(&switch.dir().join(format!("{}.sock", port.1)), &capture);
@@ -175,7 +194,6 @@ fn play(strict: &str, port: (&str, &str), frames: &[Vec<u8>]) -> (Switch, Host) 
     let before = received();
     guest.say("start");
     wait_for("the switch has all frames", SOON, || received() >= before + frames.len() as u64);
-    (switch, home)
 }
 
 fn came_out(switch: &Switch) -> [u64; 3] {
@@ -186,7 +204,8 @@ fn came_out(switch: &Switch) -> [u64; 3] {
 fn malformed_packets_of_a_guest_are_dropped_by_name() {
     let cases = for_nobody();
     let frames: Vec<_> = cases.iter().map(|(frame, _)| frame.clone()).collect();
-    let (switch, _home) = play("strict = true", ("over", "tenant"), &frames);
+    let (switch, _home) = stage("strict = true");
+    send(&switch, ("over", "tenant"), &frames);
     let port = switch.port("over", "tenant");
     for name in ["arp", "reserved_multicast"] {
         let expected = cases.iter().filter(|(_, reason)| *reason == name).count() as u64;
@@ -199,7 +218,8 @@ fn malformed_packets_of_a_guest_are_dropped_by_name() {
 #[test]
 fn tunnels_that_lie_bring_nothing_out() {
     let bad = bad_tunnels();
-    let (switch, home) = play("", ("under", "uplink"), &[bad.clone(), good_tunnels()].concat());
+    let (switch, home) = stage("");
+    send(&switch, ("under", "uplink"), &[bad.clone(), good_tunnels()].concat());
     // Beside the right ones, the outermost of sixteen tunnels in one another; what is inside is a packet like others.
     wait_for("the right ones come out", SOON, || came_out(&switch) == [2, 1, 1]);
     let drops = |bridge: &str, port: &str, name: &str| {
@@ -221,9 +241,34 @@ fn tunnels_that_lie_bring_nothing_out() {
     wait_for("mbufs come back", SOON, || switch.mbufs_in_use() <= 64);
 }
 
+/// P26: whatever way leads a tenant's packets to the port that has our address, with a patch port and a `ct()` on it, too, nothing comes out of our tunnels.
 #[test]
-fn a_tenants_packets_for_our_end_of_tunnels_are_packets() {
-    let (switch, _home) = play("", ("over", "tenant"), &[good_tunnels(), bad_tunnels()].concat());
-    let port = switch.port("over", "tenant");
-    assert_eq!(came_out(&switch), [0; 3], "a tenant spoke through our tunnels: {port:#}");
+fn a_tenant_does_not_speak_through_our_tunnels() {
+    let (switch, home) = stage("");
+    let frames = [good_tunnels(), bad_tunnels()].concat();
+    let spoofed = || switch.port("over", "tenant")["rx_drops"]["spoof_vtep"].as_u64().unwrap_or(0);
+    let all = frames.len() as u64;
+    switch.vsctl_ok(&["add-flow", "over", "in_port=tenant,actions=output:down"]);
+    switch.vsctl_ok(&["add-flow", "under", &format!("table=1,actions=output:{}", home.port)]);
+    for (way, first, second) in
+        [("straight", "goto_table:1", "goto_table:1"), ("through ct()", "ct(table=1)", "ct(table=1,zone=9)")]
+    {
+        let before = spoofed();
+        for actions in [first, second] {
+            switch.vsctl_ok(&["add-flow", "under", &format!("in_port=up,actions={actions}")]);
+            send(&switch, ("over", "tenant"), &frames);
+        }
+        wait_for("all are dropped by name", SOON, || spoofed() == before + 2 * all);
+        assert_eq!(
+            came_out(&switch),
+            [0; 3],
+            "{way}: a tenant spoke through our tunnels: {:#}",
+            switch.port("over", "tenant")
+        );
+    }
+    // That is what kept them inside.
+    switch.vsctl_ok(&["mod-port", "over", "tenant", "underlay"]);
+    send(&switch, ("over", "tenant"), &good_tunnels());
+    wait_for("a port of the underlay is heard", SOON, || came_out(&switch) == [1; 3]);
+    assert_eq!(spoofed(), 4 * all);
 }

@@ -394,6 +394,12 @@ pub(crate) struct AddPort {
     /// Drop malformed packets that come in by it, by name.
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Packets that come in by it may be for our end of tunnels, as is the default of all but vhost-user ports.
+    #[arg(long, conflicts_with = "no_underlay")]
+    pub(crate) underlay: bool,
+    /// They may not: those that are are dropped as spoof_vtep.
+    #[arg(long)]
+    pub(crate) no_underlay: bool,
     /// Add it switched off.
     #[arg(long)]
     pub(crate) admin_down: bool,
@@ -472,6 +478,8 @@ pub(crate) enum PortState {
     Strict,
     /// Treat malformed packets as Open vSwitch does.
     NoStrict,
+    Underlay,
+    NoUnderlay,
 }
 
 /// Which addresses to remove.

@@ -126,6 +126,8 @@ pub struct PortChange {
     pub addresses: Option<Vec<crate::port::Cidr>>,
     /// New strict flag.
     pub strict: Option<bool>,
+    /// New underlay flag.
+    pub underlay: Option<bool>,
     /// New MTU.
     pub mtu: Option<u16>,
     /// New external ids, all of them.

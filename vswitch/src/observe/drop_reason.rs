@@ -91,6 +91,7 @@ drop_reasons! {
     PathMtu = 61, "path_mtu", "A packet for a tunnel that is longer than what leaves there may be; its sender is told so, if it may be and was not just now.";
     Rejected = 62, "rejected", "A flow refused it: its sender is told, if he may be and was not told too much just now.";
     RejectRate = 63, "reject_rate", "A refused packet whose sender was not told: its port has had as many answers lately as it may.";
+    SpoofVtep = 64, "spoof_vtep", "It was for our end of tunnels, and came in by a port that is not of the underlay: a Pod may not speak as another Node.";
 }
 
 impl DropReason {

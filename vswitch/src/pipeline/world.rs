@@ -83,6 +83,8 @@ pub struct PortFacts {
     pub patch: bool,
     /// Malformed packets that come in by it are dropped by name.
     pub strict: bool,
+    /// Packets that come in by it may be for our end of tunnels.
+    pub underlay: bool,
     /// It is the end of a tunnel.
     pub tunnel: Option<Arc<TunnelConfig>>,
     /// It has addresses of the switch.

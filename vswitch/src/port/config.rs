@@ -33,6 +33,8 @@ pub struct PortConfig {
     /// Malformed packets that come in by it are dropped by name ([`crate::packet::strict`]). Not for patch ports: their packets
     /// were looked at where they came in.
     pub strict: bool,
+    /// Packets that come in by it may be for our end of tunnels. None: as its type has it ([`PortConfig::may_tunnel`]).
+    pub underlay: Option<bool>,
     /// Free key-value pairs of the owner.
     pub external_ids: BTreeMap<String, String>,
     /// The switch's own addresses behind this port: it is a home of tunnels (internal, tap and dummy ports).
@@ -60,6 +62,7 @@ impl PortConfig {
             no_receive: false,
             no_forward: false,
             strict: false,
+            underlay: None,
             external_ids: BTreeMap::new(),
             addresses: Vec::new(),
         }
@@ -221,6 +224,12 @@ pub fn is_name(name: &str) -> bool {
 }
 
 impl PortConfig {
+    /// Whether packets that come in by it may be for our end of tunnels: not those of Pods, which are behind vhost-user ports, unless it is said.
+    #[must_use]
+    pub fn may_tunnel(&self) -> bool {
+        self.underlay.unwrap_or(!matches!(self.kind, PortKind::VhostUser(_)))
+    }
+
     /// Everything that is wrong with these values by themselves (not: names already taken, devices that do not exist).
     #[must_use]
     pub fn errors(&self) -> Vec<FieldError> {

@@ -226,6 +226,11 @@ impl Step<'_> {
         if let Some(cache) = cache.as_deref_mut() {
             cache.recorder.fail(Fallback::Tunnel);
         }
+        // Behind a patch port, a `ct()` forgot by which port the packet came in; its origin says it.
+        let entrance = self.snapshot.world.ports.get(origin.port.index()).and_then(Option::as_ref);
+        if entrance.is_some_and(|facts| !facts.underlay) {
+            return self.drop_in(origin.port, DropReason::SpoofVtep, packet.mbuf);
+        }
         if self.tunnels_left >= TUNNEL_DEPTH_MAX {
             return self.drop_in(op.home, DropReason::TunnelDepth, packet.mbuf);
         }

@@ -101,6 +101,7 @@ fn config(args: &AddPort) -> Result<v1::PortConfig, Error> {
         no_receive: false,
         no_forward: false,
         strict: args.strict,
+        underlay: (args.underlay || args.no_underlay).then_some(args.underlay),
         external_ids: args.external_ids.iter().cloned().collect(),
         addresses: args.addresses.clone(),
         kind: Some(kind),
@@ -149,6 +150,8 @@ fn change(args: &ModPort) -> Result<v1::ModifyPortRequest, Error> {
             PortState::NoForward => (&mut request.no_forward, true),
             PortState::Strict => (&mut request.strict, true),
             PortState::NoStrict => (&mut request.strict, false),
+            PortState::Underlay => (&mut request.underlay, true),
+            PortState::NoUnderlay => (&mut request.underlay, false),
         };
         if field.replace(value).is_some_and(|old| old != value) {
             let message = "up and down, or a word and the same with no-, exclude each other";
@@ -215,6 +218,7 @@ pub(super) fn json(port: &v1::Port) -> Value {
         "no_receive": config.no_receive,
         "no_forward": config.no_forward,
         "strict": config.strict,
+        "underlay": config.underlay,
         "mac": output::mac(port.mac.as_ref()),
         "mtu": config.mtu,
         "rx_queues": port.rx_queues,
@@ -258,6 +262,8 @@ pub(super) fn describe(port: &v1::Port) -> String {
         ("no-receive", config.no_receive),
         ("no-forward", config.no_forward),
         ("strict", config.strict),
+        ("underlay", config.underlay == Some(true)),
+        ("no-underlay", config.underlay == Some(false)),
     ];
     let flags: Vec<_> = flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
     line("flags", &flags.join(" "));

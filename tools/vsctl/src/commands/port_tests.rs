@@ -126,6 +126,9 @@ fn changes() {
     assert_eq!((request.no_receive, request.no_forward), (Some(true), Some(false)));
     let request = mod_port("receive no-forward").expect("valid");
     assert_eq!((request.no_receive, request.no_forward), (Some(false), Some(true)));
+    assert_eq!(request.underlay, None, "it stays");
+    let request = mod_port("no-underlay").expect("valid");
+    assert_eq!(request.underlay, Some(false));
     let request = mod_port("--address 10.0.0.1/24").expect("valid");
     assert_eq!(request.addresses, Some(v1::Addresses { cidrs: vec!["10.0.0.1/24".to_owned()] }));
     let request = mod_port("--no-addresses").expect("valid");
@@ -141,6 +144,7 @@ fn changes_that_make_no_sense_are_wrong_usage() {
         ("flood up no-flood", "exclude"),
         ("receive no-receive", "exclude"),
         ("strict no-strict", "exclude"),
+        ("underlay no-underlay", "exclude"),
         ("", "nothing to change"),
     ] {
         match mod_port(line) {

@@ -16,7 +16,7 @@ use toml::de::DeValue;
 use vswitch_tunnel::Kind;
 
 /// Keys of every port.
-const COMMON: [&str; 12] = [
+const COMMON: [&str; 13] = [
     "name",
     "number",
     "type",
@@ -27,6 +27,7 @@ const COMMON: [&str; 12] = [
     "no_receive",
     "no_forward",
     "strict",
+    "underlay",
     "external_ids",
     "addresses",
 ];
@@ -69,6 +70,7 @@ impl Walk<'_> {
         let no_receive = section.boolean(reader, "no_receive").unwrap_or(false);
         let no_forward = section.boolean(reader, "no_forward").unwrap_or(false);
         let strict = section.boolean(reader, "strict").unwrap_or(false);
+        let underlay = section.boolean(reader, "underlay");
         let external_ids = strings(section, reader, "external_ids", "{ owner = \"pod-1\" }");
         let addresses = addresses(section, reader);
         let kind = kind_name.and_then(|kind| self::kind(section, reader, kind));
@@ -82,6 +84,7 @@ impl Walk<'_> {
             no_receive,
             no_forward,
             strict,
+            underlay,
             external_ids,
             addresses,
             ..PortConfig::new(name.as_deref().unwrap_or_default(), kind)

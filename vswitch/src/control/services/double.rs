@@ -230,6 +230,7 @@ impl SwitchApi for Double {
             port.config.no_receive = change.no_receive.unwrap_or(port.config.no_receive);
             port.config.no_forward = change.no_forward.unwrap_or(port.config.no_forward);
             port.config.strict = change.strict.unwrap_or(port.config.strict);
+            port.config.underlay = change.underlay.or(port.config.underlay);
             port.config.mtu = change.mtu.unwrap_or(port.config.mtu);
             port.config.addresses = change.addresses.clone().unwrap_or(port.config.addresses.clone());
             port.config.external_ids = change.external_ids.clone().unwrap_or(port.config.external_ids.clone());

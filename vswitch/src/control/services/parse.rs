@@ -128,6 +128,7 @@ pub(super) fn port_config(config: v1::PortConfig) -> Result<PortConfig, Status> 
     port.no_receive = config.no_receive;
     port.no_forward = config.no_forward;
     port.strict = config.strict;
+    port.underlay = config.underlay;
     port.external_ids = config.external_ids.into_iter().collect();
     port.addresses = fields.addresses(&config.addresses);
     // The same field may be found wrong here and there; the first finding is the one that says why.
@@ -209,6 +210,7 @@ pub(super) fn port_change(request: &mut v1::ModifyPortRequest) -> Result<PortCha
         no_receive: request.no_receive,
         no_forward: request.no_forward,
         strict: request.strict,
+        underlay: request.underlay,
         mtu: request.mtu.map(|mtu| fields.number("mtu", mtu, 1500, "use 68 to 9702")),
         external_ids: request.external_ids.take().map(|external_ids| external_ids.ids.into_iter().collect()),
         addresses: request.addresses.take().map(|addresses| fields.addresses(&addresses.cidrs)),
@@ -217,7 +219,7 @@ pub(super) fn port_change(request: &mut v1::ModifyPortRequest) -> Result<PortCha
         fields.wrong(
             "admin_up",
             "nothing is to be changed",
-            "give admin_up, no_flood, no_receive, no_forward, strict, mtu, external_ids or addresses",
+            "give admin_up, no_flood, no_receive, no_forward, strict, underlay, mtu, external_ids or addresses",
         );
     }
     fields.finish(change)
@@ -298,7 +300,7 @@ mod tests {
         #[test]
         fn a_port_survives_the_way_through_protobuf(
             kind in kinds(), name in "[a-z0-9]{1,15}", number in prop::option::of(1..=0xfeff_u32),
-            mac in prop::option::of(any::<[u8; 5]>()), mtu in 68..=9702_u16, flags in any::<[bool; 5]>(),
+            mac in prop::option::of(any::<[u8; 5]>()), mtu in 68..=9702_u16, flags in any::<[bool; 5]>(), underlay in any::<Option<bool>>(),
             external_ids in prop::collection::btree_map("[a-z]{1,9}", "[a-z]{0,9}", 0..4),
         ) {
             let mac = mac.map(|[a, b, c, d, e]| Mac([2, a, b, c, d, e]));
@@ -308,7 +310,8 @@ mod tests {
             let addresses: &[&str] = if may_be_home { &["10.0.0.1/24", "fd00::1/64"] } else { &[] };
             let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
             let port = PortConfig {
-                name, number, kind, mac, mtu, admin_up, no_flood, no_receive, no_forward, strict, external_ids, addresses,
+                name, number, kind, mac, mtu, admin_up, no_flood, no_receive, no_forward, strict, underlay, external_ids,
+                addresses,
             };
             let back = port_config(present::port_config(&port)).expect("a valid port");
             prop_assert_eq!(back, port);

@@ -75,6 +75,7 @@ pub(super) fn port_config(port: &PortConfig) -> v1::PortConfig {
         no_receive: port.no_receive,
         no_forward: port.no_forward,
         strict: port.strict,
+        underlay: port.underlay,
         external_ids: port.external_ids.clone().into_iter().collect(),
         addresses: port.addresses.iter().map(cidr_text).collect(),
         kind: Some(port_kind(&port.kind)),

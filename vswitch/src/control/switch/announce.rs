@@ -148,6 +148,7 @@ mod tests {
             tunnel: None,
             home: home.map(Arc::new),
             strict: false,
+            underlay: true,
         }
     }
 

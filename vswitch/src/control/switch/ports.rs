@@ -105,6 +105,7 @@ impl Switch {
             config.no_receive = change.no_receive.unwrap_or(config.no_receive);
             config.no_forward = change.no_forward.unwrap_or(config.no_forward);
             config.strict = change.strict.unwrap_or(config.strict);
+            config.underlay = change.underlay.or(config.underlay);
             config.mtu = change.mtu.unwrap_or(config.mtu);
             config.addresses.clone_from(change.addresses.as_ref().unwrap_or(&port.config.addresses));
             config.external_ids.clone_from(change.external_ids.as_ref().unwrap_or(&port.config.external_ids));

@@ -353,6 +353,7 @@ impl PortState {
             peer,
             patch: matches!(self.config.kind, PortKind::Patch { .. }),
             strict: self.config.strict,
+            underlay: self.config.may_tunnel(),
             tunnel: match &self.config.kind {
                 PortKind::Tunnel(tunnel) => Some(Arc::new(tunnel.clone())),
                 _ => None,

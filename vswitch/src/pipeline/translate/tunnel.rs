@@ -218,6 +218,11 @@ impl<'a> Translator<'a, '_> {
             _ => return false,
         };
         if let Some(kind) = self.view.tunnel_to(home, is_v4, self.world) {
+            // As far as it is known here by which port the packet came in; the worker looks again.
+            if self.out.deps.port.and_then(|id| self.facts(id)).is_some_and(|facts| !facts.underlay) {
+                self.skip(DropReason::SpoofVtep);
+                return true;
+            }
             self.detail(|| "output to native tunnel, decapsulated".to_owned());
             self.commit();
             self.push(Op::Decap(Box::new(DecapOp { home: id, kind, max })));

@@ -75,6 +75,7 @@ impl Bed {
             tunnel: None,
             home: None,
             strict: false,
+            underlay: true,
         };
         let changes: Arc<Changes> = Arc::default();
         let shared: Arc<CacheShared> = Arc::default();

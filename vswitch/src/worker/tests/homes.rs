@@ -1,7 +1,7 @@
 //! Flags of homes and of tunnel ports, and packets that are cut before they come out: port 1 is the uplink, 2 a host, 3 the home, 4 a tunnel.
 
 use super::bed::{Bed, udp};
-use super::tunnels::from_peer;
+use super::tunnels::{from_peer, from_peer_by};
 use crate::observe::DropReason;
 use crate::pipeline::PortFacts;
 use vswitch_tunnel::Kind;
@@ -78,5 +78,46 @@ fn what_is_cut_before_it_comes_out_is_malformed() {
             assert_eq!((bed.sent(), died(&bed)), (expected, lost), "max_len={max} of {len} and 6 bytes");
         }
         assert_eq!(bed.pool.in_use(), 0, "max_len={max}");
+    }
+}
+
+/// P26. Whoever is not of the underlay brings nothing out of our tunnels, not by what others have opened either; what is not for them he may send.
+#[test]
+fn what_a_pod_sends_to_our_end_of_tunnels_is_dropped_by_name() {
+    for (cached, kind) in [(true, Kind::Geneve), (false, Kind::Geneve), (true, Kind::Vxlan), (true, Kind::Gre)] {
+        for track in [false, true] {
+            let mut bed = Bed::new(5);
+            bed.shared.enable(cached);
+            bed.add_tunnels(2, &[(3, kind, "remote_ip=1.1.2.92 key=5")]);
+            bed.knows_peer();
+            let actions = if track { "ct(table=1,zone=7)" } else { "goto_table:1" };
+            let entrance = format!("priority=9,ip,actions={actions}");
+            let flows = [&entrance[..], "priority=99,in_port=4,actions=output:5", "table=1,actions=output:3"];
+            bed.program(&flows);
+            let packet = from_peer_by(kind, &udp(1, 2, 53), (5, 0, 64));
+            let burst = vec![packet.clone(); 4];
+            let what = format!("{kind:?}, cached={cached}, ct={track}");
+            for round in 0..3 {
+                bed.receive_in(1, &burst, 4);
+                assert_eq!(bed.ports(), [5; 4], "{what}, round {round}: the underlay's");
+            }
+            bed.facts[1].underlay = false;
+            bed.publish();
+            for round in 0..3 {
+                bed.receive_in(1, &burst, 4);
+                assert_eq!(bed.ports(), [5; 4], "{what}, round {round}: the underlay's, again");
+                bed.receive_in(2, &burst, 4);
+                assert_eq!(bed.ports(), [0; 0], "{what}, round {round}: a Pod's");
+            }
+            let dropped = bed.totals(2).rx_drops[DropReason::SpoofVtep.index()];
+            assert_eq!((dropped, died(&bed)), (12, vec!["spoof_vtep"]), "{what}");
+            bed.receive(2, &udp(1, 2, 53));
+            assert_eq!(bed.ports(), [3], "{what}: a packet for nobody's tunnel");
+            // The port that was of the underlay is not any more.
+            bed.facts[0].underlay = false;
+            bed.publish();
+            bed.receive_in(1, &burst, 4);
+            assert_eq!((bed.ports(), bed.pool.in_use()), (vec![], 0), "{what}: what was opened is shut");
+        }
     }
 }

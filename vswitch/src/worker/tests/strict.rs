@@ -55,6 +55,7 @@ fn strict_world(strict: Strict, tables: bool) -> World {
         tunnel: None,
         home: None,
         strict: strict == Strict::PortZero && port == 0,
+        underlay: true,
     };
     next.ports = (0..3).map(|port| Some(facts(port))).collect();
     world.walk.adopt(Arc::new(Snapshot { world: Arc::new(next), ports: old.ports.clone(), rxqs: vec![Vec::new()] }));

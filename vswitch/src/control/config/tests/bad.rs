@@ -92,7 +92,7 @@ fn missing_keys_and_unknown_words() {
             "f:6:8: type: \"dpkd\" is not known; did you mean dpdk? use one of: dpdk, vhost-user, tap, af_packet, pcap, patch, \
              internal, dummy, geneve, vxlan, gre",
             "f:8:1: foo: unknown key; [[bridge.port]] has the keys: name, number, type, mac, mtu, admin_up, no_flood, \
-             no_receive, no_forward, strict, external_ids, addresses, devargs, queues, path, mode, csum, tso, mergeable, indirect, packed, interface, rx_file, tx_file, \
+             no_receive, no_forward, strict, underlay, external_ids, addresses, devargs, queues, path, mode, csum, tso, mergeable, indirect, packed, interface, rx_file, tx_file, \
              infinite_rx, peer, options",
         ],
     );

@@ -95,7 +95,7 @@ fn every_key_arrives() {
             { name = "d", type = "dpdk", devargs = "net_null0", queues = 2, number = 9, mac = "2:0:0:0:0:1", mtu = 9000 },
             { name = "v", type = "vhost-user", path = "/v", mode = "server", queues = 4, csum = false, tso = false,
               mergeable = false, indirect = false, packed = true, admin_up = false, no_flood = true,
-              no_receive = true, no_forward = true },
+              no_receive = true, no_forward = true, underlay = true },
             { name = "t", type = "tap", interface = "t0", queues = 3, strict = true, external_ids.a = "b" },
             { name = "a", type = "af_packet", interface = "a0" },
             { name = "p", type = "pcap", rx_file = "r", tx_file = "t", infinite_rx = true },
@@ -142,6 +142,7 @@ fn every_key_arrives() {
     (expected[0].number, expected[0].mac, expected[0].mtu) = (Some(9), Some(Mac([2, 0, 0, 0, 0, 1])), 9000);
     (expected[1].admin_up, expected[1].no_flood) = (false, true);
     (expected[1].no_receive, expected[1].no_forward) = (true, true);
+    expected[1].underlay = Some(true);
     expected[2].strict = true;
     expected[2].external_ids.insert("a".to_owned(), "b".to_owned());
     assert_eq!(ports[..], expected);

@@ -78,6 +78,7 @@ impl Setup {
             tunnel: None,
             home: None,
             strict: false,
+            underlay: true,
         };
         self.world.ports.push(Some(facts));
         let bridge = &mut self.world.bridges[bridge];
