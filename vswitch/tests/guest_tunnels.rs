@@ -1,6 +1,6 @@
 //! Tunnels with real traffic: the tunnel devices of a guest's kernel at the other end, Linux's own Geneve, VXLAN and GRE.
 //!
-//! A host is in one bridge, with a tunnel port of each kind beside it; the underlay is a bridge of its own, whose LOCAL port has the tunnels' address and whose uplink is a guest.
+//! A host is in one bridge, or a guest as a Pod, with a tunnel port of each kind beside it; the underlay is a bridge of its own, whose LOCAL port has the tunnels' address and whose uplink is a guest.
 
 use crate::common::{
     ChecksumErrors, Expect, Guest, Host, IDLE_SLEEP, Nic, Switch, WITHOUT_OFFLOADS, Wire, clean, iperf3_to, number,
@@ -27,7 +27,8 @@ impl Scene {
     fn new(properties: &str) -> Self {
         let host = Host::new(Wire::AfPacket, 1);
         let under = format!("vu{}{}", std::process::id(), unique());
-        let overlay = "[[bridge]]\nname = \"over\"\nfail_mode = \"standalone\"\n\n";
+        let overlay = "[[bridge]]\nname = \"over\"\nfail_mode = \"standalone\"\n\n\
+                       [[bridge.port]]\nname = \"pod\"\ntype = \"vhost-user\"\nnumber = 30\npath = \"@DIR@/pod.sock\"\n\n";
         let tunnel = |name: &str, kind: &str, remote: &str, more: &str| {
             let options = format!("options = {{ remote_ip = {remote:?}, key = \"7\"{more} }}");
             format!("[[bridge.port]]\nname = {name:?}\ntype = {kind:?}\n{options}\n\n")
@@ -130,4 +131,47 @@ fn tunnels_of_a_guest_without_offloads_reach_ours() {
     let (from, fields) = ("192.168.77.1", &[("gre.key", "0x00000007")]);
     scene.capture(&Expect { tunnel: "ip:gre", inside: &INSIDE, from, fields, sum: true });
     scene.end();
+}
+
+/// What a Pod that is a guest leaves to its device, segments and checksums, is done by the switch on the way into a tunnel of each kind; and what comes out reaches it.
+#[test]
+fn the_long_segments_of_a_guest_go_into_each_tunnel() {
+    let mut scene = Scene::new("");
+    let mut pod = Guest::boot("pod", &[Nic::new(&scene.switch.dir().join("pod.sock"), [0, 3])]);
+    pod.configure("eth0", &["10.99.0.3/24", "fd99::3/64"]);
+    pod.run("ip link set eth0 mtu 1350; iperf3 -s -D");
+    for (port, link) in [
+        ("geneve", "type geneve id 7 remote 192.168.77.1"),
+        ("geneve6", "type geneve id 7 remote fd77::1"),
+        ("vxlan", "type vxlan id 7 remote 192.168.77.1 local 192.168.77.2 dstport 4789 dev eth0 udpcsum"),
+        ("gre", "type gretap key 7 remote 192.168.77.1 local 192.168.77.2 ocsum icsum"),
+    ] {
+        scene.guest.run(&format!("ip link add tun0 {link} && ip link set tun0 mtu 1350"));
+        scene.guest.configure("tun0", &["10.99.0.2/24", "fd99::2/64"]);
+        scene.guest.run("pidof iperf3 >/dev/null || iperf3 -s -D");
+        pod.run("ip neigh flush all");
+        for address in ["10.99.0.2", "fd99::2"] {
+            let what = format!("{port}, {address}");
+            pod.wait_reaches(address, SOON);
+            pod.run(&format!("ping -n -i 0.05 -c 3 -s 4000 {address}"));
+            let sent = || {
+                let port = scene.switch.port("over", "pod");
+                (number(&port, "rx_packets"), number(&port, "rx_bytes"))
+            };
+            let before = sent();
+            pod.run(&format!("iperf3 -c {address} -n 4M"));
+            let after = sent();
+            let mean = (after.1 - before.1) / (after.0 - before.0).max(1);
+            assert!(mean > 3000, "{what}: {mean} bytes per packet: nothing was sent for segmentation");
+            pod.run(&format!("iperf3 -c {address} -n 4M -R"));
+        }
+        for guest in [&mut scene.guest, &mut pod] {
+            assert_eq!(guest.checksum_errors(), [""; 0], "{port}");
+        }
+        let counted = scene.switch.port("over", port);
+        for counter in ["rx_packets", "tx_packets"] {
+            assert!(number(&counted, counter) > 5000, "{port}: it has counted too little: {counted:#}");
+        }
+        scene.end();
+    }
 }

@@ -255,7 +255,7 @@ fn a_tenant_does_not_speak_through_our_tunnels() {
     {
         let before = spoofed();
         for actions in [first, second] {
-            switch.vsctl_ok(&["add-flow", "under", &format!("in_port=up,actions={actions}")]);
+            switch.vsctl_ok(&["add-flow", "under", &format!("in_port=up,ip,actions={actions}")]);
             send(&switch, ("over", "tenant"), &frames);
         }
         wait_for("all are dropped by name", SOON, || spoofed() == before + 2 * all);
