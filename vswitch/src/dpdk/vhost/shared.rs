@@ -113,10 +113,11 @@ pub(super) fn find(path: &CString) -> Option<Arc<Shared>> {
 /// Disconnects guests that have taken their memory away (until then their rings are empty), and those whose call descriptors would hold up
 /// workers (until then they do). To be called several times a second.
 pub fn tend() {
-    caller::relieve();
     let lost = fault::take_lost();
     let all: Vec<Arc<Shared>> = REGISTRY.lock().values().cloned().collect();
     all.iter().for_each(|shared| shared.tend(lost));
+    // Last: what it empties looks as if nobody had filled it, and whoever did would stay.
+    caller::relieve();
 }
 
 /// Why a socket cannot be registered.
