@@ -57,11 +57,16 @@ impl Scene {
         Self { host, guest, switch, under }
     }
 
+    /// The guest has a tunnel device: 10.99.0.2 and fd99::2.
+    fn begin(&mut self, link: &str) {
+        self.guest.run(&format!("ip link add tun0 {link} && ip link set tun0 mtu 1350"));
+        self.guest.configure("tun0", &["10.99.0.2/24", "fd99::2/64"]);
+    }
+
     /// Ping, datagrams and TCP both ways through a tunnel of the guest's kernel.
     fn talk(&mut self, port: &str, link: &str) {
+        self.begin(link);
         let Self { host, guest, switch, .. } = self;
-        guest.run(&format!("ip link add tun0 {link} && ip link set tun0 mtu 1350"));
-        guest.configure("tun0", &["10.99.0.2/24", "fd99::2/64"]);
         host.ns.run(&["ip", "neigh", "flush", "all"]);
         for address in ["10.99.0.2", "fd99::2"] {
             host.ns.wait_reaches(address, SOON, port);
@@ -146,8 +151,7 @@ fn the_long_segments_of_a_guest_go_into_each_tunnel() {
         ("vxlan", "type vxlan id 7 remote 192.168.77.1 local 192.168.77.2 dstport 4789 dev eth0 udpcsum"),
         ("gre", "type gretap key 7 remote 192.168.77.1 local 192.168.77.2 ocsum icsum"),
     ] {
-        scene.guest.run(&format!("ip link add tun0 {link} && ip link set tun0 mtu 1350"));
-        scene.guest.configure("tun0", &["10.99.0.2/24", "fd99::2/64"]);
+        scene.begin(link);
         scene.guest.run("pidof iperf3 >/dev/null || iperf3 -s -D");
         pod.run("ip neigh flush all");
         for address in ["10.99.0.2", "fd99::2"] {

@@ -478,7 +478,9 @@ pub(crate) enum PortState {
     Strict,
     /// Treat malformed packets as Open vSwitch does.
     NoStrict,
+    /// Let packets that come in by it be for our end of tunnels.
     Underlay,
+    /// Drop those that are (spoof_vtep).
     NoUnderlay,
 }
 
