@@ -100,22 +100,22 @@ pub fn finish_checksum(mbuf: &mut Mbuf) -> Result<(), DropReason> {
 /// is partial or it is a GSO packet. Call after [`finish`].
 ///
 /// The checksum field keeps the pseudo-header sum as virtio has it, with the length of the whole packet; what else a NIC
-/// wants there is for `rte_eth_tx_prepare`.
+/// wants there is for `rte_eth_tx_prepare`. Returns what the device was asked for; its default where nothing was.
 ///
 /// # Errors
 /// [`DropReason::VnetHeader`] when the headers cannot be described: no TCP or UDP header, lengths beyond the fields of
 /// `rte_mbuf` (`l2_len` 7 bits, `l3_len` 9 bits), a GSO packet that is not TCP.
-pub fn describe(mbuf: &mut Mbuf) -> Result<(), DropReason> {
+pub fn describe(mbuf: &mut Mbuf) -> Result<TxOffload, DropReason> {
     if !mbuf.needs_offload() {
         mbuf.clear_tx_offload();
-        return Ok(());
+        return Ok(TxOffload::default());
     }
     let tx = tx_offload(mbuf).ok_or(DropReason::VnetHeader)?;
     if tx.segment_size == 0 {
         mbuf.set_gso_size(0);
     }
     mbuf.set_tx_offload(tx);
-    Ok(())
+    Ok(tx)
 }
 
 fn tx_offload(mbuf: &Mbuf) -> Option<TxOffload> {
@@ -193,7 +193,7 @@ mod tests {
                 let mut mbuf = pool.mbuf_from(&bytes).expect("mbuf");
                 mbuf.set_csum(csum);
                 let mut mbuf = one(mbuf, TxCaps::default(), &pool).expect("passed");
-                assert_eq!(describe(&mut mbuf), Ok(()), "{csum:?}");
+                assert_eq!(describe(&mut mbuf), Ok(TxOffload::default()), "{csum:?}");
                 assert_eq!((mbuf.csum(), mbuf.to_vec()), (csum, bytes), "{csum:?}");
             }
         }
@@ -222,7 +222,7 @@ mod tests {
             let mut mbuf = cut(&pool, &spec.partial(), &[]);
             mbuf.set_csum(Csum::Partial);
             mbuf.set_gso_size(gso_size);
-            assert_eq!(describe(&mut mbuf), result, "gso_size {gso_size}");
+            assert_eq!(describe(&mut mbuf).map(drop), result, "gso_size {gso_size}");
         }
     }
 
@@ -244,7 +244,7 @@ mod tests {
                 segment_size,
             });
             prop_assert_eq!(tx_offload(&mbuf), expected);
-            prop_assert_eq!(describe(&mut mbuf).is_ok(), expected.is_some());
+            prop_assert_eq!(describe(&mut mbuf).ok(), expected);
             if expected.is_some() {
                 prop_assert_eq!((mbuf.gso_size(), mbuf.csum()), (segment_size, Csum::Partial));
             }

@@ -230,7 +230,7 @@ mod tests {
                 prop_assert_eq!((mbuf.csum(), mbuf.gso_size()), (state, 0), "segment {} of {}", i, count);
                 let got = mbuf.to_vec();
                 prop_assert!(same(&got, &bytes, &segment), "segment {i} of {count}:\n{got:02x?}\nnot\n{bytes:02x?}");
-                prop_assert_eq!(describe(&mut mbuf), Ok(()));
+                prop_assert!(describe(&mut mbuf).is_ok());
                 payload.extend_from_slice(&got[segment.payload_start()..]);
                 if !csum {
                     let l4 = [segment.pseudo(got.len() - segment.l4_start()), got[segment.l4_start()..].to_vec()].concat();

@@ -46,7 +46,7 @@ impl EthdevTxQueue {
     fn prepare(&mut self, burst: &mut Burst, counters: &PortCounters) -> u64 {
         let mut fit = Burst::new();
         for mut mbuf in burst.drain() {
-            let described = if mbuf.needs_offload() { offload::describe(&mut mbuf) } else { Ok(()) };
+            let described = if mbuf.needs_offload() { offload::describe(&mut mbuf).map(drop) } else { Ok(()) };
             if !self.fills_ip_checksums {
                 mbuf.keep_ip_checksum();
             }

@@ -71,11 +71,10 @@ fn prepare(mbuf: &mut Mbuf, frame_max: usize, caps: TxCaps) -> Result<(), DropRe
     if !mbuf.needs_offload() {
         return Ok(());
     }
+    let tx = offload::describe(mbuf)?;
+    let whole = tx.segment_size == 0 || if tx.ipv4 { caps.tso4 } else { caps.tso6 };
     // A guest that was restarted may take less than the one for which the packet was prepared.
-    if !caps.csum || (gso && !caps.tso4 && !caps.tso6) {
-        return Err(DropReason::VnetHeader);
-    }
-    offload::describe(mbuf)
+    if caps.csum && whole { Ok(()) } else { Err(DropReason::VnetHeader) }
 }
 
 /// The number of the `n`-th set bit, counted around; `mask` is not 0.

@@ -7,7 +7,7 @@ use crate::dpdk::Csum;
 /// Bits whose offer depends on the configuration, by name.
 const SWITCHED: [(&str, u64); 6] = [
     ("csum", CSUM | GUEST_CSUM),
-    ("tso", GUEST_TSO4 | HOST_TSO4),
+    ("tso", GUEST_TSO4 | HOST_TSO4 | GUEST_TSO6 | HOST_TSO6 | GUEST_ECN | HOST_ECN),
     ("mergeable", MRG_RXBUF),
     ("indirect", 1 << 28),
     ("packed", PACKED),
@@ -63,6 +63,25 @@ pub(super) fn tcp4(payload: usize) -> Vec<u8> {
     packet
 }
 
+/// Likewise over IPv6: 74 bytes of headers.
+fn tcp6(payload: usize) -> Vec<u8> {
+    let mut packet = frame(5, 74 + payload);
+    packet[12..14].copy_from_slice(&[0x86, 0xdd]);
+    let len = u16::try_from(20 + payload).expect("fits").to_be_bytes();
+    packet[14..54].fill(0);
+    packet[14] = 0x60;
+    packet[18..20].copy_from_slice(&len);
+    packet[20..22].copy_from_slice(&[6, 64]);
+    packet[22] = 0xfd;
+    packet[37] = 1;
+    packet[38] = 0xfd;
+    packet[53] = 2;
+    packet[54..74].copy_from_slice(&[4, 0, 4, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+    let pseudo = [&packet[22..54], &[0, 6], &len].concat();
+    packet[70..72].copy_from_slice(&ones(pseudo.chunks(2)).to_be_bytes());
+    packet
+}
+
 pub(super) fn ones<'a>(words: impl Iterator<Item = &'a [u8]>) -> u16 {
     let sum = words.fold(0_u32, |sum, word| sum + u32::from(word[0]) * 256 + u32::from(word[1]));
     let sum = (sum & 0xffff) + (sum >> 16);
@@ -83,7 +102,15 @@ fn the_librarys_flags_are_our_words() {
     let _alone = alone();
     let (dir, pool) = (dir(), Mempool::for_tests(512));
     let (port, path) = serve(&dir, "s", &pool);
-    let mut guest = running_guest(&port, &path, BASIC | CSUM | HOST_TSO4);
+    let mut guest = running_guest(&port, &path, BASIC | CSUM | HOST_TSO4 | HOST_TSO6 | HOST_ECN);
+    let long = |packet: Vec<u8>, start, gso_type| (packet, vnet(1, gso_type, 1000, start, 16));
+    for (packet, header) in [long(tcp6(3000), 54, 4), long(tcp6(3000), 54, 0x84), long(tcp4(3000), 34, 1)] {
+        guest.send(0, header, &packet).expect("sent");
+        let mut burst = Burst::new();
+        assert_eq!(port.device.rings.receive(0, &pool, &mut burst, &mut 64, None).packets, 1, "{header:?}");
+        let mbuf = burst.take(0).expect("one");
+        assert_eq!((mbuf.csum(), mbuf.gso_size(), mbuf.to_vec()), (Csum::Partial, 1000, packet), "{header:?}");
+    }
     let cases = [
         ("no header", vnet(0, 0, 0, 0, 0), Csum::Unknown, 0),
         ("data valid is for the other direction", vnet(2, 0, 0, 0, 0), Csum::Unknown, 0),
@@ -110,13 +137,15 @@ fn tx_caps_are_those_of_the_guest() {
     let _alone = alone();
     let (dir, pool) = (dir(), Mempool::for_tests(512));
     let (port, path) = serve(&dir, "s", &pool);
-    let caps = |csum, tso4| TxCaps { csum, tso4, tso6: false, uso: false };
+    let caps = |csum, tso4, tso6| TxCaps { csum, tso4, tso6, uso: false };
     for (features, expected) in [
-        (0, caps(false, false)),
-        (GUEST_CSUM, caps(true, false)),
-        (GUEST_CSUM | GUEST_TSO4, caps(true, true)),
-        (GUEST_TSO4, caps(false, false)),
-        (CSUM | HOST_TSO4, caps(false, false)),
+        (0, caps(false, false, false)),
+        (GUEST_CSUM, caps(true, false, false)),
+        (GUEST_CSUM | GUEST_TSO4, caps(true, true, false)),
+        (GUEST_CSUM | GUEST_TSO6 | GUEST_ECN, caps(true, false, true)),
+        (GUEST_CSUM | GUEST_TSO4 | GUEST_TSO6, caps(true, true, true)),
+        (GUEST_TSO4 | GUEST_TSO6, caps(false, false, false)),
+        (CSUM | HOST_TSO4 | HOST_TSO6, caps(false, false, false)),
     ] {
         let guest = running_guest(&port, &path, BASIC | features);
         assert_eq!((port.device.tx_caps(), port.tx[0].tx_caps()), (expected, expected), "features {features:x}");
@@ -147,4 +176,39 @@ fn offloads_that_were_not_negotiated_are_dropped() {
     port.tx[0].send(&mut burst, &port.counters);
     assert_eq!(port.dropped(DropReason::VnetHeader), (1, 1));
     assert!(guest.receive(0).expect("readable").is_none());
+}
+
+/// Segmentation is negotiated for each IP version by itself, in each direction: the long packets of the one that was left out neither come in nor go out.
+#[test]
+fn long_packets_are_for_those_who_take_their_ip_version() {
+    let _alone = alone();
+    let (dir, pool) = (dir(), Mempool::for_tests(512));
+    let (mut port, path) = serve(&dir, "s", &pool);
+    let packets = [(tcp4(3000), vnet(1, 1, 1000, 34, 16)), (tcp6(3000), vnet(1, 4, 1000, 54, 16))];
+    for (features, taken) in [
+        (GUEST_CSUM | GUEST_TSO4 | CSUM | HOST_TSO4, [true, false]),
+        (GUEST_CSUM | GUEST_TSO6 | CSUM | HOST_TSO6, [false, true]),
+        (GUEST_CSUM | GUEST_TSO4 | GUEST_TSO6 | CSUM | HOST_TSO4 | HOST_TSO6, [true, true]),
+        (GUEST_CSUM | CSUM, [false, false]),
+    ] {
+        let mut guest = running_guest(&port, &path, BASIC | MRG_RXBUF | features);
+        for ((packet, header), taken) in packets.iter().zip(taken) {
+            let what = format!("features {features:x}, header {header:?}");
+            let before = port.dropped(DropReason::VnetHeader);
+            guest.send(0, *header, packet).expect("sent");
+            let came = port.receive();
+            assert_eq!(came, vec![packet.clone(); taken.into()], "{what}");
+            // To a guest that took it when the packet was prepared for it.
+            let mut mbuf = pool.mbuf_from(packet).expect("an mbuf");
+            mbuf.set_csum(Csum::Partial);
+            mbuf.set_gso_size(1000);
+            let mut burst = Burst::new();
+            burst.push(mbuf).expect("room");
+            port.tx[0].send(&mut burst, &port.counters);
+            let refused = u64::from(!taken);
+            assert_eq!(port.dropped(DropReason::VnetHeader), (before.0 + refused, before.1 + refused), "{what}");
+        }
+        drop(guest);
+        wait("link down", 5, || !port.device.link().up);
+    }
 }
