@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from vsw.antrea import world
 
-TCP, UDP = 6, 17
+TCP, UDP, GRE = 6, 17, 47
+CHECKSUM_AT = {TCP: 16, UDP: 6}  # in a header
 SYN, ACK, PUSH = 0x02, 0x10, 0x08
 FCS = 4  # sizes on the wire count it, captures do not have it
 MINIMUM = 60  # of a frame, without FCS
@@ -172,18 +173,18 @@ def tcp_header(source_port, destination_port, flags, sequence, acknowledged):
 
 
 def ip_frame(destination_mac, source_mac, source, destination, protocol, segment):
-    """An Ethernet frame, at least 60 bytes long, of an IPv4 or IPv6 packet; its checksums are right."""
+    """An Ethernet frame, at least 60 bytes long, of an IPv4 or IPv6 packet; its checksums are right, those of IP, TCP and UDP."""
     six = ":" in source
     ends = b"".join(socket.inet_pton(socket.AF_INET6 if six else socket.AF_INET, address) for address in (source, destination))
     pseudo = ends + struct.pack("!IBBBB", len(segment), 0, 0, 0, protocol)
-    at = {TCP: 16, UDP: 6}[protocol]
-    filled = segment[:at] + struct.pack("!H", checksum(pseudo + segment) or 0xFFFF) + segment[at + 2 :]
+    if at := CHECKSUM_AT.get(protocol):
+        segment = segment[:at] + struct.pack("!H", checksum(pseudo + segment) or 0xFFFF) + segment[at + 2 :]
     if six:
         header, ether_type = struct.pack("!IHBB", 6 << 28, len(segment), protocol, 64) + ends, b"\x86\xdd"
     else:
         header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(segment), 1, 0x4000, 64, protocol, 0) + ends
         header, ether_type = header[:10] + struct.pack("!H", checksum(header)) + header[12:], b"\x08\x00"
-    frame = bytes.fromhex((destination_mac + source_mac).replace(":", "")) + ether_type + header + filled
+    frame = bytes.fromhex((destination_mac + source_mac).replace(":", "")) + ether_type + header + segment
     return frame.ljust(MINIMUM, b"\0")
 
 

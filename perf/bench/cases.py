@@ -1,10 +1,11 @@
 """All cases by name. A case is a function `case(bench, device, round_)` that measures one of its devices ("switch", "ovs", "testpmd") once
 and returns a Sample."""
 
-from . import cluster, established, flows, forwarding, guests, latency, opening, stress, tunnel, workers
+from . import cluster, established, flows, forwarding, guests, latency, opening, stress, tunnel, vhost, workers
 from .captures import IMIX, UDP, Traffic
 
-CASES = {"l2-pcap-null": forwarding.l2_pcap_null, "vhost-virtio-user": forwarding.vhost_virtio_user, "guest-tcp": guests.tcp}
+CASES = {"l2-pcap-null": forwarding.l2_pcap_null, "vhost-virtio-user": vhost.circulating, "guest-tcp": guests.tcp}
+CASES |= {f"vhost-pod-{count}": vhost.pods(count) for count in (1, 1000)}
 CASES |= {f"flows-{count}": flows.case(count) for count in (1, 1000, 10_000, 100_000)}
 
 
@@ -21,6 +22,8 @@ CASES |= _established((1000, 30_000), "udp-both", "pod", protocol=UDP)
 CASES |= _established((1000, 30_000), "udp-oneway", "pod", protocol=UDP, one_way=True)
 CASES |= _established((1000, 30_000), "imix", "pod", sizes=IMIX)
 CASES |= {f"{way}-{count}": tunnel.case(way, count) for way in tunnel.WAYS for count in (1, 1000, 30_000)}
+CASES |= {f"{way}6-1000": tunnel.case(way, 1000, six=True) for way in tunnel.WAYS}
+CASES |= {f"{way}-{link.name}-1000": tunnel.case(way, 1000, link) for link in tunnel.OTHERS for way in tunnel.WAYS}
 CASES |= {"new-connections": opening.until_full, "new-connections-steady": opening.in_steady_state}
 CASES |= {"workers-disjoint": workers.case(10_000, split=False), "workers-split": workers.case(10_000, split=True)}
 CASES |= {

@@ -7,10 +7,9 @@ from vsw.machine import Failure
 
 from . import document
 from .captures import Traffic
-from .document import Program
-from .established import Players, capture_of, check, establish
-from .forwarding import FRONT_END, FRONT_MACS, check_fdb
+from .established import check
 from .generator import Generator
+from .vhost import FRONT_MACS, check_learned, established_pods, front_ends, learning_switch, sockets
 
 CONNECTIONS = 1000
 LIGHT_PPS = 100_000  # a rate that is the same for all devices, too
@@ -22,57 +21,36 @@ TIMES = ("p50", "p90", "p99", "p99.9", "max")
 
 
 @contextlib.contextmanager
-def learning(bench, device, stack):
+def learning(bench, device, stack, paths):
     """Datagrams of 64 bytes through a learning switch, 16 flows."""
-    dut = bench.start(device, stack, fail_mode="standalone")
-    if device == "ovs":
-        dut.load(Program(["priority=0,actions=NORMAL"]))
-    for number, path in enumerate(sockets(bench)):
-        dut.add_vhost(f"vhost{number}", number + 1, path)
-    options = ["--announce", "--flows", 16, "--size", SMALLEST, "--from-mac", FRONT_MACS[0], "--to-mac", FRONT_MACS[1]]
-    yield dut, options
-    if device == "switch":
-        check_fdb(dut, dict(zip(FRONT_MACS, ("vhost0", "vhost1"))))
+    dut = learning_switch(bench, device, stack, paths)
+    yield dut, ["--announce", "--flows", 16, "--size", SMALLEST, "--from-mac", FRONT_MACS[0], "--to-mac", FRONT_MACS[1]]
+    check_learned(dut, device)
 
 
 @contextlib.contextmanager
-def pods(bench, device, stack):
+def pods(bench, device, stack, paths):
     """Data of 1,000 established connections of a Pod to a Pod through Antrea's pipeline document, one way, in frames of 76 bytes."""
-    dut = bench.start(device, stack)
-    dut.load(document.program(TRAFFIC))
-    players = Players(dut)
-    establish(dut, players, TRAFFIC, CONNECTIONS, capture_of(bench, TRAFFIC, range(CONNECTIONS)))
     # What the document sends to the web Pod it leads through this port first.
-    for name, path in zip(("client", "tap0"), sockets(bench)):
-        dut.del_port(name)
-        dut.add_vhost(name, document.NUMBERS[name], path)
+    ports = dict(zip(("client", "tap0"), paths))
+    dut = established_pods(bench, device, stack, document.program(TRAFFIC), TRAFFIC, CONNECTIONS, ports)
     options = ["--tcp", "--flows", CONNECTIONS, "--size", SMALLEST_TCP, "--from-mac", world.CLIENT.mac, "--to-mac", world.WEB.mac,
                "--from", world.CLIENT.v4, "--to", world.WEB.v4]
     yield dut, options
     check(dut, TRAFFIC, CONNECTIONS)
 
 
-def sockets(bench):
-    """Where the generator's two ends listen."""
-    return [bench.directory / f"vhost{number}.sock" for number in (0, 1)]
-
-
 def case(world_of):
     """The case of a world: a context manager that gives the device under test and what the generator is to send."""
 
     def run(bench, device, round_):
-        for path in sockets(bench):
-            path.unlink(missing_ok=True)
+        paths = sockets(bench, 2)
         with contextlib.ExitStack() as stack:
-            dut, options = stack.enter_context(world_of(bench, device, stack))
-            ports = [
-                f"net_virtio_user{number},path={path},server=1,queues=1,mac={mac},{FRONT_END}"
-                for number, (path, mac) in enumerate(zip(sockets(bench), FRONT_MACS))
-            ]
+            dut, options = stack.enter_context(world_of(bench, device, stack, paths))
             options += ["--connect", CONNECT_S, "--warm-up", WARM_UP_S, "--seconds", bench.seconds]
             for rate in ("max", "50%", LIGHT_PPS):
                 options += ["--rate", rate]
-            generator = Generator(bench.binaries, bench.other_core, bench.directory / "vsgen.log", ports, *options, use_cores=bench.cores)
+            generator = Generator(bench.binaries, bench.other_core, bench.directory / "vsgen.log", front_ends(paths), *options, use_cores=bench.cores)
             stack.callback(generator.stop)
             generator.event("connected", CONNECT_S + 10)
             return measure(dut, generator, bench.seconds)

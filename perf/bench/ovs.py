@@ -1,5 +1,6 @@
 """Open vSwitch as a peer: OVS-DPDK (Debian's openvswitch-switch-dpdk) with one PMD thread on the core under test, or without DPDK."""
 
+import ipaddress
 import os
 import re
 import time
@@ -93,16 +94,19 @@ class Ovs:
         """Removes a port and its device."""
         self.vsctl("del-port", self.bridge_of.pop(name, "br0"), name)
 
-    def add_tunnel(self, name, number, underlay, address, mac):
-        """Adds a flow-based Geneve port, and a bridge for its packets with our address at its interface."""
+    def add_tunnel(self, name, number, kind, underlay, address, mac):
+        """Adds a flow-based tunnel port of a kind (geneve, vxlan, gre), and a bridge for its packets with our address, with its length, at its interface."""
         self.vsctl("add-br", underlay, "--", "set", "bridge", underlay, "datapath_type=netdev", f'other_config:hwaddr="{mac}"',
                    "protocols=OpenFlow10,OpenFlow15")
-        machine.output(["ip", "address", "add", address, "dev", underlay])
+        # Whether somebody else has an address of IPv6 would be asked for a second, during which it cannot be used.
+        at_once = ["nodad"] if ":" in address else []
+        machine.output(["ip", "address", "add", address, "dev", underlay, *at_once])
         machine.output(["ip", "link", "set", underlay, "up"])
-        self.vsctl("add-port", "br0", name, "--", "set", "Interface", name, "type=geneve", f"ofport_request={number}",
+        self.vsctl("add-port", "br0", name, "--", "set", "Interface", name, f"type={kind}", f"ofport_request={number}",
                    "options:remote_ip=flow", "options:key=flow")
         # It follows the kernel's routes.
-        machine.wait_until("Open vSwitch's route", 10, lambda: underlay in self.appctl("ovs/route/show"))
+        network = ipaddress.ip_interface(address).network
+        machine.wait_until("Open vSwitch's route", 10, lambda: f" {network} dev {underlay}" in self.appctl("ovs/route/show"))
 
     def know_neighbour(self, underlay, address, mac):
         """Says who has an address beyond a tunnel."""

@@ -57,11 +57,11 @@ class Switch:
         """Removes a port and its device."""
         self.daemon.vsctl("del-port", self.bridge_of.pop(name, "br0"), name)
 
-    def add_tunnel(self, name, number, underlay, address, mac):
-        """Adds a flow-based Geneve port, and a bridge for its packets with our address in it."""
+    def add_tunnel(self, name, number, kind, underlay, address, mac):
+        """Adds a flow-based tunnel port of a kind (geneve, vxlan, gre), and a bridge for its packets with our address, with its length, in it."""
         self.daemon.vsctl("add-br", underlay, "--fail-mode", "standalone")
         self.daemon.vsctl("add-port", underlay, underlay, "--type", "internal", "--mac", mac, "--address", address)
-        self.daemon.vsctl("add-port", "br0", name, "--type", "geneve", "--number", number, "--option", "remote_ip=flow", "--option", "key=flow")
+        self.daemon.vsctl("add-port", "br0", name, "--type", kind, "--number", number, "--option", "remote_ip=flow", "--option", "key=flow")
 
     def know_neighbour(self, underlay, address, mac):
         """Says who has an address beyond a tunnel."""
@@ -87,8 +87,11 @@ class Switch:
         return {name: (port["rx_packets"], port["tx_packets"]) for name, port in self.daemon.ports(*bridge).items()}
 
     def device_ports(self):
-        """{name: (packets received, packets sent)} of all bridges, by names that are in one bridge only."""
-        return {name: ports for bridge in sorted({"br0", *self.bridge_of.values()}) for name, ports in self.ports(bridge).items()}
+        """{name: (packets received, packets sent)} of all bridges, by names that are in one bridge only, as if read at once: one is read after the other, which
+        takes a while, and back again, so that the means of both are of the same moment."""
+        bridges = sorted({"br0", *self.bridge_of.values()})
+        there, back = ({name: ports for bridge in order for name, ports in self.ports(bridge).items()} for order in (bridges, bridges[::-1]))
+        return {name: tuple((one + other) // 2 for one, other in zip(there[name], back[name])) for name in there}
 
     def change(self, path):
         """Does to flows what the lines of a file say."""

@@ -34,6 +34,7 @@ class Testpmd:
         termios.tcsetattr(far_end, termios.TCSANOW, attributes)
         try:
             self.process = machine.spawn(argv, use_cores, stdin=far_end, stdout=far_end, stderr=far_end)
+            self.pid = self.process.pid
         except BaseException:
             os.close(self.terminal)
             raise

@@ -3,6 +3,8 @@
 import importlib.machinery
 import importlib.util
 import os
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,7 +18,8 @@ from unittest.mock import Mock, patch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools" / "lib"), str(ROOT / "perf")]
 
-from bench import cases, cluster, guests, ovs, policies, report, switch, testpmd  # noqa: E402
+from bench import captures, cases, cluster, document, guests, ovs, policies, report, send, switch, testpmd, tunnel, vhost  # noqa: E402
+from bench.captures import Traffic  # noqa: E402
 from bench.gauge import PIECES, Gauge  # noqa: E402
 from bench.sample import Interval, Work, on_core, sample  # noqa: E402
 from vsw import machine  # noqa: E402
@@ -146,6 +149,19 @@ class Samples(unittest.TestCase):
         self.assertEqual(result.on_core, 0.5)  # cycles went to something else, half of them
         self.assertAlmostEqual(result.rate, 2 * result.mpps)
 
+    def test_bridges_are_read_as_if_at_once(self):
+        """100 packets a question cross both bridges."""
+        dut, asked = object.__new__(switch.Switch), []
+
+        def ports(bridge):
+            asked.append(bridge)
+            count = 100 * len(asked)
+            return {"client": (count, 0)} if bridge == "br0" else {"uplink": (0, count)}
+
+        dut.bridge_of, dut.ports = {"client": "br0", "uplink": "brphy"}, ports
+        self.assertEqual(dut.device_ports(), {"client": (250, 0), "uplink": (0, 250)})
+        self.assertEqual(asked, ["br0", "brphy", "brphy", "br0"])
+
     def test_time_that_pollers_had_their_cores(self):
         """The busiest threads are the pollers; one of them was preempted for 300 of 1,000 ns. A thread that has come counts from 0."""
         before, after = {"1": 5000, "2": 100, "3": 0}, {"1": 5700, "2": 1100, "3": 10, "4": 20}
@@ -168,6 +184,115 @@ class Samples(unittest.TestCase):
             pass
         result = interval.busy_sample(10**9, 200.0)
         self.assertEqual((result.cycles_per_packet, result.mpps, result.forwarded), (100.0, 10.0, 0.5))
+
+
+class Tunnels(unittest.TestCase):
+    """Frames as they come from the peer Node, and the flows that lead to it."""
+
+    INNER = Traffic("remote").frame("rdata", 7)
+
+    def udp(self, link, port):
+        """UDP's payload of a wrapped frame, whose outer headers are checked, with the checksum and what is left of it."""
+        frame = link.wrap(7, self.INNER)
+        self.assertEqual(frame[:12].hex(":"), f"{tunnel.NODE_MAC}:{tunnel.PEER_MAC}")
+        if link.six:
+            self.assertEqual((frame[12:14], frame[20], struct.unpack("!H", frame[18:20])[0]), (b"\x86\xdd", captures.UDP, len(frame) - 54))
+            ends, datagram = frame[22:54], frame[54:]
+        else:
+            self.assertEqual((frame[12:14], frame[23], struct.unpack("!H", frame[16:18])[0]), (b"\x08\x00", captures.UDP, len(frame) - 14))
+            self.assertEqual(captures.checksum(frame[14:34]), 0)
+            ends, datagram = frame[26:34], frame[34:]
+        half = len(ends) // 2
+        family = socket.AF_INET6 if link.six else socket.AF_INET
+        self.assertEqual([socket.inet_ntop(family, end) for end in (ends[:half], ends[half:])], [link.end(tunnel.PEER), link.end(tunnel.NODE)])
+        source, destination, length, checksum = struct.unpack("!HHHH", datagram[:8])
+        self.assertEqual((destination, length, 32768 <= source < 61000), (port, len(datagram), True))
+        left = captures.checksum(ends + struct.pack("!IBBBB", length, 0, 0, 0, captures.UDP) + datagram)
+        return datagram[8:], checksum, left
+
+    def test_geneve(self):
+        payload, checksum, _ = self.udp(tunnel.Link(), 6081)
+        self.assertEqual((payload[:8].hex(), payload[8:], checksum), ("0000655800000000", self.INNER, 0))
+
+    def test_vxlan(self):
+        payload, checksum, _ = self.udp(tunnel.Link("vxlan"), 4789)
+        self.assertEqual((payload[:8].hex(), payload[8:], checksum), ("0800000000000000", self.INNER, 0))
+
+    def test_over_ipv6_there_is_a_checksum(self):
+        payload, checksum, left = self.udp(tunnel.Link(six=True), 6081)
+        self.assertEqual((payload[:8].hex(), payload[8:], left), ("0000655800000000", self.INNER, 0))
+        self.assertNotEqual(checksum, 0)
+
+    def test_gre(self):
+        frame = tunnel.Link("gre").wrap(7, self.INNER)
+        self.assertEqual((frame[23], captures.checksum(frame[14:34]), struct.unpack("!H", frame[16:18])[0]), (captures.GRE, 0, len(frame) - 14))
+        self.assertEqual((frame[34:42].hex(), frame[42:]), ("2000655800000000", self.INNER))
+
+    def test_connections_have_ports_of_their_own(self):
+        ports = {tunnel.Link("vxlan").wrap(number, self.INNER)[34:36] for number in range(1000)}
+        self.assertEqual(len(ports), 1000)
+
+    def test_flows_name_ends_of_this_tunnel(self):
+        over_ipv4, over_ipv6 = ("192.168.77.103->tun_dst", "->tun_ipv6"), ("fd00:192:168:77::103->tun_ipv6_dst", "->tun_dst")
+        for link, six, (one, other) in ((tunnel.Link("gre"), False, over_ipv4), (tunnel.Link(), True, over_ipv4),
+                                        (tunnel.Link(six=True), False, over_ipv6), (tunnel.Link(six=True), True, over_ipv6)):
+            text = "\n".join(link.program(Traffic("remote", six)).flows)
+            self.assertEqual((text.count(f"set_field:{one},"), other in text), (2 if six else 1, False), (link, six))
+
+    def test_the_document_is_for_geneve_over_ipv4(self):
+        self.assertEqual(tunnel.Link().program(Traffic("remote")), document.program(Traffic("remote")))
+
+    def test_names(self):
+        names = [name for name in cases.CASES if name.startswith(("encap", "decap"))]
+        ways = [[name.removeprefix(way) for name in names if name.startswith(way)] for way in tunnel.WAYS]
+        self.assertEqual(ways, [["-1", "-1000", "-30000", "6-1000", "-vxlan-1000", "-gre-1000", "-geneve6-1000"]] * 2)
+        self.assertEqual({cases.devices(name) for name in names}, {("switch", "ovs")})
+
+
+class Vhost(unittest.TestCase):
+    """Connections of Pods that are vhost-user guests."""
+
+    def test_what_circulates(self):
+        for connections, packets in ((1, 512), (300, 300), (1000, 1000)):
+            with tempfile.TemporaryDirectory() as directory:
+                path = Path(directory) / "x.pcap"
+                vhost.write_circle(path, Traffic("pod"), connections, "rdata")
+                frames = send.packets_of(path)
+            self.assertEqual((len(frames), len(set(frames)), connections * vhost.copies(connections)), (packets, connections, packets))
+            self.assertLessEqual(packets, 1024, "more than a ring takes")
+
+    def test_no_packet_is_led_to_a_tap(self):
+        whole = document.program(Traffic("pod"))
+        direct = vhost.from_pod_to_pod(whole)
+        gone = [line for line in whole.flows if line not in direct.flows]
+        self.assertEqual([line.split(" actions=")[0] for line in gone], ["table=23,priority=200,reg1=0x25", "table=23,priority=200,in_port=37"])
+        self.assertEqual((direct.groups, direct.meters), (whole.groups, whole.meters))
+
+    def test_packets_that_do_not_come_around_fail_the_round(self):
+        dut = Mock(ports=lambda: {"client": (5000, 5000), "web": (1000, 1000)})
+        with self.assertRaisesRegex(Failure, "1000 packets of each Pod were to circulate"):
+            vhost.check_circulation(dut, 1000)
+        vhost.check_circulation(dut, 999)
+
+    def test_the_device_goes_on_after_the_packets_are_there(self):
+        """Whatever happens meanwhile."""
+        process = subprocess.Popen(["sleep", "60"])
+        try:
+            with self.assertRaises(Failure), vhost.halted(process.pid):
+                machine.wait_until("it is halted", 5, lambda: self.state(process.pid) == "T")
+                raise Failure("of the guests")
+            machine.wait_until("it goes on", 5, lambda: self.state(process.pid) != "T")
+        finally:
+            process.kill()
+            process.wait()
+
+    @staticmethod
+    def state(pid):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+    def test_all_devices(self):
+        for name in ("vhost-virtio-user", "vhost-pod-1", "vhost-pod-1000"):
+            self.assertEqual(cases.devices(name), ("switch", "ovs", "testpmd"), name)
 
 
 PMD = """
