@@ -358,7 +358,7 @@ fn a_guest_is_a_pod_with_services_and_policies() {
     }
     let dropped = node.counted("acnp:vm", "DropOut");
     assert!(number(&dropped, "packets") >= 2 && dropped["rejects_sent"] == 0, "{dropped}");
-    assert_eq!(node.vm.checksum_errors(), [""; 0]);
+    assert_eq!(node.vm.receive_errors(), [""; 0]);
     for ns in [&node.pod, &node.node] {
         assert_eq!(ChecksumErrors::of(ns), ChecksumErrors::default());
     }

@@ -3,8 +3,8 @@
 //! A host is in one bridge, or a guest as a Pod, with a tunnel port of each kind beside it; the underlay is a bridge of its own, whose LOCAL port has the tunnels' address and whose uplink is a guest.
 
 use crate::common::{
-    ChecksumErrors, Expect, Guest, Host, IDLE_SLEEP, Nic, Switch, WITHOUT_OFFLOADS, Wire, clean, iperf3_to, number,
-    ping, unique,
+    Expect, Guest, Host, IDLE_SLEEP, Nic, Switch, WITHOUT_OFFLOADS, Wire, clean, iperf3_to, number, ping,
+    receive_errors, unique,
 };
 use std::time::Duration;
 
@@ -76,8 +76,8 @@ impl Scene {
                 iperf3_to(guest, &host.ns, address, more);
             }
         }
-        assert_eq!(guest.checksum_errors(), [""; 0], "{port}");
-        assert_eq!(ChecksumErrors::of(&host.ns), ChecksumErrors::default(), "{port}");
+        assert_eq!(guest.receive_errors(), [""; 0], "{port}");
+        assert_eq!(receive_errors(&host.ns), [""; 0], "{port}");
         let counted = switch.port("over", port);
         for counter in ["rx_packets", "tx_packets"] {
             assert!(number(&counted, counter) > 500, "{port}: it has counted too little: {counted:#}");
@@ -120,8 +120,12 @@ fn a_guests_tunnels_reach_ours() {
     scene.capture(&Expect { tunnel: "ip:udp:geneve", inside: &INSIDE, from, fields, sum: false });
     scene.end();
     scene.talk("geneve6", "type geneve id 7 remote fd77::1");
+    let (from, fields) = ("fd77::1", &[("geneve.vni", "0x000007")]);
+    scene.capture(&Expect { tunnel: "ipv6:udp:geneve", inside: &INSIDE, from, fields, sum: true });
     scene.end();
     scene.talk("vxlan", "type vxlan id 7 remote 192.168.77.1 local 192.168.77.2 dstport 4789 dev eth0");
+    let (from, fields) = ("192.168.77.1", &[("vxlan.vni", "7")]);
+    scene.capture(&Expect { tunnel: "ip:udp:vxlan", inside: &INSIDE, from, fields, sum: true });
     scene.end();
     scene.talk("gre", "type gretap key 7 remote 192.168.77.1 local 192.168.77.2 ocsum icsum");
     scene.end();
@@ -170,7 +174,7 @@ fn the_long_segments_of_a_guest_go_into_each_tunnel() {
             pod.run(&format!("iperf3 -c {address} -n 4M -R"));
         }
         for guest in [&mut scene.guest, &mut pod] {
-            assert_eq!(guest.checksum_errors(), [""; 0], "{port}");
+            assert_eq!(guest.receive_errors(), [""; 0], "{port}");
         }
         let counted = scene.switch.port("over", port);
         for counter in ["rx_packets", "tx_packets"] {

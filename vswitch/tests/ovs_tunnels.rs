@@ -192,6 +192,17 @@ fn checksums_of_tunnels_to_open_vswitch_are_ours() {
             sum: true,
         },
         Tunnel {
+            kind: "vxlan",
+            number: 14,
+            six: true,
+            options: &[("key", "10")],
+            out: ["", ""],
+            back: [",tun_id=10", ",tun_id=10"],
+            headers: "ipv6:udp:vxlan",
+            fields: &[("vxlan.vni", "10")],
+            sum: true,
+        },
+        Tunnel {
             kind: "gre",
             number: 13,
             six: false,

@@ -52,16 +52,36 @@ const RECEIVE_ERRORS: [&str; 10] = [
     "Icmp6InCsumErrors",
 ];
 
-/// Those that are not 0 since the namespace began, as `nstat` prints them.
+/// What is not 0 of what a namespace and its interfaces have counted as wrong in what arrived, as `nstat` and `/proc/net/dev` have it.
 ///
 /// # Panics
-/// When it does not know one of them.
+/// When the kernel does not know one of the counters.
 pub(crate) fn receive_errors(ns: &Netns) -> Vec<String> {
-    let text = ns.run(&[&["nstat", "-asz"], &RECEIVE_ERRORS[..]].concat());
+    let mut wrong = protocol_errors(&ns.run(&["nstat", "-asz"]));
+    wrong.extend(device_errors(&ns.run(&["cat", "/proc/net/dev"])));
+    wrong
+}
+
+/// Of `nstat -asz`: the lines of [`RECEIVE_ERRORS`] that are not 0.
+pub(super) fn protocol_errors(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let counters = lines.filter(|words| words.len() >= 2 && RECEIVE_ERRORS.contains(&words[0])).collect::<Vec<_>>();
     assert_eq!(counters.len(), RECEIVE_ERRORS.len(), "nstat does not know all of {RECEIVE_ERRORS:?}:\n{text}");
     counters.iter().filter(|words| words[1] != "0").map(|words| words.join(" ")).collect()
+}
+
+/// Of `/proc/net/dev`: interfaces that have received something wrong (`errs`: all; `frame`: its length, its checksum, its header).
+pub(super) fn device_errors(text: &str) -> Vec<String> {
+    let mut lines = text.lines().skip(1);
+    let names = lines.next().and_then(|line| line.split('|').nth(1)).unwrap_or_default().split_whitespace();
+    let names = names.collect::<Vec<_>>();
+    let column = |name| names.iter().position(|column| *column == name).unwrap_or_else(|| panic!("no {name}:\n{text}"));
+    let (errors, frame) = (column("errs"), column("frame"));
+    let interfaces = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, values)| (name.trim(), values.split_whitespace().collect::<Vec<_>>()));
+    let wrong = interfaces.filter(|(_, values)| values[errors] != "0" || values[frame] != "0");
+    wrong.map(|(name, values)| format!("{name}: errs {}, frame {}", values[errors], values[frame])).collect()
 }
 
 /// Datagrams that a namespace's kernel dropped since the program that should read them was too slow.

@@ -1,6 +1,7 @@
 //! A Linux guest in QEMU: Debian's cloud kernel on vhost-user ports.
 
 use super::command::{self, unique, wait_for};
+use super::counters;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -207,12 +208,27 @@ impl Guest {
         command::run(&["kill", &format!("-{signal}"), &self.child.id().to_string()]);
     }
 
-    /// Packets that its kernel has dropped for a wrong checksum, whatever the protocol: the counters' lines with their values.
-    pub(crate) fn checksum_errors(&mut self) -> Vec<String> {
-        let text = self.run("nstat -asz | grep -i csum");
-        let wrong = |line: &&str| line.split_whitespace().nth(1) != Some("0");
-        assert!(text.contains("TcpInCsumErrors"), "nstat says nothing of checksums: {text}");
-        text.lines().filter(wrong).map(str::to_owned).collect()
+    /// What its kernel and its devices have counted as wrong in what arrived, since it booted: counters that are not 0, with their values (`nstat`, `/proc/net/dev`,
+    /// `ethtool -S`).
+    ///
+    /// # Panics
+    /// When it does not know one of them.
+    pub(crate) fn receive_errors(&mut self) -> Vec<String> {
+        let mut wrong = counters::protocol_errors(&self.run("nstat -asz"));
+        wrong.extend(counters::device_errors(&self.run("cat /proc/net/dev")));
+        for index in 0..self.nics.len() {
+            let text = self.run(&format!("ethtool -S eth{index}"));
+            assert!(
+                text.contains("rx_queue_0_drops: "),
+                "eth{index} of guest {} has other counters: {text}",
+                self.name
+            );
+            let bad = |line: &&str| {
+                ["_drops: ", "_timeouts: "].iter().any(|name| line.contains(name)) && !line.ends_with(": 0")
+            };
+            wrong.extend(text.lines().filter(bad).map(|line| format!("eth{index} {}", line.trim())));
+        }
+        wrong
     }
 
     /// The last lines of its console, and what QEMU said.
@@ -246,6 +262,7 @@ fn spawn(dir: &Path, nics: &[Nic]) -> (Child, UnixStream) {
     let path = dir.join(format!("line-{}.sock", unique()));
     let listener = UnixListener::bind(&path).expect("a temporary directory has room for a socket");
     let log = File::options().create(true).append(true).open(dir.join("qemu.log")).expect("the log can be written");
+    // Not KVM: there are machines that have it, and whose guests stand still (nested virtualization).
     let mut child = Command::new("qemu-system-x86_64")
         .args(["-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "192", "-nodefaults", "-display", "none"])
         .args(["-object", "memory-backend-memfd,id=mem,size=192M,share=on", "-numa", "node,memdev=mem"])

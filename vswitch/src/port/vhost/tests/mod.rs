@@ -20,14 +20,14 @@
 //! | V13 | rings that change meanwhile | `sabotage::rings_that_change_while_they_are_read_cost_their_owner_only`, `lend::rings_and_bytes_that_change_while_they_are_lent_cost_their_owner_only` |
 //! | V14 | indexes that jump | `sabotage::available_indexes_that_jump_cost_their_owner_only` |
 //! | V15, P36 | lies about checksums and segments | `offload::what_a_guest_says_of_its_packets_must_fit_them`, `offload::other_lies_of_a_header_change_nothing`, `features::the_librarys_flags_are_our_words`, `features::offloads_that_were_not_negotiated_are_dropped` |
-//! | V16 | 64 KiB for who takes 1500 | `linux_guests::every_pair_of_feature_sets_carries_tcp_unharmed`, `packet::segment::tests` |
+//! | V16 | 64 KiB for who takes 1500 | `linux_guests::features::every_pair_of_feature_sets_carries_tcp_unharmed`, `packet::segment::tests` |
 //! | V17 | buffers of the wrong direction, packed rings of nonsense | `chains::*`, `chains::packed_rings_with_nonsense_cost_their_owner_only` |
 //! | V18 | a storm, a ring of one, nothing given back | `guests::a_storm_and_a_guest_that_takes_nothing_cost_only_themselves`, `unplug::rings_of_one_entry_and_guests_that_give_nothing_back_lose_their_own_packets` |
 //! | V19 | muted calls, calls lost with the switch | `calls::a_guest_that_mutes_its_calls_is_called_when_it_asks`, `calls::it_is_called_by_another_thread_as_well`, `calls::calls_that_were_lost_with_the_switch_are_made_up_for` |
 //! | V20 | other features, resets, status, logs | `lifecycle::a_driver_without_multiqueue_has_one_pair_whatever_came_before`, `refused::an_owner_that_resets_changes_nothing`, `messages::a_device_whose_status_is_reset_runs_on_or_stops_and_others_go_on`, `refused::what_was_not_offered_is_refused_and_the_guest_runs_on` |
 //! | V21 | an IOMMU's entries | never offered: `features::what_would_do_harm_is_never_offered`; `refused::what_was_not_offered_is_refused_and_the_guest_runs_on` |
 //! | V22 | the control queue | ends in QEMU and virtio-user; what comes of it is V07: rings that are not there |
-//! | V23 | ends that vanish, sockets that are something else | `linux_guests::traffic_resumes_whichever_end_goes_away`, `linux_guests::connections_survive_the_switch_and_a_pause`, `lifecycle::a_hundred_guests_in_a_row_leak_nothing`, `socket::only_a_socket_without_a_listener_is_replaced` |
+//! | V23 | ends that vanish, sockets that are something else | `linux_guests::restarts::traffic_resumes_whichever_end_goes_away`, `linux_guests::restarts::connections_survive_the_switch_and_a_pause`, `lifecycle::a_hundred_guests_in_a_row_leak_nothing`, `socket::only_a_socket_without_a_listener_is_replaced` |
 //! | V24 | ports closed under load | `unplug::ports_are_closed_under_full_load_and_everything_comes_back`, `lifecycle::guests_come_and_go_under_traffic`, `guests::a_storm_and_a_guest_that_takes_nothing_cost_only_themselves` |
 
 mod calls;
