@@ -75,7 +75,7 @@ class Node(Spaces):
         return [
             {"name": TUNNEL, "number": world.PORTS[TUNNEL], "no_flood": True, **self._tunnel()},
             {"name": GATEWAY, "number": world.PORTS[GATEWAY], "type": "internal"},
-            *({"name": pod.port, "number": pod.number, "type": pod.kind, "interface": f"{pod.name}0"} for pod in self.side.pods),
+            *({"name": pod.port, "number": pod.number, "type": pod.kind, "interface": f"{pod.name}0", "underlay": False} for pod in self.side.pods),
             *({"name": name, "number": number, "type": "tap", "interface": name, "no_flood": True} for name, number in world.TAPS),
         ]
 

@@ -147,7 +147,7 @@ class Three(Spaces):
         """Starts the switch of a Node; call `attach` when it is ready."""
         ports = [{"name": GATEWAY, "type": "internal"},
                  {"name": TUNNEL, "type": "geneve", "no_flood": True, "options": {"remote_ip": "flow", "key": "flow"}},
-                 *({"name": f"{pod}0", "type": "af_packet", "interface": f"{pod}0"} for pod in PODS)]
+                 *({"name": f"{pod}0", "type": "af_packet", "interface": f"{pod}0", "underlay": False} for pod in PODS)]
         underlay = ({"name": UNDERLAY, "fail_mode": "standalone"},
                     [{"name": UPLINK, "type": "af_packet", "interface": UPLINK}, {"name": UNDERLAY, "type": "internal", "addresses": within(both(host.address))}])
         config = daemon.configuration(dpdk, ports, directory, "secure", others=[underlay], idle_sleep_us=50)

@@ -159,7 +159,7 @@ class Trunk(Spaces):
 
     def start(self, host, binaries, directory, dpdk, defer):
         """Starts the switch of a Node; call `attach` when it is ready."""
-        ports = [{"name": GATEWAY, "type": "internal"}, *({"name": pod.name, "type": "af_packet", "interface": pod.name} for pod in PODS if pod.host == host)]
+        ports = [{"name": GATEWAY, "type": "internal"}, *({"name": pod.name, "type": "af_packet", "interface": pod.name, "underlay": False} for pod in PODS if pod.host == host)]
         uplink, others = {"name": UPLINK, "type": "af_packet", "interface": UPLINK}, []
         if host == ONE:
             ports += [{"name": TUNNEL, "type": "geneve", "no_flood": True, "options": {"remote_ip": "flow", "key": "flow"}},
