@@ -1,7 +1,7 @@
 //! Doors: the tunnels that packets come out of at a port, with the decision about what is outside.
 //!
-//! **Where in the walk**: before the compact keys. The packets of a tunnel differ outside in lengths, in what nothing matches, and in the source port, which stands for the flow inside. If the decision about them does not ask for
-//! the source port, it is one decision for all of them: it is found here by the rest, which is the same for every flow, and the compact key of the packet is that of what is inside at once. So a packet
+//! **Where in the walk**: before the compact keys. The packets of a tunnel differ outside in lengths, in what nothing matches, and in the source port (and the flow label of IPv6), which stands for the flow inside. If the decision about them does not ask for
+//! that, it is one decision for all of them: it is found here by the rest, which is the same for every flow, and the compact key of the packet is that of what is inside at once. So a packet
 //! of an established connection in a tunnel costs one lookup in a table that is as large as there are connections, not two.
 //!
 //! **Design**: a port has a hint, how a packet of it came out of a tunnel lately; bursts of ports without one pay nothing. A packet that comes by no door, or about whose inside too little is known, is looked up
@@ -12,7 +12,7 @@
 //!
 //! **Limits**: a fixed number of doors; one that was passed lately keeps its place. Those of decisions that have ended are swept.
 //!
-//! **Not here**: IPv6 outside, checksums over what is inside, options: those take the way of their own key.
+//! **Not here**: checksums over what is inside of IPv4, options: those take the way of their own key.
 
 use super::alike::Alike;
 use super::compact::{Came, folded};
@@ -40,7 +40,7 @@ const PATIENCE: u8 = 64;
 const SWEEP: usize = 4;
 
 /// All that the packets of a tunnel have in common outside: addresses, id, TOS and TTL, where they are said (see [`Outer`]), MAC addresses, and the port.
-type Words = [u64; 5];
+type Words = [u64; 8];
 
 /// See the module.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Default for Door {
     fn default() -> Self {
         let tunnel = Tunnel { port: PortId::NONE, number: 0 };
         let came = Came::default();
-        let (words, heard) = ([0; 5], Counter::default());
+        let (words, heard) = ([0; 8], Counter::default());
         Self { alike: None, words, megaflow: None, tunnel, came, in_port: 0, world: 0, serial: 0, heard }
     }
 }
@@ -83,9 +83,10 @@ impl Door {
     /// Word by word: what was just written as words is not to be read as anything wider.
     #[inline(always)] // in the loop over a burst
     fn is_of(&self, words: &Words) -> bool {
-        let [a, b, c, d, e] = *words;
-        let [ends, said, place, macs, port] = self.words;
-        (a ^ ends) | (b ^ said) | (c ^ place) | (d ^ macs) | (e ^ port) == 0 && self.megaflow.is_some()
+        let [a, b, c, d, e, f, g, h] = *words;
+        let [ends, said, place, macs, port, six @ ..] = self.words;
+        let six = (f ^ six[0]) | (g ^ six[1]) | (h ^ six[2]);
+        (a ^ ends) | (b ^ said) | (c ^ place) | (d ^ macs) | (e ^ port) | six == 0 && self.megaflow.is_some()
     }
 
     /// The tunnel port.
@@ -154,7 +155,8 @@ impl Places {
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // below SETS
     fn set(&self, words: &Words) -> usize {
-        let [ends, said, place, macs, port] = *words;
+        let [ends, said, place, macs, port, six @ ..] = *words;
+        let ends = ends ^ six[0].rotate_left(17) ^ six[1].rotate_left(31) ^ six[2].rotate_left(47);
         // Two products at a time.
         let (a, b) =
             (folded(ends ^ self.seed, macs ^ K[0]), folded(said ^ place.rotate_left(24) ^ K[1], port ^ self.seed));
@@ -231,12 +233,13 @@ impl Doors {
 fn words(head: &[u8], outer: &Outer, port: PortId) -> Option<Words> {
     let (dst, src) = (head.first_chunk::<8>()?, head.get(8..)?.first_chunk::<4>()?);
     let rest = u64::from(u32::from_le_bytes(*src)) << 16 | u64::from(port.0);
-    Some([outer[0], outer[4], outer[5], u64::from_le_bytes(*dst), rest])
+    let [ends, b, c, d, said, place] = *outer;
+    Some([ends, said, place, u64::from_le_bytes(*dst), rest, b, c, d])
 }
 
 /// Whether a decision that looks at these bits is the same for all packets of a tunnel, whatever flow is inside.
 pub(super) fn is_for_all_flows(mask: &FlowMask) -> bool {
-    [Field::TpSrc, Field::DpHash, Field::ConjId].iter().all(|field| mask.get(*field) == 0)
+    [Field::TpSrc, Field::Ipv6Label, Field::DpHash, Field::ConjId].iter().all(|field| mask.get(*field) == 0)
 }
 
 impl Cache {
@@ -260,15 +263,15 @@ impl Cache {
         }
     }
 
-    /// [`Cache::prepare`] for a burst of a port whose packets come out of tunnels: the compact key of what comes by a door and is plain is that of what is inside. `outside`: of a packet that begins so
-    /// and is so long, what its outer headers say, and their bytes. Returns the bytes of all packets, and whether the length of each is one of `frames`.
+    /// [`Cache::prepare`] for a burst of a port whose packets come out of tunnels: the compact key of what comes by a door and is plain is that of what is inside. `outside`: of a packet in one
+    /// segment, what its outer headers say, and their bytes. Returns the bytes of all packets, and whether the length of each is one of `frames`.
     #[inline(always)] // into a function of its own, with what `outside` is
     pub(crate) fn prepare_by_doors(
         &mut self,
         burst: &Burst,
         (port, world): (PortId, u64),
         frames: &RangeInclusive<usize>,
-        outside: impl Fn(&[u8], usize) -> Option<(Outer, usize)>,
+        outside: impl Fn(&Mbuf) -> Option<(Outer, usize)>,
     ) -> (u64, bool) {
         let Self { doors: Doors { places, slots, used, .. }, keys, seeds, tick, .. } = self;
         let (mut bytes, mut ordinary) = (0, true);
@@ -283,7 +286,7 @@ impl Cache {
             } else if let Some((_, door, slot)) = last.filter(|(alike, ..)| alike.fits(head, len)) {
                 Some((door, slot))
             } else {
-                let found = outside(head, len).and_then(|(outer, header)| {
+                let found = outside(mbuf).and_then(|(outer, header)| {
                     let (at, door) = places.find(&words(head, &outer, port)?)?;
                     #[allow(clippy::cast_possible_truncation)] // fewer places, and no longer header, than 2^16
                     let slot = Slot { serial: door.serial, at: at as u16, header: header as u16 };
@@ -403,14 +406,14 @@ mod tests {
     #[test]
     fn a_crowd_takes_no_busy_doors_place() {
         let mut doors = Doors::new(7);
-        let busy = [1, 2, 3, 4, 5];
+        let busy = [1, 2, 3, 4, 5, 0, 0, 0];
         assert!(fill(&mut doors, busy, Millis(1)));
         let mut refused = 0;
         for i in 1..20_000_u64 {
             let now = Millis(1 + i / 50);
             let (_, door) = doors.places.find(&busy).unwrap_or_else(|| panic!("gone after {i} others"));
             door.pass(now);
-            refused += u32::from(!fill(&mut doors, [i, i << 9, 0, i, 0], now));
+            refused += u32::from(!fill(&mut doors, [i, i << 9, 0, i, 0, 0, 0, 0], now));
         }
         assert!(refused > 1000, "{refused} found no room: this is no crowd");
     }
@@ -418,14 +421,14 @@ mod tests {
     #[test]
     fn ended_decisions_are_let_go() {
         let mut doors = Doors::new(7);
-        let put: Vec<u64> = (0..64).filter(|i| fill(&mut doors, [*i; 5], Millis(1))).collect();
+        let put: Vec<u64> = (0..64).filter(|i| fill(&mut doors, [*i; 8], Millis(1))).collect();
         let (ended, kept): (Vec<_>, Vec<_>) = put.iter().partition(|i| *i % 2 == 0);
         for i in &ended {
-            let (_, door) = doors.places.find(&[*i; 5]).expect("just put there");
+            let (_, door) = doors.places.find(&[*i; 8]).expect("just put there");
             door.megaflow.as_ref().expect("has one").kill();
         }
         (0..SETS * WAYS / SWEEP).for_each(|_| doors.sweep());
-        let found: Vec<u64> = (0..64).filter(|i| doors.places.find(&[*i; 5]).is_some()).collect();
+        let found: Vec<u64> = (0..64).filter(|i| doors.places.find(&[*i; 8]).is_some()).collect();
         assert_eq!((found, ended.is_empty(), kept.is_empty()), (kept, false, false));
     }
 }

@@ -8,7 +8,7 @@ use super::step::Step;
 use super::straight::Halt;
 use super::tunnel::read_outside;
 use crate::action::DecapOp;
-use crate::cache::{Cache, Megaflow};
+use crate::cache::{Cache, Megaflow, Outer};
 use crate::dpdk::{Burst, Csum, Mbuf};
 use crate::port::PortId;
 use crate::time::Millis;
@@ -25,7 +25,13 @@ pub(super) fn prepare(
     world: u64,
     frames: std::ops::RangeInclusive<usize>,
 ) -> (u64, bool) {
-    cache.prepare_by_doors(burst, (port, world), &frames, |head, len| plain_words(op, head, len))
+    cache.prepare_by_doors(burst, (port, world), &frames, |mbuf| words_of(op, mbuf))
+}
+
+/// [`plain_words`] of a packet.
+#[inline(always)] // as that
+fn words_of(op: DecapOp, mbuf: &Mbuf) -> Option<(Outer, usize)> {
+    plain_words(op, mbuf.head(), mbuf.len(), || mbuf.csum())
 }
 
 /// How it was decided what becomes of the inside of a packet.
@@ -151,7 +157,7 @@ impl Step<'_> {
     #[cold]
     fn first_of_millisecond(&self, cache: &mut Cache, i: usize, mbuf: &Mbuf) {
         let Some(op) = cache.door(i).and_then(|(_, megaflow, _)| megaflow.unwraps()) else { return };
-        if let Some((outer, _)) = plain_words(op, mbuf.head(), mbuf.len()) {
+        if let Some((outer, _)) = words_of(op, mbuf) {
             cache.use_tunnel(&outer, self.now);
         }
         if let Ok((outside, _)) = read_outside(op.kind, mbuf) {
@@ -173,7 +179,7 @@ impl Step<'_> {
         // What comes by a patch port is in no burst.
         let arrives = self.snapshot.port(port).is_some_and(|view| view.peer.is_none());
         let plain = arrives && mbuf.nb_segs() == 1 && mbuf.gso_size() == 0 && op.max.is_none();
-        let Some((outer, header)) = plain_words(op, mbuf.head(), mbuf.len()).filter(|_| plain) else { return };
+        let Some((outer, header)) = words_of(op, mbuf).filter(|_| plain) else { return };
         let world = &self.snapshot.world;
         let in_port = |tunnel: PortId| {
             let facts = world.ports.get(tunnel.index())?.as_ref()?;

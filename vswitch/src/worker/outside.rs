@@ -2,6 +2,8 @@
 
 use crate::action::DecapOp;
 use crate::cache::{Outer, folded};
+use crate::dpdk::Csum;
+use crate::packet::checksum::Sum;
 use crate::pipeline::PortFacts;
 use crate::tunnel::OPTION_FIELDS;
 use std::net::Ipv6Addr;
@@ -9,6 +11,10 @@ use vswitch_flow::extract::Layers;
 use vswitch_flow::{Field, FlowKey};
 use vswitch_tunnel::options::Values;
 use vswitch_tunnel::{Ends, Kind, Outside};
+
+/// Protocol numbers.
+const UDP: u64 = 17;
+const GRE: u64 = 47;
 
 /// All that the outer headers say that rules can match, if it is no more than that, and where they were read.
 #[inline]
@@ -32,18 +38,20 @@ pub(super) fn outer_words(op: DecapOp, dst_port: u16, outside: &Outside) -> Opti
     Some([a, b, c, d, said, place])
 }
 
-/// [`outer_words`] of the packets that most are, without reading anything twice: IPv4 without a UDP or GRE checksum, nothing but a number in the tunnel's header, and nothing behind the inner
-/// frame. And where that begins. `head`: the packet's first bytes, `len`: of all of it. None: it may be one of a tunnel all the same, for [`vswitch_tunnel::read`] to say.
+/// [`outer_words`] of the packets that most are, without reading anything twice: IPv4 without a UDP or GRE checksum, or IPv6, nothing but a number in the tunnel's header, and nothing behind the
+/// inner frame. And where that begins. `head`: the packet's first bytes, `len`: of all of it, `csum`: what its device says of its checksum. None: it may be one of a tunnel all the same, for
+/// [`vswitch_tunnel::read`] to say.
 #[inline(always)] // what it returns is taken apart at once
-pub(super) fn plain_words(op: DecapOp, head: &[u8], len: usize) -> Option<(Outer, usize)> {
+pub(super) fn plain_words(op: DecapOp, head: &[u8], len: usize, csum: impl FnOnce() -> Csum) -> Option<(Outer, usize)> {
     const IPV4: u64 = 0x0008_0045;
-    const UDP: u64 = 17;
-    const GRE: u64 = 47;
     let bytes: &[u8; 64] = head.first_chunk()?;
     let word = |at: usize| u64::from(u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
     // Ethernet type, version and length; TOS.
     let first = word(12);
     let (second, third, ends) = (word(16), word(20), word(26) << 32 | word(30));
+    if first >> 16 == 0x86dd {
+        return plain_words6(op, head, len, csum());
+    }
     if first >> 8 != IPV4 || second >> 16 != len as u64 - 14 || third >> 16 & 0x3fff != 0 {
         return None;
     }
@@ -78,6 +86,52 @@ pub(super) fn plain_words(op: DecapOp, head: &[u8], len: usize) -> Option<(Outer
     };
     let place = u64::from(op.home.0) << 32 | (op.kind as u64) << 16 | dst_port;
     Some(([ends, 0, 0, 0, id << 16 | tos << 8 | ttl, place], header))
+}
+
+/// [`plain_words`] of IPv6: nothing between its header and that of UDP or GRE. A UDP checksum, if there is one, is right.
+#[inline(never)] // not in the loop over packets of IPv4
+fn plain_words6(op: DecapOp, head: &[u8], len: usize, csum: Csum) -> Option<(Outer, usize)> {
+    /// Where UDP or GRE begins.
+    const L4: usize = 14 + 40;
+    // The longest header, and the Ethernet header of what is inside.
+    let bytes: &[u8; L4 + 16 + 14] = head.first_chunk()?;
+    let word = |at: usize| u64::from(u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+    let double = |at: usize| word(at) << 32 | word(at + 4);
+    let (first, second) = (word(14), word(18));
+    // An unfinished checksum is for the long way, where what is known of it stays.
+    if first >> 28 != 6 || second >> 16 != len as u64 - L4 as u64 || csum == Csum::Partial {
+        return None;
+    }
+    let (tos, protocol, ttl) = (first >> 20 & 0xff, second >> 8 & 0xff, second & 0xff);
+    let (id, dst_port, header) = match op.kind {
+        Kind::Geneve | Kind::Vxlan => {
+            let wanted = if op.kind == Kind::Geneve { 0x6558 } else { 0x0800_0000 };
+            let (length, sum) = (bytes[L4 + 4..].first_chunk()?, word(L4 + 4) & 0xffff);
+            let whole = word(L4 + 4) >> 16 == len as u64 - L4 as u64 && word(L4 + 8) == wanted;
+            let number = word(L4 + 12);
+            if protocol != UDP || !whole || op.kind == Kind::Vxlan && number & 0xff != 0 {
+                return None;
+            }
+            let right = || {
+                let pseudo =
+                    Sum::of_words::<32>(bytes[22..].first_chunk()?).two_words([17, u16::from_be_bytes(*length)]);
+                Some(pseudo.bytes(head.get(L4..len)?).is_right())
+            };
+            if sum != 0 && csum != Csum::Good && right() != Some(true) {
+                return None;
+            }
+            ((number >> 8) << 1 | 1, word(L4) & 0xffff, L4 + 16)
+        }
+        Kind::Gre if protocol == GRE => match word(L4) {
+            0x6558 => (0, 0, L4 + 4),
+            0x2000_6558 => (word(L4 + 4) << 1 | 1, 0, L4 + 8),
+            _ => return None,
+        },
+        Kind::Gre => return None,
+    };
+    let place = u64::from(op.home.0) << 32 | 1 << 24 | (op.kind as u64) << 16 | dst_port;
+    let said = id << 16 | tos << 8 | ttl;
+    Some(([double(22), double(30), double(38), double(46), said, place], header))
 }
 
 /// A key that says what the outer headers said.
@@ -174,24 +228,45 @@ fn flow_hash_of_any(head: &[u8], layers: Layers) -> u32 {
 mod plain_tests {
     use super::super::tunnel::read_outside;
     use super::*;
-    use crate::dpdk::{Csum, Mempool};
+    use crate::dpdk::Mempool;
     use crate::port::PortId;
     use proptest::prelude::*;
+    use std::net::Ipv4Addr;
     use vswitch_tunnel::{Body, Header, Outer as Headers};
 
-    fn packet(kind: Kind, id: u32, (tos, ttl): (u8, u8), inner: usize) -> Vec<u8> {
+    const V4: Ends = Ends::V4 { src: Ipv4Addr::new(10, 1, 2, 3), dst: Ipv4Addr::new(10, 99, 0, 7) };
+    const V6: Ends = Ends::V6 {
+        src: Ipv6Addr::new(0xfd01, 2, 3, 4, 5, 6, 7, 8),
+        dst: Ipv6Addr::new(0xfd02, 0xa, 0xb, 0xc, 0xd, 0xe, 0xf, 9),
+    };
+
+    fn packet((kind, ends): (Kind, Ends), id: u32, (tos, ttl): (u8, u8), inner: usize) -> Vec<u8> {
         let body = match kind {
             Kind::Geneve => Body::Geneve { vni: id, dst_port: 6081, csum: false, oam: false, options: Vec::new() },
             Kind::Vxlan => Body::Vxlan { vni: id, dst_port: 4789, csum: false, gbp: None },
             Kind::Gre => Body::Gre { key: id.is_multiple_of(2).then_some(id), csum: false, seq: false },
         };
-        let ends = Ends::V4 { src: [10, 1, 2, 3].into(), dst: [10, 99, 0, 7].into() };
         let header = Header::new(&Headers { eth_src: [2; 6], eth_dst: [4; 6], ends, tos, ttl, df: true, body });
         let header = header.expect("a header");
         let mut packet = vec![0x5a; header.len() + inner];
         let front = packet.get_mut(..header.len()).expect("room");
         assert!(header.write(front, inner, 77, 0));
+        settle(&mut packet);
         packet
+    }
+
+    /// Makes checksums right: of an IPv4 header, of UDP over IPv6.
+    fn settle(packet: &mut [u8]) {
+        if packet[12..14] == [8, 0] {
+            packet[24..26].fill(0);
+            let sum = Sum::of(&packet[14..34]).checksum();
+            packet[24..26].copy_from_slice(&sum.to_be_bytes());
+        } else if packet[20] == 17 {
+            packet[60..62].fill(0);
+            let length = u16::from_be_bytes([packet[58], packet[59]]);
+            let sum = Sum::of(&packet[22..54]).two_words([17, length]).bytes(&packet[54..]).checksum();
+            packet[60..62].copy_from_slice(&if sum == 0 { 0xffff } else { sum }.to_be_bytes());
+        }
     }
 
     /// A tag changes where everything is, and no flow.
@@ -216,30 +291,31 @@ mod plain_tests {
     fn what_is_read_at_once_is_what_it_says() {
         let pool = Mempool::for_tests(8);
         let kinds = prop_oneof![Just(Kind::Geneve), Just(Kind::Vxlan), Just(Kind::Gre)];
-        let changes = prop::collection::vec((12_usize..64, any::<u8>(), any::<bool>()), 0..3);
-        proptest!(|(kind in kinds, id: u32, outside: (u8, u8), inner in 26_usize..200, changes in changes, cut in 0_usize..4)| {
-            let mut bytes = packet(kind, id, outside, inner);
+        let changes = prop::collection::vec((12_usize..84, any::<u8>(), any::<bool>()), 0..3);
+        let csums = prop_oneof![4 => Just(Csum::Unknown), 1 => Just(Csum::Good), 1 => Just(Csum::Bad), 1 => Just(Csum::Partial)];
+        let ends = prop_oneof![Just(V4), Just(V6)];
+        proptest!(|(kind in kinds, ends in ends, id: u32, outside: (u8, u8), inner in 26_usize..200, changes in changes, cut in 0_usize..4, csum in csums)| {
+            let mut bytes = packet((kind, ends), id, outside, inner);
             for (at, byte, fix) in &changes {
                 bytes[*at] = *byte;
                 if *fix {
-                    bytes[24..26].fill(0);
-                    let sum = crate::packet::checksum::Sum::of(&bytes[14..34]).checksum();
-                    bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+                    settle(&mut bytes);
                 }
             }
             bytes.truncate(bytes.len() - cut);
             let op = DecapOp { home: PortId(3), kind, max: None };
             let mut mbuf = pool.mbuf_from(&bytes).expect("an mbuf");
-            mbuf.set_csum(Csum::Unknown);
-            let at_once = plain_words(op, mbuf.head(), mbuf.len());
+            mbuf.set_csum(csum);
+            let at_once = plain_words(op, mbuf.head(), mbuf.len(), || csum);
             if changes.is_empty() && cut == 0 {
-                prop_assert!(at_once.is_some(), "{kind:?} {id}: {bytes:02x?}");
+                let for_the_long_way = ends == V6 && csum == Csum::Partial;
+                prop_assert_eq!(at_once.is_none(), for_the_long_way, "{:?} {}, {:?}: {:02x?}", kind, id, csum, bytes);
             }
             if let Some((words, header)) = at_once {
                 let (outside, dst_port) = read_outside(kind, &mbuf).expect("good");
                 prop_assert_eq!(outer_words(op, dst_port, &outside), Some(words), "{:02x?}", bytes);
-                let ends = (outside.header_len, outside.payload_end, outside.checksum);
-                prop_assert_eq!(ends, (header, bytes.len(), None), "{:02x?}", bytes);
+                let (begins, ends) = (outside.header_len, outside.payload_end);
+                prop_assert_eq!((begins, ends), (header, bytes.len()), "{:02x?}", bytes);
             }
         });
         assert_eq!(pool.in_use(), 0);
@@ -252,10 +328,10 @@ mod plain_tests {
         let kinds = prop_oneof![Just(Kind::Geneve), Just(Kind::Vxlan), Just(Kind::Gre)];
         let changes = prop::collection::vec((0_usize..64, any::<u8>()), 0..3);
         proptest!(|(kind in kinds, id: u32, outside: (u8, u8), inner in [26_usize..200, 26..200], changes in changes)| {
-            let first = packet(kind, id, outside, inner[0]);
-            let mut next = packet(kind, id, outside, inner[1]);
+            let first = packet((kind, V4), id, outside, inner[0]);
+            let mut next = packet((kind, V4), id, outside, inner[1]);
             let op = DecapOp { home: PortId(3), kind, max: None };
-            let (words, header) = plain_words(op, &first, first.len()).expect("plain");
+            let (words, header) = plain_words(op, &first, first.len(), || Csum::Unknown).expect("plain");
             let alike = Alike::of(&first, header);
             prop_assert_eq!(alike.is_some(), kind != Kind::Gre, "{:?}", kind);
             let alike = alike.filter(|alike| alike.fits(&next, next.len()));
@@ -264,7 +340,7 @@ mod plain_tests {
                 next[*at] = *byte;
             }
             if alike.is_some_and(|alike| alike.fits(&next, next.len())) {
-                prop_assert_eq!(plain_words(op, &next, next.len()), Some((words, header)), "{:02x?}, then {:02x?}", first, next);
+                prop_assert_eq!(plain_words(op, &next, next.len(), || Csum::Unknown), Some((words, header)), "{:02x?}, then {:02x?}", first, next);
                 prop_assert_eq!(&next[..12], &first[..12], "MAC addresses");
             }
         });

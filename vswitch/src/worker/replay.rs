@@ -200,7 +200,7 @@ impl Step<'_> {
             path.add(packets, bytes);
         }
         if let Some(op) = path.encapsulation() {
-            self.count_wrapped(op.port, packets + 1 - slow, bytes + first - slow_bytes);
+            self.count_quick(op, path.out(), packets + 1 - slow, bytes + first - slow_bytes);
         }
     }
 

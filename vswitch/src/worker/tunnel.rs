@@ -2,6 +2,7 @@
 //!
 //! Nothing here is on the way of a packet that meets no tunnel.
 
+use super::PortView;
 use super::execute::Origin;
 use super::outside::{flow_hash, outer_words, tunnel_key};
 use super::path_mtu;
@@ -10,7 +11,7 @@ use crate::action::{DecapOp, EncapOp, Op, Packet, Touched};
 use crate::cache::{Cache, Compact};
 use crate::dpdk::{Csum, Mbuf};
 use crate::limits::{FRAME_MIN, HEAD_LEN, TUNNEL_DEPTH_MAX};
-use crate::observe::{DropReason, Fallback};
+use crate::observe::{DropReason, Fallback, Software};
 use crate::packet::checksum::{self, Sum};
 use crate::packet::{TxCaps, offload};
 use crate::pipeline::{Choice, PortFacts, Request, Start};
@@ -20,7 +21,7 @@ use vswitch_flow::FlowKey;
 use vswitch_flow::action::PortNo;
 use vswitch_flow::extract::Layers;
 use vswitch_tunnel::options::Values;
-use vswitch_tunnel::{Ends, Kind, Outside, source_port};
+use vswitch_tunnel::{Ends, Header, Kind, Outside, source_port};
 
 impl Step<'_> {
     /// Puts a packet into a tunnel. Returns the packet that the rest of the list is for; one that had to be cut into several is several, and all but the last are through the rest already.
@@ -100,7 +101,7 @@ impl Step<'_> {
         match wrapped {
             Ok(wrapped) => {
                 self.uses(op);
-                self.count_wrapped(op.port, 1, (wrapped.len() - op.header.len()) as u64);
+                self.count_quick(op, out, 1, (wrapped.len() - op.header.len()) as u64);
                 self.outputs.push_ready(self.snapshot, out, wrapped);
             }
             Err(mbuf) => self.wrap_slowly(op, out, Packet { mbuf, layers }, from),
@@ -119,11 +120,27 @@ impl Step<'_> {
     /// Longest inner frame that [`wrap_quickly`] is for, in bytes; 0: none. So long a one can leave by `out` without a second look.
     #[inline]
     pub(super) fn quick_room(&self, op: &EncapOp, out: PortId) -> usize {
-        if op.max.is_some() || !op.header.is_plain() {
+        if op.max.is_some() || op.header.sequenced() {
+            return 0;
+        }
+        // What the device finishes is left to it.
+        let finishes = |view: &PortView| view.shared.device.tx_caps().csum;
+        if op.header.checksum().is_some() && self.snapshot.port(out).is_none_or(finishes) {
             return 0;
         }
         let leaves = self.outputs.plain_max(out).saturating_sub(op.header.len());
         self.room_at(op, out).min(op.header.inner_max()).min(leaves)
+    }
+
+    /// Packets were wrapped quickly to leave by `out`, with so many bytes inside: [`Step::count_wrapped`], and what was done in the device's place.
+    #[inline]
+    pub(super) fn count_quick(&self, op: &EncapOp, out: PortId, packets: u64, bytes: u64) {
+        self.count_wrapped(op.port, packets, bytes);
+        if op.header.checksum().is_some_and(|at| at.no_zero)
+            && let Some(view) = self.snapshot.port(out)
+        {
+            view.shared.counters[self.worker].software[Software::Checksum.index()].add(packets);
+        }
     }
 
     /// Packets of so many bytes inside leave by a tunnel port.
@@ -484,9 +501,24 @@ pub(super) fn wrap_quickly(op: &EncapOp, mut mbuf: Mbuf, port: u16) -> Result<Mb
     }
     let inner = mbuf.len();
     let Some(front) = mbuf.prepend(op.header.len()) else { return Err(mbuf) };
-    op.header.write_plain(front, inner, port);
+    if op.header.is_plain() {
+        op.header.write_plain(front, inner, port);
+    } else {
+        write_other(&op.header, &mut mbuf, inner, port);
+    }
     mbuf.set_csum(Csum::Unknown);
     Ok(mbuf)
+}
+
+/// A header that is not what most are, and its checksum over a packet in front of which there is room for it now.
+#[inline(never)]
+fn write_other(header: &Header, mbuf: &mut Mbuf, inner: usize, port: u16) {
+    let written = mbuf.head_mut().get_mut(..header.len()).is_some_and(|front| header.write_with(front, inner, port, 0));
+    debug_assert!(written, "{inner} bytes behind {}", header.len());
+    if let Some(at) = header.checksum() {
+        let end = mbuf.len();
+        let _ = checksum::finish(mbuf, at.start, at.field, end, at.no_zero);
+    }
 }
 
 /// UDP destination port of a packet whose headers were read.

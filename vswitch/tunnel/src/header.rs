@@ -98,6 +98,8 @@ pub struct Header {
     /// With a UDP checksum: the folded sum of its pseudo-header without the length.
     pseudo: u16,
     transport: Transport,
+    /// See [`Header::is_plain`].
+    plain: bool,
 }
 
 /// What there is to write behind the IP header.
@@ -143,7 +145,9 @@ impl Header {
             Body::Geneve { vni, .. } | Body::Vxlan { vni, .. } => vni & 0x00ff_ffff,
             Body::Gre { key, .. } => key.unwrap_or(0),
         };
-        Ok(Self { bytes, len, ends: outer.ends, id, ip, pseudo, transport })
+        let plain = len as usize == PLAIN
+            && matches!((&outer.ends, transport), (Ends::V4 { .. }, Transport::Udp { csum: false }));
+        Ok(Self { bytes, len, ends: outer.ends, id, ip, pseudo, transport, plain })
     }
 
     /// Bytes in front of the inner frame: at least 38, at most [`HEADER_MAX`].
@@ -198,11 +202,17 @@ impl Header {
     /// another length or `inner_len` is more than [`Header::inner_max`].
     #[must_use]
     pub fn write(&self, front: &mut [u8], inner_len: usize, hash: u32, seq: u32) -> bool {
+        self.write_with(front, inner_len, source_port(hash), seq)
+    }
+
+    /// [`Header::write`], with the [`source_port`] instead of the hash.
+    #[must_use]
+    pub fn write_with(&self, front: &mut [u8], inner_len: usize, port: u16, seq: u32) -> bool {
         if front.len() != self.len() || inner_len > self.inner_max() {
             return false;
         }
         if self.is_plain() {
-            self.write_plain(front, inner_len, source_port(hash));
+            self.write_plain(front, inner_len, port);
             return true;
         }
         front.copy_from_slice(self.bytes());
@@ -219,7 +229,7 @@ impl Header {
         }
         match self.transport {
             Transport::Udp { csum } => {
-                set16(front, l4, source_port(hash));
+                set16(front, l4, port);
                 set16(front, l4 + 4, payload);
                 if csum {
                     set16(front, l4 + 6, fold(u32::from(self.pseudo) + u32::from(payload)));
@@ -238,8 +248,7 @@ impl Header {
     #[inline]
     #[must_use]
     pub const fn is_plain(&self) -> bool {
-        self.len as usize == PLAIN
-            && matches!((&self.ends, self.transport), (Ends::V4 { .. }, Transport::Udp { csum: false }))
+        self.plain
     }
 
     /// [`Header::write`], of a plain one for an inner frame of no more than [`Header::inner_max`] bytes. `front`: as long as it is. `port`: the [`source_port`].
