@@ -125,7 +125,8 @@ impl Step<'_> {
         }
         // What the device finishes is left to it.
         let finishes = |view: &PortView| view.shared.device.tx_caps().csum;
-        if op.header.checksum().is_some() && self.snapshot.port(out).is_none_or(finishes) {
+        let is_udp = op.header.checksum().is_some_and(|at| at.no_zero);
+        if is_udp && self.snapshot.port(out).is_none_or(finishes) {
             return 0;
         }
         let leaves = self.outputs.plain_max(out).saturating_sub(op.header.len());
