@@ -30,7 +30,8 @@
 //!
 //! **Never trust the guest**: what a guest does to its memory file is survived (`fault`), and what it is called by holds up nobody for long (`calls`), no worker where another thread calls (`caller`); a burst's mbufs are rationed (`Rings::receive`, the shim); `guard` refuses what makes the library's own ring arithmetic unsafe; connections are made
 //! non-blocking and limited to one per socket (`socket`), so that a peer that stops in the middle of a message, or never
-//! reads a reply, is disconnected instead of stopping the thread (and, through `access_lock`, the workers) of all ports.
+//! reads a reply, is disconnected instead of stopping the thread (and, through `access_lock`, the workers) of all ports. Descriptors of messages that take
+//! none, or are not there as a whole, are closed before the library sees them, which would leak those of what it gives up (the shim's `recvmsg`).
 //!
 //! **Limits** of librte_vhost 22.11 that we cannot lift:
 //! - 1024 sockets, 1024 devices and 1024 polled descriptors per process, listeners and connections together: about 500 server
