@@ -54,6 +54,7 @@ static __thread struct {
 	struct rte_mempool *from;
 	uint32_t budget;
 	bool begun;
+	unsigned int first;
 	enum vs_lost lost;
 	vs_take take;
 	void *context;
@@ -78,6 +79,8 @@ static int ration_dequeue(struct rte_mempool *unused __rte_unused, void **object
 		return -ENOBUFS;
 	}
 	ration.budget -= n;
+	if (!begun)
+		ration.first = n;
 	return 0;
 }
 
@@ -134,6 +137,7 @@ uint16_t vs_vhost_dequeue_burst(int vid, uint16_t queue, struct rte_mempool *poo
 	ration.from = pool;
 	ration.budget = *budget;
 	ration.begun = false;
+	ration.first = 0;
 	ration.lost = VS_LOST_NONE;
 	const uint16_t taken = rte_vhost_dequeue_burst(vid, queue, ration_pool, mbufs, n);
 
@@ -141,7 +145,7 @@ uint16_t vs_vhost_dequeue_burst(int vid, uint16_t queue, struct rte_mempool *poo
 	if (ration.begun)
 		memset(mbufs + taken, 0, (n - taken) * sizeof(*mbufs));
 	*budget = ration.budget;
-	*lost = ration.lost;
+	*lost = ration.lost != VS_LOST_NONE || taken >= ration.first ? ration.lost : VS_LOST_CHAIN;
 	return taken;
 }
 
