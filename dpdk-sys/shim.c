@@ -149,8 +149,8 @@ uint16_t vs_vhost_dequeue_burst(int vid, uint16_t queue, struct rte_mempool *poo
 	return taken;
 }
 
-/* librte_vhost takes the descriptors of a message out of its socket with the message's header, and leaks them if it does not like
- * what is behind: a size, half a payload, a ring that cannot be. A front end could take all descriptors of the process that way. So
+/* librte_vhost takes the descriptors of a message out of its socket with the message's header, and leaks them if it gives the message
+ * up before it looks for who handles it: a ring that cannot be, in-flight buffers of no ring. A front end could take all descriptors of the process that way. So
  * what it calls `recvmsg` is this one, which on its thread closes the descriptors of messages that take none, or are not there as a whole. Those that
  * it hands out are closed on exec. Elsewhere it is what it is. */
 #define VHOST_USER_PAYLOAD_MAX 632
