@@ -52,6 +52,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_vhost_enqueue_burst",
     "rte_vhost_get_ifname",
     "rte_vhost_get_negotiated_features",
+    "rte_vhost_get_vring_base",
     "rte_vhost_set_vring_base",
     "rte_vhost_extern_callback_register",
     "rte_vhost_vring_call",

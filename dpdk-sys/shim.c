@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "shim.h"
 #include <rte_errno.h>
 #include <rte_lcore.h>
@@ -6,6 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #if RTE_VERSION < RTE_VERSION_NUM(22, 11, 0, 0)
 #error "vswitch needs DPDK 22.11 or newer"
@@ -48,6 +54,7 @@ static __thread struct {
 	struct rte_mempool *from;
 	uint32_t budget;
 	bool begun;
+	unsigned int first;
 	enum vs_lost lost;
 	vs_take take;
 	void *context;
@@ -72,6 +79,8 @@ static int ration_dequeue(struct rte_mempool *unused __rte_unused, void **object
 		return -ENOBUFS;
 	}
 	ration.budget -= n;
+	if (!begun)
+		ration.first = n;
 	return 0;
 }
 
@@ -128,6 +137,7 @@ uint16_t vs_vhost_dequeue_burst(int vid, uint16_t queue, struct rte_mempool *poo
 	ration.from = pool;
 	ration.budget = *budget;
 	ration.begun = false;
+	ration.first = 0;
 	ration.lost = VS_LOST_NONE;
 	const uint16_t taken = rte_vhost_dequeue_burst(vid, queue, ration_pool, mbufs, n);
 
@@ -135,8 +145,63 @@ uint16_t vs_vhost_dequeue_burst(int vid, uint16_t queue, struct rte_mempool *poo
 	if (ration.begun)
 		memset(mbufs + taken, 0, (n - taken) * sizeof(*mbufs));
 	*budget = ration.budget;
-	*lost = ration.lost;
+	*lost = ration.lost != VS_LOST_NONE || taken >= ration.first ? ration.lost : VS_LOST_CHAIN;
 	return taken;
+}
+
+/* librte_vhost takes the descriptors of a message out of its socket with the message's header, and leaks them if it gives the message
+ * up before it looks for who handles it: a ring that cannot be, in-flight buffers of no ring. A front end could take all descriptors of the process that way. So
+ * what it calls `recvmsg` is this one, which on its thread closes the descriptors of messages that take none, or are not there as a whole. Those that
+ * it hands out are closed on exec. Elsewhere it is what it is. */
+#define VHOST_USER_PAYLOAD_MAX 632
+
+static bool is_vhost_events(void)
+{
+	static __thread signed char answer;
+	char name[16] = "";
+
+	if (answer == 0) {
+		prctl(PR_GET_NAME, name);
+		answer = strstr(name, "vhost-ev") != NULL ? 1 : -1;
+	}
+	return answer > 0;
+}
+
+/* A header: request, flags and size. The requests: SET_MEM_TABLE, SET_VRING_KICK, SET_VRING_CALL, SET_VRING_ERR. */
+static bool may_have_fds(int socket, const uint32_t *header)
+{
+	char payload[VHOST_USER_PAYLOAD_MAX];
+	const size_t size = header[2];
+
+	if (header[0] != 5 && (header[0] < 12 || header[0] > 14))
+		return false;
+	return size <= sizeof(payload) && recv(socket, payload, size, MSG_PEEK | MSG_DONTWAIT) == (ssize_t)size;
+}
+
+ssize_t recvmsg(int socket, struct msghdr *message, int flags)
+{
+	const bool events = is_vhost_events();
+	const ssize_t n = syscall(SYS_recvmsg, socket, message, events ? flags | MSG_CMSG_CLOEXEC : flags);
+	uint32_t header[3];
+	int fd;
+
+	if (!events || n <= 0 || message->msg_controllen == 0)
+		return n;
+	if (n == sizeof(header) && message->msg_iov[0].iov_len == sizeof(header)) {
+		memcpy(header, message->msg_iov[0].iov_base, sizeof(header));
+		if (may_have_fds(socket, header))
+			return n;
+	}
+	for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {
+		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= part->cmsg_len; at += sizeof(fd)) {
+			memcpy(&fd, (char *)part + at, sizeof(fd));
+			close(fd);
+		}
+	}
+	message->msg_controllen = 0;
+	return n;
 }
 
 int vs_vhost_ring(int vid, uint16_t queue, struct vs_ring *ring)

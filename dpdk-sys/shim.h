@@ -13,8 +13,9 @@ int vs_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsign
 void vs_mbuf_free(struct rte_mbuf *mbuf);
 int vs_errno(void);
 
-/* A packet that librte_vhost took out of a guest's ring and could not hand out. */
-enum vs_lost { VS_LOST_NONE, VS_LOST_TOO_LONG, VS_LOST_NO_MBUF };
+/* A packet that librte_vhost could not hand out: longer than the budget, for want of mbufs, or behind fewer packets than it said there
+ * were. Of packed rings it does not know how many there are, and asks for as many mbufs as fit: VS_LOST_CHAIN means nothing there. */
+enum vs_lost { VS_LOST_NONE, VS_LOST_TOO_LONG, VS_LOST_NO_MBUF, VS_LOST_CHAIN };
 
 /* Once before the first vs_vhost_dequeue_burst, by one thread at a time; 0 on success. */
 int vs_vhost_prepare(void);

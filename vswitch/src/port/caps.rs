@@ -8,7 +8,7 @@ use crate::observe::{PortTotals, Software};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
     /// Its name: `rx-csum`, `tx-csum`, `rx-tso4`, `rx-tso6`, `tx-tso4`, `tx-tso6`, `tx-uso`, `multi-segment`, `multi-queue`,
-    /// `mergeable`, `indirect`, `packed`; what a device spreads over its queues, `rss-tcp4`, `rss-udp4`, `rss-ip4` and the like with 6, and
+    /// `mergeable`, `indirect`, `packed`, `mtu`; what a device spreads over its queues, `rss-tcp4`, `rss-udp4`, `rss-ip4` and the like with 6, and
     /// whether both directions of a connection alike, `rss-symmetric`. Receiving is what comes into the switch.
     pub name: &'static str,
     /// The switch wants it, as the port is configured.
@@ -88,6 +88,7 @@ fn guest(config: &VhostConfig, negotiated: &[&str]) -> Vec<Capability> {
         ("mergeable", config.mergeable, used("mrg_rxbuf")),
         ("indirect", config.indirect, used("indirect_desc")),
         ("packed", config.packed, used("ring_packed")),
+        ("mtu", true, used("mtu")),
     ]
     .map(|(name, asked, used)| Capability::new(name, asked, asked, used))
     .to_vec()
@@ -111,6 +112,7 @@ mod tests {
         assert_eq!(state("tx-tso4"), (false, false, false));
         assert_eq!(state("multi-queue"), (true, true, false));
         assert_eq!(state("packed"), (false, false, false));
+        assert_eq!(state("mtu"), (true, true, false));
     }
 
     #[test]

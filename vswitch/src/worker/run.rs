@@ -63,20 +63,10 @@ impl Worker {
         idle_sleep: Duration,
         rates: Rates,
     ) -> io::Result<Self> {
-        let (stats, stop) = (Arc::new(WorkerStats::default()), Arc::new(AtomicBool::new(false)));
         let (started, answer) = mpsc::sync_channel(1);
-        let poll = Poll {
-            id,
-            version: 0,
-            walk: Walk::new(id, pool, Arc::clone(&publisher.caches[id]), Arc::clone(&publisher.conntrack), rates),
-            snapshot: Arc::default(),
-            rxqs: Vec::new(),
-            spent: 0,
-            publisher,
-            stats: Arc::clone(&stats),
-            stop: Arc::clone(&stop),
-            idle_sleep,
-        };
+        let walk = Walk::new(id, pool, Arc::clone(&publisher.caches[id]), Arc::clone(&publisher.conntrack), rates);
+        let poll = Poll::new(id, publisher, walk, idle_sleep);
+        let (stats, stop) = (Arc::clone(&poll.stats), Arc::clone(&poll.stop));
         let thread = std::thread::Builder::new().name(format!("worker-{core}")).spawn(move || {
             let lcore = Lcore::enter(core);
             let failed = lcore.is_err();
@@ -125,7 +115,8 @@ fn waits(cycles: u64, refused: u64, received: u64) -> u64 {
     cycles.saturating_mul((refused * REFUSED_SHARE).saturating_sub(received)) / received.max(1)
 }
 
-struct Poll {
+/// What the thread of a worker has.
+pub(super) struct Poll {
     id: usize,
     version: u64,
     walk: Walk,
@@ -141,6 +132,21 @@ struct Poll {
 }
 
 impl Poll {
+    pub(super) fn new(id: usize, publisher: Arc<Publisher>, walk: Walk, idle_sleep: Duration) -> Self {
+        Self {
+            id,
+            version: 0,
+            walk,
+            snapshot: Arc::default(),
+            rxqs: Vec::new(),
+            spent: 0,
+            publisher,
+            stats: Arc::default(),
+            stop: Arc::default(),
+            idle_sleep,
+        }
+    }
+
     fn run(mut self) {
         let mut burst = Burst::new();
         let mut now = Millis::now();
@@ -195,7 +201,7 @@ impl Poll {
     }
 
     #[cold]
-    fn adopt(&mut self, snapshot: Arc<Snapshot>) {
+    pub(super) fn adopt(&mut self, snapshot: Arc<Snapshot>) {
         let wanted = &snapshot.rxqs[self.id];
         let mut old = std::mem::take(&mut self.rxqs);
         for slot in wanted {
@@ -216,9 +222,9 @@ impl Poll {
         self.publisher.retire(before);
     }
 
-    /// Polls every queue once; returns the packets received, and the cycle counter at the end.
+    /// Polls every queue once, for at most a burst; returns the packets received, and the cycle counter at the end.
     #[inline]
-    fn turn(&mut self, burst: &mut Burst, now: Millis, start: u64) -> (u64, u64) {
+    pub(super) fn turn(&mut self, burst: &mut Burst, now: Millis, start: u64) -> (u64, u64) {
         let mut packets = 0;
         let mut last = start;
         let spent = std::mem::take(&mut self.spent);
@@ -298,18 +304,8 @@ mod tests {
     fn nobody_waits_for_a_worker_that_sleeps() {
         let conntrack = Arc::new(Conntrack::new(vswitch_conntrack::Config { connections_max: 1 }));
         let publisher = Arc::new(Publisher::new(&[0], Arc::clone(&conntrack)));
-        let mut poll = Poll {
-            id: 0,
-            version: 0,
-            walk: Walk::new(0, Mempool::for_tests(64), Arc::default(), conntrack, Rates::NONE),
-            snapshot: Arc::default(),
-            rxqs: Vec::new(),
-            spent: 0,
-            publisher: Arc::clone(&publisher),
-            stats: Arc::default(),
-            stop: Arc::default(),
-            idle_sleep: Duration::from_micros(LONG_US.into()),
-        };
+        let walk = Walk::new(0, Mempool::for_tests(64), Arc::default(), conntrack, Rates::NONE);
+        let mut poll = Poll::new(0, Arc::clone(&publisher), walk, Duration::from_micros(LONG_US.into()));
         publisher.quiescence().online(0);
         let (waited, answer) = mpsc::channel();
         std::thread::scope(|scope| {

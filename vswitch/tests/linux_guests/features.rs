@@ -127,9 +127,10 @@ fn used_is_what_was_left(ports: &Value, port: &str, set: &Set) {
     };
     let capabilities = named(ports, port)["capabilities"].clone();
     let kinds = ["rx-csum", "rx-tso4", "rx-tso6", "tx-csum", "tx-tso4", "tx-tso6", "mergeable", "indirect"];
-    let options = [("multi-queue", set.queues > 1), ("packed", set.packed)];
+    let options = [("multi-queue", set.queues > 1), ("packed", set.packed), ("mtu", true)];
     for (name, offered) in kinds.map(|name| (name, true)).into_iter().chain(options) {
-        let used = offered && !set.unused.contains(&name);
+        let left = name == "mtu" && !set.properties.contains("host_mtu");
+        let used = offered && !left && !set.unused.contains(&name);
         // Somebody sent it long segments and unfinished checksums.
         let software = name.starts_with("tx-").then_some(!used);
         let found = named(&capabilities, name);

@@ -7,7 +7,9 @@ const fn bit(number: u32) -> u64 {
     1 << number
 }
 
-/// Ways of speaking that change nothing for packets. Control queue commands end in QEMU or virtio-user, never here.
+/// Ways of speaking that change nothing for packets. Control queue commands end in QEMU or virtio-user, never here. The MTU is a number
+/// that the front end is told by whoever runs it (QEMU: `host_mtu`) and tells its guest, if we offer that: it is for the operator to give
+/// the port the same (`VHOST_USER_NET_SET_MTU` brings it here, where the library only checks that it is between 68 and 65,535).
 const ALWAYS: u64 = bit(sys::VIRTIO_F_VERSION_1)
     | bit(sys::VIRTIO_F_ANY_LAYOUT)
     | bit(sys::VIRTIO_F_IN_ORDER)
@@ -15,6 +17,7 @@ const ALWAYS: u64 = bit(sys::VIRTIO_F_VERSION_1)
     | bit(sys::VIRTIO_NET_F_CTRL_VQ)
     | bit(sys::VIRTIO_NET_F_CTRL_RX)
     | bit(sys::VIRTIO_NET_F_GUEST_ANNOUNCE)
+    | bit(sys::VIRTIO_NET_F_MTU)
     | bit(sys::VHOST_USER_F_PROTOCOL_FEATURES);
 
 const CSUM: u64 = bit(sys::VIRTIO_NET_F_CSUM) | bit(sys::VIRTIO_NET_F_GUEST_CSUM);
@@ -28,7 +31,7 @@ const TSO: u64 = bit(sys::VIRTIO_NET_F_HOST_TSO4)
     | bit(sys::VIRTIO_NET_F_GUEST_ECN);
 
 /// The features that may be offered. Everything else is taken away from what the library supports: UFO (fragments IP behind
-/// our back), MTU (the library cannot tell the guest a value), IOMMU (a miss would block a worker on the socket), the dirty log
+/// our back), IOMMU (a miss would block a worker on the socket), the dirty log
 /// (no live migration).
 pub(super) const fn allowed(offer: Offer) -> u64 {
     let mut features = ALWAYS;
@@ -55,7 +58,9 @@ pub(super) const fn allowed(offer: Offer) -> u64 {
 
 /// The vhost-user protocol features offered: nothing with which the back end talks to the front end by itself.
 pub(super) const fn protocol(offer: Offer) -> u64 {
-    let features = bit(sys::VHOST_USER_PROTOCOL_F_REPLY_ACK) | bit(sys::VHOST_USER_PROTOCOL_F_STATUS);
+    let features = bit(sys::VHOST_USER_PROTOCOL_F_REPLY_ACK)
+        | bit(sys::VHOST_USER_PROTOCOL_F_STATUS)
+        | bit(sys::VHOST_USER_PROTOCOL_F_NET_MTU);
     if offer.multiqueue { features | bit(sys::VHOST_USER_PROTOCOL_F_MQ) } else { features }
 }
 
@@ -103,7 +108,7 @@ pub(super) const fn lends(features: u64) -> bool {
 
 /// Names of the negotiated features that an operator asks for, in the spelling of the virtio specification.
 pub(super) fn names(features: u64) -> Vec<&'static str> {
-    const NAMES: [(u32, &str); 14] = [
+    const NAMES: [(u32, &str); 15] = [
         (sys::VIRTIO_NET_F_CSUM, "csum"),
         (sys::VIRTIO_NET_F_GUEST_CSUM, "guest_csum"),
         (sys::VIRTIO_NET_F_HOST_TSO4, "host_tso4"),
@@ -114,6 +119,7 @@ pub(super) fn names(features: u64) -> Vec<&'static str> {
         (sys::VIRTIO_NET_F_GUEST_ECN, "guest_ecn"),
         (sys::VIRTIO_NET_F_MRG_RXBUF, "mrg_rxbuf"),
         (sys::VIRTIO_NET_F_MQ, "mq"),
+        (sys::VIRTIO_NET_F_MTU, "mtu"),
         (sys::VIRTIO_RING_F_INDIRECT_DESC, "indirect_desc"),
         (sys::VIRTIO_RING_F_EVENT_IDX, "event_idx"),
         (sys::VIRTIO_F_RING_PACKED, "ring_packed"),
@@ -135,7 +141,6 @@ mod tests {
             sys::VIRTIO_NET_F_GUEST_UFO,
             sys::VIRTIO_NET_F_HOST_UFO,
             sys::VIRTIO_NET_F_GSO,
-            sys::VIRTIO_NET_F_MTU,
             sys::VIRTIO_F_IOMMU_PLATFORM,
             sys::VIRTIO_NET_F_RSS,
             sys::VHOST_F_LOG_ALL,

@@ -68,9 +68,19 @@ const fn is_offered(request: u32) -> bool {
         message::GET_FEATURES..=message::SET_MEM_TABLE
             | message::SET_VRING_NUM..=message::SET_VRING_ERR
             | message::GET_PROTOCOL_FEATURES..=message::SET_VRING_ENABLE
+            | message::NET_SET_MTU
             | message::SET_STATUS
             | message::GET_STATUS
     )
+}
+
+/// How many descriptors come with a message that was offered; none for those of memory, which are one for each region.
+fn descriptors(message: &Message<'_>) -> Option<usize> {
+    match message.request() {
+        message::SET_MEM_TABLE => None,
+        message::SET_VRING_KICK | message::SET_VRING_CALL | message::SET_VRING_ERR => Some(message.has_fd().into()),
+        _ => Some(0),
+    }
 }
 
 impl Guard {
@@ -82,8 +92,14 @@ impl Guard {
         would_be_packed: impl Fn(u64) -> bool,
     ) -> Verdict {
         let request = message.request();
+        if !is_offered(request) {
+            return Verdict::Refuse("a request that was not offered");
+        }
+        // The library would refuse it, too, but behind us: it would keep the descriptor that it has.
+        if descriptors(message).is_some_and(|expected| message.fds().len() != expected) {
+            return Verdict::Refuse("more or fewer descriptors than it says or takes");
+        }
         match request {
-            _ if !is_offered(request) => return Verdict::Refuse("a request that was not offered"),
             message::SET_FEATURES => {
                 let sized = self.rings.iter().any(|ring| ring.size.is_some());
                 if sized && would_be_packed(message.features()) != state.packed {
@@ -92,12 +108,7 @@ impl Guard {
                 return Verdict::Pass;
             }
             message::SET_VRING_CALL => {
-                // The library would refuse it, too, but behind us: it would keep the descriptor that it has.
-                let fds = message.fds();
-                if fds.len() != usize::from(message.has_fd()) {
-                    return Verdict::Refuse("more or fewer call descriptors than it says");
-                }
-                let checked = fds.first().map_or(Ok(()), |fd| calls::check(*fd));
+                let checked = message.fds().first().map_or(Ok(()), |fd| calls::check(*fd));
                 return checked.map_or_else(Verdict::Refuse, |()| Verdict::Pass);
             }
             // Obsolete, and may be ignored; the library would forget its rings without a word, and leak their bookkeeping.

@@ -12,19 +12,27 @@ use std::ptr;
 const PAGE: u64 = 4096;
 
 /// Whether the library can map these regions, and nobody but the kernel serves their pages: an error says why not.
-pub(super) fn check(
-    regions: impl ExactSizeIterator<Item = Region>,
-    fds: &[BorrowedFd<'_>],
-) -> Result<(), &'static str> {
-    if regions.len() == 0 || regions.len() != fds.len() {
+pub(super) fn check(regions: impl Iterator<Item = Region>, fds: &[BorrowedFd<'_>]) -> Result<(), &'static str> {
+    let regions = regions.collect::<Vec<_>>();
+    if regions.is_empty() || regions.len() != fds.len() {
         return Err("not one descriptor per region");
     }
     // All are held until all are checked: they must fit together.
     let mut trials = Vec::with_capacity(fds.len());
-    for (region, fd) in regions.zip(fds) {
-        trials.push(check_region(region, *fd)?);
+    for (region, fd) in regions.iter().zip(fds) {
+        trials.push(check_region(*region, *fd)?);
+    }
+    // An address would mean two places, and which one, only the order of the regions would say.
+    if overlap(&regions, |region| region.guest) || overlap(&regions, |region| region.user) {
+        return Err("regions that overlap");
     }
     Ok(())
+}
+
+/// Whether two regions, which do not go around, have an address in common.
+fn overlap(regions: &[Region], at: impl Fn(&Region) -> u64) -> bool {
+    let shares = |a: &Region, b: &Region| at(a) < at(b) + b.size && at(b) < at(a) + a.size;
+    regions.iter().enumerate().any(|(i, a)| regions[..i].iter().any(|b| shares(a, b)))
 }
 
 fn check_region(region: Region, fd: BorrowedFd<'_>) -> Result<Trial, &'static str> {
@@ -116,6 +124,36 @@ mod tests {
         }
         assert!(check([GOOD, GOOD].into_iter(), &[file.as_fd()]).is_err(), "a descriptor is missing");
         assert!(check([].into_iter(), &[]).is_err(), "no memory at all");
+    }
+
+    #[test]
+    fn regions_have_no_address_in_common() {
+        let file = memory(8 * PAGE);
+        let region = |guest: u64, user: u64, pages: u64| Region {
+            guest: guest * PAGE,
+            size: pages * PAGE,
+            user: user * PAGE,
+            offset: 0,
+        };
+        for (what, regions, passes) in [
+            ("neighbours", vec![region(0, 10, 2), region(2, 12, 2)], true),
+            ("neighbours, the other way round", vec![region(2, 12, 2), region(0, 10, 2)], true),
+            ("crossed", vec![region(0, 12, 2), region(2, 10, 2)], true),
+            ("twice the same", vec![region(0, 10, 2), region(0, 10, 2)], false),
+            ("a page of the guest's twice", vec![region(0, 10, 3), region(2, 20, 2)], false),
+            ("a page of the user's twice", vec![region(10, 2, 2), region(20, 0, 3)], false),
+            ("one in the other", vec![region(0, 10, 8), region(3, 30, 1)], false),
+            (
+                "the first and the last",
+                vec![region(0, 10, 2), region(2, 20, 2), region(4, 30, 2), region(1, 40, 1)],
+                false,
+            ),
+            ("up to the last address", vec![region((1 << 52) - 3, 10, 2), region(0, 20, 2)], true),
+        ] {
+            let fds = vec![file.as_fd(); regions.len()];
+            let verdict = check(regions.into_iter(), &fds);
+            assert_eq!(verdict, if passes { Ok(()) } else { Err("regions that overlap") }, "{what}");
+        }
     }
 
     #[test]

@@ -14,10 +14,12 @@ pub(super) const SET_VRING_NUM: u32 = 8;
 pub(super) const SET_VRING_ADDR: u32 = 9;
 pub(super) const SET_VRING_BASE: u32 = 10;
 pub(super) const GET_VRING_BASE: u32 = 11;
+pub(super) const SET_VRING_KICK: u32 = 12;
 pub(super) const SET_VRING_CALL: u32 = 13;
 pub(super) const SET_VRING_ERR: u32 = 14;
 pub(super) const GET_PROTOCOL_FEATURES: u32 = 15;
 pub(super) const SET_VRING_ENABLE: u32 = 18;
+pub(super) const NET_SET_MTU: u32 = 20;
 pub(super) const SET_STATUS: u32 = 39;
 pub(super) const GET_STATUS: u32 = 40;
 
@@ -168,15 +170,18 @@ pub(super) fn for_tests(request: u32, payload: &[u8]) -> [u8; CONTEXT_LEN] {
     bytes
 }
 
+/// Gives such a message a descriptor, which stays its owner's.
+#[cfg(test)]
+pub(super) fn with_fd(bytes: &mut [u8; CONTEXT_LEN], fd: RawFd) {
+    bytes[FDS..FDS + 4].copy_from_slice(&fd.to_ne_bytes());
+    bytes[FD_COUNT..].copy_from_slice(&1_u32.to_ne_bytes());
+}
+
 #[cfg(test)]
 mod tests {
+    use super::with_fd as put;
     use super::*;
     use std::os::fd::AsRawFd;
-
-    fn put(bytes: &mut [u8; CONTEXT_LEN], fd: RawFd) {
-        bytes[FDS..FDS + 4].copy_from_slice(&fd.to_ne_bytes());
-        bytes[FD_COUNT..].copy_from_slice(&1_u32.to_ne_bytes());
-    }
 
     #[test]
     fn descriptors_are_closed_once() {

@@ -30,7 +30,8 @@
 //!
 //! **Never trust the guest**: what a guest does to its memory file is survived (`fault`), and what it is called by holds up nobody for long (`calls`), no worker where another thread calls (`caller`); a burst's mbufs are rationed (`Rings::receive`, the shim); `guard` refuses what makes the library's own ring arithmetic unsafe; connections are made
 //! non-blocking and limited to one per socket (`socket`), so that a peer that stops in the middle of a message, or never
-//! reads a reply, is disconnected instead of stopping the thread (and, through `access_lock`, the workers) of all ports.
+//! reads a reply, is disconnected instead of stopping the thread (and, through `access_lock`, the workers) of all ports. Descriptors of messages that take
+//! none, or are not there as a whole, are closed before the library sees them, which would leak those of what it gives up (the shim's `recvmsg`).
 //!
 //! **Limits** of librte_vhost 22.11 that we cannot lift:
 //! - 1024 sockets, 1024 devices and 1024 polled descriptors per process, listeners and connections together: about 500 server
@@ -42,8 +43,10 @@
 //!   that disconnects within microseconds of the reconnect thread's connect races with its list of connections.
 //! - GSO packets reach the guest with a pseudo-header sum without the length (Intel's convention); a guest notices only if it
 //!   forwards them and segments in software.
-//! - Packets that contradict their ring (a chain shorter than the virtio-net header, outside the memory, or a loop) are lost
-//!   without being counted: the library does not tell. What is lost for want of mbufs is counted.
+//! - Chains that contradict their ring (shorter than the virtio-net header, outside the memory, or a loop) are told apart from an
+//!   empty ring by what the library asked its pool for. Those that are stepped over count one each; a split ring stays at those that
+//!   cannot be read until its driver starts it again, and they count once. Of packed rings, which ask for a full burst whatever is there, they are not counted.
+//!   In the guest's receive ring such a chain counts as a full ring.
 //! - A guest's frame that is too long is copied as far as the budget of a burst goes (2 MiB) before it is dropped.
 //! - A memory table that is good, but for which the library has no heap left, unmaps the rings under a worker that is just
 //!   waiting for their lock; workers that come later stay out (`Shared::is_remapping`).
@@ -57,6 +60,8 @@
 //! Messages of the library are lowered to `critical` at EAL's start, since a guest could flood the log with them, some on its
 //! workers' threads. To see them: `args = ["--log-level=info", "--log-level=lib.vhost.*:info"]` in `[dpdk]`.
 
+#[cfg(feature = "dpdk")]
+mod bad_chains;
 mod error;
 #[cfg(feature = "dpdk")]
 mod features;
@@ -185,6 +190,8 @@ pub enum Lost {
     TooLong,
     /// The pool was empty.
     NoMbuf,
+    /// Its chain of descriptors contradicts a split ring or the guest's memory. If the ring does not go on behind it: told once.
+    BadChain,
 }
 
 /// What became of a burst that was sent.

@@ -72,6 +72,7 @@ impl Rings {
             return Received::default();
         }
         if self.shared.take_kicking(pair) {
+            self.shared.bad_chains.forget(pair);
             greet(vid, pair);
         }
         let at = burst.len();
@@ -116,9 +117,23 @@ impl Rings {
         let lost = match lost {
             sys::VS_LOST_TOO_LONG => Some(Lost::TooLong),
             sys::VS_LOST_NO_MBUF => Some(Lost::NoMbuf),
+            sys::VS_LOST_CHAIN if self.is_another_chain(vid, pair, n) => Some(Lost::BadChain),
             _ => None,
         };
         Received { packets: n, lent, lost }
+    }
+
+    /// Whether the chain behind so many packets, of which the library made none, has not been told yet. Of packed rings the library does not say how many chains there are.
+    #[cold]
+    fn is_another_chain(&self, vid: c_int, pair: u16, packets: usize) -> bool {
+        if features::is_packed(self.shared.features()) {
+            return false;
+        }
+        let (mut next, mut used) = (0, 0);
+        // SAFETY: two numbers are written. The device is not destroyed while we are here. Without the ring's lock, as somebody
+        // may move it meanwhile: then one more is counted, or one less.
+        let rc = unsafe { sys::rte_vhost_get_vring_base(vid, 2 * pair + 1, &raw mut next, &raw mut used) };
+        rc == 0 && self.shared.bad_chains.is_another(pair, packets, next)
     }
 
     /// Copies a burst into a queue pair of the guest and leaves the burst empty.

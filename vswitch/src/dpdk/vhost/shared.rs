@@ -1,5 +1,6 @@
 //! What callbacks, workers and the control side know of one socket, and the registry by which callbacks find it.
 
+use super::bad_chains::BadChains;
 use super::calls::Calls;
 use super::fault::{self, Files};
 use super::guard::{Guard, State, Verdict};
@@ -65,6 +66,7 @@ pub(super) struct Shared {
     remapped: AtomicU64,
     /// Counts changes of the guest's memory, and guests.
     memory: AtomicU64,
+    pub(super) bad_chains: BadChains,
     /// The connection whose ring states the masks describe.
     current: AtomicI32,
     /// Closed, and no worker uses it any more.
@@ -143,6 +145,7 @@ impl Shared {
             remapping: AtomicU8::new(NO),
             remapped: AtomicU64::new(0),
             memory: AtomicU64::new(0),
+            bad_chains: BadChains::default(),
             current: AtomicI32::new(NONE),
             drained: AtomicBool::new(false),
             control: Mutex::default(),

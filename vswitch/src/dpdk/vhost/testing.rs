@@ -45,6 +45,33 @@ pub(crate) fn eventfd() -> File {
     unsafe { File::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) }
 }
 
+/// Memory of hugepages of 2 MiB, sealed by nobody; none if not so many are free.
+pub(crate) fn huge_memory(len: u64) -> Option<File> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_HUGETLB | libc::MFD_HUGE_2MB;
+    // SAFETY: NUL-terminated.
+    let fd = unsafe { libc::memfd_create(c"vhost-test".as_ptr(), flags) };
+    // SAFETY: a new descriptor, and nobody else's.
+    let file = (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })?;
+    file.set_len(len).ok()?;
+    let size = usize::try_from(len).ok()?;
+    // SAFETY: a new mapping, at an address of the kernel's choice; it reserves the pages, as that of the port will.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+    if at == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: mapped above.
+    unsafe { libc::munmap(at, size) };
+    Some(file)
+}
+
+/// Takes some of a file's pages away; its length stays.
+pub(crate) fn punch(file: &File, at: i64, len: i64) -> io::Result<()> {
+    let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: takes numbers.
+    let rc = unsafe { libc::fallocate(file.as_raw_fd(), how, at, len) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Waits until calls made so far have been passed on: a call made after them has come, and they are passed on in their order.
 pub(crate) fn await_calls() {
     let last = eventfd();

@@ -98,7 +98,7 @@ impl VhostDevice {
         None
     }
 
-    /// Sets the largest L3 packet; longer frames are dropped both ways. The guest is not told (librte_vhost cannot).
+    /// Sets the largest L3 packet; longer frames are dropped both ways. The guest is not told: its front end is, when it starts (QEMU: `host_mtu`).
     ///
     /// # Errors
     /// Never.

@@ -85,6 +85,7 @@ impl VhostRxQueue {
                 None => {}
                 Some(Lost::TooLong) => counters.refuse(DropReason::Oversize, 0), // nobody knows how long
                 Some(Lost::NoMbuf) => counters.refuse(DropReason::NoMbuf, 0),
+                Some(Lost::BadChain) => counters.refuse(DropReason::VhostDesc, 0),
             }
             self.next = (pair + 1) % u32::from(PAIRS_MAX);
             if received.lent > 0 {

@@ -22,6 +22,7 @@ mod strict;
 mod tables;
 mod told;
 mod tunnels;
+mod turns;
 
 use super::{PortShared, PortView, Snapshot, Walk};
 use crate::conntrack::Conntrack;

@@ -1,8 +1,9 @@
 use super::*;
 use crate::dpdk::vhost::message::{
-    CONTEXT_LEN, GET_VRING_BASE, RESET_OWNER, SET_FEATURES, SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_CALL,
-    SET_VRING_NUM, for_tests,
+    CONTEXT_LEN, GET_VRING_BASE, RESET_OWNER, SET_FEATURES, SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_ERR,
+    SET_VRING_KICK, SET_VRING_NUM, for_tests, with_fd,
 };
+use std::os::fd::AsRawFd;
 
 const PACKED: u32 = 1 << (34 - 32);
 const MQ: u32 = 1 << 22;
@@ -54,17 +55,40 @@ fn the_usual_order_runs_and_restarts() {
 
 #[test]
 fn requests_that_were_not_offered_are_refused() {
-    // Dirty log, RARP, MTU, back-end channel, IOTLB, configuration, crypto, post-copy, in-flight; and what nobody knows.
-    for request in [0, 6, 7, 19, 20, 21, 22, 24, 25, 26, 28, 29, 30, 31, 32, 38, 41, 9999, u32::MAX] {
+    // Dirty log, RARP, back-end channel, IOTLB, configuration, crypto, post-copy, in-flight; and what nobody knows.
+    let named = [0, 6, 7, 19].into_iter().chain(21..=38);
+    for request in named.chain(41..=60).chain([9999, 1 << 31, u32::MAX]) {
         let mut bytes = message(request, 0, 0);
         let verdict = Guard::default().before(&mut Message::new(&mut bytes), State::default(), |_| false);
         assert!(matches!(verdict, Verdict::Refuse(_)), "request {request}: {verdict:?}");
     }
-    for request in [1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 39, 40] {
-        // A call without a descriptor says that it has none.
-        let mut bytes = message(request, u32::from(request == SET_VRING_CALL) << 8, 0);
+    for request in [1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 39, 40] {
+        // A message for a descriptor, without one, says that it has none.
+        let mut bytes = message(request, u32::from((12..=14).contains(&request)) << 8, 0);
         let verdict = Guard::default().before(&mut Message::new(&mut bytes), State::default(), |_| false);
         assert_eq!(verdict, Verdict::Pass, "request {request}");
+    }
+}
+
+#[test]
+fn descriptors_are_as_many_as_a_message_says_or_takes() {
+    let file = tempfile::tempfile_in("/dev/shm").expect("a file");
+    let verdict = |request: u32, says: bool, has: bool| {
+        let mut bytes = message(request, u32::from(!says) << 8, 0);
+        if has {
+            with_fd(&mut bytes, file.as_raw_fd());
+        }
+        Guard::default().before(&mut Message::new(&mut bytes), State::default(), |_| false)
+    };
+    for request in [1, 2, 3, 4, 8, 9, 10, 11, 15, 16, 17, 18, 20, 39, 40] {
+        assert!(matches!(verdict(request, true, true), Verdict::Refuse(_)), "request {request} takes none");
+        assert!(!matches!(verdict(request, true, false), Verdict::Refuse(_)), "request {request} without one");
+    }
+    for request in [SET_VRING_KICK, SET_VRING_ERR] {
+        for (says, has) in [(false, false), (false, true), (true, false), (true, true)] {
+            let refused = matches!(verdict(request, says, has), Verdict::Refuse(_));
+            assert_eq!(refused, says != has, "request {request}: says {says}, has {has}");
+        }
     }
 }
 

@@ -102,6 +102,91 @@ fn chains_that_are_none_cost_the_receiver_only() {
     }
 }
 
+/// Looks at the bad port's guest until nothing comes any more; how many chains were told since the last time.
+fn told(scene: &mut Scene, before: &mut u64) -> u64 {
+    for _ in 0..60 {
+        let _ = scene.bad.receive();
+    }
+    let now = scene.bad.dropped(DropReason::VhostDesc).0;
+    now - std::mem::replace(before, now)
+}
+
+#[test]
+fn each_chain_that_is_none_is_told_once() {
+    let mut scene = Scene::new();
+    let to = |next| [BYTES, 40, NEXT, next];
+    // What it is, its descriptor and table, and whether the ring goes on behind it.
+    let cases = [
+        ("one byte", [BYTES, 1, 0, 0], None, true),
+        ("nothing", [BYTES, 0, 0, 0], None, true),
+        ("only the header", [BYTES, 12, 0, 0], None, true),
+        ("a loop of one", to(200), None, false),
+        ("outside the memory", [MEMORY, 60, 0, 0], None, false),
+        ("4 GiB", [BYTES, 0xffff_ffff, 0, 0], None, false),
+        ("a table across the end", [MEMORY - 16, 32, TABLE, 0], None, false),
+        ("a table with a loop", [TABLE_AT, 16, TABLE, 0], Some(to(0)), false),
+    ];
+    let (mut before, mut otherwise) = (0, Vec::new());
+    for (what, descriptor, in_table, goes_on) in cases {
+        let mut guest = Frontend::connect(&scene.bad_path).expect("connects");
+        guest.negotiate(BASIC | INDIRECT, REPLY_ACK).expect("negotiates");
+        guest.start_bare(0).expect("starts");
+        wait("link up", 5, || scene.bad.device.link().up);
+        // Twice: in a ring that is new, and in one that was started again; where the ring goes on, a good packet each time.
+        for start in 0..2 {
+            if start > 0 {
+                guest.stop(1).expect("stopped");
+                guest.memory.write_all_at(&[0; 0x3000], ring_at(1)).expect("written");
+                guest.restart_ring(1).expect("starts");
+                wait("link up", 5, || scene.bad.device.link().up);
+            }
+            assert_eq!(told(&mut scene, &mut before), 0, "{what}: nothing is there");
+            guest.descriptor(ring_at(1) + 16 * 200, descriptor).expect("written");
+            if let Some(entry) = in_table {
+                guest.descriptor(TABLE_AT, entry).expect("written");
+            }
+            for _ in 0..40 {
+                guest.publish(1, 200).expect("written");
+            }
+            let (n, all) = (told(&mut scene, &mut before), if goes_on { 40 } else { 1 });
+            if n != all {
+                otherwise.push(format!("{what}, start {start}: {n} told, not {all}"));
+            }
+            if goes_on {
+                guest.send(0, [0; 10], &frame(7, 60)).expect("sent");
+                assert_eq!(scene.bad.receive(), [frame(7, 60)], "{what}: what comes behind");
+            }
+        }
+        drop(guest);
+        wait("link down", 5, || !scene.bad.device.link().up);
+    }
+    assert_eq!(otherwise, [""; 0]);
+    // Behind good packets of the same burst; and good ones alone are told as what they are.
+    let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
+    let packets = scene.bad.counters.rx_packets.get();
+    for round in 0..50 {
+        for _ in 0..3 {
+            guest.send(0, [0; 10], &frame(round, 60)).expect("sent");
+        }
+        guest.offer_at(1, BYTES, 5, 0).expect("written");
+        guest.send(0, [0; 10], &frame(round, 90)).expect("sent");
+        let got = [scene.bad.receive(), scene.bad.receive()].map(|frames| frames.len());
+        assert_eq!(got, [3, 1], "round {round}");
+    }
+    assert_eq!(told(&mut scene, &mut before), 50);
+    assert_eq!(
+        scene.bad.counters.rx_packets.get() - packets,
+        50,
+        "the queue counts what it drops; the rest is the walk's"
+    );
+    drop(guest);
+    assert_eq!(
+        (scene.pool.in_use(), scene.bad.counters.rx_drops.iter().map(|n| n.get()).sum::<u64>()),
+        (0, before),
+        "no other reason"
+    );
+}
+
 #[test]
 fn what_a_driver_may_do_with_chains_works() {
     let mut scene = Scene::new();

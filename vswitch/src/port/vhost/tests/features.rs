@@ -36,14 +36,43 @@ fn what_is_offered_follows_the_configuration() {
             let expected = if missing.split(' ').any(|word| word == name) { 0 } else { bits };
             assert_eq!(offered & bits, expected, "{name} with {missing:?} switched off: {offered:x}");
         }
-        // UFO both ways, MTU, legacy GSO, IOMMU.
-        assert_eq!(offered & (1 << 10 | 1 << 14 | 1 << 3 | 1 << 6 | 1 << 33), 0, "{offered:x}");
-        assert_eq!(offered & (VERSION_1 | PROTOCOL), VERSION_1 | PROTOCOL);
+        // UFO both ways, legacy GSO, IOMMU.
+        assert_eq!(offered & (1 << 10 | 1 << 14 | 1 << 6 | 1 << 33), 0, "{offered:x}");
+        assert_eq!(offered & (VERSION_1 | PROTOCOL | MTU), VERSION_1 | PROTOCOL | MTU, "{offered:x}");
         let protocol = guest.get(GET_PROTOCOL_FEATURES, &[]).expect("answered");
         assert_eq!(protocol & MQ_PROTOCOL != 0, config.queues > 1, "{protocol:x}");
+        assert_eq!(protocol & MTU_PROTOCOL, MTU_PROTOCOL, "{protocol:x}");
         let refused = guest.set(SET_FEATURES, &(VERSION_1 | 1 << 14).to_ne_bytes(), &[]).expect("answered");
         assert!(!refused, "features that were not offered");
     }
+}
+
+#[test]
+fn a_front_end_may_say_the_mtu_that_its_guest_was_told() {
+    let _alone = alone();
+    let (dir, pool) = (dir(), Mempool::for_tests(512));
+    let (mut port, path) = serve(&dir, "s", &pool);
+    let mut guest = guest(&path, BASIC | MTU, REPLY_ACK | MTU_PROTOCOL);
+    wait("link up", 5, || port.device.link().up);
+    assert_eq!(port.device.offloads(), ["mrg_rxbuf", "mtu"]);
+    for (mtu, accepted) in [
+        (0, false),
+        (67, false),
+        (68, true),
+        (1500, true),
+        (9000, true),
+        (65535, true),
+        (65536, false),
+        (1 << 32 | 1500, false),
+        (u64::MAX, false),
+    ] {
+        assert_eq!(guest.set(NET_SET_MTU, &mtu.to_ne_bytes(), &[]).expect("answered"), accepted, "MTU {mtu}");
+        both_ways(&mut port, &mut guest, &pool, 1);
+    }
+    // What counts is the port's.
+    port.send(0, &[frame(0, 1523)], &pool);
+    assert_eq!(port.dropped(DropReason::Oversize).1, 1);
+    both_ways(&mut port, &mut guest, &pool, 2);
 }
 
 /// A TCP packet of 1 Ethernet, 20 IPv4 and 20 TCP bytes, with `payload` bytes behind and a pseudo-header sum.

@@ -27,6 +27,7 @@ pub(super) const GET_PROTOCOL_FEATURES: u32 = 15;
 pub(super) const SET_PROTOCOL_FEATURES: u32 = 16;
 pub(super) const SET_VRING_ENABLE: u32 = 18;
 pub(super) const SEND_RARP: u32 = 19;
+pub(super) const NET_SET_MTU: u32 = 20;
 pub(super) const IOTLB_MSG: u32 = 22;
 pub(super) const POSTCOPY_ADVISE: u32 = 28;
 pub(super) const POSTCOPY_LISTEN: u32 = 29;
@@ -34,6 +35,7 @@ pub(super) const GET_INFLIGHT_FD: u32 = 31;
 pub(super) const SET_INFLIGHT_FD: u32 = 32;
 pub(super) const ADD_MEM_REG: u32 = 37;
 pub(super) const REM_MEM_REG: u32 = 38;
+pub(super) const RESET_DEVICE: u32 = 34;
 pub(super) const SET_STATUS: u32 = 39;
 
 /// Flags of a message: protocol version 1, and "acknowledge this".
@@ -42,9 +44,11 @@ const NEED_REPLY: u32 = 1 << 3;
 
 pub(super) const REPLY_ACK: u64 = 1 << 3;
 pub(super) const MQ_PROTOCOL: u64 = 1 << 0;
+pub(super) const MTU_PROTOCOL: u64 = 1 << 4;
 pub(super) const STATUS: u64 = 1 << 16;
 pub(super) const CSUM: u64 = 1 << 0;
 pub(super) const GUEST_CSUM: u64 = 1 << 1;
+pub(super) const MTU: u64 = 1 << 3;
 pub(super) const GUEST_TSO4: u64 = 1 << 7;
 pub(super) const GUEST_TSO6: u64 = 1 << 8;
 pub(super) const GUEST_ECN: u64 = 1 << 9;
@@ -201,10 +205,15 @@ impl Frontend {
     pub(super) fn start_bare(&mut self, pair: u32) -> io::Result<()> {
         for ring in [2 * pair, 2 * pair + 1] {
             self.memory.write_all_at(&[0; 0x3000], ring_at(ring))?;
-            self.rings[ring as usize] = (0, 0);
-            self.start_ring(ring, RING, 0, None)?;
+            self.restart_ring(ring)?;
         }
         Ok(())
+    }
+
+    /// Starts a ring of the usual size, from its beginning.
+    pub(super) fn restart_ring(&mut self, ring: u32) -> io::Result<()> {
+        self.rings[ring as usize] = (0, 0);
+        self.start_ring(ring, RING, 0, None)
     }
 
     /// Starts a ring of `size` entries, of which `base` were used, as it is in the memory. The guest polls if it is not called.

@@ -3,9 +3,7 @@
 use super::frontend::*;
 use super::*;
 use crate::dpdk::vhost::Lost;
-use crate::dpdk::vhost::testing::{FDS_MAX, send_with_fds};
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 /// A port with a peaceful guest, and one that is attacked.
@@ -117,47 +115,6 @@ fn a_front_end_that_listens_may_be_hostile_too() {
     guest.negotiate(BASIC, REPLY_ACK).expect("negotiates");
     guest.start_pair(0).expect("starts");
     wait("link up", 5, || port.device.link().up);
-}
-
-#[test]
-fn silent_connections_hold_nothing_up() {
-    let mut scene = Scene::new();
-    let before = open_fds();
-    let idle: Vec<_> = (0..300).map(|_| scene.connect()).collect();
-    scene.others_are_fine("300 idle connections");
-    drop(idle);
-    scene.bad_recovers();
-    wait("descriptors closed", 5, || open_fds() < before + 60);
-}
-
-#[test]
-fn surplus_descriptors_are_closed() {
-    let mut scene = Scene::new();
-    let before = open_fds();
-    let null = std::fs::File::open("/dev/null").expect("there");
-    for (request, fds) in [
-        (GET_FEATURES, 1),
-        (GET_FEATURES, FDS_MAX),
-        (SET_FEATURES, 8),
-        (RESET_OWNER, 8),
-        (SET_MEM_TABLE, 1),
-        (SET_LOG_BASE, 1),
-        (SET_VRING_NUM, 3),
-        (POSTCOPY_ADVISE, 1),
-        (SET_INFLIGHT_FD, 1),
-        (9999, 8),
-    ] {
-        for _ in 0..50 {
-            let socket = scene.connect();
-            let fds: Vec<BorrowedFd<'_>> = (0..fds).map(|_| null.as_fd()).collect();
-            send_with_fds(&socket, &[header(request, 8), vec![0; 8]].concat(), &fds).expect("sent");
-            drop(socket);
-        }
-    }
-    scene.others_are_fine("descriptors");
-    scene.bad_recovers();
-    let after = open_fds();
-    assert!(after < before + 60, "{before} descriptors before, {after} after");
 }
 
 #[test]
@@ -297,4 +254,30 @@ fn a_packet_without_end_takes_its_ration_and_is_counted() {
     guest.offer_at(1, 0x40_0000, 1 << 20, 0).expect("written");
     assert!(scene.bad.receive().is_empty() && scene.bad.receive().is_empty());
     assert_eq!(scene.bad.dropped(DropReason::Oversize).0, 2);
+}
+
+/// V18: one look takes at most a burst, however many queue pairs are full, and the pairs take turns.
+#[test]
+fn a_look_at_a_guest_takes_one_burst_of_all_its_queue_pairs() {
+    let mut scene = Scene::offering(|config| VhostConfig { queues: 4, ..config });
+    let mut guest = Frontend::connect(&scene.bad_path).expect("connects");
+    guest.negotiate(BASIC | MQ, REPLY_ACK | MQ_PROTOCOL).expect("negotiates");
+    (0..4).for_each(|pair| guest.start_bare(pair).expect("starts"));
+    wait("four pairs", 5, || scene.bad.device.rings.receive_pairs() == 0b1111);
+    let rings = scene.bad.device.rings.clone();
+    // All pairs are one queue's, as if the port had no other.
+    scene.bad.rx = vec![VhostRxQueue::new(rings, scene.pool.clone(), scene.bad.device.mtu.clone(), 0, 1)];
+    for pair in 0..4 {
+        (0..200).for_each(|_| guest.send(pair, [0; 10], &frame(pair, 60)).expect("sent"));
+    }
+    let mut of = [0; 4];
+    for look in 0..25 {
+        let got = scene.bad.receive();
+        assert_eq!(got.len(), crate::limits::BURST, "look {look}");
+        got.iter().for_each(|frame| of[usize::from(frame[17])] += 1);
+        let (least, most) = (of.iter().min(), of.iter().max());
+        assert!(most.zip(least).is_some_and(|(most, least)| most - least <= 32), "look {look}: {of:?} of the pairs");
+    }
+    assert_eq!((of, scene.bad.receive().len()), ([200; 4], 0));
+    scene.others_are_fine("four full pairs");
 }
