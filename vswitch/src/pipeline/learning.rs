@@ -38,6 +38,13 @@ impl Lookup {
         fdb.prefetch(destination_place);
         Self { source, destination, source_place, destination_place }
     }
+
+    /// It is that of a packet.
+    #[inline]
+    #[must_use]
+    pub fn is_some(&self) -> bool {
+        self.source != FdbKey::default()
+    }
 }
 
 /// Whether `NORMAL` does more with a packet than [`decide`] does: tags that say no VLAN are taken off, some are wrong, and vendors' link

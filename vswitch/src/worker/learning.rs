@@ -5,7 +5,7 @@ use super::walk::Way;
 use super::{PortView, Walk};
 use crate::cache::{Cache, Megaflow};
 use crate::dpdk::{Burst, Mbuf};
-use crate::limits::{BURST, DEPTH_MAX, FRAME_MIN, OUTPUTS_MAX};
+use crate::limits::{BURST, DEPTH_MAX, OUTPUTS_MAX};
 use crate::observe::DropReason;
 use crate::packet::L2;
 use crate::pipeline::{Bridge, FdbReader, Lookup, Sighting, Verdict, decide, is_special};
@@ -40,19 +40,19 @@ impl Walk {
         let mut switching = Switching { step, cache: &mut self.cache, ways: &self.bridge_ways, tallies: &self.tallies };
         let (mut counted, mut counted_bytes) = (received as u64, bytes);
         for (mbuf, lookup) in burst.drain().zip(&lookups) {
-            if !ordinary && takes_the_long_way(&mbuf) && may_enter(&mbuf, frame_max) {
+            if !ordinary && takes_the_long_way(&mbuf) && may_enter(&mbuf, lookup, frame_max) {
                 counted -= 1;
                 counted_bytes -= mbuf.len() as u64;
                 switching.step.next_packet();
                 switching.step.enter(switching.cache, port, mbuf);
                 continue;
             }
-            let verdict = if ordinary || may_enter(&mbuf, frame_max) {
+            let verdict = if ordinary || may_enter(&mbuf, lookup, frame_max) {
                 decide(bridge.fail_mode, fdb, lookup, port, seen)
             } else {
                 counted -= 1;
                 counted_bytes -= mbuf.len() as u64;
-                Verdict::Drop(refusal(view, &mbuf))
+                Verdict::Drop(refusal(view, lookup))
             };
             // The common case in a straight line; everything else is a call.
             let mbuf = match verdict {
@@ -79,7 +79,7 @@ fn parse(fdb: FdbReader<'_>, burst: &Burst, lookups: &mut [Lookup; BURST], frame
     for (mbuf, lookup) in burst.iter().zip(lookups) {
         bytes += mbuf.len() as u64;
         ordinary &= mbuf.len() <= frame_max;
-        match L2::parse(mbuf.head()) {
+        match l2_of(mbuf) {
             Some(l2) => {
                 ordinary &= !is_special(&l2);
                 *lookup = Lookup::new(fdb, l2);
@@ -90,24 +90,39 @@ fn parse(fdb: FdbReader<'_>, burst: &Burst, lookups: &mut [Lookup; BURST], frame
     (bytes, ordinary)
 }
 
-/// See [`is_special`]; and one whose first segment ends before its Ethernet header does, which is copied there.
+/// What a learning switch reads of a packet.
+#[inline(always)] // in the loop over a burst
+fn l2_of(mbuf: &Mbuf) -> Option<L2> {
+    L2::parse(mbuf.head()).or_else(|| l2_in_pieces(mbuf))
+}
+
+/// Likewise, where the first segment ends within it.
+#[cold]
+#[inline(never)]
+fn l2_in_pieces(mbuf: &Mbuf) -> Option<L2> {
+    let mut bytes = [0; 16];
+    let bytes = &mut bytes[..mbuf.len().min(16)];
+    if mbuf.read(0, bytes) { L2::parse(bytes) } else { None }
+}
+
+/// See [`is_special`].
 #[cold]
 fn takes_the_long_way(mbuf: &Mbuf) -> bool {
-    L2::parse(mbuf.head()).map_or(mbuf.len() >= FRAME_MIN, |l2| is_special(&l2))
+    l2_of(mbuf).is_some_and(|l2| is_special(&l2))
 }
 
 /// Whether a packet of a burst that is not all ordinary may come in: it may be longer than the MTU if it is for segmentation.
 #[cold]
-fn may_enter(mbuf: &Mbuf, frame_max: usize) -> bool {
-    mbuf.len() >= FRAME_MIN && (mbuf.len() <= frame_max || (frame_max > 0 && mbuf.gso_size() > 0))
+fn may_enter(mbuf: &Mbuf, lookup: &Lookup, frame_max: usize) -> bool {
+    lookup.is_some() && (mbuf.len() <= frame_max || (frame_max > 0 && mbuf.gso_size() > 0))
 }
 
 /// Why a packet may not come in.
 #[cold]
-fn refusal(view: &PortView, mbuf: &Mbuf) -> DropReason {
+fn refusal(view: &PortView, lookup: &Lookup) -> DropReason {
     if !view.admin_up {
         DropReason::AdminDown
-    } else if mbuf.len() >= FRAME_MIN {
+    } else if lookup.is_some() {
         DropReason::Oversize
     } else {
         DropReason::EthShort
@@ -191,7 +206,7 @@ impl Switching<'_> {
         if let Some(Some(tally)) = self.tallies.get(view.bridge) {
             tally.count(1, len, step.now);
         }
-        let verdict = match L2::parse(mbuf.head()) {
+        let verdict = match l2_of(&mbuf) {
             Some(l2) => {
                 let (fdb, seen) = (bridge.fdb.reader(), Sighting::new(peer, step.now.seconds()));
                 decide(bridge.fail_mode, fdb, &Lookup::new(fdb, l2), peer, seen)
