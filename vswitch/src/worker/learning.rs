@@ -79,7 +79,7 @@ fn parse(fdb: FdbReader<'_>, burst: &Burst, lookups: &mut [Lookup; BURST], frame
     for (mbuf, lookup) in burst.iter().zip(lookups) {
         bytes += mbuf.len() as u64;
         ordinary &= mbuf.len() <= frame_max;
-        match L2::parse(mbuf.head()) {
+        match l2_of(mbuf) {
             Some(l2) => {
                 ordinary &= !is_special(&l2);
                 *lookup = Lookup::new(fdb, l2);
@@ -90,10 +90,25 @@ fn parse(fdb: FdbReader<'_>, burst: &Burst, lookups: &mut [Lookup; BURST], frame
     (bytes, ordinary)
 }
 
+/// What a learning switch reads of a packet.
+#[inline(always)] // in the loop over a burst
+fn l2_of(mbuf: &Mbuf) -> Option<L2> {
+    L2::parse(mbuf.head()).or_else(|| l2_in_pieces(mbuf))
+}
+
+/// Likewise, where the first segment ends within it.
+#[cold]
+#[inline(never)]
+fn l2_in_pieces(mbuf: &Mbuf) -> Option<L2> {
+    let mut bytes = [0; 16];
+    let bytes = &mut bytes[..mbuf.len().min(16)];
+    if mbuf.read(0, bytes) { L2::parse(bytes) } else { None }
+}
+
 /// See [`is_special`].
 #[cold]
 fn takes_the_long_way(mbuf: &Mbuf) -> bool {
-    L2::parse(mbuf.head()).is_some_and(|l2| is_special(&l2))
+    l2_of(mbuf).is_some_and(|l2| is_special(&l2))
 }
 
 /// Whether a packet of a burst that is not all ordinary may come in: it may be longer than the MTU if it is for segmentation.
@@ -191,7 +206,7 @@ impl Switching<'_> {
         if let Some(Some(tally)) = self.tallies.get(view.bridge) {
             tally.count(1, len, step.now);
         }
-        let verdict = match L2::parse(mbuf.head()) {
+        let verdict = match l2_of(&mbuf) {
             Some(l2) => {
                 let (fdb, seen) = (bridge.fdb.reader(), Sighting::new(peer, step.now.seconds()));
                 decide(bridge.fail_mode, fdb, &Lookup::new(fdb, l2), peer, seen)

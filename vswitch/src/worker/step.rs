@@ -5,7 +5,7 @@ use super::forget::Last;
 use super::output::Outputs;
 use crate::conntrack::Conntrack;
 use crate::dpdk::{Mbuf, Mempool};
-use crate::limits::{FLOOD_MBUFS_MAX, OUTPUTS_MAX};
+use crate::limits::{FLOOD_MBUFS_MAX, OUTPUTS_MAX, SEGMENT_MIN};
 use crate::meter::Budget;
 use crate::observe::DropReason;
 use crate::port::PortId;
@@ -130,8 +130,12 @@ impl Step<'_> {
     /// Takes a copy of a packet from the budgets.
     pub(super) fn spend(&mut self, mbuf: &Mbuf) -> Result<(), DropReason> {
         self.outputs_made += 1;
-        let segments = mbuf.len() / usize::from(mbuf.gso_size()).max(64);
-        self.flooded_mbufs += u32::try_from(mbuf.nb_segs().max(segments)).unwrap_or(FLOOD_MBUFS_MAX);
+        // Copies fill their segments, however short those of the packet are; what is for segmentation may be cut on the way out.
+        let mut mbufs = mbuf.len().div_ceil(self.pool.segment_len());
+        if mbuf.gso_size() != 0 {
+            mbufs = mbufs.max(mbuf.len() / usize::from(mbuf.gso_size()).max(SEGMENT_MIN));
+        }
+        self.flooded_mbufs += u32::try_from(mbufs).unwrap_or(FLOOD_MBUFS_MAX);
         if self.outputs_made > OUTPUTS_MAX {
             Err(DropReason::Depth)
         } else if self.flooded_mbufs > FLOOD_MBUFS_MAX {

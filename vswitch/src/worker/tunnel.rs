@@ -23,6 +23,9 @@ use vswitch_flow::extract::Layers;
 use vswitch_tunnel::options::Values;
 use vswitch_tunnel::{Ends, Header, Kind, Outside, source_port};
 
+/// Headroom that is left in front of an outer header, in bytes: rules of the underlay may push tags, for which the executor has no other room.
+const TAGS_ROOM: usize = 2 * 4;
+
 impl Step<'_> {
     /// Puts a packet into a tunnel. Returns the packet that the rest of the list is for; one that had to be cut into several is several, and all but the last are through the rest already.
     #[inline(never)]
@@ -221,8 +224,8 @@ impl Step<'_> {
         mut mbuf: Mbuf,
         write: impl FnOnce(&mut [u8]) -> bool,
     ) -> Result<Mbuf, (DropReason, Mbuf)> {
-        if let Some(front) = mbuf.prepend(len) {
-            return if write(front) { Ok(mbuf) } else { Err((DropReason::Oversize, mbuf)) };
+        if mbuf.prepend(len + TAGS_ROOM).is_some() && mbuf.trim_front(TAGS_ROOM) {
+            return if write(&mut mbuf.head_mut()[..len]) { Ok(mbuf) } else { Err((DropReason::Oversize, mbuf)) };
         }
         let Some(mut front) = self.pool.alloc() else { return Err((DropReason::NoMbuf, mbuf)) };
         if !front.grow(len) || !write(front.head_mut()) {
