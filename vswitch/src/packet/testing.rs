@@ -147,7 +147,7 @@ impl Spec {
         if self.l4 == L4::Tcp {
             bytes.extend_from_slice(&self.tcp_seq.to_be_bytes());
             bytes.extend_from_slice(&[1, 2, 3, 4, (self.l4_len() * 4).to_be_bytes()[7], self.tcp_flags]);
-            bytes.extend_from_slice(&[0x12, 0x34, 0, 0, 0, 9]);
+            bytes.extend_from_slice(&[0x72, 0x34, 0, 0, 0, 9]);
             bytes.resize(self.payload_start(), 1);
         } else {
             bytes.extend_from_slice(&len16(l4_len));

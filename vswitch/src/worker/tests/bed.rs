@@ -130,9 +130,9 @@ impl Bed {
         self.walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));
     }
 
-    /// Ports take frames of up to 9,000 bytes.
+    /// Ports have an MTU of 9,100: one of 9,000 in a tunnel.
     pub(super) fn big_frames(&mut self) {
-        self.views.iter_mut().for_each(|view| view.frame_max = 9000);
+        self.views.iter_mut().for_each(|view| view.frame_max = 9100 + crate::limits::L2_OVERHEAD);
         self.publish();
     }
 

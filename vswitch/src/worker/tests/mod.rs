@@ -17,10 +17,13 @@ mod packets;
 mod programs;
 mod refused;
 mod revalidated;
+mod segmented;
+mod segmented_tunnels;
 mod storm;
 mod strict;
 mod tables;
 mod told;
+mod too_long;
 mod tunnels;
 mod turns;
 

@@ -42,18 +42,18 @@ impl Bed {
         bed
     }
 
-    /// Makes a port the home, with 1.1.2.88, and others tunnels; by index.
+    /// Makes a port the home, with 1.1.2.88 and fd00::88, and others tunnels; by index.
     pub(super) fn add_tunnels(&mut self, home: usize, ports: &[(usize, Kind, &str)]) {
         let bed = self;
         let mut routes = Routes::default();
-        let cidr: Cidr = "1.1.2.88/24".parse().expect("an address");
-        routes.set_addresses(id(home).0.into(), &[cidr]).expect("a good address");
+        let own: [Cidr; 2] = ["1.1.2.88/24", "fd00::88/64"].map(|own| own.parse().expect("an address"));
+        routes.set_addresses(id(home).0.into(), &own).expect("good addresses");
         let changes = Arc::clone(&bed.changes);
         let neighbours = Neighbours::new(move || {
             changes.advance();
         });
         let mut tunnels = Tunnels::new(routes, Arc::new(neighbours));
-        bed.facts[home].home = Some(Arc::new(Home { mac: Mac(HOME), addresses: vec![cidr.address] }));
+        bed.facts[home].home = Some(Arc::new(Home { mac: Mac(HOME), addresses: own.map(|own| own.address).to_vec() }));
         for (port, kind, options) in ports {
             let tunnel = config(*kind, options);
             tunnels.add(id(*port), &tunnel).expect("no clash");
@@ -63,13 +63,16 @@ impl Bed {
         bed.publish();
     }
 
+    /// The peer is 1.1.2.92, and fd00::92.
     pub(super) fn knows_peer(&self) {
-        let peer = "1.1.2.92".parse().expect("an address");
-        assert!(self.tunnels.neighbours.set(0, peer, PEER, self.now.0));
+        for peer in ["1.1.2.92", "fd00::92"] {
+            let peer = peer.parse().expect("an address");
+            assert!(self.tunnels.neighbours.set(0, peer, PEER, self.now.0));
+        }
     }
 
     /// Packets that died, wherever they came in or were to leave, by reason.
-    fn died(&self) -> Vec<(usize, &'static str, u64)> {
+    pub(super) fn died(&self) -> Vec<(usize, &'static str, u64)> {
         let of = |port: usize| {
             let totals = self.totals(port);
             DropReason::ALL.iter().filter_map(move |reason| {
@@ -103,9 +106,10 @@ pub(super) fn from_peer_by(kind: Kind, inner: &[u8], (vni, tos, ttl): (u32, u8, 
 }
 
 /// What the peer would send: a packet of ours with its addresses the other way round.
-fn returned(packet: &[u8]) -> Vec<u8> {
+pub(super) fn returned(packet: &[u8]) -> Vec<u8> {
+    let (at, len) = if packet[12..14] == [8, 0] { (26, 4) } else { (22, 16) };
     let part = |from: usize, len: usize| &packet[from..from + len];
-    [part(6, 6), part(0, 6), part(12, 14), part(30, 4), part(26, 4), &packet[34..]].concat()
+    [part(6, 6), part(0, 6), part(12, at - 12), part(at + len, len), part(at, len), &packet[at + 2 * len..]].concat()
 }
 
 #[test]
@@ -404,7 +408,7 @@ fn what_waits_when_its_ports_go_dies_with_them() {
 }
 
 /// A frame of `payload` bytes of UDP, that may be cut or not.
-fn long(v4: bool, payload: usize, may_cut: bool) -> Vec<u8> {
+pub(super) fn long(v4: bool, payload: usize, may_cut: bool) -> Vec<u8> {
     let mut frame = Spec::plain(v4, L4::Udp, payload).complete();
     if v4 {
         frame[20] = if may_cut { 0 } else { 0x40 };
@@ -414,7 +418,7 @@ fn long(v4: bool, payload: usize, may_cut: bool) -> Vec<u8> {
 }
 
 /// Makes the checksum of an IPv4 header right.
-fn sum_header(frame: &mut [u8]) {
+pub(super) fn sum_header(frame: &mut [u8]) {
     frame[24..26].fill(0);
     let sum = crate::packet::checksum::Sum::of(&frame[14..34]).checksum();
     frame[24..26].copy_from_slice(&sum.to_be_bytes());
