@@ -2,7 +2,7 @@
 
 use super::bed::{Bed, tcp, udp};
 use super::ct::answer;
-use super::tunnels::from_peer_by;
+use super::tunnels::{from_peer_by, sum_udp6};
 use crate::time::Millis;
 use proptest::prelude::*;
 use std::sync::atomic::AtomicU64;
@@ -21,13 +21,15 @@ const FLOWS: [&str; 8] = [
     "table=1,priority=10,udp,udp_dst=54,ct_state=-new,actions=output:7",
 ];
 
-fn bed(kind: Kind, cached: bool) -> Bed {
+/// `six`: the underlay is IPv6.
+fn bed(kind: Kind, six: bool, cached: bool) -> Bed {
     let mut bed = Bed::new(7);
     bed.shared.enable(cached);
-    let ends = ["remote_ip=1.1.2.92 key=5", "remote_ip=1.1.2.92 key=6", "remote_ip=1.1.2.94 key=7"];
-    bed.add_tunnels(2, &[(3, kind, ends[0]), (5, kind, ends[1]), (6, kind, ends[2])]);
+    let net = if six { "fd00::" } else { "1.1.2." };
+    let ends = [(92, 5), (92, 6), (94, 7)].map(|(host, key)| format!("remote_ip={net}{host} key={key}"));
+    bed.add_tunnels(2, &[(3, kind, &ends[0]), (5, kind, &ends[1]), (6, kind, &ends[2])]);
     bed.knows_peer();
-    let silent = "1.1.2.94".parse().expect("an address");
+    let silent = format!("{net}94").parse().expect("an address");
     assert!(bed.tunnels.neighbours.set(0, silent, [2, 0, 0, 0, 0, 0x94], bed.now.0));
     bed.program(&FLOWS);
     bed
@@ -37,6 +39,7 @@ fn bed(kind: Kind, cached: bool) -> Bed {
 #[derive(Clone, Copy, Debug)]
 struct Outside {
     kind: Kind,
+    six: bool,
     vni: u32,
     ttl: u8,
     /// UDP source port.
@@ -45,14 +48,18 @@ struct Outside {
     sender: u8,
 }
 
-const USUAL: Outside = Outside { kind: Kind::Geneve, vni: 5, ttl: 64, source: 40_000, sender: 0x92 };
+const USUAL: Outside = Outside { kind: Kind::Geneve, six: false, vni: 5, ttl: 64, source: 40_000, sender: 0x92 };
 
 impl Outside {
     fn around(self, inner: &[u8]) -> Vec<u8> {
-        let mut packet = from_peer_by(self.kind, inner, (self.vni, 0, self.ttl));
+        let mut packet = from_peer_by((self.kind, self.six), inner, (self.vni, 0, self.ttl));
         packet[11] = self.sender;
         if self.kind != Kind::Gre {
-            packet[34..36].copy_from_slice(&self.source.to_be_bytes());
+            let at = if self.six { 54 } else { 34 };
+            packet[at..at + 2].copy_from_slice(&self.source.to_be_bytes());
+            if self.six {
+                sum_udp6(&mut packet);
+            }
         }
         packet
     }
@@ -61,9 +68,10 @@ impl Outside {
 /// A flow that the switch never saw outside is decided like the others of its tunnel, and its connection is found at once.
 #[test]
 fn one_decision_is_for_all_flows_of_a_tunnel() {
-    for kind in [Kind::Geneve, Kind::Vxlan, Kind::Gre] {
-        let mut bed = bed(kind, true);
-        let usual = Outside { kind, ..USUAL };
+    for (kind, six) in [Kind::Geneve, Kind::Vxlan, Kind::Gre].into_iter().flat_map(|kind| [(kind, false), (kind, true)])
+    {
+        let mut bed = bed(kind, six, true);
+        let usual = Outside { kind, six, ..USUAL };
         for _ in 0..4 {
             bed.receive(1, &usual.around(&udp(1, 2, 53)));
         }
@@ -71,27 +79,48 @@ fn one_decision_is_for_all_flows_of_a_tunnel() {
         bed.sent();
         let others: Vec<_> = (0..64).map(|i| Outside { source: 50_000 + i, ..usual }.around(&udp(1, 2, 53))).collect();
         bed.receive_in(1, &others, 32);
-        assert_eq!(bed.sent(), vec![(2, udp(1, 2, 53)); 64], "{kind:?}");
+        assert_eq!(bed.sent(), vec![(2, udp(1, 2, 53)); 64], "{usual:?}");
         let (after, all) = (bed.decided(), bed.shared.stats.program_hits.get() - short);
-        assert_eq!((after.1, after.2, all), (before.1, before.2, 64), "{kind:?}: megaflow hits, misses, programs");
+        assert_eq!((after.1, after.2, all), (before.1, before.2, 64), "{usual:?}: megaflow hits, misses, programs");
     }
 }
 
 /// A rule that asks for the source port tells flows apart, also when it comes later.
 #[test]
 fn a_rule_for_the_outer_source_port_is_met() {
-    for kind in [Kind::Geneve, Kind::Vxlan] {
-        let mut bed = bed(kind, true);
-        let packets = [40_000, 40_001].map(|source| Outside { kind, source, ..USUAL }.around(&udp(1, 2, 53)));
+    for (kind, six) in [(Kind::Geneve, false), (Kind::Vxlan, false), (Kind::Geneve, true), (Kind::Vxlan, true)] {
+        let (mut bed, udp_outside) = (bed(kind, six, true), if six { "udp6" } else { "udp" });
+        let packets = [40_000, 40_001].map(|source| Outside { kind, six, source, ..USUAL }.around(&udp(1, 2, 53)));
         for (rule, passes) in [(None, 2), (Some("drop"), 1), (Some("output:3"), 2), (Some("output:5"), 1)] {
             if let Some(actions) = rule {
-                bed.program(&[&format!("priority=60,in_port=1,udp,udp_src=40001,actions={actions}")]);
+                bed.program(&[&format!("priority=60,in_port=1,{udp_outside},udp_src=40001,actions={actions}")]);
             }
             for round in 0..4 {
                 bed.receive_in(1, &packets, 2);
                 let inside = bed.sent().into_iter().filter(|(port, _)| *port == 2).count();
-                assert_eq!(inside, passes, "{kind:?}, {rule:?}, round {round}");
+                assert_eq!(inside, passes, "{kind:?}, six: {six}, {rule:?}, round {round}");
             }
+        }
+    }
+}
+
+/// A rule that asks for the flow label outside tells packets of a tunnel apart by it.
+#[test]
+fn a_rule_for_the_outer_flow_label_is_met() {
+    let mut bed = bed(Kind::Geneve, true, true);
+    let packets = [0, 0x4_0001_u32].map(|label| {
+        let mut packet = Outside { six: true, ..USUAL }.around(&udp(1, 2, 53));
+        packet[14..18].copy_from_slice(&(6 << 28 | label).to_be_bytes());
+        packet
+    });
+    for (rule, passes) in [(None, 2), (Some("drop"), 1), (Some("output:3"), 2)] {
+        if let Some(actions) = rule {
+            bed.program(&[&format!("priority=60,in_port=1,ipv6,ipv6_label=0x40001,actions={actions}")]);
+        }
+        for round in 0..4 {
+            bed.receive_in(1, &packets, 2);
+            let inside = bed.sent().into_iter().filter(|(port, _)| *port == 2).count();
+            assert_eq!(inside, passes, "{rule:?}, round {round}");
         }
     }
 }
@@ -99,7 +128,7 @@ fn a_rule_for_the_outer_source_port_is_met() {
 /// What a packet of a burst teaches, the next one knows, though its door stood open when the burst came.
 #[test]
 fn what_is_learned_closes_a_door_at_once() {
-    let mut bed = bed(Kind::Geneve, true);
+    let mut bed = bed(Kind::Geneve, false, true);
     bed.program(&[TEACHER]);
     let packet = |source, frame: Vec<u8>| Outside { source, ..USUAL }.around(&frame);
     let (usual, other) = (packet(40_000, udp(1, 2, 53)), packet(40_002, udp(1, 2, 53)));
@@ -117,7 +146,7 @@ fn what_is_learned_closes_a_door_at_once() {
 /// A run of packets by one door ends where one is not as the others, and goes on behind it.
 #[test]
 fn a_run_goes_on_behind_a_packet_that_is_not_replayed() {
-    let mut beds = [true, false].map(|cached| bed(Kind::Geneve, cached));
+    let mut beds = [true, false].map(|cached| bed(Kind::Geneve, false, cached));
     let (plain, wrong) = (udp(1, 2, 53), Inner::BadSum.bytes());
     let relayed = udp(1, 2, 54);
     let mut by = (0..).map(|i| Outside { source: 40_000 + i % 7, ..USUAL });
@@ -211,8 +240,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let kind = prop_oneof![9 => Just(Kind::Geneve), 1 => Just(Kind::Gre), 1 => Just(Kind::Vxlan)];
     let outside = (kind, prop_oneof![3 => Just(5_u32), 1 => Just(6)], 63..65_u8, 40_000..40_004_u16);
     let sender = prop_oneof![5 => Just(0x92_u8), 1 => Just(0x93)];
-    let outside =
-        (outside, sender).prop_map(|((kind, vni, ttl, source), sender)| Outside { kind, vni, ttl, source, sender });
+    let outside = (outside, sender).prop_map(|((kind, vni, ttl, source), sender)| Outside {
+        kind,
+        vni,
+        ttl,
+        source,
+        sender,
+        ..USUAL
+    });
     // Most come by the door of the one before.
     let packets = prop::collection::vec((inner, prop_oneof![20 => Just(0_u8), 1 => 1..200_u8]), 1..20);
     let run = (outside, any::<bool>(), packets).prop_map(|(outside, turns, packets)| {
@@ -228,14 +263,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 5..25)
 }
 
-fn apply(bed: &mut Bed, step: &Step) {
+fn apply(bed: &mut Bed, six: bool, step: &Step) {
     match step {
         Step::Burst(packets) => {
             let damaged = |(outside, inner, damage): &(Outside, Inner, u8)| {
-                let mut packet = outside.around(&inner.bytes());
+                let mut packet = Outside { six, ..*outside }.around(&inner.bytes());
                 // Some bit of the headers outside.
                 if *damage > 0
-                    && let Some(byte) = packet.get_mut(12 + usize::from(*damage) % 38)
+                    && let Some(byte) = packet.get_mut(12 + usize::from(*damage) % if six { 58 } else { 38 })
                 {
                     *byte ^= 1 << (damage % 8);
                 }
@@ -258,15 +293,15 @@ static ALL: AtomicU64 = AtomicU64::new(0);
 
 #[test]
 fn bursts_out_of_tunnels_are_as_without_caches() {
-    proptest!(ProptestConfig { cases: 300, max_shrink_iters: 4000, ..ProptestConfig::default() }, |(steps in steps())| {
-        let mut beds = [true, false].map(|cached| bed(Kind::Geneve, cached));
+    proptest!(ProptestConfig { cases: 300, max_shrink_iters: 4000, ..ProptestConfig::default() }, |(steps in steps(), six: bool)| {
+        let mut beds = [true, false].map(|cached| bed(Kind::Geneve, six, cached));
         for (i, step) in steps.iter().enumerate() {
             let [cached, plain] = beds.each_mut().map(|bed| {
-                apply(bed, step);
+                apply(bed, six, step);
                 let totals: Vec<_> = (1..=7).map(|port| bed.totals(port)).collect();
                 (bed.sent(), totals, bed.counts())
             });
-            let told = || format!("step {i}, {step:?}, of {steps:#?}");
+            let told = || format!("six: {six}, step {i}, {step:?}, of {steps:#?}");
             prop_assert_eq!(cached.0, plain.0, "sent: {}", told());
             prop_assert_eq!(cached.1, plain.1, "ports: {}", told());
             prop_assert_eq!(cached.2, plain.2, "flows: {}", told());

@@ -94,7 +94,7 @@ fn what_a_pod_sends_to_our_end_of_tunnels_is_dropped_by_name() {
             let entrance = format!("priority=9,ip,actions={actions}");
             let flows = [&entrance[..], "priority=99,in_port=4,actions=output:5", "table=1,actions=output:3"];
             bed.program(&flows);
-            let packet = from_peer_by(kind, &udp(1, 2, 53), (5, 0, 64));
+            let packet = from_peer_by((kind, false), &udp(1, 2, 53), (5, 0, 64));
             let burst = vec![packet.clone(); 4];
             let what = format!("{kind:?}, cached={cached}, ct={track}");
             for round in 0..3 {

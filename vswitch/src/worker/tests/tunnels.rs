@@ -4,7 +4,7 @@ use super::bed::{Bed, tcp, udp};
 use super::id;
 use crate::dpdk::{Burst, Csum};
 use crate::meter::Rates;
-use crate::observe::DropReason;
+use crate::observe::{DropReason, Software};
 use crate::packet::testing::Spec;
 use crate::packet::{L4, Mac};
 use crate::port::{Cidr, TunnelConfig};
@@ -86,12 +86,16 @@ impl Bed {
 
 /// A packet that the peer sends us through Geneve: the tunnel's id, TOS and TTL outside.
 pub(super) fn from_peer(inner: &[u8], outside: (u32, u8, u8)) -> Vec<u8> {
-    from_peer_by(Kind::Geneve, inner, outside)
+    from_peer_by((Kind::Geneve, false), inner, outside)
 }
 
-/// Likewise by any kind of tunnel.
-pub(super) fn from_peer_by(kind: Kind, inner: &[u8], (vni, tos, ttl): (u32, u8, u8)) -> Vec<u8> {
-    let ends = Ends::V4 { src: "1.1.2.92".parse().expect("an address"), dst: "1.1.2.88".parse().expect("an address") };
+/// Likewise by any kind of tunnel, over IPv4 or IPv6.
+pub(super) fn from_peer_by((kind, six): (Kind, bool), inner: &[u8], (vni, tos, ttl): (u32, u8, u8)) -> Vec<u8> {
+    let ends = if six {
+        Ends::V6 { src: "fd00::92".parse().expect("an address"), dst: "fd00::88".parse().expect("an address") }
+    } else {
+        Ends::V4 { src: "1.1.2.92".parse().expect("an address"), dst: "1.1.2.88".parse().expect("an address") }
+    };
     let body = match kind {
         Kind::Geneve => Body::Geneve { vni, dst_port: 6081, csum: false, oam: false, options: Vec::new() },
         Kind::Vxlan => Body::Vxlan { vni, dst_port: 4789, csum: false, gbp: None },
@@ -102,7 +106,18 @@ pub(super) fn from_peer_by(kind: Kind, inner: &[u8], (vni, tos, ttl): (u32, u8, 
     let mut packet = vec![0; header.len()];
     assert!(header.write(&mut packet, inner.len(), 7, 0));
     packet.extend_from_slice(inner);
+    if six && kind != Kind::Gre {
+        sum_udp6(&mut packet);
+    }
     packet
+}
+
+/// Makes the checksum of UDP over IPv6 right.
+pub(super) fn sum_udp6(packet: &mut [u8]) {
+    let length = u16::from_be_bytes([packet[58], packet[59]]);
+    packet[60..62].fill(0);
+    let sum = crate::packet::checksum::Sum::of(&packet[22..54]).two_words([17, length]).bytes(&packet[54..]);
+    packet[60..62].copy_from_slice(&sum.checksum().to_be_bytes());
 }
 
 /// What the peer would send: a packet of ours with its addresses the other way round.
@@ -115,26 +130,39 @@ pub(super) fn returned(packet: &[u8]) -> Vec<u8> {
 #[test]
 fn what_goes_in_comes_out() {
     for kind in [Kind::Geneve, Kind::Vxlan, Kind::Gre] {
-        for csum in ["false", "true"] {
-            for cached in [true, false] {
-                let what = format!("{kind:?}, csum={csum}, cached={cached}");
-                let mut bed = Bed::with_tunnel(kind, &format!("remote_ip=1.1.2.92 key=5 csum={csum}"), cached);
-                bed.knows_peer();
-                for frame in [tcp(1, 2, 80), udp(1, 2, 53), tcp(1, 2, 80)] {
-                    bed.receive(2, &frame);
-                    let sent = bed.sent();
-                    let [(1, outer)] = &sent[..] else { panic!("{what}: {sent:?}") };
-                    assert!(outer.ends_with(&frame), "{what}: the packet is inside");
-                    assert_eq!((&outer[..6], &outer[6..12]), (&PEER[..], &HOME[..]), "{what}");
-                    bed.receive(1, &returned(outer));
-                    assert_eq!(bed.sent(), [(2, frame)], "{what}");
-                }
-                let totals = bed.totals(4);
-                assert_eq!((totals.tx_packets, totals.rx_packets), (3, 3), "{what}");
-                assert_eq!((bed.died(), bed.pool.in_use()), (vec![], 0), "{what}");
-            }
+        for (remote, csum) in
+            ["1.1.2.92", "fd00::92"].into_iter().flat_map(|remote| [(remote, "false"), (remote, "true")])
+        {
+            let options = format!("remote_ip={remote} key=5 csum={csum}");
+            let [cached, plain] = [true, false].map(|cached| in_and_out(kind, &options, cached));
+            assert_eq!(cached, plain, "{kind:?}, {options}: by caches, and without");
         }
     }
+}
+
+/// Sends packets of two flows into a tunnel, and what left back out of it. Returns what left.
+fn in_and_out(kind: Kind, options: &str, cached: bool) -> Vec<Vec<u8>> {
+    let what = format!("{kind:?}, {options}, cached={cached}");
+    let mut bed = Bed::with_tunnel(kind, options, cached);
+    bed.knows_peer();
+    let mut outers = Vec::new();
+    for frame in [tcp(1, 2, 80), udp(1, 2, 53)].into_iter().cycle().take(8) {
+        bed.receive(2, &frame);
+        let sent = bed.sent();
+        let [(1, outer)] = &sent[..] else { panic!("{what}: {sent:?}") };
+        assert!(outer.ends_with(&frame), "{what}: the packet is inside");
+        assert_eq!((&outer[..6], &outer[6..12]), (&PEER[..], &HOME[..]), "{what}");
+        bed.receive(1, &returned(outer));
+        assert_eq!(bed.sent(), [(2, frame)], "{what}");
+        outers.push(outer.clone());
+    }
+    let (totals, uplink) = (bed.totals(4), bed.totals(1));
+    assert_eq!((totals.tx_packets, totals.rx_packets), (8, 8), "{what}");
+    let udp_sum = kind != Kind::Gre && (options.contains("::") || options.contains("csum=true"));
+    let finished = uplink.software[Software::Checksum.index()];
+    assert_eq!(finished, if udp_sum { 8 } else { 0 }, "{what}: checksums that the uplink's device did not finish");
+    assert_eq!((bed.died(), bed.pool.in_use()), (vec![], 0), "{what}");
+    outers
 }
 
 #[test]
