@@ -225,11 +225,12 @@ fn neighbours_are_told_whose_an_address_is_now() {
 struct Cable([String; 2]);
 
 impl Cable {
-    fn new() -> Self {
+    fn new(mtu: u32) -> Self {
         let ends = [0, 1].map(|_| format!("vt{}c{}", std::process::id(), unique()));
         crate::common::run(&["ip", "link", "add", &ends[0], "type", "veth", "peer", "name", &ends[1]]);
         for end in &ends {
-            crate::common::run(&["ip", "link", "set", "dev", end, "addrgenmode", "none", "arp", "off"]);
+            let mtu = mtu.to_string();
+            crate::common::run(&["ip", "link", "set", "dev", end, "addrgenmode", "none", "arp", "off", "mtu", &mtu]);
             crate::common::run(&["ip", "link", "set", "dev", end, "up"]);
         }
         Self(ends)
@@ -244,6 +245,16 @@ impl Drop for Cable {
 
 /// A node: a host, and a flow-based tunnel port; our end of tunnels has a namespace of its own, whose kernel answers ARP requests.
 fn node(host: &Host, home: &Host, uplink: &str, kind: &str, peer: &str) -> Switch {
+    node_with([1500; 2], (host, home), uplink, (kind, peer))
+}
+
+/// Likewise, with an MTU inside and one outside.
+fn node_with(
+    [inside, outside]: [u32; 2],
+    (host, home): (&Host, &Host),
+    uplink: &str,
+    (kind, peer): (&str, &str),
+) -> Switch {
     let own = format!("addresses = [\"{}/24\", \"{}/64\"]\n\n", home.v4, home.v6);
     let overlay = "[[bridge]]\nname = \"over\"\nfail_mode = \"secure\"\n\n";
     let tunnel = format!(
@@ -251,10 +262,11 @@ fn node(host: &Host, home: &Host, uplink: &str, kind: &str, peer: &str) -> Switc
     );
     let underlay = format!(
         "[[bridge]]\nname = \"under\"\nfail_mode = \"standalone\"\n\n\
-         [[bridge.port]]\nname = \"up\"\ntype = \"af_packet\"\ninterface = {uplink:?}\n\n"
+         [[bridge.port]]\nname = \"up\"\ntype = \"af_packet\"\ninterface = {uplink:?}\nmtu = {outside}\n\n"
     );
-    let home = format!("{}\n{own}", home.config(2).trim_end());
-    let switch = Switch::start(&[overlay, &host.config(1), &tunnel, &underlay, &home].concat());
+    let home = format!("{}\nmtu = {outside}\n{own}", home.config(2).trim_end());
+    let host = format!("{}\nmtu = {inside}\n\n", host.config(1).trim_end());
+    let switch = Switch::start(&[overlay, &host, &tunnel, &underlay, &home].concat());
     let end = if peer.contains(':') { "tun_ipv6_dst" } else { "tun_dst" };
     let out = format!("table=0,in_port=1,actions=set_field:{peer}->{end},set_field:77->tun_id,output:9");
     // What comes is tracked: established connections take the short way out of the tunnel.
@@ -275,7 +287,7 @@ fn node(host: &Host, home: &Host, uplink: &str, kind: &str, peer: &str) -> Switc
 #[test]
 fn two_switches_reach_each_other() {
     for (kind, six) in [("geneve", false), ("vxlan", true), ("gre", false)] {
-        let cable = Cable::new();
+        let cable = Cable::new(1500);
         let hosts = [Host::new(Wire::AfPacket, 1), Host::new(Wire::AfPacket, 2)];
         let homes = [Host::new(Wire::Internal, 101), Host::new(Wire::Internal, 102)];
         let address = |home: &Host| if six { home.v6.clone() } else { home.v4.clone() };
@@ -305,10 +317,49 @@ fn two_switches_reach_each_other() {
     }
 }
 
+/// Jumbo frames of hosts get through tunnels whole where the wire has room for them, by any way that they have checksums and segments.
+#[test]
+fn jumbo_frames_get_through_tunnels() {
+    for (kind, six) in [("geneve", false), ("vxlan", true), ("gre", true)] {
+        let cable = Cable::new(9200);
+        let hosts = [Host::new(Wire::AfPacket, 1), Host::new(Wire::AfPacket, 2)];
+        let homes = [Host::new(Wire::Internal, 101), Host::new(Wire::Internal, 102)];
+        let address = |home: &Host| if six { home.v6.clone() } else { home.v4.clone() };
+        hosts.iter().for_each(|host| host.set_mtu(9000));
+        let switches = [0, 1].map(|i| {
+            let tunnel = (kind, &*address(&homes[1 - i]));
+            node_with([9000, 9200], (&hosts[i], &homes[i]), &cable.0[i], tunnel)
+        });
+        hosts.iter().chain(&homes).for_each(Host::attach);
+        for (to, headers) in [(&hosts[1].v4, 28), (&hosts[1].v6, 48)] {
+            let ns = &hosts[0].ns;
+            ns.wait_reaches(to, Duration::from_secs(15), kind);
+            let longest = (9000 - headers).to_string();
+            let output = ns.exec(&["ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "-M", "do", "-s", &longest, to]);
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(said.contains(" 0% packet loss"), "{kind}: {longest} bytes to {to}: {output:?}");
+            for direction in [&[][..], &["-R"]] {
+                let run = iperf3(&hosts[1].ns, ns, to, direction);
+                assert!(run.received_bps > TCP_FLOOR_BPS, "{kind}: TCP to {to}: {} bit/s", run.received_bps);
+                let run =
+                    iperf3(&hosts[1].ns, ns, to, &[&["-u", "-b", "20M", "-n", "1M", "-l", "8900"], direction].concat());
+                assert!(run.lost_percent < LOST, "{kind}: UDP to {to} {direction:?}: {} % lost", run.lost_percent);
+            }
+        }
+        for ns in [&hosts[0].ns, &hosts[1].ns] {
+            assert_eq!(receive_errors(ns), [""; 0], "{kind}: {} has counted errors", ns.name());
+        }
+        for switch in &switches {
+            let port = switch.port("over", "tun");
+            assert!(number(&port, "rx_packets") > 500 && number(&port, "tx_packets") > 500, "{kind}: {port:#}");
+        }
+    }
+}
+
 /// Hosts that believe that 1,500 bytes get through learn what does, and what may be cut is cut; and nothing is lost while a next hop is asked.
 #[test]
 fn hosts_with_the_usual_mtu_get_through_a_tunnel() {
-    let cable = Cable::new();
+    let cable = Cable::new(1500);
     let hosts = [Host::new(Wire::AfPacket, 1), Host::new(Wire::AfPacket, 2)];
     let homes = [Host::new(Wire::Internal, 101), Host::new(Wire::Internal, 102)];
     let switches = [0, 1].map(|i| node(&hosts[i], &homes[i], &cable.0[i], "geneve", &homes[1 - i].v4));

@@ -1,6 +1,6 @@
 //! A host on the switch: a network namespace with one interface, wired in one of the ways there are for hosts.
 
-use super::command::{output, unique, wait_for};
+use super::command::{output, run, unique, wait_for};
 use super::counters::ChecksumErrors;
 use super::netns::{Netns, Veth, interface_name};
 use super::switch::Switch;
@@ -56,6 +56,14 @@ impl Host {
             (None, _) => "type = \"internal\"\n".to_owned(),
         };
         format!("[[bridge.port]]\nname = {:?}\nnumber = {number}\n{device}\n", self.port)
+    }
+
+    /// Gives both ends of its veth pair an MTU, before the switch starts.
+    pub(crate) fn set_mtu(&self, mtu: u32) {
+        let mtu = mtu.to_string();
+        let veth = self.veth.as_ref().expect("it is wired by a veth pair");
+        run(&["ip", "link", "set", "dev", veth.host(), "mtu", &mtu]);
+        self.ns.run(&["ip", "link", "set", "dev", &self.interface, "mtu", &mtu]);
     }
 
     /// Adds its port to bridge br0 of a running switch, with these arguments beside the type.
