@@ -1,6 +1,6 @@
 //! Every set of features that a guest may be left with, and every pair of them.
 
-use super::{BRIDGE, SOON, ports};
+use super::{BRIDGE, SOON, datagrams_arrive, ports};
 use crate::common::{GUEST_TCP_LEN, Guest, IDLE_SLEEP, Nic, Switch, WITHOUT_OFFLOADS};
 use serde_json::Value;
 use std::fmt::Write;
@@ -106,12 +106,18 @@ fn every_pair_of_feature_sets_carries_tcp_unharmed() {
     let (switch, [mut a, mut b]) = devices();
     configure(&mut a, 1);
     configure(&mut b, 2);
+    b.run("iperf3 -s -D");
     let whole = [&mut a, &mut b].map(|guest| guest.run("sha256sum </tmp/www/file").trim().to_owned());
     for (i, set) in SETS.iter().enumerate() {
         let what = format!("device {i} of a ({:?}) and devices 10.{i}.j of b", set.properties);
         a.wait_reaches(&format!("10.{i}.0.2"), SOON);
         assert_eq!(fetch(&mut a, 2, i, &whole[1]), "", "{what}, from b: not the file");
         assert_eq!(fetch(&mut b, 1, i, &whole[0]), "", "{what}, from a: not the file");
+        for address in [format!("10.{i}.{i}.2"), format!("fd00:{i}:{i}::2")] {
+            a.run(&format!("ping -n -i 0.05 -c 3 -s 4000 {address}"));
+            datagrams_arrive(&mut a, &address);
+            datagrams_arrive(&mut a, &format!("{address} -R"));
+        }
     }
     for guest in [&mut a, &mut b] {
         assert_eq!(guest.run(&format!("cat /sys/class/net/eth{WITH_MTU}/mtu")).trim(), "1400");
