@@ -337,7 +337,6 @@ fn a_translated_connection_comes_back_wherever_its_packets_are_cut() {
             }
         }
         let hits = pair.whole.bed.shared.stats.program_hits.get();
-        println!("{}, {:?}, v4={}, {} bytes: {hits} on the short way", pair.told, spec.l4, spec.ipv4, spec.end());
         short_way += hits;
         pair.end();
     }
