@@ -336,8 +336,7 @@ fn a_translated_connection_comes_back_wherever_its_packets_are_cut() {
                 }
             }
         }
-        let hits = pair.whole.bed.shared.stats.program_hits.get();
-        short_way += hits;
+        short_way += pair.whole.bed.shared.stats.program_hits.get();
         pair.end();
     }
     assert!(short_way > 0, "none went the short way");
