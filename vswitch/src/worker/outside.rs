@@ -297,7 +297,9 @@ mod plain_tests {
         proptest!(|(kind in kinds, ends in ends, id: u32, outside: (u8, u8), inner in 26_usize..200, changes in changes, cut in 0_usize..4, csum in csums)| {
             let mut bytes = packet((kind, ends), id, outside, inner);
             for (at, byte, fix) in &changes {
-                bytes[*at] = *byte;
+                // The shortest packets of GRE end before.
+                let Some(place) = bytes.get_mut(*at) else { continue };
+                *place = *byte;
                 if *fix {
                     settle(&mut bytes);
                 }
