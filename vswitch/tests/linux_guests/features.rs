@@ -113,11 +113,10 @@ fn every_pair_of_feature_sets_carries_tcp_unharmed() {
         a.wait_reaches(&format!("10.{i}.0.2"), SOON);
         assert_eq!(fetch(&mut a, 2, i, &whole[1]), "", "{what}, from b: not the file");
         assert_eq!(fetch(&mut b, 1, i, &whole[0]), "", "{what}, from a: not the file");
-        for address in [format!("10.{i}.{i}.2"), format!("fd00:{i}:{i}::2")] {
-            a.run(&format!("ping -n -i 0.05 -c 3 -s 4000 {address}"));
-            datagrams_arrive(&mut a, &address);
-            datagrams_arrive(&mut a, &format!("{address} -R"));
-        }
+        let address = if i % 2 == 0 { format!("10.{i}.{i}.2") } else { format!("fd00:{i}:{i}::2") };
+        a.run(&format!("ping -n -i 0.05 -c 3 -s 4000 {address}"));
+        datagrams_arrive(&mut a, &address);
+        datagrams_arrive(&mut a, &format!("{address} -R"));
     }
     for guest in [&mut a, &mut b] {
         assert_eq!(guest.run(&format!("cat /sys/class/net/eth{WITH_MTU}/mtu")).trim(), "1400");
