@@ -238,3 +238,14 @@ pub(crate) fn specs(payload: usize) -> impl Strategy<Value = Spec> {
         },
     )
 }
+
+/// Makes the checksum of a UDP datagram right that fills an IPv6 packet without extension headers, as its length says.
+pub(crate) fn sum_udp6(packet: &mut [u8]) {
+    packet[60..62].fill(0);
+    let pseudo = [&packet[22..54], &[0, 17], &packet[58..60]].concat();
+    let checksum = match naive_checksum(&[&pseudo, &packet[54..]].concat()) {
+        0 => 0xffff,
+        checksum => checksum,
+    };
+    packet[60..62].copy_from_slice(&checksum.to_be_bytes());
+}

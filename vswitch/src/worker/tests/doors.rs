@@ -2,7 +2,8 @@
 
 use super::bed::{Bed, tcp, udp};
 use super::ct::answer;
-use super::tunnels::{from_peer_by, sum_udp6};
+use super::tunnels::from_peer_by;
+use crate::packet::testing::sum_udp6;
 use crate::time::Millis;
 use proptest::prelude::*;
 use std::sync::atomic::AtomicU64;

@@ -5,7 +5,7 @@ use super::id;
 use crate::dpdk::{Burst, Csum};
 use crate::meter::Rates;
 use crate::observe::{DropReason, Software};
-use crate::packet::testing::Spec;
+use crate::packet::testing::{Spec, sum_udp6};
 use crate::packet::{L4, Mac};
 use crate::port::{Cidr, TunnelConfig};
 use crate::tunnel::{Home, Tunnels};
@@ -110,14 +110,6 @@ pub(super) fn from_peer_by((kind, six): (Kind, bool), inner: &[u8], (vni, tos, t
         sum_udp6(&mut packet);
     }
     packet
-}
-
-/// Makes the checksum of UDP over IPv6 right.
-pub(super) fn sum_udp6(packet: &mut [u8]) {
-    let length = u16::from_be_bytes([packet[58], packet[59]]);
-    packet[60..62].fill(0);
-    let sum = crate::packet::checksum::Sum::of(&packet[22..54]).two_words([17, length]).bytes(&packet[54..]);
-    packet[60..62].copy_from_slice(&sum.checksum().to_be_bytes());
 }
 
 /// What the peer would send: a packet of ours with its addresses the other way round.
