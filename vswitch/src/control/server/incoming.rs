@@ -1,19 +1,20 @@
-//! New connections: how many, and how long they may take to say something.
+//! New connections: how many, how long they may take to say something, and what of their HTTP/2 is mended or told of.
 
+use super::http2::{Answers, Complaints, PREFACE, Requests};
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Sleep;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 
-/// Bytes that a client of HTTP/2 sends first (RFC 9113, 3.4). Once they are there, pings find out whether it lives.
-const PREFACE_LEN: usize = 24;
+/// Bytes that a client of HTTP/2 sends first. Once they are there, pings find out whether it lives.
+const PREFACE_LEN: usize = PREFACE.len();
 
 /// Pause before the next try when the kernel cannot accept: out of descriptors or memory, which takes time to pass.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -40,6 +41,7 @@ pub(super) async fn accept<F, Fut>(
     Fut: Future<Output = io::Result<UnixStream>>,
 {
     let permits = Arc::new(Semaphore::new(limit));
+    let complaints = Arc::new(Complaints::default());
     // One message per trouble, not one per try.
     let (mut full, mut failing) = (false, false);
     let accepting = async {
@@ -52,7 +54,8 @@ pub(super) async fn accept<F, Fut>(
             match accept_one().await {
                 Ok(stream) => {
                     failing = false;
-                    let connection = Connection::new(stream, permit, preface_timeout, aborted.clone());
+                    let connection =
+                        Connection::new(stream, permit, preface_timeout, aborted.clone(), Arc::clone(&complaints));
                     if connections.send(Ok(connection)).await.is_err() {
                         return;
                     }
@@ -82,6 +85,12 @@ pub(super) struct Connection {
     preface_deadline: Pin<Box<Sleep>>,
     /// Ready when the server has waited long enough for this connection to end by itself.
     aborted: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// What the client sends, made fit for the library; what the library answers.
+    requests: Requests,
+    answers: Answers,
+    complaints: Arc<Complaints>,
+    /// That the client speaks something else was told.
+    preface_judged: bool,
 }
 
 impl Connection {
@@ -90,6 +99,7 @@ impl Connection {
         permit: OwnedSemaphorePermit,
         preface_timeout: Duration,
         mut aborted: watch::Receiver<bool>,
+        complaints: Arc<Complaints>,
     ) -> Self {
         let aborted = async move {
             // An error means that the server is gone.
@@ -101,7 +111,42 @@ impl Connection {
             preface_missing: PREFACE_LEN,
             preface_deadline: Box::pin(tokio::time::sleep(preface_timeout)),
             aborted: Some(Box::pin(aborted)),
+            requests: Requests::default(),
+            answers: Answers::default(),
+            complaints,
+            preface_judged: false,
         }
+    }
+
+    /// Tells that HTTP/2 refused something, unless that was told of another client a moment ago.
+    fn complain(&self, what: &dyn std::fmt::Display, stream: u32) {
+        let Some(untold) = self.complaints.may(Instant::now()) else { return };
+        let pid = self.stream.peer_cred().ok().and_then(|credentials| credentials.pid());
+        let cause = self.requests.cause(stream).map_or("unknown".to_owned(), |cause| cause.to_string());
+        tracing::warn!(pid, %cause, untold, "control client: {what}");
+    }
+
+    /// Looks at bytes that were sent to the client.
+    fn sent(&mut self, bytes: &[u8]) {
+        let mut refusals = Vec::new();
+        self.answers.see(bytes, |refusal| refusals.push(refusal));
+        for refusal in refusals {
+            self.complain(&refusal, refusal.stream);
+        }
+    }
+
+    /// Reads what the client sent, and puts it into `buffer` or keeps it; true: there is something for the caller, or the end.
+    fn poll_fill(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<bool>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        let chunk = buffer.filled().get(before..).unwrap_or_default();
+        self.preface_missing = self.preface_missing.saturating_sub(chunk.len());
+        if chunk.is_empty() || self.requests.passes(chunk.len()) {
+            return Poll::Ready(Ok(true));
+        }
+        self.requests.take(chunk);
+        buffer.set_filled(before);
+        Poll::Ready(Ok(false))
     }
 
     /// An error if the connection is to end now. Asked wherever HTTP/2 may wait: for the client to send, or to read.
@@ -120,17 +165,29 @@ impl Connection {
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.check(cx)?;
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.preface_missing = self.preface_missing.saturating_sub(buffer.filled().len() - before);
-        polled
+        let this = &mut *self;
+        loop {
+            let given = this.requests.give(buffer.remaining(), |ready| buffer.put_slice(ready));
+            if !this.preface_judged && this.requests.is_foreign() {
+                this.preface_judged = true;
+                this.complain(&"connection refused", 0);
+            }
+            if given || this.requests.is_over() {
+                return Poll::Ready(Ok(()));
+            }
+            if ready!(this.poll_fill(cx, buffer))? {
+                return Poll::Ready(Ok(()));
+            }
+        }
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.check(cx)?;
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let len = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
+        self.sent(bytes.get(..len).unwrap_or(bytes));
+        Poll::Ready(Ok(len))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -148,7 +205,14 @@ impl AsyncWrite for Connection {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.check(cx)?;
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let len = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices))?;
+        let mut rest = len;
+        for slice in slices {
+            let part = slice.get(..rest).unwrap_or(slice);
+            rest -= part.len();
+            self.sent(part);
+        }
+        Poll::Ready(Ok(len))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -180,7 +244,7 @@ mod tests {
     async fn connection(timeout: Duration, aborted: watch::Receiver<bool>) -> (Connection, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
         let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.expect("a permit");
-        (Connection::new(ours, permit, timeout, aborted), theirs)
+        (Connection::new(ours, permit, timeout, aborted, Arc::default()), theirs)
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@
 //! **Design**: [`bind`] takes the socket, or says who has it; [`serve`] answers until it is told to stop. Whoever may write
 //! to the socket (mode 0660) may do everything. Beside the services of `proto/vswitch/v1` there are gRPC health
 //! (`grpc.health.v1`: SERVING while every worker's heart beats, looked at every 500 ms, for the server and each service)
-//! and reflection (`grpc.reflection.v1`).
+//! and reflection (`grpc.reflection.v1` and `v1alpha`). A client needs nothing but the socket's path (`http2`).
 //!
 //! `DummyService` is there only with `--enable-dummy`.
 //!
@@ -16,11 +16,15 @@
 //! **Threads**: [`bind`] may be called anywhere, [`serve`] on a tokio runtime. Calls of the switch run on the runtime's
 //! blocking threads.
 
+mod http2;
 mod incoming;
 mod serve;
 mod socket;
 #[cfg(test)]
 mod tests;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub use http2::fuzz as fuzz_http2;
 pub use serve::{ServeError, serve};
 pub use socket::{BindError, ControlListener, bind};

@@ -1,5 +1,6 @@
 //! Serving until told to stop.
 
+use super::http2::HEADERS_LEN_MAX;
 use super::incoming;
 use super::socket::ControlListener;
 use crate::control::Switch;
@@ -60,9 +61,6 @@ const STREAMS_MAX: u32 = 128;
 
 /// Bytes of one message of a request.
 pub(super) const REQUEST_LEN_MAX: usize = 16 << 20;
-
-/// Bytes of a request's headers.
-const HEADERS_LEN_MAX: u32 = 16 << 10;
 
 /// Time for a new connection to speak HTTP/2.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -207,13 +205,6 @@ fn router(
     health: HealthServer<impl Health>,
     dummies: bool,
 ) -> Result<Router, ServeError> {
-    let names = HEALTH_NAMES.iter().filter(|name| !name.is_empty()).copied();
-    let names = names.chain(dummies.then_some(dummy::SERVICE_NAME)).chain([HEALTH_SERVICE]);
-    let reflection = names.fold(Builder::configure(), Builder::with_service_name);
-    let reflection = reflection
-        .register_encoded_file_descriptor_set(vswitch_proto::FILE_DESCRIPTOR_SET)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()?;
     let agents = Arc::new(AntreaServices::new(control.clone(), Arc::clone(antrea)));
     let mut services = Services::new(REQUEST_LEN_MAX)
         .bridge_service(Arc::new(Bridges::new(control.clone(), Arc::clone(antrea))))
@@ -253,7 +244,18 @@ fn router(
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .add_routes(services.routes())
         .add_service(health)
-        .add_service(reflection))
+        .add_service(reflection(dummies).build_v1()?)
+        .add_service(reflection(dummies).build_v1alpha()?))
+}
+
+/// What describes the API to clients without its .proto files. Older ones ask by the name that ends in v1alpha.
+fn reflection(dummies: bool) -> Builder<'static> {
+    let names = HEALTH_NAMES.iter().filter(|name| !name.is_empty()).copied();
+    let names = names.chain(dummies.then_some(dummy::SERVICE_NAME)).chain([HEALTH_SERVICE]);
+    names
+        .fold(Builder::configure(), Builder::with_service_name)
+        .register_encoded_file_descriptor_set(vswitch_proto::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
 /// Does something that blocks with what agents said.

@@ -1,6 +1,7 @@
 //! The server from outside: a real socket, a real client, a double of the switch behind it.
 
 mod antrea;
+mod clients;
 mod conntrack;
 mod pipeline;
 mod tunnel;
