@@ -250,6 +250,7 @@ class ASTFIPGen:
 class ASTFGlobalInfo:
     def __init__(self):
         self.ipv6 = types.SimpleNamespace(enable=0, src_msb=None, dst_msb=None)
+        self.tcp = types.SimpleNamespace(mss=None)
 
 
 class ASTFAssociationRule:
@@ -323,6 +324,7 @@ def _program(program, buffers):
 
 
 def _glob_info(info):
+    tcp = {} if info.tcp.mss is None else {"tcp": {"mss": info.tcp.mss}}
     if not info.ipv6.enable:
-        return {}
-    return {"ipv6": {"enable": 1, **{name: list(ipaddress.IPv6Address(getattr(info.ipv6, name)).packed) for name in ("src_msb", "dst_msb")}}}
+        return tcp
+    return {**tcp, "ipv6": {"enable": 1, **{name: list(ipaddress.IPv6Address(getattr(info.ipv6, name)).packed) for name in ("src_msb", "dst_msb")}}}

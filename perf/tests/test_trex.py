@@ -289,6 +289,15 @@ class Stateful(Case):
                 self.assertEqual(str(ipaddress.ip_address(low)), address)
         self.assertEqual(self.addresses(profile("astf_udp", "--kind", "remote", "--servers", 253))[1], ("10.10.1.2", "10.10.1.254"))
 
+    def test_no_segment_is_longer_than_the_mtu(self):
+        names = ("astf_connections", "astf_long", "astf_udp", "astf_mix")
+        for name, (kind, ip), end in product(names, KINDS, ("c_glob_info", "s_glob_info")):
+            # astf_mix has no --kind.
+            words = ["--ip", ip] if name == "astf_mix" else ["--kind", kind, "--ip", ip]
+            with self.subTest(name=name, kind=kind, ip=ip, end=end):
+                mss = profile(name, *words).get(end, {}).get("tcp", {}).get("mss", 1460)  # TRex's own, for both families
+                self.assertEqual(mss + 20 + (20 if ip == 4 else 40), 1500)
+
     def test_short_connections(self):
         said = profile("astf_connections", "--cps", 500, "--response", 10)
         self.assertEqual(commands(said, 0, "client"), (True, [("tx", 31), ("rx", 10)]))

@@ -17,6 +17,9 @@ from trex.astf.api import (
     ASTFTemplate,
 )
 
+# Of IPv6 TRex would take that of IPv4, and its frames would be 20 bytes longer than the MTU of 1500 allows.
+MSS_IPV6 = 1440
+
 REQUEST = b"GET /a HTTP/1.1\r\nHost: perf\r\n\r\n"
 
 
@@ -53,6 +56,7 @@ def profile(args, ip_gen, templates):
         request = world.kind(args.kind, 6).request
         client.ipv6.enable = 1
         client.ipv6.src_msb, client.ipv6.dst_msb = _prefix(request.src), _prefix(request.dst)
+        client.tcp.mss = server.tcp.mss = MSS_IPV6
     return ASTFProfile(default_ip_gen=ip_gen, templates=templates, default_c_glob_info=client, default_s_glob_info=server)
 
 

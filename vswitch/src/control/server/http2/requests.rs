@@ -341,6 +341,12 @@ impl Requests {
         self.rewriting
     }
 
+    /// Whether it keeps bytes of a header block that is not complete.
+    #[cfg(test)]
+    pub(super) fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// Bytes of memory that it holds, about.
     #[cfg(any(test, fuzzing))]
     pub(super) fn memory(&self) -> usize {

@@ -163,10 +163,10 @@ async fn logged(bytes: &[u8]) -> String {
 
 #[tokio::test]
 async fn a_refusal_is_told_with_its_cause() {
-    let begin = [CORE_BEGIN, &call(1, &[(":method", b"POST"), (":scheme", b"http")])].concat();
+    let begin = [CORE_BEGIN, &call(1, &[(":path", b"/a/b"), (":scheme", b"http")])].concat();
     let line = logged(&begin).await;
     let pid = std::process::id();
-    for part in ["call (stream 1) refused with PROTOCOL_ERROR", "the request has no :path", &format!("pid={pid}")] {
+    for part in ["call (stream 1) refused with PROTOCOL_ERROR", "the request has no :method", &format!("pid={pid}")] {
         assert!(line.contains(part), "{part:?} is not in {line:?}");
     }
     assert_eq!(line.lines().count(), 1, "{line}");
