@@ -12,6 +12,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_thread_unregister",
     "rte_dev_probe",
     "rte_dev_remove",
+    "rte_eth_dev_count_total",
     "rte_eth_dev_get_port_by_name",
     "rte_eth_dev_adjust_nb_rx_tx_desc",
     "rte_eth_dev_default_mac_addr_set",

@@ -55,6 +55,17 @@ fn a_port_that_does_not_open_leaves_the_others_running() {
 }
 
 #[test]
+fn a_port_whose_interface_is_gone_says_so() {
+    let (a, _b, switch) = two_hosts(BRIDGE);
+    assert!(!switch.vsctl_ok(&["show"]).contains("error:"));
+    a.ns.run(&["ip", "link", "delete", "eth0"]); // and its peer with it, which is the port
+    wait_for("the port has an error", SOON, || switch.vsctl_ok(&["show"]).contains("error:"));
+    let shown = switch.vsctl_ok(&["show"]);
+    let error = shown.lines().find(|line| line.contains("error:")).expect("an error");
+    assert!(error.contains("the interface is gone: remove the port and add it again"), "{shown}");
+}
+
+#[test]
 fn frames_of_every_size_are_counted_and_stop_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let capture = dir.path().join("in.pcap");

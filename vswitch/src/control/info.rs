@@ -85,7 +85,7 @@ pub struct PortInfo {
     pub link_up: bool,
     /// Link speed in Mbit/s; 0: unknown.
     pub link_speed_mbps: u32,
-    /// Why it is not open, when it is not: it is kept, and opened again on request.
+    /// Why it is not open, when it is not: it is kept, and opened again on request. Or that its interface is gone.
     pub error: Option<String>,
     /// Receive queues in use, and transmit queues.
     pub rx_queues: u16,

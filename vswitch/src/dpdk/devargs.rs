@@ -1,4 +1,8 @@
-//! Names of devices, as EAL spells them.
+//! Names of devices, as EAL spells them; what they need.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 
 /// The full form (`0000:3b:00.0`) of a PCI address; `None` for the name of a virtual device.
 #[must_use]
@@ -40,8 +44,60 @@ pub const MISSING_FILE_HINT: &str = "load its module (/dev/vhost-net: modprobe v
 #[must_use]
 pub fn missing_file(devargs: &str) -> Option<&str> {
     let path = devargs.split(',').skip(1).find_map(|argument| argument.strip_prefix("path="))?;
-    let file = std::path::Path::new(path);
-    (file.parent() == Some(std::path::Path::new("/dev")) && !file.exists()).then_some(path)
+    let file = Path::new(path);
+    (file.parent() == Some(Path::new("/dev")) && !file.exists()).then_some(path)
+}
+
+/// What a virtual device needs and cannot have, and what to do about it. It is asked for before the driver is, which answers with a number.
+#[must_use]
+pub fn unusable(devargs: &str) -> Option<(String, &'static str)> {
+    if let Some(path) = missing_file(devargs) {
+        return Some((format!("there is no {path}"), MISSING_FILE_HINT));
+    }
+    let (name, arguments) = devargs.split_once(',')?;
+    let wants_interface = ["net_pcap", "net_af_packet", "net_af_xdp"].iter().any(|driver| name.starts_with(driver));
+    arguments.split(',').filter_map(|argument| argument.split_once('=')).find_map(|(key, value)| match key {
+        "rx_pcap" => unreadable(value),
+        "tx_pcap" => unwritable(value),
+        "iface" | "rx_iface" | "tx_iface" | "rx_iface_in" if wants_interface => no_interface(value),
+        _ => None,
+    })
+}
+
+/// First bytes of captures (pcap-savefile(5), both byte orders, microseconds and nanoseconds; pcapng).
+const CAPTURES: [[u8; 4]; 5] = [
+    [0xa1, 0xb2, 0xc3, 0xd4],
+    [0xd4, 0xc3, 0xb2, 0xa1],
+    [0xa1, 0xb2, 0x3c, 0x4d],
+    [0x4d, 0x3c, 0xb2, 0xa1],
+    [0x0a, 0x0d, 0x0d, 0x0a],
+];
+
+fn unreadable(path: &str) -> Option<(String, &'static str)> {
+    let mut first = [0; 4];
+    match File::open(path).and_then(|mut file| file.read_exact(&mut first)) {
+        Ok(()) if CAPTURES.contains(&first) => None,
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Some((
+            format!("cannot read the capture {path:?}: {error}"),
+            "name a capture that vswitchd may read: rx_file of type pcap, rx_pcap in devargs",
+        )),
+        _ => Some((format!("{path:?} is no capture"), "give a file such as tcpdump -w writes")),
+    }
+}
+
+fn unwritable(path: &str) -> Option<(String, &'static str)> {
+    let hint = "name a file in a directory that is there: tx_file of type pcap, tx_pcap in devargs";
+    let directory = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        return Some((format!("there is no directory {directory:?} for the capture {path:?}"), hint));
+    }
+    Path::new(path).is_dir().then(|| (format!("{path:?} is a directory, not a capture"), hint))
+}
+
+fn no_interface(name: &str) -> Option<(String, &'static str)> {
+    let all = Path::new("/sys/class/net");
+    let missing = all.is_dir() && !all.join(name).exists();
+    missing.then(|| (format!("there is no interface {name:?}"), "make it first, in the network namespace of vswitchd"))
 }
 
 #[cfg(test)]
@@ -59,6 +115,36 @@ mod tests {
             ("net_null0", None),
         ] {
             assert_eq!(missing_file(devargs), missing, "{devargs}");
+        }
+    }
+
+    #[test]
+    fn what_a_device_cannot_have_is_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+        std::fs::write(path("text"), "no capture").expect("a file");
+        std::fs::write(path("short"), "a").expect("a file");
+        std::fs::write(path("good"), [CAPTURES[1].as_slice(), &[0; 20]].concat()).expect("a file");
+        let at = |argument: &str, name: &str| format!("net_pcap_a,{argument}={}", path(name));
+        for (devargs, want) in [
+            (at("rx_pcap", "absent"), Some("cannot read the capture")),
+            (at("rx_pcap", ""), Some("cannot read the capture")),
+            (at("rx_pcap", "text"), Some("is no capture")),
+            (at("rx_pcap", "short"), Some("is no capture")),
+            (at("rx_pcap", "good"), None),
+            (at("tx_pcap", "absent/b"), Some("there is no directory")),
+            (at("tx_pcap", ""), Some("is a directory")),
+            (at("tx_pcap", "new"), None),
+            (format!("{},tx_pcap={}", at("rx_pcap", "good"), path("absent/b")), Some("there is no directory")),
+            ("net_af_packet0,iface=vt-no-such".to_owned(), Some("there is no interface \"vt-no-such\"")),
+            ("net_af_xdp0,iface=lo".to_owned(), None),
+            ("net_tap0,iface=vt-no-such".to_owned(), None), // it makes it
+            ("net_virtio_user0,path=/dev/vswitch-no-such".to_owned(), Some("there is no /dev/vswitch-no-such")),
+            ("net_null0,size=64".to_owned(), None),
+        ] {
+            let said = unusable(&devargs).map(|(reason, _)| reason);
+            assert_eq!(said.is_some(), want.is_some(), "{devargs}: {said:?}");
+            assert!(said.is_none_or(|said| said.contains(want.unwrap_or_default())), "{devargs}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Ethernet devices of DPDK: physical NICs and virtual devices, probed and removed while the switch runs.
 
 use super::Mempool;
-use super::devargs::{MISSING_FILE_HINT, device_name, memif_socket, missing_file, pci_address};
+use super::devargs::{device_name, memif_socket, pci_address, unusable};
 use super::eal::{Eal, errno_text};
 pub use super::eth_queue::{EthRxQueue, EthTxQueue};
 use super::rss::Spread;
@@ -319,8 +319,8 @@ fn probe(devargs: &str, name: &str) -> Result<u16, EthdevError> {
         let hint = "write devargs without a bus, such as 0000:3b:00.0 or net_null0,size=64";
         return Err(error("probe", "its name has a bus or an argument in it".to_owned(), hint));
     }
-    if let Some(path) = missing_file(devargs) {
-        return Err(error("probe", format!("there is no {path}"), MISSING_FILE_HINT));
+    if let Some((reason, hint)) = unusable(devargs) {
+        return Err(error("probe", reason, hint));
     }
     // A PCI address in its full form, since that is the name under which ethdev will know it.
     let rest = devargs.split_once(',').map_or_else(String::new, |(_, rest)| format!(",{rest}"));
@@ -347,15 +347,28 @@ fn probe(devargs: &str, name: &str) -> Result<u16, EthdevError> {
     // SAFETY: NUL-terminated devargs; on EAL's thread.
     let rc = unsafe { sys::rte_dev_probe(c_args.as_ptr()) };
     if rc != 0 {
-        return Err(error(
-            "probe",
-            errno_text(rc),
-            "check the devargs; a PCI device must be bound to vfio-pci, and [dpdk] pci = true when none was configured at start",
-        ));
+        let (reason, hint) = refused(rc, pci_address(name).is_some());
+        return Err(error("probe", reason, hint));
     }
     port_by_name(&c_name).ok_or_else(|| {
         error("probe", "no Ethernet device appeared".to_owned(), "is it an Ethernet device with a DPDK driver?")
     })
+}
+
+/// Why a device was not made, and what to do.
+fn refused(code: i32, is_pci: bool) -> (String, &'static str) {
+    // SAFETY: counts; on EAL's thread.
+    let count = unsafe { sys::rte_eth_dev_count_total() };
+    if code == -libc::ENOMEM && u64::from(count) >= sys::RTE_MAX_ETHPORTS {
+        let reason = format!("all {count} Ethernet devices that DPDK can have are in use");
+        return (reason, "remove a port of type dpdk or pcap; those of other types do not count");
+    }
+    let hint = if is_pci {
+        "check the devargs; a PCI device must be bound to vfio-pci, and [dpdk] pci = true when none was configured at start"
+    } else {
+        "check the devargs: the name of a driver and a number (net_null0), then its arguments; lines of DPDK in the log tell more"
+    };
+    (errno_text(code), hint)
 }
 
 #[cfg(test)]
@@ -366,6 +379,35 @@ mod tests {
 
     fn config(devargs: &str) -> EthdevConfig {
         EthdevConfig { devargs: devargs.to_owned(), rx_queues: 1, tx_queues: 1, mtu: 1500, mac: None, offloads: true }
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_made_is_told_with_its_reason() {
+        let eal = start_for_tests();
+        let pool = Mempool::for_tests(64);
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let mut open = Vec::new();
+        let mut fails = |devargs: &str| match Ethdev::open(eal, config(devargs), &pool) {
+            Ok(device) => {
+                open.push(device);
+                String::new()
+            }
+            Err(error) => error.to_string(),
+        };
+        let absent = fails(&format!("net_pcap_x,rx_pcap={}", path("absent")));
+        assert!(absent.contains("cannot read the capture") && absent.contains("No such file"), "{absent}");
+        for devargs in [&format!("net_pcap_x,rx_pcap={}", path("absent")), "net_nosuch0", "net_null0,nosuch=1"] {
+            let said = fails(devargs);
+            assert!(!said.is_empty() && !said.contains("vfio-pci"), "{said}");
+        }
+        let said = fails("0000:ff:1f.7");
+        assert!(said.contains("vfio-pci"), "{said}");
+        let full =
+            (0..=sys::RTE_MAX_ETHPORTS).map(|n| fails(&format!("net_null_full{n}"))).find(|said| !said.is_empty());
+        let full = full.expect("one too many");
+        let want = format!("all {} Ethernet devices that DPDK can have are in use", sys::RTE_MAX_ETHPORTS);
+        assert!(full.contains(&want) && !full.contains("allocate"), "{full}");
     }
 
     #[test]

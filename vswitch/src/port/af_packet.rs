@@ -227,6 +227,13 @@ impl AfPacketDevice {
         Link { up, speed_mbps: if up { self.socket.speed_mbps() } else { 0 } }
     }
 
+    /// That the interface is gone, if it is. One of the same name that comes later is another one.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let gone = || format!("{}: the interface is gone: remove the port and add it again", self.socket.interface());
+        self.socket.mtu().is_none().then(gone)
+    }
+
     /// Address of the interface; none when it is gone.
     #[must_use]
     pub fn mac(&self) -> Option<Mac> {

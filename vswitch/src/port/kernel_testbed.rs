@@ -43,6 +43,13 @@ impl Port {
         }
     }
 
+    pub(super) fn trouble(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Tap(.., device) => device.trouble(),
+            Kind::AfPacket(.., device) => device.trouble(),
+        }
+    }
+
     pub(super) fn missed(&self) -> u64 {
         match &self.kind {
             Kind::Tap(.., device) => device.counters().rx_missed,

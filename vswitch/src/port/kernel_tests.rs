@@ -210,7 +210,7 @@ fn an_interface_that_is_down_drops_by_name_and_comes_back_whole() {
             let host = netns_peer(netns);
             ip(&format!("link set {host} down"));
         }
-        assert!(!port.link().up, "{kind}");
+        assert_eq!((port.link().up, port.trouble()), (false, None), "{kind}: down is no error");
         let frames: Vec<_> = (0..BURST).map(|_| frame(&[], 60)).collect();
         port.send_all(&pool, &frames);
         assert_eq!(port.drops(), (vec![], vec![(DropReason::LinkDown, BURST as u64)]), "{kind}");
@@ -244,7 +244,7 @@ fn netns_peer(netns: &Netns) -> String {
 fn a_deleted_interface_leaves_a_quiet_port() {
     let pool = Mempool::for_tests(256);
     on_both(&pool, |kind, port, _, netns| {
-        assert!(port.mac().is_some(), "{kind}");
+        assert_eq!((port.mac().is_some(), port.trouble()), (true, None), "{kind}");
         netns.ip("link delete eth0");
         let mut burst = Burst::new();
         for _ in 0..300 {
@@ -252,6 +252,8 @@ fn a_deleted_interface_leaves_a_quiet_port() {
             burst.clear();
         }
         assert_eq!((port.link(), port.mac()), (Link::default(), None), "{kind}");
+        let trouble = port.trouble().expect("an error for vsctl show");
+        assert!(trouble.contains("the interface is gone: remove the port and add it again"), "{trouble}");
         port.send_all(&pool, &[frame(&[], 60), frame(&[], 60)]);
         assert_eq!(port.drops(), (vec![], vec![(DropReason::LinkDown, 2)]), "{kind}");
         port.missed();

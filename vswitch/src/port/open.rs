@@ -172,6 +172,16 @@ impl Device {
         }
     }
 
+    /// Why it passes nothing any more, if its interface is gone.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Tap(device) => device.trouble(),
+            Self::AfPacket(device) => device.trouble(),
+            _ => None,
+        }
+    }
+
     /// The device's own address, if it has one.
     #[must_use]
     pub fn mac(&self) -> Option<Mac> {

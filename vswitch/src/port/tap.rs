@@ -180,6 +180,13 @@ impl TapDevice {
         Link { up: self.tap.state() == TapState::Up, speed_mbps: 0 }
     }
 
+    /// That the interface was deleted, if it was.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let gone = || format!("{}: the interface is gone: remove the port and add it again", self.tap.name());
+        (self.tap.state() == TapState::Gone).then(gone)
+    }
+
     /// Address of the interface; none when it is gone.
     #[must_use]
     pub fn mac(&self) -> Option<Mac> {

@@ -289,7 +289,10 @@ impl State {
             mac: port.mac(),
             link_up: port.link.up,
             link_speed_mbps: port.link.speed_mbps,
-            error: port.opened.as_ref().err().cloned(),
+            error: match &port.opened {
+                Ok(opened) => opened.shared.device.trouble(),
+                Err(error) => Some(error.clone()),
+            },
             rx_queues: opened.map_or(0, |opened| count(opened.rxqs.len())),
             tx_queues: opened.map_or(0, |opened| count(opened.shared.tx.len())),
             offloads: opened.map_or_else(Vec::new, |opened| opened.shared.device.offloads()),

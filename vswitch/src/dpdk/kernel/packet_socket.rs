@@ -103,6 +103,12 @@ impl PacketSocket {
         self.name().map(|address| std::array::from_fn(|i| address.sll_addr[i]))
     }
 
+    /// The interface's name when the socket was made.
+    #[must_use]
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
     /// Whether the interface exists, is up and has carrier.
     #[must_use]
     pub fn running(&self) -> bool {

@@ -140,6 +140,12 @@ impl Tap {
         }
     }
 
+    /// Its name when it was made.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Its address (`SIOCGIFHWADDR` on the descriptor); none when the interface is gone.
     #[must_use]
     pub fn mac(&self) -> Option<[u8; 6]> {
