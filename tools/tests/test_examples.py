@@ -1,5 +1,7 @@
-"""tools/examples: each is generated, built and run against a switch without anything; then its Pods talk, as it said."""
+"""tools/examples: each is generated, built and run against a switch without anything; then its Pods talk, as it said. And other clients of
+gRPC as their users have them: the newest of PyPI and npm, by generated code and by reflection, each with nothing but the socket's path."""
 
+import json
 import os
 import re
 import shutil
@@ -18,6 +20,12 @@ EXAMPLES = ROOT / "tools" / "examples"
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
 PYTHON = "/usr/bin/python3"  # Debian's: the packages are for no other
 GOCODE = "/usr/share/gocode"
+PROTO = ROOT / "proto"
+OTHERS = ROOT / "tools" / "tests" / "clients"
+# What tools/setup --examples has put there.
+CLIENTS = Path(os.environ.get("VSWITCH_CLIENTS", ROOT / "target" / "clients"))
+NEWEST = CLIENTS / "python" / "bin" / "python"
+MODULES = CLIENTS / "node" / "node_modules"
 PODS = {"client": 2, "web": 3, "stranger": 4}
 SERVICE = ("10.96.0.80", "[fd00:96::80]")
 WEB = ("10.10.0.3:8080", "[fd00:10::3]:8080")
@@ -45,6 +53,11 @@ def without(*words):
 WITHOUT_PYTHON = without(PYTHON, "-c", "import grpc, google.protobuf") or without("protoc", "--version")
 WITHOUT_GO = any(without(*words) for words in (
     ("protoc", "--version"), ("go", "version"), ("which", "protoc-gen-go", "protoc-gen-go-grpc"), ("test", "-d", f"{GOCODE}/src/google.golang.org/grpc")))
+
+
+WITHOUT_NEWEST = without(NEWEST, "-c", "import grpc, grpc_tools, google.protobuf")
+WITHOUT_NODE = without("node", "--version") or not (MODULES / "@grpc" / "grpc-js").is_dir() or not (MODULES / "@grpc" / "proto-loader").is_dir()
+NOT_HAD = "cannot be had: tools/setup --examples installs it from the network"
 
 
 class Examples(unittest.TestCase):
@@ -76,6 +89,47 @@ class Examples(unittest.TestCase):
         environment = {**os.environ, "GO111MODULE": "off", "GOPATH": f"{generated}:{GOCODE}", "GOCACHE": str(ROOT / "target" / "go-build"), "GOFLAGS": ""}
         machine.output(["go", "build", "-o", binary, EXAMPLES / "go" / "example.go"], env=environment, timeout=300)
         self.check([binary, "-socket", self.switch.socket], os.environ)
+
+    @unittest.skipIf(WITHOUT_NEWEST, f"the newest grpcio {NOT_HAD}")
+    def test_the_newest_python(self):
+        generated = self.directory / "generated"
+        generated.mkdir()
+        files = sorted(str(file.relative_to(PROTO)) for file in PROTO.glob("*/v1/*.proto"))
+        machine.output([NEWEST, "-m", "grpc_tools.protoc", "-I", PROTO, f"--python_out={generated}", *files])
+        environment = {**os.environ, "PYTHONPATH": str(generated), "PYTHONDONTWRITEBYTECODE": "1"}
+        print("grpcio", machine.output([NEWEST, "-c", "import grpc; print(grpc.__version__)"]).strip())
+        self.check([NEWEST, EXAMPLES / "python" / "example.py", "--socket", self.switch.socket], environment)
+
+    @unittest.skipIf(WITHOUT_NEWEST, f"the newest grpcio {NOT_HAD}")
+    def test_reflection_by_the_newest_python(self):
+        self.check_reflection(NEWEST)
+
+    @unittest.skipIf(WITHOUT_PYTHON, "python3-grpcio or python3-protobuf is missing: tools/setup --examples installs them")
+    def test_reflection_by_debians_python(self):
+        self.check_reflection(PYTHON)
+
+    def check_reflection(self, python):
+        """Both versions of reflection tell of all services, and enough to call one."""
+        said = json.loads(machine.output([python, "-B", OTHERS / "reflect.py", self.switch.socket]).splitlines()[-1])
+        print("grpcio", said.pop("grpc"))
+        wanted = set()
+        for file in PROTO.glob("*/v1/*.proto"):
+            text = file.read_text()
+            package = re.search(r"^package (.*);", text, re.MULTILINE)[1]
+            wanted |= {f"{package}.{name}" for name in re.findall(r"^service (\w+)", text, re.MULTILINE)}
+        wanted -= {"vswitch.v1.DummyService"}  # with --enable-dummy only
+        self.assertEqual(set(said), {"grpc.reflection.v1", "grpc.reflection.v1alpha"})
+        for version, seen in said.items():
+            self.assertEqual(wanted - set(seen["services"]), set(), version)
+            self.assertTrue(seen["answer"], version)
+        self.assertEqual(*(seen["answer"] for seen in said.values()))
+
+    @unittest.skipIf(WITHOUT_NODE, f"the newest @grpc/grpc-js {NOT_HAD}")
+    def test_the_newest_javascript(self):
+        environment = {**os.environ, "NODE_PATH": str(MODULES)}
+        said = json.loads(machine.output(["node", OTHERS / "bridges.js", PROTO, self.switch.socket], env=environment).splitlines()[-1])
+        print("@grpc/grpc-js", said["grpc"])
+        self.assertEqual(said["names"], ["js0"])
 
     def check(self, example, environment):
         """What the example says, and what its Pods find then."""

@@ -51,6 +51,36 @@ class Setup(unittest.TestCase):
         self.assertEqual(update, "noninteractive -q update")
         self.assertTrue(install.startswith("noninteractive -q -y") and install.endswith(" install libdpdk-dev iperf3"), install)
 
+    def clients(self):
+        """Stand-ins for what makes the clients of other languages: they work once they are installed."""
+        there = self.directory / "clients"
+        python = there / "python" / "bin" / "python"
+        (self.directory / "client").write_text(f'#!/bin/bash\n[[ $* == *pip* ]] || exec test -e {there}/python/installed\n'
+                                               f'echo "pip $*" >>{self.log}; [[ -z $NO_NETWORK ]] && touch {there}/python/installed\n')
+        self.program("python3", f'[[ $* == *"-m venv"* ]] || exit 0; mkdir -p {python.parent}; cp {self.directory}/client {python}; chmod 755 {python}')
+        self.program("npm", f'echo "npm $*" >>{self.log}; [[ -z $NO_NETWORK ]] || {{ echo no network; exit 1; }}; touch {there}/node/installed')
+        self.program("node", f"exec test -e {there}/node/installed")
+        return {"VSWITCH_CLIENTS": str(there)}
+
+    def test_the_newest_clients_are_installed(self):
+        clients = self.clients()
+        self.assertIn("missing: the newest Python", self.run_setup("--no-hugepages", "--examples", "--check", status=1, **clients))
+        self.assertEqual(self.apt_calls(), [])
+        for _ in range(2):
+            self.assertEqual(self.run_setup("--no-hugepages", "--examples", **clients), "")
+        pip, npm = self.apt_calls()[:2]
+        self.assertRegex(pip, r"^pip .*install .*--upgrade grpcio grpcio-tools protobuf$")
+        self.assertRegex(npm, r"^npm install .* @grpc/grpc-js@latest @grpc/proto-loader@latest$")
+        self.assertEqual(self.run_setup("--no-hugepages", "--examples", "--check", **clients), "")
+        # Those that are there are good enough without a network.
+        self.assertIn("cannot look for a newer", self.run_setup("--no-hugepages", "--examples", NO_NETWORK="1", **clients))
+
+    def test_clients_that_cannot_be_had_are_told(self):
+        said = self.run_setup("--no-hugepages", "--examples", status=1, NO_NETWORK="1", **self.clients())
+        for language in ("Python", "JavaScript"):
+            self.assertIn(f"the newest {language} client of gRPC cannot be installed", said)
+        self.assertIn("no network", said)
+
     def test_installing_starts_no_service(self):
         self.program("apt-get", f'"{self.policy}" openvswitch-switch start; echo "$1 $2: $?" >>{self.log}')
         self.run_setup("--no-hugepages", MISSING="openvswitch-switch")

@@ -59,6 +59,12 @@ pub fn unusable(devargs: &str) -> Option<(String, &'static str)> {
     arguments.split(',').filter_map(|argument| argument.split_once('=')).find_map(|(key, value)| match key {
         "rx_pcap" => unreadable(value),
         "tx_pcap" => unwritable(value),
+        "socket" if memif_socket(devargs) == Some(value) => {
+            no_directory(value, "make it, writable for vswitchd (mkdir -p)")
+        }
+        "path" if name.starts_with("net_virtio_user") && !serves(arguments) && !Path::new(value).exists() => {
+            Some((format!("there is no {value}"), "start what makes this socket first, or add server=1 to the devargs"))
+        }
         "iface" | "rx_iface" | "tx_iface" | "rx_iface_in" if wants_interface => no_interface(value),
         _ => None,
     })
@@ -87,11 +93,18 @@ fn unreadable(path: &str) -> Option<(String, &'static str)> {
 
 fn unwritable(path: &str) -> Option<(String, &'static str)> {
     let hint = "name a file in a directory that is there: tx_file of type pcap, tx_pcap in devargs";
+    let is_directory = || Path::new(path).is_dir().then(|| (format!("{path:?} is a directory, not a capture"), hint));
+    no_directory(path, hint).or_else(is_directory)
+}
+
+fn no_directory(path: &str, hint: &'static str) -> Option<(String, &'static str)> {
     let directory = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !directory.is_dir() {
-        return Some((format!("there is no directory {directory:?} for the capture {path:?}"), hint));
-    }
-    Path::new(path).is_dir().then(|| (format!("{path:?} is a directory, not a capture"), hint))
+    (!directory.is_dir()).then(|| (format!("there is no directory {directory:?} for {path:?}"), hint))
+}
+
+/// Whether a virtio-user device waits for its back end, and makes the socket itself.
+fn serves(arguments: &str) -> bool {
+    arguments.split(',').any(|argument| argument == "server=1")
 }
 
 fn no_interface(name: &str) -> Option<(String, &'static str)> {
@@ -140,6 +153,13 @@ mod tests {
             ("net_af_xdp0,iface=lo".to_owned(), None),
             ("net_tap0,iface=vt-no-such".to_owned(), None), // it makes it
             ("net_virtio_user0,path=/dev/vswitch-no-such".to_owned(), Some("there is no /dev/vswitch-no-such")),
+            (format!("net_virtio_user0,path={}", path("a.sock")), Some("there is no ")),
+            (format!("net_virtio_user0,path={},server=1", path("a.sock")), None),
+            (
+                format!("net_memif0,role=server,socket-abstract=no,socket={}", path("x/a.sock")),
+                Some("there is no directory"),
+            ),
+            (format!("net_memif0,role=client,socket-abstract=no,socket={}", path("x/a.sock")), None),
             ("net_null0,size=64".to_owned(), None),
         ] {
             let said = unusable(&devargs).map(|(reason, _)| reason);

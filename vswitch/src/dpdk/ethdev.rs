@@ -363,12 +363,19 @@ fn refused(code: i32, is_pci: bool) -> (String, &'static str) {
         let reason = format!("all {count} Ethernet devices that DPDK can have are in use");
         return (reason, "remove a port of type dpdk or pcap; those of other types do not count");
     }
-    let hint = if is_pci {
-        "check the devargs; a PCI device must be bound to vfio-pci, and [dpdk] pci = true when none was configured at start"
-    } else {
-        "check the devargs: the name of a driver and a number (net_null0), then its arguments; lines of DPDK in the log tell more"
+    if is_pci {
+        let hint = "check the devargs; a PCI device must be bound to vfio-pci, and [dpdk] pci = true when none was configured at start";
+        return (errno_text(code), hint);
+    }
+    let hint = "check the devargs: the name of a driver and a number (net_null0), then its arguments; lines of DPDK in the log tell more";
+    let reason = match -code {
+        // Drivers answer -1 to whatever they do not like: it is no missing permission.
+        libc::EPERM => "its driver refused it".to_owned(),
+        // The bus of virtual devices found nobody (what it says is EFAULT).
+        libc::EFAULT => "no driver of DPDK has such a name".to_owned(),
+        _ => errno_text(code),
     };
-    (errno_text(code), hint)
+    (reason, hint)
 }
 
 #[cfg(test)]
@@ -397,9 +404,21 @@ mod tests {
         };
         let absent = fails(&format!("net_pcap_x,rx_pcap={}", path("absent")));
         assert!(absent.contains("cannot read the capture") && absent.contains("No such file"), "{absent}");
-        for devargs in [&format!("net_pcap_x,rx_pcap={}", path("absent")), "net_nosuch0", "net_null0,nosuch=1"] {
+        for (devargs, want) in [
+            ("net_nosuch0", "no driver of DPDK has such a name"),
+            ("eth0", "no driver of DPDK has such a name"),
+            ("net_null0,nosuch=1", "its driver refused it"),
+            ("net_memif0,role=x", "its driver refused it"),
+            (
+                "net_memif0,role=server,socket-abstract=no,socket=/nonexistent/a.sock",
+                "there is no directory \"/nonexistent\"",
+            ),
+            ("net_virtio_user0,path=/nonexistent/a.sock", "there is no /nonexistent/a.sock"),
+            ("net_pcap0,iface=vt-no-such", "there is no interface \"vt-no-such\""),
+        ] {
             let said = fails(devargs);
-            assert!(!said.is_empty() && !said.contains("vfio-pci"), "{said}");
+            let misleading = ["vfio-pci", "not permitted", "Bad address"].iter().any(|word| said.contains(word));
+            assert!(said.contains(want) && !misleading, "{devargs}: {said}");
         }
         let said = fails("0000:ff:1f.7");
         assert!(said.contains("vfio-pci"), "{said}");

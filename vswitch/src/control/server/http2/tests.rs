@@ -300,3 +300,14 @@ fn a_header_block_without_end_is_bounded() {
         assert!(library(&out).1, "the library gives up");
     }
 }
+
+#[test]
+fn the_seeds_of_the_fuzz_target() {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/http2_requests");
+    let seeds: Vec<_> =
+        std::fs::read_dir(directory).expect("seeds").map(|entry| entry.expect("an entry").path()).collect();
+    assert!(seeds.len() >= 3);
+    for seed in seeds {
+        super::fuzz(&std::fs::read(seed).expect("a seed"));
+    }
+}
