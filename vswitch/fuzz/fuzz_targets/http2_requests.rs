@@ -1,4 +1,5 @@
-//! HTTP/2 of clients of the control socket: any bytes go on, or are refused; however they are split, the same comes out, and memory is bounded.
+//! HTTP/2 of clients of the control socket: any bytes go on, or are refused; however they are
+//! split, the same comes out, and memory is bounded.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -120,10 +120,10 @@ impl Connection {
 
     /// Tells that HTTP/2 refused something, unless that was told of another client a moment ago.
     fn complain(&self, what: &dyn std::fmt::Display, stream: u32) {
-        let Some(untold) = self.complaints.may(Instant::now()) else { return };
+        let Some(suppressed) = self.complaints.may(Instant::now()) else { return };
         let pid = self.stream.peer_cred().ok().and_then(|credentials| credentials.pid());
         let cause = self.requests.cause(stream).map_or("unknown".to_owned(), |cause| cause.to_string());
-        tracing::warn!(pid, %cause, untold, "control client: {what}");
+        tracing::warn!(pid, %cause, suppressed, "control client: {what}");
     }
 
     /// Looks at bytes that were sent to the client.

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Bytes of the payload that are read: of GOAWAY the last stream, the code and the beginning of what the library says.
+/// Bytes of the payload that are read: of GOAWAY the last stream, the code and the beginning of
+/// what the library says.
 const READ_MAX: usize = 8 + 64;
 
 /// Time between two lines of the log about refusals, whatever clients do.
@@ -143,7 +144,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes are split; a refusal is told once, a stream that ends otherwise is not.
+        /// However the bytes are split; a refusal is told once, a stream that ends otherwise is
+        /// not.
         #[test]
         fn refusals_are_found_in_the_stream(cuts in prop::collection::vec(1_usize..40, 1..20)) {
             let bytes = [

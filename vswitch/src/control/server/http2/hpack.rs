@@ -4,7 +4,8 @@ use super::huffman;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-/// Bytes of the table that a client may use as long as it was not told otherwise (RFC 9113, 6.5.2), and nobody tells it.
+/// Bytes of the table that a client may use as long as it was not told otherwise (RFC 9113, 6.5.2),
+/// and nobody tells it.
 const TABLE_MAX: usize = 4096;
 
 /// What an entry counts beside its name and value (RFC 7541, 4.1).
@@ -103,7 +104,8 @@ impl Field<'_> {
     }
 }
 
-/// Appends an integer whose first byte has `prefix` bits of it and above them `pattern` (RFC 7541, 5.1).
+/// Appends an integer whose first byte has `prefix` bits of it and above them `pattern` (RFC 7541,
+/// 5.1).
 pub(super) fn write_integer(out: &mut Vec<u8>, pattern: u8, prefix: u32, value: usize) {
     let mask = (1_usize << prefix) - 1;
     let low = |value: usize| u8::try_from(value & 0xff).unwrap_or(0);
@@ -133,7 +135,8 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Shows each field of a block, in order, until `show` breaks; nothing may be decoded then any more.
+    /// Shows each field of a block, in order, until `show` breaks; nothing may be decoded then any
+    /// more.
     pub(super) fn decode(
         &mut self,
         mut block: &[u8],
@@ -146,7 +149,8 @@ impl Decoder {
                 let (name, value) = self.table.get(index).ok_or(Malformed)?;
                 show(Field { name, value, never_indexed: false })
             } else if first & 0xe0 == 0x20 {
-                // The table's size changes at the beginning of a block, or not at all (RFC 7541, 4.2).
+                // The table's size changes at the beginning of a block, or not at all (RFC 7541,
+                // 4.2).
                 let size = integer(&mut block, 5)?;
                 if begun || size > TABLE_MAX {
                     return Err(Malformed);

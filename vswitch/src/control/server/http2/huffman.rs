@@ -3,7 +3,8 @@
 /// Bits of the longest code.
 const LEN_MAX: usize = 30;
 
-/// Bits of the code of each byte, and of the end of a string (EOS), whose first bits are sent as padding. The code is canonical: shorter codes come first, equally long ones in the order of
+/// Bits of the code of each byte, and of the end of a string (EOS), whose first bits are sent as
+/// padding. The code is canonical: shorter codes come first, equally long ones in the order of
 /// their symbols. So the lengths say all of it.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28,
@@ -66,7 +67,8 @@ impl Code {
     }
 }
 
-/// Appends what `coded` says to `out`; `None` if it is no string of this code, with at most 7 bits of padding.
+/// Appends what `coded` says to `out`; `None` if it is no string of this code, with at most 7 bits
+/// of padding.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
     // The lower `bits` of `held` are still to be read.
     let (mut held, mut bits, mut rest) = (0_u64, 0_usize, coded.iter());

@@ -1,18 +1,20 @@
 //! What a connection's HTTP/2 is looked at for, before the library has it.
 //!
-//! gRPC of Python, C++, Ruby and PHP (C core since 1.57), Java and Swift, and `grpcurl -unix`, send the path of the socket as
-//! `:authority`, percent-encoded or as it is. Neither is an authority (RFC 3986, 3.2), so the library below tonic resets
-//! the stream. On a unix socket the field means nothing. [`Requests`] therefore puts `localhost` where the library would refuse.
+//! gRPC of Python, C++, Ruby and PHP (C core since 1.57), Java and Swift, and `grpcurl -unix`, send
+//! the path of the socket as `:authority`, percent-encoded or as it is. Neither is an authority
+//! (RFC 3986, 3.2), so the library below tonic resets the stream. On a unix socket the field means
+//! nothing. [`Requests`] therefore puts `localhost` where the library would refuse.
 //!
-//! **Design**: [`Requests`] takes the bytes of the client and gives the bytes that the library reads. It decodes every header
-//! block, because HPACK is stateful. As long as every `:authority` is good, all bytes go on as they came. From the first bad one on,
-//! each block is encoded anew, as literals that are not indexed. The library's table is then never referred to again, so it
-//! cannot be out of step. Bytes that are no HTTP/2 go on as they came: the library refuses them.
-//! [`Answers`] reads the frames of the server and tells of streams and connections that die of a protocol error;
-//! [`Requests::cause`] knows why.
+//! **Design**: [`Requests`] takes the bytes of the client and gives the bytes that the library
+//! reads. It decodes every header block, because HPACK is stateful. As long as every `:authority`
+//! is good, all bytes go on as they came. From the first bad one on, each block is encoded anew, as
+//! literals that are not indexed. The library's table is then never referred to again, so it cannot
+//! be out of step. Bytes that are no HTTP/2 go on as they came: the library refuses them.
+//! [`Answers`] reads the frames of the server and tells of streams and connections that die of a
+//! protocol error; [`Requests::cause`] knows why.
 //!
-//! **Limits**: per connection 64 KiB of a header block that is not complete, 64 KiB of decoded headers (where the library
-//! gives up, too), 4 KiB of HPACK's table.
+//! **Limits**: per connection 64 KiB of a header block that is not complete, 64 KiB of decoded
+//! headers (where the library gives up, too), 4 KiB of HPACK's table.
 
 mod answers;
 mod cause;

@@ -15,7 +15,8 @@ pub(in super::super) const HEADERS_LEN_MAX: u32 = 16 << 10;
 /// Bytes of headers where the library gives up the connection: four times what it serves.
 const LIST_LEN_MAX: usize = 4 * HEADERS_LEN_MAX as usize;
 
-/// Bytes behind a frame's head, as long as the server asks for no more (RFC 9113, 4.2), which it does not.
+/// Bytes behind a frame's head, as long as the server asks for no more (RFC 9113, 4.2), which it
+/// does not.
 pub(super) const FRAME_LEN_MAX: usize = 16 << 10;
 
 /// Bytes of frames that are kept until a header block is whole.
@@ -100,7 +101,8 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Whether the next `len` bytes of the client may go on without being taken and given; then they are counted.
+    /// Whether the next `len` bytes of the client may go on without being taken and given; then
+    /// they are counted.
     pub(in super::super) fn passes(&mut self, len: usize) -> bool {
         match &mut self.state {
             _ if self.looked_at < self.input.len() || self.given < self.ready.len() => false,
@@ -287,7 +289,8 @@ impl Requests {
         }
     }
 
-    /// Makes frames of the block that was encoded anew. What has no meaning any more is left out: padding.
+    /// Makes frames of the block that was encoded anew. What has no meaning any more is left out:
+    /// padding.
     fn write(&mut self, open: Open) {
         let priority = open.priority.as_ref().map_or(&[][..], |bytes| bytes);
         let first_len = self.encoded.len().min(FRAME_LEN_MAX - priority.len());
@@ -306,8 +309,9 @@ impl Requests {
         }
     }
 
-    /// What the client sends is refused by the library; it is to see it. Once blocks were encoded anew, its table is
-    /// another one, and what is malformed for us may not be for it: so it gets what surely is, a block that refers to entry 0.
+    /// What the client sends is refused by the library; it is to see it. Once blocks were encoded
+    /// anew, its table is another one, and what is malformed for us may not be for it: so it gets
+    /// what surely is, a block that refers to entry 0.
     fn give_up(&mut self, cause: Cause) {
         self.cause = Some((0, cause));
         if self.rewriting {
@@ -355,7 +359,8 @@ impl Requests {
     }
 }
 
-/// Priority and fragment of the block in the payload of HEADERS; `None`: it is too short for what its flags say.
+/// Priority and fragment of the block in the payload of HEADERS; `None`: it is too short for what
+/// its flags say.
 fn fragment(head: Head, mut payload: &[u8]) -> Option<(Option<[u8; PRIORITY_LEN]>, &[u8])> {
     let mut padding = 0;
     if head.flags & PADDED != 0 {

@@ -1,4 +1,5 @@
-//! What the library sees behind [`Requests`] is what the client sent, but for `:authority`; whatever comes, and however it is split.
+//! What the library sees behind [`Requests`] is what the client sent, but for `:authority`;
+//! whatever comes, and however it is split.
 
 mod peer;
 
@@ -30,7 +31,8 @@ fn ready<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
     })
 }
 
-/// What the library makes of bytes, behind which there is nothing yet; and whether it gave up the connection.
+/// What the library makes of bytes, behind which there is nothing yet; and whether it gave up the
+/// connection.
 fn library(bytes: &[u8]) -> (Vec<Seen>, bool) {
     let io = tokio::io::join(std::io::Cursor::new(bytes.to_vec()).chain(Never), tokio::io::sink());
     let mut builder = h2::server::Builder::new();
@@ -215,7 +217,8 @@ proptest! {
         prop_assert!(out == bytes);
     }
 
-    /// Each block of a client encoded anew, or none: the library accepts the same requests, and gives up the same connections.
+    /// Each block of a client encoded anew, or none: the library accepts the same requests, and
+    /// gives up the same connections.
     #[test]
     fn encoding_anew_changes_nothing_even_of_what_is_wrong(
         plans in prop::collection::vec(plan(GOOD), 1..6), wrong in prop::collection::vec((any::<Index>(), any::<u8>()), 0..4), cuts in cuts(),
@@ -228,12 +231,15 @@ proptest! {
         let (out, requests) = translate(Requests::rewriting(), &bytes, &cuts, usize::MAX);
         let (plain, plain_failed) = library(&bytes);
         let (anew, anew_failed) = library(&out);
-        // The library forgets to decode the block of a stream that depends on itself, and its table is wrong from then on.
+        // The library forgets to decode the block of a stream that depends on itself, and its table
+        // is wrong from then on.
         prop_assume!(!peer::depends_on_itself(&bytes));
-        // A byte that was changed may have made an authority bad: then more is accepted, never less.
+        // A byte that was changed may have made an authority bad: then more is accepted, never
+        // less.
         let bad = translate(Requests::default(), &bytes, &cuts, usize::MAX).1.rewrites();
         if plain_failed {
-            // What the library had read before that is lost. Of a block in several frames it judges each, here all are judged together.
+            // What the library had read before that is lost. Of a block in several frames it judges
+            // each, here all are judged together.
             prop_assert!(anew_failed || bad || requests.holds() || requests.cause(0).is_some(), "{:?}", requests);
         } else {
             prop_assert!(!anew_failed);

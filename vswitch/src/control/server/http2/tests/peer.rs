@@ -28,7 +28,8 @@ pub(super) struct BlockPlan {
     pub(super) splits: Vec<Index>,
 }
 
-/// The table of the client's encoder, the last entry first. Indices of the static table are those of a few names.
+/// The table of the client's encoder, the last entry first. Indices of the static table are those
+/// of a few names.
 pub(super) struct Peer {
     table: VecDeque<(Vec<u8>, Vec<u8>)>,
     size_max: usize,
