@@ -125,14 +125,20 @@ def write(path, packets):
             file.write(struct.pack("<IIII", 0, number, len(packet), len(packet)) + packet)
 
 
-def write_openings(path, count):
+def write_openings(path, count, six=False):
     """SYNs of `count` connections to Pods of the peer Node, no two alike; millions within a second: they are copies of one packet, and what
     differs in the sequence number makes up in the checksum for what differs in ports and addresses."""
     if count > 252 * PORTS:
         raise ValueError(f"a client has {252 * PORTS} connections to the peer's Pods at most")
-    traffic, ports = Traffic("remote"), shuffled(range(1024, 1024 + PORTS), 1)
+    traffic, ports = Traffic("remote", six), shuffled(range(1024, 1024 + PORTS), 1)
     first = traffic.frame("syn", 0)
-    ip_sum, address, source_port, sequence = 24, 33, 34, 38  # offsets in a frame
+    source_port = 54 if six else 34  # offsets in a frame
+    address, sequence, ip_sum = source_port - 2, source_port + 4, 24
+    copied = (address, address + 1) if six else (ip_sum, ip_sum + 1, address, address + 1)
+
+    def last_word(frame):
+        return int.from_bytes(frame[address : address + 2], "big")
+
     block = bytearray((struct.pack("<IIII", 0, 0, len(first), len(first)) + first) * PORTS)
 
     def column(offset, values):
@@ -146,9 +152,9 @@ def write_openings(path, count):
     with open(path, "wb") as file:
         file.write(FILE_HEADER)
         for server in range((count + PORTS - 1) // PORTS):
-            frame, high = traffic.frame("syn", server * PORTS), -server % 0xFFFF
-            for offset, value in ((ip_sum, frame[ip_sum]), (ip_sum + 1, frame[ip_sum + 1]), (address, frame[address]),
-                                  (sequence, high >> 8), (sequence + 1, high & 255)):
+            frame = traffic.frame("syn", server * PORTS)
+            high = (last_word(first) - last_word(frame)) % 0xFFFF
+            for offset, value in (*((offset, frame[offset]) for offset in copied), (sequence, high >> 8), (sequence + 1, high & 255)):
                 column(offset, [value] * PORTS)
             file.write(memoryview(block)[: (RECORD + len(first)) * min(PORTS, count - server * PORTS)])
 

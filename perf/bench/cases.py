@@ -25,6 +25,7 @@ CASES |= {f"{way}-{count}": tunnel.case(way, count) for way in tunnel.WAYS for c
 CASES |= {f"{way}6-1000": tunnel.case(way, 1000, six=True) for way in tunnel.WAYS}
 CASES |= {f"{way}-{link.name}-1000": tunnel.case(way, 1000, link) for link in tunnel.OTHERS for way in tunnel.WAYS}
 CASES |= {"new-connections": opening.until_full, "new-connections-steady": opening.in_steady_state}
+CASES |= {"new-connections6": opening.until_full6}
 CASES |= {"workers-disjoint": workers.case(10_000, split=False), "workers-split": workers.case(10_000, split=True)}
 CASES |= {
     "churn-apart": stress.case(1000, stress.churn_apart, "while 1,000 flows a second come and go in tables on their way, matching nothing of them"),

@@ -39,6 +39,15 @@ def program(traffic):
     return Program([numbered(line) for line in flows], [numbered(line) for line in groups], [METER])
 
 
+def guards(count):
+    """Flows that hold `count` Pods to their IPv6 addresses in neighbour discovery, the client first, as an agent writes them."""
+    pods = [(NUMBERS["client"], world.CLIENT.mac, world.CLIENT.v6)]
+    pods += [(1000 + i, f"5e:00:00:00:{i >> 8:02x}:{i & 255:02x}", f"fd00:10:244::{i:x}") for i in range(1, count)]
+    guard = "table=SpoofGuard,priority=210,icmp6,in_port={},dl_src={},icmp_type=136,icmp_code=0,nd_target={} actions=NORMAL"
+    link_local = "fe80::5e00:ff:fe00:{:x}"
+    return [numbered(guard.format(port, mac, target)) for i, (port, mac, address) in enumerate(pods) for target in (address, link_local.format(i))]
+
+
 def _lines(name):
     text = (pipeline.DATA / name).read_text().splitlines()
     return [re.sub(r",\s+", ",", line.strip()) for line in text if line.strip()]

@@ -1,5 +1,6 @@
 """The captures that perf/run plays, and how connections are established with them."""
 
+import re
 import struct
 import sys
 import tempfile
@@ -197,8 +198,29 @@ class Openings(unittest.TestCase):
             self.assertEqual(captures.checksum(packet[26:34] + struct.pack("!HH", 6, 20) + packet[34:54]), 0)
             self.assertEqual((packet[30:33], packet[36:38], packet[47]), (bytes((10, 10, 1)), b"\0\x50", captures.SYN))
         self.assertEqual({packet[33] for packet in packets}, {2, 3, 4})
+        with tempfile.TemporaryDirectory() as directory:
+            captures.write_openings(path := Path(directory) / "x.pcap", 660_500, six=True)
+            packets = send.packets_of(path)
+        self.assertEqual((len(packets), len({packet[38:58] for packet in packets})), (660_500, 660_500))
+        for packet in packets[::9973] + packets[-1:]:
+            self.assertEqual(captures.checksum(packet[22:54] + struct.pack("!IHBB", 20, 0, 0, 6) + packet[54:74]), 0)
+            self.assertEqual((packet[12:14], packet[20], packet[56:58], packet[67]), (b"\x86\xdd", 6, b"\0\x50", captures.SYN))
+        self.assertEqual(len({packet[52:54] for packet in packets}), 12)
         with self.assertRaisesRegex(ValueError, "at most"):
             captures.write_openings(path, 252 * 60_000 + 1)
+
+    def test_connections_that_are_misses_fail_the_round(self):
+        result = Mock(figures={})
+        opening._count_misses(result, {"packets": 1_000_000, "misses": 40, "lost_misses": 0})
+        self.assertEqual(result.figures, {"misses per connection": 0.00004})
+        for counts in ({"misses": 20_000, "lost_misses": 0}, {"misses": 0, "lost_misses": 20_000}):
+            with self.assertRaisesRegex(Failure, "0.020 misses per connection"):
+                opening._count_misses(result, {"packets": 1_000_000, **counts})
+
+    def test_guards_are_of_each_pod_and_the_client(self):
+        guards = document.guards(100)
+        self.assertEqual((len(guards), len(set(guards)), sum("in_port=36," in guard for guard in guards)), (200, 200, 2))
+        self.assertTrue(all(re.match(r"table=\d+,priority=210,icmp6,in_port=\d+,dl_src=", guard) for guard in guards))
 
     def test_a_table_that_is_not_full_fails_the_round(self):
         dut = Mock(ports=lambda: {"client": (1_000_000, 0), "tun": (0, 1_000_000)}, connections=lambda: 900_000)

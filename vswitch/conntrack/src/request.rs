@@ -144,7 +144,7 @@ pub enum Refusal {
     ZoneLimit,
     /// No free tuple to translate to.
     NatExhausted,
-    /// The tuple of the replies belongs to another connection.
+    /// The tuple of the replies belongs to another connection, and there is no other port to have.
     TupleTaken,
 }
 

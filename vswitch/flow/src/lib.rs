@@ -11,6 +11,7 @@
 //!
 //! **Threads**: plain values. No unsafe code, no DPDK, no clock.
 
+mod absent;
 pub mod action;
 pub mod checksum;
 pub mod classifier;
@@ -24,6 +25,7 @@ pub mod spec;
 mod testing;
 pub mod text;
 
+pub use absent::Kind;
 pub use action::Action;
 pub use field::{Field, Location, Subfield};
 pub use key::{

@@ -72,7 +72,7 @@ drop_reasons! {
     CtFull = 42, "ct_full", "A new connection, and the connection table is full of connections that were answered.";
     CtZoneLimit = 43, "ct_zone_limit", "A new connection, and its zone has as many as its limit allows.";
     NatExhausted = 44, "nat_exhausted", "A new connection, and no free address and port to translate it to.";
-    CtTupleTaken = 45, "ct_tuple_taken", "A new connection whose replies would be those of another one.";
+    CtTupleTaken = 45, "ct_tuple_taken", "A new connection whose replies would be those of another one, and that can have no other port.";
     FragTimeout = 46, "frag_timeout", "A fragment before ct() whose other fragments did not come within 15 s.";
     FragOverlap = 47, "frag_overlap", "A fragment before ct() that overlaps another one, or comes twice.";
     FragFull = 48, "frag_full", "A fragment before ct(), when too many were waiting for others.";

@@ -76,8 +76,8 @@ pub(crate) const DEVIATIONS: [Deviation; 42] = [
         "a connection that takes the place of a closed one may have its translated tuple, too",
     ),
     deviation(
-        "a-taken-reply-tuple-is-a-drop",
-        "a connection whose answers would be taken for another one's is refused: dropped, by name",
+        "a-taken-reply-tuple-gets-another-port",
+        "a connection whose answers would be taken for another one's gets another source port, as in Linux; without ports it is dropped, by name",
     ),
     deviation(
         "sixty-four-recirculations",

@@ -19,6 +19,8 @@ impl Life {
     const DST: u64 = 1 << 4;
     const FTP: u64 = 1 << 5;
     const TFTP: u64 = 1 << 6;
+    /// Nobody asked for its translation: see [`Self::translates`].
+    pub(super) const UNASKED: u64 = 1 << 7;
     const FLAGS: u32 = 8;
 
     pub(super) fn new(side: Option<NatSide>, helper: Option<Helper>) -> Self {
@@ -86,6 +88,12 @@ impl Life {
         } else {
             None
         }
+    }
+
+    /// What a `ct()` of its zone translates. One that nobody asked for is part of the connection: with or without `nat`, as no pipeline says `nat` where none is meant.
+    #[inline]
+    pub(super) const fn translates(self, nat: bool) -> Option<NatSide> {
+        if nat || self.has(Self::UNASKED) { self.side() } else { None }
     }
 
     pub(super) const fn helper(self) -> Option<Helper> {

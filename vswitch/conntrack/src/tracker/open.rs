@@ -2,6 +2,10 @@
 //!
 //! Two workers that open the same one at once must make one of it, and no tuple may ever belong to two: so both of its tuples are locked in the index, then looked for, then
 //! entered. Which tuple a translated connection gets is chosen before that, without a lock; if somebody takes it meanwhile, another one is chosen.
+//!
+//! **A taken reply tuple**: a client has a connection by a Service, and opens another one from the same port straight to the endpoint that the first one was translated to. Their answers would be the same
+//! packets. So the later one gets another source port (or ICMP identifier), though nobody asked for a translation, as Linux does it where NAT is configured; and each `ct()` of its zone translates it, whether it
+//! has `nat` or not ([`Life::UNASKED`]). Where there is no such port (a protocol without ports, none free), it is refused by name.
 
 use super::arena::Entry;
 use super::helper::Inherited;
@@ -18,6 +22,9 @@ const CHOICES: usize = 8;
 
 /// How often a place may be made free that another worker takes first.
 const PLACES: usize = 4;
+
+/// How a connection is translated whose reply tuple is taken, though it was not to be: its source gets another port.
+const OTHER_PORT: Nat = Nat { side: Some(NatSide::Src), addresses: None, ports: None, random: false };
 
 /// Why there is no connection.
 enum Failed {
@@ -131,13 +138,11 @@ impl Tracker {
     /// Enters the connection at its place.
     fn enter(&self, place: u32, opening: &Opening<'_>, verdict: Option<&mut Verdict>) -> Result<(), Failed> {
         let &Opening { words: original, hash, now, .. } = opening;
-        let choice = opening.choice();
+        let mut way = opening.way();
         for _ in 0..CHOICES {
-            let reply = match choice {
-                Some(nat) => {
-                    self.choose(&opening.seen.tuple, nat, now).ok_or(Failed::Refused(Refusal::NatExhausted))?
-                }
-                None => opening.reply(),
+            let reply = match way {
+                Way::Chosen(nat, why) => self.choose(&opening.seen.tuple, nat, now).ok_or(Failed::Refused(why))?,
+                Way::Only | Way::Plain => opening.reply(),
             };
             let reply = Words::from(&reply);
             let hashes = [hash, self.hasher.hash(&reply)];
@@ -146,11 +151,13 @@ impl Tracker {
                 return Err(Failed::Raced);
             }
             if self.find(&reply, hashes[1], now).is_none() {
-                return self.write(place, [*original, reply], hashes, opening, verdict);
+                return self.write(place, [*original, reply], hashes, (opening, way.life(opening)), verdict);
             }
-            if choice.is_none() {
-                return Err(Failed::Refused(Refusal::TupleTaken));
-            }
+            way = match way {
+                Way::Chosen(..) => way,
+                Way::Plain => Way::Chosen(&OTHER_PORT, Refusal::TupleTaken),
+                Way::Only => return Err(Failed::Refused(Refusal::TupleTaken)),
+            };
         }
         Err(Failed::Refused(Refusal::NatExhausted))
     }
@@ -165,7 +172,7 @@ impl Tracker {
         place: u32,
         tuples: [Words; 2],
         hashes: [u64; 2],
-        opening: &Opening<'_>,
+        (opening, life): (&Opening<'_>, Life),
         verdict: Option<&mut Verdict>,
     ) -> Result<(), Failed> {
         let &Opening { seen, request, now, .. } = opening;
@@ -178,7 +185,6 @@ impl Tracker {
             }
             return Err(Failed::Refused(Refusal::Full));
         }
-        let life = Life::new(opening.side(), request.helper);
         let timeout = self.zones.timeout(request.zone, first_class(&seen.l4));
         locked.begin(life.until(now.saturating_add(timeout)), &opening.entry(tuples));
         locked.count(Direction::Original, seen.len);
@@ -191,6 +197,29 @@ impl Tracker {
             verdict.opened = true;
         }
         Ok(())
+    }
+}
+
+/// How a new connection gets the tuple of its replies.
+#[derive(Clone, Copy)]
+enum Way<'a> {
+    /// The only one that it can have.
+    Only,
+    /// The packet's own, reversed; if that is taken, another port.
+    Plain,
+    /// A free one of many; if there is none, it is refused by this name.
+    Chosen(&'a Nat, Refusal),
+}
+
+impl Way<'_> {
+    /// Flags of the connection.
+    fn life(self, opening: &Opening<'_>) -> Life {
+        let helper = opening.request.helper;
+        match self {
+            Self::Chosen(_, Refusal::TupleTaken) => Life::new(OTHER_PORT.side, helper).with(Life::UNASKED),
+            Self::Chosen(nat, _) => Life::new(nat.side, helper),
+            Self::Only | Self::Plain => Life::new(opening.translate().map(|(side, _)| side), helper),
+        }
     }
 }
 
@@ -219,9 +248,14 @@ impl Opening<'_> {
         }
     }
 
-    /// How the tuple of the replies is chosen, if there is a choice. An expected connection has none.
-    fn choice(&self) -> Option<&Nat> {
-        self.request.nat.as_ref().filter(|nat| nat.side.is_some() && self.expected.is_none())
+    /// How the tuple of the replies is found. An expected connection has no choice; nor has one that nobody has looked for: it is looked for first.
+    fn way(&self) -> Way<'_> {
+        match &self.request.nat {
+            _ if self.expected.is_some() => Way::Only,
+            Some(nat) if nat.side.is_some() => Way::Chosen(nat, Refusal::NatExhausted),
+            _ if self.unsought => Way::Only,
+            _ => Way::Plain,
+        }
     }
 
     /// How an expected connection is translated.
@@ -237,11 +271,6 @@ impl Opening<'_> {
             Some((NatSide::Src, end)) => Tuple { dst: with_port(end, reply.dst), ..reply },
             Some((NatSide::Dst, end)) => Tuple { src: with_port(end, reply.src), ..reply },
         }
-    }
-
-    /// What is translated.
-    fn side(&self) -> Option<NatSide> {
-        self.translate().map(|(side, _)| side).or_else(|| self.choice()?.side)
     }
 
     /// What its place holds.

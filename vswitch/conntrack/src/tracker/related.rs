@@ -33,9 +33,8 @@ impl Tracker {
             state |= state::RPL;
         }
         let mut rewrite = Rewrite::default();
-        if request.nat.is_some()
-            && !is_translated(request)
-            && let Some(side) = locked.life().side()
+        if !is_translated(request)
+            && let Some(side) = locked.life().translates(request.nat.is_some())
         {
             state |= flag(side, direction);
             let (_, to) = locked.translation(direction);

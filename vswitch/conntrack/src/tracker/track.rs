@@ -221,9 +221,7 @@ pub(super) fn say(locked: &Locked<'_>, direction: Direction, mut state: u32, req
     // What the other end sends is not its opener's: denied, it takes nothing of theirs back.
     let opens = direction == Direction::Original && state & state::NEW != 0;
     verdict.fresh = opens.then(|| Handle::of(locked));
-    if request.nat.is_some()
-        && let Some(side) = locked.life().side()
-    {
+    if let Some(side) = locked.life().translates(request.nat.is_some()) {
         state |= flag(side, direction);
         if !is_translated(request) {
             let (from, to) = locked.translation(direction);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::text::{NoNames, Style, compose, format_key, parse_key};
-use crate::{FIRST_PACKET_WORD, Field, LAST_PACKET_WORD, WORDS};
+use crate::{FIRST_PACKET_WORD, Field, FlowMask, Kind, LAST_PACKET_WORD, WORDS};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -141,10 +141,14 @@ fn tables_do_not_see_the_ports_of_fragments() {
     }
 }
 
-/// Whatever the bytes: layers lie in order within the frame, and so do the fields (no panic either).
+/// Whatever the bytes: layers lie in order within the frame, and so do the fields (no panic either). What a mask says of fields that
+/// the packet does not have is that they are 0.
 fn check_any(frame: &[u8], len: usize) -> Result<(), TestCaseError> {
     let mut key = FlowKey::default();
     let layers = extract(frame, len, &mut key);
+    let mut mask = FlowMask([u64::MAX; WORDS]);
+    mask.close_protocol(Kind::of(&key));
+    prop_assert_eq!(&key.masked(&mask), &key);
     prop_assert!(key.0[..FIRST_PACKET_WORD].iter().chain(&key.0[LAST_PACKET_WORD..]).all(|word| *word == 0));
     if frame.len().min(len) < 14 {
         prop_assert_eq!(layers, Layers::default());
@@ -158,6 +162,29 @@ fn check_any(frame: &[u8], len: usize) -> Result<(), TestCaseError> {
         prop_assert_eq!(key.0[PORTS], 0);
     }
     Ok(())
+}
+
+/// Packets that agree on a closed mask agree on the mask as it was, whichever field it is of. Without what tells which fields there are, some
+/// would not.
+#[test]
+fn a_closed_mask_means_the_same_packets() {
+    let keys: Vec<FlowKey> = cases().map(|(_, frame, _)| read(&frame).0).collect();
+    let (mut pairs, mut dropped) = (0, 0);
+    for field in Field::ALL.iter().copied().filter(|field| usize::from(field.location().word) >= FIRST_PACKET_WORD) {
+        for key in &keys {
+            let mut before = FlowMask::default();
+            before.add(Field::EthType);
+            before.add(field);
+            let mut closed = before.clone();
+            closed.close_protocol(Kind::of(key));
+            dropped += usize::from(!closed.contains(&before));
+            for other in keys.iter().filter(|other| other.masked(&closed) == key.masked(&closed)) {
+                assert_eq!(other.masked(&before), key.masked(&before), "{field:?}: {key:?} and {other:?}");
+                pairs += 1;
+            }
+        }
+    }
+    assert!(dropped > 500 && pairs > 10_000, "{dropped} masks, {pairs} pairs");
 }
 
 #[test]

@@ -6,7 +6,9 @@
 
 use super::tags::Tags;
 use vswitch_flow::action::port;
-use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, FlowMask, LAST_PACKET_WORD, Subfield, WORDS, metadata_words};
+use vswitch_flow::{
+    FIRST_PACKET_WORD, Field, FlowKey, FlowMask, Kind, LAST_PACKET_WORD, Subfield, WORDS, metadata_words,
+};
 
 /// Present bit of a TCI in a key.
 pub(super) const PRESENT: u16 = 0x1000;
@@ -53,12 +55,15 @@ pub(super) struct Packet {
 pub(super) struct View {
     pub(super) packet: Packet,
     pub(super) mask: FlowMask,
+    /// Of the packet that came in.
+    kind: Kind,
 }
 
 impl View {
     /// Of a packet that comes in. Metadata and registers are the pipeline's own: they count as written.
     pub(super) fn new(key: &FlowKey) -> Self {
-        let mut view = Self { packet: Packet { key: key.clone(), ..Packet::default() }, ..Self::default() };
+        let packet = Packet { key: key.clone(), ..Packet::default() };
+        let mut view = Self { packet, mask: FlowMask::default(), kind: Kind::of(key) };
         view.packet.key.set(Field::ActsetOutput, u128::from(port::UNSET));
         view.packet.key.set(Field::ConjId, 0);
         if key.get(Field::DpHash) == 0 {
@@ -170,24 +175,16 @@ impl View {
         key
     }
 
-    /// Adds what tells that the used bits are there at all: a TCI's present bit, the protocol above ports and the like.
+    /// Adds what tells that the used bits are there at all (a TCI's present bit, the protocol above ports and the like), and takes out those
+    /// of fields that the packet does not have.
     pub(super) fn close_mask(&mut self) {
         for tci in [Field::VlanTci, Field::VlanTci1] {
             if self.mask.get(tci) != 0 {
                 self.mask.add_bits(tci, u128::from(PRESENT));
             }
         }
-        let l4 = usize::from(Field::TpSrc.location().word)..LAST_PACKET_WORD;
-        if self.is_ip() && self.mask.0[l4].iter().any(|word| *word != 0) {
-            // Of the packet as it came in, whatever was written since.
-            self.mask.add(Field::NwProto);
-            // Whether there is a neighbour discovery header hangs on type and code (CVE-2023-5366).
-            let nd = [Field::NdTarget, Field::NdReserved, Field::NdSll, Field::NdTll, Field::NdOptionsType];
-            if nd.into_iter().any(|field| self.mask.get(field) != 0) {
-                self.mask.add(Field::TpSrc);
-                self.mask.add(Field::TpDst);
-            }
-        }
+        // Of the packet as it came in, whatever was written since.
+        self.mask.close_protocol(self.kind);
     }
 
     /// Whether the packet has a field (`mf_are_prereqs_ok` of Open vSwitch). What decides that is used.

@@ -17,6 +17,7 @@ mod packets;
 mod programs;
 mod refused;
 mod revalidated;
+mod same_port;
 mod segmented;
 mod segmented_tunnels;
 mod storm;

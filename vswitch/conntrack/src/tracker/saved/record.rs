@@ -23,7 +23,8 @@ const TFTP: u64 = 1 << 12;
 const WAITS: u64 = 1 << 13;
 const MASTER: u64 = 1 << 14;
 const SKEWED: u64 = 1 << 15;
-const ALL: u64 = 0xff | REPLIED | SRC | DST | FTP | TFTP | WAITS | MASTER | SKEWED;
+const UNASKED: u64 = 1 << 16;
+const ALL: u64 = 0xff | REPLIED | SRC | DST | FTP | TFTP | WAITS | MASTER | SKEWED | UNASKED;
 
 /// Milliseconds that a connection lives without packets: no timeout is longer.
 const LEFT_MAX: u64 = u32::MAX as u64 * 1000;
@@ -96,6 +97,7 @@ impl Record {
             (self.waits, WAITS),
             (self.master.is_some(), MASTER),
             (self.skews.is_some(), SKEWED),
+            (self.life.has(Life::UNASKED), UNASKED),
         ];
         flags.iter().filter(|(is, _)| *is).fold(kind, |head, (_, flag)| head | flag)
     }
@@ -199,8 +201,12 @@ fn life(head: u64) -> Option<Life> {
         (false, true) => Some(Helper::Tftp),
         (true, true) => return None,
     };
-    let life = Life::new(side, helper);
-    Some(if of(REPLIED) { life.with(Life::REPLIED) } else { life })
+    if of(UNASKED) && side != Some(NatSide::Src) {
+        return None;
+    }
+    let flags = [(REPLIED, Life::REPLIED), (UNASKED, Life::UNASKED)];
+    let has = flags.iter().filter(|(flag, _)| of(*flag));
+    Some(has.fold(Life::new(side, helper), |life, (_, flag)| life.with(*flag)))
 }
 
 /// By the last word of its original tuple.

@@ -9,6 +9,8 @@ use proptest::prelude::*;
 struct Known {
     tuples: [Tuple; 2],
     side: Option<NatSide>,
+    /// Nobody asked for its translation.
+    unasked: bool,
     replied: bool,
     mark: u32,
     expiry: u64,
@@ -67,10 +69,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn conversation(which: usize) -> (Tuple, L4) {
     let (v6, which) = if which < 12 { ("", which) } else { ("v6 ", which - 12) };
     let text = match which {
-        0..6 => format!("udp {}:{}>2:53", 1 + which % 3, 1000 + which / 3),
-        6..9 => format!("ping {}>2#7", which - 5),
+        0..5 => format!("udp {}:{}>2:53", 1 + which % 3, 1000 + which / 3),
+        5 => "udp 1:1000>9:53".into(),
+        6..8 => format!("ping {}>2#7", which - 5),
+        8 => "ping 7>2#7".into(),
         9 => "udp 7:1000>2:53".into(),
-        _ => format!("gre {}>2", which - 9),
+        10 => "gre 1>2".into(),
+        _ => "gre 7>2".into(),
     };
     let seen = super::talk::seen(&format!("{v6}{text}"));
     (seen.tuple, seen.l4)
@@ -118,7 +123,7 @@ impl Model {
         }
         let to = known.tuples[direction.opposite() as usize].reversed();
         let mut goes_on = seen.tuple;
-        if let (Some(_), Some(side)) = (request.nat, known.side) {
+        if let (true, Some(side)) = (request.nat.is_some() || known.unasked, known.side) {
             let source = (side == NatSide::Src) == (direction == Direction::Original);
             expected |= if source { state::SNAT } else { state::DNAT };
             goes_on = to;
@@ -142,7 +147,7 @@ impl Model {
             prop_assert_eq!(*verdict, new);
             return Ok(());
         }
-        let side = request.nat.and_then(|nat| nat.side);
+        let asked = request.nat.and_then(|nat| nat.side);
         let there = self.known.iter().filter(|known| known.tuples[0].zone == tuple.zone).count();
         if verdict.refusal == Some(Refusal::ZoneLimit) {
             // What has expired counts until it is swept.
@@ -151,11 +156,21 @@ impl Model {
             return Ok(());
         }
         prop_assert!(self.limit.is_none_or(|limit| there < limit), "{there} are there already");
-        let reply = rewritten(seen, verdict).reversed();
+        let (reply, icmp) = (rewritten(seen, verdict).reversed(), tuple.is_icmp());
+        let unasked = asked.is_none() && verdict.refusal.is_none() && reply != tuple.reversed();
+        if unasked {
+            prop_assert!(self.find(&tuple.reversed()).is_some(), "translated though {:?} is free", tuple.reversed());
+            let (mut back, own) = (reply.reversed(), tuple.src.port);
+            prop_assert_ne!(std::mem::replace(&mut back.src.port, own), own);
+            prop_assert_eq!(back, tuple, "more than its source port is translated");
+        }
+        let side = if unasked { Some(NatSide::Src) } else { asked };
         match verdict.refusal {
             None => prop_assert!(self.find(&reply).is_none(), "{:?} was taken", reply),
             Some(Refusal::TupleTaken) => {
-                prop_assert!(side.is_none() && self.find(&tuple.reversed()).is_some());
+                // Whoever has another port gets it.
+                prop_assert!(!tuple.has_ports() && !icmp);
+                prop_assert!(asked.is_none() && self.find(&tuple.reversed()).is_some());
                 return Ok(());
             }
             Some(Refusal::NatExhausted) => {
@@ -173,7 +188,7 @@ impl Model {
         let flag = side.map_or(0, |side| if side == NatSide::Src { state::SNAT } else { state::DNAT });
         prop_assert_eq!((verdict.state, verdict.mark), (state::NEW | state::TRK | flag, mark));
         let tuples = [tuple, reply];
-        self.known.push(Known { tuples, side, replied: false, mark, expiry: now + 60_000, packets: [1, 0] });
+        self.known.push(Known { tuples, side, unasked, replied: false, mark, expiry: now + 60_000, packets: [1, 0] });
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const WRITTEN: u64 = 1_700_000_000_000;
 
 impl Talk {
-    fn saved(&self) -> Vec<u8> {
+    pub(super) fn saved(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let saved = self.tracker.save(self.now, WRITTEN, &mut bytes).unwrap();
         assert_eq!((saved.bytes, saved.connections), (bytes.len() as u64, self.connections().len() as u64));
@@ -19,7 +19,7 @@ impl Talk {
     }
 
     /// A table of a process whose clock has just begun, so long after the other one was written.
-    fn again(bytes: &[u8], connections_max: usize, after: u64) -> (Self, Restored) {
+    pub(super) fn again(bytes: &[u8], connections_max: usize, after: u64) -> (Self, Restored) {
         let mut talk = Self::new(connections_max);
         talk.now = 5;
         let restored = talk.tracker.restore(talk.now, WRITTEN + after, bytes);
@@ -102,7 +102,7 @@ fn ports_of_translated_connections_stay_theirs() {
     talk.say(&[
         ("tcp 3:1000>2:80 S", "zone=2 commit src=9:5000-5000", "refused NatExhausted"),
         ("tcp 3:1000>2:80 S", "zone=2 commit src=9:5000-5001", "new|trk|snat as 9:5001>2:80"),
-        ("tcp 9:5000>2:80 S", "zone=2 commit", "refused TupleTaken"),
+        ("tcp 9:5000>2:80 S", "zone=2 commit", "new|trk|snat as 9:5002>2:80"),
     ]);
 }
 

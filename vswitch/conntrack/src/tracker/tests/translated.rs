@@ -143,15 +143,83 @@ fn what_finds_no_tuple_is_refused_by_name() {
         ("udp 1:1>2:2", "commit src=7:50", "new|trk|snat as 7:50>2:2"),
         ("udp 1:9>2:2", "commit src=7:50", "refused NatExhausted"),
         ("udp 1:9>2:2", "nat", "new|trk"),
-        ("udp 7:50>2:2", "commit", "refused TupleTaken"),
-        ("udp 7:50>2:2", "", "new|trk"),
         ("gre 1>2", "commit src=7", "new|trk|snat as 7>2"),
         ("gre 3>2", "commit src=7", "refused NatExhausted"),
+        ("gre 7>2", "commit", "refused TupleTaken"),
+        ("gre 7>2", "commit nat", "refused TupleTaken"),
+        ("gre 7>2", "", "new|trk"),
     ]);
     let counts = talk.tracker.counts();
-    assert_eq!((counts.connections, counts.refused_nat, counts.refused_taken), (2, 2, 1));
+    assert_eq!((counts.connections, counts.refused_nat, counts.refused_taken), (2, 2, 2));
     assert_eq!(talk.tracker.limits().1.iter().map(|zone| zone.count).collect::<Vec<_>>(), [2]);
     // P30: what is freed can be had again.
     talk.tracker.flush(&crate::Filter::default(), talk.now);
     talk.say(&[("udp 1:9>2:2", "commit src=7:50", "new|trk|snat as 7:50>2:2")]);
+}
+
+/// By a Service first, then straight to its endpoint from the same port; `straight` is what the second one asks for.
+fn service_and_endpoint(kind: &str, first: &str, straight: &str) -> Talk {
+    let mut talk = Talk::new(64);
+    let (syn, syn_ack, ack) =
+        if kind.ends_with("tcp") { (" S seq=7", " SA seq=8 ack=8", " A seq=8 ack=9") } else { ("", "", "") };
+    let packet = |ends: &str, rest: &str| format!("{kind} {ends}{rest}");
+    let est = |flags: &str, orig: &str, to: &str| format!("est|{flags} orig {orig} as {to}");
+    let says = |talk: &mut Talk, packet: String, request: &str, expected: &str| {
+        assert_eq!(talk.ct(&packet, request), expected, "{packet} meets ct({request})\n{}", talk.dump().join("\n"));
+    };
+    says(&mut talk, packet("1:1000>5:80", syn), first, "new|trk|dnat as 1:1000>9:80");
+    says(&mut talk, packet("9:80>1:1000", syn_ack), "nat", &est("rpl|trk|snat", "1:1000>5:80", "5:80>1:1000"));
+    // Its first packet, and the same again.
+    for _ in 0..2 {
+        says(&mut talk, packet("1:1000>9:80", syn), straight, "new|trk|snat as 1:1001>9:80");
+    }
+    for lookup in ["", "nat"] {
+        says(&mut talk, packet("9:80>1:1001", syn_ack), lookup, &est("rpl|trk|dnat", "1:1000>9:80", "9:80>1:1000"));
+        says(&mut talk, packet("1:1000>9:80", ack), lookup, "est|trk|snat as 1:1001>9:80");
+        says(&mut talk, packet("1:1000>9:80", ack), &format!("{lookup} ; {straight}"), "est|trk|snat as 1:1001>9:80");
+    }
+    // The first one is as it was.
+    says(&mut talk, packet("1:1000>5:80", ack), "nat", "est|trk|dnat as 1:1000>9:80");
+    says(&mut talk, packet("9:80>1:1000", ack), "nat", &est("rpl|trk|snat", "1:1000>5:80", "5:80>1:1000"));
+    // Who has that port gets the next one.
+    says(&mut talk, packet("1:1001>9:80", syn), straight, "new|trk|snat as 1:1002>9:80");
+    assert_eq!(talk.tracker.counts().refused_taken, 0);
+    talk
+}
+
+#[test]
+fn a_connection_whose_answers_are_taken_gets_another_port() {
+    for kind in ["tcp", "udp", "sctp", "v6 tcp", "v6 udp", "v6 sctp"] {
+        for straight in ["commit", " ; commit", "nat ; commit", "nat ; commit nat", "commit nat"] {
+            service_and_endpoint(kind, "commit dst=9:80", straight);
+        }
+    }
+    for v6 in ["", "v6 "] {
+        let mut talk = Talk::new(64);
+        let packet = |text: &str| format!("{v6}{text}");
+        for (text, request, expected) in [
+            (packet("ping 1>5#7"), "commit dst=9", "new|trk|dnat as 1>9#7"),
+            (packet("ping 1>9#7"), "commit", "new|trk|snat as 1>9#8"),
+            (packet("pong 9>1#8"), "", "est|rpl|trk|dnat orig 1>9#7 as 9>1#7"),
+            (packet("pong 9>1#7"), "nat", "est|rpl|trk|snat orig 1>5#7 as 5>1#7"),
+            (packet("ping 1>9#7"), "", "est|trk|snat as 1>9#8"),
+        ] {
+            assert_eq!(talk.ct(&text, request), expected, "{text} meets ct({request})");
+        }
+    }
+}
+
+/// Errors about it find it, and it comes back as it was after a restart.
+#[test]
+fn a_connection_with_another_port_is_whole() {
+    let talk = service_and_endpoint("udp", "commit dst=9:80", "commit");
+    let (again, _) = Talk::again(&talk.saved(), 64, 0);
+    for mut talk in [talk, again] {
+        talk.say(&[
+            ("error 4>1 about udp 1:1001>9:80", "", "rel|rpl|trk|dnat orig 1:1000>9:80 inner 1:1000>9:80"),
+            ("error 1>9 about udp 9:80>1:1000", "", "rel|trk|snat orig 1:1000>9:80 inner 9:80>1:1001"),
+            ("udp 9:80>1:1001", "", "est|rpl|trk|dnat orig 1:1000>9:80 as 9:80>1:1000"),
+            ("udp 1:1000>9:80", "", "est|trk|snat as 1:1001>9:80"),
+        ]);
+    }
 }

@@ -206,6 +206,49 @@ fn the_inner_tag_comes_up() {
     assert_eq!(run(&setup).0, kept);
 }
 
+/// Guards of neighbor discovery, as an agent writes them for each address of a Pod: five and more are looked up in stages.
+fn guards(count: u32) -> Setup {
+    let mut setup = Setup::new();
+    setup.flow_in(0, 0, 0, "", [out(2)]);
+    for i in 1..=count {
+        let guard = format!(
+            "icmp6,in_port={},dl_src=02:00:00:00:00:{i:02x},icmp_type=136,icmp_code=0,nd_target=fd00::{i}",
+            i % PORTS + 1
+        );
+        setup.flow_in(0, 0, 210, &guard, []);
+    }
+    setup
+}
+
+#[test]
+fn guards_of_neighbor_discovery_do_not_look_at_ports() {
+    for count in [1, 4, 5, 6, 100] {
+        let setup = guards(count);
+        for i in [1, count, count + 1] {
+            let of = format!("in_port={},dl_src=02:00:00:00:00:{i:02x}", i % PORTS + 1);
+            for (packet, protocol) in [
+                ("tcp6,ipv6_src=fd00::1,ipv6_dst=fd00::2,tcp_src=2000,tcp_dst=80,tcp_flags=syn", "tcp6"),
+                ("udp6,ipv6_src=fd00::1,ipv6_dst=fd00::2,udp_src=2000,udp_dst=53", "udp6"),
+                ("tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tcp_src=2000,tcp_dst=80", "ip"),
+                ("udp6,nw_frag=first,udp_src=2000,udp_dst=53", "udp6"),
+            ] {
+                let mask = setup.mask(&format!("{packet},{of}"));
+                let beyond = ["tp_src", "tp_dst", "_src=2000", "icmp", "nd_", "ipv6_"];
+                assert!(beyond.iter().all(|field| !mask.contains(field)), "{count} guards, {packet},{of}: {mask}");
+                assert!(mask.contains(protocol) || mask.contains("ip"), "{count} guards, {packet},{of}: {mask}");
+            }
+            let echo = format!("icmp6,icmp_type=128,icmp_code=0,ipv6_src=fd00::1,{of}");
+            assert!(!setup.mask(&echo).contains("nd_target"), "{count} guards: {}", setup.mask(&echo));
+            let advert = format!("icmp6,icmp_type=136,icmp_code=0,nd_target=fd00::{i},{of}");
+            assert_eq!(
+                setup.ops(&advert),
+                if i <= count { "drop: rule_drop" } else { "p2" },
+                "{count} guards, {advert}"
+            );
+        }
+    }
+}
+
 #[test]
 fn tags_and_the_mask() {
     let tagged = format!("{TCP},vlan_tci=0x1005");
