@@ -9,6 +9,7 @@ mod names;
 mod plan;
 mod ports;
 mod result;
+mod salvage;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,7 @@ use crate::membership::Receivers;
 use crate::store::Store;
 use crate::traceflow::Running;
 use crate::{Claim, Desired, Facts, Ids, Key, Kind, Node, Part, Ports, Problems, Wire};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use vswitch_flow::spec::Update;
@@ -106,6 +107,12 @@ struct Undo {
     names: Vec<(String, BTreeSet<IpAddr>)>,
     joined: Vec<(Ipv4Addr, Receivers)>,
     traceflows: Option<Running>,
+    /// Who had what these changes are about.
+    had: HashMap<Claim, Option<Key>>,
+    /// The same, of what several claimed.
+    holders: Vec<(Claim, Option<Key>)>,
+    /// Ports of the bridge that were other ones, and are looked at now.
+    moved: BTreeSet<String>,
 }
 
 /// Ports of the bridge that an object claims or uses.
@@ -126,6 +133,8 @@ pub struct Room {
     store: Store,
     degraded: BTreeMap<Key, Problems>,
     traceflows: Running,
+    /// Ports that are others since objects were compiled last.
+    moved: BTreeSet<String>,
 }
 
 impl Room {
@@ -191,8 +200,9 @@ impl Room {
         Some(Facts { node, ports: &self.ports, wire: &self.wire, desired: &self.desired, ids: &self.ids })
     }
 
-    /// Ports of the bridge, as they are now. Objects hold theirs: they cannot get other numbers meanwhile.
+    /// Ports of the bridge, as they are now. The next plan has what that means for objects.
     pub fn set_ports(&mut self, ports: Ports) {
+        self.moved.extend(self.ports.differing(&ports).cloned());
         self.ports = Arc::new(ports);
     }
 
@@ -247,7 +257,8 @@ impl Room {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let undo = Undo { node: Some(self.node.take()), ids: Some(self.ids.clone()), ..Undo::default() };
+        let moved = self.moved.clone();
+        let undo = Undo { node: Some(self.node.take()), ids: Some(self.ids.clone()), moved, ..Undo::default() };
         self.node = Some((config.clone(), Arc::new(node)));
         let keys: BTreeSet<Key> =
             self.desired.all().map(|(key, _)| key.clone()).chain([Key::node()]).chain(self.all_heard()).collect();
@@ -258,7 +269,8 @@ impl Room {
     }
 
     /// The plan is done: the bridge has what it says.
-    pub fn settle(&mut self, _plan: Plan) {
+    pub fn settle(&mut self, plan: Plan) {
+        self.moved.retain(|port| !plan.undo.moved.contains(port));
         self.store.settle();
     }
 
@@ -283,6 +295,9 @@ impl Room {
         }
         for (key, entry) in undo.entries.into_iter().rev() {
             self.desired.set(&key, entry);
+        }
+        for (claim, holder) in undo.holders {
+            self.desired.set_holder(&claim, holder);
         }
         for (name, addresses) in undo.names.into_iter().rev() {
             self.desired.names_mut().set(&name, addresses);

@@ -78,7 +78,7 @@ impl Work<'_, '_> {
     fn passing(&mut self, passing: &Passing) {
         let (port, save) = match &passing.from {
             From::Pod(name) => {
-                let Some(pod) = self.facts.desired.pod(name) else { return };
+                let Some(pod) = self.facts.pod(name) else { return };
                 // As it came in: what routing changes. Only packets from the wire need this register.
                 let end = TTL_SHIFT + 7;
                 let save = format!(
@@ -91,7 +91,7 @@ impl Work<'_, '_> {
         let to_mac = match &passing.to_pod {
             None => None,
             Some(name) => {
-                let Some(pod) = self.facts.desired.pod(name) else { return };
+                let Some(pod) = self.facts.pod(name) else { return };
                 Some(pod.mac)
             }
         };
