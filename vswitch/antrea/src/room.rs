@@ -22,7 +22,7 @@ use crate::desired::Entry;
 use crate::membership::Receivers;
 use crate::store::Store;
 use crate::traceflow::Running;
-use crate::{Claim, Desired, Facts, Ids, Key, Kind, Node, Part, Ports, Problems, Wire};
+use crate::{Claim, Code, Desired, Facts, Ids, Key, Kind, Node, Part, Ports, Problem, Problems, Wire};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -177,6 +177,22 @@ impl Room {
     #[must_use]
     pub const fn degraded(&self) -> &BTreeMap<Key, Problems> {
         &self.degraded
+    }
+
+    /// Policies that do not say whom they bind, so that something may pass that they deny: an applied-to group that they name is not there, or has no
+    /// name. Costs a look at each policy.
+    pub fn unbound(&self) -> impl Iterator<Item = (Key, Problem)> {
+        self.desired.of(Kind::NetworkPolicy).filter_map(|(key, entry)| {
+            let crate::Object::NetworkPolicy(policy) = &entry.object else { return None };
+            if policy.is_unbound() {
+                return Some((key.clone(), Problem::new(Code::Missing, "applied_to", "it does not say what it is applied to")));
+            }
+            let references = entry.object.references().into_iter();
+            let mut groups = references.filter(|reference| reference.key.kind == Kind::AppliedToGroup);
+            let missing = groups.find(|reference| self.desired.get(&reference.key).is_none())?;
+            let reason = format!("{} is not there yet", missing.key);
+            Some((key.clone(), Problem::new(Code::Pending, missing.field, reason).other(missing.key)))
+        })
     }
 
     /// Objects that are DEGRADED by a plan of now and were not before, or for another reason, or are no more.

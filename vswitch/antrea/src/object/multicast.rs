@@ -123,6 +123,12 @@ pub(crate) fn compile(target: Target, receivers: &Receivers, facts: &Facts<'_>, 
     compile::compile(target, receivers, facts, part);
 }
 
+/// Why what an agent says of groups has no effect.
+pub(crate) fn heard() -> Problem {
+    let problem = Problem::new(Code::Feature, "", "the switch knows groups itself, by IGMP");
+    problem.hint("take IGMP over (NodeConfig.taken_over) to say them")
+}
+
 impl MulticastGroup {
     pub(crate) fn name_of(message: &v1::MulticastGroup) -> String {
         message.address.clone()
@@ -181,8 +187,7 @@ impl MulticastGroup {
         if !facts.features().multicast {
             problems.push(Code::Feature, "", "it needs features.multicast");
         } else if !facts.node.taken_over.contains(&PacketCategory::Igmp) {
-            let problem = Problem::new(Code::Feature, "", "the switch knows groups itself, by IGMP");
-            problems.add(problem.hint("take IGMP over (NodeConfig.taken_over) to say them"));
+            problems.add(heard());
         }
     }
 

@@ -103,7 +103,7 @@ impl Room {
             multicast::compile(target, &receivers, facts, &mut part);
         }
         if object.is_some() {
-            part.degraded.push(Code::Feature, "", "the switch knows groups itself, by IGMP");
+            part.degraded.add(multicast::heard());
         }
         Some(part)
     }

@@ -9,7 +9,9 @@ use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
-use vswitch_antrea::{Features, Key, Kind, Node, PacketCategory, Plan, Room, Table, Wire, Write, Zones};
+use vswitch_antrea::{
+    Code, Features, Key, Kind, Node, PacketCategory, Plan, Problem, Room, Table, Wire, Write, Zones,
+};
 use vswitch_proto::antrea::v1;
 
 /// How an initialisation went.
@@ -34,6 +36,8 @@ pub(in crate::control) struct Sync {
 
 /// Kinds without which policies cannot be in force.
 const GATED: [Kind; 4] = [Kind::Pod, Kind::AddressGroup, Kind::AppliedToGroup, Kind::NetworkPolicy];
+/// Those without which something that is to be denied may pass.
+pub(super) const DENYING: [Kind; 2] = [Kind::AppliedToGroup, Kind::NetworkPolicy];
 
 fn existing(features: &Features) -> BTreeMap<u8, &'static str> {
     let exists = Table::ALL.iter().filter(|table| table.exists(features));
@@ -290,7 +294,6 @@ impl Antrea {
         self.names.reset();
         (state.gate_open, state.restored) = (false, false);
         state.synced.clear();
-        state.missing.clear();
         state.numbers_since = Some(Millis::now().0);
         self.track_as_before(&node.zones, |_| false);
         self.forget_tables(&node.bridge, existing(&node.features).into_values());
@@ -351,11 +354,12 @@ impl Antrea {
         let plan = state.room.plan(write);
         let mut synced = state.synced.clone();
         synced.extend(scope);
-        for kind in refused_kinds(&plan.result) {
+        for kind in lost_kinds(&state.room, &plan.result) {
             synced.remove(&kind);
         }
+        let holders = holders(&state.room, &synced);
         let opens = match begin.gate() {
-            v1::GateChange::Unspecified | v1::GateChange::Open => GATED.iter().all(|kind| synced.contains(kind)),
+            v1::GateChange::Unspecified | v1::GateChange::Open => holders.is_empty(),
             v1::GateChange::OpenAnyway => true,
             v1::GateChange::Keep => false,
         };
@@ -367,14 +371,36 @@ impl Antrea {
             state.restored = false;
             self.tell_round(state.round, state.gate_open);
         }
-        Ok(v1::SyncResponse { result: Some(result), gate_open: state.gate_open, repaired })
+        let gate_held_by = if state.gate_open { Vec::new() } else { holders };
+        Ok(v1::SyncResponse { result: Some(result), gate_open: state.gate_open, repaired, gate_held_by })
     }
 }
 
-/// Kinds of which an object was refused.
-fn refused_kinds(result: &v1::WriteResult) -> BTreeSet<Kind> {
+/// Kinds of which an object was refused that may deny and that nothing is in force in place of: it has no name that one can use.
+fn lost_kinds(room: &Room, result: &v1::WriteResult) -> BTreeSet<Kind> {
     let refused = result.statuses.iter().filter(|status| status.outcome() == v1::ObjectOutcome::Refused);
-    refused.filter_map(|status| Kind::read(status.object.as_ref()?.kind())).collect()
+    let keys = refused.filter_map(|status| {
+        let object = status.object.as_ref()?;
+        Some(Key::new(Kind::read(object.kind())?, &object.name))
+    });
+    let lost = keys.filter(|key| DENYING.contains(&key.kind) && room.desired().get(key).is_none());
+    lost.map(|key| key.kind).collect()
+}
+
+/// What keeps the gate shut: kinds that no sync has had in its scope, and policies that do not say whom they bind. At most 1000.
+pub(super) fn holders(room: &Room, synced: &BTreeSet<Kind>) -> Vec<v1::ObjectStatus> {
+    let missing = GATED.iter().filter(|kind| !synced.contains(kind)).map(|kind| {
+        let reason = format!("no sync has had all objects of kind {} in its scope yet, or one of them could not be kept", kind.name());
+        (Key::new(*kind, ""), Problem::new(Code::Pending, "", reason))
+    });
+    let told = missing.chain(room.unbound()).take(vswitch_antrea::limits::TOLD_MAX);
+    told.map(|(key, problem)| v1::ObjectStatus {
+        object: Some(key.told()),
+        outcome: v1::ObjectOutcome::Degraded.into(),
+        problems: vec![problem.told()],
+        warnings: Vec::new(),
+    })
+    .collect()
 }
 
 /// Kinds that are sent whole.
