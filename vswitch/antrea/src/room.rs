@@ -183,9 +183,12 @@ impl Room {
     /// name. Costs a look at each policy.
     pub fn unbound(&self) -> impl Iterator<Item = (Key, Problem)> {
         self.desired.of(Kind::NetworkPolicy).filter_map(|(key, entry)| {
-            let crate::Object::NetworkPolicy(policy) = &entry.object else { return None };
+            let Object::NetworkPolicy(policy) = &entry.object else { return None };
             if policy.is_unbound() {
-                return Some((key.clone(), Problem::new(Code::Missing, "applied_to", "it does not say what it is applied to")));
+                return Some((
+                    key.clone(),
+                    Problem::new(Code::Missing, "applied_to", "it does not say what it is applied to"),
+                ));
             }
             let references = entry.object.references().into_iter();
             let mut groups = references.filter(|reference| reference.key.kind == Kind::AppliedToGroup);

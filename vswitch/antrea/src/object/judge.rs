@@ -7,6 +7,9 @@ use std::net::IpAddr;
 /// The bridge has a port of this name, and the Node does not use it itself.
 pub(crate) fn port(field: &str, port: &str, facts: &Facts<'_>, problems: &mut Problems) {
     there(field, port, facts, problems);
+    if !facts.node.has_port(port) {
+        return;
+    }
     for (whose, _) in facts.node.ports().into_iter().filter(|(_, other)| *other == port) {
         let reason = format!("port {port:?} is the Node's ({whose})");
         problems.add(Problem::new(Code::Port, field, reason).other(Key::node()));

@@ -203,15 +203,16 @@ impl NetworkPolicy {
     /// Whether it isolates a Pod.
     pub(crate) fn isolates(&self, pod: &str, direction: Direction, desired: &Desired) -> bool {
         let mut groups = self.applied_to.iter().filter_map(|group| desired.applied_to_group(group));
-        self.isolates.contains(&direction) && groups.any(|group| group.pods.iter().any(|other| **other == *pod))
+        let member = self.isolates.contains(&direction) && groups.any(|group| group.pods.iter().any(|other| **other == *pod));
+        member || self.holds(pod, direction, desired)
     }
 
     /// Whether it isolates the members of a group, in a direction; with `logged` only if that is logged.
     pub(crate) fn isolates_members(&self, group: &str, is_egress: bool, logged: bool) -> bool {
         let direction = if is_egress { Direction::Egress } else { Direction::Ingress };
-        self.isolates.contains(&direction)
-            && (self.log_isolation || !logged)
-            && self.applied_to.iter().any(|name| **name == *group)
+        let is_held = !logged && self.is_held(group, direction);
+        let isolates = self.isolates.contains(&direction) && (self.log_isolation || !logged);
+        is_held || isolates && self.applied_to.iter().any(|name| **name == *group)
     }
 
     pub(crate) fn judge(&self, _name: &str, facts: &Facts<'_>, problems: &mut Problems) {

@@ -7,7 +7,7 @@ mod strange;
 mod wrong;
 
 use crate::testing::{
-    apply, cluster, document, document_node, dump, dump_of, egress, ip, mac, peer, pod, degraded, room, traffic_control,
+    apply, cluster, degraded, document, document_node, dump, dump_of, egress, ip, mac, peer, pod, room, traffic_control,
 };
 use crate::{Flush, Key, Kind, Room, Write};
 use bridge::Bridge;

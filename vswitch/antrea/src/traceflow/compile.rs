@@ -275,6 +275,10 @@ fn beside(flow: &Contribution) -> Option<(Table, u16)> {
     let is_behind = table.pipeline() == Pipeline::Ip && table >= Table::ConntrackState;
     let is_counter = matches!(table, Table::EgressMetric | Table::IngressMetric);
     let is_lookup = flow.id.matching.get(Field::Reg4) == TO_RESTORE;
-    let priority = if isolates { ABOVE_ISOLATION } else { flow.id.priority.checked_add(1)? };
+    let priority = if isolates && flow.id.priority < ABOVE_ISOLATION {
+        ABOVE_ISOLATION
+    } else {
+        flow.id.priority.checked_add(1)?
+    };
     (is_behind && !is_counter && !is_lookup).then_some((table, priority))
 }

@@ -9,9 +9,7 @@ use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
-use vswitch_antrea::{
-    Code, Features, Key, Kind, Node, PacketCategory, Plan, Problem, Room, Table, Wire, Write, Zones,
-};
+use vswitch_antrea::{Code, Features, Key, Kind, Node, PacketCategory, Plan, Problem, Room, Table, Wire, Write, Zones};
 use vswitch_proto::antrea::v1;
 
 /// How an initialisation went.
@@ -390,7 +388,10 @@ fn lost_kinds(room: &Room, result: &v1::WriteResult) -> BTreeSet<Kind> {
 /// What keeps the gate shut: kinds that no sync has had in its scope, and policies that do not say whom they bind. At most 1000.
 pub(super) fn holders(room: &Room, synced: &BTreeSet<Kind>) -> Vec<v1::ObjectStatus> {
     let missing = GATED.iter().filter(|kind| !synced.contains(kind)).map(|kind| {
-        let reason = format!("no sync has had all objects of kind {} in its scope yet, or one of them could not be kept", kind.name());
+        let reason = format!(
+            "no sync has had all objects of kind {} in its scope yet, or one of them could not be kept",
+            kind.name()
+        );
         (Key::new(*kind, ""), Problem::new(Code::Pending, "", reason))
     });
     let told = missing.chain(room.unbound()).take(vswitch_antrea::limits::TOLD_MAX);

@@ -78,7 +78,8 @@ impl Antrea {
             return;
         }
         let there = self.switch.names(&bridge).map(|names| names.ports).unwrap_or_default();
-        let missing: Vec<String> = state.room.held_ports().into_keys().filter(|port| !there.contains_key(port)).collect();
+        let missing: Vec<String> =
+            state.room.held_ports().into_keys().filter(|port| !there.contains_key(port)).collect();
         if !missing.is_empty() {
             tracing::warn!(ports = ?missing, "objects wait for ports of theirs to be added again");
         }

@@ -283,7 +283,11 @@ degraded:
         assert!(text.contains("round: none committed yet\n"), "{text}");
         let kind = v1::ObjectStatus {
             object: Some(v1::ObjectRef { kind: v1::Kind::NetworkPolicy.into(), name: "acnp:deny".to_owned() }),
-            problems: vec![v1::Problem { code: "PENDING".to_owned(), reason: "its group is not there".to_owned(), ..Default::default() }],
+            problems: vec![v1::Problem {
+                code: "PENDING".to_owned(),
+                reason: "its group is not there".to_owned(),
+                ..Default::default()
+            }],
             ..Default::default()
         };
         let held = Status { state: v1::GetStateResponse { gate_held_by: vec![kind], ..shut.state }, ..running() };

@@ -142,7 +142,13 @@ impl NetworkPolicy {
         };
         let by_rule = |rule: &Rule| rule.whole && rule.direction == direction && member(self.applied_to(rule));
         let by_held = |held: &Held| held.directions.contains(&direction) && member(&held.applied_to) && !member(&held.except);
-        self.rules.iter().any(by_rule) || self.held.iter().filter(|held| held.ahead).any(by_held)
+        self.rules.iter().any(by_rule) || self.held.iter().any(by_held)
+    }
+
+    /// Whether everything of members of a group is dropped in a direction.
+    pub(super) fn is_held(&self, group: &str, direction: Direction) -> bool {
+        let of = |held: &Held| held.directions.contains(&direction) && held.applied_to.iter().any(|name| **name == *group);
+        self.held.iter().any(of)
     }
 
     /// How the answer to a wrong policy says what is in force.

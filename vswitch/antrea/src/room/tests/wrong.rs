@@ -2,7 +2,9 @@
 
 use super::bridge::Bridge;
 use super::{is, outcomes, pod_key, write};
-use crate::testing::{PORTS, apply, degraded, document_node, dual_node, dump, egress, peer, pod, room, traffic_control, warned};
+use crate::testing::{
+    PORTS, apply, degraded, document_node, dual_node, dump, egress, peer, pod, room, traffic_control, warned,
+};
 use crate::{Claim, Code, Flush, Kept, Key, Kind, Ports, Room, Write};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -26,8 +28,18 @@ fn external(name: &str, cluster_ip: &str, address: &str) -> Object {
 }
 
 fn set(service: &str) -> Object {
-    let endpoint = v1::Endpoint { address: "10.10.0.24".to_owned(), port: 80, node: "worker-2".to_owned(), ready: true, ..v1::Endpoint::default() };
-    Object::Endpoints(v1::Endpoints { service: format!("default/{service}"), port: String::new(), endpoints: vec![endpoint] })
+    let endpoint = v1::Endpoint {
+        address: "10.10.0.24".to_owned(),
+        port: 80,
+        node: "worker-2".to_owned(),
+        ready: true,
+        ..v1::Endpoint::default()
+    };
+    Object::Endpoints(v1::Endpoints {
+        service: format!("default/{service}"),
+        port: String::new(),
+        endpoints: vec![endpoint],
+    })
 }
 
 fn group(name: &str, addresses: &[&str]) -> v1::AddressGroup {
@@ -36,13 +48,18 @@ fn group(name: &str, addresses: &[&str]) -> v1::AddressGroup {
 }
 
 fn applied(name: &str, pods: &[&str]) -> v1::AppliedToGroup {
-    v1::AppliedToGroup { name: name.to_owned(), pods: pods.iter().map(ToString::to_string).collect(), services: Vec::new() }
+    v1::AppliedToGroup {
+        name: name.to_owned(),
+        pods: pods.iter().map(ToString::to_string).collect(),
+        services: Vec::new(),
+    }
 }
 
 fn policy(name: &str, groups: &[&str]) -> v1::NetworkPolicy {
     let peer = v1::RulePeer { address_groups: vec!["clients".to_owned()], ..v1::RulePeer::default() };
     let port = v1::PortMatch { protocol: v1::Protocol::Tcp.into(), port: 80, ..v1::PortMatch::default() };
-    let rule = v1::Rule { id: "in".to_owned(), direction: 1, peer: Some(peer), ports: vec![port], ..v1::Rule::default() };
+    let rule =
+        v1::Rule { id: "in".to_owned(), direction: 1, peer: Some(peer), ports: vec![port], ..v1::Rule::default() };
     v1::NetworkPolicy {
         name: format!("np:default/{name}"),
         kind: v1::PolicyKind::K8s.into(),
@@ -80,7 +97,9 @@ fn doubled(object: &Object) -> Object {
     }
     let mut object = object.clone();
     match &mut object {
-        Object::PeerNode(peer) => [&mut peer.pod_cidrs, &mut peer.transport_addresses, &mut peer.gateway_addresses].into_iter().for_each(twice),
+        Object::PeerNode(peer) => [&mut peer.pod_cidrs, &mut peer.transport_addresses, &mut peer.gateway_addresses]
+            .into_iter()
+            .for_each(twice),
         Object::Pod(pod) => twice(&mut pod.addresses),
         Object::Service(service) => {
             twice(&mut service.ports);
@@ -122,8 +141,16 @@ fn everything() -> Vec<Object> {
     egress_rule.isolates_ingress = false;
     let block = v1::IpBlock { cidr: "10.0.0.0/8".to_owned(), except_cidrs: vec!["10.10.0.0/16".to_owned()] };
     let icmp = v1::PortMatch { protocol: v1::Protocol::Icmp.into(), icmp_type: Some(8), ..v1::PortMatch::default() };
-    let peer_ = v1::RulePeer { blocks: vec![block], fqdns: vec!["a.example.com".to_owned()], ..v1::RulePeer::default() };
-    egress_rule.rules = vec![v1::Rule { id: "out".to_owned(), direction: 2, action: 2, peer: Some(peer_), ports: vec![icmp], ..v1::Rule::default() }];
+    let peer_ =
+        v1::RulePeer { blocks: vec![block], fqdns: vec!["a.example.com".to_owned()], ..v1::RulePeer::default() };
+    egress_rule.rules = vec![v1::Rule {
+        id: "out".to_owned(),
+        direction: 2,
+        action: 2,
+        peer: Some(peer_),
+        ports: vec![icmp],
+        ..v1::Rule::default()
+    }];
     let pods = ["client", "web", "db"].map(|name| Object::Pod(pod(name)));
     pods.into_iter()
         .chain([
@@ -164,14 +191,18 @@ fn what_is_said_twice_means_the_same_once() {
 fn an_address_of_a_pod_is_no_services() {
     // B04: at the start, in one sync, whoever is named first.
     let objects = || vec![external("svc", "10.96.0.1", "10.10.0.24"), set("svc"), Object::Pod(pod("web"))];
-    let without = room(&document_node(), vec![Object::Service(service("svc", "10.96.0.1")), set("svc"), Object::Pod(pod("web"))]);
+    let without =
+        room(&document_node(), vec![Object::Service(service("svc", "10.96.0.1")), set("svc"), Object::Pod(pod("web"))]);
     for objects in [objects(), objects().into_iter().rev().collect()] {
         let mut room = room(&document_node(), Vec::new());
         let told = put(&mut room, objects);
         assert!(told.iter().any(|told| *told == ("default/svc".to_owned(), Outcome::Degraded)), "{told:?}");
         assert!(told.iter().any(|told| *told == ("default/web".to_owned(), Outcome::Applied)), "{told:?}");
         let problem = &room.degraded()[&Key::new(Kind::Service, "default/svc")].all()[0];
-        assert_eq!((problem.code, problem.field.as_str(), problem.other.clone()), (Code::Overlap, "external_ips[0]", Some(pod_key("web"))));
+        assert_eq!(
+            (problem.code, problem.field.as_str(), problem.other.clone()),
+            (Code::Overlap, "external_ips[0]", Some(pod_key("web")))
+        );
         let captures = |line: &String| line.contains("table=ServiceLB") && line.contains("nw_dst=10.10.0.24");
         assert!(!lines(&room).iter().any(captures), "the Pod's packets are its own");
         assert!(lines(&room).iter().any(|line| line.contains("nw_dst=10.96.0.1")), "the cluster IP works");
@@ -184,7 +215,11 @@ fn an_address_of_a_pod_is_no_services() {
         let plan = room.plan(Write { objects: vec![Object::Pod(pod("web"))], ..Write::default() });
         let address = "10.10.0.24".parse().unwrap();
         assert!(plan.flush.contains(&Flush::Address(address)), "{:?}", plan.flush);
-        assert!(plan.flush.iter().any(|flush| matches!(flush, Flush::Affinity { address: Some(other), .. } if *other == address)));
+        assert!(
+            plan.flush
+                .iter()
+                .any(|flush| matches!(flush, Flush::Affinity { address: Some(other), .. } if *other == address))
+        );
         room.settle(plan);
         assert_eq!(lines(&room).len(), lines(&without).len());
     }
@@ -195,9 +230,15 @@ fn of_two_services_with_one_place_one_has_it_and_both_work() {
     // B06
     let (a, b) = (external("a", "10.96.0.1", "192.168.77.200"), external("b", "10.96.0.2", "192.168.77.200"));
     let mut room = room(&document_node(), Vec::new());
-    assert_eq!(put(&mut room, vec![b.clone()]), is(&[("default/b", Outcome::Degraded)]), "its Endpoints are not there yet");
+    assert_eq!(
+        put(&mut room, vec![b.clone()]),
+        is(&[("default/b", Outcome::Degraded)]),
+        "its Endpoints are not there yet"
+    );
     put(&mut room, vec![set("a"), set("b"), a.clone()]);
-    let holder = |room: &Room| room.desired().holder(&Claim::Service("192.168.77.200".parse().unwrap(), 6, 80)).map(|key| key.name.to_string());
+    let holder = |room: &Room| {
+        room.desired().holder(&Claim::Service("192.168.77.200".parse().unwrap(), 6, 80)).map(|key| key.name.to_string())
+    };
     assert_eq!(holder(&room).as_deref(), Some("default/b"), "the one in force keeps it");
     let problems = &room.degraded()[&Key::new(Kind::Service, "default/a")];
     assert_eq!((problems.all()[0].field.as_str(), problems.all().len()), ("external_ips[0]", 1));
@@ -225,15 +266,33 @@ fn a_pods_rules_are_not_for_the_pod_that_has_its_address_or_port() {
     let twin = v1::Pod { name: "default/twin".to_owned(), ..pod("web") };
     let mut open = policy("open", &["twins"]);
     (open.rules[0].peer, open.rules[0].ports) = (None, Vec::new());
-    let base = || vec![Object::Pod(pod("web")), Object::AddressGroup(group("clients", &[])), Object::AppliedToGroup(applied("web", &["default/web"])), Object::NetworkPolicy(policy("a", &["web"]))];
+    let base = || {
+        vec![
+            Object::Pod(pod("web")),
+            Object::AddressGroup(group("clients", &[])),
+            Object::AppliedToGroup(applied("web", &["default/web"])),
+            Object::NetworkPolicy(policy("a", &["web"])),
+        ]
+    };
     let mut room = room(&document_node(), base());
     let before = dump(&room);
-    put(&mut room, vec![Object::Pod(twin), Object::AppliedToGroup(applied("twins", &["default/twin"])), Object::NetworkPolicy(open)]);
+    put(
+        &mut room,
+        vec![
+            Object::Pod(twin),
+            Object::AppliedToGroup(applied("twins", &["default/twin"])),
+            Object::NetworkPolicy(open),
+        ],
+    );
     let after = dump(&room);
     for table in ["IngressDefaultRule", "SpoofGuard", "Classifier", "L3Forwarding", "L2ForwardingCalc"] {
         assert_eq!(after[table], before[table], "{table}");
     }
-    assert!(!after["IngressRule"].iter().any(|line| line.contains("reg1=0x25") && !before["IngressRule"].contains(line)), "{:?}", after["IngressRule"]);
+    assert!(
+        !after["IngressRule"].iter().any(|line| line.contains("reg1=0x25") && !before["IngressRule"].contains(line)),
+        "{:?}",
+        after["IngressRule"]
+    );
 }
 
 #[test]
@@ -241,11 +300,25 @@ fn a_pod_without_its_port_waits_and_nobody_else_does() {
     // B16
     let late = v1::Pod { port: "late".to_owned(), ..pod("db") };
     let mut room = room(&document_node(), Vec::new());
-    let told = put(&mut room, vec![Object::Pod(late.clone()), Object::Pod(pod("web")), Object::AppliedToGroup(applied("db", &["default/db"])), Object::NetworkPolicy(policy("a", &["db"])), Object::AddressGroup(group("clients", &[]))]);
-    assert!(told.contains(&("default/db".to_owned(), Outcome::Degraded)) && told.contains(&("default/web".to_owned(), Outcome::Applied)), "{told:?}");
+    let told = put(
+        &mut room,
+        vec![
+            Object::Pod(late.clone()),
+            Object::Pod(pod("web")),
+            Object::AppliedToGroup(applied("db", &["default/db"])),
+            Object::NetworkPolicy(policy("a", &["db"])),
+            Object::AddressGroup(group("clients", &[])),
+        ],
+    );
+    assert!(
+        told.contains(&("default/db".to_owned(), Outcome::Degraded))
+            && told.contains(&("default/web".to_owned(), Outcome::Applied)),
+        "{told:?}"
+    );
     assert_eq!(room.degraded()[&pod_key("db")].all()[0].code, Code::Port);
     assert!(!lines(&room).iter().any(|line| line.contains("10.10.0.25")));
-    let with: Ports = PORTS.iter().map(|(name, number)| ((*name).to_owned(), *number)).chain([("late".to_owned(), 0x66)]).collect();
+    let with: Ports =
+        PORTS.iter().map(|(name, number)| ((*name).to_owned(), *number)).chain([("late".to_owned(), 0x66)]).collect();
     // Somebody else's write sees the port first.
     room.set_ports(with.clone());
     let plan = room.plan(Write { objects: vec![Object::Pod(pod("client"))], ..Write::default() });
@@ -258,7 +331,10 @@ fn a_pod_without_its_port_waits_and_nobody_else_does() {
     bridge = Bridge::of(&room);
     bridge.is_as(&room);
     assert!(!room.degraded().contains_key(&pod_key("db")));
-    assert!(dump(&room)["IngressDefaultRule"].iter().any(|line| line.contains("reg1=0x66") && line.contains("ct_forget")), "isolated with its port");
+    assert!(
+        dump(&room)["IngressDefaultRule"].iter().any(|line| line.contains("reg1=0x66") && line.contains("ct_forget")),
+        "isolated with its port"
+    );
 }
 
 #[test]
@@ -270,15 +346,22 @@ fn features_that_are_off_make_objects_without_effect() {
     let mut dsr = service("dsr", "10.96.0.11");
     dsr.load_balancer_ips = vec!["192.168.77.151".to_owned()];
     dsr.set_load_balancer_mode(v1::LoadBalancerMode::Dsr);
-    let told: BTreeMap<String, Outcome> = put(&mut room, everything().into_iter().chain([Object::Service(dsr.clone())]).collect()).into_iter().collect();
+    let told: BTreeMap<String, Outcome> =
+        put(&mut room, everything().into_iter().chain([Object::Service(dsr.clone())]).collect()).into_iter().collect();
     assert!(!told.values().any(|outcome| *outcome == Outcome::Refused), "{told:?}");
     for name in ["egress-web", "mirror-db-to-local", "acnp:out", "default/lb", "default/ext"] {
         assert_eq!(told.get(name), Some(&Outcome::Degraded), "{name}");
     }
     let there = lines(&room);
     assert!(there.iter().any(|line| line.contains("nw_dst=10.96.0.10,")), "cluster IPs work");
-    assert!(!there.iter().any(|line| line.contains("192.168.77.200") || line.contains("192.168.77.15")), "nothing outside");
-    assert!(dump(&room)["IngressDefaultRule"].iter().any(|line| line.contains("reg1=") && line.contains("ct_forget")), "K8s policies isolate");
+    assert!(
+        !there.iter().any(|line| line.contains("192.168.77.200") || line.contains("192.168.77.15")),
+        "nothing outside"
+    );
+    assert!(
+        dump(&room)["IngressDefaultRule"].iter().any(|line| line.contains("reg1=") && line.contains("ct_forget")),
+        "K8s policies isolate"
+    );
     // DSR that is off is translation by this Node.
     let problems = degraded(&mut crate::testing::room(&document_node(), vec![set("dsr")]), Object::Service(dsr));
     assert_eq!((problems[0].code.as_str(), problems[0].field.as_str()), ("FEATURE", "load_balancer_mode"));
@@ -289,12 +372,17 @@ fn a_policy_that_is_refused_isolates_whom_it_names_from_the_beginning() {
     // B18: a wrong policy, then the Pod that it selects.
     let mut bad = policy("a", &["web"]);
     bad.rules[0].ports[0].port = 70_000;
-    let base = vec![Object::AddressGroup(group("clients", &["10.10.0.26"])), Object::AppliedToGroup(applied("web", &["default/web"]))];
+    let base = vec![
+        Object::AddressGroup(group("clients", &["10.10.0.26"])),
+        Object::AppliedToGroup(applied("web", &["default/web"])),
+    ];
     let mut room = room(&document_node(), base);
     let told = put(&mut room, vec![Object::NetworkPolicy(bad.clone())]);
     assert_eq!(told[0], ("np:default/a".to_owned(), Outcome::Refused));
     put(&mut room, vec![Object::Pod(pod("web"))]);
-    assert!(dump(&room)["IngressDefaultRule"].iter().any(|line| line.contains("web-7975") || line.contains("reg1=0x25")));
+    assert!(
+        dump(&room)["IngressDefaultRule"].iter().any(|line| line.contains("web-7975") || line.contains("reg1=0x25"))
+    );
     assert!(!dump(&room)["IngressRule"].iter().any(|line| line.contains("conj")), "its rule is left out");
     let after = again(&room);
     assert_eq!((dump(&after), after.degraded()), (dump(&room), room.degraded()), "after a restart, too");
@@ -303,14 +391,26 @@ fn a_policy_that_is_refused_isolates_whom_it_names_from_the_beginning() {
     // Whole, ahead of all: nobody can say what it was to be.
     let odd = v1::NetworkPolicy { kind: 9, ..policy("a", &["web"]) };
     put(&mut room, vec![Object::NetworkPolicy(odd)]);
-    assert!(dump(&room)["AntreaPolicyIngressRule"].iter().any(|line| line.contains("priority=64985,reg1=0x25 actions=ct_forget")), "{:?}", dump(&room)["AntreaPolicyIngressRule"]);
-    assert!(!dump(&room)["AntreaPolicyEgressRule"].iter().any(|line| line.contains("priority=64985")), "it names ingress alone");
+    assert!(
+        dump(&room)["AntreaPolicyIngressRule"]
+            .iter()
+            .any(|line| line.contains("priority=64985,reg1=0x25 actions=ct_forget")),
+        "{:?}",
+        dump(&room)["AntreaPolicyIngressRule"]
+    );
+    assert!(
+        !dump(&room)["AntreaPolicyEgressRule"].iter().any(|line| line.contains("priority=64985")),
+        "it names ingress alone"
+    );
     let right = policy("a", &["web"]);
     put(&mut room, vec![Object::NetworkPolicy(right)]);
     assert!(room.degraded().is_empty() && !lines(&room).iter().any(|line| line.contains("priority=64985")));
     // All or nothing refuses it, and nothing changes.
     let before = dump(&room);
-    let plan = room.plan(Write { objects: vec![Object::NetworkPolicy(v1::NetworkPolicy { kind: 9, ..policy("a", &["web"]) })], ..Write::default() });
+    let plan = room.plan(Write {
+        objects: vec![Object::NetworkPolicy(v1::NetworkPolicy { kind: 9, ..policy("a", &["web"]) })],
+        ..Write::default()
+    });
     assert!(!plan.result.applied);
     room.settle(plan);
     assert_eq!(dump(&room), before);
@@ -318,14 +418,22 @@ fn a_policy_that_is_refused_isolates_whom_it_names_from_the_beginning() {
 
 #[test]
 fn the_form_of_before_stays_for_its_pods_and_new_ones_are_isolated() {
-    let base = vec![Object::Pod(pod("web")), Object::Pod(pod("db")), Object::AddressGroup(group("clients", &["10.10.0.26"])), Object::AppliedToGroup(applied("web", &["default/web"])), Object::AppliedToGroup(applied("both", &["default/web", "default/db"]))];
-    let mut room = room(&document_node(), base.into_iter().chain([Object::NetworkPolicy(policy("a", &["web"]))]).collect());
+    let base = vec![
+        Object::Pod(pod("web")),
+        Object::Pod(pod("db")),
+        Object::AddressGroup(group("clients", &["10.10.0.26"])),
+        Object::AppliedToGroup(applied("web", &["default/web"])),
+        Object::AppliedToGroup(applied("both", &["default/web", "default/db"])),
+    ];
+    let mut room =
+        room(&document_node(), base.into_iter().chain([Object::NetworkPolicy(policy("a", &["web"]))]).collect());
     let before = dump(&room);
     let mut bad = policy("a", &["both"]);
     bad.rules[0].direction = 9;
     put(&mut room, vec![Object::NetworkPolicy(bad)]);
     assert_eq!(dump(&room)["IngressRule"], before["IngressRule"], "web's rule stays");
-    let held: Vec<String> = dump(&room)["IngressDefaultRule"].difference(&before["IngressDefaultRule"]).cloned().collect();
+    let held: Vec<String> =
+        dump(&room)["IngressDefaultRule"].difference(&before["IngressDefaultRule"]).cloned().collect();
     assert!(held.len() == 1 && held[0].contains("reg1=0x26"), "db alone: {held:?}");
     let after = again(&room);
     assert_eq!((dump(&after), after.degraded()), (dump(&room), room.degraded()));
@@ -341,10 +449,16 @@ fn the_form_of_before_stays_for_its_pods_and_new_ones_are_isolated() {
 fn large_policies_are_served_and_larger_ones_isolate() {
     // B17
     let rules = |many: u32| -> Vec<v1::Rule> {
-        (0..many).map(|at| {
-            let port = v1::PortMatch { protocol: v1::Protocol::Tcp.into(), port: 1 + at % 65_535, ..v1::PortMatch::default() };
-            v1::Rule { id: format!("in-{at}"), direction: 1, ports: vec![port], ..v1::Rule::default() }
-        }).collect()
+        (0..many)
+            .map(|at| {
+                let port = v1::PortMatch {
+                    protocol: v1::Protocol::Tcp.into(),
+                    port: 1 + at % 65_535,
+                    ..v1::PortMatch::default()
+                };
+                v1::Rule { id: format!("in-{at}"), direction: 1, ports: vec![port], ..v1::Rule::default() }
+            })
+            .collect()
     };
     let base = vec![Object::Pod(pod("web")), Object::AppliedToGroup(applied("web", &["default/web"]))];
     let mut room = room(&document_node(), base);
@@ -359,7 +473,12 @@ fn large_policies_are_served_and_larger_ones_isolate() {
     let many: Vec<String> = (0..200_000).map(|at| std::net::Ipv4Addr::from(0x0b00_0000 + at).to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     put(&mut room, vec![Object::AddressGroup(group("clients", &many))]);
-    let wide = v1::NetworkPolicy { rules: (0..21).map(|at| v1::Rule { id: format!("in-{at}"), ..policy("wide", &["web"]).rules[0].clone() }).collect(), ..policy("wide", &["web"]) };
+    let wide = v1::NetworkPolicy {
+        rules: (0..21)
+            .map(|at| v1::Rule { id: format!("in-{at}"), ..policy("wide", &["web"]).rules[0].clone() })
+            .collect(),
+        ..policy("wide", &["web"])
+    };
     assert_eq!(put(&mut room, vec![Object::NetworkPolicy(wide)]), is(&[("np:default/wide", Outcome::Refused)]));
     assert!(isolated(&room));
     let after = again(&room);
@@ -369,14 +488,16 @@ fn large_policies_are_served_and_larger_ones_isolate() {
 
 #[test]
 fn a_load_balancer_has_as_many_ranges_as_an_object_can_name() {
-    let ranges = |many: u32| (0..many).map(|at| format!("{}/32", std::net::Ipv4Addr::from(0x0b00_0000 + 2 * at))).collect();
+    let ranges =
+        |many: u32| (0..many).map(|at| format!("{}/32", std::net::Ipv4Addr::from(0x0b00_0000 + 2 * at))).collect();
     let with = |many| {
         let mut service = service("lb", "10.96.0.9");
         service.load_balancer_ips = vec!["192.168.77.150".to_owned()];
         service.load_balancer_source_ranges = ranges(many);
         Object::Service(service)
     };
-    let of_lb = |room: &Room| dump(room)["ServiceLB"].iter().filter(|line| line.contains("nw_dst=192.168.77.150")).count();
+    let of_lb =
+        |room: &Room| dump(room)["ServiceLB"].iter().filter(|line| line.contains("nw_dst=192.168.77.150")).count();
     let room_ = room(&document_node(), vec![set("lb"), with(257)]);
     assert_eq!(of_lb(&room_), 2 * 257 + 2, "and the drop, and what is learned");
     let most = room(&document_node(), vec![set("lb"), with(131_072)]);

@@ -281,11 +281,14 @@ async fn a_policy_that_binds_nobody_known_keeps_the_gate_shut_by_name() {
     let pods = part(2, &[v1::Kind::Pod], v1::GateChange::Open);
     let shut = running.sync(pods, vec![object(pod("web", 24))]).await.expect("a sync");
     assert!(!shut.gate_open, "a deny is missing");
-    let named = |held: &[v1::ObjectStatus]| held.iter().filter_map(|status| Some(status.object.clone()?.name)).collect::<Vec<_>>();
+    let named = |held: &[v1::ObjectStatus]| {
+        held.iter().filter_map(|status| Some(status.object.clone()?.name)).collect::<Vec<_>>()
+    };
     assert_eq!(named(&shut.gate_held_by), ["acnp:deny"]);
     assert_eq!(named(&running.state().await.gate_held_by), ["acnp:deny"]);
     // With its group it is refused still, and isolates: nothing is open.
-    let group = v1::AppliedToGroup { name: "web".to_owned(), pods: vec!["default/web".to_owned()], services: Vec::new() };
+    let group =
+        v1::AppliedToGroup { name: "web".to_owned(), pods: vec!["default/web".to_owned()], services: Vec::new() };
     let group = v1::Object { object: Some(v1::object::Object::AppliedToGroup(group)) };
     let groups = part(3, &[v1::Kind::AppliedToGroup], v1::GateChange::Open);
     let open = running.sync(groups, vec![group]).await.expect("a sync");
