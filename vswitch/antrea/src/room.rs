@@ -183,7 +183,7 @@ impl Room {
     /// name. Costs a look at each policy.
     pub fn unbound(&self) -> impl Iterator<Item = (Key, Problem)> {
         self.desired.of(Kind::NetworkPolicy).filter_map(|(key, entry)| {
-            let Object::NetworkPolicy(policy) = &entry.object else { return None };
+            let crate::Object::NetworkPolicy(policy) = &entry.object else { return None };
             if policy.is_unbound() {
                 return Some((
                     key.clone(),
@@ -270,7 +270,7 @@ impl Room {
         for (field, port) in node.ports() {
             if self.ports.number(port).is_none() {
                 let reason = format!("bridge {} has no port {port:?}", node.bridge);
-                problems.push(crate::Code::Port, field, reason);
+                problems.push(Code::Port, field, reason);
             }
         }
         if !problems.is_empty() {
