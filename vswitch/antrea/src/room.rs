@@ -8,6 +8,7 @@ mod multicast;
 mod names;
 mod plan;
 mod ports;
+mod read;
 mod result;
 mod salvage;
 mod saved;

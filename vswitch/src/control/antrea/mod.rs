@@ -18,6 +18,7 @@ mod changes;
 mod counted;
 mod events;
 mod flush;
+mod gate;
 mod lifecycle;
 mod limit;
 mod moved;

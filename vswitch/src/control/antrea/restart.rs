@@ -51,7 +51,7 @@ impl Antrea {
             tracing::error!(%key, ?problems, "an object of before is refused by this version");
         }
         // What is wrong is replaced by what isolates; only what may deny and has no name is not.
-        let is_lost = refused.iter().any(|(key, _)| super::lifecycle::DENYING.contains(&key.kind));
+        let is_lost = refused.iter().any(|(key, _)| super::gate::DENYING.contains(&key.kind));
         let opens = was_open && !behind && !is_lost;
         tracing::info!(objects, round = state.round, opens, "what agents said before the stop is known");
         if behind {

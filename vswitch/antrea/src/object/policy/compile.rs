@@ -1,9 +1,10 @@
 //! What a policy writes.
 
-use super::clauses::{Clauses, Dimension};
+use super::clauses::{Clauses, Dimension, ends};
 use super::deny::{self, Ends, TO_CONTROLLER};
 use super::matching::{Addresses, End, Head};
-use super::{Action, Direction, NetworkPolicy, Order, Peer, Rule, held, missing};
+use super::unfit::missing;
+use super::{Action, Direction, NetworkPolicy, Order, Peer, Rule, held};
 use crate::problem::Code;
 use crate::tell::Disposition;
 use crate::{Cidr, Facts, Family, Part, RuleKey, Table};
@@ -17,8 +18,6 @@ const K8S_CLAUSE: u16 = 200;
 const K8S_ACTION: u16 = 190;
 /// Priority of what is done with packets that enter again: above the bypass of established connections.
 const REENTRANCE: u16 = 64995;
-/// reg4[19]: the packet was sent to a `NodePort` (Antrea: `ToNodePortAddressRegMark`).
-const TO_NODE_PORT: u128 = 0x80000;
 
 /// A policy on its way.
 struct Work<'a> {
@@ -144,7 +143,7 @@ impl<'a> Work<'a> {
             applied.groups.clear();
         }
         let for_services = !applied.groups.is_empty();
-        let own = if is_egress { self.addresses(&applied.addresses, End::Source) } else { ends_of(&applied) };
+        let own = if is_egress { self.addresses(&applied.addresses, End::Source) } else { ends(&applied.ports, &applied.groups) };
         let other_end = match (is_egress, for_services) {
             (true, _) => End::Destination,
             (false, true) => End::First,
@@ -226,12 +225,18 @@ impl<'a> Work<'a> {
 
     /// Members of an applied-to group.
     fn applied(&mut self, group: &'a str) -> &Applied {
-        let facts = self.facts;
+        let (facts, part) = (self.facts, &mut *self.part);
         self.applied.entry(group).or_insert_with(|| {
             let mut applied = Applied::default();
             let Some(group) = facts.desired.applied_to_group(group) else { return applied };
             for name in &group.pods {
-                let Some(pod) = facts.pod(name) else { continue };
+                let Some(pod) = facts.pod(name) else {
+                    if facts.desired.pod(name).is_some() {
+                        let reason = format!("Pod {name} has no effect at present");
+                        part.degraded.push(Code::Pending, "applied_to", reason);
+                    }
+                    continue;
+                };
                 applied.ports.extend(facts.ports.number(&pod.port));
                 applied.addresses.extend(pod.addresses);
             }
@@ -383,14 +388,4 @@ impl<'a> Work<'a> {
     fn own(&mut self, purpose: &'static str, line: &str) {
         self.part.own(self.facts, purpose, line);
     }
-}
-
-/// How packets for these are known: by their port, or by the `NodePort` that led there.
-fn ends_of(applied: &Applied) -> Dimension {
-    let ports = applied.ports.iter().map(|port| Head::any().with(Field::Reg1, (*port).into()).matching());
-    let service = |group: &u32| {
-        let head = Head::any().with(Field::Reg7, (*group).into());
-        head.bits(Field::Reg4, TO_NODE_PORT, TO_NODE_PORT).matching()
-    };
-    ports.chain(applied.groups.iter().map(service)).collect()
 }
