@@ -290,7 +290,9 @@ impl Room {
 
     /// The plan is done: the bridge has what it says.
     pub fn settle(&mut self, plan: Plan) {
-        self.moved.retain(|port| !plan.undo.moved.contains(port));
+        for port in plan.undo.moved {
+            self.moved.remove(&port);
+        }
         self.store.settle();
     }
 

@@ -31,7 +31,7 @@ impl Room {
         let named: BTreeSet<Key> = places.into_keys().collect();
         let mut room = OBJECTS_MAX.saturating_sub(self.desired.len());
         for (key, message, others) in said {
-            self.read_one(&key, message, &others, write.valid_only, &mut room, &mut pending);
+            self.read_one(&key, &message, &others, write.valid_only, &mut room, &mut pending);
         }
         self.read_removals(write.remove, &write.sweep, &named, &mut pending);
         pending
@@ -40,7 +40,7 @@ impl Room {
     fn read_one(
         &self,
         key: &Key,
-        message: Message,
+        message: &Message,
         others: &[Message],
         valid_only: bool,
         room: &mut usize,
@@ -49,7 +49,7 @@ impl Room {
         let mut problems = Problems::default();
         check_name(key, &mut problems);
         let is_named = problems.is_empty();
-        let mut read = Object::read(&message, &mut problems).map(|object| (message.clone(), object));
+        let mut read = Object::read(message, &mut problems).map(|object| (message.clone(), object));
         if !others.is_empty() {
             problems = Problems::default();
             read = others.iter().try_fold(message.clone(), |one, other| salvage::both(&one, other)).and_then(|both| {
@@ -67,7 +67,7 @@ impl Room {
             }
             *room = room.saturating_sub(1);
         }
-        if problems.is_empty() && there.is_some_and(|there| there.flaws.is_empty() && there.message == message) {
+        if problems.is_empty() && there.is_some_and(|there| there.flaws.is_empty() && there.message == *message) {
             return pending.status(key, Outcome::Unchanged, Problems::default());
         }
         let entry = match read {

@@ -142,7 +142,7 @@ impl Rules<'_> {
             None => {
                 let known = self.places != places;
                 let applied_to = names("", &message.applied_to, &mut Problems::default());
-                for mut rule in salvage::instead(message, at, applied_to, &mut self.places, known) {
+                for mut rule in salvage::instead(message, at, &applied_to, &mut self.places, known) {
                     while self.known.contains_key(&rule.id) {
                         rule.id = format!("{}+", rule.id).into();
                     }

@@ -22,7 +22,7 @@ pub(super) struct Held {
 }
 
 /// A wrong rule of an Antrea policy: what it becomes.
-pub(super) fn instead(message: &v1::Rule, at: usize, applied_to: Vec<Arc<str>>, places: &mut [u32; 2], known: bool) -> Vec<Rule> {
+pub(super) fn instead(message: &v1::Rule, at: usize, applied_to: &[Arc<str>], places: &mut [u32; 2], known: bool) -> Vec<Rule> {
     let allows = matches!(v1::RuleAction::try_from(message.action), Ok(v1::RuleAction::Unspecified | v1::RuleAction::Allow));
     let direction = direction_of(message);
     // `known`: its place has been counted when it was read.
@@ -44,7 +44,7 @@ pub(super) fn instead(message: &v1::Rule, at: usize, applied_to: Vec<Arc<str>>, 
         action: Action::Drop,
         peer: Peer::Anybody,
         ports: Vec::new(),
-        applied_to: applied_to.clone(),
+        applied_to: applied_to.to_vec(),
         logging: message.logging,
         l7: false,
         whole: true,

@@ -230,11 +230,7 @@ fn of_two_services_with_one_place_one_has_it_and_both_work() {
     // B06
     let (a, b) = (external("a", "10.96.0.1", "192.168.77.200"), external("b", "10.96.0.2", "192.168.77.200"));
     let mut room = room(&document_node(), Vec::new());
-    assert_eq!(
-        put(&mut room, vec![b.clone()]),
-        is(&[("default/b", Outcome::Degraded)]),
-        "its Endpoints are not there yet"
-    );
+    assert_eq!(put(&mut room, vec![b]), is(&[("default/b", Outcome::Degraded)]), "its Endpoints are not there yet");
     put(&mut room, vec![set("a"), set("b"), a.clone()]);
     let holder = |room: &Room| {
         room.desired().holder(&Claim::Service("192.168.77.200".parse().unwrap(), 6, 80)).map(|key| key.name.to_string())
@@ -303,7 +299,7 @@ fn a_pod_without_its_port_waits_and_nobody_else_does() {
     let told = put(
         &mut room,
         vec![
-            Object::Pod(late.clone()),
+            Object::Pod(late),
             Object::Pod(pod("web")),
             Object::AppliedToGroup(applied("db", &["default/db"])),
             Object::NetworkPolicy(policy("a", &["db"])),
@@ -590,11 +586,10 @@ proptest! {
         let taken = |object: &Object| {
             let Object::Pod(pod) = object else { return false };
             let key = crate::Object::key_of(object);
-            let others = real.desired().of(Kind::Pod).any(|(other, entry)| match &entry.message {
+            real.desired().of(Kind::Pod).any(|(other, entry)| match &entry.message {
                 Object::Pod(other_pod) => *other != key && (other_pod.addresses == pod.addresses || other_pod.port == pod.port),
                 _ => false,
-            });
-            others
+            })
         };
         for object in right.iter().filter(|object| matches!(object, Object::Pod(_)) && !taken(object)) {
             let key = crate::Object::key_of(object);
