@@ -1,12 +1,14 @@
 //! One object that is wrong, said twice, in conflict, early or of no use here takes nothing from any other.
 
+mod policies;
+mod random;
+
 use super::bridge::Bridge;
 use super::{is, outcomes, pod_key, write};
 use crate::testing::{
     PORTS, apply, degraded, document_node, dual_node, dump, egress, peer, pod, room, traffic_control, warned,
 };
 use crate::{Claim, Code, Flush, Kept, Key, Kind, Ports, Room, Write};
-use proptest::prelude::*;
 use std::collections::BTreeMap;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::ObjectOutcome as Outcome;
@@ -319,12 +321,11 @@ fn a_pod_without_its_port_waits_and_nobody_else_does() {
     room.set_ports(with.clone());
     let plan = room.plan(Write { objects: vec![Object::Pod(pod("client"))], ..Write::default() });
     room.revert(plan);
-    let plan = room.plan_ports(with).unwrap();
     let mut bridge = Bridge::of(&room);
-    drop(bridge);
+    let plan = room.plan_ports(with).unwrap();
     assert!(!plan.updates.is_empty());
+    bridge.take(&plan.updates);
     room.settle(plan);
-    bridge = Bridge::of(&room);
     bridge.is_as(&room);
     assert!(!room.degraded().contains_key(&pod_key("db")));
     assert!(
@@ -361,256 +362,4 @@ fn features_that_are_off_make_objects_without_effect() {
     // DSR that is off is translation by this Node.
     let problems = degraded(&mut crate::testing::room(&document_node(), vec![set("dsr")]), Object::Service(dsr));
     assert_eq!((problems[0].code.as_str(), problems[0].field.as_str()), ("FEATURE", "load_balancer_mode"));
-}
-
-#[test]
-fn a_policy_that_is_refused_isolates_whom_it_names_from_the_beginning() {
-    // B18: a wrong policy, then the Pod that it selects.
-    let mut bad = policy("a", &["web"]);
-    bad.rules[0].ports[0].port = 70_000;
-    let base = vec![
-        Object::AddressGroup(group("clients", &["10.10.0.26"])),
-        Object::AppliedToGroup(applied("web", &["default/web"])),
-    ];
-    let mut room = room(&document_node(), base);
-    let told = put(&mut room, vec![Object::NetworkPolicy(bad.clone())]);
-    assert_eq!(told[0], ("np:default/a".to_owned(), Outcome::Refused));
-    put(&mut room, vec![Object::Pod(pod("web"))]);
-    assert!(
-        dump(&room)["IngressDefaultRule"].iter().any(|line| line.contains("web-7975") || line.contains("reg1=0x25"))
-    );
-    assert!(!dump(&room)["IngressRule"].iter().any(|line| line.contains("conj")), "its rule is left out");
-    let after = again(&room);
-    assert_eq!((dump(&after), after.degraded()), (dump(&room), room.degraded()), "after a restart, too");
-    let told = put(&mut room, vec![Object::NetworkPolicy(bad)]);
-    assert_eq!(told, is(&[("np:default/a", Outcome::Refused)]));
-    // Whole, ahead of all: nobody can say what it was to be.
-    let odd = v1::NetworkPolicy { kind: 9, ..policy("a", &["web"]) };
-    put(&mut room, vec![Object::NetworkPolicy(odd)]);
-    assert!(
-        dump(&room)["AntreaPolicyIngressRule"]
-            .iter()
-            .any(|line| line.contains("priority=64985,reg1=0x25 actions=ct_forget")),
-        "{:?}",
-        dump(&room)["AntreaPolicyIngressRule"]
-    );
-    assert!(
-        !dump(&room)["AntreaPolicyEgressRule"].iter().any(|line| line.contains("priority=64985")),
-        "it names ingress alone"
-    );
-    let right = policy("a", &["web"]);
-    put(&mut room, vec![Object::NetworkPolicy(right)]);
-    assert!(room.degraded().is_empty() && !lines(&room).iter().any(|line| line.contains("priority=64985")));
-    // All or nothing refuses it, and nothing changes.
-    let before = dump(&room);
-    let plan = room.plan(Write {
-        objects: vec![Object::NetworkPolicy(v1::NetworkPolicy { kind: 9, ..policy("a", &["web"]) })],
-        ..Write::default()
-    });
-    assert!(!plan.result.applied);
-    room.settle(plan);
-    assert_eq!(dump(&room), before);
-}
-
-#[test]
-fn the_form_of_before_stays_for_its_pods_and_new_ones_are_isolated() {
-    let base = vec![
-        Object::Pod(pod("web")),
-        Object::Pod(pod("db")),
-        Object::AddressGroup(group("clients", &["10.10.0.26"])),
-        Object::AppliedToGroup(applied("web", &["default/web"])),
-        Object::AppliedToGroup(applied("both", &["default/web", "default/db"])),
-    ];
-    let mut room =
-        room(&document_node(), base.into_iter().chain([Object::NetworkPolicy(policy("a", &["web"]))]).collect());
-    let before = dump(&room);
-    let mut bad = policy("a", &["both"]);
-    bad.rules[0].direction = 9;
-    put(&mut room, vec![Object::NetworkPolicy(bad)]);
-    assert_eq!(dump(&room)["IngressRule"], before["IngressRule"], "web's rule stays");
-    let held: Vec<String> =
-        dump(&room)["IngressDefaultRule"].difference(&before["IngressDefaultRule"]).cloned().collect();
-    assert!(held.len() == 1 && held[0].contains("reg1=0x26"), "db alone: {held:?}");
-    let after = again(&room);
-    assert_eq!((dump(&after), after.degraded()), (dump(&room), room.degraded()));
-    // A Pod that comes to the old group is bound by the old form.
-    put(&mut room, vec![Object::AppliedToGroup(applied("web", &["default/web", "default/db"]))]);
-    assert!(dump(&room)["IngressRule"].iter().any(|line| line.contains("reg1=0x26")));
-    let told = put(&mut room, vec![Object::NetworkPolicy(policy("a", &["web"]))]);
-    assert_eq!(told, is(&[("np:default/a", Outcome::Applied)]));
-    assert!(room.degraded().is_empty());
-}
-
-#[test]
-fn large_policies_are_served_and_larger_ones_isolate() {
-    // B17
-    let rules = |many: u32| -> Vec<v1::Rule> {
-        (0..many)
-            .map(|at| {
-                let port = v1::PortMatch {
-                    protocol: v1::Protocol::Tcp.into(),
-                    port: 1 + at % 65_535,
-                    ..v1::PortMatch::default()
-                };
-                v1::Rule { id: format!("in-{at}"), direction: 1, ports: vec![port], ..v1::Rule::default() }
-            })
-            .collect()
-    };
-    let base = vec![Object::Pod(pod("web")), Object::AppliedToGroup(applied("web", &["default/web"]))];
-    let mut room = room(&document_node(), base);
-    let big = v1::NetworkPolicy { rules: rules(2000), ..policy("big", &["web"]) };
-    assert_eq!(put(&mut room, vec![Object::NetworkPolicy(big)]), is(&[("np:default/big", Outcome::Applied)]));
-    let isolated = |room: &Room| dump(room)["IngressDefaultRule"].iter().any(|line| line.contains("reg1=0x25"));
-    assert!(isolated(&room) && dump(&room)["IngressRule"].len() > 2000);
-    let most = v1::NetworkPolicy { rules: rules(65_537), ..policy("most", &["web"]) };
-    assert_eq!(put(&mut room, vec![Object::NetworkPolicy(most)]), is(&[("np:default/most", Outcome::Refused)]));
-    assert!(isolated(&room) && dump(&room)["IngressRule"].len() > 2000, "the other one is as it was");
-    // Too much for the table, though right by itself: the same.
-    let many: Vec<String> = (0..200_000).map(|at| std::net::Ipv4Addr::from(0x0b00_0000 + at).to_string()).collect();
-    let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    put(&mut room, vec![Object::AddressGroup(group("clients", &many))]);
-    let wide = v1::NetworkPolicy {
-        rules: (0..21)
-            .map(|at| v1::Rule { id: format!("in-{at}"), ..policy("wide", &["web"]).rules[0].clone() })
-            .collect(),
-        ..policy("wide", &["web"])
-    };
-    assert_eq!(put(&mut room, vec![Object::NetworkPolicy(wide)]), is(&[("np:default/wide", Outcome::Refused)]));
-    assert!(isolated(&room));
-    let after = again(&room);
-    assert_eq!(dump(&after)["IngressDefaultRule"], dump(&room)["IngressDefaultRule"]);
-    assert_eq!(dump(&after)["IngressRule"], dump(&room)["IngressRule"]);
-}
-
-#[test]
-fn a_load_balancer_has_as_many_ranges_as_an_object_can_name() {
-    let ranges =
-        |many: u32| (0..many).map(|at| format!("{}/32", std::net::Ipv4Addr::from(0x0b00_0000 + 2 * at))).collect();
-    let with = |many| {
-        let mut service = service("lb", "10.96.0.9");
-        service.load_balancer_ips = vec!["192.168.77.150".to_owned()];
-        service.load_balancer_source_ranges = ranges(many);
-        Object::Service(service)
-    };
-    let of_lb =
-        |room: &Room| dump(room)["ServiceLB"].iter().filter(|line| line.contains("nw_dst=192.168.77.150")).count();
-    let room_ = room(&document_node(), vec![set("lb"), with(257)]);
-    assert_eq!(of_lb(&room_), 2 * 257 + 2, "and the drop, and what is learned");
-    let most = room(&document_node(), vec![set("lb"), with(131_072)]);
-    assert!(most.degraded().is_empty(), "{:?}", most.degraded());
-    let more = room(&document_node(), vec![set("lb"), with(160_000)]);
-    assert_eq!(of_lb(&more), 0, "nobody may come, rather than all");
-    assert!(dump(&more)["ServiceLB"].iter().any(|line| line.contains("nw_dst=10.96.0.9")));
-}
-
-/// Objects by number and form; form 0 is right, and in nobody's way.
-fn random(number: usize, form: u8) -> Object {
-    let pods = ["client", "web", "db"];
-    match number {
-        0..3 => {
-            let mut this = pod(pods[number]);
-            let next = pod(pods[(number + 1) % 3]);
-            match form {
-                1 => this.addresses = next.addresses,
-                2 => this.port = next.port,
-                3 => this.port = "late".to_owned(),
-                4 => this.mac = None,
-                _ => {}
-            }
-            Object::Pod(this)
-        }
-        3..6 => {
-            let mut this = service(&format!("s{number}"), &format!("10.96.0.{number}"));
-            this.external_ips = match form {
-                1 => vec!["10.10.0.24".to_owned()],
-                2 => vec!["192.168.77.200".to_owned(); 2],
-                3 => vec!["fd00::1".to_owned()],
-                _ => Vec::new(),
-            };
-            if form == 4 {
-                this.ports.clear();
-            }
-            Object::Service(this)
-        }
-        6..9 => set(&format!("s{}", number - 3)),
-        9..12 => {
-            let mut this = policy(&format!("p{number}"), &["web"]);
-            match form {
-                1 => this.rules[0].direction = 7,
-                2 => this.tier = 3,
-                3 => this.rules[0].peer.get_or_insert_default().address_groups.push("later".to_owned()),
-                4 => this.applied_to.push("nobody".to_owned()),
-                _ => {}
-            }
-            Object::NetworkPolicy(this)
-        }
-        12 => Object::AddressGroup(group("clients", if form == 1 { &["10.10.0.26", "x"] } else { &["10.10.0.26"] })),
-        _ => Object::AppliedToGroup(applied("web", &["default/web"])),
-    }
-}
-
-const NUMBERS: usize = 14;
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn what_is_right_by_itself_works_as_if_the_wrong_ones_were_not_there(
-        forms in prop::collection::vec(prop_oneof![2 => Just(0_u8), 3 => 1_u8..5], NUMBERS),
-        order in Just((0..NUMBERS).collect::<Vec<usize>>()).prop_shuffle(),
-        chunk in 1_usize..5,
-    ) {
-        let mut real = room(&dual_node(), Vec::new());
-        let mut bridge = Bridge::of(&real);
-        for some in order.chunks(chunk) {
-            let objects: Vec<Object> = some.iter().map(|number| random(*number, forms[*number])).collect();
-            let write = || Write { objects: objects.clone(), valid_only: true, ..Write::default() };
-            let before = (dump(&real), real.degraded().clone(), real.desired().contested().clone());
-            let plan = real.plan(write());
-            real.revert(plan);
-            prop_assert_eq!(&(dump(&real), real.degraded().clone(), real.desired().contested().clone()), &before, "reverted");
-            let plan = real.plan(write());
-            prop_assert!(plan.result.applied);
-            bridge.take(&plan.updates.iter().filter(|update| !matches!(update, vswitch_flow::spec::Update::DeleteFlows(filter) if filter.strict.is_none())).cloned().collect::<Vec<_>>());
-            real.settle(plan);
-            bridge.is_as(&real);
-        }
-        // As if the wrong ones were not there: each flow of what is right and in nobody's way.
-        let right = order.iter().copied().filter(|number| forms[*number] == 0);
-        let right: Vec<Object> = right.map(|number| random(number, 0)).collect();
-        let ideal = room(&dual_node(), right.clone());
-        let lines = |room: &Room, key: &Key| -> Vec<String> {
-            let part = room.store().part(key).map(|part| part.flows().iter().map(|flow| format!("{:?}", flow.id)).collect::<Vec<_>>());
-            part.unwrap_or_default()
-        };
-        let taken = |object: &Object| {
-            let Object::Pod(pod) = object else { return false };
-            let key = crate::Object::key_of(object);
-            real.desired().of(Kind::Pod).any(|(other, entry)| match &entry.message {
-                Object::Pod(other_pod) => *other != key && (other_pod.addresses == pod.addresses || other_pod.port == pod.port),
-                _ => false,
-            })
-        };
-        for object in right.iter().filter(|object| matches!(object, Object::Pod(_)) && !taken(object)) {
-            let key = crate::Object::key_of(object);
-            prop_assert_eq!(lines(&real, &key), lines(&ideal, &key), "{}", key);
-        }
-        let front = |room: &Room, address: &str| {
-            dump(room)["ServiceLB"].iter().filter(|line| line.contains(&format!("nw_dst={address},"))).count()
-        };
-        for number in (3..6).filter(|number| forms[*number] != 4) {
-            prop_assert_eq!(front(&real, &format!("10.96.0.{number}")), 3, "cluster IPs work");
-        }
-        if real.desired().pod_of(&"10.10.0.24".parse().unwrap()).is_some() {
-            prop_assert_eq!(front(&real, "10.10.0.24"), 0, "a Pod's address is captured");
-        }
-        // Whoever is named by a policy in any form is isolated.
-        let bound = real.facts().unwrap().pod("default/web").map(|pod| PORTS.iter().find(|(name, _)| *name == pod.port).map_or(0, |(_, number)| *number));
-        if let Some(port) = bound {
-            let drops = |line: &String| line.contains(&format!("reg1={port:#x} actions=ct_forget")) && (line.contains("priority=200") || line.contains("priority=64985"));
-            prop_assert!(dump(&real).values().flatten().any(drops), "web is not bound");
-        }
-        let after = again(&real);
-        prop_assert_eq!((dump(&after), after.degraded()), (dump(&real), real.degraded()), "restart");
-    }
 }
