@@ -2,7 +2,7 @@
 
 use crate::membership::Joined;
 use crate::object::policy::{Names, Pattern};
-use crate::{Cidr, Key, Kind, Mac, Object};
+use crate::{Cidr, Family, Key, Kind, Mac, Object, Problems};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::Bound;
@@ -43,10 +43,30 @@ impl std::fmt::Display for Claim {
 /// An object as it was written, and as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// As written.
+    /// As written. If that was wrong and an older form is in force: the older form.
     pub message: v1::object::Object,
-    /// As read.
+    /// As read: what is in force.
     pub object: Object,
+    /// What is wrong with it as it was written last. None: it is right.
+    pub flaws: Problems,
+    /// As it was written last, if an older form is in force.
+    pub newest: Option<v1::object::Object>,
+    /// It is right, and the switch has no room for it.
+    pub withheld: bool,
+}
+
+impl Entry {
+    /// One that is right.
+    #[must_use]
+    pub fn new(message: v1::object::Object, object: Object) -> Self {
+        Self { message, object, flaws: Problems::default(), newest: None, withheld: false }
+    }
+
+    /// As it was written last.
+    #[must_use]
+    pub fn written(&self) -> &v1::object::Object {
+        self.newest.as_ref().unwrap_or(&self.message)
+    }
 }
 
 /// Bytes in memory for each byte of an object on the wire: an address of 12 there is a `String` of 24 with an allocation of 32 in the message, and about 20 in what was read of it.
@@ -58,14 +78,18 @@ pub struct Desired {
     objects: BTreeMap<Key, Arc<Entry>>,
     /// Bytes of all objects as they were written.
     written: usize,
-    /// Those that have it, in order of names. More than one only while a write is being judged.
+    /// Those that claim it, in order of names.
     claims: HashMap<Claim, BTreeSet<Key>>,
+    /// Of what several claim: who has it.
+    contested: BTreeMap<Claim, Key>,
     /// Those that name it.
     referrers: HashMap<Key, BTreeSet<Key>>,
     /// Whose prefixes and addresses are where.
     prefixes: BTreeSet<(Cidr, Key)>,
-    /// How many claims of Services there are on an address.
-    service_addresses: HashMap<IpAddr, usize>,
+    /// How many of them have a length.
+    lengths: BTreeMap<(Family, u8), usize>,
+    /// Services with an address.
+    service_addresses: HashMap<IpAddr, BTreeSet<Key>>,
     /// Addresses of names, as answers to Pods told them.
     names: Names,
     /// Who is in which group, as IGMP told.
@@ -147,9 +171,29 @@ impl Desired {
         self.objects.range((Bound::Included(first), Bound::Unbounded)).take_while(move |(key, _)| key.kind == kind)
     }
 
-    /// Who has it, in order of names: one but for the time of a judgement.
+    /// Who claims it, in order of names. One of them has it: [`Self::holder`].
     pub fn holders<'a>(&'a self, claim: &Claim) -> impl Iterator<Item = &'a Key> + use<'a> {
         self.claims.get(claim).into_iter().flatten()
+    }
+
+    /// Who has it: of several who claim it the one that had it before the others came; of those that came together, the first by name.
+    #[must_use]
+    pub fn holder(&self, claim: &Claim) -> Option<&Key> {
+        self.contested.get(claim).or_else(|| self.holders(claim).next())
+    }
+
+    /// What several claim, and who has it.
+    pub(crate) const fn contested(&self) -> &BTreeMap<Claim, Key> {
+        &self.contested
+    }
+
+    /// Says who has what several claim; who does not claim it cannot have it. Returns who was said to.
+    pub(crate) fn set_holder(&mut self, claim: &Claim, holder: Option<Key>) -> Option<Key> {
+        let is_contested = self.claims.get(claim).is_some_and(|keys| keys.len() > 1);
+        match holder.filter(|holder| is_contested && self.claims.get(claim).is_some_and(|keys| keys.contains(holder))) {
+            Some(holder) => self.contested.insert(claim.clone(), holder),
+            None => self.contested.remove(claim),
+        }
     }
 
     /// Objects that name it, in order.
@@ -160,7 +204,7 @@ impl Desired {
     /// The Pod with an address.
     #[must_use]
     pub fn pod_of(&self, address: &IpAddr) -> Option<&Key> {
-        self.holders(&Claim::Address(*address)).next()
+        self.holder(&Claim::Address(*address))
     }
 
     /// What is known of names.
@@ -183,17 +227,18 @@ impl Desired {
         &mut self.joined
     }
 
-    /// Whether some Service answers at an address.
-    #[must_use]
-    pub fn is_service_address(&self, address: &IpAddr) -> bool {
-        self.service_addresses.contains_key(address)
+    /// Services with an address.
+    pub(crate) fn services_at(&self, address: &IpAddr) -> impl Iterator<Item = &Key> {
+        self.service_addresses.get(address).into_iter().flatten()
     }
 
     /// Prefixes of Pods, peers and Egresses that have an address in common with this one.
     #[must_use]
     pub(crate) fn overlapping(&self, cidr: &Cidr) -> Vec<(Cidr, &Key)> {
         let from = |cidr: Cidr| self.prefixes.range((cidr, Key::node())..);
-        let wider = (0..cidr.length()).filter_map(|length| Cidr::new(cidr.address(), length));
+        let lengths =
+            self.lengths.range((cidr.family(), 0)..(cidr.family(), cidr.length())).map(|((_, length), _)| *length);
+        let wider = lengths.filter_map(|length| Cidr::new(cidr.address(), length));
         let covering = wider.flat_map(|wider| from(wider).take_while(move |(other, _)| *other == wider));
         let covered = from(*cidr).take_while(|(other, _)| cidr.covers(other));
         covering.chain(covered).map(|(cidr, key)| (*cidr, key)).collect()
@@ -236,6 +281,14 @@ impl Desired {
         }
     }
 
+    fn count_length(&mut self, cidr: &Cidr, by: isize) {
+        let count = self.lengths.entry((cidr.family(), cidr.length())).or_default();
+        *count = count.saturating_add_signed(by);
+        if *count == 0 {
+            self.lengths.remove(&(cidr.family(), cidr.length()));
+        }
+    }
+
     /// Puts an object there, or takes it away; returns what was there.
     pub(crate) fn set(&mut self, key: &Key, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
         let old = self.objects.remove(key);
@@ -245,11 +298,13 @@ impl Desired {
             for (claim, _) in old.object.claims() {
                 forget(&mut self.claims, &claim, key);
                 if let Claim::Service(address, _, _) = claim {
-                    self.forget_service(address);
+                    forget(&mut self.service_addresses, &address, key);
                 }
             }
             for cidr in old.object.prefixes() {
-                self.prefixes.remove(&(cidr, key.clone()));
+                if self.prefixes.remove(&(cidr, key.clone())) {
+                    self.count_length(&cidr, -1);
+                }
             }
             for reference in old.object.references() {
                 forget(&mut self.referrers, &reference.key, key);
@@ -258,10 +313,14 @@ impl Desired {
         if let Some(entry) = entry {
             self.written += entry.message.encoded_len();
             self.add_patterns(&entry.object, key);
-            self.prefixes.extend(entry.object.prefixes().into_iter().map(|cidr| (cidr, key.clone())));
+            for cidr in entry.object.prefixes() {
+                if self.prefixes.insert((cidr, key.clone())) {
+                    self.count_length(&cidr, 1);
+                }
+            }
             for (claim, _) in entry.object.claims() {
                 if let Claim::Service(address, _, _) = claim {
-                    *self.service_addresses.entry(address).or_default() += 1;
+                    self.service_addresses.entry(address).or_default().insert(key.clone());
                 }
                 self.claims.entry(claim).or_default().insert(key.clone());
             }
@@ -271,15 +330,6 @@ impl Desired {
             self.objects.insert(key.clone(), entry);
         }
         old
-    }
-
-    fn forget_service(&mut self, address: IpAddr) {
-        if let Some(count) = self.service_addresses.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                self.service_addresses.remove(&address);
-            }
-        }
     }
 }
 

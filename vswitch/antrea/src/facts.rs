@@ -1,6 +1,8 @@
 //! What a compilation may look at.
 
-use crate::{Desired, Features, Ids, Key, Kind, Node, Table, Zones};
+use crate::object::peer::PeerNode;
+use crate::object::pod::Pod;
+use crate::{Desired, Features, Ids, Key, Kind, Node, Problems, Table, Zones};
 use std::collections::{BTreeSet, HashMap};
 use vswitch_flow::text::Names;
 
@@ -13,6 +15,13 @@ impl Ports {
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u32> {
         self.0.get(name).copied()
+    }
+
+    /// Names that have another number there, or are in one of both only.
+    pub(crate) fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a String> {
+        let gone = self.0.keys().filter(|name| !other.0.contains_key(*name));
+        let moved = other.0.iter().filter(|(name, number)| self.0.get(*name) != Some(number));
+        gone.chain(moved.map(|(name, _)| name))
     }
 
     /// By number.
@@ -44,6 +53,17 @@ pub struct Facts<'a> {
 }
 
 impl Facts<'_> {
+    /// A Pod that is there and has an effect, with those of its addresses that have one. What else it was written with may be another Pod's.
+    #[must_use]
+    pub fn pod(&self, name: &str) -> Option<Pod> {
+        self.desired.pod(name)?.effective(name, self, &mut Problems::default())
+    }
+
+    /// A peer that is there and has an effect, with those of its prefixes and addresses that have one.
+    pub(crate) fn peer(&self, name: &str) -> Option<PeerNode> {
+        self.desired.peer_node(name)?.effective(name, self, &mut Problems::default())
+    }
+
     /// The Node's features.
     #[must_use]
     pub fn features(&self) -> &Features {
@@ -62,7 +82,7 @@ impl Facts<'_> {
     /// Those of the Pods among these objects.
     #[must_use]
     pub fn vlan_zones_of<'b>(&self, keys: impl IntoIterator<Item = &'b Key>) -> BTreeSet<u16> {
-        let pods = keys.into_iter().filter(|key| key.kind == Kind::Pod).filter_map(|key| self.desired.pod(&key.name));
+        let pods = keys.into_iter().filter(|key| key.kind == Kind::Pod).filter_map(|key| self.pod(&key.name));
         let vlans: BTreeSet<u16> = pods.filter_map(|pod| pod.on_wire(self.node)).collect();
         let families = self.node.families.iter();
         families.flat_map(|family| vlans.iter().map(|vlan| Zones::of_vlan(*family, *vlan))).collect()

@@ -15,13 +15,18 @@ pub const CLAUSES_MAX: usize = 4_000_000;
 /// Services of one request.
 pub const SERVICES_MAX: usize = 10_000;
 /// Ports of a Service.
-pub const SERVICE_PORTS_MAX: usize = 1000;
+pub const SERVICE_PORTS_MAX: usize = 65_536;
 /// Bytes of a port's name.
 pub const PORT_NAME_MAX: usize = 63;
-/// Ports of a Service times its addresses (those of a load balancer times their source ranges): each is some flows.
+/// Ports of a Service times its addresses: each is some flows.
 pub const SERVICE_FLOWS_MAX: usize = 65_536;
-/// Source ranges of a load balancer.
-pub const SOURCE_RANGES_MAX: usize = 256;
+/// Flows of a load balancer's addresses: ports times addresses times source ranges times four. A table takes 1,000,000 in all, a transaction 1,048,576. An object
+/// of 1.5 MB names 131,072 ranges at most.
+pub const SOURCE_FLOWS_MAX: usize = 600_000;
+/// Members of an address group: more than an object of 1.5 MB can name.
+pub const MEMBERS_MAX: usize = 262_144;
+/// Pods, or Services, of an applied-to group.
+pub const APPLIED_TO_MAX: usize = 65_536;
 /// Seconds of session affinity.
 pub const AFFINITY_MAX: u32 = 86_400;
 /// Endpoints of a Service port: buckets that the pipeline takes of one select group (`limits::SELECT_BUCKETS_MAX` of the switch).

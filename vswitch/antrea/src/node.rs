@@ -285,6 +285,16 @@ impl Node {
         self.zones.egress[family as usize]
     }
 
+    /// Whether the configuration names a port of the bridge.
+    pub(crate) fn has_port(&self, port: &str) -> bool {
+        let is = |other: &str| other == port;
+        is(&self.gateway.port)
+            || self.tunnel.as_deref().is_some_and(is)
+            || self.uplink.as_ref().is_some_and(|uplink| is(&uplink.port))
+            || self.l7.as_ref().is_some_and(|(target, back)| is(target) || is(back))
+            || matches!(&self.local_probe, LocalProbe::ByPort(probe) if is(probe))
+    }
+
     /// Ports of the bridge that the configuration names, with the fields that do.
     #[must_use]
     pub fn ports(&self) -> Vec<(String, &str)> {

@@ -3,7 +3,7 @@
 pub(crate) mod judge;
 
 use crate::problem::Problems;
-use crate::{Cidr, Claim, Desired, Facts, Flush, Ids, Part, Problem};
+use crate::{Cidr, Claim, Desired, Facts, Flush, Ids, Node, Part, Problem};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
@@ -123,12 +123,12 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// How an object needs another that it names.
+/// How an object needs another that it names. What names it has its effect as soon as the other one is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It is refused without it; the other one cannot be removed meanwhile.
-    Must,
-    /// It has its effect as soon as the other one is there.
+    /// The other one cannot be removed meanwhile.
+    Holds,
+    /// The other one may come and go.
     May,
 }
 
@@ -179,14 +179,13 @@ macro_rules! kinds {
                 match self { $(Self::$kind(object) => object.references(),)* }
             }
 
-            /// What nobody else may have, with the field that says so.
+            /// What nobody else may have, with the field that says so. Of several who claim it one has it ([`Desired::holder`]).
             #[must_use]
             pub fn claims(&self) -> Vec<(Claim, String)> {
                 match self { $(Self::$kind(object) => object.claims(),)* }
             }
 
-            /// What is wrong with it beside other objects: features, families, ports, overlaps, limits. References that must be there, and claims that
-            /// somebody else holds, are found for all kinds alike and are not its business.
+            /// What of it has no effect at present, beside the Node and other objects: features, families, ports, overlaps, limits. None of it is a reason to refuse.
             pub fn judge(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
                 match self { $(Self::$kind(object) => object.judge(name, facts, problems),)* }
             }
@@ -247,11 +246,47 @@ impl Object {
         }
     }
 
-    /// What is wrong with it only while it is being written: later it may become so, and it is without effect.
-    pub(crate) fn judge_new(&self, facts: &Facts<'_>, problems: &mut Problems) {
-        if let Self::Egress(egress) = self {
-            egress.judge_new(facts, problems);
+    /// Whether it sees itself to what of it has an effect; else it has none at all, if [`Self::judge`] finds something.
+    pub(crate) const fn copes(&self) -> bool {
+        !matches!(self, Self::TrafficControl(_) | Self::MulticastGroup(_))
+    }
+
+    /// Objects that may have another effect when this one comes, changes or goes, since they want something that it wants, too.
+    pub(crate) fn contenders(&self, desired: &Desired, node: &Node) -> Vec<Key> {
+        let claims = self.claims();
+        let mut contenders: Vec<Key> = claims.iter().flat_map(|(claim, _)| desired.holders(claim)).cloned().collect();
+        let mut add = |keys: &mut dyn Iterator<Item = &Key>| contenders.extend(keys.cloned());
+        for cidr in self.prefixes() {
+            add(&mut desired.overlapping(&cidr).into_iter().map(|(_, key)| key));
+            if matches!(self, Self::Pod(_) | Self::Egress(_)) {
+                add(&mut desired.services_at(&cidr.address()));
+            }
         }
+        for (claim, _) in &claims {
+            match claim {
+                Claim::Service(address, protocol, port) => {
+                    // At addresses of the Node NodePorts go before.
+                    let is_node = node.node_port_addresses.contains(address);
+                    add(&mut desired.holders(&Claim::NodePort(*protocol, *port)).filter(|_| is_node));
+                }
+                Claim::NodePort(protocol, port) => {
+                    for address in &node.node_port_addresses {
+                        add(&mut desired.holders(&Claim::Service(*address, *protocol, *port)));
+                    }
+                }
+                Claim::Port(port) => {
+                    let controls = desired.of(Kind::TrafficControl);
+                    add(&mut controls.filter(|(_, entry)| entry.object.ports().contains(port)).map(|(key, _)| key));
+                }
+                _ => {}
+            }
+        }
+        if let Self::PeerNode(peer) = self {
+            for gateway in &peer.gateways {
+                add(&mut desired.overlapping(&Cidr::host(*gateway)).into_iter().map(|(_, key)| key));
+            }
+        }
+        contenders
     }
 
     /// Objects that are compiled anew when this one comes, changes or goes, since of all of its kind that name the same Pod one counts. Those

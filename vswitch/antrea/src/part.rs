@@ -98,6 +98,8 @@ pub struct Part {
     meters: Vec<MeterSpec>,
     /// What it needs on the wire.
     pub(crate) outside: Outside,
+    /// Places that a Service's flows are for.
+    pub(crate) places: crate::object::service::Places,
     /// What has no effect at present, until when.
     pub degraded: Problems,
     /// Lines that the pipeline's language does not have, or that contradict each other: mistakes of ours.
@@ -120,6 +122,7 @@ impl Part {
             groups: Vec::new(),
             meters: Vec::new(),
             outside: Outside::default(),
+            places: crate::object::service::Places::new(),
             degraded: Problems::default(),
             faults: Problems::default(),
         }

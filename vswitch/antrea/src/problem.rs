@@ -100,22 +100,64 @@ impl Problem {
 
 /// The text, or its beginning.
 fn clip(text: &str) -> String {
-    if text.len() <= PROBLEM_LEN_MAX {
+    clip_to(text, PROBLEM_LEN_MAX)
+}
+
+fn clip_to(text: &str, most: usize) -> String {
+    if text.len() <= most {
         text.to_owned()
     } else {
-        format!("{}...", &text[..text.floor_char_boundary(PROBLEM_LEN_MAX - 3)])
+        format!("{}...", &text[..text.floor_char_boundary(most.saturating_sub(3))])
     }
 }
 
-/// Everything that is wrong with one object. What there is no room for is not kept.
+/// Everything that is wrong with one object, and what is odd and was accepted. What there is no room for is not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Problems(Vec<Problem>);
+pub struct Problems {
+    all: Vec<Problem>,
+    /// How many there are, those that there was no room for included.
+    count: usize,
+    warnings: Vec<String>,
+}
 
 impl Problems {
     /// One more.
     pub fn add(&mut self, problem: Problem) {
-        if self.0.len() < PROBLEMS_MAX {
-            self.0.push(problem);
+        self.count += 1;
+        if self.all.len() < PROBLEMS_MAX {
+            self.all.push(problem);
+        }
+    }
+
+    /// The same once: an entry that a list has more than once with the same meaning is taken once.
+    pub fn twice(&mut self, field: &str, what: impl std::fmt::Display) {
+        self.warn(format!("{field}: {what} is there twice; it is taken once"));
+    }
+
+    /// Something odd that is accepted.
+    pub fn warn(&mut self, text: String) {
+        if self.warnings.len() < PROBLEMS_MAX {
+            self.warnings.push(text);
+        }
+    }
+
+    /// What is odd and was accepted, as the interface tells it.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.iter().map(|text| clip(text)).collect()
+    }
+
+    /// What is odd and was accepted, without what is wrong.
+    #[must_use]
+    pub(crate) fn only_warnings(&self) -> Self {
+        Self { all: Vec::new(), count: 0, warnings: self.warnings.clone() }
+    }
+
+    /// Says at the first problem what is in force meanwhile.
+    pub(crate) fn meanwhile(&mut self, text: &str) {
+        if let Some(first) = self.all.first_mut() {
+            let reason = clip_to(&first.reason, PROBLEM_LEN_MAX.saturating_sub(text.len() + 2));
+            first.reason = format!("{reason}; {text}");
         }
     }
 
@@ -132,17 +174,26 @@ impl Problems {
     /// Nothing is wrong.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// All of them.
     #[must_use]
     pub fn all(&self) -> &[Problem] {
-        &self.0
+        &self.all
+    }
+
+    /// How many were added, more than are kept perhaps: what a judgement has added is told by this.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.count
     }
 
     /// Those of another.
     pub fn extend(&mut self, others: Self) {
-        others.0.into_iter().for_each(|problem| self.add(problem));
+        let more = others.count.saturating_sub(others.all.len());
+        others.all.into_iter().for_each(|problem| self.add(problem));
+        self.count += more;
+        others.warnings.into_iter().for_each(|text| self.warn(text));
     }
 }

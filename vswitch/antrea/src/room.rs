@@ -8,7 +8,9 @@ mod multicast;
 mod names;
 mod plan;
 mod ports;
+mod read;
 mod result;
+mod salvage;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -21,8 +23,8 @@ use crate::desired::Entry;
 use crate::membership::Receivers;
 use crate::store::Store;
 use crate::traceflow::Running;
-use crate::{Claim, Desired, Facts, Ids, Key, Kind, Node, Part, Ports, Problems, Wire};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::{Claim, Code, Desired, Facts, Ids, Key, Kind, Node, Part, Ports, Problem, Problems, Wire};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use vswitch_flow::spec::Update;
@@ -106,6 +108,12 @@ struct Undo {
     names: Vec<(String, BTreeSet<IpAddr>)>,
     joined: Vec<(Ipv4Addr, Receivers)>,
     traceflows: Option<Running>,
+    /// Who had what these changes are about.
+    had: HashMap<Claim, Option<Key>>,
+    /// The same, of what several claimed.
+    holders: Vec<(Claim, Option<Key>)>,
+    /// Ports of the bridge that were other ones, and are looked at now.
+    moved: BTreeSet<String>,
 }
 
 /// Ports of the bridge that an object claims or uses.
@@ -126,6 +134,8 @@ pub struct Room {
     store: Store,
     degraded: BTreeMap<Key, Problems>,
     traceflows: Running,
+    /// Ports that are others since objects were compiled last.
+    moved: BTreeSet<String>,
 }
 
 impl Room {
@@ -170,6 +180,25 @@ impl Room {
         &self.degraded
     }
 
+    /// Policies that do not say whom they bind, so that something may pass that they deny: an applied-to group that they name is not there, or has no
+    /// name. Costs a look at each policy.
+    pub fn unbound(&self) -> impl Iterator<Item = (Key, Problem)> {
+        self.desired.of(Kind::NetworkPolicy).filter_map(|(key, entry)| {
+            let crate::Object::NetworkPolicy(policy) = &entry.object else { return None };
+            if policy.is_unbound() {
+                return Some((
+                    key.clone(),
+                    Problem::new(Code::Missing, "applied_to", "it does not say what it is applied to"),
+                ));
+            }
+            let references = entry.object.references().into_iter();
+            let mut groups = references.filter(|reference| reference.key.kind == Kind::AppliedToGroup);
+            let missing = groups.find(|reference| self.desired.get(&reference.key).is_none())?;
+            let reason = format!("{} is not there yet", missing.key);
+            Some((key.clone(), Problem::new(Code::Pending, missing.field, reason).other(missing.key)))
+        })
+    }
+
     /// Objects that are DEGRADED by a plan of now and were not before, or for another reason, or are no more.
     #[must_use]
     pub fn turned(&self, plan: &Plan) -> BTreeSet<Key> {
@@ -191,8 +220,9 @@ impl Room {
         Some(Facts { node, ports: &self.ports, wire: &self.wire, desired: &self.desired, ids: &self.ids })
     }
 
-    /// Ports of the bridge, as they are now. Objects hold theirs: they cannot get other numbers meanwhile.
+    /// Ports of the bridge, as they are now. The next plan has what that means for objects.
     pub fn set_ports(&mut self, ports: Ports) {
+        self.moved.extend(self.ports.differing(&ports).cloned());
         self.ports = Arc::new(ports);
     }
 
@@ -241,13 +271,14 @@ impl Room {
         for (field, port) in node.ports() {
             if self.ports.number(port).is_none() {
                 let reason = format!("bridge {} has no port {port:?}", node.bridge);
-                problems.push(crate::Code::Port, field, reason);
+                problems.push(Code::Port, field, reason);
             }
         }
         if !problems.is_empty() {
             return Err(problems);
         }
-        let undo = Undo { node: Some(self.node.take()), ids: Some(self.ids.clone()), ..Undo::default() };
+        let moved = self.moved.clone();
+        let undo = Undo { node: Some(self.node.take()), ids: Some(self.ids.clone()), moved, ..Undo::default() };
         self.node = Some((config.clone(), Arc::new(node)));
         let keys: BTreeSet<Key> =
             self.desired.all().map(|(key, _)| key.clone()).chain([Key::node()]).chain(self.all_heard()).collect();
@@ -258,7 +289,10 @@ impl Room {
     }
 
     /// The plan is done: the bridge has what it says.
-    pub fn settle(&mut self, _plan: Plan) {
+    pub fn settle(&mut self, plan: Plan) {
+        for port in plan.undo.moved {
+            self.moved.remove(&port);
+        }
         self.store.settle();
     }
 
@@ -283,6 +317,9 @@ impl Room {
         }
         for (key, entry) in undo.entries.into_iter().rev() {
             self.desired.set(&key, entry);
+        }
+        for (claim, holder) in undo.holders {
+            self.desired.set_holder(&claim, holder);
         }
         for (name, addresses) in undo.names.into_iter().rev() {
             self.desired.names_mut().set(&name, addresses);

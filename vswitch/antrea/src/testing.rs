@@ -164,6 +164,27 @@ pub(crate) fn refused(room: &mut Room, object: v1::object::Object) -> Vec<v1::Pr
     problems
 }
 
+/// What is told of one object that is written alone, and taken: what of it has no effect.
+pub(crate) fn degraded(room: &mut Room, object: v1::object::Object) -> Vec<v1::Problem> {
+    let key = crate::Object::key_of(&object).told();
+    let plan = room.plan(Write { objects: vec![object], ..Write::default() });
+    let mut statuses = plan.result.statuses.iter().filter(|status| status.object.as_ref() == Some(&key));
+    let status = statuses.next().cloned().unwrap_or_default();
+    assert!(plan.result.applied, "{:?}", plan.result.statuses);
+    assert_eq!(status.outcome(), v1::ObjectOutcome::Degraded, "{status:?}");
+    room.revert(plan);
+    status.problems
+}
+
+/// What is warned of one object that is written alone, and is right.
+pub(crate) fn warned(room: &mut Room, object: v1::object::Object) -> Vec<String> {
+    let plan = room.plan(Write { objects: vec![object], ..Write::default() });
+    assert!(plan.result.applied, "{:?}", plan.result.statuses);
+    let warnings = plan.result.statuses.iter().flat_map(|status| status.warnings.clone()).collect();
+    room.revert(plan);
+    warnings
+}
+
 /// A line as dumps have it, with names, without cookie.
 pub(crate) fn line(facts: &Facts<'_>, update: &Update) -> String {
     let Update::AddFlow(flow) = update else { panic!("{update:?} is no flow") };

@@ -91,16 +91,16 @@ pub fn hear(
 /// Who sent it. A Pod with its own address (which `SpoofGuard` has seen to): a report without one is nobody's.
 fn sender(facts: &Facts<'_>, heard: &Heard<'_>, message: &Message) -> Option<From> {
     let port = facts.ports.name(heard.in_port)?;
-    let holder = facts.desired.holders(&Claim::Port(port.to_owned())).next();
+    let holder = facts.desired.holder(&Claim::Port(port.to_owned()));
     if let Some(key) = holder.filter(|key| key.kind == Kind::Pod) {
-        let own = facts.desired.pod(&key.name)?.addresses.contains(&IpAddr::V4(message.source));
+        let own = facts.pod(&key.name)?.addresses.contains(&IpAddr::V4(message.source));
         return PodLife::of(facts, key).filter(|_| own).map(|life| From::Pod(life, key.clone()));
     }
     let is_tunnel = facts.node.tunnel.as_deref() == Some(port) || holder.is_some_and(|key| key.kind == Kind::PeerNode);
     if !is_tunnel {
         return None;
     }
-    let node = facts.desired.holders(&Claim::Node(heard.tunnel_source?)).next()?;
+    let node = facts.desired.holder(&Claim::Node(heard.tunnel_source?))?;
     Some(From::Node(node.clone()))
 }
 

@@ -50,7 +50,9 @@ pub(crate) fn one_per_family(field: &str, texts: &[String], problems: &mut Probl
     for (at, text) in texts.iter().enumerate() {
         let field = format!("{field}[{at}]");
         let Some(address) = problems.take(&field, parse_address(text)) else { continue };
-        if addresses.iter().any(|other| Family::of(other) == Family::of(&address)) {
+        if addresses.contains(&address) {
+            problems.twice(&field, address);
+        } else if addresses.iter().any(|other| Family::of(other) == Family::of(&address)) {
             problems.push(Code::Duplicate, field, format!("{address} is the second address of its family"));
         } else {
             addresses.push(address);

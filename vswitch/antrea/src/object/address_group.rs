@@ -1,9 +1,9 @@
 //! `AddressGroup`: addresses that rules name together. It writes nothing itself: policies that name it do.
 
 use crate::address::parse_address;
-use crate::object::applied_to_group::pod;
 use crate::object::policy::{Addresses, End};
 use crate::object::{Kind, Need};
+use crate::limits::MEMBERS_MAX;
 use crate::problem::{Code, Problems};
 use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Part, Problem, Reference};
 use hashbrown::HashSet;
@@ -14,8 +14,6 @@ use vswitch_flow::SparseMatch;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::group_member::Member;
 
-/// Members of a group.
-const MEMBERS_MAX: usize = 100_000;
 
 /// See the message.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +22,8 @@ pub struct AddressGroup {
     addresses: Vec<IpAddr>,
     /// Names of Pods, and where they are in the message.
     pods: Vec<(Arc<str>, usize)>,
+    /// Some of its members are not known.
+    incomplete: bool,
     made: Made,
 }
 
@@ -50,8 +50,8 @@ impl AddressGroup {
         let members = &message.members;
         if members.len() > MEMBERS_MAX {
             problems.push(Code::Limit, "members", format!("there are {}, at most {MEMBERS_MAX}", members.len()));
-            return None;
         }
+        let members = members.get(..MEMBERS_MAX).unwrap_or(members);
         let mut addresses = Vec::with_capacity(members.len());
         let mut pods: Vec<(Arc<str>, usize)> = Vec::new();
         let mut known: HashSet<IpAddr> = HashSet::with_capacity(members.len());
@@ -63,21 +63,20 @@ impl AddressGroup {
                     problems.push(Code::Missing, format!("members[{at}].pod"), "it is empty");
                 }
                 Some(Member::Pod(name)) if !names.insert(name) => {
-                    problems.push(Code::Duplicate, format!("members[{at}].pod"), format!("{name} is there twice"));
+                    problems.twice(&format!("members[{at}].pod"), name);
                 }
                 Some(Member::Pod(name)) => pods.push((name.as_str().into(), at)),
                 Some(Member::Address(text)) => match parse_address(text) {
                     Err(error) => problems.push(Code::Value, format!("members[{at}].address"), error),
                     Ok(address) if !known.insert(address) => {
-                        let reason = format!("{address} is there twice");
-                        problems.push(Code::Duplicate, format!("members[{at}].address"), reason);
+                        problems.twice(&format!("members[{at}].address"), address);
                     }
                     Ok(address) => addresses.push(address),
                 },
             }
         }
         addresses.sort_unstable();
-        Some(Self { addresses, pods, made: Made::default() })
+        Some(Self { addresses, pods, incomplete: !problems.is_empty(), made: Made::default() })
     }
 
     pub(crate) fn references(&self) -> Vec<Reference> {
@@ -113,10 +112,15 @@ impl AddressGroup {
 
     pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, part: &mut Part) {
         for (name, at) in &self.pods {
-            if pod(facts.desired, name).is_none() {
+            if facts.desired.pod(name).is_none() {
                 part.degraded.push(Code::Pending, format!("members[{at}].pod"), format!("Pod {name} is not there yet"));
             }
         }
+    }
+
+    /// Whether it has members that are not known: entries that are wrong. Rules that deny mean everybody then.
+    pub(crate) const fn is_incomplete(&self) -> bool {
+        self.incomplete
     }
 
     /// What matches its addresses, without those of Pods.
@@ -132,15 +136,15 @@ impl AddressGroup {
     }
 
     /// Addresses of Pods that are there.
-    pub(crate) fn addresses_of_pods(&self, desired: &Desired, to: &mut Vec<IpAddr>) {
+    pub(crate) fn addresses_of_pods(&self, facts: &Facts<'_>, to: &mut Vec<IpAddr>) {
         for (name, _) in &self.pods {
-            to.extend(pod(desired, name).into_iter().flat_map(|pod| pod.addresses));
+            to.extend(facts.pod(name).into_iter().flat_map(|pod| pod.addresses));
         }
     }
 
     /// Whether an address is of one of its members.
-    pub(crate) fn has(&self, desired: &Desired, address: &IpAddr) -> bool {
-        let mut pods = self.pods.iter().filter_map(|(name, _)| pod(desired, name));
+    pub(crate) fn has(&self, facts: &Facts<'_>, address: &IpAddr) -> bool {
+        let mut pods = self.pods.iter().filter_map(|(name, _)| facts.pod(name));
         self.addresses.binary_search(address).is_ok() || pods.any(|pod| pod.addresses.contains(address))
     }
 

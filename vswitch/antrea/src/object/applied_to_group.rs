@@ -1,17 +1,13 @@
 //! `AppliedToGroup`: what policies are applied to. It writes nothing itself: policies that name it do.
 
 use super::policy::{check_names, names};
-use crate::address::parse_address;
-use crate::object::{Kind, Need, Object};
+use crate::object::{Kind, Need};
+use crate::limits::APPLIED_TO_MAX;
 use crate::problem::{Code, Problems};
 use crate::{Claim, Desired, Facts, Flush, Ids, Key, Part, Problem, Reference};
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
-
-/// Pods of a group.
-const PODS_MAX: usize = 4096;
 
 /// See the message.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,32 +16,16 @@ pub struct AppliedToGroup {
     pub(crate) services: Vec<Arc<str>>,
 }
 
-/// What policies know of a Pod of this Node.
-pub(crate) struct LocalPod {
-    pub(crate) addresses: Vec<IpAddr>,
-    pub(crate) port: String,
-}
-
-/// A Pod, if it is there: from what was written, since that is the contract, and what Pods keep of it is their business.
-pub(crate) fn pod(desired: &Desired, name: &str) -> Option<LocalPod> {
-    match &desired.get(&Key::new(Kind::Pod, name))?.message {
-        v1::object::Object::Pod(pod) => {
-            let addresses = pod.addresses.iter().filter_map(|text| parse_address(text).ok()).collect();
-            Some(LocalPod { addresses, port: pod.port.clone() })
-        }
-        _ => None,
-    }
-}
-
 impl AppliedToGroup {
     pub(crate) fn name_of(message: &v1::AppliedToGroup) -> String {
         message.name.clone()
     }
 
     pub(crate) fn read(message: &v1::AppliedToGroup, problems: &mut Problems) -> Option<Self> {
-        if message.pods.len() > PODS_MAX {
-            problems.push(Code::Limit, "pods", format!("there are {}, at most {PODS_MAX}", message.pods.len()));
-            return None;
+        for (field, list) in [("pods", &message.pods), ("services", &message.services)] {
+            if list.len() > APPLIED_TO_MAX {
+                problems.push(Code::Limit, field, format!("there are {}, at most {APPLIED_TO_MAX}", list.len()));
+            }
         }
         if !message.pods.is_empty() && !message.services.is_empty() {
             problems.push(Code::Value, "services", "they cannot be named together with Pods");
@@ -73,19 +53,12 @@ impl AppliedToGroup {
         Vec::new()
     }
 
-    pub(crate) fn judge(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
+    pub(crate) fn judge(&self, _name: &str, facts: &Facts<'_>, problems: &mut Problems) {
         if self.services.is_empty() {
             return;
         }
         if !facts.features().proxy_all {
             problems.push(Code::Feature, "services", "NodePorts need features.proxy_all");
-        }
-        // A policy was good before its group became one of Services.
-        for key in facts.desired.referrers(&Key::new(Kind::AppliedToGroup, name)) {
-            let Some(Object::NetworkPolicy(policy)) = facts.desired.get(key).map(|entry| &entry.object) else { continue };
-            if let Some((field, reason)) = policy.unfit_for_services(name, facts.desired) {
-                problems.add(Problem::new(Code::Value, "services", format!("{field}: {reason}")).other(key.clone()));
-            }
         }
     }
 

@@ -74,7 +74,7 @@ impl Egress {
                 None
             }
         };
-        check_pods(&message.pods, problems);
+        let pods = read_pods(&message.pods, problems);
         let bandwidth = message.bandwidth.as_ref().map(|told| {
             for (field, value) in [("rate_kbps", told.rate_kbps), ("burst_kb", told.burst_kb)] {
                 if value == 0 {
@@ -83,10 +83,10 @@ impl Egress {
             }
             Bandwidth { rate_kbps: told.rate_kbps, burst_kb: told.burst_kb }
         });
-        Some(Self { address: address?, node: message.node.clone(), pods: message.pods.clone(), translation, bandwidth })
+        Some(Self { address: address?, node: message.node.clone(), pods, translation, bandwidth })
     }
 
-    /// Its Node may go: then it has no way. Whether it is this one, only the Node knows: see [`Self::judge_new`].
+    /// Its Node may go: then it has no way.
     pub(crate) fn references(&self) -> Vec<Reference> {
         let mut references = pod_references(&self.pods);
         if !self.node.is_empty() {
@@ -106,12 +106,18 @@ impl Egress {
             problems.push(Code::Feature, "", "it needs features.egress");
         }
         if self.bandwidth.is_some() && !features.egress_traffic_shaping {
-            problems.push(Code::Feature, "bandwidth", "it needs features.egress_traffic_shaping");
+            problems.push(Code::Feature, "bandwidth", "without features.egress_traffic_shaping there is no limit");
         }
+        judge::family("address", &self.address, facts, problems);
+        self.contested(name, facts, problems);
+    }
+
+    /// Whether it cannot have its address, or not what is to be done with it: packets of its Pods that it is for are dropped then.
+    fn contested(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) -> bool {
+        let before = problems.count();
         if self.translation == Some(Translation::Switch) && facts.node.uplink.is_none() && self.is_here(facts.node) {
             problems.push(Code::Feature, "translation", "it needs the Node's uplink");
         }
-        judge::family("address", &self.address, facts, problems);
         let others = facts.desired.overlapping(&Cidr::host(self.address));
         if let Some((_, pod)) = others.iter().find(|(_, key)| key.kind == Kind::Pod) {
             let reason = format!("{} belongs to {pod}", self.address);
@@ -128,24 +134,16 @@ impl Egress {
             let problem = Problem::new(Code::Overlap, "address", format!("{} is the gateway's", self.address));
             problems.add(problem.other(Key::node()));
         }
-        if facts.desired.is_service_address(&self.address) {
-            problems.push(Code::Overlap, "address", format!("{} is a Service's", self.address));
-        }
-        let other = others.iter().find(|(_, key)| key.kind == Kind::Egress && *key.name != *name);
-        if let Some((key, egress)) = other.and_then(|(_, key)| Some((key, facts.desired.egress(&key.name)?)))
-            && (&egress.node, egress.translation, egress.bandwidth) != (&self.node, self.translation, self.bandwidth)
-        {
+        let is_before = |key: &Key| key.kind == Kind::Egress && *key.name < *name;
+        let unlike = |other: &Self| {
+            (&other.node, other.translation, other.bandwidth) != (&self.node, self.translation, self.bandwidth)
+        };
+        let other = others.iter().map(|(_, key)| key).filter(|key| is_before(key)).find(|key| facts.desired.egress(&key.name).is_some_and(unlike));
+        if let Some(key) = other {
             let reason = format!("{key} has the same address, and another node, translation or bandwidth");
             problems.add(Problem::new(Code::Conflict, "address", reason).other((*key).clone()));
         }
-    }
-
-    /// What is wrong when it is written, and may become so later: the Node that it is on is this one or there.
-    pub(crate) fn judge_new(&self, facts: &Facts<'_>, problems: &mut Problems) {
-        if !self.node.is_empty() && !self.is_here(facts.node) && facts.desired.peer_node(&self.node).is_none() {
-            let key = Key::new(Kind::PeerNode, &self.node);
-            problems.add(Problem::new(Code::Reference, "node", format!("{key} is not there")).other(key));
-        }
+        problems.count() != before
     }
 
     pub(crate) fn claim(&self, _name: &str, _desired: &Desired, _ids: &mut Ids) -> Result<(), Problem> {
@@ -196,19 +194,23 @@ pub(crate) fn mark(node: &Node, desired: &Desired, ids: &mut Ids) -> Vec<(Key, P
     without
 }
 
-/// Names of Pods: each well-formed, and once.
-pub(crate) fn check_pods(pods: &[String], problems: &mut Problems) {
+/// Names of Pods: each well-formed, and taken once.
+pub(crate) fn read_pods(pods: &[String], problems: &mut Problems) -> Vec<String> {
     let mut named = BTreeSet::new();
+    let mut once = Vec::with_capacity(pods.len());
     for (at, pod) in pods.iter().enumerate() {
         let field = format!("pods[{at}]");
         if pod.is_empty() {
             problems.push(Code::Missing, &field, "it has no name");
         }
         check_pod_name(&field, pod, problems);
-        if !named.insert(pod) {
-            problems.push(Code::Duplicate, field, format!("{pod} is there twice"));
+        if named.insert(pod) {
+            once.push(pod.clone());
+        } else {
+            problems.twice(&field, pod);
         }
     }
+    once
 }
 
 /// Pods may come and go.

@@ -81,14 +81,15 @@ impl Endpoints {
             problems.push(Code::Limit, "endpoints", format!("{}: at most {ENDPOINTS_MAX}", message.endpoints.len()));
         }
         let mut endpoints = Vec::with_capacity(message.endpoints.len().min(ENDPOINTS_MAX));
-        let mut there = BTreeSet::new();
+        let mut there: BTreeSet<(IpAddr, u16)> = BTreeSet::new();
         for (at, message) in message.endpoints.iter().enumerate().take(ENDPOINTS_MAX) {
             let Some(endpoint) = endpoint(&format!("endpoints[{at}]"), message, problems) else { continue };
-            if !there.insert((endpoint.address, endpoint.port)) {
-                let reason = format!("{} port {} is there twice", endpoint.address, endpoint.port);
-                problems.push(Code::Duplicate, format!("endpoints[{at}]"), reason);
+            if there.insert((endpoint.address, endpoint.port)) {
+                endpoints.push(endpoint);
+            } else {
+                let what = format!("{} port {}", endpoint.address, endpoint.port);
+                problems.twice(&format!("endpoints[{at}]"), what);
             }
-            endpoints.push(endpoint);
         }
         endpoints.sort_by_key(|endpoint| (endpoint.address, endpoint.port));
         Some(Self { service: message.service.clone(), port: message.port.clone(), endpoints })
@@ -97,7 +98,7 @@ impl Endpoints {
     /// Its Service; and Nodes of endpoints, since what of their addresses is a Node's is nobody's behind a tunnel.
     pub(crate) fn references(&self) -> Vec<Reference> {
         let service = Key::new(Kind::Service, &self.service);
-        let mut references = vec![Reference { key: service, need: Need::Must, field: "service".to_owned() }];
+        let mut references = vec![Reference { key: service, need: Need::May, field: "service".to_owned() }];
         let nodes: BTreeSet<&str> = self.endpoints.iter().map(|endpoint| endpoint.node.as_str()).collect();
         for node in nodes.into_iter().filter(|node| !node.is_empty()) {
             let key = Key::new(Kind::PeerNode, node);
@@ -114,11 +115,14 @@ impl Endpoints {
         if !facts.features().proxy {
             return problems.push(Code::Feature, "", "it needs features.proxy");
         }
-        // That its Service is there is asked elsewhere.
-        let Some(service) = facts.desired.service(&self.service) else { return };
+        let key = Key::new(Kind::Service, &self.service);
+        let Some(service) = facts.desired.service(&self.service) else {
+            let problem = Problem::new(Code::Pending, "service", format!("{key} is not there yet"));
+            return problems.add(problem.other(key));
+        };
         if service.port(&self.port).is_none() {
-            let reason = format!("Service {} has no port {:?}", self.service, self.port);
-            problems.add(Problem::new(Code::Reference, "port", reason).other(Key::new(Kind::Service, &self.service)));
+            let reason = format!("{key} has no port {:?} yet", self.port);
+            problems.add(Problem::new(Code::Pending, "port", reason).other(key));
         }
         for family in Family::BOTH {
             let first = self.endpoints.iter().find(|endpoint| Family::of(&endpoint.address) == family);

@@ -1,12 +1,15 @@
 //! What is wrong with ports and addresses beside the Node and other objects: for all kinds that name some.
 
 use crate::problem::{Code, Problems};
-use crate::{Facts, Family, Key, Problem};
+use crate::{Claim, Facts, Family, Key, Problem};
 use std::net::IpAddr;
 
 /// The bridge has a port of this name, and the Node does not use it itself.
 pub(crate) fn port(field: &str, port: &str, facts: &Facts<'_>, problems: &mut Problems) {
     there(field, port, facts, problems);
+    if !facts.node.has_port(port) {
+        return;
+    }
     for (whose, _) in facts.node.ports().into_iter().filter(|(_, other)| *other == port) {
         let reason = format!("port {port:?} is the Node's ({whose})");
         problems.add(Problem::new(Code::Port, field, reason).other(Key::node()));
@@ -28,7 +31,7 @@ pub(crate) fn family(field: &str, address: &IpAddr, facts: &Facts<'_>, problems:
     }
 }
 
-/// The address is none of the Node's own, and no Service's.
+/// The address is none of the Node's own.
 pub(crate) fn address(field: &str, address: &IpAddr, facts: &Facts<'_>, problems: &mut Problems) {
     let node = facts.node;
     let pair = |pair: &[IpAddr; 2]| pair.contains(address);
@@ -41,7 +44,14 @@ pub(crate) fn address(field: &str, address: &IpAddr, facts: &Facts<'_>, problems
     for (_, whose) in whose.iter().filter(|(is, _)| *is) {
         problems.add(Problem::new(Code::Overlap, field, format!("{address} is {whose}")).other(Key::node()));
     }
-    if facts.desired.is_service_address(address) {
-        problems.push(Code::Overlap, field, format!("{address} is a Service's"));
+}
+
+/// Whether what it claims is its own, and not another object's.
+pub(crate) fn held_by(key: &Key, claim: &Claim, field: &str, facts: &Facts<'_>, problems: &mut Problems) -> bool {
+    let other = facts.desired.holder(claim).filter(|holder| *holder != key);
+    if let Some(other) = other {
+        let reason = format!("{claim} belongs to {other}");
+        problems.add(Problem::new(Code::Overlap, field, reason).other(other.clone()));
     }
+    other.is_none()
 }

@@ -5,7 +5,7 @@ mod compile;
 #[cfg(test)]
 mod tests;
 
-use super::egress::{check_pods, pod_references};
+use super::egress::{pod_references, read_pods};
 use crate::igmp::{ALL_REPORTS, is_group};
 use crate::membership::{PodLife, RECEIVERS_MAX, Receivers};
 use crate::node::PacketCategory;
@@ -77,11 +77,15 @@ type Way = (IpAddr, u16);
 const GATEWAY: Way = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 fn to_pod(desired: &Desired, pod: &str) -> Option<Way> {
-    Some((*desired.pod(pod)?.addresses.first()?, 0))
+    let key = Key::new(Kind::Pod, pod);
+    let own = |address: &&IpAddr| desired.pod_of(address) == Some(&key);
+    Some((*desired.pod(pod)?.addresses.iter().find(own)?, 0))
 }
 
 fn to_node(desired: &Desired, node: &str) -> Option<Way> {
-    Some((desired.peer_node(node)?.tunnel_end(crate::Family::V4)?, 1))
+    let end = desired.peer_node(node)?.tunnel_end(crate::Family::V4)?;
+    let is_own = desired.holder(&Claim::Node(end)).is_some_and(|holder| *holder.name == *node);
+    is_own.then_some((end, 1))
 }
 
 /// Names of those who get a group's packets, no more than there may be.
@@ -119,6 +123,12 @@ pub(crate) fn compile(target: Target, receivers: &Receivers, facts: &Facts<'_>, 
     compile::compile(target, receivers, facts, part);
 }
 
+/// Why what an agent says of groups has no effect.
+pub(crate) fn heard() -> Problem {
+    let problem = Problem::new(Code::Feature, "", "the switch knows groups itself, by IGMP");
+    problem.hint("take IGMP over (NodeConfig.taken_over) to say them")
+}
+
 impl MulticastGroup {
     pub(crate) fn name_of(message: &v1::MulticastGroup) -> String {
         message.address.clone()
@@ -137,30 +147,33 @@ impl MulticastGroup {
                 None
             }
         };
-        check_pods(&message.pods, problems);
+        let pods = read_pods(&message.pods, problems);
+        let mut nodes = Vec::with_capacity(message.nodes.len());
         let mut named = BTreeSet::new();
         for (at, node) in message.nodes.iter().enumerate() {
             let field = format!("nodes[{at}]");
             if node.is_empty() {
                 problems.push(Code::Missing, &field, "it has no name");
             }
-            if !named.insert(node) {
-                problems.push(Code::Duplicate, field, format!("{node} is there twice"));
+            if named.insert(node) {
+                nodes.push(node.clone());
+            } else {
+                problems.twice(&field, node);
             }
         }
         let total = message.pods.len().saturating_add(message.nodes.len());
         if total > RECEIVERS_MAX {
             problems.push(Code::Limit, "pods", format!("{total} Pods and Nodes: at most {RECEIVERS_MAX}"));
         }
-        Some(Self { address: address?, pods: message.pods.clone(), nodes: message.nodes.clone() })
+        Some(Self { address: address?, pods, nodes })
     }
 
-    /// Pods may come and go; Nodes may not.
+    /// Pods and Nodes may come and go.
     pub(crate) fn references(&self) -> Vec<Reference> {
         let mut references = pod_references(&self.pods);
         references.extend(self.nodes.iter().enumerate().map(|(at, node)| Reference {
             key: Key::new(Kind::PeerNode, node),
-            need: super::Need::Must,
+            need: super::Need::May,
             field: format!("nodes[{at}]"),
         }));
         references
@@ -174,8 +187,7 @@ impl MulticastGroup {
         if !facts.features().multicast {
             problems.push(Code::Feature, "", "it needs features.multicast");
         } else if !facts.node.taken_over.contains(&PacketCategory::Igmp) {
-            let problem = Problem::new(Code::Feature, "", "the switch knows groups itself, by IGMP");
-            problems.add(problem.hint("take IGMP over (NodeConfig.taken_over) to say them"));
+            problems.add(heard());
         }
     }
 
@@ -201,6 +213,9 @@ impl MulticastGroup {
     pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, part: &mut Part) {
         for (at, pod) in self.pods.iter().enumerate().filter(|(_, pod)| facts.desired.pod(pod).is_none()) {
             part.degraded.push(Code::Pending, format!("pods[{at}]"), format!("Pod {pod} is not there yet"));
+        }
+        for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| facts.desired.peer_node(node).is_none()) {
+            part.degraded.push(Code::Pending, format!("nodes[{at}]"), format!("PeerNode {node} is not there yet"));
         }
         compile(Target::Group(self.address), &self.receivers(facts.desired), facts, part);
     }

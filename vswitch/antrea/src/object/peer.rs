@@ -4,8 +4,7 @@ pub(crate) mod compile;
 #[cfg(test)]
 mod tests;
 
-use super::{Object, judge};
-use crate::desired::Entry;
+use super::judge;
 use crate::node::{TrafficMode, mac, one_per_family};
 use crate::problem::{Code, Problems};
 use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Mac, Node, Part, Problem, Reference};
@@ -47,11 +46,16 @@ impl PeerNode {
     }
 
     pub(crate) fn read(message: &v1::PeerNode, problems: &mut Problems) -> Option<Self> {
-        let pod_cidrs = crate::node::cidrs("pod_cidrs", &message.pod_cidrs, problems);
-        for (at, cidr) in pod_cidrs.iter().enumerate() {
-            if pod_cidrs.iter().take(at).any(|other| other.family() == cidr.family()) {
+        let mut pod_cidrs: Vec<Cidr> = Vec::new();
+        for cidr in crate::node::cidrs("pod_cidrs", &message.pod_cidrs, problems) {
+            if pod_cidrs.contains(&cidr) {
+                problems.twice("pod_cidrs", cidr);
+                continue;
+            }
+            if pod_cidrs.iter().any(|other| other.family() == cidr.family()) {
                 problems.push(Code::Duplicate, "pod_cidrs", format!("{cidr} is the second one of its family"));
             }
+            pod_cidrs.push(cidr);
         }
         let transport = one_per_family("transport_addresses", &message.transport_addresses, problems);
         if message.transport_addresses.is_empty() {
@@ -92,15 +96,20 @@ impl PeerNode {
     }
 
     pub(crate) fn judge(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
-        let node = facts.node;
+        self.effective(name, facts, problems);
+    }
+
+    /// The peer with those of its prefixes and addresses that are nobody else's. None: it has no flows at all.
+    pub(crate) fn effective(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) -> Option<Self> {
+        let (node, key) = (facts.node, Key::new(Kind::PeerNode, name));
+        let before = problems.count();
         if name == node.name {
             problems.add(Problem::new(Code::Overlap, "name", "it is this Node").other(Key::node()));
         }
-        for address in self.transport.iter().filter(|address| node.transport.iter().any(|(own, _)| own == *address)) {
-            let problem = Problem::new(Code::Overlap, "transport_addresses", format!("{address} is this Node's"));
-            problems.add(problem.other(Key::node()));
+        // Where a cluster got its second family later, Nodes of before have the first one only.
+        if node.mode != TrafficMode::PolicyOnly && !self.pod_cidrs.iter().any(|cidr| node.has(cidr.family())) {
+            problems.push(Code::Missing, "pod_cidrs", format!("there is none of {:?}", node.families));
         }
-        self.judge_cidrs(name, facts, problems);
         let path = self.path(node);
         let tunneled = matches!(node.mode, TrafficMode::Encap | TrafficMode::Hybrid);
         if path == Path::Tunnel && !tunneled {
@@ -114,37 +123,33 @@ impl PeerNode {
         }
         if let Some(port) = &self.tunnel_port {
             judge::port("tunnel_port", port, facts, problems);
-            let returns = |entry: &Entry| matches!(&entry.object, Object::TrafficControl(control) if control.back.as_ref() == Some(port));
-            if let Some((key, _)) = facts.desired.of(Kind::TrafficControl).find(|(_, entry)| returns(entry)) {
-                let problem = Problem::new(Code::Overlap, "tunnel_port", format!("{key} has packets back by {port:?}"));
-                problems.add(problem.other(key.clone()));
-            }
+            judge::held_by(&key, &Claim::Port(port.clone()), "tunnel_port", facts, problems);
             if !tunneled {
                 problems.push(Code::Value, "tunnel_port", "this traffic mode has no tunnel");
             }
         }
-    }
-
-    fn judge_cidrs(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
-        let node = facts.node;
-        // Where a cluster got its second family later, Nodes of before have the first one only.
-        if node.mode != TrafficMode::PolicyOnly && !self.pod_cidrs.iter().any(|cidr| node.has(cidr.family())) {
-            problems.push(Code::Missing, "pod_cidrs", format!("there is none of {:?}", node.families));
-        }
-        for (cidr, at) in self.pod_cidrs.iter().zip(0..) {
-            let field = format!("pod_cidrs[{at}]");
-            judge::family(&field, &cidr.address(), facts, problems);
-            for own in node.pod_cidrs.iter().chain(&node.service_cidrs).filter(|own| own.overlaps(cidr)) {
-                let problem = Problem::new(Code::Overlap, &field, format!("{cidr} overlaps {own} of this Node"));
-                problems.add(problem.other(Key::node()));
-            }
-            let others = facts.desired.overlapping(cidr).into_iter();
-            let mut others = others.filter(|(_, key)| key.kind != Kind::PeerNode || *key.name != *name);
-            if let Some((other, key)) = others.find(|(_, key)| key.kind != Kind::Egress) {
-                let reason = format!("{cidr} overlaps {other} of {key}");
-                problems.add(Problem::new(Code::Overlap, field, reason).other(key.clone()));
-            }
-        }
+        let is_whole = problems.count() == before;
+        let transport: Vec<IpAddr> = self
+            .transport
+            .iter()
+            .zip(0..)
+            .filter(|(address, at)| {
+                let field = format!("transport_addresses[{at}]");
+                let is_ours = node.transport.iter().any(|(own, _)| own == *address);
+                if is_ours {
+                    let problem = Problem::new(Code::Overlap, &*field, format!("{address} is this Node's"));
+                    problems.add(problem.other(Key::node()));
+                }
+                judge::held_by(&key, &Claim::Node(**address), &field, facts, problems) && !is_ours
+            })
+            .map(|(address, _)| *address)
+            .collect();
+        let cidrs = self.pod_cidrs.iter().zip(0..);
+        let pod_cidrs: Vec<Cidr> =
+            cidrs.filter(|(cidr, at)| has_cidr(name, cidr, *at, facts, problems)).map(|(cidr, _)| *cidr).collect();
+        let gateways = self.gateways.iter().filter(|gateway| pod_cidrs.iter().any(|cidr| cidr.family() == Family::of(gateway)));
+        let gateways = gateways.copied().collect();
+        (is_whole && !transport.is_empty()).then(|| Self { pod_cidrs, gateways, transport, ..self.clone() })
     }
 
     pub(crate) fn claim(&self, _name: &str, _desired: &Desired, _ids: &mut Ids) -> Result<(), Problem> {
@@ -157,8 +162,10 @@ impl PeerNode {
 
     pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _facts: &Facts<'_>, _flush: &mut BTreeSet<Flush>) {}
 
-    pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, part: &mut Part) {
-        compile::compile(self, facts, part);
+    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
+        if let Some(effective) = self.effective(name, facts, &mut Problems::default()) {
+            compile::compile(&effective, facts, part);
+        }
     }
 
     /// How packets for its Pods leave.
@@ -179,6 +186,24 @@ impl PeerNode {
         let same = self.transport.iter().find(|address| Family::of(address) == family);
         same.or_else(|| self.transport.first()).copied()
     }
+}
+
+/// Whether a prefix is of one of the Node's families, and neither its own nor another peer's: of two peers the one with the lower name has it.
+fn has_cidr(name: &str, cidr: &Cidr, at: usize, facts: &Facts<'_>, problems: &mut Problems) -> bool {
+    let (node, before) = (facts.node, problems.count());
+    let field = format!("pod_cidrs[{at}]");
+    judge::family(&field, &cidr.address(), facts, problems);
+    for own in node.pod_cidrs.iter().chain(&node.service_cidrs).filter(|own| own.overlaps(cidr)) {
+        let problem = Problem::new(Code::Overlap, &field, format!("{cidr} overlaps {own} of this Node"));
+        problems.add(problem.other(Key::node()));
+    }
+    let others = facts.desired.overlapping(cidr).into_iter();
+    let mut others = others.filter(|(_, key)| key.kind == Kind::PeerNode && *key.name < *name);
+    if let Some((other, key)) = others.next() {
+        let reason = format!("{cidr} overlaps {other} of {key}");
+        problems.add(Problem::new(Code::Overlap, field, reason).other(key.clone()));
+    }
+    problems.count() == before
 }
 
 /// One gateway for each CIDR: those that are given, or the first addresses.

@@ -25,6 +25,8 @@ pub struct Pod {
     pub port: String,
     /// Its addresses, one for each family at most.
     pub addresses: Vec<IpAddr>,
+    /// Those that were written, whether they have an effect or not.
+    written: Vec<IpAddr>,
     /// Its MAC.
     pub mac: Mac,
     /// VLAN of its addresses; 0: none.
@@ -53,9 +55,11 @@ impl Pod {
         if vlan.is_none() {
             problems.push(Code::Range, "vlan", format!("{}: 1 to {VLAN_MAX}, or 0 for none", message.vlan));
         }
+        let addresses = crate::node::one_per_family("addresses", &message.addresses, problems);
         Some(Self {
             port: message.port.clone(),
-            addresses: crate::node::one_per_family("addresses", &message.addresses, problems),
+            written: addresses.clone(),
+            addresses,
             mac: crate::node::mac("mac", message.mac.as_ref(), true, problems)?,
             vlan: vlan?,
         })
@@ -65,7 +69,7 @@ impl Pod {
     #[must_use]
     pub fn on_wire(&self, node: &Node) -> Option<u16> {
         let ours = |address: &IpAddr| node.pod_cidrs.iter().any(|cidr| cidr.contains(address));
-        let is = node.features.pod_vlans && (self.vlan != 0 || !self.addresses.iter().any(ours));
+        let is = node.features.pod_vlans && (self.vlan != 0 || !self.written.iter().any(ours));
         is.then_some(self.vlan)
     }
 
@@ -82,26 +86,34 @@ impl Pod {
         claims
     }
 
-    pub(crate) fn judge(&self, _name: &str, facts: &Facts<'_>, problems: &mut Problems) {
+    pub(crate) fn judge(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
+        self.effective(name, facts, problems);
+    }
+
+    /// The Pod with what of it has an effect at present: addresses that are nobody else's. None: it has no flows at all.
+    pub(crate) fn effective(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) -> Option<Self> {
+        let key = Key::new(Kind::Pod, name);
+        let before = problems.count();
+        self.judge_port(&key, facts, problems);
+        self.judge_mac(&key, facts, problems);
+        if self.vlan != 0 && !facts.node.features.pod_vlans {
+            problems.push(Code::Feature, "vlan", "it needs features.pod_vlans");
+        }
+        let is_whole = problems.count() == before;
+        let addresses = self.addresses.iter().zip(0..);
+        let addresses: Vec<IpAddr> = addresses
+            .filter(|(address, at)| self.has_address(&key, &format!("addresses[{at}]"), address, facts, problems))
+            .map(|(address, _)| *address)
+            .collect();
+        (is_whole && !addresses.is_empty()).then(|| Self { addresses, ..self.clone() })
+    }
+
+    fn judge_port(&self, key: &Key, facts: &Facts<'_>, problems: &mut Problems) {
         judge::port("port", &self.port, facts, problems);
-        for (_, entry) in facts.desired.of(Kind::TrafficControl) {
-            if entry.object.ports().contains(&self.port) {
-                let key = super::Object::key_of(&entry.message);
-                let reason = format!("port {:?} is one that {key} leads to", self.port);
-                problems.add(Problem::new(Code::Overlap, "port", reason).other(key));
-                break;
-            }
-        }
-        for (address, at) in self.addresses.iter().zip(0..) {
-            let field = format!("addresses[{at}]");
-            judge::family(&field, address, facts, problems);
-            judge::address(&field, address, facts, problems);
-            let others = facts.desired.overlapping(&Cidr::host(*address));
-            if let Some((cidr, other)) = others.into_iter().find(|(_, other)| other.kind != Kind::Pod) {
-                let reason = format!("{address} is in {cidr} of {other}");
-                problems.add(Problem::new(Code::Overlap, field, reason).other(other.clone()));
-            }
-        }
+        judge::held_by(key, &Claim::Port(self.port.clone()), "port", facts, problems);
+    }
+
+    fn judge_mac(&self, key: &Key, facts: &Facts<'_>, problems: &mut Problems) {
         let node = facts.node;
         let [a, b, c, d, e, _] = self.mac.0;
         let whose = [
@@ -114,17 +126,26 @@ impl Pod {
         for (_, whose) in whose.iter().filter(|(is, _)| *is) {
             problems.add(Problem::new(Code::Overlap, "mac", format!("{} is {whose}", self.mac)).other(Key::node()));
         }
-        if self.vlan != 0 {
-            if !node.features.pod_vlans {
-                problems.push(Code::Feature, "vlan", "it needs features.pod_vlans");
-            }
-            for (address, at) in self.addresses.iter().zip(0..) {
-                if let Some(cidr) = node.pod_cidrs.iter().find(|cidr| cidr.contains(address)) {
-                    let reason = format!("{address} is of pod_cidrs, {cidr}: addresses in a VLAN are of the network between Nodes");
-                    problems.add(Problem::new(Code::Overlap, format!("addresses[{at}]"), reason).other(Key::node()));
-                }
-            }
+        judge::held_by(key, &Claim::Mac(self.mac), "mac", facts, problems);
+    }
+
+    /// Whether an address is of its family, and neither the Node's, a peer's nor another Pod's.
+    fn has_address(&self, key: &Key, field: &str, address: &IpAddr, facts: &Facts<'_>, problems: &mut Problems) -> bool {
+        let before = problems.count();
+        judge::family(field, address, facts, problems);
+        judge::address(field, address, facts, problems);
+        let others = facts.desired.overlapping(&Cidr::host(*address));
+        if let Some((cidr, other)) = others.into_iter().find(|(_, other)| other.kind == Kind::PeerNode) {
+            let reason = format!("{address} is in {cidr} of {other}");
+            problems.add(Problem::new(Code::Overlap, field, reason).other(other.clone()));
         }
+        judge::held_by(key, &Claim::Address(*address), field, facts, problems);
+        let own = facts.node.pod_cidrs.iter().find(|cidr| cidr.contains(address));
+        if let Some(cidr) = own.filter(|_| self.vlan != 0) {
+            let reason = format!("{address} is of pod_cidrs, {cidr}: addresses in a VLAN are of the network between Nodes");
+            problems.add(Problem::new(Code::Overlap, field, reason).other(Key::node()));
+        }
+        problems.count() == before
     }
 
     pub(crate) fn claim(&self, _name: &str, _desired: &Desired, _ids: &mut Ids) -> Result<(), Problem> {
@@ -142,8 +163,10 @@ impl Pod {
         flush.extend(self.addresses.iter().filter(gone).copied().map(Flush::Address));
     }
 
-    pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, part: &mut Part) {
-        compile::compile(self, facts, part);
+    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
+        if let Some(effective) = self.effective(name, facts, &mut Problems::default()) {
+            compile::compile(&effective, facts, part);
+        }
     }
 }
 

@@ -23,11 +23,14 @@ mod clauses;
 mod compile;
 mod deny;
 mod fqdn;
+mod held;
 pub mod igmp;
 mod matching;
 mod peer;
 mod ports;
 mod read;
+mod salvage;
+mod unfit;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +39,8 @@ use crate::problem::{Code, Problems};
 use crate::{Claim, Desired, Effect, Facts, Flush, GroupKey, Ids, Key, Part, Problem, Rank, Reference, RuleKey, Table};
 use peer::Peer;
 use ports::Ports;
+use salvage::Held;
+use unfit::missing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
@@ -46,10 +51,21 @@ pub(crate) use matching::{Addresses, End};
 pub(crate) use read::{check_names, names};
 
 /// Whose connections a rule is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Direction {
     Ingress,
     Egress,
+}
+
+impl Direction {
+    pub(crate) const BOTH: [Self; 2] = [Self::Ingress, Self::Egress];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ingress => "ingress",
+            Self::Egress => "egress",
+        }
+    }
 }
 
 /// What a rule does.
@@ -75,6 +91,8 @@ const BASELINE: u32 = 253;
 #[derive(Clone, Debug, PartialEq)]
 struct Rule {
     id: Arc<str>,
+    /// Its place in the message.
+    at: usize,
     direction: Direction,
     /// Among those of its direction.
     place: u32,
@@ -86,6 +104,8 @@ struct Rule {
     applied_to: Vec<Arc<str>>,
     logging: bool,
     l7: bool,
+    /// It stands for one that is wrong: it is about multicast, too.
+    whole: bool,
 }
 
 impl Rule {
@@ -117,6 +137,10 @@ pub struct NetworkPolicy {
     rules: Vec<Rule>,
     isolates: Vec<Direction>,
     log_isolation: bool,
+    /// What is dropped in place of what is wrong.
+    held: Vec<Held>,
+    /// See [`Self::is_unbound`].
+    unbound: bool,
 }
 
 impl NetworkPolicy {
@@ -133,12 +157,17 @@ impl NetworkPolicy {
         let mut add = |kind, field: String, names: &[Arc<str>]| {
             references.extend(names.iter().enumerate().map(|(at, name)| Reference {
                 key: Key { kind, name: Arc::clone(name) },
-                need: Need::Must,
+                need: if kind == Kind::Service { Need::May } else { Need::Holds },
                 field: format!("{field}[{at}]"),
             }));
         };
         add(Kind::AppliedToGroup, "applied_to".to_owned(), &self.applied_to);
-        for (at, rule) in self.rules.iter().enumerate() {
+        for held in &self.held {
+            add(Kind::AppliedToGroup, "applied_to".to_owned(), &held.applied_to);
+            add(Kind::AppliedToGroup, "applied_to".to_owned(), &held.except);
+        }
+        for rule in &self.rules {
+            let at = rule.at;
             add(Kind::AppliedToGroup, format!("rules[{at}].applied_to"), &rule.applied_to);
             match &rule.peer {
                 Peer::Anybody => {}
@@ -155,9 +184,10 @@ impl NetworkPolicy {
         Vec::new()
     }
 
-    /// Ids of its rules in their order; of those that were given none, their direction and place.
-    pub fn rule_ids(&self) -> impl Iterator<Item = &str> {
-        self.rules.iter().map(|rule| &*rule.id)
+    /// Ids of its rules in their order, with their places in the message; of those that were given none, their direction and place. A rule that is
+    /// wrong, or there twice, is not among them.
+    pub fn rule_ids(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.rules.iter().map(|rule| (&*rule.id, rule.at))
     }
 
     /// Where a rule's clauses are, and the word of its action.
@@ -175,24 +205,25 @@ impl NetworkPolicy {
     /// Whether it isolates a Pod.
     pub(crate) fn isolates(&self, pod: &str, direction: Direction, desired: &Desired) -> bool {
         let mut groups = self.applied_to.iter().filter_map(|group| desired.applied_to_group(group));
-        self.isolates.contains(&direction) && groups.any(|group| group.pods.iter().any(|other| **other == *pod))
+        let member = self.isolates.contains(&direction) && groups.any(|group| group.pods.iter().any(|other| **other == *pod));
+        member || self.holds(pod, direction, desired)
     }
 
     /// Whether it isolates the members of a group, in a direction; with `logged` only if that is logged.
     pub(crate) fn isolates_members(&self, group: &str, is_egress: bool, logged: bool) -> bool {
         let direction = if is_egress { Direction::Egress } else { Direction::Ingress };
-        self.isolates.contains(&direction)
-            && (self.log_isolation || !logged)
-            && self.applied_to.iter().any(|name| **name == *group)
+        let is_held = !logged && self.is_held(group, direction);
+        let isolates = self.isolates.contains(&direction) && (self.log_isolation || !logged);
+        is_held || isolates && self.applied_to.iter().any(|name| **name == *group)
     }
 
     pub(crate) fn judge(&self, _name: &str, facts: &Facts<'_>, problems: &mut Problems) {
         if matches!(self.order, Order::Antrea { .. }) && !facts.features().antrea_policy {
             problems.push(Code::Feature, "kind", "Antrea's policies need features.antrea_policy");
         }
-        for (at, rule) in self.rules.iter().enumerate() {
+        for rule in &self.rules {
             for (code, field, reason) in missing(rule, facts) {
-                problems.push(code, format!("rules[{at}].{field}"), reason);
+                problems.push(code, format!("rules[{}].{field}", rule.at), reason);
             }
         }
         let groups: BTreeSet<&Arc<str>> =
@@ -223,8 +254,8 @@ impl NetworkPolicy {
                 ids.release_priority(&key);
             }
         }
-        for (at, rule) in self.rules.iter().enumerate() {
-            let key = key(rule);
+        for rule in &self.rules {
+            let (at, key) = (rule.at, key(rule));
             let place = |problem: Problem| Problem { field: format!("rules[{at}]"), ..problem };
             ids.claim_rule(&key).map_err(place)?;
             if rule.l7 {
@@ -318,52 +349,6 @@ impl NetworkPolicy {
         }
         sizes
     }
-
-    /// Why it cannot be applied to a group of Services, if it is applied to this one.
-    pub(crate) fn unfit_for_services(&self, group: &str, desired: &Desired) -> Option<(String, &'static str)> {
-        if self.order == Order::K8s {
-            return Some(("kind".to_owned(), "only Antrea's policies are applied to Services"));
-        }
-        self.rules.iter().enumerate().find_map(|(at, rule)| {
-            let groups = self.applied_to(rule);
-            if !groups.iter().any(|other| **other == *group) {
-                return None;
-            }
-            let has_pods = |name: &Arc<str>| desired.applied_to_group(name).is_some_and(|group| !group.pods.is_empty());
-            let (field, reason) = if rule.direction == Direction::Egress {
-                ("direction", "only rules of direction ingress are applied to Services")
-            } else if matches!(&rule.peer, Peer::Some { patterns, .. } if !patterns.is_empty()) {
-                ("peer.fqdns", "rules that are applied to Services have address groups and blocks as their peers")
-            } else if rule.is_multicast() {
-                ("ports", "rules that are applied to Services are not about multicast")
-            } else if groups.iter().any(has_pods) {
-                ("applied_to", "a rule is applied either to Pods or to Services")
-            } else {
-                return None;
-            };
-            Some((format!("rules[{at}].{field}"), reason))
-        })
-    }
-}
-
-/// What a rule needs that the Node does not have.
-fn missing(rule: &Rule, facts: &Facts<'_>) -> Vec<(Code, &'static str, String)> {
-    let features = facts.features();
-    let mut missing = Vec::new();
-    let mut feature = |needed: bool, there: bool, field, reason: &str| {
-        if needed && !there {
-            missing.push((Code::Feature, field, reason.to_owned()));
-        }
-    };
-    feature(rule.l7, features.l7_network_policy, "l7_protocols", "it needs features.l7_network_policy");
-    let services = matches!(rule.peer, Peer::Services(_));
-    feature(services, features.proxy, "peer.services", "it needs features.proxy");
-    feature(rule.is_multicast(), features.multicast, "ports", "multicast needs features.multicast");
-    let Peer::Some { blocks, .. } = &rule.peer else { return missing };
-    if let Some(block) = blocks.iter().find(|block| !facts.node.has(block.family())) {
-        missing.push((Code::Family, "peer.blocks", format!("the Node has no addresses such as {block}")));
-    }
-    missing
 }
 
 fn forget(key: &RuleKey, ids: &mut Ids) {

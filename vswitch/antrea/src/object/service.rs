@@ -10,6 +10,7 @@ pub(crate) mod flush;
 mod groups;
 mod judge;
 mod learned;
+pub(crate) mod places;
 pub(crate) mod read;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use vswitch_proto::antrea::v1;
 
 pub(crate) use choice::choose;
 pub use groups::Used;
+pub(crate) use judge::Places;
 
 /// A transport protocol of Services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -229,6 +231,11 @@ impl Service {
         fronts.extend(of(&self.load_balancer_ips, Front::LoadBalancer));
         fronts.extend(of(&self.external_ips, Front::External));
         fronts
+    }
+
+    /// Where it has an effect at present.
+    pub(crate) fn effective(&self, name: &str, facts: &Facts<'_>) -> judge::Fronts {
+        judge::judge(self, name, facts, &mut Problems::default())
     }
 
     /// Whether packets that come to a place from outside are translated by their endpoint's Node.

@@ -4,7 +4,7 @@ mod compile;
 #[cfg(test)]
 mod tests;
 
-use super::egress::{check_pods, pod_references};
+use super::egress::{pod_references, read_pods};
 use super::judge;
 use crate::problem::{Code, Problems};
 use crate::{Claim, Desired, Facts, Flush, Ids, Kind, Part, Problem, Reference};
@@ -48,7 +48,7 @@ impl TrafficControl {
     }
 
     pub(crate) fn read(message: &v1::TrafficControl, problems: &mut Problems) -> Option<Self> {
-        check_pods(&message.pods, problems);
+        let pods = read_pods(&message.pods, problems);
         let direction = match v1::TrafficDirection::try_from(message.direction) {
             Ok(v1::TrafficDirection::Unspecified) => {
                 problems.push(Code::Missing, "direction", "it has no direction");
@@ -86,7 +86,7 @@ impl TrafficControl {
         }
         let (ingress, egress) = direction?;
         Some(Self {
-            pods: message.pods.clone(),
+            pods,
             ingress,
             egress,
             action: action?,

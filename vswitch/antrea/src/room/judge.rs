@@ -1,75 +1,75 @@
-//! Whether changes can be: what speaks against them, and taking those back that cannot.
+//! Whether changes can be: what speaks against them, who has what several claim, and taking back what cannot be.
 
 use super::plan::{Pending, Refused};
 use super::result::Outcome;
 use super::{Room, Undo};
 use crate::desired::Entry;
 use crate::object::{Need, Object};
-use crate::{Code, Facts, Key, Problem, Problems};
+use crate::{Claim, Code, Key, Kind, Problem, Problems};
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 impl Room {
-    /// Judges everything that is touched; what is refused of it.
-    pub(super) fn judge(&self, touched: &BTreeSet<Key>, pending: &Pending) -> Refused {
+    /// What cannot be removed, since something holds it.
+    pub(super) fn judge(&self, pending: &Pending) -> Refused {
         let mut refused = Refused::new();
-        let Some(facts) = self.facts() else { return refused };
-        let order: HashMap<&Key, usize> = pending.changes.iter().zip(0..).map(|((key, _), at)| (key, at)).collect();
-        for key in touched {
-            let mut problems = Problems::default();
-            let Some(entry) = self.desired.get(key) else { continue };
-            self.judge_references(&facts, entry, &order, &mut refused, &mut problems);
-            if let Some(mine) = order.get(key) {
-                self.judge_claims(key, entry, *mine, &order, &mut problems);
-                entry.object.judge_new(&facts, &mut problems);
-                entry.object.judge(&key.name, &facts, &mut problems);
-            }
-            if !problems.is_empty() {
-                refused.entry(key.clone()).or_default().extend(problems);
+        for (key, _) in pending.changes.iter().filter(|(_, entry)| entry.is_none()) {
+            for other in self.desired.referrers(key) {
+                let references = self.desired.get(other).map(|entry| entry.object.references()).unwrap_or_default();
+                if references.iter().any(|reference| reference.key == *key && reference.need == Need::Holds) {
+                    let problem = Problem::new(Code::InUse, "", format!("{other} refers to it"));
+                    refused.entry(key.clone()).or_default().add(problem.other(other.clone()));
+                }
             }
         }
         refused
     }
 
-    /// What it must have is there; else it is refused, or, if it is not new, those are that take it away.
-    fn judge_references(
-        &self,
-        facts: &Facts<'_>,
-        entry: &Entry,
-        order: &HashMap<&Key, usize>,
-        refused: &mut Refused,
-        problems: &mut Problems,
-    ) {
-        let key = Object::key_of(&entry.message);
-        for reference in entry.object.references() {
-            if reference.need == Need::May || facts.desired.get(&reference.key).is_some() {
-                continue;
-            }
-            if order.contains_key(&key) {
-                let reason = format!("{} is not there", reference.key);
-                problems.add(Problem::new(Code::Reference, reference.field, reason).other(reference.key));
-            } else {
-                let problem = Problem::new(Code::InUse, "", format!("{key} refers to it"));
-                refused.entry(reference.key).or_default().add(problem.other(key.clone()));
+    /// Remembers who has what these changes are about.
+    pub(super) fn note_holders(&self, pending: &Pending, undo: &mut Undo) {
+        for (key, entry) in &pending.changes {
+            let old = self.desired.get(key);
+            for (claim, _) in old.into_iter().chain(entry).flat_map(|entry| entry.object.claims()) {
+                if !undo.had.contains_key(&claim) {
+                    undo.holders.push((claim.clone(), self.desired.contested().get(&claim).cloned()));
+                    undo.had.insert(claim.clone(), self.desired.holder(&claim).cloned());
+                }
             }
         }
     }
 
-    /// Nobody else has what it claims: neither an object that is not being written, nor one that is written before it.
-    fn judge_claims(
-        &self,
-        key: &Key,
-        entry: &Entry,
-        mine: usize,
-        order: &HashMap<&Key, usize>,
-        problems: &mut Problems,
-    ) {
-        for (claim, field) in entry.object.claims() {
-            let earlier = |other: &&Key| *other != key && order.get(*other).is_none_or(|other| *other < mine);
-            if let Some(other) = self.desired.holders(&claim).find(earlier) {
-                let reason = format!("{claim} belongs to {other}");
-                problems.add(Problem::new(Code::Overlap, field, reason).other(other.clone()));
+    /// Who has what several claim: the one that had it; else the first by name.
+    pub(super) fn settle_claims(&mut self, had: &HashMap<Claim, Option<Key>>) {
+        for (claim, before) in had {
+            let stays = before.as_ref().filter(|before| self.desired.holders(claim).any(|key| key == *before));
+            let holder = stays.or_else(|| self.desired.holders(claim).next()).cloned();
+            self.desired.set_holder(claim, holder);
+        }
+    }
+
+    /// Puts in place of policies that there is no room for what drops everything of theirs: of those that are being written, else of those that
+    /// the changes touch. False: there are none.
+    pub(super) fn withhold(&mut self, refused: &Refused, pending: &mut Pending, undo: &mut Undo) -> bool {
+        let can =
+            |key: &&Key| key.kind == Kind::NetworkPolicy && self.desired.get(key).is_some_and(|entry| !entry.withheld);
+        let changed: HashSet<&Key> = pending.changes.iter().map(|(key, _)| key).collect();
+        let those: Vec<Key> = refused.keys().filter(can).filter(|key| changed.contains(key)).cloned().collect();
+        let those = if those.is_empty() { refused.keys().filter(can).cloned().collect() } else { those };
+        for key in &those {
+            let Some(entry) = self.desired.get(key).cloned() else { continue };
+            let problems = refused.get(key).cloned().unwrap_or_default();
+            let entry = Arc::new(withheld(&entry, problems));
+            pending.status(key, Outcome::Refused, entry.flaws.clone());
+            let old = self.desired.set(key, Some(Arc::clone(&entry)));
+            match pending.changes.iter_mut().find(|(other, _)| other == key) {
+                Some((_, change)) => *change = Some(entry),
+                None => {
+                    pending.changes.push((key.clone(), Some(entry)));
+                    undo.entries.push((key.clone(), old));
+                }
             }
         }
+        !those.is_empty()
     }
 
     /// Takes refused changes back. False: none of the changes is to blame, and nothing can be taken back.
@@ -118,4 +118,17 @@ impl Room {
         }
         true
     }
+}
+
+/// A policy that there is no room for.
+pub(super) fn withheld(entry: &Entry, problems: Problems) -> Entry {
+    let Object::NetworkPolicy(policy) = &entry.object else { return entry.clone() };
+    let policy = policy.withheld();
+    let mut flaws = entry.flaws.clone();
+    let is_first = flaws.is_empty();
+    flaws.extend(problems);
+    if is_first {
+        flaws.meanwhile(policy.told(false));
+    }
+    Entry { object: Object::NetworkPolicy(Arc::new(policy)), flaws, withheld: true, ..entry.clone() }
 }

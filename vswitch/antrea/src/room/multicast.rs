@@ -4,7 +4,6 @@ use super::{Plan, Room, Undo};
 use crate::membership::{PodLife, Receivers};
 use crate::node::PacketCategory;
 use crate::object::multicast::{self, Target};
-use crate::problem::Code;
 use crate::{Facts, Key, Kind, Part, Problem, Problems};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -103,7 +102,7 @@ impl Room {
             multicast::compile(target, &receivers, facts, &mut part);
         }
         if object.is_some() {
-            part.degraded.push(Code::Feature, "", "the switch knows groups itself, by IGMP");
+            part.degraded.add(multicast::heard());
         }
         Some(part)
     }

@@ -2,10 +2,11 @@
 
 use super::{Flush, Plan, Room, Undo, Write, result};
 use crate::desired::Entry;
-use crate::limits::{NAME_MAX, OBJECTS_MAX};
+use crate::limits::NAME_MAX;
 use crate::object::Object;
+use crate::object::service::places;
 use crate::store::{Conflict, Counts};
-use crate::{Code, Key, Kind, Part, Problem, Problems};
+use crate::{Claim, Code, Key, Kind, Part, Problem, Problems};
 use result::{Outcome, Status};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -40,7 +41,7 @@ impl Pending {
     }
 
     /// Refuses it before it was tried.
-    fn refuse(&mut self, key: &Key, problems: Problems) {
+    pub(super) fn refuse(&mut self, key: &Key, problems: Problems) {
         self.changes.retain(|(other, _)| other != key);
         self.status(key, Outcome::Refused, problems);
     }
@@ -55,7 +56,7 @@ impl Room {
     pub fn plan(&mut self, write: Write) -> Plan {
         let (valid_only, only_odd) = (write.valid_only, write.only_odd);
         let mut pending = self.read(write);
-        let mut undo = Undo { ids: Some(self.ids.clone()), ..Undo::default() };
+        let mut undo = Undo { ids: Some(self.ids.clone()), moved: self.moved.clone(), ..Undo::default() };
         let mut done = (Vec::new(), Counts::default());
         if valid_only || !pending.refused() {
             done = self.settle_on(&mut pending, &mut undo, valid_only);
@@ -79,89 +80,17 @@ impl Room {
         Plan { updates, flush, result: result::of(pending.statuses, applied, counts, only_odd), undo }
     }
 
-    /// What is asked for, each object by itself.
-    fn read(&self, write: Write) -> Pending {
-        let mut pending = Pending::default();
-        let mut named: BTreeSet<Key> = BTreeSet::new();
-        let mut room = OBJECTS_MAX.saturating_sub(self.desired.len());
-        for message in write.objects {
-            let key = Object::key_of(&message);
-            let mut problems = Problems::default();
-            check_name(&key, &mut problems);
-            let object = Object::read(&message, &mut problems);
-            if !named.insert(key.clone()) {
-                problems.push(Code::Duplicate, "name", format!("{key} is there twice in the request"));
-            }
-            let there = self.desired.get(&key);
-            if there.is_none() && problems.is_empty() {
-                if room == 0 {
-                    problems.push(Code::Limit, "", format!("there are {OBJECTS_MAX} objects, the most there may be"));
-                }
-                room = room.saturating_sub(1);
-            }
-            match object.filter(|_| problems.is_empty()) {
-                None => pending.refuse(&key, problems),
-                Some(_) if there.is_some_and(|there| there.message == message) => {
-                    pending.status(&key, Outcome::Unchanged, Problems::default());
-                }
-                Some(object) => {
-                    pending.status(&key, Outcome::Applied, Problems::default());
-                    pending.changes.push((key, Some(Arc::new(Entry { message, object }))));
-                }
-            }
-        }
-        self.read_removals(write.remove, &write.sweep, &named, &mut pending);
-        pending
-    }
-
-    /// What is to go: by name, by sweep, and with what it belongs to.
-    fn read_removals(&self, remove: Vec<Key>, sweep: &BTreeSet<Kind>, named: &BTreeSet<Key>, pending: &mut Pending) {
-        let mut gone: BTreeSet<Key> = BTreeSet::new();
-        for key in remove {
-            if named.contains(&key) {
-                let mut problems = Problems::default();
-                problems.push(Code::Duplicate, "name", format!("{key} is to be there and to be gone"));
-                pending.refuse(&key, problems);
-            } else if self.desired.get(&key).is_none() {
-                pending.status(&key, Outcome::Absent, Problems::default());
-            } else if gone.insert(key.clone()) {
-                pending.status(&key, Outcome::Removed, Problems::default());
-                pending.changes.push((key, None));
-            }
-        }
-        let swept = sweep
-            .iter()
-            .flat_map(|kind| self.desired.of(*kind))
-            .map(|(key, _)| key)
-            .filter(|key| !named.contains(*key));
-        for key in swept {
-            if gone.insert(key.clone()) {
-                pending.status(key, Outcome::Removed, Problems::default());
-                pending.changes.push((key.clone(), None));
-            }
-        }
-        // A Service goes with its Endpoints.
-        let services: Vec<Key> = gone.iter().filter(|key| key.kind == Kind::Service).cloned().collect();
-        for (service, key) in services.iter().flat_map(|key| self.desired.referrers(key).map(move |other| (key, other)))
-        {
-            if key.kind == Kind::Endpoints && !named.contains(key) && gone.insert(key.clone()) {
-                pending.status(key, Outcome::Removed, Problems::default());
-                pending.changes.push((key.clone(), None));
-                pending.with.insert(key.clone(), service.clone());
-            }
-        }
-    }
-
     /// Makes the changes, takes back those that cannot be, until the rest can. All or nothing: stops at the first that cannot.
     fn settle_on(&mut self, pending: &mut Pending, undo: &mut Undo, valid_only: bool) -> (Vec<Update>, Counts) {
+        self.note_holders(pending, undo);
         for (key, entry) in &pending.changes {
             undo.entries.push((key.clone(), self.desired.set(key, entry.clone())));
         }
         loop {
-            let touched = self.touched(pending, undo);
-            let mut refused = self.judge(&touched, pending);
+            self.settle_claims(&undo.had);
+            let mut refused = self.judge(pending);
             if refused.is_empty() {
-                match self.attempt(touched, undo) {
+                match self.attempt(self.touched(pending, undo), undo) {
                     Ok(done) => {
                         self.tell_degraded(pending, undo);
                         return done;
@@ -171,6 +100,9 @@ impl Room {
             }
             if let Some(ids) = &undo.ids {
                 self.ids.clone_from(ids);
+            }
+            if valid_only && self.withhold(&refused, pending, undo) {
+                continue;
             }
             if !self.take_back(refused, pending, undo) {
                 self.undo(std::mem::take(undo));
@@ -285,11 +217,13 @@ impl Room {
         let entry = self.desired.get(key)?;
         let mut problems = Problems::default();
         entry.object.judge(&key.name, &facts, &mut problems);
-        // It was good when it came, and the Node is another one now. A policy sees to what it still can do: isolation and denies stay.
-        if problems.is_empty() || key.kind == Kind::NetworkPolicy {
+        if problems.is_empty() || entry.object.copes() {
             entry.object.compile(&key.name, &facts, &mut part);
         }
-        part.degraded.extend(problems);
+        let mut degraded = entry.flaws.clone();
+        degraded.extend(problems);
+        degraded.extend(std::mem::take(&mut part.degraded));
+        part.degraded = degraded;
         Some(part)
     }
 
@@ -299,9 +233,11 @@ impl Room {
         let mut queue: VecDeque<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
         let mut seen = HashSet::new();
         let changed = pending.changes.iter().filter_map(|(_, entry)| entry.as_ref());
+        let node = self.node.as_ref().map(|(_, node)| node);
         for entry in changed.chain(undo.entries.iter().filter_map(|(_, entry)| entry.as_ref())) {
             queue.extend(entry.object.rivals(&self.desired, &mut seen));
             queue.extend(entry.object.drags());
+            queue.extend(node.iter().flat_map(|node| entry.object.contenders(&self.desired, node)));
         }
         while let Some(key) = queue.pop_front() {
             let there = self.desired.get(&key).is_some() || pending.place.contains_key(&key);
@@ -319,12 +255,15 @@ impl Room {
             }
         }
         // Groups that Pods and Nodes have joined have no objects.
-        let changed = pending.changes.iter().flat_map(|(key, _)| self.heard_with(key));
-        touched.extend(changed);
+        let changed = pending.changes.iter().map(|(key, _)| key).chain(&touched);
+        let heard: Vec<Key> = changed.flat_map(|key| self.heard_with(key)).collect();
+        touched.extend(heard);
         // Nested Services lead to the groups of others.
-        if pending.changes.iter().any(|(key, _)| key.kind == Kind::Service) {
+        let services = pending.changes.iter().map(|(key, _)| key).chain(&touched);
+        if services.into_iter().any(|key| key.kind == Kind::Service) {
             touched.extend(self.desired.referrers(&crate::object::service::any_service()).cloned());
         }
+        touched.extend(self.touched_by_ports());
         touched
     }
 
@@ -336,7 +275,9 @@ impl Room {
             {
                 status.outcome =
                     if status.outcome == Outcome::Applied { Outcome::Degraded } else { Outcome::Unchanged };
+                let warnings = status.problems.only_warnings();
                 status.problems = problems.clone();
+                status.problems.extend(warnings);
             }
         }
         for (key, before) in &undo.degraded {
@@ -348,14 +289,22 @@ impl Room {
         }
     }
 
-    /// Connections that rest on what these changes took away.
+    /// Connections that rest on what these changes took away. What another object has, and had, stays.
     fn flush(&self, undo: &Undo) -> Vec<Flush> {
         let mut flush = BTreeSet::new();
         let Some(facts) = self.facts() else { return Vec::new() };
+        let had = |claim: &Claim| undo.had.get(claim).map_or_else(|| self.desired.holder(claim).cloned(), Clone::clone);
         for (key, old) in &undo.entries {
             let new = self.desired.get(key).map(|entry| &entry.object);
+            let Some(old) = old else { continue };
+            let mut own = BTreeSet::new();
+            old.object.flush(&key.name, new, &facts, &mut own);
+            let owner = Object::dragged_by(key).next().unwrap_or_else(|| key.clone());
+            flush.extend(own.into_iter().filter(|one| !places::is_others(one, &owner, had)));
+        }
+        for (key, old) in undo.parts.iter().filter(|(key, _)| key.kind == Kind::Service) {
             if let Some(old) = old {
-                old.object.flush(&key.name, new, &facts, &mut flush);
+                places::lost(old, self.store.part(key).map(|part| &**part), &self.desired, &mut flush);
             }
         }
         flush.into_iter().collect()

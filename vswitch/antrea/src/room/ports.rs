@@ -10,20 +10,24 @@ impl Room {
     /// # Errors
     /// What is wrong with whom; then nothing but the numbers of ports has changed.
     pub fn plan_ports(&mut self, ports: Ports) -> Result<Plan, BTreeMap<Key, Problems>> {
-        let held = self.held_ports();
-        let moved = |port: &&String| self.ports.number(port) != ports.number(port);
-        let moved: BTreeSet<String> = held.keys().filter(moved).cloned().collect();
-        let of_node = self.node.iter().flat_map(|(_, node)| node.ports()).any(|(_, port)| moved.contains(port));
         self.set_ports(ports);
+        let undo = Undo { ids: Some(self.ids.clone()), moved: self.moved.clone(), ..Undo::default() };
+        self.planned(self.touched_by_ports(), undo)
+    }
+
+    /// Everything that looks different since ports are others.
+    pub(super) fn touched_by_ports(&self) -> BTreeSet<Key> {
         let mut touched: BTreeSet<Key> = BTreeSet::new();
-        if of_node {
+        if self.moved.is_empty() {
+            return touched;
+        }
+        if self.node.iter().flat_map(|(_, node)| node.ports()).any(|(_, port)| self.moved.contains(port)) {
             touched.extend(self.desired.all().map(|(key, _)| key.clone()));
             touched.insert(Key::node());
         } else {
-            self.spread(&moved, &mut touched);
+            self.spread(&self.moved, &mut touched);
         }
-        let undo = Undo { ids: Some(self.ids.clone()), ..Undo::default() };
-        self.planned(touched, undo)
+        touched
     }
 
     /// Objects with these ports, those that name them, and so on.
@@ -34,6 +38,7 @@ impl Room {
             if touched.insert(key.clone()) {
                 queue.extend(self.desired.referrers(&key).cloned());
                 queue.extend(entry.object.drags());
+                touched.extend(self.heard_with(&key));
             }
         }
     }

@@ -52,13 +52,15 @@ pub(super) fn of(statuses: Vec<Status>, applied: bool, changed: Counts, only_odd
     for Status { key, outcome, problems } in statuses {
         let (value, word) = outcome.told();
         *counts.entry(word.to_owned()).or_default() += 1;
-        if only_odd && outcome.plain() && problems.is_empty() {
+        let warnings = problems.warnings();
+        if only_odd && outcome.plain() && problems.is_empty() && warnings.is_empty() {
             continue;
         }
-        texts += usize::from(!problems.is_empty());
-        let problems = if texts > TOLD_MAX { &[] } else { problems.all() };
-        let problems = problems.iter().map(Problem::told).collect();
-        told.push(v1::ObjectStatus { object: Some(key.told()), outcome: value.into(), problems, warnings: Vec::new() });
+        texts += usize::from(!problems.is_empty() || !warnings.is_empty());
+        let is_told = texts <= TOLD_MAX;
+        let problems = problems.all().iter().filter(|_| is_told).map(Problem::told).collect();
+        let warnings = if is_told { warnings } else { Vec::new() };
+        told.push(v1::ObjectStatus { object: Some(key.told()), outcome: value.into(), problems, warnings });
     }
     v1::WriteResult {
         applied,

@@ -1,14 +1,15 @@
 //! A room on disk: the messages as they came, and numbers. What they come to is compiled anew.
 
-use super::Room;
 use super::plan::check_name;
+use super::{Room, salvage};
 use crate::desired::Entry;
 use crate::ids::IdsMessage;
 use crate::limits::OBJECTS_MAX;
 use crate::object::Object;
-use crate::{Code, Ids, Key, Problems};
+use crate::{Claim, Code, Ids, Key, Kind, Problems};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
 
@@ -30,6 +31,24 @@ struct KeptMessage {
     round: u64,
     #[prost(uint64, tag = "6")]
     committed_unix_ms: u64,
+    /// Forms that are in force though newer ones were written, which are wrong.
+    #[prost(message, repeated, tag = "7")]
+    before: Vec<v1::Object>,
+    /// Policies that there was no room for.
+    #[prost(message, repeated, tag = "8")]
+    withheld: Vec<v1::ObjectRef>,
+    /// Who has what several claim.
+    #[prost(message, repeated, tag = "9")]
+    holders: Vec<HolderMessage>,
+}
+
+/// Who has something: the object, and which of its claims it is.
+#[derive(Clone, PartialEq, prost::Message)]
+struct HolderMessage {
+    #[prost(message, optional, tag = "1")]
+    object: Option<v1::ObjectRef>,
+    #[prost(string, tag = "2")]
+    claim: String,
 }
 
 /// A room at one moment. It shares all that is large with the room.
@@ -45,6 +64,7 @@ pub struct Snapshot {
     pub node: Option<v1::NodeConfig>,
     ids: Ids,
     entries: Vec<Arc<Entry>>,
+    holders: Vec<HolderMessage>,
 }
 
 /// A room as it was.
@@ -60,6 +80,9 @@ pub struct Kept {
     pub committed_unix_ms: u64,
     ids: Ids,
     pub(super) objects: Vec<v1::object::Object>,
+    before: Vec<v1::Object>,
+    withheld: Vec<v1::ObjectRef>,
+    holders: Vec<HolderMessage>,
 }
 
 /// Why bytes are no room.
@@ -90,16 +113,29 @@ impl Snapshot {
             gate_open: self.gate_open,
             round: self.round,
             committed_unix_ms: self.committed_unix_ms,
+            before: self
+                .entries
+                .iter()
+                .filter(|entry| entry.newest.is_some())
+                .map(|entry| v1::Object { object: Some(entry.message.clone()) })
+                .collect(),
+            withheld: self
+                .entries
+                .iter()
+                .filter(|entry| entry.withheld)
+                .map(|entry| Object::key_of(&entry.message).told())
+                .collect(),
+            holders: self.holders.clone(),
         };
         let whole = |len: usize| key_len(OBJECTS) + encoded_len_varint(len as u64) + len;
-        let objects: usize = self.entries.iter().map(|entry| whole(entry.message.encoded_len())).sum();
+        let objects: usize = self.entries.iter().map(|entry| whole(entry.written().encoded_len())).sum();
         let mut bytes = Vec::with_capacity(head.encoded_len() + objects);
         bytes.extend(head.encode_to_vec());
         // Without a copy of each.
         for entry in &self.entries {
             encode_key(OBJECTS, WireType::LengthDelimited, &mut bytes);
-            encode_varint(entry.message.encoded_len() as u64, &mut bytes);
-            entry.message.encode(&mut bytes);
+            encode_varint(entry.written().encoded_len() as u64, &mut bytes);
+            entry.written().encode(&mut bytes);
         }
         bytes
     }
@@ -111,15 +147,17 @@ impl Kept {
     /// # Errors
     /// When it is something else.
     pub fn decode(bytes: &[u8]) -> Result<Self, KeptError> {
-        let KeptMessage { node, objects, ids, gate_open, round, committed_unix_ms } = KeptMessage::decode(bytes)?;
-        if objects.len() > OBJECTS_MAX {
+        let KeptMessage { node, objects, ids, gate_open, round, committed_unix_ms, before, withheld, holders } =
+            KeptMessage::decode(bytes)?;
+        // Policies and groups are not counted when they come.
+        if objects.len() > 2 * OBJECTS_MAX {
             return Err(KeptError::Objects(objects.len()));
         }
         let ids = ids.and_then(Ids::read).ok_or(KeptError::Ids)?;
         let objects = objects.into_iter().enumerate();
         let objects: Result<Vec<_>, _> =
             objects.map(|(number, object)| object.object.ok_or(KeptError::Object(number))).collect();
-        Ok(Self { node, gate_open, round, committed_unix_ms, ids, objects: objects? })
+        Ok(Self { node, gate_open, round, committed_unix_ms, ids, objects: objects?, before, withheld, holders })
     }
 
     /// Numbers were given out after it was written, and objects may have been: see [`Ids`].
@@ -151,26 +189,65 @@ impl Room {
             node: self.node.as_ref().map(|(config, _)| config.clone()),
             ids: self.ids.clone(),
             entries: self.desired.all().map(|(_, entry)| Arc::clone(entry)).collect(),
+            holders: self.desired.contested().iter().map(holder).collect(),
         }
     }
 
-    /// Puts numbers and objects back into a new room; [`Self::plan_node`] says what they come to. Returns the objects that this version refuses.
+    /// Puts numbers and objects back into a new room; [`Self::plan_node`] says what they come to. Returns the objects that this version refuses: policies and groups are in force
+    /// as when they are written.
     pub fn put_back(&mut self, kept: Kept) -> Vec<(Key, Problems)> {
         self.ids = kept.ids;
         let mut refused = Vec::new();
+        let before = kept.before.into_iter().filter_map(|before| before.object);
+        let mut before: HashMap<Key, v1::object::Object> =
+            before.map(|message| (Object::key_of(&message), message)).collect();
+        let withheld: HashSet<Key> = kept.withheld.iter().filter_map(key).collect();
         for message in kept.objects {
             let key = Object::key_of(&message);
             let mut problems = Problems::default();
             check_name(&key, &mut problems);
+            let is_named = problems.is_empty();
             let object = Object::read(&message, &mut problems);
             if self.desired.get(&key).is_some() {
                 problems.push(Code::Duplicate, "name", format!("{key} is there twice"));
+                refused.push((key, problems));
+                continue;
             }
-            match object.filter(|_| problems.is_empty()) {
-                Some(object) => drop(self.desired.set(&key, Some(Arc::new(Entry { message, object })))),
+            let entry = match object {
+                Some(object) if problems.is_empty() => Some(Entry::new(message, object)),
+                object if is_named => {
+                    let before = before.remove(&key);
+                    let before =
+                        before.and_then(|message| Some(Entry::new(message.clone(), salvage::right(&message)?)));
+                    salvage::entry(&message, object, problems.clone(), before.as_ref())
+                }
+                _ => None,
+            };
+            match entry {
+                Some(entry) if withheld.contains(&key) => {
+                    let mut limit = Problems::default();
+                    limit.push(Code::Limit, "rules", "there was no room for it when it was written");
+                    drop(self.desired.set(&key, Some(Arc::new(super::judge::withheld(&entry, limit)))));
+                }
+                Some(entry) => drop(self.desired.set(&key, Some(Arc::new(entry)))),
                 None => refused.push((key, problems)),
+            }
+        }
+        for holder in kept.holders {
+            let Some(key) = holder.object.as_ref().and_then(key) else { continue };
+            let claims = self.desired.get(&key).map(|entry| entry.object.claims()).unwrap_or_default();
+            if let Some((claim, _)) = claims.into_iter().find(|(claim, _)| claim.to_string() == holder.claim) {
+                self.desired.set_holder(&claim, Some(key));
             }
         }
         refused
     }
+}
+
+fn key(told: &v1::ObjectRef) -> Option<Key> {
+    Some(Key::new(Kind::read(told.kind())?, &told.name))
+}
+
+fn holder((claim, key): (&Claim, &Key)) -> HolderMessage {
+    HolderMessage { object: Some(key.told()), claim: claim.to_string() }
 }

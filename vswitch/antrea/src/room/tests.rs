@@ -4,9 +4,10 @@ mod bridge;
 mod random;
 mod restart;
 mod strange;
+mod wrong;
 
 use crate::testing::{
-    apply, cluster, document, document_node, dump, dump_of, egress, ip, mac, peer, pod, refused, room, traffic_control,
+    apply, cluster, degraded, document, document_node, dump, dump_of, egress, ip, mac, peer, pod, room, traffic_control,
 };
 use crate::{Flush, Key, Kind, Room, Write};
 use bridge::Bridge;
@@ -128,7 +129,7 @@ fn reverted_is_as_before() {
 
 #[test]
 fn one_bad_object_refuses_all_or_itself() {
-    let bad = v1::Pod { port: "nowhere".to_owned(), ..pod("web") };
+    let bad = v1::Pod { mac: None, ..pod("web") };
     let objects = || vec![Object::Pod(pod("client")), Object::Pod(bad.clone()), Object::Pod(pod("db"))];
     let mut room = room(&document_node(), Vec::new());
     let empty = dump(&room);
@@ -156,7 +157,7 @@ fn one_bad_object_refuses_all_or_itself() {
 fn what_is_refused_leaves_its_old_form_in_force() {
     let mut room = room(&document_node(), vec![Object::Pod(pod("web")), Object::Pod(pod("db"))]);
     let before = dump(&room);
-    let bad = v1::Pod { addresses: pod("db").addresses, ..pod("web") };
+    let bad = v1::Pod { addresses: Vec::new(), ..pod("web") };
     let told = write(&mut room, Write { objects: vec![Object::Pod(bad)], valid_only: true, ..Write::default() });
     assert_eq!(told, is(&[("default/web", Outcome::Refused)]));
     assert_eq!(dump(&room), before);
@@ -219,7 +220,7 @@ fn claims_move_between_objects_of_one_write() {
 }
 
 #[test]
-fn of_two_that_claim_the_same_the_first_has_it() {
+fn of_two_that_claim_the_same_the_one_in_force_has_it_until_it_goes() {
     let twin = v1::Pod {
         name: "default/twin".to_owned(),
         mac: mac("02:00:00:00:00:01"),
@@ -227,17 +228,28 @@ fn of_two_that_claim_the_same_the_first_has_it() {
         ..pod("web")
     };
     let mut room = room(&document_node(), Vec::new());
-    let objects = vec![Object::Pod(twin.clone()), Object::Pod(pod("web"))];
-    let told = write(&mut room, Write { objects, valid_only: true, ..Write::default() });
-    assert_eq!(told, is(&[("default/twin", Outcome::Applied), ("default/web", Outcome::Refused)]));
-    // One that gives it up in the same write and is refused for something else keeps it.
-    let gives = v1::Pod { addresses: vec!["10.10.0.78".to_owned()], port: "nowhere".to_owned(), ..twin };
-    let objects = vec![Object::Pod(gives), Object::Pod(pod("web"))];
-    let told = write(&mut room, Write { objects, valid_only: true, ..Write::default() });
-    assert_eq!(told, is(&[("default/twin", Outcome::Refused), ("default/web", Outcome::Refused)]));
-    let problems = refused(&mut room, Object::Pod(pod("web")));
-    assert_eq!(problems[0].code, "OVERLAP");
-    assert_eq!(problems[0].other.clone().unwrap_or_default().name, "default/twin");
+    let alone = |pod: &v1::Pod| dump(&crate::testing::room(&document_node(), vec![Object::Pod(pod.clone())]));
+    // Of those that come together the first by name.
+    let objects = vec![Object::Pod(pod("web")), Object::Pod(twin.clone())];
+    let told = write(&mut room, Write { objects, ..Write::default() });
+    assert_eq!(told, is(&[("default/web", Outcome::Degraded), ("default/twin", Outcome::Applied)]));
+    assert_eq!(dump(&room), alone(&twin), "the other one has no flow, and cannot send from the address");
+    let problem = &room.degraded()[&pod_key("web")].all()[0];
+    assert_eq!((problem.code.name(), problem.field.as_str()), ("OVERLAP", "addresses[0]"));
+    assert_eq!(problem.other.as_ref().map(|other| &*other.name), Some("default/twin"));
+    // It goes: in the same transaction the other one works. Nobody inherits its connections.
+    let plan = room.plan(Write { remove: vec![Key::new(Kind::Pod, "default/twin")], ..Write::default() });
+    assert_eq!(outcomes(&plan.result), is(&[("default/twin", Outcome::Removed), ("default/web", Outcome::Applied)]));
+    assert_eq!(plan.flush, [Flush::Address(ip("10.10.0.24"))]);
+    room.settle(plan);
+    assert_eq!(dump(&room), alone(&pod("web")));
+    // One that comes later does not take it, though its name is lower; and when it goes, nothing of the other one ends.
+    let told = write(&mut room, Write { objects: vec![Object::Pod(twin)], ..Write::default() });
+    assert_eq!(told, is(&[("default/twin", Outcome::Degraded)]));
+    assert_eq!(dump(&room), alone(&pod("web")));
+    let plan = room.plan(Write { remove: vec![Key::new(Kind::Pod, "default/twin")], ..Write::default() });
+    assert!(plan.flush.is_empty() && plan.updates.is_empty(), "{:?}", plan.flush);
+    room.settle(plan);
 }
 
 #[test]
@@ -264,15 +276,15 @@ fn a_pod_may_be_named_before_it_is_there_and_after_it_went() {
 }
 
 #[test]
-fn an_egress_needs_its_node_when_it_is_written_and_only_then() {
+fn an_egress_waits_for_its_node() {
     let mut room = room(&document_node(), vec![Object::Pod(pod("client"))]);
-    let problems = refused(&mut room, Object::Egress(egress("client")));
-    assert_eq!((problems[0].code.as_str(), problems[0].field.as_str()), ("REFERENCE", "node"));
-    // Refused with the peer, in the same write.
+    let problems = degraded(&mut room, Object::Egress(egress("client")));
+    assert_eq!((problems[0].code.as_str(), problems[0].field.as_str()), ("PENDING", "node"));
+    // The peer is refused, in the same write.
     let bad = v1::PeerNode { transport_addresses: Vec::new(), ..peer() };
     let objects = vec![Object::Egress(egress("client")), Object::PeerNode(bad)];
     let told = write(&mut room, Write { objects, valid_only: true, ..Write::default() });
-    assert_eq!(told, is(&[("egress-client", Outcome::Refused), ("worker-1", Outcome::Refused)]));
+    assert_eq!(told, is(&[("egress-client", Outcome::Degraded), ("worker-1", Outcome::Refused)]));
     apply(&mut room, vec![Object::Egress(egress("client")), Object::PeerNode(peer())]);
     let told = write(&mut room, Write { remove: vec![Key::new(Kind::PeerNode, "worker-1")], ..Write::default() });
     assert_eq!(told, is(&[("worker-1", Outcome::Removed), ("egress-client", Outcome::Degraded)]));

@@ -87,10 +87,10 @@ impl<'a> Naming<'a> {
     pub fn service(&self, to: &Tuple) -> Option<String> {
         let Tuple { destination, protocol, destination_port, .. } = *to;
         let (desired, node) = (self.facts.desired, self.facts.node);
-        let direct = desired.holders(&Claim::Service(destination, protocol, destination_port)).next();
+        let direct = desired.holder(&Claim::Service(destination, protocol, destination_port));
         let is_node =
             || node.node_port_addresses.contains(&destination) || node.virtual_node_port.contains(&destination);
-        let by_node = || desired.holders(&Claim::NodePort(protocol, destination_port)).next().filter(|_| is_node());
+        let by_node = || desired.holder(&Claim::NodePort(protocol, destination_port)).filter(|_| is_node());
         let (key, at_node) = direct.map(|key| (key, false)).or_else(|| by_node().map(|key| (key, true)))?;
         let port = desired.service(&key.name)?.ports.iter().find(|port| {
             let number = if at_node { port.node_port } else { Some(port.port) };
@@ -162,7 +162,7 @@ impl<'a> Naming<'a> {
         let (Message::NetworkPolicy(message), Object::NetworkPolicy(policy)) = (&entry.message, &entry.object) else {
             return None;
         };
-        let at = policy.rule_ids().position(|id| *id == *key.rule)?;
+        let at = policy.rule_ids().find(|(id, _)| **id == *key.rule)?.1;
         message.rules.get(at)
     }
 
@@ -236,7 +236,7 @@ impl<'a> Naming<'a> {
         let here = node.transport.iter().any(|(address, _)| address == to) || node.gateway.addresses.contains(to);
         let mut excepted = node.service_cidrs.iter().chain(&node.egress_except);
         here || self.pod(to).is_some()
-            || desired.holders(&Claim::Node(*to)).next().is_some()
+            || desired.holder(&Claim::Node(*to)).is_some()
             || excepted.any(|cidr| cidr.contains(to))
             || desired.overlapping(&crate::Cidr::host(*to)).iter().any(|(_, key)| key.kind == Kind::PeerNode)
     }

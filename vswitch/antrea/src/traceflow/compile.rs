@@ -78,7 +78,7 @@ impl Work<'_, '_> {
     fn passing(&mut self, passing: &Passing) {
         let (port, save) = match &passing.from {
             From::Pod(name) => {
-                let Some(pod) = self.facts.desired.pod(name) else { return };
+                let Some(pod) = self.facts.pod(name) else { return };
                 // As it came in: what routing changes. Only packets from the wire need this register.
                 let end = TTL_SHIFT + 7;
                 let save = format!(
@@ -91,7 +91,7 @@ impl Work<'_, '_> {
         let to_mac = match &passing.to_pod {
             None => None,
             Some(name) => {
-                let Some(pod) = self.facts.desired.pod(name) else { return };
+                let Some(pod) = self.facts.pod(name) else { return };
                 Some(pod.mac)
             }
         };
@@ -275,6 +275,10 @@ fn beside(flow: &Contribution) -> Option<(Table, u16)> {
     let is_behind = table.pipeline() == Pipeline::Ip && table >= Table::ConntrackState;
     let is_counter = matches!(table, Table::EgressMetric | Table::IngressMetric);
     let is_lookup = flow.id.matching.get(Field::Reg4) == TO_RESTORE;
-    let priority = if isolates { ABOVE_ISOLATION } else { flow.id.priority.checked_add(1)? };
+    let priority = if isolates && flow.id.priority < ABOVE_ISOLATION {
+        ABOVE_ISOLATION
+    } else {
+        flow.id.priority.checked_add(1)?
+    };
     (is_behind && !is_counter && !is_lookup).then_some((table, priority))
 }

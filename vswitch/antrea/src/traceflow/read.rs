@@ -306,7 +306,7 @@ fn sent(
         }
         return None;
     };
-    let Some(in_port) = facts.ports.number(&pod.port) else {
+    let Some(in_port) = facts.pod(name).and_then(|pod| facts.ports.number(&pod.port)) else {
         problems.push(
             Code::Port,
             "source.pod",

@@ -4,7 +4,7 @@ use super::packet::{Original, restored};
 use super::{From, Passing, TTL_SHIFT, Traceflow, Way, port_name};
 use crate::object::policy::Direction;
 use crate::object::{Kind, Object};
-use crate::{Facts, Family, GroupKey, Mac, Table};
+use crate::{Claim, Facts, Family, GroupKey, Mac, Table};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use vswitch_flow::extract::extract;
 use vswitch_flow::{Field, FlowKey};
@@ -136,9 +136,9 @@ impl Reader<'_> {
     /// The Pod behind a port.
     fn pod_at(&self, number: u32) -> String {
         let Facts { desired, ports, .. } = self.facts;
-        let pods = desired.of(Kind::Pod).filter_map(|(key, _)| Some((key, desired.pod(&key.name)?)));
-        let mut here = pods.filter(|(_, pod)| ports.number(&pod.port) == Some(number));
-        here.next().map(|(key, _)| key.name.to_string()).unwrap_or_default()
+        let port = ports.name(number).map(|port| Claim::Port(port.to_owned()));
+        let holder = port.and_then(|port| desired.holder(&port)).filter(|key| key.kind == Kind::Pod);
+        holder.map(|key| key.name.to_string()).unwrap_or_default()
     }
 
     fn is_tunnel(&self, number: u32) -> bool {

@@ -1,6 +1,7 @@
 //! The Node, the gate, syncs.
 
 use super::carry::Carry;
+use super::gate::{holders, lost_kinds};
 use super::underlay::When;
 use super::{Antrea, AntreaError, State};
 use crate::control::BridgeInfo;
@@ -9,7 +10,7 @@ use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
-use vswitch_antrea::{Features, Key, Kind, Node, PacketCategory, Plan, Room, Table, Wire, Write, Zones};
+use vswitch_antrea::{Code, Features, Key, Kind, Node, PacketCategory, Plan, Problem, Room, Table, Wire, Write, Zones};
 use vswitch_proto::antrea::v1;
 
 /// How an initialisation went.
@@ -31,9 +32,6 @@ pub(in crate::control) struct Sync {
     /// What.
     pub(in crate::control) objects: Vec<v1::object::Object>,
 }
-
-/// Kinds without which policies cannot be in force.
-const GATED: [Kind; 4] = [Kind::Pod, Kind::AddressGroup, Kind::AppliedToGroup, Kind::NetworkPolicy];
 
 fn existing(features: &Features) -> BTreeMap<u8, &'static str> {
     let exists = Table::ALL.iter().filter(|table| table.exists(features));
@@ -290,7 +288,6 @@ impl Antrea {
         self.names.reset();
         (state.gate_open, state.restored) = (false, false);
         state.synced.clear();
-        state.missing.clear();
         state.numbers_since = Some(Millis::now().0);
         self.track_as_before(&node.zones, |_| false);
         self.forget_tables(&node.bridge, existing(&node.features).into_values());
@@ -351,11 +348,12 @@ impl Antrea {
         let plan = state.room.plan(write);
         let mut synced = state.synced.clone();
         synced.extend(scope);
-        for kind in refused_kinds(&plan.result) {
+        for kind in lost_kinds(&state.room, &plan.result) {
             synced.remove(&kind);
         }
+        let holders = holders(&state.room, &synced);
         let opens = match begin.gate() {
-            v1::GateChange::Unspecified | v1::GateChange::Open => GATED.iter().all(|kind| synced.contains(kind)),
+            v1::GateChange::Unspecified | v1::GateChange::Open => holders.is_empty(),
             v1::GateChange::OpenAnyway => true,
             v1::GateChange::Keep => false,
         };
@@ -367,14 +365,9 @@ impl Antrea {
             state.restored = false;
             self.tell_round(state.round, state.gate_open);
         }
-        Ok(v1::SyncResponse { result: Some(result), gate_open: state.gate_open, repaired })
+        let gate_held_by = if state.gate_open { Vec::new() } else { holders };
+        Ok(v1::SyncResponse { result: Some(result), gate_open: state.gate_open, repaired, gate_held_by })
     }
-}
-
-/// Kinds of which an object was refused.
-fn refused_kinds(result: &v1::WriteResult) -> BTreeSet<Kind> {
-    let refused = result.statuses.iter().filter(|status| status.outcome() == v1::ObjectOutcome::Refused);
-    refused.filter_map(|status| Kind::read(status.object.as_ref()?.kind())).collect()
 }
 
 /// Kinds that are sent whole.

@@ -18,6 +18,7 @@ mod changes;
 mod counted;
 mod events;
 mod flush;
+mod gate;
 mod lifecycle;
 mod limit;
 mod moved;
@@ -125,8 +126,6 @@ struct State {
     restored: bool,
     /// What was on the disk is not in force yet.
     pending: Option<Pending>,
-    /// Ports that objects of before have and the bridge has not.
-    missing: BTreeSet<String>,
     /// Connections that began before this do not have these numbers; none: all have.
     numbers_since: Option<u64>,
     /// The disk does not know of something.
@@ -145,7 +144,6 @@ impl Default for State {
             synced: BTreeSet::new(),
             restored: false,
             pending: None,
-            missing: BTreeSet::new(),
             // Of this process: whoever was there before it is from another one.
             numbers_since: Some(0),
             dirty: false,

@@ -4,6 +4,7 @@ use super::persist::Disk;
 use super::underlay::When;
 use super::{Antrea, AntreaError, State};
 use crate::time::Millis;
+use std::collections::BTreeSet;
 use vswitch_antrea::{Kept, Node, Room, Snapshot};
 use vswitch_proto::antrea::v1;
 
@@ -49,7 +50,9 @@ impl Antrea {
         for (key, problems) in &refused {
             tracing::error!(%key, ?problems, "an object of before is refused by this version");
         }
-        let opens = was_open && !behind && refused.is_empty();
+        // What is wrong is replaced by what isolates; only what may deny and has no name is not.
+        let is_lost = refused.iter().any(|(key, _)| super::gate::DENYING.contains(&key.kind));
+        let opens = was_open && !behind && !is_lost;
         tracing::info!(objects, round = state.round, opens, "what agents said before the stop is known");
         if behind {
             tracing::warn!(
@@ -75,9 +78,10 @@ impl Antrea {
             return;
         }
         let there = self.switch.names(&bridge).map(|names| names.ports).unwrap_or_default();
-        state.missing = state.room.held_ports().into_keys().filter(|port| !there.contains_key(port)).collect();
-        if !state.missing.is_empty() {
-            tracing::warn!(ports = ?state.missing, "objects wait for ports of theirs to be added again");
+        let missing: Vec<String> =
+            state.room.held_ports().into_keys().filter(|port| !there.contains_key(port)).collect();
+        if !missing.is_empty() {
+            tracing::warn!(ports = ?missing, "objects wait for ports of theirs to be added again");
         }
         if opens {
             match self.switch.write_pipeline(&bridge, &state.room.store().everything()) {
@@ -95,7 +99,7 @@ impl Antrea {
         self.tell_objects(state, &state.room.degraded().keys().cloned().collect());
     }
 
-    /// A port was added: whatever of before waited for it is in force now.
+    /// A port was added: whatever waited for it is in force now.
     pub(in crate::control) fn port_added(&self, bridge: &str, port: &str) {
         let mut state = self.state.lock();
         let waits_for = |config: &v1::NodeConfig| {
@@ -106,7 +110,7 @@ impl Antrea {
             return;
         }
         let ours = state.room.node().is_some_and(|(_, node)| node.bridge == bridge);
-        if !ours || !state.missing.remove(port) {
+        if !ours || state.room.holders(&BTreeSet::from([port.to_owned()])).is_empty() {
             return;
         }
         let Ok(ports) = self.ports(bridge) else { return };

@@ -116,6 +116,7 @@ impl Antrea {
             buckets: buckets as u64,
             clauses: store.clauses() as u64,
             memory: state.room.memory() as u64 + names.memory,
+            gate_held_by: if state.gate_open { Vec::new() } else { super::gate::holders(&state.room, &state.synced) },
             names: Some(names),
         }
     }

@@ -111,6 +111,20 @@ impl Status {
     }
 }
 
+/// Objects with what is to be said of each.
+fn list(title: &str, statuses: &[v1::ObjectStatus], text: &mut String) {
+    if !statuses.is_empty() {
+        let _ = write!(text, "\n{title}:\n");
+    }
+    for status in statuses {
+        let name = status.object.as_ref().map(object).unwrap_or_default();
+        let _ = writeln!(text, "  {}", clean(name.trim_end()));
+        for told in status.problems.iter().map(problem).chain(status.warnings.iter().cloned()) {
+            let _ = writeln!(text, "    {}", clean(&told));
+        }
+    }
+}
+
 impl Report for Status {
     fn text(&self) -> String {
         let mut text = format!("node: {}\ngate: {}\n", self.node_text(), self.gate_text());
@@ -134,16 +148,8 @@ impl Report for Status {
             text.push('\n');
             text.push_str(&cells(COLUMNS, self.state.kinds.iter().map(row)));
         }
-        if !self.state.degraded.is_empty() {
-            text.push_str("\ndegraded:\n");
-        }
-        for status in &self.state.degraded {
-            let name = status.object.as_ref().map(object).unwrap_or_default();
-            let _ = writeln!(text, "  {}", clean(&name));
-            for told in status.problems.iter().map(problem).chain(status.warnings.iter().cloned()) {
-                let _ = writeln!(text, "    {}", clean(&told));
-            }
-        }
+        list("the gate is held by", &self.state.gate_held_by, &mut text);
+        list("degraded", &self.state.degraded, &mut text);
         if self.untold() > 0 {
             let _ = writeln!(text, "  and {} more", self.untold());
         }
@@ -182,6 +188,7 @@ impl Report for Status {
             "memory": state.memory,
             "names": state.names.as_ref().map(names_json),
             "kinds": state.kinds.iter().map(kind).collect::<Value>(),
+            "gate_held_by": state.gate_held_by.iter().map(degraded).collect::<Value>(),
             "degraded": state.degraded.iter().map(degraded).collect::<Value>(),
         })
     }
@@ -274,6 +281,19 @@ degraded:
             "{text}"
         );
         assert!(text.contains("round: none committed yet\n"), "{text}");
+        let kind = v1::ObjectStatus {
+            object: Some(v1::ObjectRef { kind: v1::Kind::NetworkPolicy.into(), name: "acnp:deny".to_owned() }),
+            problems: vec![v1::Problem {
+                code: "PENDING".to_owned(),
+                reason: "its group is not there".to_owned(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let held = Status { state: v1::GetStateResponse { gate_held_by: vec![kind], ..shut.state }, ..running() };
+        let text = held.text();
+        assert!(text.contains("\nthe gate is held by:\n") && text.contains("deny\n    PENDING"), "{text}");
+        assert_eq!(held.json()["gate_held_by"][0]["problems"][0]["code"], json!("PENDING"));
         let restored = Status { state: v1::GetStateResponse { restored: true, ..running().state }, ..running() };
         assert!(restored.text().contains("gate: open, by what was known before"), "{}", restored.text());
         let none = Status { state: v1::GetStateResponse::default(), node: None, now_ms: 0 };

@@ -3,12 +3,23 @@
 use super::{Egress, HOST_MAC, Translation, before};
 use crate::address::tunnel_destination;
 use crate::object::peer::compile::{into_tunnel, out_of_own_tunnel};
-use crate::problem::Code;
+use crate::problem::{Code, Problems};
 use crate::wire::Writer;
 use crate::{Facts, Family, Key, Kind, Mac, Part, Problem};
 
 pub(super) fn compile(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) {
     let ports = pods(egress, name, facts, part);
+    if !facts.features().egress || !facts.node.has(Family::of(&egress.address)) {
+        return;
+    }
+    if egress.contested(name, facts, &mut Problems::default()) {
+        let ip = Family::of(&egress.address).ip();
+        for port in ports {
+            let line = format!("table=EgressMark, priority=200,{ip},in_port={port} actions=drop");
+            part.own(facts, "its address is another's", &line);
+        }
+        return;
+    }
     if egress.is_here(facts.node) {
         let Some(mark) = facts.ids.mark(&egress.address) else { return };
         here(egress, mark, &ports, facts, part);
@@ -23,15 +34,16 @@ fn pods(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) -> Vec<
     let mut ports = Vec::new();
     for (at, pod) in egress.pods.iter().enumerate() {
         let field = format!("pods[{at}]");
-        let Some(there) = facts.desired.pod(pod) else {
+        if facts.desired.pod(pod).is_none() {
             part.degraded.push(Code::Pending, field, format!("Pod {pod} is not there yet"));
             continue;
-        };
+        }
         if let Some(other) = before(facts, name, pod, family) {
             let problem = Problem::new(Code::Conflict, field, format!("Pod {pod} has {other}"));
             part.degraded.add(problem.other(other));
             continue;
         }
+        let Some(there) = facts.pod(pod) else { continue };
         ports.extend(facts.ports.number(&there.port));
     }
     ports
@@ -136,7 +148,8 @@ fn translate(egress: &Egress, mark: u32, facts: &Facts<'_>, part: &mut Part) {
 /// The address is on another Node, or on none.
 fn elsewhere(egress: &Egress, ports: &[u32], facts: &Facts<'_>, part: &mut Part) {
     let ip = Family::of(&egress.address).ip();
-    let peer = facts.desired.peer_node(&egress.node).filter(|_| facts.node.tunnel.is_some());
+    let peer = facts.peer(&egress.node);
+    let peer = peer.as_ref().filter(|_| facts.node.tunnel.is_some());
     if peer.is_none() {
         let mut problem = Problem::new(Code::Pending, "node", format!("nobody has {} yet", egress.address));
         if !egress.node.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::Egress;
 use crate::testing::{
-    apply, assert_has, document_node, dual_node, dump, dump_of, egress, ip, mac, peer, pod, refused, room, traffic_control,
+    apply, assert_has, document_node, dual_node, dump, dump_of, egress, ip, mac, peer, pod, degraded, refused, room, traffic_control,
 };
 use crate::{Code, Flush, Key, Kind, Problems, Room, Write};
 use vswitch_proto::antrea::v1;
@@ -69,8 +69,9 @@ fn several_egresses_share_an_address() {
     assert_eq!(room.ids().mark(&ip("192.168.77.112")), Some(1));
     let marked = dump_of(&room, &["EgressMark"]).iter().filter(|line| line.contains("0x1/0xff->pkt_mark")).count();
     assert_eq!(marked, 3, "both Pods, and tunnels once");
-    let problems = refused(&mut room, Object::Egress(v1::Egress { node: String::new(), ..second }));
-    assert_eq!((problems[0].code.as_str(), problems[0].other.clone().unwrap_or_default().name.as_str()), ("CONFLICT", "egress-web"));
+    let unlike = v1::Egress { name: "egress-x".to_owned(), node: String::new(), ..second };
+    let problems = degraded(&mut room, Object::Egress(unlike));
+    assert_eq!((problems[0].code.as_str(), problems[0].other.clone().unwrap_or_default().name.as_str()), ("CONFLICT", "egress-second"));
     // The first one goes: the address, its mark and its tunnels stay.
     let plan = room.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-web")], ..Write::default() });
     assert!(plan.flush.is_empty() && plan.updates.len() == 1, "{:?}", plan.updates);
@@ -181,7 +182,6 @@ fn everything_that_is_wrong_by_itself_is_found_at_once() {
     is(read(|egress| egress.address = "x".to_owned()), Code::Value, "address");
     is(read(|egress| egress.address = "::".to_owned()), Code::Value, "address");
     is(read(|egress| egress.translation = 3), Code::Value, "translation");
-    is(read(|egress| egress.pods.push("default/web".to_owned())), Code::Duplicate, "pods[1]");
     is(read(|egress| egress.pods = vec![String::new()]), Code::Missing, "pods[0]");
     is(read(|egress| egress.pods = vec!["web".to_owned()]), Code::Value, "pods[0]");
     let burst = |egress: &mut v1::Egress| egress.bandwidth = Some(v1::EgressBandwidth { rate_kbps: 1, burst_kb: 0 });
@@ -196,14 +196,14 @@ fn what_is_wrong_beside_others_is_found() {
     let check = |room: &mut Room, change: fn(&mut v1::Egress), code: &str, field: &str| {
         let mut bad = egress("web");
         change(&mut bad);
-        let problems = refused(room, Object::Egress(bad));
+        let problems = degraded(room, Object::Egress(bad));
         assert!(problems.iter().any(|found| found.code == code && found.field == field), "{code} {field}: {problems:?}");
     };
     check(&mut plain, |egress| egress.address = "10.10.0.25".to_owned(), "OVERLAP", "address");
     check(&mut plain, |egress| egress.address = "10.10.0.1".to_owned(), "OVERLAP", "address");
     check(&mut plain, |egress| egress.address = "10.10.1.1".to_owned(), "OVERLAP", "address");
     check(&mut plain, |egress| egress.address = "fd00::1".to_owned(), "FAMILY", "address");
-    check(&mut plain, |egress| egress.node = "worker-7".to_owned(), "REFERENCE", "node");
+    check(&mut plain, |egress| egress.node = "worker-7".to_owned(), "PENDING", "node");
     check(&mut plain, |egress| egress.set_translation(v1::EgressTranslation::Switch), "FEATURE", "translation");
     let rate = |egress: &mut v1::Egress| egress.bandwidth = Some(v1::EgressBandwidth { rate_kbps: 1, burst_kb: 1 });
     check(&mut plain, rate, "FEATURE", "bandwidth");

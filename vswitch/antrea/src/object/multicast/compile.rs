@@ -35,7 +35,7 @@ pub(super) fn compile(target: Target, receivers: &Receivers, facts: &Facts<'_>, 
     let ends = Ends::of(receivers);
     for name in ends.pods {
         let Some(way) = to_pod(facts.desired, name) else { continue };
-        let port = facts.desired.pod(name).and_then(|pod| facts.load_port(&pod.port, "reg1"));
+        let port = facts.pod(name).and_then(|pod| facts.load_port(&pod.port, "reg1"));
         if let Some(port) = port {
             bucket(&way, &format!("{port},resubmit(,MulticastIngressRule)"));
         }
@@ -53,7 +53,7 @@ pub(super) fn compile(target: Target, receivers: &Receivers, facts: &Facts<'_>, 
 
 /// Loads the port of the tunnel to a Node. None: there is no tunnel to it.
 fn tunnel(facts: &Facts<'_>, node: &str) -> Option<String> {
-    let peer = facts.desired.peer_node(node)?;
+    let peer = facts.peer(node)?;
     let own = peer.tunnel_port.as_ref().filter(|_| facts.node.tunnel.is_some());
     facts.load_port(own.or(facts.node.tunnel.as_ref())?, "reg1")
 }

@@ -2,7 +2,7 @@
 
 use super::Pod;
 use crate::testing::{
-    apply, assert_has, document_node, dual_node, dump, dump_of, egress, ip, mac, peer, pod, refused, room, traffic_control,
+    apply, assert_has, document_node, dual_node, dump, dump_of, egress, ip, mac, peer, pod, degraded, room, traffic_control,
 };
 use crate::{Code, Key, Problems};
 use vswitch_proto::antrea::v1;
@@ -112,7 +112,7 @@ fn what_is_wrong_beside_others_is_found() {
     let mut room = room(&document_node(), others);
     let mut check = |bad: v1::Pod, code: &str, field: &str, other: &str| {
         let before = dump(&room);
-        let problems = refused(&mut room, Object::Pod(bad.clone()));
+        let problems = degraded(&mut room, Object::Pod(bad.clone()));
         let found = problems.iter().find(|problem| problem.code == code && problem.field == field);
         let found = found.unwrap_or_else(|| panic!("{bad:?} is not {code}: {problems:?}"));
         assert_eq!(found.other.clone().unwrap_or_default().name, other, "{found:?}");
@@ -125,14 +125,12 @@ fn what_is_wrong_beside_others_is_found() {
     }
     check(port("db-755c6-5080e3"), "OVERLAP", "port", "default/db");
     check(port("probe0"), "OVERLAP", "port", "worker-1");
-    check(port("antrea-tc-tap0"), "OVERLAP", "port", "redirect-web-to-local");
     let at = |address: &str| v1::Pod { addresses: vec![address.to_owned()], ..pod("web") };
     check(at("10.10.0.25"), "OVERLAP", "addresses[0]", "default/db");
     check(at("10.10.0.1"), "OVERLAP", "addresses[0]", "");
     check(at("192.168.77.102"), "OVERLAP", "addresses[0]", "");
     check(at("169.254.0.253"), "OVERLAP", "addresses[0]", "");
     check(at("10.10.1.7"), "OVERLAP", "addresses[0]", "worker-1");
-    check(at("192.168.77.112"), "OVERLAP", "addresses[0]", "egress-web");
     check(at("fd00:10:10::18"), "FAMILY", "addresses[0]", "");
     let with = |text: &str| v1::Pod { mac: mac(text), ..pod("web") };
     check(with("36:48:21:a2:9d:b4"), "OVERLAP", "mac", "default/db");

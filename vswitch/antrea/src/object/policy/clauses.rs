@@ -1,12 +1,16 @@
 //! Clause flows of one policy: each once, with the clauses of all of its rules.
 
+use super::matching::Head;
 use crate::part::clause_order;
 use crate::store::FlowId;
 use crate::{Facts, Part, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vswitch_flow::spec::{FlowFlags, FlowSpec};
-use vswitch_flow::{Action, SparseMatch};
+use vswitch_flow::{Action, Field, SparseMatch};
+
+/// reg4[19]: the packet was sent to a `NodePort` (Antrea: `ToNodePortAddressRegMark`).
+const TO_NODE_PORT: u128 = 0x80000;
 
 /// What a dimension of a rule matches: any of these.
 pub(super) type Dimension = Vec<Arc<SparseMatch>>;
@@ -69,4 +73,14 @@ impl Clauses {
             part.set_actions(at, actions.into());
         }
     }
+}
+
+/// How packets for Pods and for `NodePorts` are known: by their port, or by the group of the Service that led there.
+pub(super) fn ends(ports: &[u32], groups: &[u32]) -> Dimension {
+    let ports = ports.iter().map(|port| Head::any().with(Field::Reg1, (*port).into()).matching());
+    let service = |group: &u32| {
+        let head = Head::any().with(Field::Reg7, (*group).into());
+        head.bits(Field::Reg4, TO_NODE_PORT, TO_NODE_PORT).matching()
+    };
+    ports.chain(groups.iter().map(service)).collect()
 }

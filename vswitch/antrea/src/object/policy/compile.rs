@@ -1,10 +1,10 @@
 //! What a policy writes.
 
-use super::clauses::{Clauses, Dimension};
+use super::clauses::{Clauses, Dimension, ends};
 use super::deny::{self, Ends, TO_CONTROLLER};
 use super::matching::{Addresses, End, Head};
-use super::{Action, Direction, NetworkPolicy, Order, Peer, Rule, missing};
-use crate::object::applied_to_group::pod;
+use super::unfit::missing;
+use super::{Action, Direction, NetworkPolicy, Order, Peer, Rule, held};
 use crate::problem::Code;
 use crate::tell::Disposition;
 use crate::{Cidr, Facts, Family, Part, RuleKey, Table};
@@ -18,8 +18,6 @@ const K8S_CLAUSE: u16 = 200;
 const K8S_ACTION: u16 = 190;
 /// Priority of what is done with packets that enter again: above the bypass of established connections.
 const REENTRANCE: u16 = 64995;
-/// reg4[19]: the packet was sent to a `NodePort` (Antrea: `ToNodePortAddressRegMark`).
-const TO_NODE_PORT: u128 = 0x80000;
 
 /// A policy on its way.
 struct Work<'a> {
@@ -64,14 +62,17 @@ pub(super) fn compile(policy: &NetworkPolicy, name: &str, facts: &Facts<'_>, par
         asking: BTreeSet::new(),
         applied: BTreeMap::new(),
     };
-    for (at, rule) in policy.rules.iter().enumerate() {
-        // What the Node no longer has is told by `judge`; the rule alone has no effect then, and an L7 rule must not become one that allows everything.
-        let unable = missing(rule, facts).iter().any(|(code, ..)| *code == Code::Feature);
+    let is_off = matches!(policy.order, Order::Antrea { .. }) && !facts.features().antrea_policy;
+    for rule in policy.rules.iter().filter(|_| !is_off) {
+        // What the Node does not have is told by `judge`; the rule alone has no effect then. An L7 rule must not become one that allows everything: it drops.
+        let unable = missing(rule, facts).iter().any(|(code, ..)| *code == Code::Feature) && !rule.l7;
         let key = RuleKey { policy: Arc::clone(&name), rule: Arc::clone(&rule.id) };
         if let Some(place) = work.place(rule, &key).filter(|_| !unable) {
-            work.rule(at, rule, &place, facts.ids.vlan(&key));
+            work.rule(rule.at, rule, &place, facts.ids.vlan(&key));
         }
     }
+    held::tell_missing(policy, facts, work.part);
+    held::compile(policy, facts, work.part);
     let mut ends = Ends::default();
     for group in &policy.applied_to {
         let applied = work.applied(group);
@@ -116,11 +117,11 @@ impl<'a> Work<'a> {
             let at = (place.table, place.clause);
             self.clauses.add(self.facts, self.part, at, place.number, dimensions);
         }
-        match rule.action {
+        match held::action(rule, self.facts) {
             _ if rule.is_multicast() => self.multicast(rule, place),
             Action::Allow => self.allow(at, rule, place, vlan),
             Action::Pass => self.pass(rule, place),
-            Action::Drop | Action::Reject => self.deny(rule, place),
+            action @ (Action::Drop | Action::Reject) => self.deny(rule, action, place),
         }
     }
 
@@ -134,8 +135,15 @@ impl<'a> Work<'a> {
             applied.groups.extend(&members.groups);
         }
         let is_egress = rule.direction == Direction::Egress;
+        let denies = matches!(held::action(rule, self.facts), Action::Drop | Action::Reject);
+        let unfit = is_egress || rule.is_multicast() || self.policy.order == Order::K8s;
+        // Packets for Pods and for NodePorts are known by different sources. Who is not to pass is known by either.
+        let mixed = !applied.ports.is_empty() && !applied.groups.is_empty();
+        if unfit || mixed && !denies {
+            applied.groups.clear();
+        }
         let for_services = !applied.groups.is_empty();
-        let own = if is_egress { self.addresses(&applied.addresses, End::Source) } else { ends_of(&applied) };
+        let own = if is_egress { self.addresses(&applied.addresses, End::Source) } else { ends(&applied.ports, &applied.groups) };
         let other_end = match (is_egress, for_services) {
             (true, _) => End::Destination,
             (false, true) => End::First,
@@ -145,7 +153,11 @@ impl<'a> Work<'a> {
         if by_name {
             self.asking.extend(&applied.ports);
         }
-        let mut peer = self.peer(&rule.peer, other_end);
+        let known = !held::is_anybody(rule, self.facts.desired);
+        let mut peer = if known { self.peer(&rule.peer, other_end) } else { None };
+        if let Some(peer) = peer.as_mut().filter(|_| mixed && for_services) {
+            peer.extend(self.peer(&rule.peer, End::Source).unwrap_or_default());
+        }
         let ports = self.ports(rule);
         if own.is_empty() {
             let reason = "none of those that it is applied to is there: the rule matches nothing";
@@ -180,7 +192,7 @@ impl<'a> Work<'a> {
                     let matches = group.matches(end);
                     let of = |family| &matches[family as usize];
                     self.families().for_each(|family| dimension.extend_from_slice(of(family)));
-                    group.addresses_of_pods(desired, &mut others);
+                    group.addresses_of_pods(self.facts, &mut others);
                 }
                 others.extend(patterns.iter().flat_map(|pattern| desired.names().of(pattern)));
                 dimension.extend(self.addresses(&others, end));
@@ -218,12 +230,15 @@ impl<'a> Work<'a> {
             let mut applied = Applied::default();
             let Some(group) = facts.desired.applied_to_group(group) else { return applied };
             for name in &group.pods {
-                let Some(pod) = pod(facts.desired, name) else { continue };
-                match facts.ports.number(&pod.port) {
-                    Some(port) => applied.ports.push(port),
-                    None => part.degraded.push(Code::Port, "applied_to", format!("Pod {name} has no port")),
-                }
-                applied.addresses.extend(pod.addresses.iter().filter(|address| facts.node.has(Family::of(address))));
+                let Some(pod) = facts.pod(name) else {
+                    if facts.desired.pod(name).is_some() {
+                        let reason = format!("Pod {name} has no effect at present");
+                        part.degraded.push(Code::Pending, "applied_to", reason);
+                    }
+                    continue;
+                };
+                applied.ports.extend(facts.ports.number(&pod.port));
+                applied.addresses.extend(pod.addresses);
             }
             applied.groups.extend(group.services.iter().flat_map(|service| facts.ids.groups_of(service)));
             applied
@@ -291,10 +306,10 @@ impl<'a> Work<'a> {
         ));
     }
 
-    fn deny(&mut self, rule: &Rule, place: &Place) {
+    fn deny(&mut self, rule: &Rule, denial: Action, place: &Place) {
         let Place { number, table, metric, action, .. } = *place;
-        let disposition = if rule.action == Action::Reject { Disposition::Reject } else { Disposition::Drop };
-        let operations = deny::operations(self.facts, rule.action, rule.logging);
+        let disposition = if denial == Action::Reject { Disposition::Reject } else { Disposition::Drop };
+        let operations = deny::operations(self.facts, denial, rule.logging);
         let (name, to) = (table.name(), metric.name());
         let then = match self.fork(disposition, operations, table, metric) {
             Some(fork) => fork,
@@ -311,7 +326,7 @@ impl<'a> Work<'a> {
     /// Multicast has no connections: an allowed packet carries its rule's number like a denied one.
     fn multicast(&mut self, rule: &Rule, place: &Place) {
         if matches!(rule.action, Action::Drop | Action::Reject) {
-            return self.deny(rule, place);
+            return self.deny(rule, rule.action, place);
         }
         let Place { number, table, metric, action, .. } = *place;
         let (name, to) = (table.name(), metric.name());
@@ -373,14 +388,4 @@ impl<'a> Work<'a> {
     fn own(&mut self, purpose: &'static str, line: &str) {
         self.part.own(self.facts, purpose, line);
     }
-}
-
-/// How packets for these are known: by their port, or by the `NodePort` that led there.
-fn ends_of(applied: &Applied) -> Dimension {
-    let ports = applied.ports.iter().map(|port| Head::any().with(Field::Reg1, (*port).into()).matching());
-    let service = |group: &u32| {
-        let head = Head::any().with(Field::Reg7, (*group).into());
-        head.bits(Field::Reg4, TO_NODE_PORT, TO_NODE_PORT).matching()
-    };
-    ports.chain(applied.groups.iter().map(service)).collect()
 }

@@ -73,6 +73,16 @@ pub(super) fn group(facts: &Facts<'_>, to: Table) -> Option<String> {
     ))
 }
 
+/// Actions that drop in a table for no rule in particular, and tell who is to be told.
+pub(super) fn dropped(facts: &Facts<'_>, logging: bool, table: Table) -> String {
+    let operations = operations(facts, Action::Drop, logging);
+    if operations == 0 {
+        return drop().to_owned();
+    }
+    let told = told(Disposition::Drop, operations, table);
+    format!("{told},{TO_CONTROLLER},{FORGET},goto_table:Output")
+}
+
 /// Isolation by a K8s policy: flows that drop what none of its rules allows. Several policies may isolate a Pod; those that are to be told of it
 /// have flows above the others', since these are shared.
 pub(super) fn isolation(policy: &NetworkPolicy, facts: &Facts<'_>, ends: &Ends) -> Vec<String> {
@@ -82,14 +92,8 @@ pub(super) fn isolation(policy: &NetworkPolicy, facts: &Facts<'_>, ends: &Ends) 
             Direction::Ingress => (Table::IngressDefaultRule, &ends.ingress),
             Direction::Egress => (Table::EgressDefaultRule, &ends.egress),
         };
-        let operations = operations(facts, Action::Drop, policy.log_isolation);
         let priority = if policy.log_isolation { 201 } else { 200 };
-        let actions = if operations == 0 {
-            drop().to_owned()
-        } else {
-            let told = told(Disposition::Drop, operations, table);
-            format!("{told},{TO_CONTROLLER},{FORGET},goto_table:Output")
-        };
+        let actions = dropped(facts, policy.log_isolation, table);
         for end in ends {
             let mut line = String::new();
             let _ = write!(line, "table={}, priority={priority},{end} actions={actions}", table.name());

@@ -63,9 +63,10 @@ pub(super) fn read(field: &str, texts: &[String], most: usize, problems: &mut Pr
         let field = format!("{field}[{at}]");
         let Some(pattern) = problems.take(&field, Pattern::parse(text)) else { continue };
         if patterns.contains(&pattern) {
-            problems.push(Code::Duplicate, field, format!("{text:?} is there twice"));
+            problems.twice(&field, text);
+        } else {
+            patterns.push(pattern);
         }
-        patterns.push(pattern);
     }
     patterns.sort();
     patterns

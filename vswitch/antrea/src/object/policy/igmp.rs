@@ -1,6 +1,6 @@
 //! IGMP of Pods: flows lead all of it to its reader, since they do not see types; here it asks what rules say.
 
-use super::{Action, Direction, NetworkPolicy, Order, Peer, Ports, Rule};
+use super::{Action, Direction, NetworkPolicy, Order, Peer, Ports, Rule, held};
 use crate::object::Object;
 use crate::{Facts, Kind, RuleKey};
 use std::cmp::Reverse;
@@ -38,16 +38,24 @@ pub struct Judge<'a> {
     facts: Facts<'a>,
     /// The first that counts first.
     rules: Vec<(Reverse<u16>, RuleKey, &'a NetworkPolicy, &'a Rule)>,
+    /// Those that drop everything of some Pods.
+    holding: Vec<(&'a str, &'a NetworkPolicy)>,
 }
 
 impl<'a> Judge<'a> {
     /// Those that are in force.
     #[must_use]
     pub fn new(facts: Facts<'a>) -> Self {
-        let mut rules = Vec::new();
+        let (mut rules, mut holding) = (Vec::new(), Vec::new());
         for (key, entry) in facts.desired.of(Kind::NetworkPolicy) {
             let Object::NetworkPolicy(policy) = &entry.object else { continue };
-            if policy.order == Order::K8s || !facts.node.features.antrea_policy {
+            if !facts.node.features.antrea_policy {
+                continue;
+            }
+            if policy.is_holding() {
+                holding.push((&*key.name, &**policy));
+            }
+            if policy.order == Order::K8s {
                 continue;
             }
             for rule in policy.rules.iter().filter(|rule| rule.is_igmp()) {
@@ -58,16 +66,31 @@ impl<'a> Judge<'a> {
             }
         }
         rules.sort_by_key(|(priority, ..)| *priority);
-        Self { facts, rules }
+        Self { facts, rules, holding }
     }
 
     /// The first rule that a message meets; None: no rule says anything, so it counts.
     #[must_use]
     pub fn verdict(&self, message: &Message<'_>) -> Option<Verdict> {
+        if let Some(verdict) = self.held(message) {
+            return Some(verdict);
+        }
         let met = self.rules.iter().find(|(_, _, policy, rule)| meets(policy, rule, &self.facts, message));
         met.map(|(_, key, _, rule)| {
             let is_allowed = matches!(rule.action, Action::Allow | Action::Pass);
             Verdict { rule: key.clone(), is_allowed, logging: rule.logging }
+        })
+    }
+}
+
+impl Judge<'_> {
+    /// Everything of the Pod is dropped, IGMP too.
+    fn held(&self, message: &Message<'_>) -> Option<Verdict> {
+        let direction = if message.is_from_pod { Direction::Egress } else { Direction::Ingress };
+        let key = self.holding.iter().find(|(_, policy)| policy.holds(message.pod, direction, self.facts.desired));
+        key.map(|(policy, _)| {
+            let rule = RuleKey { policy: (*policy).into(), rule: "".into() };
+            Verdict { rule, is_allowed: false, logging: false }
         })
     }
 }
@@ -84,7 +107,7 @@ fn meets(policy: &NetworkPolicy, rule: &Rule, facts: &Facts<'_>, message: &Messa
     rule.direction == direction
         && rule.ports.iter().any(of)
         && groups.flat_map(|group| &group.pods).any(|pod| **pod == *message.pod)
-        && is_among(&rule.peer, facts, &message.other)
+        && (held::is_anybody(rule, facts.desired) || is_among(&rule.peer, facts, &message.other))
 }
 
 fn is_among(peer: &Peer, facts: &Facts<'_>, other: &IpAddr) -> bool {
@@ -92,7 +115,7 @@ fn is_among(peer: &Peer, facts: &Facts<'_>, other: &IpAddr) -> bool {
         Peer::Anybody => true,
         Peer::Some { groups, blocks, .. } => {
             let groups = groups.iter().filter_map(|group| facts.desired.address_group(group));
-            blocks.iter().any(|block| block.contains(other)) || groups.into_iter().any(|group| group.has(facts.desired, other))
+            blocks.iter().any(|block| block.contains(other)) || groups.into_iter().any(|group| group.has(facts, other))
         }
         Peer::Services(_) => false,
     }

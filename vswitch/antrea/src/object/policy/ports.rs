@@ -16,7 +16,7 @@ const ICMPV6: u8 = 58;
 pub(super) type Range = (u16, u16);
 
 /// What a packet must be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Ports {
     /// Anything.
     Any,
@@ -145,7 +145,7 @@ pub(super) fn read(field: &str, message: &v1::PortMatch, problems: &mut Problems
         ("igmp_type", message.igmp_type.is_some(), is_igmp),
         ("multicast_group", has_group, !is_icmp),
     ];
-    let before = problems.all().len();
+    let before = problems.count();
     for (name, is_given, fits) in given {
         if is_given && !fits {
             let reason = format!("packets of protocol {} have none", protocol.as_str_name());
@@ -162,7 +162,7 @@ pub(super) fn read(field: &str, message: &v1::PortMatch, problems: &mut Problems
     }
     let igmp = octet(field, "igmp_type", message.igmp_type, problems);
     let group = multicast(field, &message.multicast_group, problems);
-    if problems.all().len() > before {
+    if problems.count() > before {
         return None;
     }
     Some(match (protocol, group) {

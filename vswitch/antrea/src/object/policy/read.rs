@@ -1,28 +1,32 @@
 //! `NetworkPolicy`, read: everything that is wrong with it by itself.
 
-use super::{Action, BASELINE, Direction, NetworkPolicy, Order, Rule, peer, ports};
+use super::{Action, BASELINE, Direction, NetworkPolicy, Order, Rule, peer, ports, salvage};
 use crate::problem::{Code, Problems};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
 
-const RULES_MAX: usize = 1000;
+/// As many as one clause flow has `conjunction`s.
+const RULES_MAX: usize = 65_536;
 /// Bytes of a rule's id and of its word for logs.
 const WORD_MAX: usize = 253;
 /// Bytes of what the engine is told.
 const DEFINITION_MAX: usize = 4096;
 
-/// Names in a list: each once, none empty.
+/// Names in a list, in order: each is taken once, none may be empty.
 pub(crate) fn names(field: &str, texts: &[String], problems: &mut Problems) -> Vec<Arc<str>> {
     let mut known: HashSet<&str> = HashSet::new();
+    let mut names = Vec::with_capacity(texts.len());
     for (at, text) in texts.iter().enumerate() {
         if text.is_empty() {
             problems.push(Code::Missing, format!("{field}[{at}]"), "it is empty");
-        } else if !known.insert(text) {
-            problems.push(Code::Duplicate, format!("{field}[{at}]"), format!("{text} is there twice"));
+        } else if known.insert(text) {
+            names.push(text.as_str().into());
+        } else {
+            problems.twice(&format!("{field}[{at}]"), text);
         }
     }
-    texts.iter().map(|text| text.as_str().into()).collect()
+    names
 }
 
 /// Names of things that have a namespace.
@@ -40,27 +44,34 @@ fn is_plain(text: &str) -> bool {
     !text.is_empty() && !text.contains('/')
 }
 
+/// Reads it. With problems it is what is in force in its place ([`salvage`]); None: not even that can be.
 pub(super) fn read(message: &v1::NetworkPolicy, problems: &mut Problems) -> Option<NetworkPolicy> {
-    let order = order(message, problems);
-    let applied_to = names("applied_to", &message.applied_to, problems);
+    let mut own = Problems::default();
+    let order = order(message, &mut own);
+    let contradicts = !own.is_empty();
+    let applied_to = names("applied_to", &message.applied_to, &mut own);
     if message.rules.len() > RULES_MAX {
-        problems.push(Code::Limit, "rules", format!("there are {}, at most {RULES_MAX}", message.rules.len()));
-        return None;
+        own.push(Code::Limit, "rules", format!("there are {}, at most {RULES_MAX}", message.rules.len()));
     }
-    let (mut places, mut ids) = ([0, 0], HashSet::new());
-    let mut rules = Vec::new();
-    for (at, message) in message.rules.iter().enumerate() {
-        let field = format!("rules[{at}]");
-        let Some(rule) = rule(&field, message, order, &mut places, problems) else { continue };
-        if !ids.insert(Arc::clone(&rule.id)) {
-            problems.push(Code::Duplicate, format!("{field}.id"), format!("{:?} is the id of two rules", &*rule.id));
-        }
-        if applied_to.is_empty() && rule.applied_to.is_empty() {
-            let reason = "neither the policy nor the rule says what it is applied to";
-            problems.push(Code::Missing, format!("{field}.applied_to"), reason);
-        }
-        rules.push(rule);
+    let isolates = isolation(message, order, &applied_to, &mut own);
+    let mut unbound = message.applied_to.iter().any(String::is_empty);
+    let is_wrong = !own.is_empty();
+    problems.extend(own);
+    let mut reader = Rules { message, order, applied_to: &applied_to, places: [0, 0], known: HashMap::new(), rules: Vec::new(), unbound: false, denies: false };
+    for at in 0..message.rules.len().min(RULES_MAX) {
+        reader.read(at, problems);
     }
+    let Rules { rules, unbound: of_rules, denies, .. } = reader;
+    unbound |= of_rules;
+    let ahead = contradicts || denies || order != Some(Order::K8s);
+    if is_wrong || denies {
+        return Some(salvage::withheld(message, order, ahead, unbound));
+    }
+    unbound |= applied_to.is_empty() && !isolates.is_empty();
+    Some(NetworkPolicy { order: order?, applied_to, rules, isolates, log_isolation: message.log_isolation, held: Vec::new(), unbound })
+}
+
+fn isolation(message: &v1::NetworkPolicy, order: Option<Order>, applied_to: &[Arc<str>], problems: &mut Problems) -> Vec<Direction> {
     let mut isolates = Vec::new();
     for (field, given, direction) in [
         ("isolates_ingress", message.isolates_ingress, Direction::Ingress),
@@ -78,7 +89,69 @@ pub(super) fn read(message: &v1::NetworkPolicy, problems: &mut Problems) -> Opti
     if applied_to.is_empty() && !isolates.is_empty() {
         problems.push(Code::Missing, "applied_to", "it isolates nobody");
     }
-    Some(NetworkPolicy { order: order?, applied_to, rules, isolates, log_isolation: message.log_isolation })
+    isolates
+}
+
+/// Rules on their way.
+struct Rules<'a> {
+    message: &'a v1::NetworkPolicy,
+    order: Option<Order>,
+    applied_to: &'a [Arc<str>],
+    places: [u32; 2],
+    /// By id: where it is in the message.
+    known: HashMap<Arc<str>, usize>,
+    rules: Vec<Rule>,
+    /// One does not say what it is applied to.
+    unbound: bool,
+    /// One of a K8s policy is wrong and may deny.
+    denies: bool,
+}
+
+impl Rules<'_> {
+    /// The rule at a place of the message, or what stands for it.
+    fn read(&mut self, at: usize, problems: &mut Problems) {
+        let (messages, field) = (&self.message.rules, format!("rules[{at}]"));
+        let Some(message) = messages.get(at) else { return };
+        let before = self.known.get(message.id.as_str()).and_then(|other| messages.get(*other));
+        if !message.id.is_empty() && before == Some(message) {
+            return problems.twice(&field, format!("rule {:?}", message.id));
+        }
+        let mut own = Problems::default();
+        let places = self.places;
+        let read = rule(&field, at, message, self.order, &mut self.places, &mut own);
+        if let Some(rule) = &read {
+            if self.known.contains_key(&rule.id) {
+                own.push(Code::Duplicate, format!("{field}.id"), format!("{:?} is the id of two rules", &*rule.id));
+            }
+            self.known.entry(Arc::clone(&rule.id)).or_insert(at);
+        }
+        if self.applied_to.is_empty() && message.applied_to.is_empty() {
+            let reason = "neither the policy nor the rule says what it is applied to";
+            own.push(Code::Missing, format!("{field}.applied_to"), reason);
+            self.unbound = true;
+        }
+        self.unbound |= message.applied_to.iter().any(String::is_empty);
+        let is_right = own.is_empty();
+        problems.extend(own);
+        match read.filter(|_| is_right) {
+            Some(rule) => self.rules.push(rule),
+            None if self.order == Some(Order::K8s) => {
+                let action = v1::RuleAction::try_from(message.action);
+                self.denies |= !matches!(action, Ok(v1::RuleAction::Unspecified | v1::RuleAction::Allow));
+            }
+            None => {
+                let known = self.places != places;
+                let applied_to = names("", &message.applied_to, &mut Problems::default());
+                for mut rule in salvage::instead(message, at, &applied_to, &mut self.places, known) {
+                    while self.known.contains_key(&rule.id) {
+                        rule.id = format!("{}+", rule.id).into();
+                    }
+                    self.known.insert(Arc::clone(&rule.id), at);
+                    self.rules.push(rule);
+                }
+            }
+        }
+    }
 }
 
 /// Kind, tier, priority, and the name that must agree with them.
@@ -122,6 +195,7 @@ fn order(message: &v1::NetworkPolicy, problems: &mut Problems) -> Option<Order> 
 
 fn rule(
     field: &str,
+    at: usize,
     message: &v1::Rule,
     order: Option<Order>,
     places: &mut [u32; 2],
@@ -140,13 +214,15 @@ fn rule(
     let peer = message.peer.as_ref().unwrap_or(&default);
     let peer = peer::read(&format!("{field}.peer"), peer, direction, is_antrea, problems);
     let mut terms: Vec<ports::Ports> = Vec::new();
+    let mut known: HashSet<ports::Ports> = HashSet::new();
     for (at, port) in message.ports.iter().enumerate() {
         let field = format!("{field}.ports[{at}]");
         let Some(term) = ports::read(&field, port, problems) else { continue };
-        if terms.contains(&term) {
-            problems.push(Code::Duplicate, field, "it is there twice");
+        if known.insert(term.clone()) {
+            terms.push(term);
+        } else {
+            problems.twice(&field, "it");
         }
-        terms.push(term);
     }
     let multicast = terms.iter().filter(|term| term.is_multicast()).count();
     if multicast != 0 && (multicast != terms.len() || !is_antrea || action == Some(Action::Pass)) {
@@ -165,6 +241,7 @@ fn rule(
     *place += 1;
     Some(Rule {
         id,
+        at,
         direction,
         place: *place - 1,
         action: action?,
@@ -173,6 +250,7 @@ fn rule(
         applied_to,
         logging: message.logging,
         l7: !message.l7_protocols.is_empty(),
+        whole: false,
     })
 }
 

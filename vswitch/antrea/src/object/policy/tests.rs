@@ -7,6 +7,7 @@ mod random;
 mod refused;
 mod speed;
 mod strange;
+mod wrong;
 
 use crate::testing::{document_node, dual_node, pod, room};
 use crate::{Room, RuleKey, Table};

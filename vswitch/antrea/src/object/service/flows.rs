@@ -1,6 +1,6 @@
 //! Flows of a Service: where it answers, and what its endpoints' addresses need.
 
-use super::{Front, Service, ServicePort, choose, groups};
+use super::{Front, Service, ServicePort, choose, flush, groups};
 use crate::address::{hex, with_port};
 use crate::object::endpoints::{Endpoint, Endpoints};
 use crate::part::Category;
@@ -24,6 +24,10 @@ struct Port<'a> {
 
 /// See `compile` of objects.
 pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, part: &mut Part) {
+    if !facts.features().proxy {
+        return;
+    }
+    let effective = service.effective(name, facts);
     for (at, port) in service.ports.iter().enumerate() {
         let set = facts.desired.endpoints(&Endpoints::name(name, &port.name));
         if set.is_none() {
@@ -42,8 +46,10 @@ pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, part: &m
             for endpoint in used.into_values() {
                 port.endpoint(endpoint, part);
             }
-            for front in service.fronts(port.port, family) {
+            for front in service.fronts(port.port, family).into_iter().filter(|front| effective.has(port.port, *front)) {
                 port.front(front, part);
+                let number = if let Front::NodePort(number) = front { number } else { port.port.port };
+                part.places.insert((port.port.protocol, front.address(), number), port.remembered());
             }
         }
     }
@@ -72,6 +78,11 @@ const NODE_PORT: u32 = 0x80000;
 const FROM_LOCAL: u32 = 0x1000_0000;
 
 impl Port<'_> {
+    /// Its name, and whether clients are remembered.
+    fn remembered(&self) -> (String, bool) {
+        (self.port.name.clone(), flush::learns(self.service))
+    }
+
     /// `tcp6`
     const fn protocol(&self) -> &'static str {
         self.port.protocol.of(self.family)
@@ -92,6 +103,11 @@ impl Port<'_> {
         }
     }
 
+    /// Whether the endpoint's Node answers: without the feature answers come back by this one.
+    fn is_dsr(&self, front: Front) -> bool {
+        self.facts.features().dsr && self.service.is_dsr(front)
+    }
+
     /// Ways to the groups of a place, by who comes.
     fn ways(&self, front: Front) -> Vec<Way> {
         let local = self.service.is_local(front);
@@ -100,7 +116,7 @@ impl Port<'_> {
             // Policy Local is for those outside.
             ways.push(Way { priority: 210, reg4: FROM_LOCAL, other: "", local: false });
         }
-        if self.service.is_dsr(front) {
+        if self.is_dsr(front) {
             // From the Node that chose this one.
             ways.push(Way { priority: 210, reg4: 0, other: ",reg0=0x1/0xf", local: true });
         }
@@ -191,7 +207,7 @@ impl Port<'_> {
             );
             part.own(self.facts, "affinity of a client", &line);
         }
-        if let (true, Some(address)) = (self.service.is_dsr(front), front.address()) {
+        if let (true, Some(address)) = (self.is_dsr(front), front.address()) {
             let (idle, fin_idle) = DSR_TIMEOUTS;
             let (protocol, field, port) = (self.protocol(), self.family.destination(), self.port.port);
             let line = format!(

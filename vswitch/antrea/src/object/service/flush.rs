@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// Where a Service port answers: protocol, address (None: the Node's, for a `NodePort`), port.
-type Place = (Protocol, Option<IpAddr>, u16);
+pub(crate) type Place = (Protocol, Option<IpAddr>, u16);
 
 /// Places of a Service, with the names of the ports that have them.
 fn places(service: &Service) -> BTreeMap<Place, &str> {
@@ -20,11 +20,11 @@ fn places_of<'a>(service: &'a Service, port: &'a ServicePort) -> impl Iterator<I
 }
 
 /// Whether clients are remembered, and so may be led past the choice.
-const fn learns(service: &Service) -> bool {
+pub(super) const fn learns(service: &Service) -> bool {
     service.affinity > 0 || service.dsr
 }
 
-fn forget(place: Place, endpoint: Option<(IpAddr, u16)>, learned: bool, flush: &mut BTreeSet<Flush>) {
+pub(super) fn forget(place: Place, endpoint: Option<(IpAddr, u16)>, learned: bool, flush: &mut BTreeSet<Flush>) {
     let (protocol, address, port) = place;
     let number = protocol.number();
     if protocol == Protocol::Udp {

@@ -176,10 +176,13 @@ fn is_remote(endpoint: &Endpoint, facts: &Facts<'_>) -> bool {
 /// The group of another Service's cluster IP, protocol and port; None: there is no such Service, or it is nested itself.
 pub(super) fn of_cluster_ip(protocol: Protocol, endpoint: &Endpoint, facts: &Facts<'_>) -> Option<u32> {
     let claim = crate::Claim::Service(endpoint.address, protocol.number(), endpoint.port);
-    let key = facts.desired.holders(&claim).next()?;
+    let key = facts.desired.holder(&claim)?;
     let service = facts.desired.service(&key.name).filter(|service| !service.nested)?;
     let address = service.cluster_ips.iter().find(|address| **address == endpoint.address)?;
     let port = service.ports.iter().find(|port| port.protocol == protocol && port.port == endpoint.port)?;
+    if !service.effective(&key.name, facts).has(port, Front::Cluster(*address)) {
+        return None;
+    }
     let family = Cidr::host(*address).family();
     facts.ids.group(&of_front(&key.name, service, port, family, Front::Cluster(*address)))
 }

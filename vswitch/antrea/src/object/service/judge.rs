@@ -1,75 +1,138 @@
-//! What is wrong with a Service beside the Node and other objects.
+//! Where a Service has an effect, beside the Node and other objects: what is contested belongs to one place, and all others work.
 
-use super::Service;
+use super::{Front, Service, ServicePort};
+use crate::limits::SOURCE_FLOWS_MAX;
 use crate::problem::{Code, Problems};
 use crate::{Claim, Facts, Family, Key, Kind, Problem};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-pub(super) fn judge(service: &Service, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
-    features(service, facts, problems);
-    families(service, facts, problems);
-    for (field, addresses) in lists(service) {
+/// Where a Service answers at present.
+#[derive(Debug, Default)]
+pub(crate) struct Fronts {
+    /// Addresses that have no effect at any port.
+    silent: BTreeSet<IpAddr>,
+    /// Places that another Service has.
+    taken: BTreeSet<(u8, Front, u16)>,
+    /// Places outside have none.
+    inside_only: bool,
+    /// None at all.
+    nowhere: bool,
+    /// Those of a load balancer have none.
+    crowded: bool,
+}
+
+impl Fronts {
+    /// Whether a place of a port has an effect.
+    pub(super) fn has(&self, port: &ServicePort, front: Front) -> bool {
+        let place = (port.protocol.number(), front, port.port);
+        let is_silent = front.address().is_some_and(|address| self.silent.contains(&address));
+        let is_off = front.is_external() && self.inside_only || matches!(front, Front::LoadBalancer(_)) && self.crowded;
+        !self.nowhere && !is_silent && !is_off && !self.taken.contains(&place)
+    }
+}
+
+/// Tells what has no effect, and why.
+pub(super) fn judge(service: &Service, name: &str, facts: &Facts<'_>, problems: &mut Problems) -> Fronts {
+    let mut fronts = Fronts::default();
+    features(service, facts, &mut fronts, problems);
+    ranges(service, facts, &mut fronts, problems);
+    for (field, addresses, front) in lists(service) {
         for (at, address) in addresses.iter().enumerate() {
-            overlaps(&format!("{field}[{at}]"), address, facts, problems);
-        }
-    }
-    node_ports(service, name, facts, problems);
-}
-
-fn lists(service: &Service) -> [(&'static str, &[IpAddr]); 3] {
-    [
-        ("cluster_ips", &service.cluster_ips),
-        ("external_ips", &service.external_ips),
-        ("load_balancer_ips", &service.load_balancer_ips),
-    ]
-}
-
-fn features(service: &Service, facts: &Facts<'_>, problems: &mut Problems) {
-    let features = facts.features();
-    if !features.proxy {
-        return problems.push(Code::Feature, "", "it needs features.proxy");
-    }
-    let mut needs = |there: bool, field: String, feature: bool, which: &str| {
-        if there && !feature {
-            problems.push(Code::Feature, field, format!("it needs features.{which}"));
-        }
-    };
-    for (field, addresses) in &lists(service)[1..] {
-        needs(!addresses.is_empty(), (*field).to_owned(), features.proxy_all, "proxy_all");
-    }
-    for (at, port) in service.ports.iter().enumerate() {
-        needs(port.node_port.is_some(), format!("ports[{at}].node_port"), features.proxy_all, "proxy_all");
-    }
-    needs(service.dsr, "load_balancer_mode".to_owned(), features.dsr, "dsr");
-}
-
-fn families(service: &Service, facts: &Facts<'_>, problems: &mut Problems) {
-    let missing = |family| format!("the Node does not have {family:?}");
-    for (field, addresses) in lists(service) {
-        for (at, address) in addresses.iter().enumerate() {
-            let family = Family::of(address);
             let field = format!("{field}[{at}]");
-            if !facts.node.has(family) {
-                problems.push(Code::Family, field, format!("{address}: {}", missing(family)));
-            } else if service.dsr && family == Family::V6 && !service.cluster_ips.contains(address) {
-                problems.push(Code::Family, field, format!("{address}: with DSR endpoints answer by IPv4 only"));
+            if !has_address(service, &field, address, facts, problems) {
+                fronts.silent.insert(*address);
+                continue;
+            }
+            for port in &service.ports {
+                if is_taken(name, &field, port, front(*address), facts, problems) {
+                    fronts.taken.insert((port.protocol.number(), front(*address), port.port));
+                }
             }
         }
     }
-    for (at, range) in service.source_ranges.iter().enumerate() {
-        if !facts.node.has(range.family()) {
-            let reason = format!("{range}: {}", missing(range.family()));
-            problems.push(Code::Family, format!("load_balancer_source_ranges[{at}]"), reason);
+    for (at, port) in service.ports.iter().enumerate() {
+        let Some(number) = port.node_port else { continue };
+        let claim = Claim::NodePort(port.protocol.number(), number);
+        if !crate::object::judge::held_by(&key(name), &claim, &format!("ports[{at}].node_port"), facts, problems) {
+            fronts.taken.insert((port.protocol.number(), Front::NodePort(number), port.port));
         }
+    }
+    fronts
+}
+
+fn key(name: &str) -> Key {
+    Key::new(Kind::Service, name)
+}
+
+type List<'a> = (&'static str, &'a [IpAddr], fn(IpAddr) -> Front);
+
+fn lists(service: &Service) -> [List<'_>; 3] {
+    [
+        ("cluster_ips", &service.cluster_ips, Front::Cluster),
+        ("external_ips", &service.external_ips, Front::External),
+        ("load_balancer_ips", &service.load_balancer_ips, Front::LoadBalancer),
+    ]
+}
+
+fn features(service: &Service, facts: &Facts<'_>, fronts: &mut Fronts, problems: &mut Problems) {
+    let features = facts.features();
+    fronts.nowhere = !features.proxy;
+    fronts.inside_only = !features.proxy_all;
+    if !features.proxy {
+        return problems.push(Code::Feature, "", "it needs features.proxy");
+    }
+    let mut needs = |there: bool, field: String, feature: bool, reason: &str| {
+        if there && !feature {
+            problems.push(Code::Feature, field, reason);
+        }
+    };
+    for (field, addresses, _) in &lists(service)[1..] {
+        needs(!addresses.is_empty(), (*field).to_owned(), features.proxy_all, "they need features.proxy_all");
+    }
+    for (at, port) in service.ports.iter().enumerate() {
+        let field = || format!("ports[{at}].node_port");
+        if port.node_port.is_some() && !features.proxy_all {
+            needs(true, field(), false, "it needs features.proxy_all");
+        }
+    }
+    needs(service.dsr, "load_balancer_mode".to_owned(), features.dsr, "without features.dsr its answers come back by this Node");
+}
+
+/// Who may come to a load balancer's addresses. Where that is more than a table can say, nobody may.
+fn ranges(service: &Service, facts: &Facts<'_>, fronts: &mut Fronts, problems: &mut Problems) {
+    const FIELD: &str = "load_balancer_source_ranges";
+    let flows = 4 * service.ports.len() * service.load_balancer_ips.len() * service.source_ranges.len();
+    if flows > SOURCE_FLOWS_MAX {
+        fronts.crowded = true;
+        let reason = format!("ports times addresses times ranges would be {flows} flows, at most {SOURCE_FLOWS_MAX}: nobody may come to the load balancer's addresses");
+        problems.push(Code::Limit, FIELD, reason);
+    }
+    let mut missing = Family::BOTH.into_iter().filter(|family| !facts.node.has(*family));
+    if let Some(family) = missing.next()
+        && let Some(range) = service.source_ranges.iter().find(|range| range.family() == family)
+    {
+        problems.push(Code::Family, FIELD, format!("{range}: the Node does not have {family:?}"));
     }
 }
 
-/// Addresses of Pods and of the Node are no Service's. (Its addresses in the network between Nodes may be external ones.)
-fn overlaps(field: &str, address: &IpAddr, facts: &Facts<'_>, problems: &mut Problems) {
-    if let Some(pod) = facts.desired.pod_of(address) {
-        problems.add(Problem::new(Code::Overlap, field, format!("{address} belongs to {pod}")).other(pod.clone()));
+/// Whether an address is of its family, and nobody's that goes before: the Node's, a Pod's, an Egress's. (The Node's addresses in the network between Nodes may be external ones.)
+fn has_address(service: &Service, field: &str, address: &IpAddr, facts: &Facts<'_>, problems: &mut Problems) -> bool {
+    let (node, family) = (facts.node, Family::of(address));
+    if !node.has(family) {
+        problems.push(Code::Family, field, format!("{address}: the Node does not have {family:?}"));
+        return false;
     }
-    let node = facts.node;
+    if service.dsr && family == Family::V6 && !service.cluster_ips.contains(address) {
+        problems.push(Code::Family, field, format!("{address}: with DSR endpoints answer by IPv4 only; its answers come back by this Node"));
+    }
+    let before = problems.count();
+    let of_pod = facts.desired.pod_of(address);
+    let others = facts.desired.overlapping(&crate::Cidr::host(*address));
+    let of_egress = others.iter().map(|(_, key)| *key).find(|key| key.kind == Kind::Egress);
+    if let Some(other) = of_pod.or(of_egress) {
+        problems.add(Problem::new(Code::Overlap, field, format!("{address} belongs to {other}")).other(other.clone()));
+    }
     let of_node = [
         ("the gateway", node.gateway.addresses.contains(address)),
         ("hairpin connections (virtual_service_addresses)", node.virtual_service.contains(address)),
@@ -79,25 +142,23 @@ fn overlaps(field: &str, address: &IpAddr, facts: &Facts<'_>, problems: &mut Pro
         let reason = format!("{address} is the Node's, of {what}");
         problems.add(Problem::new(Code::Overlap, field, reason).other(Key::node()));
     }
+    problems.count() == before
 }
 
-/// At an address of the Node, the port of an external IP is no `NodePort`.
-fn node_ports(service: &Service, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
-    let own = &facts.node.node_port_addresses;
-    let mut collides = |field: String, claim: &Claim| {
-        if let Some(other) = facts.desired.holders(claim).next() {
-            let whose = if *other.name == *name { "its own".to_owned() } else { format!("{other}'s") };
-            let reason = format!("an address of the Node has this port twice: {claim} is {whose}");
-            problems.add(Problem::new(Code::Overlap, field, reason).other(Key::new(Kind::Service, &other.name)));
-        }
-    };
-    for (at, port) in service.ports.iter().enumerate() {
-        let protocol = port.protocol.number();
-        if service.addresses().any(|address| own.contains(address)) {
-            collides(format!("ports[{at}].port"), &Claim::NodePort(protocol, port.port));
-        }
-        for (number, address) in port.node_port.iter().flat_map(|number| own.iter().map(move |to| (*number, to))) {
-            collides(format!("ports[{at}].node_port"), &Claim::Service(*address, protocol, number));
-        }
+/// Whether a port of an address is another Service's; at an address of the Node, a `NodePort`, which goes before.
+fn is_taken(name: &str, field: &str, port: &ServicePort, front: Front, facts: &Facts<'_>, problems: &mut Problems) -> bool {
+    let (protocol, before) = (port.protocol.number(), problems.count());
+    let Some(address) = front.address() else { return false };
+    crate::object::judge::held_by(&key(name), &Claim::Service(address, protocol, port.port), field, facts, problems);
+    let node_port = Claim::NodePort(protocol, port.port);
+    let holder = facts.desired.holder(&node_port).filter(|_| facts.node.node_port_addresses.contains(&address));
+    if let Some(other) = holder {
+        let whose = if *other.name == *name { "its own".to_owned() } else { format!("{other}'s") };
+        let reason = format!("{address} is the Node's, where {node_port} is {whose}");
+        problems.add(Problem::new(Code::Overlap, field, reason).other(other.clone()));
     }
+    problems.count() != before
 }
+
+/// Places that a Service's flows are for at present, with the names of the ports that have them, and whether clients are remembered there.
+pub(crate) type Places = BTreeMap<super::flush::Place, (String, bool)>;

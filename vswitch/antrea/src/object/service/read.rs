@@ -2,10 +2,11 @@
 
 use super::{Protocol, Service, ServicePort};
 use crate::address::parse_address;
-use crate::limits::{AFFINITY_MAX, PORT_NAME_MAX, SERVICE_FLOWS_MAX, SERVICE_PORTS_MAX, SOURCE_RANGES_MAX};
+use crate::limits::{AFFINITY_MAX, PORT_NAME_MAX, SERVICE_FLOWS_MAX, SERVICE_PORTS_MAX};
 use crate::node::{cidrs, one_per_family};
 use crate::problem::{Code, Problems};
-use std::collections::BTreeSet;
+use crate::Cidr;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
 
@@ -18,7 +19,7 @@ pub(super) fn read(message: &v1::Service, problems: &mut Problems) -> Service {
     for (at, address) in cluster_ips.iter().enumerate() {
         problems.take(&format!("cluster_ips[{at}]"), one_host(address));
     }
-    let service = Service {
+    let mut service = Service {
         ports: ports(&message.ports, problems),
         cluster_ips,
         external_ips: addresses("external_ips", &message.external_ips, problems),
@@ -31,6 +32,7 @@ pub(super) fn read(message: &v1::Service, problems: &mut Problems) -> Service {
         nested: message.nested,
         source_ranges: source_ranges(&message.load_balancer_source_ranges, problems),
     };
+    once(&mut service, problems);
     whole(&service, message, problems);
     service
 }
@@ -47,22 +49,33 @@ fn whole(service: &Service, message: &v1::Service, problems: &mut Problems) {
     if service.nested && outside {
         problems.push(Code::Value, "nested", "a nested Service has cluster IPs only");
     }
-    let mut seen: BTreeSet<IpAddr> = service.cluster_ips.iter().copied().collect();
-    for (field, addresses) in
-        [("external_ips", &service.external_ips), ("load_balancer_ips", &service.load_balancer_ips)]
-    {
-        for address in addresses {
-            if !seen.insert(*address) {
-                problems.push(Code::Duplicate, field, format!("{address} is an address of it already"));
-            }
-        }
-    }
-    let sources = service.source_ranges.len().max(1);
-    let places = service.addresses().count() + service.load_balancer_ips.len() * (sources - 1);
-    if service.ports.len() * places > SERVICE_FLOWS_MAX {
-        let ports = service.ports.len();
-        let reason = format!("{ports} ports times {places} addresses and source ranges: at most {SERVICE_FLOWS_MAX}");
+    let (ports, places) = (service.ports.len(), service.addresses().count());
+    if ports * places > SERVICE_FLOWS_MAX {
+        let reason = format!("{ports} ports times {places} addresses: at most {SERVICE_FLOWS_MAX}");
         problems.push(Code::Limit, "ports", reason);
+    }
+}
+
+/// An address that several lists have is taken once: from the load balancer's if only some may come there, else from the first list.
+fn once(service: &mut Service, problems: &mut Problems) {
+    let restricted = !service.source_ranges.is_empty();
+    let mut lists = [
+        ("cluster_ips", &mut service.cluster_ips),
+        ("external_ips", &mut service.external_ips),
+        ("load_balancer_ips", &mut service.load_balancer_ips),
+    ];
+    if restricted {
+        lists.rotate_right(1);
+    }
+    let mut seen: BTreeSet<IpAddr> = BTreeSet::new();
+    for (field, addresses) in lists {
+        addresses.retain(|address| {
+            let is_new = seen.insert(*address);
+            if !is_new {
+                problems.twice(field, address);
+            }
+            is_new
+        });
     }
 }
 
@@ -75,10 +88,16 @@ fn ports(messages: &[v1::ServicePort], problems: &mut Problems) -> Vec<ServicePo
     }
     let (mut names, mut numbers, mut node_ports) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut ports = Vec::new();
+    let mut said: HashSet<(&str, i32, u32, u32)> = HashSet::new();
     for (at, message) in messages.iter().enumerate().take(SERVICE_PORTS_MAX) {
         let field = format!("ports[{at}]");
+        let transport = if message.protocol == 0 { v1::Protocol::Tcp.into() } else { message.protocol };
+        if !said.insert((message.name.as_str(), transport, message.port, message.node_port)) {
+            problems.twice(&field, format!("port {}", message.port));
+            continue;
+        }
         port_name(&format!("{field}.name"), &message.name, problems);
-        if message.name.is_empty() && messages.len() > 1 {
+        if message.name.is_empty() && messages.iter().any(|other| other != message) {
             problems.push(Code::Missing, format!("{field}.name"), "only the one port of a Service may have none");
         } else if !names.insert(message.name.as_str()) {
             problems.push(Code::Duplicate, format!("{field}.name"), format!("{:?} is there twice", message.name));
@@ -148,23 +167,26 @@ fn addresses(field: &str, texts: &[String], problems: &mut Problems) -> Vec<IpAd
         let field = format!("{field}[{at}]");
         let Some(address) = host_address(&field, text, problems) else { continue };
         if !addresses.insert(address) {
-            problems.push(Code::Duplicate, field, format!("{address} is there twice"));
+            problems.twice(&field, address);
         }
     }
     addresses.into_iter().collect()
 }
 
-fn source_ranges(texts: &[String], problems: &mut Problems) -> Vec<crate::Cidr> {
+/// In order, without those that are within others.
+fn source_ranges(texts: &[String], problems: &mut Problems) -> Vec<Cidr> {
     let field = "load_balancer_source_ranges";
-    if texts.len() > SOURCE_RANGES_MAX {
-        problems.push(Code::Limit, field, format!("{}: at most {SOURCE_RANGES_MAX}", texts.len()));
+    let mut ranges = cidrs(field, texts, problems);
+    ranges.sort_unstable_by_key(|range| (range.family(), range.address(), range.length()));
+    let mut widest: Vec<Cidr> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match widest.last() {
+            Some(last) if *last == range => problems.twice(field, range),
+            Some(last) if last.covers(&range) => {}
+            _ => widest.push(range),
+        }
     }
-    let mut ranges = cidrs(field, texts.get(..SOURCE_RANGES_MAX).unwrap_or(texts), problems);
-    ranges.sort_unstable();
-    if ranges.windows(2).any(|pair| pair[0] == pair[1]) {
-        problems.push(Code::Duplicate, field, "one of them is there twice");
-    }
-    ranges
+    widest
 }
 
 /// An address that one host has.

@@ -24,10 +24,11 @@ pub(super) fn compile(control: &TrafficControl, name: &str, facts: &Facts<'_>, p
     let actions = format!("{target},set_field:{mark}->reg4,goto_table:IngressSecurityClassifier");
     for (at, pod) in control.pods.iter().enumerate() {
         let field = format!("pods[{at}]");
-        let Some(there) = facts.desired.pod(pod) else {
+        if facts.desired.pod(pod).is_none() {
             part.degraded.push(Code::Pending, field, format!("Pod {pod} is not there yet"));
             continue;
-        };
+        }
+        let Some(there) = facts.pod(pod) else { continue };
         let (ingress, egress) = counts(control, name, pod, &field, facts, part);
         let Some(number) = facts.ports.number(&there.port) else { continue };
         if ingress {

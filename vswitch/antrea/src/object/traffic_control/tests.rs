@@ -1,7 +1,7 @@
 //! `TrafficControl`s.
 
 use super::TrafficControl;
-use crate::testing::{assert_has, document_node, dump, dump_of, peer, pod, refused, room, traffic_control};
+use crate::testing::{assert_has, document_node, dump, dump_of, peer, pod, degraded, room, traffic_control};
 use crate::{Code, Key, Kind, Problems, Room, Write};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
@@ -90,7 +90,6 @@ fn everything_that_is_wrong_by_itself_is_found_at_once() {
     is(read(|control| control.target_port.clear()), Code::Missing, "target_port");
     is(read(|control| control.set_action(v1::TrafficControlAction::Mirror)), Code::Value, "return_port");
     is(read(|control| control.priority = 5), Code::Range, "priority");
-    is(read(|control| control.pods.push("default/web".to_owned())), Code::Duplicate, "pods[1]");
     let mut problems = Problems::default();
     TrafficControl::read(&v1::TrafficControl { priority: 256, ..v1::TrafficControl::default() }, &mut problems);
     assert_eq!(problems.all().len(), 4, "{problems:?}");
@@ -103,7 +102,7 @@ fn what_is_wrong_beside_others_is_found() {
     let check = |room: &mut Room, change: fn(&mut v1::TrafficControl), code: &str, field: &str| {
         let mut bad = traffic_control("web");
         change(&mut bad);
-        let problems = refused(room, Object::TrafficControl(bad));
+        let problems = degraded(room, Object::TrafficControl(bad));
         assert!(problems.iter().any(|found| found.code == code && found.field == field), "{code} {field}: {problems:?}");
     };
     check(&mut there, |control| control.target_port = "nowhere".to_owned(), "PORT", "target_port");

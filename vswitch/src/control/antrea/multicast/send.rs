@@ -35,7 +35,7 @@ fn hears(facts: &Facts<'_>, rules: &Judge<'_>, pod: &str, group: Option<Ipv4Addr
     if rules.verdict(&message).is_some_and(|verdict| !verdict.is_allowed) {
         return None;
     }
-    facts.ports.number(&facts.desired.pod(pod)?.port)
+    facts.ports.number(&facts.pod(pod)?.port)
 }
 
 impl Outbox {

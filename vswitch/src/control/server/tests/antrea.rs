@@ -135,16 +135,24 @@ async fn nothing_is_written_before_the_gate_opens_and_everything_then() {
 }
 
 #[tokio::test]
-async fn a_refused_pod_keeps_the_gate_shut() {
+async fn a_refused_pod_and_a_pod_without_its_port_keep_nobody_out() {
     let running = Running::with_node().await;
     running.initialize(node()).await.expect("a Node");
     let begin = v1::SyncBegin { mode: v1::WriteMode::ValidOnly.into(), ..round(1) };
     let bad = v1::Pod { addresses: vec!["10.10.0".to_owned()], ..pod("db", 25) };
     let synced = running.sync(begin.clone(), vec![object(pod("web", 24)), object(bad.clone())]).await.expect("a sync");
-    assert!(!synced.gate_open, "{synced:?}");
-    assert_eq!(running.flow_count().await, 0);
-    let anyway = v1::SyncBegin { round: 2, gate: v1::GateChange::OpenAnyway.into(), ..begin };
-    assert!(running.sync(anyway, vec![object(pod("web", 24)), object(bad)]).await.expect("a sync").gate_open);
+    assert!(synced.gate_open && synced.gate_held_by.is_empty(), "{synced:?}");
+    assert_eq!(synced.result.unwrap_or_default().counts.get("REFUSED"), Some(&1));
+    let without = running.flow_count().await;
+    // Its port is not there yet: it works with the port, in the call that adds it.
+    let late = v1::Pod { port: "late".to_owned(), ..pod("db", 25) };
+    let next = v1::SyncBegin { round: 2, ..begin };
+    let synced = running.sync(next, vec![object(pod("web", 24)), object(late)]).await.expect("a sync");
+    assert_eq!(synced.result.unwrap_or_default().counts.get("DEGRADED"), Some(&1));
+    assert_eq!(running.flow_count().await, without);
+    running.add_port("br-int", internal("late")).await.expect("a new port");
+    assert!(running.flow_count().await > without);
+    assert!(running.state().await.degraded.is_empty());
     running.stop().await;
 }
 
@@ -249,7 +257,7 @@ async fn a_reset_leaves_nothing_of_ours() {
 }
 
 #[tokio::test]
-async fn what_was_refused_in_one_part_keeps_the_gate_shut_in_the_next() {
+async fn a_policy_that_binds_nobody_known_keeps_the_gate_shut_by_name() {
     let running = Running::with_node().await;
     running.initialize(node()).await.expect("a Node");
     let part = |number, scope: &[v1::Kind], gate: v1::GateChange| v1::SyncBegin {
@@ -259,14 +267,38 @@ async fn what_was_refused_in_one_part_keeps_the_gate_shut_in_the_next() {
         ..round(number)
     };
     let policies = [v1::Kind::NetworkPolicy, v1::Kind::AddressGroup, v1::Kind::AppliedToGroup];
-    let bad = v1::NetworkPolicy { name: "acnp:deny".to_owned(), ..v1::NetworkPolicy::default() };
+    let rule = v1::Rule { direction: 1, action: 2, ..v1::Rule::default() };
+    // Wrong by its kind, and its group is not there.
+    let bad = v1::NetworkPolicy {
+        name: "acnp:deny".to_owned(),
+        applied_to: vec!["web".to_owned()],
+        rules: vec![rule],
+        ..v1::NetworkPolicy::default()
+    };
     let bad = v1::Object { object: Some(v1::object::Object::NetworkPolicy(bad)) };
     let first = running.sync(part(1, &policies, v1::GateChange::Keep), vec![bad]).await.expect("a sync");
     assert_eq!(first.result.unwrap_or_default().counts.get("REFUSED"), Some(&1));
     let pods = part(2, &[v1::Kind::Pod], v1::GateChange::Open);
-    assert!(!running.sync(pods, vec![object(pod("web", 24))]).await.expect("a sync").gate_open, "a deny is missing");
-    let right = part(3, &policies, v1::GateChange::Open);
-    assert!(running.sync(right, Vec::new()).await.expect("a sync").gate_open);
+    let shut = running.sync(pods, vec![object(pod("web", 24))]).await.expect("a sync");
+    assert!(!shut.gate_open, "a deny is missing");
+    let named = |held: &[v1::ObjectStatus]| {
+        held.iter().filter_map(|status| Some(status.object.clone()?.name)).collect::<Vec<_>>()
+    };
+    assert_eq!(named(&shut.gate_held_by), ["acnp:deny"]);
+    assert_eq!(named(&running.state().await.gate_held_by), ["acnp:deny"]);
+    // With its group it is refused still, and isolates: nothing is open.
+    let group =
+        v1::AppliedToGroup { name: "web".to_owned(), pods: vec!["default/web".to_owned()], services: Vec::new() };
+    let group = v1::Object { object: Some(v1::object::Object::AppliedToGroup(group)) };
+    let groups = part(3, &[v1::Kind::AppliedToGroup], v1::GateChange::Open);
+    let open = running.sync(groups, vec![group]).await.expect("a sync");
+    assert!(open.gate_open && open.gate_held_by.is_empty(), "{open:?}");
+    let held = running.flow_count().await;
+    // One without a name cannot be kept: its kind has not been told.
+    let nameless = v1::NetworkPolicy { name: String::new(), ..v1::NetworkPolicy::default() };
+    let nameless = v1::Object { object: Some(v1::object::Object::NetworkPolicy(nameless)) };
+    running.sync(part(4, &[v1::Kind::NetworkPolicy], v1::GateChange::Keep), vec![nameless]).await.expect("a sync");
+    assert!(running.flow_count().await < held, "the wrong one is gone");
     running.stop().await;
 }
 

@@ -37,10 +37,11 @@ fn policies(shown: &Shown<'_>, names: &[String], pod: &str) -> Vec<v1::NetworkPo
             continue;
         }
         let Some(read) = shown.desired().network_policy(&key.name) else { continue };
-        let rule = |(rule, id): (&v1::Rule, &str)| {
-            rule_state(shown, key, v1::Rule { id: id.to_owned(), ..rule.clone() }, &counters)
+        let rule = |(id, at): (&str, usize)| {
+            let rule = policy.rules.get(at).cloned().unwrap_or_default();
+            rule_state(shown, key, v1::Rule { id: id.to_owned(), ..rule }, &counters)
         };
-        let rules = policy.rules.iter().zip(read.rule_ids()).map(rule).collect();
+        let rules = read.rule_ids().map(rule).collect();
         let policy = v1::NetworkPolicy { rules: Vec::new(), ..policy.clone() };
         states.push(v1::NetworkPolicyState { policy: Some(policy), rules, cookie: shown.cookie(key) });
     }
@@ -78,7 +79,7 @@ fn groups(shown: &Shown<'_>, names: &[String]) -> Vec<Object> {
 }
 
 /// Members that one call adds and removes: what an address group holds.
-const MEMBERS_MAX: usize = 100_000;
+const MEMBERS_MAX: usize = vswitch_antrea::limits::MEMBERS_MAX;
 
 /// A member, however it is written.
 #[derive(PartialEq, Eq, Hash)]

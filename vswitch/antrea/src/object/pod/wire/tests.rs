@@ -2,7 +2,7 @@
 
 use super::PARTS;
 use crate::object::egress::tests::wired;
-use crate::testing::{PORTS, apply, assert_has, document_node, dual_node, dump, dump_of, ip, mac, peer, pod, refused, room};
+use crate::testing::{PORTS, apply, assert_has, document_node, dual_node, dump, dump_of, ip, mac, peer, pod, degraded, room};
 use crate::wire::Under;
 use crate::{Flush, Key, Kind, Ports, Room, Table, Wire, Write, Zones};
 use std::collections::BTreeSet;
@@ -133,7 +133,7 @@ fn zones_are_known_as_long_as_a_pod_is_there() {
 #[test]
 fn an_address_in_a_vlan_is_no_address_of_the_node() {
     let mut room = room(&node(), Vec::new());
-    let problems = refused(&mut room, Object::Pod(v1::Pod { vlan: 7, ..pod("web") }));
+    let problems = degraded(&mut room, Object::Pod(v1::Pod { vlan: 7, ..pod("web") }));
     assert_eq!((problems[0].code.as_str(), problems[0].field.as_str()), ("OVERLAP", "addresses[0]"), "{problems:?}");
     // Without the feature Pods of foreign addresses are as they were.
     let mut plain = node();

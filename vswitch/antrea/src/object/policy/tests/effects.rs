@@ -309,7 +309,10 @@ fn a_node_that_has_less_keeps_what_can_be() {
     let plan = room.plan_node(&node).unwrap_or_else(|problems| panic!("{problems:?}"));
     room.settle(plan);
     let ingress = lines(&room, Table::AntreaPolicyIngressRule);
-    assert!(!ingress.iter().any(|line| line.contains("tp_dst=8080")), "an L7 rule must not allow everything: {ingress:#?}");
+    assert!(ingress.iter().any(|line| line.contains("tp_dst=8080")), "{ingress:#?}");
+    let number = number(&room, "acnp:ingress-allow-http-request-to-api-v2", "AllowFromClientL7");
+    has(&room, &[&format!("table=IngressMetric, priority=201,reg0=0x400/0x400,reg3={number:#x} actions=ct_forget")]);
+    assert!(!lines(&room, Table::IngressMetric).iter().any(|line| line.contains(&format!("ct_label={number:#x}/"))), "it allows nothing");
     assert_eq!(problems(&room, "acnp:ingress-allow-http-request-to-api-v2"), [("FEATURE".to_owned(), "rules[0].l7_protocols".to_owned())]);
     has(&room, &["table=IngressDefaultRule, priority=200,reg1=0x25 actions=ct_forget"]);
 }
