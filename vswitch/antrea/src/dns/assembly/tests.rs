@@ -26,7 +26,7 @@ fn fragment(data: &[u8], offset: usize, more: bool, six: bool, id: u16) -> Vec<u
         let head = [&[0; 12][..], &[0x86, 0xdd, 0x60, 0, 0, 0], &len, &[44, 64], &[7; 32]].concat();
         return [&head, &[17, 0][..], &word, &[0, 0], &id.to_be_bytes(), data].concat();
     }
-    let word = (offset as u16 / 8 | u16::from(more) << 13).to_be_bytes();
+    let word = ((offset as u16 / 8) | (u16::from(more) << 13)).to_be_bytes();
     let total = ((data.len() + 20) as u16).to_be_bytes();
     let head = [
         &[0; 12][..],
@@ -115,7 +115,7 @@ fn the_segment_that_makes_a_message_whole_waits_with_it() {
     assert_eq!(put(110, 154), Put::on(vec![110], vec![two]));
     // Another connection with the same ends.
     assert_eq!(assembly.put(&segment(7, 18, &[]), 0, 0), Put::on(vec![0], vec![]));
-    assert_eq!(assembly.put(&segment(8, 16, &stream(&[one.clone()])), 1, 0), Put::on(vec![1], vec![one]));
+    assert_eq!(assembly.put(&segment(8, 16, &stream(std::slice::from_ref(&one))), 1, 0), Put::on(vec![1], vec![one]));
     assert!(assembly.expire(STREAM_MS).is_empty());
     assert_eq!(assembly.bytes(), 0);
 }
@@ -143,7 +143,7 @@ proptest! {
         let mut parts = fragments(&message, &cuts, six, 3);
         let turns = order as usize % parts.len();
         parts.rotate_left(turns);
-        if order & 1 << 63 != 0 {
+        if order & (1 << 63) != 0 {
             parts.reverse();
         }
         let mut assembly = Assembly::default();

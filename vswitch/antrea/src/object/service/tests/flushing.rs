@@ -146,11 +146,11 @@ fn whoever_is_led_otherwise_now_is_forgotten_where_that_is_so() {
     type Change<'a> = (&'a dyn Fn(&mut v1::Service), Places, Places);
     // There, and back again.
     let changes: [Change<'_>; 6] = [
-        (&|service| service.external_traffic_policy = local.into(), outside.clone(), outside.clone()),
+        (&|service| service.external_traffic_policy = local.into(), outside.clone(), outside),
         (&|service| service.internal_traffic_policy = local.into(), vec![(cluster, 80)], vec![(cluster, 80)]),
         (&|service| service.affinity_timeout_seconds = 30, all.clone(), vec![]),
         (&|service| service.affinity_timeout_seconds = 0, all.clone(), vec![]),
-        (&|service| service.affinity_timeout_seconds = 90, vec![], all.clone()),
+        (&|service| service.affinity_timeout_seconds = 90, vec![], all),
         (&|service| service.set_selection(v1::Selection::Maglev), vec![], vec![]),
     ];
     let mut node = document_node();

@@ -212,7 +212,7 @@ fn parts(protocol: u8, bytes: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
     let part = |pair: &[usize]| {
         let (from, data) = (pair[0] as u16, &bytes[pair[0]..pair[1]]);
         let more = u16::from(pair[1] < bytes.len()) << 13;
-        let word = if protocol == 17 { from / 8 | more } else { 0 };
+        let word = if protocol == 17 { (from / 8) | more } else { 0 };
         let tcp =
             [&[0, 53, 0x30, 0x39, 0, 0][..], &from.to_be_bytes(), &[0, 0, 0, 0, 0x50, 16, 1, 0, 0, 0, 0, 0]].concat();
         let payload = if protocol == 17 { data.to_vec() } else { [tcp.as_slice(), data].concat() };
