@@ -13,7 +13,7 @@ class OneNode(Node):
                    "3 datagrams before the answer", "3 times the same SYN", "SCTP: outside -> 192.168.77.160", "web2 leaves: its UDP sockets", "16 new clients", "of 1 s ends",
                    "another port: mover by the old one", "the Pod goes: its packets", "probes have a port: a probe of web2",
                    "multicast, IGMPv2: client -> db", "the agent is killed, and comes back",
-                   "Traceflow: client -> db, refused", "the agent reads IGMP", "records of a connection that stays", "L7: client -> web, web2", "with --strict",
+                   "Traceflow: client -> db, refused", "the agent reads IGMP", "records of a connection that stays", "L7: client -> web, web2", "L7, an engine that reads TCP: outside -> NodePort", "with --strict",
                    "iperf3: client", "no wrong checksum arrived in any namespace")
 
 

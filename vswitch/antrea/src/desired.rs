@@ -257,7 +257,7 @@ impl Desired {
 
     /// Policies with a rule that means a name (in lower case, without a dot at its end).
     pub fn meaning(&self, name: &str) -> BTreeSet<&Key> {
-        Pattern::meaning(name).filter_map(|pattern| self.patterns.get(&pattern)).flatten().collect()
+        Pattern::meaning(&self.patterns, name).flat_map(|(_, keys)| keys).collect()
     }
 
     fn forget_patterns(&mut self, object: &Object, key: &Key) {

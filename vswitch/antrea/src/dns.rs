@@ -4,13 +4,14 @@
 //! only backwards, and all labels of a message are counted against one budget, so that a message costs what its length is worth.
 //! Only the answer section counts, and in it only what the question leads to: the name itself, and what CNAMEs of the same message lead on to.
 
+mod assembly;
 mod frame;
 #[cfg(test)]
 mod tests;
 
 use std::net::IpAddr;
 
-pub use frame::{Payload, payload};
+pub use assembly::{Assembly, Put};
 
 /// Labels that are looked at in one message. (A message of 64 KiB full of addresses, each with a name of three labels in full, has 7,000.)
 const LABELS_MAX: usize = 16_384;
@@ -49,12 +50,11 @@ pub enum Unreadable {
     TooMuch,
 }
 
-/// Reads a message. `cut`: its end is missing, as in the first fragment of a datagram; then, as in a message that says so itself (TC), what
-/// is whole of it counts. An error of the server (SERVFAIL, NXDOMAIN, ...) has no addresses.
+/// Reads a message. Of one that says that its end is missing (TC) what is whole counts. An error of the server (SERVFAIL, NXDOMAIN, ...) has no addresses.
 ///
 /// # Errors
 /// See [`Unreadable`].
-pub fn read(message: &[u8], cut: bool) -> Result<Vec<Answer>, Unreadable> {
+pub fn read(message: &[u8]) -> Result<Vec<Answer>, Unreadable> {
     let mut reader = Reader { message, at: 2, labels: LABELS_MAX };
     let flags = reader.u16()?;
     let (questions, answers) = (reader.u16()?, reader.u16()?);
@@ -83,7 +83,7 @@ pub fn read(message: &[u8], cut: bool) -> Result<Vec<Answer>, Unreadable> {
             Ok(None) => {}
             Ok(Some((owner, ttl, Data::Address(address)))) => records.addresses.push((owner, ttl, address)),
             Ok(Some((owner, ttl, Data::Alias(target)))) => records.aliases.push((owner, ttl, target)),
-            Err(Unreadable::Malformed) if cut || is_cut => break,
+            Err(Unreadable::Malformed) if is_cut => break,
             Err(error) => return Err(error),
         }
         if records.aliases.len() > ALIASES_MAX {

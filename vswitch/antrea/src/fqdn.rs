@@ -95,7 +95,7 @@ impl Cache {
         self.patterns = patterns;
         let mut orphans = Vec::new();
         for (name, known) in &mut self.names {
-            known.patterns = Pattern::meaning(name).filter(|pattern| self.patterns.contains_key(pattern)).collect();
+            known.patterns = Pattern::meaning(&self.patterns, name).map(|(pattern, _)| pattern.clone()).collect();
             for pattern in &known.patterns {
                 if let Some(heard) = self.patterns.get_mut(pattern) {
                     heard.insert((known.heard, Arc::clone(name)));
@@ -118,7 +118,7 @@ impl Cache {
     /// Whether rules mean a name (in lower case, without a dot at its end).
     #[must_use]
     pub fn means(&self, name: &str) -> bool {
-        Pattern::meaning(name).any(|pattern| self.patterns.contains_key(&pattern))
+        Pattern::meaning(&self.patterns, name).next().is_some()
     }
 
     /// Seconds that an address is held which has this TTL.
@@ -130,7 +130,7 @@ impl Cache {
     /// An answer. Returns the round after which all that it says is in the rules; None: now.
     pub fn learn(&mut self, answer: &Answer, now: u64) -> Option<u64> {
         let patterns: Vec<Pattern> =
-            Pattern::meaning(&answer.name).filter(|pattern| self.patterns.contains_key(pattern)).collect();
+            Pattern::meaning(&self.patterns, &answer.name).map(|(pattern, _)| pattern.clone()).collect();
         if patterns.is_empty() || answer.addresses.is_empty() {
             return None;
         }

@@ -75,6 +75,15 @@ pub enum Flush {
         /// The endpoint.
         endpoint: Option<(IpAddr, u16)>,
     },
+    /// Learned flows of clients of a Service, to whatever endpoint; those of single connections (direct server return) stay. Found as those to one endpoint are.
+    Clients {
+        /// IP protocol.
+        protocol: u8,
+        /// Where clients sent their packets; None: to the Node (a `NodePort`).
+        address: Option<IpAddr>,
+        /// The Service's port.
+        port: u16,
+    },
 }
 
 /// How a write would change the bridge. Must be given back: to [`Room::settle`] or [`Room::revert`].

@@ -32,7 +32,7 @@ fn v4(last: u8) -> IpAddr {
 }
 
 fn only(message: &[u8]) -> Answer {
-    let mut answers = read(message, false).unwrap_or_else(|error| panic!("{error:?}"));
+    let mut answers = read(message).unwrap_or_else(|error| panic!("{error:?}"));
     assert_eq!(answers.len(), 1);
     answers.remove(0)
 }
@@ -75,26 +75,26 @@ fn aliases_lead_on_in_any_order_with_the_least_ttl() {
         (0..40).map(|at| alias(&format!("n{at}"), 1, &format!("n{}", at + 1))).chain([address("n40", 1)]).collect();
     assert_eq!(only(&message(ANSWER, &["n0"], &long)).addresses, [], "no resolver goes that far");
     let many: Vec<Vec<u8>> = (0..65).map(|at| alias("a.x", 1, &format!("n{at}"))).collect();
-    assert_eq!(read(&message(ANSWER, &["a.x"], &many), false), Err(Unreadable::TooMuch));
+    assert_eq!(read(&message(ANSWER, &["a.x"], &many)), Err(Unreadable::TooMuch));
 }
 
 #[test]
 fn what_is_no_answer_or_none_with_addresses() {
     let one = [record(&ASKED, 1, 300, &[192, 0, 2, 1])];
-    assert_eq!(read(&message(0x0100, &["a.x"], &one), false), Err(Unreadable::NoAnswer), "a question");
-    assert_eq!(read(&message(0xa000, &["a.x"], &one), false), Err(Unreadable::NoAnswer), "a notification");
+    assert_eq!(read(&message(0x0100, &["a.x"], &one)), Err(Unreadable::NoAnswer), "a question");
+    assert_eq!(read(&message(0xa000, &["a.x"], &one)), Err(Unreadable::NoAnswer), "a notification");
     assert_eq!(only(&message(ANSWER | 3, &["a.x"], &one)).addresses, [], "NXDOMAIN");
     assert_eq!(only(&message(ANSWER, &["a.x"], &[])).addresses, []);
-    assert_eq!(read(&message(ANSWER, &[], &[record(&wire("a.x"), 1, 300, &[192, 0, 2, 1])]), false), Ok(vec![]));
-    assert_eq!(read(&message(ANSWER, &["a", "b", "c", "d", "e"], &one), false), Err(Unreadable::TooMuch));
-    let two = read(&message(ANSWER, &["a.x", "b.x", "A.x"], &one), false).unwrap_or_default();
+    assert_eq!(read(&message(ANSWER, &[], &[record(&wire("a.x"), 1, 300, &[192, 0, 2, 1])])), Ok(vec![]));
+    assert_eq!(read(&message(ANSWER, &["a", "b", "c", "d", "e"], &one)), Err(Unreadable::TooMuch));
+    let two = read(&message(ANSWER, &["a.x", "b.x", "A.x"], &one)).unwrap_or_default();
     assert_eq!(
         two.iter().map(|answer| (&*answer.name, answer.addresses.len())).collect::<Vec<_>>(),
         [("a.x", 1), ("b.x", 0)]
     );
     let mut chaos = message(ANSWER, &["a.x"], &one);
     chaos[20] = 3;
-    assert_eq!(read(&chaos, false), Ok(vec![]), "another class");
+    assert_eq!(read(&chaos), Ok(vec![]), "another class");
     assert_eq!(
         only(&message(ANSWER, &["a.x"], &[record(&ASKED, 1, 1 << 31, &[192, 0, 2, 1])])).addresses,
         [(v4(1), 0)]
@@ -114,8 +114,7 @@ fn cut_messages_count_as_far_as_they_go_if_they_say_so() {
     let records = [record(&ASKED, 1, 300, &[192, 0, 2, 1]), record(&ASKED, 1, 300, &[192, 0, 2, 2])];
     let whole = message(ANSWER, &["a.x"], &records);
     let cut = whole.get(..whole.len() - 1).unwrap_or_default();
-    assert_eq!(read(cut, false), Err(Unreadable::Malformed));
-    assert_eq!(read(cut, true).map(|answers| answers[0].addresses.clone()), Ok(vec![(v4(1), 300)]));
+    assert_eq!(read(cut), Err(Unreadable::Malformed));
     let told = message(ANSWER | 0x0200, &["a.x"], &records);
     assert_eq!(only(told.get(..told.len() - 1).unwrap_or_default()).addresses, [(v4(1), 300)]);
 }
@@ -123,7 +122,7 @@ fn cut_messages_count_as_far_as_they_go_if_they_say_so() {
 #[test]
 fn hostile_names_and_lengths() {
     let wrong = |bytes: Vec<u8>, what: &str| {
-        assert_eq!(read(&bytes, false), Err(Unreadable::Malformed), "{what}");
+        assert_eq!(read(&bytes), Err(Unreadable::Malformed), "{what}");
     };
     for len in 0..12 {
         wrong(vec![0x80; len], "no header");
@@ -143,7 +142,7 @@ fn hostile_names_and_lengths() {
     // Names of many labels, thousands of times.
     let deep = vec!["a"; 120].join(".");
     let records: Vec<Vec<u8>> = (0..3000).map(|_| record(&ASKED, 1, 1, &[0; 4])).collect();
-    assert_eq!(read(&message(ANSWER, &[&deep], &records), false), Err(Unreadable::TooMuch));
+    assert_eq!(read(&message(ANSWER, &[&deep], &records)), Err(Unreadable::TooMuch));
 }
 
 fn datagram(payload: &[u8]) -> Vec<u8> {
@@ -163,46 +162,46 @@ fn six(next: &[(u8, Vec<u8>)], protocol: u8, data: &[u8]) -> Vec<u8> {
     [&[0; 12][..], &[0x86, 0xdd, 0x60, 0, 0, 0], &len, &[first, 64], &[0; 32], &extensions, data].concat()
 }
 
-fn messages(frame: &[u8]) -> Vec<(Vec<u8>, bool)> {
-    payload(frame).into_iter().flat_map(Payload::messages).map(|(message, cut)| (message.to_vec(), cut)).collect()
+/// Messages of a frame that is read alone.
+fn messages(frame: &[u8]) -> Vec<Vec<u8>> {
+    Assembly::default().put(frame, (), 0).messages
 }
 
 #[test]
 fn frames_carry_messages() {
     let mut frame = datagram(b"message");
     frame.extend([0; 9]);
-    assert_eq!(messages(&frame), [(b"message".to_vec(), false)], "padded");
-    frame[20] = 0x20;
-    assert_eq!(messages(&frame), [(b"message".to_vec(), true)], "a first fragment");
-    frame[21] = 1;
-    assert_eq!(payload(&frame), None, "a later one");
+    assert_eq!(messages(&frame), [b"message"], "padded");
     let udp = datagram(b"message")[34..].to_vec();
-    assert_eq!(messages(&six(&[], 17, &udp)), [(b"message".to_vec(), false)]);
+    assert_eq!(messages(&six(&[], 17, &udp)), [b"message"]);
     let extensions = [(0, vec![0; 7]), (60, vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])];
-    assert_eq!(messages(&six(&extensions, 17, &udp)), [(b"message".to_vec(), false)]);
-    assert_eq!(messages(&six(&[(44, vec![0, 0, 1, 0, 0, 0, 0])], 17, &udp)), [(b"message".to_vec(), true)]);
-    assert_eq!(payload(&six(&[(44, vec![0, 0, 9, 0, 0, 0, 0])], 17, &udp)), None);
-    assert_eq!(payload(&six(&vec![(60, vec![0; 7]); 9], 17, &udp)), None, "too many headers");
+    assert_eq!(messages(&six(&extensions, 17, &udp)), [b"message"]);
+    assert_eq!(
+        messages(&six(&[(44, vec![0, 0, 0, 0, 0, 0, 0])], 17, &udp)),
+        [b"message"],
+        "a fragment that is all of it"
+    );
+    assert!(messages(&six(&vec![(60, vec![0; 7]); 9], 17, &udp)).is_empty(), "too many headers");
     let mut segment = vec![0; 32];
     segment[12] = 0x80;
-    assert_eq!(messages(&six(&[], 6, &segment)), []);
+    assert!(messages(&six(&[], 6, &segment)).is_empty());
     segment.extend(b"\x00\x03one\x00\x05three\x00\x09rest");
-    assert_eq!(messages(&six(&[], 6, &segment)), [(b"one".to_vec(), false), (b"three".to_vec(), false)]);
-    assert_eq!(payload(&six(&[], 58, &udp)), None);
+    assert_eq!(messages(&six(&[], 6, &segment)), [b"one".to_vec(), b"three".to_vec()]);
+    assert!(messages(&six(&[], 58, &udp)).is_empty());
 }
 
 proptest! {
     #[test]
-    fn anything_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..600), cut in any::<bool>()) {
-        let _ = read(&bytes, cut);
-        for (message, cut) in payload(&bytes).into_iter().flat_map(Payload::messages) {
-            let _ = read(message, cut);
+    fn anything_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        let _ = read(&bytes);
+        for message in messages(&bytes) {
+            let _ = read(&message);
         }
     }
 
     /// A good message, and one byte of it is another, or its end is missing.
     #[test]
-    fn anything_like_a_message_can_be_read(at in 0..120_usize, byte in any::<u8>(), len in 0..120_usize, six in any::<bool>()) {
+    fn anything_like_a_message_can_be_read(at in 0..120_usize, byte in any::<u8>(), len in 0..120_usize) {
         let records = [record(&ASKED, 5, 30, &wire("b.x")), record(&[0xc0, 33], 1, 300, &[192, 0, 2, 1]), record(&wire("b.x"), 28, 60, &[1; 16])];
         let mut bytes = message(ANSWER, &["a.x"], &records);
         assert_eq!(only(&bytes).addresses.len(), 2);
@@ -210,7 +209,7 @@ proptest! {
             *there = byte;
         }
         bytes.truncate(len);
-        for answer in read(&bytes, six).unwrap_or_default() {
+        for answer in read(&bytes).unwrap_or_default() {
             prop_assert!(answer.addresses.len() <= 2 && answer.name.is_ascii());
         }
     }

@@ -1,5 +1,6 @@
 //! What the Node itself writes: misses of all tables, and the flows that are there without any object.
 
+mod engine;
 mod entry;
 mod forward;
 mod multicast;
@@ -7,6 +8,7 @@ mod output;
 mod track;
 mod vlans;
 
+pub(crate) use engine::LED as TO_ENGINE;
 pub(crate) use entry::{FROM_UPLINK, IMPOSTORS, advertisement, from_tunnel, impostors, not_from_uplink};
 pub(crate) use forward::no_egress;
 
@@ -22,6 +24,7 @@ pub(crate) fn compile(facts: &Facts<'_>, part: &mut Part) {
     track::compile(&mut write);
     forward::compile(&mut write);
     output::compile(&mut write);
+    engine::compile(&mut write);
     multicast::compile(&mut write);
     vlans::compile(&mut write);
     wire(facts, part);

@@ -14,7 +14,32 @@ use vswitch_proto::antrea::v1::object::Object;
 type Difference = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 /// Services' and policies' lines, and the differences that the design lists, by their number there.
-const DIFFERENCES: [Difference; 22] = [
+const DIFFERENCES: [Difference; 26] = [
+    // 16: what the engine reads comes back with source 7 and its state.
+    (
+        "Classifier",
+        &["antrea-l7-tap1"],
+        &[
+            r#"table=Classifier, priority=200,in_port="antrea-l7-tap1",vlan_tci=0x1000/0x1000 actions=pop_vlan,set_field:0x7/0xf->reg0,goto_table:UnSNAT"#,
+        ],
+    ),
+    (
+        "ConntrackZone",
+        &[],
+        &[
+            "table=ConntrackZone, priority=203,ip,reg0=0/0x800000 actions=set_field:0x800000/0x800000->reg0,ct(table=ConntrackZone,zone=65520)",
+            "table=ConntrackZone, priority=202,ct_state=+rpl+trk,ct_mark=0x10/0x10,ip,reg0=0x7/0xf actions=set_field:0x200/0x200->reg0,ct(table=L3Forwarding,zone=65520,nat)",
+            "table=ConntrackZone, priority=202,ct_state=+rpl+trk,ct_mark=0/0x10,ip,reg0=0x7/0xf actions=goto_table:L3Forwarding",
+            "table=ConntrackZone, priority=202,ct_state=-rpl+trk,ip,reg0=0x7/0xf actions=goto_table:L3Forwarding",
+            "table=ConntrackZone, priority=201,ct_state=+rpl+trk,ct_mark=0x80/0xc0,ip actions=goto_table:ConntrackState",
+        ],
+    ),
+    (
+        "L3Forwarding",
+        &[],
+        &["table=L3Forwarding, priority=191,ct_state=-rpl+trk,ip,reg0=0x7/0xf actions=goto_table:EgressMark"],
+    ),
+    ("L3DecTTL", &[], &["table=L3DecTTL, priority=210,ip,reg0=0x7/0xf actions=goto_table:SNATMark"]),
     // 1: the return port is tap1.
     (
         "Classifier",
@@ -78,6 +103,9 @@ const DIFFERENCES: [Difference; 22] = [
         &[
             "table=EgressMark, priority=200,ct_state=+trk,ip,tun_dst=192.168.77.112 actions=set_field:0x1/0xff->pkt_mark,set_field:0x20/0xf0->reg0,set_field:0e:00:00:00:01:01->eth_src,goto_table:L2ForwardingCalc",
             r#"table=EgressMark, priority=200,ct_state=+trk,ip,in_port="web-7975-274540" actions=set_field:0x1/0xff->pkt_mark,set_field:0x20/0xf0->reg0,set_field:0e:00:00:00:01:01->eth_src,goto_table:L2ForwardingCalc"#,
+            // 16
+            "table=EgressMark, priority=201,ct_state=+trk,ip,reg0=0x7/0xf,nw_src=10.10.0.24 actions=set_field:0x1/0xff->pkt_mark,set_field:0x20/0xf0->reg0,set_field:0e:00:00:00:01:01->eth_src,goto_table:L2ForwardingCalc",
+            "table=EgressMark, priority=201,ip,reg0=0x7/0xf,nw_src=10.10.0.26 actions=set_field:ba:5e:d1:55:aa:c0->eth_src,set_field:aa:bb:cc:dd:ee:ff->eth_dst,set_field:192.168.77.113->tun_dst,set_field:0x10/0xf0->reg0,set_field:0x80000/0x80000->reg0,goto_table:L2ForwardingCalc",
         ],
     ),
     ("SNATMark", &["nw_src=10.10.0.23", "nw_src=10.10.0.24"], &[]),
@@ -97,6 +125,8 @@ const DIFFERENCES: [Difference; 22] = [
         &["set_field:0x22->reg9"],
         &[
             "table=TrafficControl, priority=201,reg1=0x25 actions=set_field:0x22->reg9,set_field:0x800000/0xc00000->reg4,goto_table:IngressSecurityClassifier",
+            // 16
+            "table=TrafficControl, priority=210,reg0=0x200007/0x60000f actions=goto_table:Output",
             r#"table=TrafficControl, priority=201,in_port="web-7975-274540" actions=set_field:0x22->reg9,set_field:0x800000/0xc00000->reg4,goto_table:IngressSecurityClassifier"#,
         ],
     ),
@@ -120,6 +150,9 @@ const DIFFERENCES: [Difference; 22] = [
         &["IN_PORT", "userdata=01.02"],
         &[
             "table=Output, priority=210,ct_mark=0x40/0x40,reg0=0x200000/0x600000 actions=IN_PORT",
+            // 16
+            "table=Output, priority=213,ct_mark=0xc0/0xc0,reg0=0x200000/0x600000 actions=IN_PORT",
+            "table=Output, priority=214,reg0=0x200007/0x60000f actions=output:NXM_NX_REG1[]",
             "table=Output, priority=200,reg0=0x4400000/0xfe600000 actions=meter:256,controller(reason=no_match,id=62373,userdata=01.02),reject(IN_PORT)",
             "table=Output, priority=201,reg0=0x4400001/0xfe60000f actions=meter:256,controller(reason=no_match,id=62373,userdata=01.02),reject(move:NXM_NX_TUN_IPV4_SRC[]->NXM_NX_TUN_IPV4_DST[],move:NXM_NX_TUN_IPV6_SRC[]->NXM_NX_TUN_IPV6_DST[],IN_PORT)",
             "table=Output, priority=200,reg0=0x6400000/0xfe600000 actions=meter:256,controller(reason=no_match,id=62373,userdata=01.03),reject(IN_PORT)",

@@ -30,7 +30,7 @@ pub(super) fn unlearn(switch: &dyn SwitchApi, facts: &Facts<'_>, what: &[Flush])
 /// Ends all connections that are meant, in one pass of the tracker; returns how many.
 pub(super) fn flush(switch: &dyn SwitchApi, zones: &Zones, what: &[Flush]) -> u64 {
     let conntrack = switch.conntrack();
-    if what.iter().all(|what| matches!(what, Flush::Affinity { .. })) {
+    if what.iter().all(|what| matches!(what, Flush::Affinity { .. } | Flush::Clients { .. })) {
         return 0;
     }
     // Few kinds of Services go at once, but thousands of Pods may.
@@ -63,7 +63,7 @@ const fn address_of(what: &Flush) -> Option<(Family, u128)> {
 fn means(what: &Flush, connection: &Connection) -> bool {
     let (original, reply) = (&connection.original, &connection.reply);
     match what {
-        Flush::Affinity { .. } => false,
+        Flush::Affinity { .. } | Flush::Clients { .. } => false,
         Flush::Address(address) => {
             let (family, address) = raw(address);
             let ends = [original.src.addr, original.dst.addr, reply.src.addr, reply.dst.addr];

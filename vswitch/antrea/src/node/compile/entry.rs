@@ -31,9 +31,9 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
     if let Some((_, back)) = &write.node().l7 {
         let back = write.facts.in_port(back);
         let line = format_args!(
-            "table=Classifier, priority=200,{back},vlan_tci=0x1000/0x1000 actions=pop_vlan,set_field:0x6/0xf->reg0,goto_table:L3Forwarding"
+            "table=Classifier, priority=200,{back},vlan_tci=0x1000/0x1000 actions=pop_vlan,set_field:0x7/0xf->reg0,goto_table:UnSNAT"
         );
-        write.flow("from the L7 engine", line);
+        write.flow(super::engine::BACK, line);
     }
     if let Some(uplink) = &write.node().uplink {
         from_uplink(write, uplink);

@@ -67,7 +67,9 @@ fn routes(write: &mut Writer<'_, '_>, family: Family) {
     let line =
         format_args!("table=L3Forwarding, priority=210,ct_state=+rpl+trk,ct_mark=0x2/0xf,{ip} actions={gateway}");
     write.flow("answers to what came by the gateway", line);
-    for cidr in node.pod_cidrs.iter().filter(|cidr| cidr.family() == family) {
+    // In policy only no packet is addressed directly: Pods know the virtual MAC address alone, and each Pod has its own route.
+    let bridged = node.pod_cidrs.iter().filter(|_| node.mode != TrafficMode::PolicyOnly);
+    for cidr in bridged.filter(|cidr| cidr.family() == family) {
         let line = format_args!(
             "table=L3Forwarding, priority=200,{ip},reg0=0/0x200,{destination}={cidr} actions=goto_table:L2ForwardingCalc"
         );

@@ -109,13 +109,6 @@ fn receivers(write: &mut Writer<'_, '_>) {
 
 fn out(write: &mut Writer<'_, '_>) {
     let node = write.node();
-    if let Some(target) = node.l7.as_ref().and_then(|(target, _)| write.facts.ports.number(target)) {
-        let line = format_args!(
-            "table=Output, priority=212,ct_mark=0x80/0x80,reg0=0x200000/0x600000 \
-             actions=push_vlan:0x8100,move:NXM_NX_CT_LABEL[64..75]->OXM_OF_VLAN_VID[],output:{target}"
-        );
-        write.flow("to the L7 engine", line);
-    }
     if node.features.traffic_control {
         let line = "table=Output, priority=211,reg0=0x200000/0x600000,reg4=0x400000/0xc00000 actions=output:NXM_NX_REG1[],output:NXM_NX_REG9[]";
         write.flow("mirrored", line);

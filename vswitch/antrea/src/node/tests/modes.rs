@@ -48,6 +48,10 @@ fn policy_only_leaves_routes_to_the_host_and_judges_services_again() {
     has_no(&room, "ServiceLB");
     // By the virtual address nobody can be bridged to the Pod.
     has_no(&room, "reg0=0/0x200");
+    // Nor if the cluster gives its Nodes CIDRs.
+    let mut with_cidr = node;
+    with_cidr.pod_cidrs = vec!["10.10.0.0/24".to_owned()];
+    has_no(&crate::testing::room(&with_cidr, vec![Object::Pod(pod("web"))]), "reg0=0/0x200");
     let mut node = mode(v1::TrafficMode::NetworkPolicyOnly, false);
     node.set_families(v1::Families::Ipv6);
     node.service_cidrs.clear();

@@ -3,35 +3,36 @@
 use super::{Egress, HOST_MAC, Translation, before};
 use crate::address::tunnel_destination;
 use crate::object::peer::compile::{into_tunnel, out_of_own_tunnel};
+use crate::node::compile::TO_ENGINE;
 use crate::problem::{Code, Problems};
 use crate::wire::Writer;
 use crate::{Facts, Family, Key, Kind, Mac, Part, Problem};
 
 pub(super) fn compile(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) {
-    let ports = pods(egress, name, facts, part);
+    let sources = pods(egress, name, facts, part);
     if !facts.features().egress || !facts.node.has(Family::of(&egress.address)) {
         return;
     }
     if egress.contested(name, facts, &mut Problems::default()) {
         let ip = Family::of(&egress.address).ip();
-        for port in ports {
-            let line = format!("table=EgressMark, priority=200,{ip},in_port={port} actions=drop");
+        for (priority, source) in sources {
+            let line = format!("table=EgressMark, priority={priority},{ip},{source} actions=drop");
             part.own(facts, "its address is another's", &line);
         }
         return;
     }
     if egress.is_here(facts.node) {
         let Some(mark) = facts.ids.mark(&egress.address) else { return };
-        here(egress, mark, &ports, facts, part);
+        here(egress, mark, &sources, facts, part);
     } else {
-        elsewhere(egress, &ports, facts, part);
+        elsewhere(egress, &sources, facts, part);
     }
 }
 
-/// Ports of its Pods that are there, and have no other Egress.
-fn pods(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) -> Vec<u32> {
+/// Priorities and matches of packets of its Pods that are there, and have no other Egress: by their ports, and by their addresses behind the L7 engine.
+fn pods(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) -> Vec<(u16, String)> {
     let family = Family::of(&egress.address);
-    let mut ports = Vec::new();
+    let mut sources = Vec::new();
     for (at, pod) in egress.pods.iter().enumerate() {
         let field = format!("pods[{at}]");
         if facts.desired.pod(pod).is_none() {
@@ -44,13 +45,18 @@ fn pods(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) -> Vec<
             continue;
         }
         let Some(there) = facts.pod(pod) else { continue };
-        ports.extend(facts.ports.number(&there.port));
+        let Some(port) = facts.ports.number(&there.port) else { continue };
+        sources.push((200, format!("in_port={port}")));
+        if facts.node.l7.is_some() {
+            let addresses = there.addresses.iter().filter(|address| Family::of(address) == family);
+            sources.extend(addresses.map(|address| (201, format!("reg0=0x7/0xf,{}={address}", family.source()))));
+        }
     }
-    ports
+    sources
 }
 
 /// Its packets are marked: by ours, and by those of other Nodes' Pods, which come by the tunnel to this address.
-fn here(egress: &Egress, mark: u32, ports: &[u32], facts: &Facts<'_>, part: &mut Part) {
+fn here(egress: &Egress, mark: u32, sources: &[(u16, String)], facts: &Facts<'_>, part: &mut Part) {
     let family = Family::of(&egress.address);
     let (ip, address) = (family.ip(), egress.address);
     let rate = egress.bandwidth.filter(|_| facts.features().egress_traffic_shaping);
@@ -67,13 +73,20 @@ fn here(egress: &Egress, mark: u32, ports: &[u32], facts: &Facts<'_>, part: &mut
     let field = tunnel_destination(&address);
     let line = format!("table=EgressMark, priority=200,ct_state=+trk,{ip},{field}={address} actions={actions}");
     part.shared(facts, "Pods of other Nodes", &line);
-    for port in ports {
-        let line = format!("table=EgressMark, priority=200,ct_state=+trk,{ip},in_port={port} actions={actions}");
+    for (priority, source) in sources {
+        let line = format!("table=EgressMark, priority={priority},ct_state=+trk,{ip},{source} actions={actions}");
         part.own(facts, "a Pod of this Node", &line);
     }
     if let Some(rate) = rate {
         let line = format!("table=EgressQoS, priority=200,pkt_mark={mark:#x}/0xff actions=meter:{mark},goto_table:{next}");
         part.shared(facts, "no faster than this", &line);
+        if facts.node.l7.is_some() {
+            // What the engine reads is counted when it comes back.
+            let line = format!(
+                "table=EgressQoS, priority=201,ct_mark=0x80/0xc0,reg0=0x3/0xf,pkt_mark={mark:#x}/0xff actions=goto_table:{next}"
+            );
+            part.shared(facts, TO_ENGINE, &line);
+        }
         part.meter(&format!(
             "meter={mark},kbps,burst,stats,bands=type=drop,rate={},burst_size={}",
             rate.rate_kbps, rate.burst_kb
@@ -146,7 +159,7 @@ fn translate(egress: &Egress, mark: u32, facts: &Facts<'_>, part: &mut Part) {
 }
 
 /// The address is on another Node, or on none.
-fn elsewhere(egress: &Egress, ports: &[u32], facts: &Facts<'_>, part: &mut Part) {
+fn elsewhere(egress: &Egress, sources: &[(u16, String)], facts: &Facts<'_>, part: &mut Part) {
     let ip = Family::of(&egress.address).ip();
     let peer = facts.peer(&egress.node);
     let peer = peer.as_ref().filter(|_| facts.node.tunnel.is_some());
@@ -164,8 +177,8 @@ fn elsewhere(egress: &Egress, ports: &[u32], facts: &Facts<'_>, part: &mut Part)
         }
         None => "drop".to_owned(),
     };
-    for port in ports {
-        let line = format!("table=EgressMark, priority=200,{ip},in_port={port} actions={actions}");
+    for (priority, source) in sources {
+        let line = format!("table=EgressMark, priority={priority},{ip},{source} actions={actions}");
         part.own(facts, "a Pod of this Node", &line);
     }
     let tunnel = peer.and_then(|peer| peer.tunnel_port.as_ref());

@@ -202,7 +202,7 @@ fn routes(place: &Place<'_>, address: &IpAddr, part: &mut Part) {
     }
 }
 
-/// What a `TrafficControl` or the engine led away comes back without its zone; with its tag, if it is for the wire.
+/// What a `TrafficControl` (source 6) or the engine (7) led away comes back without its zone; with its tag, if it is for the wire.
 fn led_away(place: &Place<'_>, part: &mut Part) {
     let Place { pod, port, uplink, facts, .. } = *place;
     let mac: Mac = pod.mac;
@@ -213,11 +213,11 @@ fn led_away(place: &Place<'_>, part: &mut Part) {
         let to = |port: u32| format!("set_field:0x40/0xf0->reg0,{}", out(port));
         own(
             "led away on its way to the Pod",
-            format!("table=L3Forwarding, priority=213,{ip},reg0=0x6/0xf,dl_dst={mac} actions={}", out(port)),
+            format!("table=L3Forwarding, priority=213,{ip},reg0=0x6/0xe,dl_dst={mac} actions={}", out(port)),
         );
         own(
             "led away on its way to the wire",
-            format!("table=L3Forwarding, priority=212,{ip},reg0=0x6/0xf,dl_src={mac} actions={}", to(uplink)),
+            format!("table=L3Forwarding, priority=212,{ip},reg0=0x6/0xe,dl_src={mac} actions={}", to(uplink)),
         );
     }
 }

@@ -277,18 +277,31 @@ impl<'a> Work<'a> {
             }
         }
         if rule.direction == Direction::Egress && self.facts.node.reenters() {
-            self.own("rule", &format!(
-                "table={name}, priority={REENTRANCE},conj_id={number},reg4=0x20000000/0x20000000 actions=set_field:{number:#x}->reg5,goto_table:{to}"
-            ));
-            // Nothing is committed, so no label tells whose it is.
-            let next = metric.next(self.facts.features()).map_or("Output", Table::name);
-            self.own("counter", &format!(
-                "table={to}, priority=200,reg4=0x20000000/0x20000000,reg5={number:#x} actions=goto_table:{next}"
-            ));
-            if rule.logging {
-                let reason = "allowed packets for Services, which the host translates, are not told of: each of them is judged by itself";
-                self.part.degraded.push(Code::Feature, format!("rules[{at}].logging"), reason);
-            }
+            self.reentrant(at, rule, place);
+        }
+    }
+
+    /// Packets for Services that the host translated. Nothing is committed for them.
+    fn reentrant(&mut self, at: usize, rule: &Rule, place: &Place) {
+        let Place { number, table, metric, .. } = *place;
+        let (name, to) = (table.name(), metric.name());
+        if rule.l7 {
+            let line = format!("table={name}, priority={REENTRANCE},conj_id={number},reg4=0x20000000/0x20000000 actions=drop");
+            self.own("rule", &line);
+            let reason = "the engine cannot read connections to Services that the host translates: they are dropped";
+            return self.part.degraded.push(Code::Feature, format!("rules[{at}].l7_protocols"), reason);
+        }
+        self.own("rule", &format!(
+            "table={name}, priority={REENTRANCE},conj_id={number},reg4=0x20000000/0x20000000 actions=set_field:{number:#x}->reg5,goto_table:{to}"
+        ));
+        // Nothing is committed, so no label tells whose it is.
+        let next = metric.next(self.facts.features()).map_or("Output", Table::name);
+        self.own("counter", &format!(
+            "table={to}, priority=200,reg4=0x20000000/0x20000000,reg5={number:#x} actions=goto_table:{next}"
+        ));
+        if rule.logging {
+            let reason = "allowed packets for Services, which the host translates, are not told of: each of them is judged by itself";
+            self.part.degraded.push(Code::Feature, format!("rules[{at}].logging"), reason);
         }
     }
 

@@ -19,6 +19,14 @@ pub(super) enum Peer {
     Services(Vec<Arc<str>>),
 }
 
+impl Peer {
+    /// Whether one of its blocks is about multicast groups. (All of a family's addresses are not about them.)
+    pub(super) fn has_groups(&self) -> bool {
+        let is_group = |block: &Cidr| block.length() > 0 && block.address().is_multicast();
+        matches!(self, Self::Some { blocks, .. } if blocks.iter().any(is_group))
+    }
+}
+
 pub(super) fn read(
     field: &str,
     message: &v1::RulePeer,
@@ -71,6 +79,9 @@ fn block_of(field: &str, message: &v1::IpBlock, problems: &mut Problems) -> Vec<
         let Some(hole) = problems.take(&field, text.parse::<Cidr>()) else { continue };
         if whole.is_some_and(|whole| !whole.covers(&hole)) {
             problems.push(Code::Value, field, format!("{text} is not within {}", message.cidr));
+        } else if whole == Some(hole) {
+            let reason = format!("{text} is all of {}: name a part of it, or leave the block out", message.cidr);
+            problems.push(Code::Value, field, reason);
         }
         holes.push(hole);
     }

@@ -31,6 +31,9 @@ pub(super) enum Ports {
 }
 
 impl Ports {
+    /// All of TCP.
+    pub(super) const TCP: Self = Self::Transport { protocol: 6, destination: None, source: None };
+
     /// Whether it is about multicast traffic, which has tables of its own.
     pub(super) const fn is_multicast(&self) -> bool {
         matches!(self, Self::Igmp { .. } | Self::Multicast { .. })

@@ -224,12 +224,12 @@ fn rule(
             problems.twice(&field, "it");
         }
     }
-    let multicast = terms.iter().filter(|term| term.is_multicast()).count();
-    if multicast != 0 && (multicast != terms.len() || !is_antrea || action == Some(Action::Pass)) {
-        let reason = "multicast needs a rule of its own, of Antrea's policies, that does not pass";
-        problems.push(Code::Value, format!("{field}.ports"), reason);
-    }
+    multicast(field, &terms, &peer, (is_antrea, action), problems);
     l7(field, message, action, &terms, problems);
+    if !message.l7_protocols.is_empty() && message.ports.is_empty() {
+        // The engine reads TCP, whatever its port.
+        terms.push(ports::Ports::TCP);
+    }
     let applied_to = names(&format!("{field}.applied_to"), &message.applied_to, problems);
     let direction = direction?;
     let place = &mut places[direction as usize];
@@ -252,6 +252,30 @@ fn rule(
         l7: !message.l7_protocols.is_empty(),
         whole: false,
     })
+}
+
+/// What a rule about multicast may say. (Antrea refuses the same.)
+fn multicast(
+    field: &str,
+    terms: &[ports::Ports],
+    peer: &peer::Peer,
+    (is_antrea, action): (bool, Option<Action>),
+    problems: &mut Problems,
+) {
+    let multicast = terms.iter().filter(|term| term.is_multicast()).count();
+    if multicast != 0 && (multicast != terms.len() || !is_antrea) {
+        let reason = "multicast needs a rule of its own, of Antrea's policies";
+        problems.push(Code::Value, format!("{field}.ports"), reason);
+    }
+    let decides = matches!(action, None | Some(Action::Allow | Action::Drop));
+    if !decides && (multicast != 0 || peer.has_groups()) {
+        let reason = "a group's packets are no connections: nobody is refused, and no policy of K8s is about them; use Allow or Drop";
+        problems.push(Code::Value, format!("{field}.action"), reason);
+    }
+    if *peer != peer::Peer::Anybody && terms.iter().any(|term| matches!(term, ports::Ports::Igmp { .. })) {
+        let reason = "a rule about IGMP has no other side: name the group in ports, and nobody here";
+        problems.push(Code::Value, format!("{field}.peer"), reason);
+    }
 }
 
 fn direction(field: &str, message: &v1::Rule, problems: &mut Problems) -> Option<Direction> {
@@ -303,8 +327,8 @@ fn l7(field: &str, message: &v1::Rule, action: Option<Action>, terms: &[ports::P
     if action.is_some_and(|action| action != Action::Allow) {
         problems.push(Code::Value, &*all, "only rules of action Allow have any");
     }
-    if message.ports.is_empty() || !terms.iter().all(ports::Ports::is_tcp) {
-        problems.push(Code::Value, format!("{field}.ports"), "the engine reads TCP: only that, and at least one");
+    if !terms.iter().all(ports::Ports::is_tcp) {
+        problems.push(Code::Value, format!("{field}.ports"), "the engine reads TCP: name only ports of TCP, or none for all of them");
     }
     for (at, protocol) in message.l7_protocols.iter().enumerate() {
         let length = protocol.definition.len();

@@ -43,6 +43,9 @@ pub(super) fn of_service(old: &Service, new: Option<&Service>, flush: &mut BTree
             forget(place, None, learns(old), flush);
         }
     }
+    if let Some(new) = new.filter(|_| learns(old)) {
+        chosen_otherwise(old, new, flush);
+    }
     // Who was let in once would be led past the question who may come in.
     let Some(new) = new.filter(|new| new.source_ranges != old.source_ranges && learns(old)) else { return };
     for port in &new.ports {
@@ -50,6 +53,28 @@ pub(super) fn of_service(old: &Service, new: Option<&Service>, flush: &mut BTree
             let (protocol, port) = (port.protocol.number(), port.port);
             flush.insert(Flush::Affinity { protocol, address: Some(*address), port, endpoint: None });
         }
+    }
+}
+
+/// Of places where clients would be led otherwise now: to other endpoints (a policy that became Local, or Cluster: another group, which rules about Services
+/// know by its number), to what those are (nested), or for a shorter time.
+fn chosen_otherwise(old: &Service, new: &Service, flush: &mut BTreeSet<Flush>) {
+    let everywhere = old.nested != new.nested || new.affinity < old.affinity;
+    let inside = everywhere || old.internal_local != new.internal_local;
+    let outside = everywhere || old.external_local != new.external_local;
+    let external: BTreeSet<&IpAddr> = old.external_ips.iter().chain(&old.load_balancer_ips).collect();
+    for place in places(old).into_keys() {
+        let is_outside = place.1.is_none_or(|address| external.contains(&address));
+        if !if is_outside { outside } else { inside } {
+            continue;
+        }
+        let (protocol, address, port) = place;
+        let protocol = protocol.number();
+        flush.insert(if old.dsr {
+            Flush::Clients { protocol, address, port }
+        } else {
+            Flush::Affinity { protocol, address, port, endpoint: None }
+        });
     }
 }
 

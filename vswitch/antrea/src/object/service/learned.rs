@@ -15,7 +15,9 @@ impl Flush {
     /// Learned flows of the Service's place, to whatever endpoint. Empty: this is not about learned flows.
     #[must_use]
     pub fn learned(&self, facts: &Facts<'_>) -> Vec<FlowFilter> {
-        let Self::Affinity { protocol, address, port, .. } = self else { return Vec::new() };
+        let (Self::Affinity { protocol, address, port, .. } | Self::Clients { protocol, address, port }) = self else {
+            return Vec::new();
+        };
         let Some(protocol) = Protocol::ALL.into_iter().find(|known| known.number() == *protocol) else {
             return Vec::new();
         };
@@ -37,10 +39,13 @@ impl Flush {
         addresses.into_iter().filter_map(filter).collect()
     }
 
-    /// Whether one of those leads clients on to the endpoint. A connection that the endpoint's Node answers lives on by its flow if it is not of UDP, as all
+    /// Whether one of those leads clients on to the endpoint, or whichever one ([`Flush::Clients`]). A connection that the endpoint's Node answers lives on by its flow if it is not of UDP, as all
     /// connections do.
     #[must_use]
     pub fn leads_on(&self, flow: &FlowSpec) -> bool {
+        if matches!(self, Self::Clients { .. }) {
+            return flow.priority != CONNECTION;
+        }
         let Self::Affinity { protocol, endpoint: Some((address, port)), .. } = self else { return false };
         if flow.priority == CONNECTION && *protocol != Protocol::Udp.number() {
             return false;

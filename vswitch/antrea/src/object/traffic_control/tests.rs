@@ -33,7 +33,7 @@ fn the_higher_priority_counts_and_of_equal_ones_the_redirect() {
         assert_has(&room, &format!("table=TrafficControl, priority={priority},{matching} actions=set_field:0x27->reg9,{rest}"));
     }
     assert_has(&room, "table=TrafficControl, priority=207,reg1=0x26 actions=set_field:0x22->reg9,set_field:0x800000/0xc00000->reg4,goto_table:IngressSecurityClassifier");
-    assert_eq!(dump_of(&room, &["TrafficControl"]).len(), 5 + 2);
+    assert_eq!(dump_of(&room, &["TrafficControl"]).len(), 5 + 3);
 }
 
 #[test]

@@ -46,6 +46,8 @@ struct Reader {
     waiting: VecDeque<Waiting>,
     /// Those that may go on.
     ready: VecDeque<Vec<u8>>,
+    /// Fragments that wait for others, and streams.
+    assembly: dns::Assembly<Vec<u8>>,
     writing: Option<JoinHandle<Option<(u64, bool)>>>,
     resuming: Option<JoinHandle<(usize, Result<usize, SwitchError>)>>,
     /// What those who watch are to be told; by a thread that may wait for the room.
@@ -68,6 +70,7 @@ pub(in crate::control) async fn read(antrea: Arc<Antrea>, mut stopping: watch::R
         lost_before: 0,
         waiting: VecDeque::new(),
         ready: VecDeque::new(),
+        assembly: dns::Assembly::default(),
         writing: None,
         resuming: None,
         learned: Vec::new(),
@@ -123,9 +126,10 @@ impl Reader {
         self.count_lost();
         let same = matches!((&self.feed, &feed), (Some(old), Some(new)) if old.bridge == new.bridge);
         if !same {
-            self.drop_answers(self.waiting.len() + self.ready.len());
+            self.drop_answers(self.waiting.len() + self.ready.len() + self.assembly.waiting());
             self.waiting.clear();
             self.ready.clear();
+            self.assembly.clear();
         }
         (self.feed, self.lost_before) = (feed, 0);
     }
@@ -150,23 +154,28 @@ impl Reader {
                 continue;
             }
             self.counters().answers.fetch_add(1, Relaxed);
-            match self.learn(&packet.packet, now) {
+            let put = self.assembly.put(&packet.packet, packet.token, now);
+            self.drop_answers(put.given_up.len());
+            if put.on.is_empty() {
+                continue;
+            }
+            match self.learn(&packet.packet, &put.messages, now) {
                 Some(round) => {
-                    self.counters().waited.fetch_add(1, Relaxed);
-                    self.waiting.push_back(Waiting { token: packet.token, round, until });
+                    self.counters().waited.fetch_add(put.on.len() as u64, Relaxed);
+                    self.waiting.extend(put.on.into_iter().map(|token| Waiting { token, round, until }));
                 }
-                None => self.ready.push_back(packet.token),
+                None => self.ready.extend(put.on),
             }
         }
         self.keep_to_limit();
     }
 
-    /// What a packet says; returns the round that it has to wait for.
-    fn learn(&mut self, packet: &[u8], now: u64) -> Option<u64> {
+    /// What messages say, and the packet that was the last of them; returns the round that it has to wait for.
+    fn learn(&mut self, packet: &[u8], messages: &[Vec<u8>], now: u64) -> Option<u64> {
         let is_watched = self.antrea.events.are_read(EventKind::FqdnLearned);
         let (mut round, mut is_read, mut learned) = (None, false, Vec::new());
-        for (message, cut) in dns::payload(packet).into_iter().flat_map(dns::Payload::messages) {
-            let Ok(answers) = dns::read(message, cut) else { continue };
+        for message in messages {
+            let Ok(answers) = dns::read(message) else { continue };
             is_read = true;
             let mut cache = self.antrea.names.cache.lock();
             for answer in answers {
@@ -272,7 +281,10 @@ impl Reader {
         self.drop_answers(late);
         if now.saturating_duration_since(self.expired) >= EXPIRY_PERIOD {
             self.expired = now;
-            self.antrea.names.cache.lock().expire(Millis::now().0);
+            let over = Millis::now().0;
+            self.antrea.names.cache.lock().expire(over);
+            let late = self.assembly.expire(over).len();
+            self.drop_answers(late);
         }
         if self.writing.is_none() && now >= self.not_before && self.antrea.names.cache.lock().is_due() {
             let antrea = Arc::clone(&self.antrea);

@@ -60,7 +60,7 @@ fn it_is_on_the_wire_as_itself() {
     // Nothing of an ordinary Pod's: no route by the gateway, no way in by its MAC address alone.
     let mine = |line: &&String| line.contains("172.16.") || line.contains(WEB);
     let routes = dump_of(&room, &["L3Forwarding"]);
-    assert!(routes.iter().filter(mine).all(|line| line.contains("reg8=") || line.contains("reg0=0x6/0xf")), "{routes:#?}");
+    assert!(routes.iter().filter(mine).all(|line| line.contains("reg8=") || line.contains("reg0=0x6/0xe")), "{routes:#?}");
     let switched = dump_of(&room, &["L2ForwardingCalc"]);
     assert_eq!(switched.iter().filter(|line| line.contains(WEB)).count(), 1, "{switched:#?}");
     // What is not tagged is not tagged on its way out either.

@@ -286,6 +286,36 @@ fn packets_that_enter_again_are_judged_without_a_connection() {
     assert!(!lines(&room, Table::EgressMetric).iter().any(|line| line.contains("reg5")));
 }
 
+fn http(mut rule: v1::Rule) -> v1::Rule {
+    rule.l7_protocols = vec![v1::L7Protocol { definition: r#"{"http":{}}"#.to_owned() }];
+    rule
+}
+
+#[test]
+fn an_l7_rule_without_ports_is_about_all_of_tcp() {
+    let room = with(acnp("a", 5.0, vec![http(rule("in", ALLOW, from("client"), Vec::new()))]));
+    has(&room, &["table=AntreaPolicyIngressRule, priority=14500,tcp actions=conjunction(2,3/3)"]);
+}
+
+/// Without its port, and where the host translates Services, nobody reads what it is to read.
+#[test]
+fn nothing_passes_by_the_engine() {
+    let to_engine = "table=Output, priority=212,ct_mark=0x80/0x80,reg0=0x200000/0x600000 actions=";
+    let mut room = with(acnp("a", 5.0, vec![http(rule("in", ALLOW, from("client"), Vec::new()))]));
+    has(&room, &[&format!("{to_engine}push_vlan:0x8100,move:NXM_NX_CT_LABEL[64..75]->OXM_OF_VLAN_VID[],output:40")]);
+    let others = crate::testing::PORTS.iter().filter(|(name, _)| *name != "antrea-l7-tap0");
+    let plan = room.plan_ports(others.map(|(name, number)| ((*name).to_owned(), *number)).collect());
+    room.settle(plan.unwrap_or_else(|problems| panic!("{problems:?}")));
+    has(&room, &[&format!("{to_engine}drop")]);
+    let mut node = document_node();
+    node.set_traffic_mode(v1::TrafficMode::NetworkPolicyOnly);
+    node.features = Some(v1::Features { proxy: Some(false), l7_network_policy: true, ..v1::Features::default() });
+    node.tunnel = None;
+    let room = with_all(&node, vec![object(acnp("a", 5.0, vec![http(rule("egress", ALLOW, None, Vec::new()))]))]);
+    has(&room, &["table=AntreaPolicyEgressRule, priority=64995,conj_id=2,reg4=0x20000000/0x20000000 actions=drop"]);
+    assert_eq!(problems(&room, "acnp:a"), [("FEATURE".to_owned(), "rules[0].l7_protocols".to_owned())]);
+}
+
 #[test]
 fn a_pod_that_comes_later_is_bound_at_once() {
     let policy = || object(k8s("a", vec![rule("in", ALLOW, from("pods"), vec![tcp(80)])]));

@@ -1,7 +1,7 @@
 //! Everything that is refused, by code and field.
 
 use super::*;
-use crate::testing::refused;
+use crate::testing::{apply, refused};
 use crate::{Key, Kind, Write};
 
 fn good() -> v1::NetworkPolicy {
@@ -119,7 +119,7 @@ fn rules() {
                 l7(rule);
                 rule.ports.clear();
             }),
-            &["VALUE rules[0].ports"],
+            &["FEATURE rules[0].l7_protocols"],
         ),
     ]);
 }
@@ -176,6 +176,10 @@ fn peers() {
             bad_peer(|peer| peer.blocks.push(block("10.0.0.0/8", &["11.0.0.0/16", "x"]))),
             &["VALUE rules[0].peer.blocks[0].except_cidrs[0]", "VALUE rules[0].peer.blocks[0].except_cidrs[1]"],
         ),
+        (
+            bad_peer(|peer| peer.blocks.push(block("10.0.0.0/8", &["10.1.0.0/16", "10.0.0.0/8"]))),
+            &["VALUE rules[0].peer.blocks[0].except_cidrs[1]"],
+        ),
         (bad_peer(|peer| peer.fqdns.push("a..b".to_owned())), &["VALUE rules[0].peer.fqdns[0]"]),
         (bad_peer(|peer| peer.fqdns = vec!["a.b".to_owned(); 65]), &["LIMIT rules[0].peer.fqdns"]),
         (
@@ -214,6 +218,9 @@ fn groups() {
     ] {
         assert_eq!(told(&mut room, object), wanted);
     }
+    // A group that a rule cannot be applied to, as it becomes one.
+    apply(&mut room, vec![object(acnp("out", 6.0, vec![rule("egress", DROP, None, Vec::new())]))]);
+    assert_eq!(told(&mut room, services("web", &[], &["a/c"])), ["VALUE services"]);
 }
 
 #[test]
@@ -232,7 +239,7 @@ fn too_many_clauses_are_refused_before_they_are_made() {
     let mut room = a_room();
     let many: Vec<String> = (0..100_000).map(|at| std::net::Ipv4Addr::from(0x0b00_0000 + at).to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    crate::testing::apply(&mut room, vec![group("many", &many)]);
+    apply(&mut room, vec![group("many", &many)]);
     let rules = (0..41).map(|at| rule(&format!("in-{at}"), ALLOW, from("many"), vec![tcp(80 + at)])).collect();
     assert_eq!(told(&mut room, object(acnp("many", 6.0, rules))), ["LIMIT rules"]);
 }
@@ -272,4 +279,46 @@ fn what_is_not_there_or_off_has_no_effect_and_is_told() {
     }
     let problems = crate::testing::degraded(&mut a_room(), group("g", &["fd00::1"]));
     assert_eq!((problems[0].code.as_str(), problems[0].field.as_str()), ("FAMILY", "members"));
+}
+
+fn prefix(cidr: &str) -> v1::IpBlock {
+    v1::IpBlock { cidr: cidr.to_owned(), ..v1::IpBlock::default() }
+}
+
+/// What Antrea refuses of rules about groups: nobody is there whom one could refuse, and IGMP has no other side.
+#[test]
+fn groups_are_neither_refused_nor_passed_and_igmp_has_no_peer() {
+    let to = |group: &str, action: v1::RuleAction| {
+        let group = group.to_owned();
+        bad_rule(move |rule| {
+            rule.direction = v1::Direction::Egress.into();
+            rule.action = action.into();
+            rule.peer = Some(v1::RulePeer { blocks: vec![prefix(&group)], ..v1::RulePeer::default() });
+        })
+    };
+    let igmp = |peer: Option<v1::RulePeer>, action: v1::RuleAction| {
+        bad_rule(move |rule| {
+            let protocol = v1::Protocol::Igmp.into();
+            rule.ports = vec![v1::PortMatch { protocol, multicast_group: "239.1.1.1".to_owned(), ..v1::PortMatch::default() }];
+            rule.action = action.into();
+            rule.peer = peer.clone();
+        })
+    };
+    let client = || Some(v1::RulePeer { blocks: vec![prefix("10.0.0.0/8")], ..v1::RulePeer::default() });
+    check(vec![
+        (to("239.1.1.0/24", v1::RuleAction::Reject), &["VALUE rules[0].action"]),
+        (to("224.0.0.0/4", v1::RuleAction::Pass), &["VALUE rules[0].action"]),
+        (igmp(None, v1::RuleAction::Reject), &["VALUE rules[0].action"]),
+        (igmp(None, v1::RuleAction::Pass), &["VALUE rules[0].action"]),
+        (igmp(client(), v1::RuleAction::Drop), &["VALUE rules[0].peer"]),
+        (igmp(client(), v1::RuleAction::Allow), &["VALUE rules[0].peer"]),
+    ]);
+    // What is about everybody is not about groups.
+    let mut room = a_room();
+    for good in [to("0.0.0.0/0", v1::RuleAction::Reject), to("239.1.1.0/24", v1::RuleAction::Drop)] {
+        apply(&mut room, vec![object(good)]);
+    }
+    // Good, but for the Node.
+    let problems = crate::testing::degraded(&mut a_room(), object(igmp(None, v1::RuleAction::Drop)));
+    assert!(problems.iter().any(|problem| problem.code == "FEATURE" && problem.field == "rules[0].ports"), "{problems:?}");
 }

@@ -122,6 +122,61 @@ fn other_source_ranges_forget_who_was_let_in() {
     assert_eq!(deleted.len(), 1);
 }
 
+/// With an affinity, addresses of all kinds, and DSR or not.
+fn sticky(dsr: bool) -> v1::Service {
+    let mut service = v1::Service {
+        load_balancer_ips: vec!["192.168.77.160".to_owned()],
+        external_ips: vec!["192.168.77.161".to_owned()],
+        ..udp(60)
+    };
+    service.ports[0].set_protocol(v1::Protocol::Tcp);
+    if dsr {
+        service.set_load_balancer_mode(v1::LoadBalancerMode::Dsr);
+    }
+    service
+}
+
+#[test]
+fn whoever_is_led_otherwise_now_is_forgotten_where_that_is_so() {
+    let [cluster, balancer, external] = ["10.96.3.1", "192.168.77.160", "192.168.77.161"].map(|text| Some(ip(text)));
+    let outside = vec![(None, 30053), (balancer, 80), (external, 80)];
+    let all: Vec<_> = outside.iter().copied().chain([(cluster, 80)]).collect();
+    let local = v1::TrafficPolicy::Local;
+    type Places = Vec<(Option<IpAddr>, u16)>;
+    type Change<'a> = (&'a dyn Fn(&mut v1::Service), Places, Places);
+    // There, and back again.
+    let changes: [Change<'_>; 6] = [
+        (&|service| service.external_traffic_policy = local.into(), outside.clone(), outside),
+        (&|service| service.internal_traffic_policy = local.into(), vec![(cluster, 80)], vec![(cluster, 80)]),
+        (&|service| service.affinity_timeout_seconds = 30, all.clone(), vec![]),
+        (&|service| service.affinity_timeout_seconds = 0, all.clone(), vec![]),
+        (&|service| service.affinity_timeout_seconds = 90, vec![], all),
+        (&|service| service.set_selection(v1::Selection::Maglev), vec![], vec![]),
+    ];
+    let mut node = document_node();
+    node.features = node.features.map(|features| v1::Features { dsr: true, ..features });
+    for dsr in [false, true] {
+        for (change, there, back) in &changes {
+            let set = Object::Endpoints(endpoints("udp", &["10.10.0.24", "10.10.1.6"]));
+            let mut room = room(&node, vec![Object::Service(sticky(dsr)), set]);
+            let mut changed = sticky(dsr);
+            change(&mut changed);
+            for (service, places) in [(changed.clone(), there), (sticky(dsr), back)] {
+                let (flush, deleted) = write(&mut room, vec![Object::Service(service)], vec![]);
+                let of = |(address, port): (Option<IpAddr>, u16)| match dsr {
+                    true => Flush::Clients { protocol: 6, address, port },
+                    false => Flush::Affinity { protocol: 6, address, port, endpoint: None },
+                };
+                let mut wanted: Vec<Flush> = places.iter().copied().map(of).collect();
+                wanted.sort();
+                assert_eq!(flush, wanted, "dsr {dsr}: {changed:?}");
+                // In the same transaction, but for a Service that has connections among them.
+                assert_eq!(deleted.is_empty(), dsr || flush.is_empty(), "{deleted:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn learned_flows_are_known_by_what_they_load() {
     let room = written(udp(60));
@@ -154,6 +209,9 @@ fn learned_flows_are_known_by_what_they_load() {
         ))
     };
     assert!(flush("10.10.1.6", 80).leads_on(&connection("udp")));
+    let clients = Flush::Clients { protocol: 17, address: Some(ip("10.96.3.1")), port: 80 };
+    assert!(clients.leads_on(&client) && !clients.leads_on(&connection("udp")) && !clients.leads_on(&connection("tcp")));
+    assert_eq!(clients.learned(&facts), filters);
     let tcp = Flush::Affinity { protocol: 6, address: None, port: 80, endpoint: Some((ip("10.10.1.6"), 80)) };
     assert!(!tcp.leads_on(&connection("tcp")));
     let six = flow(

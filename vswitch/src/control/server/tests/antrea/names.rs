@@ -194,3 +194,81 @@ async fn an_agent_that_takes_answers_over_gets_them_alone() {
     assert_eq!(running.switch.packet_ins.lock().len(), 1);
     running.stop().await;
 }
+
+/// An answer with these addresses of 192.0.2.0/24.
+fn long_answer(name: &str, last: std::ops::Range<u8>) -> Vec<u8> {
+    let frame = answer(name, 0, 300);
+    let mut message = frame[42..frame.len() - 16].to_vec();
+    message[7] = last.len() as u8;
+    for last in last {
+        message.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 1, 44, 0, 4, 192, 0, 2, last]);
+    }
+    message
+}
+
+/// Packets with parts of a datagram (17), or of a stream (6), each with these bytes of it.
+fn parts(protocol: u8, bytes: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
+    let ends = [&[0], cuts, &[bytes.len()]].concat();
+    let part = |pair: &[usize]| {
+        let (from, data) = (pair[0] as u16, &bytes[pair[0]..pair[1]]);
+        let more = u16::from(pair[1] < bytes.len()) << 13;
+        let word = if protocol == 17 { (from / 8) | more } else { 0 };
+        let tcp =
+            [&[0, 53, 0x30, 0x39, 0, 0][..], &from.to_be_bytes(), &[0, 0, 0, 0, 0x50, 16, 1, 0, 0, 0, 0, 0]].concat();
+        let payload = if protocol == 17 { data.to_vec() } else { [tcp.as_slice(), data].concat() };
+        let total = ((payload.len() + 20) as u16).to_be_bytes();
+        let head = [
+            &[0; 12][..],
+            &[8, 0, 0x45, 0],
+            &total,
+            &[0, 9],
+            &word.to_be_bytes(),
+            &[64, protocol, 0, 0, 10, 96, 0, 10, 10, 10, 0, 24],
+        ];
+        [head.concat(), payload].concat()
+    };
+    ends.windows(2).map(part).collect()
+}
+
+#[tokio::test]
+async fn an_answer_in_fragments_goes_on_with_all_its_addresses() {
+    let (running, answers) = Running::with_names(0).await;
+    let message = long_answer("www.example.com", 1..101);
+    let udp = [&[0, 53, 0x30, 0x39][..], &((message.len() + 8) as u16).to_be_bytes(), &[0, 0], &message].concat();
+    let fragments = parts(17, &udp, &[800]);
+    running.switch.write_ms.store(100, Relaxed);
+    answers.send(paused(1, fragments[0].clone())).await.expect("room");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(running.resumed().is_empty(), "the first one waits");
+    answers.send(paused(2, fragments[1].clone())).await.expect("room");
+    running.until("both go on", |running| running.resumed().len() == 2).await;
+    assert_eq!(running.led_to(), (1..101).collect::<Vec<u8>>());
+    // One of which the other part never comes.
+    answers.send(paused(3, fragments[0].clone())).await.expect("room");
+    let begin = Instant::now();
+    while running.names().await.answers_dropped == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(10), "it is given up");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(running.resumed().len(), 2);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_in_segments_ends_with_the_rules_that_have_it() {
+    let (running, answers) = Running::with_names(0).await;
+    let message = long_answer("www.example.com", 1..101);
+    let stream = [&(message.len() as u16).to_be_bytes()[..], &message].concat();
+    let segments = parts(6, &stream, &[2, 700]);
+    running.switch.write_ms.store(300, Relaxed);
+    for (token, segment) in (1..).zip(&segments) {
+        answers.send(paused(token, segment.clone())).await.expect("room");
+    }
+    running.until("the first two go on", |running| running.resumed().len() == 2).await;
+    assert!(running.led_to().is_empty(), "they say nothing");
+    // The last one again, while it waits.
+    answers.send(paused(4, segments[2].clone())).await.expect("room");
+    running.until("the last one goes on, twice", |running| running.resumed().len() == 4).await;
+    assert_eq!(running.led_to(), (1..101).collect::<Vec<u8>>());
+    running.stop().await;
+}
