@@ -1,6 +1,8 @@
 //! Fields that a packet does not have, by its protocol: what a mask says of them is said already.
 
-use crate::field::number::{ETH_ARP, ETH_IPV4, ETH_IPV6, ETH_RARP, IP_ICMPV6, IP_IGMP, IP_TCP, ND_ADVERT, ND_SOLICIT};
+use crate::field::number::{
+    ETH_ARP, ETH_IPV4, ETH_IPV6, ETH_RARP, IP_ICMP, IP_ICMPV6, IP_IGMP, IP_TCP, ND_ADVERT, ND_SOLICIT,
+};
 use crate::{Field, FlowKey, FlowMask};
 
 /// What of a packet decides which fields it has.
@@ -46,8 +48,12 @@ impl FlowMask {
         use Field as F;
         let (v4, v6) = (kind.eth_type == ETH_IPV4, kind.eth_type == ETH_IPV6);
         let arp = matches!(kind.eth_type, ETH_ARP | ETH_RARP);
+        // A connection is of the version of its packets.
         if !v6 {
-            self.without(&[F::Ipv6Src, F::Ipv6Dst, F::Ipv6Label]);
+            self.without(&[F::Ipv6Src, F::Ipv6Dst, F::Ipv6Label, F::CtIpv6Src, F::CtIpv6Dst]);
+        }
+        if !v4 {
+            self.without(&[F::CtNwSrc, F::CtNwDst]);
         }
         if !v4 && !arp {
             self.without(&[F::NwSrc, F::NwDst]);
@@ -81,6 +87,10 @@ impl FlowMask {
         }
         if !kind.is_nd() {
             self.without(&ND);
+        }
+        // Type and code are a byte each, where ports are two.
+        if matches!(kind.proto, IP_ICMP | IP_IGMP | IP_ICMPV6) {
+            [F::TpSrc, F::TpDst].iter().for_each(|field| self.set_masked(*field, 0, 0xff00));
         }
     }
 

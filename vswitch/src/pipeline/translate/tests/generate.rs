@@ -320,6 +320,10 @@ pub(super) fn sanitize(key: &mut FlowKey) {
     if key.get(F::NwFrag) & 2 != 0 || !matches!(protocol, 1 | 6 | 17 | 58 | 132) {
         clear(key, &[F::TpSrc, F::TpDst]);
     }
+    if matches!(protocol, 1 | 58) {
+        // Type and code are a byte each.
+        [F::TpSrc, F::TpDst].iter().for_each(|field| key.set_masked(*field, 0, 0xff00));
+    }
     if protocol != 6 {
         clear(key, &[F::TcpFlags]);
     }
