@@ -2,8 +2,8 @@
 
 use crate::drive::{Options, Standing};
 use crate::model::Model;
-use crate::problem::Problem;
-use crate::project::{Key, Projection, project};
+use crate::problem::{NOWHERE, Problem};
+use crate::project::{Key, Memory, Projection, project_after};
 use crate::source::Directory;
 use std::path::{Path, PathBuf};
 use vswitch_proto::antrea::v1::Kind;
@@ -14,6 +14,9 @@ pub struct Agent {
     directory: Directory,
     node: String,
     options: Options,
+    /// The directory, as it is told.
+    dir: String,
+    memory: Memory,
     projection: Projection,
     problems: Vec<Problem>,
 }
@@ -22,8 +25,9 @@ impl Agent {
     /// Of the manifests in `dir` and of those beside it, this Node's view.
     pub fn new(dir: &Path, beside: &[PathBuf], node: &str, options: Options) -> Self {
         let directory = Directory::new(dir, beside);
-        let (projection, problems) = (Projection::default(), Vec::new());
-        Self { directory, node: node.to_owned(), options, projection, problems }
+        let (projection, problems, memory) = (Projection::default(), Vec::new(), Memory::default());
+        let dir = dir.to_string_lossy().into_owned();
+        Self { directory, node: node.to_owned(), options, dir, memory, projection, problems }
     }
 
     /// Looks for changes of files; whether there are any, and what they come to is new.
@@ -34,10 +38,17 @@ impl Agent {
         let mut problems = self.directory.problems();
         let (mut model, more) = Model::new(self.directory.documents());
         problems.extend(more);
-        let (mut projection, more) = project(&model, &self.node);
+        let (mut projection, more) = project_after(&model, &self.node, &mut self.memory);
         problems.extend(more);
         if self.hold_back(&mut model, &projection, &mut problems) {
-            projection = Projection { failed: projection.failed, ..project(&model, &self.node).0 };
+            let failed = projection.failed;
+            projection = Projection { failed, ..project_after(&model, &self.node, &mut self.memory).0 };
+        }
+        for problem in problems.iter_mut().filter(|problem| &*problem.origin.file == NOWHERE) {
+            problem.origin.file = self.dir.as_str().into();
+        }
+        if self.options.is_strict {
+            problems = problems.into_iter().map(Problem::strictly).collect();
         }
         problems.sort();
         problems.dedup();
@@ -53,19 +64,16 @@ impl Agent {
         true
     }
 
-    /// Takes Pods that are new out of the model while what may bind them is frozen as it was; whether there are any.
+    /// Takes Pods that are new out of the model while something that cannot be read may hold a policy that binds them; whether there are any.
     fn hold_back(&self, model: &mut Model, projection: &Projection, problems: &mut Vec<Problem>) -> bool {
-        let binding = [Kind::NetworkPolicy, Kind::Egress, Kind::TrafficControl].map(|kind| kind as i32);
-        let is_frozen = projection.failed.iter().any(|(kind, _)| binding.contains(kind));
-        if !is_frozen || self.options.opens_anyway || self.projection.node.is_none() {
-            return false; // (At the start there is nothing that is frozen: the gate is shut, or nothing is told.)
+        if !self.directory.may_hold_more() || self.options.opens_anyway || self.projection.node.is_none() {
+            return false; // (At the start the gate is shut, or nothing is told.)
         }
         let pods = projection.objects.keys().filter(|(kind, _)| *kind == Kind::Pod as i32);
         let new: Vec<&Key> = pods.filter(|key| !self.projection.objects.contains_key(*key)).collect();
         for (_, name) in &new {
             if let Some(pod) = model.pods.remove(name) {
-                let reason =
-                    "is new, and held back until what is wrong with policies, Egresses and TrafficControls is right";
+                let reason = "is new, and held back until what cannot be read is right: a policy may be in it";
                 problems.push(pod.origin.warning("", reason));
             }
         }
@@ -89,14 +97,7 @@ impl Agent {
 
     /// How far the documents can be trusted.
     pub fn standing(&self) -> Standing {
-        let is_lost = |key: &Key| !self.projection.objects.contains_key(key);
-        if self.directory.is_blind() || self.projection.failed.iter().any(is_lost) {
-            Standing::Blind
-        } else if self.is_wrong() {
-            Standing::Wrong
-        } else {
-            Standing::Right
-        }
+        if self.directory.is_blind() { Standing::Blind } else { Standing::Known }
     }
 
     /// Whether anything is wrong.

@@ -1,12 +1,13 @@
 //! Objects by kind and name, whatever file they are from.
 
+use crate::kinds::ruled::{Class, WrongPolicy};
 use crate::kinds::{
-    Body, Document, Labels, Meta, antrea_policy, cluster_group, egress, endpoint_slice, k8s_policy, node, node_config,
-    pod, service, tier, traffic_control,
+    Body, Document, DocumentKey, Labels, Meta, antrea_policy, cluster_group, egress, endpoint_slice, k8s_policy, node,
+    node_config, pod, service, tier, traffic_control,
 };
 use crate::problem::{Origin, Problem};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An object.
 #[derive(Clone, Debug)]
@@ -47,10 +48,18 @@ pub struct Model {
     pub tiers: Items<tier::Body>,
     /// ClusterGroups.
     pub cluster_groups: Items<cluster_group::Body>,
+    /// Groups of namespaces.
+    pub groups: Items<cluster_group::Body>,
     /// Egresses.
     pub egresses: Items<egress::Body>,
     /// TrafficControls.
     pub traffic_controls: Items<traffic_control::Body>,
+    /// Policies that are not understood as a whole, and those whose name another one has.
+    pub wrong_policies: Vec<Item<WrongPolicy>>,
+    /// Other documents that are not understood.
+    pub wrong: BTreeSet<DocumentKey>,
+    /// Pods of which not all is understood, and whether their labels are.
+    pub doubtful: BTreeMap<String, (Item<pod::Body>, bool)>,
 }
 
 impl Model {
@@ -66,8 +75,34 @@ impl Model {
         (model, problems)
     }
 
-    fn insert(&mut self, Document { origin, meta, body }: Document) -> Result<(), Box<Problem>> {
+    fn insert(&mut self, Document { key, origin, meta, body }: Document) -> Result<(), Box<Problem>> {
+        let double = match &body {
+            Body::K8sPolicy(body) => Some(WrongPolicy::of_k8s(&body.spec)),
+            Body::AntreaPolicy(body) => Some(WrongPolicy::of_antrea(Class::Antrea, &body.spec)),
+            Body::ClusterPolicy(body) => Some(WrongPolicy::of_antrea(Class::Cluster, &body.spec)),
+            _ => None,
+        };
+        let again = double.map(|body| Item { meta: meta.clone(), origin: origin.clone(), body });
+        let result = self.insert_body(key, origin, meta, body);
+        if result.is_err() {
+            self.wrong_policies.extend(again); // somebody may count on it
+        }
+        result
+    }
+
+    fn insert_body(&mut self, key: DocumentKey, origin: Origin, meta: Meta, body: Body) -> Result<(), Box<Problem>> {
         match body {
+            Body::WrongPolicy(body) => {
+                self.wrong_policies.push(Item { meta, origin, body: *body });
+                Ok(())
+            }
+            Body::Wrong { has_meta, pod } => {
+                if let (Some(body), false) = (pod, key.1.is_empty()) {
+                    self.doubtful.insert(key.1.clone(), (Item { meta, origin, body: *body }, has_meta));
+                }
+                self.wrong.insert(key);
+                Ok(())
+            }
             Body::Namespace => insert(&mut self.namespaces, origin, meta, ()),
             Body::Node(body) => insert(&mut self.nodes, origin, meta, body),
             Body::NodeConfig(body) => insert(&mut self.node_configs, origin, meta, *body),
@@ -79,9 +114,15 @@ impl Model {
             Body::ClusterPolicy(body) => insert(&mut self.cluster_policies, origin, meta, *body),
             Body::Tier(body) => insert(&mut self.tiers, origin, meta, body),
             Body::ClusterGroup(body) => insert(&mut self.cluster_groups, origin, meta, *body),
+            Body::Group(body) => insert(&mut self.groups, origin, meta, *body),
             Body::Egress(body) => insert(&mut self.egresses, origin, meta, *body),
             Body::TrafficControl(body) => insert(&mut self.traffic_controls, origin, meta, *body),
         }
+    }
+
+    /// Whether there is a document of a kind (`Service.`, `ClusterGroup.crd.antrea.io`) and name that is not understood.
+    pub fn is_wrong(&self, kind: &str, name: &str) -> bool {
+        self.wrong.contains(&(kind.to_owned(), name.to_owned()))
     }
 
     /// Labels of a namespace; one without a document has its name only.
@@ -92,12 +133,14 @@ impl Model {
     }
 }
 
-fn insert<T>(items: &mut Items<T>, origin: Origin, meta: Meta, body: T) -> Result<(), Box<Problem>> {
+fn insert<T: PartialEq>(items: &mut Items<T>, origin: Origin, meta: Meta, body: T) -> Result<(), Box<Problem>> {
     match items.entry(meta.full_name()) {
         Entry::Vacant(entry) => {
             entry.insert(Item { meta, origin, body });
             Ok(())
         }
+        // What is said twice means the same once.
+        Entry::Occupied(entry) if entry.get().meta == meta && entry.get().body == body => Ok(()),
         Entry::Occupied(entry) => {
             let first = &entry.get().origin;
             let reason = format!("is in {}:{} already, which counts", first.file, first.line);

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::sync::Arc;
 
+/// The file of what no file says.
+pub const NOWHERE: &str = "-";
+
 /// Lines of a document's fields by their paths. What is no more than that makes no document another one: all compare equal.
 #[derive(Clone, Debug, Default)]
 pub struct Fields(Arc<BTreeMap<String, usize>>);
@@ -85,6 +88,11 @@ impl Origin {
         }
     }
 
+    /// Something that is not known or not served, and was left out.
+    pub fn tolerated(&self, field: impl Into<String>, reason: impl Into<String>) -> Problem {
+        Problem { severity: Severity::Tolerated, ..self.error(field, reason) }
+    }
+
     /// Something odd that was accepted.
     pub fn warning(&self, field: impl Into<String>, reason: impl Into<String>) -> Problem {
         Problem { severity: Severity::Warning, ..self.error(field, reason) }
@@ -96,6 +104,8 @@ impl Origin {
 pub enum Severity {
     /// The document, or its file, is not in force as it is written.
     Error,
+    /// A part of it is not known or not served, and left out without harm. With `--strict` an error.
+    Tolerated,
     /// It is in force, but perhaps not as it was meant.
     Warning,
 }
@@ -134,6 +144,15 @@ impl Problem {
     /// Whether it is an error.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
+    }
+
+    /// The same as who wants to be told of everything sees it (`--strict`): what is left out is an error.
+    #[must_use]
+    pub fn strictly(self) -> Self {
+        match self.severity {
+            Severity::Tolerated => Self { severity: Severity::Error, ..self },
+            _ => self,
+        }
     }
 }
 

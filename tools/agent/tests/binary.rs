@@ -47,13 +47,13 @@ fn print_needs_no_switch() {
 #[test]
 fn what_is_wrong_is_on_stderr_and_in_the_exit_code() {
     let dir = copied();
-    fs::write(dir.path().join("wrong.yaml"), "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  nam: b\n")
+    fs::write(dir.path().join("wrong.yaml"), "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: 5\n")
         .expect("written");
     let result = output(agent(dir.path(), &["--print"]));
     let errors = text(&result.stderr);
     assert_eq!(result.status.code(), Some(1), "{errors}");
-    let expected =
-        format!("{}:5 Pod a: metadata.nam: unknown field; known here: ", dir.path().join("wrong.yaml").display());
+    let place = dir.path().join("wrong.yaml");
+    let expected = format!("{}:5 Pod a: metadata.labels: invalid type: integer `5`, expected a map", place.display());
     assert!(errors.contains(&expected), "{errors}");
     assert!(text(&result.stdout).contains("default/web"), "what is right is there");
     let strict = output(agent(dir.path(), &["--print", "--strict"]));
@@ -79,7 +79,7 @@ fn a_node_config_may_be_beside_the_directory() {
     fs::write(dir.path().join("nodes.yaml"), &nodes[..at]).expect("written");
     let without = output(agent(dir.path(), &["--print"]));
     assert!(
-        text(&without.stderr).contains("NodeConfig k8s-node-control-plane: is not there; "),
+        text(&without.stderr).contains(&format!("{}:0 NodeConfig {NODE}: is not there; ", dir.path().display())),
         "{}",
         text(&without.stderr)
     );

@@ -119,7 +119,7 @@ async fn another_agent_takes_over() {
     assert!(matches!(error, DriveError::Replaced(5)), "{error}");
 
     let mut second = Driver::new(scene.switch.socket(), Options::default());
-    second.step(scene.agent.projection(), Standing::Right).await.expect("reached").expect("everything");
+    second.step(scene.agent.projection(), Standing::Known).await.expect("reached").expect("everything");
     assert_eq!(scene.switch.state().syncs.last().map(|(begin, _)| begin.round), Some(6));
 }
 
@@ -195,10 +195,10 @@ async fn a_file_that_was_right_is_synced_as_it_was() {
     std::fs::write(scene.path("policies.yaml"), "kind: [").expect("written");
     scene.scan();
     let report = scene.report().await;
-    assert!(report.was_sync && report.applied && !report.gate_open);
+    assert!(report.was_sync && report.applied && report.gate_open);
     let state = scene.switch.state();
     let (begin, objects) = &state.syncs[0];
-    assert_eq!(begin.gate(), GateChange::Keep);
+    assert_eq!(begin.gate(), GateChange::Open);
     assert!(kinds_and_names(objects).contains(&"NetworkPolicy acnp:web-app-db-network-policy".to_owned()));
 }
 
@@ -223,7 +223,7 @@ async fn a_node_that_is_refused_stays_what_it_was() {
 async fn no_switch_is_an_error_that_names_the_socket() {
     let mut driver = Driver::new(Path::new("/nonexistent/vswitch.sock"), Options::default());
     let scene = Scene::new(Options::default()).await;
-    let error = driver.step(scene.agent.projection(), Standing::Right).await.expect_err("nobody is there");
+    let error = driver.step(scene.agent.projection(), Standing::Known).await.expect_err("nobody is there");
     assert!(error.to_string().contains("\"/nonexistent/vswitch.sock\": "), "{error}");
 }
 

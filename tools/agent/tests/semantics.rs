@@ -278,7 +278,7 @@ fn policies_of_a_namespace_see_its_pods() {
     let (_, problems) =
         projected(&text.replace("appliedTo: [{podSelector: {}}]", "appliedTo: [{namespaceSelector: {}}]"));
     assert!(
-        lines(&problems)[0].contains("spec.appliedTo[0].namespaceSelector: a policy of a namespace"),
+        lines(&problems)[1].contains("spec.appliedTo[0].namespaceSelector: a policy of a namespace"),
         "{problems:?}"
     );
 }

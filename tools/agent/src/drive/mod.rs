@@ -32,14 +32,13 @@ pub struct Options {
     pub opens_anyway: bool,
 }
 
-/// How far the documents can be trusted.
+/// How far the documents are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing is wrong.
-    Right,
-    /// Some are wrong; what they said before is known and stays. The gate is not to open.
-    Wrong,
-    /// Some are wrong, and nobody knows what they said before: what the switch has of them must not go. So nothing goes that this agent has not told itself.
+    /// Of each it is known what it is about. What is wrong is left out, stays as it was, or is held: the gate may open.
+    Known,
+    /// Something cannot be read, and nobody knows what it said before: what the switch has of it must not go. So nothing goes that this agent has not told itself,
+    /// and the gate stays shut, since a policy may be in it.
     Blind,
 }
 
@@ -146,7 +145,8 @@ impl Driver {
             self.session = Some(session);
             return Ok(None);
         }
-        let retries = self.retried.is_none_or(|retried| retried.elapsed() >= self.retry);
+        let is_due = self.retried.is_none_or(|retried| retried.elapsed() >= self.retry);
+        let retries = is_due || session.frees(projection);
         if retries {
             self.retried = Some(Instant::now());
         }
@@ -226,8 +226,7 @@ impl Driver {
             }
             return self.increments(session, projection, change).await.map(Some);
         }
-        let may_open = standing == Standing::Right || self.options.opens_anyway;
-        let is_due = retries && (session.is_behind || (!session.gate_open && may_open));
+        let is_due = retries && (session.is_behind || !session.gate_open);
         let again = is_due || session.is_mended(projection);
         if change.is_empty() && !session.is_partial && !again {
             Ok(None)
@@ -273,8 +272,8 @@ impl Driver {
         self.retried = Some(Instant::now());
         let gate = match (self.options.opens_anyway, standing) {
             (true, _) => v1::GateChange::OpenAnyway,
-            (false, Standing::Right) => v1::GateChange::Open,
-            (false, _) => v1::GateChange::Keep,
+            (false, Standing::Known) => v1::GateChange::Open,
+            (false, Standing::Blind) => v1::GateChange::Keep,
         };
         let begun = session.client.state().await?.round;
         if session.round > 0 && begun > session.round {
@@ -284,6 +283,7 @@ impl Driver {
         let answer = session.client.sync(begun + 1, self.mode(), gate, objects).await?;
         let result = answer.result.unwrap_or_default();
         let refused = report::refused(&result);
+        let before = session.told.clone();
         session.gate_open = answer.gate_open;
         session.is_behind = !result.applied && !refused.is_empty();
         if session.is_behind {
@@ -295,7 +295,7 @@ impl Driver {
             session.is_partial = false;
             session.adopt(projection.objects.iter().collect(), Vec::new(), &refused, true);
         }
-        Ok(report::report(&result, projection, &BTreeMap::new(), true, session.gate_open))
+        Ok(report::report(&result, projection, &before, true, session.gate_open))
     }
 
     /// One increment, or several if it is too long for one; what others refer to comes first.

@@ -1,7 +1,7 @@
 //! Statuses of objects, back to the documents that they are from.
 
 use super::Report;
-use crate::problem::{Origin, Problem};
+use crate::problem::{NOWHERE, Origin, Problem};
 use crate::project::{Key, Projected, Projection};
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1::{self, Kind, ObjectOutcome};
@@ -24,7 +24,8 @@ pub(super) fn report(
     was_sync: bool,
     gate_open: bool,
 ) -> Report {
-    let documents = Documents { projection, before };
+    let refused = refused(result);
+    let documents = Documents { projection, before, refused: &refused };
     let mut problems: Vec<Problem> = result.statuses.iter().flat_map(|status| documents.problems(status)).collect();
     problems.sort();
     problems.dedup();
@@ -35,6 +36,8 @@ pub(super) fn report(
 struct Documents<'a> {
     projection: &'a Projection,
     before: &'a BTreeMap<Key, Projected>,
+    /// Objects that were refused.
+    refused: &'a BTreeSet<Key>,
 }
 
 impl Documents<'_> {
@@ -46,7 +49,29 @@ impl Documents<'_> {
             return origin.clone();
         }
         let known = self.projection.objects.get(&key).or_else(|| self.before.get(&key));
-        known.map_or_else(|| Origin::new("-", 0, &shown(object)), |projected| projected.origin.clone())
+        known.map_or_else(|| self.origin_of_node(object), |projected| projected.origin.clone())
+    }
+
+    /// Of what no document of this agent's says: it is there since before, on this Node.
+    fn origin_of_node(&self, object: &v1::ObjectRef) -> Origin {
+        let node = self.projection.node.as_ref();
+        let file = node.map_or(NOWHERE, |(_, origin)| &origin.file);
+        Origin::new(file, node.map_or(0, |(_, origin)| origin.line), &shown(object))
+    }
+
+    /// Whether a problem is there only because another object was refused, which is told itself.
+    fn is_derived(&self, object: &v1::ObjectRef, problem: &v1::Problem) -> bool {
+        let is_refused = |other: &v1::ObjectRef| self.refused.contains(&key(other));
+        let of_service = || {
+            let (service, _) = object.name.rsplit_once(':')?;
+            let is_endpoints = object.kind() == Kind::Endpoints && problem.field == "service";
+            is_endpoints.then(|| self.refused.contains(&(Kind::Service as i32, service.to_owned())))
+        };
+        match problem.code.as_str() {
+            "IN_USE" => problem.other.as_ref().is_some_and(is_refused),
+            "REFERENCE" => problem.other.as_ref().is_some_and(is_refused) || of_service().unwrap_or(false),
+            _ => false,
+        }
     }
 
     fn problems(&self, status: &v1::ObjectStatus) -> Vec<Problem> {
@@ -54,7 +79,9 @@ impl Documents<'_> {
         let origin = self.origin(&object);
         // What a document does not name itself is named: its groups, its Endpoints.
         let made = match object.kind() {
-            Kind::AddressGroup | Kind::AppliedToGroup | Kind::Endpoints => format!("{} ", shown(&object)),
+            Kind::AddressGroup | Kind::AppliedToGroup | Kind::Endpoints if *origin.what != *shown(&object) => {
+                format!("{} ", shown(&object))
+            }
             _ => String::new(),
         };
         let is_refused = status.outcome() == ObjectOutcome::Refused;
@@ -63,7 +90,11 @@ impl Documents<'_> {
             if is_refused { origin.error(field, reason) } else { origin.warning(field, reason) }
         };
         let mut problems: Vec<Problem> = Vec::new();
-        for problem in &status.problems {
+        let derived = status.problems.iter().filter(|problem| self.is_derived(&object, problem)).count();
+        if derived > 0 && derived == status.problems.len() {
+            return Vec::new(); // its cause is told, which has other objects
+        }
+        for problem in status.problems.iter().filter(|problem| !self.is_derived(&object, problem)) {
             let other = problem.other.as_ref().map(|other| {
                 let origin = self.origin(other);
                 format!("{} of {}:{}", shown(other), origin.file, origin.line)
@@ -98,7 +129,8 @@ mod tests {
 
     #[test]
     fn statuses_find_their_documents() {
-        let mut projection = Projection::default();
+        let node = Origin::new("nodes.yaml", 3, "NodeConfig n");
+        let mut projection = Projection { node: Some((v1::NodeConfig::default(), node)), ..Projection::default() };
         let origin = Origin::new("pods.yaml", 7, "Pod a/web");
         let object = v1::Object { object: Some(Object::Pod(v1::Pod::default())) };
         let projected = Projected { object, origin };
@@ -134,12 +166,44 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "-:0 Egress \"e\": refused",
+                "nodes.yaml:3 Egress \"e\": refused",
                 "pods.yaml:7 Pod a/web: AddressGroup \"g\" members: OVERLAP: 10.0.0.1 is somebody else's; change it",
                 "pods.yaml:7 Pod a/web: addresses[0]: OVERLAP: 10.0.0.1 is somebody else's; change it; AddressGroup \"g\" of pods.yaml:7",
             ]
         );
         assert!(report.is_refused());
         assert_eq!(refused(&result).len(), 2);
+    }
+
+    #[test]
+    fn what_is_only_a_consequence_is_not_told() {
+        let problem = |code: &str, field: &str, other| v1::Problem {
+            code: code.to_owned(),
+            reason: "because".to_owned(),
+            field: field.to_owned(),
+            other,
+            ..Default::default()
+        };
+        let refused = |object, problem| v1::ObjectStatus {
+            object,
+            outcome: ObjectOutcome::Refused.into(),
+            problems: vec![problem],
+            warnings: vec![],
+        };
+        let policy = || reference(Kind::NetworkPolicy, "acnp:v");
+        let mut statuses = vec![
+            refused(reference(Kind::AddressGroup, "g"), problem("IN_USE", "", policy())),
+            refused(reference(Kind::Endpoints, "a/s:t"), problem("REFERENCE", "service", None)),
+            refused(policy(), problem("VALUE", "tier", None)),
+            refused(reference(Kind::Service, "a/s"), problem("VALUE", "ports", None)),
+        ];
+        let told = |statuses: &[v1::ObjectStatus]| {
+            let result = v1::WriteResult { statuses: statuses.to_vec(), ..Default::default() };
+            let report = report(&result, &Projection::default(), &BTreeMap::new(), true, true);
+            report.problems.iter().map(|problem| problem.reason.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&statuses), ["VALUE: because", "VALUE: because"]);
+        statuses.truncate(2);
+        assert_eq!(told(&statuses), ["IN_USE: because", "REFERENCE: because"], "without their causes they are told");
     }
 }

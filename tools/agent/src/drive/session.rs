@@ -98,6 +98,18 @@ impl Session {
         self.told.keys().filter(|key| !projection.objects.contains_key(*key)).cloned().collect()
     }
 
+    /// An object that others may have been refused for, or that they wait for, goes or changes: its address, its port, its name.
+    pub(super) fn frees(&self, projection: &Projection) -> bool {
+        let kinds = [v1::Kind::PeerNode, v1::Kind::Pod, v1::Kind::Service].map(|kind| kind as i32);
+        let is_other = |(key, told): (&Key, &Projected)| {
+            // (What was refused itself frees nothing.)
+            kinds.contains(&key.0)
+                && !self.refused.contains_key(key)
+                && projection.objects.get(key).is_none_or(|now| now.object != told.object)
+        };
+        !self.refused.is_empty() && self.told.iter().any(is_other)
+    }
+
     /// Something of what was refused as a whole is not wanted any more: the rest may be good.
     pub(super) fn is_mended(&self, projection: &Projection) -> bool {
         let is_over = |key: &Key| !self.told.contains_key(key) && !projection.objects.contains_key(key);

@@ -2,6 +2,7 @@
 
 use super::NumberOrName;
 use super::k8s_policy::IpBlock;
+use super::ruled::Ruled;
 use super::selector::Selector;
 use serde::{Deserialize, Serialize};
 
@@ -25,11 +26,18 @@ pub struct Spec {
     #[serde(default)]
     pub applied_to: Vec<AppliedTo>,
     /// What comes in.
-    #[serde(default)]
-    pub ingress: Vec<Rule>,
+    #[serde(skip)]
+    pub ingress: Vec<Ruled<Rule>>,
     /// What goes out.
-    #[serde(default)]
-    pub egress: Vec<Rule>,
+    #[serde(skip)]
+    pub egress: Vec<Ruled<Rule>>,
+}
+
+impl Spec {
+    /// Whether a rule is not understood.
+    pub fn has_wrong_rules(&self) -> bool {
+        self.ingress.iter().chain(&self.egress).any(|rule| matches!(rule, Ruled::Wrong(_)))
+    }
 }
 
 /// What a policy or rule applies to.
@@ -40,7 +48,7 @@ pub struct AppliedTo {
     pub pod_selector: Option<Selector>,
     /// Their namespaces.
     pub namespace_selector: Option<Selector>,
-    /// A ClusterGroup.
+    /// A ClusterGroup; of a policy of a namespace a Group of that.
     pub group: Option<String>,
     /// Pods of a service account.
     pub service_account: Option<Named>,

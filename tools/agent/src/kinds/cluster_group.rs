@@ -1,4 +1,4 @@
-//! ClusterGroup.
+//! ClusterGroup, and Group of a namespace.
 
 use super::antrea_policy::Named;
 use super::k8s_policy::IpBlock;
@@ -31,6 +31,8 @@ pub struct Spec {
     /// Other ClusterGroups, which have none themselves.
     #[serde(default)]
     pub child_groups: Vec<String>,
+    /// Nodes; of ClusterGroups only.
+    pub node_selector: Option<Selector>,
     /// Not served.
     pub external_entity_selector: Option<Selector>,
 }

@@ -1,7 +1,7 @@
 //! Egress.
 
 use super::selector::Selector;
-use crate::source::{FieldError, Tree, typed};
+use crate::source::{FieldError, Tree, typed_without_unknown};
 use serde::Deserialize;
 
 /// Egress without its metadata.
@@ -24,6 +24,12 @@ pub struct Spec {
     /// The address.
     #[serde(default, rename = "egressIP")]
     pub egress_ip: String,
+    /// Addresses, if that is not given.
+    #[serde(default, rename = "egressIPs")]
+    pub egress_ips: Vec<String>,
+    /// The pools that they are from.
+    #[serde(default, rename = "externalIPPools")]
+    pub external_ip_pools: Vec<String>,
     /// The pool that the address is from.
     #[serde(rename = "externalIPPool")]
     pub external_ip_pool: Option<String>,
@@ -65,7 +71,7 @@ pub struct Status {
     pub egress_ip: String,
 }
 
-pub(super) fn parse(tree: &mut Tree) -> Result<Box<Body>, FieldError> {
+pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<Body>, FieldError> {
     tree.strip(&["status"], &["conditions"]);
-    typed(tree).map(Box::new)
+    typed_without_unknown(tree, unknown).map(Box::new)
 }

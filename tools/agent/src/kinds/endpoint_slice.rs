@@ -1,5 +1,6 @@
 //! EndpointSlice.
 
+use crate::source::{FieldError, Tree, typed_without_unknown};
 use serde::Deserialize;
 
 /// EndpointSlice without its metadata.
@@ -100,4 +101,9 @@ pub struct Port {
     pub port: Option<u16>,
     /// Of no meaning here.
     pub app_protocol: Option<String>,
+}
+
+pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<Body>, FieldError> {
+    tree.strip(&["endpoints"], &["deprecatedTopology"]);
+    typed_without_unknown(tree, unknown).map(Box::new)
 }

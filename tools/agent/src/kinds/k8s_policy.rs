@@ -1,6 +1,7 @@
 //! NetworkPolicy of networking.k8s.io.
 
 use super::NumberOrName;
+use super::ruled::Ruled;
 use super::selector::Selector;
 use serde::Deserialize;
 
@@ -22,11 +23,27 @@ pub struct Spec {
     /// Which ways it isolates. Not given: ingress, and egress if it has rules for that.
     pub policy_types: Option<Vec<PolicyType>>,
     /// What may come in.
-    #[serde(default)]
-    pub ingress: Vec<Ingress>,
+    #[serde(skip)]
+    pub ingress: Vec<Ruled<Ingress>>,
     /// What may go out.
-    #[serde(default)]
-    pub egress: Vec<Egress>,
+    #[serde(skip)]
+    pub egress: Vec<Ruled<Egress>>,
+}
+
+impl Spec {
+    /// Whether it isolates ingress, egress.
+    pub fn isolates(&self) -> (bool, bool) {
+        // None of them is as good as not given.
+        let types = self.policy_types.as_ref().filter(|types| !types.is_empty());
+        let isolates = |kind: PolicyType, has_rules: bool| types.map_or(has_rules, |types| types.contains(&kind));
+        (isolates(PolicyType::Ingress, true), isolates(PolicyType::Egress, !self.egress.is_empty()))
+    }
+
+    /// Whether a rule is not understood.
+    pub fn has_wrong_rules(&self) -> bool {
+        let is_wrong = |rule: &Ruled<_>| matches!(rule, Ruled::Wrong(_));
+        self.ingress.iter().any(is_wrong) || self.egress.iter().any(|rule| matches!(rule, Ruled::Wrong(_)))
+    }
 }
 
 /// A way.

@@ -1,6 +1,6 @@
 //! Node: of peers where their Pods are and how to reach them.
 
-use crate::source::{FieldError, Tree, typed};
+use crate::source::{FieldError, Tree, typed_without_unknown};
 use serde::Deserialize;
 
 /// Node without its metadata.
@@ -61,7 +61,10 @@ impl Body {
     }
 }
 
-pub(super) fn parse(tree: &mut Tree) -> Result<Body, FieldError> {
-    tree.strip(&["spec"], &["configSource", "externalID", "providerID", "taints", "unschedulable"]);
-    typed(tree)
+pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Body, FieldError> {
+    tree.strip(
+        &["spec"],
+        &["configSource", "externalID", "podPreemptionPolicy", "providerID", "taints", "unschedulable"],
+    );
+    typed_without_unknown(tree, unknown)
 }

@@ -1,6 +1,6 @@
 //! Pod: its labels, addresses and the ports that have names.
 
-use crate::source::{FieldError, Tree, typed};
+use crate::source::{FieldError, Tree, Value, typed, typed_without_unknown};
 use serde::Deserialize;
 
 /// Pod without its metadata.
@@ -107,7 +107,7 @@ pub struct Condition {
     pub status: String,
 }
 
-const SPEC_IGNORED: [&str; 35] = [
+const SPEC_IGNORED: [&str; 38] = [
     "activeDeadlineSeconds",
     "affinity",
     "automountServiceAccountToken",
@@ -115,6 +115,7 @@ const SPEC_IGNORED: [&str; 35] = [
     "dnsPolicy",
     "enableServiceLinks",
     "ephemeralContainers",
+    "evictionResponders",
     "hostAliases",
     "hostIPC",
     "hostPID",
@@ -135,6 +136,7 @@ const SPEC_IGNORED: [&str; 35] = [
     "runtimeClassName",
     "schedulerName",
     "schedulingGates",
+    "schedulingGroup",
     "securityContext",
     "setHostnameAsFQDN",
     "shareProcessNamespace",
@@ -143,6 +145,7 @@ const SPEC_IGNORED: [&str; 35] = [
     "tolerations",
     "topologySpreadConstraints",
     "volumes",
+    "workloadRef",
 ];
 
 const CONTAINER_IGNORED: [&str; 21] = [
@@ -169,7 +172,7 @@ const CONTAINER_IGNORED: [&str; 21] = [
     "workingDir",
 ];
 
-pub(super) fn parse(tree: &mut Tree) -> Result<Box<Body>, FieldError> {
+pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<Body>, FieldError> {
     tree.strip(&["spec"], &SPEC_IGNORED);
     // kubectl prints the account under both its names.
     if tree.at(&["spec", "serviceAccountName"]).is_some() {
@@ -180,5 +183,25 @@ pub(super) fn parse(tree: &mut Tree) -> Result<Box<Body>, FieldError> {
         tree.strip(&["spec", containers], &["volumeDevices"]);
         tree.strip(&["spec", containers, "ports"], &["hostIP", "hostPort"]);
     }
-    typed(tree).map(Box::new)
+    typed_without_unknown(tree, unknown).map(Box::new)
+}
+
+/// Where a Pod is that is not understood: its addresses, Node and account, as far as they can be read.
+pub(super) fn left_of(tree: &Tree) -> Body {
+    let read = |path: &[&str]| tree.at(path);
+    let text = |path: &[&str]| read(path).and_then(Tree::text).map(str::to_owned);
+    let is_true = |path: &[&str]| read(path).is_some_and(|tree| tree.value == Value::Bool(true));
+    let spec = Spec {
+        node_name: text(&["spec", "nodeName"]).unwrap_or_default(),
+        host_network: is_true(&["spec", "hostNetwork"]),
+        service_account_name: text(&["spec", "serviceAccountName"]),
+        ..Spec::default()
+    };
+    let status = Status {
+        phase: text(&["status", "phase"]).unwrap_or_default(),
+        pod_ip: text(&["status", "podIP"]),
+        pod_ips: read(&["status", "podIPs"]).and_then(|ips| typed(ips).ok()).unwrap_or_default(),
+        ..Status::default()
+    };
+    Body { spec, status }
 }

@@ -1,7 +1,7 @@
 //! Service.
 
 use super::{Labels, NumberOrName};
-use crate::source::{FieldError, Tree, typed};
+use crate::source::{FieldError, Tree, typed_without_unknown};
 use serde::Deserialize;
 
 /// Service without its metadata.
@@ -155,7 +155,7 @@ pub struct Ingress {
     pub hostname: Option<String>,
 }
 
-pub(super) fn parse(tree: &mut Tree) -> Result<Box<Body>, FieldError> {
+pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<Body>, FieldError> {
     tree.strip(
         &["spec"],
         &[
@@ -170,5 +170,5 @@ pub(super) fn parse(tree: &mut Tree) -> Result<Box<Body>, FieldError> {
     );
     tree.strip(&["spec", "ports"], &["appProtocol"]);
     tree.strip(&["status", "loadBalancer", "ingress"], &["ports"]);
-    typed(tree).map(Box::new)
+    typed_without_unknown(tree, unknown).map(Box::new)
 }

@@ -2,6 +2,7 @@
 
 use super::egress::PodsOrGroup;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// TrafficControl without its metadata.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -44,7 +45,7 @@ pub enum Action {
     Redirect,
 }
 
-/// A port of the bridge. Tunnels (geneve, vxlan, gre, erspan) are not made here: they are ports to be named as devices.
+/// A port of the bridge. Tunnels are not made here: they are ports to be named as devices.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Port {
@@ -52,6 +53,14 @@ pub struct Port {
     pub ovs_internal: Option<Device>,
     /// A device of the Node.
     pub device: Option<Device>,
+    /// A tunnel: not served.
+    pub geneve: Option<IgnoredAny>,
+    /// A tunnel: not served.
+    pub vxlan: Option<IgnoredAny>,
+    /// A tunnel: not served.
+    pub gre: Option<IgnoredAny>,
+    /// A tunnel: not served.
+    pub erspan: Option<IgnoredAny>,
 }
 
 /// A port by name.
@@ -63,6 +72,12 @@ pub struct Device {
 }
 
 impl Port {
+    /// The tunnel that it is.
+    pub fn tunnel(&self) -> Option<&'static str> {
+        let all = [("geneve", &self.geneve), ("vxlan", &self.vxlan), ("gre", &self.gre), ("erspan", &self.erspan)];
+        all.into_iter().find(|(_, given)| given.is_some()).map(|(name, _)| name)
+    }
+
     /// Its name, if exactly one kind of port is given.
     pub fn name(&self) -> Option<&str> {
         match (&self.ovs_internal, &self.device) {

@@ -9,9 +9,13 @@ use crate::resolve::{World, net};
 use vswitch_proto::antrea::v1;
 
 /// An Egress that matters here: it has Pods of this Node, or its address. Annotation `vswitch/translation` (Switch, Host) says who translates.
-pub(super) fn egress(world: &World<'_>, item: &Item<Body>) -> Result<Option<v1::Egress>, Box<Problem>> {
+pub(super) fn egress(
+    world: &World<'_>,
+    item: &Item<Body>,
+    odd: &mut Vec<Problem>,
+) -> Result<Option<v1::Egress>, Box<Problem>> {
     let (spec, status) = (&item.body.spec, &item.body.status);
-    let pods = local_pods(world, &item.origin, &spec.applied_to)?;
+    let pods = local_pods(world, &item.origin, &spec.applied_to, odd)?;
     let translation = match item.meta.annotation("translation") {
         None => v1::EgressTranslation::Unspecified,
         Some("Switch") => v1::EgressTranslation::Switch,
@@ -22,7 +26,13 @@ pub(super) fn egress(world: &World<'_>, item: &Item<Body>) -> Result<Option<v1::
         }
     };
     let bandwidth = spec.bandwidth.as_ref().map(|bandwidth| rate(item, bandwidth)).transpose()?;
-    let address = if spec.egress_ip.is_empty() { &status.egress_ip } else { &spec.egress_ip };
+    let mut given = spec.egress_ips.iter().filter(|address| world.has(address) && **address != spec.egress_ip);
+    let first = if spec.egress_ip.is_empty() { given.next().unwrap_or(&status.egress_ip) } else { &spec.egress_ip };
+    for address in given {
+        let reason = format!("one address is served, which is {first}: {address} is left out");
+        odd.push(item.origin.tolerated("spec.egressIPs", reason));
+    }
+    let address = first;
     if address.is_empty() {
         return Err(Box::new(item.origin.warning("spec.egressIP", "no address yet: left out")));
     }
@@ -55,10 +65,15 @@ fn rate(item: &Item<Body>, bandwidth: &Bandwidth) -> Result<v1::EgressBandwidth,
 pub(super) fn traffic_control(
     world: &World<'_>,
     item: &Item<traffic_control::Body>,
+    odd: &mut Vec<Problem>,
 ) -> Result<Option<v1::TrafficControl>, Box<Problem>> {
     let spec = &item.body.spec;
-    let pods = local_pods(world, &item.origin, &spec.applied_to)?;
+    let pods = local_pods(world, &item.origin, &spec.applied_to, odd)?;
     let port = |field: &str, port: &Port| {
+        if let Some(tunnel) = port.tunnel() {
+            let problem = item.origin.error(format!("spec.{field}.{tunnel}"), "tunnels are not made here");
+            return Err(Box::new(problem.hint("add the port to the bridge, and name it as a device")));
+        }
         let wrong = || Box::new(item.origin.error(format!("spec.{field}"), "needs one of ovsInternal and device"));
         port.name().map(str::to_owned).ok_or_else(wrong)
     };

@@ -1,18 +1,20 @@
 //! This Node's view of the cluster, as the switch takes it.
 
 mod egress;
+mod hold;
 mod node;
 mod peers;
+mod policies;
 mod text;
 
 use crate::model::Model;
 use crate::problem::{Origin, Problem};
-use crate::resolve::rule::{Groups, address_group};
-use crate::resolve::{World, antrea, k8s, net, services};
+use crate::resolve::{World, net, services};
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1::object::Object as Kinded;
 use vswitch_proto::antrea::v1::{self, Kind};
 
+pub use policies::Memory;
 pub use text::text;
 
 /// An object by its kind's number and its name.
@@ -72,8 +74,17 @@ pub fn kind(object: &Kinded) -> Kind {
 
 /// What the switch of `node` has to know of the cluster; and what is wrong or odd, in order of files and lines.
 pub fn project(model: &Model, node: &str) -> (Projection, Vec<Problem>) {
-    let (world, mut problems) = World::new(model, node);
-    let mut projector = Projector { world, projection: Projection::default(), problems: Vec::new() };
+    project_after(model, node, &mut Memory::default())
+}
+
+/// The same, if more is known of before: a policy that is wrong stays as it was when it was right, and what more it may bind is held. Without that, what stands
+/// for it is never less than what was meant.
+pub fn project_after(model: &Model, node: &str, memory: &mut Memory) -> (Projection, Vec<Problem>) {
+    let (mut world, mut problems) = World::new(model, node);
+    let tiers = model.tiers.iter().map(|(name, tier)| (name.clone(), tier.body.spec.priority));
+    memory.tiers.extend(tiers);
+    world.tiers = memory.tiers.clone();
+    let mut projector = Projector { world, memory, projection: Projection::default(), problems: Vec::new() };
     projector.nodes();
     projector.pods();
     projector.services();
@@ -87,6 +98,7 @@ pub fn project(model: &Model, node: &str) -> (Projection, Vec<Problem>) {
 
 struct Projector<'a> {
     world: World<'a>,
+    memory: &'a mut Memory,
     projection: Projection,
     problems: Vec<Problem>,
 }
@@ -156,40 +168,6 @@ impl Projector<'_> {
         }
     }
 
-    fn policies(&mut self) {
-        let model = self.world.model;
-        for (name, item) in &model.k8s_policies {
-            let mut odd = Vec::new();
-            let policy = k8s::policy(&self.world, item, &mut odd);
-            self.policy(format!("np:{name}"), policy, odd, &item.origin);
-        }
-        for (prefix, items) in [("anp", &model.antrea_policies), ("acnp", &model.cluster_policies)] {
-            for (name, item) in items {
-                let mut odd = Vec::new();
-                let policy = antrea::policy(&self.world, item, &mut odd);
-                self.policy(format!("{prefix}:{name}"), policy, odd, &item.origin);
-            }
-        }
-    }
-
-    fn policy(&mut self, name: String, policy: Result<k8s::Policy, Box<Problem>>, odd: Vec<Problem>, origin: &Origin) {
-        self.problems.extend(odd);
-        match policy {
-            Ok(Some((policy, Groups { address, applied }))) => {
-                self.add(Kinded::NetworkPolicy(policy), origin);
-                for (name, members) in address {
-                    if !self.projection.objects.contains_key(&(Kind::AddressGroup as i32, name.clone())) {
-                        let group = address_group(&self.world, name, &members);
-                        self.add(Kinded::AddressGroup(group), origin);
-                    }
-                }
-                applied.into_values().for_each(|group| self.add(Kinded::AppliedToGroup(group), origin));
-            }
-            Ok(None) => {}
-            Err(problem) => self.fail(Kind::NetworkPolicy, name, *problem),
-        }
-    }
-
     /// Whether the switch knows a Node, or would if its document were right.
     fn is_node(&self, name: &str) -> bool {
         let key = (Kind::PeerNode as i32, name.to_owned());
@@ -200,7 +178,8 @@ impl Projector<'_> {
     fn egresses(&mut self) {
         let model = self.world.model;
         for (name, item) in &model.egresses {
-            match egress::egress(&self.world, item) {
+            let mut odd = Vec::new();
+            match egress::egress(&self.world, item, &mut odd) {
                 Ok(Some(mut egress)) => {
                     if !self.is_node(&egress.node) {
                         let reason = format!("there is no Node {:?} here: nobody has the address yet", egress.node);
@@ -213,34 +192,27 @@ impl Projector<'_> {
                 Err(problem) if problem.is_error() => self.fail(Kind::Egress, name.clone(), *problem),
                 Err(problem) => self.problems.push(*problem),
             }
+            self.problems.append(&mut odd);
         }
         for (name, item) in &model.traffic_controls {
-            match egress::traffic_control(&self.world, item) {
+            let mut odd = Vec::new();
+            match egress::traffic_control(&self.world, item, &mut odd) {
                 Ok(Some(control)) => self.add(Kinded::TrafficControl(control), &item.origin),
                 Ok(None) => {}
                 Err(problem) => self.fail(Kind::TrafficControl, name.clone(), *problem),
             }
+            self.problems.append(&mut odd);
         }
     }
 }
 
 impl Projection {
-    /// Takes over from `before` what documents that are wrong now said when they were right: objects, and groups that policies among them name.
+    /// Takes over from `before` what documents that are wrong now said when they were right.
     pub fn keep_failed(&mut self, before: &Self) {
-        let kept: Vec<Key> = self
-            .failed
-            .iter()
-            .filter(|key| !self.objects.contains_key(*key) && before.objects.contains_key(*key))
-            .cloned()
-            .collect();
-        for key in kept {
-            let Some(old) = before.objects.get(&key) else { continue };
-            for group in groups_of(&old.object) {
-                if let (Some(old), false) = (before.objects.get(&group), self.objects.contains_key(&group)) {
-                    self.objects.insert(group, old.clone());
-                }
+        for key in &self.failed {
+            if let (false, Some(old)) = (self.objects.contains_key(key), before.objects.get(key)) {
+                self.objects.insert(key.clone(), old.clone());
             }
-            self.objects.insert(key, old.clone());
         }
     }
 }

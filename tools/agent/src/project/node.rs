@@ -4,7 +4,7 @@ use crate::kinds::node_config::{
     Families, Features, LocalProbe, PacketCategory, PacketLimit, Spec, TrafficMode, Uplink,
 };
 use crate::model::Model;
-use crate::problem::{Origin, Problem};
+use crate::problem::{NOWHERE, Origin, Problem};
 use crate::resolve::net::{self, is_six};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::v1::MacAddress;
@@ -20,7 +20,7 @@ pub(super) fn mac_address(octets: Vec<u8>) -> MacAddress {
 /// The configuration of a Node: what its NodeConfig says, and its Node's object where that is silent.
 pub(super) fn config(model: &Model, name: &str) -> Result<(v1::NodeConfig, Origin), Vec<Problem>> {
     let Some(item) = model.node_configs.get(name) else {
-        let nowhere = Origin::new("-", 0, &format!("NodeConfig {name}"));
+        let nowhere = Origin::new(NOWHERE, 0, &format!("NodeConfig {name}"));
         let problem =
             nowhere.error("", "is not there").hint("name the Node by --node, and give a NodeConfig of this name");
         return Err(vec![problem]);
@@ -65,7 +65,24 @@ pub(super) fn config(model: &Model, name: &str) -> Result<(v1::NodeConfig, Origi
         virtual_service_addresses: spec.virtual_service_addresses.clone(),
         virtual_node_port_addresses: spec.virtual_node_port_addresses.clone(),
     };
+    let config = once(config);
     if macs.problems.is_empty() { Ok((config, item.origin.clone())) } else { Err(macs.problems) }
+}
+
+/// What is said twice in its lists, once.
+fn once(mut config: v1::NodeConfig) -> v1::NodeConfig {
+    for list in [
+        &mut config.transport_addresses,
+        &mut config.pod_cidrs,
+        &mut config.service_cidrs,
+        &mut config.node_port_addresses,
+        &mut config.egress_except_cidrs,
+        &mut config.virtual_service_addresses,
+        &mut config.virtual_node_port_addresses,
+    ] {
+        *list = net::once(std::mem::take(list));
+    }
+    config
 }
 
 struct Macs<'a> {

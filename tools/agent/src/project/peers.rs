@@ -30,9 +30,9 @@ pub(super) fn peer(world: &World<'_>, item: &Item<Body>) -> Result<Option<v1::Pe
     }
     Ok(Some(v1::PeerNode {
         name: item.meta.name.clone(),
-        pod_cidrs: item.body.pod_cidrs().into_iter().filter(|cidr| world.has(cidr)).collect(),
-        gateway_addresses: nodes::gateways(item).into_iter().filter(|address| world.has(address)).collect(),
-        transport_addresses,
+        pod_cidrs: net::once(item.body.pod_cidrs().into_iter().filter(|cidr| world.has(cidr)).collect()),
+        gateway_addresses: net::once(nodes::gateways(item).into_iter().filter(|address| world.has(address)).collect()),
+        transport_addresses: net::once(transport_addresses),
         path: path.into(),
         mac: mac.map(mac_address),
         tunnel_port: item.meta.annotation("tunnel-port").unwrap_or_default().to_owned(),

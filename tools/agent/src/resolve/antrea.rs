@@ -1,15 +1,17 @@
 //! Antrea's own policies: tiers, groups, and rules with actions.
 
-use super::antrea_rule::OneRule;
-use super::groups::{Place, cluster_group, selected};
+use super::antrea_rule::RulePlace;
+use super::groups::{Found, Named as NamedGroups, Place, selected};
 use super::k8s::Policy;
-use super::rule::{Groups, nameless, rules};
+use super::rule::{Groups, rules};
 use super::services::is_served;
 use super::world::{Members, Select, Spaces, World};
 use crate::kinds::antrea_policy::{AppliedTo, Body, Named};
+use crate::kinds::ruled::Ruled;
 use crate::kinds::selector::Selector;
 use crate::model::Item;
-use crate::problem::Problem;
+use crate::problem::{Origin, Problem};
+use std::collections::BTreeMap;
 use vswitch_proto::antrea::v1;
 
 /// Tiers that are there without a document.
@@ -22,12 +24,13 @@ const TIERS: [(&str, u32); 6] = [
     ("baseline", 253),
 ];
 
-/// A policy of Antrea; of a namespace if `item` has one.
+/// A policy of Antrea; of a namespace if `item` has one. A rule that is wrong is told in `odd`; what stands for it is never weaker. An error is about the policy
+/// as a whole.
 pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> Result<Policy, Box<Problem>> {
     let spec = &item.body.spec;
     let namespace = Some(item.meta.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-    let context = Context { world, item, namespace };
-    let tier = context.tier()?;
+    let context = Context { world, origin: &item.origin, namespace };
+    let tier = context.tier(spec.tier.as_deref(), odd)?;
     if !(1.0..=10000.0).contains(&spec.priority) {
         return Err(Box::new(item.origin.error("spec.priority", format!("{} is not in 1 to 10000", spec.priority))));
     }
@@ -35,15 +38,18 @@ pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> R
     if !spec.applied_to.is_empty() && services.is_empty() && applied.iter().all(|members| members.pods.is_empty()) {
         odd.push(item.origin.warning("spec.appliedTo", "selects no Pod"));
     }
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    for rule in spec.ingress.iter().chain(&spec.egress) {
+        if let Ruled::Right(rule) = rule {
+            *names.entry(&rule.name).or_default() += 1;
+        }
+    }
     let mut drafts = Vec::new();
     for (section, rules) in [("ingress", &spec.ingress), ("egress", &spec.egress)] {
         for (i, rule) in rules.iter().enumerate() {
-            let path = format!("spec.{section}[{i}]");
-            let one = OneRule { context: &context, path, rule, is_ingress: section == "ingress" };
-            let draft = one.draft(&format!("{section}-{i}"), &applied, &services, odd)?;
-            let of_rule = one.by_namespace(draft)?;
-            nameless(world, &item.origin, &format!("spec.{section}[{i}].ports"), &of_rule, odd);
-            drafts.extend(of_rule);
+            let (applied, services, names) = (&applied[..], &services[..], &names);
+            let place = RulePlace { spec, section, number: i, applied, services, names };
+            drafts.extend(place.drafts(&context, rule, odd));
         }
     }
     let mut groups = Groups::default();
@@ -72,24 +78,47 @@ pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> R
     Ok(Some((policy, groups)))
 }
 
+/// Pods and Services that a policy may bind of which nothing but this is known; `applied` is None if that is not.
+pub fn may_bind(
+    world: &World<'_>,
+    origin: &Origin,
+    namespace: Option<&str>,
+    applied: Option<&[AppliedTo]>,
+) -> (Vec<Members>, Vec<String>) {
+    let context = Context { world, origin, namespace };
+    let found = applied.and_then(|applied| context.applied("spec.appliedTo", applied, &mut Vec::new()).ok());
+    found.unwrap_or_else(|| (vec![context.all()], Vec::new()))
+}
+
 /// A policy and where it is.
 pub(super) struct Context<'a> {
     pub(super) world: &'a World<'a>,
-    pub(super) item: &'a Item<Body>,
+    pub(super) origin: &'a Origin,
     pub(super) namespace: Option<&'a str>,
 }
 
 impl Context<'_> {
-    fn tier(&self) -> Result<u32, Box<Problem>> {
-        let name = self.item.body.spec.tier.as_deref().unwrap_or("application");
+    fn tier(&self, name: Option<&str>, odd: &mut Vec<Problem>) -> Result<u32, Box<Problem>> {
+        let name = name.unwrap_or("application");
         if let Some(tier) = self.world.model.tiers.get(name) {
             return Ok(tier.body.spec.priority);
         }
         let lower = name.to_lowercase();
-        let known = TIERS.iter().find(|(known, _)| *known == lower);
-        known
-            .map(|(_, priority)| *priority)
-            .ok_or_else(|| Box::new(self.item.origin.error("spec.tier", format!("there is no Tier {name:?}"))))
+        if let Some((_, priority)) = TIERS.iter().find(|(known, _)| *known == lower) {
+            return Ok(*priority);
+        }
+        let reason = format!("there is no Tier {name:?}");
+        let Some(priority) = self.world.tiers.get(name) else {
+            return Err(Box::new(self.origin.error("spec.tier", reason)));
+        };
+        odd.push(self.origin.warning("spec.tier", format!("{reason} any more: its policies stay where they were")));
+        Ok(*priority)
+    }
+
+    /// All Pods that a policy may apply to.
+    pub(super) fn all(&self) -> Members {
+        let spaces = self.namespace.map_or(Spaces::All, |namespace| Spaces::One(namespace.to_owned()));
+        self.world.select(&Select { spaces, pods: Selector::default(), account: None })
     }
 
     /// Pods, and Services whose NodePorts are meant.
@@ -102,7 +131,7 @@ impl Context<'_> {
         let (mut pods, mut services) = (Vec::new(), Vec::new());
         for (i, applied) in all.iter().enumerate() {
             let path = format!("{path}[{i}]");
-            let place = Place { origin: &self.item.origin, path: &path };
+            let place = Place { origin: self.origin, path: &path };
             match &applied.service {
                 Some(_) if *applied != (AppliedTo { service: applied.service.clone(), ..Default::default() }) => {
                     return Err(place.error("service", "goes with nothing else"));
@@ -117,11 +146,11 @@ impl Context<'_> {
                         odd.push(place.origin.warning(format!("{path}.service"), reason));
                     }
                 }
-                None => pods.extend(self.pods(place, applied)?),
+                None => pods.extend(self.pods(place, applied, odd)?),
             }
         }
         if !pods.is_empty() && !services.is_empty() {
-            let place = Place { origin: &self.item.origin, path };
+            let place = Place { origin: self.origin, path };
             return Err(place.error("", "Services and Pods do not go together"));
         }
         services.sort();
@@ -129,22 +158,34 @@ impl Context<'_> {
         Ok((pods, services))
     }
 
-    fn pods(&self, place: Place<'_>, applied: &AppliedTo) -> Result<Vec<Members>, Box<Problem>> {
-        if applied.external_entity_selector.is_some() {
-            return Err(place.error("externalEntitySelector", "external entities are not served"));
-        }
-        if applied.node_selector.is_some() {
-            return Err(place.error("nodeSelector", "policies of Nodes themselves are not served"));
+    fn pods(
+        &self,
+        place: Place<'_>,
+        applied: &AppliedTo,
+        odd: &mut Vec<Problem>,
+    ) -> Result<Vec<Members>, Box<Problem>> {
+        // Neither is a Pod: nobody here is bound by them.
+        for (field, is_given, reason) in [
+            ("externalEntitySelector", applied.external_entity_selector.is_some(), "external entities are not served"),
+            ("nodeSelector", applied.node_selector.is_some(), "policies of Nodes themselves are not served"),
+        ] {
+            let is_alone =
+                applied.pod_selector.is_none() && applied.group.is_none() && applied.service_account.is_none();
+            if is_given && is_alone {
+                let field = format!("{}.{field}", place.path);
+                odd.push(place.origin.tolerated(field, format!("{reason}: left out")));
+                return Ok(Vec::new());
+            }
         }
         let selectors = (applied.pod_selector.as_ref(), applied.namespace_selector.as_ref());
         let has_selector = selectors != (None, None);
         match (&applied.group, &applied.service_account) {
             (Some(group), None) if !has_selector => {
-                let (members, blocks) = self.group(place, group)?;
-                if blocks.is_empty() {
-                    Ok(members)
+                let found = self.group(place, group, odd)?;
+                if found.blocks.is_empty() && found.members.iter().all(|members| members.addresses.is_empty()) {
+                    Ok(found.members)
                 } else {
-                    Err(place.error("group", "has ipBlocks, which are no Pods"))
+                    Err(place.error("group", "has ipBlocks or Nodes, which are no Pods"))
                 }
             }
             (None, Some(account)) if !has_selector => {
@@ -172,11 +213,9 @@ impl Context<'_> {
         Ok(())
     }
 
-    pub(super) fn group(&self, place: Place<'_>, name: &str) -> Result<(Vec<Members>, Vec<v1::IpBlock>), Box<Problem>> {
-        if self.namespace.is_some() {
-            return Err(place.error("group", "Groups of namespaces are not served"));
-        }
-        cluster_group(self.world, place, name)
+    /// A ClusterGroup, or of a policy of a namespace a Group of that.
+    pub(super) fn group(&self, place: Place<'_>, name: &str, odd: &mut Vec<Problem>) -> Result<Found, Box<Problem>> {
+        NamedGroups { namespace: self.namespace }.find(self.world, place, name, odd)
     }
 
     pub(super) fn account(&self, place: Place<'_>, account: &Named) -> Result<Members, Box<Problem>> {
@@ -189,7 +228,7 @@ impl Context<'_> {
 
     pub(super) fn service(&self, place: Place<'_>, field: &str, service: &Named) -> Result<String, Box<Problem>> {
         if service.scope.as_deref().is_some_and(|scope| scope != "Cluster") {
-            return Err(place.error(&format!("{field}.scope"), "only the cluster itself is served"));
+            return Err(place.unserved(&format!("{field}.scope"), "only the cluster itself is served"));
         }
         let Some(namespace) = service.namespace.as_deref().or(self.namespace) else {
             return Err(place.error(&format!("{field}.namespace"), "is required"));

@@ -1,15 +1,17 @@
 //! Rules of Antrea's own policies.
 
 use super::antrea::Context;
+use super::antrea_parts::{action_number, fits, portless};
 use super::groups::{Place, block, selected};
 use super::k8s::numbered;
 use super::multicast;
-use super::rule::{Draft, Peers, Ports, bounded};
-use super::selector::word;
+use super::rule::{Draft, Peers, Ports, bounded, nameless, once};
+use super::selector::{is_key, word};
 use super::services::is_served;
 use super::world::{Members, Select, Spaces};
 use super::{net, nodes};
-use crate::kinds::antrea_policy::{Action, Peer, Protocol, Rule};
+use crate::kinds::antrea_policy::{Action, AppliedTo, Peer, Rule, Spec};
+use crate::kinds::ruled::Ruled;
 use crate::problem::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1;
@@ -20,84 +22,156 @@ const SECTIONS: [&str; 2] = ["ingress-", "egress-"];
 /// Bytes of a rule's name that is its id; what is added to it is shorter than what is left of 253.
 const ID_LEN_MAX: usize = 120;
 
+/// Where a rule is, and what its policy says of it.
+pub(super) struct RulePlace<'a> {
+    pub(super) spec: &'a Spec,
+    pub(super) section: &'static str,
+    pub(super) number: usize,
+    /// What the policy is applied to.
+    pub(super) applied: &'a [Members],
+    pub(super) services: &'a [String],
+    /// How many rules have a name.
+    pub(super) names: &'a BTreeMap<&'a str, usize>,
+}
+
+impl RulePlace<'_> {
+    fn is_ingress(&self) -> bool {
+        self.section == "ingress"
+    }
+
+    /// What a rule becomes. Of one that is wrong: nothing if it would only allow, else what drops everything of its direction, at its place.
+    pub(super) fn drafts(&self, context: &Context<'_>, ruled: &Ruled<Rule>, odd: &mut Vec<Problem>) -> Vec<Draft> {
+        let path = format!("spec.{}[{}]", self.section, self.number);
+        let (action, has_l7, own) = match ruled {
+            Ruled::Right(rule) => {
+                let one = OneRule { context, of: self, path: path.clone(), rule };
+                match one.draft(odd).and_then(|draft| one.by_namespace(draft)) {
+                    Ok(drafts) => {
+                        nameless(context.world, context.origin, &format!("{path}.ports"), &drafts, odd);
+                        return drafts;
+                    }
+                    Err(problem) => odd.push(*problem),
+                }
+                (Some(rule.action), !rule.l7_protocols.is_empty(), Some(&rule.applied_to))
+            }
+            Ruled::Wrong(rule) => (rule.action, rule.has_l7, rule.applied_to.as_ref()),
+        };
+        if action == Some(Action::Allow) && !has_l7 {
+            odd.push(context.origin.warning(path, "is left out"));
+            return Vec::new();
+        }
+        odd.push(context.origin.warning(&path, "in its place, everything of its direction is dropped"));
+        let (applied, services, has_own) = self.bound(context, own, &path);
+        let direction = if self.is_ingress() { v1::Direction::Ingress } else { v1::Direction::Egress };
+        let rule = v1::Rule {
+            id: format!("{}-{}", self.section, self.number),
+            direction: direction.into(),
+            action: v1::RuleAction::Drop.into(),
+            ..Default::default()
+        };
+        vec![Draft { rule, applied, has_own, services, peers: Peers::anybody(), ports: Vec::new() }]
+    }
+
+    /// Whom a rule that is wrong may be applied to, and whether that is said by itself.
+    fn bound(
+        &self,
+        context: &Context<'_>,
+        own: Option<&Vec<AppliedTo>>,
+        path: &str,
+    ) -> (Vec<Members>, Vec<String>, bool) {
+        let has_policys = !self.spec.applied_to.is_empty();
+        let services = if self.is_ingress() { self.services.to_vec() } else { Vec::new() };
+        let found = match own {
+            Some(own) if own.is_empty() && has_policys => return (self.applied.to_vec(), services, false),
+            Some(own) if !own.is_empty() => context.applied(&format!("{path}.appliedTo"), own, &mut Vec::new()).ok(),
+            _ => None,
+        };
+        let Some((mut applied, mut of_rule)) = found else { return (vec![context.all()], Vec::new(), true) };
+        applied.extend(self.applied.iter().cloned());
+        of_rule.retain(|_| self.is_ingress() && applied.is_empty());
+        (applied, of_rule, true)
+    }
+}
+
 /// A rule and where it is.
 pub(super) struct OneRule<'a> {
-    pub(super) context: &'a Context<'a>,
-    pub(super) path: String,
-    pub(super) rule: &'a Rule,
-    pub(super) is_ingress: bool,
+    context: &'a Context<'a>,
+    of: &'a RulePlace<'a>,
+    path: String,
+    rule: &'a Rule,
 }
 
 impl OneRule<'_> {
     fn place(&self) -> Place<'_> {
-        Place { origin: &self.context.item.origin, path: &self.path }
+        Place { origin: self.context.origin, path: &self.path }
     }
 
-    pub(super) fn draft(
-        &self,
-        id: &str,
-        applied: &[Members],
-        services: &[String],
-        odd: &mut Vec<Problem>,
-    ) -> Result<Draft, Box<Problem>> {
-        let (place, rule) = (self.place(), self.rule);
+    fn draft(&self, odd: &mut Vec<Problem>) -> Result<Draft, Box<Problem>> {
+        let (place, rule, of) = (self.place(), self.rule, self.of);
+        fits(place, of.spec, rule)?;
         let has_own = !rule.applied_to.is_empty();
-        let (applied, services) = match (has_own, self.context.item.body.spec.applied_to.is_empty()) {
+        let (applied, services) = match (has_own, of.spec.applied_to.is_empty()) {
             (true, true) => self.context.applied(&format!("{}.appliedTo", self.path), &rule.applied_to, odd)?,
-            (false, false) => (applied.to_vec(), services.to_vec()),
+            (false, false) => (of.applied.to_vec(), of.services.to_vec()),
             (true, false) => return Err(place.error("appliedTo", "the policy has one already")),
             (false, true) => return Err(place.error("appliedTo", "is required: the policy has none")),
         };
-        if !services.is_empty() && !self.is_ingress {
+        if !services.is_empty() && !of.is_ingress() {
             return Err(place.error("", "rules of egress are not applied to Services"));
         }
         let (mut peers, mut ports) = (self.peers(odd)?, self.ports()?);
-        if !self.is_ingress {
-            (peers, ports) = multicast::split(place, peers, ports)?;
+        if rule.action != Action::Allow {
+            peers.members.iter_mut().for_each(Members::and_doubtful);
+        }
+        if !of.is_ingress() {
+            (peers, ports) = multicast::split(place, rule.action, peers, ports)?;
+        }
+        if !rule.l7_protocols.is_empty() && ports.is_empty() {
+            // The engine reads TCP.
+            ports.push(Ports::Match(v1::PortMatch { protocol: v1::Protocol::Tcp.into(), ..Default::default() }));
         }
         let l7 = rule.l7_protocols.iter().map(|protocol| {
             let definition =
                 serde_json::to_string(protocol).map_err(|error| place.error("l7Protocols", error.to_string()));
             definition.map(|definition| v1::L7Protocol { definition })
         });
-        let (direction, action) =
-            if self.is_ingress { (v1::Direction::Ingress, rule.action) } else { (v1::Direction::Egress, rule.action) };
+        let direction = if of.is_ingress() { v1::Direction::Ingress } else { v1::Direction::Egress };
         let rule = v1::Rule {
-            id: self.id(id),
+            id: self.id(),
             name: rule.name.clone(),
             direction: direction.into(),
-            action: action_number(action).into(),
+            action: action_number(rule.action).into(),
             logging: rule.enable_logging,
             log_label: rule.log_label.clone(),
-            l7_protocols: l7.collect::<Result<_, _>>()?,
+            l7_protocols: once(l7.collect::<Result<Vec<_>, _>>()?),
             ..Default::default()
         };
         Ok(Draft { rule, applied, has_own, services, peers, ports })
     }
 
     /// Its name, if no other rule of the policy has it: so it is the same rule when others come before it. Else its place.
-    fn id(&self, place: &str) -> String {
-        let (name, spec) = (&self.rule.name, &self.context.item.body.spec);
-        let same = spec.ingress.iter().chain(&spec.egress).filter(|rule| rule.name == *name).count();
+    fn id(&self) -> String {
+        let name = &self.rule.name;
         let is_id =
             !name.is_empty() && name.len() <= ID_LEN_MAX && !name.contains('/') && !name.chars().any(char::is_control);
-        if same == 1 && is_id && !SECTIONS.iter().any(|section| name.starts_with(section)) {
+        let is_alone = self.of.names.get(name.as_str()) == Some(&1);
+        if is_alone && is_id && !SECTIONS.iter().any(|section| name.starts_with(section)) {
             name.clone()
         } else {
-            place.to_owned()
+            format!("{}-{}", self.of.section, self.of.number)
         }
     }
 
     fn peers(&self, odd: &mut Vec<Problem>) -> Result<Peers, Box<Problem>> {
         let (place, rule) = (self.place(), self.rule);
         let (side, peers, others) =
-            if self.is_ingress { ("from", &rule.from, &rule.to) } else { ("to", &rule.to, &rule.from) };
+            if self.of.is_ingress() { ("from", &rule.from, &rule.to) } else { ("to", &rule.to, &rule.from) };
         if !others.is_empty() {
-            return Err(place.error(if self.is_ingress { "to" } else { "from" }, "is for the other direction"));
+            return Err(place.error(if self.of.is_ingress() { "to" } else { "from" }, "is for the other direction"));
         }
         let mut found = Peers { is_any: peers.is_empty() && rule.to_services.is_empty(), ..Peers::default() };
         if !rule.to_services.is_empty() {
-            if self.is_ingress || !peers.is_empty() || !rule.ports.is_empty() || !rule.protocols.is_empty() {
+            if self.of.is_ingress() || !peers.is_empty() || !rule.ports.is_empty() || !rule.protocols.is_empty() {
                 return Err(place.error("toServices", "is for rules of egress, without `to` and ports"));
             }
             self.services(&mut found, odd)?;
@@ -105,7 +179,7 @@ impl OneRule<'_> {
         for (i, peer) in peers.iter().enumerate() {
             let path = format!("{}.{side}[{i}]", self.path);
             if peer.namespaces.is_none() {
-                self.peer(Place { path: &path, ..place }, peer, &mut found)?;
+                self.peer(Place { path: &path, ..place }, peer, &mut found, odd)?;
             } else if *peer != seen_only(peer) {
                 return Err(Place { path: &path, ..place }.error("namespaces", "goes with podSelector only"));
             }
@@ -135,12 +209,26 @@ impl OneRule<'_> {
         Ok(())
     }
 
-    fn peer(&self, place: Place<'_>, peer: &Peer, found: &mut Peers) -> Result<(), Box<Problem>> {
-        if peer.external_entity_selector.is_some() {
-            return Err(place.error("externalEntitySelector", "external entities are not served"));
-        }
-        if peer.scope.as_deref().is_some_and(|scope| scope != "Cluster") {
-            return Err(place.error("scope", "only the cluster itself is served"));
+    fn peer(
+        &self,
+        place: Place<'_>,
+        peer: &Peer,
+        found: &mut Peers,
+        odd: &mut Vec<Problem>,
+    ) -> Result<(), Box<Problem>> {
+        let is_other = peer.scope.as_deref().is_some_and(|scope| scope != "Cluster");
+        for (field, is_given, reason) in [
+            ("externalEntitySelector", peer.external_entity_selector.is_some(), "external entities are not served"),
+            ("scope", is_other, "only the cluster itself is served"),
+        ] {
+            // Who is allowed by nothing else stays denied; who is to be denied must not pass.
+            if is_given && self.rule.action == Action::Allow && self.rule.l7_protocols.is_empty() {
+                odd.push(place.origin.tolerated(format!("{}.{field}", place.path), format!("{reason}: left out")));
+                return Ok(());
+            }
+            if is_given {
+                return Err(place.unserved(field, reason));
+            }
         }
         let selectors = (peer.pod_selector.as_ref(), peer.namespace_selector.as_ref());
         let ways = [
@@ -160,16 +248,16 @@ impl OneRule<'_> {
             let path = format!("{}.ipBlock", place.path);
             found.blocks.push(block(Place { path: &path, ..place }, prefix)?);
         } else if let Some(group) = &peer.group {
-            let (members, blocks) = self.context.group(place, group)?;
-            found.members.extend(members);
-            found.blocks.extend(blocks);
+            let group = self.context.group(place, group, odd)?;
+            found.members.extend(group.members);
+            found.blocks.extend(group.blocks);
         } else if let Some(name) = &peer.fqdn {
-            if self.is_ingress {
+            if self.of.is_ingress() {
                 return Err(place.error("fqdn", "is for rules of egress"));
             }
             let Some(name) = net::name_pattern(name) else {
-                let hint = "www.example.com, or *.example.com for all names below one; other wildcards are not served";
-                return Err(place.error("fqdn", format!("{name:?} is no name: {hint}")));
+                let hint = "such as www.example.com, or *.example.com: * stands for any characters";
+                return Err(Box::new(place.error("fqdn", format!("{name:?} is no name")).hint(hint)));
             };
             if !found.fqdns.contains(&name) {
                 found.fqdns.push(name);
@@ -203,14 +291,14 @@ impl OneRule<'_> {
         }
         for (i, protocol) in self.rule.protocols.iter().enumerate() {
             let path = format!("{}.protocols[{i}]", self.path);
-            all.push(Ports::Match(portless(Place { path: &path, ..self.place() }, protocol)?));
+            all.extend(portless(Place { path: &path, ..self.place() }, protocol)?.into_iter().map(Ports::Match));
         }
         Ok(all)
     }
 
     /// Peers in namespaces as seen from a Pod: one rule for each namespace that it is applied to.
     pub(super) fn by_namespace(&self, draft: Draft) -> Result<Vec<Draft>, Box<Problem>> {
-        let peers = if self.is_ingress { &self.rule.from } else { &self.rule.to };
+        let peers = if self.of.is_ingress() { &self.rule.from } else { &self.rule.to };
         let seen: Vec<&Peer> = peers.iter().filter(|peer| peer.namespaces.is_some()).collect();
         if seen.is_empty() {
             return Ok(vec![draft]);
@@ -231,6 +319,9 @@ impl OneRule<'_> {
                 let select = self.seen_from(namespace, peer)?;
                 one.peers.members.push(world.select(&select));
             }
+            if self.rule.action != Action::Allow {
+                one.peers.members.iter_mut().for_each(Members::and_doubtful);
+            }
             drafts.push(one);
         }
         Ok(drafts)
@@ -244,6 +335,9 @@ impl OneRule<'_> {
         let keys = namespaces.map_or(&[][..], |namespaces| &namespaces.same_labels);
         if own.is_some() != keys.is_empty() {
             return Err(place.error("namespaces", "needs one of match and sameLabels"));
+        }
+        if let Some(key) = keys.iter().find(|key| !is_key(key)) {
+            return Err(place.error("namespaces.sameLabels", format!("{key:?} is no key of a label")));
         }
         let spaces = if own.is_some() {
             Spaces::One(namespace.to_owned())
@@ -260,31 +354,4 @@ impl OneRule<'_> {
 /// What a peer with `namespaces` may say.
 fn seen_only(peer: &Peer) -> Peer {
     Peer { namespaces: peer.namespaces.clone(), pod_selector: peer.pod_selector.clone(), ..Peer::default() }
-}
-
-fn action_number(action: Action) -> v1::RuleAction {
-    match action {
-        Action::Allow => v1::RuleAction::Allow,
-        Action::Drop => v1::RuleAction::Drop,
-        Action::Reject => v1::RuleAction::Reject,
-        Action::Pass => v1::RuleAction::Pass,
-    }
-}
-
-fn portless(place: Place<'_>, protocol: &Protocol) -> Result<v1::PortMatch, Box<Problem>> {
-    match (&protocol.icmp, &protocol.igmp) {
-        (Some(icmp), None) => Ok(v1::PortMatch {
-            protocol: v1::Protocol::Icmp.into(),
-            icmp_type: icmp.icmp_type.map(u32::from),
-            icmp_code: icmp.icmp_code.map(u32::from),
-            ..Default::default()
-        }),
-        (None, Some(igmp)) => Ok(v1::PortMatch {
-            protocol: v1::Protocol::Igmp.into(),
-            igmp_type: igmp.igmp_type.map(u32::from),
-            multicast_group: igmp.group_address.clone(),
-            ..Default::default()
-        }),
-        _ => Err(place.error("", "needs one of icmp and igmp")),
-    }
 }

@@ -1,13 +1,15 @@
-//! ClusterGroups, and what Antrea's kinds say of Pods.
+//! ClusterGroups and Groups, and what Antrea's kinds say of Pods.
 
-use super::net::prefix;
+use super::net::{is_within, once, prefix};
+use super::nodes;
 use super::selector::check;
 use super::world::{Members, Select, Spaces, World};
-use crate::kinds::cluster_group;
+use crate::kinds::cluster_group::{Body, Spec};
 use crate::kinds::egress::PodsOrGroup;
 use crate::kinds::k8s_policy::IpBlock;
 use crate::kinds::selector::Selector;
-use crate::problem::{Origin, Problem};
+use crate::model::Item;
+use crate::problem::{Origin, Problem, Severity};
 use vswitch_proto::antrea::v1;
 
 /// Where something is said: of which document, at which field.
@@ -24,6 +26,12 @@ impl Place<'_> {
     pub fn error(&self, field: &str, reason: impl Into<String>) -> Box<Problem> {
         let field = if field.is_empty() { self.path.to_owned() } else { format!("{}.{field}", self.path) };
         Box::new(self.origin.error(field, reason))
+    }
+
+    /// What is right, and is not served here.
+    pub fn unserved(&self, field: &str, reason: impl Into<String>) -> Box<Problem> {
+        let error = *self.error(field, reason);
+        Box::new(Problem { severity: Severity::Tolerated, ..error })
     }
 
     /// Checks a selector that is below.
@@ -57,102 +65,191 @@ pub fn block(place: Place<'_>, block: &IpBlock) -> Result<v1::IpBlock, Box<Probl
         let is_prefix = prefix(text);
         is_prefix.ok_or_else(|| place.error(&field, format!("{text:?} is no prefix")))
     };
-    let excepts = block.except.iter().enumerate();
-    Ok(v1::IpBlock {
-        cidr: told("cidr".to_owned(), &block.cidr)?,
-        except_cidrs: excepts.map(|(i, text)| told(format!("except[{i}]"), text)).collect::<Result<_, _>>()?,
-    })
+    let cidr = told("cidr".to_owned(), &block.cidr)?;
+    let mut excepts = Vec::new();
+    for (i, text) in block.except.iter().enumerate() {
+        let field = format!("except[{i}]");
+        let except = told(field.clone(), text)?;
+        if !is_within(&except, &cidr) {
+            return Err(place.error(&field, format!("{text:?} is no part of {:?}", block.cidr)));
+        }
+        excepts.push(except);
+    }
+    Ok(v1::IpBlock { cidr, except_cidrs: once(excepts) })
 }
 
-/// What a ClusterGroup comes to.
-pub fn cluster_group(
-    world: &World<'_>,
-    place: Place<'_>,
-    name: &str,
-) -> Result<(Vec<Members>, Vec<v1::IpBlock>), Box<Problem>> {
-    let Some(item) = world.model.cluster_groups.get(name) else {
-        return Err(place.error("group", format!("there is no ClusterGroup {name:?}")));
-    };
-    let group = Place { origin: &item.origin, path: "spec" };
-    let spec = &item.body.spec;
-    if spec.child_groups.is_empty() {
-        return one(world, group, spec);
+/// What a group comes to.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Pods, and Nodes' addresses.
+    pub members: Vec<Members>,
+    /// Prefixes.
+    pub blocks: Vec<v1::IpBlock>,
+    /// It is there, and what it refers to.
+    pub is_there: bool,
+}
+
+/// Groups by name: ClusterGroups, or Groups of a namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// The namespace; None: ClusterGroups.
+    pub namespace: Option<&'a str>,
+}
+
+impl Named<'_> {
+    fn kind(self) -> &'static str {
+        if self.namespace.is_some() { "Group" } else { "ClusterGroup" }
     }
-    let (mut members, mut blocks) = (Vec::new(), Vec::new());
-    let other = cluster_group::Spec { child_groups: spec.child_groups.clone(), ..Default::default() };
-    if *spec != other {
-        return Err(group.error("childGroups", "goes with nothing else"));
+
+    /// A group that has a document; None: it has none. An error: it is not understood.
+    fn get<'w>(
+        self,
+        world: &World<'w>,
+        place: Place<'_>,
+        field: &str,
+        name: &str,
+    ) -> Result<Option<&'w Item<Body>>, Box<Problem>> {
+        let full = self.namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
+        let model = world.model;
+        let groups = if self.namespace.is_some() { &model.groups } else { &model.cluster_groups };
+        let found = groups.get(&full);
+        if found.is_none() && model.is_wrong(&format!("{}.crd.antrea.io", self.kind()), &full) {
+            return Err(place.error(field, format!("{} {name:?} is not understood", self.kind())));
+        }
+        Ok(found)
     }
-    for (i, child) in spec.child_groups.iter().enumerate() {
-        let field = format!("childGroups[{i}]");
-        let Some(item) = world.model.cluster_groups.get(child) else {
-            return Err(group.error(&field, format!("there is no ClusterGroup {child:?}")));
+
+    /// What a group comes to. One that is not there yet has nobody, until it comes: as Antrea has it.
+    pub fn find(
+        self,
+        world: &World<'_>,
+        place: Place<'_>,
+        name: &str,
+        odd: &mut Vec<Problem>,
+    ) -> Result<Found, Box<Problem>> {
+        let Some(item) = self.get(world, place, "group", name)? else {
+            let reason = format!("there is no {} {name:?} yet: it matches nothing", self.kind());
+            odd.push(place.origin.warning(format!("{}.group", place.path), reason));
+            return Ok(Found::default());
         };
-        if !item.body.spec.child_groups.is_empty() {
-            return Err(group.error(&field, format!("{child:?} has childGroups itself")));
+        let group = Place { origin: &item.origin, path: "spec" };
+        let spec = &item.body.spec;
+        if spec.child_groups.is_empty() {
+            return self.one(world, group, spec, odd);
         }
-        let (more, prefixes) = one(world, Place { origin: &item.origin, path: "spec" }, &item.body.spec)?;
-        members.extend(more);
-        blocks.extend(prefixes);
+        let other = Spec { child_groups: spec.child_groups.clone(), ..Default::default() };
+        if *spec != other {
+            return Err(group.error("childGroups", "goes with nothing else"));
+        }
+        let mut all = Found { is_there: true, ..Found::default() };
+        for (i, child) in spec.child_groups.iter().enumerate() {
+            let field = format!("childGroups[{i}]");
+            let Some(item) = self.get(world, group, &field, child)? else {
+                let reason = format!("there is no {} {child:?} yet: it matches nothing", self.kind());
+                odd.push(item.origin.warning(format!("spec.{field}"), reason));
+                continue;
+            };
+            if !item.body.spec.child_groups.is_empty() {
+                return Err(group.error(&field, format!("{child:?} has childGroups itself")));
+            }
+            let one = self.one(world, Place { origin: &item.origin, path: "spec" }, &item.body.spec, odd)?;
+            all.members.extend(one.members);
+            all.blocks.extend(one.blocks);
+        }
+        Ok(all)
     }
-    Ok((members, blocks))
-}
 
-fn one(
-    world: &World<'_>,
-    place: Place<'_>,
-    spec: &cluster_group::Spec,
-) -> Result<(Vec<Members>, Vec<v1::IpBlock>), Box<Problem>> {
-    if spec.external_entity_selector.is_some() {
-        return Err(place.error("externalEntitySelector", "external entities are not served"));
-    }
-    let has_blocks = spec.ip_block.is_some() || !spec.ip_blocks.is_empty();
-    let has_pods = spec.pod_selector.is_some() || spec.namespace_selector.is_some();
-    let count = [has_blocks, has_pods, spec.service_reference.is_some()].into_iter().filter(|has| *has).count();
-    if count != 1 {
-        return Err(
-            place.error("", "needs one of podSelector and namespaceSelector, ipBlocks, serviceReference, childGroups")
-        );
-    }
-    if has_blocks {
-        let mut blocks = Vec::new();
-        for (i, prefix) in spec.ip_blocks.iter().enumerate() {
-            let path = format!("{}.ipBlocks[{i}]", place.path);
-            blocks.push(block(Place { path: &path, ..place }, prefix)?);
+    fn one(
+        self,
+        world: &World<'_>,
+        place: Place<'_>,
+        spec: &Spec,
+        odd: &mut Vec<Problem>,
+    ) -> Result<Found, Box<Problem>> {
+        if spec.external_entity_selector.is_some() {
+            return Err(place.unserved("externalEntitySelector", "external entities are not served"));
         }
-        if let Some(prefix) = &spec.ip_block {
-            blocks.push(block(Place { path: &format!("{}.ipBlock", place.path), ..place }, prefix)?);
+        let has_blocks = spec.ip_block.is_some() || !spec.ip_blocks.is_empty();
+        let has_pods = spec.pod_selector.is_some() || spec.namespace_selector.is_some();
+        let ways = [has_blocks, has_pods, spec.service_reference.is_some(), spec.node_selector.is_some()];
+        if ways.into_iter().filter(|has| *has).count() != 1 {
+            let all = "podSelector and namespaceSelector, nodeSelector, ipBlocks, serviceReference, childGroups";
+            return Err(place.error("", format!("needs one of {all}")));
         }
-        return Ok((Vec::new(), blocks));
+        let mut found = Found { is_there: true, ..Found::default() };
+        if has_blocks {
+            for (i, prefix) in spec.ip_blocks.iter().enumerate() {
+                let path = format!("{}.ipBlocks[{i}]", place.path);
+                found.blocks.push(block(Place { path: &path, ..place }, prefix)?);
+            }
+            if let Some(prefix) = &spec.ip_block {
+                found.blocks.push(block(Place { path: &format!("{}.ipBlock", place.path), ..place }, prefix)?);
+            }
+        } else if let Some(selector) = &spec.node_selector {
+            if self.namespace.is_some() {
+                return Err(place.error("nodeSelector", "is for ClusterGroups"));
+            }
+            place.check("nodeSelector", Some(selector))?;
+            found.members.push(nodes::select(world, selector));
+        } else if spec.service_reference.is_some() {
+            found.members.extend(self.of_service(world, place, spec, odd)?);
+        } else {
+            let selectors = (spec.pod_selector.as_ref(), spec.namespace_selector.as_ref());
+            found.members.push(world.select(&selected(place, selectors, self.namespace)?));
+        }
+        Ok(found)
     }
-    if let Some(reference) = &spec.service_reference {
-        let namespace = reference.namespace.as_deref().unwrap_or("default");
+
+    /// The Pods of a Service. One that is not there yet has none.
+    fn of_service(
+        self,
+        world: &World<'_>,
+        place: Place<'_>,
+        spec: &Spec,
+        odd: &mut Vec<Problem>,
+    ) -> Result<Option<Members>, Box<Problem>> {
+        let Some(reference) = &spec.service_reference else { return Ok(None) };
+        let own = self.namespace.unwrap_or("default");
+        let namespace = reference.namespace.as_deref().unwrap_or(own);
+        if self.namespace.is_some_and(|own| own != namespace) {
+            return Err(place.error("serviceReference.namespace", "a Group has Pods of its namespace only"));
+        }
         let name = format!("{namespace}/{}", reference.name);
         let Some(service) = world.model.services.get(&name) else {
-            return Err(place.error("serviceReference", format!("there is no Service {name}")));
+            if world.model.is_wrong("Service.", &name) {
+                return Err(place.error("serviceReference", format!("Service {name} is not understood")));
+            }
+            let reason = format!("there is no Service {name} yet: it matches nothing");
+            odd.push(place.origin.warning(format!("{}.serviceReference", place.path), reason));
+            return Ok(None);
         };
         let selector = Selector { match_labels: service.body.spec.selector.clone(), ..Selector::default() };
         if selector == Selector::default() {
-            return Err(place.error("serviceReference", format!("Service {name} has no selector")));
+            let reason = format!("Service {name} has no selector: it matches nothing");
+            odd.push(place.origin.warning(format!("{}.serviceReference", place.path), reason));
+            return Ok(None);
         }
-        return Ok((vec![world.select(&Select::in_namespace(namespace, &selector))], Vec::new()));
+        Ok(Some(world.select(&Select::in_namespace(namespace, &selector))))
     }
-    let select = selected(place, (spec.pod_selector.as_ref(), spec.namespace_selector.as_ref()), None)?;
-    Ok((vec![world.select(&select)], Vec::new()))
 }
 
 /// Pods of this Node that an Egress or TrafficControl applies to.
-pub fn local_pods(world: &World<'_>, origin: &Origin, applied: &PodsOrGroup) -> Result<Vec<String>, Box<Problem>> {
+pub fn local_pods(
+    world: &World<'_>,
+    origin: &Origin,
+    applied: &PodsOrGroup,
+    odd: &mut Vec<Problem>,
+) -> Result<Vec<String>, Box<Problem>> {
     let place = Place { origin, path: "spec.appliedTo" };
     let has_pods = applied.pod_selector.is_some() || applied.namespace_selector.is_some();
     let members = match &applied.group {
         Some(_) if has_pods => return Err(place.error("group", "goes with no selector")),
         Some(group) => {
-            let (members, blocks) = cluster_group(world, place, group)?;
-            if !blocks.is_empty() {
+            let found = Named { namespace: None }.find(world, place, group, odd)?;
+            if !found.blocks.is_empty() {
                 return Err(place.error("group", format!("ClusterGroup {group:?} has ipBlocks, which are no Pods")));
             }
-            members
+            found.members
         }
         None if !has_pods => return Err(place.error("", "needs podSelector, namespaceSelector or group")),
         None => {

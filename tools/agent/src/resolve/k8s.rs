@@ -4,7 +4,8 @@ use super::groups::{Place, block};
 use super::rule::{Draft, Groups, Peers, Ports, nameless, protocol_number, rules};
 use super::world::{Members, Select, Spaces, World};
 use crate::kinds::NumberOrName;
-use crate::kinds::k8s_policy::{Body, Peer, PolicyType, Port};
+use crate::kinds::k8s_policy::{Body, Peer, Port};
+use crate::kinds::ruled::Ruled;
 use crate::model::Item;
 use crate::problem::Problem;
 use vswitch_proto::antrea::v1;
@@ -15,7 +16,7 @@ const LOGGING: &str = "networkpolicy.antrea.io/enable-logging";
 /// A policy as this Node has it, with the groups that it names; None: it has no effect here.
 pub type Policy = Option<(v1::NetworkPolicy, Groups)>;
 
-/// A policy of Kubernetes.
+/// A policy of Kubernetes. A rule that is wrong is told in `odd` and left out; an error is about the policy as a whole.
 pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> Result<Policy, Box<Problem>> {
     let spec = &item.body.spec;
     let place = Place { origin: &item.origin, path: "spec" };
@@ -24,11 +25,7 @@ pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> R
     if applied[0].pods.is_empty() {
         odd.push(item.origin.warning("spec.podSelector", "selects no Pod"));
     }
-    // None of them is as good as not given.
-    let types = spec.policy_types.as_ref().filter(|types| !types.is_empty());
-    let isolates = |kind: PolicyType, has_rules: bool| types.map_or(has_rules, |types| types.contains(&kind));
-    let isolates_ingress = isolates(PolicyType::Ingress, true);
-    let isolates_egress = isolates(PolicyType::Egress, !spec.egress.is_empty());
+    let (isolates_ingress, isolates_egress) = spec.isolates();
     let logging = world
         .model
         .namespaces
@@ -36,18 +33,20 @@ pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> R
         .is_some_and(|namespace| namespace.meta.annotations.get(LOGGING).is_some_and(|value| value == "true"));
 
     let mut drafts = Vec::new();
-    let ingress = spec.ingress.iter().map(|rule| (&rule.from, &rule.ports));
-    let egress = spec.egress.iter().map(|rule| (&rule.to, &rule.ports));
     let context = Context { world, item, applied: &applied, logging };
-    for (i, (from, ports)) in ingress.enumerate() {
-        let draft = context.draft(v1::Direction::Ingress, i, from, ports, odd)?;
-        nameless(world, place.origin, &format!("spec.ingress[{i}].ports"), std::slice::from_ref(&draft), odd);
-        drafts.push(draft);
+    for (i, rule) in spec.ingress.iter().enumerate() {
+        let said = match rule {
+            Ruled::Right(rule) => Some((&rule.from[..], &rule.ports[..])),
+            Ruled::Wrong(_) => None,
+        };
+        drafts.extend(context.one(v1::Direction::Ingress, i, said, odd));
     }
-    for (i, (to, ports)) in egress.enumerate() {
-        let draft = context.draft(v1::Direction::Egress, i, to, ports, odd)?;
-        nameless(world, place.origin, &format!("spec.egress[{i}].ports"), std::slice::from_ref(&draft), odd);
-        drafts.push(draft);
+    for (i, rule) in spec.egress.iter().enumerate() {
+        let said = match rule {
+            Ruled::Right(rule) => Some((&rule.to[..], &rule.ports[..])),
+            Ruled::Wrong(_) => None,
+        };
+        drafts.extend(context.one(v1::Direction::Egress, i, said, odd));
     }
     for (isolates, field, has_rules) in
         [(isolates_ingress, "ingress", !spec.ingress.is_empty()), (isolates_egress, "egress", !spec.egress.is_empty())]
@@ -87,6 +86,30 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// A rule; None: it is wrong. It only allows, so without it no more passes.
+    fn one(
+        &self,
+        direction: v1::Direction,
+        number: usize,
+        said: Option<(&[Peer], &[Port])>,
+        odd: &mut Vec<Problem>,
+    ) -> Option<Draft> {
+        let section = if direction == v1::Direction::Ingress { "ingress" } else { "egress" };
+        let path = format!("spec.{section}[{number}]");
+        let origin = &self.item.origin;
+        let draft = said.map(|(peers, ports)| self.draft(direction, number, peers, ports, odd));
+        match draft {
+            Some(Ok(draft)) => {
+                nameless(self.world, origin, &format!("{path}.ports"), std::slice::from_ref(&draft), odd);
+                return Some(draft);
+            }
+            Some(Err(problem)) => odd.push(*problem),
+            None => {}
+        }
+        odd.push(origin.warning(path, "is left out"));
+        None
+    }
+
     fn draft(
         &self,
         direction: v1::Direction,

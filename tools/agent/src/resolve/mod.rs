@@ -1,12 +1,15 @@
 //! What documents mean by each other: selectors, named ports, groups, tiers.
 
 pub mod antrea;
+mod antrea_parts;
 mod antrea_rule;
+mod doubtful;
 pub mod groups;
 pub mod k8s;
 mod multicast;
 pub mod net;
 pub mod nodes;
+mod pods;
 pub mod rule;
 pub mod selector;
 pub mod services;

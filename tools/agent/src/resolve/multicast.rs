@@ -2,6 +2,7 @@
 
 use super::groups::Place;
 use super::rule::{Peers, Ports};
+use crate::kinds::antrea_policy::Action;
 use crate::problem::Problem;
 use std::net::Ipv4Addr;
 use vswitch_proto::antrea::v1;
@@ -17,13 +18,21 @@ fn group(cidr: &str) -> Result<Option<String>, &'static str> {
 }
 
 /// A rule of egress to groups, and to nothing else, is about data for them.
-pub(super) fn split(place: Place<'_>, peers: Peers, ports: Vec<Ports>) -> Result<(Peers, Vec<Ports>), Box<Problem>> {
+pub(super) fn split(
+    place: Place<'_>,
+    action: Action,
+    peers: Peers,
+    ports: Vec<Ports>,
+) -> Result<(Peers, Vec<Ports>), Box<Problem>> {
     let mut groups = Vec::new();
     for block in &peers.blocks {
         groups.extend(group(&block.cidr).map_err(|reason| place.error("to", reason))?);
     }
     if groups.is_empty() {
         return Ok((peers, ports));
+    }
+    if matches!(action, Action::Reject | Action::Pass) {
+        return Err(place.error("action", "data for multicast groups is allowed or dropped"));
     }
     let is_alone = groups.len() == peers.blocks.len();
     if !is_alone || !peers.members.is_empty() || !peers.fqdns.is_empty() || !peers.services.is_empty() {
@@ -41,7 +50,7 @@ pub(super) fn split(place: Place<'_>, peers: Peers, ports: Vec<Ports>) -> Result
         let of_group = |group: &String| Ports::Match(v1::PortMatch { multicast_group: group.clone(), ..ports.clone() });
         split.extend(groups.iter().map(of_group));
     }
-    Ok((Peers { is_any: true, ..Peers::default() }, split))
+    Ok((Peers::anybody(), split))
 }
 
 #[cfg(test)]

@@ -35,13 +35,42 @@ pub fn first_address(cidr: &str) -> Option<String> {
     })
 }
 
-/// A name of hosts, or `*.` and one, in lower case; None: it is neither.
+/// A name of hosts, in which `*` stands for any characters, in lower case and without a final dot; None: it is none.
 pub fn name_pattern(text: &str) -> Option<String> {
-    let name = text.strip_prefix("*.").unwrap_or(text);
+    let name = text.strip_suffix('.').unwrap_or(text);
     let is_label = |label: &str| {
-        (1..=63).contains(&label.len()) && label.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_'))
+        let is_char = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'*');
+        (1..=63).contains(&label.len()) && label.bytes().all(is_char)
     };
-    (name.len() <= 253 && name.split('.').all(is_label)).then(|| text.to_ascii_lowercase())
+    (name.len() <= 253 && name.split('.').all(is_label)).then(|| name.to_ascii_lowercase())
+}
+
+/// Whether all addresses of a prefix are of another, which has more.
+pub fn is_within(inner: &str, outer: &str) -> bool {
+    let parts = |text: &str| {
+        let (address, length) = text.split_once('/')?;
+        let (address, length) = (address.parse::<IpAddr>().ok()?, length.parse::<u32>().ok()?);
+        // Of either family as the upper bits of 128.
+        Some(match address {
+            IpAddr::V4(address) => (true, u128::from(address.to_bits()) << 96, length),
+            IpAddr::V6(address) => (false, address.to_bits(), length),
+        })
+    };
+    let (Some((family, inner, inner_len)), Some((outer_family, outer, len))) = (parts(inner), parts(outer)) else {
+        return false;
+    };
+    let differ = (inner ^ outer).checked_shr(128 - len.min(128)).unwrap_or(0);
+    family == outer_family && len < inner_len && differ == 0
+}
+
+/// Addresses or prefixes, each once, in whatever form it is written.
+pub fn once(all: Vec<String>) -> Vec<String> {
+    let mut seen = std::collections::BTreeSet::new();
+    let form = |text: &String| {
+        let (address, length) = text.split_once('/').unwrap_or((text.as_str(), ""));
+        address.parse::<IpAddr>().map_or_else(|_| text.clone(), |address| format!("{address}/{length}"))
+    };
+    all.into_iter().filter(|text| seen.insert(form(text))).collect()
 }
 
 /// The bytes of a MAC address: `02:00:00:00:00:01`.
@@ -95,6 +124,45 @@ mod tests {
         }
         assert_eq!(first_address("10.10.1.0/24").as_deref(), Some("10.10.1.1"));
         assert_eq!(first_address("fd00:10:10:1::/64").as_deref(), Some("fd00:10:10:1::1"));
+    }
+
+    #[test]
+    fn prefixes_within_others() {
+        for (inner, outer, expected) in [
+            ("10.1.0.0/16", "10.0.0.0/8", true),
+            ("10.0.0.0/8", "10.0.0.0/8", false),
+            ("10.0.0.0/7", "10.0.0.0/8", false),
+            ("11.0.0.0/16", "10.0.0.0/8", false),
+            ("11.0.0.0/16", "0.0.0.0/0", true),
+            ("fd00::/64", "fd00::/8", true),
+            ("fd00::/64", "fc00::/8", false),
+            ("::1/128", "::/0", true),
+            ("10.1.0.0/16", "::/0", false),
+        ] {
+            assert_eq!(is_within(inner, outer), expected, "{inner} in {outer}");
+        }
+        let all = ["fd00::1", "fd00:0::1", "10.0.0.1", "10.0.0.1", "x", "x"].map(str::to_owned).to_vec();
+        assert_eq!(once(all), ["fd00::1", "10.0.0.1", "x"]);
+    }
+
+    #[test]
+    fn patterns_of_names() {
+        for (text, expected) in [
+            ("A.b", Some("a.b")),
+            ("x.com.", Some("x.com")),
+            ("*", Some("*")),
+            ("*foobar.com", Some("*foobar.com")),
+            ("www.*.com", Some("www.*.com")),
+            ("Foo*.bar.com", Some("foo*.bar.com")),
+            ("*.*.x", Some("*.*.x")),
+            ("", None),
+            (".", None),
+            ("a..b", None),
+            ("a b", None),
+            ("a.b..", None),
+        ] {
+            assert_eq!(name_pattern(text).as_deref(), expected, "{text}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub fn select(world: &World<'_>, selector: &Selector) -> Members {
     let mut addresses: Vec<String> = nodes.flat_map(addresses).filter(|address| world.has(address)).collect();
     addresses.sort();
     addresses.dedup();
-    Members { name: format!("nodes {}", text(selector)), pods: [].into(), addresses }
+    Members { name: format!("nodes {}", text(selector)), pods: [].into(), addresses, doubtful: [].into() }
 }
 
 fn addresses(node: &Item<node::Body>) -> Vec<String> {

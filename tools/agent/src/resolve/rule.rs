@@ -3,7 +3,7 @@
 use super::world::{Members, World};
 use crate::problem::{Origin, Problem};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::group_member::Member;
 
@@ -23,6 +23,13 @@ pub struct Peers {
     pub fqdns: Vec<String>,
     /// Services.
     pub services: Vec<String>,
+}
+
+impl Peers {
+    /// Anybody.
+    pub fn anybody() -> Self {
+        Self { is_any: true, ..Self::default() }
+    }
 }
 
 /// Ports of a rule.
@@ -185,7 +192,7 @@ fn rule(
     names.dedup();
     let peer = v1::RulePeer {
         address_groups: names,
-        blocks: peers.blocks.iter().filter(|block| world.has(&block.cidr)).cloned().collect(),
+        blocks: once(peers.blocks.iter().filter(|block| world.has(&block.cidr)).cloned()),
         fqdns: peers.fqdns.clone(),
         services: peers.services.clone(),
     };
@@ -194,7 +201,13 @@ fn rule(
     }
     let id = format!("{}{suffix}", draft.rule.id);
     let applied_to = if has_own { applied_to } else { Vec::new() };
-    Some(v1::Rule { id, applied_to, peer: Some(peer), ports, ..draft.rule.clone() })
+    Some(v1::Rule { id, applied_to, peer: Some(peer), ports: once(ports), ..draft.rule.clone() })
+}
+
+/// Messages, each once: what is said twice means the same.
+pub fn once<T: prost::Message>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    all.into_iter().filter(|message| seen.insert(message.encode_to_vec())).collect()
 }
 
 fn matched(ports: &Ports) -> Option<v1::PortMatch> {
@@ -228,7 +241,8 @@ fn by_number(world: &World<'_>, side: &[Members], ports: &[Ports]) -> BTreeMap<N
         for ((protocol, number), (names, pods)) in subsets {
             let names = names.into_iter().map(super::selector::word).collect::<Vec<_>>().join(",");
             let name = format!("{} with {} {number} as {names}", members.name, protocol.to_lowercase());
-            let subset = Members { name, pods: pods.into_iter().collect(), addresses: Vec::new() };
+            let pods = pods.into_iter().collect();
+            let subset = Members { name, pods, addresses: Vec::new(), doubtful: [].into() };
             found.entry((protocol, number)).or_default().push(subset);
         }
     }

@@ -21,7 +21,22 @@ fn holds(expression: &Expression, labels: &Labels) -> bool {
 
 /// What is wrong with a selector: path of the field and reason.
 pub fn check(selector: &Selector) -> Result<(), (String, String)> {
+    for (key, value) in &selector.match_labels {
+        if !is_key(key) {
+            return Err(("matchLabels".to_owned(), format!("{key:?} is no key of a label")));
+        }
+        if !is_value(value) {
+            return Err((format!("matchLabels.{key}"), format!("{value:?} is no value of a label")));
+        }
+    }
     for (i, expression) in selector.match_expressions.iter().enumerate() {
+        if !is_key(&expression.key) {
+            let reason = format!("{:?} is no key of a label", expression.key);
+            return Err((format!("matchExpressions[{i}].key"), reason));
+        }
+        if let Some(value) = expression.values.iter().find(|value| !is_value(value)) {
+            return Err((format!("matchExpressions[{i}].values"), format!("{value:?} is no value of a label")));
+        }
         let wants = matches!(expression.operator, Operator::In | Operator::NotIn);
         if wants == expression.values.is_empty() {
             let reason =
@@ -30,6 +45,35 @@ pub fn check(selector: &Selector) -> Result<(), (String, String)> {
         }
     }
     Ok(())
+}
+
+/// Whether a label may have this key: a name, or the name of a domain, a slash and a name.
+pub fn is_key(key: &str) -> bool {
+    let is_domain = |domain: &str| {
+        let is_edge = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let is_label = |label: &str| {
+            let bytes = label.as_bytes();
+            bytes.first().is_some_and(|c| is_edge(*c))
+                && bytes.last().is_some_and(|c| is_edge(*c))
+                && bytes.iter().all(|c| is_edge(*c) || *c == b'-')
+        };
+        domain.len() <= 253 && domain.split('.').all(is_label)
+    };
+    match key.split_once('/') {
+        Some((domain, name)) => is_domain(domain) && is_word(name),
+        None => is_word(key),
+    }
+}
+
+fn is_value(value: &str) -> bool {
+    value.is_empty() || is_word(value)
+}
+
+fn is_word(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_char = |c: &u8| c.is_ascii_alphanumeric() || b"-_.".contains(c);
+    let is_edge = |c: Option<&u8>| c.is_some_and(u8::is_ascii_alphanumeric);
+    text.len() <= 63 && is_edge(bytes.first()) && is_edge(bytes.last()) && bytes.iter().all(is_char)
 }
 
 /// A selector as text: `app=web,env in (a,b),!x`; `*` selects all.
@@ -94,6 +138,27 @@ mod tests {
         }
         assert!(check(&selector("matchExpressions: [{key: x, operator: In}]")).is_err());
         assert!(check(&selector("matchExpressions: [{key: x, operator: Exists, values: [a]}]")).is_err());
+    }
+
+    #[test]
+    fn keys_and_values_of_labels() {
+        for (key, expected) in [
+            ("app", true),
+            ("app.kubernetes.io/name", true),
+            ("A_b.c-d", true),
+            ("a/b/c", false),
+            ("", false),
+            ("/a", false),
+            ("a/", false),
+            ("A/b", false),
+            ("-a", false),
+            ("a b", false),
+        ] {
+            assert_eq!(is_key(key), expected, "{key}");
+        }
+        assert!(is_value("") && is_value("v1.2_x") && !is_value("a/b") && !is_value(&"x".repeat(64)));
+        assert!(check(&selector("matchLabels: {a/b/c: x}")).is_err());
+        assert!(check(&selector("matchExpressions: [{key: a, operator: In, values: ['-']}]")).is_err());
     }
 
     #[test]

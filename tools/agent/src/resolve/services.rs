@@ -2,8 +2,8 @@
 
 use super::groups::Place;
 use super::k8s::{is_port_name, no_port_name};
-use super::net::{is_six, prefix};
-use super::rule::protocol_number;
+use super::net::{is_six, once, prefix};
+use super::rule::{self, protocol_number};
 use super::world::{Pod, World};
 use crate::kinds::endpoint_slice::{self, AddressType};
 use crate::kinds::service::{Affinity, Body, Family, Kind, Port, TrafficPolicy};
@@ -54,6 +54,7 @@ impl Addresses {
             cluster.extend(spec.cluster_ip.clone());
         }
         cluster.retain(|address| !address.is_empty() && address != "None" && world.has(address));
+        cluster = once(cluster);
         let is_proxy = features.proxy.unwrap_or(true);
         let has_outside = is_proxy && features.proxy_all;
         let ingress = item.body.status.load_balancer.ingress.iter();
@@ -66,7 +67,7 @@ impl Addresses {
         sources.dedup();
         // A list of which nothing is left means nobody, and an empty one would mean anybody.
         let has_vips = has_outside && (given.is_empty() || !sources.is_empty());
-        let of_node = |all: &[String]| all.iter().filter(|address| world.has(address)).cloned().collect::<Vec<_>>();
+        let of_node = |all: &[String]| once(all.iter().filter(|address| world.has(address)).cloned().collect());
         Self {
             is_proxy,
             has_outside,
@@ -118,7 +119,7 @@ pub fn service(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> 
         endpoints: endpoints(world, item, port, slices.as_deref(), &families),
     });
     let sets = sets.collect();
-    Ok(Some((switch_service(item, addresses, ports)?, sets)))
+    Ok(Some((switch_service(item, addresses, rule::once(ports), odd), sets)))
 }
 
 fn service_port(item: &Item<Body>, i: usize, port: &Port, has_outside: bool) -> Result<v1::ServicePort, Box<Problem>> {
@@ -146,34 +147,37 @@ fn switch_service(
     item: &Item<Body>,
     addresses: Addresses,
     ports: Vec<v1::ServicePort>,
-) -> Result<v1::Service, Box<Problem>> {
+    odd: &mut Vec<Problem>,
+) -> v1::Service {
     let spec = &item.body.spec;
     let timeout = || spec.session_affinity_config.as_ref()?.client_ip.as_ref()?.timeout_seconds;
     let affinity =
         if spec.session_affinity == Some(Affinity::ClientIP) { timeout().unwrap_or(AFFINITY_SECONDS) } else { 0 };
-    let word = |annotation: &str, value: &str, known: &str| {
-        let field = format!("metadata.annotations[{annotation}]");
-        Box::new(item.origin.error(field, format!("{value:?} is not one of {known}")))
+    let mut word = |annotation: &str, value: &str, known: &str| {
+        let reason = format!("{value:?} is not one of {known}: left out");
+        odd.push(item.origin.tolerated(format!("metadata.annotations[{annotation}]"), reason));
     };
-    let load_balancer_mode = match item.meta.annotations.get(LOAD_BALANCER_MODE).map(|mode| mode.to_lowercase()) {
-        None => v1::LoadBalancerMode::Unspecified,
-        Some(mode) if mode == "nat" => v1::LoadBalancerMode::Nat,
-        Some(mode) if mode == "dsr" => v1::LoadBalancerMode::Dsr,
-        Some(mode) => return Err(word(LOAD_BALANCER_MODE, &mode, "NAT, DSR")),
-    };
-    let selection = match item.meta.annotation("selection") {
-        None => v1::Selection::Unspecified,
-        Some("DpHash") => v1::Selection::DpHash,
-        Some("Maglev") => v1::Selection::Maglev,
-        Some(other) => return Err(word("vswitch/selection", other, "DpHash, Maglev")),
-    };
-    let nested = match item.meta.annotation("nested") {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(other) => return Err(word("vswitch/nested", other, "true, false")),
-    };
+    let mut load_balancer_mode = v1::LoadBalancerMode::Unspecified;
+    match item.meta.annotations.get(LOAD_BALANCER_MODE).map(|mode| mode.to_lowercase()) {
+        None => {}
+        Some(mode) if mode == "nat" => load_balancer_mode = v1::LoadBalancerMode::Nat,
+        Some(mode) if mode == "dsr" => load_balancer_mode = v1::LoadBalancerMode::Dsr,
+        Some(mode) => word(LOAD_BALANCER_MODE, &mode, "NAT, DSR"),
+    }
+    let mut selection = v1::Selection::Unspecified;
+    match item.meta.annotation("selection") {
+        None => {}
+        Some("DpHash") => selection = v1::Selection::DpHash,
+        Some("Maglev") => selection = v1::Selection::Maglev,
+        Some(other) => word("vswitch/selection", other, "DpHash, Maglev"),
+    }
+    let nested = item.meta.annotation("nested");
+    if let Some(other) = nested.filter(|nested| !["true", "false"].contains(nested)) {
+        word("vswitch/nested", other, "true, false");
+    }
+    let nested = nested == Some("true");
     let sources = if addresses.load_balancer.is_empty() { Vec::new() } else { addresses.sources };
-    Ok(v1::Service {
+    v1::Service {
         name: item.meta.full_name(),
         ports,
         cluster_ips: addresses.cluster,
@@ -186,7 +190,7 @@ fn switch_service(
         load_balancer_mode: load_balancer_mode.into(),
         nested,
         load_balancer_source_ranges: sources,
-    })
+    }
 }
 
 fn traffic_policy(policy: Option<TrafficPolicy>) -> v1::TrafficPolicy {

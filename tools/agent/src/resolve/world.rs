@@ -1,7 +1,10 @@
 //! Pods as policies, Services and Egresses see them, and sets of them.
 
-use super::net::{is_six, mac};
+use super::doubtful::Doubtful;
+use super::net::{is_six, once};
+use super::pods::{addresses, lacks};
 use super::selector::{matches, text, word};
+
 use crate::kinds::node_config::Families;
 use crate::kinds::pod::Port;
 use crate::kinds::selector::Selector;
@@ -14,6 +17,9 @@ use std::rc::Rc;
 
 /// Label of a slice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// Pods that are selected, and those that may be besides.
+type Selected = (Rc<[usize]>, Rc<[usize]>);
 
 /// EndpointSlices of a Service.
 type Slices<'a> = Vec<&'a Item<endpoint_slice::Body>>;
@@ -29,6 +35,8 @@ pub struct Pod<'a> {
     pub addresses: Vec<String>,
     /// It is of this Node.
     pub is_local: bool,
+    /// Its document is not understood: it is here for who is to deny it something.
+    pub(super) is_wrong: bool,
 }
 
 impl Pod<'_> {
@@ -57,8 +65,12 @@ pub struct World<'a> {
     by_namespace: BTreeMap<&'a str, Vec<usize>>,
     by_label: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
     slices: BTreeMap<&'a str, BTreeMap<&'a str, Slices<'a>>>,
+    /// Pods that may be more than they are known to be.
+    doubtful: Doubtful<'a>,
+    /// Tiers that had a document once, and their priorities.
+    pub tiers: BTreeMap<String, u32>,
     /// What has been selected before, by the selection's text: many policies say the same.
-    selected: RefCell<HashMap<String, Rc<[usize]>>>,
+    selected: RefCell<HashMap<String, Selected>>,
 }
 
 /// Which namespaces.
@@ -94,6 +106,19 @@ pub struct Members {
     pub pods: Rc<[usize]>,
     /// Other addresses.
     pub addresses: Vec<String>,
+    /// Pods that may be meant besides, of which that is not known since a document is not understood.
+    pub doubtful: Rc<[usize]>,
+}
+
+impl Members {
+    /// All that may be meant: of a rule that denies.
+    pub fn and_doubtful(&mut self) {
+        if !self.doubtful.is_empty() {
+            self.name = format!("{}, and who may be one", self.name);
+            self.pods = self.pods.iter().chain(self.doubtful.iter()).copied().collect();
+            self.doubtful = [].into();
+        }
+    }
 }
 
 impl<'a> World<'a> {
@@ -109,6 +134,8 @@ impl<'a> World<'a> {
             by_namespace: BTreeMap::new(),
             by_label: BTreeMap::new(),
             slices: BTreeMap::new(),
+            doubtful: Doubtful::new(model),
+            tiers: BTreeMap::new(),
             selected: RefCell::default(),
         };
         for slice in model.endpoint_slices.values() {
@@ -130,11 +157,24 @@ impl<'a> World<'a> {
                 continue;
             }
             let is_local = item.body.spec.node_name == node;
-            let missing = if is_local && !item.body.spec.host_network { lacks(item) } else { Vec::new() };
+            let has_port = is_local && !item.body.spec.host_network;
+            let mut missing = if has_port { lacks(item) } else { Vec::new() };
+            if has_port && world.doubtful.has_space(&item.meta.namespace) {
+                let reason = "is held back until the document of its Namespace is right: policies may bind it by that";
+                missing.push(item.origin.warning("metadata.namespace", reason));
+            }
             if missing.is_empty() {
-                world.add(Pod { name, item, addresses, is_local });
+                let addresses = once(addresses);
+                world.add(Pod { name, item, addresses, is_local, is_wrong: false });
             }
             problems.extend(missing);
+        }
+        for (name, (item, has_labels)) in model.doubtful.iter().filter(|(name, _)| !model.pods.contains_key(*name)) {
+            let addresses: Vec<String> = once(addresses(item)).into_iter().filter(|a| world.has(a)).collect();
+            if !addresses.is_empty() {
+                world.doubtful.add(world.pods.len(), *has_labels);
+                world.add(Pod { name, item, addresses, is_local: false, is_wrong: true });
+            }
         }
         (world, problems)
     }
@@ -165,8 +205,9 @@ impl<'a> World<'a> {
         let selector = Selector { match_labels: labels.clone(), ..Selector::default() };
         let candidates = self.candidates(&Spaces::One(namespace.to_owned()), &selector);
         let is_it = |index: &usize| {
-            let meta = &self.pods[*index].item.meta;
-            meta.namespace == namespace && matches(&selector, &meta.labels)
+            let pod = &self.pods[*index];
+            let meta = &pod.item.meta;
+            !pod.is_wrong && meta.namespace == namespace && matches(&selector, &meta.labels)
         };
         candidates.filter(is_it).collect()
     }
@@ -188,21 +229,24 @@ impl<'a> World<'a> {
     /// Pods that somebody selects; those in the Node's own network are none.
     pub fn select(&self, select: &Select) -> Members {
         let name = select.text();
-        if let Some(pods) = self.selected.borrow().get(&name) {
-            return Members { name, pods: Rc::clone(pods), addresses: Vec::new() };
+        if let Some((pods, doubtful)) = self.selected.borrow().get(&name) {
+            let (pods, doubtful) = (Rc::clone(pods), Rc::clone(doubtful));
+            return Members { name, pods, addresses: Vec::new(), doubtful };
         }
         let chosen = |pod: &Pod<'_>| {
             let (meta, spec) = (&pod.item.meta, &pod.item.body.spec);
             let account = spec.service_account_name.as_deref().unwrap_or("default");
             !spec.host_network
+                && !pod.is_wrong
                 && self.holds(&select.spaces, &meta.namespace)
                 && matches(&select.pods, &meta.labels)
                 && select.account.as_ref().is_none_or(|wanted| wanted == account)
         };
         let candidates = self.candidates(&select.spaces, &select.pods);
         let pods: Rc<[usize]> = candidates.filter(|index| chosen(&self.pods[*index])).collect();
-        self.selected.borrow_mut().insert(name.clone(), Rc::clone(&pods));
-        Members { name, pods, addresses: Vec::new() }
+        let doubtful: Rc<[usize]> = self.doubtful.of(self, select, &pods).into();
+        self.selected.borrow_mut().insert(name.clone(), (Rc::clone(&pods), Rc::clone(&doubtful)));
+        Members { name, pods, addresses: Vec::new(), doubtful }
     }
 
     /// All Pods but those in a Node's own network.
@@ -210,7 +254,8 @@ impl<'a> World<'a> {
         self.select(&Select { spaces: Spaces::All, pods: Selector::default(), account: None })
     }
 
-    fn holds(&self, spaces: &Spaces, namespace: &str) -> bool {
+    /// Whether a namespace that has Pods is meant.
+    pub(super) fn holds(&self, spaces: &Spaces, namespace: &str) -> bool {
         let labels = || self.namespaces.get(namespace);
         match spaces {
             Spaces::One(name) => name == namespace,
@@ -269,41 +314,6 @@ fn of_nobody(model: &Model, slice: &Item<endpoint_slice::Body>, service: Option<
     };
     let odd = slice.origin.warning(format!("metadata.labels[{SERVICE_NAME}]"), reason);
     Some(odd.hint("name a Service of its namespace, or take it away"))
-}
-
-/// What a Pod of this Node has to have beside what Kubernetes knows.
-fn lacks(item: &Item<pod::Body>) -> Vec<Problem> {
-    let wrong = |name: &str, reason: String, hint: &str| {
-        item.origin.error(format!("metadata.annotations[vswitch/{name}]"), reason).hint(hint)
-    };
-    let needed = "is required of a Pod of this Node".to_owned();
-    let mut problems = Vec::new();
-    if item.meta.annotation("port").is_none_or(str::is_empty) {
-        problems.push(wrong("port", needed.clone(), "give the name of its port of the bridge"));
-    }
-    match item.meta.annotation("mac") {
-        None => problems.push(wrong("mac", needed, "give its MAC address")),
-        Some(text) if mac(text).is_none() => problems.push(wrong("mac", format!("{text:?} is no MAC address"), "")),
-        Some(_) => {}
-    }
-    if let Some(text) = item.meta.annotation("vlan")
-        && text.parse::<u16>().is_err()
-    {
-        problems.push(wrong("vlan", format!("{text:?} is no VLAN"), "1 to 4094"));
-    }
-    problems
-}
-
-/// Addresses of a Pod: its status', or of the annotation `vswitch/addresses`.
-fn addresses(item: &Item<pod::Body>) -> Vec<String> {
-    let status = &item.body.status;
-    if let Some(text) = item.meta.annotation("addresses") {
-        return text.split(',').map(|address| address.trim().to_owned()).filter(|a| !a.is_empty()).collect();
-    }
-    if !status.pod_ips.is_empty() {
-        return status.pod_ips.iter().map(|address| address.ip.clone()).collect();
-    }
-    status.pod_ip.iter().cloned().collect()
 }
 
 impl Select {

@@ -4,8 +4,11 @@ use super::tree::{Entry, Tree, Value};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, Visitor, value::StrDeserializer};
 use std::fmt::{self, Display, Write as _};
 
+/// Fields that nobody knows, of different places, that one document may have.
+const UNKNOWN_MAX: usize = 200;
+
 /// What is wrong with a value.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldError {
     /// Line of the value; 0 until it is known.
     pub line: usize,
@@ -15,10 +18,19 @@ pub struct FieldError {
     pub reason: String,
     /// How to make it right; may be empty.
     pub hint: String,
+    /// Nobody knows the field; without it the rest may be good.
+    pub is_unknown: bool,
 }
 
 impl FieldError {
-    fn below(mut self, line: usize, step: &str) -> Self {
+    /// An error of a field of which no more is known.
+    pub fn new(line: usize, path: &str, reason: impl Into<String>) -> Self {
+        Self { line, path: path.to_owned(), reason: reason.into(), ..Self::default() }
+    }
+
+    /// The same, seen from what the field is in.
+    #[must_use]
+    pub fn below(mut self, line: usize, step: &str) -> Self {
         if self.line == 0 {
             self.line = line;
         }
@@ -46,7 +58,7 @@ impl de::Error for FieldError {
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
         let hint = format!("known here: {}", list(expected));
-        Self { path: field.to_owned(), reason: "unknown field".to_owned(), hint, ..Self::default() }
+        Self { path: field.to_owned(), reason: "unknown field".to_owned(), hint, is_unknown: true, ..Self::default() }
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
@@ -69,6 +81,26 @@ fn list(names: &[&str]) -> String {
 /// A typed value of a tree.
 pub fn typed<T: DeserializeOwned>(tree: &Tree) -> Result<T, FieldError> {
     T::deserialize(De(tree)).map_err(|error| error.below(tree.line, ""))
+}
+
+/// A typed value of a tree without the fields that nobody knows; they are taken out of the tree and told in `unknown`.
+pub fn typed_without_unknown<T: DeserializeOwned>(
+    tree: &mut Tree,
+    unknown: &mut Vec<FieldError>,
+) -> Result<T, FieldError> {
+    for _ in 0..UNKNOWN_MAX {
+        match typed(tree) {
+            Err(error) if error.is_unknown => {
+                let cut = tree.cut(&error.path);
+                if cut.is_empty() {
+                    return Err(error);
+                }
+                unknown.extend(cut.into_iter().map(|(path, line)| FieldError { line, path, ..error.clone() }));
+            }
+            result => return result,
+        }
+    }
+    typed(tree)
 }
 
 struct De<'a>(&'a Tree);
@@ -222,6 +254,22 @@ mod tests {
         assert_eq!(outer(text), Ok(expected));
         let expected = Outer { inner: vec![], name: "x".to_owned(), some: None };
         assert_eq!(outer("name: x\ninner:\nsome:\n"), Ok(expected), "null is not given");
+    }
+
+    #[test]
+    fn fields_that_nobody_knows_are_left_out_wherever_they_are() {
+        let text =
+            "name: x\nnew: 1\ninner:\n- {port: 1, more: {a: b}}\n- port: 2\n  more: 5\nsome: {port: 3, more: 1}\n";
+        let mut tree = documents(text).expect("it is YAML").remove(0);
+        let mut unknown = Vec::new();
+        let outer: Outer = typed_without_unknown(&mut tree, &mut unknown).expect("the rest is good");
+        assert_eq!((outer.inner.len(), outer.some.map(|inner| inner.port)), (2, Some(3)));
+        let mut told: Vec<_> = unknown.iter().map(|error| (error.line, error.path.as_str())).collect();
+        told.sort_unstable();
+        assert_eq!(told, [(2, "new"), (4, "inner[0].more"), (6, "inner[1].more"), (7, "some.more")]);
+        let mut tree = documents("name: 5\nnew: 1\n").expect("it is YAML").remove(0);
+        let error = typed_without_unknown::<Outer>(&mut tree, &mut unknown).expect_err("a number is no name");
+        assert_eq!(error.path, "name");
     }
 
     #[test]

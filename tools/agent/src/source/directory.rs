@@ -1,17 +1,13 @@
 //! A directory of manifests: what its files say, as long as they can be read.
 
+use super::file::{ByKey, File, shown};
 use super::walk::{Found, Stamp, walk};
-use super::yaml::documents;
-use crate::kinds::{Document, understand};
+use crate::kinds::Document;
 use crate::problem::{Origin, Problem};
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-
-/// Bytes of one file.
-const FILE_LEN_MAX: u64 = 64 << 20;
 
 /// What is younger may be being written.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -32,52 +28,6 @@ pub struct Directory {
     scanned: bool,
 }
 
-#[derive(Debug, Default)]
-struct File {
-    /// When it was read.
-    read: Option<Stamp>,
-    /// As the last scan saw it.
-    seen: Option<Stamp>,
-    /// It is not being written.
-    is_settled: bool,
-    /// Scans since it was there.
-    missing: u32,
-    /// What it said when it was last right.
-    good: Vec<Document>,
-    /// It was right once.
-    was_right: bool,
-    /// What is wrong with it as it is.
-    problems: Vec<Problem>,
-}
-
-impl File {
-    /// Reads it; whether that changes anything.
-    fn read(&mut self, path: &Path, stamp: Stamp) -> bool {
-        let name = shown(path);
-        match contents(path) {
-            Ok(text) => {
-                let (documents, problems) = file_documents(&name, &text);
-                if problems.is_empty() {
-                    self.good = documents;
-                    self.was_right = true;
-                }
-                self.problems = problems;
-                self.read = Some(stamp);
-                true
-            }
-            Err(error) => {
-                // What may be another time is tried again at the next scan.
-                let is_lasting = [io::ErrorKind::InvalidData, io::ErrorKind::FileTooLarge].contains(&error.kind());
-                self.read = is_lasting.then_some(stamp);
-                let problems = vec![Origin::new(&name, 0, "").error("", error.to_string())];
-                let is_news = problems != self.problems;
-                self.problems = problems;
-                is_news
-            }
-        }
-    }
-}
-
 impl Directory {
     /// Manifests of `dir` and below, and those of `beside`.
     pub fn new(dir: &Path, beside: &[PathBuf]) -> Self {
@@ -90,13 +40,15 @@ impl Directory {
         let found = self.find();
         let now = SystemTime::now();
         let mut changed = false;
+        let gone = self.files.values().filter(|file| file.missing > 0).flat_map(|file| &file.documents);
+        let gone: ByKey = gone.map(|document| (document.key.clone(), document.clone())).collect();
         for (path, stamp) in &found.files {
             let file = self.files.entry(path.clone()).or_default();
             changed |= std::mem::take(&mut file.missing) > 0;
             file.is_settled = if self.scanned { file.seen == Some(*stamp) } else { stamp.is_older(now, SETTLED) };
             file.seen = Some(*stamp);
             if file.is_settled && file.read != Some(*stamp) {
-                changed |= file.read(path, *stamp);
+                changed |= file.read(path, *stamp, &gone);
             }
         }
         self.scanned = true;
@@ -148,17 +100,21 @@ impl Directory {
 
     /// Documents in force. What a file that is not there any more said, one that is there may say by now.
     pub fn documents(&self) -> Vec<Document> {
-        let key = |document: &Document| (std::mem::discriminant(&document.body), document.meta.full_name());
         let files = || self.files.values().filter(|file| file.missing == 0);
-        let there: HashSet<_> = files().flat_map(|file| &file.good).map(key).collect();
-        let gone = self.files.values().filter(|file| file.missing > 0).flat_map(|file| &file.good);
-        let gone = gone.filter(|document| !there.contains(&key(document)));
-        files().flat_map(|file| &file.good).chain(gone).cloned().collect()
+        let there: HashSet<_> = files().flat_map(|file| &file.documents).map(|document| &document.key).collect();
+        let gone = self.files.values().filter(|file| file.missing > 0).flat_map(|file| &file.documents);
+        let gone = gone.filter(|document| !there.contains(&document.key));
+        files().flat_map(|file| &file.documents).chain(gone).cloned().collect()
     }
 
-    /// Whether something is wrong of which nobody knows what it said when it was right.
+    /// Whether there is something of which nobody knows what it says or said.
     pub fn is_blind(&self) -> bool {
         !self.unreadable.is_empty() || self.files.values().any(|file| !file.was_right)
+    }
+
+    /// Whether something that cannot be read may hold a policy of which nothing is known.
+    pub fn may_hold_more(&self) -> bool {
+        !self.unreadable.is_empty() || self.files.values().any(File::may_hold_more)
     }
 
     /// Files that may be being written: they are not read yet.
@@ -171,29 +127,6 @@ impl Directory {
     pub fn problems(&self) -> Vec<Problem> {
         let files = self.files.values().flat_map(|file| &file.problems);
         self.unreadable.iter().chain(&self.kept).chain(files).cloned().collect()
-    }
-}
-
-fn shown(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
-
-fn contents(path: &Path) -> io::Result<String> {
-    if fs::metadata(path)?.len() > FILE_LEN_MAX {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {FILE_LEN_MAX} bytes")));
-    }
-    fs::read_to_string(path)
-}
-
-/// What the text of a file says, and what is wrong with it.
-fn file_documents(name: &str, text: &str) -> (Vec<Document>, Vec<Problem>) {
-    match documents(text) {
-        // Written and not filled yet, or cut off: nobody means that.
-        Ok(trees) if trees.is_empty() => {
-            (Vec::new(), vec![Origin::new(name, 1, "").error("", "empty").hint("delete the file")])
-        }
-        Ok(trees) => understand(name, trees),
-        Err(error) => (Vec::new(), vec![Origin::new(name, error.line, "").error("", error.reason)]),
     }
 }
 
@@ -338,19 +271,5 @@ mod tests {
         directory.scan();
         assert_eq!((directory.documents().len(), lines(&directory).len()), (2, 1));
         fs::rename(&elsewhere, &root).expect("moved back");
-    }
-
-    #[test]
-    fn what_cannot_be_read_now_is_tried_again() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("a.yaml");
-        let stamp = Stamp::of(&fs::metadata(dir.path()).expect("there"));
-        let mut file = File::default();
-        assert!(file.read(&path, stamp) && !file.read(&path, stamp), "told once");
-        assert_eq!((file.read, file.problems.len()), (None, 1));
-        fs::write(&path, GOOD).expect("written");
-        assert!(file.read(&path, stamp) && file.read == Some(stamp) && file.problems.is_empty());
-        fs::write(&path, [0xff, 0xfe, 0xff]).expect("written");
-        assert!(file.read(&path, stamp) && file.read == Some(stamp), "that will not be another time");
     }
 }

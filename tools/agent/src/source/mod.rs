@@ -2,11 +2,12 @@
 
 mod de;
 mod directory;
+mod file;
 mod tree;
 mod walk;
 mod yaml;
 
-pub use de::{FieldError, typed};
+pub use de::{FieldError, typed, typed_without_unknown};
 pub use directory::Directory;
 pub use tree::{Entry, Tree, Value};
-pub use yaml::{YamlError, documents};
+pub use yaml::{Unread, Words, YamlError, documents, parts};

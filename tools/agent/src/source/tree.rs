@@ -95,6 +95,51 @@ impl Tree {
         }
     }
 
+    /// Takes away the field at `path`, and those at paths that differ in places in sequences only; paths and lines of them.
+    pub fn cut(&mut self, path: &str) -> Vec<(String, usize)> {
+        let mut cut = Vec::new();
+        self.cut_below("", &shape(path), &mut cut);
+        cut
+    }
+
+    fn cut_below(&mut self, path: &str, wanted: &str, cut: &mut Vec<(String, usize)>) {
+        match &mut self.value {
+            Value::Map(entries) => entries.retain_mut(|entry| {
+                let below = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+                let own = shape(&below);
+                if own == wanted {
+                    cut.push((below, entry.line));
+                    return false;
+                }
+                if wanted.starts_with(&own) {
+                    entry.value.cut_below(&below, wanted, cut);
+                }
+                true
+            }),
+            Value::List(list) => {
+                for (i, item) in list.iter_mut().enumerate() {
+                    item.cut_below(&format!("{path}[{i}]"), wanted, cut);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the value of a key out of the mapping.
+    pub fn take(&mut self, key: &str) -> Option<Self> {
+        let Value::Map(entries) = &mut self.value else { return None };
+        let place = entries.iter().position(|entry| entry.key == key)?;
+        Some(entries.remove(place).value)
+    }
+
+    /// The value of a key of the mapping, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
+        match &mut self.value {
+            Value::Map(entries) => entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.value),
+            _ => None,
+        }
+    }
+
     /// Takes keys away from the mapping at `path`, and from each element of a sequence there.
     pub fn strip(&mut self, path: &[&str], keys: &[&str]) {
         match (&mut self.value, path) {
@@ -106,6 +151,19 @@ impl Tree {
             _ => {}
         }
     }
+}
+
+/// A path without places in sequences: `spec.ports[].port`.
+fn shape(path: &str) -> String {
+    let mut shape = String::new();
+    let mut rest = path;
+    while let Some((before, behind)) = rest.split_once('[') {
+        let digits = behind.trim_start_matches(|c: char| c.is_ascii_digit());
+        let is_place = digits.len() < behind.len() && digits.starts_with(']');
+        shape = format!("{shape}{before}[");
+        rest = if is_place { digits } else { behind };
+    }
+    shape + rest
 }
 
 /// A plain scalar by YAML's core schema.

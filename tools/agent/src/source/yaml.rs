@@ -1,7 +1,7 @@
 //! Text to trees: events of the YAML parser, put together with their lines.
 
 use super::tree::{Entry, Tree, Value, plain};
-use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -20,35 +20,133 @@ pub struct YamlError {
     pub reason: String,
 }
 
-impl From<ScanError> for YamlError {
-    fn from(error: ScanError) -> Self {
-        Self { line: error.marker().line().max(1), reason: error.info().to_owned() }
+/// A document that is no YAML.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Why.
+    pub error: YamlError,
+    /// What it seems to be all the same.
+    pub words: Words,
+}
+
+/// What the text of a document says of itself at the places where people write it; a guess.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// `apiVersion`.
+    pub api: String,
+    /// `kind`.
+    pub kind: String,
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+impl Words {
+    fn of(text: &str) -> Self {
+        let mut words = Self::default();
+        let mut in_metadata = false;
+        for line in text.lines() {
+            let is_top = !line.starts_with([' ', '\t', '-', '#', '}', ']']) && !line.is_empty();
+            if is_top {
+                in_metadata = line.starts_with("metadata:");
+            }
+            let top = |key: &str| if is_top { word(line, key) } else { None };
+            let below = |key: &str| if in_metadata { word(line, key) } else { None };
+            let found = [top("apiVersion"), top("kind"), below("namespace"), below("name")];
+            let fields = [&mut words.api, &mut words.kind, &mut words.namespace, &mut words.name];
+            for (field, found) in fields.into_iter().zip(found) {
+                if let (true, Some(found)) = (field.is_empty(), found) {
+                    found.clone_into(field);
+                }
+            }
+        }
+        words
     }
 }
 
-/// The documents of a file; empty ones are left out.
+/// The word behind `key:` in a line.
+fn word<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    let colon = format!("{key}:");
+    let at = line.match_indices(&colon).map(|(at, _)| at).find(|at| {
+        line[..*at].chars().next_back().is_none_or(|before| !before.is_ascii_alphanumeric() && !"-_./".contains(before))
+    })?;
+    let rest = line[at + colon.len()..].trim_start().trim_start_matches(['\'', '"']);
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"-_./".contains(c)).unwrap_or(rest.len());
+    Some(&rest[..end]).filter(|word| !word.is_empty())
+}
+
+/// The documents of a file, if all of them are YAML; empty ones are left out.
 pub fn documents(text: &str) -> Result<Vec<Tree>, YamlError> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut builder = Builder { parser: Parser::new_from_str(text), anchors: BTreeMap::new(), nodes: 0 };
-    let mut documents = Vec::new();
-    loop {
-        match builder.next()? {
-            (Event::StreamEnd, _) => return Ok(documents),
-            (Event::DocumentStart(_), _) => {
-                builder.anchors.clear();
-                let first = builder.next()?;
-                let tree = builder.tree(first, 0)?;
-                if tree.value != Value::Null {
-                    documents.push(tree);
+    parts(text).into_iter().map(|part| part.map_err(|unread| unread.error)).collect()
+}
+
+/// The documents of a file, each by itself: one that is no YAML takes no other one with it. Empty ones are left out.
+pub fn parts(text: &str) -> Vec<Result<Tree, Unread>> {
+    let (mut parts, mut nodes) = (Vec::new(), 0);
+    for (before, part) in split(text.strip_prefix('\u{feff}').unwrap_or(text)) {
+        match of_part(part, before, &mut nodes) {
+            Ok(trees) => parts.extend(trees.into_iter().map(Ok)),
+            Err(error) => parts.push(Err(Unread { error, words: Words::of(part) })),
+        }
+    }
+    parts
+}
+
+/// Texts of documents and the number of lines before each. Neither a quoted text nor a block can hold the lines that divide documents.
+fn split(text: &str) -> Vec<(usize, &str)> {
+    let (mut parts, mut begin, mut first, mut at) = (Vec::new(), 0, 0, 0);
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let is_marker = |marker: &str| {
+            line.strip_prefix(marker).is_some_and(|rest| rest.trim_start().len() < rest.len() || rest.is_empty())
+        };
+        let end = if is_marker("...") { at + line.len() } else { at };
+        if is_marker("---") || is_marker("...") {
+            parts.push((first, &text[begin..end]));
+            (begin, first) = (end, number + usize::from(end > at));
+        }
+        at += line.len();
+    }
+    parts.push((first, &text[begin..]));
+    let says_something =
+        |part: &&str| part.lines().any(|line| !line.trim().is_empty() && !line.starts_with(['#', '%']));
+    parts.retain(|(_, part)| says_something(part));
+    parts
+}
+
+/// Documents of the text of one.
+fn of_part(text: &str, before: usize, nodes: &mut usize) -> Result<Vec<Tree>, YamlError> {
+    let parser = Parser::new_from_str(text);
+    let mut builder = Builder { parser, before, anchors: BTreeMap::new(), nodes: *nodes };
+    let result = builder.documents();
+    *nodes = builder.nodes;
+    result
+}
+
+impl Builder<'_> {
+    fn documents(&mut self) -> Result<Vec<Tree>, YamlError> {
+        let mut documents = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::StreamEnd, _) => return Ok(documents),
+                (Event::DocumentStart(_), _) => {
+                    self.anchors.clear();
+                    let first = self.next()?;
+                    let tree = self.tree(first, 0)?;
+                    if tree.value != Value::Null {
+                        documents.push(tree);
+                    }
                 }
+                _ => {}
             }
-            _ => {}
         }
     }
 }
 
 struct Builder<'a> {
     parser: Parser<'a, StrInput<'a>>,
+    /// Lines of the file before its text.
+    before: usize,
     anchors: BTreeMap<usize, (Tree, usize)>,
     nodes: usize,
 }
@@ -58,7 +156,11 @@ type Spanned<'a> = (Event<'a>, Span);
 impl<'a> Builder<'a> {
     fn next(&mut self) -> Result<Spanned<'a>, YamlError> {
         match self.parser.next_event() {
-            Some(event) => Ok(event?),
+            Some(Ok(event)) => Ok(event),
+            Some(Err(error)) => {
+                let line = self.before + error.marker().line().max(1);
+                Err(YamlError { line, reason: error.info().to_owned() })
+            }
             None => Ok((Event::StreamEnd, Span::default())),
         }
     }
@@ -72,7 +174,7 @@ impl<'a> Builder<'a> {
     }
 
     fn tree(&mut self, (event, span): Spanned<'a>, depth: usize) -> Result<Tree, YamlError> {
-        let line = span.start.line().max(1);
+        let line = self.before + span.start.line().max(1);
         if depth > DEPTH_MAX {
             return Err(YamlError { line, reason: format!("nested deeper than {DEPTH_MAX}") });
         }
@@ -119,7 +221,7 @@ impl<'a> Builder<'a> {
         let mut keys = std::collections::BTreeSet::new();
         loop {
             let (event, span) = self.next()?;
-            let line = span.start.line().max(1);
+            let line = self.before + span.start.line().max(1);
             let key = match event {
                 Event::MappingEnd => return Ok(entries),
                 Event::Scalar(key, ..) => key.into_owned(),
@@ -164,6 +266,34 @@ mod tests {
         let Value::List(list) = &trees[0].get("b").expect("b").value else { panic!("a sequence") };
         assert_eq!((list[0].line, list[0].get("x").map(|x| &x.value)), (5, Some(&Value::Bool(true))));
         assert_eq!((trees[1].line, trees[1].get("c").and_then(Tree::text)), (9, Some("y")));
+    }
+
+    #[test]
+    fn a_document_that_is_no_yaml_takes_no_other_one_with_it() {
+        let bad = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p, namespace: b}\nspec: [\n";
+        let text = format!(
+            "%YAML 1.2\n--- # first\na: |\n  x\n   ---\n--- {{b: 1}}\n---\n{bad}---\n# nothing\n...\nc: '---'\n"
+        );
+        let parts = parts(&text);
+        let trees: Vec<_> = parts.iter().filter_map(|part| part.as_ref().ok()).collect();
+        let lines = [("a", 3), ("b", 6), ("c", 15)].map(|(key, line)| (Some(key), line));
+        let key = |tree: &&Tree| match &tree.value {
+            Value::Map(entries) => entries.first().map(|entry| (entry.key.clone(), entry.line)),
+            _ => None,
+        };
+        let found: Vec<_> = trees.iter().filter_map(key).collect();
+        assert_eq!(found.iter().map(|(key, line)| (Some(key.as_str()), *line)).collect::<Vec<_>>(), lines);
+        let unread: Vec<_> = parts.iter().filter_map(|part| part.as_ref().err()).collect();
+        assert_eq!(unread.len(), 1);
+        assert!((8..=12).contains(&unread[0].error.line), "{unread:?}");
+        let words = &unread[0].words;
+        assert_eq!(
+            [&words.api, &words.kind, &words.namespace, &words.name].map(String::as_str),
+            ["networking.k8s.io/v1", "NetworkPolicy", "b", "p"]
+        );
+        let text = "kind: Pod\nmetadata:\n  labels: {x: y}\n  name: 'a'\nspec: {namespace: other, x\n";
+        let words = Words::of(text);
+        assert_eq!((words.kind.as_str(), words.name.as_str(), words.namespace.as_str()), ("Pod", "a", ""));
     }
 
     #[test]

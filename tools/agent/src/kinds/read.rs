@@ -1,0 +1,342 @@
+//! From trees to documents.
+
+use super::ruled::{self, Class, WrongPolicy};
+use super::{Body, Document, DocumentKey, Meta, egress, endpoint_slice, node, pod, service, unserved};
+use crate::problem::{Fields, Origin, Problem};
+use crate::source::{FieldError, Tree, Unread, Value, Words, typed, typed_without_unknown};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// Metadata of no meaning here.
+const META_IGNORED: [&str; 11] = [
+    "clusterName",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "finalizers",
+    "generateName",
+    "generation",
+    "initializers",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+];
+
+const KINDS: &str = "Namespace, Node, NodeConfig, Pod, Service, EndpointSlice, NetworkPolicy, ClusterNetworkPolicy, \
+                     Tier, ClusterGroup, Group, Egress, TrafficControl";
+
+/// Kinds of which there are too many, and which say too little, to keep the line of each field.
+const MANY: [&str; 2] = ["EndpointSlice", "Pod"];
+
+/// Understands the trees of one file. A `List` is as many documents as it has items; documents of kinds that do not matter are left out. A document that is not
+/// understood is there as such, with what can be read of it.
+pub fn understand(file: &str, trees: Vec<Tree>) -> (Vec<Document>, Vec<Problem>) {
+    let mut read = Read { file, documents: Vec::new(), problems: Vec::new() };
+    for tree in trees.into_iter().flat_map(unrolled) {
+        read.document(tree);
+    }
+    (read.documents, read.problems)
+}
+
+/// A document that is no YAML, as far as its text says what it is; None: nobody knows.
+pub fn understand_unread(file: &str, unread: &Unread) -> Option<Document> {
+    let words = &unread.words;
+    if words.kind.is_empty() || words.kind.ends_with("List") {
+        return None;
+    }
+    let origin = Origin::new(file, unread.error.line, &Named::of(words).what());
+    Some(Named::of(words).wrong(origin, None))
+}
+
+fn unrolled(tree: Tree) -> Vec<Tree> {
+    let is_list = tree.get("kind").and_then(Tree::text).is_some_and(|kind| kind.ends_with("List"));
+    match tree.get("items").map(|items| &items.value) {
+        Some(Value::List(items)) if is_list => items.clone(),
+        _ => vec![tree],
+    }
+}
+
+/// What a document calls itself.
+struct Named {
+    words: Words,
+    group: String,
+    /// Of the kinds that are read.
+    kind: Option<Kind>,
+    class: Option<Class>,
+    /// It has metadata that do not say a namespace.
+    has_no_namespace: bool,
+}
+
+impl Named {
+    fn of(words: &Words) -> Self {
+        let group = words.api.split_once('/').map_or("", |(group, _)| group).to_owned();
+        let kind = kind(&group, &words.kind);
+        let class = if words.api.is_empty() { Class::guess(&words.kind) } else { Class::of(&group, &words.kind) };
+        Self { words: words.clone(), group, kind, class, has_no_namespace: false }
+    }
+
+    fn of_tree(tree: &Tree) -> Self {
+        let word = |path: &[&str]| tree.at(path).and_then(Tree::text).unwrap_or_default().to_owned();
+        let words = Words {
+            api: word(&["apiVersion"]),
+            kind: word(&["kind"]),
+            namespace: word(&["metadata", "namespace"]),
+            name: word(&["metadata", "name"]),
+        };
+        let metadata = tree.get("metadata").filter(|metadata| matches!(metadata.value, Value::Map(_)));
+        let is_given = |metadata: &Tree| metadata.get("namespace").is_some_and(|given| given.value != Value::Null);
+        Self { has_no_namespace: metadata.is_some_and(|metadata| !is_given(metadata)), ..Self::of(&words) }
+    }
+
+    /// `Kind namespace/name`, as far as it is known.
+    fn what(&self) -> String {
+        let Words { kind, namespace, name, .. } = &self.words;
+        let what = match (namespace.is_empty(), kind.is_empty()) {
+            (_, true) => String::new(),
+            (true, _) => format!("{kind} {name}"),
+            _ => format!("{kind} {namespace}/{name}"),
+        };
+        what.trim().to_owned()
+    }
+
+    fn key(&self, meta: &Meta) -> DocumentKey {
+        let name = if meta.name.is_empty() { String::new() } else { meta.full_name() };
+        (format!("{}.{}", self.words.kind, self.group), name)
+    }
+
+    /// The document as one that is not understood. Of the metadata so much that has been understood.
+    fn wrong(&self, origin: Origin, meta: Option<Meta>) -> Document {
+        let has_meta = meta.is_some();
+        let is_name = |name: &str| !name.is_empty() && is_name(name);
+        let meta = meta.unwrap_or_else(|| {
+            let mut meta = Meta::default();
+            if is_name(&self.words.name) {
+                self.words.name.clone_into(&mut meta.name);
+            }
+            if is_name(&self.words.namespace) {
+                self.words.namespace.clone_into(&mut meta.namespace);
+            }
+            let is_namespaced = self.kind.is_some_and(|kind| kind.is_namespaced) || self.class == Some(Class::K8s);
+            if self.has_no_namespace && is_namespaced {
+                "default".clone_into(&mut meta.namespace);
+            }
+            meta
+        });
+        let body = match self.class {
+            Some(class) => Body::WrongPolicy(Box::new(WrongPolicy::unknown(class))),
+            None => Body::Wrong { has_meta, pod: None },
+        };
+        Document { key: self.key(&meta), origin, meta, body }
+    }
+}
+
+struct Read<'a> {
+    file: &'a str,
+    documents: Vec<Document>,
+    problems: Vec<Problem>,
+}
+
+impl Read<'_> {
+    fn document(&mut self, mut tree: Tree) {
+        let named = Named::of_tree(&tree);
+        let (group, kind) = (named.group.as_str(), named.words.kind.as_str());
+        let origin = Origin::new(self.file, tree.line, &named.what());
+        if !matches!(tree.value, Value::Map(_)) {
+            self.problems.push(origin.error("", "not a mapping"));
+            return;
+        }
+        for (field, value) in [("apiVersion", &named.words.api), ("kind", &named.words.kind)] {
+            if value.is_empty() {
+                self.problems.push(origin.error(field, "is required, a string"));
+                self.documents.push(named.wrong(origin, None));
+                return;
+            }
+        }
+        let Some(of) = named.kind else {
+            if !unserved::is_silent(group, kind) {
+                let reason = format!("{} {kind} is left out: {}", named.words.api, unserved::meaning(group, kind));
+                self.problems.push(origin.tolerated("kind", reason).hint(format!("known kinds: {KINDS}")));
+            }
+            return;
+        };
+        let fields = if MANY.contains(&kind) { Fields::default() } else { Fields::new(tree.lines()) };
+        let told = |origin: &Origin, error: FieldError, is_tolerated: bool| {
+            let problem = if is_tolerated {
+                origin.tolerated(error.path, error.reason)
+            } else {
+                origin.error(error.path, error.reason)
+            };
+            problem.hint(error.hint).at_line(error.line)
+        };
+        let mut unknown = Vec::new();
+        let meta = match meta(&mut tree, of.is_namespaced, &mut unknown) {
+            Ok(meta) => meta,
+            Err(error) => {
+                self.problems.push(told(&origin, error, false));
+                self.documents.push(without_meta(&named, origin, &mut tree));
+                return;
+            }
+        };
+        let origin = Origin::new(self.file, tree.line, &format!("{kind} {}", meta.full_name())).with_fields(fields);
+        if named.words.api != of.api {
+            let reason = format!("{:?} is read as {}", named.words.api, of.api);
+            self.problems.push(origin.tolerated("apiVersion", reason));
+        }
+        tree.strip(&[], &["apiVersion", "kind", "metadata"]);
+        let key = named.key(&meta);
+        let (body, errors) = match (of.parse, named.class) {
+            (Parse::Policy, Some(class)) => ruled::parse(class, &mut tree),
+            (Parse::Policy, None) => (Body::Wrong { has_meta: true, pod: None }, Vec::new()),
+            (Parse::Other(parse), _) => match parse(&mut tree, &mut unknown) {
+                Ok(body) => (body, Vec::new()),
+                Err(error) => {
+                    let pod = (kind == "Pod").then(|| Box::new(pod::left_of(&tree)));
+                    (Body::Wrong { has_meta: true, pod }, vec![error])
+                }
+            },
+        };
+        self.problems.extend(unknown.into_iter().map(|error| told(&origin, error, true)));
+        self.problems.extend(errors.into_iter().map(|error| told(&origin, error, false)));
+        self.documents.push(Document { key, origin, meta, body });
+    }
+}
+
+/// A document whose metadata is wrong.
+fn without_meta(named: &Named, origin: Origin, tree: &mut Tree) -> Document {
+    let mut document = named.wrong(origin, None);
+    if let Some(class) = named.class {
+        tree.strip(&[], &["apiVersion", "kind", "metadata"]);
+        document.body = Body::WrongPolicy(Box::new(of_body(class, tree)));
+    } else if named.words.kind == "Pod" {
+        document.body = Body::Wrong { has_meta: false, pod: Some(Box::new(pod::left_of(tree))) };
+    }
+    document
+}
+
+/// What a policy says whose metadata is wrong.
+fn of_body(class: Class, tree: &mut Tree) -> WrongPolicy {
+    match ruled::parse(class, tree).0 {
+        Body::WrongPolicy(wrong) => *wrong,
+        Body::K8sPolicy(body) => WrongPolicy::of_k8s(&body.spec),
+        Body::AntreaPolicy(body) | Body::ClusterPolicy(body) => WrongPolicy::of_antrea(class, &body.spec),
+        _ => WrongPolicy::unknown(class),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    !name.contains('/') && !name.chars().any(char::is_control) && name.len() <= 253
+}
+
+fn meta(tree: &mut Tree, is_namespaced: bool, unknown: &mut Vec<FieldError>) -> Result<Meta, FieldError> {
+    tree.strip(&["metadata"], &META_IGNORED);
+    let line = tree.line;
+    let metadata = tree.get_mut("metadata").ok_or_else(|| FieldError::new(line, "metadata", "is required"))?;
+    let below = |error: FieldError| FieldError { path: format!("metadata.{}", error.path), ..error };
+    let mut of_meta = Vec::new();
+    let meta = typed_without_unknown(metadata, &mut of_meta).map_err(below);
+    unknown.extend(of_meta.into_iter().map(below));
+    let mut meta: Meta = meta?;
+    let wrong = |field: &str, reason: String| FieldError::new(metadata.line, &format!("metadata.{field}"), reason);
+    if meta.name.is_empty() || !is_name(&meta.name) {
+        return Err(wrong("name", format!("{:?} is no name", meta.name)));
+    }
+    match is_namespaced {
+        false if !meta.namespace.is_empty() => {
+            return Err(wrong("namespace", "this kind has no namespace".to_owned()));
+        }
+        true if meta.namespace.is_empty() => "default".clone_into(&mut meta.namespace),
+        _ if !is_name(&meta.namespace) => return Err(wrong("namespace", format!("{:?} is no name", meta.namespace))),
+        _ => {}
+    }
+    Ok(meta)
+}
+
+/// How a kind is read.
+#[derive(Clone, Copy)]
+enum Parse {
+    Policy,
+    Other(fn(&mut Tree, &mut Vec<FieldError>) -> Result<Body, FieldError>),
+}
+
+/// A kind that is read.
+#[derive(Clone, Copy)]
+struct Kind {
+    api: &'static str,
+    is_namespaced: bool,
+    parse: Parse,
+}
+
+/// A kind of a group, whatever version of it.
+fn kind(group: &str, kind: &str) -> Option<Kind> {
+    use Parse::{Other, Policy};
+    const ANTREA: &str = "crd.antrea.io/v1beta1";
+    let (api, is_namespaced, parse) = match (group, kind) {
+        ("", "Namespace") => ("v1", false, Other(namespace)),
+        ("", "Node") => ("v1", false, Other(|tree, unknown| node::parse(tree, unknown).map(Body::Node))),
+        ("vswitch", "NodeConfig") => ("vswitch/v1", false, Other(|tree, _| boxed(tree).map(Body::NodeConfig))),
+        ("", "Pod") => ("v1", true, Other(|tree, unknown| pod::parse(tree, unknown).map(Body::Pod))),
+        ("", "Service") => ("v1", true, Other(|tree, unknown| service::parse(tree, unknown).map(Body::Service))),
+        ("discovery.k8s.io", "EndpointSlice") => (
+            "discovery.k8s.io/v1",
+            true,
+            Other(|tree, unknown| endpoint_slice::parse(tree, unknown).map(Body::EndpointSlice)),
+        ),
+        ("networking.k8s.io" | "extensions", "NetworkPolicy") => ("networking.k8s.io/v1", true, Policy),
+        ("crd.antrea.io", "NetworkPolicy") => (ANTREA, true, Policy),
+        ("crd.antrea.io", "ClusterNetworkPolicy") => (ANTREA, false, Policy),
+        ("crd.antrea.io", "Tier") => (ANTREA, false, Other(tier)),
+        // What a group says may narrow it.
+        ("crd.antrea.io", "ClusterGroup") => {
+            (ANTREA, false, Other(|tree, _| without_status(tree).map(Body::ClusterGroup)))
+        }
+        ("crd.antrea.io", "Group") => (ANTREA, true, Other(|tree, _| without_status(tree).map(Body::Group))),
+        ("crd.antrea.io", "Egress") => (ANTREA, false, Other(egress)),
+        ("crd.antrea.io", "TrafficControl") => ("crd.antrea.io/v1alpha2", false, Other(traffic_control)),
+        _ => return None,
+    };
+    Some(Kind { api, is_namespaced, parse })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+fn namespace(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Body, FieldError> {
+    tree.strip(&[], &["spec", "status"]);
+    typed_without_unknown::<Nothing>(tree, unknown).map(|_| Body::Namespace)
+}
+
+fn tier(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Body, FieldError> {
+    tree.strip(&[], &["status"]);
+    typed_without_unknown(tree, unknown).map(Body::Tier)
+}
+
+fn egress(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Body, FieldError> {
+    let body = egress::parse(tree, unknown)?;
+    narrows(unknown)?;
+    Ok(Body::Egress(body))
+}
+
+fn traffic_control(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Body, FieldError> {
+    tree.strip(&[], &["status"]);
+    let body = Box::new(typed_without_unknown(tree, unknown)?);
+    narrows(unknown)?;
+    Ok(Body::TrafficControl(body))
+}
+
+/// What is not known of whom an object applies to is no field to be left out: it would apply to others.
+fn narrows(unknown: &mut Vec<FieldError>) -> Result<(), FieldError> {
+    match unknown.iter().position(|error| error.path.starts_with("spec.appliedTo")) {
+        Some(place) => Err(unknown.remove(place)),
+        None => Ok(()),
+    }
+}
+
+fn boxed<T: DeserializeOwned>(tree: &mut Tree) -> Result<Box<T>, FieldError> {
+    typed(tree).map(Box::new)
+}
+
+fn without_status<T: DeserializeOwned>(tree: &mut Tree) -> Result<Box<T>, FieldError> {
+    tree.strip(&[], &["status"]);
+    boxed(tree)
+}

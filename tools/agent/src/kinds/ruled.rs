@@ -1,0 +1,233 @@
+//! Rules of policies one by one: a rule that is not understood leaves the others as they are. And what is left of a policy that is not understood.
+
+use super::Body;
+use super::antrea_policy::{self, Action, AppliedTo};
+use super::k8s_policy::{self, PolicyType};
+use super::selector::Selector;
+use crate::source::{FieldError, Tree, Value, typed};
+use serde::de::DeserializeOwned;
+
+/// A rule, or what is left of one that is not understood.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ruled<T> {
+    /// It is understood.
+    Right(T),
+    /// It is not.
+    Wrong(WrongRule),
+}
+
+/// What is known of a rule that is not understood.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WrongRule {
+    /// What it does, if that is known.
+    pub action: Option<Action>,
+    /// It has l7Protocols, so that allowing also denies.
+    pub has_l7: bool,
+    /// What it applies to in place of the policy's (nothing: it does not say); None: that is not known.
+    pub applied_to: Option<Vec<AppliedTo>>,
+}
+
+/// Kinds of policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// NetworkPolicy of networking.k8s.io.
+    K8s,
+    /// NetworkPolicy of crd.antrea.io.
+    Antrea,
+    /// ClusterNetworkPolicy of crd.antrea.io.
+    Cluster,
+}
+
+impl Class {
+    /// Of a group and a kind.
+    pub fn of(group: &str, kind: &str) -> Option<Self> {
+        match (group, kind) {
+            ("networking.k8s.io" | "extensions", "NetworkPolicy") => Some(Self::K8s),
+            ("crd.antrea.io", "NetworkPolicy") => Some(Self::Antrea),
+            ("crd.antrea.io", "ClusterNetworkPolicy") => Some(Self::Cluster),
+            _ => None,
+        }
+    }
+
+    /// Of a document that does not say its group.
+    pub fn guess(kind: &str) -> Option<Self> {
+        match kind {
+            "NetworkPolicy" => Some(Self::K8s),
+            "ClusterNetworkPolicy" => Some(Self::Cluster),
+            _ => None,
+        }
+    }
+
+    /// What names of its objects begin with.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::K8s => "np",
+            Self::Antrea => "anp",
+            Self::Cluster => "acnp",
+        }
+    }
+}
+
+/// What is known of a policy that is not understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WrongPolicy {
+    /// Its kind.
+    pub class: Class,
+    /// What it, or its rules, apply to; None: that is not known.
+    pub applied: Option<Vec<AppliedTo>>,
+    /// It may say something of what comes in.
+    pub ingress: bool,
+    /// It may say something of what goes out.
+    pub egress: bool,
+}
+
+impl WrongPolicy {
+    /// A policy of which nothing else is known.
+    pub fn unknown(class: Class) -> Self {
+        Self { class, applied: None, ingress: true, egress: true }
+    }
+
+    /// Of a policy of Kubernetes that cannot be taken as it is.
+    pub fn of_k8s(spec: &k8s_policy::Spec) -> Self {
+        let (ingress, egress) = spec.isolates();
+        let applied = AppliedTo { pod_selector: Some(spec.pod_selector.clone()), ..AppliedTo::default() };
+        Self { class: Class::K8s, applied: Some(vec![applied]), ingress, egress }
+    }
+
+    /// Of a policy of Antrea's that cannot be taken as it is.
+    pub fn of_antrea(class: Class, spec: &antrea_policy::Spec) -> Self {
+        let applied = if spec.applied_to.is_empty() {
+            applied_by_rules([Ok(&spec.ingress[..]), Ok(&spec.egress[..])])
+        } else {
+            Some(spec.applied_to.clone())
+        };
+        Self::ways(class, applied, !spec.ingress.is_empty(), !spec.egress.is_empty())
+    }
+
+    fn ways(class: Class, applied: Option<Vec<AppliedTo>>, ingress: bool, egress: bool) -> Self {
+        let is_neither = !ingress && !egress;
+        Self { class, applied, ingress: ingress || is_neither, egress: egress || is_neither }
+    }
+}
+
+/// What rules apply to; None: that is not known of one, or none says it.
+fn applied_by_rules(sections: [Result<&[Ruled<antrea_policy::Rule>], &FieldError>; 2]) -> Option<Vec<AppliedTo>> {
+    let mut all = Vec::new();
+    for section in sections {
+        for rule in section.ok()? {
+            match rule {
+                Ruled::Right(rule) => all.extend(rule.applied_to.iter().cloned()),
+                Ruled::Wrong(rule) => all.extend(rule.applied_to.clone()?),
+            }
+        }
+    }
+    Some(all).filter(|all| !all.is_empty())
+}
+
+/// A policy from what is in its document beside kind and metadata; and all that is wrong with it.
+pub(super) fn parse(class: Class, tree: &mut Tree) -> (Body, Vec<FieldError>) {
+    tree.strip(&[], &["status"]);
+    let mut errors = Vec::new();
+    let body = match class {
+        Class::K8s => k8s(tree, &mut errors),
+        Class::Antrea | Class::Cluster => antrea(class, tree, &mut errors),
+    };
+    (body, errors)
+}
+
+fn k8s(tree: &mut Tree, errors: &mut Vec<FieldError>) -> Body {
+    let ingress = rules(tree, "ingress", errors);
+    let egress = rules(tree, "egress", errors);
+    match (typed::<k8s_policy::Body>(tree), ingress, egress) {
+        (Ok(mut body), Ok(ingress), Ok(egress)) => {
+            (body.spec.ingress, body.spec.egress) = (ingress, egress);
+            Body::K8sPolicy(Box::new(body))
+        }
+        (head, ingress, egress) => {
+            let applied = match tree.at(&["spec", "podSelector"]) {
+                None if tree.get("spec").is_none() => None,
+                None => Some(Selector::default()),
+                Some(selector) => typed(selector).ok(),
+            };
+            let applied = applied.map(|pods| vec![AppliedTo { pod_selector: Some(pods), ..AppliedTo::default() }]);
+            let types = tree.at(&["spec", "policyTypes"]).map(typed::<Vec<PolicyType>>);
+            let has_egress = egress.as_ref().map_or(true, |rules| !rules.is_empty());
+            let (ingress_way, egress_way) = match types {
+                _ if tree.get("spec").is_none() => (true, true),
+                Some(Ok(types)) if !types.is_empty() => {
+                    (types.contains(&PolicyType::Ingress), types.contains(&PolicyType::Egress))
+                }
+                Some(Ok(_)) | None => (true, has_egress),
+                Some(Err(_)) => (true, true),
+            };
+            errors.extend([head.err(), ingress.err(), egress.err()].into_iter().flatten());
+            Body::WrongPolicy(Box::new(WrongPolicy {
+                class: Class::K8s,
+                applied,
+                ingress: ingress_way,
+                egress: egress_way,
+            }))
+        }
+    }
+}
+
+fn antrea(class: Class, tree: &mut Tree, errors: &mut Vec<FieldError>) -> Body {
+    let ingress = rules(tree, "ingress", errors);
+    let egress = rules(tree, "egress", errors);
+    match (typed::<antrea_policy::Body>(tree), ingress, egress) {
+        (Ok(mut body), Ok(ingress), Ok(egress)) => {
+            (body.spec.ingress, body.spec.egress) = (ingress, egress);
+            let body = Box::new(body);
+            if class == Class::Cluster { Body::ClusterPolicy(body) } else { Body::AntreaPolicy(body) }
+        }
+        (head, ingress, egress) => {
+            let given = tree.at(&["spec", "appliedTo"]).filter(|given| !matches!(&given.value, Value::Null));
+            let applied = match given.map(typed::<Vec<AppliedTo>>) {
+                Some(Ok(applied)) if !applied.is_empty() => Some(applied),
+                Some(Err(_)) => None,
+                _ => applied_by_rules([ingress.as_ref().map(Vec::as_slice), egress.as_ref().map(Vec::as_slice)]),
+            };
+            let has = |rules: &Result<Vec<_>, _>| rules.as_ref().map_or(true, |rules: &Vec<_>| !rules.is_empty());
+            let wrong = WrongPolicy::ways(class, applied, has(&ingress), has(&egress));
+            errors.extend([head.err(), ingress.err(), egress.err()].into_iter().flatten());
+            Body::WrongPolicy(Box::new(wrong))
+        }
+    }
+}
+
+/// Takes the rules of a direction out of the tree, each by itself.
+fn rules<T: DeserializeOwned>(
+    tree: &mut Tree,
+    section: &str,
+    errors: &mut Vec<FieldError>,
+) -> Result<Vec<Ruled<T>>, FieldError> {
+    let Some(given) = tree.get_mut("spec").and_then(|spec| spec.take(section)) else { return Ok(Vec::new()) };
+    let path = format!("spec.{section}");
+    let list = match given.value {
+        Value::Null => return Ok(Vec::new()),
+        Value::List(list) => list,
+        _ => return Err(FieldError::new(given.line, &path, "expected a sequence")),
+    };
+    let mut rules = Vec::with_capacity(list.len());
+    for (i, tree) in list.iter().enumerate() {
+        rules.push(match typed(tree) {
+            Ok(rule) => Ruled::Right(rule),
+            Err(error) => {
+                errors.push(error.below(tree.line, &format!("{path}[{i}]")));
+                Ruled::Wrong(left_of(tree))
+            }
+        });
+    }
+    Ok(rules)
+}
+
+/// What can be read of a rule.
+fn left_of(tree: &Tree) -> WrongRule {
+    let given = |field: &str| tree.get(field).filter(|given| given.value != Value::Null);
+    let applied = given("appliedTo").map_or(Some(Vec::new()), |applied| typed(applied).ok());
+    WrongRule {
+        action: given("action").and_then(|action| typed(action).ok()),
+        has_l7: given("l7Protocols").is_some(),
+        applied_to: applied,
+    }
+}

@@ -1,0 +1,183 @@
+//! Policies as they are, and what stands for those that are wrong: never less than what was meant.
+
+use super::hold::Bound;
+use super::{Projector, hold};
+use crate::kinds::ruled::{Class, WrongPolicy};
+use crate::kinds::{antrea_policy, k8s_policy};
+use crate::model::Item;
+use crate::problem::{Origin, Problem};
+use crate::resolve::rule::{Groups, address_group};
+use crate::resolve::{World, antrea, k8s};
+use std::collections::{BTreeMap, BTreeSet};
+use vswitch_proto::antrea::v1::Kind;
+use vswitch_proto::antrea::v1::object::Object as Kinded;
+
+/// What documents said when they were right: of policies all, of Tiers their priorities.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    k8s: BTreeMap<String, Item<k8s_policy::Body>>,
+    antrea: BTreeMap<String, Item<antrea_policy::Body>>,
+    pub(super) tiers: BTreeMap<String, u32>,
+}
+
+impl Memory {
+    /// A policy as it was when it was right, in the world as it is.
+    fn policy(&self, class: Class, key: &str, world: &World<'_>) -> Option<k8s::Policy> {
+        let form = match class {
+            Class::K8s => Form::K8s(self.k8s.get(key)?),
+            Class::Antrea | Class::Cluster => Form::Antrea(class, self.antrea.get(key)?),
+        };
+        let mut told = Vec::new();
+        let policy = form.resolve(world, &mut told).ok()?;
+        (!told.iter().any(Problem::is_error)).then_some(policy)
+    }
+
+    fn keep(&mut self, form: &Form<'_>) {
+        match form {
+            Form::K8s(item) => {
+                self.k8s.insert(form.key(), (*item).clone());
+            }
+            Form::Antrea(_, item) => {
+                self.antrea.insert(form.key(), (*item).clone());
+            }
+        }
+    }
+}
+
+/// A policy's document that is understood, but for its rules perhaps.
+enum Form<'a> {
+    K8s(&'a Item<k8s_policy::Body>),
+    Antrea(Class, &'a Item<antrea_policy::Body>),
+}
+
+impl Form<'_> {
+    fn class(&self) -> Class {
+        match self {
+            Self::K8s(_) => Class::K8s,
+            Self::Antrea(class, _) => *class,
+        }
+    }
+
+    fn origin(&self) -> &Origin {
+        match self {
+            Self::K8s(item) => &item.origin,
+            Self::Antrea(_, item) => &item.origin,
+        }
+    }
+
+    fn key(&self) -> String {
+        let name = match self {
+            Self::K8s(item) => item.meta.full_name(),
+            Self::Antrea(_, item) => item.meta.full_name(),
+        };
+        format!("{}:{name}", self.class().prefix())
+    }
+
+    fn resolve(&self, world: &World<'_>, told: &mut Vec<Problem>) -> Result<k8s::Policy, Box<Problem>> {
+        match self {
+            Self::K8s(item) => k8s::policy(world, item, told),
+            Self::Antrea(_, item) => antrea::policy(world, item, told),
+        }
+    }
+
+    fn has_wrong_rules(&self) -> bool {
+        match self {
+            Self::K8s(item) => item.body.spec.has_wrong_rules(),
+            Self::Antrea(_, item) => item.body.spec.has_wrong_rules(),
+        }
+    }
+
+    /// The same as one that cannot be taken as it is.
+    fn wrong(&self) -> Item<WrongPolicy> {
+        let (meta, body) = match self {
+            Self::K8s(item) => (&item.meta, WrongPolicy::of_k8s(&item.body.spec)),
+            Self::Antrea(class, item) => (&item.meta, WrongPolicy::of_antrea(*class, &item.body.spec)),
+        };
+        Item { meta: meta.clone(), origin: self.origin().clone(), body }
+    }
+}
+
+impl Projector<'_> {
+    pub(super) fn policies(&mut self) {
+        let model = self.world.model;
+        let k8s = model.k8s_policies.values().map(Form::K8s);
+        let antrea = model.antrea_policies.values().map(|item| Form::Antrea(Class::Antrea, item));
+        let cluster = model.cluster_policies.values().map(|item| Form::Antrea(Class::Cluster, item));
+        let mut keys = BTreeSet::new();
+        for form in k8s.chain(antrea).chain(cluster) {
+            self.policy(&form);
+            keys.insert(form.key());
+        }
+        for item in &model.wrong_policies {
+            let key = hold::key(item);
+            self.wrong(&key, item);
+            keys.insert(key);
+        }
+        self.memory.k8s.retain(|key, _| keys.contains(key));
+        self.memory.antrea.retain(|key, _| keys.contains(key));
+    }
+
+    fn policy(&mut self, form: &Form<'_>) {
+        let (key, origin) = (form.key(), form.origin());
+        let mut told = Vec::new();
+        let resolved = form.resolve(&self.world, &mut told);
+        let is_right = resolved.is_ok() && !form.has_wrong_rules() && !told.iter().any(Problem::is_error);
+        if is_right {
+            self.memory.keep(form);
+        }
+        let old = if is_right { None } else { self.memory.policy(form.class(), &key, &self.world) };
+        let wrong = form.wrong();
+        match (resolved, old) {
+            (Ok(policy), None) => {
+                self.problems.extend(told);
+                self.add_policy(policy, origin);
+            }
+            (Err(problem), None) => {
+                self.problems.extend(told);
+                self.problems.push(*problem);
+                let bound = hold::selected(&self.world, &wrong);
+                self.hold(&key, &wrong, &bound);
+            }
+            (resolved, Some(old)) => {
+                // What stands for rules that are wrong is not in force.
+                self.problems.extend(told.into_iter().filter(Problem::is_error));
+                let new = match resolved {
+                    Ok(policy) => Bound::of(policy.as_ref()),
+                    Err(problem) => {
+                        self.problems.push(*problem);
+                        hold::selected(&self.world, &wrong)
+                    }
+                };
+                let rest = new.without(&Bound::of(old.as_ref()));
+                self.problems.push(origin.warning("", "stays as it was until it is right"));
+                self.add_policy(old, origin);
+                self.hold(&key, &wrong, &rest);
+            }
+        }
+    }
+
+    /// A policy that is not understood as a whole, or whose name another one has.
+    fn wrong(&mut self, key: &str, item: &Item<WrongPolicy>) {
+        let projected = self.projection.objects.contains_key(&(Kind::NetworkPolicy as i32, key.to_owned()));
+        let mut bound = if projected { hold::bound(&self.projection, key) } else { Bound::default() };
+        if !projected && let Some(old) = self.memory.policy(item.body.class, key, &self.world) {
+            bound = Bound::of(old.as_ref());
+            self.problems.push(item.origin.warning("", "stays as it was until it is right"));
+            self.add_policy(old, &item.origin);
+        }
+        let rest = hold::selected(&self.world, item).without(&bound);
+        self.hold(key, item, &rest);
+    }
+
+    fn add_policy(&mut self, policy: k8s::Policy, origin: &Origin) {
+        let Some((policy, Groups { address, applied })) = policy else { return };
+        self.add(Kinded::NetworkPolicy(policy), origin);
+        for (name, members) in address {
+            if !self.projection.objects.contains_key(&(Kind::AddressGroup as i32, name.clone())) {
+                let group = address_group(&self.world, name, &members);
+                self.add(Kinded::AddressGroup(group), origin);
+            }
+        }
+        applied.into_values().for_each(|group| self.add(Kinded::AppliedToGroup(group), origin));
+    }
+}

@@ -1,0 +1,87 @@
+//! Parts of rules of Antrea's own policies, and what goes together in one.
+
+use super::groups::Place;
+use crate::kinds::antrea_policy::{Action, AppliedTo, Peer, Protocol, Rule, Spec};
+use crate::problem::Problem;
+use vswitch_proto::antrea::v1;
+
+/// The number of an action.
+pub(super) fn action_number(action: Action) -> v1::RuleAction {
+    match action {
+        Action::Allow => v1::RuleAction::Allow,
+        Action::Drop => v1::RuleAction::Drop,
+        Action::Reject => v1::RuleAction::Reject,
+        Action::Pass => v1::RuleAction::Pass,
+    }
+}
+
+/// Messages of ICMP or IGMP, as the switch takes them.
+pub(super) fn portless(place: Place<'_>, protocol: &Protocol) -> Result<Vec<v1::PortMatch>, Box<Problem>> {
+    match (&protocol.icmp, &protocol.igmp) {
+        (Some(icmp), None) => {
+            let of_type = |icmp_type: Option<u8>| v1::PortMatch {
+                protocol: v1::Protocol::Icmp.into(),
+                icmp_type: icmp_type.map(u32::from),
+                icmp_code: icmp.icmp_code.map(u32::from),
+                ..Default::default()
+            };
+            // A code of any type is, as the switch has it, one of each.
+            Ok(match (icmp.icmp_type, icmp.icmp_code) {
+                (None, Some(_)) => (0..=u8::MAX).map(|icmp_type| of_type(Some(icmp_type))).collect(),
+                (icmp_type, _) => vec![of_type(icmp_type)],
+            })
+        }
+        (None, Some(igmp)) => Ok(vec![v1::PortMatch {
+            protocol: v1::Protocol::Igmp.into(),
+            igmp_type: igmp.igmp_type.map(u32::from),
+            multicast_group: igmp.group_address.clone(),
+            ..Default::default()
+        }]),
+        _ => Err(place.error("", "needs one of icmp and igmp")),
+    }
+}
+
+/// What does not go together in a rule, as Antrea has it.
+pub(super) fn fits(place: Place<'_>, spec: &Spec, rule: &Rule) -> Result<(), Box<Problem>> {
+    let has_igmp = rule.protocols.iter().any(|protocol| protocol.igmp.is_some());
+    let has_icmp = rule.protocols.iter().any(|protocol| protocol.icmp.is_some());
+    if has_igmp {
+        let others = [
+            ("ports", !rule.ports.is_empty()),
+            ("toServices", !rule.to_services.is_empty()),
+            ("from", !rule.from.is_empty()),
+            ("to", !rule.to.is_empty()),
+            ("l7Protocols", !rule.l7_protocols.is_empty()),
+        ];
+        if let Some((field, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
+            // Groups have a reason of their own.
+            let reason = if field == "to" {
+                "igmp names its group itself (groupAddress), and icmp goes to none"
+            } else {
+                "does not go with igmp"
+            };
+            return Err(place.error(if field == "to" { "protocols" } else { field }, reason));
+        }
+        if has_icmp {
+            return Err(place.error("protocols", "igmp and icmp do not go together"));
+        }
+        if matches!(rule.action, Action::Reject | Action::Pass) {
+            return Err(place.error("action", "igmp is allowed or dropped"));
+        }
+    }
+    if !rule.l7_protocols.is_empty() {
+        if rule.action != Action::Allow {
+            return Err(place.error("l7Protocols", "goes with action Allow only"));
+        }
+        if !rule.to_services.is_empty() || has_icmp {
+            return Err(place.error("l7Protocols", "goes with neither toServices nor icmp"));
+        }
+    }
+    let is_of_services = |applied: &[AppliedTo]| applied.first().is_some_and(|applied| applied.service.is_some());
+    let only_block =
+        |peer: &Peer| peer.ip_block.is_some() && *peer == Peer { ip_block: peer.ip_block.clone(), ..Peer::default() };
+    if (is_of_services(&spec.applied_to) || is_of_services(&rule.applied_to)) && !rule.from.iter().all(only_block) {
+        return Err(place.error("from", "a rule that is applied to Services takes ipBlock only"));
+    }
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! One file of manifests: what it says, and what it said when that could be read.
+
+use super::walk::Stamp;
+use super::yaml::parts;
+use crate::kinds::{Body, Document, DocumentKey, understand, understand_unread};
+use crate::problem::{Origin, Problem};
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Bytes of one file.
+const FILE_LEN_MAX: u64 = 64 << 20;
+
+/// Documents by the objects that they are about.
+pub(super) type ByKey = HashMap<DocumentKey, Document>;
+
+#[derive(Debug, Default)]
+pub(super) struct File {
+    /// When it was read.
+    pub(super) read: Option<Stamp>,
+    /// As the last scan saw it.
+    pub(super) seen: Option<Stamp>,
+    /// It is not being written.
+    pub(super) is_settled: bool,
+    /// Scans since it was there.
+    pub(super) missing: u32,
+    /// What it says; of documents that are wrong now, what they said when they were right.
+    pub(super) documents: Vec<Document>,
+    /// Once it was known of each of its documents what it is about.
+    pub(super) was_right: bool,
+    /// A part of it that may be a policy cannot be read.
+    pub(super) is_unsure: bool,
+    /// What is wrong with it as it is.
+    pub(super) problems: Vec<Problem>,
+}
+
+impl File {
+    /// Reads it; whether that changes anything. `gone` is what files said that are not there any more: it may say the same.
+    pub(super) fn read(&mut self, path: &Path, stamp: Stamp, gone: &ByKey) -> bool {
+        let name = shown(path);
+        match contents(path) {
+            Ok(text) => {
+                self.take(&name, &text, gone);
+                self.read = Some(stamp);
+                true
+            }
+            Err(error) => {
+                // What may be another time is tried again at the next scan.
+                let is_lasting = [io::ErrorKind::InvalidData, io::ErrorKind::FileTooLarge].contains(&error.kind());
+                self.read = is_lasting.then_some(stamp);
+                let problems = vec![Origin::new(&name, 0, "").error("", error.to_string())];
+                let is_news = problems != self.problems;
+                self.problems = problems;
+                is_news
+            }
+        }
+    }
+
+    /// Takes over what a text says.
+    fn take(&mut self, name: &str, text: &str, gone: &ByKey) {
+        let (mut trees, mut unread) = (Vec::new(), Vec::new());
+        for part in parts(text) {
+            match part {
+                Ok(tree) => trees.push(tree),
+                Err(part) => unread.push(part),
+            }
+        }
+        if trees.is_empty() && unread.is_empty() {
+            // Written and not filled yet, or cut off: nobody means that.
+            self.problems = vec![Origin::new(name, 1, "").error("", "empty").hint("delete the file")];
+            return;
+        }
+        let (mut documents, mut problems) = understand(name, trees);
+        let seem: Vec<Option<Document>> = unread.iter().map(|part| understand_unread(name, part)).collect();
+        problems
+            .extend(unread.into_iter().map(|part| Origin::new(name, part.error.line, "").error("", part.error.reason)));
+        let old: ByKey =
+            self.documents.drain(..).filter(Document::is_understood).map(|old| (old.key.clone(), old)).collect();
+        let is_policy = |document: &Document| matches!(document.body, Body::WrongPolicy(_));
+        // What an unreadable part was is not known to be gone. A policy may be more than it was.
+        self.is_unsure =
+            seem.iter().any(|seem| seem.as_ref().is_none_or(|seem| is_policy(seem) && old.contains_key(&seem.key)));
+        let is_complete = seem.is_empty() && documents.iter().all(|document| !document.key.1.is_empty());
+        self.was_right |= seem.iter().all(Option::is_some);
+        let seem = seem.into_iter().flatten().filter(|seem| !old.contains_key(&seem.key));
+        documents.extend(seem);
+        let keys: HashSet<DocumentKey> = documents.iter().map(|document| document.key.clone()).collect();
+        for document in documents.iter_mut().filter(|document| matches!(document.body, Body::Wrong { .. })) {
+            if let Some(old) = old.get(&document.key).or_else(|| gone.get(&document.key)) {
+                document.clone_from(old);
+            }
+        }
+        if !is_complete {
+            documents.extend(old.into_values().filter(|old| !keys.contains(&old.key)));
+        }
+        (self.documents, self.problems) = (documents, problems);
+    }
+
+    /// Whether it may hold a policy of which nothing is known.
+    pub(super) fn may_hold_more(&self) -> bool {
+        self.missing == 0 && (self.is_unsure || (!self.was_right && !self.problems.is_empty()))
+    }
+}
+
+pub(super) fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn contents(path: &Path) -> io::Result<String> {
+    if fs::metadata(path)?.len() > FILE_LEN_MAX {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {FILE_LEN_MAX} bytes")));
+    }
+    fs::read_to_string(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n";
+    const POLICY: &str = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p, namespace: a}\n";
+
+    fn said(file: &File) -> Vec<(String, bool)> {
+        let mut said: Vec<_> =
+            file.documents.iter().map(|document| (document.key.1.clone(), document.is_understood())).collect();
+        said.sort();
+        said
+    }
+
+    #[test]
+    fn what_cannot_be_read_now_is_tried_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a.yaml");
+        let stamp = Stamp::of(&fs::metadata(dir.path()).expect("there"));
+        let (mut file, gone) = (File::default(), ByKey::new());
+        assert!(file.read(&path, stamp, &gone) && !file.read(&path, stamp, &gone), "told once");
+        assert_eq!((file.read, file.problems.len()), (None, 1));
+        fs::write(&path, GOOD).expect("written");
+        assert!(file.read(&path, stamp, &gone) && file.read == Some(stamp) && file.problems.is_empty());
+        fs::write(&path, [0xff, 0xfe, 0xff]).expect("written");
+        assert!(file.read(&path, stamp, &gone) && file.read == Some(stamp), "that will not be another time");
+    }
+
+    #[test]
+    fn a_document_that_is_wrong_takes_no_other_one_with_it() {
+        let mut file = File::default();
+        let both = format!("{GOOD}---\n{}", GOOD.replace("name: a", "name: b"));
+        let wrong = both.replacen("{name: b}", "{name: b, labels: 5}", 1).replacen("name: a", "name: c", 1);
+        file.take("f", &wrong, &ByKey::new());
+        assert_eq!(said(&file), [("b".to_owned(), false), ("c".to_owned(), true)]);
+        assert!(file.was_right && !file.may_hold_more());
+        file.take("f", &both, &ByKey::new());
+        assert!(file.problems.is_empty());
+        file.take("f", &wrong, &ByKey::new());
+        let expected = [("b".to_owned(), true), ("c".to_owned(), true)];
+        assert_eq!((said(&file), file.problems.len()), (expected.to_vec(), 1), "b is what it was, a is gone");
+        // What another file said that is not there any more.
+        let gone = file.documents.iter().map(|document| (document.key.clone(), document.clone())).collect();
+        let mut other = File::default();
+        other.take("g", &wrong, &gone);
+        assert_eq!(said(&other), expected);
+    }
+
+    #[test]
+    fn a_part_that_is_no_yaml_is_what_its_text_says() {
+        for (bad, is_blind, wrong) in [
+            ("kind: [\n".to_owned(), true, 0),
+            (format!("{POLICY}spec: [\n"), false, 1),
+            ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: [\n".to_owned(), false, 1),
+            ("apiVersion: v1\nkind: List\nitems: [\n".to_owned(), true, 0),
+        ] {
+            let mut file = File::default();
+            file.take("f", &format!("{GOOD}---\n{bad}"), &ByKey::new());
+            assert_eq!((file.was_right, file.may_hold_more()), (!is_blind, is_blind), "{bad}");
+            assert_eq!(said(&file).iter().filter(|(_, is_good)| !is_good).count(), wrong, "{bad}");
+            assert!(said(&file).contains(&("a".to_owned(), true)) && file.problems.len() == 1, "{bad}");
+        }
+        let mut file = File::default();
+        file.take("f", &format!("{GOOD}---\n{POLICY}spec: {{podSelector: {{}}}}\n"), &ByKey::new());
+        file.take("f", &format!("{GOOD}---\n{POLICY}spec: {{podSelector: {{}}\n"), &ByKey::new());
+        assert_eq!(said(&file), [("a".to_owned(), true), ("a/p".to_owned(), true)], "it stays");
+        assert!(file.may_hold_more(), "and may be more now");
+    }
+}

@@ -1,0 +1,151 @@
+//! What `kubectl get -o yaml` prints of each kind loads as it is.
+
+mod common;
+
+use common::{NODE, lines, projected};
+use vswitch_agent::kinds::Document;
+use vswitch_agent::project::text;
+
+/// A list of everything, with all that API servers of today fill in.
+fn printed() -> String {
+    let meta = |name: &str, namespace: &str, more: &str| {
+        let namespace = if namespace.is_empty() { String::new() } else { format!("\n    namespace: {namespace}") };
+        format!(
+            "  metadata:\n    annotations:\n      kubectl.kubernetes.io/last-applied-configuration: |\n        {{\"kind\":\"x\"}}{more}\n    \
+             creationTimestamp: \"2026-01-01T00:00:00Z\"\n    generation: 2\n    labels:\n      kubernetes.io/metadata.name: {name}\n      \
+             kubernetes.io/service-name: web\n      app: web\n    \
+             managedFields:\n    - apiVersion: v1\n      fieldsType: FieldsV1\n      fieldsV1:\n        f:spec: {{}}\n      manager: kubectl\n      operation: Update\n      \
+             time: \"2026-01-01T00:00:00Z\"\n    name: {name}{namespace}\n    ownerReferences:\n    - apiVersion: apps/v1\n      kind: ReplicaSet\n      name: x\n      \
+             uid: 1b0e\n    resourceVersion: \"1234\"\n    uid: 7d2c\n"
+        )
+    };
+    let item = |api: &str, kind: &str, meta: String, rest: &str| {
+        let rest: String = rest.lines().map(|line| format!("  {line}\n")).collect();
+        format!("- apiVersion: {api}\n  kind: {kind}\n{meta}{rest}")
+    };
+    let pod = format!(
+        "spec:\n  containers:\n  - image: nginx\n    imagePullPolicy: Always\n    name: web\n    ports:\n    - containerPort: 80\n      name: http\n      protocol: TCP\n    \
+         readinessProbe:\n      httpGet:\n        path: /\n        port: http\n    resources: {{}}\n    terminationMessagePath: /dev/termination-log\n    \
+         terminationMessagePolicy: File\n    volumeMounts:\n    - mountPath: /var/run\n      name: token\n      readOnly: true\n  dnsPolicy: ClusterFirst\n  \
+         enableServiceLinks: true\n  nodeName: {NODE}\n  preemptionPolicy: PreemptLowerPriority\n  priority: 0\n  restartPolicy: Always\n  \
+         schedulerName: default-scheduler\n  securityContext: {{}}\n  serviceAccount: default\n  serviceAccountName: default\n  \
+         terminationGracePeriodSeconds: 30\n  tolerations:\n  - effect: NoExecute\n    key: node.kubernetes.io/not-ready\n    operator: Exists\n    \
+         tolerationSeconds: 300\n  volumes:\n  - name: token\n    projected:\n      defaultMode: 420\n      sources: []\nstatus:\n  conditions:\n  \
+         - lastProbeTime: null\n    lastTransitionTime: \"2026-01-01T00:00:00Z\"\n    observedGeneration: 1\n    status: \"True\"\n    type: Ready\n  \
+         containerStatuses:\n  - containerID: containerd://x\n    ready: true\n    restartCount: 0\n  hostIP: 192.168.77.102\n  hostIPs:\n  - ip: 192.168.77.102\n  \
+         phase: Running\n  podIP: 10.10.0.50\n  podIPs:\n  - ip: 10.10.0.50\n  qosClass: BestEffort\n  startTime: \"2026-01-01T00:00:00Z\"\n"
+    );
+    let items = [
+        item(
+            "v1",
+            "Namespace",
+            meta("team", "", ""),
+            "spec:\n  finalizers:\n  - kubernetes\nstatus:\n  phase: Active\n",
+        ),
+        item(
+            "v1",
+            "Node",
+            meta("n3", "", ""),
+            "spec:\n  podCIDR: 10.10.3.0/24\n  podCIDRs:\n  - 10.10.3.0/24\n  providerID: kind://x\n  taints:\n  - effect: NoSchedule\n    key: a\n\
+             status:\n  addresses:\n  - address: 192.168.77.3\n    type: InternalIP\n  - address: n3\n    type: Hostname\n  allocatable:\n    cpu: \"2\"\n  \
+             capacity:\n    cpu: \"2\"\n  conditions: []\n  daemonEndpoints:\n    kubeletEndpoint:\n      Port: 10250\n  features: {}\n  images: []\n  nodeInfo:\n    \
+             architecture: amd64\n    swap:\n      capacity: 1\n  runtimeHandlers: []\n",
+        ),
+        item(
+            "v1",
+            "Pod",
+            meta("web", "default", "\n      vswitch/port: web\n      vswitch/mac: 02:00:00:00:00:50"),
+            &pod,
+        ),
+        item(
+            "v1",
+            "Service",
+            meta("web", "default", ""),
+            "spec:\n  allocateLoadBalancerNodePorts: true\n  clusterIP: 10.96.0.50\n  clusterIPs:\n  - 10.96.0.50\n  externalTrafficPolicy: Cluster\n  \
+             internalTrafficPolicy: Cluster\n  ipFamilies:\n  - IPv4\n  ipFamilyPolicy: SingleStack\n  ports:\n  - appProtocol: http\n    name: http\n    \
+             nodePort: 30080\n    port: 80\n    protocol: TCP\n    targetPort: http\n  selector:\n    app: web\n  sessionAffinity: None\n  \
+             trafficDistribution: PreferSameZone\n  type: LoadBalancer\nstatus:\n  conditions: []\n  loadBalancer:\n    ingress:\n    - ip: 192.168.77.50\n      \
+             ipMode: VIP\n      ports:\n      - port: 80\n        protocol: TCP\n",
+        ),
+        item(
+            "discovery.k8s.io/v1",
+            "EndpointSlice",
+            meta("web-x", "default", ""),
+            "addressType: IPv4\nendpoints:\n- addresses:\n  - 10.10.0.50\n  conditions:\n    ready: true\n    serving: true\n    terminating: false\n  hints:\n    \
+             forNodes:\n    - name: a\n    forZones:\n    - name: a\n  nodeName: n3\n  targetRef:\n    kind: Pod\n    name: web\n    namespace: default\n    uid: x\n  \
+             zone: a\nports:\n- appProtocol: http\n  name: http\n  port: 80\n  protocol: TCP\n",
+        ),
+        item(
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            meta("np", "default", ""),
+            "spec:\n  ingress:\n  - from:\n    - podSelector:\n        matchLabels:\n          app: web\n    ports:\n    - port: http\n      protocol: TCP\n  \
+             podSelector: {}\n  policyTypes:\n  - Ingress\nstatus: {}\n",
+        ),
+        item(
+            "crd.antrea.io/v1beta1",
+            "ClusterNetworkPolicy",
+            meta("acnp", "", ""),
+            "spec:\n  appliedTo:\n  - podSelector:\n      matchLabels:\n        app: web\n  ingress:\n  - action: Drop\n    enableLogging: false\n    from:\n    \
+             - podSelector: {}\n    name: drop\n    ports:\n    - port: 81\n      protocol: TCP\n  priority: 5\n  tier: securityops\nstatus:\n  \
+             conditions: []\n  currentNodesRealized: 1\n  desiredNodesRealized: 1\n  observedGeneration: 1\n  phase: Realized\n",
+        ),
+        item("crd.antrea.io/v1beta1", "Tier", meta("gold", "", ""), "spec:\n  description: \"\"\n  priority: 9\n"),
+        item(
+            "crd.antrea.io/v1beta1",
+            "ClusterGroup",
+            meta("g", "", ""),
+            "spec:\n  podSelector:\n    matchLabels:\n      app: web\nstatus:\n  conditions:\n  - lastTransitionTime: \"2026-01-01T00:00:00Z\"\n    status: \"True\"\n    type: GroupMembersComputed\n",
+        ),
+        item(
+            "crd.antrea.io/v1beta1",
+            "Egress",
+            meta("e", "", ""),
+            "spec:\n  appliedTo:\n    podSelector:\n      matchLabels:\n        app: web\n  egressIP: 192.168.77.51\n  externalIPPool: pool\nstatus:\n  conditions: []\n  \
+             egressIP: 192.168.77.51\n  egressNode: n3\n",
+        ),
+        item(
+            "crd.antrea.io/v1alpha2",
+            "TrafficControl",
+            meta("tc", "", ""),
+            "spec:\n  action: Mirror\n  appliedTo:\n    podSelector: {}\n  direction: Both\n  targetPort:\n    ovsInternal:\n      name: tap0\n",
+        ),
+    ];
+    format!(
+        "apiVersion: v1\nitems:\n{}kind: List\nmetadata:\n  resourceVersion: \"\"\n  selfLink: \"\"\n",
+        items.concat()
+    )
+}
+
+#[test]
+fn everything_that_kubectl_prints_loads_as_it_is() {
+    let (projection, problems) = projected(&printed());
+    assert_eq!(lines(&problems), [""; 0]);
+    assert_eq!(common::read("f", &printed()).0.iter().filter(|document| document.is_understood()).count(), 11);
+    let told = text(&projection, false);
+    for name in ["default/web", "np:default/np", "acnp:acnp", "n3", "\"e\"", "\"tc\""] {
+        assert!(told.contains(name), "{name}: {told}");
+    }
+}
+
+#[test]
+fn one_item_of_a_list_that_is_wrong_takes_no_other_one_with_it() {
+    for (right, wrong) in [
+        ("containerPort: 80", "containerPort: x"),
+        ("clusterIP: 10.96.0.50", "clusterIP: [1]"),
+        ("addressType: IPv4", "addressType: 5"),
+        ("podCIDR: 10.10.3.0/24", "podCIDR: [5]"),
+        ("egressIP: 192.168.77.51\n    externalIPPool", "egressIP: [1]\n    externalIPPool"),
+        ("action: Mirror", "action: Look"),
+        ("priority: 9", "priority: x"),
+        ("priority: 5", "priority: x"),
+        ("policyTypes:\n    - Ingress", "policyTypes:\n    - Ingres"),
+    ] {
+        let text = printed().replacen(right, wrong, 1);
+        assert_ne!(text, printed(), "{right}");
+        let is_right = |document: &&Document| document.is_understood();
+        let (documents, problems) = common::read("f", &text);
+        assert_eq!(documents.iter().filter(is_right).count(), 10, "{wrong}");
+        assert_eq!(problems.iter().filter(|problem| problem.is_error()).count(), 1, "{wrong}: {problems:?}");
+    }
+}
