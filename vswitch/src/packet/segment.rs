@@ -57,7 +57,7 @@ fn cut(
     }
     let mut payload = Payload::new(mbuf.segments(), headers.payload_start());
     let mut done = 0;
-    while done < total {
+    loop {
         let len = gso_size.min(total - done);
         let header = template.fill(done, len, done + len == total).ok_or(DropReason::Segmentation)?;
         let mut segment = pool.mbuf_from(header).ok_or(DropReason::NoMbuf)?;
@@ -72,8 +72,11 @@ fn cut(
         template.finish(&mut segment, partial).ok_or(DropReason::Segmentation)?;
         out(segment);
         done += len;
+        // One without payload is one packet.
+        if done >= total {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// Walks the payload of a packet, piece by piece.
