@@ -53,7 +53,7 @@ impl Inbound {
         inbound
     }
 
-    /// Ends it. Packets with TCP in a tunnel were there, none of them longer than the MTU, and no checksum anywhere is wrong.
+    /// Ends it. Segments of TCP in a tunnel were there, none of them longer than the MTU, and each checksum in them is right.
     fn stop(mut self, what: &str) {
         // It may have ended by itself, with 3000 packets.
         let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).stderr(Stdio::null()).status();
@@ -71,7 +71,9 @@ impl Inbound {
             ask("tcp.len > 1000 && (vxlan || geneve || gre || ip.proto == 4 || ipv6.nxt == 4 || ipv6.nxt == 41)");
         assert!(segments.len() > 50, "{what}: {} segments in the tunnel", segments.len());
         assert_eq!(ask("frame.len > 1514"), [""; 0], "{what}: too long");
-        let wrong = "ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 || gre.checksum.status == 0";
+        // What needed no cutting may still have a partial outer checksum, which no wire has seen.
+        let wrong = "tcp.len > 1000 && (ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 \
+                     || gre.checksum.status == 0)";
         // Linux writes 0 as all ones for every protocol (`skb_checksum_help`), at which tshark wonders.
         let wrong =
             ask(wrong).into_iter().filter(|line| !line.contains("0xffff instead of 0x0000")).collect::<Vec<_>>();
