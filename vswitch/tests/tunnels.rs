@@ -94,8 +94,12 @@ fn talk(host: &Host, other: &Netns, switch: &Switch) {
     }
 }
 
+/// Nobody captures: the peer's kernel leaves segmentation and checksums of what is in the tunnel to the wire.
 fn with_the_kernel(link: &[&str], tunnel: &str) {
     let (peer, host) = (Peer::new(), Host::new(Wire::AfPacket, 1));
+    peer.ns.run(&["ethtool", "-K", "eth0", "tx", "on"]);
+    let features = peer.ns.run(&["ethtool", "-k", "eth0"]);
+    assert!(features.contains("tx-udp_tnl-segmentation: on"), "{features}");
     peer.tunnel(link);
     let switch = switch_for(&host, AF_PACKET, &peer.uplink, "192.168.77.1/24", "fd77::1/64", tunnel);
     talk(&host, &peer.ns, &switch);

@@ -352,7 +352,7 @@ pub(crate) struct AddPort {
     /// Kind of the port.
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) port_type: PortType,
-    /// OpenFlow port number, 1 to 65279 [default: the lowest free one].
+    /// OpenFlow port number, 1 to 65279 [default: a free one that no port has had lately].
     #[arg(long, value_name = "N")]
     pub(crate) number: Option<u32>,
     /// dpdk: a PCI address or the devargs of a virtual device.

@@ -85,6 +85,8 @@ pub struct PortInfo {
     pub link_up: bool,
     /// Link speed in Mbit/s; 0: unknown.
     pub link_speed_mbps: u32,
+    /// MTU of the interface of the kernel behind it, in bytes.
+    pub interface_mtu: Option<u32>,
     /// Why it is not open, when it is not: it is kept, and opened again on request. Or that its interface is gone.
     pub error: Option<String>,
     /// Receive queues in use, and transmit queues.

@@ -27,6 +27,12 @@ pub fn device_name(devargs: &str) -> String {
     pci_address(name).unwrap_or_else(|| name.to_owned())
 }
 
+/// Whether the device is a memif one.
+#[must_use]
+pub fn is_memif(devargs: &str) -> bool {
+    devargs.starts_with("net_memif")
+}
+
 /// The socket that a memif device makes in the file system, if these devargs let it. As in DPDK, what is said last counts.
 #[must_use]
 pub fn memif_socket(devargs: &str) -> Option<&str> {

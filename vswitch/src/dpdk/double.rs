@@ -31,6 +31,7 @@ struct Inner {
     segments: Vec<Segment>,
     csum: Csum,
     gso_size: u16,
+    inner_len: u16,
     tx: Option<TxOffload>,
     used: Arc<AtomicUsize>,
 }
@@ -91,7 +92,14 @@ impl Mempool {
         let segment = Segment { bytes: Box::new([0; HEADROOM + DATA_ROOM]), start: HEADROOM, len: 0 };
         let used = Arc::clone(&self.used);
         Some(Mbuf {
-            inner: Box::new(Inner { segments: vec![segment], csum: Csum::Unknown, gso_size: 0, tx: None, used }),
+            inner: Box::new(Inner {
+                segments: vec![segment],
+                csum: Csum::Unknown,
+                gso_size: 0,
+                inner_len: 0,
+                tx: None,
+                used,
+            }),
         })
     }
 }
@@ -207,7 +215,20 @@ impl Mbuf {
 
     /// Makes it a GSO packet (or an ordinary one, with 0).
     pub fn set_gso_size(&mut self, size: u16) {
-        self.inner.gso_size = size;
+        (self.inner.gso_size, self.inner.inner_len) = (size, 0);
+    }
+
+    /// Bytes from the L4 header that is segmented to the end of a GSO packet, where that header is not the outermost one
+    /// (a packet in a tunnel of its sender); 0: it is the outermost one, or this is no GSO packet.
+    #[must_use]
+    pub fn inner_len(&self) -> u16 {
+        self.inner.inner_len
+    }
+
+    /// Makes it a GSO packet whose segments are those of an L4 header inside of a tunnel: that header and what follows it are the
+    /// last `inner_len` bytes. Counted from the end, since headers in front may change on the way.
+    pub fn set_inner_gso(&mut self, size: u16, inner_len: u16) {
+        (self.inner.gso_size, self.inner.inner_len) = (size, if size == 0 { 0 } else { inner_len });
     }
 
     /// Whether a transmit queue must look at the packet: partial checksum or GSO.

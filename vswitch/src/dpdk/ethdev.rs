@@ -195,6 +195,12 @@ impl Ethdev {
         if rc == 0 { Ok(()) } else { Err(self.error("set its mtu", rc, "remove the port and add it with the new mtu")) }
     }
 
+    /// Index of the kernel's interface that it is bound to; none where there is none.
+    #[must_use]
+    pub fn interface_index(&self) -> Option<u32> {
+        self.info().ok().map(|info| info.if_index).filter(|index| *index != 0)
+    }
+
     /// Carrier, and speed in Mbit/s (0: unknown).
     #[must_use]
     pub fn link(&self) -> (bool, u32) {

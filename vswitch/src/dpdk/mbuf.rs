@@ -249,6 +249,29 @@ impl Mbuf {
         self.set_flags(if size == 0 { others } else { others | sys::RTE_MBUF_F_RX_LRO });
     }
 
+    /// Bytes from the L4 header that is segmented to the end of a GSO packet, where that header is not the outermost one
+    /// (a packet in a tunnel of its sender); 0: it is the outermost one, or this is no GSO packet.
+    #[inline]
+    #[must_use]
+    pub fn inner_len(&self) -> u16 {
+        if self.raw().ol_flags & sys::RTE_MBUF_F_RX_LRO == 0 {
+            return 0;
+        }
+        #[allow(clippy::cast_possible_truncation)] // the lowest 16 bits, where nothing else is before transmission
+        {
+            self.raw().tx_offload as u16
+        }
+    }
+
+    /// Makes it a GSO packet whose segments are those of an L4 header inside of a tunnel: that header and what follows it are the
+    /// last `inner_len` bytes. Counted from the end, since headers in front may change on the way.
+    pub fn set_inner_gso(&mut self, size: u16, inner_len: u16) {
+        self.set_gso_size(size);
+        if size != 0 {
+            self.raw_mut().tx_offload |= u64::from(inner_len);
+        }
+    }
+
     /// Writes all flags at once. Else the compiler writes the bytes that change, and whoever reads them all next waits until those have left the core's store buffer: some ten cycles.
     #[inline]
     fn set_flags(&mut self, flags: u64) {

@@ -79,7 +79,7 @@ impl Mbuf {
             }
         }
         copy.set_csum(self.csum());
-        copy.set_gso_size(self.gso_size());
+        copy.set_inner_gso(self.gso_size(), self.inner_len());
         Some(copy)
     }
 
@@ -122,6 +122,14 @@ mod tests {
         mbuf.set_gso_size(1448);
         let copy = mbuf.copy(&pool).expect("copy");
         assert_eq!((copy.to_vec() == bytes, copy.csum(), copy.gso_size()), (true, Csum::Partial, 1448));
+        assert_eq!((mbuf.inner_len(), copy.inner_len()), (0, 0));
+        mbuf.set_inner_gso(1400, 0xfedc);
+        let nested = mbuf.copy(&pool).expect("copy");
+        assert_eq!((nested.gso_size(), nested.inner_len(), nested.csum()), (1400, 0xfedc, Csum::Partial));
+        mbuf.set_gso_size(1448);
+        assert_eq!((mbuf.gso_size(), mbuf.inner_len()), (1448, 0));
+        mbuf.set_inner_gso(0, 77);
+        assert_eq!((mbuf.gso_size(), mbuf.inner_len()), (0, 0));
         for offset in [0, 2040, 2047, 2048, 4090, 8990] {
             let mut ten = [0; 10];
             assert!(mbuf.read(offset, &mut ten), "read at {offset}");
@@ -133,7 +141,7 @@ mod tests {
         }
         assert!(!mbuf.read(8991, &mut [0; 10]), "past the end");
         assert!(!mbuf.write(8991, &[0; 10]), "past the end");
-        drop((mbuf, copy));
+        drop((mbuf, copy, nested));
         assert_eq!(pool.in_use(), 0);
     }
 

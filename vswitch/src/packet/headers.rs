@@ -117,6 +117,16 @@ impl Headers {
         }
     }
 
+    /// The headers from an IP header on that starts at `at`, whatever is in front of it. `bytes` is the front of a packet of
+    /// `len` bytes.
+    pub(super) fn from_ip(bytes: &[u8], at: usize, len: usize) -> Option<Self> {
+        match bytes.get(at)? >> 4 {
+            4 => Self::ipv4(bytes, at, len),
+            6 => Self::ipv6(bytes, at, len),
+            _ => None,
+        }
+    }
+
     fn ipv4(bytes: &[u8], l2_len: usize, len: usize) -> Option<Self> {
         let header = bytes.get(l2_len..l2_len + 20)?;
         let l3_len = usize::from(header[0] & 0x0f) * 4;
@@ -186,7 +196,8 @@ impl Headers {
     }
 }
 
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+/// The 16-bit word at `at`.
+pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|word| u16::from_be_bytes(*word))
 }
 

@@ -7,13 +7,15 @@
 //! `parse` checked once, together with the lengths in it; accessors do not fail after that. `parse` also returns what
 //! follows, cut to those lengths. [`Headers`] finds only offsets, over any segments, for checksum offload and
 //! segmentation. A partial checksum is always that of the outermost TCP or UDP header: see [`offload::finish_checksum`].
+//! The one exception are packets for segmentation in a tunnel that their sender made (`nested.rs`): the kernel describes
+//! their innermost headers.
 //!
 //! **Limits**: headers in the first [`headers::HEADERS_MAX`] bytes, two VLAN tags, eight IPv6 extension headers,
 //! [`crate::limits::GSO_SEGMENTS_MAX`].
 //!
 //! **Threads**: no state.
 //!
-//! **Not here**: tunnel headers, reassembly.
+//! **Not here**: headers of the switch's own tunnels, reassembly.
 
 pub mod arp;
 pub mod checksum;
@@ -26,6 +28,7 @@ mod ipv4;
 mod ipv6;
 mod l2;
 mod mac;
+mod nested;
 pub mod offload;
 pub mod refusal;
 mod segment;

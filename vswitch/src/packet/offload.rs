@@ -2,6 +2,7 @@
 
 use super::checksum;
 use super::headers::{Headers, L4};
+use super::nested::Nested;
 use super::segment;
 use crate::dpdk::{Csum, Mbuf, Mempool, TxOffload};
 use crate::observe::{DropReason, Software};
@@ -50,17 +51,18 @@ pub fn finish(
         return Ok(None);
     }
     let gso_size = usize::from(mbuf.gso_size());
+    if mbuf.inner_len() != 0 {
+        let nested = Nested::of(&mbuf).ok_or(DropReason::Segmentation)?;
+        segment::segment_nested(&mbuf, &nested, pool, out)?;
+        return Ok(Some(cut_in_software(nested.l4, nested.inner.ipv4)));
+    }
     if gso_size != 0 {
         let headers = Headers::of(&mbuf).ok_or(DropReason::Segmentation)?;
         let l4 = headers.l4.filter(|_| mbuf.csum() == Csum::Partial).ok_or(DropReason::Segmentation)?;
         if headers.payload_len() > gso_size {
             if !caps.takes_gso(l4, headers.ipv4) {
                 segment::segment(&mbuf, &headers, l4, caps.csum, pool, out)?;
-                return Ok(Some(match l4 {
-                    L4::Tcp if headers.ipv4 => Software::Tso4,
-                    L4::Tcp => Software::Tso6,
-                    L4::Udp => Software::Uso,
-                }));
+                return Ok(Some(cut_in_software(l4, headers.ipv4)));
             }
             out(mbuf);
             return Ok(None);
@@ -77,12 +79,37 @@ pub fn finish(
     Ok(done)
 }
 
+const fn cut_in_software(l4: L4, ipv4: bool) -> Software {
+    match l4 {
+        L4::Tcp if ipv4 => Software::Tso4,
+        L4::Tcp => Software::Tso6,
+        L4::Udp => Software::Uso,
+    }
+}
+
+/// Bytes of the longest packet that a GSO packet will be cut into; none where it has no headers that tell.
+#[must_use]
+pub fn piece_len(mbuf: &Mbuf) -> Option<usize> {
+    let headers = if mbuf.inner_len() == 0 { Headers::of(mbuf)? } else { Nested::of(mbuf)?.inner };
+    Some(headers.payload_start() + usize::from(mbuf.gso_size()))
+}
+
 /// Finishes a partial checksum in software; does nothing to other packets. For whoever needs the whole L4 packet: a port
 /// without checksum offload, encapsulation (the partial checksum is that of the *outermost* TCP or UDP header).
+///
+/// A GSO packet in a tunnel gets both, and is no GSO packet afterwards: one long packet.
 ///
 /// # Errors
 /// [`DropReason::VnetHeader`] when the packet has no L4 header that can carry a partial checksum.
 pub fn finish_checksum(mbuf: &mut Mbuf) -> Result<(), DropReason> {
+    if mbuf.inner_len() != 0 {
+        let nested = Nested::of(mbuf).ok_or(DropReason::VnetHeader)?;
+        let (start, end) = (nested.inner.l4_start(), nested.inner.end);
+        if !checksum::finish(mbuf, start, nested.checksum_at(), end, nested.l4 == L4::Udp) {
+            return Err(DropReason::VnetHeader);
+        }
+        mbuf.set_gso_size(0);
+    }
     if mbuf.csum() != Csum::Partial {
         return Ok(());
     }
@@ -104,7 +131,7 @@ pub fn finish_checksum(mbuf: &mut Mbuf) -> Result<(), DropReason> {
 ///
 /// # Errors
 /// [`DropReason::VnetHeader`] when the headers cannot be described: no TCP or UDP header, lengths beyond the fields of
-/// `rte_mbuf` (`l2_len` 7 bits, `l3_len` 9 bits), a GSO packet that is not TCP.
+/// `rte_mbuf` (`l2_len` 7 bits, `l3_len` 9 bits), a GSO packet that is not TCP or is in a tunnel.
 pub fn describe(mbuf: &mut Mbuf) -> Result<TxOffload, DropReason> {
     if !mbuf.needs_offload() {
         mbuf.clear_tx_offload();
@@ -119,6 +146,9 @@ pub fn describe(mbuf: &mut Mbuf) -> Result<TxOffload, DropReason> {
 }
 
 fn tx_offload(mbuf: &Mbuf) -> Option<TxOffload> {
+    if mbuf.inner_len() != 0 {
+        return None;
+    }
     let headers = Headers::of(mbuf)?;
     let l4 = headers.l4.filter(|_| mbuf.csum() == Csum::Partial)?;
     let gso_size = mbuf.gso_size();

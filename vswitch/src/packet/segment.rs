@@ -2,6 +2,7 @@
 
 use super::checksum::Sum;
 use super::headers::{HEADERS_MAX, Headers, L4};
+use super::nested::{Kind, Nested};
 use crate::dpdk::{Csum, Mbuf, Mempool};
 use crate::limits::GSO_SEGMENTS_MAX;
 use crate::observe::DropReason;
@@ -25,15 +26,38 @@ pub(super) fn segment(
     pool: &Mempool,
     out: &mut dyn FnMut(Mbuf),
 ) -> Result<(), DropReason> {
+    cut(mbuf, Template::new(mbuf, *headers, l4).ok_or(DropReason::Segmentation)?, partial, pool, out)
+}
+
+/// The same inside of a tunnel that the packet's sender made: each piece has the tunnel's headers, and all checksums are whole.
+pub(super) fn segment_nested(
+    mbuf: &Mbuf,
+    nested: &Nested,
+    pool: &Mempool,
+    out: &mut dyn FnMut(Mbuf),
+) -> Result<(), DropReason> {
+    let template = Template::new(mbuf, nested.inner, nested.l4);
+    let around = Around::new(mbuf, nested);
+    let template = template.zip(around).map(|(template, around)| Template { around: Some(around), ..template });
+    cut(mbuf, template.ok_or(DropReason::Segmentation)?, false, pool, out)
+}
+
+fn cut(
+    mbuf: &Mbuf,
+    mut template: Template,
+    partial: bool,
+    pool: &Mempool,
+    out: &mut dyn FnMut(Mbuf),
+) -> Result<(), DropReason> {
     let gso_size = usize::from(mbuf.gso_size());
+    let headers = template.headers;
     let total = headers.payload_len();
     if gso_size == 0 || total.div_ceil(gso_size) > GSO_SEGMENTS_MAX {
         return Err(DropReason::Segmentation);
     }
-    let mut template = Template::new(mbuf, *headers, l4).ok_or(DropReason::Segmentation)?;
     let mut payload = Payload::new(mbuf.segments(), headers.payload_start());
     let mut done = 0;
-    while done < total {
+    loop {
         let len = gso_size.min(total - done);
         let header = template.fill(done, len, done + len == total).ok_or(DropReason::Segmentation)?;
         let mut segment = pool.mbuf_from(header).ok_or(DropReason::NoMbuf)?;
@@ -48,8 +72,11 @@ pub(super) fn segment(
         template.finish(&mut segment, partial).ok_or(DropReason::Segmentation)?;
         out(segment);
         done += len;
+        // One without payload is one packet.
+        if done >= total {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// Walks the payload of a packet, piece by piece.
@@ -90,6 +117,85 @@ struct Template {
     tcp_flags: u8,
     /// Sum over the pseudo-header without its length.
     pseudo: Sum,
+    /// The tunnel that it is in.
+    around: Option<Around>,
+}
+
+/// What of the headers of a tunnel changes from segment to segment.
+struct Around {
+    outer: Headers,
+    kind: Kind,
+    ipv4_id: u16,
+    /// Sum over the outer pseudo-header without its length; none where no checksum is asked for.
+    pseudo: Option<Sum>,
+}
+
+impl Around {
+    fn new(mbuf: &Mbuf, nested: &Nested) -> Option<Self> {
+        let word = |at: usize| {
+            let mut word = [0; 2];
+            mbuf.read(at, &mut word).then(|| u16::from_be_bytes(word))
+        };
+        let Nested { outer, kind, .. } = *nested;
+        let ipv4_id = if outer.ipv4 { word(outer.l2_len + 4)? } else { 0 };
+        let pseudo = match (kind, nested.outer_checksum_at()) {
+            (Kind::Gre { checksum: true }, _) => Some(Sum::new()),
+            (_, Some(at)) if mbuf.csum() == Csum::Partial => {
+                let l4_len = u16::try_from(outer.end - outer.l4_start()).ok()?;
+                Some(Sum::new().word(word(at)?).minus_word(l4_len))
+            }
+            _ => None,
+        };
+        Some(Self { outer, kind, ipv4_id, pseudo })
+    }
+
+    /// Writes lengths, ID and checksums of the tunnel's headers. `header`: all headers of a segment, whose inner L4 header starts at
+    /// `inner` and whose inner checksum, once it is finished, is that of a packet with the pseudo-header sum `inner_sum`;
+    /// `payload` bytes follow.
+    fn fill(&mut self, header: &mut [u8], payload: usize, inner: usize, inner_sum: u16) -> Option<()> {
+        let Headers { l2_len, l3_len, ipv4, .. } = self.outer;
+        let start = self.outer.l4_start();
+        let l4_len = header.len().checked_sub(start)? + payload;
+        finish_ip(header.get_mut(l2_len..start)?, ipv4, l4_len, &mut self.ipv4_id)?;
+        debug_assert!(l3_len == start - l2_len);
+        let front = header.get_mut(start..inner)?;
+        let len16 = u16::try_from(l4_len).ok()?;
+        let field = match self.kind {
+            Kind::Ip => return Some(()),
+            Kind::Udp => {
+                front.get_mut(4..6)?.copy_from_slice(&len16.to_be_bytes());
+                L4::Udp.checksum_offset()
+            }
+            Kind::Gre { .. } => 4,
+        };
+        let Some(pseudo) = self.pseudo else { return Some(()) };
+        front.get_mut(field..field + 2)?.fill(0);
+        let pseudo = if self.kind == Kind::Udp { pseudo.word(len16) } else { pseudo };
+        // A packet with a right checksum and its pseudo-header sum up to 0: so what is from `inner` on need not be summed again.
+        let checksum = match pseudo.bytes(front).minus_word(inner_sum).checksum() {
+            0 if self.kind == Kind::Udp => 0xffff,
+            checksum => checksum,
+        };
+        front.get_mut(field..field + 2)?.copy_from_slice(&checksum.to_be_bytes());
+        Some(())
+    }
+}
+
+/// Writes length, ID and checksum of an IP header (with its options or extension headers) in front of `payload` bytes.
+fn finish_ip(ip: &mut [u8], ipv4: bool, payload: usize, id: &mut u16) -> Option<()> {
+    if !ipv4 {
+        let payload = u16::try_from(ip.len().checked_sub(40)? + payload).ok()?;
+        ip.get_mut(4..6)?.copy_from_slice(&payload.to_be_bytes());
+        return Some(());
+    }
+    let total = u16::try_from(ip.len() + payload).ok()?;
+    ip.get_mut(2..4)?.copy_from_slice(&total.to_be_bytes());
+    ip.get_mut(4..6)?.copy_from_slice(&id.to_be_bytes());
+    *id = id.wrapping_add(1);
+    ip.get_mut(10..12)?.fill(0);
+    let checksum = Sum::of(ip).checksum();
+    ip.get_mut(10..12)?.copy_from_slice(&checksum.to_be_bytes());
+    Some(())
 }
 
 impl Template {
@@ -106,7 +212,7 @@ impl Template {
         let sum = u16::from_be_bytes(*l4_header.get(l4.checksum_offset()..)?.first_chunk()?);
         let l4_len = u16::try_from(headers.end - headers.l4_start()).ok()?;
         let pseudo = Sum::new().word(sum).minus_word(l4_len);
-        Some(Self { bytes, headers, l4, ipv4_id, tcp_seq, tcp_flags, pseudo })
+        Some(Self { bytes, headers, l4, ipv4_id, tcp_seq, tcp_flags, pseudo, around: None })
     }
 
     /// The headers of the segment that has `len` bytes of payload and `offset` bytes of payload before it; its L4 checksum
@@ -116,18 +222,7 @@ impl Template {
         let header = self.bytes.get_mut(..self.headers.payload_start())?;
         let (ip, l4_header) = header.get_mut(l2_len..)?.split_at_mut_checked(l3_len)?;
         let l4_bytes = u16::try_from(l4_len + len).ok()?;
-        if ipv4 {
-            let total = u16::try_from(l3_len + l4_len + len).ok()?;
-            ip.get_mut(2..4)?.copy_from_slice(&total.to_be_bytes());
-            ip.get_mut(4..6)?.copy_from_slice(&self.ipv4_id.to_be_bytes());
-            self.ipv4_id = self.ipv4_id.wrapping_add(1);
-            ip.get_mut(10..12)?.fill(0);
-            let checksum = Sum::of(ip).checksum();
-            ip.get_mut(10..12)?.copy_from_slice(&checksum.to_be_bytes());
-        } else {
-            let payload = u16::try_from(l3_len - 40 + l4_len + len).ok()?;
-            ip.get_mut(4..6)?.copy_from_slice(&payload.to_be_bytes());
-        }
+        finish_ip(ip, ipv4, l4_len + len, &mut self.ipv4_id)?;
         match self.l4 {
             L4::Tcp => {
                 let seq = self.tcp_seq.wrapping_add(u32::try_from(offset).ok()?);
@@ -141,6 +236,9 @@ impl Template {
         let sum = self.pseudo.word(l4_bytes).folded();
         let field = self.l4.checksum_offset();
         l4_header.get_mut(field..field + 2)?.copy_from_slice(&sum.to_be_bytes());
+        if let Some(around) = &mut self.around {
+            around.fill(header, len, l2_len + l3_len, sum)?;
+        }
         Some(header)
     }
 
@@ -160,172 +258,4 @@ impl Template {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::offload::{TxCaps, describe, finish};
-    use super::super::testing::{Spec, cut, cuts, naive_checksum, specs};
-    use super::*;
-    use proptest::prelude::*;
-
-    /// Sends a GSO packet out by a port with these capabilities.
-    fn send(mbuf: Mbuf, caps: TxCaps, pool: &Mempool) -> (Vec<Mbuf>, Result<(), DropReason>) {
-        let mut sent = Vec::new();
-        let result = finish(mbuf, caps, pool, &mut |mbuf| sent.push(mbuf));
-        (sent, result.map(drop))
-    }
-
-    fn gso(pool: &Mempool, spec: &Spec, cuts: &[usize], gso_size: u16) -> Mbuf {
-        let mut mbuf = cut(pool, &spec.partial(), cuts);
-        mbuf.set_csum(Csum::Partial);
-        mbuf.set_gso_size(gso_size);
-        mbuf
-    }
-
-    /// What segment `index` of `count` should be: the packet that the builder makes of its share of the payload.
-    fn expected(spec: &Spec, index: usize, count: usize, gso_size: usize) -> Spec {
-        let payload = spec.payload.chunks(gso_size).nth(index).expect("a segment of the payload").to_vec();
-        let mut flags = spec.tcp_flags;
-        if index > 0 {
-            flags &= !CWR;
-        }
-        if index + 1 < count {
-            flags &= !(FIN | PSH);
-        }
-        let index16 = u16::try_from(index).expect("few segments");
-        let before = u32::try_from(index * gso_size).expect("at most 64 KiB");
-        Spec {
-            payload,
-            padding: 0,
-            tcp_flags: flags,
-            tcp_seq: spec.tcp_seq.wrapping_add(before),
-            ipv4_id: spec.ipv4_id.wrapping_add(index16),
-            ..spec.clone()
-        }
-    }
-
-    #[test]
-    fn segments_are_the_packets_that_the_sender_would_have_made() {
-        let pool = Mempool::for_tests(2048);
-        let sizes = prop_oneof![1..50_u16, 500..3000_u16];
-        proptest!(|((spec, cuts, gso_size, csum) in (specs(6000), cuts(), sizes, any::<bool>()))| {
-            let size = usize::from(gso_size);
-            let count = spec.payload.len().div_ceil(size);
-            let caps = TxCaps { csum, ..TxCaps::default() };
-            let (sent, result) = send(gso(&pool, &spec, &cuts, gso_size), caps, &pool);
-            if count <= 1 {
-                let bytes = if csum { spec.partial() } else { spec.complete() };
-                prop_assert_eq!((result, sent.len(), sent[0].gso_size()), (Ok(()), 1, 0));
-                prop_assert!(sent[0].to_vec() == bytes, "an ordinary packet changed");
-                return Ok(());
-            }
-            if count > GSO_SEGMENTS_MAX {
-                prop_assert_eq!((result, sent.len()), (Err(DropReason::Segmentation), 0));
-                return Ok(());
-            }
-            prop_assert_eq!((result, sent.len()), (Ok(()), count));
-            let mut payload = Vec::new();
-            for (i, mut mbuf) in sent.into_iter().enumerate() {
-                let segment = expected(&spec, i, count, size);
-                let bytes = if csum { segment.partial() } else { segment.complete() };
-                let state = if csum { Csum::Partial } else { Csum::Good };
-                prop_assert_eq!((mbuf.csum(), mbuf.gso_size()), (state, 0), "segment {} of {}", i, count);
-                let got = mbuf.to_vec();
-                prop_assert!(same(&got, &bytes, &segment), "segment {i} of {count}:\n{got:02x?}\nnot\n{bytes:02x?}");
-                prop_assert!(describe(&mut mbuf).is_ok());
-                payload.extend_from_slice(&got[segment.payload_start()..]);
-                if !csum {
-                    let l4 = [segment.pseudo(got.len() - segment.l4_start()), got[segment.l4_start()..].to_vec()].concat();
-                    prop_assert_eq!(naive_checksum(&l4), 0, "segment {} of {} verifies", i, count);
-                }
-            }
-            prop_assert!(payload == spec.payload, "the payload differs");
-        });
-        assert_eq!(pool.in_use(), 0, "segments leaked");
-    }
-
-    /// Equal, or different only in which of the two zeros of ones' complement the checksum field holds.
-    fn same(got: &[u8], expected: &[u8], spec: &Spec) -> bool {
-        let at = spec.checksum_at();
-        let normal = |bytes: &[u8]| {
-            let mut bytes = bytes.to_vec();
-            if bytes[at..].starts_with(&[0xff, 0xff]) {
-                bytes[at..][..2].fill(0);
-            }
-            bytes
-        };
-        got == expected || normal(got) == normal(expected)
-    }
-
-    #[test]
-    fn what_the_port_takes_goes_as_it_is() {
-        let pool = Mempool::for_tests(256);
-        let none = TxCaps::default();
-        for (ipv4, l4, caps) in [
-            (true, L4::Tcp, TxCaps { csum: true, tso4: true, ..none }),
-            (false, L4::Tcp, TxCaps { csum: true, tso6: true, ..none }),
-            (true, L4::Udp, TxCaps { csum: true, uso: true, ..none }),
-            (false, L4::Udp, TxCaps { csum: true, uso: true, ..none }),
-        ] {
-            let spec = Spec::plain(ipv4, l4, 9000);
-            let (sent, result) = send(gso(&pool, &spec, &[100], 1448), caps, &pool);
-            assert_eq!((result, sent.len()), (Ok(()), 1), "{ipv4} {l4:?}");
-            assert_eq!((sent[0].gso_size(), sent[0].csum()), (1448, Csum::Partial), "{ipv4} {l4:?}");
-            assert_eq!(sent[0].to_vec(), spec.partial(), "{ipv4} {l4:?}");
-            // Segmentation by others needs checksums by others.
-            for caps in [TxCaps { csum: false, ..caps }, TxCaps { csum: true, ..none }, none] {
-                let (sent, result) = send(gso(&pool, &spec, &[100], 1448), caps, &pool);
-                assert_eq!((result, sent.len()), (Ok(()), 7), "{ipv4} {l4:?} {caps:?}");
-            }
-        }
-        assert_eq!(pool.in_use(), 0, "segments leaked");
-    }
-
-    #[test]
-    fn segments_longer_than_an_mbuf_span_several() {
-        let pool = Mempool::for_tests(256);
-        let spec = Spec::plain(true, L4::Tcp, 60_000);
-        let (sent, result) = send(gso(&pool, &spec, &[], 8948), TxCaps::default(), &pool);
-        assert_eq!((result, sent.len(), sent[0].nb_segs()), (Ok(()), 7, 5));
-        for (i, mbuf) in sent.iter().enumerate() {
-            assert_eq!(mbuf.to_vec(), expected(&spec, i, 7, 8948).complete(), "segment {i}");
-        }
-    }
-
-    #[test]
-    fn too_many_segments_are_refused_by_name() {
-        let pool = Mempool::for_tests(2048);
-        for (payload, sent, result) in [(1024, 1024, Ok(())), (1025, 0, Err(DropReason::Segmentation))] {
-            let spec = Spec::plain(false, L4::Udp, payload);
-            let (segments, got) = send(gso(&pool, &spec, &[], 1), TxCaps::default(), &pool);
-            assert_eq!((segments.len(), got), (sent, result), "{payload} bytes of payload, one in each segment");
-        }
-        assert_eq!(pool.in_use(), 0, "segments leaked");
-    }
-
-    #[test]
-    fn an_empty_pool_ends_it_without_a_leak() {
-        let pool = Mempool::for_tests(40);
-        let spec = Spec::plain(true, L4::Tcp, 40_000);
-        let mbuf = gso(&pool, &spec, &[], 3000); // 20 segments of it, 2 for each of 14 to send
-        let used = pool.in_use();
-        let (sent, result) = send(mbuf, TxCaps::default(), &pool);
-        assert_eq!((result, sent.len()), (Err(DropReason::NoMbuf), (40 - used) / 2), "{used} in use before");
-        drop(sent);
-        assert_eq!(pool.in_use(), 0, "segments leaked");
-    }
-
-    #[test]
-    fn a_gso_packet_that_is_none_is_refused() {
-        let pool = Mempool::for_tests(64);
-        let spec = Spec::plain(true, L4::Tcp, 3000);
-        let mut arp = spec.partial();
-        arp[13] = 6;
-        for (name, bytes, csum) in [("ARP", arp, Csum::Partial), ("whole checksum", spec.complete(), Csum::Unknown)] {
-            let mut mbuf = cut(&pool, &bytes, &[]);
-            mbuf.set_csum(csum);
-            mbuf.set_gso_size(1000);
-            let (sent, result) = send(mbuf, TxCaps::default(), &pool);
-            assert_eq!((result, sent.len()), (Err(DropReason::Segmentation), 0), "{name}");
-        }
-        assert_eq!(pool.in_use(), 0, "segments leaked");
-    }
-}
+mod tests;

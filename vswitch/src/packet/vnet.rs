@@ -1,8 +1,9 @@
 //! The virtio-net header (virtio 1.1, 5.1.6), as TAP, AF_PACKET and vhost speak it.
 
 use super::checksum;
-use super::headers::{Headers, L4};
-use crate::dpdk::{Csum, Mbuf};
+use super::headers::{HEADERS_MAX, Headers, L4, be16};
+use super::nested::{Nested, holds_pseudo_sum};
+use crate::dpdk::{Csum, Mbuf, crc32c};
 use crate::observe::DropReason;
 
 /// `struct virtio_net_hdr`, 10 bytes, host byte order (little-endian here).
@@ -22,7 +23,8 @@ pub struct VnetHdr {
     pub csum_offset: u16,
 }
 
-const SCTP: u8 = 132;
+/// Where SCTP has its checksum (RFC 9260, 3.1).
+const SCTP_CHECKSUM: usize = 8;
 
 /// Bit of TCP's flags byte (offset 13): congestion window reduced (RFC 3168).
 const TCP_CWR: u8 = 0x80;
@@ -70,7 +72,8 @@ impl VnetHdr {
     }
 
     /// Takes what the header says of a received packet over into the mbuf (`set_csum`, `set_gso_size`), trusting nothing:
-    /// partial stays partial only where the parsed L4 checksum is the one that the header names (else it is finished here).
+    /// partial stays partial only where the parsed L4 checksum is the one that the header names (else it is finished here). A
+    /// packet for segmentation inside of a tunnel of its sender becomes one ([`Mbuf::inner_len`]).
     ///
     /// # Errors
     /// [`DropReason::VnetHeader`] when the header contradicts the bytes.
@@ -98,8 +101,37 @@ impl VnetHdr {
                 Ok(())
             }
             None if self.gso_type == Self::GSO_NONE => finish_elsewhere(mbuf, headers, start, field),
-            None => Err(DropReason::VnetHeader),
+            None => self.accept_nested(mbuf, start),
         }
+    }
+
+    /// Takes over what a kernel says of a packet for segmentation whose L4 header is inside of a tunnel. What is outside has a
+    /// partial checksum, too, or none.
+    fn accept_nested(self, mbuf: &mut Mbuf, start: usize) -> Result<(), DropReason> {
+        let nested = Nested::find(mbuf, start).ok_or(DropReason::VnetHeader)?;
+        if nested.checksum_at() != start + usize::from(self.csum_offset) {
+            return Err(DropReason::VnetHeader);
+        }
+        self.accept_gso(&nested.inner, mbuf.len())?;
+        let outside = match nested.outer_checksum_at() {
+            None => Csum::Good,
+            Some(at) => {
+                let mut front = [0; HEADERS_MAX];
+                let front = front.get_mut(..mbuf.len().min(HEADERS_MAX)).ok_or(DropReason::VnetHeader)?;
+                if !mbuf.read(0, front) {
+                    return Err(DropReason::VnetHeader);
+                }
+                match be16(front, at) {
+                    Some(0) => Csum::Good,
+                    Some(_) if holds_pseudo_sum(front, &nested.outer) => Csum::Partial,
+                    _ => return Err(DropReason::VnetHeader),
+                }
+            }
+        };
+        let inner_len = u16::try_from(mbuf.len() - start).map_err(|_| DropReason::VnetHeader)?;
+        mbuf.set_inner_gso(self.gso_size, inner_len);
+        mbuf.set_csum(outside);
+        Ok(())
     }
 
     /// The segment size of a packet that the header calls GSO and the bytes agree; 0 for an ordinary one.
@@ -126,7 +158,8 @@ impl VnetHdr {
     /// The header to send with a packet to a peer that takes partial checksums and GSO; all offsets come from the bytes.
     ///
     /// # Errors
-    /// [`DropReason::VnetHeader`] when a partial or GSO packet has no L4 header that can be described.
+    /// [`DropReason::VnetHeader`] when a partial or GSO packet has no L4 header that can be described, or a GSO packet is in a
+    /// tunnel.
     pub fn describe(mbuf: &Mbuf) -> Result<Self, DropReason> {
         if !mbuf.needs_offload() {
             let flags = if mbuf.csum() == Csum::Good { Self::DATA_VALID } else { 0 };
@@ -136,6 +169,9 @@ impl VnetHdr {
     }
 
     fn describe_offload(mbuf: &Mbuf) -> Option<Self> {
+        if mbuf.inner_len() != 0 {
+            return None;
+        }
         let headers = Headers::of(mbuf)?;
         let l4 = headers.l4.filter(|_| mbuf.csum() == Csum::Partial)?;
         let start = headers.l4_start();
@@ -171,17 +207,34 @@ impl VnetHdr {
 /// nobody behind us looks there.
 fn finish_elsewhere(mbuf: &mut Mbuf, headers: Option<Headers>, start: usize, field: usize) -> Result<(), DropReason> {
     let inside = headers.filter(|found| field + 2 <= found.end);
-    // What SCTP has in its header is a CRC32c: a sum would only spoil it.
-    if inside.is_some_and(|found| found.protocol == SCTP && found.l4_start() == start) {
-        return Err(DropReason::VnetHeader);
-    }
     let end = inside.map_or(mbuf.len(), |found| found.end);
-    // 0xffff for 0 always: right for UDP, and the same number for every other protocol (Linux: skb_checksum_help).
-    if !checksum::finish(mbuf, start, field, end, true) {
+    // No other protocol has its checksum there, and this one is a CRC32c, of which the kernel says it in the same words.
+    let finished = if field - start == SCTP_CHECKSUM {
+        finish_crc32c(mbuf, start, field, end)
+    } else {
+        // 0xffff for 0 always: right for UDP, and the same number for every other protocol (Linux: skb_checksum_help).
+        checksum::finish(mbuf, start, field, end, true)
+    };
+    if !finished {
         return Err(DropReason::VnetHeader);
     }
     mbuf.set_csum(Csum::Unknown);
     Ok(())
+}
+
+/// Writes the CRC32c over `start..end` (RFC 9260, appendix A), the field at `field` in it taken as 0. False, and nothing is written,
+/// when the packet is shorter.
+fn finish_crc32c(mbuf: &mut Mbuf, start: usize, field: usize, end: usize) -> bool {
+    if end > mbuf.len() || field + 4 > end || !mbuf.write(field, &[0; 4]) {
+        return false;
+    }
+    let (mut crc, mut at) = (u32::MAX, 0);
+    for segment in mbuf.segments() {
+        let (from, to) = (start.clamp(at, at + segment.len()) - at, end.clamp(at, at + segment.len()) - at);
+        crc = crc32c(crc, &segment[from..to]);
+        at += segment.len();
+    }
+    mbuf.write(field, &(!crc).to_le_bytes())
 }
 
 #[cfg(test)]

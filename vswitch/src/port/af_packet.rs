@@ -14,7 +14,8 @@
 //! **Limits**: [`RxRing::BYTES`] (9 MiB) of kernel memory per port: 135 frames, each for a whole GSO packet. A packet longer
 //! than that ("BIG TCP") is dropped as oversize. Packets that hardware merged (LRO) come without a checksum that could be
 //! finished and are dropped as vnet_header: `ethtool -K IF lro off`; GRO is welcome. Linux sends frames of at most the
-//! interface's MTU, plus 14 bytes of header and one 802.1Q tag.
+//! interface's MTU, plus 14 bytes of header and one 802.1Q tag. What the kernel merges that a virtio-net header cannot say
+//! (SCTP) it drops itself, and counts as missed.
 //!
 //! **Threads**: each queue has one user at a time; the device may be used from any thread.
 //!
@@ -238,6 +239,12 @@ impl AfPacketDevice {
     #[must_use]
     pub fn mac(&self) -> Option<Mac> {
         self.socket.mac().map(Mac)
+    }
+
+    /// Index of the interface; none when it is gone.
+    #[must_use]
+    pub fn interface_index(&self) -> Option<u32> {
+        self.socket.index()
     }
 
     /// MTU of the interface, in bytes; none when it is gone.

@@ -14,7 +14,7 @@ use vswitch_tunnel::routes::Cidr;
 pub struct PortConfig {
     /// Name, unique in the switch; at most [`limits::NAME_MAX`] bytes of `[A-Za-z0-9._-]`.
     pub name: String,
-    /// Requested OpenFlow port number, 1 to [`limits::PORT_NUMBER_MAX`]; none: the lowest free one.
+    /// Requested OpenFlow port number, 1 to [`limits::PORT_NUMBER_MAX`]; none: one that no port has had lately.
     pub number: Option<u32>,
     /// What is behind it.
     pub kind: PortKind,
@@ -22,6 +22,8 @@ pub struct PortConfig {
     pub mac: Option<Mac>,
     /// Largest L3 packet, in bytes.
     pub mtu: u16,
+    /// No MTU was asked for. Then `mtu` follows the interface of the kernel that is behind the port, if there is one.
+    pub mtu_follows: bool,
     /// Takes and gives packets.
     pub admin_up: bool,
     /// Left out when a bridge floods.
@@ -57,6 +59,7 @@ impl PortConfig {
             kind,
             mac: None,
             mtu: 1500,
+            mtu_follows: true,
             admin_up: true,
             no_flood: false,
             no_receive: false,

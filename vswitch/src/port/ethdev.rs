@@ -1,6 +1,7 @@
 //! Ports on DPDK's Ethernet devices: kinds `dpdk` and `pcap`.
 
 use super::device::{DeviceCounters, Link};
+use super::memif::Memif;
 use super::queue::Sum;
 use crate::dpdk::Burst;
 use crate::dpdk::ethdev::{EthTxQueue, Ethdev};
@@ -76,20 +77,25 @@ impl EthdevTxQueue {
 
 /// Control side of an Ethernet device.
 #[derive(Debug)]
-pub struct EthdevPort(pub Ethdev);
+pub struct EthdevPort {
+    /// The device.
+    pub device: Ethdev,
+    /// What it receives into, if its peer is not to be believed. Behind the device: it is dropped after it.
+    pub memif: Option<Memif>,
+}
 
 impl EthdevPort {
     /// Carrier and speed.
     #[must_use]
     pub fn link(&self) -> Link {
-        let (up, speed_mbps) = self.0.link();
+        let (up, speed_mbps) = self.device.link();
         Link { up, speed_mbps }
     }
 
     /// The device's address.
     #[must_use]
     pub fn mac(&self) -> Mac {
-        self.0.mac()
+        self.device.mac()
     }
 
     /// Changes the MTU.
@@ -97,25 +103,30 @@ impl EthdevPort {
     /// # Errors
     /// When the driver refuses, in words.
     pub fn set_mtu(&self, mtu: u16) -> Result<(), String> {
-        self.0.set_mtu(mtu).map_err(|error| error.to_string())
+        self.device.set_mtu(mtu).map_err(|error| error.to_string())
     }
 
     /// What it takes unfinished.
     #[must_use]
     pub fn tx_caps(&self) -> TxCaps {
-        TxCaps { csum: self.0.has_tx_csum(), tso4: self.0.has_tso4(), tso6: self.0.has_tso6(), uso: false }
+        TxCaps {
+            csum: self.device.has_tx_csum(),
+            tso4: self.device.has_tso4(),
+            tso6: self.device.has_tso6(),
+            uso: false,
+        }
     }
 
     /// What it is asked to do, could do and does: (name of the capability, asked, offered, used).
     #[must_use]
     pub fn abilities(&self) -> Vec<(&'static str, bool, bool, bool)> {
-        self.0.abilities()
+        self.device.abilities()
     }
 
     /// Offloads in use.
     #[must_use]
     pub fn offloads(&self) -> Vec<&'static str> {
-        let device = &self.0;
+        let device = &self.device;
         [
             (device.has_rx_csum(), "rx-csum"),
             (device.has_tx_csum(), "tx-csum"),
@@ -130,7 +141,7 @@ impl EthdevPort {
     /// What the device counts.
     #[must_use]
     pub fn counters(&self) -> DeviceCounters {
-        let (rx_missed, rx_errors, tx_errors) = self.0.errors();
+        let (rx_missed, rx_errors, tx_errors) = self.device.errors();
         DeviceCounters { rx_missed, rx_errors, tx_errors }
     }
 }

@@ -35,6 +35,8 @@ mod kernel_testbed;
 mod kernel_tests;
 #[cfg(test)]
 mod kernel_traffic_tests;
+#[cfg(feature = "dpdk")]
+mod memif;
 mod open;
 mod queue;
 #[cfg(test)]

@@ -11,7 +11,9 @@ use std::sync::Arc;
 #[cfg(feature = "dpdk")]
 use super::ethdev::{EthdevPort, EthdevTxQueue};
 #[cfg(feature = "dpdk")]
-use crate::dpdk::{eal::Eal, ethdev};
+use super::memif::{Memif, MemifRxQueue};
+#[cfg(feature = "dpdk")]
+use crate::dpdk::{devargs::is_memif, eal::Eal, ethdev};
 
 /// What opening a port needs of the switch.
 #[derive(Clone)]
@@ -140,13 +142,18 @@ fn ethdev_port(context: &OpenContext, config: &PortConfig, devargs: &str, queues
         mac: config.mac,
         offloads: true,
     };
-    let (device, rx, tx) =
-        ethdev::Ethdev::open(&context.eal, request, &context.pool).map_err(|error| error.to_string())?;
+    let memif = if is_memif(devargs) { Some(Memif::new()?) } else { None };
+    let pool = memif.as_ref().map_or(&context.pool, Memif::pool);
+    let (device, rx, tx) = ethdev::Ethdev::open(&context.eal, request, pool).map_err(|error| error.to_string())?;
+    let rx_queue = |queue| match &memif {
+        Some(_) => RxQueue::Memif(MemifRxQueue::new(queue, context.pool.clone())),
+        None => RxQueue::Ethdev(queue),
+    };
     let (multi_segment, ip) = (device.has_multi_segment(), device.fills_ip_checksums());
     Ok(OpenPort {
-        rx: rx.into_iter().map(RxQueue::Ethdev).collect(),
+        rx: rx.into_iter().map(rx_queue).collect(),
         tx: tx.into_iter().map(|queue| TxQueue::Ethdev(EthdevTxQueue::new(queue, multi_segment, ip))).collect(),
-        device: Device::Ethdev(EthdevPort(device)),
+        device: Device::Ethdev(EthdevPort { device, memif }),
     })
 }
 
@@ -193,6 +200,38 @@ impl Device {
             Self::Vhost(_) | Self::Dummy(_) | Self::Patch => None,
             #[cfg(test)]
             Self::Sim => None,
+        }
+    }
+
+    /// Index of the interface of the kernel behind it, if there is one in this network namespace.
+    #[must_use]
+    pub fn interface_index(&self) -> Option<u32> {
+        match self {
+            #[cfg(feature = "dpdk")]
+            Self::Ethdev(port) => port.device.interface_index(),
+            Self::Tap(device) => device.interface_index(),
+            Self::AfPacket(device) => device.interface_index(),
+            _ => None,
+        }
+    }
+
+    /// MTU of that interface, in bytes, of a kind whose owner may change it.
+    #[must_use]
+    pub fn interface_mtu(&self) -> Option<u32> {
+        match self {
+            Self::Tap(device) => device.mtu(),
+            Self::AfPacket(device) => device.mtu(),
+            _ => None,
+        }
+    }
+
+    /// Why its port is to be taken down: its peer broke the rules. To be asked again and again.
+    #[cfg(feature = "dpdk")]
+    #[must_use]
+    pub fn broken(&self) -> Option<String> {
+        match self {
+            Self::Ethdev(port) => port.memif.as_ref().and_then(Memif::lost),
+            _ => None,
         }
     }
 

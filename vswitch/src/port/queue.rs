@@ -10,6 +10,8 @@ use crate::observe::PortCounters;
 #[cfg(feature = "dpdk")]
 use super::ethdev::EthdevTxQueue;
 #[cfg(feature = "dpdk")]
+use super::memif::MemifRxQueue;
+#[cfg(feature = "dpdk")]
 use crate::dpdk::ethdev::EthRxQueue;
 
 /// What the gatherer of a burst knows of it.
@@ -27,6 +29,9 @@ pub enum RxQueue {
     /// Of an Ethernet device of DPDK.
     #[cfg(feature = "dpdk")]
     Ethdev(EthRxQueue),
+    /// Of a memif device.
+    #[cfg(feature = "dpdk")]
+    Memif(MemifRxQueue),
     /// Of a TAP interface.
     Tap(TapRxQueue),
     /// Of a packet socket.
@@ -68,6 +73,8 @@ impl RxQueue {
         match self {
             #[cfg(feature = "dpdk")]
             Self::Ethdev(queue) => queue.receive(burst),
+            #[cfg(feature = "dpdk")]
+            Self::Memif(queue) => queue.receive(burst, counters),
             Self::Tap(queue) => queue.receive(burst, counters),
             Self::AfPacket(queue) => queue.receive(burst, counters),
             Self::Vhost(queue) => queue.receive(burst, counters, forward),

@@ -193,6 +193,18 @@ impl TapDevice {
         self.tap.mac().map(Mac)
     }
 
+    /// Index of the interface; none when it is gone, or in another network namespace.
+    #[must_use]
+    pub fn interface_index(&self) -> Option<u32> {
+        self.tap.index_here()
+    }
+
+    /// MTU of the interface, in bytes; none when it is gone, or in another network namespace.
+    #[must_use]
+    pub fn mtu(&self) -> Option<u32> {
+        self.tap.mtu_here()
+    }
+
     /// Sets the MTU of the interface, in bytes, wherever it is now.
     ///
     /// # Errors

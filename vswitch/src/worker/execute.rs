@@ -303,9 +303,10 @@ impl Step<'_> {
             return self.count_drop_in(origin.port, DropReason::PacketInRate);
         }
         // What a controller sees has its checksum, as on a wire.
-        let packet = match mbuf.csum() {
-            Csum::Partial => self.copy_within_budget(mbuf).map(|copy| finished(copy).to_vec()),
-            _ => Ok(mbuf.to_vec()),
+        let packet = if mbuf.needs_offload() {
+            self.copy_within_budget(mbuf).map(|copy| finished(copy).to_vec())
+        } else {
+            Ok(mbuf.to_vec())
         };
         let packet = match packet {
             Ok(packet) => packet,

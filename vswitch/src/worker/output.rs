@@ -6,7 +6,7 @@ use super::{PortView, Snapshot};
 use crate::dpdk::{Burst, Mbuf, Mempool};
 use crate::limits::{BURST, WORKERS_MAX};
 use crate::observe::{DropReason, PortCounters};
-use crate::packet::{Headers, offload};
+use crate::packet::offload;
 use crate::port::{PortId, Sum};
 use vswitch_conntrack::Owner;
 
@@ -215,7 +215,6 @@ fn oversize_gso(mbuf: &Mbuf, frame_max: usize) -> Option<DropReason> {
     if mbuf.gso_size() == 0 {
         return None;
     }
-    let headers = Headers::of(mbuf)?; // without headers `finish` refuses it by its own reason
-    let piece = headers.payload_start() + usize::from(mbuf.gso_size());
+    let piece = offload::piece_len(mbuf)?; // without headers `finish` refuses it by its own reason
     (piece > frame_max).then_some(DropReason::Oversize)
 }

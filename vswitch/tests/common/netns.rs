@@ -103,7 +103,7 @@ impl Veth {
         // The kernel would answer for addresses that other interfaces of this machine have, with this one's MAC address.
         run(&["ip", "link", "set", "dev", &veth.host, "arp", "off"]);
         ns.configure(inside, addresses);
-        // A checksum that the kernel leaves to a wire is that of the packet inside the tunnel, which a packet socket's header cannot say.
+        // Captures on this side are to have all checksums, and DPDK's `net_af_packet` cannot be told of those that are left to it.
         ns.run(&["ethtool", "-K", inside, "tx", "off"]);
         veth
     }

@@ -189,7 +189,8 @@ impl SyncService for Services {
             };
         }
         state.syncs.push((begin, objects));
-        Ok(Response::new(v1::SyncResponse { result: Some(result), gate_open: state.gate_open, repaired: 0 }))
+        let gate_open = state.gate_open;
+        Ok(Response::new(v1::SyncResponse { result: Some(result), gate_open, ..v1::SyncResponse::default() }))
     }
 
     async fn apply_objects(

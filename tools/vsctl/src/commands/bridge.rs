@@ -208,7 +208,7 @@ Bridge br1
             json!({
                 "name": "vm0", "number": 1, "type": "vhost-user", "bridge": "br0",
                 "link_up": true, "link_speed_mbps": 10000, "admin_up": true, "no_flood": false, "no_receive": false, "no_forward": false, "strict": false, "underlay": null,
-                "mac": "02:00:00:00:00:01", "mtu": 1500, "rx_queues": 2, "tx_queues": 4,
+                "mac": "02:00:00:00:00:01", "mtu": 1500, "interface_mtu": null, "rx_queues": 2, "tx_queues": 4,
                 "offloads": ["rx-csum", "tx-csum"],
                 "external_ids": { "pod": "web\u{1b}", "zone": "a" },
                 "addresses": [],

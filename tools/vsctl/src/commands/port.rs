@@ -221,6 +221,7 @@ pub(super) fn json(port: &v1::Port) -> Value {
         "underlay": config.underlay,
         "mac": output::mac(port.mac.as_ref()),
         "mtu": config.mtu,
+        "interface_mtu": port.interface_mtu,
         "rx_queues": port.rx_queues,
         "tx_queues": port.tx_queues,
         "offloads": port.offloads,
@@ -267,7 +268,9 @@ pub(super) fn describe(port: &v1::Port) -> String {
     ];
     let flags: Vec<_> = flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
     line("flags", &flags.join(" "));
-    line("mac", &format!("{}, mtu: {}", output::mac(port.mac.as_ref()), config.mtu.unwrap_or_default()));
+    let other = port.interface_mtu.filter(|mtu| config.mtu.is_some_and(|own| own != *mtu));
+    let other = other.map_or_else(String::new, |mtu| format!(" (warning: its interface has {mtu})"));
+    line("mac", &format!("{}, mtu: {}{other}", output::mac(port.mac.as_ref()), config.mtu.unwrap_or_default()));
     line("addresses", &clean(&config.addresses.join(" ")));
     line("queues", &format!("{} rx, {} tx", port.rx_queues, port.tx_queues));
     line("offloads", &port.offloads.join(" "));

@@ -10,7 +10,7 @@ use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
-use vswitch_antrea::{Code, Features, Key, Kind, Node, PacketCategory, Plan, Problem, Room, Table, Wire, Write, Zones};
+use vswitch_antrea::{Features, Key, Kind, Node, PacketCategory, Plan, Room, Table, Wire, Write, Zones};
 use vswitch_proto::antrea::v1;
 
 /// How an initialisation went.

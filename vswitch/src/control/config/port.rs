@@ -79,6 +79,7 @@ impl Walk<'_> {
             number,
             mac,
             mtu: mtu.unwrap_or(1500),
+            mtu_follows: mtu.is_none(),
             admin_up,
             no_flood,
             no_receive,
@@ -282,6 +283,9 @@ fn resources(section: &Section<'_, '_>, port: &PortConfig) -> Vec<(Resource, &'s
             let device = devargs.split(',').next().unwrap_or_default();
             let name = device_name(device);
             add("devargs", Resource::Device(name));
+            if let Some(interface) = devargs.split(',').find_map(|part| part.strip_prefix("iface=")) {
+                add("devargs", Resource::Interface(interface.to_owned()));
+            }
         }
         PortKind::VhostUser(vhost) => add("path", Resource::Socket(vhost.path.clone())),
         PortKind::Tap { interface, .. } | PortKind::AfPacket { interface } => {

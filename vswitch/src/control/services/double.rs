@@ -47,6 +47,7 @@ fn described(bridge: &str, config: PortConfig, number: u32) -> PortInfo {
         number,
         link_up: true,
         link_speed_mbps: 0,
+        interface_mtu: None,
         error: None,
         rx_queues: 1,
         tx_queues: 1,

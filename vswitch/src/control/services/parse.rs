@@ -122,6 +122,7 @@ pub(super) fn port_config(config: v1::PortConfig) -> Result<PortConfig, Status> 
     let mut port = PortConfig::new(&config.name, kind);
     port.number = config.number;
     port.mac = fields.mac(config.mac);
+    port.mtu_follows = config.mtu.is_none();
     port.mtu = config.mtu.map_or(port.mtu, |mtu| fields.number("mtu", mtu, port.mtu, "use 68 to 9702"));
     port.admin_up = config.admin_up.unwrap_or(port.admin_up);
     port.no_flood = config.no_flood;
@@ -311,7 +312,7 @@ mod tests {
             let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
             let port = PortConfig {
                 name, number, kind, mac, mtu, admin_up, no_flood, no_receive, no_forward, strict, underlay, external_ids,
-                addresses,
+                addresses, mtu_follows: false,
             };
             let back = port_config(present::port_config(&port)).expect("a valid port");
             prop_assert_eq!(back, port);

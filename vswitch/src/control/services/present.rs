@@ -46,6 +46,7 @@ pub(super) fn port(port: &PortInfo) -> v1::Port {
         mac: Some(mac(port.mac)),
         link_up: port.link_up,
         link_speed_mbps: port.link_speed_mbps,
+        interface_mtu: port.interface_mtu,
         error: port.error.clone(),
         rx_queues: port.rx_queues.into(),
         tx_queues: port.tx_queues.into(),

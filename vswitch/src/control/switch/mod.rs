@@ -10,7 +10,9 @@ mod companion;
 pub mod conntrack;
 mod dummy;
 mod fdb;
+mod interfaces;
 mod monitor;
+mod numbers;
 pub mod packets;
 pub mod pipeline;
 mod ports;
@@ -30,12 +32,15 @@ use parking_lot::Mutex;
 use state::State;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use tokio::sync::broadcast;
 
 /// A worker whose heart has not beaten for this long is not healthy.
 const HEARTBEAT_MAX_MS: u64 = 1000;
+
+/// A switch whose mbuf pool has been empty for so long is not healthy, in seconds.
+const STARVED_S: u32 = 3;
 
 /// The running switch. Every method may be called from any thread; changes are serialised. Methods block (a device may take
 /// 100 ms to open): call them from a blocking context.
@@ -52,6 +57,8 @@ pub struct Switch {
     /// What workers' caches count goes to rules, groups and tables through it. Locked last.
     collector: Mutex<Collector>,
     stopped: AtomicBool,
+    /// Seconds for which the mbuf pool has been empty.
+    starved_s: AtomicU32,
     /// Where connections are over a restart.
     connections_file: Option<PathBuf>,
 }
@@ -142,12 +149,13 @@ impl Switch {
         self.slow_path
     }
 
-    /// Whether every worker's heart beat within the last second (gRPC health).
+    /// Whether every worker's heart beat within the last second, and there are mbufs to receive into (gRPC health).
     #[must_use]
     pub fn healthy(&self) -> bool {
         let engine = self.engine.lock();
         let beats = |worker: &Worker| heartbeat_age(worker) <= HEARTBEAT_MAX_MS;
-        !self.stopped.load(Relaxed) && !engine.workers.is_empty() && engine.workers.iter().all(beats)
+        let starved = self.starved_s.load(Relaxed) >= STARVED_S;
+        !self.stopped.load(Relaxed) && !starved && !engine.workers.is_empty() && engine.workers.iter().all(beats)
     }
 
     /// Stops the workers, closes all devices, cleans EAL up, writes connections for the next start. Idempotent; afterwards changes are refused.

@@ -1,12 +1,15 @@
 //! What happens without being asked: link events, announcements, guests that misbehave, timeouts of flows, ageing, load samples.
 
-use super::Switch;
 use super::announce::Announcer;
 use super::companion::Companion;
 use super::state::{BridgeState, PortState};
+use super::{STARVED_S, Switch};
 use crate::control::info::PortEventKind;
+#[cfg(feature = "dpdk")]
+use crate::port::Link;
 use crate::port::PortId;
 use crate::time::Millis;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak, mpsc};
 use std::time::{Duration, Instant};
 
@@ -30,6 +33,9 @@ fn watch(switch: &Weak<Switch>, announce: bool, stopped: &mpsc::Receiver<()>) {
         switch.publisher.drop_retired();
         crate::dpdk::vhost::tend();
         switch.look_at_links();
+        switch.look_at_mtus();
+        #[cfg(feature = "dpdk")]
+        switch.look_at_peers();
         switch.expire_flows();
         if announce {
             switch.announce(&mut announcer);
@@ -97,7 +103,49 @@ impl Switch {
             state.sample_rxqs(seconds);
             Ok(())
         });
+        self.look_at_pool();
         self.age();
+    }
+
+    /// Takes down ports whose peer broke the rules, by name. With the device goes what it holds of mbufs.
+    #[cfg(feature = "dpdk")]
+    fn look_at_peers(&self) {
+        let _ = self.with(|state| {
+            for i in 0..state.ports.len() {
+                let Some(port) = &mut state.ports[i] else { continue };
+                let broken = port.opened.as_ref().ok().and_then(|opened| opened.shared.device.broken());
+                let Some(reason) = broken else { continue };
+                tracing::error!(port = port.config.name, bridge = port.bridge, reason, "port is taken down");
+                let opened = std::mem::replace(&mut port.opened, Err(reason));
+                port.set_link(Link::default());
+                state.changes.link_changed();
+                self.publisher.publish(state.snapshot());
+                self.event_of(state, PortEventKind::LinkDown, PortId(u16::try_from(i).unwrap_or(u16::MAX)))?;
+                if let (Some(port), Ok(opened)) = (&state.ports[i], opened) {
+                    opened.close(&port.config.name);
+                }
+            }
+            Ok(())
+        });
+    }
+
+    /// Says when there has been no mbuf for seconds, and when there is one again.
+    fn look_at_pool(&self) {
+        let engine = self.engine.lock();
+        let Some(pool) = &engine.pool else { return };
+        let seconds = self.starved_s.load(Relaxed);
+        if pool.alloc().is_some() {
+            self.starved_s.store(0, Relaxed);
+            if seconds >= STARVED_S {
+                tracing::info!(seconds, "the mbuf pool has mbufs again");
+            }
+            return;
+        }
+        self.starved_s.store(seconds.saturating_add(1), Relaxed);
+        if seconds + 1 == STARVED_S {
+            let (mbufs, in_use) = (pool.size(), pool.in_use());
+            tracing::error!(mbufs, in_use, "the mbuf pool is empty: ports receive nothing; the switch is not healthy");
+        }
     }
 
     /// Lets old addresses go.

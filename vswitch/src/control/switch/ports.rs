@@ -8,6 +8,7 @@ use crate::limits;
 use crate::observe::PortCounters;
 use crate::packet::Mac;
 use crate::port::{self, FieldError, Link, OpenPort, PortConfig, PortId};
+use crate::time::Millis;
 use crate::worker::{PortShared, RxqSlot};
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
@@ -45,6 +46,7 @@ impl Switch {
             state.check_tunnel(&config)?;
             state.check_addresses(None, &config)?;
             let number = state.number_for(bridge, &config)?;
+            let asked_for = config.number.is_some();
             let id = state.free_id()?;
             let opened = open_port(state, id, &config);
             if let Err(reason) = &opened {
@@ -56,8 +58,13 @@ impl Switch {
             let mac = config.mac.unwrap_or_else(random_mac);
             let link_up = Arc::default();
             let bridge = bridge.to_owned();
-            let port = PortState { bridge, config, number, mac, opened, link: Link::default(), link_up };
+            let mut port =
+                PortState { bridge, config, number, mac, opened, link: Link::default(), link_up, seen_mtu: None };
+            port.follow_mtu();
             state.routes.set_addresses(id.0.into(), &port.config.addresses).map_err(addresses_refused)?;
+            if let Some(bridge) = state.bridges.get_mut(&port.bridge) {
+                bridge.numbers.take(number, asked_for);
+            }
             state.ports[id.index()] = Some(port);
             let link = state.ports[id.index()].as_ref().map(|port| state.link_of(port)).unwrap_or_default();
             if let Some(port) = &mut state.ports[id.index()] {
@@ -80,8 +87,9 @@ impl Switch {
             state.forget_routes(id.index());
             self.publisher.publish(state.snapshot());
             // After the workers let go: nobody learns on it any more, and the index is free for another port.
-            if let Some(bridge) = state.bridges.get(bridge) {
+            if let Some(bridge) = state.bridges.get_mut(bridge) {
                 bridge.fdb.flush(|entry| entry.port == id);
+                bridge.numbers.free(port.number, Millis::now());
             }
             self.event(state, PortEventKind::Removed, &port);
             port.close();
@@ -107,6 +115,7 @@ impl Switch {
             config.strict = change.strict.unwrap_or(config.strict);
             config.underlay = change.underlay.or(config.underlay);
             config.mtu = change.mtu.unwrap_or(config.mtu);
+            config.mtu_follows &= change.mtu.is_none();
             config.addresses.clone_from(change.addresses.as_ref().unwrap_or(&port.config.addresses));
             config.external_ids.clone_from(change.external_ids.as_ref().unwrap_or(&port.config.external_ids));
             let errors = config.errors();
@@ -131,6 +140,8 @@ impl Switch {
                 if let Some(opened) = reopened {
                     port.opened = Ok(opened);
                 }
+                port.seen_mtu = None;
+                port.follow_mtu();
             }
             self.publisher.publish(state.snapshot());
             self.event_of(state, PortEventKind::Modified, id)
@@ -189,6 +200,7 @@ impl State {
 /// Opens a port's device and places its receive queues.
 fn open_port(state: &State, id: PortId, config: &PortConfig) -> Result<Opened, String> {
     let OpenPort { rx, tx, device } = port::open(&state.context, config)?;
+    state.interface_taken(id, &device)?;
     if !config.admin_up {
         device.set_admin(false)?;
     }

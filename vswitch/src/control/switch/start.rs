@@ -13,7 +13,7 @@ use crate::worker::{Publisher, Worker};
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -44,6 +44,7 @@ impl Switch {
             state: Mutex::new(Some(state)),
             engine: Mutex::new(engine),
             stopped: AtomicBool::new(false),
+            starved_s: AtomicU32::new(0),
             connections_file: config.conntrack.state_file.clone(),
         });
         // From here on `Switch::stop` writes them again, however this ends.

@@ -1,6 +1,7 @@
 //! What there is: bridges, ports, receive queues; and the snapshot made of it.
 
-use crate::control::info::{BridgeConfig, LOCAL, PortInfo, SwitchError};
+use super::numbers::Numbers;
+use crate::control::info::{BridgeConfig, PortInfo, SwitchError};
 use crate::limits::{self, L2_OVERHEAD};
 use crate::observe::PortTotals;
 use crate::packet::Mac;
@@ -61,6 +62,8 @@ pub(super) struct BridgeState {
     pub(super) flow_events: broadcast::Sender<Arc<FlowRemoved>>,
     /// A number of its own.
     pub(super) id: u32,
+    /// Of its ports.
+    pub(super) numbers: Numbers,
 }
 
 impl BridgeState {
@@ -69,7 +72,7 @@ impl BridgeState {
         let fdb = Arc::new(Fdb::with_changes(config.fdb_entries, config.fdb_ageing_s, Arc::clone(changes)));
         let pipeline = PipelineState::new(changes);
         let (flow_events, _) = broadcast::channel(limits::FLOW_EVENTS_QUEUED);
-        Self { config, fdb, pipeline, packet_ins: Arc::default(), flow_events, id }
+        Self { config, fdb, pipeline, packet_ins: Arc::default(), flow_events, id, numbers: Numbers::default() }
     }
 
     /// As workers see it, without its ports.
@@ -105,6 +108,8 @@ pub(super) struct PortState {
     pub(super) link: Link,
     /// The same for workers.
     pub(super) link_up: Arc<AtomicBool>,
+    /// MTU of its interface, as last seen.
+    pub(super) seen_mtu: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -289,6 +294,7 @@ impl State {
             mac: port.mac(),
             link_up: port.link.up,
             link_speed_mbps: port.link.speed_mbps,
+            interface_mtu: opened.and(port.seen_mtu),
             error: match &port.opened {
                 Ok(opened) => opened.shared.device.trouble(),
                 Err(error) => Some(error.clone()),
@@ -308,24 +314,6 @@ impl State {
             (Err(_), _) => Link::default(),
             (Ok(_), PortKind::Patch { .. }) => Link { up: self.peer_of(port).is_some(), speed_mbps: 0 },
             (Ok(opened), _) => opened.shared.device.link(),
-        }
-    }
-
-    /// The lowest free port number of a bridge, or the requested one. An internal (or dummy) port named like its bridge is LOCAL.
-    pub(super) fn number_for(&self, bridge: &str, config: &PortConfig) -> Result<u32, SwitchError> {
-        let used: Vec<u32> = self.all_ports().filter(|(_, p)| p.bridge == bridge).map(|(_, p)| p.number).collect();
-        let free = (1..=limits::PORT_NUMBER_MAX).find(|number| !used.contains(number));
-        if config.name == bridge && matches!(config.kind, PortKind::Internal { .. } | PortKind::Dummy) {
-            return Ok(LOCAL);
-        }
-        match config.number {
-            Some(number) if used.contains(&number) => Err(SwitchError::Exists {
-                what: "port number",
-                name: number.to_string(),
-                hint: format!("the lowest free one of bridge {bridge} is {}", free.unwrap_or(0)),
-            }),
-            Some(number) => Ok(number),
-            None => free.ok_or(SwitchError::Exhausted { what: "port numbers", limit: limits::PORTS_MAX }),
         }
     }
 }
@@ -378,13 +366,22 @@ impl PortState {
 
     /// Closes the port. It is unpublished and every worker has adopted the newer snapshot or sleeps.
     pub(super) fn close(self) {
-        let Ok(Opened { rxqs, shared }) = self.opened else { return };
+        if let Ok(opened) = self.opened {
+            opened.close(&self.config.name);
+        }
+    }
+}
+
+impl Opened {
+    /// Closes the device of a port of this name, as [`PortState::close`] does.
+    pub(super) fn close(self, port: &str) {
+        let Self { rxqs, shared } = self;
         let wait = |done: &dyn Fn() -> bool| {
             let (start, mut reported) = (Instant::now(), false);
             while !done() {
                 if !reported && start.elapsed() > RELEASE_SOON {
                     reported = true;
-                    tracing::error!(port = self.config.name, "a worker has not let go of the port for 1 s");
+                    tracing::error!(port, "a worker has not let go of the port for 1 s");
                 }
                 std::thread::sleep(Duration::from_micros(50));
             }

@@ -123,6 +123,12 @@ impl PacketSocket {
         self.present_name().map_or(0, |name| ifreq::speed_mbps(self.fd.as_fd(), &name))
     }
 
+    /// Index of the interface; none when it is gone.
+    #[must_use]
+    pub fn index(&self) -> Option<u32> {
+        self.name().and_then(|_| u32::try_from(self.index).ok())
+    }
+
     /// MTU of the interface in bytes; none when it is gone.
     #[must_use]
     pub fn mtu(&self) -> Option<u32> {

@@ -174,6 +174,26 @@ impl Tap {
         result.map_err(self.at("setns"))?
     }
 
+    /// Asks about the interface if it is in this network namespace: a thread in another one costs more than the answer is worth.
+    fn asked_here<R>(&self, ask: impl FnOnce(BorrowedFd<'_>, &str) -> io::Result<R>) -> Option<R> {
+        if self.foreign_netns().ok()?.is_some() {
+            return None;
+        }
+        ask(ifreq::control_socket().ok()?.as_fd(), &self.present_name().ok()?).ok()
+    }
+
+    /// Its index; none when it is gone, or in another network namespace.
+    #[must_use]
+    pub fn index_here(&self) -> Option<u32> {
+        self.asked_here(ifreq::index).and_then(|index| u32::try_from(index).ok())
+    }
+
+    /// Its MTU in bytes; none when it is gone, or in another network namespace.
+    #[must_use]
+    pub fn mtu_here(&self) -> Option<u32> {
+        self.asked_here(ifreq::mtu)
+    }
+
     /// Packets of the host that found the TAP's queue full (the interface's `tx_dropped`); 0 where the kernel does not say.
     #[must_use]
     pub fn missed(&self) -> u64 {

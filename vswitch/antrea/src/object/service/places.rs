@@ -25,10 +25,12 @@ pub(crate) fn lost(old: &Part, new: Option<&Part>, desired: &Desired, to: &mut B
 pub(crate) fn is_others(flush: &Flush, key: &Key, holder: impl Fn(&Claim) -> Option<Key>) -> bool {
     let claim = match *flush {
         Flush::Address(address) => Claim::Address(address),
-        Flush::Service { protocol, address: Some(address), port, .. } | Flush::Affinity { protocol, address: Some(address), port, .. } => {
-            Claim::Service(address, protocol, port)
-        }
-        Flush::Service { protocol, address: None, port, .. } | Flush::Affinity { protocol, address: None, port, .. } => Claim::NodePort(protocol, port),
+        Flush::Service { protocol, address, port, .. }
+        | Flush::Affinity { protocol, address, port, .. }
+        | Flush::Clients { protocol, address, port } => match address {
+            Some(address) => Claim::Service(address, protocol, port),
+            None => Claim::NodePort(protocol, port),
+        },
     };
     holder(&claim).is_some_and(|holder| holder != *key)
 }

@@ -186,6 +186,7 @@ fn devices_used_twice() {
         port("k", "'pcap', tx_file = 'w'"),
         port("l", "'pcap', tx_file = 'r'"),
         port("m", "'pcap', rx_file = 'w'"),
+        port("n", "'dpdk', devargs = 'net_af_xdp0,iface=x'"),
     ];
     let text = format!("[[bridge]]\nname = 'b'\nport = [\n{}]\n", ports.concat());
     expect(
@@ -199,6 +200,7 @@ fn devices_used_twice() {
             "f:15:40: tx_file: file \"w\" is used by two ports or ways, first at f:14:55; give each port its own",
             "f:16:40: tx_file: file \"r\" is used by two ports or ways, first at f:13:40; give each port its own",
             "f:17:40: rx_file: file \"w\" is used by two ports or ways, first at f:14:55; give each port its own",
+            "f:18:40: devargs: interface \"x\" is used by two ports or ways, first at f:8:41; give each port its own",
         ],
     );
     expect(

@@ -50,7 +50,7 @@ fn the_example_is_good_and_shows_defaults() {
     assert_eq!(*bridge, BridgeConfig::new("br-int"));
     let vhost = VhostConfig::new("/run/vswitch/pod-a.sock".into(), VhostMode::Client);
     let mut pod = PortConfig::new("pod-a", PortKind::VhostUser(vhost));
-    pod.number = Some(3);
+    (pod.number, pod.mtu_follows) = (Some(3), false);
     pod.external_ids.insert("owner".to_owned(), "namespace-1/pod-a".to_owned());
     assert_eq!(ports[0], pod);
 }
@@ -140,6 +140,7 @@ fn every_key_arrives() {
         PortConfig::new("i", PortKind::Internal { queues: 2 }),
     ];
     (expected[0].number, expected[0].mac, expected[0].mtu) = (Some(9), Some(Mac([2, 0, 0, 0, 0, 1])), 9000);
+    expected[0].mtu_follows = false;
     (expected[1].admin_up, expected[1].no_flood) = (false, true);
     (expected[1].no_receive, expected[1].no_forward) = (true, true);
     expected[1].underlay = Some(true);
