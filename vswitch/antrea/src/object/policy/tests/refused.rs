@@ -114,13 +114,6 @@ fn rules() {
             }),
             &["VALUE rules[0].l7_protocols", "VALUE rules[0].ports", "VALUE rules[0].l7_protocols[0].definition"],
         ),
-        (
-            bad_rule(|rule| {
-                l7(rule);
-                rule.ports.clear();
-            }),
-            &["FEATURE rules[0].l7_protocols"],
-        ),
     ]);
 }
 
@@ -218,9 +211,6 @@ fn groups() {
     ] {
         assert_eq!(told(&mut room, object), wanted);
     }
-    // A group that a rule cannot be applied to, as it becomes one.
-    apply(&mut room, vec![object(acnp("out", 6.0, vec![rule("egress", DROP, None, Vec::new())]))]);
-    assert_eq!(told(&mut room, services("web", &[], &["a/c"])), ["VALUE services"]);
 }
 
 #[test]
