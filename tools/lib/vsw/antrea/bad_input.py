@@ -118,7 +118,7 @@ class BadInput:
         yield "wrong manifests with --strict: nothing holds until all is right", self.wrong_and_strict, [], (4,)
 
     def wrong_beside_right(self, family):
-        """Objects first, then policies: while one of those is wrong, no new Pod is told."""
+        """Objects first, then policies. One that was right before stays; one that never was isolates its Pods."""
         file = self.manifests.directory / CUT
         text = file.read_text()
         with self._in_use() as in_use, contextlib.ExitStack() as stack:
@@ -130,9 +130,14 @@ class BadInput:
             # It says what it said.
             self.denied(DB.name, WEB.v4, HTTP)(family)
             self.one(CLIENT.name, WEB.v4, HTTP, "web", "client")(family)
+            machine.expect("the switch holds web2", self._is_held, self._policies)
+            self.denied(CLIENT.name, RIGHT, HTTP)(family)
+            in_use.check()
+            self._file("too-late").unlink()
+            machine.expect("the switch holds nobody", lambda: not self._is_held(), self._policies)
             self._right_answers(family)
         self._right_goes()
-        return f"{len(SAID)} are named by file, line, field; the right one holds, and the policy that was cut; connections lose nothing"
+        return f"{len(SAID)} are named by file, line, field; the right one holds, and the policy that was cut; new connections to whom a wrong one means wait"
 
     def wrong_and_strict(self, family):
         """A document that is wrong stops all; an object that has no effect since another one has its place does not."""
@@ -185,6 +190,12 @@ class BadInput:
     def _same_flows(self, flows, why):
         if changed := self._flows() ^ flows:
             raise Failure(f"{why}, and flows have changed: {changed}")
+
+    def _policies(self):
+        return [policy["name"] for policy in self.switch.json("antrea", "policies")]
+
+    def _is_held(self):
+        return any("too-late" in name for name in self._policies())
 
     def _is_right_there(self):
         return any(service["name"] == "default/right" for service in self.switch.json("antrea", "services"))
