@@ -332,8 +332,9 @@ fn jumbo(from: &Netns, to: &Netns, address: &str, what: &str) {
     }
 }
 
-/// A second switch, in the world: what is tagged 100 goes on by a TAP, tag and all, and back into the switch by a packet socket on that, to a
-/// host port without the tag. So every kind of port of the kernel carries tags. (A kernel need not have VLAN interfaces.)
+/// A second switch, in the world. What is tagged 100 goes on by a TAP, tag and all, and across a bridge of the kernel to a veth pair. By a
+/// packet socket on that it comes back into the switch, to a host port without the tag. So every kind of port of the kernel carries
+/// tags. (A kernel need not have VLAN interfaces.)
 fn world_behind_a_trunk(site: &Site) -> Switch {
     let port = |name: &str, number: u32, device: &str| {
         format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\nmtu = 9000\ntype = {device}\n\n")
@@ -347,12 +348,24 @@ fn world_behind_a_trunk(site: &Site) -> Switch {
     ];
     let switch = Switch::start_in(&site.world, &config.concat());
     site.world.run(&["ip", "address", "flush", "dev", "eth0"]);
-    for interface in ["eth0", "trunk"] {
+    let middle = [
+        "link add name middle type bridge",
+        "link add name far0 type veth peer name far1",
+        "link set dev trunk master middle",
+        "link set dev far0 master middle",
+    ];
+    for words in middle {
+        site.world.run(&[&["ip"][..], &words.split(' ').collect::<Vec<_>>()].concat());
+    }
+    for interface in ["far0", "far1", "middle"] {
+        site.world.run(&["ip", "link", "set", "dev", interface, "mtu", "9000", "up"]);
+    }
+    for interface in ["eth0", "trunk", "far0", "far1", "middle"] {
         site.world.run(&["ip", "link", "set", "dev", interface, "arp", "off"]);
         site.world.run(&["sysctl", "-qw", &format!("net.ipv6.conf.{interface}.disable_ipv6=1")]);
     }
     for (name, arguments) in [
-        ("far", &["--number", "1", "--type", "af_packet", "--interface", "trunk"][..]),
+        ("far", &["--number", "1", "--type", "af_packet", "--interface", "far1"][..]),
         ("world0", &["--number", "2", "--type", "internal"]),
     ] {
         switch.vsctl_ok(&[&["add-port", "inner", name, "--mtu", "9000"], arguments].concat());
