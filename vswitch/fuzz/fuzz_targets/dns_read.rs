@@ -1,4 +1,5 @@
-//! DNS answers to Pods: any bytes are read as a frame, and as a message, or refused; what is learned of them keeps to the limits.
+//! DNS answers to Pods: any bytes are read as frames, and as a message, or refused. What is learned of them keeps to the limits,
+//! and each frame goes on once.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,9 +11,21 @@ fuzz_target!(|bytes: &[u8]| {
     cache.set_limits(NameLimits { names_per_pattern: 2, names: 3, ..NameLimits::default() });
     let patterns = ["*.com", "a.com", "*.example.com"].map(|text| Pattern::parse(text).expect("a good pattern"));
     cache.set_patterns(patterns.into_iter());
-    let messages = dns::payload(bytes).into_iter().flat_map(dns::Payload::messages).chain([(bytes, false), (bytes, true)]);
-    for (now, (message, cut)) in (0..).zip(messages) {
-        for answer in dns::read(message, cut).unwrap_or_default() {
+    // As one frame, and as many: the first two bytes say how long these are.
+    let len = bytes.first_chunk().map_or(1, |len| usize::from(u16::from_be_bytes(*len)).max(1));
+    let mut assembly = dns::Assembly::default();
+    let (mut messages, mut put, mut on) = (vec![bytes.to_vec()], 0, 0);
+    for (now, frame) in (0..).zip([bytes].into_iter().chain(bytes.chunks(len))) {
+        put += 1;
+        let done = assembly.put(frame, (), now);
+        on += done.on.len() + done.given_up.len();
+        messages.extend(done.messages);
+    }
+    assert_eq!(on + assembly.waiting(), put, "frames that went on or were given up, and those that wait");
+    assembly.expire(u64::MAX);
+    assert_eq!(assembly.waiting(), 0);
+    for (now, message) in (0..).zip(messages) {
+        for answer in dns::read(&message).unwrap_or_default() {
             assert!(answer.name.is_ascii() && answer.name.len() < 1024, "{answer:?}");
             cache.learn(&answer, now);
         }
