@@ -2,72 +2,19 @@
 
 mod common;
 mod double;
+mod scene;
 
-use common::{NODE, files};
-use double::{Switch, kinds_and_names};
-use std::path::{Path, PathBuf};
+use common::NODE;
+use double::kinds_and_names;
+use scene::Scene;
+use std::path::Path;
 use std::time::Duration;
-use tempfile::TempDir;
-use vswitch_agent::agent::Agent;
-use vswitch_agent::drive::{DriveError, Driver, Options, Report, Standing};
+use vswitch_agent::drive::{DriveError, Driver, Options, Standing};
 use vswitch_proto::antrea::v1::{ApplyObjectsRequest, GateChange, Kind, WriteMode};
-
-struct Scene {
-    manifests: TempDir,
-    switch: Switch,
-    agent: Agent,
-    driver: Driver,
-}
-
-impl Scene {
-    async fn new(options: Options) -> Self {
-        let manifests = tempfile::tempdir().expect("a directory");
-        for (name, text) in files() {
-            std::fs::write(manifests.path().join(name), text).expect("written");
-        }
-        let switch = Switch::start().await;
-        let mut agent = Agent::new(manifests.path(), &[], NODE, options);
-        assert!(agent.scan() | agent.scan(), "the second reads what is new");
-        let driver = Driver::new(switch.socket(), options);
-        Self { manifests, switch, agent, driver }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.manifests.path().join(name)
-    }
-
-    /// Replaces text in a file, and looks at the files until that is seen.
-    fn edit(&mut self, name: &str, from: &str, to: &str) {
-        let path = self.path(name);
-        let text = std::fs::read_to_string(&path).expect("readable");
-        assert!(text.contains(from), "{from:?} is in {name}");
-        std::fs::write(&path, text.replacen(from, to, 1)).expect("written");
-        self.scan();
-    }
-
-    /// Another agent that knows nothing of before.
-    fn begin_anew(&mut self) {
-        self.agent = Agent::new(self.manifests.path(), &[], NODE, Options::default());
-        self.scan();
-    }
-
-    fn scan(&mut self) {
-        let seen = [self.agent.scan(), self.agent.scan()];
-        assert!(seen.contains(&true), "the change is seen");
-    }
-
-    async fn step(&mut self) -> Result<Option<Report>, DriveError> {
-        self.driver.step(self.agent.projection(), self.agent.standing()).await
-    }
-
-    async fn report(&mut self) -> Report {
-        self.step().await.expect("the switch answers").expect("there is something to tell")
-    }
-}
 
 #[tokio::test]
 async fn all_at_first_then_changes_only() {
-    let mut scene = Scene::new(Options::default()).await;
+    let mut scene = Scene::new(Options::default(), &[]).await;
     let report = scene.report().await;
     assert!(report.was_sync && report.applied && report.gate_open && !report.is_refused(), "{report:?}");
     {
@@ -94,7 +41,7 @@ async fn all_at_first_then_changes_only() {
 
 #[tokio::test]
 async fn a_switch_that_begins_anew_is_told_everything_with_a_later_round() {
-    let mut scene = Scene::new(Options::default()).await;
+    let mut scene = Scene::new(Options::default(), &[]).await;
     scene.report().await;
     scene.switch.restart().await;
     tokio::time::sleep(Duration::from_millis(2100)).await;
@@ -111,7 +58,7 @@ async fn a_switch_that_begins_anew_is_told_everything_with_a_later_round() {
 
 #[tokio::test]
 async fn another_agent_takes_over() {
-    let mut scene = Scene::new(Options::default()).await;
+    let mut scene = Scene::new(Options::default(), &[]).await;
     scene.report().await;
     scene.switch.state().round = 5;
     scene.edit("egresses.yaml", "192.168.77.112", "192.168.77.114");
@@ -125,7 +72,7 @@ async fn another_agent_takes_over() {
 
 #[tokio::test]
 async fn what_is_refused_names_file_and_line_and_is_tried_again() {
-    let mut scene = Scene::new(Options::default()).await;
+    let mut scene = Scene::new(Options::default(), &[]).await;
     scene.switch.state().refused.insert((Kind::Pod as i32, "default/db".to_owned()));
     let report = scene.report().await;
     let expected =
@@ -154,7 +101,7 @@ async fn what_is_refused_names_file_and_line_and_is_tried_again() {
 
 #[tokio::test]
 async fn strict_is_all_or_nothing() {
-    let mut scene = Scene::new(Options { is_strict: true, opens_anyway: false }).await;
+    let mut scene = Scene::new(Options { is_strict: true, opens_anyway: false }, &[]).await;
     scene.switch.state().refused.insert((Kind::Pod as i32, "default/db".to_owned()));
     let report = scene.report().await;
     assert!(!report.applied && report.is_refused());
@@ -168,7 +115,7 @@ async fn strict_is_all_or_nothing() {
 
 #[tokio::test]
 async fn a_file_that_was_never_right_takes_nothing_away_and_keeps_the_gate_shut() {
-    let mut scene = Scene::new(Options::default()).await;
+    let mut scene = Scene::new(Options::default(), &[]).await;
     let path = scene.path("policies.yaml");
     let right = std::fs::read_to_string(&path).expect("readable");
     std::fs::write(&path, "kind: [").expect("written");
@@ -191,7 +138,7 @@ async fn a_file_that_was_never_right_takes_nothing_away_and_keeps_the_gate_shut(
 
 #[tokio::test]
 async fn a_file_that_was_right_is_synced_as_it_was() {
-    let mut scene = Scene::new(Options::default()).await;
+    let mut scene = Scene::new(Options::default(), &[]).await;
     std::fs::write(scene.path("policies.yaml"), "kind: [").expect("written");
     scene.scan();
     let report = scene.report().await;
@@ -204,7 +151,7 @@ async fn a_file_that_was_right_is_synced_as_it_was() {
 
 #[tokio::test]
 async fn a_node_that_is_refused_stays_what_it_was() {
-    let mut scene = Scene::new(Options::default()).await;
+    let mut scene = Scene::new(Options::default(), &[]).await;
     scene.report().await;
     scene.edit("nodes.yaml", "bridge: br0", "bridge: wrong");
     let report = scene.report().await;
@@ -222,14 +169,14 @@ async fn a_node_that_is_refused_stays_what_it_was() {
 #[tokio::test]
 async fn no_switch_is_an_error_that_names_the_socket() {
     let mut driver = Driver::new(Path::new("/nonexistent/vswitch.sock"), Options::default());
-    let scene = Scene::new(Options::default()).await;
+    let scene = Scene::new(Options::default(), &[]).await;
     let error = driver.step(scene.agent.projection(), Standing::Known).await.expect_err("nobody is there");
     assert!(error.to_string().contains("\"/nonexistent/vswitch.sock\": "), "{error}");
 }
 
 #[tokio::test]
 async fn who_knows_too_little_does_not_touch_a_switch_on_which_packets_pass() {
-    let mut scene = Scene::new(Options::default()).await;
+    let mut scene = Scene::new(Options::default(), &[]).await;
     let path = scene.path("policies.yaml");
     let right = std::fs::read_to_string(&path).expect("readable");
     std::fs::write(&path, "kind: [").expect("written");
@@ -277,7 +224,7 @@ async fn who_knows_too_little_does_not_touch_a_switch_on_which_packets_pass() {
 
 #[tokio::test]
 async fn who_was_refused_as_a_whole_and_knows_too_little_then_writes_nothing() {
-    let mut scene = Scene::new(Options { is_strict: true, opens_anyway: false }).await;
+    let mut scene = Scene::new(Options { is_strict: true, opens_anyway: false }, &[]).await;
     scene.switch.state().gate_open = true;
     scene.switch.state().refused.insert((Kind::Pod as i32, "default/db".to_owned()));
     scene.driver =
@@ -291,7 +238,7 @@ async fn who_was_refused_as_a_whole_and_knows_too_little_then_writes_nothing() {
 
 #[tokio::test]
 async fn strict_takes_nothing_away_alone() {
-    let mut scene = Scene::new(Options { is_strict: true, opens_anyway: false }).await;
+    let mut scene = Scene::new(Options { is_strict: true, opens_anyway: false }, &[]).await;
     assert!(scene.report().await.applied);
     scene.switch.state().refused.insert((Kind::Pod as i32, "default/db".to_owned()));
     scene.edit("pods.yaml", "db-755c6-5080e3", "db-another");
@@ -320,7 +267,7 @@ async fn strict_takes_nothing_away_alone() {
 
 #[tokio::test]
 async fn strict_applies_the_rest_as_soon_as_what_was_refused_is_gone() {
-    let mut scene = Scene::new(Options { is_strict: true, opens_anyway: false }).await;
+    let mut scene = Scene::new(Options { is_strict: true, opens_anyway: false }, &[]).await;
     assert!(scene.report().await.applied);
     scene.switch.state().refused.insert((Kind::Service as i32, "default/bad".to_owned()));
     let service = |name: &str, last: u8| {
@@ -343,7 +290,7 @@ async fn strict_applies_the_rest_as_soon_as_what_was_refused_is_gone() {
 #[tokio::test]
 async fn an_object_whose_other_form_was_refused_goes_at_once() {
     for is_strict in [false, true] {
-        let mut scene = Scene::new(Options { is_strict, opens_anyway: false }).await;
+        let mut scene = Scene::new(Options { is_strict, opens_anyway: false }, &[]).await;
         let service = |last: u8| {
             format!(
                 "apiVersion: v1\nkind: Service\nmetadata: {{name: odd}}\nspec: {{clusterIPs: [10.96.9.{last}], ports: [{{port: 80}}]}}\n"
@@ -370,7 +317,7 @@ async fn an_object_whose_other_form_was_refused_goes_at_once() {
 
 #[tokio::test]
 async fn what_was_refused_is_tried_again_while_other_things_change() {
-    let mut scene = Scene::new(Options::default()).await;
+    let mut scene = Scene::new(Options::default(), &[]).await;
     scene.driver = Driver::new(scene.switch.socket(), Options::default()).retrying(Duration::from_millis(500));
     scene.report().await;
     scene.switch.state().refused.insert((Kind::Egress as i32, "egress-web".to_owned()));

@@ -4,54 +4,31 @@
 
 mod common;
 mod double;
+mod scene;
 
-use common::{NODE, files, lines, pod};
-use double::{Switch, kinds_and_names};
+use common::{NODE, lines, pod};
+use double::kinds_and_names;
+use scene::Scene;
 use std::time::Duration;
-use tempfile::TempDir;
-use vswitch_agent::agent::Agent;
-use vswitch_agent::drive::{Driver, Options, Report};
+use vswitch_agent::drive::{Options, Report};
 use vswitch_proto::antrea::v1::{GateChange, Kind};
 
+const MORE: &str = "more.yaml";
 const K8S: &str = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: odd}\nspec: ";
 const CLUSTER: &str = "apiVersion: crd.antrea.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: {name: odd}\nspec: ";
 
-struct Scene {
-    manifests: TempDir,
-    switch: Switch,
-    agent: Agent,
-    driver: Driver,
+/// A Node that starts, with the document's cluster and one more file.
+async fn start(more: &str) -> Scene {
+    Scene::new(Options::default(), &[(MORE, more)]).await
 }
 
-impl Scene {
-    /// A Node that starts, with the document's cluster and one more file.
-    async fn new(more: &str) -> Self {
-        let manifests = tempfile::tempdir().expect("a directory");
-        for (name, text) in files() {
-            std::fs::write(manifests.path().join(name), text).expect("written");
-        }
-        std::fs::write(manifests.path().join("more.yaml"), more).expect("written");
-        let switch = Switch::start().await;
-        let agent = Agent::new(manifests.path(), &[], NODE, Options::default());
-        let driver = Driver::new(switch.socket(), Options::default());
-        let mut scene = Self { manifests, switch, agent, driver };
-        assert!(scene.agent.scan() | scene.agent.scan());
-        scene
-    }
-
-    fn write(&mut self, text: &str) {
-        std::fs::write(self.manifests.path().join("more.yaml"), text).expect("written");
-        assert!(self.agent.scan() | self.agent.scan());
-    }
-
-    async fn step(&mut self) -> Option<Report> {
-        self.driver.step(self.agent.projection(), self.agent.standing()).await.expect("the switch answers")
-    }
+async fn step(scene: &mut Scene) -> Option<Report> {
+    scene.step().await.expect("the switch answers")
 }
 
 #[tokio::test]
 async fn a_node_starts_whatever_single_documents_say() {
-    let right = Scene::new("apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\n").await;
+    let right = start("apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\n").await;
     let no_port =
         pod("default", "lost", "app: web", NODE, "10.10.0.90", "").replace("vswitch/port: default-lost, ", "");
     for (more, held) in [
@@ -73,8 +50,8 @@ async fn a_node_starts_whatever_single_documents_say() {
         (format!("{CLUSTER}{{priority: 1, appliedTo: [{{podSelector: {{}}}}], ingress: [{{action: Deny}}]}}\n"), Some("acnp:odd")),
         (format!("{CLUSTER}{{priority: 0, appliedTo: [{{podSelector: {{}}}}], ingress: [{{action: Drop}}]}}\n"), Some("acnp:odd (held)")),
     ] {
-        let mut scene = Scene::new(&more).await;
-        let report = scene.step().await.expect("everything is told");
+        let mut scene = start(&more).await;
+        let report = step(&mut scene).await.expect("everything is told");
         assert!(report.was_sync && report.applied && report.gate_open, "{more}: {report:?}");
         let state = scene.switch.state();
         let (begin, objects) = &state.syncs[0];
@@ -95,16 +72,16 @@ async fn a_node_starts_whatever_single_documents_say() {
 #[tokio::test]
 async fn what_frees_an_address_causes_the_next_attempt_at_once() {
     let both = [pod("default", "old", "", NODE, "10.10.0.90", ""), pod("default", "new", "", NODE, "10.10.0.90", "")];
-    let mut scene = Scene::new(&both.concat()).await;
+    let mut scene = start(&both.concat()).await;
     scene.switch.state().refused.insert((Kind::Pod as i32, "default/new".to_owned()));
-    assert!(scene.step().await.expect("everything is told").is_refused());
+    assert!(step(&mut scene).await.expect("everything is told").is_refused());
     scene.switch.state().gate_open = true;
-    assert!(scene.step().await.is_none(), "not each second");
+    assert!(step(&mut scene).await.is_none(), "not each second");
     // Something else changes: it is not tried again for that.
     scene.switch.state().refused.clear();
     scene.driver = scene.driver.retrying(Duration::from_secs(600));
-    scene.write(&both[1]);
-    let report = scene.step().await.expect("the old one goes, the new one comes");
+    scene.write(MORE, &both[1]);
+    let report = step(&mut scene).await.expect("the old one goes, the new one comes");
     assert!(report.applied && !report.is_refused(), "{report:?}");
     let state = scene.switch.state();
     let told = match state.increments.last() {

@@ -2,26 +2,12 @@
 
 mod common;
 
-use common::{NODE, files, lines, object, pod, pods};
+use common::{CLUSTER, K8S, NODE, applied, files, lines, pod, pods, policies};
 use std::fs;
 use vswitch_agent::agent::Agent;
 use vswitch_agent::drive::{Options, Standing};
-use vswitch_agent::project::{Projection, text};
+use vswitch_agent::project::text;
 use vswitch_proto::antrea::v1::Kind;
-use vswitch_proto::antrea::v1::object::Object;
-
-const K8S: &str = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p, namespace: a}\n";
-const CLUSTER: &str = "apiVersion: crd.antrea.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: {name: p}\n";
-
-fn policies(projection: &Projection) -> Vec<&str> {
-    let of_kind = projection.objects.keys().filter(|(kind, _)| *kind == Kind::NetworkPolicy as i32);
-    of_kind.map(|(_, name)| name.as_str()).collect()
-}
-
-fn applied(projection: &Projection, group: &str) -> Vec<String> {
-    let Object::AppliedToGroup(group) = object(projection, Kind::AppliedToGroup, group) else { panic!("a group") };
-    group.pods.clone()
-}
 
 fn held(lines: &[String]) -> Vec<&str> {
     let held = lines.iter().filter_map(|line| line.split_once(": until it is right, "));

@@ -2,29 +2,16 @@
 
 mod common;
 
-use common::{NODE, lines, object, pod, pods, projected};
+use common::{CLUSTER, K8S, NODE, applied, lines, object, pod, pods, policies, projected};
 use vswitch_agent::problem::Problem;
 use vswitch_agent::project::{Projection, text};
 use vswitch_proto::antrea::v1::group_member::Member;
 use vswitch_proto::antrea::v1::object::Object;
 use vswitch_proto::antrea::v1::{self, Kind, RuleAction};
 
-const K8S: &str = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p, namespace: a}\n";
-const CLUSTER: &str = "apiVersion: crd.antrea.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: {name: p}\n";
-
 fn policy<'a>(projection: &'a Projection, name: &str) -> &'a v1::NetworkPolicy {
     let Object::NetworkPolicy(policy) = object(projection, Kind::NetworkPolicy, name) else { panic!("a policy") };
     policy
-}
-
-fn policies(projection: &Projection) -> Vec<&str> {
-    let of_kind = projection.objects.keys().filter(|(kind, _)| *kind == Kind::NetworkPolicy as i32);
-    of_kind.map(|(_, name)| name.as_str()).collect()
-}
-
-fn applied(projection: &Projection, group: &str) -> Vec<String> {
-    let Object::AppliedToGroup(group) = object(projection, Kind::AppliedToGroup, group) else { panic!("a group") };
-    group.pods.clone()
 }
 
 /// A rule in short: its id, what it does, whether for anybody, and to what it is applied.

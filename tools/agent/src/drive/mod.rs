@@ -283,8 +283,9 @@ impl Driver {
         let answer = session.client.sync(begun + 1, self.mode(), gate, objects).await?;
         let result = answer.result.unwrap_or_default();
         let refused = report::refused(&result);
-        let before = session.told.clone();
         session.gate_open = answer.gate_open;
+        // By what had been told before this.
+        let report = report::report(&result, projection, &session.told, true, session.gate_open);
         session.is_behind = !result.applied && !refused.is_empty();
         if session.is_behind {
             session.refused.clear();
@@ -295,7 +296,7 @@ impl Driver {
             session.is_partial = false;
             session.adopt(projection.objects.iter().collect(), Vec::new(), &refused, true);
         }
-        Ok(report::report(&result, projection, &before, true, session.gate_open))
+        Ok(report)
     }
 
     /// One increment, or several if it is too long for one; what others refer to comes first.

@@ -11,18 +11,22 @@ pub fn is_six(address: &str) -> bool {
 pub fn prefix(text: &str) -> Option<String> {
     let (address, length) = text.split_once('/')?;
     let length: u32 = if length.starts_with('+') { return None } else { length.parse().ok()? };
-    let address = match address.parse().ok()? {
+    Some(format!("{}/{length}", front(address.parse().ok()?, length)?))
+}
+
+/// The first `length` bits of an address, the others 0; None: it has fewer.
+fn front(address: IpAddr, length: u32) -> Option<IpAddr> {
+    match address {
         IpAddr::V4(address) if length <= 32 => {
             let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
-            IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & mask))
+            Some(IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & mask)))
         }
         IpAddr::V6(address) if length <= 128 => {
             let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
-            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
+            Some(IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask)))
         }
-        _ => return None,
-    };
-    Some(format!("{address}/{length}"))
+        _ => None,
+    }
 }
 
 /// The first address behind a prefix's own: where its Node's gateway is.
@@ -49,18 +53,10 @@ pub fn name_pattern(text: &str) -> Option<String> {
 pub fn is_within(inner: &str, outer: &str) -> bool {
     let parts = |text: &str| {
         let (address, length) = text.split_once('/')?;
-        let (address, length) = (address.parse::<IpAddr>().ok()?, length.parse::<u32>().ok()?);
-        // Of either family as the upper bits of 128.
-        Some(match address {
-            IpAddr::V4(address) => (true, u128::from(address.to_bits()) << 96, length),
-            IpAddr::V6(address) => (false, address.to_bits(), length),
-        })
+        Some((address.parse::<IpAddr>().ok()?, length.parse::<u32>().ok()?))
     };
-    let (Some((family, inner, inner_len)), Some((outer_family, outer, len))) = (parts(inner), parts(outer)) else {
-        return false;
-    };
-    let differ = (inner ^ outer).checked_shr(128 - len.min(128)).unwrap_or(0);
-    family == outer_family && len < inner_len && differ == 0
+    let (Some((inner, inner_len)), Some((outer, len))) = (parts(inner), parts(outer)) else { return false };
+    len < inner_len && front(inner, len).is_some_and(|inner| front(outer, len) == Some(inner))
 }
 
 /// Addresses or prefixes, each once, in whatever form it is written.

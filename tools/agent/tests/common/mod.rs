@@ -13,6 +13,11 @@ use vswitch_proto::antrea::v1::{self, Kind};
 
 pub const NODE: &str = "k8s-node-control-plane";
 
+/// The head of a Kubernetes policy `a/p`.
+pub const K8S: &str = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p, namespace: a}\n";
+/// The head of a ClusterNetworkPolicy `p`.
+pub const CLUSTER: &str = "apiVersion: crd.antrea.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: {name: p}\n";
+
 /// The cluster of Antrea's pipeline document.
 pub fn cluster() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/data/antrea-cluster")
@@ -94,6 +99,18 @@ pub fn object<'a>(projection: &'a Projection, kind: Kind, name: &str) -> &'a Obj
     found
         .and_then(|projected| projected.object.object.as_ref())
         .unwrap_or_else(|| panic!("no {kind:?} {name:?} among {:#?}", projection.objects.keys().collect::<Vec<_>>()))
+}
+
+/// Names of the policies that the switch is told.
+pub fn policies(projection: &Projection) -> Vec<&str> {
+    let of_kind = projection.objects.keys().filter(|(kind, _)| *kind == Kind::NetworkPolicy as i32);
+    of_kind.map(|(_, name)| name.as_str()).collect()
+}
+
+/// Pods of an applied-to group.
+pub fn applied(projection: &Projection, group: &str) -> Vec<String> {
+    let Object::AppliedToGroup(group) = object(projection, Kind::AppliedToGroup, group) else { panic!("a group") };
+    group.pods.clone()
 }
 
 /// Endpoints in short.

@@ -1,6 +1,6 @@
 //! What flows decide is what policies say: the tables' clauses, looked up by the reference classifier, against a reading of the messages.
 
-use super::random::policy;
+use super::random::{policy, world};
 use super::*;
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -166,14 +166,7 @@ proptest! {
 
     #[test]
     fn flows_decide_what_policies_say(forms in prop::collection::vec(any::<u32>(), 5)) {
-        let mut objects: Vec<Object> = ["client", "web", "db"].map(|name| a_pod(name, true)).to_vec();
-        objects.extend([
-            group("g0", &["10.10.0.26", "192.0.2.1"]),
-            group("g1", &["10.10.1.1", "10.10.0.25", "10.10.0.24"]),
-            group_of_pods("g2", &["client"]),
-            applied("a0", &["web"]),
-            applied("a1", &["db", "web"]),
-        ]);
+        let mut objects = world();
         objects.extend(forms.iter().enumerate().map(|(at, form)| policy(at, *form)));
         let room = room(&dual_node(), objects);
         let tables = tables(&room);

@@ -19,6 +19,19 @@ enum Step {
     NoPolicy(usize),
 }
 
+/// The Pods and groups that random policies name.
+pub(super) fn world() -> Vec<Object> {
+    let mut objects: Vec<Object> = PODS.map(|name| a_pod(name, true)).to_vec();
+    objects.extend([
+        group("g0", &["10.10.0.26", "192.0.2.1"]),
+        group("g1", &["10.10.1.1", "10.10.0.25", "10.10.0.24"]),
+        group_of_pods("g2", &["client"]),
+        applied("a0", &["web"]),
+        applied("a1", &["db", "web"]),
+    ]);
+    objects
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0usize..3).prop_map(Step::Pod),

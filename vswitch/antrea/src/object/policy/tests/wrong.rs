@@ -1,6 +1,6 @@
 //! What is wrong, off or not there never lets pass what the intended policies deny, in whatever way it is wrong.
 
-use super::random::policy;
+use super::random::{policy, world};
 use super::*;
 use crate::testing::line;
 use crate::{Key, Kind, Write};
@@ -99,18 +99,6 @@ fn packets() -> Vec<(FlowKey, bool, usize)> {
         }
     }
     packets
-}
-
-fn world() -> Vec<Object> {
-    let mut objects: Vec<Object> = ["client", "web", "db"].map(|name| a_pod(name, true)).to_vec();
-    objects.extend([
-        group("g0", &["10.10.0.26", "192.0.2.1"]),
-        group("g1", &["10.10.1.1", "10.10.0.25", "10.10.0.24"]),
-        group_of_pods("g2", &["client"]),
-        applied("a0", &["web"]),
-        applied("a1", &["db", "web"]),
-    ]);
-    objects
 }
 
 /// Makes a policy wrong, in one of many ways.
