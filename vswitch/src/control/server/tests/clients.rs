@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::control::server::http2::raw;
+use std::collections::HashMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic_reflection::pb::v1alpha;
 
@@ -37,12 +38,14 @@ enum End {
 struct Raw {
     stream: tokio::net::UnixStream,
     answers: raw::Answers,
+    /// Calls that ended, and how. The server works on calls beside each other, so they end in any order.
+    ended: HashMap<u32, End>,
 }
 
 impl Raw {
     async fn connect(running: &Running) -> Self {
         let stream = tokio::net::UnixStream::connect(&running.path).await.expect("a connection");
-        Self { stream, answers: raw::Answers::default() }
+        Self { stream, answers: raw::Answers::default(), ended: HashMap::new() }
     }
 
     async fn send(&mut self, bytes: &[u8]) {
@@ -53,27 +56,37 @@ impl Raw {
     async fn end(&mut self, call: u32) -> End {
         soon("the end of a call", async {
             loop {
-                let frame = loop {
-                    if let Some(frame) = self.answers.next() {
-                        break frame;
-                    }
-                    let mut bytes = [0; 4096];
-                    let len = self.stream.read(&mut bytes).await.expect("no error");
-                    assert!(len > 0, "the server closed the connection");
-                    self.answers.take(&bytes[..len]);
-                };
-                match frame {
-                    raw::Frame::Headers { stream, fields } if stream == call => {
+                if let Some(end) = self.ended.remove(&call) {
+                    return end;
+                }
+                match self.frame().await {
+                    raw::Frame::Headers { stream, fields } => {
                         if let Some((_, status)) = fields.into_iter().find(|(name, _)| name == "grpc-status") {
-                            return End::Status(status);
+                            self.ended.insert(stream, End::Status(status));
                         }
                     }
-                    raw::Frame::Reset { stream, code } if stream == call => return End::Reset(code),
+                    raw::Frame::Reset { stream, code } => {
+                        // After a status, a reset only says that the server reads no more of the call.
+                        self.ended.entry(stream).or_insert(End::Reset(code));
+                    }
                     _ => {}
                 }
             }
         })
         .await
+    }
+
+    /// The next frame of the server.
+    async fn frame(&mut self) -> raw::Frame {
+        loop {
+            if let Some(frame) = self.answers.next() {
+                return frame;
+            }
+            let mut bytes = [0; 4096];
+            let len = self.stream.read(&mut bytes).await.expect("no error");
+            assert!(len > 0, "the server closed the connection");
+            self.answers.take(&bytes[..len]);
+        }
     }
 }
 
