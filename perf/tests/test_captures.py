@@ -211,11 +211,15 @@ class Openings(unittest.TestCase):
 
     def test_connections_that_are_misses_fail_the_round(self):
         result = Mock(figures={})
-        opening._count_misses(result, {"packets": 1_000_000, "misses": 40, "lost_misses": 0})
+
+        def total(misses, lost):
+            return {"packets": 1_000_000, "levels": {"misses": {"count": misses, "percent": 0.0}}, "lost_misses": lost}
+
+        opening._count_misses(result, total(40, 0))
         self.assertEqual(result.figures, {"misses per connection": 0.00004})
-        for counts in ({"misses": 20_000, "lost_misses": 0}, {"misses": 0, "lost_misses": 20_000}):
+        for misses, lost in ((20_000, 0), (0, 20_000)):
             with self.assertRaisesRegex(Failure, "0.020 misses per connection"):
-                opening._count_misses(result, {"packets": 1_000_000, **counts})
+                opening._count_misses(result, total(misses, lost))
 
     def test_guards_are_of_each_pod_and_the_client(self):
         guards = document.guards(100)
