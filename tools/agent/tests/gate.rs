@@ -71,16 +71,18 @@ async fn a_node_starts_whatever_single_documents_say() {
 
 #[tokio::test]
 async fn what_frees_an_address_causes_the_next_attempt_at_once() {
-    let both = [pod("default", "old", "", NODE, "10.10.0.90", ""), pod("default", "new", "", NODE, "10.10.0.90", "")];
-    let mut scene = start(&both.concat()).await;
-    scene.switch.state().refused.insert((Kind::Pod as i32, "default/new".to_owned()));
-    assert!(step(&mut scene).await.expect("everything is told").is_refused());
-    scene.switch.state().gate_open = true;
-    assert!(step(&mut scene).await.is_none(), "not each second");
-    // Something else changes: it is not tried again for that.
-    scene.switch.state().refused.clear();
+    let [old, new] = ["old", "new"].map(|name| pod("default", name, "", NODE, "10.10.0.90", ""));
+    let mut scene = start(&old).await;
     scene.driver = scene.driver.retrying(Duration::from_secs(600));
-    scene.write(MORE, &both[1]);
+    assert!(step(&mut scene).await.expect("everything is told").applied);
+    scene.switch.state().gate_open = true;
+    scene.switch.state().refused.insert((Kind::Pod as i32, "default/new".to_owned()));
+    scene.write(MORE, &[old, new.clone()].concat());
+    assert!(step(&mut scene).await.expect("the new one is told").is_refused());
+    assert!(step(&mut scene).await.is_none(), "not each second");
+    // Its address is free, and only then.
+    scene.switch.state().refused.clear();
+    scene.write(MORE, &new);
     let report = step(&mut scene).await.expect("the old one goes, the new one comes");
     assert!(report.applied && !report.is_refused(), "{report:?}");
     let state = scene.switch.state();
