@@ -36,7 +36,7 @@ mod testing;
 pub mod traceflow;
 pub mod wire;
 
-pub use address::{Cidr, Family, Mac};
+pub use address::{Cidr, Family};
 pub use desired::{Claim, Desired};
 pub use facts::{Facts, Ports};
 pub use ids::{Effect, GroupKey, Ids, Priorities, Rank, RuleKey};
@@ -49,4 +49,5 @@ pub use room::{Flush, Kept, KeptError, Plan, Room, Snapshot, TraceflowRefused, W
 pub use store::{FlowId, OnWire, Store};
 pub use tables::Table;
 pub use traceflow::Traceflow;
+pub use vswitch_net_types::Mac;
 pub use wire::Wire;

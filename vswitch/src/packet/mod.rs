@@ -27,7 +27,6 @@ pub mod icmp;
 mod ipv4;
 mod ipv6;
 mod l2;
-mod mac;
 mod nested;
 pub mod offload;
 pub mod refusal;
@@ -48,11 +47,11 @@ pub use icmp::Icmp;
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
 pub use l2::L2;
-pub use mac::Mac;
 pub use offload::TxCaps;
 pub use tcp::Tcp;
 pub use udp::Udp;
 pub use vnet::VnetHdr;
+pub use vswitch_net_types::Mac;
 
 /// A header, its options, and its payload.
 pub type WithOptions<'a, H> = (H, &'a [u8], &'a [u8]);

@@ -39,7 +39,7 @@ pub(crate) fn mac(
         }
         return None;
     };
-    let read = <[u8; 6]>::try_from(&*message.octets).map(Mac).ok().filter(Mac::is_unicast);
+    let read = <[u8; 6]>::try_from(&*message.octets).map(Mac).ok().filter(|mac| mac.is_unicast());
     let error = || format!("{:02x?} is no unicast MAC address", &message.octets[..message.octets.len().min(8)]);
     problems.take(field, read.ok_or_else(error))
 }

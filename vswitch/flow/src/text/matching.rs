@@ -14,7 +14,7 @@ mod normalize;
 #[cfg(test)]
 mod tests;
 
-use super::suggest::nearest;
+use super::nearest;
 use super::value::{self, Written};
 use super::{Names, Parsed, TextError};
 use crate::action::port;

@@ -7,7 +7,6 @@ mod matching;
 #[cfg(test)]
 mod round_trip;
 mod scan;
-mod suggest;
 mod value;
 
 pub use actions::{format_actions, parse_actions};
@@ -19,13 +18,21 @@ pub use line::{
 pub use matching::{
     Item, Items, MatchBuilder, compose, format_key, format_match, parse_key, parse_match, unknown_item,
 };
-pub use suggest::nearest;
 pub use value::{
     CT_STATE, field_by_name, format_name, format_port, format_subfield, format_value, parse_port, parse_subfield,
     parse_value, unquote,
 };
 
 use crate::Refusal;
+use vswitch_net_types::suggest;
+
+/// The candidate that is nearest to a misspelt word; of several, the first by bytes. Words of flows come from
+/// maps, which have no order.
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut candidates: Vec<&str> = candidates.into_iter().collect();
+    candidates.sort_unstable();
+    suggest::nearest(word, candidates)
+}
 
 /// Names of ports and tables, both ways.
 pub trait Names {

@@ -3,7 +3,7 @@
 //! Tokens are slices of the text they come from, so that a place in the text needs no bookkeeping: [`Source::column`] compares
 //! addresses. Nothing is allocated until there is an error.
 
-use super::suggest::nearest;
+use super::nearest;
 use super::value::number;
 use super::{Names, TextError};
 use crate::Refusal;

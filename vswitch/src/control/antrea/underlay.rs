@@ -104,7 +104,7 @@ impl Antrea {
             let Ok(address) = hop.address.parse() else { continue };
             // No link with it: DEGRADED says that it has not answered.
             if let Ok(Some(mac)) = self.switch.ask_neighbour(bridge, address) {
-                wire.hops.insert(address, vswitch_antrea::Mac(mac.0));
+                wire.hops.insert(address, mac);
             }
         }
         wire.under = Some(under);

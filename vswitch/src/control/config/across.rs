@@ -1,9 +1,9 @@
 //! What only shows when the whole file is known: names, numbers and devices used twice, wires without another end.
 
 use super::document::{Reader, Span, quoted};
-use super::suggest::did_you_mean;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use vswitch_net_types::suggest::did_you_mean;
 
 /// What only one port can have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -2,12 +2,12 @@
 
 use super::place::{LineIndex, Place, Places, Position};
 use super::report::{Problem, Report};
-use super::suggest::did_you_mean;
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use vswitch_net_types::suggest::did_you_mean;
 
 /// A range of bytes in the file.
 pub(super) type Span = Range<usize>;

@@ -26,7 +26,6 @@ mod place;
 mod port;
 mod report;
 mod route;
-mod suggest;
 mod underlay;
 mod value;
 

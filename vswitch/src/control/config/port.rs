@@ -3,7 +3,6 @@
 use super::across::{PortEntry, Resource};
 use super::document::{Reader, Section, Span, quoted, type_of};
 use super::parse::{Walk, field_errors};
-use super::suggest::did_you_mean;
 use crate::dpdk::devargs::device_name;
 use crate::limits;
 use crate::packet::Mac;
@@ -13,6 +12,7 @@ use crate::port::{
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toml::de::DeValue;
+use vswitch_net_types::suggest::did_you_mean;
 use vswitch_tunnel::Kind;
 
 /// Keys of every port.

@@ -1,5 +1,6 @@
 //! Objects as arguments name them: `KIND/NAME`.
 
+use vswitch_net_types::suggest::nearest;
 use vswitch_proto::antrea::v1::{Kind, ObjectRef};
 
 /// An object by its identity.
@@ -138,30 +139,10 @@ fn unknown(word: &str) -> String {
     // Of words that are equally near, the first one of its kind comes before its other words.
     let first = KINDS.iter().filter_map(|(_, words, _)| words.first());
     let others = KINDS.iter().flat_map(|(_, words, _)| words.iter().skip(1)).chain(&POLICIES);
-    let near = first.chain(others).map(|known| (distance(word, known), known)).min_by_key(|(edits, _)| *edits);
-    let near = near.filter(|(edits, _)| *edits <= 1 + word.len() / 4).map(|(_, known)| known);
+    let near = nearest(word, first.chain(others).copied());
     let near = near.map_or_else(String::new, |known| format!(" did you mean {known}?"));
     let all: Vec<_> = KINDS.iter().filter_map(|(_, words, _)| words.first().copied()).collect();
     format!("{word:?} is no kind of object;{near} give KIND/NAME with one of: {}", all.join(", "))
-}
-
-/// How many insertions, deletions, replacements and swaps of neighbours lead from one word to another.
-fn distance(from: &str, to: &str) -> usize {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().take(64).collect(), to.chars().collect());
-    let mut above: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=to.len()).collect();
-    for (i, one) in from.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, other) in to.iter().enumerate() {
-            let mut best = (last[j] + usize::from(one != other)).min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && from[i - 1] == *other && to[j - 1] == *one {
-                best = best.min(above[j - 1] + 1);
-            }
-            row.push(best);
-        }
-        above = std::mem::replace(&mut last, row);
-    }
-    last.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -234,14 +215,5 @@ mod tests {
         assert!(policy("web").is_err_and(|error| error.contains("is no policy's name")));
         assert_eq!(pod("default/web").as_deref(), Ok("default/web"));
         assert!(pod("web").is_err());
-    }
-
-    #[test]
-    fn distances() {
-        for (from, to, edits) in
-            [("", "", 0), ("pod", "pod", 0), ("pdo", "pod", 1), ("pd", "pod", 1), ("xyz", "pod", 3)]
-        {
-            assert_eq!((distance(from, to), distance(to, from)), (edits, edits), "{from} {to}");
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Fields that are sets of flags, and `nw_frag`.
 
 use super::{error, number, push_hex};
-use crate::text::suggest::nearest;
+use crate::text::nearest;
 use crate::{Field, text::TextError};
 
 /// Names of flags, from bit 0.

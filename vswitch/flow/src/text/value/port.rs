@@ -2,7 +2,7 @@
 
 use super::{error, push};
 use crate::action::{PortNo, port};
-use crate::text::suggest::nearest;
+use crate::text::nearest;
 use crate::text::{Names, Style, TextError};
 use std::borrow::Cow;
 

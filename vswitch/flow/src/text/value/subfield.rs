@@ -3,7 +3,7 @@
 use super::{error, push};
 use crate::field::{names, subfield_field_by_name};
 use crate::text::TextError;
-use crate::text::suggest::nearest;
+use crate::text::nearest;
 use crate::{Field, Subfield};
 
 /// `NXM_NX_REG0[0..3]`, `reg0[0]`, `reg0[]`, `reg0`.

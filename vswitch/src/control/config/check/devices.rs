@@ -1,11 +1,11 @@
 //! Interfaces, devices, files and directories that ports name.
 
-use super::super::suggest::did_you_mean;
 use super::{Check, Place};
 use crate::dpdk::devargs::{MISSING_FILE_HINT, missing_file, pci_address};
 use crate::port::{PortKind, VhostConfig, VhostMode};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use vswitch_net_types::suggest::did_you_mean;
 
 impl Check<'_> {
     pub(super) fn devices(&mut self) {

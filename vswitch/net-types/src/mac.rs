@@ -12,18 +12,27 @@ impl Mac {
     pub const BROADCAST: Self = Self([0xff; 6]);
 
     /// Group bit set: multicast or broadcast.
+    #[inline]
     #[must_use]
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 
+    /// The address of one station: no group bit, and not zero.
+    #[must_use]
+    pub fn is_unicast(self) -> bool {
+        !self.is_multicast() && !self.is_zero()
+    }
+
     /// All zero.
+    #[inline]
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.0 == [0; 6]
     }
 
     /// The address as the low 48 bits of a number, first byte most significant.
+    #[inline]
     #[must_use]
     pub fn to_u64(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
@@ -31,6 +40,7 @@ impl Mac {
     }
 
     /// The low 48 bits of a number, first byte most significant.
+    #[inline]
     #[must_use]
     pub fn from_u64(value: u64) -> Self {
         let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
@@ -82,8 +92,19 @@ mod tests {
         let mac: Mac = "0a:1B:2c:3d:4e:f".parse().expect("an address");
         assert_eq!(mac.to_string(), "0a:1b:2c:3d:4e:0f");
         assert_eq!(Mac::from_u64(mac.to_u64()), mac);
+        assert_eq!(mac.to_u64(), 0x0a1b_2c3d_4e0f);
         for bad in ["", "1:2:3:4:5", "1:2:3:4:5:6:7", "+1:2:3:4:5:6", "100:2:3:4:5:6", "1:2:3:4:5:"] {
             assert_eq!(bad.parse::<Mac>(), Err(MacError), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn stations_and_groups_are_told_apart() {
+        let read = |text: &str| text.parse::<Mac>().expect("an address");
+        assert!(read("02:00:00:00:00:01").is_unicast());
+        for other in [Mac::default(), Mac::BROADCAST, read("01:00:5e:00:00:01"), read("33:33:00:00:00:01")] {
+            assert!(!other.is_unicast(), "{other}");
+        }
+        assert!(Mac::BROADCAST.is_multicast() && !Mac::default().is_multicast() && Mac::default().is_zero());
     }
 }
