@@ -2,7 +2,10 @@
 
 use crate::common::{Switch, number};
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
 use std::process::Output;
+use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -199,9 +202,31 @@ impl Bed {
     /// Bytes of memory that it has.
     pub(crate) fn memory(&self) -> u64 {
         let path = format!("/proc/{}/statm", self.switch.pid());
-        let pages = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let pages = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number");
         resident * 4096
+    }
+
+    /// What `work` gives, and the time that workers had a core for it. What else the machine does is not
+    /// counted (Linux, `Documentation/scheduler/sched-stats.rst`: `schedstat`).
+    pub(crate) fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> (T, Duration) {
+        let before = self.worker_time();
+        let value = work(self);
+        (value, self.worker_time() - before)
+    }
+
+    /// Time that workers have had cores, since they started.
+    fn worker_time(&self) -> Duration {
+        let tasks = format!("/proc/{}/task", self.switch.pid());
+        let tasks = fs::read_dir(tasks).expect("vswitchd's threads").map(|task| task.expect("a thread").path());
+        let name = |task: &PathBuf| fs::read_to_string(task.join("comm")).unwrap_or_default();
+        let workers: Vec<PathBuf> = tasks.filter(|task| name(task).starts_with("worker-")).collect();
+        assert!(!workers.is_empty(), "no thread is a worker's");
+        let nanoseconds = |task: &PathBuf| {
+            let text = fs::read_to_string(task.join("schedstat")).expect("times of a thread");
+            text.split(' ').next().expect("a time").parse::<u64>().expect("a number")
+        };
+        Duration::from_nanos(workers.iter().map(nanoseconds).sum())
     }
 
     /// What holds after every case: workers live, and no packet is held. Call it at the end of a test.

@@ -2,17 +2,16 @@
 //! been sent for it before included, and counted under the budget's name.
 
 use crate::bed::{BRIDGE, Bed, udp};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Longest time that one packet may hold a worker, in a debug build on a machine that compiles.
+/// Longest time that one packet may hold a worker, in a debug build.
 const PACKET_MAX: Duration = Duration::from_secs(2);
 
 /// Loads a program, hands packets in and says what became of them: where they left, and why they were dropped.
 fn fate(bed: &mut Bed, program: &[String]) -> (usize, String) {
     bed.load(&program.iter().map(String::as_str).collect::<Vec<_>>());
-    let start = Instant::now();
-    let (ports, reason) = bed.fate(&udp(1));
-    assert!(start.elapsed() < 4 * PACKET_MAX, "{:?}: {:?}", program[0], start.elapsed());
+    let ((ports, reason), took) = bed.timed(|bed| bed.fate(&udp(1)));
+    assert!(took < 4 * PACKET_MAX, "{:?}: {took:?}", program[0]);
     // Trace predicts it, and ends.
     let trace = bed.trace(&udp(1));
     let told = if trace.drop_reason.is_empty() { "-" } else { &trace.drop_reason };
