@@ -16,11 +16,11 @@ SHOWN = 25  # functions
 
 # Stages by the file of the innermost function of ours, the first pattern that fits.
 STAGES = (
-    (r"worker/run\.rs|dpdk/lcore", "poll loop"),
+    (r"worker/run\.rs|dpdk/src/lcore", "poll loop"),
     (r"worker/output\.rs", "output"),
-    (r"dpdk/mem\.rs", "hash and prefetch"),
-    (r"dpdk/vhost|port/vhost", "vhost ports"),
-    (r"/dpdk-sys/|src/port/|src/dpdk/", "ports and mbufs"),
+    (r"dpdk/src/mem\.rs", "hash and prefetch"),
+    (r"dpdk/src/vhost|port/vhost", "vhost ports"),
+    (r"/dpdk-sys/|src/port/|/dpdk/src/", "ports and mbufs"),
     (r"packet/(checksum|offload|segment)", "checksums"),
     (r"src/packet/|flow/src/extract|cache/compact", "parse and key"),
     (r"worker/(replay|opening)|cache/(path|program|openings)", "replay"),
@@ -127,7 +127,7 @@ def place(frames, symbol, dso):
     for function, file in frames:
         if found := re.search(r"(?:^|/)((?:vswitch|dpdk-sys)/.*)", file):
             # What vectors do is part of what they do it for.
-            if "/registry/" not in file and not file.endswith("dpdk/wide.rs"):
+            if "/registry/" not in file and not file.endswith("dpdk/src/wide.rs"):
                 where = found[1].removeprefix("vswitch/").replace("src/", "")
                 return f"{where} {short(function)}", stage(file, STAGES, OTHER)
     if frames:

@@ -117,7 +117,7 @@ class Functions(unittest.TestCase):
         frames = functions.inlined(RESOLVED)[0x1010]
         for arguments, place in (
             ((frames, "x", "/bin/vswitchd"), ("worker/replay.rs Replay::apply", "replay")),
-            (([("sum", "/src/vswitch/src/dpdk/wide.rs"), *frames[1:]], "x", "/bin/vswitchd"), ("worker/replay.rs Replay::apply", "replay")),
+            (([("sum", "/src/vswitch/dpdk/src/wide.rs"), *frames[1:]], "x", "/bin/vswitchd"), ("worker/replay.rs Replay::apply", "replay")),
             ((frames[:1], "core::fmt::write", "/bin/vswitchd"), ("fmt::write", "other of the switch")),
             (([], "clear_page", "[kernel.kallsyms]"), ("(kernel)", "kernel")),
             (([], "[unknown]", "/usr/lib/librte_net_pcap.so.23.0"), ("librte_net_pcap", "driver net_pcap")),

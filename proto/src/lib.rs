@@ -1,4 +1,5 @@
 //! The gRPC interfaces of vswitch. The comments in `vswitch/v1/*.proto` and `antrea/v1/*.proto` are their manuals.
+#![forbid(unsafe_code)]
 
 /// The switch's own services: [`v1`].
 pub mod vswitch {

@@ -1,10 +1,12 @@
 //! vswitch: a DPDK virtual switch. See ARCHITECTURE.md for the packet walk and the rooms.
+#![forbid(unsafe_code)]
+
 pub mod action;
 pub mod cache;
 pub mod conntrack;
 pub mod control;
 pub mod daemon;
-pub mod dpdk;
+pub use vswitch_dpdk as dpdk;
 pub mod group;
 pub mod limits;
 pub mod meter;

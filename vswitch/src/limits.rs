@@ -1,8 +1,6 @@
 //! Every limit of the switch in one place, each with its reason. A full table refuses by name; it never grows.
 
-/// Packets that one poll of a receive queue returns at most. 32 keeps a burst's headers in L1 (32 x 64 B = 2 KiB). No more: librte_vhost puts at most 32 at a time into a ring (MAX_PKT_BURST), and what
-/// it leaves counts as a full ring.
-pub const BURST: usize = 32;
+pub use vswitch_dpdk::limits::{BURST, FRAME_MAX, L2_OVERHEAD};
 
 /// Ports of all bridges together. A node has up to 250 Pods; four times that leaves room for patch and tunnel ports.
 pub const PORTS_MAX: usize = 1024;
@@ -90,12 +88,6 @@ pub const MTU_MAX: u16 = 9702;
 
 /// Bytes of the shortest frame that can be parsed: two addresses and a type.
 pub const FRAME_MIN: usize = 14;
-
-/// Bytes that a frame may have besides its MTU: an Ethernet header and two VLAN tags.
-pub const L2_OVERHEAD: usize = 14 + 8;
-
-/// Bytes of the largest packet that may enter: a GSO packet of 64 KiB with its Ethernet header and two VLAN tags.
-pub const FRAME_MAX: usize = 65535 + L2_OVERHEAD;
 
 /// Segments that one GSO packet may be cut into for a port without GSO. 64 KiB at an MSS of 64: less than any path has, and
 /// one descriptor of a guest shall not become 65,535 packets.

@@ -1,4 +1,5 @@
 //! `vswitchd`, the daemon. See `vswitch::daemon`.
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 

@@ -8,6 +8,7 @@
 //! Nothing is allocated, and nothing asked of the kernel, per packet. It ends by itself: a watchdog sees to that.
 //!
 //! Exit codes: 0 done; 1 a device did not open or an answer could not be written; 2 wrong usage; 3 it did not end in time.
+#![forbid(unsafe_code)]
 
 mod cli;
 mod ends;

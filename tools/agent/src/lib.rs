@@ -2,6 +2,7 @@
 //!
 //! `source` is where documents come from, `kinds` what they may say, `model` all of them by name; `resolve` finds out what selectors mean, `project` what the Node's
 //! switch has to know, `drive` tells it.
+#![forbid(unsafe_code)]
 
 pub mod agent;
 pub mod cli;

@@ -1,4 +1,5 @@
 //! `vswitch-agent`: reads Kubernetes manifests, and tells vswitchd what is to be on this Node.
+#![forbid(unsafe_code)]
 
 use clap::Parser;
 use std::io::{self, IsTerminal};

@@ -5,6 +5,7 @@
 //! `error` how they leave.
 //!
 //! Exit codes: 0 done; 1 the switch refused, or output failed; 2 wrong usage; 3 vswitchd cannot be reached or does not answer.
+#![forbid(unsafe_code)]
 
 mod cli;
 mod client;

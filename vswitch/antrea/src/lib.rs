@@ -13,6 +13,7 @@
 //! **Limits**: those of the interface's comments; [`limits`].
 //!
 //! **Threads**: plain values. No clock, no I/O, no DPDK, no gRPC.
+#![forbid(unsafe_code)]
 
 mod address;
 mod desired;

@@ -17,6 +17,7 @@
 //!
 //! **Threads**: everything is `&self`. Workers track; the control side expires, dumps, flushes and sets limits a few entries at a time. Who wants to change a connection that a worker keeps waits until that worker
 //! is done with its burst.
+#![forbid(unsafe_code)]
 
 mod checksum;
 mod memory;

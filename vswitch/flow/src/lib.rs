@@ -10,6 +10,7 @@
 //! arp_op and nw_proto, arp_sha and nd_sll), so do we: programs can tell.
 //!
 //! **Threads**: plain values. No unsafe code, no DPDK, no clock.
+#![forbid(unsafe_code)]
 
 mod absent;
 pub mod action;

@@ -6,6 +6,7 @@
 //! **Design**: [loom](https://docs.rs/loom), with one repair. Loom tries an access earlier than another one if they conflict, but remembers only the last access to each atomic: of a thread
 //! that looks at a word before it swaps it, as lock-free code does, it remembers the look, which the swap follows anyway, and forgets that another thread had looked before. So here
 //! every access is one that conflicts: it begins with a relaxed store to a word beside, which orders nothing but the attempts.
+#![forbid(unsafe_code)]
 #![cfg(loom)]
 
 use std::sync::Arc;

@@ -9,6 +9,7 @@
 //! **Threads**: each worker has a number, and calls with that; one thread at a time is that worker. Any other thread may publish and wait.
 //!
 //! `tests/models.rs` explores all interleavings of this code, and says which ordering is needed for what.
+#![forbid(unsafe_code)]
 
 mod published;
 mod quiescence;

@@ -70,7 +70,7 @@ fn version() -> &'static str {
 
 #[cfg(feature = "dpdk")]
 fn dpdk() -> String {
-    format!("DPDK: built with {}, running {}", dpdk_sys::BUILD_VERSION, crate::dpdk::eal::version())
+    format!("DPDK: built with {}, running {}", crate::dpdk::eal::BUILD_VERSION, crate::dpdk::eal::version())
 }
 
 #[cfg(not(feature = "dpdk"))]

@@ -16,7 +16,7 @@
 //! **Threads**: each queue has one user at a time; the device may be used from any thread.
 
 use super::{DeviceCounters, Link};
-use crate::dpdk::kernel::{Gather, KernelError, Outgoing, SegmentReader, Tap, TapState, VNET_LEN};
+use crate::dpdk::kernel::{Gather, KernelError, Outgoing, SegmentReader, Tap, TapState, Unreadable, VNET_LEN};
 use crate::dpdk::{Burst, Mempool};
 use crate::limits::BURST;
 use crate::observe::{DropReason, PortCounters};
@@ -92,7 +92,7 @@ impl TapRxQueue {
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Some((DropReason::VnetHeader, 0)),
                 // EAGAIN, or EBADFD of a deleted interface: nothing now, and the same back-off.
                 Ok(None) | Err(_) => break,
-                Ok(Some(Err(reason))) => Some((reason, 0)),
+                Ok(Some(Err(fault))) => Some((unreadable(fault), 0)),
                 Ok(Some(Ok(mut packet))) => match VnetHdr::from_bytes(&packet.header).accept(&mut packet.mbuf) {
                     Ok(()) => {
                         // There is room: the loop counts the slots.
@@ -243,6 +243,15 @@ impl TapDevice {
     #[must_use]
     pub fn counters(&self) -> DeviceCounters {
         DeviceCounters { rx_missed: self.tap.missed(), ..DeviceCounters::default() }
+    }
+}
+
+/// Why a packet that the kernel had is dropped.
+const fn unreadable(fault: Unreadable) -> DropReason {
+    match fault {
+        Unreadable::NoMbuf => DropReason::NoMbuf,
+        Unreadable::Oversize => DropReason::Oversize,
+        Unreadable::VnetHeader => DropReason::VnetHeader,
     }
 }
 

@@ -10,6 +10,7 @@
 //! **Limits**: [`routes::ROUTES_MAX`], [`neighbours::NEIGHBOURS_MAX`], [`options::SPACE_MAX`].
 //!
 //! **Threads**: [`Neighbours`] is shared by all workers, who read it without a lock. The rest are plain values.
+#![forbid(unsafe_code)]
 
 mod header;
 pub mod neighbours;

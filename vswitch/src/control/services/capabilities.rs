@@ -47,7 +47,7 @@ const fn cpu_baseline() -> &'static str {
 
 fn version() -> v1::Version {
     #[cfg(feature = "dpdk")]
-    let (dpdk_runtime, dpdk_build) = (crate::dpdk::eal::version(), dpdk_sys::BUILD_VERSION.to_owned());
+    let (dpdk_runtime, dpdk_build) = (crate::dpdk::eal::version(), crate::dpdk::eal::BUILD_VERSION.to_owned());
     #[cfg(not(feature = "dpdk"))]
     let (dpdk_runtime, dpdk_build) = (String::new(), String::new());
     v1::Version {

@@ -103,6 +103,9 @@ impl Drop for Eal {
     }
 }
 
+/// Version of DPDK that this program was built with.
+pub const BUILD_VERSION: &str = sys::BUILD_VERSION;
+
 /// Version of the DPDK library that runs.
 #[must_use]
 pub fn version() -> String {
@@ -187,8 +190,8 @@ fn init(args: &[String], hugepages: bool) -> Result<(), EalError> {
 }
 
 /// Starts EAL for the tests of this process, once, without hugepages.
-#[cfg(test)]
-pub(crate) fn start_for_tests() -> &'static std::sync::Arc<Eal> {
+#[cfg(any(test, feature = "testing"))]
+pub fn start_for_tests() -> &'static std::sync::Arc<Eal> {
     static EAL: std::sync::OnceLock<std::sync::Arc<Eal>> = std::sync::OnceLock::new();
     EAL.get_or_init(|| {
         let config = EalConfig {

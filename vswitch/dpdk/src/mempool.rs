@@ -65,7 +65,7 @@ impl Mempool {
     ///
     /// # Panics
     /// When EAL does not start.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn for_tests(size: usize) -> Self {
         use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -20,14 +20,14 @@ mod packet_socket;
 mod rx_ring;
 mod segment_reader;
 mod tap;
-#[cfg(test)]
-pub(crate) mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use error::KernelError;
 pub use gather::{Gather, Outgoing};
 pub use packet_socket::PacketSocket;
 pub use rx_ring::{RxFrame, RxRing};
-pub use segment_reader::{SegmentReader, TapPacket};
+pub use segment_reader::{SegmentReader, TapPacket, Unreadable};
 pub use tap::{Tap, TapState};
 
 /// Bytes of `struct virtio_net_hdr` in front of every packet.

@@ -3,8 +3,8 @@
 use super::lend::{Taking, take};
 use super::shared::{NONE, Shared};
 use super::{Loans, Lost, Negotiated, Received, Sent, features};
-use crate::dpdk::{Burst, Mempool};
 use crate::limits::BURST;
+use crate::{Burst, Mempool};
 use dpdk_sys as sys;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -240,7 +240,7 @@ fn settle_offload(mbuf: &mut rte_mbuf) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dpdk::{Csum, Mbuf, TxOffload};
+    use crate::{Csum, Mbuf, TxOffload};
 
     fn settle(mbuf: Mbuf) -> (bool, Mbuf) {
         let mut burst = Burst::new();

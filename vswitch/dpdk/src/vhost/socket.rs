@@ -72,7 +72,7 @@ pub(super) fn prepare_server(path: &Path) -> Result<(), VhostError> {
 }
 
 /// Removes a socket on which nobody listens. Anything else is left alone.
-pub(in crate::dpdk) fn remove_stale(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
     match probe(path) {
         Err(error) if is_socket && error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),

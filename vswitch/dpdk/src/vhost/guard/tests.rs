@@ -1,5 +1,5 @@
 use super::*;
-use crate::dpdk::vhost::message::{
+use crate::vhost::message::{
     CONTEXT_LEN, GET_VRING_BASE, RESET_OWNER, SET_FEATURES, SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_ERR,
     SET_VRING_KICK, SET_VRING_NUM, for_tests, with_fd,
 };

@@ -7,7 +7,7 @@
 //! **Lock**: a loan lasts while the library holds the ring's `access_lock`: this runs inside `rte_vhost_dequeue_burst`, where that asks its pool for mbufs (the shim passes that on), and whoever wants
 //! to change the guest's memory or to move the ring waits for the lock, and for the worker who ends the device. So the packets go all their way from here ([`Loans::forward`]), and none may be left when they have gone it;
 //! that is counted, and the switch ends rather than read memory that may no longer be there. Meanwhile nobody may wait for a ring of the *same* guest: `vhost-events` may have that one already,
-//! and wait for this one. What goes back to the port that it came from is therefore sent later ([`crate::worker::Walk::burst_lent`]). Rings of other guests may be waited for: one thread handles
+//! and wait for this one. What goes back to the port that it came from is therefore sent later (`Walk::burst_lent` of the workers). Rings of other guests may be waited for: one thread handles
 //! all messages, one at a time.
 //!
 //! **Never trust the guest**: each descriptor is read once, each address checked against its regions, chains have at most [`PIECES_MAX`] pieces. What decides anything lies in the head, which is copied.
@@ -17,8 +17,8 @@ use super::Loans;
 use super::features;
 use super::rings::negotiated_features;
 use super::shared::Shared;
-use crate::dpdk::{Csum, Mbuf, Mempool};
 use crate::limits::{BURST, FRAME_MAX};
+use crate::{Csum, Mbuf, Mempool};
 use dpdk_sys as sys;
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};

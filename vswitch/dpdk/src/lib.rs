@@ -23,7 +23,7 @@ mod eth_queue;
 pub mod ethdev;
 pub mod kernel;
 pub mod lcore;
-mod limits;
+pub mod limits;
 mod mbuf_copy;
 mod mem;
 mod meta;

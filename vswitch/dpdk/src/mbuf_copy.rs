@@ -110,7 +110,7 @@ impl Mbuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dpdk::Csum;
+    use crate::Csum;
 
     #[test]
     fn long_packets_span_segments_and_survive_copies_reads_and_writes() {

@@ -1,7 +1,7 @@
 //! Without DPDK there are no vhost-user ports: opening one says so. The other methods are those of a port without a guest.
 
 use super::{Loans, Negotiated, Offer, Quiesce, Received, Sent, VhostError};
-use crate::dpdk::{Burst, Mempool};
+use crate::{Burst, Mempool};
 use std::path::Path;
 
 /// Control side of a socket; there is none.

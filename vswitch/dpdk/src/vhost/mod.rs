@@ -94,8 +94,8 @@ mod socket;
 #[cfg(not(feature = "dpdk"))]
 mod double;
 
-#[cfg(all(test, feature = "dpdk"))]
-pub(crate) mod testing;
+#[cfg(all(any(test, feature = "testing"), feature = "dpdk"))]
+pub mod testing;
 
 pub use error::VhostError;
 
@@ -103,7 +103,7 @@ pub use error::VhostError;
 pub use {caller::set_delay as set_call_delay, lend::GuestMemory, open::Vhost, rings::Rings, shared::tend};
 
 #[cfg(feature = "dpdk")]
-pub(super) use socket::remove_stale;
+pub(crate) use socket::remove_stale;
 
 #[cfg(not(feature = "dpdk"))]
 pub use double::{GuestMemory, Rings, Vhost, set_call_delay, tend};

@@ -1,7 +1,7 @@
 //! Scratch space for gathering calls: header and segments of a packet as `struct iovec`s.
 
 use super::{VNET_LEN, check};
-use crate::dpdk::Mbuf;
+use crate::Mbuf;
 use crate::limits::BURST;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -110,8 +110,8 @@ fn iovec(bytes: &[u8]) -> libc::iovec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dpdk::Mempool;
-    use crate::dpdk::kernel::testing::filler;
+    use crate::Mempool;
+    use crate::kernel::testing::filler;
     use std::io::Read;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;

@@ -267,7 +267,7 @@ fn tx_dropped(table: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dpdk::kernel::testing::{Netns, eventually, ip, unique_name};
+    use crate::kernel::testing::{Netns, eventually, ip, unique_name};
 
     #[test]
     fn drop_column_of_proc_net_dev() {

@@ -5,12 +5,12 @@ use super::devargs::{device_name, memif_socket, pci_address, unusable};
 use super::eal::{Eal, errno_text};
 pub use super::eth_queue::{EthRxQueue, EthTxQueue};
 use super::rss::Spread;
-use crate::packet::Mac;
 use dpdk_sys as sys;
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::sync::Arc;
+use vswitch_net_types::Mac;
 
 /// Descriptors asked for per receive and transmit queue; the driver adjusts.
 const DESCRIPTORS: u16 = 1024;
@@ -387,8 +387,8 @@ fn refused(code: i32, is_pci: bool) -> (String, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dpdk::Burst;
-    use crate::dpdk::eal::start_for_tests;
+    use crate::Burst;
+    use crate::eal::start_for_tests;
 
     fn config(devargs: &str) -> EthdevConfig {
         EthdevConfig { devargs: devargs.to_owned(), rx_queues: 1, tx_queues: 1, mtu: 1500, mac: None, offloads: true }

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// A name that no other test, process or machine user has: at most 14 characters, so that one may be appended.
-pub(crate) fn unique_name(suffix: &str) -> String {
+pub fn unique_name(suffix: &str) -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     format!("kernel{:x}{suffix}{}", std::process::id(), NEXT.fetch_add(1, Relaxed))
 }
 
 /// Bytes that differ from their neighbours.
-pub(crate) fn filler(len: usize) -> Vec<u8> {
+pub fn filler(len: usize) -> Vec<u8> {
     (0..251).cycle().take(len).collect()
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn filler(len: usize) -> Vec<u8> {
 ///
 /// # Panics
 /// When it does not come.
-pub(crate) fn eventually<R>(what: &str, mut poll: impl FnMut() -> Option<R>) -> R {
+pub fn eventually<R>(what: &str, mut poll: impl FnMut() -> Option<R>) -> R {
     let until = Instant::now() + Duration::from_secs(2);
     loop {
         if let Some(result) = poll() {
@@ -40,7 +40,7 @@ pub(crate) fn eventually<R>(what: &str, mut poll: impl FnMut() -> Option<R>) -> 
 ///
 /// # Panics
 /// With its error output when it fails.
-pub(crate) fn run<S: AsRef<OsStr>>(args: &[S]) -> String {
+pub fn run<S: AsRef<OsStr>>(args: &[S]) -> String {
     let output = Command::new(&args[0]).args(&args[1..]).output().expect("the program is installed");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let shown: Vec<_> = args.iter().map(AsRef::as_ref).collect();
@@ -50,16 +50,17 @@ pub(crate) fn run<S: AsRef<OsStr>>(args: &[S]) -> String {
 }
 
 /// Runs `ip` with blank-separated arguments.
-pub(crate) fn ip(args: &str) -> String {
+pub fn ip(args: &str) -> String {
     run(&[&["ip"], &args.split(' ').collect::<Vec<_>>()[..]].concat())
 }
 
 /// A network namespace without IPv6 noise. Goes when dropped, with the interfaces in it.
 #[derive(Debug)]
-pub(crate) struct Netns(String);
+pub struct Netns(String);
 
 impl Netns {
-    pub(crate) fn new() -> Self {
+    /// A new one, its loopback interface up.
+    pub fn new() -> Self {
         let this = Self(unique_name("n"));
         ip(&format!("netns add {}", this.0));
         this.ip("link set lo up");
@@ -68,7 +69,7 @@ impl Netns {
     }
 
     /// A namespace with an interface `eth0` whose veth peer is in ours. Both are up; returns the peer's name.
-    pub(crate) fn with_veth() -> (Self, String) {
+    pub fn with_veth() -> (Self, String) {
         let (this, host) = (Self::new(), unique_name("v"));
         ip(&format!("link add {host} type veth peer name eth0 netns {}", this.0));
         run(&["sysctl", "-qw", &format!("net.ipv6.conf.{host}.disable_ipv6=1")]);
@@ -82,11 +83,13 @@ impl Netns {
         (this, host)
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// Its name, for `ip netns`.
+    pub fn name(&self) -> &str {
         &self.0
     }
 
-    pub(crate) fn ip(&self, args: &str) -> String {
+    /// Runs `ip` in it.
+    pub fn ip(&self, args: &str) -> String {
         ip(&format!("-n {} {args}", self.0))
     }
 
@@ -95,12 +98,12 @@ impl Netns {
     }
 
     /// Runs a command with blank-separated arguments to its end.
-    pub(crate) fn run(&self, args: &str) -> String {
+    pub fn run(&self, args: &str) -> String {
         run(&self.command(args))
     }
 
     /// Starts a command in the background.
-    pub(crate) fn spawn(&self, args: &str) -> Background {
+    pub fn spawn(&self, args: &str) -> Background {
         let args = self.command(args);
         let child = Command::new(args[0]).args(&args[1..]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Background(child.expect("the program is installed"))
@@ -111,12 +114,12 @@ impl Netns {
     }
 
     /// A packet socket on an interface in here.
-    pub(crate) fn plain_socket(&self, interface: &str) -> PlainSocket {
+    pub fn plain_socket(&self, interface: &str) -> PlainSocket {
         netns::inside(&self.file(), || PlainSocket::new(interface)).expect("a packet socket")
     }
 
     /// Sends `n` broadcasts out of an interface in here.
-    pub(crate) fn flood(&self, interface: &str, n: usize) {
+    pub fn flood(&self, interface: &str, n: usize) {
         let socket = self.plain_socket(interface);
         for _ in 0..n {
             let _ = socket.send([0; 10], &[0xff; 60]);
@@ -134,7 +137,7 @@ impl Drop for Netns {
 
 /// A process that ends with this value.
 #[derive(Debug)]
-pub(crate) struct Background(Child);
+pub struct Background(Child);
 
 impl Drop for Background {
     fn drop(&mut self) {
@@ -145,28 +148,28 @@ impl Drop for Background {
 
 /// A frame as a [`PlainSocket`] receives it.
 #[derive(Debug)]
-pub(crate) struct PlainFrame {
+pub struct PlainFrame {
     /// Its virtio-net header, which counts without the tag that the kernel took out.
-    pub(crate) header: [u8; 10],
+    pub header: [u8; 10],
     /// That tag.
-    pub(crate) tag: Option<[u8; 4]>,
+    pub tag: Option<[u8; 4]>,
     bytes: Vec<u8>,
 }
 
 impl PlainFrame {
     /// The frame as it was on the wire: the tag back in its place.
-    pub(crate) fn on_the_wire(&self) -> Vec<u8> {
+    pub fn on_the_wire(&self) -> Vec<u8> {
         [&self.bytes[..12], self.tag.as_ref().map_or(&[][..], |tag| tag), &self.bytes[12..]].concat()
     }
 }
 
 /// A packet socket by `sendmsg` and `recvmsg`, with virtio-net headers.
 #[derive(Debug)]
-pub(crate) struct PlainSocket(OwnedFd);
+pub struct PlainSocket(OwnedFd);
 
 impl PlainSocket {
     /// On an interface of this thread's namespace.
-    pub(crate) fn new(interface: &str) -> io::Result<Self> {
+    pub fn new(interface: &str) -> io::Result<Self> {
         // SAFETY: no pointers; the descriptor is fresh; plain data is zeroed; lengths are those of what is pointed to.
         unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -184,14 +187,14 @@ impl PlainSocket {
     }
 
     /// Sends a frame behind a header.
-    pub(crate) fn send(&self, header: [u8; 10], frame: &[u8]) -> io::Result<usize> {
+    pub fn send(&self, header: [u8; 10], frame: &[u8]) -> io::Result<usize> {
         let bytes = [&header[..], frame].concat();
         // SAFETY: the kernel reads `bytes`.
         check(unsafe { libc::send(self.0.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) } as i64)
     }
 
     /// The next frame whose destination begins with `prefix`.
-    pub(crate) fn receive(&self, prefix: &[u8]) -> PlainFrame {
+    pub fn receive(&self, prefix: &[u8]) -> PlainFrame {
         eventually("a frame", || {
             std::iter::from_fn(|| self.receive_any()).find(|frame| frame.bytes.starts_with(prefix))
         })

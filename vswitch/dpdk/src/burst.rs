@@ -85,7 +85,7 @@ impl Burst {
 
     /// The slots in use, for their mbufs to be taken, and leaves the burst empty. All are to be taken: what is not may be lost.
     #[inline]
-    pub(crate) fn hand_out(&mut self) -> &mut [Option<Mbuf>] {
+    pub fn hand_out(&mut self) -> &mut [Option<Mbuf>] {
         let len = std::mem::take(&mut self.len);
         &mut self.slots[..len]
     }
@@ -145,7 +145,7 @@ impl Drop for Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dpdk::Mempool;
+    use crate::Mempool;
 
     #[test]
     fn full_burst_gives_the_mbuf_back_and_drop_frees_all() {

@@ -7,13 +7,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 
 /// For guests that a thread of its own calls.
-pub(crate) const CALL_DELAY_US: u32 = 20;
+pub const CALL_DELAY_US: u32 = 20;
 
 /// Descriptors that one message can carry (`SCM_MAX_FD`).
-pub(crate) const FDS_MAX: usize = 253;
+pub const FDS_MAX: usize = 253;
 
 /// Sends bytes and descriptors (at most [`FDS_MAX`]) with one sendmsg(2).
-pub(crate) fn send_with_fds(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+pub fn send_with_fds(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
     assert!(fds.len() <= FDS_MAX, "more than the kernel takes");
     let raw: Vec<i32> = fds.iter().map(AsRawFd::as_raw_fd).collect();
     let payload = u32::try_from(size_of_val(raw.as_slice())).expect("small");
@@ -40,13 +40,13 @@ pub(crate) fn send_with_fds(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd
 }
 
 /// An eventfd whose counter is 0, and which blocks.
-pub(crate) fn eventfd() -> File {
+pub fn eventfd() -> File {
     // SAFETY: a new descriptor, and nobody else's.
     unsafe { File::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) }
 }
 
 /// Memory of hugepages of 2 MiB, sealed by nobody; none if not so many are free.
-pub(crate) fn huge_memory(len: u64) -> Option<File> {
+pub fn huge_memory(len: u64) -> Option<File> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_HUGETLB | libc::MFD_HUGE_2MB;
     // SAFETY: NUL-terminated.
     let fd = unsafe { libc::memfd_create(c"vhost-test".as_ptr(), flags) };
@@ -65,7 +65,7 @@ pub(crate) fn huge_memory(len: u64) -> Option<File> {
 }
 
 /// Takes some of a file's pages away; its length stays.
-pub(crate) fn punch(file: &File, at: i64, len: i64) -> io::Result<()> {
+pub fn punch(file: &File, at: i64, len: i64) -> io::Result<()> {
     let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: takes numbers.
     let rc = unsafe { libc::fallocate(file.as_raw_fd(), how, at, len) };
@@ -73,7 +73,7 @@ pub(crate) fn punch(file: &File, at: i64, len: i64) -> io::Result<()> {
 }
 
 /// Waits until calls made so far have been passed on: a call made after them has come, and they are passed on in their order.
-pub(crate) fn await_calls() {
+pub fn await_calls() {
     let last = eventfd();
     if let Some(_route) = super::caller::Route::open(last.as_fd()).expect("descriptors") {
         io::Read::read_exact(&mut &last, &mut [0; 8]).expect("a route begins with a call");
@@ -81,7 +81,7 @@ pub(crate) fn await_calls() {
 }
 
 /// How many descriptors the process may have from now on; returns how many it could.
-pub(crate) fn limit_fds(soft: u64) -> u64 {
+pub fn limit_fds(soft: u64) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: one limit is written, one read.
     unsafe {
@@ -93,7 +93,7 @@ pub(crate) fn limit_fds(soft: u64) -> u64 {
 }
 
 /// Makes a descriptor block, for everybody who has it.
-pub(crate) fn make_blocking(file: &File) {
+pub fn make_blocking(file: &File) {
     // SAFETY: takes and gives numbers.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) };
 }

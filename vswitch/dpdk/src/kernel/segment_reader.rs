@@ -1,9 +1,8 @@
 //! Reads packets of unknown length into mbuf segments with one `readv` each.
 
 use super::{VNET_LEN, check};
-use crate::dpdk::{Mbuf, Mempool};
 use crate::limits::FRAME_MAX;
-use crate::observe::DropReason;
+use crate::{Mbuf, Mempool};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -14,6 +13,17 @@ pub struct TapPacket {
     pub header: [u8; VNET_LEN],
     /// Its bytes; nothing of the header has been applied yet.
     pub mbuf: Mbuf,
+}
+
+/// Why a packet was taken from the kernel and lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// The pool had too few mbufs for it.
+    NoMbuf,
+    /// It is longer than [`FRAME_MAX`].
+    Oversize,
+    /// It is shorter than its virtio-net header.
+    VnetHeader,
 }
 
 /// Empty segments at hand for the next packet, whose length only the kernel knows.
@@ -65,12 +75,12 @@ impl SegmentReader {
 
     /// Reads one packet; none when a read of no bytes says that there is nothing.
     ///
-    /// A packet that does not fit the spares is gone after the read: [`DropReason::NoMbuf`] where the pool could not fill
-    /// them up, else [`DropReason::Oversize`].
+    /// A packet that does not fit the spares is gone after the read: [`Unreadable::NoMbuf`] where the pool could not fill
+    /// them up, else [`Unreadable::Oversize`].
     ///
     /// # Errors
     /// The kernel's: `EAGAIN` when there is nothing.
-    pub fn read(&mut self, fd: BorrowedFd<'_>) -> io::Result<Option<Result<TapPacket, DropReason>>> {
+    pub fn read(&mut self, fd: BorrowedFd<'_>) -> io::Result<Option<Result<TapPacket, Unreadable>>> {
         self.top_up();
         let (header, sentinel) = self.edges.split_at_mut(VNET_LEN);
         self.iov[0] = iovec(header);
@@ -87,9 +97,9 @@ impl SegmentReader {
     }
 
     /// Makes a packet of the first `n` bytes that the iovecs cover.
-    fn packet(&mut self, n: usize) -> Result<TapPacket, DropReason> {
-        let mut left = n.checked_sub(VNET_LEN).ok_or(DropReason::VnetHeader)?;
-        let short = if self.spares.len() < Self::SPARES { DropReason::NoMbuf } else { DropReason::Oversize };
+    fn packet(&mut self, n: usize) -> Result<TapPacket, Unreadable> {
+        let mut left = n.checked_sub(VNET_LEN).ok_or(Unreadable::VnetHeader)?;
+        let short = if self.spares.len() < Self::SPARES { Unreadable::NoMbuf } else { Unreadable::Oversize };
         let mut last = 0;
         loop {
             let room = self.iov.get(1 + last).ok_or(short)?.iov_len;
@@ -136,7 +146,7 @@ fn iovec(bytes: &mut [u8]) -> libc::iovec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dpdk::kernel::testing::filler;
+    use crate::kernel::testing::filler;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixDatagram;
 
@@ -179,8 +189,8 @@ mod tests {
         peer.send(&[]).expect("sent");
         send(&peer, 60);
         let mut read = || reader.read(ours.as_fd()).expect("read").map(|packet| packet.map(|p| p.mbuf.to_vec()));
-        assert_eq!(read(), Some(Err(DropReason::Oversize)));
-        assert_eq!(read(), Some(Err(DropReason::VnetHeader)));
+        assert_eq!(read(), Some(Err(Unreadable::Oversize)));
+        assert_eq!(read(), Some(Err(Unreadable::VnetHeader)));
         assert_eq!(read(), None);
         assert_eq!(read(), Some(Ok(filler(60))));
     }
@@ -199,7 +209,7 @@ mod tests {
             got.push(read.map(|packet| (packet.mbuf.to_vec() == filler(len), packet.mbuf)));
         }
         let summary: Vec<_> = got.iter().map(|r| r.as_ref().map(|(equal, _)| *equal).map_err(|e| *e)).collect();
-        let full = Err(DropReason::NoMbuf);
+        let full = Err(Unreadable::NoMbuf);
         assert_eq!(summary, [Ok(true), Ok(true), full, Ok(true), full, full]);
         drop((held, got));
         send(&peer, FRAME_MAX);
