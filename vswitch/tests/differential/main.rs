@@ -22,6 +22,7 @@ mod document;
 mod frame;
 mod generate;
 mod golden;
+mod masks;
 mod oracle;
 mod ours;
 mod pair;
@@ -78,6 +79,39 @@ fn stateful_programs_are_the_same() {
     eprintln!("{summary:?} in {:?}", start.elapsed());
     assert!(wrong.is_empty(), "{} programs differ:\n{}", wrong.len(), wrong.join("\n"));
     summary.check_stateful();
+}
+
+/// Decisions of our switch look at the bits of a packet that those of Open vSwitch look at, but for reasons in the list: in all cases, and in
+/// random programs.
+#[test]
+fn decisions_look_at_the_same_bits() {
+    let start = std::time::Instant::now();
+    let mut tally = masks::Tally::default();
+    golden::by_ports(&golden::cases(), |ports, cases| {
+        let (mut oracle, mut ours) = (oracle::Oracle::start(ports), ours::Ours::start(ports));
+        for case in cases {
+            let (what, steps) = (case.path.file_stem().unwrap_or_default().to_string_lossy(), case.steps());
+            if let Some((theirs, ours)) = masks::both(&mut oracle, &mut ours, ports, &steps) {
+                tally.add(&what, &steps, &theirs, &ours);
+            }
+        }
+        Vec::new()
+    });
+    let ports = subject::ports();
+    let (mut oracle, mut ours) = (oracle::Oracle::start(&ports), ours::Ours::start(&ports));
+    for (name, scenario) in [("seed", random::scenario as fn(u64) -> _), ("stateful seed", random::stateful)] {
+        for seed in random::seeds() {
+            let steps = scenario(seed);
+            if let Some((theirs, ours)) = masks::both(&mut oracle, &mut ours, &ports, &steps) {
+                tally.add(&format!("{name} {seed}"), &steps, &theirs, &ours);
+            }
+        }
+    }
+    let masks::Tally { compared, alone, equal, reasons, .. } = &tally;
+    eprintln!("{compared} decisions, {alone} of ours alone, {equal} equal, {reasons:?} in {:?}", start.elapsed());
+    assert!(*compared > 5000 && alone * 20 < *compared && equal * 4 > *compared, "this compares little");
+    let wrong = tally.wrong();
+    assert!(wrong.is_empty(), "{wrong}");
 }
 
 /// The stateful generator's programs are accepted by Open vSwitch.

@@ -1,6 +1,7 @@
 //! Runs scenarios on a switch and writes down what it did.
 
 use crate::connections;
+use crate::masks::Decision;
 use crate::record::Effect;
 use crate::scenario::{Command, Step};
 use crate::subject::Subject;
@@ -11,6 +12,8 @@ use crate::tunnels::{TunnelPorts, port_name, received};
 pub(crate) struct Record {
     pub(crate) steps: Vec<Vec<String>>,
     pub(crate) end: Vec<String>,
+    /// What was decided in each step, if that was asked for. Not compared with the rest.
+    pub(crate) decisions: Vec<Vec<Decision>>,
 }
 
 /// Print what is refused, in full.
@@ -31,6 +34,7 @@ pub(crate) fn run(subject: &mut dyn Subject, steps: &[Step]) -> Record {
     let mut flows: Vec<&str> = Vec::new();
     for (i, step) in steps.iter().enumerate() {
         let mut lines = Vec::new();
+        run.record.decisions.push(Vec::new());
         if let Step::Flow(line) = step {
             flows.push(line);
             if !matches!(steps.get(i + 1), Some(Step::Flow(_))) {
@@ -168,6 +172,7 @@ impl<'a> Run<'a> {
             .chain(effect.packet_ins.iter_mut().map(|event| &mut event.packet))
             .for_each(|packet| self.tunnels.normalise(packet));
         lines.extend(effect.lines(self.sent));
+        self.record.decisions.last_mut().into_iter().for_each(|all| all.append(&mut effect.decisions));
         self.removed.extend(effect.removed);
     }
 
