@@ -34,6 +34,9 @@ mod scenario;
 mod subject;
 mod tunnels;
 
+/// Threads that compare the masks of cases: Open vSwitch waits more than it works.
+const MASKS_THREADS: usize = 3;
+
 /// What is written in the cases is what Open vSwitch does.
 #[test]
 fn cases_tell_the_truth_about_open_vswitch() {
@@ -82,36 +85,29 @@ fn stateful_programs_are_the_same() {
 }
 
 /// Decisions of our switch look at the bits of a packet that those of Open vSwitch look at, but for reasons in the list: in all cases, and in
-/// random programs.
+/// some random programs. Where they look at fewer, another packet that differs there has the same result.
 #[test]
 fn decisions_look_at_the_same_bits() {
     let start = std::time::Instant::now();
     let mut tally = masks::Tally::default();
-    golden::by_ports(&golden::cases(), |ports, cases| {
-        let (mut oracle, mut ours) = (oracle::Oracle::start(ports), ours::Ours::start(ports));
-        for case in cases {
-            let (what, steps) = (case.path.file_stem().unwrap_or_default().to_string_lossy(), case.steps());
-            if let Some((theirs, ours)) = masks::both(&mut oracle, &mut ours, ports, &steps) {
-                tally.add(&what, &steps, &theirs, &ours);
-            }
-        }
-        Vec::new()
+    let cases = golden::cases();
+    let lists = (0..MASKS_THREADS).map(|n| cases.iter().skip(n).step_by(MASKS_THREADS).cloned().collect::<Vec<_>>());
+    std::thread::scope(|scope| {
+        let of_cases = lists.map(|cases| scope.spawn(move || masks::of_cases(&cases)));
+        let threads: Vec<_> = of_cases.chain([scope.spawn(masks::of_random_programs)]).collect();
+        threads.into_iter().for_each(|thread| tally.add(thread.join().expect("a comparison ends")));
     });
-    let ports = subject::ports();
-    let (mut oracle, mut ours) = (oracle::Oracle::start(&ports), ours::Ours::start(&ports));
-    for (name, scenario) in [("seed", random::scenario as fn(u64) -> _), ("stateful seed", random::stateful)] {
-        for seed in random::seeds() {
-            let steps = scenario(seed);
-            if let Some((theirs, ours)) = masks::both(&mut oracle, &mut ours, &ports, &steps) {
-                tally.add(&format!("{name} {seed}"), &steps, &theirs, &ours);
-            }
-        }
-    }
-    let masks::Tally { compared, alone, equal, reasons, .. } = &tally;
-    eprintln!("{compared} decisions, {alone} of ours alone, {equal} equal, {reasons:?} in {:?}", start.elapsed());
-    assert!(*compared > 5000 && alone * 20 < *compared && equal * 4 > *compared, "this compares little");
+    let masks::Tally { compared, alone, equal, flipped, reasons, .. } = &tally;
+    eprintln!(
+        "{compared} decisions, {alone} of ours alone, {equal} equal, {flipped} bits flipped, {reasons:?} in {:?}",
+        start.elapsed()
+    );
     let wrong = tally.wrong();
     assert!(wrong.is_empty(), "{wrong}");
+    assert!(
+        *compared > 3000 && alone * 20 < *compared && equal * 2 > *compared && *flipped > 300,
+        "this compares little"
+    );
 }
 
 /// The stateful generator's programs are accepted by Open vSwitch.

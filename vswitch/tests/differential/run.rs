@@ -16,7 +16,7 @@ pub(crate) struct Record {
     pub(crate) decisions: Vec<Vec<Decision>>,
 }
 
-/// Print what is refused, in full.
+/// Print what is refused, and faults of masks, in full.
 const VERBOSE: &str = "VSWITCH_DIFF_VERBOSE";
 
 /// The dumps at the end of a scenario.
@@ -191,9 +191,14 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Whether everything is to be printed.
+pub(crate) fn is_verbose() -> bool {
+    std::env::var_os(VERBOSE).is_some()
+}
+
 /// `refused`, and the name that OpenFlow or Open vSwitch has for the error, if the message has one.
 fn refusal(step: &Step, error: &str) -> String {
-    if std::env::var_os(VERBOSE).is_some() {
+    if is_verbose() {
         eprintln!("{step}: {error}");
     }
     let words = error.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');

@@ -12,7 +12,12 @@ pub(crate) fn megaflows(dump: &str) -> Vec<Decision> {
 
 fn megaflow(line: &str) -> Decision {
     let matching = line.split(", packets:").next().unwrap_or_default();
-    let mut reader = Reader { decision: Decision { text: matching.to_owned(), ..Decision::default() }, tags: 0 };
+    let actions = line.split_once("actions:").unwrap_or_default().1;
+    let actions = actions.split(", dp-extra-info").next().unwrap_or_default().to_owned();
+    let in_port = matching.split_once("in_port(").and_then(|(_, rest)| rest.split(')').next()).unwrap_or_default();
+    let (text, in_port) = (matching.to_owned(), in_port.to_owned());
+    let decision = Decision { text, actions, in_port, ..Decision::default() };
+    let mut reader = Reader { decision, tags: 0 };
     reader.parts(matching);
     // The datapath always knows how many tags there are, and whether there was a tunnel.
     for field in [Field::VlanTci, Field::VlanTci1].into_iter().skip(reader.tags) {
@@ -39,7 +44,13 @@ impl Reader {
     fn parts(&mut self, text: &str) {
         for part in split(text) {
             let Some((name, inside)) = part.strip_suffix(')').and_then(|part| part.split_once('(')) else { continue };
-            if name == "encap" {
+            if name == "encap" && inside.is_empty() {
+                // Behind a tag there is no Ethernet type, unless the tag is none.
+                let tag = if self.tags < 2 { Field::VlanTci } else { Field::VlanTci1 };
+                if self.decision.packet.get(tag) != 0 {
+                    self.number(Field::EthType, "0");
+                }
+            } else if name == "encap" {
                 self.parts(inside);
             } else if let Some(field) = whole(name) {
                 self.number(field, inside);
@@ -67,6 +78,8 @@ impl Reader {
             }
             None => (read(field, text), field.ones()),
         };
+        // 802.3 without a type, in flows and in ours.
+        let value = if (field, value) == (Field::EthType, 0) { 0x05ff } else { value };
         self.decision.packet.set(field, value);
         self.decision.key.set_masked(field, value, mask);
         self.decision.mask.add_bits(field, mask);
@@ -79,6 +92,11 @@ impl Reader {
         let (mut tci, mut bits) = (0x1000, 0x1000);
         for item in split(inside) {
             let Some((key, text)) = item.split_once('=') else { continue };
+            if item == "cfi=0" {
+                // What should be a tag is cut off.
+                (tci, bits) = (0, 0xffff);
+                break;
+            }
             let shift = if key == "pcp" { 13 } else { 0 };
             let width = if key == "pcp" { 7 } else { 0xfff };
             if !["pcp", "vid"].contains(&key) {

@@ -1,41 +1,51 @@
-//! The masks of decisions: which bits of a packet a switch looked at. A decision that looks at more bits than Open vSwitch's is for fewer packets; one that looks at
-//! fewer may be for packets that it does not fit. Each difference is in [`REASONS`], or a fault.
+//! The masks of decisions: which bits of a packet a switch looked at.
 //!
-//! **Design**: both switches decide about every packet anew, their caches being empty; what they then hold is read: of Open vSwitch its datapath's megaflows, of ours those
-//! of the workers. One packet makes one megaflow, and one more behind each `ct()`. Of those the ones are compared that are about the same packet: Open vSwitch tells for which
-//! packet it made each.
+//! A decision that looks at more bits than that of Open vSwitch is for fewer packets: it costs misses. One that looks at fewer may be for
+//! packets that it does not fit: it may be wrong. Each difference has a reason in [`reasons::REASONS`], or is a fault.
+//!
+//! **Design**:
+//! - Both switches run a scenario with empty caches in front of every packet. Afterwards they tell what they hold: Open vSwitch the megaflows
+//!   of its datapath, ours those of its workers.
+//! - [`pairing`] puts those beside each other that are about the same packet at the same place of its way.
+//! - [`Tally`] compares their masks.
+//! - [`flips`] tries the wider ones: it runs the scenario again, with the caches as they are in use. Behind each such packet comes another one that
+//!   differs in a bit which only Open vSwitch looks at.
 
 pub(crate) mod datapath;
+mod flips;
+mod pairing;
+mod program;
 mod reasons;
+mod tally;
 
-use crate::oracle::Oracle;
-use crate::ours::Ours;
-use crate::run::{Record, run};
-use crate::scenario::Step;
-use crate::subject::{BRIDGE, LOCAL, Subject};
-use reasons::{REASONS, Side};
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+pub(crate) use tally::Tally;
+
+use crate::golden::Case;
+use crate::pair::Pair;
+use crate::random;
+use crate::subject::{BRIDGE, LOCAL};
 use vswitch_flow::text::{Names, field_by_name, parse_value};
 use vswitch_flow::{Field, FlowKey, FlowMask};
 
 /// A decision that a switch keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
-    /// As the switch prints it.
+    /// What packets it is for, as the switch prints it.
     pub(crate) text: String,
+    /// What they undergo, as the switch prints it.
+    pub(crate) actions: String,
+    /// Name of the port that they came by.
+    pub(crate) in_port: String,
     pub(crate) key: FlowKey,
     pub(crate) mask: FlowMask,
-    /// The packet that it was made for, as far as the switch tells; of Open vSwitch, all but TCP flags.
+    /// The packet that it was made for, as far as the switch tells: ours does not, Open vSwitch tells all but TCP flags.
     pub(crate) packet: FlowKey,
 }
 
 impl Decision {
     /// From the text of a megaflow of ours.
-    pub(crate) fn of_ours(text: &str) -> Self {
-        let (mut key, mut mask) = (FlowKey::default(), FlowMask::default());
+    pub(crate) fn of_ours(text: &str, actions: &str) -> Self {
+        let (mut key, mut mask, mut in_port) = (FlowKey::default(), FlowMask::default(), String::new());
         let mut add = |field: Field, (value, bits): (u128, u128)| {
             key.set_masked(field, value, bits);
             mask.add_bits(field, bits);
@@ -49,6 +59,10 @@ impl Decision {
                 continue;
             }
             let (name, value) = item.split_once('=').unwrap_or_else(|| panic!("{text}: {item}"));
+            if name == "in_port" {
+                value.clone_into(&mut in_port);
+                continue;
+            }
             // Of the second tag.
             if let Some(shift) = ["dl_vlan1", "dl_vlan_pcp1"].iter().position(|tag| *tag == name).map(|i| 13 * i) {
                 let tag: u128 = value.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -57,7 +71,7 @@ impl Decision {
             }
             let field = field_by_name(name).unwrap_or_else(|| panic!("{text}: {item}"));
             // What nobody compares need not be readable.
-            if COMPARED.contains(&field) || field == Field::RecircId || field == Field::InPort {
+            if COMPARED.contains(&field) || field == Field::RecircId {
                 // Of what flows cannot match in parts: numbers.
                 let parts =
                     || value.split_once('/').map(|(value, bits)| (datapath::plain(value), datapath::plain(bits)));
@@ -65,28 +79,30 @@ impl Decision {
                 add(field, parsed.unwrap_or_else(|| panic!("{text}: {item}")));
             }
         }
-        Self { text: text.to_owned(), key, mask, packet: FlowKey::default() }
+        let (text, actions) = (text.to_owned(), actions.to_owned());
+        Self { text, actions, in_port, key, mask, packet: FlowKey::default() }
     }
 
-    fn is_recirculated(&self) -> bool {
-        self.key.get(Field::RecircId) != 0
+    /// Number of the stage that its packets came to by `ct()`; 0: none.
+    fn stage(&self) -> u128 {
+        self.key.get(Field::RecircId)
     }
 
-    /// Whether it fits the packet that another one was made for.
+    /// Whether it fits the packet that another one was made for. Metadata that a packet takes to a stage are those of the stage: the datapath of Open
+    /// vSwitch does not have them.
     fn fits(&self, other: &Self) -> bool {
         let differs = |field: &Field| (self.key.get(*field) ^ other.packet.get(*field)) & self.mask.get(*field) != 0;
-        let told = COMPARED.iter().filter(|field| **field != Field::TcpFlags);
-        self.is_recirculated() == other.is_recirculated() && !told.into_iter().any(differs)
+        let is_told = |field: &Field| *field != Field::TcpFlags && (self.stage() == 0 || !is_luggage(*field));
+        !COMPARED.iter().filter(|field| is_told(field)).any(differs)
     }
 
-    /// Two decisions about one packet as one.
-    fn and(mut self, other: Self) -> Self {
-        for i in 0..self.key.0.len() {
-            self.key.0[i] |= other.key.0[i];
+    /// This one and the one that goes on where it ends, as one.
+    fn and(&mut self, other: &Self) {
+        for (word, other) in self.key.0.iter_mut().zip(&other.key.0) {
+            *word |= other;
         }
         self.mask.add_mask(&other.mask);
         self.text += &format!(" and {}", other.text);
-        self
     }
 
     /// Bits that this one looks at and the other does not.
@@ -94,6 +110,40 @@ impl Decision {
         let bits = COMPARED.iter().map(|field| (*field, self.mask.get(*field) & !other.mask.get(*field)));
         bits.filter(|(_, bits)| *bits != 0).collect()
     }
+}
+
+/// Random programs of each kind, unless their number is given.
+const PROGRAMS: u64 = 2;
+
+/// Compares the masks of decisions in cases.
+pub(crate) fn of_cases(cases: &[Case]) -> Tally {
+    let mut tally = Tally::default();
+    crate::golden::by_ports(cases, |ports, cases| {
+        let mut pair = Pair::start(ports);
+        for case in cases {
+            tally.check(&mut pair, &case.path.file_stem().unwrap_or_default().to_string_lossy(), &case.steps());
+        }
+        Vec::new()
+    });
+    tally
+}
+
+/// Compares those in random programs.
+pub(crate) fn of_random_programs() -> Tally {
+    let (mut tally, mut pair) = (Tally::default(), Pair::start(&crate::subject::ports()));
+    let kinds =
+        [("seed", random::scenario as fn(u64) -> _), ("stateful seed", random::stateful), ("crowd", random::crowds)];
+    for (name, scenario) in kinds {
+        for seed in random::some_seeds(PROGRAMS) {
+            tally.check(&mut pair, &format!("{name} {seed}"), &scenario(seed));
+        }
+    }
+    tally
+}
+
+/// Metadata that packets take along.
+fn is_luggage(field: Field) -> bool {
+    field == Field::PktMark || field.name().starts_with("tun_")
 }
 
 /// Fields that both datapaths have, each bit in one of them.
@@ -167,158 +217,5 @@ impl Names for Ports {
     }
     fn table_name(&self, _: u8) -> Option<&str> {
         None
-    }
-}
-
-/// What was compared.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    /// Decisions of ours that have one of Open vSwitch's beside them, and that do not.
-    pub(crate) compared: usize,
-    pub(crate) alone: usize,
-    /// Those with equal masks.
-    pub(crate) equal: usize,
-    /// How often each reason was one, by its name.
-    pub(crate) reasons: BTreeMap<&'static str, usize>,
-    /// Differences without a reason, by kind: how often, and the first one.
-    pub(crate) faults: BTreeMap<String, (usize, String)>,
-}
-
-impl Tally {
-    /// Compares what both switches decided about the packets of a scenario.
-    pub(crate) fn add(&mut self, what: &str, steps: &[Step], theirs: &Record, ours: &Record) {
-        let program = Program::of(steps);
-        for (i, (theirs, ours)) in theirs.decisions.iter().zip(&ours.decisions).enumerate() {
-            for decision in ours {
-                self.compare(&format!("{what}, step {i}: {}", steps[i]), &program, (decision, ours.len()), theirs);
-            }
-        }
-    }
-
-    /// Compares one of so many decisions about a packet.
-    fn compare(&mut self, what: &str, program: &Program, (ours, count): (&Decision, usize), all: &[Decision]) {
-        let size = |bits: &[(Field, u128)]| bits.iter().map(|(_, bits)| bits.count_ones()).sum::<u32>();
-        let candidates = all.iter().filter(|theirs| ours.fits(theirs));
-        // Behind a group, and behind a tunnel's end, Open vSwitch decides anew, where ours goes on.
-        let nearest = if all.len() == count || !ours.is_recirculated() {
-            candidates.min_by_key(|theirs| size(&ours.beyond(theirs)) + size(&theirs.beyond(ours))).cloned()
-        } else {
-            candidates.cloned().reduce(Decision::and)
-        };
-        let Some(theirs) = &nearest else {
-            self.alone += 1;
-            return;
-        };
-        self.compared += 1;
-        let count_theirs = all.len();
-        let (narrower, mut wider) = (ours.beyond(theirs), theirs.beyond(ours));
-        // What its datapath knows anyhow.
-        let is_known =
-            |field: Field| field.name().starts_with("tun_") || matches!(field, Field::VlanTci | Field::VlanTci1);
-        wider.retain(|(field, _)| !is_known(*field));
-        self.equal += usize::from(narrower.is_empty() && wider.is_empty());
-        for (side, bits) in [(Side::Narrower, narrower), (Side::Wider, wider)] {
-            for (field, bits) in bits {
-                let difference = reasons::Difference { side, field, theirs, program };
-                match REASONS.iter().find(|reason| (reason.explains)(&difference)) {
-                    Some(reason) => *self.reasons.entry(reason.name).or_default() += 1,
-                    None => {
-                        let text = || {
-                            format!(
-                                "{what}\n  {side:?} {field:?} {bits:#x}\n  ours: {}\n  OVS:  {} (one of {count_theirs})",
-                                ours.text, theirs.text
-                            )
-                        };
-                        let fault = self.faults.entry(format!("{side:?} {field:?}")).or_insert_with(|| (0, text()));
-                        fault.0 += 1;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Says what is wrong; empty: nothing.
-    pub(crate) fn wrong(&self) -> String {
-        self.faults.iter().fold(String::new(), |mut text, (kind, (count, first))| {
-            let _ = writeln!(text, "{kind}: {count} times, first {first}");
-            text
-        })
-    }
-}
-
-/// What a scenario's program looks at, for reasons.
-#[derive(Debug)]
-pub(crate) struct Program {
-    /// Its flows and groups, as text.
-    text: String,
-    /// Fields that one of two flows of a table and priority looks at, and the other does not.
-    ties: BTreeSet<Field>,
-}
-
-impl Program {
-    fn of(steps: &[Step]) -> Self {
-        let mut text = String::new();
-        for step in steps.iter().filter(|step| !matches!(step, Step::Packet { .. })) {
-            let _ = writeln!(text, "{step}");
-        }
-        if steps.contains(&Step::Document) {
-            crate::document::flows().iter().for_each(|line| text += line);
-        }
-        let flows = steps.iter().filter_map(|step| if let Step::Flow(line) = step { Some(line.clone()) } else { None });
-        let document = if steps.contains(&Step::Document) { crate::document::flows() } else { Vec::new() };
-        Self { text, ties: ties(flows.chain(document)) }
-    }
-
-    /// Whether flows of one priority and table differ in that they look at a field.
-    pub(crate) fn ties(&self, field: Field) -> bool {
-        self.ties
-            .iter()
-            .any(|tie| tie.location().word == field.location().word && tie.location().shift == field.location().shift)
-    }
-
-    /// Whether one of the words is in it.
-    pub(crate) fn says(&self, words: &[&str]) -> bool {
-        words.iter().any(|word| self.text.contains(word))
-    }
-}
-
-/// See [`Program::ties`].
-fn ties(flows: impl Iterator<Item = String>) -> BTreeSet<Field> {
-    let mut seen: BTreeMap<(String, String), BTreeSet<Field>> = BTreeMap::new();
-    let mut ties = BTreeSet::new();
-    for line in flows {
-        let matching = line.split("actions=").next().unwrap_or_default().replace([' ', '\t'], ",");
-        let value =
-            |name: &str| matching.split(',').find_map(|item| item.strip_prefix(name)).unwrap_or_default().to_owned();
-        let field = |item: &str| match PROTOCOLS.iter().find(|(word, ..)| *word == item) {
-            Some((.., proto)) => proto.map(|_| Field::NwProto),
-            None => field_by_name(item.split('=').next().unwrap_or_default()),
-        };
-        let fields: BTreeSet<Field> = matching.split(',').filter_map(field).collect();
-        match seen.entry((value("table="), value("priority="))) {
-            Entry::Vacant(place) => drop(place.insert(fields)),
-            Entry::Occupied(before) => ties.extend(before.get().symmetric_difference(&fields)),
-        }
-    }
-    ties
-}
-
-/// Runs a scenario on both, with empty caches in front of every packet. None: Open vSwitch did not survive it.
-pub(crate) fn both(
-    oracle: &mut Oracle,
-    ours: &mut Ours,
-    ports: &[(String, u32)],
-    steps: &[Step],
-) -> Option<(Record, Record)> {
-    oracle.decide(true);
-    ours.decide(true);
-    let found = run(ours, steps);
-    match catch_unwind(AssertUnwindSafe(|| run(oracle, steps))) {
-        Ok(expected) => Some((expected, found)),
-        Err(panic) if oracle.has_died(&*panic) => {
-            *oracle = Oracle::start(ports);
-            None
-        }
-        Err(panic) => resume_unwind(panic),
     }
 }

@@ -15,7 +15,7 @@ impl Ours {
             let mut stream = service.list_megaflows(request).await.expect("a stream of megaflows").into_inner();
             let mut decisions = Vec::new();
             while let Some(message) = stream.message().await.expect("megaflows") {
-                decisions.extend(message.megaflows.iter().map(|flow| Decision::of_ours(&flow.r#match)));
+                decisions.extend(message.megaflows.iter().map(|flow| Decision::of_ours(&flow.r#match, &flow.actions)));
             }
             decisions
         })
