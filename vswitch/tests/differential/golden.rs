@@ -164,6 +164,11 @@ pub(crate) fn cases() -> Vec<Case> {
     read_all(&std::env::var(ONLY).unwrap_or_default())
 }
 
+/// Whether these are all.
+pub(crate) fn are_all() -> bool {
+    std::env::var(ONLY).unwrap_or_default().is_empty()
+}
+
 /// All of them.
 pub(crate) fn all_cases() -> Vec<Case> {
     read_all("")

@@ -201,13 +201,15 @@ pub(crate) fn plain(text: &str) -> u128 {
 /// `+new-est+trk`, `-syn+ack`.
 fn flags(field: Field, text: &str) -> (u128, u128) {
     let names = if field == Field::CtState { CT_STATE } else { &TCP_FLAGS };
-    let (mut value, mut mask) = (0, 0);
+    let (mut value, mut mask) = (0_u128, 0_u128);
     let mut rest = text;
     while let Some(sign) = rest.chars().next() {
         let end = rest[1..].find(['+', '-']).map_or(rest.len(), |at| at + 1);
         let name = &rest[1..end];
+        // Bits without a name are a number.
+        let number = name.strip_prefix('[').and_then(|name| u128::from_str_radix(name.trim_end_matches(']'), 16).ok());
         let place = names.iter().position(|known| *known == name);
-        let bit = 1 << place.unwrap_or_else(|| panic!("{text}: {name}"));
+        let bit = number.or(place.map(|place| 1 << place)).unwrap_or_else(|| panic!("{text}: {name}"));
         mask |= bit;
         if sign == '+' {
             value |= bit;

@@ -49,7 +49,7 @@ const TUPLE: [Field; 7] = [
 ];
 
 /// All of them.
-pub(super) const REASONS: [Reason; 11] = [
+pub(super) const REASONS: [Reason; 12] = [
     Reason {
         name: "fewer-bits-suffice",
         why: "Ours is for more packets. It compares up to four matches of a mask one by one, where Open vSwitch uses all bits of a stage; it \
@@ -114,6 +114,14 @@ pub(super) const REASONS: [Reason; 11] = [
               vSwitch looks, too (`terminate_native_tunnel`), and forgets that it did.",
         explains: |d| {
             d.field == Field::NwProto && d.theirs.packet.get(Field::EthType) == 0x86dd && d.program.says(&["tunnel "])
+        },
+    },
+    Reason {
+        name: "null-tags-go",
+        why: "NORMAL takes off a second tag that names neither VLAN nor priority, so it looks at it. Open vSwitch takes it off, too, \
+              and forgets that it looked.",
+        explains: |d| {
+            d.field == Field::VlanTci1 && d.program.says(&["NORMAL"]) && d.theirs.packet.get(Field::VlanTci1) != 0
         },
     },
     Reason {

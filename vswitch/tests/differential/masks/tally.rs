@@ -129,6 +129,11 @@ impl Tally {
         }
     }
 
+    /// Reasons that were none. Each has a case.
+    pub(crate) fn unused(&self) -> Vec<&'static str> {
+        REASONS.iter().map(|reason| reason.name).filter(|name| !self.reasons.contains_key(name)).collect()
+    }
+
     /// Says what is wrong; empty: nothing.
     pub(crate) fn wrong(&self) -> String {
         self.faults.iter().fold(String::new(), |mut text, (kind, (count, first))| {

@@ -306,6 +306,10 @@ fn services_use_no_more_than_the_prefixes_of_their_addresses() {
     assert_eq!(used(0x8a60_0001, 80), mask(&[(NwDst, 0x8000_0000)]));
     assert_eq!(used(0x0a60_0100, 80), mask(&[(NwDst, 0xffff_ff00)]));
     assert_eq!(used(0x0a60_0007, 0x8050), mask(&[(TpDst, 0x8000)]));
+    let pair = |i: u128| matching(&[(EthType, 0x800), (NwSrc, 0x0a00_0000 | i), (NwDst, 0x0a60_0000 | i)]);
+    let both = Both::new((0..20).map(|i| plain(5, pair(i), 1)));
+    let used = both.used(&[(EthType, 0x800), (NwSrc, 0x8a00_0001), (NwDst, 0x8a60_0001)]);
+    assert_eq!(used, mask(&[(NwDst, 0x8000_0000)]), "of two that tell, the destination");
 }
 
 /// Which connection a packet belongs to is looked at behind its state, zone, mark and Ethernet type, as its own addresses are.
