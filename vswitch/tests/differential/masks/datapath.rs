@@ -23,6 +23,10 @@ fn megaflow(line: &str) -> Decision {
     for field in [Field::VlanTci, Field::VlanTci1].into_iter().skip(reader.tags) {
         reader.decision.mask.add(field);
     }
+    if !matching.contains("tun_id=") {
+        // Nor does it print whether it looked at the key of a tunnel without one.
+        reader.decision.mask.add(Field::TunId);
+    }
     if !matching.contains("tunnel(") {
         let of_tunnel = [Field::TunId, Field::TunSrc, Field::TunDst, Field::TunIpv6Src, Field::TunIpv6Dst];
         of_tunnel.iter().for_each(|field| reader.decision.mask.add(*field));
