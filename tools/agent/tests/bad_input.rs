@@ -134,6 +134,69 @@ fn what_goes_with_nothing_else_and_what_is_of_another_namespace() {
 }
 
 #[test]
+fn nodes_in_applied_to_go_with_nothing_else() {
+    let others = [
+        "podSelector: {}",
+        "namespaceSelector: {}",
+        "externalEntitySelector: {}",
+        "group: g",
+        "serviceAccount: {name: a, namespace: b}",
+    ];
+    let applied = |more: &str| format!("appliedTo: [{{nodeSelector: {{}}, {more}}}]");
+    let field = "appliedTo[0].nodeSelector: goes with nothing else";
+    check(others.map(|more| {
+        let document = format!("{CLUSTER}  {}\n  ingress: [{{action: Drop}}]\n", applied(more));
+        (document, format!("test.yaml:6 ClusterNetworkPolicy p: spec.{field}"))
+    }));
+    check(others.map(|more| {
+        let document = format!("{CLUSTER}  ingress: [{{action: Drop, {}}}]\n", applied(more));
+        (document, format!("test.yaml:6 ClusterNetworkPolicy p: spec.ingress[0].{field}"))
+    }));
+}
+
+/// Every type in both directions: the schema of Antrea's policies has queries in ingress, and reports in egress.
+#[test]
+fn igmp_messages_are_of_the_direction_of_their_rule() {
+    let sides = [
+        ("ingress", &[0x11][..], "is 0x11 (query) in rules of ingress"),
+        ("egress", &[0x12, 0x16, 0x22], "is 0x12, 0x16 or 0x22 (report of version 1, 2 or 3) in rules of egress"),
+    ];
+    for (side, known, reason) in sides {
+        for kind in 0..=u8::MAX {
+            let rule = format!("{side}: [{{action: Drop, protocols: [{{igmp: {{igmpType: {kind}}}}}]}}]");
+            let document = format!("{CLUSTER}  appliedTo: [{{podSelector: {{}}}}]\n  {rule}\n");
+            if known.contains(&kind) {
+                common::good(&document);
+            } else {
+                let field = format!("spec.{side}[0].protocols[0].igmp.igmpType");
+                check([(document, format!("test.yaml:7 ClusterNetworkPolicy p: {field}: {reason}"))]);
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_rules_that_are_there_twice_are_told_and_leave_no_rule_out() {
+    for (rules, fields) in [
+        ("ingress: [{name: a, action: Drop}, {name: a, action: Allow}]", ["ingress[0]", "ingress[1]"]),
+        ("egress: [{name: a, action: Drop}, {action: Drop}, {name: a, action: Pass}]", ["egress[0]", "egress[2]"]),
+        ("ingress: [{name: a, action: Drop}]\n  egress: [{name: a, action: Drop}]", ["ingress[0]", "egress[0]"]),
+    ] {
+        let pod = pod("a", "x", "app: x", NODE, "10.10.0.11", "");
+        let document = format!("{CLUSTER}  appliedTo: [{{podSelector: {{}}}}]\n  {rules}\n{pod}");
+        let (projection, problems) = projected(&document);
+        let reason = "\"a\" is the name of another rule of the policy, too; Antrea refuses that";
+        let told = fields.map(|field| format!("ClusterNetworkPolicy p: spec.{field}.name: {reason}"));
+        let ends: Vec<_> =
+            lines(&problems).iter().map(|line| line.split_once(' ').unwrap_or_default().1.to_owned()).collect();
+        assert_eq!(ends, told, "{rules}");
+        assert!(problems.iter().all(|problem| !problem.is_error() && problem.clone().strictly().is_error()));
+        let text = text(&projection, false);
+        assert_eq!(text.matches("Rule {").count(), rules.matches("action:").count(), "{text}");
+    }
+}
+
+#[test]
 fn unknown_kinds_are_told_and_left_out_and_those_of_no_meaning_silently() {
     for (api, kind, meaning) in [
         ("v1", "Pood", "its kind is not known"),

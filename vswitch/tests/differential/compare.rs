@@ -167,7 +167,7 @@ mod tests {
     fn lines_are_counted() {
         let record = |lines: &[&str]| Record {
             steps: vec![lines.iter().map(|line| (*line).to_owned()).collect()],
-            end: Vec::new(),
+            ..Record::default()
         };
         let steps = [Step::Resume];
         assert_eq!(differences(&steps, &record(&["a", "b"]), &record(&["a", "b"])), "");

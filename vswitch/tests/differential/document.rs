@@ -109,5 +109,5 @@ fn load_and_dump(subject: &mut dyn Subject) -> Record {
     }
     let lines = FLOWS.lines().collect::<Vec<_>>();
     subject.add_flows(&lines).unwrap_or_else(|error| panic!("{}: {error}", subject.name()));
-    Record { steps: DUMPS.map(|(options, verb)| dump(subject, options, verb)).to_vec(), end: Vec::new() }
+    Record { steps: DUMPS.map(|(options, verb)| dump(subject, options, verb)).to_vec(), ..Record::default() }
 }

@@ -130,7 +130,10 @@ impl Case {
             ours => ours.to_vec(),
         };
         let steps = self.recorded.steps.iter().zip(&found.steps).map(|(ovs, ours)| instead(ovs, ours)).collect();
-        Self { ours: Record { steps, end: instead(&self.recorded.end, &found.end) }, ..self.clone() }
+        Self {
+            ours: Record { steps, end: instead(&self.recorded.end, &found.end), ..Record::default() },
+            ..self.clone()
+        }
     }
 
     /// What our switch is expected to do.
@@ -144,6 +147,7 @@ impl Case {
         Record {
             steps: self.recorded.steps.iter().zip(&self.ours.steps).map(|(ovs, ours)| pick(ovs, ours)).collect(),
             end: pick(&self.recorded.end, &self.ours.end),
+            ..Record::default()
         }
     }
 }
@@ -158,6 +162,11 @@ impl Record {
 /// The cases below `cases/` that were asked for, in order of their names.
 pub(crate) fn cases() -> Vec<Case> {
     read_all(&std::env::var(ONLY).unwrap_or_default())
+}
+
+/// Whether these are all.
+pub(crate) fn are_all() -> bool {
+    std::env::var(ONLY).unwrap_or_default().is_empty()
 }
 
 /// All of them.

@@ -4,7 +4,7 @@
 //! **Design**: a [`subject::Subject`] is a switch with one bridge and dummy ports; there are two, [`oracle::Oracle`] and ours. A scenario is
 //! a list of [`scenario::Step`]s; [`run::run`] plays it on a switch and yields lines of text, which are compared.
 //! Scenarios come from `cases/*.case` (by hand, with what Open vSwitch did written in them) and from the generator (random programs
-//! and packets from a seed).
+//! and packets from a seed). One test compares what both look at in order to decide ([`masks`]).
 //!
 //! **Variables**: `VSWITCH_DIFF_RECORD=1` writes what Open vSwitch does into the cases; `VSWITCH_DIFF_CASE=NAME` runs only cases whose file
 //! has that in its name; `VSWITCH_DIFF_SHOW=SEED` prints what a seed makes (with `VSWITCH_DIFF_STATEFUL=1`: of the stateful ones);
@@ -22,6 +22,7 @@ mod document;
 mod frame;
 mod generate;
 mod golden;
+mod masks;
 mod oracle;
 mod ours;
 mod pair;
@@ -32,6 +33,9 @@ mod run;
 mod scenario;
 mod subject;
 mod tunnels;
+
+/// Threads that compare the masks of cases: Open vSwitch waits more than it works.
+const MASKS_THREADS: usize = 3;
 
 /// What is written in the cases is what Open vSwitch does.
 #[test]
@@ -78,6 +82,34 @@ fn stateful_programs_are_the_same() {
     eprintln!("{summary:?} in {:?}", start.elapsed());
     assert!(wrong.is_empty(), "{} programs differ:\n{}", wrong.len(), wrong.join("\n"));
     summary.check_stateful();
+}
+
+/// Decisions of our switch look at the bits of a packet that those of Open vSwitch look at, but for reasons in the list: in all cases, and in
+/// some random programs. Where they look at fewer, another packet that differs there has the same result.
+#[test]
+fn decisions_look_at_the_same_bits() {
+    let start = std::time::Instant::now();
+    let mut tally = masks::Tally::default();
+    let cases = golden::cases();
+    let lists = (0..MASKS_THREADS).map(|n| cases.iter().skip(n).step_by(MASKS_THREADS).cloned().collect::<Vec<_>>());
+    std::thread::scope(|scope| {
+        let of_cases = lists.map(|cases| scope.spawn(move || masks::of_cases(&cases)));
+        let threads: Vec<_> = of_cases.chain([scope.spawn(masks::of_random_programs)]).collect();
+        threads.into_iter().for_each(|thread| tally.add(thread.join().expect("a comparison ends")));
+    });
+    let masks::Tally { compared, alone, equal, flipped, reasons, .. } = &tally;
+    eprintln!(
+        "{compared} decisions, {alone} of ours alone, {equal} equal, {flipped} bits flipped, {reasons:?} in {:?}",
+        start.elapsed()
+    );
+    let wrong = tally.wrong();
+    assert!(wrong.is_empty(), "{wrong}");
+    if golden::are_all() {
+        let unused = tally.unused();
+        assert!(unused.is_empty(), "reasons that nothing has: {unused:?}");
+        assert!(*compared > 3000 && *flipped > 300, "this compares little");
+        assert!(alone * 20 < *compared && equal * 2 > *compared, "pairs are missed, or wrong");
+    }
 }
 
 /// The stateful generator's programs are accepted by Open vSwitch.

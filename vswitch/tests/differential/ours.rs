@@ -4,6 +4,7 @@
 //! **Design**: a packet is one message on a stream that stays open, and its answer comes when everything has happened. Events come on streams
 //! of their own; a marker sent through each of them tells that nothing is under way any more.
 
+mod decisions;
 mod tunnels;
 
 use crate::common::Switch;
@@ -62,6 +63,8 @@ pub(crate) struct Ours {
     addresses: Vec<String>,
     /// It has what no command takes away: it is started anew.
     spent: bool,
+    /// Empty the caches in front of each packet, and tell decisions.
+    decides: bool,
     switch: Switch,
 }
 
@@ -114,6 +117,7 @@ impl Ours {
             tunnels: BTreeSet::new(),
             addresses: Vec::new(),
             spent: false,
+            decides: false,
             switch,
         }
     }
@@ -299,12 +303,17 @@ impl Subject for Ours {
         self.listens = expected;
     }
 
+    fn decide(&mut self, told: bool) {
+        self.decides = told;
+    }
+
     fn reset(&mut self) {
         self.foresees = true;
         if self.named || self.spent {
             // Tables keep their names; and what else no command takes away.
-            let caches = !self.traces;
+            let (caches, decides) = (!self.traces, self.decides);
             *self = Self::start(&self.ports.clone());
+            self.decides = decides;
             self.set_cache(caches);
             return;
         }
@@ -363,8 +372,12 @@ impl Subject for Ours {
             return Effect::default();
         }
         let trace = (self.traces && self.foresees && !self.spent).then(|| self.trace(port, packet));
+        if self.decides {
+            self.set_cache(true);
+        }
         let outputs = self.receive(port, packet);
-        let effect = Effect { outputs, ..self.settle() };
+        let decisions = if self.decides { self.decisions() } else { Vec::new() };
+        let effect = Effect { outputs, decisions, ..self.settle() };
         if let Some(trace) = trace {
             self.foresees = !trace.contains("resume conntrack");
             let down = self.changed.iter().filter(|(_, change)| *change == PortChange::Down);

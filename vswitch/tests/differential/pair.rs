@@ -33,6 +33,16 @@ impl Pair {
         Self { oracle: Oracle::start(ports), ours: Ours::start(ports), ports: ports.to_vec() }
     }
 
+    /// Runs a scenario on both, which decide about each packet anew and tell what they decided. None: Open vSwitch did not survive it.
+    pub(crate) fn run_told(&mut self, steps: &[Step]) -> Option<(Record, Record)> {
+        self.oracle.decide(true);
+        self.ours.decide(true);
+        let records = self.run(steps).ok();
+        self.oracle.decide(false);
+        self.ours.decide(false);
+        records
+    }
+
     /// Runs a scenario on both at the same time.
     pub(crate) fn run(&mut self, steps: &[Step]) -> Result<(Record, Record), Died> {
         let Self { oracle, ours, .. } = self;

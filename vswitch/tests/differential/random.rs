@@ -1,7 +1,7 @@
 //! Random programs on both switches.
 
 use crate::compare::differences;
-use crate::generate::{Program, Rng, Stateful, Summary, tunnelled};
+use crate::generate::{Program, Rng, Stateful, Summary, crowded, tunnelled};
 use crate::oracle::Oracle;
 use crate::pair::Pair;
 use crate::run::{Record, run};
@@ -21,17 +21,25 @@ const PACKETS: usize = 500;
 /// Makes stateful programs' seeds different from the others'.
 const STATEFUL: u64 = 0x5747_a7ef_0000_0000;
 
+/// Likewise, those with many matches.
+const CROWDS: u64 = 0x0c40_3d50_0000_0000;
+
 /// Programs that differ, after which a run ends.
 const ENOUGH: usize = 3;
 
 /// The seeds of this run.
 pub(crate) fn seeds() -> std::ops::Range<u64> {
+    some_seeds(40)
+}
+
+/// The seeds of this run, so many unless their number was given.
+pub(crate) fn some_seeds(programs: u64) -> std::ops::Range<u64> {
     let number = |name: &str, default: u64| match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")),
         Err(_) => default,
     };
     let first = number(SEED, 1);
-    first..first + number(PROGRAMS, 40)
+    first..first + number(PROGRAMS, programs)
 }
 
 /// The scenario of a seed.
@@ -45,6 +53,11 @@ pub(crate) fn scenario(seed: u64) -> Vec<Step> {
 pub(crate) fn stateful(seed: u64) -> Vec<Step> {
     let mut rng = Rng::new(seed ^ STATEFUL);
     Stateful::new(&mut rng).scenario(PACKETS, &mut rng)
+}
+
+/// The scenario of a seed whose masks have many matches.
+pub(crate) fn crowds(seed: u64) -> Vec<Step> {
+    crowded(PACKETS / 2, &mut Rng::new(seed ^ CROWDS))
 }
 
 /// The scenario as it is, or, if that was asked for, as one of tunnels.

@@ -1,5 +1,6 @@
 //! What a switch did: lines of text, so that two switches are compared, and a case's expectation is written, in one way.
 
+use crate::masks::Decision;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -31,6 +32,8 @@ pub(crate) struct Effect {
     pub(crate) packet_ins: Vec<PacketIn>,
     /// Flows with `send_flow_rem` that went. When exactly Open vSwitch tells of them is up to its threads.
     pub(crate) removed: Vec<String>,
+    /// What was decided about a packet, if that was asked for ([`crate::subject::Subject::decide`]).
+    pub(crate) decisions: Vec<Decision>,
 }
 
 impl Effect {
@@ -39,6 +42,7 @@ impl Effect {
         self.outputs.extend(later.outputs);
         self.packet_ins.extend(later.packet_ins);
         self.removed.extend(later.removed);
+        self.decisions.extend(later.decisions);
     }
 
     /// What happened at once, in lines. Packets are described relative to `sent`, what the step sent.

@@ -1,6 +1,7 @@
 //! Runs scenarios on a switch and writes down what it did.
 
 use crate::connections;
+use crate::masks::Decision;
 use crate::record::Effect;
 use crate::scenario::{Command, Step};
 use crate::subject::Subject;
@@ -11,9 +12,11 @@ use crate::tunnels::{TunnelPorts, port_name, received};
 pub(crate) struct Record {
     pub(crate) steps: Vec<Vec<String>>,
     pub(crate) end: Vec<String>,
+    /// What was decided in each step, if that was asked for. Not compared with the rest.
+    pub(crate) decisions: Vec<Vec<Decision>>,
 }
 
-/// Print what is refused, in full.
+/// Print what is refused, and faults of masks, in full.
 const VERBOSE: &str = "VSWITCH_DIFF_VERBOSE";
 
 /// The dumps at the end of a scenario.
@@ -31,6 +34,7 @@ pub(crate) fn run(subject: &mut dyn Subject, steps: &[Step]) -> Record {
     let mut flows: Vec<&str> = Vec::new();
     for (i, step) in steps.iter().enumerate() {
         let mut lines = Vec::new();
+        run.record.decisions.push(Vec::new());
         if let Step::Flow(line) = step {
             flows.push(line);
             if !matches!(steps.get(i + 1), Some(Step::Flow(_))) {
@@ -168,6 +172,7 @@ impl<'a> Run<'a> {
             .chain(effect.packet_ins.iter_mut().map(|event| &mut event.packet))
             .for_each(|packet| self.tunnels.normalise(packet));
         lines.extend(effect.lines(self.sent));
+        self.record.decisions.last_mut().into_iter().for_each(|all| all.append(&mut effect.decisions));
         self.removed.extend(effect.removed);
     }
 
@@ -186,9 +191,14 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Whether everything is to be printed.
+pub(crate) fn is_verbose() -> bool {
+    std::env::var_os(VERBOSE).is_some()
+}
+
 /// `refused`, and the name that OpenFlow or Open vSwitch has for the error, if the message has one.
 fn refusal(step: &Step, error: &str) -> String {
-    if std::env::var_os(VERBOSE).is_some() {
+    if is_verbose() {
         eprintln!("{step}: {error}");
     }
     let words = error.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');

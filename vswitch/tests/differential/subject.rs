@@ -21,6 +21,9 @@ pub(crate) trait Subject {
     /// Says whether to look for packet-ins after each step.
     fn expect_packet_ins(&mut self, expected: bool);
 
+    /// Says whether each packet is decided about anew, and its decisions told ([`Effect::decisions`]).
+    fn decide(&mut self, told: bool);
+
     /// As it was at first: no flows, groups, meters or learned addresses; ports up, no connections or limits of
     /// them.
     fn reset(&mut self);

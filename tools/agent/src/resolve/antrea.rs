@@ -6,7 +6,7 @@ use super::k8s::Policy;
 use super::rule::{Groups, rules};
 use super::services::is_served;
 use super::world::{Members, Select, Spaces, World};
-use crate::kinds::antrea_policy::{AppliedTo, Body, Named};
+use crate::kinds::antrea_policy::{AppliedTo, Body, Named, Rule};
 use crate::kinds::ruled::Ruled;
 use crate::kinds::selector::Selector;
 use crate::model::Item;
@@ -47,6 +47,14 @@ pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> R
     let mut drafts = Vec::new();
     for (section, rules) in [("ingress", &spec.ingress), ("egress", &spec.egress)] {
         for (i, rule) in rules.iter().enumerate() {
+            if let Ruled::Right(Rule { name, .. }) = rule
+                && !name.is_empty()
+                && names.get(name.as_str()) > Some(&1)
+            {
+                // It is no reason to leave a rule out: names bind nobody.
+                let reason = format!("{name:?} is the name of another rule of the policy, too; Antrea refuses that");
+                odd.push(item.origin.tolerated(format!("spec.{section}[{i}].name"), reason));
+            }
             let (applied, services, names) = (&applied[..], &services[..], &names);
             let place = RulePlace { spec, section, number: i, applied, services, names };
             drafts.extend(place.drafts(&context, rule, odd));
@@ -88,6 +96,11 @@ pub fn may_bind(
     let context = Context { world, origin, namespace };
     let found = applied.and_then(|applied| context.applied("spec.appliedTo", applied, &mut Vec::new()).ok());
     found.unwrap_or_else(|| (vec![context.all()], Vec::new()))
+}
+
+/// Whether Nodes are all that it names.
+fn is_only_nodes(applied: &AppliedTo) -> bool {
+    *applied == AppliedTo { node_selector: applied.node_selector.clone(), ..AppliedTo::default() }
 }
 
 /// A policy and where it is.
@@ -164,6 +177,9 @@ impl Context<'_> {
         applied: &AppliedTo,
         odd: &mut Vec<Problem>,
     ) -> Result<Vec<Members>, Box<Problem>> {
+        if applied.node_selector.is_some() && !is_only_nodes(applied) {
+            return Err(place.error("nodeSelector", "goes with nothing else"));
+        }
         // Neither is a Pod: nobody here is bound by them.
         for (field, is_given, reason) in [
             ("externalEntitySelector", applied.external_entity_selector.is_some(), "external entities are not served"),

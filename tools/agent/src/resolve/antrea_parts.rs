@@ -41,6 +41,26 @@ pub(super) fn portless(place: Place<'_>, protocol: &Protocol) -> Result<Vec<v1::
     }
 }
 
+/// IGMP messages that come to a Pod: queries.
+const IGMP_TO_POD: [u8; 1] = [0x11];
+/// IGMP messages that a Pod sends: reports of version 1, 2 and 3.
+const IGMP_FROM_POD: [u8; 3] = [0x12, 0x16, 0x22];
+
+/// Whether the types of IGMP messages are of the rule's direction, as the schema of Antrea's policies has it.
+pub(super) fn igmp_types(place: Place<'_>, is_ingress: bool, rule: &Rule) -> Result<(), Box<Problem>> {
+    let (known, reason): (&[u8], _) = if is_ingress {
+        (&IGMP_TO_POD, "is 0x11 (query) in rules of ingress")
+    } else {
+        (&IGMP_FROM_POD, "is 0x12, 0x16 or 0x22 (report of version 1, 2 or 3) in rules of egress")
+    };
+    for (i, protocol) in rule.protocols.iter().enumerate() {
+        if protocol.igmp.as_ref().and_then(|igmp| igmp.igmp_type).is_some_and(|kind| !known.contains(&kind)) {
+            return Err(place.error(&format!("protocols[{i}].igmp.igmpType"), reason));
+        }
+    }
+    Ok(())
+}
+
 /// What does not go together in a rule, as Antrea has it.
 pub(super) fn fits(place: Place<'_>, spec: &Spec, rule: &Rule) -> Result<(), Box<Problem>> {
     let has_igmp = rule.protocols.iter().any(|protocol| protocol.igmp.is_some());

@@ -1,7 +1,7 @@
 //! Rules of Antrea's own policies.
 
 use super::antrea::Context;
-use super::antrea_parts::{action_number, fits, portless};
+use super::antrea_parts::{action_number, fits, igmp_types, portless};
 use super::groups::{Place, block, selected};
 use super::k8s::numbered;
 use super::multicast;
@@ -109,6 +109,7 @@ impl OneRule<'_> {
     fn draft(&self, odd: &mut Vec<Problem>) -> Result<Draft, Box<Problem>> {
         let (place, rule, of) = (self.place(), self.rule, self.of);
         fits(place, of.spec, rule)?;
+        igmp_types(place, of.is_ingress(), rule)?;
         let has_own = !rule.applied_to.is_empty();
         let (applied, services) = match (has_own, of.spec.applied_to.is_empty()) {
             (true, true) => self.context.applied(&format!("{}.appliedTo", self.path), &rule.applied_to, odd)?,

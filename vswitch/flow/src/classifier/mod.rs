@@ -11,7 +11,7 @@
 //! - *Stages* (`shape`): a key is hashed by stage (`conj_id`, metadata, L2, L3, L4), and all but the last stage have a set of what entries
 //!   have there. A packet that misses early uses the bits of early stages only.
 //! - *Prefixes* (`trie`): addresses and ports have a trie of their prefixes. It tells which prefix lengths can match at all, so that other subtables are
-//!   skipped, and how many bits tell that.
+//!   skipped, and how many bits tell that. A stage that misses asks it, too: its few bits stand for all bits of the stage.
 //! - *Conjunctions* (`conjunction`, `intersect`): clause entries have subtables of their own, tried only where their priorities are above the
 //!   best plain entry. A match with clauses holds, for each clause number, the set of conjunctions that it is this clause of, of all its entries:
 //!   5,000 entries on `tcp_dst=80` are one probe. The shortest set leads the intersection; where all are long, they are bitmaps by priority.

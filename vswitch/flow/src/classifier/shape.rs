@@ -4,14 +4,35 @@ use super::trie::{FIELDS, prefix_len};
 use crate::{FlowKey, FlowMask, SparseMatch};
 
 /// The words of each stage. `conj_id` (no packet bit, and 0 in the first lookup of every packet) comes first: a miss there costs nothing.
-/// Then what packets have in common most: metadata and tunnel, L2, L3, L4.
+/// Then what packets have in common most: metadata and tunnel, L2, L3, L4. Addresses and ports of connections are in the stages of those of packets: a
+/// packet whose `ct_state` no rule has must not have a decision for each address.
 const STAGES: [u64; 5] = {
-    let conj = bits(26, 27);
-    [conj, (bits(0, 28) | bits(43, 59)) & !conj, bits(28, 31), bits(31, 37) | bits(38, 42), bits(37, 38) | bits(42, 43)]
+    let (conj, tuple) = (bits(26, 27), bits(19, 24));
+    let metadata = (bits(0, 28) | bits(43, 59)) & !conj & !tuple;
+    [
+        conj,
+        metadata,
+        bits(28, 31),
+        tuple | bits(31, 37) | bits(38, 42),
+        bits(CT_PORTS, CT_PORTS + 1) | bits(37, 38) | bits(42, 43),
+    ]
 };
+
+/// The word of which one half, zone and protocol of a connection, is metadata. Its ports, in the other half, are L4.
+const CT_PORTS: u32 = 24;
 
 const fn bits(from: u32, to: u32) -> u64 {
     (1 << to) - (1 << from)
+}
+
+/// The bits of a word that belong to a stage.
+const fn share(stage: usize, word: u8) -> u64 {
+    let half = u32::MAX as u64;
+    match (word as u32 == CT_PORTS, stage == STAGES.len() - 1) {
+        (false, _) => u64::MAX,
+        (true, false) => half,
+        (true, true) => !half,
+    }
 }
 
 // All words.
@@ -44,7 +65,7 @@ pub(super) struct Shape {
     mask: FlowMask,
     /// Its words.
     map: u64,
-    /// Index and bits of each word, by stage.
+    /// Index and bits of each word, by stage. One word may be in two.
     words: Box<[(u8, u64)]>,
     /// Per stage that has words: the end of its words in `words`.
     ends: Box<[usize]>,
@@ -56,8 +77,14 @@ impl Shape {
     pub(super) fn new(mask: &FlowMask) -> Self {
         let (mut words, mut ends, mut prefixes) = (Vec::new(), Vec::new(), Vec::new());
         let map = mask.map();
-        for stage in STAGES.iter().filter(|stage| *stage & map != 0) {
-            words.extend((0u8..64).filter(|i| stage & map & 1 << i != 0).map(|i| (i, mask.0[usize::from(i)])));
+        for (number, stage) in STAGES.iter().enumerate() {
+            let own = (0u8..64).filter(|i| stage & map & 1 << i != 0);
+            let own = own.map(|i| (i, mask.0[usize::from(i)] & share(number, i))).filter(|(_, bits)| *bits != 0);
+            let start = words.len();
+            words.extend(own);
+            if words.len() == start {
+                continue;
+            }
             for (trie, field) in FIELDS.iter().enumerate().filter(|(_, f)| stage & 1 << f.location().word != 0) {
                 let len = prefix_len(mask, *field);
                 if len != 0 {
@@ -162,6 +189,7 @@ fn telling_bits(word: usize, difference: u64) -> u64 {
         // Two fields of 32 bits, or one of 64.
         1..=8 | 10 | 19 | 25 | 26 | 27 | 42 => part(difference, &[u64::MAX << 32]),
         16 => part(difference, &[u64::MAX << 32, 0xffff_0000]),
+        24 => part(difference, &[0xffff, 0xff << 24, 0xffff << 32]),
         28 | 29 | 38 => part(difference, &[0xffff, u64::MAX << 16]),
         30 => part(difference, &[0xffff << 48, 0xffff << 32, 0xffff << 16]),
         31 => top & part(difference, &[u64::MAX << 32]),

@@ -154,12 +154,15 @@ impl<T> Subtable<T> {
             if let Some(stems) = self.stems.get(step)
                 && stems.find(hash, |stem| stem.hash == hash).is_none()
             {
-                shape.add_steps(step, used);
+                // A walk is dearer than a probe: only now that it may save bits.
+                if shape.prefixes_of(step).all(|check| lookup.may_fit(check, used)) {
+                    shape.add_steps(step, used);
+                }
                 return None;
             }
         }
         let found = self.slots.find(hash, |slot| shape.matches(&slot.values, lookup.key));
-        // A walk is dearer than a probe: only now that it may save bits.
+        // As above.
         if found.is_none() && shape.prefixes().iter().all(|check| lookup.may_fit(check, used)) {
             shape.add_all(used);
         }

@@ -6,9 +6,10 @@
 use crate::{Field, FlowMask};
 use std::sync::Arc;
 
-/// The fields that have a trie: those whose masks are prefixes in practice.
+/// The fields that have a trie: those whose masks are prefixes in practice. Destinations come first, as in Open vSwitch: where either tells that a packet
+/// fits nothing, all tables use the same field.
 pub(super) const FIELDS: [Field; 6] =
-    [Field::NwSrc, Field::NwDst, Field::Ipv6Src, Field::Ipv6Dst, Field::TpSrc, Field::TpDst];
+    [Field::NwDst, Field::NwSrc, Field::Ipv6Dst, Field::Ipv6Src, Field::TpDst, Field::TpSrc];
 
 /// Leading ones of a field's mask: every packet that fits has the value's first bits.
 #[allow(clippy::cast_possible_truncation)] // at most 128

@@ -333,6 +333,9 @@ impl View {
         if tunnels.listeners_none() || self.read(Field::EthDst) != u128::from(home.mac.to_u64()) || self.is_tagged() {
             return None;
         }
+        if !home.addresses.iter().any(|own| own.is_ipv4() == is_v4) {
+            return None;
+        }
         let to = if is_v4 { address(self.read(Field::NwDst), 0) } else { address(0, self.read(Field::Ipv6Dst)) };
         if !to.is_some_and(|to| home.addresses.contains(&to)) || self.read_bits(Field::NwFrag, 3) != 0 {
             return None;

@@ -7,6 +7,7 @@
 mod actions;
 mod changes;
 mod conversation;
+mod crowds;
 mod fields;
 mod matches;
 mod packets;
@@ -16,6 +17,7 @@ mod stateful;
 mod tunnels;
 mod universe;
 
+pub(crate) use crowds::crowded;
 pub(crate) use program::{Program, Summary};
 pub(crate) use rng::Rng;
 pub(crate) use stateful::Stateful;

@@ -10,6 +10,7 @@ mod tunnels;
 mod unixctl;
 
 use crate::common::OpenVswitch;
+use crate::masks::{Decision, datapath};
 use crate::record::Effect;
 use crate::scenario::{Command, PortChange};
 use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, limited, port_name};
@@ -51,6 +52,8 @@ pub(crate) struct Oracle {
     addresses: BTreeSet<bool>,
     /// It has what no command takes away: it is started anew.
     spent: bool,
+    /// Tell decisions.
+    decides: bool,
     ports: Vec<(String, u32)>,
     processes: OpenVswitch,
 }
@@ -91,6 +94,7 @@ impl Oracle {
             tunnels: BTreeSet::new(),
             addresses: BTreeSet::new(),
             spent: false,
+            decides: false,
             ports: ports.to_vec(),
             processes,
         }
@@ -143,6 +147,12 @@ impl Oracle {
         effect
     }
 
+    /// What its datapath holds when everything so far has happened.
+    fn decisions(&mut self) -> Vec<Decision> {
+        self.controllers.iter_mut().for_each(Controller::barrier);
+        datapath::megaflows(&self.ctl.run("dpctl/dump-flows", &["-m"]))
+    }
+
     fn collect(&mut self) -> Effect {
         let mut effect = Effect::default();
         let down = |name: &str| {
@@ -168,13 +178,19 @@ impl Subject for Oracle {
         // They come with each step anyhow.
     }
 
+    fn decide(&mut self, told: bool) {
+        self.decides = told;
+    }
+
     fn rest(&mut self) -> Effect {
         self.revalidate()
     }
 
     fn reset(&mut self) {
         if self.spent {
+            let decides = self.decides;
             *self = Self::start(&self.ports.clone());
+            self.decides = decides;
             return;
         }
         for verb in ["del-flows", "del-groups", "del-meters"] {
@@ -264,7 +280,8 @@ impl Subject for Oracle {
         }
         let hex = crate::record::hex(packet);
         self.ctl.run("netdev-dummy/receive", &[&port_name(port), &hex]);
-        self.settle()
+        let decisions = if self.decides { self.decisions() } else { Vec::new() };
+        Effect { decisions, ..self.settle() }
     }
 
     fn packet_out(&mut self, text: &str) -> Result<Effect, String> {

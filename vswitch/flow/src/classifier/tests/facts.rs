@@ -297,6 +297,50 @@ fn early_stages_keep_later_fields_out() {
     assert_eq!(used(&both, 7, 0x800, 6, 80), mask(&all[..1]), "no flow of port 7 any more");
 }
 
+/// Addresses that no flow has cost the first bits that tell, also where ports are compared behind them.
+#[test]
+fn services_use_no_more_than_the_prefixes_of_their_addresses() {
+    let service = |i: u128| matching(&[(EthType, 0x800), (NwDst, 0x0a60_0000 | i), (NwProto, 6), (TpDst, 80)]);
+    let both = Both::new((0..20).map(|i| plain(5, service(i), 1)));
+    let used = |dst: u128, port| both.used(&[(EthType, 0x800), (NwDst, dst), (NwProto, 6), (TpDst, port)]);
+    assert_eq!(used(0x8a60_0001, 80), mask(&[(NwDst, 0x8000_0000)]));
+    assert_eq!(used(0x0a60_0100, 80), mask(&[(NwDst, 0xffff_ff00)]));
+    assert_eq!(used(0x0a60_0007, 0x8050), mask(&[(TpDst, 0x8000)]));
+    let pair = |i: u128| matching(&[(EthType, 0x800), (NwSrc, 0x0a00_0000 | i), (NwDst, 0x0a60_0000 | i)]);
+    let both = Both::new((0..20).map(|i| plain(5, pair(i), 1)));
+    let used = both.used(&[(EthType, 0x800), (NwSrc, 0x8a00_0001), (NwDst, 0x8a60_0001)]);
+    assert_eq!(used, mask(&[(NwDst, 0x8000_0000)]), "of two that tell, the destination");
+}
+
+/// Which connection a packet belongs to is looked at behind its state, zone, mark and Ethernet type, as its own addresses are.
+#[test]
+fn tuples_of_connections_are_in_the_stages_of_those_of_packets() {
+    use Field::{CtIpv6Dst, CtNwDst, CtNwProto, CtState, CtTpDst, CtZone};
+    let all = |field: Field| (field, field.ones());
+    for (address, eth_type) in [(CtNwDst, 0x800), (CtIpv6Dst, 0x86dd)] {
+        let flow = |i| matching(&[(CtState, 0x22), (CtZone, 7), (EthType, eth_type), (address, i), (CtTpDst, 80)]);
+        let both = Both::new((1..20).map(|i| plain(5, flow(i), 1)));
+        let used = |state, zone, eth, dst, port| {
+            both.used(&[(CtState, state), (CtZone, zone), (EthType, eth), (address, dst), (CtTpDst, port)])
+        };
+        let mut expected = vec![all(CtState), all(CtZone)];
+        assert_eq!(used(0x21, 7, eth_type, 3, 80), mask(&expected));
+        assert_eq!(used(0x22, 8, eth_type, 3, 80), mask(&expected));
+        expected.push(all(EthType));
+        assert_eq!(used(0x22, 7, 0x806, 3, 80), mask(&expected));
+        expected.push(all(address));
+        assert_eq!(used(0x22, 7, eth_type, 99, 80), mask(&expected));
+        expected.push(all(CtTpDst));
+        assert_eq!(used(0x22, 7, eth_type, 3, 81), mask(&expected));
+        assert_eq!(used(0x22, 7, eth_type, 3, 80), mask(&expected));
+    }
+    let few = Both::new([plain(5, matching(&[(CtNwProto, 17), (CtTpDst, 80), (CtZone, 5)]), 1)]);
+    let used = |proto, port, zone| few.used(&[(CtNwProto, proto), (CtTpDst, port), (CtZone, zone)]);
+    assert_eq!(used(6, 81, 6), mask(&[all(CtZone)]));
+    assert_eq!(used(6, 81, 5), mask(&[all(CtNwProto)]));
+    assert_eq!(used(17, 81, 5), mask(&[all(CtTpDst)]));
+}
+
 #[test]
 fn a_few_flows_are_told_apart_by_one_field_each() {
     let both = Both::new([

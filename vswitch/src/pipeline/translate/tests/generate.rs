@@ -85,8 +85,26 @@ impl Random {
             key.set(F::TpDst, u128::from(self.one_in(4)));
         }
         key.set(F::NwFrag, *self.pick(&[0, 0, 0, 1, 3]));
+        if self.one_in(2) {
+            self.metadata(&mut key);
+        }
         sanitize(&mut key);
         key
+    }
+
+    /// Of a packet that met a connection, or came out of a tunnel.
+    fn metadata(&mut self, key: &mut FlowKey) {
+        use Field as F;
+        key.set(F::CtState, *self.pick(&[0, 0x21, 0x22, 0x2a, 0x25, 0x30]));
+        key.set(F::CtNwProto, *self.pick(&[0, 6, 17]));
+        for (field, address) in [(F::CtNwSrc, F::NwSrc), (F::CtNwDst, F::NwDst), (F::TunDst, F::NwDst)] {
+            key.set(field, self.value(address));
+        }
+        for field in
+            [F::CtMark, F::CtZone, F::CtLabel, F::CtTpSrc, F::CtTpDst, F::CtIpv6Src, F::CtIpv6Dst, F::TunId, F::PktMark]
+        {
+            key.set(field, self.value(field));
+        }
     }
 
     fn matching(&mut self) -> String {
@@ -100,7 +118,12 @@ impl Random {
         let kinds = self.below(4);
         for _ in 0..kinds {
             let v = self.below(4);
-            match self.below(14) {
+            match self.below(20) {
+                14 => add(format!("ct_state={}", self.pick(&["+new+trk", "+est+trk", "+trk-inv", "-rel+trk", "+rpl"]))),
+                15 => add(format!("ct_mark={v}")),
+                16 => add(format!("ct_zone={v}")),
+                17 => add(format!("tun_id={v}")),
+                18 => add(format!("tun_dst=10.0.0.{v}")),
                 0 => add(format!("in_port={}", 1 + v % 3)),
                 1 => add(format!("reg{}={v:#x}/0x3", self.below(3))),
                 2 => add(format!("dl_dst=02:00:00:00:00:0{v}")),
@@ -114,14 +137,17 @@ impl Random {
             }
         }
         let extra = match text.split(',').next().unwrap_or_default() {
-            "ip" | "tcp" | "udp" | "sctp" => match self.below(5) {
+            "ip" | "tcp" | "udp" | "sctp" => match self.below(7) {
+                4 => format!(",ct_state=+trk-inv,ct_nw_dst=10.0.0.{}", self.below(4)),
+                5 => format!(",ct_state=+est+trk,ct_nw_proto=6,ct_tp_dst={}", self.below(4)),
                 0 => format!(",nw_dst=10.0.0.{}", self.below(4)),
                 1 => ",nw_src=10.0.1.0/24".to_owned(),
                 2 => format!(",nw_ttl={}", self.below(4)),
                 3 => format!(",nw_tos={}", 4 * self.below(2)),
                 _ => String::new(),
             },
-            "ipv6" | "tcp6" => match self.below(3) {
+            "ipv6" | "tcp6" => match self.below(4) {
+                2 => format!(",ct_state=+trk-inv,ct_ipv6_dst=::{}", self.below(4)),
                 0 => format!(",ipv6_dst=::{}", self.below(4)),
                 1 => format!(",ipv6_src=::{}/127", self.below(4)),
                 _ => String::new(),
@@ -308,7 +334,11 @@ pub(super) fn sanitize(key: &mut FlowKey) {
         clear(key, &[F::NwSrc, F::NwDst]);
     }
     if !v6 {
-        clear(key, &[F::Ipv6Src, F::Ipv6Dst, F::Ipv6Label]);
+        clear(key, &[F::Ipv6Src, F::Ipv6Dst, F::Ipv6Label, F::CtIpv6Src, F::CtIpv6Dst]);
+    }
+    // A connection is of the version of its packets.
+    if !v4 {
+        clear(key, &[F::CtNwSrc, F::CtNwDst]);
     }
     if !v4 && !v6 {
         clear(key, &[F::NwTos, F::NwTtl, F::NwFrag, F::TpSrc, F::TpDst, F::TcpFlags]);
