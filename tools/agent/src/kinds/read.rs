@@ -3,7 +3,7 @@
 use super::ruled::{self, Class, WrongPolicy};
 use super::{Body, Document, DocumentKey, Meta, egress, endpoint_slice, node, pod, service, unserved};
 use crate::problem::{Fields, Origin, Problem};
-use crate::source::{FieldError, Tree, Unread, Value, Words, typed, typed_without_unknown};
+use crate::source::{Entry, FieldError, Tree, Unread, Value, Words, typed, typed_without_unknown};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -48,12 +48,35 @@ pub fn understand_unread(file: &str, unread: &Unread) -> Option<Document> {
     Some(Named::of(words).wrong(origin, None))
 }
 
-fn unrolled(tree: Tree) -> Vec<Tree> {
-    let is_list = tree.get("kind").and_then(Tree::text).is_some_and(|kind| kind.ends_with("List"));
-    match tree.get("items").map(|items| &items.value) {
-        Some(Value::List(items)) if is_list => items.clone(),
+fn unrolled(mut tree: Tree) -> Vec<Tree> {
+    let word = |field: &str| tree.get(field).and_then(Tree::text).unwrap_or_default().to_owned();
+    let (api, kind) = (word("apiVersion"), word("kind"));
+    let Some(kind) = kind.strip_suffix("List") else { return vec![tree] };
+    match tree.take("items").map(|items| items.value) {
+        Some(Value::List(mut items)) => {
+            items.iter_mut().for_each(|item| inherit(item, &api, kind));
+            items
+        }
+        Some(Value::Null) => Vec::new(),
         _ => vec![tree],
     }
+}
+
+/// An item that says neither version nor kind has those of its list, as `kubectl` reads it: API servers print a
+/// `PodList` so.
+fn inherit(item: &mut Tree, api: &str, kind: &str) {
+    let is_given = |field: &str| item.get(field).is_some_and(|given| given.value != Value::Null);
+    if kind.is_empty() || is_given("apiVersion") || is_given("kind") {
+        return;
+    }
+    let line = item.line;
+    let Value::Map(entries) = &mut item.value else { return };
+    entries.retain(|entry| entry.key != "apiVersion" && entry.key != "kind");
+    entries.extend([("apiVersion", api), ("kind", kind)].map(|(key, text)| Entry {
+        key: key.to_owned(),
+        line,
+        value: Tree { line, value: Value::Text(text.to_owned()) },
+    }));
 }
 
 /// What a document calls itself.
