@@ -197,3 +197,32 @@ fn items_of_a_list_of_one_kind_are_of_that_kind() {
         assert!(documents.is_empty() && problems.is_empty(), "{empty}: {problems:?}");
     }
 }
+
+#[test]
+fn a_policy_that_does_not_say_its_kind_is_held() {
+    let k8s = "metadata: {name: p, namespace: a}\nspec: {podSelector: {}, policyTypes: [Ingress]}\n";
+    let cluster =
+        "metadata: {name: p}\nspec: {priority: 5, appliedTo: [{podSelector: {}}], ingress: [{action: Drop}]}\n";
+    let pods = format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: w, namespace: a, annotations: {{vswitch/port: w, \
+         vswitch/mac: '02:00:00:00:00:01'}}}}\nspec: {{nodeName: {NODE}}}\nstatus: {{podIP: 10.10.0.9}}\n"
+    );
+    let (k8s_api, antrea_api) = ("apiVersion: networking.k8s.io/v1\n", "apiVersion: crd.antrea.io/v1beta1\n");
+    for (api, body, name) in
+        [(k8s_api, k8s, "np:a/p"), (antrea_api, cluster, "acnp:p"), ("", k8s, "np:a/p"), ("", cluster, "acnp:p")]
+    {
+        let wrong = ["", "Kind: NetworkPolicy\n", "kind: [NetworkPolicy]\n", "kind: null\n"];
+        let in_other_case = ["kind: networkpolicy\n", "kind: NetWorkPolicy\n"];
+        let in_other_case = in_other_case.into_iter().filter(|_| api == k8s_api);
+        for kind in wrong.into_iter().chain(in_other_case) {
+            let (projection, problems) = projected(&format!("{api}{kind}{body}{pods}"));
+            let told = text(&projection, false);
+            assert!(told.contains(&format!("{name} (held)")), "{api}{kind}{body}: {told} {problems:?}");
+            assert!(lines(&problems).iter().any(|line| line.contains("kind: ") || line.contains("apiVersion: ")));
+        }
+    }
+    for other in ["apiVersion: networking.k8s.io/v1\nmetadata: {name: i}\nspec: {rules: []}\n", "apiVersion: v1\n"] {
+        let (projection, _) = projected(&format!("{other}{pods}"));
+        assert!(!text(&projection, false).contains("(held)"), "{other}");
+    }
+}
