@@ -149,3 +149,80 @@ fn one_item_of_a_list_that_is_wrong_takes_no_other_one_with_it() {
         assert_eq!(problems.iter().filter(|problem| problem.is_error()).count(), 1, "{wrong}: {problems:?}");
     }
 }
+
+/// `kubectl get --raw` and client libraries print items without version and kind.
+#[test]
+fn items_of_a_list_of_one_kind_are_of_that_kind() {
+    let pods = format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: w, namespace: a, annotations: {{vswitch/port: w, \
+         vswitch/mac: '02:00:00:00:00:01'}}}}\nspec: {{nodeName: {NODE}}}\nstatus: {{podIP: 10.10.0.9}}\n"
+    );
+    let cases = [
+        ("v1", "Namespace", "metadata: {name: b}"),
+        ("v1", "Node", "metadata: {name: n3}, spec: {podCIDR: 10.10.3.0/24}"),
+        ("v1", "Pod", "metadata: {name: q, namespace: a}, spec: {nodeName: n3}, status: {podIP: 10.10.3.9}"),
+        ("v1", "Service", "metadata: {name: s, namespace: a}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}"),
+        ("networking.k8s.io/v1", "NetworkPolicy", "metadata: {name: p, namespace: a}, spec: {podSelector: {}}"),
+        (
+            "crd.antrea.io/v1beta1",
+            "ClusterNetworkPolicy",
+            "metadata: {name: p}, spec: {priority: 5, appliedTo: [{podSelector: {}}], ingress: [{action: Drop}]}",
+        ),
+        ("crd.antrea.io/v1beta1", "ClusterGroup", "metadata: {name: g}, spec: {podSelector: {}}"),
+        ("crd.antrea.io/v1beta1", "Tier", "metadata: {name: t}, spec: {priority: 20}"),
+    ];
+    for (api, kind, item) in cases {
+        let said = format!("apiVersion: {api}, kind: {kind}, ");
+        let list = |said: &str| {
+            format!(
+                "apiVersion: {api}\nkind: {kind}List\nmetadata: {{resourceVersion: '5'}}\nitems:\n- {{{said}{item}}}\n{pods}"
+            )
+        };
+        let (with, without) = (projected(&list(&said)), projected(&list("")));
+        assert_eq!(text(&without.0, false), text(&with.0, false), "{kind}");
+        assert_eq!(lines(&without.1), lines(&with.1), "{kind}");
+        assert!(without.1.iter().all(|problem| !problem.is_error()), "{kind}: {:?}", lines(&without.1));
+        let documents = common::read("f", &list("")).0;
+        assert_eq!(documents.iter().filter(|document| document.is_understood()).count(), 2, "{kind}");
+    }
+    let policy = format!(
+        "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicyList\nitems:\n- {{metadata: {{name: p, namespace: a}}, \
+         spec: {{podSelector: {{}}}}}}\n- {{apiVersion: null, kind: null, metadata: {{name: q, namespace: a}}, \
+         spec: {{podSelector: {{}}}}}}\n{pods}"
+    );
+    let told = text(&projected(&policy).0, false);
+    assert!(told.contains("np:a/p") && told.contains("np:a/q"), "{told}");
+    for empty in ["null", "[]"] {
+        let (documents, problems) = common::read("f", &format!("apiVersion: v1\nkind: PodList\nitems: {empty}\n"));
+        assert!(documents.is_empty() && problems.is_empty(), "{empty}: {problems:?}");
+    }
+}
+
+#[test]
+fn a_policy_that_does_not_say_its_kind_is_held() {
+    let k8s = "metadata: {name: p, namespace: a}\nspec: {podSelector: {}, policyTypes: [Ingress]}\n";
+    let cluster =
+        "metadata: {name: p}\nspec: {priority: 5, appliedTo: [{podSelector: {}}], ingress: [{action: Drop}]}\n";
+    let pods = format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: w, namespace: a, annotations: {{vswitch/port: w, \
+         vswitch/mac: '02:00:00:00:00:01'}}}}\nspec: {{nodeName: {NODE}}}\nstatus: {{podIP: 10.10.0.9}}\n"
+    );
+    let (k8s_api, antrea_api) = ("apiVersion: networking.k8s.io/v1\n", "apiVersion: crd.antrea.io/v1beta1\n");
+    for (api, body, name) in
+        [(k8s_api, k8s, "np:a/p"), (antrea_api, cluster, "acnp:p"), ("", k8s, "np:a/p"), ("", cluster, "acnp:p")]
+    {
+        let wrong = ["", "Kind: NetworkPolicy\n", "kind: [NetworkPolicy]\n", "kind: null\n"];
+        let in_other_case = ["kind: networkpolicy\n", "kind: NetWorkPolicy\n"];
+        let in_other_case = in_other_case.into_iter().filter(|_| api == k8s_api);
+        for kind in wrong.into_iter().chain(in_other_case) {
+            let (projection, problems) = projected(&format!("{api}{kind}{body}{pods}"));
+            let told = text(&projection, false);
+            assert!(told.contains(&format!("{name} (held)")), "{api}{kind}{body}: {told} {problems:?}");
+            assert!(lines(&problems).iter().any(|line| line.contains("kind: ") || line.contains("apiVersion: ")));
+        }
+    }
+    for other in ["apiVersion: networking.k8s.io/v1\nmetadata: {name: i}\nspec: {rules: []}\n", "apiVersion: v1\n"] {
+        let (projection, _) = projected(&format!("{other}{pods}"));
+        assert!(!text(&projection, false).contains("(held)"), "{other}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::ruled::{self, Class, WrongPolicy};
 use super::{Body, Document, DocumentKey, Meta, egress, endpoint_slice, node, pod, service, unserved};
 use crate::problem::{Fields, Origin, Problem};
-use crate::source::{FieldError, Tree, Unread, Value, Words, typed, typed_without_unknown};
+use crate::source::{Entry, FieldError, Tree, Unread, Value, Words, typed, typed_without_unknown};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -48,12 +48,35 @@ pub fn understand_unread(file: &str, unread: &Unread) -> Option<Document> {
     Some(Named::of(words).wrong(origin, None))
 }
 
-fn unrolled(tree: Tree) -> Vec<Tree> {
-    let is_list = tree.get("kind").and_then(Tree::text).is_some_and(|kind| kind.ends_with("List"));
-    match tree.get("items").map(|items| &items.value) {
-        Some(Value::List(items)) if is_list => items.clone(),
+fn unrolled(mut tree: Tree) -> Vec<Tree> {
+    let word = |field: &str| tree.get(field).and_then(Tree::text).unwrap_or_default().to_owned();
+    let (api, kind) = (word("apiVersion"), word("kind"));
+    let Some(kind) = kind.strip_suffix("List") else { return vec![tree] };
+    match tree.take("items").map(|items| items.value) {
+        Some(Value::List(mut items)) => {
+            items.iter_mut().for_each(|item| inherit(item, &api, kind));
+            items
+        }
+        Some(Value::Null) => Vec::new(),
         _ => vec![tree],
     }
+}
+
+/// An item that says neither version nor kind has those of its list, as `kubectl` reads it: API servers print a
+/// `PodList` so.
+fn inherit(item: &mut Tree, api: &str, kind: &str) {
+    let is_given = |field: &str| item.get(field).is_some_and(|given| given.value != Value::Null);
+    if kind.is_empty() || is_given("apiVersion") || is_given("kind") {
+        return;
+    }
+    let line = item.line;
+    let Value::Map(entries) = &mut item.value else { return };
+    entries.retain(|entry| entry.key != "apiVersion" && entry.key != "kind");
+    entries.extend([("apiVersion", api), ("kind", kind)].map(|(key, text)| Entry {
+        key: key.to_owned(),
+        line,
+        value: Tree { line, value: Value::Text(text.to_owned()) },
+    }));
 }
 
 /// What a document calls itself.
@@ -65,6 +88,25 @@ struct Named {
     class: Option<Class>,
     /// It has metadata that do not say a namespace.
     has_no_namespace: bool,
+    /// The kind is a guess: it is not said, or in other case.
+    is_guessed: bool,
+}
+
+/// The kind of a policy that does not say it, or in other case; from what it says beside. None: it is no such policy.
+fn guessed(tree: &Tree, words: &Words) -> Option<&'static str> {
+    const POLICIES: [&str; 2] = ["NetworkPolicy", "ClusterNetworkPolicy"];
+    let group = words.api.split_once('/').map_or("", |(group, _)| group);
+    if !words.kind.is_empty() {
+        let is_meant = |known: &&str| words.kind != *known && words.kind.eq_ignore_ascii_case(known);
+        return POLICIES.into_iter().find(is_meant).filter(|known| Class::of(group, known).is_some());
+    }
+    let says = |field: &&str| tree.at(&["spec", *field]).is_some();
+    let is_policy = ["ingress", "egress", "policyTypes"].iter().any(says);
+    if !is_policy && (group == "crd.antrea.io" || !says(&"podSelector")) {
+        return None;
+    }
+    let is_antrea = group == "crd.antrea.io" || ["appliedTo", "priority", "tier"].iter().any(says);
+    Some(if is_antrea && words.namespace.is_empty() { POLICIES[1] } else { POLICIES[0] })
 }
 
 impl Named {
@@ -72,12 +114,12 @@ impl Named {
         let group = words.api.split_once('/').map_or("", |(group, _)| group).to_owned();
         let kind = kind(&group, &words.kind);
         let class = if words.api.is_empty() { Class::guess(&words.kind) } else { Class::of(&group, &words.kind) };
-        Self { words: words.clone(), group, kind, class, has_no_namespace: false }
+        Self { words: words.clone(), group, kind, class, has_no_namespace: false, is_guessed: false }
     }
 
     fn of_tree(tree: &Tree) -> Self {
         let word = |path: &[&str]| tree.at(path).and_then(Tree::text).unwrap_or_default().to_owned();
-        let words = Words {
+        let mut words = Words {
             api: word(&["apiVersion"]),
             kind: word(&["kind"]),
             namespace: word(&["metadata", "namespace"]),
@@ -85,7 +127,15 @@ impl Named {
         };
         let metadata = tree.get("metadata").filter(|metadata| matches!(metadata.value, Value::Map(_)));
         let is_given = |metadata: &Tree| metadata.get("namespace").is_some_and(|given| given.value != Value::Null);
-        Self { has_no_namespace: metadata.is_some_and(|metadata| !is_given(metadata)), ..Self::of(&words) }
+        let guess = guessed(tree, &words);
+        if let Some(kind) = guess {
+            kind.clone_into(&mut words.kind);
+        }
+        let mut named = Self::of(&words);
+        named.class = named.class.or_else(|| guess.and_then(Class::guess));
+        named.is_guessed = guess.is_some();
+        named.has_no_namespace = metadata.is_some_and(|metadata| !is_given(metadata));
+        named
     }
 
     /// `Kind namespace/name`, as far as it is known.
@@ -145,7 +195,13 @@ impl Read<'_> {
             self.problems.push(origin.error("", "not a mapping"));
             return;
         }
-        for (field, value) in [("apiVersion", &named.words.api), ("kind", &named.words.kind)] {
+        let said = tree.get("kind").and_then(Tree::text).unwrap_or_default();
+        if named.is_guessed && !said.is_empty() {
+            self.problems.push(origin.error("kind", format!("{said:?} is no kind; write {kind}")));
+            self.documents.push(named.wrong(origin, None));
+            return;
+        }
+        for (field, value) in [("apiVersion", named.words.api.as_str()), ("kind", said)] {
             if value.is_empty() {
                 self.problems.push(origin.error(field, "is required, a string"));
                 self.documents.push(named.wrong(origin, None));

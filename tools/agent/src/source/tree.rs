@@ -166,7 +166,7 @@ fn shape(path: &str) -> String {
     shape + rest
 }
 
-/// A plain scalar by YAML's core schema.
+/// A plain scalar by YAML's core schema; whole numbers of other bases as `kubectl` reads them.
 pub(crate) fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
@@ -178,11 +178,8 @@ pub(crate) fn plain(text: &str) -> Value {
     if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return Value::Text(text.to_owned()); // also .inf and inf, which no field of ours may be
     }
-    if let Ok(number) = text.parse() {
+    if let Some(number) = of_base(text, digits).or_else(|| text.parse().ok()) {
         return Value::Int(number);
-    }
-    if let Some(hex) = text.strip_prefix("0x").and_then(|hex| i64::from_str_radix(hex, 16).ok()) {
-        return Value::Int(hex);
     }
     match text.parse() {
         Ok(number) if digits.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c)) => Value::Float(number),
@@ -190,9 +187,49 @@ pub(crate) fn plain(text: &str) -> Value {
     }
 }
 
+/// A whole number with a prefix: `0x50`, `0b1010000`, `0o120`, and `0120`, which is octal to go-yaml, too. A decimal
+/// number in its place would be another port. `0900` is no octal number, and decimal there.
+fn of_base(text: &str, digits: &str) -> Option<i64> {
+    let behind = digits.strip_prefix('0').filter(|behind| !behind.is_empty())?;
+    let (base, digits) = match behind.as_bytes()[0].to_ascii_lowercase() {
+        b'x' => (16, &behind[1..]),
+        b'o' => (8, &behind[1..]),
+        b'b' => (2, &behind[1..]),
+        _ => (8, behind),
+    };
+    if digits.starts_with(['-', '+']) {
+        return None;
+    }
+    let number = i64::from_str_radix(digits, base).ok()?;
+    Some(if text.starts_with('-') { -number } else { number })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_numbers_of_each_base_are_what_kubectl_reads() {
+        for number in (0..=65_536).step_by(7) {
+            for text in [
+                format!("{number}"),
+                format!("0{number:o}"),
+                format!("0o{number:o}"),
+                format!("0O{number:o}"),
+                format!("0x{number:x}"),
+                format!("0X{number:X}"),
+                format!("0b{number:b}"),
+                format!("+0{number:o}"),
+            ] {
+                assert_eq!(plain(&text), Value::Int(number), "{text}");
+            }
+            assert_eq!(plain(&format!("-0{number:o}")), Value::Int(-number));
+        }
+        assert_eq!(["00", "0900", "080"].map(plain), [0, 900, 80].map(Value::Int));
+        for text in ["0x", "0xg", "0o8", "0b2", "0x-1", "0o+1", "0bé"] {
+            assert_eq!(plain(text), Value::Text(text.to_owned()));
+        }
+    }
 
     #[test]
     fn plain_scalars_are_what_the_core_schema_says() {
