@@ -221,7 +221,30 @@ fn a_policy_that_does_not_say_its_kind_is_held() {
             assert!(lines(&problems).iter().any(|line| line.contains("kind: ") || line.contains("apiVersion: ")));
         }
     }
-    for other in ["apiVersion: networking.k8s.io/v1\nmetadata: {name: i}\nspec: {rules: []}\n", "apiVersion: v1\n"] {
+    for (head, body, name) in [
+        ("apiVersion: networking.k8s.oi/v1\nkind: NetworkPolicy\n", k8s, "np:a/p"),
+        ("apiVersion: v1\nkind: networkPolicy\n", k8s, "np:a/p"),
+        ("apiVersion: networking.k8s.io/v1\nkind: NetworkPolcy\n", k8s, "np:a/p"),
+        ("apiVersion: crd.antrea.oi/v1beta1\nkind: ClusterNetworkPolicy\n", cluster, "acnp:p"),
+        ("apiVersion: crd.antrea.io/v1beta1\nkind: ClusterNetworkPolicies\n", cluster, "acnp:p"),
+    ] {
+        let (projection, problems) = projected(&format!("{head}{body}{pods}"));
+        let told = text(&projection, false);
+        assert!(told.contains(&format!("{name} (held)")), "{head}{body}: {told} {problems:?}");
+    }
+    let calico = "spec: {selector: all(), types: [Ingress], ingress: [{action: Allow}]}\n";
+    let multi = "spec: {podSelector: {}, policyTypes: [Ingress]}\n";
+    for other in [
+        "apiVersion: networking.k8s.io/v1\nmetadata: {name: i}\nspec: {rules: []}\n".to_owned(),
+        "apiVersion: v1\n".to_owned(),
+        format!("apiVersion: projectcalico.org/v3\nkind: NetworkPolicy\nmetadata: {{name: p, namespace: a}}\n{calico}"),
+        format!(
+            "apiVersion: k8s.cni.cncf.io/v1beta1\nkind: MultiNetworkPolicy\nmetadata: {{name: p, namespace: a}}\n{multi}"
+        ),
+        "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i, namespace: a}\nspec: {rules: []}\n"
+            .to_owned(),
+        "apiVersion: crd.antrea.io/v1beta1\nkind: NodeLatencyMonitor\nmetadata: {name: d}\nspec: {}\n".to_owned(),
+    ] {
         let (projection, _) = projected(&format!("{other}{pods}"));
         assert!(!text(&projection, false).contains("(held)"), "{other}");
     }

@@ -88,21 +88,35 @@ struct Named {
     class: Option<Class>,
     /// It has metadata that do not say a namespace.
     has_no_namespace: bool,
-    /// The kind is a guess: it is not said, or in other case.
+    /// The kind is a guess: it, or its group, is not said or misspelt.
     is_guessed: bool,
 }
 
-/// The kind of a policy that does not say it, or in other case; from what it says beside. None: it is no such policy.
+/// The kind of a policy that does not say it, or misspells it or its group; from what it says beside. None: it is
+/// no such policy, or it says all of that.
 fn guessed(tree: &Tree, words: &Words) -> Option<&'static str> {
     const POLICIES: [&str; 2] = ["NetworkPolicy", "ClusterNetworkPolicy"];
     let group = words.api.split_once('/').map_or("", |(group, _)| group);
-    if !words.kind.is_empty() {
-        let is_meant = |known: &&str| words.kind != *known && words.kind.eq_ignore_ascii_case(known);
-        return POLICIES.into_iter().find(is_meant).filter(|known| Class::of(group, known).is_some());
+    if kind(group, &words.kind).is_some() {
+        return None;
     }
     let says = |field: &&str| tree.at(&["spec", *field]).is_some();
-    let is_policy = ["ingress", "egress", "policyTypes"].iter().any(says);
-    if !is_policy && (group == "crd.antrea.io" || !says(&"podSelector")) {
+    let has_rules = ["ingress", "egress", "policyTypes"].iter().any(says);
+    let is_about_pods = ["podSelector", "appliedTo"].iter().any(says);
+    if !words.kind.is_empty() {
+        let is_of_group = Class::of(group, POLICIES[0]).is_some();
+        let by_name = POLICIES.into_iter().find(|known| words.kind.eq_ignore_ascii_case(known));
+        if let Some(known) = by_name.filter(|known| Class::of(group, known).is_some()) {
+            return Some(known);
+        }
+        // Other people's policies (Calico, Cilium) select Pods by fields of other names. What has no version is told so.
+        if !is_of_group {
+            return by_name.filter(|_| is_about_pods && !words.api.is_empty());
+        }
+        if !(has_rules && is_about_pods) {
+            return None;
+        }
+    } else if !has_rules && (group == "crd.antrea.io" || !says(&"podSelector")) {
         return None;
     }
     let is_antrea = group == "crd.antrea.io" || ["appliedTo", "priority", "tier"].iter().any(says);
@@ -197,7 +211,13 @@ impl Read<'_> {
         }
         let said = tree.get("kind").and_then(Tree::text).unwrap_or_default();
         if named.is_guessed && !said.is_empty() {
-            self.problems.push(origin.error("kind", format!("{said:?} is no kind; write {kind}")));
+            let (field, reason) = if said == kind {
+                let api = &named.words.api;
+                ("apiVersion", format!("{api:?} has no {kind}; write networking.k8s.io/v1 or crd.antrea.io/v1beta1"))
+            } else {
+                ("kind", format!("{said:?} is no kind; write {kind}"))
+            };
+            self.problems.push(origin.error(field, reason));
             self.documents.push(named.wrong(origin, None));
             return;
         }
