@@ -199,6 +199,8 @@ impl OneRule<'_> {
             let item = self.context.world.model.services.get(&name);
             if item.is_some_and(|item| is_served(self.context.world, item)) {
                 found.services.push(name);
+            } else if self.rule.action != Action::Allow && self.context.world.model.is_wrong("Service.", &name) {
+                return Err(place.error(&field, format!("Service {name} is not understood")));
             } else {
                 let reason = format!("Service {name} has no address here: it matches nothing");
                 odd.push(place.origin.warning(format!("{}.{field}", self.path), reason));
@@ -248,7 +250,13 @@ impl OneRule<'_> {
             let path = format!("{}.ipBlock", place.path);
             found.blocks.push(block(Place { path: &path, ..place }, prefix)?);
         } else if let Some(group) = &peer.group {
-            let group = self.context.group(place, group, odd)?;
+            let name = group;
+            let group = self.context.group(place, name, odd)?;
+            let denies = self.rule.action != Action::Allow || !self.rule.l7_protocols.is_empty();
+            if group.is_in_doubt && denies {
+                let reason = format!("group {name:?} is not understood as it is now, or is there twice");
+                return Err(place.error("group", reason));
+            }
             found.members.extend(group.members);
             found.blocks.extend(group.blocks);
         } else if let Some(name) = &peer.fqdn {

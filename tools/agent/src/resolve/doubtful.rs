@@ -10,14 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Doubtful<'a> {
     /// Pods whose documents are not understood, by their indices, and whether their labels are known.
     pods: BTreeMap<usize, bool>,
-    /// Namespaces whose labels are not known.
+    /// Namespaces whose labels are not known, or may be others than they have.
     spaces: BTreeSet<&'a str>,
 }
 
 impl<'a> Doubtful<'a> {
     pub(super) fn new(model: &'a Model) -> Self {
-        let spaces =
-            model.wrong.iter().filter(|(kind, name)| kind == "Namespace." && !model.namespaces.contains_key(name));
+        let spaces = model.wrong.iter().filter(|(kind, _)| kind == "Namespace.");
         Self { pods: BTreeMap::new(), spaces: spaces.map(|(_, name)| name.as_str()).collect() }
     }
 
@@ -25,7 +24,7 @@ impl<'a> Doubtful<'a> {
         self.pods.insert(index, has_labels);
     }
 
-    /// Whether the labels of a namespace are not known.
+    /// Whether the labels of a namespace are not known, or may be others than it has.
     pub(super) fn has_space(&self, namespace: &str) -> bool {
         self.spaces.contains(namespace)
     }

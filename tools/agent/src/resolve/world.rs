@@ -159,7 +159,8 @@ impl<'a> World<'a> {
             let is_local = item.body.spec.node_name == node;
             let has_port = is_local && !item.body.spec.host_network;
             let mut missing = if has_port { lacks(item) } else { Vec::new() };
-            if has_port && world.doubtful.has_space(&item.meta.namespace) {
+            let namespace = &item.meta.namespace;
+            if has_port && world.doubtful.has_space(namespace) && !model.namespaces.contains_key(namespace) {
                 let reason = "is held back until the document of its Namespace is right: policies may bind it by that";
                 missing.push(item.origin.warning("metadata.namespace", reason));
             }
@@ -169,7 +170,7 @@ impl<'a> World<'a> {
             }
             problems.extend(missing);
         }
-        for (name, (item, has_labels)) in model.doubtful.iter().filter(|(name, _)| !model.pods.contains_key(*name)) {
+        for (name, (item, has_labels)) in &model.doubtful {
             let addresses: Vec<String> = once(addresses(item)).into_iter().filter(|a| world.has(a)).collect();
             if !addresses.is_empty() {
                 world.doubtful.add(world.pods.len(), *has_labels);
@@ -279,6 +280,16 @@ impl<'a> World<'a> {
         names.sort();
         names.dedup();
         names
+    }
+
+    /// Names of those of this Node that may be among members, and are not known to be.
+    pub fn local_doubtful(&self, members: &Members) -> Vec<String> {
+        let names: Vec<&str> = members.doubtful.iter().map(|index| self.pods[*index].name).collect();
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let local = self.pods.iter().filter(|pod| pod.is_local && names.contains(&pod.name));
+        local.map(|pod| pod.name.to_owned()).collect()
     }
 }
 
