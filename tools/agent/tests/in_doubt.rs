@@ -3,11 +3,14 @@
 
 mod common;
 
-use common::{CLUSTER, K8S, NODE, files, lines, pod, projected};
+use common::{CLUSTER, K8S, NODE, files, http, lines, object, pod, projected};
 use std::fs;
 use vswitch_agent::agent::Agent;
 use vswitch_agent::drive::{Options, Standing};
 use vswitch_agent::project::text;
+use vswitch_proto::antrea::v1::group_member::Member;
+use vswitch_proto::antrea::v1::object::Object;
+use vswitch_proto::antrea::v1::{Kind, RuleAction};
 
 /// An agent, and the files that it reads.
 struct Scene(tempfile::TempDir, Agent);
@@ -285,4 +288,67 @@ fn a_service_that_is_not_understood_is_denied_with_all_of_its_direction() {
     let (_, problems) = projected(&[NAMESPACE, &pods().concat(), service, &policy].concat());
     let lines = lines(&problems);
     assert!(lines.iter().any(|line| line.contains("spec.egress[0]: in its place, everything")), "{lines:#?}");
+}
+
+/// What a rule of egress becomes, by its id: action, whether it has ports, and addresses of its groups.
+fn egress_rules(rule: &str, far: &str) -> Vec<(String, RuleAction, Vec<u32>, Vec<String>)> {
+    let near = &pods()[..2].concat();
+    let policy =
+        format!("---\n{CLUSTER}spec: {{priority: 5, appliedTo: [{}], egress: [{rule}]}}\n", by_label("client"));
+    let (projection, _) = projected(&[NAMESPACE, near, far, &policy].concat());
+    let Object::NetworkPolicy(policy) = object(&projection, Kind::NetworkPolicy, "acnp:p") else { panic!("a policy") };
+    let addresses = |group: &String| {
+        let Object::AddressGroup(group) = object(&projection, Kind::AddressGroup, group) else { panic!("a group") };
+        let members = group.members.iter().filter_map(|member| member.member.clone());
+        members
+            .map(|member| match member {
+                Member::Pod(text) | Member::Address(text) => text,
+            })
+            .collect::<Vec<_>>()
+    };
+    let rules = policy.rules.iter().map(|rule| {
+        let peers = rule.peer.clone().unwrap_or_default().address_groups;
+        let ports = rule.ports.iter().map(|port| port.port).collect();
+        (rule.id.clone(), rule.action(), ports, peers.iter().flat_map(addresses).collect())
+    });
+    rules.collect()
+}
+
+#[test]
+fn who_may_be_meant_by_a_rule_that_does_not_deny_all_is_dropped_in_front_of_it() {
+    let far = pods()[2].clone();
+    let wrong = far.replace("labels: {app: far}", "labels: {app: [far]}");
+    let to = format!("to: [{}]", by_label("far"));
+    let address = vec!["10.10.1.73".to_owned()];
+    for rule in [format!("{{action: Pass, {to}}}"), format!("{{action: Allow, l7Protocols: [{{http: {{}}}}], {to}}}")] {
+        let right = egress_rules(&rule, &far);
+        assert!(right.len() == 1 && right[0].1 != RuleAction::Drop && right[0].3 == address, "{right:?}");
+        let first = egress_rules(&rule, &wrong).swap_remove(0);
+        assert_eq!((first.0.as_str(), first.1, &first.3), ("egress-0/in-doubt", RuleAction::Drop, &address), "{rule}");
+    }
+    // Who is only allowed is not, and who is only denied is.
+    let rules = egress_rules(&format!("{{action: Allow, {to}}}, {{action: Reject, {to}}}"), &wrong);
+    let found: Vec<_> = rules.iter().filter(|rule| rule.3 == address).collect();
+    assert!(found.len() == 1 && found[0].1 == RuleAction::Reject, "{rules:?}");
+}
+
+#[test]
+fn a_port_by_name_of_who_is_not_understood_may_be_any() {
+    let far = pod("t", "far", "app: far", "k8s-node-worker-1", "10.10.1.73", &http(8080));
+    let to = format!("to: [{}], ", by_label("far"));
+    for (to, id) in [(to.as_str(), "by label"), ("", "anybody")] {
+        let rule = format!("{{action: Drop, {to}ports: [{{protocol: TCP, port: http}}]}}");
+        let right = egress_rules(&rule, &far);
+        assert!(right.iter().all(|rule| rule.2 == [8080]), "{id}: {right:?}");
+        for wrong in [
+            far.replace("status: {", "status: {phase: [x], "),
+            far.replace("8080", "80800"),
+            far.replace("labels: {app: far}", "labels: [far]"),
+        ] {
+            let rules = egress_rules(&rule, &wrong);
+            let address = vec!["10.10.1.73".to_owned()];
+            let expected = ("egress-0/in-doubt".to_owned(), RuleAction::Drop, vec![0], address);
+            assert!(rules.contains(&expected), "{id}: {wrong}{rules:?}");
+        }
+    }
 }

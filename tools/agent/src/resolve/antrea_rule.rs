@@ -5,7 +5,7 @@ use super::antrea_parts::{action_number, fits, portless};
 use super::groups::{Place, block, selected};
 use super::k8s::numbered;
 use super::multicast;
-use super::rule::{Draft, Peers, Ports, bounded, nameless, once};
+use super::rule::{Draft, Peers, Ports, bounded, nameless, once, with_doubtful};
 use super::selector::{is_key, word};
 use super::services::is_served;
 use super::world::{Members, Select, Spaces};
@@ -47,6 +47,8 @@ impl RulePlace<'_> {
                 let one = OneRule { context, of: self, path: path.clone(), rule };
                 match one.draft(odd).and_then(|draft| one.by_namespace(draft)) {
                     Ok(drafts) => {
+                        let drafts: Vec<Draft> =
+                            drafts.into_iter().flat_map(|draft| with_doubtful(context.world, draft)).collect();
                         nameless(context.world, context.origin, &format!("{path}.ports"), &drafts, odd);
                         return drafts;
                     }
@@ -120,9 +122,6 @@ impl OneRule<'_> {
             return Err(place.error("", "rules of egress are not applied to Services"));
         }
         let (mut peers, mut ports) = (self.peers(odd)?, self.ports()?);
-        if rule.action != Action::Allow {
-            peers.members.iter_mut().for_each(Members::and_doubtful);
-        }
         if !of.is_ingress() {
             (peers, ports) = multicast::split(place, rule.action, peers, ports)?;
         }
@@ -326,9 +325,6 @@ impl OneRule<'_> {
             for peer in &seen {
                 let select = self.seen_from(namespace, peer)?;
                 one.peers.members.push(world.select(&select));
-            }
-            if self.rule.action != Action::Allow {
-                one.peers.members.iter_mut().for_each(Members::and_doubtful);
             }
             drafts.push(one);
         }

@@ -110,17 +110,6 @@ pub struct Members {
     pub doubtful: Rc<[usize]>,
 }
 
-impl Members {
-    /// All that may be meant: of a rule that denies.
-    pub fn and_doubtful(&mut self) {
-        if !self.doubtful.is_empty() {
-            self.name = format!("{}, and who may be one", self.name);
-            self.pods = self.pods.iter().chain(self.doubtful.iter()).copied().collect();
-            self.doubtful = [].into();
-        }
-    }
-}
-
 impl<'a> World<'a> {
     /// The cluster of `model`, seen from `node`; and what is odd about its Pods.
     pub fn new(model: &'a Model, node: &'a str) -> (Self, Vec<Problem>) {
@@ -280,16 +269,6 @@ impl<'a> World<'a> {
         names.sort();
         names.dedup();
         names
-    }
-
-    /// Names of those of this Node that may be among members, and are not known to be.
-    pub fn local_doubtful(&self, members: &Members) -> Vec<String> {
-        let names: Vec<&str> = members.doubtful.iter().map(|index| self.pods[*index].name).collect();
-        if names.is_empty() {
-            return Vec::new();
-        }
-        let local = self.pods.iter().filter(|pod| pod.is_local && names.contains(&pod.name));
-        local.map(|pod| pod.name.to_owned()).collect()
     }
 }
 
