@@ -83,11 +83,22 @@ impl Model {
             _ => None,
         };
         let again = double.map(|body| Item { meta: meta.clone(), origin: origin.clone(), body });
+        let other = (key.clone(), Item { meta: meta.clone(), origin: origin.clone(), body: () });
         let result = self.insert_body(key, origin, meta, body);
         if result.is_err() {
             self.wrong_policies.extend(again); // somebody may count on it
+            self.doubt(other);
         }
         result
+    }
+
+    /// An object that another document says otherwise: which one is meant is not known.
+    fn doubt(&mut self, (key, Item { meta, origin, body: () }): (DocumentKey, Item<()>)) {
+        if let Some(first) = self.pods.get(&key.1).filter(|_| key.0 == "Pod.") {
+            let has_labels = !self.doubtful.contains_key(&key.1);
+            self.doubtful.insert(key.1.clone(), (Item { meta, origin, body: first.body.clone() }, has_labels));
+        }
+        self.wrong.insert(key);
     }
 
     fn insert_body(&mut self, key: DocumentKey, origin: Origin, meta: Meta, body: Body) -> Result<(), Box<Problem>> {

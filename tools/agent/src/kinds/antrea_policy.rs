@@ -4,7 +4,13 @@ use super::NumberOrName;
 use super::k8s_policy::IpBlock;
 use super::ruled::Ruled;
 use super::selector::Selector;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A word; an empty one is as none, as Antrea has it.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let word: Option<String> = Option::deserialize(deserializer)?;
+    Ok(word.filter(|word| !word.is_empty()))
+}
 
 /// A policy without its metadata.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -19,6 +25,7 @@ pub struct Body {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Spec {
     /// Its tier; application by default.
+    #[serde(default, deserialize_with = "given")]
     pub tier: Option<String>,
     /// Its place in the tier, 1 first.
     pub priority: f64,
@@ -49,6 +56,7 @@ pub struct AppliedTo {
     /// Their namespaces.
     pub namespace_selector: Option<Selector>,
     /// A ClusterGroup; of a policy of a namespace a Group of that.
+    #[serde(default, deserialize_with = "given")]
     pub group: Option<String>,
     /// Pods of a service account.
     pub service_account: Option<Named>,
@@ -180,8 +188,10 @@ pub struct Peer {
     /// Addresses.
     pub ip_block: Option<IpBlock>,
     /// A ClusterGroup.
+    #[serde(default, deserialize_with = "given")]
     pub group: Option<String>,
     /// A name.
+    #[serde(default, deserialize_with = "given")]
     pub fqdn: Option<String>,
     /// Pods of a service account.
     pub service_account: Option<Named>,

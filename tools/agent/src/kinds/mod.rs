@@ -125,6 +125,37 @@ impl Document {
     pub fn is_understood(&self) -> bool {
         !matches!(self.body, Body::WrongPolicy(_) | Body::Wrong { .. })
     }
+
+    /// Whether nobody knows what it is: it may hold any document.
+    pub fn may_be_any(&self) -> bool {
+        self.key.0.is_empty()
+    }
+
+    /// Whether it says which object it is about.
+    pub fn has_key(&self) -> bool {
+        !self.key.0.is_empty() && !self.key.0.starts_with('.') && !self.key.1.is_empty()
+    }
+
+    /// Whether policies may select other Pods by this document, which is not understood, than by `old`, which is what
+    /// it said when it was right.
+    pub fn is_in_doubt(&self, old: &Self) -> bool {
+        let Body::Wrong { has_meta, pod } = &self.body else { return false };
+        let is_same = *has_meta && self.meta.labels == old.meta.labels;
+        let account = |body: &pod::Body| body.spec.service_account_name.clone();
+        match &old.body {
+            Body::Namespace => !is_same,
+            Body::Pod(old) => !is_same || pod.as_deref().map(account) != Some(account(old)),
+            Body::ClusterGroup(_) | Body::Group(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Takes over where a Pod is: as `old` says.
+    pub fn stand_beside(&mut self, old: &Self) {
+        if let (Body::Wrong { pod, .. }, Body::Pod(old)) = (&mut self.body, &old.body) {
+            *pod = Some(old.clone());
+        }
+    }
 }
 
 /// A number or a name: `port: 80`, `port: http`.

@@ -33,6 +33,7 @@ const MANY: [&str; 2] = ["EndpointSlice", "Pod"];
 pub fn understand(file: &str, trees: Vec<Tree>) -> (Vec<Document>, Vec<Problem>) {
     let mut read = Read { file, documents: Vec::new(), problems: Vec::new() };
     for tree in trees.into_iter().flat_map(unrolled) {
+        read.shapeless(&tree);
         read.document(tree);
     }
     (read.documents, read.problems)
@@ -52,14 +53,15 @@ fn unrolled(mut tree: Tree) -> Vec<Tree> {
     let word = |field: &str| tree.get(field).and_then(Tree::text).unwrap_or_default().to_owned();
     let (api, kind) = (word("apiVersion"), word("kind"));
     let Some(kind) = kind.strip_suffix("List") else { return vec![tree] };
-    match tree.take("items").map(|items| items.value) {
-        Some(Value::List(mut items)) => {
-            items.iter_mut().for_each(|item| inherit(item, &api, kind));
-            items
-        }
-        Some(Value::Null) => Vec::new(),
-        _ => vec![tree],
+    match tree.get("items").map(|items| &items.value) {
+        Some(Value::List(_)) => {}
+        Some(Value::Null) => return Vec::new(),
+        // What is no list stays for whoever tells of it.
+        _ => return vec![tree],
     }
+    let Some(Value::List(mut items)) = tree.take("items").map(|items| items.value) else { return Vec::new() };
+    items.iter_mut().for_each(|item| inherit(item, &api, kind));
+    items
 }
 
 /// An item that says neither version nor kind has those of its list, as `kubectl` reads it: API servers print a
@@ -201,6 +203,29 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
+    /// What is no document is kept as something: nobody knows that what its file said before is gone. A page of a
+    /// server in place of a file, a list of documents, a `List` without a list of items may hold a policy.
+    fn shapeless(&mut self, tree: &Tree) {
+        let origin = Origin::new(self.file, tree.line, "");
+        let kind = tree.get("kind").and_then(Tree::text);
+        let may_be_any = match &tree.value {
+            Value::Map(_)
+                if kind.is_some_and(|kind| kind == "List" || kind.ends_with("PolicyList"))
+                    && tree.get("items").is_some_and(|items| items.value != Value::Null) =>
+            {
+                self.problems.push(origin.error("items", "expected a sequence"));
+                true
+            }
+            Value::Map(_) | Value::Null => return,
+            Value::List(items) => items.iter().any(|item| item.get("kind").is_some()),
+            Value::Text(_) => true,
+            _ => false,
+        };
+        let key = (if may_be_any { "" } else { "." }.to_owned(), String::new());
+        let body = Body::Wrong { has_meta: false, pod: None };
+        self.documents.push(Document { key, origin, meta: Meta::default(), body });
+    }
+
     fn document(&mut self, mut tree: Tree) {
         let named = Named::of_tree(&tree);
         let (group, kind) = (named.group.as_str(), named.words.kind.as_str());

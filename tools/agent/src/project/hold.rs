@@ -4,6 +4,7 @@ use super::{Projection, Projector, groups_of};
 use crate::kinds::ruled::{Class, WrongPolicy};
 use crate::model::Item;
 use crate::resolve::rule::Groups;
+use crate::resolve::world::Members;
 use crate::resolve::{World, antrea};
 use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1::object::Object as Kinded;
@@ -11,6 +12,11 @@ use vswitch_proto::antrea::v1::{self, Kind};
 
 /// Before all others: the first tier, and the first place in it. Of two rules of one place the one that drops comes first.
 const FIRST: (u32, f64) = (1, 1.0);
+
+/// Until when Pods are held: until the policy is right.
+pub(super) const RIGHT: &str = "it is right";
+/// Until it is known whether the policy binds them.
+pub(super) const KNOWN: &str = "documents that say whom it binds are right";
 
 /// Pods that one line names.
 const NAMED_MAX: usize = 5;
@@ -80,13 +86,23 @@ pub(super) fn selected(world: &World<'_>, item: &Item<WrongPolicy>) -> Bound {
     let namespace = Some(item.meta.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     let applied = item.body.applied.as_deref();
     let (pods, services) = antrea::may_bind(world, &item.origin, namespace, applied);
-    let pods = pods.iter().flat_map(|members| world.local(&members.pods)).collect();
+    let all = |members: &Members| [world.local(&members.pods), world.local_doubtful(members)].concat();
+    let pods = pods.iter().flat_map(all).collect();
     Bound { pods, services: services.into_iter().collect() }
+}
+
+/// Pods of this Node that a policy may bind besides: their documents, or those of their namespaces, are not understood
+/// as they are now.
+pub(super) fn doubtful(world: &World<'_>, item: &Item<WrongPolicy>) -> Bound {
+    let namespace = Some(item.meta.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    let (pods, _) = antrea::may_bind(world, &item.origin, namespace, item.body.applied.as_deref());
+    let pods = pods.iter().flat_map(|members| world.local_doubtful(members)).collect();
+    Bound { pods, services: BTreeSet::new() }
 }
 
 impl Projector<'_> {
     /// Drops everything of the directions that a policy may speak of for some of those that it may bind.
-    pub(super) fn hold(&mut self, key: &str, item: &Item<WrongPolicy>, bound: &Bound) {
+    pub(super) fn hold(&mut self, key: &str, item: &Item<WrongPolicy>, bound: &Bound, until: &str) {
         let origin = &item.origin;
         if bound.pods.is_empty() && bound.services.is_empty() {
             return;
@@ -111,12 +127,12 @@ impl Projector<'_> {
             applied_to.push(group.name.clone());
             self.add(Kinded::AppliedToGroup(group), origin);
         }
-        self.problems.push(origin.warning("", told(item, bound)));
+        self.problems.push(origin.warning("", told(item, bound, until)));
         self.add(Kinded::NetworkPolicy(policy(name, item, bound, applied_to)), origin);
     }
 }
 
-fn told(item: &Item<WrongPolicy>, bound: &Bound) -> String {
+fn told(item: &Item<WrongPolicy>, bound: &Bound, until: &str) -> String {
     let all = bound.pods.len() + bound.services.len();
     let names: Vec<&str> = bound.pods.iter().chain(&bound.services).take(NAMED_MAX).map(String::as_str).collect();
     let more = if all > NAMED_MAX { format!(" and {} more", all - NAMED_MAX) } else { String::new() };
@@ -125,7 +141,7 @@ fn told(item: &Item<WrongPolicy>, bound: &Bound) -> String {
         (false, true) => "what goes out",
         _ => "everything",
     };
-    format!("until it is right, {ways} is dropped for {}{more}", names.join(", "))
+    format!("until {until}, {ways} is dropped for {}{more}", names.join(", "))
 }
 
 fn policy(name: String, item: &Item<WrongPolicy>, bound: &Bound, applied_to: Vec<String>) -> v1::NetworkPolicy {

@@ -126,7 +126,7 @@ impl Projector<'_> {
             self.memory.keep(form);
         }
         let old = if is_right { None } else { self.memory.policy(form.class(), &key, &self.world) };
-        let wrong = form.wrong();
+        let (wrong, is_understood) = (form.wrong(), resolved.is_ok());
         match (resolved, old) {
             (Ok(policy), None) => {
                 self.problems.extend(told);
@@ -136,7 +136,8 @@ impl Projector<'_> {
                 self.problems.extend(told);
                 self.problems.push(*problem);
                 let bound = hold::selected(&self.world, &wrong);
-                self.hold(&key, &wrong, &bound);
+                self.hold(&key, &wrong, &bound, hold::RIGHT);
+                return;
             }
             (resolved, Some(old)) => {
                 // What stands for rules that are wrong is not in force.
@@ -151,9 +152,15 @@ impl Projector<'_> {
                 let rest = new.without(&Bound::of(old.as_ref()));
                 self.problems.push(origin.warning("", "stays as it was until it is right"));
                 self.add_policy(old, origin);
-                self.hold(&key, &wrong, &rest);
+                self.hold(&key, &wrong, &rest, hold::RIGHT);
+                if !is_understood {
+                    return;
+                }
             }
         }
+        let may_be = hold::doubtful(&self.world, &wrong);
+        let rest = may_be.without(&hold::bound(&self.projection, &key));
+        self.hold(&key, &wrong, &rest, hold::KNOWN);
     }
 
     /// A policy that is not understood as a whole, or whose name another one has.
@@ -166,7 +173,7 @@ impl Projector<'_> {
             self.add_policy(old, &item.origin);
         }
         let rest = hold::selected(&self.world, item).without(&bound);
-        self.hold(key, item, &rest);
+        self.hold(key, item, &rest, hold::RIGHT);
     }
 
     fn add_policy(&mut self, policy: k8s::Policy, origin: &Origin) {

@@ -197,7 +197,13 @@ impl Context<'_> {
         let has_selector = selectors != (None, None);
         match (&applied.group, &applied.service_account) {
             (Some(group), None) if !has_selector => {
-                let found = self.group(place, group, odd)?;
+                let mut found = self.group(place, group, odd)?;
+                if found.is_in_doubt {
+                    // Whom it may name: anybody.
+                    let doubtful = self.all().pods;
+                    let name = format!("group {group}, as it may be");
+                    found.members.push(Members { name, pods: [].into(), addresses: Vec::new(), doubtful });
+                }
                 if found.blocks.is_empty() && found.members.iter().all(|members| members.addresses.is_empty()) {
                     Ok(found.members)
                 } else {

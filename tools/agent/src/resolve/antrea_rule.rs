@@ -5,7 +5,7 @@ use super::antrea_parts::{action_number, fits, igmp_types, portless};
 use super::groups::{Place, block, selected};
 use super::k8s::numbered;
 use super::multicast;
-use super::rule::{Draft, Peers, Ports, bounded, nameless, once};
+use super::rule::{Draft, Peers, Ports, bounded, nameless, once, with_doubtful};
 use super::selector::{is_key, word};
 use super::services::is_served;
 use super::world::{Members, Select, Spaces};
@@ -47,6 +47,8 @@ impl RulePlace<'_> {
                 let one = OneRule { context, of: self, path: path.clone(), rule };
                 match one.draft(odd).and_then(|draft| one.by_namespace(draft)) {
                     Ok(drafts) => {
+                        let drafts: Vec<Draft> =
+                            drafts.into_iter().flat_map(|draft| with_doubtful(context.world, draft)).collect();
                         nameless(context.world, context.origin, &format!("{path}.ports"), &drafts, odd);
                         return drafts;
                     }
@@ -121,9 +123,6 @@ impl OneRule<'_> {
             return Err(place.error("", "rules of egress are not applied to Services"));
         }
         let (mut peers, mut ports) = (self.peers(odd)?, self.ports()?);
-        if rule.action != Action::Allow {
-            peers.members.iter_mut().for_each(Members::and_doubtful);
-        }
         if !of.is_ingress() {
             (peers, ports) = multicast::split(place, rule.action, peers, ports)?;
         }
@@ -200,6 +199,8 @@ impl OneRule<'_> {
             let item = self.context.world.model.services.get(&name);
             if item.is_some_and(|item| is_served(self.context.world, item)) {
                 found.services.push(name);
+            } else if self.rule.action != Action::Allow && self.context.world.model.is_wrong("Service.", &name) {
+                return Err(place.error(&field, format!("Service {name} is not understood")));
             } else {
                 let reason = format!("Service {name} has no address here: it matches nothing");
                 odd.push(place.origin.warning(format!("{}.{field}", self.path), reason));
@@ -249,7 +250,13 @@ impl OneRule<'_> {
             let path = format!("{}.ipBlock", place.path);
             found.blocks.push(block(Place { path: &path, ..place }, prefix)?);
         } else if let Some(group) = &peer.group {
-            let group = self.context.group(place, group, odd)?;
+            let name = group;
+            let group = self.context.group(place, name, odd)?;
+            let denies = self.rule.action != Action::Allow || !self.rule.l7_protocols.is_empty();
+            if group.is_in_doubt && denies {
+                let reason = format!("group {name:?} is not understood as it is now, or is there twice");
+                return Err(place.error("group", reason));
+            }
             found.members.extend(group.members);
             found.blocks.extend(group.blocks);
         } else if let Some(name) = &peer.fqdn {
@@ -319,9 +326,6 @@ impl OneRule<'_> {
             for peer in &seen {
                 let select = self.seen_from(namespace, peer)?;
                 one.peers.members.push(world.select(&select));
-            }
-            if self.rule.action != Action::Allow {
-                one.peers.members.iter_mut().for_each(Members::and_doubtful);
             }
             drafts.push(one);
         }

@@ -1,7 +1,7 @@
 //! Pods that may be more than they are known to be, since their document or their namespace's is not understood. Rules that deny mean them, too.
 
 use super::selector::matches;
-use super::world::{Select, Spaces, World};
+use super::world::{Members, Select, Spaces, World};
 use crate::model::Model;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Doubtful<'a> {
     /// Pods whose documents are not understood, by their indices, and whether their labels are known.
     pods: BTreeMap<usize, bool>,
-    /// Namespaces whose labels are not known.
+    /// Namespaces whose labels are not known, or may be others than they have.
     spaces: BTreeSet<&'a str>,
 }
 
 impl<'a> Doubtful<'a> {
     pub(super) fn new(model: &'a Model) -> Self {
-        let spaces =
-            model.wrong.iter().filter(|(kind, name)| kind == "Namespace." && !model.namespaces.contains_key(name));
+        let spaces = model.wrong.iter().filter(|(kind, _)| kind == "Namespace.");
         Self { pods: BTreeMap::new(), spaces: spaces.map(|(_, name)| name.as_str()).collect() }
     }
 
@@ -25,7 +24,7 @@ impl<'a> Doubtful<'a> {
         self.pods.insert(index, has_labels);
     }
 
-    /// Whether the labels of a namespace are not known.
+    /// Whether the labels of a namespace are not known, or may be others than it has.
     pub(super) fn has_space(&self, namespace: &str) -> bool {
         self.spaces.contains(namespace)
     }
@@ -51,5 +50,35 @@ impl<'a> Doubtful<'a> {
                 && select.account.as_ref().is_none_or(|wanted| wanted == account || pod.is_wrong)
         };
         (0..world.pods.len()).filter(may_be).filter(|index| !selected.contains(index)).collect()
+    }
+}
+
+impl Members {
+    /// All that may be meant: of a rule that denies.
+    pub fn and_doubtful(&mut self) {
+        if !self.doubtful.is_empty() {
+            self.name = format!("{}, and who may be one", self.name);
+            self.pods = self.pods.iter().chain(self.doubtful.iter()).copied().collect();
+            self.doubtful = [].into();
+        }
+    }
+
+    /// Those that may be meant, and are not known to be.
+    pub fn only_doubtful(&self) -> Option<Self> {
+        let name = format!("{}, who may be one", self.name);
+        let (pods, addresses, doubtful) = (self.doubtful.iter().copied().collect(), Vec::new(), [].into());
+        (!self.doubtful.is_empty()).then_some(Self { name, pods, addresses, doubtful })
+    }
+}
+
+impl World<'_> {
+    /// Names of those of this Node that may be among members, and are not known to be.
+    pub fn local_doubtful(&self, members: &Members) -> Vec<String> {
+        let names: Vec<&str> = members.doubtful.iter().map(|index| self.pods[*index].name).collect();
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let local = self.pods.iter().filter(|pod| pod.is_local && names.contains(&pod.name));
+        local.map(|pod| pod.name.to_owned()).collect()
     }
 }

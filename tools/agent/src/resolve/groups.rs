@@ -87,6 +87,8 @@ pub struct Found {
     pub blocks: Vec<v1::IpBlock>,
     /// It is there, and what it refers to.
     pub is_there: bool,
+    /// A document says it, or a child of it, otherwise, or is not understood as it is now: it may be more.
+    pub is_in_doubt: bool,
 }
 
 /// Groups by name: ClusterGroups, or Groups of a namespace.
@@ -109,14 +111,23 @@ impl Named<'_> {
         field: &str,
         name: &str,
     ) -> Result<Option<&'w Item<Body>>, Box<Problem>> {
-        let full = self.namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
+        let full = self.full(name);
         let model = world.model;
         let groups = if self.namespace.is_some() { &model.groups } else { &model.cluster_groups };
         let found = groups.get(&full);
-        if found.is_none() && model.is_wrong(&format!("{}.crd.antrea.io", self.kind()), &full) {
+        if found.is_none() && self.is_in_doubt(world, name) {
             return Err(place.error(field, format!("{} {name:?} is not understood", self.kind())));
         }
         Ok(found)
+    }
+
+    fn full(self, name: &str) -> String {
+        self.namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+    }
+
+    /// Whether a document of the group is not understood, or says another thing than the one that counts.
+    fn is_in_doubt(self, world: &World<'_>, name: &str) -> bool {
+        world.model.is_wrong(&format!("{}.crd.antrea.io", self.kind()), &self.full(name))
     }
 
     /// What a group comes to. One that is not there yet has nobody, until it comes: as Antrea has it.
@@ -134,14 +145,15 @@ impl Named<'_> {
         };
         let group = Place { origin: &item.origin, path: "spec" };
         let spec = &item.body.spec;
+        let is_in_doubt = self.is_in_doubt(world, name);
         if spec.child_groups.is_empty() {
-            return self.one(world, group, spec, odd);
+            return Ok(Found { is_in_doubt, ..self.one(world, group, spec, odd)? });
         }
         let other = Spec { child_groups: spec.child_groups.clone(), ..Default::default() };
         if *spec != other {
             return Err(group.error("childGroups", "goes with nothing else"));
         }
-        let mut all = Found { is_there: true, ..Found::default() };
+        let mut all = Found { is_there: true, is_in_doubt, ..Found::default() };
         for (i, child) in spec.child_groups.iter().enumerate() {
             let field = format!("childGroups[{i}]");
             let Some(item) = self.get(world, group, &field, child)? else {
@@ -153,6 +165,7 @@ impl Named<'_> {
                 return Err(group.error(&field, format!("{child:?} has childGroups itself")));
             }
             let one = self.one(world, Place { origin: &item.origin, path: "spec" }, &item.body.spec, odd)?;
+            all.is_in_doubt |= self.is_in_doubt(world, child);
             all.members.extend(one.members);
             all.blocks.extend(one.blocks);
         }

@@ -145,6 +145,44 @@ pub fn rules(world: &World<'_>, draft: &Draft, groups: &mut Groups) -> Vec<v1::R
     rules
 }
 
+/// A rule and whom it may mean besides. A rule that denies means them, too. Of one that does not deny all, or all that
+/// it names, it is not known what it would leave to others: in front of it, one of its own drops all that they may be
+/// meant by.
+pub fn with_doubtful(world: &World<'_>, mut draft: Draft) -> Vec<Draft> {
+    let action = draft.rule.action();
+    let is_ingress = draft.rule.direction() == v1::Direction::Ingress;
+    let has_names = !is_ingress && draft.ports.iter().any(|port| matches!(port, Ports::Named(..)));
+    let denies = [v1::RuleAction::Drop, v1::RuleAction::Reject].contains(&action);
+    if !denies && action != v1::RuleAction::Pass && draft.rule.l7_protocols.is_empty() {
+        return vec![draft];
+    }
+    if denies && !has_names {
+        draft.peers.members.iter_mut().for_each(Members::and_doubtful);
+        return vec![draft];
+    }
+    let everybody = (draft.peers.is_any && has_names).then(|| world.everybody());
+    let members: Vec<Members> =
+        draft.peers.members.iter().chain(&everybody).filter_map(Members::only_doubtful).collect();
+    if members.is_empty() {
+        return vec![draft];
+    }
+    let all_of = |port: &Ports| match port {
+        Ports::Named(protocol, _) => {
+            Ports::Match(v1::PortMatch { protocol: protocol_number(protocol).into(), ..Default::default() })
+        }
+        ports @ Ports::Match(_) => ports.clone(),
+    };
+    let mut in_doubt = draft.clone();
+    in_doubt.ports = draft.ports.iter().map(all_of).collect();
+    in_doubt.peers = Peers { members, ..Peers::default() };
+    in_doubt.rule.id = bounded(&format!("{}/in-doubt", draft.rule.id));
+    in_doubt.rule.l7_protocols = Vec::new();
+    if !denies {
+        in_doubt.rule.action = v1::RuleAction::Drop.into();
+    }
+    vec![in_doubt, draft]
+}
+
 /// Pods whose ports the names of a draft's ports mean; empty, if it has no names.
 fn named_side<'a>(world: &World<'_>, draft: &'a Draft) -> Cow<'a, [Members]> {
     let is_ingress = draft.rule.direction == v1::Direction::Ingress as i32;

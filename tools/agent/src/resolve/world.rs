@@ -110,17 +110,6 @@ pub struct Members {
     pub doubtful: Rc<[usize]>,
 }
 
-impl Members {
-    /// All that may be meant: of a rule that denies.
-    pub fn and_doubtful(&mut self) {
-        if !self.doubtful.is_empty() {
-            self.name = format!("{}, and who may be one", self.name);
-            self.pods = self.pods.iter().chain(self.doubtful.iter()).copied().collect();
-            self.doubtful = [].into();
-        }
-    }
-}
-
 impl<'a> World<'a> {
     /// The cluster of `model`, seen from `node`; and what is odd about its Pods.
     pub fn new(model: &'a Model, node: &'a str) -> (Self, Vec<Problem>) {
@@ -159,7 +148,8 @@ impl<'a> World<'a> {
             let is_local = item.body.spec.node_name == node;
             let has_port = is_local && !item.body.spec.host_network;
             let mut missing = if has_port { lacks(item) } else { Vec::new() };
-            if has_port && world.doubtful.has_space(&item.meta.namespace) {
+            let namespace = &item.meta.namespace;
+            if has_port && world.doubtful.has_space(namespace) && !model.namespaces.contains_key(namespace) {
                 let reason = "is held back until the document of its Namespace is right: policies may bind it by that";
                 missing.push(item.origin.warning("metadata.namespace", reason));
             }
@@ -169,7 +159,7 @@ impl<'a> World<'a> {
             }
             problems.extend(missing);
         }
-        for (name, (item, has_labels)) in model.doubtful.iter().filter(|(name, _)| !model.pods.contains_key(*name)) {
+        for (name, (item, has_labels)) in &model.doubtful {
             let addresses: Vec<String> = once(addresses(item)).into_iter().filter(|a| world.has(a)).collect();
             if !addresses.is_empty() {
                 world.doubtful.add(world.pods.len(), *has_labels);

@@ -75,24 +75,33 @@ impl File {
         let seem: Vec<Option<Document>> = unread.iter().map(|part| understand_unread(name, part)).collect();
         problems
             .extend(unread.into_iter().map(|part| Origin::new(name, part.error.line, "").error("", part.error.reason)));
-        let old: ByKey =
-            self.documents.drain(..).filter(Document::is_understood).map(|old| (old.key.clone(), old)).collect();
+        let (right, wrong): (Vec<_>, Vec<_>) = self.documents.drain(..).partition(Document::is_understood);
+        let old: ByKey = right.into_iter().map(|old| (old.key.clone(), old)).collect();
         let is_policy = |document: &Document| matches!(document.body, Body::WrongPolicy(_));
+        let knows_all = seem.iter().all(Option::is_some) && !documents.iter().any(Document::may_be_any);
         // What an unreadable part was is not known to be gone. A policy may be more than it was.
-        self.is_unsure =
-            seem.iter().any(|seem| seem.as_ref().is_none_or(|seem| is_policy(seem) && old.contains_key(&seem.key)));
-        let is_complete = seem.is_empty() && documents.iter().all(|document| !document.key.1.is_empty());
-        self.was_right |= seem.iter().all(Option::is_some);
-        let seem = seem.into_iter().flatten().filter(|seem| !old.contains_key(&seem.key));
-        documents.extend(seem);
+        self.is_unsure = !knows_all || seem.iter().flatten().any(|seem| is_policy(seem) && old.contains_key(&seem.key));
+        let is_complete = knows_all && seem.is_empty() && documents.iter().all(Document::has_key);
+        self.was_right |= knows_all;
+        let is_news = |seem: &Document| old.get(&seem.key).is_none_or(|old| seem.is_in_doubt(old));
+        documents.extend(seem.into_iter().flatten().filter(is_news));
         let keys: HashSet<DocumentKey> = documents.iter().map(|document| document.key.clone()).collect();
+        let mut beside = Vec::new();
         for document in documents.iter_mut().filter(|document| matches!(document.body, Body::Wrong { .. })) {
-            if let Some(old) = old.get(&document.key).or_else(|| gone.get(&document.key)) {
+            let Some(old) = old.get(&document.key).or_else(|| gone.get(&document.key)) else { continue };
+            if document.is_in_doubt(old) {
+                document.stand_beside(old);
+                beside.push(old.clone());
+            } else {
                 document.clone_from(old);
             }
         }
+        documents.extend(beside);
         if !is_complete {
             documents.extend(old.into_values().filter(|old| !keys.contains(&old.key)));
+        }
+        if !knows_all {
+            documents.extend(wrong.into_iter().filter(|old| !old.may_be_any() && !keys.contains(&old.key)));
         }
         (self.documents, self.problems) = (documents, problems);
     }
@@ -153,8 +162,8 @@ mod tests {
         file.take("f", &both, &ByKey::new());
         assert!(file.problems.is_empty());
         file.take("f", &wrong, &ByKey::new());
-        let expected = [("b".to_owned(), true), ("c".to_owned(), true)];
-        assert_eq!((said(&file), file.problems.len()), (expected.to_vec(), 1), "b is what it was, a is gone");
+        let expected = [("b".to_owned(), false), ("b".to_owned(), true), ("c".to_owned(), true)];
+        assert_eq!((said(&file), file.problems.len()), (expected.to_vec(), 1), "b is what it was, and in doubt");
         // What another file said that is not there any more.
         let gone = file.documents.iter().map(|document| (document.key.clone(), document.clone())).collect();
         let mut other = File::default();
