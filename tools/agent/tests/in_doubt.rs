@@ -228,6 +228,7 @@ fn what_is_no_document_takes_nothing_away_and_may_hold_a_policy() {
         "version https://git-lfs.github.com/spec/v1\noid sha256:0\n".to_owned(),
         "apiVersion: v1\nkind: List\nitems: x\n".to_owned(),
         "apiVersion: v1\nkind: List\nitems: {}\n".to_owned(),
+        "apiVersion: v1\nkind: List\n".to_owned(),
         "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicyList\nitems: 5\n".to_owned(),
         format!("- {}", policy.replace('\n', "\n  ")),
     ];

@@ -211,7 +211,7 @@ impl Read<'_> {
         let may_be_any = match &tree.value {
             Value::Map(_)
                 if kind.is_some_and(|kind| kind == "List" || kind.ends_with("PolicyList"))
-                    && tree.get("items").is_some_and(|items| items.value != Value::Null) =>
+                    && tree.get("items").is_none_or(|items| items.value != Value::Null) =>
             {
                 self.problems.push(origin.error("items", "expected a sequence"));
                 true
