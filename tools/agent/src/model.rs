@@ -83,17 +83,16 @@ impl Model {
             _ => None,
         };
         let again = double.map(|body| Item { meta: meta.clone(), origin: origin.clone(), body });
-        let other = (key.clone(), Item { meta: meta.clone(), origin: origin.clone(), body: () });
-        let result = self.insert_body(key, origin, meta, body);
-        if result.is_err() {
+        self.insert_body(&key, origin, meta, body).map_err(|double| {
+            let Double { problem, other } = *double;
             self.wrong_policies.extend(again); // somebody may count on it
-            self.doubt(other);
-        }
-        result
+            self.doubt(key, other);
+            Box::new(problem)
+        })
     }
 
     /// An object that another document says otherwise: which one is meant is not known.
-    fn doubt(&mut self, (key, Item { meta, origin, body: () }): (DocumentKey, Item<()>)) {
+    fn doubt(&mut self, key: DocumentKey, Item { meta, origin, body: () }: Item<()>) {
         if let Some(first) = self.pods.get(&key.1).filter(|_| key.0 == "Pod.") {
             let has_labels = !self.doubtful.contains_key(&key.1);
             self.doubtful.insert(key.1.clone(), (Item { meta, origin, body: first.body.clone() }, has_labels));
@@ -101,7 +100,7 @@ impl Model {
         self.wrong.insert(key);
     }
 
-    fn insert_body(&mut self, key: DocumentKey, origin: Origin, meta: Meta, body: Body) -> Result<(), Box<Problem>> {
+    fn insert_body(&mut self, key: &DocumentKey, origin: Origin, meta: Meta, body: Body) -> Result<(), Box<Double>> {
         match body {
             Body::WrongPolicy(body) => {
                 self.wrong_policies.push(Item { meta, origin, body: *body });
@@ -111,7 +110,7 @@ impl Model {
                 if let (Some(body), false) = (pod, key.1.is_empty()) {
                     self.doubtful.insert(key.1.clone(), (Item { meta, origin, body: *body }, has_meta));
                 }
-                self.wrong.insert(key);
+                self.wrong.insert(key.clone());
                 Ok(())
             }
             Body::Namespace => insert(&mut self.namespaces, origin, meta, ()),
@@ -144,7 +143,13 @@ impl Model {
     }
 }
 
-fn insert<T: PartialEq>(items: &mut Items<T>, origin: Origin, meta: Meta, body: T) -> Result<(), Box<Problem>> {
+/// A document whose name another one has, which says something else.
+struct Double {
+    problem: Problem,
+    other: Item<()>,
+}
+
+fn insert<T: PartialEq>(items: &mut Items<T>, origin: Origin, meta: Meta, body: T) -> Result<(), Box<Double>> {
     match items.entry(meta.full_name()) {
         Entry::Vacant(entry) => {
             entry.insert(Item { meta, origin, body });
@@ -155,7 +160,8 @@ fn insert<T: PartialEq>(items: &mut Items<T>, origin: Origin, meta: Meta, body: 
         Entry::Occupied(entry) => {
             let first = &entry.get().origin;
             let reason = format!("is in {}:{} already, which counts", first.file, first.line);
-            Err(Box::new(origin.error("metadata.name", reason).hint("take one of them away")))
+            let problem = origin.error("metadata.name", reason).hint("take one of them away");
+            Err(Box::new(Double { problem, other: Item { meta, origin, body: () } }))
         }
     }
 }

@@ -96,7 +96,7 @@ pub(super) fn selected(world: &World<'_>, item: &Item<WrongPolicy>) -> Bound {
 pub(super) fn doubtful(world: &World<'_>, item: &Item<WrongPolicy>) -> Bound {
     // The usual case costs nothing: all documents are understood.
     if world.model.wrong.is_empty() && world.model.doubtful.is_empty() {
-        return Bound { pods: BTreeSet::new(), services: BTreeSet::new() };
+        return Bound::default();
     }
     let namespace = Some(item.meta.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     let (pods, _) = antrea::may_bind(world, &item.origin, namespace, item.body.applied.as_deref());
