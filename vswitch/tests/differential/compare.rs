@@ -125,7 +125,7 @@ fn simplify(steps: &mut Vec<Step>, start: Instant, limit: Duration, differs: &mu
 }
 
 /// Splits at commas outside parentheses.
-fn parts(text: &str) -> Vec<&str> {
+pub(crate) fn parts(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0_usize, 0, Vec::new());
     for (i, c) in text.char_indices() {
         match c {

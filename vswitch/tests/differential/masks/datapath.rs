@@ -1,9 +1,10 @@
 //! Megaflows of Open vSwitch's datapath, as `ovs-appctl dpctl/dump-flows -m` prints them.
 
 use super::Decision;
+use crate::compare::parts;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use vswitch_flow::Field;
-use vswitch_flow::text::CT_STATE;
+use vswitch_flow::text::{NoNames, parse_value};
 
 /// All megaflows of a dump.
 pub(crate) fn megaflows(dump: &str) -> Vec<Decision> {
@@ -34,9 +35,6 @@ fn megaflow(line: &str) -> Decision {
     reader.decision
 }
 
-/// Names of the bits of `tcp_flags`, from the lowest.
-const TCP_FLAGS: [&str; 9] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns"];
-
 struct Reader {
     decision: Decision,
     /// VLAN tags so far.
@@ -46,7 +44,7 @@ struct Reader {
 impl Reader {
     /// `name(...),name(...)`, in order.
     fn parts(&mut self, text: &str) {
-        for part in split(text) {
+        for part in parts(text).into_iter().map(str::trim) {
             let Some((name, inside)) = part.strip_suffix(')').and_then(|part| part.split_once('(')) else { continue };
             if name == "encap" && inside.is_empty() {
                 // Behind a tag there is no Ethernet type, unless the tag is none.
@@ -61,7 +59,7 @@ impl Reader {
             } else if name == "vlan" {
                 self.tag(inside);
             } else {
-                for item in split(inside) {
+                for item in parts(inside) {
                     let Some((key, value)) = item.split_once('=') else { continue };
                     if let Some(field) = part_of(name, key) {
                         self.number(field, value);
@@ -75,10 +73,11 @@ impl Reader {
     fn number(&mut self, field: Field, text: &str) {
         let (value, mask) = match text.split_once('/') {
             Some((value, mask)) => (read(field, value), read(field, mask)),
-            None if text.starts_with(['+', '-']) => flags(field, text),
-            None if field == Field::TcpFlags && !text.starts_with(|c: char| c.is_ascii_digit()) => {
-                let set = text.split('|').map(|flag| format!("+{flag}")).collect::<String>();
-                (flags(field, &set).0, field.ones())
+            // `+new-est+trk`, `syn|ack`: as flows have them.
+            None if matches!(field, Field::CtState | Field::TcpFlags)
+                && !text.starts_with(|c: char| c.is_ascii_digit()) =>
+            {
+                parse_value(field, text, &NoNames).unwrap_or_else(|error| panic!("{text}: {error}"))
             }
             None => (read(field, text), field.ones()),
         };
@@ -94,7 +93,7 @@ impl Reader {
         let field = if self.tags == 0 { Field::VlanTci } else { Field::VlanTci1 };
         self.tags += 1;
         let (mut tci, mut bits) = (0x1000, 0x1000);
-        for item in split(inside) {
+        for item in parts(inside) {
             let Some((key, text)) = item.split_once('=') else { continue };
             if item == "cfi=0" {
                 // What should be a tag is cut off.
@@ -200,45 +199,6 @@ pub(crate) fn plain(text: &str) -> u128 {
         None => text.parse(),
     };
     number.unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-/// `+new-est+trk`, `-syn+ack`.
-fn flags(field: Field, text: &str) -> (u128, u128) {
-    let names = if field == Field::CtState { CT_STATE } else { &TCP_FLAGS };
-    let (mut value, mut mask) = (0_u128, 0_u128);
-    let mut rest = text;
-    while let Some(sign) = rest.chars().next() {
-        let end = rest[1..].find(['+', '-']).map_or(rest.len(), |at| at + 1);
-        let name = &rest[1..end];
-        // Bits without a name are a number.
-        let number = name.strip_prefix('[').and_then(|name| u128::from_str_radix(name.trim_end_matches(']'), 16).ok());
-        let place = names.iter().position(|known| *known == name);
-        let bit = number.or(place.map(|place| 1 << place)).unwrap_or_else(|| panic!("{text}: {name}"));
-        mask |= bit;
-        if sign == '+' {
-            value |= bit;
-        }
-        rest = &rest[end..];
-    }
-    (value, mask)
-}
-
-/// Splits at commas outside parentheses.
-fn split(text: &str) -> Vec<&str> {
-    let (mut depth, mut start, mut parts) = (0_usize, 0, Vec::new());
-    for (i, c) in text.char_indices() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                parts.push(text[start..i].trim());
-                start = i + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(text[start..].trim());
-    parts
 }
 
 #[cfg(test)]
