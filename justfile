@@ -8,7 +8,7 @@ default:
 check *ARGS:
     ./tools/check {{ARGS}}
 
-# Tests of one crate: just t vswitch-flow, just t vswitch 'test(/^cache::/)'.
+# Tests of one crate: just t vswitch-flow, just t vswitch-dataplane 'test(/^cache::/)'.
 t CRATE FILTER='all()':
     cargo nextest run --locked -p {{CRATE}} -E '{{FILTER}}'
 

@@ -1,4 +1,4 @@
-//! Raw bindings to the part of DPDK that vswitch uses. Safe wrappers live in the `dpdk` room of the `vswitch` crate.
+//! Raw bindings to the part of DPDK that vswitch uses. Safe wrappers live in the crate `vswitch-dpdk`.
 //!
 //! Functions come from an explicit allowlist (build.rs), inline functions from `shim.c`, the mbuf layout and the flag
 //! constants are written out here and tested against the C headers.

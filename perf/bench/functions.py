@@ -128,7 +128,7 @@ def place(frames, symbol, dso):
         if found := re.search(r"(?:^|/)((?:vswitch|dpdk-sys)/.*)", file):
             # What vectors do is part of what they do it for.
             if "/registry/" not in file and not file.endswith("dpdk/src/wide.rs"):
-                where = found[1].removeprefix("vswitch/").replace("src/", "")
+                where = found[1].removeprefix("vswitch/").removeprefix("dataplane/").replace("src/", "")
                 return f"{where} {short(function)}", stage(file, STAGES, OTHER)
     if frames:
         return short(symbol), OTHER

@@ -80,9 +80,9 @@ class Latency(unittest.TestCase):
         self.assertIn("light p50 us", found)
 
 
-SCRIPT = """  77/78        55d000001010 vswitch::worker::run::h0123456789abcdef (/opt/bin/vswitchd)
-  77/78        55d000001010 vswitch::worker::run::h0123456789abcdef (/opt/bin/vswitchd)
-  77/78        55d000001020 vswitch::worker::run::h0123456789abcdef (/opt/bin/vswitchd)
+SCRIPT = """  77/78        55d000001010 vswitch_dataplane::worker::run::h0123456789abcdef (/opt/bin/vswitchd)
+  77/78        55d000001010 vswitch_dataplane::worker::run::h0123456789abcdef (/opt/bin/vswitchd)
+  77/78        55d000001020 vswitch_dataplane::worker::run::h0123456789abcdef (/opt/bin/vswitchd)
   77/78        7f0000000010 [unknown] (/usr/lib/dpdk/librte_net_pcap.so.23.0)
   77/78        7f0000000020 rte_vhost_dequeue_burst (/usr/lib/librte_vhost.so.23.0)
   77/78    ffffffff81000000 clear_page (inlined) ([kernel.kallsyms])
@@ -91,10 +91,10 @@ SCRIPT = """  77/78        55d000001010 vswitch::worker::run::h0123456789abcdef 
 RESOLVED = """0x0000000000001010
 core::ptr::read
 /rustc/5980/library/core/src/ptr/mod.rs:10
-vswitch::worker::replay::Replay<T>::apply
-/src/vswitch/src/worker/replay.rs:99 (discriminator 3)
-vswitch::worker::run
-/src/vswitch/src/worker/run.rs:5
+vswitch_dataplane::worker::replay::Replay<T>::apply
+/src/vswitch/dataplane/src/worker/replay.rs:99 (discriminator 3)
+vswitch_dataplane::worker::run
+/src/vswitch/dataplane/src/worker/run.rs:5
 0x0000000000001020
 ??
 ??:0
@@ -105,12 +105,12 @@ class Functions(unittest.TestCase):
     def test_samples_of_the_process_only(self):
         found = functions.samples(SCRIPT, 77)
         self.assertEqual(sum(found.values()), 6)
-        self.assertEqual(found[0x55D000001010, "vswitch::worker::run::h0123456789abcdef", "/opt/bin/vswitchd"], 2)
+        self.assertEqual(found[0x55D000001010, "vswitch_dataplane::worker::run::h0123456789abcdef", "/opt/bin/vswitchd"], 2)
 
     def test_inlined_functions(self):
         found = functions.inlined(RESOLVED)
-        self.assertEqual([name for name, _ in found[0x1010]], ["core::ptr::read", "vswitch::worker::replay::Replay<T>::apply", "vswitch::worker::run"])
-        self.assertEqual(found[0x1010][1][1], "/src/vswitch/src/worker/replay.rs")
+        self.assertEqual([name for name, _ in found[0x1010]], ["core::ptr::read", "vswitch_dataplane::worker::replay::Replay<T>::apply", "vswitch_dataplane::worker::run"])
+        self.assertEqual(found[0x1010][1][1], "/src/vswitch/dataplane/src/worker/replay.rs")
         self.assertEqual(found[0x1020], [("??", "??")])
 
     def test_places(self):

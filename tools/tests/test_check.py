@@ -24,19 +24,20 @@ class Check(unittest.TestCase):
 
     def test_a_file_belongs_to_the_deepest_package(self):
         self.assertEqual(self.found("vswitch/flow/src/lib.rs", "tools/vsctl/src/main.rs"), {"vswitch-flow": set(), "vsctl": set()})
-        self.assertEqual(self.found("vswitch/src/pipeline/translate/view.rs", "vswitch/src/limits.rs"), {"vswitch": {"pipeline", "limits"}})
-        self.assertEqual(self.found("README.md", "tools/check", "vswitch/tests/common/netns.md"), {})
+        self.assertEqual(self.found("vswitch/dataplane/src/pipeline/translate/view.rs", "vswitch/dataplane/src/limits.rs"), {"vswitch-dataplane": {"pipeline", "limits"}})
+        self.assertEqual(self.found("README.md", "tools/check", "vswitch/vswitchd/tests/common/netns.md"), {})
 
     def test_every_package_of_the_workspace_is_known(self):
         known = set(check.packages().values())
-        self.assertLessEqual({"vswitch", "vswitch-flow", "vswitch-antrea", "vswitch-proto", "dpdk-sys", "vsctl", "vswitch-agent", "vsgen"}, known)
+        self.assertLessEqual({"vswitchd", "vswitch-dataplane", "vswitch-flow", "vswitch-antrea", "vswitch-proto", "dpdk-sys", "vsctl", "vswitch-agent", "vsgen"}, known)
 
     def test_only_modules_that_changed_are_tested_where_all_take_long(self):
         self.assertEqual(
-            check.test_filter({"vswitch": {"cache", "packet"}, "vswitch-flow": set()}),
-            "(package(vswitch) & (kind(lib) | kind(bin)) & test(/^(cache|packet)::/)) | (package(vswitch-flow) & (kind(lib) | kind(bin)))",
+            check.test_filter({"vswitch-dataplane": {"cache", "packet"}, "vswitch-flow": set()}),
+            "(package(vswitch-dataplane) & (kind(lib) | kind(bin)) & test(/^(cache|packet)::/)) | (package(vswitch-flow) & (kind(lib) | kind(bin)))",
         )
-        self.assertIn("nothing", check.test_filter(self.found("vswitch/tests/machine.rs")))
+        self.assertIn("nothing", check.test_filter(self.found("vswitch/dataplane/Cargo.toml")))
+        self.assertEqual(self.found("vswitch/vswitchd/tests/machine.rs"), {"vswitchd": set()})
 
 
 if __name__ == "__main__":

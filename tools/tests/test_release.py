@@ -138,7 +138,7 @@ class Release(unittest.TestCase):
         others, instrumented, training, merge, trained = self.calls()
         self.assertTrue(others.startswith("cargo build --locked --profile release -p vsctl -p vswitch-agent -p vsgen |"), others)
         self.assertNotIn("profile-", others.split("|")[1])
-        common = "-p vswitch --bin vswitchd"
+        common = "-p vswitchd --bin vswitchd"
         build = "cargo build --release --locked --target x86_64-unknown-linux-gnu --target-dir"
         self.assertEqual(instrumented, f"{build} {self.training} {common} | {self.usual} -Cprofile-generate={self.training}/profiles | none")
         self.assertTrue(training.startswith(f"perf/run --only switch --rounds 1 --seconds 0.5 --bin-dir {self.training}/bin --case "), training)

@@ -9,9 +9,9 @@ from pathlib import Path
 SCRIPT = Path(__file__).resolve().parents[1] / "lib" / "slowest.py"
 REPORT = """<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="nextest-run" tests="2" failures="1">
-  <testsuite name="vswitch::machine" tests="2">
-    <testcase name="hosts::two" classname="vswitch::machine" time="61.5"/>
-    <testcase name="hosts::one" classname="vswitch::machine" time="0.25"><failure>no</failure></testcase>
+  <testsuite name="vswitchd::machine" tests="2">
+    <testcase name="hosts::two" classname="vswitchd::machine" time="61.5"/>
+    <testcase name="hosts::one" classname="vswitchd::machine" time="0.25"><failure>no</failure></testcase>
   </testsuite>
 </testsuites>
 """
@@ -35,10 +35,10 @@ class Slowest(unittest.TestCase):
         self.assertEqual(
             self.printed(),
             [
-                "    61.5 s  vswitch::machine hosts::two",
+                "    61.5 s  vswitchd::machine hosts::two",
                 "    52.0 s  tools/tests/test_demo.py",
                 "     7.0 s  tools/tests/test_modes.py",
-                "     0.2 s  vswitch::machine hosts::one",
+                "     0.2 s  vswitchd::machine hosts::one",
             ],
         )
 

@@ -6,7 +6,7 @@ use clap::Parser;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 use std::time::Duration;
-use vswitch::packet::Mac;
+use vswitch_dataplane::packet::Mac;
 
 /// Beyond what it is asked to take: starting EAL, draining, writing.
 const GRACE: Duration = Duration::from_secs(10);

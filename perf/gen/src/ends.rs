@@ -5,9 +5,9 @@ use crate::frame::Frames;
 use anyhow::Context;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vswitch::dpdk::eal::{Eal, EalConfig};
-use vswitch::dpdk::ethdev::{EthRxQueue, EthTxQueue, Ethdev, EthdevConfig};
-use vswitch::dpdk::{Burst, Mempool};
+use vswitch_dpdk::eal::{Eal, EalConfig};
+use vswitch_dpdk::ethdev::{EthRxQueue, EthTxQueue, Ethdev, EthdevConfig};
+use vswitch_dpdk::{Burst, Mempool};
 
 /// More than both rings of both devices hold.
 const MBUFS: usize = 16_384;

@@ -2,8 +2,8 @@
 
 use anyhow::ensure;
 use std::net::Ipv4Addr;
-use vswitch::packet::checksum::{Sum, pseudo_v4};
-use vswitch::packet::{Ethernet, Ipv4, Mac, Tcp, Udp, ethertype, tcp, udp};
+use vswitch_dataplane::packet::checksum::{Sum, pseudo_v4};
+use vswitch_dataplane::packet::{Ethernet, Ipv4, Mac, Tcp, Udp, ethertype, tcp, udp};
 
 /// Bytes of a frame's own checksum, which no mbuf has.
 const FCS: u16 = 4;

@@ -28,7 +28,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 use trial::Trial;
-use vswitch::dpdk::lcore::{Lcore, tsc_hz};
+use vswitch_dpdk::lcore::{Lcore, tsc_hz};
 
 /// Exit code when it did not end in time: a device waits for its other side for ever.
 const LATE: i32 = 3;

@@ -89,7 +89,7 @@ impl Gaps {
 mod tests {
     use super::*;
     use crate::frame::{Frames, Plan, Protocol};
-    use vswitch::packet::Mac;
+    use vswitch_dataplane::packet::Mac;
 
     const HZ: u64 = 1_000_000_000; // a gap is one of more than 20,000 cycles
 

@@ -5,9 +5,9 @@ use crate::frame::{Frames, Stamp};
 use crate::pace::Pacer;
 use crate::tally::Tally;
 use std::time::Duration;
-use vswitch::dpdk::Burst;
-use vswitch::dpdk::lcore::cycles;
-use vswitch::limits::BURST;
+use vswitch_dataplane::limits::BURST;
+use vswitch_dpdk::Burst;
+use vswitch_dpdk::lcore::cycles;
 
 /// The longest that packets which are still on their way are waited for.
 pub(crate) const DRAIN: Duration = Duration::from_millis(50);

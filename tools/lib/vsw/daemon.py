@@ -11,7 +11,7 @@ from .machine import Failure
 UNREACHABLE = 3  # vsctl's exit status when nobody answers
 
 
-def build(profile, packages=("vswitch", "vsctl")):
+def build(profile, packages=("vswitchd", "vsctl")):
     """Builds vswitchd and vsctl, or other packages; returns the directory of the binaries."""
     argv = ["cargo", "build", "--locked", "--profile", profile]
     machine.foreground(argv + [word for package in packages for word in ("-p", package)], cwd=machine.ROOT)

@@ -1,6 +1,6 @@
 //! What an agent of Antrea's kind says (`proto/antrea/v1`), compiled to the tables, flows, groups and meters of Antrea's pipeline.
 //!
-//! **Where in the walk**: nowhere near packets. `control/antrea` of the switch owns a [`Room`], hands it what agents write, and writes what it plans
+//! **Where in the walk**: nowhere near packets. `vswitch-antrea-node` owns a [`Room`], hands it what agents write, and writes what it plans
 //! as one transaction of the bridge.
 //!
 //! **Design**: `docs/antrea.md`. An agent's objects are read (messages to typed values), judged (what needs other objects: references,

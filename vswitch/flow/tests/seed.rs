@@ -1,7 +1,5 @@
 //! The flows and groups of published pipelines, as their documents print them: they are read, and printed as they were.
 
-mod antrea;
-
 use vswitch_flow::spec::Update;
 use vswitch_flow::text::{
     FlowCommand, FlowCounters, Names, Style, format_flow, format_group, parse_bundle_line, parse_flow, parse_group,
@@ -28,7 +26,7 @@ impl Names for Pipeline {
     }
 }
 
-const ANTREA: Pipeline = Pipeline { tables: &antrea::TABLES, ports: &antrea::PORTS };
+const ANTREA: Pipeline = Pipeline { tables: &vswitch_testkit::antrea::TABLES, ports: &vswitch_testkit::antrea::PORTS };
 
 const OVN: Pipeline = Pipeline { tables: &[], ports: &[("eth0", 1), ("patch-breth0_ov", 2)] };
 

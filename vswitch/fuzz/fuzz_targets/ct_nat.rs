@@ -4,5 +4,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    vswitch::conntrack::fuzz::nat(bytes);
+    vswitch_dataplane::conntrack::fuzz::nat(bytes);
 });

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| vswitch::control::fuzz::request(bytes));
+fuzz_target!(|bytes: &[u8]| vswitch_api::fuzz::request(bytes));

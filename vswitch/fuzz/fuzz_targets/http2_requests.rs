@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| vswitch::control::server::fuzz_http2(bytes));
+fuzz_target!(|bytes: &[u8]| vswitch_api::server::fuzz_http2(bytes));

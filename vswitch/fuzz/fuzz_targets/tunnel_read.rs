@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vswitch_tunnel::{Kind, OptionMap, options, read};
+use vswitch_overlay::{Kind, OptionMap, options, read};
 
 fuzz_target!(|packet: &[u8]| {
     let mut map = OptionMap::default();

@@ -9,8 +9,8 @@ use crate::output::{self, Done, Report};
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use std::fmt::Write;
+use vswitch_overlay::options::{self, Mapping};
 use vswitch_proto::v1;
-use vswitch_tunnel::options::{self, Mapping};
 
 pub(super) async fn ask(client: &Client, command: &Tunnel) -> Answer {
     let mut service = client.tunnels().await?;

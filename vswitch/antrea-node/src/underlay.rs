@@ -1,0 +1,395 @@
+//! The bridge behind the uplink: what is known of it, and what is written there for the room's objects.
+//!
+//! The bridge is somebody else's, and a transaction of its own: it follows the Pods' bridge. What goes is not led there any more before it goes, and what comes is led there when it is there. What the bridge refuses is
+//! logged, and tried again by [`Antrea::tend_wire`], which looks once a second: it asks next hops, too, and notices ports and homes that have become others.
+//!
+//! **Locks**: all of it is under the room's; announcements leave when it is free.
+
+use super::{Antrea, AntreaError, State};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use vswitch_antrea::wire::{Under, Wire, clear};
+use vswitch_antrea::{Code, FlowId, Problems};
+use vswitch_control::PortChange;
+use vswitch_control::PortInfo;
+use vswitch_dataplane::limits::{HOME_ADDRESSES_MAX, TRANSACTION_UPDATES_MAX};
+use vswitch_dataplane::packet::Mac;
+use vswitch_dataplane::port::{Cidr, PortKind};
+use vswitch_flow::action::port;
+use vswitch_flow::spec::{FlowSpec, Update};
+use vswitch_flow::text::PacketOut;
+use vswitch_flow::{Action, Field, FlowKey};
+use vswitch_overlay::question::announcement;
+use vswitch_proto::antrea::v1;
+
+/// How often the wire is looked at, and while a next hop has not answered.
+const PERIOD: Duration = Duration::from_secs(1);
+/// See [`PERIOD`].
+const SOON: Duration = Duration::from_millis(200);
+/// How often an address is announced, and what lies between (RFC 5227: `ANNOUNCE_NUM`, `ANNOUNCE_INTERVAL`).
+const ANNOUNCEMENTS: u32 = 2;
+/// See [`ANNOUNCEMENTS`].
+const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Where the program is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    bridge: String,
+    home: String,
+    patch: String,
+    /// Number of the home, and its address on the wire.
+    number: u32,
+    mac: Mac,
+}
+
+/// What is there of ours.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    place: Option<Place>,
+    flows: HashMap<FlowId, Arc<FlowSpec>>,
+    /// Addresses that the home is to have, and those of them that it has because of us.
+    wanted: BTreeSet<IpAddr>,
+    homes: BTreeSet<IpAddr>,
+    /// Addresses that the link is told of: how often still, and when.
+    announced: BTreeMap<IpAddr, (u32, Instant)>,
+    /// What of the store that is, and whether the gate was open; None: not all of it is there.
+    version: Option<(u64, bool)>,
+    /// The bridge may have flows of ours that are not known.
+    unknown: bool,
+}
+
+impl Written {
+    /// Everything is written anew.
+    pub(super) fn again(&mut self) {
+        self.flows.clear();
+        (self.version, self.unknown) = (None, true);
+    }
+
+    /// Whether our program needs a port, or (None) the bridge.
+    pub(super) fn needs(&self, bridge: &str, port: Option<&str>) -> bool {
+        let of = |place: &Place| port.is_none_or(|port| port == place.home || port == place.patch);
+        self.place.as_ref().is_some_and(|place| place.bridge == bridge && of(place))
+    }
+}
+
+/// Which part of what is to be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// The Pods' bridge has not changed yet: what goes.
+    Going,
+    /// It has: all.
+    Come,
+}
+
+impl Antrea {
+    /// What is known of the wire now, and where the program is to be. Asks next hops that are to be asked.
+    fn look(&self, config: &v1::NodeConfig) -> Result<(Wire, Option<Place>), Problems> {
+        let mut wire = Wire::default();
+        let Some(uplink) = config.uplink.as_ref().filter(|uplink| !uplink.underlay_bridge.is_empty()) else {
+            return Ok((wire, None));
+        };
+        let bridge = &uplink.underlay_bridge;
+        let mut problems = Problems::default();
+        let place = if *bridge == config.bridge {
+            problems.push(Code::Duplicate, "uplink.underlay_bridge", "it is the Pods' bridge");
+            None
+        } else {
+            self.place(config, uplink, &mut problems)
+        };
+        let Some((place, under)) = place else { return Err(problems) };
+        for hop in uplink.next_hops.iter().filter(|hop| hop.mac.is_none()) {
+            let Ok(address) = hop.address.parse() else { continue };
+            // No link with it: DEGRADED says that it has not answered.
+            if let Ok(Some(mac)) = self.switch.ask_neighbour(bridge, address) {
+                wire.hops.insert(address, mac);
+            }
+        }
+        wire.under = Some(under);
+        Ok((wire, Some(place)))
+    }
+
+    fn place(&self, config: &v1::NodeConfig, uplink: &v1::Uplink, problems: &mut Problems) -> Option<(Place, Under)> {
+        let bridge = uplink.underlay_bridge.clone();
+        let field = "uplink.underlay_bridge";
+        let Ok(ports) = self.switch.ports(&bridge) else {
+            problems.push(Code::Port, field, format!("there is no bridge {bridge:?}"));
+            return None;
+        };
+        let own = self.switch.ports(&config.bridge).unwrap_or_default();
+        let peer = own.iter().find(|port| port.config.name == uplink.port).and_then(|port| match &port.config.kind {
+            PortKind::Patch { peer } => Some(peer),
+            _ => None,
+        });
+        let patch = peer.and_then(|peer| ports.iter().find(|port| port.config.name == *peer));
+        if patch.is_none() {
+            let problem = format!("it is no patch port with its other end in bridge {bridge:?}");
+            problems.push(Code::Port, "uplink.port", problem);
+        }
+        let mac = uplink.mac.as_ref().map(|mac| mac.octets.as_slice()).unwrap_or_default();
+        let is_home = |port: &&PortInfo| !port.config.addresses.is_empty() && port.mac.0.as_slice() == mac;
+        let home = ports.iter().find(is_home);
+        if home.is_none() {
+            let problem = format!("bridge {bridge:?} has no port with addresses and this MAC address");
+            problems.push(Code::Port, "uplink.mac", problem);
+        }
+        let (patch, home) = (patch?, home?);
+        let tunnels: BTreeSet<u16> = self.switch.tunnel_listeners().into_iter().map(|(_, port)| port).collect();
+        let under = Under { patch: patch.number, home: home.number, tunnels: tunnels.into_iter().collect() };
+        let place = Place {
+            bridge,
+            home: home.config.name.clone(),
+            patch: patch.config.name.clone(),
+            number: home.number,
+            mac: home.mac,
+        };
+        Some((place, under))
+    }
+
+    /// Has the room know the wire of a Node that is to be; returns what it knew.
+    ///
+    /// # Errors
+    /// When the bridge behind the uplink is not as it must be; then nothing has changed.
+    pub(super) fn know_wire(&self, state: &mut State, config: &v1::NodeConfig) -> Result<Wire, AntreaError> {
+        let (wire, place) = self.look(config).map_err(AntreaError::Node)?;
+        let before = state.room.wire().clone();
+        state.room.set_wire(wire);
+        if state.under.place != place {
+            self.leave_wire(state);
+            state.under.place = place;
+        }
+        Ok(before)
+    }
+
+    /// Checks the bridge behind a Node's uplink.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub(super) fn check_wire(&self, config: &v1::NodeConfig) -> Result<Wire, AntreaError> {
+        self.look(config).map(|(wire, _)| wire).map_err(AntreaError::Node)
+    }
+
+    /// Takes what is ours out of the bridge behind the uplink.
+    pub(super) fn leave_wire(&self, state: &mut State) {
+        let written = std::mem::take(&mut state.under);
+        let Some(place) = &written.place else { return };
+        if let Err(error) = self.switch.write_pipeline(&place.bridge, &[clear()]) {
+            tracing::debug!(bridge = place.bridge, %error, "the bridge behind the uplink is gone");
+        }
+        let mut homes = written.homes;
+        self.give_homes(place, &BTreeSet::new(), &mut homes);
+    }
+
+    /// Lets the bridge behind the uplink follow what objects need. Looks at what has changed alone, if all the rest is there.
+    pub(super) fn follow_wire(&self, state: &mut State, when: When) {
+        let (wire, open, written) = (state.room.store().on_wire(), state.gate_open, &mut state.under);
+        let version = (wire.version(), open);
+        if written.version == Some(version) {
+            return;
+        }
+        let Some(place) = written.place.clone() else { return };
+        let known = written.version.filter(|(_, was_open)| *was_open == open);
+        let look_at: HashSet<FlowId> = match known {
+            Some(_) => wire.touched().cloned().collect(),
+            None => written.flows.keys().chain(wire.flows()).cloned().collect(),
+        };
+        let wanted = look_at.into_iter().map(|id| (wire.flow(&id).filter(|_| open), id));
+        let others: Vec<_> = wanted.filter(|(flow, id)| flow.as_ref() != written.flows.get(id)).collect();
+        let (come, go): (Vec<_>, Vec<_>) = others.into_iter().partition(|(flow, _)| flow.is_some());
+        let mut updates = if written.unknown { vec![clear()] } else { Vec::new() };
+        updates.extend(go.iter().map(|(_, id)| id.clone().delete()));
+        if when == When::Come {
+            updates.extend(come.iter().filter_map(|(flow, _)| Some(Update::AddFlow(FlowSpec::clone(flow.as_ref()?)))));
+        }
+        for updates in updates.chunks(TRANSACTION_UPDATES_MAX) {
+            if let Err(error) = self.switch.write_pipeline(&place.bridge, updates) {
+                tracing::error!(bridge = place.bridge, %error, "the bridge behind the uplink refuses its flows; it is tried again");
+                written.again();
+                return;
+            }
+        }
+        written.unknown = false;
+        go.iter().for_each(|(_, id)| drop(written.flows.remove(id)));
+        if when == When::Going {
+            return;
+        }
+        written.flows.extend(come.into_iter().filter_map(|(flow, id)| Some((id, flow?))));
+        let addresses_stay = known.is_some_and(|(version, _)| !wire.has_other_addresses(version));
+        let told = addresses_stay || {
+            let (homes, announced) = if open { (wire.homes(), wire.announced()) } else { Default::default() };
+            self.tell_addresses(&place, written, homes, announced)
+        };
+        written.version = told.then_some(version);
+        state.room.settle_wire();
+    }
+
+    /// Where tunnels end, and what the link is to be told of. False: it is to be tried again.
+    fn tell_addresses(
+        &self,
+        place: &Place,
+        written: &mut Written,
+        homes: BTreeSet<IpAddr>,
+        announced: BTreeSet<IpAddr>,
+    ) -> bool {
+        let told = self.give_homes(place, &homes, &mut written.homes);
+        written.wanted = homes;
+        let now = Instant::now();
+        written.announced.retain(|address, _| announced.contains(address));
+        for address in announced {
+            written.announced.entry(address).or_insert((ANNOUNCEMENTS, now));
+        }
+        told
+    }
+
+    /// Gives the home the addresses that tunnels of other Nodes end at, and takes those away that it has because of us (`ours`). The switch tells the link of new ones itself. False: it is to be tried again.
+    fn give_homes(&self, place: &Place, wanted: &BTreeSet<IpAddr>, ours: &mut BTreeSet<IpAddr>) -> bool {
+        let ports = self.switch.ports(&place.bridge).unwrap_or_default();
+        let Some(home) = ports.into_iter().find(|port| port.config.name == place.home) else { return false };
+        let mut addresses = home.config.addresses.clone();
+        addresses.retain(|own| wanted.contains(&own.address) || !ours.contains(&own.address));
+        let missing = wanted.iter().filter(|address| !addresses.iter().any(|own| own.address == **address));
+        let missing: Vec<Cidr> = missing.map(|address| host(*address)).collect();
+        let room = HOME_ADDRESSES_MAX.saturating_sub(addresses.len());
+        if missing.len() > room {
+            tracing::error!(port = place.home, left_out = missing.len() - room, "the home has too many addresses");
+        }
+        addresses.extend(missing.iter().take(room));
+        if addresses == home.config.addresses {
+            return true;
+        }
+        let change = PortChange { addresses: Some(addresses), ..PortChange::default() };
+        if let Err(error) = self.switch.modify_port(&place.bridge, &place.home, &change) {
+            tracing::error!(port = place.home, %error, "Egress IPs cannot be addresses of the home; it is tried again");
+            return false;
+        }
+        ours.retain(|address| wanted.contains(address));
+        ours.extend(missing.iter().take(room).map(|own| own.address));
+        true
+    }
+
+    /// Looks at the wire: next hops, ports, homes. Returns what is to be announced, and when to look again.
+    pub(super) fn tend_wire(&self) -> (Vec<(String, PacketOut)>, Duration) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let Some((config, node)) = state.room.node().cloned() else { return (Vec::new(), PERIOD) };
+        if node.uplink.as_ref().is_none_or(|uplink| uplink.underlay_bridge.is_empty()) {
+            return (Vec::new(), PERIOD);
+        }
+        let (wire, place) = match self.look(&config) {
+            Ok(found) => found,
+            Err(problems) => {
+                if !state.under.unknown {
+                    tracing::warn!(?problems, "the bridge behind the uplink is not as the Node needs it");
+                }
+                state.under.again();
+                return (Vec::new(), PERIOD);
+            }
+        };
+        if state.under.place != place {
+            self.leave_wire(state);
+            state.under.place = place;
+        }
+        if wire != *state.room.wire() {
+            self.rewire(state, wire, &node.bridge);
+        }
+        if let Some(place) = state.under.place.clone()
+            && state.under.version.is_some()
+        {
+            let wanted = state.under.wanted.clone();
+            self.give_homes(&place, &wanted, &mut state.under.homes);
+        }
+        self.follow_wire(state, When::Come);
+        let asked = node.uplink.iter().flat_map(|uplink| &uplink.next_hops).filter(|(_, mac)| mac.is_none());
+        let waits = asked.into_iter().any(|(address, _)| !state.room.wire().hops.contains_key(address));
+        (due(&mut state.under), if waits { SOON } else { PERIOD })
+    }
+
+    /// The wire is another one: what looks at it is compiled anew.
+    fn rewire(&self, state: &mut State, wire: Wire, bridge: &str) {
+        let before = state.room.wire().clone();
+        for (address, mac) in wire.hops.iter().filter(|(address, mac)| before.hops.get(address) != Some(mac)) {
+            tracing::info!(%address, %mac, "a next hop of the uplink has answered");
+        }
+        for address in before.hops.keys().filter(|address| !wire.hops.contains_key(address)) {
+            tracing::warn!(%address, "a next hop of the uplink does not answer any more");
+        }
+        let plan = match state.room.plan_wire(wire) {
+            Ok(plan) => plan,
+            Err(refused) => {
+                tracing::error!(?refused, "objects cannot have their way to the wire; report it");
+                state.room.set_wire(before);
+                return;
+            }
+        };
+        if state.gate_open
+            && !plan.updates.is_empty()
+            && let Err(error) = self.switch.write_pipeline(bridge, &plan.updates)
+        {
+            tracing::error!(%error, "the pipeline refused the way to the wire; report it");
+            state.room.revert(plan);
+            state.room.set_wire(before);
+            return;
+        }
+        let turned = state.room.turned(&plan);
+        state.room.settle(plan);
+        self.tell_objects(state, &turned);
+    }
+
+    /// Next hops as they are known.
+    pub(super) fn next_hops(state: &State) -> Vec<v1::NextHop> {
+        let Some((config, _)) = state.room.node() else { return Vec::new() };
+        let hops = config.uplink.iter().flat_map(|uplink| &uplink.next_hops);
+        let known = |hop: &v1::NextHop| {
+            let found = hop.address.parse().ok().and_then(|address| state.room.wire().hops.get(&address));
+            let found = found.map(|mac| vswitch_proto::v1::MacAddress { octets: mac.0.to_vec() });
+            v1::NextHop { address: hop.address.clone(), mac: hop.mac.clone().or(found) }
+        };
+        hops.map(known).collect()
+    }
+}
+
+/// An address by itself.
+const fn host(address: IpAddr) -> Cidr {
+    Cidr { address, len: if address.is_ipv4() { 32 } else { 128 } }
+}
+
+/// Announcements that are due now: packets of the home.
+fn due(written: &mut Written) -> Vec<(String, PacketOut)> {
+    let (Some(place), now) = (&written.place, Instant::now()) else { return Vec::new() };
+    let mut packets = Vec::new();
+    for (address, (left, next)) in &mut written.announced {
+        if *left == 0 || *next > now {
+            continue;
+        }
+        (*left, *next) = (*left - 1, now + ANNOUNCE_INTERVAL);
+        let mut metadata = FlowKey::default();
+        metadata.set(Field::InPort, place.number.into());
+        let actions = vec![Action::Output { port: port::TABLE, max_len: None }];
+        packets
+            .push((place.bridge.clone(), PacketOut { metadata, packet: announcement(place.mac.0, *address), actions }));
+    }
+    packets
+}
+
+/// The task that looks at the wire, until the server stops.
+pub async fn tend_wire(antrea: Arc<Antrea>, mut stopping: watch::Receiver<bool>) {
+    loop {
+        let antrea = Arc::clone(&antrea);
+        let tend = move || {
+            let (packets, soon) = antrea.tend_wire();
+            for (bridge, packet) in packets {
+                if let Err(error) = antrea.switch.packet_out(&bridge, &packet) {
+                    tracing::warn!(bridge, %error, "an address could not be announced");
+                }
+            }
+            soon
+        };
+        let soon = tokio::task::spawn_blocking(tend).await.unwrap_or(PERIOD);
+        tokio::select! {
+            () = tokio::time::sleep(soon) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        }
+    }
+}

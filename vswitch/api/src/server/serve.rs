@@ -1,0 +1,314 @@
+//! Serving until told to stop.
+
+use super::http2::HEADERS_LEN_MAX;
+use super::incoming;
+use super::socket::ControlListener;
+use crate::services::{
+    AntreaServices, Bridges, Capabilities, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets,
+    Pipelines, Ports, Statistics, Tables, Traces, TunnelSupport, Workers,
+};
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Server;
+use tonic::transport::server::Router;
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::server::{HealthReporter, health_reporter};
+use tonic_reflection::server::Builder;
+use vswitch_antrea_node::{Antrea, PERIOD, RETRY, read_igmp, read_names, tend_wire, watch_links};
+use vswitch_control::{Switch, SwitchApi};
+use vswitch_proto::Services;
+use vswitch_proto::antrea::v1::egress_service_server as antrea_egress;
+use vswitch_proto::antrea::v1::event_service_server as antrea_event;
+use vswitch_proto::antrea::v1::flow_record_service_server as antrea_record;
+use vswitch_proto::antrea::v1::multicast_service_server as antrea_multicast;
+use vswitch_proto::antrea::v1::network_policy_service_server as antrea_policy;
+use vswitch_proto::antrea::v1::node_service_server as antrea_node;
+use vswitch_proto::antrea::v1::peer_node_service_server as antrea_peer;
+use vswitch_proto::antrea::v1::pod_service_server as antrea_pod;
+use vswitch_proto::antrea::v1::proxy_service_server as antrea_proxy;
+use vswitch_proto::antrea::v1::sync_service_server as antrea_sync;
+use vswitch_proto::antrea::v1::traceflow_service_server as antrea_traceflow;
+use vswitch_proto::antrea::v1::traffic_control_service_server as antrea_traffic_control;
+use vswitch_proto::v1::bridge_service_server as bridge;
+use vswitch_proto::v1::capabilities_service_server as capabilities;
+use vswitch_proto::v1::conntrack_service_server as conntrack;
+use vswitch_proto::v1::dummy_service_server as dummy;
+use vswitch_proto::v1::fdb_service_server as fdb;
+use vswitch_proto::v1::flow_service_server as flow;
+use vswitch_proto::v1::group_service_server as group;
+use vswitch_proto::v1::meter_service_server as meter;
+use vswitch_proto::v1::packet_service_server as packet;
+use vswitch_proto::v1::pipeline_service_server as pipeline;
+use vswitch_proto::v1::port_service_server as port;
+use vswitch_proto::v1::statistics_service_server as statistics;
+use vswitch_proto::v1::table_service_server as table;
+use vswitch_proto::v1::trace_service_server as trace;
+use vswitch_proto::v1::tunnel_service_server as tunnel;
+use vswitch_proto::v1::worker_service_server as worker;
+
+/// Connections at a time. Agents keep one, `vsctl` has one for the time of a command.
+pub(super) const CONNECTIONS_MAX: usize = 64;
+
+/// Calls at a time on one connection.
+const STREAMS_MAX: u32 = 128;
+
+/// Bytes of one message of a request.
+pub(super) const REQUEST_LEN_MAX: usize = 16 << 20;
+
+/// Time for a new connection to speak HTTP/2.
+const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A silent client is pinged, and dropped if it does not answer.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// See [`KEEPALIVE_INTERVAL`].
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often health is looked at.
+const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time for calls in flight to end when the server stops; then their connections are cut.
+pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+
+/// Names under which health is told: the server as a whole, and each service.
+pub(super) const HEALTH_NAMES: [&str; 28] = [
+    "",
+    bridge::SERVICE_NAME,
+    port::SERVICE_NAME,
+    worker::SERVICE_NAME,
+    fdb::SERVICE_NAME,
+    statistics::SERVICE_NAME,
+    capabilities::SERVICE_NAME,
+    pipeline::SERVICE_NAME,
+    table::SERVICE_NAME,
+    flow::SERVICE_NAME,
+    group::SERVICE_NAME,
+    meter::SERVICE_NAME,
+    packet::SERVICE_NAME,
+    conntrack::SERVICE_NAME,
+    trace::SERVICE_NAME,
+    tunnel::SERVICE_NAME,
+    antrea_node::SERVICE_NAME,
+    antrea_sync::SERVICE_NAME,
+    antrea_pod::SERVICE_NAME,
+    antrea_peer::SERVICE_NAME,
+    antrea_proxy::SERVICE_NAME,
+    antrea_policy::SERVICE_NAME,
+    antrea_egress::SERVICE_NAME,
+    antrea_traffic_control::SERVICE_NAME,
+    antrea_multicast::SERVICE_NAME,
+    antrea_traceflow::SERVICE_NAME,
+    antrea_event::SERVICE_NAME,
+    antrea_record::SERVICE_NAME,
+];
+
+/// The service that tells health.
+const HEALTH_SERVICE: &str = "grpc.health.v1.Health";
+
+/// Why the server stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The socket cannot be used.
+    #[error("the control socket cannot be polled: {0}")]
+    Listener(#[from] io::Error),
+    /// The API's own description is broken.
+    #[error("gRPC reflection cannot describe the API: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// HTTP/2 failed.
+    #[error("the gRPC server failed: {0}")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// Serves the API until `shutdown` is ready: then no connection is accepted any more, streams are ended, calls in flight have
+/// 2 s to end, and the socket and its lock file are removed. `state_dir`: where what agents of Antrea's kind said is over a restart; it is in force before the first call. Streams that nobody reads do not hold it up.
+///
+/// # Errors
+/// [`ServeError`]: the server could not be started. Nothing that a client does ends it.
+pub async fn serve(
+    switch: Arc<Switch>,
+    listener: ControlListener,
+    state_dir: Option<PathBuf>,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError> {
+    serve_api(switch, listener, state_dir, shutdown).await
+}
+
+/// [`serve`], for any switch.
+pub(super) async fn serve_api(
+    switch: Arc<dyn SwitchApi>,
+    listener: ControlListener,
+    state_dir: Option<PathBuf>,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError> {
+    // Kept to the end: dropping it removes the socket.
+    let ControlListener { listener, guard: _guard } = listener;
+    let listener = Arc::new(UnixListener::from_std(listener)?);
+    let (stop, mut stopping) = watch::channel(false);
+    let (abort, aborted) = watch::channel(false);
+
+    let (reporter, health) = health_reporter();
+    set_health(&reporter, is_healthy(&switch).await).await;
+    let watching_health = tokio::spawn(watch_health(Arc::clone(&switch), reporter, stopping.clone()));
+    let dummies = switch.dummies_enabled();
+    let antrea = Antrea::new(Arc::clone(&switch), state_dir);
+    on(&antrea, Antrea::restore).await;
+    let writing = tokio::spawn(write_behind(Arc::clone(&antrea)));
+    let reading_names = tokio::spawn(read_names(Arc::clone(&antrea), stopping.clone()));
+    let watching_links = tokio::spawn(watch_links(Arc::clone(&antrea), stopping.clone()));
+    let router = router(&Control::new(switch, stopping.clone()), &antrea, health, dummies)?;
+    let reading_igmp = tokio::spawn(read_igmp(Arc::clone(&antrea), stopping.clone()));
+    let tending_wire = tokio::spawn(tend_wire(Arc::clone(&antrea), stopping.clone()));
+
+    let (sender, connections) = mpsc::channel(1);
+    let accept_one = move || {
+        let listener = Arc::clone(&listener);
+        async move { listener.accept().await.map(|(stream, _)| stream) }
+    };
+    let accepting = tokio::spawn(incoming::accept(accept_one, CONNECTIONS_MAX, PREFACE_TIMEOUT, aborted, sender));
+
+    let shutdown = async {
+        shutdown.await;
+        stop.send_replace(true);
+    };
+    let deadline = async {
+        let _ = stopping.wait_for(|stopping| *stopping).await; // its sender lives in this function
+        tokio::time::sleep(SHUTDOWN_GRACE).await;
+        tracing::warn!("control connections are cut: calls did not end in time");
+        abort.send_replace(true);
+        // What does not even notice that does not hold up the exit.
+        tokio::time::sleep(SHUTDOWN_GRACE).await;
+    };
+    let result = tokio::select! {
+        result = router.serve_with_incoming_shutdown(ReceiverStream::new(connections), shutdown) => result,
+        () = deadline => Ok(()),
+    };
+    stop.send_replace(true);
+    abort.send_replace(true);
+    for task in [accepting, watching_health, watching_links, writing, reading_igmp, reading_names, tending_wire] {
+        task.abort();
+        let _ = task.await; // the listener is closed before the socket is removed
+    }
+    on(&antrea, Antrea::write_behind).await;
+    Ok(result?)
+}
+
+/// All services with their limits; that for tests only if it was asked for.
+fn router(
+    control: &Control,
+    antrea: &Arc<Antrea>,
+    health: HealthServer<impl Health>,
+    dummies: bool,
+) -> Result<Router, ServeError> {
+    let agents = Arc::new(AntreaServices::new(control.clone(), Arc::clone(antrea)));
+    let mut services = Services::new(REQUEST_LEN_MAX)
+        .bridge_service(Arc::new(Bridges::new(control.clone(), Arc::clone(antrea))))
+        .port_service(Arc::new(Ports::new(control.clone(), Arc::clone(antrea))))
+        .worker_service(Arc::new(Workers(control.clone())))
+        .fdb_service(Arc::new(Fdbs(control.clone())))
+        .statistics_service(Arc::new(Statistics(control.clone())))
+        .pipeline_service(Arc::new(Pipelines::new(control.clone())))
+        .table_service(Arc::new(Tables(control.clone())))
+        .flow_service(Arc::new(Flows(control.clone())))
+        .group_service(Arc::new(Groups(control.clone())))
+        .meter_service(Arc::new(Meters(control.clone())))
+        .packet_service(Arc::new(Packets(control.clone())))
+        .conntrack_service(Arc::new(Conntracks::new(control.clone())))
+        .trace_service(Arc::new(Traces(control.clone())))
+        .tunnel_service(Arc::new(TunnelSupport(control.clone())))
+        .capabilities_service(Arc::new(Capabilities(control.slow_path())))
+        .node_service(agents.clone())
+        .sync_service(agents.clone())
+        .pod_service(agents.clone())
+        .peer_node_service(agents.clone())
+        .multicast_service(agents.clone())
+        .proxy_service(agents.clone())
+        .network_policy_service(agents.clone())
+        .egress_service(agents.clone())
+        .event_service(agents.clone())
+        .flow_record_service(agents.clone())
+        .traffic_control_service(agents.clone())
+        .traceflow_service(agents);
+    if dummies {
+        services = services.dummy_service(Arc::new(Dummies(control.clone())));
+    }
+    Ok(Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .http2_max_header_list_size(HEADERS_LEN_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .add_routes(services.routes())
+        .add_service(health)
+        .add_service(reflection(dummies).build_v1()?)
+        .add_service(reflection(dummies).build_v1alpha()?))
+}
+
+/// What describes the API to clients without its .proto files. Older ones ask by the name that ends in v1alpha.
+fn reflection(dummies: bool) -> Builder<'static> {
+    let names = HEALTH_NAMES.iter().filter(|name| !name.is_empty()).copied();
+    let names = names.chain(dummies.then_some(dummy::SERVICE_NAME)).chain([HEALTH_SERVICE]);
+    names
+        .fold(Builder::configure(), Builder::with_service_name)
+        .register_encoded_file_descriptor_set(vswitch_proto::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}
+
+/// Does something that blocks with what agents said.
+async fn on<R: Send + 'static>(antrea: &Arc<Antrea>, call: impl FnOnce(&Antrea) -> R + Send + 'static) -> Option<R> {
+    let antrea = Arc::clone(antrea);
+    tokio::task::spawn_blocking(move || call(&antrea)).await.ok()
+}
+
+/// Writes what agents said to the disk, behind their calls.
+async fn write_behind(antrea: Arc<Antrea>) {
+    loop {
+        antrea.changed().await;
+        while on(&antrea, Antrea::write_behind).await != Some(true) {
+            tokio::time::sleep(RETRY).await;
+        }
+        tokio::time::sleep(PERIOD).await;
+    }
+}
+
+/// Asks the switch on a blocking thread, past the queue of calls: health must not wait for them.
+async fn is_healthy(switch: &Arc<dyn SwitchApi>) -> bool {
+    let switch = Arc::clone(switch);
+    tokio::task::spawn_blocking(move || switch.healthy()).await.unwrap_or(false)
+}
+
+async fn set_health(reporter: &HealthReporter, healthy: bool) {
+    let status = if healthy { ServingStatus::Serving } else { ServingStatus::NotServing };
+    for name in HEALTH_NAMES {
+        reporter.set_service_status(name, status).await;
+    }
+}
+
+/// Tells changes of health; at the end tells that the server is gone, and ends the streams of those who watch.
+async fn watch_health(switch: Arc<dyn SwitchApi>, mut reporter: HealthReporter, mut stopping: watch::Receiver<bool>) {
+    let mut told = None;
+    loop {
+        let healthy = is_healthy(&switch).await;
+        if told != Some(healthy) {
+            set_health(&reporter, healthy).await;
+            if !healthy {
+                tracing::error!("not healthy: a worker's heartbeat is overdue");
+            } else if told.is_some() {
+                tracing::info!("healthy again");
+            }
+            told = Some(healthy);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(HEALTH_INTERVAL) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => break,
+        }
+    }
+    set_health(&reporter, false).await;
+    for name in HEALTH_NAMES {
+        reporter.clear_service_status(name).await;
+    }
+}

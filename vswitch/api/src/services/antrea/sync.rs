@@ -1,0 +1,162 @@
+//! `SyncService`.
+
+use super::{AntreaServices, how, valid_only};
+use crate::services::api::Asked;
+use crate::services::flow::{Telling, entry};
+use crate::services::list::{self, measured_parts};
+use crate::services::status::invalid;
+use prost::Message;
+use std::time::Duration;
+use tonic::codegen::BoxStream;
+use tonic::{Request, Response, Status, Streaming};
+use vswitch_antrea::{Key, Kind};
+use vswitch_antrea_node::{OwnedFlow, Sync};
+use vswitch_dataplane::port::FieldError;
+use vswitch_flow::text::Style;
+use vswitch_proto::antrea::v1;
+
+/// Flows per message.
+const CHUNK: usize = 1024;
+
+fn wrong(field: &'static str, problem: impl Into<String>, hint: &str) -> Status {
+    invalid(&[FieldError::new(field, problem, hint)])
+}
+
+/// Objects of a request that have something in them.
+pub(super) fn objects(objects: Vec<v1::Object>) -> Result<Vec<v1::object::Object>, Status> {
+    let given = objects.into_iter().map(|object| object.object);
+    let all: Option<Vec<_>> = given.collect();
+    all.ok_or_else(|| wrong("objects", "one of them is empty", "say what it is"))
+}
+
+/// An object's identity in a request.
+pub(super) fn key(field: &'static str, told: &v1::ObjectRef) -> Result<Key, Status> {
+    let kind = v1::Kind::try_from(told.kind).ok().and_then(Kind::read);
+    let kind = kind.or_else(|| (told.kind() == v1::Kind::Node).then_some(Kind::Node));
+    let kind = kind.ok_or_else(|| wrong(field, format!("{} is no kind of object", told.kind), "see antrea.v1.Kind"))?;
+    Ok(Key::new(kind, &told.name))
+}
+
+/// Bytes of a sync's messages.
+const SYNC_LEN_MAX: usize = 1 << 29;
+
+/// Time for the next message of a sync.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The next message of a sync.
+async fn next(stream: &mut Streaming<v1::SyncRequest>) -> Result<Option<v1::SyncRequest>, Status> {
+    let waited = tokio::time::timeout(MESSAGE_TIMEOUT, stream.message()).await;
+    waited.unwrap_or_else(|_| Err(Status::aborted("no message came for 30 s; nothing was changed")))
+}
+
+/// Receives a sync.
+async fn receive(stream: &mut Streaming<v1::SyncRequest>) -> Result<Sync, Status> {
+    let mut begin = None;
+    let mut received = Vec::new();
+    let mut first = true;
+    let mut room = SYNC_LEN_MAX;
+    while let Some(message) = next(stream).await? {
+        let Some(left) = room.checked_sub(message.encoded_len()) else {
+            return Err(Status::resource_exhausted(format!("a sync: the limit of {SYNC_LEN_MAX} bytes is reached")));
+        };
+        room = left;
+        match (first, message.begin) {
+            (true, Some(given)) => begin = Some(given),
+            (true, None) => return Err(wrong("begin", "the first message has none", "begin with one")),
+            (false, Some(_)) => {
+                return Err(wrong("begin", "there is a second one", "say it in the first message only"));
+            }
+            (false, None) => {}
+        }
+        first = false;
+        received.extend(objects(message.objects)?);
+        if received.len() > vswitch_antrea::limits::OBJECTS_MAX {
+            let most = vswitch_antrea::limits::OBJECTS_MAX;
+            return Err(Status::resource_exhausted(format!("objects: the limit of {most} is reached")));
+        }
+        if let Some(commit) = message.commit {
+            if next(stream).await?.is_some() {
+                return Err(wrong("commit", "a message came after it", "set it in the last message"));
+            }
+            if commit.objects != received.len() as u64 {
+                let problem = format!("{} objects were sent, {} came", commit.objects, received.len());
+                return Err(wrong("commit.objects", problem, "sync again"));
+            }
+            let begin = begin.unwrap_or_default();
+            return Ok(Sync { begin, objects: received });
+        }
+    }
+    Err(Status::aborted("the sync ended without commit; nothing was changed"))
+}
+
+#[tonic::async_trait]
+impl v1::sync_service_server::SyncService for AntreaServices {
+    type ListObjectFlowsStream = BoxStream<v1::ListObjectFlowsResponse>;
+
+    async fn sync(&self, request: Request<Streaming<v1::SyncRequest>>) -> Result<Response<v1::SyncResponse>, Status> {
+        let (_, extensions, mut stream) = request.into_parts();
+        let Ok(_one) = std::sync::Arc::clone(&self.syncing).try_acquire_owned() else {
+            return Err(Status::resource_exhausted("another sync is being received; try again"));
+        };
+        let sync = receive(&mut stream).await?;
+        valid_only("begin.mode", sync.begin.mode)?;
+        if v1::GateChange::try_from(sync.begin.gate).is_err() {
+            return Err(wrong("begin.gate", format!("{} is no change", sync.begin.gate), "see antrea.v1.GateChange"));
+        }
+        let (round, count) = (sync.begin.round.to_string(), sync.objects.len().to_string());
+        let asked = Asked::new("Sync", &extensions, &[&round, &count]);
+        Ok(Response::new(self.change(asked, move |antrea| antrea.sync(sync)).await?))
+    }
+
+    async fn apply_objects(
+        &self,
+        request: Request<v1::ApplyObjectsRequest>,
+    ) -> Result<Response<v1::ApplyObjectsResponse>, Status> {
+        let (_, extensions, request) = request.into_parts();
+        let how = how(request.options)?;
+        let objects = objects(request.objects)?;
+        let remove: Vec<Key> = request.remove.iter().map(|told| key("remove", told)).collect::<Result<_, _>>()?;
+        let result = self.write("ApplyObjects", &extensions, objects, remove, how).await?;
+        Ok(Response::new(v1::ApplyObjectsResponse { result: Some(result) }))
+    }
+
+    async fn open_gate(&self, request: Request<v1::OpenGateRequest>) -> Result<Response<v1::OpenGateResponse>, Status> {
+        let (_, extensions, v1::OpenGateRequest { round }) = request.into_parts();
+        let asked = Asked::new("OpenGate", &extensions, &[]);
+        self.change(asked, move |antrea| antrea.open_gate(round)).await?;
+        Ok(Response::new(v1::OpenGateResponse {}))
+    }
+
+    async fn get_state(&self, _: Request<v1::GetStateRequest>) -> Result<Response<v1::GetStateResponse>, Status> {
+        Ok(Response::new(self.read(|antrea| Ok(antrea.state())).await?))
+    }
+
+    async fn list_object_flows(
+        &self,
+        request: Request<v1::ListObjectFlowsRequest>,
+    ) -> Result<Response<Self::ListObjectFlowsStream>, Status> {
+        let request = request.into_inner();
+        let form = list::form(request.form)?;
+        let key = key("object", &request.object.unwrap_or_default())?;
+        let (flows, names) = self.read(move |antrea| antrea.flows_of(&key, &request.rule)).await?;
+        let telling = Telling { form, style: Style { names: request.names }, statistics: true };
+        let present = move |OwnedFlow { info, table, purpose, shared_with }| v1::ObjectFlow {
+            flow: Some(entry(&info, telling, &names)),
+            table: table.to_owned(),
+            purpose: purpose.to_owned(),
+            shared_with: shared_with.iter().map(Key::told).collect(),
+        };
+        let message = |flows| v1::ListObjectFlowsResponse { flows };
+        Ok(Response::new(measured_parts(None, flows, CHUNK, present, v1::ObjectFlow::encoded_len, message)))
+    }
+
+    async fn find_objects(
+        &self,
+        request: Request<v1::FindObjectsRequest>,
+    ) -> Result<Response<v1::FindObjectsResponse>, Status> {
+        let Some(flow) = request.into_inner().flow else {
+            return Err(wrong("flow", "it is not given", "give a line, a cookie or a rule's number"));
+        };
+        Ok(Response::new(self.read(move |antrea| antrea.find(&flow)).await?))
+    }
+}

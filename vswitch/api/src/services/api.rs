@@ -1,0 +1,124 @@
+//! How the services call the switch.
+
+use super::status::{clip, status};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, watch};
+use tonic::transport::server::UdsConnectInfo;
+use tonic::{Extensions, Status};
+use vswitch_control::{SwitchApi, SwitchError};
+use vswitch_dataplane::meter::Rates;
+
+/// Calls of the switch at a time. They block, and changes wait for each other anyway: more threads would only wait.
+pub(crate) const CALLS_MAX: usize = 8;
+
+/// A call of the switch, which keeps its answer.
+type Call = Box<dyn FnOnce(&dyn SwitchApi) + Send>;
+
+/// The way from the services to the switch.
+#[derive(Clone)]
+pub(crate) struct Control {
+    switch: Arc<dyn SwitchApi>,
+    calls: Arc<Semaphore>,
+    /// Becomes true when the server is to stop: streams without an end of their own end then.
+    pub(super) stopping: watch::Receiver<bool>,
+}
+
+impl Control {
+    pub(crate) fn new(switch: Arc<dyn SwitchApi>, stopping: watch::Receiver<bool>) -> Self {
+        Self { switch, calls: Arc::new(Semaphore::new(CALLS_MAX)), stopping }
+    }
+
+    /// What one port may cost a worker.
+    pub(crate) fn slow_path(&self) -> Rates {
+        self.switch.slow_path()
+    }
+
+    /// Asks the switch something, on a blocking thread.
+    pub(super) async fn read<R, F>(&self, call: F) -> Result<R, Status>
+    where
+        R: Send + 'static,
+        F: FnOnce(&dyn SwitchApi) -> R + Send + 'static,
+    {
+        let answer = Arc::new(Mutex::new(None)); // locked when there is an answer, not during the call
+        let place = Arc::clone(&answer);
+        self.run(Box::new(move |switch| *place.lock() = Some(call(switch)))).await?;
+        let answer = answer.lock().take();
+        answer.ok_or_else(|| Status::internal("the call ended without an answer; report it"))
+    }
+
+    /// Runs a call on a blocking thread. One type of call for all of them, since the runtime's code is compiled once for each.
+    async fn run(&self, call: Call) -> Result<(), Status> {
+        let permit = Arc::clone(&self.calls).acquire_owned().await.map_err(|error| Status::internal(error.to_string()));
+        let (permit, switch) = (permit?, Arc::clone(&self.switch));
+        let done = tokio::task::spawn_blocking(move || {
+            // Held by the call, not by the handler, which the client may cancel.
+            let _permit = permit;
+            call(&*switch);
+        });
+        done.await.map_err(|error| Status::internal(format!("the call failed inside the switch: {error}; report it")))
+    }
+
+    /// Asks the switch something that can fail.
+    pub(super) async fn try_read<R, F>(&self, call: F) -> Result<R, Status>
+    where
+        R: Send + 'static,
+        F: FnOnce(&dyn SwitchApi) -> Result<R, SwitchError> + Send + 'static,
+    {
+        self.read(call).await?.map_err(|error| status(&error))
+    }
+
+    /// Changes the switch, and logs who asked for it and how it went.
+    pub(super) async fn change<R, F>(&self, asked: Asked, call: F) -> Result<R, Status>
+    where
+        R: Send + 'static,
+        F: FnOnce(&dyn SwitchApi) -> Result<R, SwitchError> + Send + 'static,
+    {
+        self.read(move |switch| {
+            let result = call(switch);
+            asked.log(result.as_ref().err().map(ToString::to_string).as_deref());
+            result
+        })
+        .await?
+        .map_err(|error| status(&error))
+    }
+}
+
+/// Who asked for a change of what.
+pub(super) struct Asked {
+    rpc: &'static str,
+    subject: String,
+    uid: Option<u32>,
+    pid: Option<i32>,
+}
+
+impl Asked {
+    /// Takes the peer's credentials from the connection; names are quoted and cut, since anyone may have chosen them.
+    pub(super) fn new(rpc: &'static str, extensions: &Extensions, names: &[&str]) -> Self {
+        let peer = extensions.get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
+        let names: Vec<String> = names.iter().map(|name| format!("{:?}", clip(name, 64))).collect();
+        Self { rpc, subject: names.join(" "), uid: peer.map(|peer| peer.uid()), pid: peer.and_then(|peer| peer.pid()) }
+    }
+
+    /// Logs how it went.
+    pub(super) fn log(&self, error: Option<&str>) {
+        let Self { rpc, subject, uid, pid } = self;
+        match error {
+            None => tracing::info!(rpc, subject, uid, pid, "changed"),
+            Some(error) => tracing::warn!(rpc, subject, uid, pid, error = %clip(error, 512), "refused"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_the_log_are_quoted_and_cut() {
+        let long = "x".repeat(1 << 20);
+        let asked = Asked::new("AddPort", &Extensions::new(), &["br0\nfake=1", &long]);
+        assert!(asked.subject.starts_with(r#""br0\nfake=1" "xxx"#), "{:?}", asked.subject);
+        assert!(asked.subject.len() < 100, "a name of 1 MiB became {} bytes", asked.subject.len());
+    }
+}

@@ -1,0 +1,54 @@
+//! `StatisticsService`.
+
+use super::api::Control;
+use super::present;
+use tonic::{Request, Response, Status};
+use vswitch_control::{PortInfo, SwitchError};
+use vswitch_proto::v1;
+
+/// See `proto/vswitch/v1/statistics.proto`.
+pub(crate) struct Statistics(pub(crate) Control);
+
+/// All ports, or the one with a name.
+fn select(bridge: &str, ports: Vec<PortInfo>, name: Option<&str>) -> Result<Vec<PortInfo>, SwitchError> {
+    let Some(name) = name else { return Ok(ports) };
+    let found = ports.into_iter().find(|port| port.config.name == name);
+    found.map(|port| vec![port]).ok_or_else(|| SwitchError::NotFound {
+        what: "port",
+        name: name.to_owned(),
+        hint: format!("`vsctl list-ports {bridge}` lists the ports of bridge {bridge:?}"),
+    })
+}
+
+#[tonic::async_trait]
+impl v1::statistics_service_server::StatisticsService for Statistics {
+    async fn get_port_statistics(
+        &self,
+        request: Request<v1::GetPortStatisticsRequest>,
+    ) -> Result<Response<v1::GetPortStatisticsResponse>, Status> {
+        let v1::GetPortStatisticsRequest { bridge, port } = request.into_inner();
+        let ports = self.0.try_read(move |switch| select(&bridge, switch.ports(&bridge)?, port.as_deref())).await?;
+        Ok(Response::new(v1::GetPortStatisticsResponse { ports: ports.iter().map(present::port_statistics).collect() }))
+    }
+
+    async fn get_mempool(&self, _: Request<v1::GetMempoolRequest>) -> Result<Response<v1::GetMempoolResponse>, Status> {
+        let mempool = self.0.read(|switch| switch.mempool()).await?;
+        Ok(Response::new(v1::GetMempoolResponse { mempool: Some(present::mempool(mempool)) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vswitch_testkit::double;
+
+    #[test]
+    fn one_port_or_all_or_an_error_that_helps() {
+        let ports = || vec![double::port("br0", "p0", 1), double::port("br0", "p1", 2)];
+        assert_eq!(select("br0", ports(), None).expect("all").len(), 2);
+        let one = select("br0", ports(), Some("p1")).expect("p1");
+        assert_eq!(one.iter().map(|port| port.number).collect::<Vec<_>>(), [2]);
+        let error = select("br0", ports(), Some("p2")).expect_err("p2 does not exist").to_string();
+        assert_eq!(error, "port \"p2\" does not exist; `vsctl list-ports br0` lists the ports of bridge \"br0\"");
+    }
+}

@@ -1,0 +1,39 @@
+//! The configuration file: strict TOML into values, and a look at the machine before anything starts.
+//!
+//! **Where in the walk**: nowhere; before it. `vswitchd` reads one file once, at start; later changes come through the API.
+//!
+//! **Design**: two passes that never stop at the first problem. [`ConfigFile::read`] walks the TOML document by hand, so that
+//! every complaint has a line and a column, and yields a [`SwitchConfig`] in which a wrong value is replaced by its default.
+//! [`ConfigFile::check`] then compares what was asked for with what the [`Environment`] has. Both write into one [`Report`]: one line
+//! for each problem, `file:line:column: key: problem; fix`, in the order of the file.
+//!
+//! **Limits**: [`vswitch_dataplane::limits::CONFIG_LEN_MAX`] bytes; nesting is bounded by the TOML parser (80); a report holds
+//! [`PROBLEMS_MAX`] problems and counts the rest; of a file beyond 512 KiB only the first syntax error is told. Work and memory
+//! are linear in the size of the file.
+//!
+//! **Threads**: plain values.
+//!
+//! **Not here**: applying it ([`crate::Switch`]), starting and stopping (the crate `vswitchd`).
+
+mod across;
+mod check;
+mod conntrack;
+mod document;
+mod environment;
+mod file;
+mod parse;
+mod place;
+mod port;
+mod report;
+mod route;
+mod underlay;
+mod value;
+
+pub use environment::Environment;
+pub use file::{ConfigFile, parse};
+pub use place::{Place, Position};
+pub use report::{ConfigErrors, PROBLEMS_MAX, Problem, Report, Severity};
+pub use value::{AntreaConfig, ConntrackConfig, DpdkConfig, SOCKET_DEFAULT, SwitchConfig, WorkerConfig, ZoneConfig};
+
+#[cfg(test)]
+mod tests;

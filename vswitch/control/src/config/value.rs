@@ -1,0 +1,162 @@
+//! The configuration of the switch as values.
+
+use crate::{BridgeConfig, RouteConfig};
+use std::path::PathBuf;
+use vswitch_conntrack::Policy;
+use vswitch_dataplane::limits::CONNECTIONS_DEFAULT;
+use vswitch_dataplane::meter::Rates;
+use vswitch_dataplane::port::PortConfig;
+
+/// All of `vswitchd`'s configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchConfig {
+    /// Section `[dpdk]`.
+    pub dpdk: DpdkConfig,
+    /// Section `[worker]`.
+    pub worker: WorkerConfig,
+    /// Section `[conntrack]`.
+    pub conntrack: ConntrackConfig,
+    /// Section `[antrea]`.
+    pub antrea: AntreaConfig,
+    /// Section `[slow_path]`.
+    pub slow_path: Rates,
+    /// `[control] socket`: where gRPC listens; mode 0660.
+    pub socket: PathBuf,
+    /// Section `[debug]`.
+    pub debug: DebugConfig,
+    /// There may be dummy ports. Not from the file: `vswitchd --enable-dummy`.
+    pub enable_dummy: bool,
+    /// `[[bridge]]`, each with its `[[bridge.port]]`.
+    pub bridges: Vec<(BridgeConfig, Vec<PortConfig>)>,
+    /// `[[route]]`: ways to the other ends of tunnels.
+    pub routes: Vec<RouteConfig>,
+}
+
+/// Section `[dpdk]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DpdkConfig {
+    /// Cores that poll, one worker each. Default: the highest available core.
+    pub worker_cores: Vec<u32>,
+    /// Core of DPDK's and the switch's control threads. Default: the lowest available core.
+    pub main_core: u32,
+    /// Memory for mbufs and devices, in MiB.
+    pub memory_mb: u32,
+    /// Buffers in the mbuf pool (about 2.4 KiB each). Default: what fits three quarters of `memory_mb`.
+    pub mbufs: Option<u32>,
+    /// Use hugepages.
+    pub hugepages: bool,
+    /// Prefix of EAL's runtime files.
+    pub file_prefix: Option<String>,
+    /// Let PCI devices be probed (implied by a port whose devargs are a PCI address).
+    pub pci: bool,
+    /// Passed to EAL as they are.
+    pub args: Vec<String>,
+}
+
+/// Section `[worker]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerConfig {
+    /// Longest sleep of an idle worker, in microseconds; 0: never sleeps.
+    pub idle_sleep_us: u32,
+    /// How late guests may be called by a thread that spares workers that, in microseconds; 0: workers call them, at once.
+    pub call_delay_us: u32,
+}
+
+/// Section `[conntrack]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConntrackConfig {
+    /// Most connections; memory for them is taken at start, but for addresses of IPv6.
+    pub connections: usize,
+    /// Check TCP sequence numbers against windows.
+    pub tcp_seq_check: bool,
+    /// Most connections of a zone without a limit of its own; none: no limit.
+    pub default_limit: Option<u32>,
+    /// `[[conntrack.zone]]`.
+    pub zones: Vec<ZoneConfig>,
+    /// Where connections are over a restart; none: they end with the switch.
+    pub state_file: Option<PathBuf>,
+}
+
+/// Section `[antrea]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AntreaConfig {
+    /// Directory of what agents said, over a restart; none: the switch waits for an agent.
+    pub state_dir: Option<PathBuf>,
+}
+
+impl Default for ConntrackConfig {
+    fn default() -> Self {
+        Self {
+            connections: CONNECTIONS_DEFAULT,
+            tcp_seq_check: true,
+            default_limit: None,
+            zones: Vec::new(),
+            state_file: None,
+        }
+    }
+}
+
+/// A zone of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneConfig {
+    /// Its number.
+    pub zone: u16,
+    /// Most connections that it may have; 0: none at all. None: the default counts.
+    pub limit: Option<u32>,
+    /// Timeouts of its own.
+    pub timeouts: Option<Policy>,
+    /// What nobody has answered yet is `+new`, not `+est`.
+    pub established_after_answer: bool,
+}
+
+/// Section `[debug]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DebugConfig {
+    /// Keep decisions in caches. Off: every packet is looked up in the tables.
+    pub cache: bool,
+    /// Tell the links of tunnels' homes which addresses are theirs.
+    pub announce: bool,
+}
+
+/// Where gRPC listens by default. Its directory is made at start; any other must exist.
+pub const SOCKET_DEFAULT: &str = "/run/vswitch/vswitch.sock";
+
+impl SwitchConfig {
+    /// What an empty file means on a machine where the process may run on `cores`.
+    #[must_use]
+    pub fn with_defaults(cores: &[u32]) -> Self {
+        let main_core = default_main_core(cores, &[]);
+        Self {
+            dpdk: DpdkConfig {
+                worker_cores: default_worker_cores(cores, main_core),
+                main_core,
+                memory_mb: 512,
+                mbufs: None,
+                hugepages: true,
+                file_prefix: None,
+                pci: false,
+                args: Vec::new(),
+            },
+            worker: WorkerConfig::default(),
+            conntrack: ConntrackConfig::default(),
+            antrea: AntreaConfig::default(),
+            slow_path: Rates::default(),
+            socket: PathBuf::from(SOCKET_DEFAULT),
+            debug: DebugConfig { cache: true, announce: true },
+            enable_dummy: false,
+            bridges: Vec::new(),
+            routes: Vec::new(),
+        }
+    }
+}
+
+/// The lowest core that is no worker's, else the lowest.
+pub(super) fn default_main_core(cores: &[u32], workers: &[u32]) -> u32 {
+    let free = cores.iter().filter(|core| !workers.contains(core)).min();
+    free.or(cores.iter().min()).copied().unwrap_or(0)
+}
+
+/// The highest core that is not the main core, else the main core itself.
+pub(super) fn default_worker_cores(cores: &[u32], main_core: u32) -> Vec<u32> {
+    vec![cores.iter().filter(|core| **core != main_core).max().copied().unwrap_or(main_core)]
+}

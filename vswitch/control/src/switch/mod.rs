@@ -1,0 +1,188 @@
+//! The switch itself: the one writer of its state.
+//!
+//! Every change follows the same steps: check against the state, open what has to be opened, change the state, publish a
+//! snapshot, wait until the workers have adopted it, close what has to be closed. All under one lock, so that changes are
+//! serialised; workers never wait for it.
+
+mod announce;
+mod bridges;
+mod companion;
+pub mod conntrack;
+mod dummy;
+mod fdb;
+mod interfaces;
+mod monitor;
+mod numbers;
+pub mod packets;
+pub mod pipeline;
+mod ports;
+mod rxqs;
+mod saved;
+mod start;
+mod state;
+mod tunnels;
+
+use super::info::{CachesInfo, MempoolInfo, PortEvent, SwitchError, WorkerInfo};
+use parking_lot::Mutex;
+use state::State;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use tokio::sync::broadcast;
+use vswitch_dataplane::cache::{CacheShared, Collector};
+use vswitch_dataplane::meter::Rates;
+use vswitch_dataplane::time::Millis;
+use vswitch_dataplane::worker::{Publisher, Worker};
+use vswitch_dpdk::{Mempool, lcore};
+
+/// A worker whose heart has not beaten for this long is not healthy.
+const HEARTBEAT_MAX_MS: u64 = 1000;
+
+/// A switch whose mbuf pool has been empty for so long is not healthy, in seconds.
+const STARVED_S: u32 = 3;
+
+/// The running switch. Every method may be called from any thread; changes are serialised. Methods block (a device may take
+/// 100 ms to open): call them from a blocking context.
+#[derive(Debug)]
+pub struct Switch {
+    events: broadcast::Sender<PortEvent>,
+    connection_events: Arc<conntrack::ConnectionEvents>,
+    publisher: Arc<Publisher>,
+    /// As configured.
+    slow_path: Rates,
+    /// None after [`Switch::stop`].
+    state: Mutex<Option<State>>,
+    engine: Mutex<Engine>,
+    /// What workers' caches count goes to rules, groups and tables through it. Locked last.
+    collector: Mutex<Collector>,
+    stopped: AtomicBool,
+    /// Seconds for which the mbuf pool has been empty.
+    starved_s: AtomicU32,
+    /// Where connections are over a restart.
+    connections_file: Option<PathBuf>,
+}
+
+/// What runs under the state. Fields drop in order: workers stop, then the pool goes, then EAL.
+#[derive(Debug, Default)]
+struct Engine {
+    workers: Vec<Worker>,
+    /// Readings at the last clear.
+    cleared: Vec<WorkerInfo>,
+    /// Threads of the control side.
+    companions: Vec<companion::Companion>,
+    pool: Option<Mempool>,
+    #[cfg(feature = "dpdk")]
+    eal: Option<Arc<vswitch_dpdk::eal::Eal>>,
+}
+
+impl Switch {
+    /// Runs `f` on the state.
+    fn with<R>(&self, f: impl FnOnce(&mut State) -> Result<R, SwitchError>) -> Result<R, SwitchError> {
+        match &mut *self.state.lock() {
+            Some(state) => f(state),
+            None => Err(SwitchError::Precondition("the switch is stopping".to_owned())),
+        }
+    }
+
+    /// Events from now on. A subscriber that falls behind is told how many it lost (`RecvError::Lagged`).
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<PortEvent> {
+        self.events.subscribe()
+    }
+
+    /// All workers, in the order of their cores' configuration.
+    #[must_use]
+    pub fn workers(&self) -> Vec<WorkerInfo> {
+        let engine = self.engine.lock();
+        let mut infos = self.readings(&engine.workers);
+        infos.iter_mut().zip(&engine.cleared).for_each(|(info, base)| info.count_from(base));
+        drop(engine);
+        // Not from the state: a worker that is stuck holds up a change, and this must still tell which one.
+        let snapshot = self.publisher.current();
+        for (info, rxqs) in infos.iter_mut().zip(&snapshot.rxqs) {
+            info.rxqs = rxqs.len().try_into().unwrap_or(u32::MAX);
+        }
+        infos
+    }
+
+    /// Starts the workers' counts over, those of their caches too.
+    pub fn clear_worker_stats(&self) {
+        let mut engine = self.engine.lock();
+        engine.cleared = self.readings(&engine.workers);
+    }
+
+    fn readings(&self, workers: &[Worker]) -> Vec<WorkerInfo> {
+        let tsc_hz = lcore::tsc_hz();
+        let read = |(id, (worker, cache)): (usize, (&Worker, &Arc<CacheShared>))| WorkerInfo {
+            id: u32::try_from(id).unwrap_or(u32::MAX),
+            core: worker.core,
+            tsc_hz,
+            busy_cycles: worker.stats.busy_cycles.get(),
+            idle_cycles: worker.stats.idle_cycles.get(),
+            sleep_cycles: worker.stats.sleep_cycles.get(),
+            iterations: worker.stats.turns.get(),
+            packets: worker.stats.packets.get(),
+            bursts: worker.stats.bursts.get(),
+            heartbeat_age_ms: heartbeat_age(worker),
+            rxqs: 0,
+            caches: CachesInfo::read(&cache.stats),
+        };
+        workers.iter().zip(&self.publisher.caches).enumerate().map(read).collect()
+    }
+
+    /// The mbuf pool.
+    #[must_use]
+    pub fn mempool(&self) -> MempoolInfo {
+        let engine = self.engine.lock();
+        let (size, in_use) = engine.pool.as_ref().map_or((0, 0), |pool| (pool.size() as u64, pool.in_use() as u64));
+        #[cfg(feature = "dpdk")]
+        let heap_bytes = engine.eal.as_ref().map_or(0, |_| vswitch_dpdk::eal::heap_bytes());
+        #[cfg(not(feature = "dpdk"))]
+        let heap_bytes = 0;
+        MempoolInfo { size, in_use, heap_bytes }
+    }
+
+    /// What one port may cost a worker.
+    #[must_use]
+    pub fn slow_path(&self) -> Rates {
+        self.slow_path
+    }
+
+    /// Whether every worker's heart beat within the last second, and there are mbufs to receive into (gRPC health).
+    #[must_use]
+    pub fn healthy(&self) -> bool {
+        let engine = self.engine.lock();
+        let beats = |worker: &Worker| heartbeat_age(worker) <= HEARTBEAT_MAX_MS;
+        let starved = self.starved_s.load(Relaxed) >= STARVED_S;
+        !self.stopped.load(Relaxed) && !starved && !engine.workers.is_empty() && engine.workers.iter().all(beats)
+    }
+
+    /// Stops the workers, closes all devices, cleans EAL up, writes connections for the next start. Idempotent; afterwards changes are refused.
+    pub fn stop(&self) {
+        if self.stopped.swap(true, Relaxed) {
+            return;
+        }
+        let companions = std::mem::take(&mut self.engine.lock().companions);
+        drop(companions);
+        if let Some(mut state) = self.state.lock().take() {
+            let ports = state.take_all_ports();
+            self.publisher.publish(state.snapshot());
+            ports.into_iter().for_each(state::PortState::close);
+        }
+        *self.engine.lock() = Engine::default();
+        if let Some(file) = &self.connections_file {
+            saved::save(&self.publisher.conntrack, file);
+        }
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn heartbeat_age(worker: &Worker) -> u64 {
+    Millis::now().0.saturating_sub(worker.stats.heartbeat_ms.get())
+}

@@ -1,0 +1,105 @@
+//! To the guest.
+
+use super::{Mtu, caps};
+use crate::observe::{DropReason, PortCounters};
+use crate::packet::{TxCaps, offload};
+use vswitch_dpdk::vhost::Rings;
+use vswitch_dpdk::{Burst, Mbuf};
+
+/// A transmit queue: one of the guest's enabled queue pairs.
+#[derive(Debug)]
+pub struct VhostTxQueue {
+    rings: Rings,
+    mtu: Mtu,
+    index: u32,
+}
+
+impl VhostTxQueue {
+    pub(super) fn new(rings: Rings, mtu: Mtu, index: u16) -> Self {
+        Self { rings, mtu, index: index.into() }
+    }
+
+    /// What the connected guest takes unfinished; nothing without a guest.
+    #[inline]
+    #[must_use]
+    pub fn tx_caps(&self) -> TxCaps {
+        caps(self.rings.negotiated())
+    }
+
+    /// Copies the burst into the guest's ring and leaves it empty. What does not fit is dropped as `TxFull` (as `Oversize` if only
+    /// a longer buffer is missing), everything as `LinkDown` while no guest takes packets.
+    pub fn send(&mut self, burst: &mut Burst, counters: &PortCounters) {
+        let drops = |reason: DropReason, n: u64| {
+            if n > 0 {
+                counters.tx_drops[reason.index()].add(n);
+            }
+        };
+        let pairs = self.rings.send_pairs();
+        if pairs == 0 {
+            drops(DropReason::LinkDown, burst.iter().count() as u64);
+            burst.clear();
+            return;
+        }
+        let frame_max = self.mtu.frame_max();
+        let plain = |mbuf: &Mbuf| !mbuf.needs_offload() && mbuf.len() <= frame_max;
+        if !burst.iter().all(plain) {
+            let caps = self.tx_caps();
+            let mut all = std::mem::take(burst);
+            for mut mbuf in all.drain() {
+                match prepare(&mut mbuf, frame_max, caps) {
+                    Ok(()) => drop(burst.push(mbuf)), // never full: as many as before
+                    Err(reason) => drops(reason, 1),
+                }
+            }
+        }
+        let sent = self.rings.send(nth_set(pairs, self.index), burst);
+        counters.tx_packets.add(sent.packets);
+        counters.tx_bytes.add(sent.bytes);
+        drops(DropReason::TxFull, sent.full);
+        drops(DropReason::Oversize, sent.oversize);
+        drops(DropReason::VnetHeader, sent.malformed);
+        drops(DropReason::LinkDown, sent.down);
+    }
+}
+
+/// Describes to the library what the guest is to finish.
+fn prepare(mbuf: &mut Mbuf, frame_max: usize, caps: TxCaps) -> Result<(), DropReason> {
+    let gso = mbuf.gso_size() != 0;
+    if !gso && mbuf.len() > frame_max {
+        return Err(DropReason::Oversize);
+    }
+    if !mbuf.needs_offload() {
+        return Ok(());
+    }
+    let tx = offload::describe(mbuf)?;
+    let whole = tx.segment_size == 0 || if tx.ipv4 { caps.tso4 } else { caps.tso6 };
+    // A guest that was restarted may take less than the one for which the packet was prepared.
+    if caps.csum && whole { Ok(()) } else { Err(DropReason::VnetHeader) }
+}
+
+/// The number of the `n`-th set bit, counted around; `mask` is not 0.
+fn nth_set(mask: u64, n: u32) -> u16 {
+    let mut left = mask;
+    for _ in 0..n % mask.count_ones() {
+        left &= left - 1;
+    }
+    #[allow(clippy::cast_possible_truncation)] // below 64
+    {
+        left.trailing_zeros() as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nth_set;
+
+    #[test]
+    fn queues_go_around_the_enabled_pairs() {
+        let queues = |mask: u64| (0..6).map(|i| nth_set(mask, i)).collect::<Vec<_>>();
+        assert_eq!(queues(0b1), [0; 6]);
+        assert_eq!(queues(0b11), [0, 1, 0, 1, 0, 1]);
+        assert_eq!(queues(0b1011_0000), [4, 5, 7, 4, 5, 7]);
+        assert_eq!(queues(1 << 63), [63; 6]);
+        assert_eq!(nth_set(u64::MAX, 63), 63);
+    }
+}

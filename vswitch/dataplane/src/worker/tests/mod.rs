@@ -1,0 +1,148 @@
+//! The walk, with ports of vectors.
+
+mod bed;
+mod cached;
+mod chosen;
+mod clauses;
+mod counted;
+mod ct;
+mod doors;
+mod equal;
+mod forget;
+mod homes;
+mod learning;
+mod lent;
+mod openings;
+mod packets;
+mod programs;
+mod refused;
+mod revalidated;
+mod same_port;
+mod segmented;
+mod segmented_tunnels;
+mod storm;
+mod strict;
+mod tables;
+mod told;
+mod too_long;
+mod tunnels;
+mod turns;
+
+use super::{PortShared, PortView, Snapshot, Walk};
+use crate::conntrack::Conntrack;
+use crate::meter::Rates;
+use crate::observe::PortCounters;
+use crate::pipeline::{self, Bridge, FailMode, Fdb};
+use crate::port::sim::{SimRxQueue, SimTxQueue, SimWire};
+use crate::port::{Device, PortId, RxQueue, TxQueue};
+use crate::time::Millis;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use vswitch_dpdk::{Burst, Mempool};
+
+/// A few connections.
+fn conntrack() -> Arc<Conntrack> {
+    Arc::new(Conntrack::new(vswitch_conntrack::Config { connections_max: 1024 }))
+}
+
+/// What a test bridge is made of: ports by index, some of them patches to others.
+struct World {
+    pool: Mempool,
+    wires: Vec<Arc<SimWire>>,
+    walk: Walk,
+}
+
+fn world(bridges: &[&[usize]], patches: &[(usize, usize)], change: impl Fn(usize, &mut PortView)) -> World {
+    let ports = bridges.iter().map(|ports| ports.len()).sum();
+    let wires: Vec<Arc<SimWire>> = (0..ports).map(|_| Arc::default()).collect();
+    let mut views: Vec<Option<PortView>> = vec![None; ports];
+    for (bridge, members) in bridges.iter().enumerate() {
+        for &port in *members {
+            let peer = patches.iter().find_map(|&(a, b)| match port {
+                p if p == a => Some(b),
+                p if p == b => Some(a),
+                _ => None,
+            });
+            let tx = TxQueue::Sim(SimTxQueue(Arc::clone(&wires[port])));
+            let shared = PortShared {
+                id: id(port),
+                name: format!("p{port}"),
+                tx: if peer.is_some() { Box::new([]) } else { Box::new([Mutex::new(tx)]) },
+                counters: Box::new([PortCounters::default()]),
+                device: Device::Sim,
+                sequence: std::sync::atomic::AtomicU32::new(0),
+            };
+            let peer = peer.map(id);
+            let mut view = PortView { bridge, admin_up: true, frame_max: 1522, peer, shared: Arc::new(shared) };
+            change(port, &mut view);
+            views[port] = Some(view);
+        }
+    }
+    let changes = Arc::<pipeline::Changes>::default();
+    let bridges = bridges
+        .iter()
+        .map(|members| Bridge {
+            flood: members.iter().map(|port| id(*port)).collect(),
+            ..Bridge::new("br", FailMode::Standalone, Arc::new(Fdb::with_changes(1024, 300, Arc::clone(&changes))))
+        })
+        .collect();
+    let world = Arc::new(pipeline::World { bridges, changes, ..pipeline::World::default() });
+    let pool = Mempool::for_tests(512);
+    let mut walk = Walk::new(0, pool.clone(), Arc::default(), conntrack(), Rates::NONE);
+    walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));
+    World { pool, wires, walk }
+}
+
+fn id(port: usize) -> PortId {
+    PortId(u16::try_from(port).expect("a small number"))
+}
+
+fn frame(destination: u8, source: u8, tail: u8) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, destination, 2, 0, 0, 0, 0, source, 8, 0];
+    frame.resize(60, tail);
+    frame
+}
+
+impl World {
+    /// Receives the frames by one port in bursts of `size`.
+    fn receive(&mut self, port: usize, frames: &[Vec<u8>], size: usize) {
+        let mut queue = RxQueue::Sim(SimRxQueue(Arc::clone(&self.wires[port])));
+        let counters = PortCounters::default();
+        for chunk in frames.chunks(size) {
+            chunk.iter().for_each(|frame| self.wires[port].put(&self.pool, frame));
+            let mut burst = Burst::new();
+            queue.receive(&mut burst, &counters, &mut |_| unreachable!("nobody lends"));
+            assert_eq!(burst.len(), chunk.len(), "bursts of {size}");
+            self.walk.burst(&mut burst, id(port), Millis(0));
+            self.walk.flush();
+        }
+    }
+
+    fn totals(&self, port: usize) -> crate::observe::PortTotals {
+        self.walk.snapshot().port(id(port)).expect("a port").shared.totals()
+    }
+}
+
+/// A TCP or UDP packet with right checksums from 10.0.0.`source` to 10.0.0.`destination`, 58 bytes.
+fn frame_of(source: u8, destination: u8, protocol: u8, dst_port: u16) -> Vec<u8> {
+    use crate::packet::checksum::{Sum, pseudo_v4};
+    let mut frame = vec![2, 0, 0, 0, 0, destination, 2, 0, 0, 0, 0, source, 8, 0];
+    let (from, to) = ([10, 0, 0, source], [10, 0, 0, destination]);
+    frame.extend_from_slice(&[0x45, 0, 0, 44, 0, 1, 0, 0, 64, protocol, 0, 0]);
+    frame.extend_from_slice(&[from, to].concat());
+    let sum = Sum::of(&frame[14..34]).checksum().to_be_bytes();
+    frame[24..26].copy_from_slice(&sum);
+    frame.extend_from_slice(&[0x9c, source]);
+    frame.extend_from_slice(&dst_port.to_be_bytes());
+    let checksum = if protocol == 6 {
+        frame.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+        50
+    } else {
+        frame.extend_from_slice(&[0, 24, 0, 0]);
+        40
+    };
+    frame.resize(58, 0x61);
+    let sum = pseudo_v4(from, to, protocol, 24).bytes(&frame[34..]).checksum().to_be_bytes();
+    frame[checksum..checksum + 2].copy_from_slice(&sum);
+    frame
+}

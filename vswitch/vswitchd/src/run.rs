@@ -1,0 +1,137 @@
+//! From a good configuration to a clean end.
+
+use super::notify::Notifier;
+use super::{EXIT_CONFIG, EXIT_FAILED, signals};
+use anyhow::Context;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::time::MissedTickBehavior;
+use vswitch_api::server;
+use vswitch_control::config::{ConfigErrors, SOCKET_DEFAULT};
+use vswitch_control::{Switch, SwitchConfig};
+use vswitch_dpdk::lcore;
+
+/// Threads of the control side: one may wait for the other's work, none is on a worker's core.
+const CONTROL_THREADS: usize = 2;
+
+/// Threads for calls that block. A change of the switch is serialised anyway.
+const BLOCKING_THREADS_MAX: usize = 16;
+
+/// Time for tasks to end after the switch has stopped.
+const RUNTIME_GRACE: Duration = Duration::from_secs(1);
+
+/// Why the daemon ends.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// The reason, with its causes.
+    pub(super) error: anyhow::Error,
+    /// What the service manager sees.
+    pub(super) exit_code: u8,
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self { error, exit_code: EXIT_FAILED }
+    }
+}
+
+impl From<ConfigErrors> for Failure {
+    fn from(errors: ConfigErrors) -> Self {
+        Self { error: errors.into(), exit_code: EXIT_CONFIG }
+    }
+}
+
+/// Runs the switch until a signal stops it.
+pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
+    let core = config.dpdk.main_core;
+    lcore::pin(core).with_context(|| format!("the main thread cannot be pinned to [dpdk] main_core = {core}"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(CONTROL_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_name("control")
+        .enable_all()
+        .build()
+        .context("the control threads cannot be started")?;
+    let entered = runtime.enter();
+    // First of all: a second instance ends here, before it could touch a device of the first.
+    make_default_directory(&config.socket)?;
+    let listener = server::bind(&config.socket)
+        .with_context(|| format!("the control socket {} cannot be used", config.socket.display()))
+        .map_err(|error| Failure { error, exit_code: EXIT_CONFIG })?;
+    let mut stopped = signals::listen().context("signals cannot be handled")?;
+    let notifier = Arc::new(Notifier::from_environment());
+    notifier.status("starting");
+    let switch = Switch::start(config).context("the switch cannot be started")?;
+    let status = status(&switch);
+    tracing::info!("ready: {status}, control socket {}", config.socket.display());
+    notifier.ready(&status);
+    let feed = |interval| tokio::spawn(feed_watchdog(Arc::clone(&notifier), Arc::clone(&switch), interval));
+    let watchdog = notifier.watchdog_interval().map(feed);
+    drop(entered);
+    let stopping = Arc::clone(&notifier);
+    let shutdown = async move {
+        let _ = stopped.wait_for(|stopped| *stopped).await; // its sender lives as long as the runtime
+        stopping.stopping();
+    };
+    let served =
+        runtime.block_on(server::serve(Arc::clone(&switch), listener, config.antrea.state_dir.clone(), shutdown));
+    if let Some(watchdog) = watchdog {
+        watchdog.abort(); // a switch that stops is not one whose heart stands still
+    }
+    stop(runtime, &switch);
+    served.context("the control socket cannot be served")?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn stop(runtime: Runtime, switch: &Switch) {
+    switch.stop();
+    runtime.shutdown_timeout(RUNTIME_GRACE);
+}
+
+/// Makes `/run/vswitch`, if that is where the socket goes: a service manager makes it (`RuntimeDirectory=`), a shell does not.
+fn make_default_directory(socket: &Path) -> anyhow::Result<()> {
+    match socket.parent().filter(|directory| socket == Path::new(SOCKET_DEFAULT) && !directory.exists()) {
+        Some(directory) => {
+            std::fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The switch in one line.
+fn status(switch: &Switch) -> String {
+    let bridges = switch.bridges();
+    let ports = || bridges.iter().flat_map(|bridge| &bridge.ports);
+    let failed: Vec<_> = ports().filter(|port| port.error.is_some()).map(|port| port.config.name.as_str()).collect();
+    let mut text = format!("{} bridges, {} ports, {} workers", bridges.len(), ports().count(), switch.workers().len());
+    if !failed.is_empty() {
+        text.push_str(&format!(", {} not open: {}", failed.len(), failed.join(" ")));
+    }
+    text
+}
+
+/// Tells the service manager twice per timeout that the workers' hearts beat, as long as they do. Runs on the control threads,
+/// so that it stops when those hang.
+async fn feed_watchdog(notifier: Arc<Notifier>, switch: Arc<Switch>, interval: Duration) {
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut was_healthy = true;
+    loop {
+        ticks.tick().await;
+        let healthy = switch.healthy();
+        if healthy {
+            notifier.alive();
+        }
+        if healthy != was_healthy {
+            was_healthy = healthy;
+            if healthy {
+                tracing::info!("the workers' hearts beat again: the watchdog is fed");
+            } else {
+                tracing::error!("a worker's heart does not beat: the watchdog is not fed");
+            }
+        }
+    }
+}
