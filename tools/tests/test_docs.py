@@ -75,6 +75,8 @@ def dead(name, read=lambda path: path.read_text()):
 
 
 class Documents(unittest.TestCase):
+    maxDiff = None
+
     def test_are_no_longer_than_promised(self):
         for name, limit in LINES.items():
             self.assertLessEqual(len((ROOT / name).read_text().splitlines()), limit, name)
