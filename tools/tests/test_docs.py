@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tomllib
 import unittest
 from pathlib import Path
 
@@ -104,6 +105,52 @@ class Documents(unittest.TestCase):
         self.assertEqual(sorted(listed), sorted(set(listed)))
         pages = {name for name in documents() if name.startswith("docs/")} - NO_PAGES
         self.assertEqual(pages - set(listed), set(), "not in docs/SUMMARY.md")
+
+
+def keys(table, name=""):
+    """The keys of a TOML document, each with the section that it is in; what a section of free keys has in it is not the language's."""
+    for key, value in table.items():
+        path = f"{name}.{key}" if name else key
+        yield path
+        for inner in value if isinstance(value, list) else [value]:
+            if isinstance(inner, dict) and key not in ("options", "external_ids", "timeouts"):
+                yield from keys(inner, path)
+
+
+def fenced(text, kind):
+    """The code blocks of a kind."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+class Examples(unittest.TestCase):
+    """What pages show is what there is."""
+
+    def test_configurations_have_keys_of_the_language(self):
+        example = (ROOT / "vswitch/vswitchd.example.toml").read_text()
+        # What is commented out there is part of it, too. A line of prose has no ` = ` behind one word.
+        known = {"conntrack.zone", "route"}
+        section = ""
+        for line in example.splitlines():
+            line = line.removeprefix("# ")
+            if heading := re.match(r"\[+([\w.]+)\]", line):
+                section = heading[1]
+                known |= {section, section.split(".")[0]}
+            elif key := re.match(r"(\w+) = ", line):
+                known.add(f"{section}.{key[1]}")
+        shown = 0
+        for name in documents():
+            for block in fenced((ROOT / name).read_text(), "toml") if name.startswith("docs/") else []:
+                shown += 1
+                self.assertEqual(set(keys(tomllib.loads(block))) - known, set(), f"{name}:\n{block}")
+        self.assertGreater(shown, 3)
+
+    def test_containers_are_attached_as_tests_attach_them(self):
+        page = (ROOT / "docs/pods.md").read_text()
+        test, = (ROOT / "vswitch/tests").glob("**/containers.rs")
+        devices = re.findall(r'^const \w+: &str = "(net_[^"]+)";', test.read_text(), re.MULTILINE)
+        self.assertEqual(len(devices), 2)
+        for device in devices:
+            self.assertIn(f"--vdev={device}", page)
 
 
 class Rules(unittest.TestCase):
