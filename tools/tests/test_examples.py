@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
+from pages import Page  # noqa: E402
 from vsw import daemon, machine, netns  # noqa: E402
 
 EXAMPLES = ROOT / "tools" / "examples"
@@ -186,6 +187,14 @@ class Examples(unittest.TestCase):
 class Format(unittest.TestCase):
     def test_go(self):
         self.assertEqual(machine.output(["gofmt", "-l", EXAMPLES / "go"]), "")
+
+
+@unittest.skipIf(WITHOUT_PYTHON or WITHOUT_GO, "gRPC for Python or Go is missing: tools/setup --examples installs it")
+class Readme(Page):
+    """After the examples themselves: Go's compiled packages are there then."""
+
+    def test_commands(self):
+        self.follow("tools/examples/README.md")
 
 
 if __name__ == "__main__":

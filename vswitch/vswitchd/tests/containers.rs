@@ -1,4 +1,4 @@
-//! Applications in containers, as the README says to attach them: virtio-user and memif, with a directory of the node mounted into each. A
+//! Applications in containers, as docs/pods.md says to attach them: virtio-user and memif, with a directory of the node mounted into each. A
 //! container is what makes one: namespaces of its own for processes, mounts and the network.
 
 use crate::common::{Host, Switch, Testpmd, Wire, number, wait_for};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n";
 
-/// What a container adds to DPDK's arguments: the README's lines.
+/// What a container adds to DPDK's arguments: the lines of docs/pods.md.
 const VIRTIO_USER: &str = "net_virtio_user0,path=/run/pod/net.sock,server=1,queues=1,mrg_rxbuf=1,packed_vq=0";
 const MEMIF: &str = "net_memif0,role=client,id=0,socket=/run/pod/memif.sock,socket-abstract=no";
 

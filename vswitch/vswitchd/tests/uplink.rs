@@ -208,7 +208,7 @@ fn answers(from: &Netns, address: &str, more: &[&str], when: &str) {
     assert!(!text.contains("duplicates"), "{when}: {address} from {}: {text}", from.name());
 }
 
-/// The configuration of the README: the card and the Node's own port on one bridge.
+/// The configuration of docs/tunnels-and-uplink.md: the card and the Node's own port on one bridge.
 fn configuration(mtu: u32, more: &str) -> String {
     format!(
         "[[bridge]]\nname = \"br-ex\"\nfail_mode = \"standalone\"\n\n\
