@@ -1,4 +1,4 @@
-//! vswitch: a DPDK virtual switch. See ARCHITECTURE.md for the packet walk and the rooms.
+//! vswitch: a DPDK virtual switch. ARCHITECTURE.md has the packet walk and the modules.
 #![forbid(unsafe_code)]
 
 pub mod action;
