@@ -110,7 +110,8 @@ pub(super) fn used((name, service): (&str, &Service), port: &ServicePort, facts:
     groups
 }
 
-/// How a group chooses; empty: the default. (With affinity the place for a hash of the client's address alone, so that two workers choose the
+/// How a group chooses; empty: the default. (With affinity the place for a hash of the client's
+/// address alone, so that two workers choose the
 /// same endpoint for a new client's first connections: docs/status.md, "Antrea".)
 const fn selection(service: &Service) -> &'static str {
     if service.maglev { ",selection_method=maglev" } else { "" }
