@@ -131,7 +131,7 @@ impl Rule {
     }
 }
 
-/// See the message.
+/// A policy, of Kubernetes or of Antrea: its rules, and the groups that it is applied to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkPolicy {
     order: Order,
@@ -141,7 +141,7 @@ pub struct NetworkPolicy {
     log_isolation: bool,
     /// What is dropped in place of what is wrong.
     held: Vec<Held>,
-    /// See [`Self::is_unbound`].
+    /// It names something to apply to that cannot be known.
     unbound: bool,
 }
 

@@ -48,7 +48,7 @@ pub(super) fn of_front(service: &str, of: &Service, port: &ServicePort, family: 
     group_key(service, port, family, of.is_local(front))
 }
 
-/// See `claim` of objects.
+/// Gives the Service's groups and their buckets numbers, and takes back those that it needs no more.
 pub(super) fn claim(service: &Service, name: &str, desired: &Desired, ids: &mut Ids) -> Result<(), Problem> {
     let mut wanted = BTreeSet::new();
     for port in &service.ports {
