@@ -39,10 +39,10 @@ fn listed(room: &Room) -> Vec<Difference> {
     list.into_iter().map(|one| Difference { without: normal(&one.without), with: normal(&one.with), ..one }).collect()
 }
 
-/// Rows of the design's table of differences.
+/// Rows of the table of differences in docs/antrea.md.
 fn rows() -> BTreeSet<u32> {
-    let design = text("docs/antrea.md");
-    let (_, behind) = design.split_once("### Differences from the document").expect("the design lists them");
+    let page = text("docs/antrea.md");
+    let (_, behind) = page.split_once("## Differences from the document").expect("the page lists them");
     let section = behind.split("\n## ").next().unwrap_or_default();
     section.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()?.parse().ok()).collect()
 }

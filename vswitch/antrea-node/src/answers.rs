@@ -255,7 +255,8 @@ impl Antrea {
     }
 }
 
-/// See the module.
+/// Reads the packets of one category, describes each to all that watch, and carries out the first
+/// answer, or what holds when none came in time.
 struct Task {
     antrea: Weak<Antrea>,
     source: Source,

@@ -2,7 +2,8 @@
 //!
 //! **Where in the walk**: nowhere; a client of [`vswitch_control::Switch`] like any service.
 //!
-//! **Design**: `docs/antrea.md`. The crate `vswitch_antrea` plans: what agents say becomes typed objects, numbers, flows, and the difference to
+//! **Design**: `docs/architecture/antrea-compiler.md`. The crate `vswitch_antrea` plans: what
+//! agents say becomes typed objects, numbers, flows, and the difference to
 //! what was there. Here a plan is carried out: one transaction of the bridge, then connections that rest on what went are ended, then the plan is
 //! settled. If the bridge refuses, the plan is reverted. Until the gate opens nothing is written at all, so that no packet passes before its
 //! policies are there.

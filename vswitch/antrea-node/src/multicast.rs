@@ -1,6 +1,7 @@
 //! Who has joined which multicast group: IGMP of Pods and of other Nodes is read here, questions are asked, and groups led to their receivers.
 //!
-//! **Design**: `docs/antrea.md`, section 6 "Multicast". One task waits for packets (a bounded queue, [`vswitch_dataplane::limits::PACKET_INS_QUEUED`]) and for
+//! **Design**: `docs/architecture/antrea-compiler.md`, "Multicast task". One task waits for packets
+//! (a bounded queue, [`vswitch_dataplane::limits::PACKET_INS_QUEUED`]) and for
 //! time. What has come is taken in at once, under the room's lock and without waiting; what changed by it is one transaction. No more than one in
 //! [`PAUSE`], so a storm of reports is no storm of transactions. Packets are sent when the lock is free again.
 //!

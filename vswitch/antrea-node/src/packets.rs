@@ -199,7 +199,8 @@ impl Antrea {
     }
 }
 
-/// See the module.
+/// Reads the packet-ins of policies and Services while a client watches them, and makes events and
+/// records of them.
 struct Task {
     antrea: Weak<Antrea>,
     bridge: String,

@@ -12,9 +12,9 @@ use vswitch_dataplane::limits::{ANTREA_EVENTS_BYTES, ANTREA_EVENTS_QUEUED};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::watch_events_response::Event;
 
-/// How many a reader takes at a time, and of about how many bytes.
+/// How many a reader takes at a time.
 const BATCH: usize = 256;
-/// See [`BATCH`].
+/// Bytes that a reader takes at a time, about.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// What can be told.

@@ -25,13 +25,13 @@ use vswitch_flow::{Action, Field, FlowKey};
 use vswitch_overlay::question::announcement;
 use vswitch_proto::antrea::v1;
 
-/// How often the wire is looked at, and while a next hop has not answered.
+/// How often the wire is looked at.
 const PERIOD: Duration = Duration::from_secs(1);
-/// See [`PERIOD`].
+/// How often it is looked at while a next hop has not answered.
 const SOON: Duration = Duration::from_millis(200);
-/// How often an address is announced, and what lies between (RFC 5227: `ANNOUNCE_NUM`, `ANNOUNCE_INTERVAL`).
+/// How often an address is announced (RFC 5227: `ANNOUNCE_NUM`).
 const ANNOUNCEMENTS: u32 = 2;
-/// See [`ANNOUNCEMENTS`].
+/// What lies between two announcements of an address (RFC 5227: `ANNOUNCE_INTERVAL`).
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Where the program is.

@@ -53,7 +53,7 @@ pub enum Unreadable {
 /// Reads a message. Of one that says that its end is missing (TC) what is whole counts. An error of the server (SERVFAIL, NXDOMAIN, ...) has no addresses.
 ///
 /// # Errors
-/// See [`Unreadable`].
+/// When it is no answer, is malformed, or has too much in it.
 pub fn read(message: &[u8]) -> Result<Vec<Answer>, Unreadable> {
     let mut reader = Reader { message, at: 2, labels: LABELS_MAX };
     let flags = reader.u16()?;

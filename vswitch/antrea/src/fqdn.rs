@@ -51,7 +51,8 @@ struct Known {
 /// Names by when they were heard of last.
 type Heard = BTreeSet<(u64, Arc<str>)>;
 
-/// See the module.
+/// The names that rules' patterns mean, with the addresses that DNS answers gave them, each until
+/// its TTL is over.
 #[derive(Debug, Default)]
 pub struct Cache {
     limits: NameLimits,

@@ -307,7 +307,7 @@ impl Ids {
         std::mem::take(&mut self.moved)
     }
 
-    /// See [`Self::take_moved`].
+    /// Notes that an object's numbers have changed, for [`Self::take_moved`].
     pub(crate) fn moved(&mut self, key: Key) {
         self.moved.insert(key);
     }

@@ -3,7 +3,8 @@
 //! **Where in the walk**: nowhere near packets. `vswitch-antrea-node` owns a [`Room`], hands it what agents write, and writes what it plans
 //! as one transaction of the bridge.
 //!
-//! **Design**: `docs/antrea.md`. An agent's objects are read (messages to typed values), judged (what needs other objects: references,
+//! **Design**: `docs/architecture/antrea-compiler.md`. An agent's objects are read (messages to
+//! typed values), judged (what needs other objects: references,
 //! overlaps), given numbers ([`Ids`]), and compiled, each to a [`Part`]: the flows, groups and meters that are there because of it. The
 //! [`Store`] merges parts, since objects share flows, and tells the difference to what was there as [`vswitch_flow::spec::Update`]s. Flows are
 //! written as lines in the syntax of ovs-ofctl, as Antrea's pipeline document has them, and parsed as an agent's would be.

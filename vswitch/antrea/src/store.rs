@@ -242,7 +242,7 @@ impl Store {
         &self.on_wire
     }
 
-    /// See [`OnWire::settle`].
+    /// The bridge behind the uplink has its flows.
     pub(crate) fn settle_wire(&mut self) {
         self.on_wire.settle();
     }

@@ -11,7 +11,9 @@
 //!
 //! **What remains of it** is nothing: flows go with it, and have its time as their hard timeout, so that they go without it, too.
 //!
-//! Sources: ref §2.6 (flows), §4 row TF (registers); where ours differ, docs/antrea.md, section 6.
+//! Sources: Antrea's `pkg/agent/openflow/network_policy.go` and `pipeline.go` (flows),
+//! `pkg/agent/controller/traceflow/packetin.go`
+//! (registers). Where ours differ: docs/architecture/antrea-compiler.md, "Traceflow".
 
 mod compile;
 mod packet;

@@ -127,11 +127,11 @@ pub enum Helper {
 pub struct Rewrite {
     /// Of the packet itself (of an error: addresses only).
     pub src: Option<End>,
-    /// See `src`.
+    /// Destination of the packet itself (of an error: the address only).
     pub dst: Option<End>,
     /// Of the packet that an error quotes.
     pub inner_src: Option<End>,
-    /// See `inner_src`.
+    /// Destination of the packet that an error quotes.
     pub inner_dst: Option<End>,
 }
 

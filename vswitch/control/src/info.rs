@@ -89,9 +89,9 @@ pub struct PortInfo {
     pub interface_mtu: Option<u32>,
     /// Why it is not open, when it is not: it is kept, and opened again on request. Or that its interface is gone.
     pub error: Option<String>,
-    /// Receive queues in use, and transmit queues.
+    /// Receive queues in use.
     pub rx_queues: u16,
-    /// See `rx_queues`.
+    /// Transmit queues in use.
     pub tx_queues: u16,
     /// Offloads in use, by name (`rx-csum`, `tx-csum`, `tx-tso`, `multi-segment`, ...).
     pub offloads: Vec<&'static str>,
@@ -207,9 +207,9 @@ pub struct WorkerInfo {
     pub sleep_cycles: u64,
     /// Iterations of the loop.
     pub iterations: u64,
-    /// Packets received, and bursts that had any.
+    /// Packets received.
     pub packets: u64,
-    /// See `packets`.
+    /// Bursts that had any packet.
     pub bursts: u64,
     /// Milliseconds since its last heartbeat.
     pub heartbeat_age_ms: u64,
@@ -300,9 +300,9 @@ impl CachesInfo {
 /// A receive queue and where it is polled.
 #[derive(Clone, Debug)]
 pub struct RxqInfo {
-    /// Name of the bridge and of the port.
+    /// Name of the bridge.
     pub bridge: String,
-    /// See `bridge`.
+    /// Name of the port.
     pub port: String,
     /// Queue number.
     pub queue: u16,

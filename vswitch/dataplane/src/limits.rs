@@ -81,9 +81,9 @@ pub const PORT_NUMBER_MAX: u32 = 0xfeff;
 /// Bytes of a port or bridge name: one less than the kernel's IFNAMSIZ, so that a port can be an interface.
 pub const NAME_MAX: usize = 15;
 
-/// MTU bounds: what IPv4 promises to carry (RFC 791), and what fits a GSO buffer with its Ethernet header.
+/// Smallest MTU: what IPv4 promises to carry (RFC 791).
 pub const MTU_MIN: u16 = 68;
-/// See [`MTU_MIN`].
+/// Largest MTU: what fits a GSO buffer with its Ethernet header.
 pub const MTU_MAX: u16 = 9702;
 
 /// Bytes of the shortest frame that can be parsed: two addresses and a type.
@@ -109,9 +109,9 @@ pub const FDB_PORT_QUOTA_PERCENT: u32 = 75;
 /// A full table has one address per bucket, so that a few suffice.
 pub const FDB_EVICTION_SEARCH: usize = 64;
 
-/// External ids of a port: number, and bytes of one key or value.
+/// External ids of a port.
 pub const EXTERNAL_IDS_MAX: usize = 64;
-/// See [`EXTERNAL_IDS_MAX`].
+/// Bytes of one key or value of an external id.
 pub const EXTERNAL_ID_LEN_MAX: usize = 256;
 
 /// Bytes of a configuration file.

@@ -98,7 +98,7 @@ pub struct Header {
     /// With a UDP checksum: the folded sum of its pseudo-header without the length.
     pseudo: u16,
     transport: Transport,
-    /// See [`Header::is_plain`].
+    /// IPv4 and UDP without a checksum, and nothing optional.
     plain: bool,
 }
 

@@ -61,7 +61,7 @@ pub struct Spec {
     pub virtual_node_port_addresses: Vec<String>,
 }
 
-/// See `antrea.v1.TrafficMode`.
+/// How Pods of different Nodes reach each other (`antrea.v1.TrafficMode`).
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[allow(missing_docs)]
 pub enum TrafficMode {
@@ -71,7 +71,7 @@ pub enum TrafficMode {
     NetworkPolicyOnly,
 }
 
-/// See `antrea.v1.Families`.
+/// Internet protocol families of the Node (`antrea.v1.Families`).
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[allow(missing_docs)]
 pub enum Families {
@@ -80,7 +80,7 @@ pub enum Families {
     Dual,
 }
 
-/// See `antrea.v1.Gateway`.
+/// The host's port to Pods, with its MAC address and addresses (`antrea.v1.Gateway`).
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -91,7 +91,7 @@ pub struct Gateway {
     pub addresses: Vec<String>,
 }
 
-/// See `antrea.v1.Tunnel`.
+/// The tunnel port (`antrea.v1.Tunnel`).
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -99,7 +99,7 @@ pub struct PortName {
     pub port: String,
 }
 
-/// See `antrea.v1.Uplink`.
+/// The way past the host's stack (`antrea.v1.Uplink`).
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[allow(missing_docs)]
@@ -116,7 +116,7 @@ pub struct Uplink {
     pub answered_addresses: Vec<String>,
 }
 
-/// See `antrea.v1.NextHop`.
+/// A next hop of the uplink (`antrea.v1.NextHop`).
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -125,7 +125,7 @@ pub struct NextHop {
     pub mac: Option<String>,
 }
 
-/// See `antrea.v1.Features`.
+/// What of the pipeline exists (`antrea.v1.Features`).
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[allow(missing_docs)]
@@ -144,7 +144,7 @@ pub struct Features {
     pub pod_vlans: bool,
 }
 
-/// See `antrea.v1.L7Ports`.
+/// Ports of the application-aware engine (`antrea.v1.L7Ports`).
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[allow(missing_docs)]
@@ -153,7 +153,7 @@ pub struct L7Ports {
     pub return_port: String,
 }
 
-/// See `antrea.v1.LocalProbe`.
+/// How the host's own packets are known (`antrea.v1.LocalProbe`).
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[allow(missing_docs)]
 pub enum LocalProbe {
@@ -162,7 +162,7 @@ pub enum LocalProbe {
     None,
 }
 
-/// See `antrea.v1.PacketCategory`.
+/// A kind of packet that an answer is expected for (`antrea.v1.PacketCategory`).
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[allow(missing_docs)]
 pub enum PacketCategory {
@@ -174,7 +174,7 @@ pub enum PacketCategory {
     Traceflow,
 }
 
-/// See `antrea.v1.PacketLimit`.
+/// How many packets of a category are described or answered (`antrea.v1.PacketLimit`).
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[allow(missing_docs)]
@@ -186,7 +186,7 @@ pub struct PacketLimit {
     pub burst_packets: u32,
 }
 
-/// See `antrea.v1.FqdnConfig`.
+/// Bounds of what is learned of names (`antrea.v1.FqdnConfig`).
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[allow(missing_docs)]
@@ -199,7 +199,7 @@ pub struct Fqdn {
     pub servers: Vec<String>,
 }
 
-/// See `antrea.v1.Zones`.
+/// Zones of the connection tracker (`antrea.v1.Zones`).
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)]

@@ -11,7 +11,7 @@ pub(crate) const GROUPS: &str = "(groups)";
 /// Lines that go together, each with its table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Difference {
-    /// Rows of the design's table that are the reason.
+    /// Rows of the table in docs/antrea.md that are the reason.
     pub(crate) rows: Vec<u32>,
     /// The first line: rows and words.
     pub(crate) title: String,

@@ -1,7 +1,7 @@
 """What policies refuse, and Services without Endpoints: who is told, whoever asks and by whatever way.
 
 Antrea's agent builds each answer for one of ten cases. The switch has one rule: it answers the packet as it came in, by where it came from. Which scene is which
-case: docs/antrea.md, section 6, "Reject".
+case: docs/architecture/antrea-compiler.md, "Reject".
 """
 
 import contextlib

@@ -124,7 +124,8 @@ impl Stream {
     }
 }
 
-/// See the module.
+/// Parts of DNS messages that wait for their other parts: fragments of datagrams, segments of TCP
+/// streams. Bounded; the oldest gives way.
 #[derive(Debug)]
 pub struct Assembly<T> {
     datagrams: HashMap<DatagramKey, Datagram<T>>,

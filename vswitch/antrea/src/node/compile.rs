@@ -16,7 +16,7 @@ use crate::tables::{Miss, Table};
 use crate::{Facts, Family, Node, Part};
 use std::fmt::Display;
 
-/// See the module.
+/// Writes the flows that the Node has without any other object, table by table.
 pub(crate) fn compile(facts: &Facts<'_>, part: &mut Part) {
     let mut write = Writer { facts, part };
     misses(&mut write);

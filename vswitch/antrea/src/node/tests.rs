@@ -13,7 +13,8 @@ use vswitch_proto::antrea::v1::object::Object;
 /// Lines of the document that others write, or that differ (by a part of each), and ours in their place.
 type Difference = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// Services' and policies' lines, and the differences that the design lists, by their number there.
+/// Services' and policies' lines, and the differences that docs/antrea.md lists, by their number
+/// there.
 const DIFFERENCES: [Difference; 26] = [
     // 16: what the engine reads comes back with source 7 and its state.
     (

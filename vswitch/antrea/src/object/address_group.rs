@@ -15,7 +15,7 @@ use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::group_member::Member;
 
 
-/// See the message.
+/// Addresses and Pods that rules name together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddressGroup {
     /// In order, each once.

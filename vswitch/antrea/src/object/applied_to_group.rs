@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
 
-/// See the message.
+/// Pods, or Services, that policies which name this group are applied to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppliedToGroup {
     pub(crate) pods: Vec<Arc<str>>,

@@ -35,7 +35,7 @@ pub struct Bandwidth {
     pub burst_kb: u32,
 }
 
-/// See the message.
+/// A source address for packets of some Pods to the world outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Egress {
     /// The address.

@@ -12,7 +12,7 @@ use vswitch_proto::antrea::v1;
 /// Weight of an endpoint that is given none.
 const WEIGHT: u16 = 100;
 
-/// See the message.
+/// One address and port that serves a Service port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // as EndpointSlices have them
 pub struct Endpoint {
@@ -50,7 +50,7 @@ impl Endpoint {
     }
 }
 
-/// See the message.
+/// All endpoints of one port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
     /// Name of its Service.

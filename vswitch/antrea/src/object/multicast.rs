@@ -18,7 +18,7 @@ use vswitch_proto::antrea::v1;
 
 pub(crate) use compile::from_tunnel;
 
-/// See the message.
+/// A multicast group whose members an agent declares, in place of IGMP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastGroup {
     /// The group.

@@ -23,7 +23,7 @@ pub enum Path {
     Uplink,
 }
 
-/// See the message.
+/// Another Node, and how its Pods are reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerNode {
     /// Where its Pods' addresses are from: one for each family at most.

@@ -18,7 +18,7 @@ use vswitch_proto::antrea::v1;
 /// The highest VLAN.
 const VLAN_MAX: u32 = 4094;
 
-/// See the message.
+/// A Pod of this Node: a port with addresses and a MAC address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Name of its port.

@@ -13,8 +13,10 @@
 //!
 //! **What a deny is worth.** Tables let packets of established connections pass before any rule is asked, and `EndpointDNAT` and egress rules that
 //! allow commit connections before a later rule denies. Two things have to hold so that nothing passes a deny: an unanswered connection is
-//! `+new` in our zones, whatever the original side sends (E14 of the design), and a denied packet takes back the connections that it met as new
-//! (E15, `ct_forget`). The first is an option of our zones, which the switch sets when the Node is initialised; the second is [`deny::FORGET`].
+//! `+new` in our zones, whatever the original side sends (the zone option
+//! `established_after_answer`), and a denied packet takes back
+//! the connections that it met as new (`ct_forget`). The first is an option of our zones, which the
+//! switch sets when the Node is initialised; the second is [`deny::FORGET`].
 //!
 //! **A Node that has less than it had** (a feature, a family) leaves a policy in force as far as it can be: isolation and denies must not go because one of the rules
 //! needs something else. [`NetworkPolicy::judge`] still says what is missing.
@@ -129,7 +131,7 @@ impl Rule {
     }
 }
 
-/// See the message.
+/// A policy, of Kubernetes or of Antrea: its rules, and the groups that it is applied to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkPolicy {
     order: Order,
@@ -139,7 +141,7 @@ pub struct NetworkPolicy {
     log_isolation: bool,
     /// What is dropped in place of what is wrong.
     held: Vec<Held>,
-    /// See [`Self::is_unbound`].
+    /// It names something to apply to that cannot be known.
     unbound: bool,
 }
 

@@ -73,7 +73,7 @@ impl Protocol {
     }
 }
 
-/// See the message.
+/// A port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePort {
     /// Its name; may be empty.
@@ -86,7 +86,7 @@ pub struct ServicePort {
     pub node_port: Option<u16>,
 }
 
-/// See the message.
+/// A Service: its addresses, its ports, and how endpoints are chosen.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // as many independent choices
 pub struct Service {

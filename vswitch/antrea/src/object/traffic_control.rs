@@ -23,7 +23,7 @@ pub enum Action {
     Redirect,
 }
 
-/// See the message.
+/// A mirror or redirection of the packets of some Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficControl {
     /// Pods of this Node that it applies to.

@@ -10,7 +10,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_flow::spec::FlowSpec;
 
-/// See the module.
+/// What all objects together need on the wire, counted by object: flows of the uplink's bridge,
+/// addresses of the tunnels' end, addresses to announce.
 #[derive(Debug)]
 pub struct OnWire {
     flows: Layer<FlowId, FlowSpec>,

@@ -65,9 +65,9 @@ pub(super) const REQUEST_LEN_MAX: usize = 16 << 20;
 /// Time for a new connection to speak HTTP/2.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A silent client is pinged, and dropped if it does not answer.
+/// A client that was silent for so long is pinged.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
-/// See [`KEEPALIVE_INTERVAL`].
+/// A client that does not answer a ping for so long is dropped.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often health is looked at.

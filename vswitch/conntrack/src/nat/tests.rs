@@ -168,7 +168,7 @@ fn identifiers_are_changed_on_a_clash() {
     }
 }
 
-/// P14 of the hostile inputs.
+/// One ICMP id from many hosts (P14 of docs/testing.md, "Numbers of hostile inputs").
 #[test]
 fn one_identifier_of_a_thousand_hosts() {
     let mut taken = Taken::default();

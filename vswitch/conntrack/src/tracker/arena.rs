@@ -232,7 +232,8 @@ const fn split([original, reply]: [u64; 2]) -> [[u32; 2]; 2] {
     [[original_high, reply_high], [original, reply]]
 }
 
-/// See the module.
+/// All places of the table, allocated at start: a hot and a cold line for each, lines for addresses
+/// of IPv6, and the few that have something rare.
 #[derive(Debug)]
 pub(super) struct Arena {
     hot: Box<[Hot]>,

@@ -11,7 +11,7 @@ use crate::Direction;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU16, AtomicU32};
 
-/// See the module.
+/// The cold line of a connection: what only the slow path touches.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(super) struct Cold {

@@ -55,7 +55,8 @@ const BLOCKS: usize = 32;
 #[repr(align(128))]
 struct Block([AtomicU64; WORDS]);
 
-/// See the module.
+/// Counters of the tracker's events, in a block of lines for each worker, so that no two workers
+/// write one line.
 #[derive(Debug, Default)]
 pub(super) struct Counters([Block; BLOCKS]);
 

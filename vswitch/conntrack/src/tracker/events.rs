@@ -35,7 +35,8 @@ struct Queue {
     max: usize,
 }
 
-/// See the module.
+/// What happened to connections, queued for the control side while a client watches. What does not
+/// fit is counted as lost.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     on: AtomicBool,

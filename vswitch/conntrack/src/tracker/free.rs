@@ -49,7 +49,7 @@ impl List {
     }
 }
 
-/// See the module.
+/// Free places, in lists of neighbours; each list gives its lowest place first.
 #[derive(Debug)]
 pub(super) struct Free {
     lists: [List; LISTS],

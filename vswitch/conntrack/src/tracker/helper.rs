@@ -53,7 +53,7 @@ struct Table {
     swept: u64,
 }
 
-/// See the module.
+/// Connections that helpers expect: the tuples that the next one may have, and its master.
 #[derive(Debug, Default)]
 pub(super) struct Expectations {
     count: AtomicUsize,

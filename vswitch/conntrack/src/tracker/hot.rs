@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64 as Word};
 /// Changes that are counted.
 pub(super) const VERSION_MAX: u32 = u32::MAX;
 
-/// See the module.
+/// The hot line of a connection: all that every packet of it touches.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(super) struct Hot {

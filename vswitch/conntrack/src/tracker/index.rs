@@ -54,7 +54,7 @@ pub(super) struct Hit {
     pub(super) direction: Direction,
 }
 
-/// See the module.
+/// The hash table from tuples to places, with the locks of those that add.
 #[derive(Debug)]
 pub(super) struct Index {
     buckets: Box<[Bucket]>,

@@ -103,7 +103,8 @@ impl Said {
     }
 }
 
-/// See the module.
+/// The lock of one place: a word that is free, locked or names its owner, and a gate for those that
+/// wait.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     word: AtomicU32,

@@ -142,7 +142,7 @@ impl Tracker {
         self.zones.set_waits_for_answer(zone, on);
     }
 
-    /// See [`Self::set_established_after_answer`].
+    /// Whether established means answered in a zone.
     #[must_use]
     pub fn established_after_answer(&self, zone: u16) -> bool {
         self.zones.waits_for_answer(zone)
@@ -159,7 +159,7 @@ impl Tracker {
         self.check_windows.store(on, Relaxed);
     }
 
-    /// See [`Self::check_windows`].
+    /// Whether TCP windows are checked.
     #[must_use]
     pub fn checks_windows(&self) -> bool {
         self.check_windows.load(Relaxed)

@@ -31,7 +31,7 @@ struct Lines {
     fresh: u32,
 }
 
-/// See the module.
+/// Lines with the addresses of IPv6 connections, in memory that the kernel gives at first use.
 #[derive(Debug)]
 pub(super) struct Wides {
     words: Box<[Word]>,

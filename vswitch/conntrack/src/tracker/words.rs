@@ -91,7 +91,7 @@ pub(super) const fn halves(value: u128) -> [u64; 2] {
     [value as u64, (value >> 64) as u64]
 }
 
-/// See [`halves`].
+/// A value of 128 bits from its low and its high half.
 pub(super) const fn whole(halves: [u64; 2]) -> u128 {
     (halves[1] as u128) << 64 | halves[0] as u128
 }

@@ -27,7 +27,7 @@ impl Switch {
     /// [`Switch::dummy_receive`] for several packets, as one burst if they are few enough.
     ///
     /// # Errors
-    /// See there.
+    /// When there is no such port, it is not a dummy, or no worker polls it.
     pub fn dummy_receive_all(&self, port: &str, packets: Vec<Vec<u8>>) -> Result<Vec<Sent>, SwitchError> {
         let (wire, log) = self.dummy(port)?;
         let wake = || self.publisher.inboxes.iter().for_each(|inbox| inbox.wake());

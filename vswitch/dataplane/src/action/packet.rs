@@ -9,9 +9,9 @@ use vswitch_flow::extract::Layers;
 /// Not there ([`Layers`]).
 const ABSENT: u16 = u16::MAX;
 
-/// Bytes of the headers, options apart (RFC 9293, RFC 768).
+/// Bytes of a TCP header without options (RFC 9293).
 pub(crate) const TCP_LEN: usize = 20;
-/// See [`TCP_LEN`].
+/// Bytes of a UDP header (RFC 768).
 pub(crate) const UDP_LEN: usize = 8;
 
 /// IPv6 extension headers (RFC 8200, 4; RFC 4302) that are walked over.

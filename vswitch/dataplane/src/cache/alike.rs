@@ -36,7 +36,8 @@ const MASK: [[u64; 4]; 2] = {
     words
 };
 
-/// See the module.
+/// The outer headers of the last packet out of a tunnel, as bytes, and which of them the next
+/// packet must share.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(crate) struct Alike {

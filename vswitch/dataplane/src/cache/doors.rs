@@ -42,7 +42,8 @@ const SWEEP: usize = 4;
 /// All that the packets of a tunnel have in common outside: addresses, id, TOS and TTL, where they are said (see [`Outer`]), MAC addresses, and the port.
 type Words = [u64; 8];
 
-/// See the module.
+/// One tunnel that packets come out of at a port: its outer headers, the decision about them, and
+/// the port that the packets enter by.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Door {

@@ -16,7 +16,7 @@ const PLACES: usize = 4096;
 /// Of which so many are looked at in a millisecond, whether they have ended.
 const SWEEP: usize = 64;
 
-/// See the module.
+/// The last megaflow by port, stage, Ethernet type and bucket, in a table of fixed size.
 #[derive(Debug)]
 pub(super) struct Memo {
     places: Box<[Option<Arc<Megaflow>>]>,

@@ -35,7 +35,7 @@ const SAME_OF_ALL: [Field; 4] = [Field::CtState, Field::CtMark, Field::CtLabel, 
 /// What is rewritten at a hop.
 const OF_HOP: [Field; 3] = [Field::EthDst, Field::EthSrc, Field::NwTtl];
 
-/// See the module.
+/// What all decisions of one way of first packets ask and write, in one question and one list.
 #[derive(Debug)]
 pub(crate) struct Opening {
     /// What all of its decisions ask, of a packet as it came in.

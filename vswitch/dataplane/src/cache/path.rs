@@ -27,7 +27,7 @@ pub(super) const STEPS_MAX: usize = 6;
 /// Destination and source, as in a frame.
 pub(super) type Macs = [u8; 12];
 
-/// See the module.
+/// The chain of megaflows that a packet takes, one per stage, with counters of its own.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Path {

@@ -36,7 +36,8 @@ impl Front {
     }
 }
 
-/// See the module.
+/// Follows one packet through its stages on the slow path, and makes a program, or a reason why
+/// there is none, of what became of it.
 #[derive(Debug)]
 pub struct Recorder {
     on: bool,

@@ -64,9 +64,9 @@ pub enum Verdict {
 /// Counters of a meter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MeterStats {
-    /// Packets and bytes that came to it.
+    /// Packets that came to it.
     pub packets: u64,
-    /// See `packets`.
+    /// Bytes that came to it.
     pub bytes: u64,
     /// Packets and bytes that each band caught.
     pub bands: Vec<(u64, u64)>,

@@ -9,7 +9,7 @@ use crate::{Field, SparseMatch};
 /// A list as a switch takes it, from text and from messages: checked, and in the normal form.
 ///
 /// # Errors
-/// See [`check`].
+/// What [`check`] finds wrong, with the index of the action.
 pub fn accept(actions: Vec<Action>, context: &CheckContext<'_>) -> Result<Vec<Action>, CheckError> {
     check(&actions, context)?;
     Ok(normalize(actions, context.matching))

@@ -160,7 +160,7 @@ pub struct Learn {
     pub hard_timeout: u32,
     /// After a FIN or RST.
     pub fin_idle_timeout: u32,
-    /// See `fin_idle_timeout`.
+    /// Hard timeout after a FIN or RST, in seconds; 0: none.
     pub fin_hard_timeout: u32,
     /// Of the learned flow.
     pub priority: u16,

@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Changes per second of all neighbours together, and of them at once.
+/// Changes per second of all neighbours together.
 pub(super) const NEWS_PER_S: u64 = 10;
-/// See [`NEWS_PER_S`]. A failover of some tens of hosts at a time is taken as it comes.
+/// Such changes at once. A failover of some tens of hosts at a time is taken as it comes.
 pub(super) const NEWS_AT_ONCE: u64 = 50;
 
 const EACH_MS: u64 = 1000 / NEWS_PER_S;

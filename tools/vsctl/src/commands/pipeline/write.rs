@@ -12,9 +12,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use vswitch_proto::v1::update::Update as Kind;
 use vswitch_proto::v1::{self, LineKind, UpdateOutcome};
 
-/// Updates and bytes of text per message.
+/// Updates per message at most.
 const MESSAGE_UPDATES: usize = 2048;
-/// See [`MESSAGE_UPDATES`].
+/// Bytes of text in a message at most.
 const MESSAGE_LEN: usize = 1 << 19;
 
 /// Messages that wait for the switch: what is read ahead of it.

@@ -22,7 +22,7 @@ struct Port<'a> {
     facts: &'a Facts<'a>,
 }
 
-/// See `compile` of objects.
+/// Writes the flows of a Service at all of its addresses and ports.
 pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, part: &mut Part) {
     if !facts.features().proxy {
         return;

@@ -48,7 +48,7 @@ pub(super) fn of_front(service: &str, of: &Service, port: &ServicePort, family: 
     group_key(service, port, family, of.is_local(front))
 }
 
-/// See `claim` of objects.
+/// Gives the Service's groups and their buckets numbers, and takes back those that it needs no more.
 pub(super) fn claim(service: &Service, name: &str, desired: &Desired, ids: &mut Ids) -> Result<(), Problem> {
     let mut wanted = BTreeSet::new();
     for port in &service.ports {
@@ -110,8 +110,9 @@ pub(super) fn used((name, service): (&str, &Service), port: &ServicePort, facts:
     groups
 }
 
-/// How a group chooses; empty: the default. (With affinity the place for a hash of the client's address alone, so that two workers choose alike
-/// for a new client: open question 12 of docs/antrea.md.)
+/// How a group chooses; empty: the default. (With affinity the place for a hash of the client's
+/// address alone, so that two workers choose the
+/// same endpoint for a new client's first connections: docs/status.md, "Antrea".)
 const fn selection(service: &Service) -> &'static str {
     if service.maglev { ",selection_method=maglev" } else { "" }
 }

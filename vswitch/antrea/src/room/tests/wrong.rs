@@ -191,7 +191,7 @@ fn what_is_said_twice_means_the_same_once() {
 
 #[test]
 fn an_address_of_a_pod_is_no_services() {
-    // B04: at the start, in one sync, whoever is named first.
+    // At the start, in one sync, in either order.
     let objects = || vec![external("svc", "10.96.0.1", "10.10.0.24"), set("svc"), Object::Pod(pod("web"))];
     let without =
         room(&document_node(), vec![Object::Service(service("svc", "10.96.0.1")), set("svc"), Object::Pod(pod("web"))]);
@@ -229,7 +229,6 @@ fn an_address_of_a_pod_is_no_services() {
 
 #[test]
 fn of_two_services_with_one_place_one_has_it_and_both_work() {
-    // B06
     let (a, b) = (external("a", "10.96.0.1", "192.168.77.200"), external("b", "10.96.0.2", "192.168.77.200"));
     let mut room = room(&document_node(), Vec::new());
     assert_eq!(put(&mut room, vec![b]), is(&[("default/b", Outcome::Degraded)]), "its Endpoints are not there yet");
@@ -295,7 +294,6 @@ fn a_pods_rules_are_not_for_the_pod_that_has_its_address_or_port() {
 
 #[test]
 fn a_pod_without_its_port_waits_and_nobody_else_does() {
-    // B16
     let late = v1::Pod { port: "late".to_owned(), ..pod("db") };
     let mut room = room(&document_node(), Vec::new());
     let told = put(

@@ -9,7 +9,8 @@ use std::sync::Arc;
 #[cfg(test)]
 mod tests;
 
-/// See the module. There is one at least, but while somebody is being removed.
+/// The objects that write at one key, and what each writes. There is one at least, but while one is
+/// being removed.
 #[derive(Debug)]
 pub(super) struct Writers<V> {
     all: HashTable<(Key, Arc<V>)>,

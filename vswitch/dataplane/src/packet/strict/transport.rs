@@ -11,9 +11,9 @@ use vswitch_dpdk::Csum;
 pub(super) struct Transport {
     /// IPv4, else IPv6.
     pub(super) ipv4: bool,
-    /// Where it starts and ends, from the front of the packet; what follows is padding.
+    /// Where it starts, from the front of the packet.
     pub(super) at: usize,
-    /// See `at`.
+    /// Where it ends, from the front of the packet; what follows is padding.
     pub(super) end: usize,
     pub(super) protocol: u8,
     pub(super) hop_limit: u8,

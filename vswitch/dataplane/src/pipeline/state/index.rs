@@ -80,7 +80,7 @@ impl Index {
         Some(rule)
     }
 
-    /// See [`Index::pop_due`].
+    /// Enters a rule that is to be looked at at a time, in milliseconds.
     pub(super) fn look_later(&mut self, rule: Arc<Rule>, at: u64) {
         self.due_of.insert(rule.serial, at);
         self.due.insert((at, rule.serial), rule);

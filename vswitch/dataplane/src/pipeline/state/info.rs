@@ -103,7 +103,7 @@ pub struct GroupInfo {
     pub ref_count: u64,
     /// Packets that came to it.
     pub packets: u64,
-    /// See `packets`.
+    /// Bytes that came to it.
     pub bytes: u64,
     /// Packets and bytes of each bucket, in their order.
     pub buckets: Vec<(u64, u64)>,
@@ -120,7 +120,7 @@ pub struct MeterInfo {
     pub flow_count: u64,
     /// Packets that came to it.
     pub packets: u64,
-    /// See `packets`.
+    /// Bytes that came to it.
     pub bytes: u64,
     /// Packets and bytes that each band caught.
     pub bands: Vec<(u64, u64)>,

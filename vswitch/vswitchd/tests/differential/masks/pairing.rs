@@ -11,7 +11,7 @@ use super::Decision;
 use std::collections::BTreeMap;
 use vswitch_flow::Field;
 
-/// See the module.
+/// The forks that lead to a decision, each by its number among those of the decision before.
 type Place = Vec<usize>;
 
 /// Stands at the end of a place: the choice of a select group, which ends a decision of ours, too.

@@ -1,4 +1,5 @@
-//! What the document's Services write is what the document has, but for the design's "Differences".
+//! What the document's Services write is what the document has, but for the differences that
+//! docs/antrea.md lists.
 
 use super::{documents, id};
 use crate::Room;

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_policy_that_is_refused_isolates_whom_it_names_from_the_beginning() {
-    // B18: a wrong policy, then the Pod that it selects.
+    // A wrong policy, then the Pod that it selects.
     let mut bad = policy("a", &["web"]);
     bad.rules[0].ports[0].port = 70_000;
     let base = vec![
@@ -82,7 +82,6 @@ fn the_form_of_before_stays_for_its_pods_and_new_ones_are_isolated() {
 
 #[test]
 fn large_policies_are_served_and_larger_ones_isolate() {
-    // B17
     let rules = |many: u32| -> Vec<v1::Rule> {
         (0..many)
             .map(|at| {

@@ -1,6 +1,6 @@
 //! vhost-user ports against real and hostile peers. Here: what the tests share.
 //!
-//! Hostile front ends and guests, by the number that each has in the list they come from, and the tests that show what becomes of them. `guard` and `features` are tests of
+//! Hostile front ends and guests, by numbers (docs/testing.md, "Numbers of hostile inputs"), and the tests that show what becomes of them. `guard` and `features` are tests of
 //! [`vswitch_dpdk::vhost`]; `guests` and `linux_guests` are in `vswitch/vswitchd/tests`, with a whole switch.
 //!
 //! | | what it does | tests |
