@@ -117,7 +117,7 @@ The node stays until Ctrl-C. In another terminal:
         real = stacks.Stacks(self.node, self.servers, self.args.seconds, self.other_cores)
         who = "who reaches whom, and by which rule, with packets of IPv4+IPv6"
         if self.args.all:
-            with steps.step(f"all scenes: {who}", "some 20 min"):
+            with steps.step(f"all scenes: {who}", "about 7 min"):
                 self.everything(played, real)
         else:
             with steps.step(f"twelve scenes: {who}", "about 20 s"):
