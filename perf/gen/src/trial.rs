@@ -1,5 +1,6 @@
 //! One trial: the loop that sends what is due and receives what came, first without looking, then measured.
 
+use crate::cli::DRAIN;
 use crate::ends::Ends;
 use crate::frame::{Frames, Stamp};
 use crate::pace::Pacer;
@@ -8,9 +9,6 @@ use std::time::Duration;
 use vswitch::dpdk::Burst;
 use vswitch::dpdk::lcore::cycles;
 use vswitch::limits::BURST;
-
-/// The longest that packets which are still on their way are waited for.
-pub(crate) const DRAIN: Duration = Duration::from_millis(50);
 
 /// Full bursts received one after the other before something is sent again.
 const RECEIVES: usize = 4;
