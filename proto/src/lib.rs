@@ -19,6 +19,8 @@ pub mod antrea {
     }
 }
 
+pub mod surface;
+
 pub use vswitch::v1;
 
 use tonic::service::{Routes, RoutesBuilder};

@@ -26,10 +26,13 @@ class Ends(Node):
 
     def test_stays_on_a_terminal_until_ctrl_c(self):
         terminal, far_end = pty.openpty()
-        process = self.start("--document", "--seconds", "1", stdin=far_end, stdout=far_end, stderr=far_end)
+        process = self.start("--document", "--all", "--seconds", "1", stdin=far_end, stdout=far_end, stderr=far_end)
         os.close(far_end)
         text = read_until(terminal, b"--controller 62373", WHOLE_S)
         self.shows(text.decode(errors="replace"), "The node stays until Ctrl-C", "167 flows of the document")
+        # The live view, drawn anew.
+        for part in (b"rx Mbit/s", b"worker on core", b"LoadBalancer 192.168.77.150: web2 answers", b"rx Mbit/s"):
+            read_until(terminal, part)
         process.send_signal(signal.SIGINT)
         try:
             self.assertEqual(process.wait(machine.PATIENCE_S), 0)

@@ -8,6 +8,8 @@ use std::str::FromStr;
 use std::time::Duration;
 use vswitch_dataplane::packet::Mac;
 
+/// The longest that packets which are still on their way are waited for.
+pub(crate) const DRAIN: Duration = Duration::from_millis(50);
 /// Beyond what it is asked to take: starting EAL, draining, writing.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -136,7 +138,7 @@ impl Cli {
     /// The longest that all of it may take.
     pub(crate) fn longest(&self) -> Duration {
         let trials = u32::try_from(self.rates.len()).unwrap_or(u32::MAX);
-        let trial = self.warm_up + self.seconds + crate::trial::DRAIN;
+        let trial = self.warm_up + self.seconds + DRAIN;
         self.connect.saturating_add(trial.saturating_mul(trials)).saturating_add(GRACE)
     }
 }
@@ -193,6 +195,6 @@ mod tests {
     fn it_is_bounded_by_what_was_asked() {
         let cli = parsed(&["--rate", "1", "--rate", "2", "--warm-up", "1", "--seconds", "3", "--connect", "5"])
             .expect("parses");
-        assert_eq!(cli.longest(), Duration::from_secs(5 + 2 * 4) + 2 * crate::trial::DRAIN + GRACE);
+        assert_eq!(cli.longest(), Duration::from_secs(5 + 2 * 4) + 2 * DRAIN + GRACE);
     }
 }

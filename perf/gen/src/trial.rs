@@ -1,5 +1,6 @@
 //! One trial: the loop that sends what is due and receives what came, first without looking, then measured.
 
+use crate::cli::DRAIN;
 use crate::ends::Ends;
 use crate::frame::{Frames, Stamp};
 use crate::pace::Pacer;
@@ -8,9 +9,6 @@ use std::time::Duration;
 use vswitch_dataplane::limits::BURST;
 use vswitch_dpdk::Burst;
 use vswitch_dpdk::lcore::cycles;
-
-/// The longest that packets which are still on their way are waited for.
-pub(crate) const DRAIN: Duration = Duration::from_millis(50);
 
 /// Full bursts received one after the other before something is sent again.
 const RECEIVES: usize = 4;

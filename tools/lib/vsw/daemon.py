@@ -13,9 +13,14 @@ UNREACHABLE = 3  # vsctl's exit status when nobody answers
 
 def build(profile, packages=("vswitchd", "vsctl")):
     """Builds vswitchd and vsctl, or other packages; returns the directory of the binaries."""
-    argv = ["cargo", "build", "--locked", "--profile", profile]
-    machine.foreground(argv + [word for package in packages for word in ("-p", package)], cwd=machine.ROOT)
+    machine.foreground(build_command(profile, packages), cwd=machine.ROOT)
     return bin_dir(profile)
+
+
+def build_command(profile, packages):
+    """The command that builds these packages."""
+    argv = ["cargo", "build", "--locked", "--profile", profile]
+    return argv + [word for package in packages for word in ("-p", package)]
 
 
 def bin_dir(profile):

@@ -48,19 +48,36 @@ def worker_loads(old, new):
 
 def table(old, new):
     """A reading and the rates since an older one, as lines."""
-    lines = [f"{'port':<10} {'type':<10} {'link':<5}{'rx Mbit/s':>11} {'rx kpps':>9} {'tx Mbit/s':>11} {'tx kpps':>9} {'drops':>7} {'drops/s':>8}"]
+    width = max([10, *map(len, new.ports)])
+    lines = [f"{'port':<{width}} {'type':<10} {'link':<5}{'rx Mbit/s':>11} {'rx kpps':>9} {'tx Mbit/s':>11} {'tx kpps':>9} {'drops':>7} {'drops/s':>8}"]
     rates = port_rates(old, new)
     seconds = max(1e-6, new.time - old.time)
     for name, port in sorted(new.ports.items(), key=lambda item: item[1].get("number", 0)):
         r = rates[name]
         link = "up" if port.get("link_up") else "down"
         lines.append(
-            f"{name:<10} {port.get('type', ''):<10} {link:<5}{r['rx_mbps']:>11.1f} {r['rx_kpps']:>9.1f} "
+            f"{name:<{width}} {port.get('type', ''):<10} {link:<5}{r['rx_mbps']:>11.1f} {r['rx_kpps']:>9.1f} "
             f"{r['tx_mbps']:>11.1f} {r['tx_kpps']:>9.1f} {drops(port):>7} {r['drops'] / seconds:>8.0f}"
         )
     for core, load, cycles in worker_loads(old, new):
         lines.append(f"worker on core {core}: load {load:.0f} %" + (f", {cycles:.0f} cycles/packet" if cycles else ""))
     return lines
+
+
+class Below:
+    """Lines below what was printed, redrawn in place; what is above them stays."""
+
+    def __init__(self):
+        self.lines = 0
+
+    def draw(self, lines):
+        """Shows these lines, as many as the terminal has room for."""
+        columns, rows = shutil.get_terminal_size()
+        shown = [line[: columns - 1] for line in lines[: rows - 1]]
+        up = f"\x1b[{self.lines}A" if self.lines else ""
+        sys.stdout.write("".join([up, *(f"\r{line}{CLEAR_LINE}\r\n" for line in shown), CLEAR_BELOW]))
+        sys.stdout.flush()
+        self.lines = len(shown)
 
 
 class Screen:

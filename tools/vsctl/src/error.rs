@@ -1,7 +1,6 @@
 //! What can go wrong, how it is told, and the exit code.
 
-use crate::commands::BadLine;
-use crate::output::clean;
+use crate::text::clean;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -52,6 +51,16 @@ pub(crate) enum Error {
     /// The answer could not be written.
     #[error("cannot write the answer: {0}")]
     Output(#[from] io::Error),
+}
+
+/// A line that is no text. Its place is told like that of any other bad line: `FILE:LINE: PROBLEM`.
+#[derive(Debug, thiserror::Error)]
+#[error("{number}: {problem}")]
+pub(crate) struct BadLine {
+    /// Of the line, from 1.
+    pub(crate) number: u32,
+    /// What is wrong with it.
+    pub(crate) problem: &'static str,
 }
 
 impl Error {

@@ -3,8 +3,9 @@
 use crate::error::Error;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::Value;
-use std::borrow::Cow;
+use std::future::Future;
 use std::io::{self, Write};
+use std::pin::Pin;
 use vswitch_proto::v1;
 
 /// OpenFlow number of a bridge's own port.
@@ -28,6 +29,32 @@ pub(crate) trait Report {
     /// Whether the answer is good news; if not, the exit code says so after it is printed.
     fn verdict(&self) -> Result<(), Error> {
         Ok(())
+    }
+}
+
+/// What a command that is asked once comes to.
+pub(crate) type Answer = Result<Box<dyn Report>, Error>;
+
+/// How the answer to a command leaves.
+pub(crate) enum Reply<'a> {
+    /// Whole: it is printed.
+    Report(Box<dyn Report>),
+    /// Line by line, as the switch tells: the future writes them, and has not begun yet.
+    Stream(Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>>),
+}
+
+impl<'a> Reply<'a> {
+    /// Of a future that writes lines.
+    pub(crate) fn stream(lines: impl Future<Output = Result<(), Error>> + 'a) -> Self {
+        Self::Stream(Box::pin(lines))
+    }
+
+    /// Writes the lines of a stream. Otherwise the report, which is to be printed.
+    pub(crate) async fn report(self) -> Result<Option<Box<dyn Report>>, Error> {
+        match self {
+            Self::Report(report) => Ok(Some(report)),
+            Self::Stream(lines) => lines.await.map(|()| None),
+        }
     }
 }
 
@@ -94,16 +121,6 @@ pub(crate) fn table(columns: Columns<'_>, rows: impl IntoIterator<Item = Vec<Str
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Text of someone else's making, with everything that a terminal would obey escaped.
-pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    if text.chars().any(char::is_control) {
-        let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-        text.chars().map(escape).collect::<String>().into()
-    } else {
-        text.into()
-    }
-}
-
 /// A port number as Open vSwitch writes it.
 pub(crate) fn port_number(number: u32) -> String {
     if number == LOCAL { "LOCAL".to_owned() } else { number.to_string() }
@@ -137,12 +154,6 @@ mod tests {
         let text = table(&[("NAME", false), ("COUNT", true)], rows);
         assert_eq!(text, "NAME    COUNT\na           5\nlonger   1000\n");
         assert_eq!(table(&[("NAME", false), ("COUNT", true)], []), "NAME  COUNT\n");
-    }
-
-    #[test]
-    fn nothing_that_a_terminal_obeys_gets_through() {
-        assert_eq!(clean("plain \u{e9}"), "plain \u{e9}");
-        assert_eq!(clean("a\u{1b}[2Jb\nc\u{9b}d"), "a\\u{1b}[2Jb\\nc\\u{9b}d");
     }
 
     #[test]

@@ -17,13 +17,19 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod anti_spoof;
+mod contribution;
 mod desired;
 pub mod dns;
 mod facts;
+mod features;
+mod flush;
 pub mod fqdn;
 mod ids;
 pub mod igmp;
+mod key;
 pub mod limits;
+mod macs;
 pub mod membership;
 mod node;
 pub mod object;
@@ -36,19 +42,24 @@ pub mod tell;
 #[cfg(test)]
 mod testing;
 pub mod traceflow;
+mod tunnel_flows;
 pub mod wire;
 
 pub use address::{Cidr, Family};
+pub use contribution::{Category, Contribution, FlowId};
 pub use desired::{Claim, Desired};
 pub use facts::{Facts, Ports};
+pub use features::Features;
+pub use flush::Flush;
 pub use ids::{Effect, GroupKey, Ids, Priorities, Rank, RuleKey};
-pub use node::{Features, Gateway, NameLimits, Node, PacketCategory, Zones};
+pub use key::{Key, Kind, Need, Reference};
+pub use node::{Gateway, NameLimits, Node, PacketCategory, Zones};
+pub use object::Object;
 pub use object::policy::{Names, Pattern};
-pub use object::{Key, Kind, Need, Object, Reference};
-pub use part::{Category, Contribution, Part, is_of_rule, rules_of};
+pub use part::{Part, is_of_rule, rules_of};
 pub use problem::{Code, Problem, Problems};
-pub use room::{Flush, Kept, KeptError, Plan, Room, Snapshot, TraceflowRefused, Write};
-pub use store::{FlowId, OnWire, Store};
+pub use room::{Kept, KeptError, Plan, Room, Snapshot, TraceflowRefused, Write};
+pub use store::{OnWire, Store};
 pub use tables::Table;
 pub use traceflow::Traceflow;
 pub use vswitch_net_types::Mac;

@@ -1,9 +1,8 @@
 //! What one object writes.
 
+use crate::contribution::{Category, Contribution, FlowId, Outside, merged};
 use crate::problem::{Code, Problems};
-use crate::store::FlowId;
-use crate::wire::Outside;
-use crate::{Facts, Ids, Key, Kind, Table};
+use crate::{Facts, Ids, Key, Table};
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
@@ -11,77 +10,6 @@ use std::sync::Arc;
 use vswitch_flow::spec::{FlowSpec, GroupSpec, MeterSpec, Update};
 use vswitch_flow::text::{FlowCommand, NoNames, parse_flow, parse_group, parse_meter};
 use vswitch_flow::{Action, Field};
-
-/// Categories of cookies (Antrea: `pkg/agent/openflow/cookie`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-#[repr(u8)]
-pub enum Category {
-    Default = 0,
-    Pod = 1,
-    NetworkPolicy = 2,
-    Service = 3,
-    Egress = 4,
-    Multicast = 5,
-    Traceflow = 7,
-    /// Ours, in the uplink's bridge.
-    Underlay = 0xfe,
-}
-
-/// The round in cookies: always 1, so that a sync rewrites no flow.
-const ROUND: u64 = 1;
-/// Set in cookies of objects, not set in those that `learn` writes.
-const OBJECT_BIT: u64 = 1 << 39;
-
-impl Category {
-    const fn of(kind: Kind) -> Self {
-        match kind {
-            Kind::Node | Kind::PeerNode => Self::Default,
-            Kind::Pod | Kind::TrafficControl => Self::Pod,
-            Kind::Service | Kind::Endpoints => Self::Service,
-            Kind::AddressGroup | Kind::AppliedToGroup | Kind::NetworkPolicy => Self::NetworkPolicy,
-            Kind::Egress => Self::Egress,
-            Kind::MulticastGroup => Self::Multicast,
-            Kind::Traceflow => Self::Traceflow,
-        }
-    }
-
-    /// The cookie of flows that several objects may write.
-    #[must_use]
-    pub const fn shared(self) -> u64 {
-        ROUND << 48 | (self as u64) << 40
-    }
-
-    /// The cookie of an object's own flows; `serial` is from [`Ids::cookie`].
-    #[must_use]
-    pub const fn own(self, serial: u32) -> u64 {
-        self.shared() | OBJECT_BIT | serial as u64
-    }
-
-    /// The cookie of what a flow learns, by its group.
-    #[must_use]
-    pub const fn learned(self, group: u32) -> u64 {
-        self.shared() | group as u64
-    }
-
-    /// The serial of the object in a cookie.
-    #[must_use]
-    pub const fn serial(cookie: u64) -> Option<u32> {
-        #[allow(clippy::cast_possible_truncation)] // the lower 32 bits
-        if cookie >> 48 == ROUND && cookie & OBJECT_BIT != 0 { Some(cookie as u32) } else { None }
-    }
-}
-
-/// A flow and why it is there.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Contribution {
-    /// Which flow.
-    pub id: FlowId,
-    /// The flow.
-    pub flow: Arc<FlowSpec>,
-    /// What it is for, in a few words.
-    pub purpose: &'static str,
-}
 
 /// What one object writes: flows, groups, meters; and what of it has no effect at present.
 #[derive(Clone, Debug)]
@@ -176,7 +104,7 @@ impl Part {
         let flow = Arc::new(flow);
         let Err(at) = self.add_new(id, purpose, |_| Arc::clone(&flow)) else { return };
         let Some(there) = self.flows.get_mut(at) else { return };
-        match crate::store::merged(&[&there.flow, &flow]) {
+        match merged(&[&there.flow, &flow]) {
             Some(merged) => there.flow = merged,
             None => {
                 let line = format!("{:?}", there.id);
@@ -301,27 +229,6 @@ impl Part {
     pub fn faults(&self) -> &Problems {
         &self.faults
     }
-}
-
-impl Contribution {
-    /// Bytes that it takes, about: the flow, which few others write, and its place in the part.
-    pub(crate) fn memory(&self) -> usize {
-        let place = size_of::<Self>() + 2 * size_of::<usize>();
-        place + size_of::<FlowSpec>() + self.flow.matching.memory() + size_of_val(&*self.flow.actions)
-    }
-}
-
-/// The order of clauses in a flow that several write.
-pub(crate) const fn clause_order(action: &Action) -> (u32, u8, u8) {
-    match action {
-        Action::Conjunction { id, clause, clauses } => (*id, *clause, *clauses),
-        _ => (0, 0, 0),
-    }
-}
-
-/// Whether a flow is a clause of conjunctions, and nothing else.
-pub(crate) fn is_clause(actions: &[Action]) -> bool {
-    !actions.is_empty() && actions.iter().all(|action| matches!(action, Action::Conjunction { .. }))
 }
 
 /// Numbers of the rules that a flow of policies is there for: of its clauses; of its action, or its counters. (Elsewhere the fields that name them mean other things.)

@@ -9,9 +9,8 @@ mod on_wire;
 #[cfg(test)]
 mod tests;
 
-use crate::part::Contribution;
-use crate::part::{clause_order, is_clause};
-use crate::{Key, Part, Table};
+use crate::contribution::{Contribution, FlowId, is_clause, merged, only};
+use crate::{Key, Part};
 use hashbrown::HashMap;
 use layer::Layer;
 pub use on_wire::OnWire;
@@ -19,49 +18,7 @@ use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use vswitch_flow::action::limits::MAX_CLAUSES;
-use vswitch_flow::action::port;
-use vswitch_flow::spec::{BucketSpec, FlowFilter, FlowSpec, GroupSpec, MeterSpec, Update};
-use vswitch_flow::text::{NoNames, Style, format_match};
-use vswitch_flow::{Action, SparseMatch};
-
-/// A flow's identity in the bridge.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct FlowId {
-    /// Number of its table.
-    pub table: u8,
-    /// Its priority.
-    pub priority: u16,
-    /// What it matches.
-    pub matching: Arc<SparseMatch>,
-}
-
-/// As dumps show it: problems quote it.
-impl std::fmt::Debug for FlowId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut matching = String::new();
-        format_match(&self.matching, Style::default(), &NoNames, &mut matching);
-        match Table::by_number(self.table) {
-            Some(table) => write!(f, "table={}", table.name())?,
-            None => write!(f, "table={}", self.table)?,
-        }
-        write!(f, ", priority={},{matching}", self.priority)
-    }
-}
-
-impl FlowId {
-    /// Of a flow.
-    #[must_use]
-    pub fn of(flow: &FlowSpec) -> Self {
-        Self { table: flow.table, priority: flow.priority, matching: Arc::clone(&flow.matching) }
-    }
-
-    /// Deletes this flow and no other.
-    #[must_use]
-    pub fn delete(self) -> Update {
-        let (table, strict) = (Some(self.table), Some(self.priority));
-        Update::DeleteFlows(FlowFilter { table, matching: self.matching, strict, ..FlowFilter::default() })
-    }
-}
+use vswitch_flow::spec::{BucketSpec, FlowSpec, GroupSpec, MeterSpec, Update};
 
 /// Two objects that want different things of the same flow, group or meter, or more than it can hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -323,44 +280,4 @@ fn in_order(mut flows: Vec<Arc<FlowSpec>>) -> impl Iterator<Item = Update> {
         (flow.table, Reverse(flow.priority), hasher.finish())
     });
     flows.into_iter().map(|flow| Update::AddFlow(FlowSpec::clone(&flow)))
-}
-
-/// One value that all agree on.
-fn only<V: PartialEq>(values: &[&Arc<V>]) -> Option<Arc<V>> {
-    let first = values.first()?;
-    values.iter().all(|value| value == first).then(|| Arc::clone(first))
-}
-
-/// A flow that several write: the same, or all their clauses in order, or what goes to all of their ports.
-pub(crate) fn merged(flows: &[&Arc<FlowSpec>]) -> Option<Arc<FlowSpec>> {
-    let first = flows.first()?;
-    if let Some(flow) = only(flows) {
-        return Some(flow);
-    }
-    if !flows.iter().all(|flow| flow.cookie == first.cookie) {
-        return None;
-    }
-    let mut actions: Vec<Action> = flows.iter().flat_map(|flow| flow.actions.iter().cloned()).collect();
-    if flows.iter().all(|flow| is_clause(&flow.actions)) {
-        actions.sort_by_key(clause_order);
-    } else if flows.iter().all(|flow| is_to_ports(&flow.actions)) {
-        actions.sort_by_key(port_of);
-    } else {
-        return None;
-    }
-    actions.dedup();
-    Some(Arc::new(FlowSpec { actions: actions.into(), ..FlowSpec::clone(first) }))
-}
-
-/// The port that an action sends packets to, and does nothing else.
-fn port_of(action: &Action) -> Option<u32> {
-    match action {
-        Action::Output { port: number, max_len: None } if port::is_physical(*number) => Some(*number),
-        _ => None,
-    }
-}
-
-/// Whether a flow sends packets to ports, and does nothing else.
-fn is_to_ports(actions: &[Action]) -> bool {
-    !actions.is_empty() && actions.iter().all(|action| port_of(action).is_some())
 }

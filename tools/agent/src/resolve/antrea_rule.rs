@@ -1,6 +1,6 @@
 //! Rules of Antrea's own policies.
 
-use super::antrea::Context;
+use super::antrea_context::Context;
 use super::antrea_parts::{action_number, fits, igmp_types, portless};
 use super::groups::{Place, block, selected};
 use super::k8s::numbered;

@@ -45,6 +45,18 @@ def guarded(scenes):
         yield f"after that, in {scenes.__qualname__}", functools.partial(_raise, error), [], BOTH[:1]
 
 
+def chosen(scenes, titles):
+    """Of these scenes those whose titles begin so, in the same order. What comes behind the last one is not begun."""
+    left = list(titles)
+    for scene in scenes:
+        if scene[0].startswith(left[0]):
+            yield scene
+            left.pop(0)
+            if not left:
+                return
+    raise Failure(f"there is no scene {left[0]!r}")
+
+
 def _raise(error, _family):
     raise error
 

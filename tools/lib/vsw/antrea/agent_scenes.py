@@ -47,6 +47,14 @@ class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
         self.manifests = manifests
         self.owners |= {address: "Egress IP" for address in EGRESS_IP}
 
+    STORY = (*Scenes.STORY[:3], ("special_services", ("session affinity: client", "no Endpoint: client")), ("egress_here", ("Egress: web2 -> internet",)),
+             Scenes.STORY[-1], ("restarts", ("the agent is killed",)))
+
+    def story(self):
+        """As `Scenes.story`, with the rules that are here."""
+        for title, action, rules, families in super().story():
+            yield title, action, self.renumbered(rules), families
+
     def all(self):
         """As `Scenes.all`, and those of the agent."""
         traces = TraceScenes(self.node, self.switch)

@@ -9,7 +9,7 @@ import time
 from .. import machine
 from ..machine import Failure
 from . import traffic, world
-from .actions import ALT, BOTH, DENIED_LIMIT, HTTP, MYSQL, Actions, guarded, of
+from .actions import ALT, BOTH, DENIED_LIMIT, HTTP, MYSQL, Actions, chosen, guarded, of
 from .ledger import Rule
 from .node import NODE, OUTSIDE, PEER, INSPECT
 from .world import CLIENT, DB, GATEWAY, WEB, WEB2
@@ -30,6 +30,21 @@ class Scenes(Actions):
     def __init__(self, node, switch, program, agent):
         super().__init__(node, OWNERS)
         self.switch, self.program, self.agent = switch, program, agent
+
+    # What tells the story in a minute: parts, and titles of their scenes.
+    STORY = (
+        ("pods", ("ping: client", "Pod to Pod: client")),
+        ("policies", ("policy allows: client", "policy denies: db")),
+        ("services", ("ClusterIP: client", "LoadBalancer: outside")),
+        ("special_services", ("session affinity: client", "no Endpoint: client", "hairpin: web2")),
+        ("egress", ("Egress: web2 -> internet",)),
+        ("spoofing", ("IP spoofing: client",)),
+    )
+
+    def story(self):
+        """The scenes of STORY, as `all` has them."""
+        for part, titles in self.STORY:
+            yield from guarded(chosen(getattr(self, part)(), titles))
 
     def all(self):
         """(title, what happens: a function of the IP version that returns the result as text, rules, IP versions), in order."""

@@ -3,12 +3,19 @@
 from .. import daemon, machine
 from ..stage import say
 from . import node as network
-from . import multicast, pipeline, scenes, stacks, world
+from . import multicast, pipeline, scenes, stacks, traffic, world
+from .actions import HTTP, chosen
 from .agent import Agent
 from .agent_scenes import AgentScenes
 from .ledger import Ledger
 from .manifests import Manifests
 from .table import Table
+
+
+STEPS = 3
+# The last scene of the story, of those of real stacks.
+LAST = ("iperf3: client -> LoadBalancer",)
+LOOK_S = 1  # how long the live view waits for an answer
 
 
 class Show(Table):
@@ -96,21 +103,42 @@ The node stays until Ctrl-C. In another terminal:
   vsctl dump-groups br0; vsctl dump-ports br0; vsctl monitor br0 --controller 62373"""
 
     def acts(self, binaries):
-        """All that is shown."""
-        say("• building a node of network namespaces, starting the switch in it")
-        self.start(binaries)
-        if self.args.document:
-            say("• loading Antrea's pipeline document")
-            self.load()
-            played = scenes.Scenes(self.node, self.switch, self.program, self.agent)
+        """What is shown."""
+        steps = self.args.steps
+        with steps.step("a Node of network namespaces, the switch in it", "about 10 s"):
+            self.start(binaries)
+        with steps.step("Antrea's pipeline document" if self.args.document else "the control agent, on a cluster's YAML", "a few seconds"):
+            if self.args.document:
+                self.load()
+                played = scenes.Scenes(self.node, self.switch, self.program, self.agent)
+            else:
+                self.tell()
+                played = AgentScenes(self.node, self.switch, self.manifests, self.agent)
+        real = stacks.Stacks(self.node, self.servers, self.args.seconds, self.other_cores)
+        who = "who reaches whom, and by which rule, with packets of IPv4+IPv6"
+        if self.args.all:
+            with steps.step(f"all scenes: {who}", "about 7 min"):
+                self.everything(played, real)
         else:
-            say("• starting the control agent on a cluster's manifests (YAML)")
-            self.tell()
-            played = AgentScenes(self.node, self.switch, self.manifests, self.agent)
-        say("• who reaches whom, and by which rule (packets of IPv4+IPv6)")
+            with steps.step(f"twelve scenes: {who}", "about 20 s"):
+                self.play(played.story())
+                self.play(chosen(real.all(), LAST))
+        say(f"  {steps.all_in()} in all" + ("" if self.args.all else "; all scenes: --all"))
+
+    def everything(self, played, real):
+        """All scenes."""
         self.play(played.all())
         self.connections()
         say("• real stacks through every kind of Service")
-        self.play(stacks.Stacks(self.node, self.servers, self.args.seconds, self.other_cores).all())
+        self.play(real.all())
         if self.args.document:
             self.coverage()
+
+    def seen(self):
+        """For the live view: whom two Services lead to at this moment."""
+        for source, address, of in ((world.CLIENT.name, world.CLUSTER_IP, "ClusterIP"), (network.OUTSIDE, world.LOAD_BALANCER, "LoadBalancer")):
+            try:
+                answer = f"{traffic.ask(self.node.names[source], address, HTTP, LOOK_S)[0]} answers"
+            except OSError as error:
+                answer = f"no answer: {error}"
+            yield f"{source} -> {of} {address}: {answer}"

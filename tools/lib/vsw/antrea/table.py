@@ -1,9 +1,10 @@
 """The table of scenes: who reaches whom, and by which rule; and how a demo ends."""
 
+import itertools
 import signal
 import time
 
-from .. import machine
+from .. import live, machine
 from ..machine import Failure, Stop
 from ..stage import Stage, say
 from .actions import guarded
@@ -97,9 +98,17 @@ class Table(Stage):
             raise Failure(f"{len(self.wrong)} wrong: {'; '.join(self.wrong)}")
 
     def stay(self):
-        """Tells what one can do, until Ctrl-C."""
+        """Tells what one can do, and shows the ports, until Ctrl-C."""
         say(self.hints())
+        view, last = live.Below(), [live.Reading(switch) for switch in self.switches]
         while True:
+            time.sleep(1.0)
             machine.check_stop()
             self.alive()
-            time.sleep(0.5)
+            now = [live.Reading(switch) for switch in self.switches]
+            view.draw([*itertools.chain(*map(live.table, last, now)), *self.seen()])
+            last = now
+
+    def seen(self):
+        """Lines below the live view of ports."""
+        return ()

@@ -1,9 +1,8 @@
 //! The switch itself: health, versions, limits, drop reasons.
 
-use super::Answer;
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{Report, table};
+use crate::output::{Answer, Report, table};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use tonic_health::pb::HealthCheckRequest;
@@ -202,7 +201,7 @@ mod tests {
         };
         v1::GetCapabilitiesResponse {
             version: Some(v1::Version {
-                package: "0.1.0".to_owned(),
+                package: "0.2.0".to_owned(),
                 dpdk_runtime: "DPDK 22.11.4".to_owned(),
                 dpdk_build: "22.11.3".to_owned(),
                 cpu_baseline: "x86-64-v3".to_owned(),
@@ -217,12 +216,12 @@ mod tests {
     fn versions() {
         let version = Version(Ok(answer().version.expect("a version")));
         let want =
-            format!("vsctl {CLIENT_VERSION}\nvswitchd 0.1.0 (DPDK 22.11.4, built with 22.11.3, for x86-64-v3)\n");
+            format!("vsctl {CLIENT_VERSION}\nvswitchd 0.2.0 (DPDK 22.11.4, built with 22.11.3, for x86-64-v3)\n");
         assert_eq!(version.text(), want);
         assert_eq!(version.json()["server"]["dpdk_runtime"], "DPDK 22.11.4");
         let without =
-            v1::Version { package: "0.1.0".to_owned(), cpu_baseline: "x86-64".to_owned(), ..Default::default() };
-        assert_eq!(version_text(&without), "vswitchd 0.1.0 (without DPDK, for x86-64)");
+            v1::Version { package: "0.2.0".to_owned(), cpu_baseline: "x86-64".to_owned(), ..Default::default() };
+        assert_eq!(version_text(&without), "vswitchd 0.2.0 (without DPDK, for x86-64)");
         let away = Version(Err("not there".to_owned()));
         assert_eq!(away.text(), format!("vsctl {CLIENT_VERSION}\nvswitchd: not there\n"));
         let want = json!({ "client": { "version": CLIENT_VERSION }, "server": null, "server_error": "not there" });
@@ -249,7 +248,7 @@ NUMBER  NAME       MEANING
         let capabilities = Capabilities(answer());
         let text = capabilities.text();
         let want =
-            "version: vswitchd 0.1.0 (DPDK 22.11.4, built with 22.11.3, for x86-64-v3)\nlimits:\n    bridges_max: 64\n";
+            "version: vswitchd 0.2.0 (DPDK 22.11.4, built with 22.11.3, for x86-64-v3)\nlimits:\n    bridges_max: 64\n";
         assert!(text.starts_with(want), "{text}");
         assert!(text.ends_with("port types: dpdk tap\ndrop reasons: eth_short same_port\n"), "{text}");
         let json = capabilities.json();

@@ -1,10 +1,10 @@
 //! Bridges.
 
-use super::{Answer, fdb, port};
+use super::{fdb, port};
 use crate::cli::{AddBridge, FailMode, OnOff};
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{Done, Report};
+use crate::output::{Answer, Done, Report};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use vswitch_proto::v1;

@@ -1,9 +1,9 @@
 //! `port-caps`: what the devices of ports can do in the switch's place.
 
-use super::Answer;
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{Columns, Report, clean, table};
+use crate::output::{Answer, Columns, Report, table};
+use crate::text::clean;
 use serde_json::{Value, json};
 use tonic::Status;
 use vswitch_proto::v1;

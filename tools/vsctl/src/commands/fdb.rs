@@ -1,9 +1,8 @@
 //! MAC tables.
 
-use super::Answer;
 use crate::cli::FdbFlush;
 use crate::client::Client;
-use crate::output::{self, Done, Report, port_number};
+use crate::output::{self, Answer, Done, Report, port_number};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use vswitch_proto::v1;

@@ -17,79 +17,63 @@ mod testing;
 mod tunnel;
 mod worker;
 
-pub(crate) use pipeline::BadLine;
-
-use crate::cli::{Antrea, Cli, Command, Conntrack, Pipeline};
+use crate::cli::{Antrea, Cli, Command};
 use crate::client::Client;
 use crate::error::{self, Error};
-use crate::output::{Report, print};
+use crate::output::{Answer, Reply, Report, print};
 use std::io::Write;
 use std::time::Duration;
-
-/// What a command comes to.
-type Answer = Result<Box<dyn Report>, Error>;
 
 /// Does what the arguments say, and writes the answer.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let client = Client::new(&cli.socket);
     runtime.block_on(async {
-        if let Command::PortEvents { existing, count } = &cli.command {
-            return events::follow(&client, *existing, *count, cli.timeout, cli.json, out).await;
-        }
-        if let Command::Conntrack(Conntrack::MonitorConntrack { connections, shown, count }) = &cli.command {
-            let (statistics, more, count) = (shown.statistics, cli.more > 0, *count);
-            let (timeout, as_json) = (cli.timeout, cli.json);
-            let telling = conntrack::Telling { connections, statistics, more, count, timeout, as_json };
-            return conntrack::follow(&client, telling, out).await;
-        }
-        if let Command::Antrea { verb: Antrea::Rules(rules) } = &cli.command
-            && let Some(period) = rules.watch
-        {
-            return antrea::follow(&client, rules, period, cli, out).await;
-        }
-        match &cli.command {
-            Command::Antrea { verb: Antrea::Events(args) } => {
-                return antrea::follow_events(&client, args, cli, out).await;
-            }
-            Command::Antrea { verb: Antrea::Records(args) } if args.follow => {
-                return antrea::follow_records(&client, args, cli, out).await;
-            }
-            _ => {}
-        }
-        let report = match &cli.command {
-            Command::Pipeline(Pipeline::Monitor(monitor)) => {
-                return pipeline::follow(&client, monitor, cli.timeout, cli.json, out).await;
-            }
-            Command::Pipeline(command) => pipeline::ask(&client, command, cli).await?,
-            command => {
-                let timeout = cli.timeout + asked_to_take(command);
-                let answer = tokio::time::timeout(timeout, ask(&client, command, cli)).await;
-                answer.map_err(|_| client.unreachable(format!("no answer within {timeout:?}")))??
+        let asking = ask(&client, cli, out);
+        let reply = match time_of(cli) {
+            None => asking.await?,
+            Some(timeout) => {
+                let reply = tokio::time::timeout(timeout, asking).await;
+                reply.map_err(|_| client.unreachable(format!("no answer within {timeout:?}")))??
             }
         };
-        let warnings = report.warnings();
-        if !cli.json {
-            error::warn(&warnings);
-        } else if !warnings.is_empty() && !report.json().is_object() {
-            error::warn_json(&warnings);
-        }
-        print(&*report, cli.json, out)?;
-        report.verdict()
+        let report = reply.report().await?;
+        report.map_or(Ok(()), |report| deliver(&*report, cli, out))
     })
 }
 
-/// How long a command is to take of itself, beside the answers that it waits for.
-fn asked_to_take(command: &Command) -> Duration {
-    match command {
+/// Prints a report, and says whether it is good news.
+fn deliver(report: &dyn Report, cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
+    let warnings = report.warnings();
+    if !cli.json {
+        error::warn(&warnings);
+    } else if !warnings.is_empty() && !report.json().is_object() {
+        error::warn_json(&warnings);
+    }
+    print(report, cli.json, out)?;
+    report.verdict()
+}
+
+/// How long the reply may take: the timeout, and what a command is to take of itself. None: the command sees to that.
+fn time_of(cli: &Cli) -> Option<Duration> {
+    let own = match &cli.command {
+        Command::Pipeline(_) => return None,
         Command::WorkerPerfShow { interval, .. } => interval.unwrap_or_default(),
         Command::Antrea { verb: Antrea::TraceFlow(args) } => args.takes(),
         _ => Duration::ZERO,
-    }
+    };
+    Some(cli.timeout + own)
 }
 
-async fn ask(client: &Client, command: &Command, cli: &Cli) -> Answer {
-    match command {
+async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Result<Reply<'a>, Error> {
+    let answer: Answer = match &cli.command {
+        Command::PortEvents { existing, count } => {
+            let lines = events::follow(client, *existing, *count, cli.timeout, cli.json, out);
+            return Ok(Reply::stream(lines));
+        }
+        Command::Conntrack(command) => return conntrack::ask(client, command, cli, out).await,
+        Command::Antrea { verb } => return antrea::ask(client, verb, cli, out).await,
+        Command::Pipeline(command) => return pipeline::ask(client, command, cli, out).await,
         Command::Show => bridge::show(client).await,
         Command::AddBr(bridge) => bridge::add(client, bridge).await,
         Command::DelBr(name) => bridge::delete(client, &name.bridge).await,
@@ -120,11 +104,8 @@ async fn ask(client: &Client, command: &Command, cli: &Cli) -> Answer {
         Command::Version => about::version(client).await,
         Command::Completion { shell } => Ok(Box::new(shell::completion(*shell))),
         Command::Man { verb } => Ok(Box::new(shell::man(verb.as_deref())?)),
-        Command::Conntrack(command) => conntrack::ask(client, command, cli).await,
         Command::Tunnel(command) => tunnel::ask(client, command).await,
-        Command::Antrea { verb } => antrea::ask(client, verb, cli.json).await,
         Command::Testing(command) => pipeline::ask_dummy(client, command).await,
-        // `run` has taken them.
-        Command::PortEvents { .. } | Command::Pipeline(_) => Ok(Box::new(crate::output::Done)),
-    }
+    };
+    answer.map(Reply::Report)
 }

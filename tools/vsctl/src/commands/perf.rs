@@ -1,10 +1,9 @@
 //! `worker-perf-show`: how workers decide packets, and what that costs.
 
-use super::Answer;
 use super::worker::Load;
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{Report, percent, ratio};
+use crate::output::{Answer, Report, percent, ratio};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::time::Duration;

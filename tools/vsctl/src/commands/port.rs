@@ -1,10 +1,10 @@
 //! Ports.
 
-use super::Answer;
 use crate::cli::{AddPort, Cli, ModPort, PortState, PortType, VhostMode};
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{self, Done, Report, clean, port_number};
+use crate::output::{self, Answer, Done, Report, port_number};
+use crate::text::clean;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! Counters.
 
-use super::{Answer, port};
+use super::port;
 use crate::client::Client;
-use crate::output::{Report, percent, port_number};
+use crate::output::{Answer, Report, percent, port_number};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use vswitch_proto::v1;

@@ -1,11 +1,10 @@
 //! Tunnels: routes, neighbours, Geneve's options.
 
-use super::Answer;
 use super::port::usage;
 use crate::cli::Tunnel;
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{self, Done, Report};
+use crate::output::{self, Answer, Done, Report};
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use std::fmt::Write;

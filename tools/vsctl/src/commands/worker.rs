@@ -1,9 +1,8 @@
 //! Workers and receive queues.
 
-use super::Answer;
 use crate::cli::Core;
 use crate::client::Client;
-use crate::output::{Columns, Done, Report, percent, ratio, table};
+use crate::output::{Answer, Columns, Done, Report, percent, ratio, table};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use vswitch_proto::v1;

@@ -9,7 +9,7 @@ mod track;
 mod vlans;
 
 pub(crate) use engine::LED as TO_ENGINE;
-pub(crate) use entry::{FROM_UPLINK, IMPOSTORS, advertisement, from_tunnel, impostors, not_from_uplink};
+pub(crate) use entry::{FROM_UPLINK, advertisement};
 pub(crate) use forward::no_egress;
 
 use crate::tables::{Miss, Table};
@@ -32,7 +32,7 @@ pub(crate) fn compile(facts: &Facts<'_>, part: &mut Part) {
 
 /// The bridge behind the uplink.
 fn wire(facts: &Facts<'_>, part: &mut Part) {
-    let Some(mut write) = crate::wire::Writer::new(facts, part) else { return };
+    let Some(mut write) = crate::wire::writer::Writer::new(facts, part) else { return };
     write.base();
     let answered = facts.node.uplink.iter().flat_map(|uplink| &uplink.answered_addresses);
     answered.filter(|address| facts.node.has(Family::of(address))).for_each(|address| write.announced(*address));

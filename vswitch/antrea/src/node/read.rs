@@ -1,9 +1,9 @@
 //! `NodeConfig`, read: defaults filled in, everything that is wrong named.
 
-use super::{Features, Gateway, LocalProbe, NameLimits, Node, PacketCategory, PacketLimit, TrafficMode, Uplink, Zones};
+use super::{Gateway, LocalProbe, NameLimits, Node, PacketCategory, PacketLimit, TrafficMode, Uplink, Zones};
 use crate::address::parse_address;
 use crate::problem::{Code, Problems};
-use crate::{Cidr, Family, Mac};
+use crate::{Cidr, Family, Features, Mac};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use vswitch_proto::antrea::v1;
 

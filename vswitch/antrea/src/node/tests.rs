@@ -219,7 +219,7 @@ fn meters_have_the_rates_that_are_asked_for() {
     let room = room(&node, Vec::new());
     let facts = room.facts().unwrap();
     let mut part = crate::Part::new(&crate::Key::node(), room.ids());
-    super::compile(&facts, &mut part);
+    super::compile::compile(&facts, &mut part);
     let rates: Vec<String> = part.meters().iter().map(|meter| format!("{} {:?}", meter.id, meter.bands)).collect();
     let wanted = [(256, 700), (257, 5000), (258, 5), (259, 5000)];
     for ((id, rate), told) in wanted.iter().zip(&rates) {

@@ -2,7 +2,7 @@
 
 use crate::address::parse_address;
 use crate::object::policy::{Addresses, End};
-use crate::object::{Kind, Need};
+use crate::key::{Kind, Need};
 use crate::limits::MEMBERS_MAX;
 use crate::problem::{Code, Problems};
 use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Part, Problem, Reference};

@@ -1,7 +1,7 @@
 //! `AppliedToGroup`: what policies are applied to. It writes nothing itself: policies that name it do.
 
 use super::policy::{check_names, names};
-use crate::object::{Kind, Need};
+use crate::key::{Kind, Need};
 use crate::limits::APPLIED_TO_MAX;
 use crate::problem::{Code, Problems};
 use crate::{Claim, Desired, Facts, Flush, Ids, Key, Part, Problem, Reference};

@@ -7,15 +7,13 @@ pub(crate) mod tests;
 use super::judge;
 use super::pod::{check_host, check_pod_name};
 use crate::address::parse_address;
-use crate::object::{Need, Object};
+use crate::key::Need;
+use crate::object::Object;
 use crate::problem::{Code, Problems};
 use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Node, Part, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
-
-/// Source MAC of packets that the host is to translate, but for its last octet: the mark.
-pub(crate) const HOST_MAC: [u8; 5] = [0x0e, 0, 0, 0, 1];
 
 /// Who translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::service::{flush, read};
 use crate::limits::{ENDPOINTS_MAX, HINTS_MAX, NAME_MAX};
-use crate::object::Need;
+use crate::key::Need;
 use crate::problem::{Code, Problems};
 use crate::{Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Part, Problem, Reference};
 use std::collections::BTreeSet;

@@ -16,8 +16,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
 
-pub(crate) use compile::from_tunnel;
-
 /// A multicast group whose members an agent declares, in place of IGMP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastGroup {
@@ -173,7 +171,7 @@ impl MulticastGroup {
         let mut references = pod_references(&self.pods);
         references.extend(self.nodes.iter().enumerate().map(|(at, node)| Reference {
             key: Key::new(Kind::PeerNode, node),
-            need: super::Need::May,
+            need: crate::key::Need::May,
             field: format!("nodes[{at}]"),
         }));
         references

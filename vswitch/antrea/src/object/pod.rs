@@ -121,7 +121,7 @@ impl Pod {
             (node.virtual_mac == self.mac, "the virtual one of tunnels"),
             (node.reentrance_mac == self.mac, "that of packets that enter the host again"),
             (node.uplink.as_ref().is_some_and(|uplink| uplink.mac == self.mac), "the uplink's"),
-            ([a, b, c, d, e] == super::egress::HOST_MAC, "one of Egresses for the host"),
+            ([a, b, c, d, e] == crate::macs::HOST_MAC, "one of Egresses for the host"),
         ];
         for (_, whose) in whose.iter().filter(|(is, _)| *is) {
             problems.add(Problem::new(Code::Overlap, "mac", format!("{} is {whose}", self.mac)).other(Key::node()));

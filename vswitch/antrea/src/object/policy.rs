@@ -36,7 +36,7 @@ mod unfit;
 #[cfg(test)]
 mod tests;
 
-use crate::object::{Kind, Need};
+use crate::key::{Kind, Need};
 use crate::problem::{Code, Problems};
 use crate::{Claim, Desired, Effect, Facts, Flush, GroupKey, Ids, Key, Part, Problem, Rank, Reference, RuleKey, Table};
 use peer::Peer;

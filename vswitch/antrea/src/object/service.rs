@@ -15,7 +15,7 @@ pub(crate) mod read;
 #[cfg(test)]
 mod tests;
 
-use crate::object::Need;
+use crate::key::Need;
 use crate::problem::Problems;
 use crate::{Cidr, Claim, Desired, Facts, Family, Flush, GroupKey, Ids, Key, Kind, Part, Problem, Reference};
 use std::collections::BTreeSet;

@@ -1,12 +1,12 @@
 //! From a write to a plan.
 
-use super::{Flush, Plan, Room, Undo, Write, result};
+use super::{Plan, Room, Undo, Write, result};
 use crate::desired::Entry;
 use crate::limits::NAME_MAX;
 use crate::object::Object;
 use crate::object::service::places;
 use crate::store::{Conflict, Counts};
-use crate::{Claim, Code, Key, Kind, Part, Problem, Problems};
+use crate::{Claim, Code, Flush, Key, Kind, Part, Problem, Problems};
 use result::{Outcome, Status};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -208,7 +208,7 @@ impl Room {
         let facts = self.facts()?;
         let mut part = Part::new(key, &self.ids);
         if key.kind == Kind::Node {
-            crate::node::compile(&facts, &mut part);
+            crate::node::compile::compile(&facts, &mut part);
             return Some(part);
         }
         if self.is_heard(key) {

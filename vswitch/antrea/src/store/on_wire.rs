@@ -1,9 +1,9 @@
 //! What objects need on the wire, together.
 
 use super::layer::Layer;
-use super::{FlowId, only};
 use crate::Key;
-use crate::wire::Outside;
+use crate::contribution::Outside;
+use crate::contribution::{FlowId, only};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

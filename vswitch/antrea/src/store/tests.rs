@@ -1,7 +1,7 @@
 //! What two parts differ in, against looking for each flow.
 
 use super::{FlowId, Store, differing};
-use crate::part::Contribution;
+use crate::contribution::Contribution;
 use crate::{Ids, Key, Kind, Part};
 use std::collections::BTreeSet;
 use std::sync::Arc;

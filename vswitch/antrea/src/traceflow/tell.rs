@@ -2,8 +2,9 @@
 
 use super::packet::{Original, restored};
 use super::{From, Passing, TTL_SHIFT, Traceflow, Way, port_name};
+use crate::key::Kind;
+use crate::object::Object;
 use crate::object::policy::Direction;
-use crate::object::{Kind, Object};
 use crate::{Claim, Facts, Family, GroupKey, Mac, Table};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use vswitch_flow::extract::extract;

@@ -12,8 +12,9 @@
 //! time is given with each [`RENEWAL`]th packet of a direction, so that a connection whose queues were moved has an owner again some time after. The control side gives a place back to its owner. Where
 //! nobody is, nobody owns.
 
-use super::owner::{OWNERS, Sections, assert_outside};
+use super::owner::{Sections, assert_outside};
 use super::sync::{AtomicU32, Gate, Pass, fence, relax};
+use super::who::{OWNED, Who};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// How often a connection may get an owner.
@@ -25,32 +26,12 @@ const RENEWAL: u32 = 4096;
 /// The low half of the word: its state, below [`OWNED`], or its owner.
 const FREE: u16 = 0;
 const LOCKED: u16 = 1;
-const OWNED: u16 = 2;
 const STATE: u32 = 0xffff;
 
 /// Above: how often the connection got an owner; and how often the place was locked while it had one, modulo 2^13.
 const CLAIM: u32 = 1 << 16;
 const CLAIMS: u32 = 0x7 * CLAIM;
 const TIME: u32 = 1 << 19;
-
-/// A worker as the owner of places, or nobody: of whom no place ever is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Who(u16);
-
-impl Who {
-    pub(super) const NOBODY: Self = Self(u16::MAX);
-
-    /// Nobody, beyond [`OWNERS`].
-    pub(super) fn of(worker: usize) -> Self {
-        let number = u16::try_from(worker).ok().filter(|_| worker < OWNERS);
-        number.map_or(Self::NOBODY, |number| Self(OWNED + number))
-    }
-
-    /// Its number, if it is an owner.
-    pub(super) fn number(self) -> Option<usize> {
-        (self != Self::NOBODY).then(|| usize::from(self.0 - OWNED))
-    }
-}
 
 /// What a word says, and is to say when the lock is let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +179,7 @@ impl Lock {
 
 #[cfg(test)]
 mod tests {
+    use super::super::who::OWNERS;
     use super::*;
 
     /// A word that a place may have: of any claims and time.

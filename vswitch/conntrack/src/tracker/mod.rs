@@ -30,6 +30,7 @@ mod related;
 mod saved;
 mod sync;
 mod track;
+mod who;
 mod wide;
 mod words;
 

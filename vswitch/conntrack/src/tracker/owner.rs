@@ -1,15 +1,12 @@
 //! Workers as owners of places, and the sections inside of which they touch what is theirs without a lock ([`super::lock`] says why that is right).
 
 use super::Tracker;
-use super::lock::Who;
-use super::sync::{AtomicU64, fence, relax, size};
+use super::sync::{AtomicU64, fence, relax};
+use super::who::{OWNERS, Who};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-
-/// Workers that may own anything.
-pub(super) const OWNERS: usize = size(64, 2);
 
 /// Of one owner.
 #[derive(Debug, Default)]

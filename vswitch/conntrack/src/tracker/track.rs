@@ -1,7 +1,7 @@
 //! What a packet does: it belongs to a connection, or opens one, or neither.
 
 use super::life::Life;
-use super::lock::Who;
+use super::who::Who;
 use super::{Count, EventKind, Found, Handle, Link, Locked, Tracker, Words};
 use crate::tcp::{Outcome, State, Tcp};
 use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Seen, Tuple, Verdict, state};

@@ -1,9 +1,9 @@
 //! What librte_vhost calls: one table for all sockets; each call finds its socket by path.
 
+use super::features;
 use super::guard::Verdict;
 use super::message::{CONTEXT_LEN, Message};
 use super::shared::{self, Shared};
-use super::{features, rings};
 use dpdk_sys as sys;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, LazyLock};
@@ -63,7 +63,7 @@ unsafe extern "C" fn destroy_connection(vid: c_int) {
 
 unsafe extern "C" fn new_device(vid: c_int) -> c_int {
     let Some(shared) = socket_of(vid) else { return -1 };
-    if shared.start(vid, rings::negotiated_features(vid)) { 0 } else { -1 }
+    if shared.start(vid, features::negotiated_features(vid)) { 0 } else { -1 }
 }
 
 unsafe extern "C" fn destroy_device(vid: c_int) {
@@ -74,7 +74,7 @@ unsafe extern "C" fn destroy_device(vid: c_int) {
 
 unsafe extern "C" fn vring_state_changed(vid: c_int, ring: u16, enable: c_int) -> c_int {
     if let Some(shared) = socket_of(vid) {
-        shared.ring_changed(vid, ring, enable != 0, features::is_packed(rings::negotiated_features(vid)));
+        shared.ring_changed(vid, ring, enable != 0, features::is_packed(features::negotiated_features(vid)));
     }
     0
 }
@@ -93,7 +93,7 @@ unsafe extern "C" fn before_message(vid: c_int, context: *mut c_void) -> sys::rt
     // SAFETY: as the library calls it.
     let mut message = unsafe { message(context) };
     let verdict = match socket_of(vid) {
-        Some(shared) => shared.before_message(vid, &mut message, rings::negotiated_features(vid)),
+        Some(shared) => shared.before_message(vid, &mut message, features::negotiated_features(vid)),
         None => Verdict::Refuse("a socket that is closing"),
     };
     match verdict {

@@ -152,7 +152,7 @@ fn pass_on(epoll: &OwnedFd, targets: &Targets) {
 /// Lets the thread go on if what it writes to is full. To be called several times a second.
 pub(super) fn relieve() {
     let calling = CALLING.lock().clone();
-    super::calls::relieve(calling.iter().map(|guest| guest.as_fd()));
+    super::relief::relieve(calling.iter().map(|guest| guest.as_fd()));
 }
 
 /// One without room has been called already, and is seen to ([`super::calls`]).

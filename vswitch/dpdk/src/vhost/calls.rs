@@ -5,6 +5,7 @@
 //! which lets the caller go on, and its guest is disconnected. No guest comes to 2^64 - 1 calls by itself.
 
 use super::caller::Route;
+use super::relief::relieve;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -80,27 +81,6 @@ impl Calls {
         let calls = self.rings.iter().flatten().chain(&self.before);
         relieve(calls.map(Call::guest))
     }
-}
-
-/// [`Calls::relieve`], of these.
-pub(super) fn relieve<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>) -> bool {
-    let poll = |fd: BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    let mut polled: Vec<libc::pollfd> = fds.map(poll).collect();
-    let n = libc::nfds_t::try_from(polled.len()).unwrap_or(0);
-    // SAFETY: `n` pollfds; no waiting.
-    if unsafe { libc::poll(polled.as_mut_ptr(), n, 0) } < 0 {
-        return false;
-    }
-    let full = polled.iter().filter(|polled| polled.revents & libc::POLLOUT == 0);
-    full.map(|polled| empty(polled.fd)).count() > 0
-}
-
-/// Reads the counter, if there is anything to read.
-fn empty(fd: i32) {
-    let mut counter = 0_u64;
-    let part = libc::iovec { iov_base: (&raw mut counter).cast(), iov_len: size_of_val(&counter) };
-    // SAFETY: one part, of 8 bytes. RWF_NOWAIT: whatever its owner has made of its flags.
-    unsafe { libc::preadv2(fd, &raw const part, 1, -1, libc::RWF_NOWAIT) };
 }
 
 #[cfg(test)]

@@ -2,6 +2,15 @@
 
 use super::{Negotiated, Offer};
 use dpdk_sys as sys;
+use std::ffi::c_int;
+
+/// What a device negotiated.
+pub(super) fn negotiated_features(vid: c_int) -> u64 {
+    let mut features = 0;
+    // SAFETY: the device exists (called from callbacks about it); one u64 is written.
+    unsafe { sys::rte_vhost_get_negotiated_features(vid, &raw mut features) };
+    features
+}
 
 const fn bit(number: u32) -> u64 {
     1 << number

@@ -15,7 +15,7 @@
 
 use super::Loans;
 use super::features;
-use super::rings::negotiated_features;
+use super::features::negotiated_features;
 use super::shared::Shared;
 use crate::limits::{BURST, FRAME_MAX};
 use crate::{Csum, Mbuf, Mempool};

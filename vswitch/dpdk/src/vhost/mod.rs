@@ -85,6 +85,8 @@ mod message;
 #[cfg(feature = "dpdk")]
 mod open;
 #[cfg(feature = "dpdk")]
+mod relief;
+#[cfg(feature = "dpdk")]
 mod rings;
 #[cfg(feature = "dpdk")]
 mod shared;

@@ -24,14 +24,6 @@ pub struct Rings {
     shared: Arc<Shared>,
 }
 
-/// What a device negotiated.
-pub(super) fn negotiated_features(vid: c_int) -> u64 {
-    let mut features = 0;
-    // SAFETY: the device exists (called from callbacks about it); one u64 is written.
-    unsafe { sys::rte_vhost_get_negotiated_features(vid, &raw mut features) };
-    features
-}
-
 impl Rings {
     pub(super) const fn new(shared: Arc<Shared>) -> Self {
         Self { shared }

@@ -1,6 +1,7 @@
 //! Which conjunction a packet completes, from the clauses that it matches. See [`super::Classifier::lookup`].
 
-use super::conjunction::{List, Registry, band};
+use super::conjunction::{Registry, band};
+use super::numbers::List;
 use super::subtable::Slot;
 
 /// The id of the best conjunction above a priority that is complete among these matches.

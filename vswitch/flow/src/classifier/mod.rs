@@ -33,6 +33,7 @@
 
 mod conjunction;
 mod intersect;
+mod numbers;
 mod ranks;
 pub mod reference;
 mod shape;

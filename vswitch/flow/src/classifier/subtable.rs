@@ -1,7 +1,7 @@
 //! The entries of one mask, and how a packet finds its own among them.
 
 use super::Entry;
-use super::conjunction::List;
+use super::numbers::List;
 use super::ranks::Ranks;
 use super::shape::{PrefixCheck, Shape, Values};
 use super::shards::{Hashed, Shards};

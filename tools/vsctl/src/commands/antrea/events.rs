@@ -4,22 +4,17 @@ use super::stream::{self, Line};
 use super::words::{ISOLATION, clock, date, object, or_dash, problem, problem_json, some};
 use crate::cli::{Cli, Events, Verdict};
 use crate::client::Client;
-use crate::commands::Answer;
 use crate::commands::conntrack::{tuple, tuple_json};
 use crate::error::Error;
-use crate::output::{Done, clean};
+use crate::output::{Answer, Done};
+use crate::text::clean;
 use serde_json::{Value, json};
 use std::io::Write;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::watch_events_response::Event;
 
 /// Writes one line when the subscription stands and one for each event.
-pub(in crate::commands) async fn follow(
-    client: &Client,
-    args: &Events,
-    cli: &Cli,
-    out: &mut dyn Write,
-) -> Result<(), Error> {
+pub(super) async fn follow(client: &Client, args: &Events, cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
     let kinds = args.kinds.iter().map(|kind| v1::EventKind::from(*kind).into()).collect();
     let begin = async {
         let request = v1::WatchEventsRequest { kinds };

@@ -1,6 +1,5 @@
 //! Flows of an object, and what each is for.
 
-use super::super::Answer;
 use super::super::pipeline::flow_json;
 use super::super::port::usage;
 use super::parts;
@@ -8,7 +7,8 @@ use super::words::{object, problem};
 use crate::cli::Object;
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{Report, clean};
+use crate::output::{Answer, Report};
+use crate::text::clean;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use vswitch_proto::antrea::v1;

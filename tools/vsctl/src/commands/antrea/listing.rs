@@ -1,7 +1,8 @@
 //! Objects of a kind as a table or as JSON, and the names that were asked for in vain.
 
 use crate::error::Error;
-use crate::output::{Columns, Report, clean, table};
+use crate::output::{Columns, Report, table};
+use crate::text::clean;
 use serde_json::Value;
 use tonic::Status;
 

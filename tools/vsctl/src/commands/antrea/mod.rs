@@ -20,23 +20,33 @@ mod watch;
 mod whose;
 mod words;
 
-pub(super) use events::follow as follow_events;
-pub(super) use records::follow as follow_records;
-pub(super) use watch::follow;
-
-use super::Answer;
-use crate::cli::{Antrea, By};
+use crate::cli::{Antrea, By, Cli, Rules};
 use crate::client::Client;
 use crate::error::Error;
+use crate::output::{Answer, Done, Reply};
 use listing::Listing;
+use std::io::Write;
 use tonic::{Code, Response, Status, Streaming};
 use vswitch_proto::antrea::v1;
 
 /// Does what a verb says.
-pub(super) async fn ask(client: &Client, verb: &Antrea, as_json: bool) -> Answer {
-    answer(client, verb, as_json).await.map_err(explained)
+pub(super) async fn ask<'a>(
+    client: &'a Client,
+    verb: &'a Antrea,
+    cli: &'a Cli,
+    out: &'a mut dyn Write,
+) -> Result<Reply<'a>, Error> {
+    Ok(match verb {
+        Antrea::Rules(rules @ Rules { watch: Some(period), .. }) => {
+            Reply::stream(watch::follow(client, rules, *period, cli, out))
+        }
+        Antrea::Events(args) => Reply::stream(events::follow(client, args, cli, out)),
+        Antrea::Records(args) if args.follow => Reply::stream(records::follow(client, args, cli, out)),
+        verb => Reply::Report(answer(client, verb, cli.json).await.map_err(explained)?),
+    })
 }
 
+/// Of verbs that are asked once.
 async fn answer(client: &Client, verb: &Antrea, as_json: bool) -> Answer {
     match verb {
         Antrea::Status => state::status(client).await,
@@ -69,8 +79,8 @@ async fn answer(client: &Client, verb: &Antrea, as_json: bool) -> Answer {
         Antrea::TraceFlow(args) => traceflow::show(client, args).await,
         Antrea::Records(args) => records::show(client, args).await,
         Antrea::Answer { token, verdict } => events::answer(client, &token.0, *verdict).await,
-        // Followed before anything is asked.
-        Antrea::Events(_) => Ok(Box::new(crate::output::Done)),
+        // A stream.
+        Antrea::Events(_) => Ok(Box::new(Done)),
         Antrea::Whose { words } => whose::show(client, &words.join(" ")).await,
     }
 }
@@ -117,7 +127,11 @@ async fn expect_pod(client: &Client, pod: &str) -> Result<(), Error> {
 }
 
 /// Policies by name, or all; with a Pod, those that are applied to it.
-async fn policies(client: &Client, names: &[String], pod: Option<&str>) -> Result<Vec<v1::NetworkPolicyState>, Error> {
+async fn find_policies(
+    client: &Client,
+    names: &[String],
+    pod: Option<&str>,
+) -> Result<Vec<v1::NetworkPolicyState>, Error> {
     let request = v1::ListNetworkPoliciesRequest { names: names.to_vec(), pod: pod.unwrap_or_default().to_owned() };
     let answer = client.antrea_policies().await?.list_network_policies(request).await;
     let found: Vec<_> = parts(client, answer).await?.into_iter().flat_map(|part| part.policies).collect();

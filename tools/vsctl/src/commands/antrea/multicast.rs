@@ -1,12 +1,11 @@
 //! Multicast groups.
 
-use super::super::Answer;
 use super::listing::Listed;
 use super::parts;
 use super::words::{count, count_json, list, or_none, problem, some};
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{Columns, Done, Warned};
+use crate::output::{Answer, Columns, Done, Warned};
 use serde_json::{Value, json};
 use tonic::Status;
 use vswitch_proto::antrea::v1;

@@ -1,10 +1,10 @@
 //! The Node: its configuration, and its tables.
 
-use super::super::Answer;
 use super::listing::cells;
 use super::words::some;
 use crate::client::Client;
-use crate::output::{Columns, Report, clean, mac};
+use crate::output::{Answer, Columns, Report, mac};
+use crate::text::clean;
 use serde_json::{Value, json};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::v1::MacAddress;

@@ -1,17 +1,16 @@
 //! Policies.
 
-use super::super::Answer;
 use super::listing::{Listed, Listing};
 use super::rules;
 use super::words::{cookie, list, some};
 use crate::client::Client;
-use crate::output::Columns;
+use crate::output::{Answer, Columns};
 use serde_json::{Value, json};
 use vswitch_proto::antrea::v1;
 
 /// `policies`.
 pub(super) async fn show(client: &Client, names: &[String], pod: Option<&str>) -> Answer {
-    let found = super::policies(client, names, pod).await?;
+    let found = super::find_policies(client, names, pod).await?;
     // With a Pod, a policy that is not told may still be there: it is not applied to this one.
     let names = if pod.is_some() { &[] } else { names };
     Ok(Box::new(Listing::new(found, names)))

@@ -6,10 +6,11 @@ use super::stream::{self, Line};
 use super::words::{clock, count, count_json, some};
 use crate::cli::{Cli, Records};
 use crate::client::Client;
+use crate::commands::conntrack;
 use crate::commands::conntrack::{tuple, tuple_json};
-use crate::commands::{Answer, conntrack};
 use crate::error::Error;
-use crate::output::{Report, clean};
+use crate::output::{Answer, Report};
+use crate::text::clean;
 use serde_json::{Value, json};
 use std::io::Write;
 use vswitch_proto::antrea::v1;
@@ -37,12 +38,7 @@ pub(super) async fn show(client: &Client, args: &Records) -> Answer {
 }
 
 /// Writes one line when the subscription stands and one for each record.
-pub(in crate::commands) async fn follow(
-    client: &Client,
-    args: &Records,
-    cli: &Cli,
-    out: &mut dyn Write,
-) -> Result<(), Error> {
+pub(super) async fn follow(client: &Client, args: &Records, cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
     let request = v1::WatchFlowRecordsRequest {
         kinds: args.kinds.iter().map(|kind| v1::FlowRecordKind::from(*kind).into()).collect(),
         active_seconds: args.active.unwrap_or(0),

@@ -1,18 +1,17 @@
 //! Rules of policies, with their counters.
 
-use super::super::Answer;
 use super::listing::{Listing, cells};
 use super::words::{ago, now_ms, or_dash, or_none, protocol, some};
 use crate::cli::Rules as Args;
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{Columns, Report};
+use crate::output::{Answer, Columns, Report};
 use serde_json::{Value, json};
 use vswitch_proto::antrea::v1;
 
 /// `rules`.
 pub(super) async fn show(client: &Client, args: &Args) -> Answer {
-    let policies = super::policies(client, &args.policies, args.pod.as_deref()).await?;
+    let policies = super::find_policies(client, &args.policies, args.pod.as_deref()).await?;
     let missing = if args.pod.is_some() { None } else { missing(&policies, &args.policies) };
     Ok(Box::new(Rules { policies, missing, now_ms: now_ms() }))
 }

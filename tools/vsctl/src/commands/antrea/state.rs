@@ -1,13 +1,13 @@
 //! The gate, the round, and what has no effect at present.
 
-use super::super::Answer;
 use super::super::port::usage;
 use super::listing::cells;
 use super::node::{families, traffic_mode};
 use super::words::{ago, clock, date, now_ms, object, problem, problem_json};
 use crate::cli::kind_word;
 use crate::client::Client;
-use crate::output::{Columns, Done, Report, clean};
+use crate::output::{Answer, Columns, Done, Report};
+use crate::text::clean;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use std::fmt::Write;

@@ -1,12 +1,12 @@
 //! `trace-flow`: what happens to a packet, told by the packet itself, and what would happen by the tables.
 
-use super::super::Answer;
 use super::listing::cells;
 use super::words::{now_ms, or_dash, some};
 use crate::cli::{TraceFlow, TraceFlowEnd as End, TraceFlowProtocol as Protocol};
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{Columns, Report, clean};
+use crate::output::{Answer, Columns, Report};
+use crate::text::clean;
 use serde_json::{Value, json};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::TraceflowAction as Action;

@@ -2,12 +2,12 @@
 
 use super::rules::{missing, statistics_json};
 use super::words::{ISOLATION, clock, some};
-use super::{explained, policies};
+use super::{explained, find_policies};
 use crate::cli::{Cli, Rules};
 use crate::client::Client;
 use crate::commands::events::next;
 use crate::error::{self, Error};
-use crate::output::clean;
+use crate::text::clean;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,7 +18,7 @@ use vswitch_proto::antrea::v1;
 const SINCE_JITTER_MS: u64 = 1000;
 
 /// Writes one line for each rule, then one for each whose counters changed, until there were as many as asked for or the switch stops.
-pub(in crate::commands) async fn follow(
+pub(super) async fn follow(
     client: &Client,
     args: &Rules,
     period_ms: u32,
@@ -56,7 +56,7 @@ async fn begin(
 ) -> Result<Streaming<v1::WatchRuleStatisticsResponse>, Error> {
     if !args.policies.is_empty() {
         // One that is not there yet may come: no error.
-        let found = policies(client, &args.policies, None).await?;
+        let found = find_policies(client, &args.policies, None).await?;
         let warnings: Vec<_> = missing(&found, &args.policies).into_iter().collect();
         match warnings.is_empty() {
             true => {}

@@ -1,13 +1,12 @@
 //! Whose a flow, a cookie or a rule's number is.
 
-use super::super::Answer;
 use super::super::port::usage;
 use super::listing::cells;
 use super::words::{ISOLATION, cookie, object, or_none, some};
 use crate::cli::kind_word;
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{Columns, Report};
+use crate::output::{Answer, Columns, Report};
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use vswitch_proto::antrea::v1;

@@ -7,13 +7,11 @@ mod watch;
 mod words;
 
 pub(super) use line::{labelled as tuple, labelled_json as tuple_json, tcp_state};
-pub(super) use watch::{Telling, follow};
 
-use super::Answer;
 use crate::cli::{Cli, Connections, Conntrack, Shown};
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::{Done, Report};
+use crate::output::{Answer, Reply, Report};
 use line::Style;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -24,9 +22,19 @@ fn style(shown: &Shown, cli: &Cli) -> Style {
     Style { statistics: shown.statistics, more: cli.more > 0 }
 }
 
-/// Does what a verb says, and writes what it has to say.
-pub(super) async fn ask(client: &Client, command: &Conntrack, cli: &Cli) -> Answer {
-    match command {
+/// Does what a verb says.
+pub(super) async fn ask<'a>(
+    client: &'a Client,
+    command: &'a Conntrack,
+    cli: &'a Cli,
+    out: &'a mut dyn Write,
+) -> Result<Reply<'a>, Error> {
+    let answer: Answer = match command {
+        Conntrack::MonitorConntrack { connections, shown, count } => {
+            let (timeout, as_json) = (cli.timeout, cli.json);
+            let telling = watch::Telling { connections, style: style(shown, cli), count: *count, timeout, as_json };
+            return Ok(Reply::stream(watch::follow(client, telling, out)));
+        }
         Conntrack::DumpConntrack { connections, shown } => dump(client, connections, style(shown, cli), cli.json).await,
         Conntrack::FlushConntrack(connections) => flush(client, connections).await,
         Conntrack::CtStatsShow { words } => numbers::by_protocol(client, words, cli.more > 0).await,
@@ -51,9 +59,8 @@ pub(super) async fn ask(client: &Client, command: &Conntrack, cli: &Cli) -> Answ
         Conntrack::CtDelTimeouts { words } => numbers::delete_timeouts(client, words).await,
         Conntrack::CtSetZoneOptions { words } => options::set(client, words).await,
         Conntrack::CtGetZoneOptions { words } => options::show(client, words).await,
-        // `run` has taken it.
-        Conntrack::MonitorConntrack { .. } => Ok(Box::new(Done)),
-    }
+    };
+    answer.map(Reply::Report)
 }
 
 /// An answer of a few words.

@@ -3,10 +3,9 @@
 use super::line::{protocol, tcp_state};
 use super::{Said, words};
 use crate::client::Client;
-use crate::commands::Answer;
 use crate::commands::port::usage;
 use crate::error::Error;
-use crate::output::{Done, Report, Warned};
+use crate::output::{Answer, Done, Report, Warned};
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

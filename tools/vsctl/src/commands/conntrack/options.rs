@@ -2,8 +2,7 @@
 
 use super::words;
 use crate::client::Client;
-use crate::commands::Answer;
-use crate::output::{Done, Report};
+use crate::output::{Answer, Done, Report};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use vswitch_proto::v1;

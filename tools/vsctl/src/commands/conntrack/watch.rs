@@ -14,31 +14,24 @@ use vswitch_proto::v1;
 use vswitch_proto::v1::watch_connections_response::Update;
 
 /// What is told, and how.
-pub(in crate::commands) struct Telling<'a> {
+pub(super) struct Telling<'a> {
     /// Which connections.
-    pub(in crate::commands) connections: &'a Connections,
-    /// With counters.
-    pub(in crate::commands) statistics: bool,
-    /// With ids and flags.
-    pub(in crate::commands) more: bool,
+    pub(super) connections: &'a Connections,
+    /// What is told of each.
+    pub(super) style: Style,
     /// End after so many events.
-    pub(in crate::commands) count: Option<u64>,
+    pub(super) count: Option<u64>,
     /// Time for the beginning.
-    pub(in crate::commands) timeout: Duration,
+    pub(super) timeout: Duration,
     /// For programs.
-    pub(in crate::commands) as_json: bool,
+    pub(super) as_json: bool,
 }
 
 /// Writes one line when the subscription stands and one per event, each at once, until there were `count` or the switch stops.
-pub(in crate::commands) async fn follow(
-    client: &Client,
-    telling: Telling<'_>,
-    out: &mut dyn Write,
-) -> Result<(), Error> {
+pub(super) async fn follow(client: &Client, telling: Telling<'_>, out: &mut dyn Write) -> Result<(), Error> {
     let timeout = telling.timeout;
     let beginning = tokio::time::timeout(timeout, begin(client, telling.connections)).await;
     let mut stream = beginning.map_err(|_| client.unreachable(format!("no answer within {timeout:?}")))??;
-    let style = Style { statistics: telling.statistics, more: telling.more };
     let mut left = telling.count.unwrap_or(u64::MAX);
     while left > 0 {
         let message = next(client, &mut stream).await?;
@@ -46,7 +39,7 @@ pub(in crate::commands) async fn follow(
         if telling.as_json {
             writeln!(out, "{}", json(&update))?;
         } else {
-            writeln!(out, "{}", text(&update, style))?;
+            writeln!(out, "{}", text(&update, telling.style))?;
         }
         out.flush()?;
         left -= u64::from(matches!(update, Update::Event(_)));

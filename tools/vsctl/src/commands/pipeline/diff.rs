@@ -1,11 +1,10 @@
 //! `diff-flows`: the flows of two bridges or files, in normal form.
 
-use super::super::Answer;
 use super::flows::{self, texts};
 use super::source::{Line, Source};
 use crate::client::Client;
 use crate::error::{BadUpdate, Error};
-use crate::output::Report;
+use crate::output::{Answer, Report};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;

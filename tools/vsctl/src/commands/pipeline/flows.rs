@@ -1,11 +1,10 @@
 //! Flows and megaflows.
 
-use super::super::Answer;
 use super::by_name;
 use crate::cli::DumpFlows;
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::Report;
+use crate::output::{Answer, Report};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use vswitch_proto::v1;

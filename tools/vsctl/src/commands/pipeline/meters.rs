@@ -1,12 +1,11 @@
 //! Meters.
 
-use super::super::Answer;
 use super::flows::seconds;
 use super::groups::counts_json;
 use crate::cli::Id;
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::Report;
+use crate::output::{Answer, Report};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use vswitch_proto::v1;

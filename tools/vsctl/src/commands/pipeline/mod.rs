@@ -12,26 +12,34 @@ mod testing;
 mod write;
 
 pub(super) use flows::json as flow_json;
-pub(super) use monitor::follow;
-pub(crate) use source::BadLine;
 pub(super) use testing::ask as ask_dummy;
 
-use super::Answer;
 use crate::cli::{Cli, Lines, Names, OptionalText, Pipeline, Text};
 use crate::client::Client;
+use crate::error::Error;
+use crate::output::{Answer, Done, Reply};
 use source::Source;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 use vswitch_proto::v1::update::Update as Kind;
 use vswitch_proto::v1::{self, LineKind};
 use write::Change;
 
 /// Does what a verb says. Changes come from files that may take their time: for them, the timeout counts from their end.
-pub(super) async fn ask(client: &Client, command: &Pipeline, cli: &Cli) -> Answer {
-    match change(command) {
+pub(super) async fn ask<'a>(
+    client: &'a Client,
+    command: &'a Pipeline,
+    cli: &'a Cli,
+    out: &'a mut dyn Write,
+) -> Result<Reply<'a>, Error> {
+    if let Pipeline::Monitor(args) = command {
+        return Ok(Reply::stream(monitor::follow(client, args, cli.timeout, cli.json, out)));
+    }
+    let answer = match change(command) {
         Some(change) => write::write(client, change, cli.timeout).await,
         None => within(client, cli.timeout, show(client, command, cli.json)).await,
-    }
+    };
+    answer.map(Reply::Report)
 }
 
 /// An answer in time, or an error.
@@ -138,8 +146,8 @@ async fn show(client: &Client, command: &Pipeline, as_json: bool) -> Answer {
             let input = packets::input(flow.as_deref(), packet.as_ref(), in_port.as_deref());
             packets::trace(client, bridge, input, ct_next, by_name(names)).await
         }
-        // The others are changes, or have been taken by `run`.
-        _ => Ok(Box::new(crate::output::Done)),
+        // The others are changes, or a stream.
+        _ => Ok(Box::new(Done)),
     }
 }
 

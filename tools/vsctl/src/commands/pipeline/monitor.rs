@@ -17,7 +17,7 @@ type Packets = Streaming<v1::WatchPacketInsResponse>;
 type Flows = Streaming<v1::WatchFlowsResponse>;
 
 /// Writes messages, each at once, until there were enough or the switch stops.
-pub(in crate::commands) async fn follow(
+pub(super) async fn follow(
     client: &Client,
     args: &Monitor,
     timeout: Duration,

@@ -1,9 +1,8 @@
 //! Packets that are sent, and traces of packets.
 
-use super::super::Answer;
 use crate::cli::Bytes;
 use crate::client::Client;
-use crate::output::{Report, Warned};
+use crate::output::{Answer, Report, Warned};
 use serde_json::{Value, json};
 use vswitch_proto::v1;
 use vswitch_proto::v1::trace_request::Input;

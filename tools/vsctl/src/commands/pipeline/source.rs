@@ -1,5 +1,6 @@
 //! Where lines come from.
 
+use crate::error::BadLine;
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -16,14 +17,6 @@ pub(super) enum Source {
     Text(String),
     /// From a file, or from standard input if there is no path.
     File(Option<std::path::PathBuf>),
-}
-
-/// A line that is no text. Its place is told like that of any other bad line: `FILE:LINE: PROBLEM`.
-#[derive(Debug, thiserror::Error)]
-#[error("{number}: {problem}")]
-pub(crate) struct BadLine {
-    pub(crate) number: u32,
-    pub(crate) problem: &'static str,
 }
 
 /// A line that says something, and its number from 1 (0: from the command line).

@@ -1,8 +1,7 @@
 //! Tables.
 
-use super::super::Answer;
 use crate::client::Client;
-use crate::output::{Done, Report};
+use crate::output::{Answer, Done, Report};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use vswitch_proto::v1;

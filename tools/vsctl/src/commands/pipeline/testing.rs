@@ -1,9 +1,8 @@
 //! Packets by hand, and a clock that obeys: only of a `vswitchd --enable-dummy`.
 
-use super::super::Answer;
 use crate::cli::{CacheState, Testing};
 use crate::client::Client;
-use crate::output::{Done, Report};
+use crate::output::{Answer, Done, Report};
 use serde_json::{Value, json};
 use vswitch_proto::v1;
 

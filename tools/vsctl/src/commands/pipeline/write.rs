@@ -1,10 +1,9 @@
 //! Changes: a stream of lines, all or nothing.
 
-use super::super::Answer;
 use super::source::{Line, Source};
 use crate::client::Client;
 use crate::error::{BadUpdate, Error, place};
-use crate::output::Report;
+use crate::output::{Answer, Report};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::mpsc;

@@ -1,7 +1,9 @@
 //! From the port to the tracker: where a packet came from, and whether it may say so.
 
 use super::Writer;
+use crate::anti_spoof::{IMPOSTORS, not_from_uplink};
 use crate::node::{LocalProbe, TrafficMode, Uplink};
+use crate::tunnel_flows::from_tunnel;
 use crate::{Cidr, Facts, Family, Node};
 
 /// `ICMPv6` types that Pods may send to groups: listener queries and reports, router solicitations.
@@ -41,14 +43,6 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
     if write.node().has(Family::V6) {
         ipv6(write);
     }
-}
-
-/// Classifier's flow of a tunnel port.
-pub(crate) fn from_tunnel(facts: &Facts<'_>, port: &str) -> String {
-    let port = facts.in_port(port);
-    format!(
-        "table=Classifier, priority=200,{port} actions=set_field:0x1/0xf->reg0,set_field:0x200/0x200->reg0,goto_table:UnSNAT"
-    )
 }
 
 fn arp(write: &mut Writer<'_, '_>) {
@@ -137,31 +131,6 @@ fn from_uplink(write: &mut Writer<'_, '_>, uplink: &Uplink) {
             write.flow(IMPOSTORS, line);
         }
     }
-}
-
-/// What flows are for that drop who says that it has an address of ours.
-pub(crate) const IMPOSTORS: &str = "nobody on the wire has this address";
-
-/// Flows against those on the wire who say that they have one of these addresses: to the Node, and (unless `routed`: routers have packets from there) to Pods of the wire.
-pub(crate) fn not_from_uplink(facts: &Facts<'_>, uplink: &Uplink, cidr: &Cidr, routed: bool) -> Vec<String> {
-    let (ip, source, port) = (cidr.family().ip(), cidr.family().source(), facts.in_port(&uplink.port));
-    if facts.features().pod_vlans && !routed {
-        return impostors(&port, cidr);
-    }
-    vec![format!("table=Classifier, priority=220,{ip},{port},{source}={cidr} actions=drop")]
-}
-
-/// Flows against who says it to Pods of the wire as well, by packets or to neighbours. `from_wire` matches where.
-pub(crate) fn impostors(from_wire: &str, cidr: &Cidr) -> Vec<String> {
-    let (ip, source) = (cidr.family().ip(), cidr.family().source());
-    let packets = format!("table=Classifier, priority=228,{ip},{from_wire},{source}={cidr} actions=drop");
-    let neighbours = match cidr.family() {
-        Family::V4 => format!("table=ARPSpoofGuard, priority=211,arp,{from_wire},arp_spa={cidr} actions=drop"),
-        Family::V6 => format!(
-            "table=Classifier, priority=228,icmp6,{from_wire},icmp_type=136,icmp_code=0,nd_target={cidr} actions=drop"
-        ),
-    };
-    vec![packets, neighbours]
 }
 
 impl Node {

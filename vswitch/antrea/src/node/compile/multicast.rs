@@ -2,7 +2,7 @@
 
 use super::Writer;
 use super::output::METER_IGMP;
-use crate::object::multicast::from_tunnel;
+use crate::tunnel_flows::groups_from_tunnel;
 
 /// Controller that reads IGMP.
 const CONTROLLER_IGMP: u16 = 62376;
@@ -18,7 +18,7 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
     let line = "table=Classifier, priority=200,igmp,in_port=CONTROLLER actions=goto_table:PipelineIPClassifier";
     write.flow("our reports", line);
     for tunnel in node.tunnel.iter() {
-        for line in from_tunnel(write.facts, tunnel) {
+        for line in groups_from_tunnel(write.facts, tunnel) {
             write.flow("for groups, from the tunnel", line);
         }
     }

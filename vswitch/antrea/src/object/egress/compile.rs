@@ -1,11 +1,12 @@
 //! What an Egress writes: marks of its Pods' packets, and what becomes of them.
 
-use super::{Egress, HOST_MAC, Translation, before};
+use super::{Egress, Translation, before};
+use crate::macs::HOST_MAC;
 use crate::address::tunnel_destination;
 use crate::object::peer::compile::{into_tunnel, out_of_own_tunnel};
 use crate::node::compile::TO_ENGINE;
 use crate::problem::{Code, Problems};
-use crate::wire::Writer;
+use crate::wire::writer::Writer;
 use crate::{Facts, Family, Key, Kind, Mac, Part, Problem};
 
 pub(super) fn compile(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) {

@@ -3,7 +3,9 @@
 use super::{Path, PeerNode};
 use crate::address::tunnel_destination;
 use crate::node::TrafficMode;
-use crate::node::compile::{FROM_UPLINK, IMPOSTORS, advertisement, from_tunnel, no_egress, not_from_uplink};
+use crate::anti_spoof::{IMPOSTORS, not_from_uplink};
+use crate::node::compile::{FROM_UPLINK, advertisement, no_egress};
+use crate::tunnel_flows::{from_tunnel, groups_from_tunnel};
 use crate::{Cidr, Facts, Family, Mac, Part};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -108,7 +110,7 @@ fn wire(peer: &PeerNode, cidr: &Cidr, facts: &Facts<'_>, part: &mut Part) {
 fn own_tunnel(peer: &PeerNode, facts: &Facts<'_>, part: &mut Part) {
     let Some(port) = &peer.tunnel_port else { return };
     part.own(facts, "from the peer's tunnel", &from_tunnel(facts, port));
-    for line in crate::object::multicast::from_tunnel(facts, port) {
+    for line in groups_from_tunnel(facts, port) {
         part.shared(facts, "for groups, from the peer's tunnel", &line);
     }
     for end in &peer.transport {

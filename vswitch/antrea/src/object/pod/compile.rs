@@ -3,7 +3,7 @@
 use super::Pod;
 use super::wire::Place;
 use crate::node::TrafficMode;
-use crate::node::compile::{IMPOSTORS, not_from_uplink};
+use crate::anti_spoof::{IMPOSTORS, not_from_uplink};
 use crate::{Cidr, Facts, Family, Mac, Part};
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -7,8 +7,8 @@
 mod tests;
 
 use super::Pod;
-use crate::node::compile::{IMPOSTORS, impostors};
-use crate::wire::Writer;
+use crate::anti_spoof::{IMPOSTORS, impostors};
+use crate::wire::writer::Writer;
 use crate::{Cidr, Facts, Family, Mac, Part, Zones};
 use std::net::IpAddr;
 

@@ -1,8 +1,8 @@
 //! Clause flows of one policy: each once, with the clauses of all of its rules.
 
 use super::matching::Head;
-use crate::part::clause_order;
-use crate::store::FlowId;
+use crate::contribution::clause_order;
+use crate::FlowId;
 use crate::{Facts, Part, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 use super::{Front, Service, ServicePort, choose, flush, groups};
 use crate::address::{hex, with_port};
 use crate::object::endpoints::{Endpoint, Endpoints};
-use crate::part::Category;
+use crate::contribution::Category;
 use crate::problem::Code;
-use crate::wire::Writer;
+use crate::wire::writer::Writer;
 use crate::{Facts, Family, Part};
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -2,7 +2,7 @@
 
 use super::talk::{Talk, request, seen};
 use crate::tracker::hot::Mine;
-use crate::tracker::lock::Who;
+use crate::tracker::who::Who;
 use crate::{Config, Connection, Family, Filter, L4, Link, Owner, Seen, Tracker, tcp};
 use std::cell::Cell;
 use std::ops::ControlFlow;
