@@ -9,7 +9,7 @@
 //! **Design**: one [`Tracker`] for all workers. Connections lie in an arena that is allocated once, two cache lines each: what every packet touches, and the rest;
 //! addresses of IPv6 in a third one, which takes memory when it is first used. With the index that is 164 bytes, or 228. An index of cache-line buckets leads from a keyed hash of a [`Tuple`] to
 //! them, for both directions. Looking up takes no lock until a place is found; what belongs to a connection is read and changed under that connection's own lock, after it was
-//! verified that it is the connection that was looked for: for some nanoseconds, or by the worker that keeps it for its packets on the short way ([`Owner`]), without a locked instruction then; adding takes the locks of both tuples in the index, removing takes none. A place is used again under a new generation.
+//! verified that it is the connection that was looked for: for some nanoseconds, or by the worker that keeps it for its packets on the fast path ([`Owner`]), without a locked instruction then; adding takes the locks of both tuples in the index, removing takes none. A place is used again under a new generation.
 //!
 //! **Over a restart**: [`Tracker::save`] writes all of it, [`Tracker::restore`] reads it into an empty table, or none of it.
 //!

@@ -207,7 +207,7 @@ fn link(tracker: &Tracker, tuple: Tuple, now: u64) -> Link {
     tracker.track_linked(&seen, &Request::default(), 0, now).1.expect("a link")
 }
 
-/// A packet on the short way, alone in its section.
+/// A packet on the fast path, alone in its section.
 fn pass(owner: &Owner, tracker: &Tracker, link: &Link) -> bool {
     let passed = tracker.pass(owner, link, None, 60, NOW);
     owner.leave();
@@ -319,7 +319,7 @@ fn owned(tracker: &Tracker, number: usize, client: u16) -> (Owner, [Link; 2]) {
     (owner, links)
 }
 
-/// An owner has two packets in one section, while somebody else has one the long way. Fails when an owner is not waited for, when it does not look again after that, or when one of both does not see what
+/// An owner has two packets in one section, while somebody else has one on the slow path. Fails when an owner is not waited for, when it does not look again after that, or when one of both does not see what
 /// the other one has written.
 #[test]
 fn no_packet_of_an_owner_is_lost_while_another_worker_has_one() {

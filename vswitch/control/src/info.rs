@@ -253,7 +253,7 @@ pub struct CachesInfo {
     pub revalidated: u64,
     /// Megaflows that a change ended.
     pub retired: u64,
-    /// Packets that met `ct()` and went the long way, by [`Fallback`].
+    /// Packets that met `ct()` and took the slow path, by [`Fallback`].
     pub fallbacks: [u64; Fallback::COUNT],
     /// Paths of programs now.
     pub paths: u64,

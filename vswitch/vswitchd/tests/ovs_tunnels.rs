@@ -91,7 +91,7 @@ impl Scene {
     /// Makes a tunnel the only way between the hosts.
     fn lead_through(&self, tunnel: &Tunnel) {
         let Tunnel { number, out, back, .. } = tunnel;
-        // What comes is tracked: established connections take the short way out of the tunnel.
+        // What comes is tracked: established connections take the fast path out of the tunnel.
         let ours = format!(
             "in_port=1,actions={}output:{number}\nin_port={number}{back},arp,actions=output:1\n\
              in_port={number}{back},icmp6,icmp_type=135,actions=output:1\nin_port={number}{back},icmp6,icmp_type=136,actions=output:1\n\

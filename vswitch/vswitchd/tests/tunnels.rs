@@ -273,7 +273,7 @@ fn node_with(
     let switch = Switch::start(&[overlay, &host, &tunnel, &underlay, &home].concat());
     let end = if peer.contains(':') { "tun_ipv6_dst" } else { "tun_dst" };
     let out = format!("table=0,in_port=1,actions=set_field:{peer}->{end},set_field:77->tun_id,output:9");
-    // What comes is tracked: established connections take the short way out of the tunnel.
+    // What comes is tracked: established connections take the fast path out of the tunnel.
     let flows = [
         &out,
         "table=0,in_port=9,tun_id=77,arp,actions=output:1",

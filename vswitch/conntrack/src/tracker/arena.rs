@@ -1,7 +1,7 @@
 //! The places of connections.
 //!
 //! All are allocated at start, as two arrays. What every packet of a connection touches is one line of the first, [`Hot`]: [`Life`], an atomic word that everybody reads and only the holder of
-//! the place's lock or its owner writes; the lock, which is held for some nanoseconds, or which a worker keeps (`lock`); what is behind it. What only the long way touches is one line of the second, [`Cold`],
+//! the place's lock or its owner writes; the lock, which is held for some nanoseconds, or which a worker keeps (`lock`); what is behind it. What only the slow path touches is one line of the second, [`Cold`],
 //! behind the same lock. They are apart so that nothing is brought into the caches along with a hot line but other hot lines: they are neighbours, 64 bytes each.
 //!
 //! 128 bytes are a connection of IPv4. One of IPv6 has a line of a third array for its addresses ([`Wides`]), which takes memory only as far as it was ever used.
@@ -79,7 +79,7 @@ impl<'a> Locked<'a> {
         Mine::of(self.spot.hot)
     }
 
-    /// A worker has come for a packet the short way, behind so many of its direction, and nobody owned the place: it does from here on, unless that had owners too often.
+    /// A worker has come for a packet on the fast path, behind so many of its direction, and nobody owned the place: it does from here on, unless that had owners too often.
     #[inline]
     pub(super) fn claim(&mut self, who: Who, packets: u32) {
         self.held.said = self.held.said.renewed(packets).claimed(who);
@@ -392,7 +392,7 @@ mod tests {
         Entry { tuples, tcp: Tcp::default(), mark: 1, label: u128::MAX / 3, start: u64::MAX / 7, master: None }
     }
 
-    /// A packet on the short way touches no other line of its connection.
+    /// A packet on the fast path touches no other line of its connection.
     #[test]
     fn what_every_packet_touches_is_one_line() {
         let arena = Arena::new::<Ordinary>(3);

@@ -1,4 +1,4 @@
-//! What of a connection only those packets touch that go the long way: one cache line.
+//! What of a connection only those packets touch that take the slow path: one cache line.
 //!
 //! It is written by whoever holds the lock of the place, and by nobody else, not even an owner, so that a second lock would protect nothing; and read by that one, and by who looks at an owned place and looks
 //! whether that was right. The words are atomic because the language has no other way to say so; their accesses are plain ones, which the place's lock orders.

@@ -235,7 +235,7 @@ impl Mine<'_> {
     }
 }
 
-/// What a segment makes of two established ends on the short way; and whether it fits.
+/// What a segment makes of two established ends on the fast path; and whether it fits.
 #[cfg(test)]
 pub(crate) fn slid(tcp: Tcp, segment: &Segment, direction: Direction, check: bool) -> (bool, Tcp) {
     let hot = Hot::default();

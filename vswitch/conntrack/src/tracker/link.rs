@@ -1,4 +1,4 @@
-//! The short way of a packet that is like one before it: same headers, same connection, nothing changed.
+//! The fast path of a packet that is like one before it: same headers, same connection, nothing changed.
 //!
 //! Whoever remembers what became of a packet remembers a [`Link`] for each `ct()` on its way. As long as the link holds, the verdict on the next packet is the same: its
 //! connection is alive, nothing that a `ct()` could see of it has changed (mark, label, states, replies: [`Mine::changed`]), and a segment lies in its windows. Then only counters,
@@ -48,7 +48,7 @@ impl Link {
         let same = match &seen.l4 {
             L4::Tcp(segment) => {
                 let is_established = locked.hot.is_established();
-                // So what waits for an answer has no link: nobody asks again on the short way.
+                // So what waits for an answer has no link: nobody asks again on the fast path.
                 debug_assert!(!is_established || locked.life().has(Life::REPLIED), "established without an answer");
                 is_plain(segment) && is_established
             }

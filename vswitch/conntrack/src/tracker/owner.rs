@@ -55,7 +55,7 @@ impl Sections {
 
 const _: () = assert!(OWNERS <= u64::BITS as usize);
 
-/// A worker, for its packets on the short way ([`Tracker::pass`]): it may own the places of their connections.
+/// A worker, for its packets on the fast path ([`Tracker::pass`]): it may own the places of their connections.
 ///
 /// [`Tracker::pass`] enters a section; [`Self::leave`] is to be called before this thread does anything else with the tracker (but [`Tracker::may_pass`] and [`Tracker::settle`], which leave), or anything that
 /// takes long or waits: others wait for the end of the section. One thread has it at a time.

@@ -3,7 +3,7 @@
 //! Two plain packets of one port with equal compact keys have equal [`vswitch_flow::FlowKey`]s: that is what makes an exact match of bytes a
 //! match of every field. A packet is plain if extraction reads its headers from fixed places and finds nothing odd: Ethernet II with at
 //! most one tag, IPv4 without options or IPv6 without extension headers, whole (no fragment), and TCP with a valid offset, UDP, or ICMP
-//! (of IPv6 only echo: other messages have more fields). Everything else goes the long way.
+//! (of IPv6 only echo: other messages have more fields). Everything else takes the slow path.
 //!
 //! A cache does not keep keys, but their tags ([`Tag`]).
 //!

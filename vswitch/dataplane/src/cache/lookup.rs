@@ -215,7 +215,7 @@ impl Cache {
         self.recorder.forget();
     }
 
-    /// A packet went the long way.
+    /// A packet took the slow path.
     pub(crate) fn count_fallback(&self, why: Fallback) {
         self.shared.stats.fallbacks[why as usize].add(1);
     }

@@ -4,7 +4,7 @@
 //! [`vswitch_flow::FlowKey`] is looked up in the megaflow cache; what neither knows is translated, and the translation kept in both.
 //!
 //! **Connections**: a packet that meets `ct()` takes several decisions, one per stage. What they come to for one direction of a connection is a [`Program`], in the
-//! exact-match cache too: so a packet of an established connection costs one lookup. The [`Recorder`] writes programs down, from packets that went the long way.
+//! exact-match cache too: so a packet of an established connection costs one lookup. The [`Recorder`] writes programs down, from packets that took the slow path.
 //!
 //! **Design**: everything here belongs to one worker and is written by it alone. A [`Megaflow`] is a translation with counters; the control
 //! side has a reference to each and credits what they counted, whenever it likes ([`Collector`]); it is also the one that frees them.

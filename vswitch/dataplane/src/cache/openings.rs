@@ -5,7 +5,7 @@
 //! list of rewrites: an [`Opening`]. Whoever has one asks that question, has the connection opened, and writes.
 //!
 //! **What can be one** ([`opening`]): each decision ends with `ct()`, but for the last one, which sends the packet; all `ct()` are of one zone, the last one commits, none chooses a translation; before it nothing is rewritten
-//! but what a router changes at a hop, which no later decision asks for; none asks for addresses or ports of the connection. Whatever is not so goes the long way.
+//! but what a router changes at a hop, which no later decision asks for; none asks for addresses or ports of the connection. Whatever is not so takes the slow path.
 //!
 //! **Limits**: [`WAYS`] per port and family, the last ones. What may be written down per millisecond is limited, per port and for all together ([`WRITTEN_PER_MS`]): a port whose packets take many ways, or ways of which nothing can be made,
 //! would have each of them written down, and no other port be left any.

@@ -166,7 +166,7 @@ pub(super) fn shape(steps: &[Arc<Megaflow>], links: usize) -> Option<PortId> {
                 // Nothing else happens to what is outside but that it leaves.
                 Op::Encap(_) => (straight, settled) = (straight && last && at + 2 == megaflow.ops().len(), true),
                 Op::Meter(_) | Op::PushVlan { .. } | Op::PopVlan => (straight, settled) = (false, true),
-                // What a packet met itself it is to take back; what it was when it came in, only the long way knows.
+                // What a packet met itself it is to take back; what it was when it came in, only the slow path knows.
                 op if op.recirculates() || op.takes_back() || op.refuses() => return None,
                 Op::Output(port) if ends && last => out = *port,
                 Op::SetEth(_) | Op::SetIpv4(_) | Op::SetIpv6(_) | Op::SetPorts(_) | Op::CtClear => {}

@@ -54,7 +54,7 @@ pub struct CacheStats {
     pub opening_hits: Counter,
     /// Paths of programs now.
     pub paths: Counter,
-    /// Packets that met `ct()` and went the long way, by [`Fallback`].
+    /// Packets that met `ct()` and took the slow path, by [`Fallback`].
     pub fallbacks: [Counter; Fallback::COUNT],
 }
 

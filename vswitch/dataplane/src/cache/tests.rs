@@ -106,7 +106,7 @@ fn ordinary_packets_are_plain_and_what_nobody_matches_does_not_show() {
 }
 
 #[test]
-fn odd_packets_go_the_long_way() {
+fn odd_packets_take_the_slow_path() {
     let (pool, seeds) = (Mempool::for_tests(64), Seeds::random());
     let tcp = Spec::plain(true, L4::Tcp, 20);
     let six = Spec::plain(false, L4::Tcp, 20);

@@ -4,7 +4,7 @@
 //! the same values for as long as they are remembered here, and never given to others afterwards. What is forgotten (its place was taken) has another number when it comes back, and is
 //! recorded anew. Beside the number lies the port that the tunnel is, which is good for one world.
 //!
-//! **Not here**: packets with options, group policy or flags; they go the long way.
+//! **Not here**: packets with options, group policy or flags; they take the slow path.
 
 use super::Compact;
 use super::compact::folded;

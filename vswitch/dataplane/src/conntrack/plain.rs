@@ -21,7 +21,7 @@ pub enum Plain {
 impl Plain {
     /// Reads a packet of TCP or UDP, of IPv6 if `v6`, whose headers lie where the layers say, without options and whole, as a compact key or [`seen`] has found out. None: its checksums or lengths are not right, or not in one segment; it is to be tracked as any other. That
     /// they are right is remembered in the mbuf.
-    #[inline(always)] // into the short way: a call for it costs 5 cycles of its 150
+    #[inline(always)] // into the fast path: a call for it costs 5 cycles of its 150
     #[allow(clippy::inline_always)] // see above
     pub fn read(mbuf: &mut Mbuf, layers: Layers, v6: bool) -> Option<Self> {
         let (l3, end) = (usize::from(layers.l3), usize::from(layers.l3_end));
@@ -165,7 +165,7 @@ pub fn seen<'s>(packet: &mut Packet, zone: u16, to: &'s mut Seen) -> Option<&'s 
     Some(to)
 }
 
-/// [`Plain::read`], for the long way. False: it is none.
+/// [`Plain::read`], for the slow path. False: it is none.
 #[inline(never)]
 fn read_apart(mbuf: &mut Mbuf, layers: Layers, to: &mut L4) -> bool {
     match Plain::read(mbuf, layers, layers.l4 - layers.l3 == 40) {

@@ -1,4 +1,4 @@
-//! Why a packet of a connection went the long way: through its decisions one by one, and the tracker's table.
+//! Why a packet of a connection took the slow path: through its decisions one by one, and the tracker's table.
 
 macro_rules! fallbacks {
     ($($variant:ident = $name:literal, $sentence:literal;)*) => {

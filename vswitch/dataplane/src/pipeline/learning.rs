@@ -48,7 +48,7 @@ impl Lookup {
 }
 
 /// Whether `NORMAL` does more with a packet than [`decide`] does: tags that say no VLAN are taken off, some are wrong, and vendors' link
-/// protocols are not forwarded. Such packets take the long way.
+/// protocols are not forwarded. Such packets take the slow path.
 #[inline]
 #[must_use]
 pub fn is_special(l2: &L2) -> bool {

@@ -99,7 +99,7 @@ impl Step<'_> {
         (packets, why)
     }
 
-    /// The packet of slot `i` of a burst, which has the key of what is inside, goes the short way.
+    /// The packet of slot `i` of a burst, which has the key of what is inside, takes the fast path.
     ///
     /// # Errors
     /// The packet as it came in: there is no such way, or not now.
@@ -124,7 +124,7 @@ impl Step<'_> {
         let way = match cache.program(key) {
             Some(program) => {
                 let done = self.replay(cache, program, mbuf, key, (door.port(), door.in_port));
-                // Why it goes the long way is counted there.
+                // Why it takes the slow path is counted there.
                 done.map(|()| Inside::Program).map_err(|(mbuf, _)| mbuf)
             }
             None => self.output_inside(cache, i, mbuf),

@@ -40,7 +40,7 @@ impl Walk {
         let mut switching = Switching { step, cache: &mut self.cache, ways: &self.bridge_ways, tallies: &self.tallies };
         let (mut counted, mut counted_bytes) = (received as u64, bytes);
         for (mbuf, lookup) in burst.drain().zip(&lookups) {
-            if !ordinary && takes_the_long_way(&mbuf) && may_enter(&mbuf, lookup, frame_max) {
+            if !ordinary && takes_the_slow_path(&mbuf) && may_enter(&mbuf, lookup, frame_max) {
                 counted -= 1;
                 counted_bytes -= mbuf.len() as u64;
                 switching.step.next_packet();
@@ -107,7 +107,7 @@ fn l2_in_pieces(mbuf: &Mbuf) -> Option<L2> {
 
 /// See [`is_special`].
 #[cold]
-fn takes_the_long_way(mbuf: &Mbuf) -> bool {
+fn takes_the_slow_path(mbuf: &Mbuf) -> bool {
     l2_of(mbuf).is_some_and(|l2| is_special(&l2))
 }
 
@@ -200,7 +200,7 @@ impl Switching<'_> {
         received.rx_packets.add(1);
         received.rx_bytes.add(len);
         let bridge = &step.snapshot.world.bridges[view.bridge];
-        if self.ways.get(view.bridge) != Some(&Way::Learning) || takes_the_long_way(&mbuf) {
+        if self.ways.get(view.bridge) != Some(&Way::Learning) || takes_the_slow_path(&mbuf) {
             return step.enter(self.cache, peer, mbuf);
         }
         if let Some(Some(tally)) = self.tallies.get(view.bridge) {

@@ -1,6 +1,6 @@
-//! A first packet of a TCP connection that goes the short way ([`crate::cache::Opening`]): its connection is opened, what all stages write is written, and it is sent.
+//! A first packet of a TCP connection that takes the fast path ([`crate::cache::Opening`]): its connection is opened, what all stages write is written, and it is sent.
 //!
-//! Nothing of the packet or the tracker is touched before it is known that all of it holds. Whatever does not hold goes the long way.
+//! Nothing of the packet or the tracker is touched before it is known that all of it holds. Whatever does not hold takes the slow path.
 
 use super::step::Step;
 use crate::action::Packet;

@@ -38,7 +38,7 @@ pub(super) struct Outputs {
     pub(super) waiting: Waiting,
     /// What the packet in hand has met.
     pub(super) met: Met,
-    /// This worker, as the owner of connections on the short way. It is outside whenever anything is done that others might wait for, or that might wait for others: while packets are sent first of all.
+    /// This worker, as the owner of connections on the fast path. It is outside whenever anything is done that others might wait for, or that might wait for others: while packets are sent first of all.
     pub(super) owner: Owner,
 }
 

@@ -98,7 +98,7 @@ fn plain_words6(op: DecapOp, head: &[u8], len: usize, csum: Csum) -> Option<(Out
     let word = |at: usize| u64::from(u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
     let double = |at: usize| word(at) << 32 | word(at + 4);
     let (first, second) = (word(14), word(18));
-    // An unfinished checksum is for the long way, where what is known of it stays.
+    // An unfinished checksum is for the slow path, where what is known of it stays.
     if first >> 28 != 6 || second >> 16 != len as u64 - L4 as u64 || csum == Csum::Partial {
         return None;
     }
@@ -308,8 +308,8 @@ mod plain_tests {
             mbuf.set_csum(csum);
             let at_once = plain_words(op, mbuf.head(), mbuf.len(), || csum);
             if changes.is_empty() && cut == 0 {
-                let for_the_long_way = ends == V6 && csum == Csum::Partial;
-                prop_assert_eq!(at_once.is_none(), for_the_long_way, "{:?} {}, {:?}: {:02x?}", kind, id, csum, bytes);
+                let for_the_slow_path = ends == V6 && csum == Csum::Partial;
+                prop_assert_eq!(at_once.is_none(), for_the_slow_path, "{:?} {}, {:?}: {:02x?}", kind, id, csum, bytes);
             }
             if let Some((words, header)) = at_once {
                 let (outside, dst_port) = read_outside(kind, &mbuf).expect("good");

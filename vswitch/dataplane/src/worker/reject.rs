@@ -1,6 +1,6 @@
 //! `reject(...)`: the answer to a packet as it came in, and its own way.
 //!
-//! Flows refuse where all is decided, and by then addresses, ports and tags may be others. The sender knows none of that: who answers must name what he wrote. So on the long way a packet takes along what it was at
+//! Flows refuse where all is decided, and by then addresses, ports and tags may be others. The sender knows none of that: who answers must name what he wrote. So on the slow path a packet takes along what it was at
 //! the front ([`Front`]); programs of the connection cache refuse nobody. What comes out of a tunnel came in there; what goes into one did not come in at all.
 //!
 //! The answer is a packet of our own making, in the name of the receiver: it goes through the actions of `reject` with the packet's metadata, of no connection, and nothing is learned from it. No answer is answered

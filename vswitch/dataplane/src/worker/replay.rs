@@ -1,13 +1,13 @@
-//! A packet of a connection that goes the short way: its program instead of its stages.
+//! A packet of a connection that takes the fast path: its program instead of its stages.
 //!
 //! First everything is looked at that could make a difference: decisions, checksums, connections. Only if all of it holds anything is touched. So a packet that cannot be
-//! replayed is as it was, and goes the long way.
+//! replayed is as it was, and takes the slow path.
 
 use super::execute::Origin;
 use super::outside::flow_hash;
 use super::reject::Front;
 use super::step::Step;
-use super::tunnel::wrap_quickly;
+use super::tunnel::encap_fast;
 use crate::action::{EncapOp, Packet};
 use crate::cache::{AnyProgram, Cache, Compact, Megaflow, Path, Program, Rare, RareProgram, Simple};
 use crate::conntrack::{Plain, translate};
@@ -129,7 +129,7 @@ impl Step<'_> {
             *slot = Some(mbuf);
             return Err(Fallback::Connection);
         }
-        // What the first one of a path causes, or one that is not wrapped quickly, may change something for the next one.
+        // What the first one of a path causes, or one that is not encapsulated by it, may change something for the next one.
         let mut news = false;
         if again {
             taken.packets += 1;
@@ -169,7 +169,7 @@ impl Step<'_> {
         effects | asked
     }
 
-    /// Puts a packet that takes the path that was taken into its tunnel, and sends it; gives back one that is not wrapped quickly.
+    /// Puts a packet that takes the path that was taken into its tunnel, and sends it; gives back one that is not encapsulated by it.
     #[inline(always)] // as above
     fn wrap_taken<'c>(
         &mut self,
@@ -186,7 +186,7 @@ impl Step<'_> {
         if !taken.link.is_some_and(|last| std::ptr::eq(last, link)) {
             (taken.link, taken.port) = (Some(link), source_port(flow_hash(mbuf.head(), layers)));
         }
-        let wrapped = wrap_quickly(op, mbuf, taken.port)?;
+        let wrapped = encap_fast(op, mbuf, taken.port)?;
         self.outputs.push_ready(self.snapshot, out, wrapped);
         Ok(())
     }

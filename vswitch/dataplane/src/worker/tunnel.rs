@@ -86,7 +86,7 @@ impl Step<'_> {
     }
 
     /// What is left to be done for a packet of a path that ends in a tunnel.
-    #[inline(never)] // most are wrapped quickly, in a run
+    #[inline(never)] // most are encapsulated by it, in a run
     pub(super) fn wrap_and_output(
         &mut self,
         op: &EncapOp,
@@ -97,7 +97,7 @@ impl Step<'_> {
     ) {
         let wrapped = if mbuf.len() <= self.quick_room(op, out) {
             let port = source_port(flow_hash(mbuf.head(), layers));
-            wrap_quickly(op, mbuf, port)
+            encap_fast(op, mbuf, port)
         } else {
             Err(mbuf)
         };
@@ -120,7 +120,7 @@ impl Step<'_> {
         }
     }
 
-    /// Longest inner frame that [`wrap_quickly`] is for, in bytes; 0: none. So long a one can leave by `out` without a second look.
+    /// Longest inner frame that [`encap_fast`] is for, in bytes; 0: none. So long a one can leave by `out` without a second look.
     #[inline]
     pub(super) fn quick_room(&self, op: &EncapOp, out: PortId) -> usize {
         if op.max.is_some() || op.header.sequenced() {
@@ -136,7 +136,7 @@ impl Step<'_> {
         self.room_at(op, out).min(op.header.inner_max()).min(leaves)
     }
 
-    /// Packets were wrapped quickly to leave by `out`, with so many bytes inside: [`Step::count_wrapped`], and what was done in the device's place.
+    /// Packets were encapsulated by it to leave by `out`, with so many bytes inside: [`Step::count_wrapped`], and what was done in the device's place.
     #[inline]
     pub(super) fn count_quick(&self, op: &EncapOp, out: PortId, packets: u64, bytes: u64) {
         self.count_wrapped(op.port, packets, bytes);
@@ -499,7 +499,7 @@ fn checksum_is_right(mbuf: &Mbuf, outside: &Outside) -> bool {
 
 /// Puts the header in front of a packet that is ordinary, and has room for it; gives back one that is not. `port`: the outer source port. It is ordinary afterwards, too.
 #[inline(never)] // registers of its own
-pub(super) fn wrap_quickly(op: &EncapOp, mut mbuf: Mbuf, port: u16) -> Result<Mbuf, Mbuf> {
+pub(super) fn encap_fast(op: &EncapOp, mut mbuf: Mbuf, port: u16) -> Result<Mbuf, Mbuf> {
     if !mbuf.is_plain() {
         return Err(mbuf);
     }

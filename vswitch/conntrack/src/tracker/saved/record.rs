@@ -152,7 +152,7 @@ impl Record {
             Some([Skew::of_words(input.words()?), Skew::of_words(input.words()?)])
         };
         let life = life(head).ok_or_else(|| input.wrong("two flags contradict each other"))?;
-        // Nobody asks on the short way whether it was answered: it is not established before.
+        // Nobody asks on the fast path whether it was answered: it is not established before.
         let tcp = if life.has(Life::REPLIED) { tcp } else { tcp.unanswered() };
         let record = Self {
             tuples: [original, reply],

@@ -277,7 +277,7 @@ proptest! {
             prop_assert_eq!(connection.replied, reference.answered);
             prop_assert!(link.is_none() || reference.answered, "a link of what was not answered");
             if let Some((_, state)) = promised {
-                prop_assert_eq!(state, verdict.state, "the short way says otherwise");
+                prop_assert_eq!(state, verdict.state, "the fast path says otherwise");
             }
             links[usize::from(back)] = link.map(|link| (link, verdict.state));
         }

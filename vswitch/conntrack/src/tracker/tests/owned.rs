@@ -43,10 +43,10 @@ fn who_has_the_packets_has_the_place_and_gives_it_up_for_others() {
     let tracker = Tracker::new(Config { connections_max: 4 });
     let (first, second) = (tracker.owner(0), tracker.owner(5));
     let [link, reply] = answered(&tracker, 1);
-    assert_eq!(owner_of(&tracker, &link), None, "nobody has had a packet of it the short way");
+    assert_eq!(owner_of(&tracker, &link), None, "nobody has had a packet of it the fast path");
     assert!(passes(&tracker, &first, &link) && passes(&tracker, &first, &reply));
     assert_eq!(owner_of(&tracker, &link), Some(0));
-    // Whoever only looks gives it back, and so does its owner, on the long way.
+    // Whoever only looks gives it back, and so does its owner, on the slow path.
     assert_eq!(shown(&tracker)[0].packets, [3, 2]);
     assert!(tracker.connection(&shown(&tracker)[0].reply, NOW).is_some());
     tracker.track(&seen("udp 1:1000>2:53"), &request(""), 0, NOW);
@@ -133,7 +133,7 @@ fn an_owner_counts_as_everybody_does() {
     assert_eq!(owner_of(tracker, &link), Some(0));
 }
 
-/// Two owners, one of whom has the replies of every fourth connection, somebody who tracks the long way, and the control side: no packet is lost, and everybody gets on.
+/// Two owners, one of whom has the replies of every fourth connection, somebody who tracks on the slow path, and the control side: no packet is lost, and everybody gets on.
 #[test]
 fn owners_and_all_others_at_once_lose_no_packet() {
     const CONNECTIONS: usize = 64;

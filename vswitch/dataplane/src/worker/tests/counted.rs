@@ -79,7 +79,7 @@ fn a_rule_counts_the_connections_that_it_created_or_labelled() {
             let want = BTreeMap::from([((1, 8), each), ((2, 7), each), ((3, 6), each)]);
             assert_eq!(bed.counted(), want, "{told}: created by one, labelled by two others, each once");
         }
-        assert_eq!(bed.shared.stats.program_hits.get() > 0, cache, "{told}: the short way commits nothing");
+        assert_eq!(bed.shared.stats.program_hits.get() > 0, cache, "{told}: the fast path commits nothing");
         // Written anew it goes on; another flow begins at nothing.
         bed.lines(&ip(&[
             "table=2,priority=7,IP,actions=ct(commit,zone=5,table=3,exec(load:8->NXM_NX_CT_LABEL[32..63]))",

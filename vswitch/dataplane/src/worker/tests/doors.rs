@@ -312,5 +312,5 @@ fn bursts_out_of_tunnels_are_as_without_caches() {
         prop_assert_eq!(beds.each_ref().map(|bed| bed.pool.in_use()), [0, 0], "mbufs leaked");
     });
     let (short, all) = (SHORT.load(Relaxed), ALL.load(Relaxed));
-    assert!(short * 4 > all, "{short} of {all} packets went the short way: this compares nothing");
+    assert!(short * 4 > all, "{short} of {all} packets took the fast path: this compares nothing");
 }

@@ -162,7 +162,7 @@ fn what_is_allowed_goes_on() {
             assert_eq!(bed.says(1, &frame(ends, segment(ACK, 101, 501), 0)), [2]);
             assert_eq!(bed.says(2, &frame(behind, segment(ACK, 501, 101), 0)), [1]);
         }
-        assert_eq!(bed.shared.stats.program_hits.get() > 0, cache, "the short way");
+        assert_eq!(bed.shared.stats.program_hits.get() > 0, cache, "the fast path");
         bed.program(&["table=4,priority=20,actions=ct_forget", "table=6,priority=20,actions=ct_forget"]);
         for _ in 0..3 {
             assert_eq!(bed.says(1, &frame(ends, segment(ACK, 101, 501), 0)), [0; 0]);

@@ -28,7 +28,7 @@ fn segment(from: u16, to: u16, flags: u8) -> Vec<u8> {
 }
 
 impl Bed {
-    /// A first packet comes in by port 1. Returns where it leaves, and how many went the short way so far.
+    /// A first packet comes in by port 1. Returns where it leaves, and how many took the fast path so far.
     fn opens(&mut self, from: u16, to: u16) -> (Vec<usize>, u64) {
         self.receive(1, &segment(from, to, SYN));
         (self.ports(), self.shared.stats.opening_hits.get())
@@ -36,7 +36,7 @@ impl Bed {
 }
 
 #[test]
-fn first_packets_go_the_short_way_from_the_second_one_on() {
+fn first_packets_take_the_fast_path_from_the_second_one_on() {
     let mut bed = bed(&FLOWS);
     for (before, from) in (4000..4010).enumerate() {
         assert_eq!(bed.opens(from, 80), (vec![2], before as u64), "from {from}");
@@ -48,7 +48,7 @@ fn first_packets_go_the_short_way_from_the_second_one_on() {
 }
 
 #[test]
-fn what_is_no_first_packet_goes_the_long_way() {
+fn what_is_no_first_packet_takes_the_slow_path() {
     let mut bed = bed(&FLOWS);
     (4000..4004).for_each(|from| drop(bed.opens(from, 80)));
     let hits = bed.shared.stats.opening_hits.get();

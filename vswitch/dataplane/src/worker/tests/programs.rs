@@ -1,4 +1,4 @@
-//! Programs of the connection cache: packets that go the short way are what they would have been on the long one.
+//! Programs of the connection cache: packets that take the fast path are what they would have been on the slow one.
 
 use super::bed::Bed;
 use super::tunnels::from_peer;
@@ -88,7 +88,7 @@ struct Pipeline {
     v6: bool,
     tcp: bool,
     tagged: bool,
-    /// Its packets can go the short way.
+    /// Its packets can take the fast path.
     short: bool,
 }
 
@@ -536,7 +536,7 @@ impl World {
     }
 }
 
-/// Packets that programs handled, first ones that went the short way, and all; behind a tunnel or not.
+/// Packets that programs handled, first ones that took the fast path, and all; behind a tunnel or not.
 #[derive(Default)]
 struct Tally([Cell<[u64; 3]>; 2]);
 
@@ -567,19 +567,19 @@ impl Tally {
 }
 
 #[test]
-fn the_short_way_is_the_long_way() {
+fn the_fast_path_is_the_slow_path() {
     let tally = Tally::default();
     proptest!(ProptestConfig { cases: 600, max_shrink_iters: 4000, ..ProptestConfig::default() }, |(pipeline in 0..ESTABLISHED, tunnel in prop::bool::weighted(0.4), waits: bool, steps in steps())| {
         tally.compare(pipeline, tunnel, waits, &steps)?;
     });
     for (tunnel, counts) in tally.0.iter().enumerate() {
         let [short, _, all] = counts.get();
-        assert!(short * 4 > all, "tunnel {tunnel}: {short} of {all} packets went the short way: this compares nothing");
+        assert!(short * 4 > all, "tunnel {tunnel}: {short} of {all} packets took the fast path: this compares nothing");
     }
 }
 
 #[test]
-fn the_short_way_of_first_packets_is_the_long_way() {
+fn the_fast_path_of_first_packets_is_the_slow_path() {
     let tally = Tally::default();
     proptest!(ProptestConfig { cases: 1000, max_shrink_iters: 4000, ..ProptestConfig::default() }, |(pipeline in 0..PIPELINES.len(), tunnel in prop::bool::weighted(0.4), waits: bool, steps in openings())| {
         tally.compare(pipeline, tunnel, waits, &steps)?;
@@ -589,14 +589,14 @@ fn the_short_way_of_first_packets_is_the_long_way() {
         println!("tunnel {tunnel}: {opened} of {all}");
         assert!(
             opened * 100 > all,
-            "tunnel {tunnel}: {opened} of {all} packets were first ones that went the short way"
+            "tunnel {tunnel}: {opened} of {all} packets were first ones that took the fast path"
         );
     }
 }
 
-/// Each pipeline's ordinary packets go the short way from the second one on.
+/// Each pipeline's ordinary packets take the fast path from the second one on.
 #[test]
-fn an_established_connection_goes_the_short_way() {
+fn an_established_connection_takes_the_fast_path() {
     let ways = PIPELINES.iter().enumerate().filter(|(_, pipeline)| pipeline.short);
     for ((number, pipeline), tunnel) in ways.flat_map(|way| [(way, false), (way, true)]) {
         let mut world = World::new(number, true, tunnel);
@@ -622,7 +622,7 @@ fn fallbacks(world: &World) -> Vec<(&'static str, u64)> {
 }
 
 #[test]
-fn a_packet_that_is_not_as_the_others_goes_the_long_way_and_says_why() {
+fn a_packet_that_is_not_as_the_others_takes_the_slow_path_and_says_why() {
     let mut world = World::new(0, true, false);
     let count = |world: &World, why: Fallback| world.bed.shared.stats.fallbacks[why as usize].get();
     for _ in 0..2 {

@@ -135,5 +135,5 @@ fn every_connection_of_a_port_is_answered() {
         counts.set([short + world.bed.shared.stats.program_hits.get(), all + packets, moved + elsewhere as u64]);
     });
     let [short, all, moved] = counts.get();
-    assert!(short * 8 > all && moved > 300, "{short} of {all} packets went the short way, {moved} conversations moved");
+    assert!(short * 8 > all && moved > 300, "{short} of {all} packets took the fast path, {moved} conversations moved");
 }

@@ -318,7 +318,7 @@ fn a_translated_connection_comes_back_wherever_its_packets_are_cut() {
         "in_port=1,P,actions=ct(zone=5,table=3,nat)",
         "table=3,P,ct_state=+est+rpl-inv,actions=output:2",
     ];
-    let mut short_way = 0;
+    let mut fast_path = 0;
     for (spec, cached) in specs().into_iter().flat_map(|spec| [(spec.clone(), true), (spec, false)]) {
         let whole = case("both ways", 1, LINES);
         let mut pair = Pair::new(whole.name, &whole.lines(&spec), (Kind::Geneve, "remote_ip=1.1.2.92 key=5"), cached);
@@ -336,10 +336,10 @@ fn a_translated_connection_comes_back_wherever_its_packets_are_cut() {
                 }
             }
         }
-        short_way += pair.whole.bed.shared.stats.program_hits.get();
+        fast_path += pair.whole.bed.shared.stats.program_hits.get();
         pair.end();
     }
-    assert!(short_way > 0, "none went the short way");
+    assert!(fast_path > 0, "none took the fast path");
 }
 
 /// Copies count as the mbufs that they take, not as what short segments would.

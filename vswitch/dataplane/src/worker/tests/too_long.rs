@@ -52,7 +52,7 @@ fn the_longest_packet_gets_through_and_the_sender_of_a_longer_one_is_told() {
         for (v4, headers) in [(true, 28), (false, 48)] {
             let name = format!("{kind:?} to {remote}, v4={v4}, cached={cached}");
             let (mut bed, mtu) = (bed(*kind, remote, cached), 1500 - header);
-            // On the long way first, then on the short one.
+            // On the slow path first, then on the fast one.
             for round in 1..=4 {
                 let frame = long(v4, mtu - headers, false);
                 bed.receive(2, &frame);
@@ -67,7 +67,7 @@ fn the_longest_packet_gets_through_and_the_sender_of_a_longer_one_is_told() {
                 assert_eq!(bed.died(), [(4, "path_mtu", round)], "{name}");
             }
             let hits = bed.shared.stats.program_hits.get();
-            assert_eq!(hits > 0, cached, "{name}: {hits} on the short way");
+            assert_eq!(hits > 0, cached, "{name}: {hits} on the fast path");
             assert_eq!(bed.pool.in_use(), 0, "{name}");
         }
     }

@@ -321,7 +321,7 @@ fn the_same_packet_out_of_other_tunnels_is_another() {
             }
         }
     }
-    assert!(beds[0].shared.stats.program_hits.get() > 20, "few went the short way");
+    assert!(beds[0].shared.stats.program_hits.get() > 20, "few took the fast path");
 }
 
 /// What is known of a packet is not true of what it is put into: pieces of a long one meet the tracker of the underlay as what they are.
@@ -498,7 +498,7 @@ fn senders_are_not_told_too_often_or_where_nobody_minds() {
 }
 
 #[test]
-fn each_sender_of_a_burst_is_told_on_the_short_way_too() {
+fn each_sender_of_a_burst_is_told_on_the_fast_path_too() {
     let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
     bed.knows_peer();
     bed.program(&[
@@ -535,7 +535,7 @@ fn train(inner: &[u8]) -> Vec<u8> {
     train
 }
 
-/// Datagrams that came as one packet have one sender, who is told once, on the short way as on the long one.
+/// Datagrams that came as one packet have one sender, who is told once, on the fast path as on the slow one.
 #[test]
 fn the_sender_of_a_train_is_told_once() {
     for cached in [true, false] {
@@ -570,8 +570,8 @@ fn the_sender_of_a_train_is_told_once() {
         bed.walk.burst(&mut burst, id(0), bed.now);
         bed.walk.flush();
         assert_eq!(bed.ports(), [2], "cached={cached}: one message, {:?}", bed.died());
-        let short_way = bed.shared.stats.program_hits.get() - before;
-        assert_eq!(short_way, if cached { 3 } else { 0 }, "cached={cached}");
+        let fast_path = bed.shared.stats.program_hits.get() - before;
+        assert_eq!(fast_path, if cached { 3 } else { 0 }, "cached={cached}");
         assert_eq!((bed.totals(6).tx_drops[DropReason::PathMtu.index()], bed.pool.in_use()), (3, 0), "cached={cached}");
     }
 }
