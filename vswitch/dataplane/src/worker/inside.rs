@@ -50,7 +50,7 @@ fn put_back(mbuf: &mut Mbuf, header: usize) {
 }
 
 impl Step<'_> {
-    /// [`Step::run`] of packets that come by one door and whose insides have programs, from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was. None of
+    /// [`Step::replay_batch`] of packets that come by one door and whose insides have programs, from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was. None of
     /// those to which more happens than to others: the first of a millisecond is [`Step::come_in_by_door`]'s.
     #[inline(never)] // registers of its own
     pub(super) fn run_inside(&mut self, cache: &Cache, slots: &mut [Option<Mbuf>], first: usize) -> (usize, Halt) {

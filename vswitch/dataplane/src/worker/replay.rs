@@ -52,7 +52,7 @@ pub(super) enum Replayed {
     Changed,
 }
 
-/// A path that packets of a run take one after the other: what is the same for all of them is looked at when the first one comes, and they are counted when another path's comes or the run ends
+/// A path that packets of a batch take one after the other: what is the same for all of them is looked at when the first one comes, and they are counted when another path's comes or the run ends
 /// ([`Step::settle`]).
 #[derive(Debug, Default)]
 pub(super) struct Taken<'c> {

@@ -1,6 +1,6 @@
-//! The straight road through a burst: packets of connections that have programs, one after the other, and nothing else in the loop.
+//! Batches of a burst: packets of connections that have programs, one after the other, and nothing else in the loop.
 //!
-//! What a packet costs here is how many instructions it takes. So whatever else a packet may need makes the run halt, and is [`Walk::tables_burst`](super::Walk)'s, which
+//! What a packet costs here is how many instructions it takes. So whatever else a packet may need ends the batch, and is [`Walk::tables_burst`](super::Walk)'s, which
 //! comes back for the rest of the burst; and each family has its own copy of the loop's body, where all that hangs on the family is known.
 
 use super::replay::{Replayed, Taken};
@@ -11,7 +11,7 @@ use crate::port::PortId;
 use vswitch_dpdk::Mbuf;
 use vswitch_flow::action::PortNo;
 
-/// Why a run has halted.
+/// Why a batch has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
     /// There are no more packets, or the last one may have changed something for the next one.
@@ -26,7 +26,7 @@ impl Step<'_> {
     /// Replays the packets of a burst from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was. Afterwards this may be inside of a section
     /// ([`vswitch_conntrack::Owner`]).
     #[inline(never)] // registers of its own
-    pub(super) fn run(
+    pub(super) fn replay_batch(
         &mut self,
         cache: &Cache,
         slots: &mut [Option<Mbuf>],

@@ -66,7 +66,7 @@ impl Walk {
             // The common case in a straight line; everything else is below.
             let (mut halt, mut refused) = (None, false);
             if ordinary && !doors {
-                let (replayed, why) = step.run(cache, slots, next, from);
+                let (replayed, why) = step.replay_batch(cache, slots, next, from);
                 next += replayed;
                 program_hits += replayed as u64;
                 if why == Halt::Between {

@@ -144,7 +144,7 @@ fn what_is_learned_closes_a_door_at_once() {
     assert_eq!((sent.len(), inside), (6, 5), "two of source port 40002 are dropped: {sent:?}");
 }
 
-/// A run of packets by one door ends where one is not as the others, and goes on behind it.
+/// A batch of packets by one door ends where one is not as the others, and goes on behind it.
 #[test]
 fn a_run_goes_on_behind_a_packet_that_is_not_replayed() {
     let mut beds = [true, false].map(|cached| bed(Kind::Geneve, false, cached));
