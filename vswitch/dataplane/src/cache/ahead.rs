@@ -69,7 +69,7 @@ impl Cache {
             return;
         }
         let unknown = self.keys.iter().zip(burst.iter()).enumerate().filter(|(_, (key, _))| key.found == NOWHERE);
-        for tuple in unknown.filter_map(|(i, (key, mbuf))| key.tuple(self.doors.front(i, mbuf))) {
+        for tuple in unknown.filter_map(|(i, (key, mbuf))| key.tuple(self.decap.front(i, mbuf))) {
             for zone in zones.into_iter().flatten() {
                 tracker.lines_of(&Tuple { zone, ..tuple }).into_iter().for_each(prefetch);
             }

@@ -1,6 +1,6 @@
 //! A decision that is kept: for every packet that agrees with the first one on the bits that mattered.
 
-use super::doors::is_for_all_flows;
+use super::decap::is_for_all_flows;
 use super::validity::Depends;
 use crate::action::{DecapOp, Op};
 use crate::group::Group;

@@ -25,8 +25,8 @@ mod ahead;
 mod alike;
 mod compact;
 mod credit;
+mod decap;
 mod directory;
-mod doors;
 mod exact;
 mod lookup;
 mod megaflow;
@@ -68,7 +68,7 @@ use crate::port::PortId;
 use crate::time::Millis;
 use ahead::Zones;
 use compact::Seeds;
-use doors::Doors;
+use decap::DecapCache;
 use exact::Exact;
 use memo::Memo;
 use openings::Openings;
@@ -97,7 +97,7 @@ pub struct Cache {
     v6: Exact<16>,
     paths: Paths,
     tunnels: Tunnels,
-    doors: Doors,
+    decap: DecapCache,
     pub(crate) recorder: Recorder,
     memo: Memo,
     openings: Openings,
@@ -146,7 +146,7 @@ impl Cache {
             shared,
             memo: Memo::new(seeds.one()),
             tunnels: Tunnels::new(seeds.one()),
-            doors: Doors::new(seeds.one()),
+            decap: DecapCache::new(seeds.one()),
             openings: Openings::default(),
             seeds,
             v4: Exact::new(EXACT_V4_ENTRIES),
@@ -394,7 +394,7 @@ impl Cache {
         self.paths.sweep(IDLE_SEARCH);
         self.memo.sweep();
         self.openings.tend();
-        self.doors.sweep();
+        self.decap.sweep();
         if self.unswept > 0 {
             self.version += 1;
             self.unswept = self.unswept.saturating_sub(SWEEP);

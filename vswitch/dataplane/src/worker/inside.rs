@@ -1,4 +1,4 @@
-//! Packets that come out of tunnels by a door of the cache (`cache/doors.rs`): what is inside has been looked up, what is outside is decided like that of its last packet.
+//! Packets that come out of tunnels by an entry of the decap cache (`cache/decap.rs`): what is inside has been looked up, what is outside is decided like that of its last packet.
 //!
 //! A packet about which not everything is known is as it came in, and goes the way of its own key and of [`Step::decapsulate`].
 
@@ -25,7 +25,7 @@ pub(super) fn prepare(
     world: u64,
     frames: std::ops::RangeInclusive<usize>,
 ) -> (u64, bool) {
-    cache.prepare_by_doors(burst, (port, world), &frames, |mbuf| words_of(op, mbuf))
+    cache.prepare_decap(burst, (port, world), &frames, |mbuf| words_of(op, mbuf))
 }
 
 /// [`plain_words`] of a packet.
@@ -50,20 +50,20 @@ fn put_back(mbuf: &mut Mbuf, header: usize) {
 }
 
 impl Step<'_> {
-    /// [`Step::replay_batch`] of packets that come by one door and whose insides have programs, from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was. None of
-    /// those to which more happens than to others: the first of a millisecond is [`Step::come_in_by_door`]'s.
+    /// [`Step::replay_batch`] of packets that come by one entry and whose insides have programs, from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was. None of
+    /// those to which more happens than to others: the first of a millisecond is [`Step::decap_by_entry`]'s.
     #[inline(never)] // registers of its own
     pub(super) fn run_inside(&mut self, cache: &Cache, slots: &mut [Option<Mbuf>], first: usize) -> (usize, Halt) {
-        let door = cache.door(first).filter(|_| cache.is_located());
-        let Some((door, megaflow, header)) = door else { return (0, Halt::NoProgram) };
-        let view = self.snapshot.port(door.port());
-        let due = !door.was_passed(self.now) || megaflow.has_effects() && megaflow.used() != self.now;
+        let entry = cache.decap_entry(first).filter(|_| cache.is_located());
+        let Some((entry, megaflow, header)) = entry else { return (0, Halt::NoProgram) };
+        let view = self.snapshot.port(entry.port());
+        let due = !entry.was_passed(self.now) || megaflow.has_effects() && megaflow.used() != self.now;
         let Some(view) = view.filter(|_| !due) else { return (0, Halt::NoProgram) };
         self.next_packet();
-        let (from, mut taken) = ((door.port(), door.in_port), Taken::default());
+        let (from, mut taken) = ((entry.port(), entry.in_port), Taken::default());
         let (mut packets, mut bytes, mut why) = (0, 0, Halt::Between);
         for (i, (slot, key)) in slots.iter_mut().zip(cache.keys.iter()).enumerate().skip(first) {
-            if !cache.comes_by(i, door, header) {
+            if !cache.comes_by(i, entry, header) {
                 break;
             }
             let Some(mbuf) = slot.as_mut().filter(|_| cache.has_located_program(key)) else {
@@ -104,15 +104,15 @@ impl Step<'_> {
     /// # Errors
     /// The packet as it came in: there is no such way, or not now.
     #[inline(never)] // most are replayed by `run_inside`
-    pub(super) fn come_in_by_door(&mut self, cache: &mut Cache, i: usize, mut mbuf: Mbuf) -> Result<Inside, Mbuf> {
-        let Some((door, ..)) = cache.door(i) else { return Err(mbuf) };
-        if door.pass(self.now) {
+    pub(super) fn decap_by_entry(&mut self, cache: &mut Cache, i: usize, mut mbuf: Mbuf) -> Result<Inside, Mbuf> {
+        let Some((entry, ..)) = cache.decap_entry(i) else { return Err(mbuf) };
+        if entry.pass(self.now) {
             self.outputs.owner.leave();
             self.first_of_millisecond(cache, i, &mbuf);
         }
         let cache = &*cache;
-        let Some((door, megaflow, header)) = cache.door(i) else { return Err(mbuf) };
-        let Some(view) = self.snapshot.port(door.port()) else { return Err(mbuf) };
+        let Some((entry, megaflow, header)) = cache.decap_entry(i) else { return Err(mbuf) };
+        let Some(view) = self.snapshot.port(entry.port()) else { return Err(mbuf) };
         let outside = mbuf.len() as u64;
         if !mbuf.trim_front(header) {
             return Err(mbuf);
@@ -123,7 +123,7 @@ impl Step<'_> {
         let key = &cache.keys[i];
         let way = match cache.program(key) {
             Some(program) => {
-                let done = self.replay(cache, program, mbuf, key, (door.port(), door.in_port));
+                let done = self.replay(cache, program, mbuf, key, (entry.port(), entry.in_port));
                 // Why it takes the slow path is counted there.
                 done.map(|()| Inside::Program).map_err(|(mbuf, _)| mbuf)
             }
@@ -153,10 +153,10 @@ impl Step<'_> {
         Ok(Inside::Megaflow)
     }
 
-    /// What is heard of packets that come by a door, beside that they come out of a tunnel. What it changes is known afterwards.
+    /// What is heard of packets that come by a decap entry, beside that they come out of a tunnel. What it changes is known afterwards.
     #[cold]
     fn first_of_millisecond(&self, cache: &mut Cache, i: usize, mbuf: &Mbuf) {
-        let Some(op) = cache.door(i).and_then(|(_, megaflow, _)| megaflow.unwraps()) else { return };
+        let Some(op) = cache.decap_entry(i).and_then(|(_, megaflow, _)| megaflow.unwraps()) else { return };
         if let Some((outer, _)) = words_of(op, mbuf) {
             cache.use_tunnel(&outer, self.now);
         }
@@ -166,9 +166,9 @@ impl Step<'_> {
         cache.sync(&self.snapshot.world.changes);
     }
 
-    /// A packet that came in by a port is going to come out of a tunnel, which is all that is decided of it: those like it may come by a door.
+    /// A packet that came in by a port is going to come out of a tunnel, which is all that is decided of it: those like it may come by a decap entry.
     #[inline(never)]
-    pub(super) fn open_door(
+    pub(super) fn insert_decap(
         &self,
         cache: &mut Cache,
         (megaflow, op): (&Arc<Megaflow>, DecapOp),
@@ -186,6 +186,6 @@ impl Step<'_> {
             let strict = world.bridges.get(facts.bridge)?.strict;
             (facts.admin_up && !strict).then_some(facts.number)
         };
-        cache.open_door((megaflow, op), (mbuf.head(), port), (&outer, header), (world.number, now), in_port);
+        cache.insert_decap((megaflow, op), (mbuf.head(), port), (&outer, header), (world.number, now), in_port);
     }
 }

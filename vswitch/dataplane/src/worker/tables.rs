@@ -57,7 +57,7 @@ impl Walk {
         let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
         let (cache, changes) = (&mut self.cache, &*snapshot.world.changes);
         let from = (port, facts.number);
-        let doors = cache.has_doors();
+        let decap = cache.has_decap();
         let (mut hits, mut program_hits, mut passed) = (0, 0, false);
         let slots = burst.hand_out();
         let mut next = 0;
@@ -65,7 +65,7 @@ impl Walk {
             cache.sync(changes);
             // The common case in a straight line; everything else is below.
             let (mut halt, mut refused) = (None, false);
-            if ordinary && !doors {
+            if ordinary && !decap {
                 let (replayed, why) = step.replay_batch(cache, slots, next, from);
                 next += replayed;
                 program_hits += replayed as u64;
@@ -93,9 +93,9 @@ impl Walk {
             }
             step.next_packet();
             let mut knocked = false;
-            if doors && cache.is_inside(i) {
+            if decap && cache.is_inside(i) {
                 // Why its program was not replayed is counted when that is tried again.
-                match if refused { Err(mbuf) } else { step.come_in_by_door(cache, i, mbuf) } {
+                match if refused { Err(mbuf) } else { step.decap_by_entry(cache, i, mbuf) } {
                     Ok(way) => {
                         passed = true;
                         hits += 1 + u64::from(way == Inside::Megaflow);
@@ -147,7 +147,7 @@ impl Walk {
                     if let Some(op) = megaflow.unwraps() {
                         let megaflow = Arc::clone(megaflow);
                         if !knocked {
-                            step.open_door(cache, (&megaflow, op), &packet.mbuf, port, now);
+                            step.insert_decap(cache, (&megaflow, op), &packet.mbuf, port, now);
                         }
                         step.decapsulate(Some(cache), op, packet, origin);
                         continue;
@@ -375,7 +375,7 @@ impl Step<'_> {
         let now = self.now;
         megaflow.count(1, packet.mbuf.len() as u64, now);
         if let (Some(op), Some(_), 0) = (megaflow.unwraps(), compact, self.tunnels_left) {
-            self.open_door(cache, (&megaflow, op), &packet.mbuf, origin.port, now);
+            self.insert_decap(cache, (&megaflow, op), &packet.mbuf, origin.port, now);
         }
         match compact {
             // What leads to others is kept as a program, or not at all: a first packet of a connection takes nobody's place.

@@ -6,7 +6,7 @@ mod chosen;
 mod clauses;
 mod counted;
 mod ct;
-mod doors;
+mod decap;
 mod equal;
 mod forget;
 mod homes;

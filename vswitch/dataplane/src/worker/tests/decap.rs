@@ -126,9 +126,9 @@ fn a_rule_for_the_outer_flow_label_is_met() {
     }
 }
 
-/// What a packet of a burst teaches, the next one knows, though its door stood open when the burst came.
+/// What a packet of a burst teaches, the next one knows, though its entry was there when the burst came.
 #[test]
-fn what_is_learned_closes_a_door_at_once() {
+fn what_is_learned_ends_a_decap_entry_at_once() {
     let mut bed = bed(Kind::Geneve, false, true);
     bed.program(&[TEACHER]);
     let packet = |source, frame: Vec<u8>| Outside { source, ..USUAL }.around(&frame);
@@ -144,7 +144,7 @@ fn what_is_learned_closes_a_door_at_once() {
     assert_eq!((sent.len(), inside), (6, 5), "two of source port 40002 are dropped: {sent:?}");
 }
 
-/// A batch of packets by one door ends where one is not as the others, and goes on behind it.
+/// A batch of packets by one entry ends where one is not as the others, and goes on behind it.
 #[test]
 fn a_run_goes_on_behind_a_packet_that_is_not_replayed() {
     let mut beds = [true, false].map(|cached| bed(Kind::Geneve, false, cached));
@@ -249,7 +249,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         sender,
         ..USUAL
     });
-    // Most come by the door of the one before.
+    // Most come by the entry of the one before.
     let packets = prop::collection::vec((inner, prop_oneof![20 => Just(0_u8), 1 => 1..200_u8]), 1..20);
     let run = (outside, any::<bool>(), packets).prop_map(|(outside, turns, packets)| {
         let sources = (0..4).cycle().map(|turn| if turns { 40_000 + turn } else { outside.source });
