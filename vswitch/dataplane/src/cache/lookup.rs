@@ -180,8 +180,8 @@ impl Cache {
     pub(crate) fn begin_recording(&mut self, key: &Compact, mbuf: &Mbuf, megaflow: &Arc<Megaflow>, direct: bool) {
         if key.opens(mbuf.head()) {
             self.count_fallback(Fallback::Untracked);
-            if direct && key.is_first(mbuf.head()) && self.wants_opening() {
-                self.recorder.begin_opening(megaflow);
+            if direct && key.is_first(mbuf.head()) && self.wants_template() {
+                self.recorder.begin_template(megaflow);
             }
         } else if key.is_plain() && self.enabled {
             self.recorder.begin(mbuf, megaflow);
@@ -193,10 +193,10 @@ impl Cache {
         if !self.recorder.is_on() {
             return;
         }
-        if self.recorder.is_of_opening() {
-            let steps: Vec<_> = self.recorder.end_opening().unwrap_or_default().to_vec();
+        if self.recorder.is_of_template() {
+            let steps: Vec<_> = self.recorder.end_template().unwrap_or_default().to_vec();
             self.recorder.forget();
-            return self.keep_opening(&steps, key.is_v6());
+            return self.keep_template(&steps, key.is_v6());
         }
         let made = match self.recorder.end() {
             Ok(recording) => make(&recording, key, &mut self.paths, &self.shared),

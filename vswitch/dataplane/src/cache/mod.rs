@@ -28,10 +28,10 @@ mod credit;
 mod decap;
 mod directory;
 mod exact;
+mod first_packet;
 mod lookup;
 mod megaflow;
 mod memo;
-mod openings;
 mod path;
 mod program;
 mod recorder;
@@ -50,9 +50,9 @@ pub(crate) use alike::Alike;
 pub use compact::Compact;
 pub(crate) use compact::{Kind, folded};
 pub(crate) use exact::{Entry, RareProgram};
+pub(crate) use first_packet::FirstPacketTemplate;
 pub use megaflow::Megaflow;
 pub(crate) use megaflow::looks_back;
-pub(crate) use openings::Opening;
 pub use path::Path;
 pub use program::Rare;
 pub(crate) use program::{AnyProgram, Program, Simple};
@@ -70,8 +70,8 @@ use ahead::Zones;
 use compact::Seeds;
 use decap::DecapCache;
 use exact::Exact;
+use first_packet::FirstPacketTemplates;
 use memo::Memo;
-use openings::Openings;
 use path::Paths;
 use std::sync::Arc;
 use tunnels::Tunnels;
@@ -100,7 +100,7 @@ pub struct Cache {
     decap: DecapCache,
     pub(crate) recorder: Recorder,
     memo: Memo,
-    openings: Openings,
+    templates: FirstPacketTemplates,
     /// By bridge.
     bridges: Vec<Tuples>,
     /// Every megaflow that is kept.
@@ -147,7 +147,7 @@ impl Cache {
             memo: Memo::new(seeds.one()),
             tunnels: Tunnels::new(seeds.one()),
             decap: DecapCache::new(seeds.one()),
-            openings: Openings::default(),
+            templates: FirstPacketTemplates::default(),
             seeds,
             v4: Exact::new(EXACT_V4_ENTRIES),
             v6: Exact::new(EXACT_V6_ENTRIES),
@@ -393,7 +393,7 @@ impl Cache {
         }
         self.paths.sweep(IDLE_SEARCH);
         self.memo.sweep();
-        self.openings.tend();
+        self.templates.tend();
         self.decap.sweep();
         if self.unswept > 0 {
             self.version += 1;
@@ -420,7 +420,7 @@ impl Cache {
         self.unswept = self.v4.len().max(self.v6.len());
         self.paths.clear();
         self.memo.clear();
-        self.openings.clear();
+        self.templates.clear();
         self.recorder.forget();
         self.forgotten = self.forgotten.max(self.all.len());
         self.bridges.iter_mut().for_each(Tuples::clear);

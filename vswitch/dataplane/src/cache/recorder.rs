@@ -93,14 +93,14 @@ impl Recorder {
     }
 
     /// A first packet of a connection sets out, by a decision that leads to others.
-    pub(super) fn begin_opening(&mut self, megaflow: &Arc<Megaflow>) {
+    pub(super) fn begin_template(&mut self, megaflow: &Arc<Megaflow>) {
         self.forget();
         (self.on, self.opens) = (true, true);
         self.steps.push(Arc::clone(megaflow));
     }
 
     /// It is that which is written down.
-    pub(super) const fn is_of_opening(&self) -> bool {
+    pub(super) const fn is_of_template(&self) -> bool {
         self.opens
     }
 
@@ -190,7 +190,7 @@ impl Recorder {
     }
 
     /// The first packet is where it was to go. None: nothing can be made of this.
-    pub(super) fn end_opening(&mut self) -> Option<&[Arc<Megaflow>]> {
+    pub(super) fn end_template(&mut self) -> Option<&[Arc<Megaflow>]> {
         self.on = false;
         self.failed.is_none().then_some(&self.steps)
     }

@@ -14,13 +14,13 @@
 
 mod ct;
 mod execute;
+mod first_packet;
 mod forget;
 mod found;
 mod inject;
 mod inside;
 mod learning;
 mod neighbour;
-mod opening;
 mod output;
 mod outside;
 mod path_mtu;

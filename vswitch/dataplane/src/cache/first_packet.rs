@@ -2,9 +2,9 @@
 //!
 //! No program of a connection can be there before the connection is. But most first packets of a port take the same decisions as those before them, and what the tracker says of them is always the
 //! same: new, no mark, no label, and behind the commit what the commit writes. So what all decisions of such a way ask comes to one question to the packet as it came in, and what they do to one
-//! list of rewrites: an [`Opening`]. Whoever has one asks that question, has the connection opened, and writes.
+//! list of rewrites: a [`FirstPacketTemplate`]. Whoever has one asks that question, has the connection opened, and writes.
 //!
-//! **What can be one** ([`opening`]): each decision ends with `ct()`, but for the last one, which sends the packet; all `ct()` are of one zone, the last one commits, none chooses a translation; before it nothing is rewritten
+//! **What can be one** ([`template`]): each decision ends with `ct()`, but for the last one, which sends the packet; all `ct()` are of one zone, the last one commits, none chooses a translation; before it nothing is rewritten
 //! but what a router changes at a hop, which no later decision asks for; none asks for addresses or ports of the connection. Whatever is not so takes the slow path.
 //!
 //! **Limits**: [`WAYS`] per port and family, the last ones. What may be written down per millisecond is limited, per port and for all together ([`WRITTEN_PER_MS`]): a port whose packets take many ways, or ways of which nothing can be made,
@@ -37,7 +37,7 @@ const OF_HOP: [Field; 3] = [Field::EthDst, Field::EthSrc, Field::NwTtl];
 
 /// What all decisions of one way of first packets ask and write, in one question and one list.
 #[derive(Debug)]
-pub(crate) struct Opening {
+pub(crate) struct FirstPacketTemplate {
     /// What all of its decisions ask, of a packet as it came in.
     matching: SparseMatch,
     bridge: usize,
@@ -53,9 +53,9 @@ pub(crate) struct Opening {
 
 /// Those of a worker.
 #[derive(Debug)]
-pub(super) struct Openings {
+pub(super) struct FirstPacketTemplates {
     /// By port and family; the last one that fitted first.
-    sets: Box<[[Option<Box<Opening>>; WAYS]]>,
+    sets: Box<[[Option<Box<FirstPacketTemplate>>; WAYS]]>,
     /// By port: the millisecond in which a way was written down, and how many in that.
     written: Box<[(u32, u8)]>,
     /// Counts milliseconds.
@@ -65,28 +65,28 @@ pub(super) struct Openings {
     hand: usize,
 }
 
-impl Default for Openings {
+impl Default for FirstPacketTemplates {
     fn default() -> Self {
         let sets = (0..2 * PORTS_MAX).map(|_| [const { None }; WAYS]).collect();
         Self { sets, written: vec![(0, 0); PORTS_MAX].into(), tick: 1, left: WRITTEN_PER_MS.1, hand: 0 }
     }
 }
 
-impl Openings {
+impl FirstPacketTemplates {
     fn place(port: PortId, v6: bool) -> usize {
         2 * port.index() + usize::from(v6)
     }
 
-    fn set(&mut self, port: PortId, v6: bool) -> Option<&mut [Option<Box<Opening>>; WAYS]> {
+    fn set(&mut self, port: PortId, v6: bool) -> Option<&mut [Option<Box<FirstPacketTemplate>>; WAYS]> {
         self.sets.get_mut(Self::place(port, v6))
     }
 
-    fn keep(&mut self, port: PortId, v6: bool, opening: Opening) {
+    fn keep(&mut self, port: PortId, v6: bool, template: FirstPacketTemplate) {
         let Some(set) = self.set(port, v6) else { return };
         // It was there, and stale.
-        let same = |other: &Opening| Arc::ptr_eq(&other.path, &opening.path);
+        let same = |other: &FirstPacketTemplate| Arc::ptr_eq(&other.path, &template.path);
         let at = set.iter().position(|other| other.as_deref().is_none_or(same)).unwrap_or(WAYS - 1);
-        set[at] = Some(Box::new(opening));
+        set[at] = Some(Box::new(template));
         set[..=at].rotate_right(1);
     }
 
@@ -95,7 +95,7 @@ impl Openings {
         (self.tick, self.left) = (self.tick.wrapping_add(1), WRITTEN_PER_MS.1);
         for _ in 0..SWEEP {
             self.hand = (self.hand + 1) % self.sets.len();
-            self.sets[self.hand].iter_mut().for_each(|way| drop(way.take_if(|opening| opening.path.is_dead())));
+            self.sets[self.hand].iter_mut().for_each(|way| drop(way.take_if(|template| template.path.is_dead())));
         }
     }
 
@@ -106,30 +106,30 @@ impl Openings {
 }
 
 impl Cache {
-    /// What becomes of a first packet that came in by the port whose burst this is, if it is known and good: it is the caller's, who gives it back ([`Self::done_with_opening`]).
+    /// What becomes of a first packet that came in by the port whose burst this is, if it is known and good: it is the caller's, who gives it back ([`Self::done_with_template`]).
     #[inline]
-    pub(crate) fn take_opening(&mut self, bridge: usize, key: &FlowKey, v6: bool) -> Option<Box<Opening>> {
-        let is_good = |opening: &Opening| {
-            opening.bridge == bridge && opening.matching.matches(key) && self.is_current(&opening.path)
+    pub(crate) fn take_template(&mut self, bridge: usize, key: &FlowKey, v6: bool) -> Option<Box<FirstPacketTemplate>> {
+        let is_good = |template: &FirstPacketTemplate| {
+            template.bridge == bridge && template.matching.matches(key) && self.is_current(&template.path)
         };
-        let ways = self.openings.sets.get(Openings::place(self.payer, v6))?;
+        let ways = self.templates.sets.get(FirstPacketTemplates::place(self.payer, v6))?;
         let at = ways.iter().position(|way| way.as_deref().is_some_and(is_good))?;
-        let set = self.openings.set(self.payer, v6)?;
+        let set = self.templates.set(self.payer, v6)?;
         set[..=at].rotate_right(1);
         set[0].take()
     }
 
-    /// See [`Self::take_opening`].
+    /// See [`Self::take_template`].
     #[inline]
-    pub(crate) fn done_with_opening(&mut self, opening: Box<Opening>, v6: bool) {
-        if let Some(set) = self.openings.set(self.payer, v6) {
-            set[0] = Some(opening);
+    pub(crate) fn done_with_template(&mut self, template: Box<FirstPacketTemplate>, v6: bool) {
+        if let Some(set) = self.templates.set(self.payer, v6) {
+            set[0] = Some(template);
         }
     }
 
     /// Whether what becomes of a first packet is to be written down.
-    pub(super) fn wants_opening(&mut self) -> bool {
-        let Openings { written, tick, left, .. } = &mut self.openings;
+    pub(super) fn wants_template(&mut self) -> bool {
+        let FirstPacketTemplates { written, tick, left, .. } = &mut self.templates;
         let Some((then, n)) = written.get_mut(self.payer.index()).filter(|_| self.enabled && *left > 0) else {
             return false;
         };
@@ -143,15 +143,15 @@ impl Cache {
     }
 
     /// A first packet has taken these steps.
-    pub(super) fn keep_opening(&mut self, steps: &[Arc<Megaflow>], v6: bool) {
-        if let Some(opening) = opening(steps, &mut self.paths, &self.shared) {
-            self.openings.keep(self.payer, v6, opening);
+    pub(super) fn keep_template(&mut self, steps: &[Arc<Megaflow>], v6: bool) {
+        if let Some(template) = template(steps, &mut self.paths, &self.shared) {
+            self.templates.keep(self.payer, v6, template);
         }
     }
 }
 
 /// Makes one of the decisions on a first packet, if one can be made of them.
-fn opening(steps: &[Arc<Megaflow>], paths: &mut Paths, shared: &CacheShared) -> Option<Opening> {
+fn template(steps: &[Arc<Megaflow>], paths: &mut Paths, shared: &CacheShared) -> Option<FirstPacketTemplate> {
     let ops = || steps.iter().flat_map(|megaflow| megaflow.ops());
     let met = || ops().filter_map(|op| if let Op::Ct(ct) = op { Some(ct) } else { None });
     let out = shape(steps, met().count()).filter(|out| *out != PortId::NONE)?;
@@ -184,7 +184,7 @@ fn opening(steps: &[Arc<Megaflow>], paths: &mut Paths, shared: &CacheShared) -> 
     let matching = question(steps)?;
     let (bridge, request, commits) = (steps.first()?.bridge, commit.request.clone(), commit.commits.clone());
     let path = paths.intern(steps, out, Macs::default(), shared)?;
-    Some(Opening { matching, bridge, request, commits, rewrites: rewrites.into(), path })
+    Some(FirstPacketTemplate { matching, bridge, request, commits, rewrites: rewrites.into(), path })
 }
 
 /// What all decisions ask, of a packet as it came in; none: that cannot be said.

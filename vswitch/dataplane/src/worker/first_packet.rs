@@ -1,10 +1,10 @@
-//! A first packet of a TCP connection that takes the fast path ([`crate::cache::Opening`]): its connection is opened, what all stages write is written, and it is sent.
+//! A first packet of a TCP connection that takes the fast path ([`crate::cache::FirstPacketTemplate`]): its connection is opened, what all stages write is written, and it is sent.
 //!
 //! Nothing of the packet or the tracker is touched before it is known that all of it holds. Whatever does not hold takes the slow path.
 
 use super::step::Step;
 use crate::action::Packet;
-use crate::cache::{Cache, Compact, Opening};
+use crate::cache::{Cache, Compact, FirstPacketTemplate};
 use crate::conntrack::plainly_seen;
 use crate::pipeline::PortFacts;
 use crate::port::PortId;
@@ -29,21 +29,21 @@ impl Step<'_> {
             return Err(packet);
         }
         let v6 = compact.is_v6();
-        let Some(opening) = cache.take_opening(facts.bridge, key, v6) else { return Err(packet) };
-        let done = self.open_by(cache, &opening, (port, facts), packet);
-        cache.done_with_opening(opening, v6);
+        let Some(template) = cache.take_template(facts.bridge, key, v6) else { return Err(packet) };
+        let done = self.open_by(cache, &template, (port, facts), packet);
+        cache.done_with_template(template, v6);
         done
     }
 
     fn open_by(
         &mut self,
         cache: &mut Cache,
-        opening: &Opening,
+        template: &FirstPacketTemplate,
         (port, facts): (PortId, &PortFacts),
         mut packet: Packet,
     ) -> Result<(), Packet> {
         let (worker, now) = (self.worker, self.now);
-        let request = &opening.request;
+        let request = &template.request;
         let mut seen = Seen::default();
         if plainly_seen(&mut packet, request.zone, &mut seen).is_none() {
             return Err(packet);
@@ -52,20 +52,20 @@ impl Step<'_> {
         if !tracker.open_unsought(&seen, request, worker, now.0) {
             return Err(packet);
         }
-        if let Some(commits) = &opening.commits {
+        if let Some(commits) = &template.commits {
             commits.add();
         }
         cache.met(request.zone);
         cache.stats().opening_hits.add(1);
-        self.takes(cache, &opening.path, packet.mbuf.len() as u64);
-        for op in &opening.rewrites {
+        self.takes(cache, &template.path, packet.mbuf.len() as u64);
+        for op in &template.rewrites {
             let rewritten = packet.rewrite(op);
             debug_assert!(rewritten.is_ok(), "no packet dies of {op:?}");
         }
         let Packet { mbuf, layers } = packet;
-        match opening.path.encapsulation() {
-            Some(op) => self.wrap_and_output(op, opening.path.out(), mbuf, layers, (port, facts.number)),
-            None => self.output(opening.path.out(), port, mbuf),
+        match template.path.encapsulation() {
+            Some(op) => self.wrap_and_output(op, template.path.out(), mbuf, layers, (port, facts.number)),
+            None => self.output(template.path.out(), port, mbuf),
         }
         Ok(())
     }
