@@ -3,7 +3,7 @@
 //! **Where in the walk**: between parse and pipeline. A plain packet's first bytes are its [`Compact`] key, looked up in the exact-match cache; any packet's
 //! [`vswitch_flow::FlowKey`] is looked up in the megaflow cache; what neither knows is translated, and the translation kept in both.
 //!
-//! **Connections**: a packet that meets `ct()` takes several decisions, one per stage. What they come to for one direction of a connection is a [`Program`], in the
+//! **Connections**: a packet that meets `ct()` takes several decisions, one per stage. What they come to for one direction of a connection is a [`ConnectionProgram`], in the
 //! exact-match cache too: so a packet of an established connection costs one lookup. The [`Recorder`] writes programs down, from packets that took the slow path.
 //!
 //! **Design**: everything here belongs to one worker and is written by it alone. A [`Megaflow`] is a translation with counters; the control
@@ -55,7 +55,7 @@ pub use megaflow::Megaflow;
 pub(crate) use megaflow::looks_back;
 pub use path::Path;
 pub use program::Rare;
-pub(crate) use program::{AnyProgram, Program, Simple};
+pub(crate) use program::{AnyProgram, ConnectionProgram, Simple};
 pub use recorder::Recorder;
 pub use shared::{CacheShared, CacheStats, Collector};
 pub(crate) use tunnels::Outer;

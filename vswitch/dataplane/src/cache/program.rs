@@ -27,21 +27,21 @@ pub struct Rare {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AnyProgram<'a> {
     /// IPv4.
-    V4(Program<'a, 4>),
+    V4(ConnectionProgram<'a, 4>),
     /// IPv6.
-    V6(Program<'a, 16>),
+    V6(ConnectionProgram<'a, 16>),
 }
 
 /// A program, with addresses of `A` bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Program<'a, const A: usize> {
+pub(crate) enum ConnectionProgram<'a, const A: usize> {
     /// It meets one `ct()`, and rewrites headers.
     Simple(Simple<'a, A>),
     /// It does more.
     Rare(&'a RareProgram<A>),
 }
 
-/// See [`Program::Simple`].
+/// See [`ConnectionProgram::Simple`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Simple<'a, const A: usize> {
     /// Its path.
@@ -60,11 +60,11 @@ impl<const A: usize> Entry<A> {
 
     /// Its program, if it has one.
     #[inline]
-    pub(super) fn program(&self) -> Option<Program<'_, A>> {
+    pub(super) fn program(&self) -> Option<ConnectionProgram<'_, A>> {
         match self {
             Self::None | Self::Megaflow(_) => None,
-            Self::Program { path, link, fused } => Some(Program::Simple(Simple { path, link, fused })),
-            Self::Rare { program, .. } => Some(Program::Rare(program)),
+            Self::Program { path, link, fused } => Some(ConnectionProgram::Simple(Simple { path, link, fused })),
+            Self::Rare { program, .. } => Some(ConnectionProgram::Rare(program)),
         }
     }
 }

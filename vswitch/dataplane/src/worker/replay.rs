@@ -9,7 +9,7 @@ use super::reject::Front;
 use super::step::Step;
 use super::tunnel::encap_fast;
 use crate::action::{EncapOp, Packet};
-use crate::cache::{AnyProgram, Cache, Compact, Megaflow, Path, Program, Rare, RareProgram, Simple};
+use crate::cache::{AnyProgram, Cache, Compact, ConnectionProgram, Megaflow, Path, Rare, RareProgram, Simple};
 use crate::conntrack::{Plain, translate};
 use crate::observe::Fallback;
 use crate::port::PortId;
@@ -88,10 +88,14 @@ impl Step<'_> {
     ) -> Result<(), (Mbuf, Fallback)> {
         let (mut slot, mut taken) = (Some(mbuf), Taken::default());
         let done = match program {
-            AnyProgram::V4(Program::Simple(it)) => self.replay_simple(cache, it, &mut slot, key, from, &mut taken),
-            AnyProgram::V6(Program::Simple(it)) => self.replay_simple(cache, it, &mut slot, key, from, &mut taken),
-            AnyProgram::V4(Program::Rare(program)) => self.replay_rare(cache, program, &mut slot, key, from),
-            AnyProgram::V6(Program::Rare(program)) => self.replay_rare(cache, program, &mut slot, key, from),
+            AnyProgram::V4(ConnectionProgram::Simple(it)) => {
+                self.replay_simple(cache, it, &mut slot, key, from, &mut taken)
+            }
+            AnyProgram::V6(ConnectionProgram::Simple(it)) => {
+                self.replay_simple(cache, it, &mut slot, key, from, &mut taken)
+            }
+            AnyProgram::V4(ConnectionProgram::Rare(program)) => self.replay_rare(cache, program, &mut slot, key, from),
+            AnyProgram::V6(ConnectionProgram::Rare(program)) => self.replay_rare(cache, program, &mut slot, key, from),
         };
         self.settle(&mut taken);
         self.outputs.owner.leave();
