@@ -36,7 +36,7 @@ pub use log::{ChangeLog, ChangedMatches};
 pub use op_count::{Counted, OpCount};
 pub use packet_in::{Continuation, Interest, NO_COOKIE, PacketIn, PacketIns, Paused, Received, Subscription};
 pub use program::{Program, Rule, RuleStats, TABLES, Table, TableStats};
-pub use stage::{Luggage, Stage, Stages};
+pub use stage::{FrozenState, Stage, Stages};
 pub use translate::{
     Choice, Credit, Deps, Effect, Request, Start, Trace, Tracing, Translation, choose, format_megaflow, format_ops,
     trace, translate,

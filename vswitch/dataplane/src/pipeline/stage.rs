@@ -15,7 +15,7 @@ use vswitch_flow::{Action, FIRST_PACKET_WORD, Field, FlowKey, FlowMask, LAST_PAC
 
 /// What a packet takes along.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Luggage {
+pub struct FrozenState {
     /// Index of the bridge where it is.
     pub bridge: usize,
     /// Table where it goes on.
@@ -36,7 +36,7 @@ pub struct Stage {
     /// Its number: `recirc_id` of the packets there. Never 0.
     pub id: u32,
     /// What they take along.
-    pub luggage: Luggage,
+    pub frozen: FrozenState,
     /// Its metadata, as few words of it as were written: index, bits, and which bits they are.
     written: Box<[(u8, u64, u64)]>,
     hash: u64,
@@ -58,19 +58,19 @@ struct Inner {
 }
 
 impl Stages {
-    /// The stage with this luggage.
+    /// The stage with this frozen state.
     #[must_use]
-    pub fn intern(&self, luggage: Luggage) -> Arc<Stage> {
+    pub fn intern(&self, frozen: FrozenState) -> Arc<Stage> {
         let mut inner = self.inner.lock();
-        let hash = inner.hash(&luggage);
+        let hash = inner.hash(&frozen);
         let same = inner.by_hash.get(&hash).into_iter().flatten().filter_map(|(_, stage)| stage.upgrade());
         // Dropping the last reference to another one takes the lock: not here.
         let candidates: Vec<Arc<Stage>> = same.collect();
-        let found = candidates.iter().find(|stage| stage.luggage == luggage).cloned();
+        let found = candidates.iter().find(|stage| stage.frozen == frozen).cloned();
         let stage = found.unwrap_or_else(|| {
             let id = inner.next_id();
-            let written = luggage.written();
-            let stage = Arc::new(Stage { id, luggage, written, hash, home: Arc::downgrade(&self.inner) });
+            let written = frozen.written();
+            let stage = Arc::new(Stage { id, frozen, written, hash, home: Arc::downgrade(&self.inner) });
             inner.by_hash.entry(hash).or_default().push((id, Arc::downgrade(&stage)));
             stage
         });
@@ -92,8 +92,8 @@ impl Stages {
 }
 
 impl Inner {
-    fn hash(&self, luggage: &Luggage) -> u64 {
-        let Luggage { bridge, table, metadata, defined, set, stack } = luggage;
+    fn hash(&self, frozen: &FrozenState) -> u64 {
+        let FrozenState { bridge, table, metadata, defined, set, stack } = frozen;
         self.hasher.hash_one((bridge, table, metadata, defined, set.len(), stack))
     }
 
@@ -107,7 +107,7 @@ impl Inner {
     }
 }
 
-// Equal luggage is one stage.
+// Equal frozen state is one stage.
 impl PartialEq for Stage {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -130,7 +130,7 @@ impl Drop for Stage {
     }
 }
 
-impl Luggage {
+impl FrozenState {
     fn written(&self) -> Box<[(u8, u64, u64)]> {
         // These belong to one decision.
         let mut defined = self.defined.clone();
@@ -175,26 +175,26 @@ impl Stage {
 mod tests {
     use super::*;
 
-    fn luggage(table: u8, reg0: u128) -> Luggage {
-        let mut luggage = Luggage { table, ..Luggage::default() };
-        luggage.metadata.set(Field::Reg0, reg0);
-        luggage.defined.add(Field::Reg0);
-        luggage
+    fn frozen(table: u8, reg0: u128) -> FrozenState {
+        let mut frozen = FrozenState { table, ..FrozenState::default() };
+        frozen.metadata.set(Field::Reg0, reg0);
+        frozen.defined.add(Field::Reg0);
+        frozen
     }
 
     #[test]
-    fn equal_luggage_is_one_stage_and_goes_with_its_last_user() {
+    fn equal_frozen_state_is_one_stage_and_goes_with_its_last_user() {
         let stages = Stages::default();
-        let (a, b) = (stages.intern(luggage(1, 5)), stages.intern(luggage(1, 6)));
-        let again = stages.intern(luggage(1, 5));
+        let (a, b) = (stages.intern(frozen(1, 5)), stages.intern(frozen(1, 6)));
+        let again = stages.intern(frozen(1, 5));
         assert!(Arc::ptr_eq(&a, &again));
         assert_ne!(a.id, b.id);
-        assert_ne!(stages.intern(luggage(2, 5)).id, a.id);
+        assert_ne!(stages.intern(frozen(2, 5)).id, a.id);
         assert_eq!(stages.len(), 2, "the one of table 2 had no user");
         let id = a.id;
         drop((a, again));
         assert_eq!(stages.len(), 1);
-        assert_ne!(stages.intern(luggage(1, 5)).id, id, "a number is not given again soon");
+        assert_ne!(stages.intern(frozen(1, 5)).id, id, "a number is not given again soon");
         drop(b);
         assert!(stages.is_empty());
     }
@@ -207,7 +207,7 @@ mod tests {
         own.set(Field::ConjId, 3);
         own.set(Field::TunMetadata0, 4);
         own.set(Field::NwTtl, 5);
-        let (stage, mut key) = (Stages::default().intern(luggage(1, 5)), FlowKey::default());
+        let (stage, mut key) = (Stages::default().intern(frozen(1, 5)), FlowKey::default());
         stage.unpack(&own, &mut key);
         let got = [Field::Reg0, Field::PktMark, Field::RecircId].map(|field| key.get(field));
         assert_eq!(got, [5, 2, stage.id.into()]);

@@ -198,7 +198,7 @@ impl Step<'_> {
             came: origin.came,
             replay: origin.replay,
         };
-        let (bridge, now) = (stage.luggage.bridge, self.now);
+        let (bridge, now) = (stage.frozen.bridge, self.now);
         let learns = Some(&self.budget.learns);
         let request = Request {
             bridge,

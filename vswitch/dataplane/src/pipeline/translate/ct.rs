@@ -4,7 +4,7 @@ use super::LineKind;
 use super::run::{Frame, Translator};
 use super::view::View;
 use crate::action::{CtOp, Op};
-use crate::pipeline::{Counted, Luggage, Stage};
+use crate::pipeline::{Counted, FrozenState, Stage};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_conntrack::{Helper, Nat, NatSide, Request};
@@ -48,8 +48,8 @@ impl Translator<'_, '_> {
             helper,
         };
         let stage = ct.table.map(|table| {
-            let luggage = self.pack(table);
-            self.world.stages.intern(luggage)
+            let frozen = self.pack(table);
+            self.world.stages.intern(frozen)
         });
         if let Some(stage) = &stage {
             // What becomes of it is not for this decision to say.
@@ -57,7 +57,7 @@ impl Translator<'_, '_> {
             self.detail(|| {
                 format!(
                     "A clone of the packet is forked to recirculate. The forked pipeline will be resumed at table {}.",
-                    stage.luggage.table
+                    stage.frozen.table
                 )
             });
             if let Some(observer) = &mut self.observer {
@@ -92,7 +92,7 @@ impl Translator<'_, '_> {
     }
 
     /// What the packet takes along to another stage.
-    fn pack(&self, table: u8) -> Luggage {
+    fn pack(&self, table: u8) -> FrozenState {
         let written = &self.view.packet.written;
         let (mut metadata, mut defined) = self.view.metadata(|i| if CT_WORDS.contains(&i) { 0 } else { written.0[i] });
         for field in [Field::ActsetOutput, Field::ConjId, Field::RecircId] {
@@ -100,21 +100,21 @@ impl Translator<'_, '_> {
             defined.set(field, 0);
         }
         let (set, stack) = (self.set.actions().into(), self.stack.clone().into());
-        Luggage { bridge: self.bridge, table, metadata, defined, set, stack }
+        FrozenState { bridge: self.bridge, table, metadata, defined, set, stack }
     }
 
     /// Takes up what a packet brought along. Its metadata is in the key already.
     pub(super) fn unpack(&mut self, stage: &Stage) {
         for i in metadata_words() {
-            self.view.packet.written.0[i] |= stage.luggage.defined.0[i];
+            self.view.packet.written.0[i] |= stage.frozen.defined.0[i];
         }
         self.met_ct = true;
-        self.stack = stage.luggage.stack.to_vec();
-        self.set.write(&stage.luggage.set);
+        self.stack = stage.frozen.stack.to_vec();
+        self.set.write(&stage.frozen.set);
         self.note_set();
         self.tell_node(LineKind::Node, || "thaw".to_owned());
         self.indent += 1;
-        self.say(|| format!("Resuming from table {}", stage.luggage.table));
+        self.say(|| format!("Resuming from table {}", stage.frozen.table));
         self.indent -= 1;
     }
 }

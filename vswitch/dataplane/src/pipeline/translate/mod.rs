@@ -112,7 +112,7 @@ pub enum Start<'a> {
     Resume(&'a super::Continuation),
     /// With the actions of whoever made it: it is the answer to a packet.
     Answer(&'a RejectOp),
-    /// Behind `ct()`. The key has the stage's metadata ([`super::Luggage::unpack`]) and the connection's fields.
+    /// Behind `ct()`. The key has the stage's metadata ([`super::FrozenState::unpack`]) and the connection's fields.
     Stage(&'a Arc<Stage>),
 }
 
@@ -174,11 +174,11 @@ pub fn translate(world: &World, request: &Request<'_>, observer: Option<&mut dyn
         }
         Start::Stage(stage) => {
             // What was written over it hides it: then nobody can say.
-            if stage.luggage.defined.get(Field::TunDst) | stage.luggage.defined.get(Field::TunIpv6Dst) != 0 {
+            if stage.frozen.defined.get(Field::TunDst) | stage.frozen.defined.get(Field::TunIpv6Dst) != 0 {
                 translator.own_end = None;
             }
             translator.unpack(stage);
-            translator.begin(stage.luggage.table);
+            translator.begin(stage.frozen.table);
         }
         _ if !may_receive => translator.skip(DropReason::NoReceive),
         Start::Actions(actions) => {

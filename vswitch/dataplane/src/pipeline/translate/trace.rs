@@ -163,7 +163,7 @@ pub fn trace(world: &World, tracing: &Tracing<'_>) -> Trace {
         let line = "=".repeat(79);
         let title = format!("recirc({:#x}) - resume conntrack with {default}ct_state={flags}{customize}", stage.id);
         first.text.push_str(&format!("\n{line}\n{title}\n{line}\n\n"));
-        let next = Tracing { bridge: stage.luggage.bridge, key: &key, ..*tracing };
+        let next = Tracing { bridge: stage.frozen.bridge, key: &key, ..*tracing };
         let (second, more) = tell(world, &next, Some(&stage));
         first.text.push_str(&second.text);
         first.drop_reason = second.drop_reason;

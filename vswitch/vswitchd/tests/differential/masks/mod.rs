@@ -92,7 +92,7 @@ impl Decision {
     /// vSwitch does not have them.
     fn fits(&self, other: &Self) -> bool {
         let differs = |field: &Field| (self.key.get(*field) ^ other.packet.get(*field)) & self.mask.get(*field) != 0;
-        let is_told = |field: &Field| *field != Field::TcpFlags && (self.stage() == 0 || !is_luggage(*field));
+        let is_told = |field: &Field| *field != Field::TcpFlags && (self.stage() == 0 || !is_frozen(*field));
         !COMPARED.iter().filter(|field| is_told(field)).any(differs)
     }
 
@@ -142,7 +142,7 @@ pub(crate) fn of_random_programs() -> Tally {
 }
 
 /// Metadata that packets take along.
-fn is_luggage(field: Field) -> bool {
+fn is_frozen(field: Field) -> bool {
     field == Field::PktMark || field.name().starts_with("tun_")
 }
 

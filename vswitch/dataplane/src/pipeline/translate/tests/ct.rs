@@ -107,7 +107,7 @@ fn a_decision_behind_ct_uses_the_connection_but_not_what_was_written_before() {
 }
 
 #[test]
-fn equal_luggage_is_one_stage() {
+fn equal_frozen_state_is_one_stage() {
     let setup = program(&[
         (0, "in_port=1,ip", "load:5->NXM_NX_REG0[],ct(table=1)"),
         (0, "in_port=2,ip", "load:5->NXM_NX_REG0[],mod_nw_tos:4,ct(zone=9,table=1)"),
