@@ -235,18 +235,18 @@ int vs_vhost_memory(int vid, struct vs_region *regions, unsigned int max)
 }
 
 /* A reference of this thread's own keeps it from ever being zero, which is when somebody would be called back. */
-static __thread struct rte_mbuf_ext_shared_info lender = { .refcnt = 1 };
+static __thread struct rte_mbuf_ext_shared_info borrowed_from = { .refcnt = 1 };
 
-void vs_mbuf_lend(struct rte_mbuf *mbuf, void *at, uint16_t len)
+void vs_mbuf_borrow(struct rte_mbuf *mbuf, void *at, uint16_t len)
 {
-	rte_pktmbuf_attach_extbuf(mbuf, at, RTE_BAD_IOVA, len, &lender);
+	rte_pktmbuf_attach_extbuf(mbuf, at, RTE_BAD_IOVA, len, &borrowed_from);
 	mbuf->data_len = len;
-	rte_mbuf_ext_refcnt_update(&lender, 1);
+	rte_mbuf_ext_refcnt_update(&borrowed_from, 1);
 }
 
-uint16_t vs_mbufs_lent(void)
+uint16_t vs_mbufs_borrowed(void)
 {
-	return rte_mbuf_ext_refcnt_read(&lender) - 1;
+	return rte_mbuf_ext_refcnt_read(&borrowed_from) - 1;
 }
 
 #define C(name) { #name, (uint64_t)(name) }

@@ -53,10 +53,10 @@ struct vs_region {
 int vs_vhost_memory(int vid, struct vs_region *regions, unsigned int max);
 
 /* Makes a fresh mbuf one whose bytes are elsewhere, until it is freed. */
-void vs_mbuf_lend(struct rte_mbuf *mbuf, void *at, uint16_t len);
+void vs_mbuf_borrow(struct rte_mbuf *mbuf, void *at, uint16_t len);
 
 /* Mbufs that this thread made such, and that are not free again. */
-uint16_t vs_mbufs_lent(void);
+uint16_t vs_mbufs_borrowed(void);
 
 /* Constants that bindgen loses (RTE_BIT64 and casts), by name. */
 struct vs_constant {

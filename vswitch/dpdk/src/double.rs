@@ -121,7 +121,7 @@ impl Mbuf {
         self.inner.segments.len()
     }
 
-    /// Whether bytes of it are in the memory of a guest, which lends them for the time of a burst; none are.
+    /// Whether bytes of it are in the memory of a guest, borrowed for the time of a burst; none are.
     #[must_use]
     pub const fn is_borrowed(&self) -> bool {
         false

@@ -97,7 +97,7 @@ impl Mbuf {
         self.raw().nb_segs.into()
     }
 
-    /// Whether bytes of it are in the memory of a guest, which lends them for the time of a burst: it may not be kept for longer, only copied.
+    /// Whether bytes of it are in the memory of a guest, borrowed for the time of a burst: it may not be kept for longer, only copied.
     #[must_use]
     pub fn is_borrowed(&self) -> bool {
         let mut at = Some(self.raw());

@@ -67,7 +67,7 @@ pub enum TxQueue {
 impl RxQueue {
     /// Appends what came in, up to the burst's free slots. Never blocks. What had to be refused is counted in `rx_drops`.
     ///
-    /// Packets that a guest lends come through `forward` instead: it takes them all their way, and may not send to this port meanwhile.
+    /// Packets that are borrowed from a guest come through `forward` instead: it takes them all their way, and may not send to this port meanwhile.
     #[inline]
     pub fn receive(&mut self, burst: &mut Burst, counters: &PortCounters, forward: &mut dyn FnMut(&mut Burst)) {
         match self {

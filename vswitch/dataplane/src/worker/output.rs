@@ -32,8 +32,8 @@ pub(super) struct Outputs {
     /// Ports that have something gathered. As long as `ports` at most: never allocates on the way.
     pending: Vec<PortId>,
     dead: Burst,
-    /// The port of the guest whose packets are on their way, if it lends them: nothing is sent there meanwhile.
-    pub(super) lender: Option<PortId>,
+    /// The port of the guest whose packets are on their way, if they are borrowed: nothing is sent there meanwhile.
+    pub(super) borrowed_from: Option<PortId>,
     /// Those that wait for a next hop.
     pub(super) waiting: Waiting,
     /// What the packet in hand has met.
@@ -47,7 +47,7 @@ impl Outputs {
     #[must_use]
     pub(super) fn new(worker: usize, waiting: Waiting, owner: Owner) -> Self {
         let (ports, pending, dead, met) = (Vec::new(), Vec::new(), Burst::new(), Met::default());
-        Self { worker, ports, pending, dead, lender: None, waiting, met, owner }
+        Self { worker, ports, pending, dead, borrowed_from: None, waiting, met, owner }
     }
 
     /// Makes room for the ports of a snapshot. Between bursts: nothing is gathered.
@@ -115,7 +115,7 @@ impl Outputs {
         }
         let caps = device.tx_caps();
         // A guest gets its copy of borrowed bytes as it is sent; others may keep an mbuf for as long as they like.
-        let may_borrow = device.copies() && self.lender != Some(port);
+        let may_borrow = device.copies() && self.borrowed_from != Some(port);
         let (mut oversize, mut lacking) = (0, 0);
         let result = offload::finish(mbuf, caps, pool, &mut |mbuf| {
             if mbuf.gso_size() == 0 && mbuf.len() > frame_max {
@@ -160,7 +160,7 @@ impl Outputs {
 
     #[inline(never)]
     fn send(&mut self, snapshot: &Snapshot, port: PortId) {
-        if self.lender == Some(port) {
+        if self.borrowed_from == Some(port) {
             return self.make_room(snapshot, port);
         }
         let Gathered { burst, sum, .. } = &mut self.ports[port.index()];
@@ -191,13 +191,13 @@ impl Outputs {
         }
     }
 
-    /// Sends everything that was gathered, port by port, and frees the dead. What is for a guest that lends is left.
+    /// Sends everything that was gathered, port by port, and frees the dead. What is for a guest that owns borrowed packets is left.
     #[inline]
     pub(super) fn flush(&mut self, snapshot: &Snapshot) {
         let mut left = 0;
         for i in 0..self.pending.len() {
             let port = self.pending[i];
-            if self.lender == Some(port) {
+            if self.borrowed_from == Some(port) {
                 left = 1;
                 self.pending[0] = port;
                 continue;

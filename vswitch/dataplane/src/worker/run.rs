@@ -240,9 +240,9 @@ impl Poll {
             let (port, walk) = (owned.slot.port, &mut self.walk);
             let Some(view) = self.snapshot.port(port) else { continue };
             let (mut received, mut refused) = (0, 0);
-            queue.receive(burst, &view.shared.counters[self.id], &mut |lent| {
-                received += lent.len() as u64;
-                walk.burst_lent(lent, port, now);
+            queue.receive(burst, &view.shared.counters[self.id], &mut |borrowed| {
+                received += borrowed.len() as u64;
+                walk.burst_borrowed(borrowed, port, now);
                 refused += walk.refused();
             });
             if !burst.is_empty() {

@@ -199,13 +199,13 @@ impl Walk {
         self.refused
     }
 
-    /// As [`Walk::burst`] and [`Walk::flush`], of packets that the guest behind the port lends: none is left anywhere. What is for the port itself waits for the next [`Walk::flush`], as copies: the
+    /// As [`Walk::burst`] and [`Walk::flush`], of packets that are borrowed from the guest behind the port: none is left anywhere. What is for the port itself waits for the next [`Walk::flush`], as copies: the
     /// guest's rings may not be waited for.
-    pub fn burst_lent(&mut self, burst: &mut Burst, port: PortId, now: Millis) {
-        self.outputs.lender = Some(port);
+    pub fn burst_borrowed(&mut self, burst: &mut Burst, port: PortId, now: Millis) {
+        self.outputs.borrowed_from = Some(port);
         self.burst(burst, port, now);
         self.flush();
-        self.outputs.lender = None;
+        self.outputs.borrowed_from = None;
     }
 
     /// Sends what was gathered.

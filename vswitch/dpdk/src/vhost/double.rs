@@ -1,6 +1,6 @@
 //! Without DPDK there are no vhost-user ports: opening one says so. The other methods are those of a port without a guest.
 
-use super::{Loans, Negotiated, Offer, Quiesce, Received, Sent, VhostError};
+use super::{Negotiated, Offer, Quiesce, Received, Sent, VhostError, ZeroCopy};
 use crate::{Burst, Mempool};
 use std::path::Path;
 
@@ -62,7 +62,7 @@ impl Rings {
         _pool: &Mempool,
         _burst: &mut Burst,
         _budget: &mut u32,
-        _loans: Option<Loans<'_>>,
+        _zero_copy: Option<ZeroCopy<'_>>,
     ) -> Received {
         Received::default()
     }

@@ -127,7 +127,7 @@ fn replace(address: usize) -> bool {
     let (at, len) = (mapping.start as *mut c_void, mapping.end - mapping.start);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
     // SAFETY: it replaces a whole mapping of a guest's file by one of the same length. Whoever reads and writes there trusts nothing
-    // that it reads: the library, our rings, and copies of what is lent.
+    // that it reads: the library, our rings, and copies of what is borrowed.
     unsafe { libc::mmap(at, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) != libc::MAP_FAILED }
 }
 

@@ -110,7 +110,7 @@ pub(super) const fn meaning(features: u64) -> Negotiated {
 
 /// Whether packets are borrowed: out of split rings, where some might be to be segmented, and where the guest takes what it sends (else what it sends to itself would have to be cut while its rings
 /// may not be waited for).
-pub(super) const fn lends(features: u64) -> bool {
+pub(super) const fn allows_borrowing(features: u64) -> bool {
     let Negotiated { rx_tso4, rx_tso6, tx_tso4, tx_tso6, .. } = meaning(features);
     !is_packed(features) && (rx_tso4 || rx_tso6) && (tx_tso4 || !rx_tso4) && (tx_tso6 || !rx_tso6)
 }

@@ -5,7 +5,7 @@
 //!
 //! **Design**: [`Vhost`] is the control side of one socket, [`Rings`] its data path. Both point to one `Shared` block, which
 //! the callbacks find by the socket's path in a registry. The word `vid` in it names the running device, or is -1; two masks
-//! say which queue pairs are enabled. What a guest sends is copied, apart from the payload of long packets, which it lends until they have gone their way (`lend`).
+//! say which queue pairs are enabled. What a guest sends is copied, apart from the payload of long packets, which is borrowed until they have gone their way (`borrowed`).
 //!
 //! **Threads** (read in DPDK 22.11.11; what a callback may do follows from it):
 //!
@@ -16,7 +16,7 @@
 //! | control, in [`Vhost::open`] | `new_connection`, if a client socket connects at once | our `OPENING` |
 //! | control, in the drop of [`Vhost`] | `destroy_device` | the library's socket table, and no lock of ours |
 //! | `vhost-calls` (one per process, ours, by option) | calls of guests (`caller`) | its own table while it looks a guest up, nothing while it calls |
-//! | worker | `rte_vhost_dequeue_burst` (tries `access_lock`), `rte_vhost_enqueue_burst` (spins for it) | that `access_lock`; for loans the sender's, while it spins for the receiver's |
+//! | worker | `rte_vhost_dequeue_burst` (tries `access_lock`), `rte_vhost_enqueue_burst` (spins for it) | that `access_lock`; for borrowed packets the sender's, while it spins for the receiver's |
 //!
 //! Hence four rules, each the way out of a deadlock:
 //! 1. `vring_state_changed` never waits for workers: one may spin for a lock that the callback's thread holds. Nor has it to:
@@ -24,7 +24,7 @@
 //! 2. `destroy_device` takes `vid` away and waits (`quiesce`), with no lock held; afterwards the library unmaps the guest.
 //! 3. Closing waits *before* it enters the library, and then makes `destroy_device` not wait: inside, it would hold the
 //!    socket table, for which `vhost-events` may wait with ring locks for which a worker spins.
-//! 4. While a worker has borrowed packets of a guest it does not wait for another ring of that guest (`lend`).
+//! 4. While a worker has borrowed packets of a guest it does not wait for another ring of that guest (`borrowed`).
 //!
 //! `quiesce` must not need a lock that is held around the drop of [`Vhost`], and may be called from several threads at once.
 //!
@@ -50,7 +50,7 @@
 //! - A guest's frame that is too long is copied as far as the budget of a burst goes (2 MiB) before it is dropped.
 //! - A memory table that is good, but for which the library has no heap left, unmaps the rings under a worker that is just
 //!   waiting for their lock; workers that come later stay out (`Shared::is_remapping`).
-//! - A worker that transmits, or calls a guest that has lent, spins for a ring's lock. A front end that floods its connection with messages can find it there, and
+//! - A worker that transmits, or calls a guest with borrowed packets, spins for a ring's lock. A front end that floods its connection with messages can find it there, and
 //!   hold it up while a preempted thread of the library keeps the lock (0.1 s was seen, two cores, both busy).
 //! - No live migration: the dirty log is not offered, so that QEMU refuses to migrate. Guest memory must be in tmpfs (memfd) or
 //!   hugetlbfs, in regions made of 4 KiB pages; rings have at most 4096 entries.
@@ -67,6 +67,8 @@ mod error;
 mod features;
 
 #[cfg(feature = "dpdk")]
+mod borrowed;
+#[cfg(feature = "dpdk")]
 mod callbacks;
 #[cfg(feature = "dpdk")]
 mod caller;
@@ -76,8 +78,6 @@ mod calls;
 mod fault;
 #[cfg(feature = "dpdk")]
 mod guard;
-#[cfg(feature = "dpdk")]
-mod lend;
 #[cfg(feature = "dpdk")]
 mod memory;
 #[cfg(feature = "dpdk")]
@@ -102,7 +102,7 @@ pub mod testing;
 pub use error::VhostError;
 
 #[cfg(feature = "dpdk")]
-pub use {caller::set_delay as set_call_delay, lend::GuestMemory, open::Vhost, rings::Rings, shared::tend};
+pub use {borrowed::GuestMemory, caller::set_delay as set_call_delay, open::Vhost, rings::Rings, shared::tend};
 
 #[cfg(feature = "dpdk")]
 pub(crate) use socket::remove_stale;
@@ -163,14 +163,14 @@ pub struct Negotiated {
 pub struct Received {
     /// Packets that were appended to the burst.
     pub packets: usize,
-    /// Packets that were lent, and are gone.
-    pub lent: usize,
+    /// Packets that were borrowed, and are gone.
+    pub borrowed: usize,
     /// Why one more packet, which was taken from the guest, was lost.
     pub lost: Option<Lost>,
 }
 
 /// Lets [`Rings::receive`] borrow packets instead of having them copied.
-pub struct Loans<'a> {
+pub struct ZeroCopy<'a> {
     /// Where they are.
     pub memory: &'a mut GuestMemory,
     /// For them; empty before and after.
@@ -179,9 +179,9 @@ pub struct Loans<'a> {
     pub forward: &'a mut dyn FnMut(&mut Burst),
 }
 
-impl std::fmt::Debug for Loans<'_> {
+impl std::fmt::Debug for ZeroCopy<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loans").field("memory", &self.memory).finish_non_exhaustive()
+        f.debug_struct("ZeroCopy").field("memory", &self.memory).finish_non_exhaustive()
     }
 }
 

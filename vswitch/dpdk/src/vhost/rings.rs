@@ -1,8 +1,8 @@
 //! The data path: bursts out of and into a guest's rings.
 
-use super::lend::{Taking, take};
+use super::borrowed::{Taking, take};
 use super::shared::{NONE, Shared};
-use super::{Loans, Lost, Negotiated, Received, Sent, features};
+use super::{Lost, Negotiated, Received, Sent, ZeroCopy, features};
 use crate::limits::BURST;
 use crate::{Burst, Mempool};
 use dpdk_sys as sys;
@@ -50,14 +50,14 @@ impl Rings {
     }
 
     /// Appends what the guest sent on a queue pair, as far as `budget` mbufs suffice, which is lessened by what was taken. What
-    /// packets say of themselves (`csum`, `gso_size`) is the guest's word. With `loans`, long packets may go through that instead.
+    /// packets say of themselves (`csum`, `gso_size`) is the guest's word. With `zero_copy`, long packets may go through that instead.
     pub fn receive(
         &self,
         pair: u16,
         pool: &Mempool,
         burst: &mut Burst,
         budget: &mut u32,
-        loans: Option<Loans<'_>>,
+        zero_copy: Option<ZeroCopy<'_>>,
     ) -> Received {
         let vid = self.shared.vid();
         if vid == NONE || burst.is_full() || self.shared.is_remapping() {
@@ -72,14 +72,14 @@ impl Rings {
         let room = free.len();
         let slots = free.as_mut_ptr().cast::<*mut rte_mbuf>();
         let (queue, mut lost) = (2 * pair + 1, sys::VS_LOST_NONE);
-        let (mut loans, mut lent) = (loans, 0);
-        let mut taking = loans.as_mut().map(|loans| Taking {
+        let (mut zero_copy, mut borrowed) = (zero_copy, 0);
+        let mut taking = zero_copy.as_mut().map(|zero_copy| Taking {
             vid,
             ring: queue,
             shared: &self.shared,
             pool,
             budget: *budget,
-            loans,
+            zero_copy,
             taken: 0,
         });
         let (call, context): (sys::vs_take, *mut c_void) = match &mut taking {
@@ -96,7 +96,7 @@ impl Rings {
         };
         if let Some(taking) = taking.filter(|taking| taking.taken > 0) {
             *budget = taking.budget;
-            lent = taking.taken.into();
+            borrowed = taking.taken.into();
             if self.shared.is_remapping() {
                 self.shared.call_later(pair); // waiting for the lock could take long
             } else {
@@ -112,7 +112,7 @@ impl Rings {
             sys::VS_LOST_CHAIN if self.is_another_chain(vid, pair, n) => Some(Lost::BadChain),
             _ => None,
         };
-        Received { packets: n, lent, lost }
+        Received { packets: n, borrowed, lost }
     }
 
     /// Whether the chain behind so many packets, of which the library made none, has not been told yet. Of packed rings the library does not say how many chains there are.

@@ -190,7 +190,7 @@ priority=200,ip,nw_dst=10.0.0.97,actions=mod_nw_src:10.0.0.97,mod_nw_dst:10.0.0.
 priority=0,actions=normal
 ";
 
-/// As a Pod does that is the endpoint of a Service and asks it. Its long packets are lent and for itself; others' are on their way meanwhile.
+/// As a Pod does that is the endpoint of a Service and asks it. Its long packets are borrowed and for itself; others' are on their way meanwhile.
 #[test]
 fn a_guest_that_talks_to_itself_through_the_switch_gets_all_of_it() {
     let (switch, [mut a, mut b]) = two_guests(["", ""]);

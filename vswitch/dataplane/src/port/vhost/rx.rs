@@ -4,7 +4,7 @@ use super::Mtu;
 use crate::limits::{BURST, FRAME_MAX};
 use crate::observe::{DropReason, PortCounters};
 use crate::packet::VnetHdr;
-use vswitch_dpdk::vhost::{GuestMemory, Loans, Lost, Negotiated, PAIRS_MAX, Rings};
+use vswitch_dpdk::vhost::{GuestMemory, Lost, Negotiated, PAIRS_MAX, Rings, ZeroCopy};
 use vswitch_dpdk::{Burst, Csum, Mbuf, Mempool};
 
 /// Rings that one poll looks into at most: a guest with 64 empty queue pairs does not slow its worker down.
@@ -34,8 +34,8 @@ pub struct VhostRxQueue {
     next: u32,
     /// Where the guest's memory is.
     memory: GuestMemory,
-    /// For packets that it lends; empty in between.
-    lent: Box<Burst>,
+    /// For packets that are borrowed from it; empty in between.
+    borrowed: Box<Burst>,
 }
 
 impl VhostRxQueue {
@@ -49,7 +49,7 @@ impl VhostRxQueue {
             share,
             next: 0,
             memory: GuestMemory::default(),
-            lent: Box::default(),
+            borrowed: Box::default(),
         }
     }
 
@@ -64,11 +64,11 @@ impl VhostRxQueue {
         let mut budget = self.budget;
         let mut left = enabled.rotate_right(first);
         let (mtu, rings, pool) = (&self.mtu, &self.rings, &self.pool);
-        let mut forward = |lent: &mut Burst| {
-            keep_good(lent, 0, mtu, rings, counters);
-            own_short(lent, pool, counters);
-            if !lent.is_empty() {
-                forward(lent);
+        let mut forward = |borrowed: &mut Burst| {
+            keep_good(borrowed, 0, mtu, rings, counters);
+            own_short(borrowed, pool, counters);
+            if !borrowed.is_empty() {
+                forward(borrowed);
             }
         };
         for _ in 0..POLL_MAX {
@@ -79,8 +79,8 @@ impl VhostRxQueue {
             left &= left - 1;
             #[allow(clippy::cast_possible_truncation)] // below PAIRS_MAX
             let pair16 = pair as u16;
-            let loans = Loans { memory: &mut self.memory, burst: &mut self.lent, forward: &mut forward };
-            let received = rings.receive(pair16, &self.pool, burst, &mut budget, Some(loans));
+            let zero_copy = ZeroCopy { memory: &mut self.memory, burst: &mut self.borrowed, forward: &mut forward };
+            let received = rings.receive(pair16, &self.pool, burst, &mut budget, Some(zero_copy));
             match received.lost {
                 None => {}
                 Some(Lost::TooLong) => counters.refuse(DropReason::Oversize, 0), // nobody knows how long
@@ -88,7 +88,7 @@ impl VhostRxQueue {
                 Some(Lost::BadChain) => counters.refuse(DropReason::VhostDesc, 0),
             }
             self.next = (pair + 1) % u32::from(PAIRS_MAX);
-            if received.lent > 0 {
+            if received.borrowed > 0 {
                 break; // they were a burst of their own
             }
         }
@@ -96,15 +96,15 @@ impl VhostRxQueue {
     }
 }
 
-/// Copies what is lent and turned out not to be for segmentation: what is lent any further is TCP, in no tunnel and no fragment, so that nothing behind its head decides anything.
-fn own_short(lent: &mut Burst, pool: &Mempool, counters: &PortCounters) {
-    if lent.iter().all(|mbuf| mbuf.gso_size() != 0) {
+/// Copies what is borrowed and turned out not to be for segmentation: what is borrowed any further is TCP, in no tunnel and no fragment, so that nothing behind its head decides anything.
+fn own_short(borrowed: &mut Burst, pool: &Mempool, counters: &PortCounters) {
+    if borrowed.iter().all(|mbuf| mbuf.gso_size() != 0) {
         return;
     }
-    let mut all = std::mem::take(lent);
+    let mut all = std::mem::take(borrowed);
     for mbuf in all.drain() {
         match if mbuf.gso_size() == 0 { mbuf.copy(pool) } else { Some(mbuf) } {
-            Some(mbuf) => drop(lent.push(mbuf)), // never full: as many as before
+            Some(mbuf) => drop(borrowed.push(mbuf)), // never full: as many as before
             None => counters.refuse(DropReason::NoMbuf, 0),
         }
     }

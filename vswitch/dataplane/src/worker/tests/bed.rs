@@ -175,7 +175,7 @@ impl Bed {
         for chunk in frames.chunks(size) {
             chunk.iter().for_each(|frame| self.wires[port - 1].put(&self.pool, frame));
             let mut burst = Burst::new();
-            queue.receive(&mut burst, &counters, &mut |_| unreachable!("nobody lends"));
+            queue.receive(&mut burst, &counters, &mut |_| unreachable!("nothing is borrowed"));
             self.walk.burst(&mut burst, id(port - 1), self.now);
             self.walk.flush();
         }

@@ -1,6 +1,7 @@
 //! The walk, with ports of vectors.
 
 mod bed;
+mod borrowed;
 mod cached;
 mod chosen;
 mod clauses;
@@ -12,7 +13,6 @@ mod first_packet;
 mod forget;
 mod homes;
 mod learning;
-mod lent;
 mod packets;
 mod programs;
 mod refused;
@@ -111,7 +111,7 @@ impl World {
         for chunk in frames.chunks(size) {
             chunk.iter().for_each(|frame| self.wires[port].put(&self.pool, frame));
             let mut burst = Burst::new();
-            queue.receive(&mut burst, &counters, &mut |_| unreachable!("nobody lends"));
+            queue.receive(&mut burst, &counters, &mut |_| unreachable!("nothing is borrowed"));
             assert_eq!(burst.len(), chunk.len(), "bursts of {size}");
             self.walk.burst(&mut burst, id(port), Millis(0));
             self.walk.flush();

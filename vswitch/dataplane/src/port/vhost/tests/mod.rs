@@ -10,14 +10,14 @@
 //! | V03 | surplus descriptors | `floods::descriptors_that_come_with_any_request_are_closed`, `floods::descriptors_of_messages_that_make_no_sense_are_closed` |
 //! | V04 | memory that cannot be | `memory::tables_of_memory_that_cannot_be_leave_the_old_memory`, `refused::memory_that_cannot_be_mapped_leaves_the_old_memory`; the tests of `dpdk::vhost::memory` |
 //! | V05 | memory that is taken away | `sabotage::memory_that_is_taken_away_costs_its_owner_only`, `memory::hugepages_that_are_taken_away_cost_their_owner_only` |
-//! | V06 | regions added and removed, memory exchanged under way | `refused::what_was_not_offered_is_refused_and_the_guest_runs_on`, `refused::a_flood_of_memory_tables_stalls_nobody`, `lend::memory_that_is_exchanged_is_waited_for` |
+//! | V06 | regions added and removed, memory exchanged under way | `refused::what_was_not_offered_is_refused_and_the_guest_runs_on`, `refused::a_flood_of_memory_tables_stalls_nobody`, `borrowed::memory_that_is_exchanged_is_waited_for` |
 //! | V07 | sizes of rings, rings that are not there | `floods::sizes_of_rings_again_and_again_leave_nothing`, `hostile::rings_out_of_order_do_not_run`, `messages::rings_that_are_not_there_cost_who_names_them_at_most_its_connection`, `guard::size_is_fixed_once_addresses_are_given_and_bounded` |
 //! | V08 | addresses of rings | `messages::addresses_of_rings_that_cannot_be_do_not_run`, `guard::rings_are_aligned` |
 //! | V09 | bases of rings, stops | `messages::bases_beyond_the_ring_and_stops_again_and_again_do_no_harm` |
 //! | V10 | descriptors of the wrong kind, or full | `sabotage::descriptors_that_block_hold_nobody_up`, `sabotage::a_full_descriptor_holds_up_no_worker_and_nobody_elses_calls`, `sabotage::call_descriptors_that_contradict_their_message_are_refused`, `sabotage::a_call_descriptor_that_nobody_could_look_after_is_refused`, `messages::descriptors_for_kicks_and_errors_may_be_anything` |
 //! | V11 | chains that loop or lead away | `chains::chains_that_are_none_cost_the_sender_only`, `chains::chains_that_are_none_cost_the_receiver_only`, `chains::each_chain_that_is_none_is_told_once` |
 //! | V12 | lengths and addresses of buffers | `chains::each_chain_that_is_none_is_told_once`, `hostile::descriptors_that_lie_cost_their_sender_only`, `hostile::a_packet_without_end_takes_its_ration_and_is_counted`, `chains::packets_across_two_regions_of_memory_arrive_whole` |
-//! | V13 | rings that change meanwhile | `sabotage::rings_that_change_while_they_are_read_cost_their_owner_only`, `lend::rings_and_bytes_that_change_while_they_are_lent_cost_their_owner_only` |
+//! | V13 | rings that change meanwhile | `sabotage::rings_that_change_while_they_are_read_cost_their_owner_only`, `borrowed::rings_and_bytes_that_change_while_they_are_lent_cost_their_owner_only` |
 //! | V14 | indexes that jump | `sabotage::available_indexes_that_jump_cost_their_owner_only` |
 //! | V15, P36 | lies about checksums and segments | `offload::what_a_guest_says_of_its_packets_must_fit_them`, `offload::other_lies_of_a_header_change_nothing`, `features::the_librarys_flags_are_our_words`, `features::offloads_that_were_not_negotiated_are_dropped` |
 //! | V16 | 64 KiB for who takes 1500 | `linux_guests::features::every_pair_of_feature_sets_carries_tcp_unharmed`, `packet::segment::tests` |
@@ -30,13 +30,13 @@
 //! | V23 | ends that vanish, sockets that are something else | `linux_guests::restarts::traffic_resumes_whichever_end_goes_away`, `linux_guests::restarts::connections_survive_the_switch_and_a_pause`, `floods::front_ends_that_come_and_go_leave_nothing`, `lifecycle::a_hundred_guests_in_a_row_leak_nothing`, `socket::only_a_socket_without_a_listener_is_replaced` |
 //! | V24 | ports closed under load | `unplug::ports_are_closed_under_full_load_and_everything_comes_back`, `lifecycle::guests_come_and_go_under_traffic`, `guests::a_storm_and_a_guest_that_takes_nothing_cost_only_themselves` |
 
+mod borrowed;
 mod calls;
 mod chains;
 mod features;
 mod floods;
 mod frontend;
 mod hostile;
-mod lend;
 mod lifecycle;
 mod memory;
 mod messages;
@@ -85,7 +85,9 @@ impl Port {
         let _inside = self.gate.lock();
         let (mut burst, mut all) = (Burst::new(), Vec::new());
         for queue in &mut self.rx {
-            queue.receive(&mut burst, &self.counters, &mut |lent| all.extend(lent.drain().map(|mbuf| mbuf.to_vec())));
+            queue.receive(&mut burst, &self.counters, &mut |borrowed| {
+                all.extend(borrowed.drain().map(|mbuf| mbuf.to_vec()))
+            });
         }
         all.extend(burst.iter().map(vswitch_dpdk::Mbuf::to_vec));
         all

@@ -11,7 +11,7 @@ fn receive(port: &mut Port) -> Vec<Mbuf> {
     let _inside = port.gate.lock();
     let (mut burst, mut all) = (Burst::new(), Vec::new());
     let copied = |mbuf: Mbuf| mbuf.copy(&port.pool).expect("mbufs");
-    port.rx[0].receive(&mut burst, &port.counters, &mut |lent| all.extend(lent.drain().map(copied)));
+    port.rx[0].receive(&mut burst, &port.counters, &mut |borrowed| all.extend(borrowed.drain().map(copied)));
     all.extend(burst.drain());
     all
 }

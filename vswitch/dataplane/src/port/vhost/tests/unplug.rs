@@ -35,7 +35,7 @@ fn ports_are_closed_under_full_load_and_everything_comes_back() {
                 while !stop.load(Relaxed) {
                     let _inside = gate.lock();
                     let mut burst = Burst::new();
-                    rx[0].receive(&mut burst, &counters, &mut |_| unreachable!("it is too short to be lent"));
+                    rx[0].receive(&mut burst, &counters, &mut |_| unreachable!("it is too short to be borrowed"));
                     echoed.fetch_add(burst.len() as u64, Relaxed);
                     tx[0].send(&mut burst, &counters);
                 }

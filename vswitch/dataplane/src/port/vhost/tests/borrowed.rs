@@ -1,4 +1,4 @@
-//! Long packets that guests lend: which ones, that they arrive as they were, and that lies and changes on the way cost their owner only.
+//! Long packets that are borrowed from guests: which ones, that they arrive as they were, and that lies and changes on the way cost their owner only.
 
 use super::features::{tcp4, vnet};
 use super::frontend::*;
@@ -55,7 +55,7 @@ fn cut(len: usize, first: &[usize], n: usize) -> Vec<usize> {
     first.iter().copied().chain((1..more).map(|_| equal)).chain([left - equal * (more - 1)]).collect()
 }
 
-/// A packet with its header, the lengths of its pieces, their flags, and whether it is lent.
+/// A packet with its header, the lengths of its pieces, their flags, and whether it is borrowed.
 type Case<'a> = (&'static str, &'a [u8], Vec<usize>, u64, bool);
 
 #[test]
@@ -96,17 +96,17 @@ fn long_packets_are_lent_in_all_shapes_and_others_copied() {
             let what = format!("{what}{}", if in_table { ", in a table" } else { "" });
             publish(&mut guest, bytes, &pieces(lengths, *flags), in_table).expect("written");
             let before = guest.used(1).expect("readable");
-            let (mut lent, mut burst) = (Vec::new(), Burst::new());
+            let (mut borrowed, mut burst) = (Vec::new(), Burst::new());
             let packet = |mbuf: Mbuf| (mbuf.is_borrowed(), mbuf.csum(), mbuf.gso_size(), mbuf.to_vec());
             port.rx[0].receive(&mut burst, &port.counters, &mut |burst| {
-                assert_eq!(guest.used(1).expect("readable"), before, "{what}: given back while it is lent");
-                lent.extend(burst.drain().map(packet));
+                assert_eq!(guest.used(1).expect("readable"), before, "{what}: given back while it is borrowed");
+                borrowed.extend(burst.drain().map(packet));
             });
             let copied: Vec<_> = burst.drain().map(packet).collect();
             assert_eq!(guest.used(1).expect("readable"), before.wrapping_add(1), "{what}: not given back");
-            assert_eq!(lent.len(), usize::from(*expected), "{what}: packets lent");
-            assert_eq!(lent.len() + copied.len(), usize::from(!what.starts_with("UFO")), "{what}: packets");
-            for (borrowed, csum, gso_size, got) in lent.iter().chain(&copied) {
+            assert_eq!(borrowed.len(), usize::from(*expected), "{what}: packets borrowed");
+            assert_eq!(borrowed.len() + copied.len(), usize::from(!what.starts_with("UFO")), "{what}: packets");
+            for (borrowed, csum, gso_size, got) in borrowed.iter().chain(&copied) {
                 assert_eq!((*borrowed, *csum, *gso_size), (*expected, Csum::Partial, 1448), "{what}");
                 assert!(got[..] == bytes[12..], "{what}: other bytes");
             }
@@ -128,15 +128,15 @@ fn long_packets_are_lent_in_all_shapes_and_others_copied() {
             bursts.push((burst.len(), burst.drain().filter(Mbuf::is_borrowed).count()));
         });
     }
-    assert_eq!(bursts, [(31, 31), (10, 9)], "bursts of packets, and how many of them are lent");
+    assert_eq!(bursts, [(31, 31), (10, 9)], "bursts of packets, and how many of them are borrowed");
     assert_eq!(pool.in_use(), 0);
-    // Where the guest does not take what it sends, or rings are packed, nobody lends.
+    // Where the guest does not take what it sends, or rings are packed, nothing is borrowed.
     drop(guest);
     wait("link down", 5, || !port.device.link().up);
     let mut guest = running_guest(&port, &path, LENDS & !GUEST_TSO4);
     publish(&mut guest, &bytes, &pieces(&[len], 0), false).expect("written");
     let mut burst = Burst::new();
-    port.rx[0].receive(&mut burst, &port.counters, &mut |_| panic!("lent by a guest that takes no long packets"));
+    port.rx[0].receive(&mut burst, &port.counters, &mut |_| panic!("borrowed by a guest that takes no long packets"));
     assert_eq!(burst.drain().map(|mbuf| mbuf.to_vec()).collect::<Vec<_>>(), [&bytes[12..]]);
 }
 
@@ -173,17 +173,17 @@ fn what_is_lent_reaches_another_guest_with_one_copy_and_mixes_with_what_is_not()
                 }
             })
             .collect();
-        let (mut burst, mut lent) = (Burst::new(), 0);
+        let (mut burst, mut borrowed) = (Burst::new(), 0);
         for _ in 0..expected.len() {
             let Port { rx, counters, .. } = &mut from;
             rx[0].receive(&mut burst, counters, &mut |burst| {
-                lent += burst.len();
+                borrowed += burst.len();
                 assert_eq!(pool.in_use(), 2 * burst.len(), "mbufs: a head and a piece for each");
                 to.tx[0].send(burst, &to.counters);
             });
             to.tx[0].send(&mut burst, &to.counters);
         }
-        assert!(lent > 0, "round {round}: nothing was lent");
+        assert!(borrowed > 0, "round {round}: nothing was borrowed");
         for (i, expected) in expected.iter().enumerate() {
             let mut got =
                 receive_merged(&mut receiver).unwrap_or_else(|| panic!("round {round}: packet {i} is missing"));
@@ -204,7 +204,7 @@ fn memory_that_is_exchanged_is_waited_for() {
     let bytes = long(50_000);
     guest.memory.write_all_at(&bytes, BYTES).expect("written");
     let stop = AtomicBool::new(false);
-    let (mut lent, end) = (0, Instant::now() + Duration::from_secs(2));
+    let (mut borrowed, end) = (0, Instant::now() + Duration::from_secs(2));
     std::thread::scope(|scope| {
         let exchanged = scope.spawn(|| {
             let mut exchanged = 0_u32;
@@ -224,16 +224,16 @@ fn memory_that_is_exchanged_is_waited_for() {
             rx[0].receive(&mut burst, counters, &mut |burst| {
                 for mbuf in burst.drain() {
                     for look in 0..3 {
-                        assert!(mbuf.to_vec() == bytes[12..], "look {look} at what is lent: other bytes");
+                        assert!(mbuf.to_vec() == bytes[12..], "look {look} at what is borrowed: other bytes");
                         std::thread::sleep(Duration::from_micros(300));
                     }
-                    lent += 1;
+                    borrowed += 1;
                 }
             });
         }
         stop.store(true, Relaxed);
         let exchanged = exchanged.join().expect("the guest speaks on");
-        assert!(lent > 20 && exchanged > 20, "{lent} packets lent, memory exchanged {exchanged} times");
+        assert!(borrowed > 20 && exchanged > 20, "{borrowed} packets borrowed, memory exchanged {exchanged} times");
     });
     scene.others_are_fine("exchanging memory");
     drop(guest);
@@ -254,7 +254,7 @@ fn rings_and_bytes_that_change_while_they_are_lent_cost_their_owner_only() {
         guest.memory.write_all_at(&two[..0x1000], page + 0x1000).expect("written");
     }
     let len = one.len() as u64;
-    let (mut lent, mut received, end) = (0_u64, 0_u64, Instant::now() + Duration::from_secs(3));
+    let (mut borrowed, mut received, end) = (0_u64, 0_u64, Instant::now() + Duration::from_secs(3));
     std::thread::scope(|scope| {
         let (guest, stop) = (&guest, &stop);
         scope.spawn(move || {
@@ -297,7 +297,7 @@ fn rings_and_bytes_that_change_while_they_are_lent_cost_their_owner_only() {
                     assert!(mbuf.is_borrowed() && mbuf.len() <= crate::limits::FRAME_MAX, "seed {seed}: {mbuf:?}");
                     assert_eq!(mbuf.to_vec().len(), mbuf.len(), "seed {seed}");
                 }
-                lent += burst.len() as u64;
+                borrowed += burst.len() as u64;
                 scene.good.tx[0].send(burst, &scene.good.counters);
             });
             received += burst.len() as u64;
@@ -306,8 +306,8 @@ fn rings_and_bytes_that_change_while_they_are_lent_cost_their_owner_only() {
         }
         stop.store(true, Relaxed);
     });
-    assert!(lent > 0 && received > 0, "seed {seed}: {lent} packets lent, {received} copied");
-    scene.others_are_fine("changing what is lent");
+    assert!(borrowed > 0 && received > 0, "seed {seed}: {borrowed} packets borrowed, {received} copied");
+    scene.others_are_fine("changing what is borrowed");
     drop(guest);
     scene.bad_recovers();
     wait("link down", 5, || !scene.bad.device.link().up);

@@ -1,19 +1,19 @@
-//! Packets that a guest lends: their payload stays where it is in the guest's memory, and is copied once, into the ring of the guest that gets them.
+//! Packets that are borrowed from a guest: their payload stays where it is in the guest's memory, and is copied once, into the ring of the guest that gets them.
 //!
 //! **Where in the walk**: in [`super::Rings::receive`]. The library copies what guests send into mbufs, and once more into the next guest's buffers: with segmentation offloaded, that is most
 //! of what a byte costs. So long TCP packets to be segmented, with sane headers, are taken here instead, [`HEAD`] bytes of each copied. Everything else (short, odd or contradictory ones, packed
 //! rings) is left to the library, which finds its ring as it was.
 //!
-//! **Lock**: a loan lasts while the library holds the ring's `access_lock`: this runs inside `rte_vhost_dequeue_burst`, where that asks its pool for mbufs (the shim passes that on), and whoever wants
-//! to change the guest's memory or to move the ring waits for the lock, and for the worker who ends the device. So the packets go all their way from here ([`Loans::forward`]), and none may be left when they have gone it;
+//! **Lock**: borrowing lasts while the library holds the ring's `access_lock`: this runs inside `rte_vhost_dequeue_burst`, where that asks its pool for mbufs (the shim passes that on), and whoever wants
+//! to change the guest's memory or to move the ring waits for the lock, and for the worker who ends the device. So the packets go all their way from here ([`ZeroCopy::forward`]), and none may be left when they have gone it;
 //! that is counted, and the switch ends rather than read memory that may no longer be there. Meanwhile nobody may wait for a ring of the *same* guest: `vhost-events` may have that one already,
-//! and wait for this one. What goes back to the port that it came from is therefore sent later (`Walk::burst_lent` of the workers). Rings of other guests may be waited for: one thread handles
+//! and wait for this one. What goes back to the port that it came from is therefore sent later (`Walk::burst_borrowed` of the workers). Rings of other guests may be waited for: one thread handles
 //! all messages, one at a time.
 //!
 //! **Never trust the guest**: each descriptor is read once, each address checked against its regions, chains have at most [`PIECES_MAX`] pieces. What decides anything lies in the head, which is copied.
 //! The guest may change the rest until the packet is sent; as it could have before.
 
-use super::Loans;
+use super::ZeroCopy;
 use super::features;
 use super::features::negotiated_features;
 use super::shared::Shared;
@@ -32,7 +32,7 @@ const HEAD: usize = 512;
 /// Pieces of memory that a packet may consist of; Linux needs up to 19.
 const PIECES_MAX: usize = 32;
 
-/// Packets that are lent at a time. All may be for their sender, for which they wait, and a full burst does not.
+/// Packets that are borrowed at a time. All may be for their sender, for which they wait, and a full burst does not.
 const LOANS_MAX: usize = BURST - 1;
 
 /// Regions of a memory table (`VHOST_MEMORY_MAX_NREGIONS`).
@@ -106,7 +106,7 @@ pub(super) struct Taking<'a, 'b> {
     pub(super) pool: &'a Mempool,
     /// Mbufs that may be taken.
     pub(super) budget: u32,
-    pub(super) loans: &'a mut Loans<'b>,
+    pub(super) zero_copy: &'a mut ZeroCopy<'b>,
     /// Packets that were borrowed, and are gone.
     pub(super) taken: u16,
 }
@@ -126,7 +126,7 @@ impl Taking<'_, '_> {
     fn run(&mut self, n: u16) -> bool {
         // Of this device: the socket's may be those of a successor.
         let features = negotiated_features(self.vid);
-        if !features::lends(features) {
+        if !features::allows_borrowing(features) {
             return false;
         }
         let header = features::header_len(features);
@@ -136,7 +136,7 @@ impl Taking<'_, '_> {
             return false;
         }
         let Some(ring) = Ring::new(&raw) else { return false };
-        self.loans.memory.refresh(self.vid, self.shared.memory_state());
+        self.zero_copy.memory.refresh(self.vid, self.shared.memory_state());
         let mut heads = [0; BURST];
         let mut taken = 0;
         for slot in heads.iter_mut().take(usize::from(n).min(LOANS_MAX)) {
@@ -144,15 +144,15 @@ impl Taking<'_, '_> {
             let Some(mbuf) = self.borrow(&ring, head, header) else { break };
             *slot = head;
             taken += 1;
-            let _ = self.loans.burst.push(mbuf); // empty before, and long enough for `heads`
+            let _ = self.zero_copy.burst.push(mbuf); // empty before, and long enough for `heads`
         }
         if taken == 0 {
             return false;
         }
-        (self.loans.forward)(self.loans.burst);
-        self.loans.burst.clear();
+        (self.zero_copy.forward)(self.zero_copy.burst);
+        self.zero_copy.burst.clear();
         // SAFETY: reads a number of this thread.
-        let left = unsafe { sys::vs_mbufs_lent() };
+        let left = unsafe { sys::vs_mbufs_borrowed() };
         assert!(left == 0, "{left} mbufs refer to the memory of a guest whose packets have gone their way");
         ring.give_back(&heads[..taken.into()]);
         let (available, used) = (raw.available.wrapping_add(taken), raw.used.wrapping_add(taken));
@@ -165,7 +165,7 @@ impl Taking<'_, '_> {
     /// The packet whose first descriptor this is, behind `header` bytes. None, and nothing has happened, if the library is to have it, or there are not enough mbufs.
     fn borrow(&mut self, ring: &Ring<'_>, head: u16, header: usize) -> Option<Mbuf> {
         let mut pieces = [Piece { at: ptr::null(), len: 0 }; PIECES_MAX];
-        let pieces = ring.pieces(self.loans.memory, head, &mut pieces)?;
+        let pieces = ring.pieces(self.zero_copy.memory, head, &mut pieces)?;
         let whole: usize = pieces.iter().map(|piece| piece.len).sum();
         let len = whole.checked_sub(header)?;
         if len <= self.pool.segment_len() || len > FRAME_MAX {
@@ -190,9 +190,9 @@ impl Taking<'_, '_> {
         self.budget -= needed;
         for (i, piece) in rest().enumerate() {
             #[allow(clippy::cast_possible_truncation)] // FRAME_MAX less HEAD
-            // SAFETY: fresh mbufs, ours. What is lent stays mapped while the ring is locked.
+            // SAFETY: fresh mbufs, ours. What is borrowed stays mapped while the ring is locked.
             unsafe {
-                sys::vs_mbuf_lend(mbufs[i + 1], piece.at.cast_mut().cast(), piece.len as u16);
+                sys::vs_mbuf_borrow(mbufs[i + 1], piece.at.cast_mut().cast(), piece.len as u16);
                 (*mbufs[i]).next = mbufs[i + 1];
             }
         }
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn only_headers_of_tcp_to_be_segmented_make_a_loan() {
+    fn only_headers_of_tcp_to_be_segmented_are_borrowed() {
         let header = |flags, kind, size: u16, start: u16, field: u16| {
             let [s, t, f] = [size, start, field].map(u16::to_le_bytes);
             [flags, kind, 54, 0, s[0], s[1], t[0], t[1], f[0], f[1]]
