@@ -2,9 +2,8 @@
 //!
 //! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it, `related` that of an error; `index` and `arena` the table, with `life`, `hot`, `cold`, `wide` and `rare` for what
 //! a place holds, `lock` and `owner` for who may touch it, `free` for those that hold nothing; `expire` and `dump` what the control side does; `forget` what a packet takes back;
-//! `saved` how all of it outlives the process; `ahead` what a packet will read of it; `limits`, `events`, `counters`, `helper` and `control` one small thing each.
+//! `saved` how all of it outlives the process; `prefetch` what a packet will read of it; `limits`, `events`, `counters`, `helper` and `control` one small thing each.
 
-mod ahead;
 mod arena;
 mod cold;
 mod config;
@@ -25,6 +24,7 @@ mod link;
 mod lock;
 mod open;
 mod owner;
+mod prefetch;
 mod rare;
 mod related;
 mod saved;

@@ -6,7 +6,7 @@
 //!
 //! **Design**: a port has a hint, how a packet of it came out of a tunnel lately; bursts of ports without one pay nothing. A packet that comes by no entry, or about whose inside too little is known, is looked up
 //! by its own key, like any other. Those make the entries. Inherited TOS and TTL make an entry each.
-//! The packet behind one that came by a decap entry is likely to come by it, too: it is compared with the entry's outer headers before it is read ([`Alike`]).
+//! The packet behind one that came by a decap entry is likely to come by it, too: it is compared with the entry's outer headers before it is read ([`OuterTemplate`]).
 //!
 //! **Validity**: what an entry says of ports is good for one world; its decision must be good when a packet passes.
 //!
@@ -14,8 +14,8 @@
 //!
 //! **Not here**: checksums over what is inside of IPv4, options: those take the way of their own key.
 
-use super::alike::Alike;
 use super::compact::{Came, folded};
+use super::outer_template::OuterTemplate;
 use super::tunnels::{BUSY_MS, K, Tunnel};
 use super::{Cache, Compact, Megaflow, Outer};
 use crate::action::DecapOp;
@@ -48,7 +48,7 @@ type Words = [u64; 8];
 #[repr(C, align(64))]
 pub(crate) struct DecapEntry {
     /// That of the packet that opened it, if others like it need not be read.
-    alike: Option<Alike>,
+    template: Option<OuterTemplate>,
     words: Words,
     /// The decision about what is outside; none: the place is free.
     megaflow: Option<Arc<Megaflow>>,
@@ -70,7 +70,7 @@ impl Default for DecapEntry {
         let tunnel = Tunnel { port: PortId::NONE, number: 0 };
         let came = Came::default();
         let (words, heard) = ([0; 8], Counter::default());
-        Self { alike: None, words, megaflow: None, tunnel, came, in_port: 0, world: 0, serial: 0, heard }
+        Self { template: None, words, megaflow: None, tunnel, came, in_port: 0, world: 0, serial: 0, heard }
     }
 }
 
@@ -277,14 +277,14 @@ impl Cache {
         let Self { decap: DecapCache { places, slots, used, .. }, keys, seeds, tick, .. } = self;
         let (mut bytes, mut ordinary) = (0, true);
         // By which the last one came: the next ones are likely to come by it, too.
-        let mut last: Option<(&Alike, &DecapEntry, Slot)> = None;
+        let mut last: Option<(&OuterTemplate, &DecapEntry, Slot)> = None;
         for (mbuf, (key, place)) in burst.iter().zip(keys.iter_mut().zip(slots.iter_mut())) {
             let (head, len) = (mbuf.head(), mbuf.len());
             bytes += len as u64;
             ordinary &= frames.contains(&len);
             let found = if mbuf.nb_segs() > 1 || mbuf.gso_size() != 0 {
                 None
-            } else if let Some((_, entry, slot)) = last.filter(|(alike, ..)| alike.fits(head, len)) {
+            } else if let Some((_, entry, slot)) = last.filter(|(template, ..)| template.fits(head, len)) {
                 Some((entry, slot))
             } else {
                 let found = outside(mbuf).and_then(|(outer, header)| {
@@ -293,7 +293,7 @@ impl Cache {
                     let slot = Slot { serial: entry.serial, at: at as u16, header: header as u16 };
                     entry.is_good(world, *tick).then_some((entry, slot))
                 });
-                last = found.and_then(|(entry, slot)| Some((entry.alike.as_ref()?, entry, slot)));
+                last = found.and_then(|(entry, slot)| Some((entry.template.as_ref()?, entry, slot)));
                 found
             };
             if let Some((entry, slot)) = found
@@ -381,8 +381,8 @@ impl Cache {
         if let Some(entry) = self.decap.place(&words, now) {
             let (megaflow, heard) = (Some(Arc::clone(megaflow)), Counter::new(now.0.saturating_sub(1)));
             let came = self.seeds.came(tunnel.port, tunnel.number);
-            let alike = Alike::of(head, header);
-            *entry = DecapEntry { alike, words, megaflow, tunnel, came, in_port, world, serial, heard };
+            let template = OuterTemplate::of(head, header);
+            *entry = DecapEntry { template, words, megaflow, tunnel, came, in_port, world, serial, heard };
             self.decap.opened = serial;
         }
     }

@@ -21,22 +21,22 @@
 //!
 //! **Threads**: a [`Cache`] is a worker's own; [`CacheShared`] is between it and the control side.
 
-mod ahead;
-mod alike;
 mod compact;
 mod credit;
 mod decap;
 mod directory;
 mod exact;
 mod first_packet;
+mod last_hit;
 mod lookup;
 mod megaflow;
-mod memo;
+mod outer_template;
 mod path;
+mod prefetch;
 mod program;
 mod recorder;
-mod repeat;
 mod revalidate;
+mod same_flow;
 mod shapes;
 mod shared;
 #[cfg(test)]
@@ -45,14 +45,14 @@ mod tunnels;
 mod tuples;
 mod validity;
 
-#[cfg(test)]
-pub(crate) use alike::Alike;
 pub use compact::Compact;
 pub(crate) use compact::{Kind, folded};
 pub(crate) use exact::{Entry, RareProgram};
 pub(crate) use first_packet::FirstPacketTemplate;
 pub use megaflow::Megaflow;
 pub(crate) use megaflow::looks_back;
+#[cfg(test)]
+pub(crate) use outer_template::OuterTemplate;
 pub use path::Path;
 pub use program::Rare;
 pub(crate) use program::{AnyProgram, ConnectionProgram, Simple};
@@ -66,13 +66,13 @@ use crate::pipeline::translate::reduce_timeouts;
 use crate::pipeline::{Changes, Credit, Effect, Request, Sighting, Start, Translation, World};
 use crate::port::PortId;
 use crate::time::Millis;
-use ahead::Zones;
 use compact::Seeds;
 use decap::DecapCache;
 use exact::Exact;
 use first_packet::FirstPacketTemplates;
-use memo::Memo;
+use last_hit::LastHit;
 use path::Paths;
+use prefetch::Zones;
 use std::sync::Arc;
 use tunnels::Tunnels;
 use tuples::Tuples;
@@ -99,7 +99,7 @@ pub struct Cache {
     tunnels: Tunnels,
     decap: DecapCache,
     pub(crate) recorder: Recorder,
-    memo: Memo,
+    last_hit: LastHit,
     templates: FirstPacketTemplates,
     /// By bridge.
     bridges: Vec<Tuples>,
@@ -144,7 +144,7 @@ impl Cache {
         let seeds = Seeds::random();
         Self {
             shared,
-            memo: Memo::new(seeds.one()),
+            last_hit: LastHit::new(seeds.one()),
             tunnels: Tunnels::new(seeds.one()),
             decap: DecapCache::new(seeds.one()),
             templates: FirstPacketTemplates::default(),
@@ -392,7 +392,7 @@ impl Cache {
             }
         }
         self.paths.sweep(IDLE_SEARCH);
-        self.memo.sweep();
+        self.last_hit.sweep();
         self.templates.tend();
         self.decap.sweep();
         if self.unswept > 0 {
@@ -419,7 +419,7 @@ impl Cache {
         self.stamp += 1;
         self.unswept = self.v4.len().max(self.v6.len());
         self.paths.clear();
-        self.memo.clear();
+        self.last_hit.clear();
         self.templates.clear();
         self.recorder.forget();
         self.forgotten = self.forgotten.max(self.all.len());

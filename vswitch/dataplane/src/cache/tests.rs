@@ -1,7 +1,7 @@
 //! Compact keys, and masks.
 
 use super::compact::{Compact, Seeds};
-use super::memo::Memo;
+use super::last_hit::LastHit;
 use super::path::Paths;
 use super::tuples::{EVERYTHING, Tuples};
 use super::{CacheShared, Megaflow};
@@ -243,23 +243,23 @@ fn the_tuple_that_is_looked_for_ahead_is_the_one_that_extraction_reads() {
 
 #[test]
 fn the_last_decision_is_for_packets_that_fit_it_until_it_ends() {
-    let (mut tuples, mut memo) = (Tuples::new(3), Memo::new(5));
+    let (mut tuples, mut last_hit) = (Tuples::new(3), LastHit::new(5));
     let (key, mask) = masked(1, 8);
     let mut other = key.clone();
     other.set(Field::NwSrc, 0);
     let megaflow = keep(&mut tuples, &key, &mask).expect("room");
-    assert!(memo.take(megaflow.bridge, &key).is_none(), "nothing yet");
-    memo.put(&key, Arc::clone(&megaflow));
-    assert!(memo.take(megaflow.bridge + 1, &key).is_none(), "of another bridge");
-    assert!(memo.take(megaflow.bridge, &other).is_none(), "another source");
-    let found = memo.take(megaflow.bridge, &key).expect("the last one");
-    assert!(Arc::ptr_eq(&found, &megaflow) && memo.take(megaflow.bridge, &key).is_none(), "taken out");
-    memo.put(&key, found);
+    assert!(last_hit.take(megaflow.bridge, &key).is_none(), "nothing yet");
+    last_hit.put(&key, Arc::clone(&megaflow));
+    assert!(last_hit.take(megaflow.bridge + 1, &key).is_none(), "of another bridge");
+    assert!(last_hit.take(megaflow.bridge, &other).is_none(), "another source");
+    let found = last_hit.take(megaflow.bridge, &key).expect("the last one");
+    assert!(Arc::ptr_eq(&found, &megaflow) && last_hit.take(megaflow.bridge, &key).is_none(), "taken out");
+    last_hit.put(&key, found);
     megaflow.kill();
-    (0..100).for_each(|_| memo.sweep());
+    (0..100).for_each(|_| last_hit.sweep());
     assert_eq!(Arc::strong_count(&megaflow), 2, "the tuples' and ours: what has ended is held by nobody");
-    memo.put(&key, Arc::clone(&megaflow));
-    assert!(memo.take(megaflow.bridge, &key).is_none(), "nor remembered again");
+    last_hit.put(&key, Arc::clone(&megaflow));
+    assert!(last_hit.take(megaflow.bridge, &key).is_none(), "nor remembered again");
 }
 
 /// Megaflows, each of which is a path's only step.

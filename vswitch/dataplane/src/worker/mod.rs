@@ -24,7 +24,6 @@ mod neighbour;
 mod output;
 mod outside;
 mod path_mtu;
-mod patience;
 mod reject;
 mod replay;
 mod run;
@@ -38,6 +37,7 @@ mod tests;
 mod tunnel;
 mod waiting;
 mod walk;
+mod worker_wait;
 
 pub use inject::{Begin, Inbox, InjectError, Injection};
 pub use run::{Worker, WorkerStats};

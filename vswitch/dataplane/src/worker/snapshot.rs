@@ -1,7 +1,7 @@
 //! The world as workers see it, and how a new one reaches them.
 
 use super::Inbox;
-use super::patience::Patience;
+use super::worker_wait::WorkerWait;
 use crate::cache::CacheShared;
 use crate::conntrack::Conntrack;
 use crate::observe::{Counter, PortCounters, PortTotals};
@@ -153,16 +153,16 @@ impl Publisher {
     pub fn publish(&self, snapshot: Snapshot) {
         // The old one is kept until nobody uses it, so that what it owns is dropped here and not by a worker. (One that sleeps may find
         // itself the last: of what it drops then, ports are waited for when they are closed, and the rest is retired.)
-        let mut patience = Patience::new(&self.cores);
-        let old = self.snapshots.publish(snapshot, |worker, turn| patience.pause(worker, turn));
+        let mut wait = WorkerWait::new(&self.cores);
+        let old = self.snapshots.publish(snapshot, |worker, turn| wait.pause(worker, turn));
         drop(old);
         self.drop_retired();
     }
 
     /// Waits until no worker uses what was unpublished before (see [`Quiescence::wait`]), and names one that keeps everybody waiting. Not for workers themselves.
     pub fn wait(&self) {
-        let mut patience = Patience::new(&self.cores);
-        self.snapshots.quiescence.wait(|worker, turn| patience.pause(worker, turn));
+        let mut wait = WorkerWait::new(&self.cores);
+        self.snapshots.quiescence.wait(|worker, turn| wait.pause(worker, turn));
     }
 
     /// When workers have let go, as they say it.

@@ -40,7 +40,7 @@ const MASK: [[u64; 4]; 2] = {
 /// packet must share.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
-pub(crate) struct Alike {
+pub(crate) struct OuterTemplate {
     bytes: [[u8; 32]; 2],
     /// Of the words of the IPv4 header that do not vary.
     sum: u32,
@@ -59,7 +59,7 @@ fn halves(head: &[u8; 64]) -> [&[u8; 32]; 2] {
     [&halves[0], &halves[1]]
 }
 
-impl Alike {
+impl OuterTemplate {
     /// Of a packet that comes out of a tunnel with so many bytes in front of what is inside, by what [its words](super::Outer) say. None: others like it are to be read, too.
     pub(crate) fn of(head: &[u8], header: usize) -> Option<Self> {
         let head: &[u8; 64] = head.first_chunk()?;
@@ -77,13 +77,13 @@ impl Alike {
     pub(crate) fn fits(&self, head: &[u8], len: usize) -> bool {
         let Some(head) = head.first_chunk::<64>() else { return false };
         let ([a, b], [c, d]) = (halves(head), &self.bytes);
-        let alike =
+        let template =
             Wide::of(a).is(Wide::of(c), Wide::of_words(MASK[0])) & Wide::of(b).is(Wide::of(d), Wide::of_words(MASK[1]));
         let (total, payload) = (word(head, IP + 2), word(head, UDP + 4));
         let lengths = (total as usize + IP, payload as usize + UDP) == (len, len);
         // Ten words: one step folds them, and what folds to ones in two is more than they can be.
         let sum = self.sum + total + word(head, IP + 4) + word(head, IP + 10);
-        alike && lengths && (sum & 0xffff) + (sum >> 16) == 0xffff
+        template && lengths && (sum & 0xffff) + (sum >> 16) == 0xffff
     }
 }
 
@@ -120,8 +120,8 @@ mod tests {
         let varied = (any::<[u8; 2]>(), any::<[u8; 2]>());
         proptest!(|(seed in seed, inner in 14..80_usize, other in 14..80_usize, varied in varied, changes in changes, repair: bool, cut in 0..2_usize)| {
             let first = packet(seed, inner);
-            let alike = Alike::of(&first, LEN).expect("of IPv4 and UDP");
-            prop_assert!(Alike::of(&first, LEN - 8).is_none(), "another length of headers");
+            let template = OuterTemplate::of(&first, LEN).expect("of IPv4 and UDP");
+            prop_assert!(OuterTemplate::of(&first, LEN - 8).is_none(), "another length of headers");
             let mut seed = seed;
             seed[IP + 4..IP + 6].copy_from_slice(&varied.0);
             seed[UDP..UDP + 2].copy_from_slice(&varied.1);
@@ -137,15 +137,15 @@ mod tests {
             let length = |at: usize| usize::from(u16::from_be_bytes([next[at], next[at + 1]]));
             let lengths = (length(IP + 2), length(UDP + 4)) == (len - IP, len - UDP);
             let right = naive_checksum(&next[IP..UDP]) == 0;
-            prop_assert_eq!(alike.fits(&next[..len], len), same && lengths && right, "{:02x?}, then {:02x?}", first, next);
+            prop_assert_eq!(template.fits(&next[..len], len), same && lengths && right, "{:02x?}, then {:02x?}", first, next);
         });
     }
 
     #[test]
     fn a_packet_that_ends_early_does_not_fit() {
         let first = packet([7; LEN], 40);
-        let alike = Alike::of(&first, LEN).expect("of IPv4 and UDP");
-        assert!(alike.fits(&first, first.len()) && !alike.fits(&first[..63], 63));
-        assert!(Alike::of(&first[..63], LEN).is_none());
+        let template = OuterTemplate::of(&first, LEN).expect("of IPv4 and UDP");
+        assert!(template.fits(&first, first.len()) && !template.fits(&first[..63], 63));
+        assert!(OuterTemplate::of(&first[..63], LEN).is_none());
     }
 }

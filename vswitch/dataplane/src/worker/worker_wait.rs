@@ -13,7 +13,7 @@ const NAP: Duration = Duration::from_micros(20);
 
 /// One wait for all workers.
 #[derive(Debug)]
-pub(super) struct Patience<'a> {
+pub(super) struct WorkerWait<'a> {
     /// By worker.
     cores: &'a [u32],
     /// Since when it has waited for the present one.
@@ -21,7 +21,7 @@ pub(super) struct Patience<'a> {
     complained: bool,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> WorkerWait<'a> {
     pub(super) fn new(cores: &'a [u32]) -> Self {
         Self { cores, since: Instant::now(), complained: false }
     }

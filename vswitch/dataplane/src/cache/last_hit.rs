@@ -18,13 +18,13 @@ const SWEEP: usize = 64;
 
 /// The last megaflow by port, stage, Ethernet type and bucket, in a table of fixed size.
 #[derive(Debug)]
-pub(super) struct Memo {
+pub(super) struct LastHit {
     places: Box<[Option<Arc<Megaflow>>]>,
     seed: u64,
     hand: usize,
 }
 
-impl Memo {
+impl LastHit {
     pub(super) fn new(seed: u64) -> Self {
         Self { places: (0..PLACES).map(|_| None).collect(), seed, hand: 0 }
     }
@@ -72,7 +72,7 @@ impl Memo {
 impl Cache {
     /// The megaflow that a packet fits. It is to be given back ([`Self::done_with`]), so that the next one like it finds it at once.
     pub(crate) fn lookup(&mut self, bridge: usize, key: &FlowKey, world: &World, now: Millis) -> Option<Arc<Megaflow>> {
-        if let Some(megaflow) = self.memo.take(bridge, key)
+        if let Some(megaflow) = self.last_hit.take(bridge, key)
             && self.is_good(&megaflow, world, now)
         {
             return Some(megaflow);
@@ -103,6 +103,6 @@ impl Cache {
     /// The packet with this key is where it was to go, by this megaflow.
     #[inline]
     pub(crate) fn done_with(&mut self, megaflow: Arc<Megaflow>, key: &FlowKey) {
-        self.memo.put(key, megaflow);
+        self.last_hit.put(key, megaflow);
     }
 }
