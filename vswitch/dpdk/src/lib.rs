@@ -30,8 +30,8 @@ mod meta;
 pub mod process;
 #[cfg(feature = "dpdk")]
 mod rss;
+mod simd;
 pub mod vhost;
-mod wide;
 
 #[cfg(feature = "dpdk")]
 mod mbuf;
@@ -45,7 +45,7 @@ pub use burst::Burst;
 pub use limits::raise_fd_limit;
 pub use mem::{Words, crc32c, huge_slice, prefetch, prefetch_to_write, prefetch_two, zeros};
 pub use meta::{Csum, TxOffload};
-pub use wide::{Wide, nh_twice, sum_of_some};
+pub use simd::{U8x32, nh_twice, sum_of_some};
 
 #[cfg(feature = "dpdk")]
 pub use {mbuf::Mbuf, mempool::Mempool};

@@ -17,11 +17,11 @@ use super::shapes::{
 use crate::limits::HEAD_LEN;
 use crate::packet::{ethertype, icmp, tcp, udp};
 use crate::port::PortId;
-use vswitch_dpdk::{Mbuf, Wide, nh_twice};
+use vswitch_dpdk::{Mbuf, U8x32, nh_twice};
 use vswitch_flow::extract::Layers;
 
 /// Vectors of four words that the words of any are in.
-pub(super) const WIDES_MAX: usize = WORDS_V6.div_ceil(4);
+pub(super) const VECTORS_MAX: usize = WORDS_V6.div_ceil(4);
 
 /// Of the words of a compact key, of which there are `N`, those that vector `v` begins with: the last vector begins before the one in front of it ends.
 pub(super) const fn first_word<const N: usize>(v: usize) -> usize {
@@ -65,7 +65,7 @@ pub(crate) enum Kind {
 /// Random numbers that tags and hashes depend on, so that nobody can aim at one place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seeds {
-    words: [[Wide; WIDES_MAX]; 2],
+    words: [[U8x32; VECTORS_MAX]; 2],
     came: [[u32; 4]; 2],
     hash: [u64; 2],
 }
@@ -79,11 +79,11 @@ impl Seeds {
         use std::hash::{BuildHasher, RandomState};
         let (secret, drawn) = (RandomState::new(), std::cell::Cell::new(0_u64));
         let random = || secret.hash_one(drawn.replace(drawn.get() + 1));
-        let wide = || Wide::of_words(std::array::from_fn(|_| random()));
+        let vector = || U8x32::of_words(std::array::from_fn(|_| random()));
         #[allow(clippy::cast_possible_truncation)] // half of it
         let word = || random() as u32;
         Self {
-            words: std::array::from_fn(|_| std::array::from_fn(|_| wide())),
+            words: std::array::from_fn(|_| std::array::from_fn(|_| vector())),
             came: std::array::from_fn(|_| std::array::from_fn(|_| word())),
             hash: std::array::from_fn(|_| random()),
         }
@@ -166,7 +166,7 @@ impl Compact {
         }
         // The shapes of nearly all packets, by one comparison each.
         if let Some(front) = head.first_chunk::<{ WORDS_V4 * 8 }>() {
-            let shape = front.first_chunk().map_or_else(Wide::zero, Wide::of);
+            let shape = front.first_chunk().map_or_else(U8x32::zero, U8x32::of);
             if is(shape, &TCP_V4) {
                 return self.v4_of::<14, TCP>(front, head.len(), len, &V4_UNTAGGED, came, seeds);
             }
@@ -286,16 +286,16 @@ impl Compact {
         if L3 + l3_len >= usize::from(u16::MAX) {
             return; // a packet for segmentation whose end cannot be said
         }
-        let mut wides = [Wide::zero(); WIDES_MAX];
-        let wides = &mut wides[..N.div_ceil(4)];
-        for (v, wide) in wides.iter_mut().enumerate() {
+        let mut vectors = [U8x32::zero(); VECTORS_MAX];
+        let vectors = &mut vectors[..N.div_ceil(4)];
+        for (v, vector) in vectors.iter_mut().enumerate() {
             let first = first_word::<N>(v);
             // What another vector has already is 0 here.
             let mask = std::array::from_fn(|i| if first + i < 4 * v { 0 } else { mask[first + i] });
             let Some(bytes) = bytes.get(first * 8..).and_then(|bytes| bytes.first_chunk()) else { return };
-            *wide = Wide::of(bytes).and(Wide::of_words(mask));
+            *vector = U8x32::of(bytes).and(U8x32::of_words(mask));
         }
-        self.tag = Tag(nh_twice(wides, &seeds.words, &came.0));
+        self.tag = Tag(nh_twice(vectors, &seeds.words, &came.0));
         self.hash = seeds.hash(self.tag);
         self.kind = kind;
         #[allow(clippy::cast_possible_truncation)] // 14 or 18, and within the frame

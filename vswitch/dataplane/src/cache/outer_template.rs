@@ -2,7 +2,7 @@
 //!
 //! Of IPv4 and UDP, with nothing optional: Geneve and VXLAN. The other ones are read, and so are those whose DF bit is another one than that of the packet that opened the entry.
 
-use vswitch_dpdk::Wide;
+use vswitch_dpdk::U8x32;
 
 /// Bytes in front of what is inside: Ethernet, IPv4, UDP, Geneve without options or VXLAN.
 const LEN: usize = 14 + 20 + 8 + 8;
@@ -77,8 +77,8 @@ impl OuterTemplate {
     pub(crate) fn fits(&self, head: &[u8], len: usize) -> bool {
         let Some(head) = head.first_chunk::<64>() else { return false };
         let ([a, b], [c, d]) = (halves(head), &self.bytes);
-        let template =
-            Wide::of(a).is(Wide::of(c), Wide::of_words(MASK[0])) & Wide::of(b).is(Wide::of(d), Wide::of_words(MASK[1]));
+        let template = U8x32::of(a).is(U8x32::of(c), U8x32::of_words(MASK[0]))
+            & U8x32::of(b).is(U8x32::of(d), U8x32::of_words(MASK[1]));
         let (total, payload) = (word(head, IP + 2), word(head, UDP + 4));
         let lengths = (total as usize + IP, payload as usize + UDP) == (len, len);
         // Ten words: one step folds them, and what folds to ones in two is more than they can be.

@@ -4,19 +4,19 @@
 //! Only untagged packets of TCP and UDP, in one segment, whose headers are as long as those of the first one; any other one has its key made. It is tried behind a burst that was of one connection,
 //! so other traffic pays nothing.
 
-use super::compact::{Kind, WIDES_MAX, first_word};
+use super::compact::{Kind, VECTORS_MAX, first_word};
 use super::lookup::of_packets;
 use super::shapes::{SAME_V4, SAME_V6, TCP, UDP, WORDS_V4, WORDS_V6};
 use super::{Cache, Compact};
 use crate::packet::{tcp, udp};
 use crate::port::PortId;
-use vswitch_dpdk::{Burst, Mbuf, Wide};
+use vswitch_dpdk::{Burst, Mbuf, U8x32};
 
 /// What packets with one key have the same: the first bytes of one of them, `N` words.
 struct Model<const N: usize> {
-    bytes: [Wide; WIDES_MAX],
+    bytes: [U8x32; VECTORS_MAX],
     /// The bits that count: those of the key, those that say where its fields are, and the length of the L4 header.
-    masks: [Wide; WIDES_MAX],
+    masks: [U8x32; VECTORS_MAX],
     key: Compact,
     /// Bytes of all headers.
     headers: usize,
@@ -41,11 +41,11 @@ impl<const N: usize> Model<N> {
             udp::PROTOCOL => (&same[UDP], Self::L4 + 8),
             _ => return None,
         };
-        let (mut bytes, mut masks) = ([Wide::zero(); WIDES_MAX], [Wide::zero(); WIDES_MAX]);
+        let (mut bytes, mut masks) = ([U8x32::zero(); VECTORS_MAX], [U8x32::zero(); VECTORS_MAX]);
         for v in 0..Self::WIDES {
             let first = first_word::<N>(v);
-            bytes[v] = Wide::of(front.get(first * 8..)?.first_chunk()?);
-            masks[v] = Wide::of_words(*words.get(first..)?.first_chunk()?);
+            bytes[v] = U8x32::of(front.get(first * 8..)?.first_chunk()?);
+            masks[v] = U8x32::of_words(*words.get(first..)?.first_chunk()?);
         }
         Some(Self { bytes, masks, key, headers })
     }
@@ -57,7 +57,7 @@ impl<const N: usize> Model<N> {
         let front = head.get(..N * 8)?;
         for v in 0..Self::WIDES {
             let bytes = front.get(first_word::<N>(v) * 8..)?.first_chunk()?;
-            if !Wide::of(bytes).is(self.bytes[v], self.masks[v]) {
+            if !U8x32::of(bytes).is(self.bytes[v], self.masks[v]) {
                 return None;
             }
         }

@@ -1,7 +1,7 @@
 //! The first bytes of packets that a compact key is made of: what rules can match of them, and the shapes that nearly all packets have.
 
 use crate::packet::{ethertype, tcp, udp};
-use vswitch_dpdk::Wide;
+use vswitch_dpdk::U8x32;
 
 /// Words of a compact key of an IPv4 packet: 18 + 20 + 14 bytes, and room.
 pub(super) const WORDS_V4: usize = 7;
@@ -128,6 +128,6 @@ const fn same<const N: usize>(mut mask: [u64; N], [_, shape]: Shape, at: Option<
 
 /// A packet that begins so has it.
 #[inline(always)] // in the loop over a burst
-pub(super) fn is(front: Wide, [value, mask]: &Shape) -> bool {
-    front.is(Wide::of_words(*value), Wide::of_words(*mask))
+pub(super) fn is(front: U8x32, [value, mask]: &Shape) -> bool {
+    front.is(U8x32::of_words(*value), U8x32::of_words(*mask))
 }

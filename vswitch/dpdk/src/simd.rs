@@ -11,9 +11,9 @@ use core::arch::x86_64::{
 /// 32 bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct Wide(__m256i);
+pub struct U8x32(__m256i);
 
-impl Wide {
+impl U8x32 {
     /// These.
     #[inline(always)] // an instruction each, all of them
     #[must_use]
@@ -61,7 +61,7 @@ impl Wide {
 /// added to those of `words`, word by word, modulo 2^32; what is returned are the sums, modulo 2^64, of the products of neighbours, and of `others`, which are of more words and keys.
 #[inline(always)]
 #[must_use]
-pub fn nh_twice<const N: usize>(words: &[Wide], keys: &[[Wide; N]; 2], others: &[u64; 2]) -> [u64; 2] {
+pub fn nh_twice<const N: usize>(words: &[U8x32], keys: &[[U8x32; N]; 2], others: &[u64; 2]) -> [u64; 2] {
     let (first, second) = (products(words, &keys[0]), products(words, &keys[1]));
     let mut sums = [0; 2];
     // SAFETY: AVX2 is in the baseline; load and store may be unaligned, and are of the 16 bytes of `others` and of `sums`.
@@ -76,8 +76,8 @@ pub fn nh_twice<const N: usize>(words: &[Wide], keys: &[[Wide; N]; 2], others: &
 
 /// For [`nh_twice`]: the sums of products, two in each half.
 #[inline(always)]
-fn products<const N: usize>(words: &[Wide], keys: &[Wide; N]) -> Wide {
-    let mut sum = Wide::zero();
+fn products<const N: usize>(words: &[U8x32], keys: &[U8x32; N]) -> U8x32 {
+    let mut sum = U8x32::zero();
     for (words, key) in words.iter().zip(keys) {
         // SAFETY: AVX2 is in the baseline; registers only.
         sum.0 = unsafe {
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn wide(bytes: &[u8]) -> Wide {
-        Wide::of(bytes.first_chunk().expect("32 bytes"))
+    fn vector(bytes: &[u8]) -> U8x32 {
+        U8x32::of(bytes.first_chunk().expect("32 bytes"))
     }
 
     /// As the paper says it.
@@ -148,8 +148,8 @@ mod tests {
     proptest! {
         #[test]
         fn nh_is_that_of_the_paper(bytes in prop::collection::vec(any::<u8>(), 96), keys in prop::collection::vec(any::<u8>(), 192), n in 1_usize..4, others: [u64; 2]) {
-            let words: Vec<Wide> = bytes.chunks(32).take(n).map(wide).collect();
-            let vectors: Vec<Wide> = keys.chunks(32).map(wide).collect();
+            let words: Vec<U8x32> = bytes.chunks(32).take(n).map(vector).collect();
+            let vectors: Vec<U8x32> = keys.chunks(32).map(vector).collect();
             let [a, b, c, d, e, f] = *vectors.first_chunk::<6>().expect("192 bytes");
             let len = n * 32;
             let keys = [&keys[..len], &keys[96..][..len]];
@@ -171,12 +171,12 @@ mod tests {
         fn bits_are_compared_where_the_mask_has_any(bytes: [u8; 32], other: [u8; 32], mask: [u8; 32], same: bool) {
             let value = if same { std::array::from_fn(|i| bytes[i] & mask[i] | other[i] & !mask[i]) } else { other };
             let equal = (0..32).all(|i| (bytes[i] ^ value[i]) & mask[i] == 0);
-            prop_assert_eq!(Wide::of(&bytes).is(Wide::of(&value), Wide::of(&mask)), equal);
+            prop_assert_eq!(U8x32::of(&bytes).is(U8x32::of(&value), U8x32::of(&mask)), equal);
             let words = bytes.as_chunks::<8>().0;
-            let words = Wide::of_words(std::array::from_fn(|i| u64::from_le_bytes(words[i])));
-            prop_assert!(words.is(Wide::of(&bytes), Wide::of(&[255; 32])));
-            let both = Wide::of(&bytes).and(Wide::of(&mask));
-            prop_assert!(both.is(Wide::of(&std::array::from_fn(|i| bytes[i] & mask[i])), Wide::of(&[255; 32])));
+            let words = U8x32::of_words(std::array::from_fn(|i| u64::from_le_bytes(words[i])));
+            prop_assert!(words.is(U8x32::of(&bytes), U8x32::of(&[255; 32])));
+            let both = U8x32::of(&bytes).and(U8x32::of(&mask));
+            prop_assert!(both.is(U8x32::of(&std::array::from_fn(|i| bytes[i] & mask[i])), U8x32::of(&[255; 32])));
         }
     }
 }
