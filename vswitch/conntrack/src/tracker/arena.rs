@@ -4,7 +4,7 @@
 //! the place's lock or its owner writes; the lock, which is held for some nanoseconds, or which a worker keeps (`lock`); what is behind it. What only the slow path touches is one line of the second, [`Cold`],
 //! behind the same lock. They are apart so that nothing is brought into the caches along with a hot line but other hot lines: they are neighbours, 64 bytes each.
 //!
-//! 128 bytes are a connection of IPv4. One of IPv6 has a line of a third array for its addresses ([`Wides`]), which takes memory only as far as it was ever used.
+//! 128 bytes are a connection of IPv4. One of IPv6 has a line of a third array for its addresses ([`V6Addrs`]), which takes memory only as far as it was ever used.
 //!
 //! Lock order: stripes of the index, then one place, then the free places and lines, what is rare, and the events. Nobody holds two places at once, but for a moment who takes several from their
 //! owners ([`Arena::disown`]), who waits for nothing but the end of sections meanwhile; and nobody waits inside of one.
@@ -18,8 +18,8 @@ use super::lock::{Held, Lock};
 use super::owner::Sections;
 use super::rare::{Rare, Rares};
 use super::sync::{Word, fence};
+use super::v6_addrs::V6Addrs;
 use super::who::Who;
-use super::wide::Wides;
 use super::words::{Words, halves32};
 use crate::tcp::Tcp;
 use crate::{Direction, Memory, Tuple};
@@ -95,7 +95,7 @@ impl<'a> Locked<'a> {
     pub(super) fn begin(&mut self, life: Life, entry: &Entry) {
         self.held.said = self.held.said.anew();
         self.mine().begin(&entry.tcp, entry.mark);
-        self.cold().begin(entry, self.place, &self.arena.wides);
+        self.cold().begin(entry, self.place, &self.arena.v6_addrs);
         if let Some(master) = entry.master {
             self.arena.rares.set(self.place, Rare { master: Some(master), skews: None });
             self.mine().set_life(life.with(Life::RARE));
@@ -188,13 +188,13 @@ impl<'a> Spot<'a> {
 
     /// By [`Direction`].
     pub(super) fn tuples(&self) -> [Words; 2] {
-        self.cold().tuples(&self.arena.wides)
+        self.cold().tuples(&self.arena.v6_addrs)
     }
 
     /// Whether this is its tuple of a direction.
     #[inline]
     pub(super) fn is(&self, tuple: &Words, direction: Direction) -> bool {
-        self.cold().is(tuple, direction, &self.arena.wides)
+        self.cold().is(tuple, direction, &self.arena.v6_addrs)
     }
 
     pub(super) fn label(&self) -> u128 {
@@ -239,7 +239,7 @@ const fn split([original, reply]: [u64; 2]) -> [[u32; 2]; 2] {
 pub(super) struct Arena {
     hot: Box<[Hot]>,
     cold: Box<[Cold]>,
-    wides: Wides,
+    v6_addrs: V6Addrs,
     rares: Rares,
     free: Free,
     sections: Arc<Sections>,
@@ -257,7 +257,7 @@ impl Arena {
             sections: Arc::default(),
             hot: M::slice(places as usize, Hot::default),
             cold: M::slice(places as usize, Cold::default),
-            wides: Wides::new::<M>(places),
+            v6_addrs: V6Addrs::new::<M>(places),
             rares: Rares::default(),
             free: Free::new(places),
         }
@@ -265,7 +265,7 @@ impl Arena {
 
     /// Bytes that are taken: at start, and since then for IPv6.
     pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.hot) + size_of_val(&*self.cold) + self.wides.memory() + self.free.memory()
+        size_of_val(&*self.hot) + size_of_val(&*self.cold) + self.v6_addrs.memory() + self.free.memory()
     }
 
     pub(super) fn places(&self) -> &[Hot] {
@@ -345,7 +345,7 @@ impl Arena {
         for place in places {
             // It is still the caller's alone: who locks it late sees that nobody is there, and looks at nothing else.
             if let Some(line) = self.cold[*place as usize].end() {
-                self.wides.give(*place, line);
+                self.v6_addrs.give(*place, line);
             }
         }
         self.free.give(places);
@@ -365,7 +365,7 @@ impl Arena {
     /// Of a place that is next: a word of its cold line, and one of the line that it gets if its connection is of IPv6, once there was one.
     #[inline]
     pub(super) fn apart(&self, place: u32) -> [Option<&Word>; 2] {
-        [self.cold.get(place as usize).map(Cold::first_word), self.wides.next(place)]
+        [self.cold.get(place as usize).map(Cold::first_word), self.v6_addrs.next(place)]
     }
 
     /// Free places.
@@ -376,8 +376,8 @@ impl Arena {
 
     /// Lines that connections of IPv6 have.
     #[cfg(test)]
-    pub(super) fn wides(&self) -> usize {
-        self.wides.len()
+    pub(super) fn v6_addrs(&self) -> usize {
+        self.v6_addrs.len()
     }
 }
 
@@ -456,7 +456,7 @@ mod tests {
             let places = 40;
             let arena = Arena::new::<Ordinary>(places);
             let mut there: Vec<(u32, Entry)> = Vec::new();
-            let mut most_wide = 0;
+            let mut most_v6 = 0;
             for (entry, which, step) in steps {
                 if step == 0 && !there.is_empty() {
                     let (place, entry) = there.swap_remove(which.index(there.len()));
@@ -488,12 +488,12 @@ mod tests {
                     prop_assert!(!locked.is(&original.flipped(bit), Direction::Original), "bit {bit}");
                     prop_assert!(!locked.is(&reply.flipped(bit), Direction::Reply), "bit {bit}");
                 }
-                let wide = there.iter().filter(|(_, entry)| entry.tuples.iter().any(|tuple| tuple.narrow().is_none()));
-                most_wide = most_wide.max(wide.clone().count());
-                prop_assert_eq!((arena.wides(), arena.free()), (wide.count(), places as usize - there.len()));
+                let v6 = there.iter().filter(|(_, entry)| entry.tuples.iter().any(|tuple| tuple.narrow().is_none()));
+                most_v6 = most_v6.max(v6.clone().count());
+                prop_assert_eq!((arena.v6_addrs(), arena.free()), (v6.count(), places as usize - there.len()));
                 prop_assert_eq!(arena.rares.len(), there.iter().filter(|(_, entry)| entry.master.is_some()).count());
             }
-            prop_assert!(arena.memory() >= 64 * (2 * places as usize + most_wide));
+            prop_assert!(arena.memory() >= 64 * (2 * places as usize + most_v6));
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::arena::Entry;
 use super::sync::Word;
-use super::wide::Wides;
+use super::v6_addrs::V6Addrs;
 use super::words::{Words, halves, halves32, whole};
 use crate::Direction;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32};
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(super) struct Cold {
-    /// By [`Direction`]: the addresses of the tuple, source and destination. If they are wide: first the number of the line that they are in, and nothing.
+    /// By [`Direction`]: the addresses of the tuple, source and destination. If they are v6: first the number of the line that they are in, and nothing.
     addresses: [Word; 2],
     /// Ports, zone, protocol and family of the original tuple, as [`Words`] has them, and [`WIDE`].
     rest: Word,
@@ -45,7 +45,7 @@ impl Cold {
 
     /// A new connection. Its place has no line of addresses.
     #[inline]
-    pub(super) fn begin(&self, entry: &Entry, place: u32, wides: &Wides) {
+    pub(super) fn begin(&self, entry: &Entry, place: u32, v6_addrs: &V6Addrs) {
         let [original, reply] = &entry.tuples;
         debug_assert_eq!(original.rest() & COMMON, reply.rest() & COMMON, "zone, protocol and family");
         let mut rest = original.rest();
@@ -53,8 +53,8 @@ impl Cold {
             self.addresses[0].store(original, Relaxed);
             self.addresses[1].store(reply, Relaxed);
         } else {
-            let line = wides.take(place);
-            wides.write(line, [original.addresses(), reply.addresses()]);
+            let line = v6_addrs.take(place);
+            v6_addrs.write(line, [original.addresses(), reply.addresses()]);
             self.addresses[0].store(line.into(), Relaxed);
             rest |= WIDE;
         }
@@ -85,7 +85,7 @@ impl Cold {
         line
     }
 
-    /// The last word of a tuple, and whether addresses are wide.
+    /// The last word of a tuple, and whether addresses are of IPv6.
     #[inline]
     fn rest(&self, direction: Direction) -> (u64, bool) {
         let rest = self.rest.load(Relaxed);
@@ -97,11 +97,11 @@ impl Cold {
     }
 
     /// By [`Direction`].
-    pub(super) fn tuples(&self, wides: &Wides) -> [Words; 2] {
+    pub(super) fn tuples(&self, v6_addrs: &V6Addrs) -> [Words; 2] {
         [Direction::Original, Direction::Reply].map(|direction| {
-            let (rest, wide) = self.rest(direction);
-            if wide {
-                Words::new(wides.read(self.line(), direction), rest)
+            let (rest, v6) = self.rest(direction);
+            if v6 {
+                Words::new(v6_addrs.read(self.line(), direction), rest)
             } else {
                 Words::of_narrow(self.addresses[direction as usize].load(Relaxed), rest)
             }
@@ -110,12 +110,12 @@ impl Cold {
 
     /// Whether this is the tuple of a direction.
     #[inline]
-    pub(super) fn is(&self, tuple: &Words, direction: Direction, wides: &Wides) -> bool {
-        let (rest, wide) = self.rest(direction);
+    pub(super) fn is(&self, tuple: &Words, direction: Direction, v6_addrs: &V6Addrs) -> bool {
+        let (rest, v6) = self.rest(direction);
         if rest != tuple.rest() {
             false
-        } else if wide {
-            wides.read(self.line(), direction) == tuple.addresses()
+        } else if v6 {
+            v6_addrs.read(self.line(), direction) == tuple.addresses()
         } else {
             tuple.narrow() == Some(self.addresses[direction as usize].load(Relaxed))
         }

@@ -30,8 +30,8 @@ mod related;
 mod saved;
 mod sync;
 mod track;
+mod v6_addrs;
 mod who;
-mod wide;
 mod words;
 
 pub use config::Config;

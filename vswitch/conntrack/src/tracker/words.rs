@@ -36,8 +36,8 @@ impl Words {
     #[inline]
     pub(super) const fn narrow(&self) -> Option<u64> {
         let [src, src_high, dst, dst_high, rest] = self.0;
-        let is_wide = (src | dst) >> 32 | src_high | dst_high | rest & 1;
-        if is_wide == 0 { Some(src << 32 | dst) } else { None }
+        let is_v6 = (src | dst) >> 32 | src_high | dst_high | rest & 1;
+        if is_v6 == 0 { Some(src << 32 | dst) } else { None }
     }
 
     pub(super) const fn addresses(&self) -> [u64; 4] {
@@ -85,7 +85,7 @@ impl Words {
     }
 }
 
-/// Low and high half of what is too wide for a word.
+/// Low and high half of what is too v6 for a word.
 #[expect(clippy::cast_possible_truncation, reason = "the low half is what is meant")]
 pub(super) const fn halves(value: u128) -> [u64; 2] {
     [value as u64, (value >> 64) as u64]

@@ -25,8 +25,8 @@ fn check(tracker: &Tracker, now: u64) {
     }
     assert_eq!(tracker.index.len(), tuples.len(), "words of the index");
     assert_eq!(tracker.arena.free() + connections.len(), tracker.arena.places().len(), "places");
-    let wide = connections.iter().filter(|connection| connection.original.family == Family::V6).count();
-    assert_eq!(tracker.arena.wides(), wide, "lines with addresses of IPv6");
+    let v6 = connections.iter().filter(|connection| connection.original.family == Family::V6).count();
+    assert_eq!(tracker.arena.v6_addrs(), v6, "lines with addresses of IPv6");
     assert_eq!(tracker.counts().connections, connections.len() as u64, "connections counted");
     for zone in tracker.limits().1 {
         let those = connections.iter().filter(|connection| connection.original.zone == zone.zone).count();

@@ -33,7 +33,7 @@ struct Lines {
 
 /// Lines with the addresses of IPv6 connections, in memory that the kernel gives at first use.
 #[derive(Debug)]
-pub(super) struct Wides {
+pub(super) struct V6Addrs {
     words: Box<[Word]>,
     /// The first word that a cache line begins with.
     first: usize,
@@ -41,7 +41,7 @@ pub(super) struct Wides {
     spread: Spread,
 }
 
-impl Wides {
+impl V6Addrs {
     pub(super) fn new<M: Memory>(places: u32) -> Self {
         let words = M::zeros((places as usize + 1) * WORDS);
         let first = (words.as_ptr().addr().next_multiple_of(64) - words.as_ptr().addr()) / size_of::<u64>();
