@@ -58,7 +58,7 @@ pub use records::Only;
 pub use show::{OwnedFlow, Shown};
 pub use topic::{Reader, Tell, Told};
 pub use traceflow::{Running, TraceflowError};
-pub use underlay::tend_wire;
+pub use underlay::maintain_wire;
 
 /// Why a call came to nothing.
 #[derive(Debug, thiserror::Error)]

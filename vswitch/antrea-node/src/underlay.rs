@@ -1,7 +1,7 @@
 //! The bridge behind the uplink: what is known of it, and what is written there for the room's objects.
 //!
 //! The bridge is somebody else's, and a transaction of its own: it follows the Pods' bridge. What goes is not led there any more before it goes, and what comes is led there when it is there. What the bridge refuses is
-//! logged, and tried again by [`Antrea::tend_wire`], which looks once a second: it asks next hops, too, and notices ports and homes that have become others.
+//! logged, and tried again by [`Antrea::maintain_wire`], which looks once a second: it asks next hops, too, and notices ports and homes that have become others.
 //!
 //! **Locks**: all of it is under the room's; announcements leave when it is free.
 
@@ -270,7 +270,7 @@ impl Antrea {
     }
 
     /// Looks at the wire: next hops, ports, homes. Returns what is to be announced, and when to look again.
-    pub(super) fn tend_wire(&self) -> (Vec<(String, PacketOut)>, Duration) {
+    pub(super) fn maintain_wire(&self) -> (Vec<(String, PacketOut)>, Duration) {
         let mut state = self.state.lock();
         let state = &mut *state;
         let Some((config, node)) = state.room.node().cloned() else { return (Vec::new(), PERIOD) };
@@ -374,11 +374,11 @@ fn due(written: &mut Written) -> Vec<(String, PacketOut)> {
 }
 
 /// The task that looks at the wire, until the server stops.
-pub async fn tend_wire(antrea: Arc<Antrea>, mut stopping: watch::Receiver<bool>) {
+pub async fn maintain_wire(antrea: Arc<Antrea>, mut stopping: watch::Receiver<bool>) {
     loop {
         let antrea = Arc::clone(&antrea);
         let tend = move || {
-            let (packets, soon) = antrea.tend_wire();
+            let (packets, soon) = antrea.maintain_wire();
             for (bridge, packet) in packets {
                 if let Err(error) = antrea.switch.packet_out(&bridge, &packet) {
                     tracing::warn!(bridge, %error, "an address could not be announced");

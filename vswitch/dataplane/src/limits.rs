@@ -266,7 +266,7 @@ pub const FRAGMENTS_PER_DATAGRAM_MAX: usize = 128;
 pub const FRAGMENT_MBUFS_MAX: usize = 4096;
 /// Likewise, of one port.
 pub const FRAGMENT_MBUFS_PER_PORT_MAX: usize = FRAGMENT_MBUFS_MAX / 4;
-/// Fragments that were given up and wait for a worker's [`crate::conntrack::Conntrack::tend`], which comes every millisecond.
+/// Fragments that were given up and wait for a worker's [`crate::conntrack::Conntrack::maintain`], which comes every millisecond.
 pub const FRAGMENTS_GIVEN_UP_MAX: usize = 4096;
 /// Milliseconds that a fragment waits for the others of its datagram (Open vSwitch: 15 s).
 pub const FRAGMENT_TIMEOUT_MS: u64 = 15_000;

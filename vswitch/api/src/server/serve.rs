@@ -21,7 +21,7 @@ use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 use tonic_reflection::server::Builder;
-use vswitch_antrea_node::{Antrea, PERIOD, RETRY, read_igmp, read_names, tend_wire, watch_links};
+use vswitch_antrea_node::{Antrea, PERIOD, RETRY, maintain_wire, read_igmp, read_names, watch_links};
 use vswitch_control::{Switch, SwitchApi};
 use vswitch_proto::Services;
 use vswitch_proto::antrea::v1::egress_service_server as antrea_egress;
@@ -163,7 +163,7 @@ pub(super) async fn serve_api(
     let watching_links = tokio::spawn(watch_links(Arc::clone(&antrea), stopping.clone()));
     let router = router(&Control::new(switch, stopping.clone()), &antrea, health, dummies)?;
     let reading_igmp = tokio::spawn(read_igmp(Arc::clone(&antrea), stopping.clone()));
-    let tending_wire = tokio::spawn(tend_wire(Arc::clone(&antrea), stopping.clone()));
+    let tending_wire = tokio::spawn(maintain_wire(Arc::clone(&antrea), stopping.clone()));
 
     let (sender, connections) = mpsc::channel(1);
     let accept_one = move || {

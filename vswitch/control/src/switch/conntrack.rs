@@ -167,11 +167,11 @@ impl Switch {
 
 /// Starts the thread that expires connections and distributes events.
 pub(super) fn start(conntrack: Arc<Conntrack>, events: Arc<ConnectionEvents>) -> Companion {
-    let run = move |stopped: &mpsc::Receiver<()>| tend(conntrack.tracker(), &events, stopped);
+    let run = move |stopped: &mpsc::Receiver<()>| maintain(conntrack.tracker(), &events, stopped);
     Companion::start("conntrack", "connections do not expire", run)
 }
 
-fn tend(tracker: &Tracker, events: &ConnectionEvents, stopped: &mpsc::Receiver<()>) {
+fn maintain(tracker: &Tracker, events: &ConnectionEvents, stopped: &mpsc::Receiver<()>) {
     loop {
         tracker.expire(Millis::now().0);
         let is_watched = events.distribute(tracker);

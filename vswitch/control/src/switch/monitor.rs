@@ -31,7 +31,7 @@ fn watch(switch: &Weak<Switch>, announce: bool, stopped: &mpsc::Receiver<()>) {
     while matches!(stopped.recv_timeout(LINK_PERIOD), Err(mpsc::RecvTimeoutError::Timeout)) {
         let Some(switch) = switch.upgrade() else { return };
         switch.publisher.drop_retired();
-        vswitch_dpdk::vhost::tend();
+        vswitch_dpdk::vhost::maintain();
         switch.look_at_links();
         switch.look_at_mtus();
         #[cfg(feature = "dpdk")]

@@ -91,7 +91,7 @@ impl FirstPacketTemplates {
     }
 
     /// Once a millisecond: lets go of what has ended, among the next few.
-    pub(super) fn tend(&mut self) {
+    pub(super) fn maintain(&mut self) {
         (self.tick, self.left) = (self.tick.wrapping_add(1), WRITTEN_PER_MS.1);
         for _ in 0..SWEEP {
             self.hand = (self.hand + 1) % self.sets.len();

@@ -382,7 +382,7 @@ impl Cache {
     }
 
     /// Once a millisecond: lets go of what is idle, and of what is dead; tells its numbers.
-    pub fn tend(&mut self, now: Millis) {
+    pub fn maintain(&mut self, now: Millis) {
         for _ in 0..IDLE_SEARCH.min(self.all.len()) {
             self.hand = (self.hand + 1) % self.all.len().max(1);
             let Some(megaflow) = self.all.get(self.hand) else { break };
@@ -393,7 +393,7 @@ impl Cache {
         }
         self.paths.sweep(IDLE_SEARCH);
         self.last_hit.sweep();
-        self.templates.tend();
+        self.templates.maintain();
         self.decap.sweep();
         if self.unswept > 0 {
             self.version += 1;

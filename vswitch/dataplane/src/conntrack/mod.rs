@@ -269,7 +269,7 @@ impl Conntrack {
                 Outcome::Complete(Fragments { packets, verdict, first })
             }
             Err(reason) => {
-                // One is dropped here, by whoever asked; the others when somebody tends.
+                // One is dropped here, by whoever asked; the others when somebody maintains.
                 let last = packets.pop();
                 self.waiting.give_up(packets.into_iter(), place.port, reason);
                 last.map_or(Outcome::Held, |last| Outcome::Drop(last.mbuf, reason))
@@ -284,8 +284,8 @@ impl Conntrack {
     }
 
     /// Gives up fragments whose others did not come. A worker, every millisecond; it does nothing most of the time.
-    pub fn tend(&self, now: Millis, mut drop: impl FnMut(PortId, Mbuf, DropReason)) {
-        self.waiting.tend(now, &mut drop);
+    pub fn maintain(&self, now: Millis, mut drop: impl FnMut(PortId, Mbuf, DropReason)) {
+        self.waiting.maintain(now, &mut drop);
     }
 }
 

@@ -5,7 +5,7 @@
 //! dropped alone.
 //!
 //! **Limits**: of datagrams and mbufs, in all and per port ([`crate::limits`]). A port beyond its own gives up its oldest datagram, a full table that of the port that has most. What is given up
-//! waits for [`Waiting::tend`], which has somebody to tell.
+//! waits for [`Waiting::maintain`], which has somebody to tell.
 //!
 //! **Threads**: one lock around everything, held for some hundred nanoseconds per fragment. Fragments are rare, and allocate.
 
@@ -40,11 +40,11 @@ pub(super) enum Arrival {
 #[derive(Debug)]
 pub(super) struct Waiting {
     table: Mutex<Table>,
-    /// When [`Self::tend`] has something to do, in milliseconds; `u64::MAX`: never. A hint: written under the lock, read without.
+    /// When [`Self::maintain`] has something to do, in milliseconds; `u64::MAX`: never. A hint: written under the lock, read without.
     due: AtomicU64,
 }
 
-/// Datagrams that `tend` gives up in one call.
+/// Datagrams that `maintain` gives up in one call.
 const TEND_BUDGET: usize = 64;
 
 impl Default for Waiting {
@@ -65,7 +65,7 @@ impl Waiting {
     }
 
     /// Gives up what has waited too long, and hands out what was given up.
-    pub(super) fn tend(&self, now: Millis, drop: &mut dyn FnMut(PortId, Mbuf, DropReason)) {
+    pub(super) fn maintain(&self, now: Millis, drop: &mut dyn FnMut(PortId, Mbuf, DropReason)) {
         if now.0 < self.due.load(Relaxed) {
             return;
         }
@@ -298,7 +298,7 @@ impl Table {
         }
     }
 
-    /// When there is something to do for `tend`.
+    /// When there is something to do for `maintain`.
     fn due(&self) -> u64 {
         if self.given_up.is_empty() {
             self.datagrams.first_key_value().map_or(u64::MAX, |(_, datagram)| expires(datagram))

@@ -170,7 +170,7 @@ impl Poll {
             if end >= next_tick {
                 now = Millis::now();
                 self.stats.heartbeat_ms.set(now.0);
-                self.walk.tend(now);
+                self.walk.maintain(now);
                 next_tick = end + cycles_per_ms;
             }
             idle_turns = if packets == 0 { idle_turns.saturating_add(1) } else { 0 };

@@ -189,7 +189,7 @@ impl Step<'_> {
 impl Walk {
     /// Looks who need not wait any longer.
     #[inline]
-    pub(super) fn tend_waiting(&mut self, now: Millis) {
+    pub(super) fn maintain_waiting(&mut self, now: Millis) {
         if !self.outputs.waiting.held.is_empty() {
             self.let_go(now);
         }

@@ -141,16 +141,16 @@ impl Walk {
     }
 
     /// Once a millisecond, between bursts: what is idle goes.
-    pub fn tend(&mut self, now: Millis) {
-        self.cache.tend(now);
+    pub fn maintain(&mut self, now: Millis) {
+        self.cache.maintain(now);
         let (worker, snapshot) = (self.worker, &self.snapshot);
-        self.conntrack.tend(now, |port, mbuf, reason| {
+        self.conntrack.maintain(now, |port, mbuf, reason| {
             if let Some(view) = snapshot.port(port) {
                 view.shared.counters[worker].rx_drops[reason.index()].add(1);
             }
             drop(mbuf);
         });
-        self.tend_waiting(now);
+        self.maintain_waiting(now);
         debug_assert!(self.outputs.owner.is_outside(), "others wait for the end of a section");
     }
 

@@ -17,7 +17,7 @@ pub struct Rings(());
 pub struct GuestMemory(());
 
 /// There are none.
-pub const fn tend() {}
+pub const fn maintain() {}
 
 /// There are none to call.
 pub const fn set_call_delay(_us: u32) {}

@@ -102,7 +102,7 @@ pub mod testing;
 pub use error::VhostError;
 
 #[cfg(feature = "dpdk")]
-pub use {borrowed::GuestMemory, caller::set_delay as set_call_delay, open::Vhost, rings::Rings, shared::tend};
+pub use {borrowed::GuestMemory, caller::set_delay as set_call_delay, open::Vhost, rings::Rings, shared::maintain};
 
 #[cfg(feature = "dpdk")]
 pub(crate) use socket::remove_stale;

@@ -114,10 +114,10 @@ pub(super) fn find(path: &CString) -> Option<Arc<Shared>> {
 
 /// Disconnects guests that have taken their memory away (until then their rings are empty), and those whose call descriptors would hold up
 /// workers (until then they do). To be called several times a second.
-pub fn tend() {
+pub fn maintain() {
     let lost = fault::take_lost();
     let all: Vec<Arc<Shared>> = REGISTRY.lock().values().cloned().collect();
-    all.iter().for_each(|shared| shared.tend(lost));
+    all.iter().for_each(|shared| shared.maintain(lost));
     // Last: what it empties looks as if nobody had filled it, and whoever did would stay.
     caller::relieve();
 }
@@ -408,7 +408,7 @@ impl Shared {
     }
 
     /// Hangs up on a guest whose memory is gone, or that cannot be called.
-    fn tend(&self, lost: bool) {
+    fn maintain(&self, lost: bool) {
         let mut control = self.control.lock();
         for i in 0..control.connections.len() {
             let connection = &mut control.connections[i];

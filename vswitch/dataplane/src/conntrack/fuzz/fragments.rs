@@ -119,13 +119,13 @@ pub fn fragments(input: &[u8]) -> usize {
                 complete += 1;
             }
         }
-        conntrack.tend(Millis(now), |port, _, _| {
+        conntrack.maintain(Millis(now), |port, _, _| {
             assert!(port.0 < 2, "{port:?}");
             left += 1;
         });
         assert_eq!(conntrack.waiting().1, sent - left, "packets lost, or there twice");
     }
-    conntrack.tend(Millis(now + FRAGMENT_TIMEOUT_MS), |_, _, _| left += 1);
+    conntrack.maintain(Millis(now + FRAGMENT_TIMEOUT_MS), |_, _, _| left += 1);
     assert_eq!((conntrack.waiting(), left), ((0, 0), sent), "after the timeout");
     complete
 }

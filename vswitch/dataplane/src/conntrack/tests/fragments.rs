@@ -91,9 +91,9 @@ impl Bench {
         }
     }
 
-    fn tend(&self, now: u64) -> Vec<DropReason> {
+    fn maintain(&self, now: u64) -> Vec<DropReason> {
         let mut reasons = Vec::new();
-        self.conntrack.tend(Millis(now), |_, _, reason| reasons.push(reason));
+        self.conntrack.maintain(Millis(now), |_, _, reason| reasons.push(reason));
         reasons
     }
 }
@@ -190,8 +190,8 @@ fn a_refusal_is_for_all_fragments() {
     assert_eq!(bench.send(&pieces[0]), Fate::Held);
     assert_eq!(bench.send(&pieces[1]), Fate::Held);
     assert_eq!(bench.send(&pieces[2]), Fate::Dropped(DropReason::NatExhausted));
-    assert_eq!(bench.tend(0), [DropReason::NatExhausted; 2]);
-    assert_eq!(bench.tend(u64::MAX), []);
+    assert_eq!(bench.maintain(0), [DropReason::NatExhausted; 2]);
+    assert_eq!(bench.maintain(u64::MAX), []);
 }
 
 #[test]
@@ -202,9 +202,9 @@ fn fragments_that_miss_others_are_given_up_in_time() {
     assert_eq!(bench.send(&pieces[0]), Fate::Held);
     bench.place.now = Millis(9000);
     assert_eq!(bench.send(&pieces[1]), Fate::Held);
-    assert_eq!(bench.tend(999 + FRAGMENT_TIMEOUT_MS), []);
+    assert_eq!(bench.maintain(999 + FRAGMENT_TIMEOUT_MS), []);
     assert_eq!(bench.conntrack.waiting(), (1, 2));
-    assert_eq!(bench.tend(1000 + FRAGMENT_TIMEOUT_MS), [DropReason::FragTimeout; 2]);
+    assert_eq!(bench.maintain(1000 + FRAGMENT_TIMEOUT_MS), [DropReason::FragTimeout; 2]);
     assert_eq!(bench.conntrack.waiting(), (0, 0));
     // The last one begins anew.
     assert_eq!(bench.send(&pieces[2]), Fate::Held);

@@ -75,14 +75,14 @@ fn an_overlap_costs_one_fragment_of_ipv4_and_the_datagram_of_ipv6() {
         let mut given_up = Vec::new();
         if whole[12] == 8 {
             assert!(matches!(bench.send(&pieces[1]), Fate::Complete(after, ..) if after == pieces));
-            bench.conntrack.tend(Millis(0), |_, _, reason| given_up.push(reason));
+            bench.conntrack.maintain(Millis(0), |_, _, reason| given_up.push(reason));
             assert_eq!(given_up, []);
         } else {
             assert_eq!(bench.send(&pieces[1]), Fate::Dropped(FragOverlap));
-            bench.conntrack.tend(Millis(0), |_, _, reason| given_up.push(reason));
+            bench.conntrack.maintain(Millis(0), |_, _, reason| given_up.push(reason));
             assert_eq!(given_up, [FragOverlap; 2]);
             assert_eq!(bench.conntrack.waiting(), (1, 0), "remembered");
-            bench.conntrack.tend(Millis(15_000), |_, _, reason| panic!("{reason:?}"));
+            bench.conntrack.maintain(Millis(15_000), |_, _, reason| panic!("{reason:?}"));
             assert_eq!(bench.conntrack.waiting(), (0, 0));
         }
     }
@@ -150,7 +150,7 @@ fn a_million_incomplete_datagrams_cost_their_own_port() {
             }
         }
         if i % 1000 == 0 {
-            bench.conntrack.tend(bench.place.now, |port, _, reason| {
+            bench.conntrack.maintain(bench.place.now, |port, _, reason| {
                 assert_eq!((port, reason), (PortId(1), FragFull));
                 gone += 1;
             });
@@ -163,12 +163,12 @@ fn a_million_incomplete_datagrams_cost_their_own_port() {
     }
     assert_eq!(complete[0], begun, "of another port");
     assert!(complete[1] > begun * 95 / 100, "{} of {begun} of the same port", complete[1]);
-    bench.conntrack.tend(Millis(100_000), |_, _, reason| {
+    bench.conntrack.maintain(Millis(100_000), |_, _, reason| {
         assert!(matches!(reason, FragFull | FragTimeout), "{reason:?}");
         gone += 1;
     });
     while bench.conntrack.waiting().0 > 0 {
-        bench.conntrack.tend(Millis(100_000), |_, _, _| gone += 1);
+        bench.conntrack.maintain(Millis(100_000), |_, _, _| gone += 1);
     }
     assert_eq!(gone, held, "every one is counted");
 }
@@ -199,7 +199,7 @@ fn a_full_table_takes_from_the_port_that_has_most_and_refuses_while_nobody_tends
     }
     assert_eq!(fate, Fate::Dropped(FragFull));
     let mut given_up = Vec::new();
-    bench.conntrack.tend(Millis(0), |port, _, reason| given_up.push((port, reason)));
+    bench.conntrack.maintain(Millis(0), |port, _, reason| given_up.push((port, reason)));
     assert_eq!((given_up.len(), given_up[0]), (FRAGMENTS_GIVEN_UP_MAX, (PortId(0), FragFull)));
     assert_eq!(bench.conntrack.waiting(), (FRAGMENTED_MAX, FRAGMENTED_MAX));
 }

@@ -152,7 +152,7 @@ fn counts_survive_what_ends_megaflows() {
             2 => {
                 // Idle for eleven seconds: the cache lets go.
                 bed.now = Millis(bed.now.0 + 11_000);
-                (0..100).for_each(|_| bed.walk.tend(bed.now));
+                (0..100).for_each(|_| bed.walk.maintain(bed.now));
                 assert_eq!(bed.shared.stats.megaflows.get(), 0, "round {round}");
             }
             _ => {
@@ -216,7 +216,7 @@ fn masks_are_bounded() {
             frame[26..30].copy_from_slice(&(u32::try_from(source).unwrap_or(0) | 1).to_be_bytes());
             bed.receive(1, &frame);
         }
-        bed.walk.tend(bed.now);
+        bed.walk.maintain(bed.now);
         let masks = bed.shared.stats.masks.get();
         assert!(masks <= crate::limits::MEGAFLOW_MASKS_MAX as u64, "round {round}: {masks} masks");
     }

@@ -198,7 +198,7 @@ fn measure(services: u32, endpoints: u32, method: &str, rates: Rates) {
             bed.shared.stats.megaflows.get()
         );
         missed = decided;
-        bed.walk.tend(bed.now);
+        bed.walk.maintain(bed.now);
     }
     println!(
         "  {:.0} connections per second of one core, {passed} of {CONNECTIONS} passed at 100,000 per second",

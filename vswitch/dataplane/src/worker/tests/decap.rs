@@ -282,7 +282,7 @@ fn apply(bed: &mut Bed, six: bool, step: &Step) {
         Step::Flow(line) => bed.program(&[line]),
         Step::Time(ms) => {
             bed.now = Millis(bed.now.0 + ms);
-            bed.walk.tend(bed.now);
+            bed.walk.maintain(bed.now);
             bed.expire();
         }
     }

@@ -312,7 +312,7 @@ impl Watched {
                 bed.fdb.age(bed.now.seconds());
                 bed.expire();
             }
-            Step::Tend => (0..20).for_each(|_| bed.walk.tend(bed.now)),
+            Step::Tend => (0..20).for_each(|_| bed.walk.maintain(bed.now)),
         }
     }
 

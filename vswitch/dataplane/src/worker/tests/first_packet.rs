@@ -107,7 +107,7 @@ fn many_ways_are_all_right() {
             assert_eq!(sent, [usize::from(2 + port % 3)], "round {round}, port {port}");
         }
         bed.now = Millis(bed.now.0 + 1);
-        bed.walk.tend(bed.now);
+        bed.walk.maintain(bed.now);
     }
     // One after the other: the last ones are never those that come next.
     let hits = bed.shared.stats.opening_hits.get();

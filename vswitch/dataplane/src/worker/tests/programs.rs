@@ -516,7 +516,7 @@ impl World {
             Step::Flow(line) => self.bed.program(&[line]),
             Step::Time(ms) => {
                 self.bed.now = Millis(self.bed.now.0 + ms);
-                self.bed.walk.tend(self.bed.now);
+                self.bed.walk.maintain(self.bed.now);
             }
         }
     }

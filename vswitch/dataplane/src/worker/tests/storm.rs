@@ -224,7 +224,7 @@ fn masks_of_one_port_are_not_looked_up_for_another() {
     many_masks(&mut bed, 96);
     let frames: Vec<Vec<u8>> = (0..96).map(|to| masked(to, 7)).collect();
     bed.receive_in(1, &frames, 32);
-    bed.walk.tend(bed.now);
+    bed.walk.maintain(bed.now);
     let masks = |bed: &Bed| bed.shared.stats.masks.get();
     let max = MEGAFLOW_MASKS_MAX as u64;
     assert_eq!(masks(&bed), max, "as many as one port may have");
@@ -232,7 +232,7 @@ fn masks_of_one_port_are_not_looked_up_for_another() {
     for _ in 0..2 {
         bed.receive_in(2, &frames[..60], 32);
     }
-    bed.walk.tend(bed.now);
+    bed.walk.maintain(bed.now);
     assert_eq!(masks(&bed), max + 60);
     assert_eq!(bed.decided().2, 96 + 60, "the second time all are known");
     assert_eq!(bed.sent().len(), 96 + 120);

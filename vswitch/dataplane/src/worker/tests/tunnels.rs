@@ -384,11 +384,11 @@ fn packets_wait_for_the_address_of_the_next_hop() {
     let frames: Vec<_> = (1..=5).map(|i| udp(1, 2, i)).collect();
     bed.receive_in(2, &frames, 5);
     assert_eq!(bed.ports(), [1], "the question");
-    bed.walk.tend(bed.now);
+    bed.walk.maintain(bed.now);
     assert_eq!((bed.ports(), bed.pool.in_use()), (vec![], 3), "three wait");
     bed.receive(1, &answer());
     bed.sent();
-    bed.walk.tend(bed.now);
+    bed.walk.maintain(bed.now);
     let sent = bed.sent();
     let inner: Vec<_> =
         sent.iter().map(|(port, outer)| (*port, outer[outer.len() - frames[0].len()..].to_vec())).collect();
@@ -405,7 +405,7 @@ fn who_waits_in_vain_dies_after_three_questions() {
     let mut questions = bed.sent().len();
     for _ in 0..40 {
         bed.now.0 += 100;
-        bed.walk.tend(bed.now);
+        bed.walk.maintain(bed.now);
         questions += bed.sent().len();
     }
     assert_eq!((questions, bed.died(), bed.pool.in_use()), (3, vec![(4, "no_neighbour", 1)], 0));
@@ -420,7 +420,7 @@ fn what_waits_when_its_ports_go_dies_with_them() {
         bed.knows_peer();
         bed.facts[gone - 1].admin_up = false;
         bed.publish();
-        bed.walk.tend(bed.now);
+        bed.walk.maintain(bed.now);
         let sent = bed.ports();
         assert_eq!(bed.pool.in_use(), 0, "port {gone}");
         assert!(sent.is_empty() || gone == 4, "port {gone}: {sent:?}");
@@ -601,7 +601,7 @@ fn what_waited_is_cut_or_its_sender_told_like_any_other() {
     bed.receive_in(2, &[fits, told, cut], 3);
     assert_eq!(bed.ports(), [1], "the question");
     bed.knows_peer();
-    bed.walk.tend(bed.now);
+    bed.walk.maintain(bed.now);
     let sent: Vec<_> = bed.sent().iter().map(|(port, sent)| (*port, sent.len())).collect();
     let [(1, 1514), (1, first), (1, second), (2, 590)] = sent[..] else { panic!("{sent:?}") };
     assert_eq!((first, second), (14 + 50 + 1444, 98 - 7));

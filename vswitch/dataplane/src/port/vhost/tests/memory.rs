@@ -135,7 +135,7 @@ fn hugepages_that_are_taken_away_cost_their_owner_only() {
         }
         exchange(&mut scene, &mut guest);
         scene.others_are_fine("hugepages that are gone");
-        vswitch_dpdk::vhost::tend();
+        vswitch_dpdk::vhost::maintain();
         if left.is_some() {
             wait(&format!("it is disconnected: {what}"), 5, || !scene.bad.device.link().up);
         } else {

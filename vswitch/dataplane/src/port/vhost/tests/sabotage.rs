@@ -55,11 +55,11 @@ fn memory_that_is_taken_away_costs_its_owner_only() {
                 }
             }
             scene.others_are_fine("memory that is gone");
-            vswitch_dpdk::vhost::tend();
+            vswitch_dpdk::vhost::maintain();
             if idle {
                 // Nobody has noticed; its next message, or its end, touches the rings.
                 let _ = guest.stop(1);
-                vswitch_dpdk::vhost::tend();
+                vswitch_dpdk::vhost::maintain();
             } else if len < MEMORY / 2 {
                 wait("it is disconnected", 5, || !scene.bad.device.link().up);
             }
@@ -101,7 +101,7 @@ fn descriptors_that_block_hold_nobody_up() {
         std::thread::sleep(Duration::from_millis(20));
         assert!(!worker.is_finished(), "the worker was to be held up");
         wait("the worker goes on", 5, || {
-            vswitch_dpdk::vhost::tend();
+            vswitch_dpdk::vhost::maintain();
             worker.is_finished()
         });
     });
@@ -145,7 +145,7 @@ fn a_full_descriptor_holds_up_no_worker_and_nobody_elses_calls() {
                 assert!(guest.set(SET_VRING_CALL, &0_u64.to_ne_bytes(), &[next.as_fd()]).expect("answered"), "{what}");
             }
             _ => wait("it is disconnected", 5, || {
-                vswitch_dpdk::vhost::tend();
+                vswitch_dpdk::vhost::maintain();
                 !scene.bad.device.link().up
             }),
         }
@@ -154,7 +154,7 @@ fn a_full_descriptor_holds_up_no_worker_and_nobody_elses_calls() {
         other.offer(0, 2048, WRITE).expect("written");
         port.send(0, &[frame(1, 60)], &scene.pool);
         wait(&format!("the other one's calls, {what}"), 5, || {
-            vswitch_dpdk::vhost::tend();
+            vswitch_dpdk::vhost::maintain();
             called(&call)
         });
     }
@@ -228,7 +228,7 @@ fn is_looked_after(scene: &mut Scene, mut call: &File) {
         let (bad, pool) = (&mut scene.bad, &scene.pool);
         let worker = scope.spawn(move || bad.send(0, &[frame(1, 60)], pool));
         wait("the worker goes on", 5, || {
-            vswitch_dpdk::vhost::tend();
+            vswitch_dpdk::vhost::maintain();
             worker.is_finished()
         });
     });
