@@ -1,7 +1,7 @@
 //! The bridge behind the uplink: what is known of it, and what is written there for the room's objects.
 //!
 //! The bridge is somebody else's, and a transaction of its own: it follows the Pods' bridge. What goes is not led there any more before it goes, and what comes is led there when it is there. What the bridge refuses is
-//! logged, and tried again by [`Antrea::maintain_wire`], which looks once a second: it asks next hops, too, and notices ports and homes that have become others.
+//! logged, and tried again by [`Antrea::maintain_wire`], which looks once a second: it asks next hops, too, and notices ports and VTEPs that have become others.
 //!
 //! **Locks**: all of it is under the room's; announcements leave when it is free.
 
@@ -15,7 +15,7 @@ use vswitch_antrea::wire::{Under, Wire, clear};
 use vswitch_antrea::{Code, FlowId, Problems};
 use vswitch_control::PortChange;
 use vswitch_control::PortInfo;
-use vswitch_dataplane::limits::{HOME_ADDRESSES_MAX, TRANSACTION_UPDATES_MAX};
+use vswitch_dataplane::limits::{TRANSACTION_UPDATES_MAX, VTEP_ADDRESSES_MAX};
 use vswitch_dataplane::packet::Mac;
 use vswitch_dataplane::port::{Cidr, PortKind};
 use vswitch_flow::action::port;
@@ -38,9 +38,9 @@ const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     bridge: String,
-    home: String,
+    vtep: String,
     patch: String,
-    /// Number of the home, and its address on the wire.
+    /// Number of the VTEP, and its address on the wire.
     number: u32,
     mac: Mac,
 }
@@ -50,9 +50,9 @@ struct Place {
 pub(super) struct Written {
     place: Option<Place>,
     flows: HashMap<FlowId, Arc<FlowSpec>>,
-    /// Addresses that the home is to have, and those of them that it has because of us.
+    /// Addresses that the VTEP is to have, and those of them that it has because of us.
     wanted: BTreeSet<IpAddr>,
-    homes: BTreeSet<IpAddr>,
+    vteps: BTreeSet<IpAddr>,
     /// Addresses that the link is told of: how often still, and when.
     announced: BTreeMap<IpAddr, (u32, Instant)>,
     /// What of the store that is, and whether the gate was open; None: not all of it is there.
@@ -70,7 +70,7 @@ impl Written {
 
     /// Whether our program needs a port, or (None) the bridge.
     pub(super) fn needs(&self, bridge: &str, port: Option<&str>) -> bool {
-        let of = |place: &Place| port.is_none_or(|port| port == place.home || port == place.patch);
+        let of = |place: &Place| port.is_none_or(|port| port == place.vtep || port == place.patch);
         self.place.as_ref().is_some_and(|place| place.bridge == bridge && of(place))
     }
 }
@@ -129,21 +129,21 @@ impl Antrea {
             problems.push(Code::Port, "uplink.port", problem);
         }
         let mac = uplink.mac.as_ref().map(|mac| mac.octets.as_slice()).unwrap_or_default();
-        let is_home = |port: &&PortInfo| !port.config.addresses.is_empty() && port.mac.0.as_slice() == mac;
-        let home = ports.iter().find(is_home);
-        if home.is_none() {
+        let is_vtep = |port: &&PortInfo| !port.config.addresses.is_empty() && port.mac.0.as_slice() == mac;
+        let vtep = ports.iter().find(is_vtep);
+        if vtep.is_none() {
             let problem = format!("bridge {bridge:?} has no port with addresses and this MAC address");
             problems.push(Code::Port, "uplink.mac", problem);
         }
-        let (patch, home) = (patch?, home?);
+        let (patch, vtep) = (patch?, vtep?);
         let tunnels: BTreeSet<u16> = self.switch.tunnel_listeners().into_iter().map(|(_, port)| port).collect();
-        let under = Under { patch: patch.number, home: home.number, tunnels: tunnels.into_iter().collect() };
+        let under = Under { patch: patch.number, vtep: vtep.number, tunnels: tunnels.into_iter().collect() };
         let place = Place {
             bridge,
-            home: home.config.name.clone(),
+            vtep: vtep.config.name.clone(),
             patch: patch.config.name.clone(),
-            number: home.number,
-            mac: home.mac,
+            number: vtep.number,
+            mac: vtep.mac,
         };
         Some((place, under))
     }
@@ -178,8 +178,8 @@ impl Antrea {
         if let Err(error) = self.switch.write_pipeline(&place.bridge, &[clear()]) {
             tracing::debug!(bridge = place.bridge, %error, "the bridge behind the uplink is gone");
         }
-        let mut homes = written.homes;
-        self.give_homes(place, &BTreeSet::new(), &mut homes);
+        let mut vteps = written.vteps;
+        self.give_vtep_addresses(place, &BTreeSet::new(), &mut vteps);
     }
 
     /// Lets the bridge behind the uplink follow what objects need. Looks at what has changed alone, if all the rest is there.
@@ -218,8 +218,8 @@ impl Antrea {
         written.flows.extend(come.into_iter().filter_map(|(flow, id)| Some((id, flow?))));
         let addresses_stay = known.is_some_and(|(version, _)| !wire.has_other_addresses(version));
         let told = addresses_stay || {
-            let (homes, announced) = if open { (wire.homes(), wire.announced()) } else { Default::default() };
-            self.tell_addresses(&place, written, homes, announced)
+            let (vteps, announced) = if open { (wire.vteps(), wire.announced()) } else { Default::default() };
+            self.tell_addresses(&place, written, vteps, announced)
         };
         written.version = told.then_some(version);
         state.room.settle_wire();
@@ -230,11 +230,11 @@ impl Antrea {
         &self,
         place: &Place,
         written: &mut Written,
-        homes: BTreeSet<IpAddr>,
+        vteps: BTreeSet<IpAddr>,
         announced: BTreeSet<IpAddr>,
     ) -> bool {
-        let told = self.give_homes(place, &homes, &mut written.homes);
-        written.wanted = homes;
+        let told = self.give_vtep_addresses(place, &vteps, &mut written.vteps);
+        written.wanted = vteps;
         let now = Instant::now();
         written.announced.retain(|address, _| announced.contains(address));
         for address in announced {
@@ -243,25 +243,25 @@ impl Antrea {
         told
     }
 
-    /// Gives the home the addresses that tunnels of other Nodes end at, and takes those away that it has because of us (`ours`). The switch tells the link of new ones itself. False: it is to be tried again.
-    fn give_homes(&self, place: &Place, wanted: &BTreeSet<IpAddr>, ours: &mut BTreeSet<IpAddr>) -> bool {
+    /// Gives the VTEP the addresses that tunnels of other Nodes end at, and takes those away that it has because of us (`ours`). The switch tells the link of new ones itself. False: it is to be tried again.
+    fn give_vtep_addresses(&self, place: &Place, wanted: &BTreeSet<IpAddr>, ours: &mut BTreeSet<IpAddr>) -> bool {
         let ports = self.switch.ports(&place.bridge).unwrap_or_default();
-        let Some(home) = ports.into_iter().find(|port| port.config.name == place.home) else { return false };
-        let mut addresses = home.config.addresses.clone();
+        let Some(vtep) = ports.into_iter().find(|port| port.config.name == place.vtep) else { return false };
+        let mut addresses = vtep.config.addresses.clone();
         addresses.retain(|own| wanted.contains(&own.address) || !ours.contains(&own.address));
         let missing = wanted.iter().filter(|address| !addresses.iter().any(|own| own.address == **address));
         let missing: Vec<Cidr> = missing.map(|address| host(*address)).collect();
-        let room = HOME_ADDRESSES_MAX.saturating_sub(addresses.len());
+        let room = VTEP_ADDRESSES_MAX.saturating_sub(addresses.len());
         if missing.len() > room {
-            tracing::error!(port = place.home, left_out = missing.len() - room, "the home has too many addresses");
+            tracing::error!(port = place.vtep, left_out = missing.len() - room, "the VTEP has too many addresses");
         }
         addresses.extend(missing.iter().take(room));
-        if addresses == home.config.addresses {
+        if addresses == vtep.config.addresses {
             return true;
         }
         let change = PortChange { addresses: Some(addresses), ..PortChange::default() };
-        if let Err(error) = self.switch.modify_port(&place.bridge, &place.home, &change) {
-            tracing::error!(port = place.home, %error, "Egress IPs cannot be addresses of the home; it is tried again");
+        if let Err(error) = self.switch.modify_port(&place.bridge, &place.vtep, &change) {
+            tracing::error!(port = place.vtep, %error, "Egress IPs cannot be addresses of the VTEP; it is tried again");
             return false;
         }
         ours.retain(|address| wanted.contains(address));
@@ -269,7 +269,7 @@ impl Antrea {
         true
     }
 
-    /// Looks at the wire: next hops, ports, homes. Returns what is to be announced, and when to look again.
+    /// Looks at the wire: next hops, ports, VTEPs. Returns what is to be announced, and when to look again.
     pub(super) fn maintain_wire(&self) -> (Vec<(String, PacketOut)>, Duration) {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -298,7 +298,7 @@ impl Antrea {
             && state.under.version.is_some()
         {
             let wanted = state.under.wanted.clone();
-            self.give_homes(&place, &wanted, &mut state.under.homes);
+            self.give_vtep_addresses(&place, &wanted, &mut state.under.vteps);
         }
         self.follow_wire(state, When::Come);
         let asked = node.uplink.iter().flat_map(|uplink| &uplink.next_hops).filter(|(_, mac)| mac.is_none());
@@ -355,7 +355,7 @@ const fn host(address: IpAddr) -> Cidr {
     Cidr { address, len: if address.is_ipv4() { 32 } else { 128 } }
 }
 
-/// Announcements that are due now: packets of the home.
+/// Announcements that are due now: packets of the VTEP.
 fn due(written: &mut Written) -> Vec<(String, PacketOut)> {
     let (Some(place), now) = (&written.place, Instant::now()) else { return Vec::new() };
     let mut packets = Vec::new();

@@ -132,7 +132,7 @@ pub struct Outside {
     /// Flows of the bridge behind the uplink.
     pub flows: Vec<Contribution>,
     /// Addresses that packets from other Nodes' tunnels are sent to.
-    pub homes: Vec<IpAddr>,
+    pub vteps: Vec<IpAddr>,
     /// Addresses that the link is to be told of.
     pub announced: Vec<IpAddr>,
 }

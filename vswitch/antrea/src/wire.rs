@@ -1,7 +1,7 @@
 //! The wire: what is known of it beside what the Node's configuration says, and what is written into the bridge behind the uplink.
 //!
 //! That bridge is somebody else's. Packets that are for the Pods' bridge are led there by flows of ours above its own, in table 0; everything else meets what it would have met without us. What the Pods' bridge
-//! sends out passes as if the home had sent it, so that nobody learns the Node's MAC address at two ports.
+//! sends out passes as if the VTEP had sent it, so that nobody learns the Node's MAC address at two ports.
 
 #[cfg(test)]
 mod tests;
@@ -27,9 +27,9 @@ pub struct Wire {
 pub struct Under {
     /// Number of the patch port that leads to the Pods' bridge.
     pub patch: u32,
-    /// Number of the home: the port with the Node's addresses.
-    pub home: u32,
-    /// What packets for the home are tunnels by: UDP ports; 0 is GRE.
+    /// Number of the VTEP: the port with the Node's addresses.
+    pub vtep: u32,
+    /// What packets for the VTEP are tunnels by: UDP ports; 0 is GRE.
     pub tunnels: Vec<u16>,
 }
 

@@ -16,8 +16,8 @@ pub const WORKERS_MAX: usize = 64;
 /// How late guests may be called, in microseconds.
 pub const CALL_DELAYS_US: std::ops::RangeInclusive<u32> = 0..=1000;
 
-/// Addresses of one port that is a home of tunnels: packets for remote Egress come to the Egress IP, of which a Node has up to 255 (marks have 8 bits), beside its own.
-pub const HOME_ADDRESSES_MAX: usize = 512;
+/// Addresses of one port that is a VTEP: packets for remote Egress come to the Egress IP, of which a Node has up to 255 (marks have 8 bits), beside its own.
+pub const VTEP_ADDRESSES_MAX: usize = 512;
 
 /// Tunnels that may be inside one another, as they are taken off.
 pub const TUNNEL_DEPTH_MAX: u32 = 2;

@@ -9,7 +9,7 @@
 //! | P21 | more addresses than fit | `worker::tests::strict`, `the_table_of_addresses_stays_at_its_limit_and_static_addresses_stay`; `hostile`, `a_flood_of_addresses_stays_within_the_table` |
 //! | P22 | control protocols | `worker::tests::strict`, `control_protocols_are_dropped_by_the_bridge_and_leak_nothing`; `hostile`, `control_protocols_are_dropped_by_normal_and_reach_nobody` |
 //! | P23, P24, P25 | VXLAN, Geneve, GRE that lie | `differential`, cases `tunnel-malformed`, `tunnel-odd-lengths`, `tunnel-nested`; `worker::tests::tunnels`; the crate `vswitch-overlay`, `read` and `options` |
-//! | P26 | a tenant's packets for our end of tunnels | `worker::tests::homes`, `what_a_pod_sends_to_our_end_of_tunnels_is_dropped_by_name` |
+//! | P26 | a tenant's packets for our end of tunnels | `worker::tests::vteps`, `what_a_pod_sends_to_our_end_of_tunnels_is_dropped_by_name` |
 //! | P36 | lies about checksums and segments | `port::vhost::tests::offload`; `packet::vnet` |
 
 use crate::common::{Host, Switch, Testpmd, Wire, number, wait_for, write_pcap};
@@ -19,8 +19,8 @@ use std::time::Duration;
 const SOON: Duration = Duration::from_secs(30);
 
 /// Our end of tunnels, and the addresses of its interface.
-const HOME: [u8; 6] = [2, 0, 0, 0, 0, 0xb0];
-const HOME_V4: [u8; 4] = [10, 99, 0, 101];
+const VTEP: [u8; 6] = [2, 0, 0, 0, 0, 0xb0];
+const VTEP_V4: [u8; 4] = [10, 99, 0, 101];
 const GUEST: [u8; 6] = [2, 0, 0, 0, 0, 0xaa];
 
 fn ones(bytes: &[u8]) -> u16 {
@@ -30,7 +30,7 @@ fn ones(bytes: &[u8]) -> u16 {
 }
 
 fn eth(kind: u16, payload: &[u8]) -> Vec<u8> {
-    let mut frame = [&HOME[..], &GUEST, &kind.to_be_bytes(), payload].concat();
+    let mut frame = [&VTEP[..], &GUEST, &kind.to_be_bytes(), payload].concat();
     frame.resize(frame.len().max(60), 0);
     frame
 }
@@ -39,7 +39,7 @@ fn eth(kind: u16, payload: &[u8]) -> Vec<u8> {
 fn ip(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let len = u16::try_from(20 + payload.len()).expect("short").to_be_bytes();
     let mut header = [0x45, 0, len[0], len[1], 0, 1, 0, 0, 64, protocol, 0, 0, 10, 99, 0, 7, 0, 0, 0, 0];
-    header[16..].copy_from_slice(&HOME_V4);
+    header[16..].copy_from_slice(&VTEP_V4);
     let sum = ones(&header).to_be_bytes();
     header[10..12].copy_from_slice(&sum);
     eth(0x0800, &[&header[..], payload].concat())
@@ -107,7 +107,7 @@ fn bad_tunnels() -> Vec<Vec<u8>> {
 
 /// P20, P22, and the name of the drop of each on a strict port.
 fn for_nobody() -> Vec<(Vec<u8>, &'static str)> {
-    let arp = |head: [u8; 6]| eth(0x0806, &[&head[..], &[0, 1], &GUEST, &[10, 99, 0, 7], &HOME, &HOME_V4].concat());
+    let arp = |head: [u8; 6]| eth(0x0806, &[&head[..], &[0, 1], &GUEST, &[10, 99, 0, 7], &VTEP, &VTEP_V4].concat());
     let group = |last: u8, kind: u16, payload: &[u8]| {
         let mut frame = eth(kind, payload);
         frame[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, last]);
@@ -177,11 +177,11 @@ no_flood = true
 
 /// Two bridges with tunnels between them.
 fn stage(strict: &str) -> (Switch, Host) {
-    let home = Host::new(Wire::Internal, 101);
-    let own = format!("{}\nmac = \"02:00:00:00:00:b0\"\naddresses = [\"{}/24\"]\n", home.config(2).trim_end(), home.v4);
+    let vtep = Host::new(Wire::Internal, 101);
+    let own = format!("{}\nmac = \"02:00:00:00:00:b0\"\naddresses = [\"{}/24\"]\n", vtep.config(2).trim_end(), vtep.v4);
     let switch = Switch::start(&[&BRIDGES.replace("@STRICT@", strict), &own[..]].concat());
-    home.attach();
-    (switch, home)
+    vtep.attach();
+    (switch, vtep)
 }
 
 /// A guest at one of their ports sends these frames. Returns when the switch has them all.
@@ -218,7 +218,7 @@ fn malformed_packets_of_a_guest_are_dropped_by_name() {
 #[test]
 fn tunnels_that_lie_bring_nothing_out() {
     let bad = bad_tunnels();
-    let (switch, home) = stage("");
+    let (switch, vtep) = stage("");
     send(&switch, ("under", "uplink"), &[bad.clone(), good_tunnels()].concat());
     // Beside the right ones, the outermost of sixteen tunnels in one another; what is inside is a packet like others.
     wait_for("the right ones come out", SOON, || came_out(&switch) == [2, 1, 1]);
@@ -228,7 +228,7 @@ fn tunnels_that_lie_bring_nothing_out() {
     };
     assert_eq!(drops("over", "geneve", "tunnel_option"), (2, 2), "options that are too long, or critical and unknown");
     // What the host itself sends there (its kernel may speak at any time) can be dropped, too: for other reasons.
-    let ours = switch.port("under", &home.port);
+    let ours = switch.port("under", &vtep.port);
     let told: std::collections::BTreeMap<_, _> = ours["rx_drops"]
         .as_object()
         .expect("reasons")
@@ -244,12 +244,12 @@ fn tunnels_that_lie_bring_nothing_out() {
 /// P26: whatever way leads a tenant's packets to the port that has our address, with a patch port and a `ct()` on it, too, nothing comes out of our tunnels.
 #[test]
 fn a_tenant_does_not_speak_through_our_tunnels() {
-    let (switch, home) = stage("");
+    let (switch, vtep) = stage("");
     let frames = [good_tunnels(), bad_tunnels()].concat();
     let spoofed = || switch.port("over", "tenant")["rx_drops"]["spoof_vtep"].as_u64().unwrap_or(0);
     let all = frames.len() as u64;
     switch.vsctl_ok(&["add-flow", "over", "in_port=tenant,actions=output:down"]);
-    switch.vsctl_ok(&["add-flow", "under", &format!("table=1,actions=output:{}", home.port)]);
+    switch.vsctl_ok(&["add-flow", "under", &format!("table=1,actions=output:{}", vtep.port)]);
     for (way, first, second) in
         [("straight", "goto_table:1", "goto_table:1"), ("through ct()", "ct(table=1)", "ct(table=1,zone=9)")]
     {

@@ -53,21 +53,21 @@ struct Scene {
     host: Host,
     far: Netns,
     there: Netns,
-    home: Host,
+    vtep: Host,
     _veths: [Veth; 2],
 }
 
 impl Scene {
     /// `uplink`: type and further keys of our end of the wire, `@` stands for the interface.
     fn new(uplink: &str, tunnels: &[Tunnel]) -> Self {
-        let (host, home) = (Host::new(Wire::AfPacket, 1), Host::new(Wire::Internal, 101));
+        let (host, vtep) = (Host::new(Wire::AfPacket, 1), Host::new(Wire::Internal, 101));
         let (far, there) = (Netns::new("far"), Netns::new("ovs"));
         let (wire, link) = (Veth::new(&there, "wire"), Veth::new(&far, "eth0"));
         // What is sent by raw sockets has its checksums; Open vSwitch expects the same of what it receives by them.
         crate::common::run(&["ethtool", "-K", wire.host(), "tx", "off"]);
         far.run(&["ethtool", "-K", "eth0", "tx", "off"]);
         there.take(link.host());
-        let ovs = open_vswitch(&there, link.host(), tunnels, &home);
+        let ovs = open_vswitch(&there, link.host(), tunnels, &vtep);
         far.configure("eth0", &["10.99.0.2/24", "fd99::2/64"]);
         let overlay = "[[bridge]]\nname = \"over\"\nfail_mode = \"secure\"\n\n";
         let ports = tunnels.iter().map(Tunnel::config).collect::<String>();
@@ -75,17 +75,17 @@ impl Scene {
         let underlay = format!(
             "[[bridge]]\nname = \"under\"\nfail_mode = \"standalone\"\n\n[[bridge.port]]\nname = \"up\"\n{uplink}\n\n{}\n\
              addresses = [\"{}/24\", \"{}/64\"]\n\n",
-            home.config(2).trim_end(),
-            home.v4,
-            home.v6
+            vtep.config(2).trim_end(),
+            vtep.v4,
+            vtep.v6
         );
         let switch = Switch::start(&[overlay, &host.config(1), &ports, &underlay].concat());
         host.attach();
-        home.attach();
+        vtep.attach();
         for ns in [&host.ns, &far] {
             ns.run(&["ip", "link", "set", "dev", "eth0", "mtu", "1350"]);
         }
-        Self { switch, ovs, host, far, there, home, _veths: [wire, link] }
+        Self { switch, ovs, host, far, there, vtep, _veths: [wire, link] }
     }
 
     /// Makes a tunnel the only way between the hosts.
@@ -123,7 +123,7 @@ impl Scene {
             self.host.ns.wait_reaches(theirs, SOON, &name);
             everything((&self.host.ns, ours), (&self.far, theirs));
         }
-        let from = if tunnel.six { &self.home.v6 } else { &self.home.v4 };
+        let from = if tunnel.six { &self.vtep.v6 } else { &self.vtep.v4 };
         let Tunnel { headers, fields, sum, .. } = *tunnel;
         capture.stop(&Expect { tunnel: headers, inside: &EVERYTHING, from, fields, sum });
         for ns in [&self.host.ns, &self.far, &self.there] {
@@ -139,7 +139,7 @@ impl Scene {
 }
 
 /// Its bridge with the wire has the other end's addresses, by its LOCAL port, whose kernel answers ARP requests; the other bridge has a host and the tunnels.
-fn open_vswitch(ns: &Netns, host: &str, tunnels: &[Tunnel], home: &Host) -> OpenVswitch {
+fn open_vswitch(ns: &Netns, host: &str, tunnels: &[Tunnel], vtep: &Host) -> OpenVswitch {
     // The kernel must answer nothing by the devices that Open vSwitch reads.
     ns.run(&["sysctl", "-qw", "net.ipv6.conf.wire.disable_ipv6=1", &format!("net.ipv6.conf.{host}.disable_ipv6=1")]);
     for device in ["wire", host] {
@@ -155,7 +155,7 @@ fn open_vswitch(ns: &Netns, host: &str, tunnels: &[Tunnel], home: &Host) -> Open
         words += &format!(
             " -- add-port br-int tun{number} -- set interface tun{number} type={kind} ofport_request={number}"
         );
-        words += &format!(" options:remote_ip={}", tunnel.remote(if tunnel.six { &home.v6 } else { &home.v4 }));
+        words += &format!(" options:remote_ip={}", tunnel.remote(if tunnel.six { &vtep.v6 } else { &vtep.v4 }));
         words.extend(tunnel.options.iter().map(|(key, value)| format!(" options:{key}={value}")));
     }
     ovs.vsctl(&words.split_whitespace().collect::<Vec<_>>());

@@ -248,18 +248,18 @@ impl Drop for Cable {
 }
 
 /// A node: a host, and a flow-based tunnel port; our end of tunnels has a namespace of its own, whose kernel answers ARP requests.
-fn node(host: &Host, home: &Host, uplink: &str, kind: &str, peer: &str) -> Switch {
-    node_with([1500; 2], (host, home), uplink, (kind, peer))
+fn node(host: &Host, vtep: &Host, uplink: &str, kind: &str, peer: &str) -> Switch {
+    node_with([1500; 2], (host, vtep), uplink, (kind, peer))
 }
 
 /// Likewise, with an MTU inside and one outside.
 fn node_with(
     [inside, outside]: [u32; 2],
-    (host, home): (&Host, &Host),
+    (host, vtep): (&Host, &Host),
     uplink: &str,
     (kind, peer): (&str, &str),
 ) -> Switch {
-    let own = format!("addresses = [\"{}/24\", \"{}/64\"]\n\n", home.v4, home.v6);
+    let own = format!("addresses = [\"{}/24\", \"{}/64\"]\n\n", vtep.v4, vtep.v6);
     let overlay = "[[bridge]]\nname = \"over\"\nfail_mode = \"secure\"\n\n";
     let tunnel = format!(
         "[[bridge.port]]\nname = \"tun\"\nnumber = 9\ntype = {kind:?}\noptions = {{ remote_ip = \"flow\", key = \"flow\" }}\n\n"
@@ -268,9 +268,9 @@ fn node_with(
         "[[bridge]]\nname = \"under\"\nfail_mode = \"standalone\"\n\n\
          [[bridge.port]]\nname = \"up\"\ntype = \"af_packet\"\ninterface = {uplink:?}\nmtu = {outside}\n\n"
     );
-    let home = format!("{}\nmtu = {outside}\n{own}", home.config(2).trim_end());
+    let vtep = format!("{}\nmtu = {outside}\n{own}", vtep.config(2).trim_end());
     let host = format!("{}\nmtu = {inside}\n\n", host.config(1).trim_end());
-    let switch = Switch::start(&[overlay, &host, &tunnel, &underlay, &home].concat());
+    let switch = Switch::start(&[overlay, &host, &tunnel, &underlay, &vtep].concat());
     let end = if peer.contains(':') { "tun_ipv6_dst" } else { "tun_dst" };
     let out = format!("table=0,in_port=1,actions=set_field:{peer}->{end},set_field:77->tun_id,output:9");
     // What comes is tracked: established connections take the fast path out of the tunnel.
@@ -293,10 +293,10 @@ fn two_switches_reach_each_other() {
     for (kind, six) in [("geneve", false), ("vxlan", true), ("gre", false)] {
         let cable = Cable::new(1500);
         let hosts = [Host::new(Wire::AfPacket, 1), Host::new(Wire::AfPacket, 2)];
-        let homes = [Host::new(Wire::Internal, 101), Host::new(Wire::Internal, 102)];
-        let address = |home: &Host| if six { home.v6.clone() } else { home.v4.clone() };
-        let switches = [0, 1].map(|i| node(&hosts[i], &homes[i], &cable.0[i], kind, &address(&homes[1 - i])));
-        for host in hosts.iter().chain(&homes) {
+        let vteps = [Host::new(Wire::Internal, 101), Host::new(Wire::Internal, 102)];
+        let address = |vtep: &Host| if six { vtep.v6.clone() } else { vtep.v4.clone() };
+        let switches = [0, 1].map(|i| node(&hosts[i], &vteps[i], &cable.0[i], kind, &address(&vteps[1 - i])));
+        for host in hosts.iter().chain(&vteps) {
             host.attach();
         }
         for host in &hosts {
@@ -327,14 +327,14 @@ fn jumbo_frames_get_through_tunnels() {
     for (kind, six) in [("geneve", false), ("vxlan", true), ("gre", true)] {
         let cable = Cable::new(9200);
         let hosts = [Host::new(Wire::AfPacket, 1), Host::new(Wire::AfPacket, 2)];
-        let homes = [Host::new(Wire::Internal, 101), Host::new(Wire::Internal, 102)];
-        let address = |home: &Host| if six { home.v6.clone() } else { home.v4.clone() };
+        let vteps = [Host::new(Wire::Internal, 101), Host::new(Wire::Internal, 102)];
+        let address = |vtep: &Host| if six { vtep.v6.clone() } else { vtep.v4.clone() };
         hosts.iter().for_each(|host| host.set_mtu(9000));
         let switches = [0, 1].map(|i| {
-            let tunnel = (kind, &*address(&homes[1 - i]));
-            node_with([9000, 9200], (&hosts[i], &homes[i]), &cable.0[i], tunnel)
+            let tunnel = (kind, &*address(&vteps[1 - i]));
+            node_with([9000, 9200], (&hosts[i], &vteps[i]), &cable.0[i], tunnel)
         });
-        hosts.iter().chain(&homes).for_each(Host::attach);
+        hosts.iter().chain(&vteps).for_each(Host::attach);
         for (to, headers) in [(&hosts[1].v4, 28), (&hosts[1].v6, 48)] {
             let ns = &hosts[0].ns;
             ns.wait_reaches(to, Duration::from_secs(15), kind);
@@ -365,9 +365,9 @@ fn jumbo_frames_get_through_tunnels() {
 fn hosts_with_the_usual_mtu_get_through_a_tunnel() {
     let cable = Cable::new(1500);
     let hosts = [Host::new(Wire::AfPacket, 1), Host::new(Wire::AfPacket, 2)];
-    let homes = [Host::new(Wire::Internal, 101), Host::new(Wire::Internal, 102)];
-    let switches = [0, 1].map(|i| node(&hosts[i], &homes[i], &cable.0[i], "geneve", &homes[1 - i].v4));
-    for host in hosts.iter().chain(&homes) {
+    let vteps = [Host::new(Wire::Internal, 101), Host::new(Wire::Internal, 102)];
+    let switches = [0, 1].map(|i| node(&hosts[i], &vteps[i], &cable.0[i], "geneve", &vteps[1 - i].v4));
+    for host in hosts.iter().chain(&vteps) {
         host.attach();
     }
     let pinged = |args: &[&str]| hosts[0].ns.exec(&[&["ping", "-n"], args].concat());

@@ -76,28 +76,28 @@ impl Peer {
 }
 
 /// A host that is our end of a wire's tunnels: an internal port with the addresses of the link, whose kernel answers for them.
-fn home(link: &Link, index: u8) -> Host {
-    let mut home = Host::new(Wire::Internal, index);
-    [home.v4, home.v6] = link.ours.map(str::to_owned);
-    home
+fn vtep(link: &Link, index: u8) -> Host {
+    let mut vtep = Host::new(Wire::Internal, index);
+    [vtep.v4, vtep.v6] = link.ours.map(str::to_owned);
+    vtep
 }
 
 /// The port of a host in bridge "over", tunnel ports beside it, and a bridge for each wire.
-fn switch_for(host: &Host, peer: &Peer, homes: &[Host; 2], tunnels: &str) -> Switch {
+fn switch_for(host: &Host, peer: &Peer, vteps: &[Host; 2], tunnels: &str) -> Switch {
     let mut config = format!("[[bridge]]\nname = \"over\"\nfail_mode = \"standalone\"\n\n{}{tunnels}", host.config(1));
-    for (i, home) in homes.iter().enumerate() {
+    for (i, vtep) in vteps.iter().enumerate() {
         config += &format!(
             "[[bridge]]\nname = \"under{i}\"\nfail_mode = \"standalone\"\n\n\
              [[bridge.port]]\nname = \"up{i}\"\ntype = \"af_packet\"\ninterface = {:?}\n\n\
              {}\naddresses = [\"{}/24\", \"{}/64\"]\n\n",
             peer.wires[i].host(),
-            home.config(20).trim_end(),
-            home.v4,
-            home.v6
+            vtep.config(20).trim_end(),
+            vtep.v4,
+            vtep.v6
         );
     }
     let switch = Switch::start(&config);
-    for each in homes.iter().chain([host]) {
+    for each in vteps.iter().chain([host]) {
         each.attach();
     }
     host.ns.run(&["ip", "link", "set", "dev", "eth0", "mtu", "1350"]);
@@ -124,7 +124,7 @@ fn no_checksum_errors(host: &Host, peer: &Peer) {
 
 #[test]
 fn each_tunnel_leaves_by_the_uplink_that_its_other_end_is_on() {
-    let (peer, host, homes) = (Peer::new(), Host::new(Wire::AfPacket, 1), [home(&NEAR, 101), home(&FAR, 102)]);
+    let (peer, host, vteps) = (Peer::new(), Host::new(Wire::AfPacket, 1), [vtep(&NEAR, 101), vtep(&FAR, 102)]);
     let insides = [["10.99.0.2", "fd99::2"], ["10.98.0.2", "fd98::2"]];
     peer.tunnel("tun7", &["id", "7", "remote", NEAR.ours[0], "dev", "eth0"], insides[0]);
     peer.tunnel("tun8", &["id", "8", "remote", FAR.ours[1], "dev", "eth1"], insides[1]);
@@ -133,7 +133,7 @@ fn each_tunnel_leaves_by_the_uplink_that_its_other_end_is_on() {
             "[[bridge.port]]\nname = \"tun{key}\"\nnumber = {key}\ntype = \"vxlan\"\noptions = {{ remote_ip = {remote:?}, key = \"{key}\" }}\n\n"
         )
     });
-    let _switch = switch_for(&host, &peer, &homes, &tunnels.concat());
+    let _switch = switch_for(&host, &peer, &vteps, &tunnels.concat());
     host.ns.configure("eth0", &["10.98.0.1/24", "fd98::1/64"]);
     talk(&host, &peer, insides[0]);
     talk(&host, &peer, insides[1]);
@@ -153,19 +153,19 @@ fn a_route_moves_a_tunnel_to_the_other_uplink_under_traffic() {
     for (family, end, defaults, longer) in
         [(0, "tun_dst", "0.0.0.0/0", "10.44.0.0/16"), (1, "tun_ipv6_dst", "::/0", "fd44::/32")]
     {
-        let (peer, host, homes) = (Peer::new(), Host::new(Wire::AfPacket, 1), [home(&NEAR, 101), home(&FAR, 102)]);
+        let (peer, host, vteps) = (Peer::new(), Host::new(Wire::AfPacket, 1), [vtep(&NEAR, 101), vtep(&FAR, 102)]);
         let inside = ["10.99.0.2", "fd99::2"];
         // By a type of service of its own, else the kernel keeps the route of the address that it had learned first.
         peer.tunnel("tun0", &["id", "7", "local", BEHIND[family], "tos", "0x10"], inside);
         let tunnel = "[[bridge.port]]\nname = \"tun\"\nnumber = 9\ntype = \"vxlan\"\noptions = { remote_ip = \"flow\", key = \"flow\" }\n\n";
-        let switch = switch_for(&host, &peer, &homes, tunnel);
+        let switch = switch_for(&host, &peer, &vteps, tunnel);
         let flows = format!(
             "in_port=1,actions=set_field:{}->{end},set_field:7->tun_id,output:9\nin_port=9,tun_id=7,actions=output:1",
             BEHIND[family]
         );
         let added = switch.vsctl_with(&["add-flows", "over", "-"], Some(&flows));
         assert!(added.status.success(), "{added:?}");
-        switch.vsctl_ok(&["route-add", defaults, &homes[0].port, NEAR.theirs[family]]);
+        switch.vsctl_ok(&["route-add", defaults, &vteps[0].port, NEAR.theirs[family]]);
         let by = |when: &str, expected: &Link| {
             talk(&host, &peer, inside);
             let [near, far, all] = peer.counted();
@@ -179,7 +179,7 @@ fn a_route_moves_a_tunnel_to_the_other_uplink_under_traffic() {
         };
         by("default gateway", &NEAR);
 
-        let to_far = ["route-add", longer, &homes[1].port, FAR.theirs[family]];
+        let to_far = ["route-add", longer, &vteps[1].port, FAR.theirs[family]];
         pinged_across(&host, || drop(switch.vsctl_ok(&to_far)));
         peer.counted();
         by("longer prefix", &FAR);

@@ -18,7 +18,7 @@ class Member(Node):
     SHORTS = (*(pod.name for pod in PODS), NODE, INSPECT)
 
     @property
-    def homes(self):
+    def vteps(self):
         """Addresses of our end of tunnels, with the lengths of their networks: the Node's, and that of Egress."""
         return [address for v4 in (world.NODE, EGRESS_IPS[0]) for address in within(self.both(v4))]
 
@@ -26,7 +26,7 @@ class Member(Node):
         """The bridge of the uplink, and its ports: what the configuration says of it."""
         ports = [
             {"name": UPLINK, "type": "af_packet", "interface": UPLINK},
-            {"name": UNDERLAY, "type": "internal", "addresses": self.homes},
+            {"name": UNDERLAY, "type": "internal", "addresses": self.vteps},
             {"name": PATCH[1], "type": "patch", "peer": PATCH[0], "no_flood": True},
         ]
         return {"name": UNDERLAY, "fail_mode": "standalone"}, ports
@@ -44,7 +44,7 @@ class Member(Node):
         self.made(UNDERLAY)
         self.ip(NODE, "link", "set", UNDERLAY, "address", f"02:00:00:00:66:{self.side.number:02x}", "up")
         # The kernel has them as well: it answers ARP requests and neighbour solicitations for them, and they are the Node's own.
-        self._addresses(NODE, UNDERLAY, *self.homes)
+        self._addresses(NODE, UNDERLAY, *self.vteps)
         # The internet, for the other Node's Egress.
         self._addresses(NODE, "lo", *self.both(world.INTERNET))
 

@@ -19,7 +19,7 @@ from .trace_scenes import TraceScenes
 from .unanswered import DATAGRAMS, same_endpoint
 from .world import CLIENT, DB, WEB, WEB2
 
-# Egress IPs beside those that the configuration's homes have: client's, on its Node; that of db of Node 1, on Node 2; one with a rate.
+# Egress IPs beside those that the configuration's VTEPs have: client's, on its Node; that of db of Node 1, on Node 2; one with a rate.
 HERE, THERE, SLOW = "192.168.77.120", "192.168.77.121", "192.168.77.122"
 # Many more of Node 2's, of no Pod: each is an end of tunnels.
 MANY = [f"192.168.77.{last}" for last in range(160, 190)]
@@ -235,10 +235,10 @@ class Uplink(PastHosts):
         return traffic.flood(sender, self.space[OUTSIDE], of(world.INTERNET, family), dropped)
 
     def many(self, _family):
-        """The home has all of them, and keeps its own."""
+        """The vtep has all of them, and keeps its own."""
         bridges = self.switches[SIDES[1]].json("show")
-        home = next(port["addresses"] for bridge in bridges for port in bridge["ports"] if port["name"] == UNDERLAY)
-        missing = [one for address in MANY for one in both(address) if not any(own.split("/")[0] == one for own in home)]
+        vtep = next(port["addresses"] for bridge in bridges for port in bridge["ports"] if port["name"] == UNDERLAY)
+        missing = [one for address in MANY for one in both(address) if not any(own.split("/")[0] == one for own in vtep)]
         if missing:
-            raise Failure(f"{UNDERLAY} of node 2 has {len(home)} addresses, and not {', '.join(missing[:3])}")
-        return f"{UNDERLAY} has {len(home)} addresses"
+            raise Failure(f"{UNDERLAY} of node 2 has {len(vtep)} addresses, and not {', '.join(missing[:3])}")
+        return f"{UNDERLAY} has {len(vtep)} addresses"

@@ -1,6 +1,6 @@
 """Pods of the network between Nodes, in VLANs and untagged (scenes: `vlan_scenes.py`): two Nodes on a trunk, and a router that is on all of its VLANs.
 
-Node 1 has the uplink in a bridge of its own, with its home, and tunnels; Node 2 has it in the Pods' bridge."""
+Node 1 has the uplink in a bridge of its own, with its VTEP, and tunnels; Node 2 has it in the Pods' bridge."""
 
 import contextlib
 import dataclasses
@@ -164,8 +164,8 @@ class Trunk(Spaces):
         if host == ONE:
             ports += [{"name": TUNNEL, "type": "geneve", "no_flood": True, "options": {"remote_ip": "flow", "key": "flow"}},
                       {"name": PATCH[0], "type": "patch", "peer": PATCH[1], "no_flood": True}]
-            home = {"name": UNDERLAY, "type": "internal", "addresses": within(both(host.address))}
-            others = [({"name": UNDERLAY, "fail_mode": "standalone"}, [uplink, home, {"name": PATCH[1], "type": "patch", "peer": PATCH[0], "no_flood": True}])]
+            vtep = {"name": UNDERLAY, "type": "internal", "addresses": within(both(host.address))}
+            others = [({"name": UNDERLAY, "fail_mode": "standalone"}, [uplink, vtep, {"name": PATCH[1], "type": "patch", "peer": PATCH[0], "no_flood": True}])]
         else:
             ports.append(uplink | {"no_flood": True})
         switch = daemon.Switch(binaries, directory, daemon.configuration(dpdk, ports, directory, "secure", others=others, idle_sleep_us=50), self.names[host.space])

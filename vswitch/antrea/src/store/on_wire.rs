@@ -16,7 +16,7 @@ use vswitch_flow::spec::FlowSpec;
 pub struct OnWire {
     flows: Layer<FlowId, FlowSpec>,
     /// Addresses, and how many objects need each.
-    homes: BTreeMap<IpAddr, usize>,
+    vteps: BTreeMap<IpAddr, usize>,
     announced: BTreeMap<IpAddr, usize>,
     version: u64,
     /// At the last change of addresses.
@@ -25,8 +25,8 @@ pub struct OnWire {
 
 impl OnWire {
     pub(super) fn new() -> Self {
-        let (homes, announced) = (BTreeMap::new(), BTreeMap::new());
-        Self { flows: Layer::new(only), homes, announced, version: 0, addresses_version: 0 }
+        let (vteps, announced) = (BTreeMap::new(), BTreeMap::new());
+        Self { flows: Layer::new(only), vteps, announced, version: 0, addresses_version: 0 }
     }
 
     /// What an object needs from now on, in place of what it needed.
@@ -39,9 +39,9 @@ impl OnWire {
         self.version += 1;
         old.flows.iter().for_each(|flow| self.flows.remove(&flow.id, key));
         new.flows.iter().for_each(|flow| self.flows.insert(&flow.id, key, &flow.flow));
-        if (&old.homes, &old.announced) != (&new.homes, &new.announced) {
+        if (&old.vteps, &old.announced) != (&new.vteps, &new.announced) {
             self.addresses_version = self.version;
-            count(&mut self.homes, &old.homes, &new.homes);
+            count(&mut self.vteps, &old.vteps, &new.vteps);
             count(&mut self.announced, &old.announced, &new.announced);
         }
     }
@@ -76,8 +76,8 @@ impl OnWire {
 
     /// Where tunnels end.
     #[must_use]
-    pub fn homes(&self) -> BTreeSet<IpAddr> {
-        self.homes.keys().copied().collect()
+    pub fn vteps(&self) -> BTreeSet<IpAddr> {
+        self.vteps.keys().copied().collect()
     }
 
     /// What the link is to be told of.

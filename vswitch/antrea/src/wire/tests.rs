@@ -10,7 +10,7 @@ use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
 fn under() -> Under {
-    Under { patch: 7, home: 0xffff_fffe, tunnels: vec![0, 6081] }
+    Under { patch: 7, vtep: 0xffff_fffe, tunnels: vec![0, 6081] }
 }
 
 fn line(text: &str) -> String {
@@ -114,15 +114,15 @@ fn an_egress_ip_is_answered_for_and_tunnels_end_there() {
             "table=0, priority=302,reg15=0/0x1,icmp6,icmp_type=135,icmp_code=0,nd_target=fd00:192:168:77::112 actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],set_field:02:00:00:00:00:02->eth_src,move:NXM_NX_IPV6_SRC[]->NXM_NX_IPV6_DST[],set_field:fd00:192:168:77::112->ipv6_src,set_field:02:00:00:00:00:02->nd_sll,set_field:0x60000000->nd_reserved,set_field:2->nd_options_type,set_field:136->icmpv6_type,IN_PORT",
         ],
     );
-    assert_eq!(room.store().on_wire().homes(), [ip("192.168.77.112"), ip("fd00:192:168:77::112")].into());
+    assert_eq!(room.store().on_wire().vteps(), [ip("192.168.77.112"), ip("fd00:192:168:77::112")].into());
     // The host translates: it answers for the address itself, and tunnels end there all the same.
     let host = v1::Egress { translation: v1::EgressTranslation::Host.into(), ..egress("web") };
     apply(&mut room, vec![Object::Egress(host)]);
     assert!(!lines(&room).iter().any(|line| line.contains("192.168.77.112")), "{:#?}", lines(&room));
-    assert!(room.store().on_wire().homes().contains(&ip("192.168.77.112")));
+    assert!(room.store().on_wire().vteps().contains(&ip("192.168.77.112")));
     let plan = room.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-web")], ..Write::default() });
     room.settle(plan);
-    assert_eq!(room.store().on_wire().homes(), [ip("fd00:192:168:77::112")].into());
+    assert_eq!(room.store().on_wire().vteps(), [ip("fd00:192:168:77::112")].into());
 }
 
 fn service() -> Object {
@@ -186,7 +186,7 @@ fn services_are_served_from_the_wire_beside_the_host() {
 fn without_a_bridge_nothing_is_written_there() {
     let room = room(&wired(document_node()), vec![service(), Object::Pod(pod("web")), Object::Egress(egress("web"))]);
     assert_eq!(lines(&room), BTreeSet::new());
-    assert_eq!(room.store().on_wire().homes(), BTreeSet::new());
+    assert_eq!(room.store().on_wire().vteps(), BTreeSet::new());
     let flows: Vec<FlowId> = room.store().on_wire().flows().cloned().collect();
     assert!(flows.is_empty());
 }

@@ -57,13 +57,13 @@ impl<'a, 'b> Writer<'a, 'b> {
 
     /// Who came from where, and what has to be tracked before it can be told.
     pub(crate) fn base(&mut self) {
-        let Under { patch, home, .. } = *self.under;
+        let Under { patch, vtep, .. } = *self.under;
         // What is routed has the Node's address. Anything else is what the Pods' bridge floods.
         let line =
-            format!("{FROM_WIRE},in_port={patch},dl_src={} actions=set_field:{home}->in_port,{ORIGIN_KNOWN}", self.mac);
-        self.flow("from the Pods' bridge, as if the home had sent it", ORIGIN, line);
+            format!("{FROM_WIRE},in_port={patch},dl_src={} actions=set_field:{vtep}->in_port,{ORIGIN_KNOWN}", self.mac);
+        self.flow("from the Pods' bridge, as if the vtep had sent it", ORIGIN, line);
         self.flow("what Pods ask each other", FLOODED, format!("{FROM_WIRE},in_port={patch} actions=drop"));
-        self.flow("the Node's own", ORIGIN, format!("{FROM_WIRE},in_port={home} actions={ORIGIN_KNOWN}"));
+        self.flow("the Node's own", ORIGIN, format!("{FROM_WIRE},in_port={vtep} actions={ORIGIN_KNOWN}"));
         if self.node.has(Family::V6) {
             let line = format!("{FROM_WIRE},icmp6,ipv6_src=::,icmp_type=135,icmp_code=0 actions={ORIGIN_KNOWN}");
             self.flow("whether an address is free is nobody's to answer here", PROBES, line);
@@ -112,16 +112,16 @@ impl<'a, 'b> Writer<'a, 'b> {
 
     /// An Egress address of this Node: tunnels from other Nodes end there; with `translated`, answers to what the switch translated come to it.
     pub(crate) fn egress(&mut self, address: IpAddr, translated: bool) {
-        self.part.outside.homes.push(address);
+        self.part.outside.vteps.push(address);
         if !translated {
             return;
         }
-        let (family, mac, home) = (Family::of(&address), self.mac, self.under.home);
+        let (family, mac, vtep) = (Family::of(&address), self.mac, self.under.vtep);
         let (ip, destination, across) = (family.ip(), family.destination(), self.across());
         let udp = if family == Family::V4 { "udp" } else { "udp6" };
         for port in &self.under.tunnels {
             let what = if *port == 0 { format!("{ip},nw_proto=47") } else { format!("{udp},tp_dst={port}") };
-            let line = format!("{FROM_WIRE},{what},dl_dst={mac},{destination}={address} actions=output:{home}");
+            let line = format!("{FROM_WIRE},{what},dl_dst={mac},{destination}={address} actions=output:{vtep}");
             self.flow("tunnels from other Nodes", TUNNELS, line);
         }
         let line = format!("{FROM_WIRE},{ip},dl_dst={mac},{destination}={address} actions={across}");

@@ -55,7 +55,7 @@ impl Fields {
 
     fn addresses(&mut self, texts: &[String]) -> Vec<Cidr> {
         let mut good = Vec::new();
-        for text in texts.iter().take(vswitch_dataplane::limits::HOME_ADDRESSES_MAX + 1) {
+        for text in texts.iter().take(vswitch_dataplane::limits::VTEP_ADDRESSES_MAX + 1) {
             match Cidr::of_port(text) {
                 Ok(cidr) => good.push(cidr),
                 Err(error) => {
@@ -309,8 +309,8 @@ mod tests {
             let mac = mac.map(|[a, b, c, d, e]| Mac([2, a, b, c, d, e]));
             let [admin_up, no_flood, no_receive, no_forward, strict] = flags;
             let strict = strict && !kind.is_inner();
-            let may_be_home = matches!(kind, PortKind::Internal { .. } | PortKind::Tap { .. } | PortKind::Dummy);
-            let addresses: &[&str] = if may_be_home { &["10.0.0.1/24", "fd00::1/64"] } else { &[] };
+            let may_be_vtep = matches!(kind, PortKind::Internal { .. } | PortKind::Tap { .. } | PortKind::Dummy);
+            let addresses: &[&str] = if may_be_vtep { &["10.0.0.1/24", "fd00::1/64"] } else { &[] };
             let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
             let port = PortConfig {
                 name, number, kind, mac, mtu, admin_up, no_flood, no_receive, no_forward, strict, underlay, external_ids,

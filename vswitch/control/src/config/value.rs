@@ -114,7 +114,7 @@ pub struct ZoneConfig {
 pub struct DebugConfig {
     /// Keep decisions in caches. Off: every packet is looked up in the tables.
     pub cache: bool,
-    /// Tell the links of tunnels' homes which addresses are theirs.
+    /// Tell the links of tunnels' VTEPs which addresses are theirs.
     pub announce: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Tells the links of homes which addresses are theirs: gratuitous ARP (RFC 5227, 2.3), unsolicited neighbour advertisements (RFC 4861, 7.2.6).
+//! Tells the links of VTEPs which addresses are theirs: gratuitous ARP (RFC 5227, 2.3), unsolicited neighbour advertisements (RFC 4861, 7.2.6).
 //!
-//! **When**: a home has a new address, another MAC address, or comes up; another port of its bridge has a link again, so that there may be another wire. Each time [`TIMES`] times.
+//! **When**: a VTEP has a new address, another MAC address, or comes up; another port of its bridge has a link again, so that there may be another wire. Each time [`TIMES`] times.
 //!
-//! **How**: as packets of the home through the tables of its bridge, where rules may drop them.
+//! **How**: as packets of the VTEP through the tables of its bridge, where rules may drop them.
 //!
 //! **Threads**: the monitor's.
 
@@ -28,7 +28,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Announcer {
     told: BTreeMap<(PortId, IpAddr), Told>,
-    /// Links of the ports of bridges that have homes, by port: their bridge, and whether they were up.
+    /// Links of the ports of bridges that have VTEPs, by port: their bridge, and whether they were up.
     links: BTreeMap<PortId, bool>,
     /// The ports that were there at the first look are no news.
     begun: bool,
@@ -41,10 +41,10 @@ struct Told {
     next: Instant,
 }
 
-/// A frame to be sent as a packet of a home.
+/// A frame to be sent as a packet of a VTEP.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Due {
-    home: (PortId, IpAddr),
+    vtep: (PortId, IpAddr),
     bridge: Arc<str>,
     in_port: u32,
     frame: Vec<u8>,
@@ -58,19 +58,19 @@ impl Announcer {
         let mut told = std::mem::take(&mut self.told);
         for (index, facts) in world.ports.iter().enumerate() {
             let Some(facts) = facts.as_ref().filter(|facts| facts.admin_up) else { continue };
-            let Some(home) = &facts.home else { continue };
+            let Some(vtep) = &facts.vtep else { continue };
             let id = PortId(u16::try_from(index).unwrap_or(u16::MAX));
-            for address in &home.addresses {
-                let known = told.remove(&(id, *address)).filter(|told| told.mac == home.mac);
-                let mut told = known.unwrap_or(Told { mac: home.mac, left: TIMES, next: now });
+            for address in &vtep.addresses {
+                let known = told.remove(&(id, *address)).filter(|told| told.mac == vtep.mac);
+                let mut told = known.unwrap_or(Told { mac: vtep.mac, left: TIMES, next: now });
                 if woken.contains(&facts.bridge) {
                     told.left = TIMES;
                 }
                 if told.left > 0 && told.next <= now {
                     (told.left, told.next) = (told.left - 1, now + INTERVAL);
                     let bridge = Arc::clone(&world.bridges[facts.bridge].name);
-                    let frame = announcement(home.mac.0, *address);
-                    due.push(Due { home: (id, *address), bridge, in_port: facts.number, frame });
+                    let frame = announcement(vtep.mac.0, *address);
+                    due.push(Due { vtep: (id, *address), bridge, in_port: facts.number, frame });
                 }
                 self.told.insert((id, *address), told);
             }
@@ -79,8 +79,8 @@ impl Announcer {
     }
 
     /// What was due could not be sent: it is due again.
-    fn again(&mut self, home: (PortId, IpAddr), now: Instant) {
-        if let Some(told) = self.told.get_mut(&home) {
+    fn again(&mut self, vtep: (PortId, IpAddr), now: Instant) {
+        if let Some(told) = self.told.get_mut(&vtep) {
             (told.left, told.next) = (told.left + 1, now + INTERVAL);
         }
     }
@@ -90,7 +90,7 @@ impl Announcer {
         let before = std::mem::take(&mut self.links);
         let mut woken = Vec::new();
         for (index, facts) in world.ports.iter().enumerate() {
-            let Some(facts) = facts.as_ref().filter(|facts| facts.tunnel.is_none() && facts.home.is_none()) else {
+            let Some(facts) = facts.as_ref().filter(|facts| facts.tunnel.is_none() && facts.vtep.is_none()) else {
                 continue;
             };
             let id = PortId(u16::try_from(index).unwrap_or(u16::MAX));
@@ -111,7 +111,7 @@ impl Switch {
         let world = Arc::clone(&self.publisher.current().world);
         let now = Instant::now();
         let Some(inbox) = self.publisher.inboxes.first() else { return };
-        for Due { home, bridge, in_port, frame } in announcer.due(&world, now) {
+        for Due { vtep, bridge, in_port, frame } in announcer.due(&world, now) {
             let mut metadata = FlowKey::default();
             metadata.set(Field::InPort, in_port.into());
             let actions = [Action::Output { port: TABLE, max_len: None }];
@@ -120,7 +120,7 @@ impl Switch {
             // The monitor waits for no worker: one may be waiting for it.
             if let Err(error) = inbox.post(injection) {
                 tracing::warn!(%bridge, %error, "an address of the switch could not be announced; it will be tried again");
-                announcer.again(home, now);
+                announcer.again(vtep, now);
             }
         }
     }
@@ -131,9 +131,9 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
     use vswitch_dataplane::pipeline::{Bridge, FailMode, Fdb, PortFacts};
-    use vswitch_dataplane::tunnel::Home;
+    use vswitch_dataplane::tunnel::LocalEndpoint;
 
-    fn facts(number: u32, home: Option<Home>) -> PortFacts {
+    fn facts(number: u32, vtep: Option<LocalEndpoint>) -> PortFacts {
         PortFacts {
             bridge: 0,
             number,
@@ -146,15 +146,15 @@ mod tests {
             peer: None,
             patch: false,
             tunnel: None,
-            home: home.map(Arc::new),
+            vtep: vtep.map(Arc::new),
             strict: false,
             underlay: true,
         }
     }
 
-    fn home(mac: u8, addresses: &[&str]) -> Home {
+    fn vtep(mac: u8, addresses: &[&str]) -> LocalEndpoint {
         let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
-        Home { mac: Mac([2, 0, 0, 0, 0, mac]), addresses }
+        LocalEndpoint { mac: Mac([2, 0, 0, 0, 0, mac]), addresses }
     }
 
     fn world(ports: Vec<PortFacts>) -> World {
@@ -182,13 +182,13 @@ mod tests {
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let ips: [IpAddr; 2] = ["10.0.0.1".parse().expect("v4"), "fd00::1".parse().expect("v6")];
         let both = [(1, ips[0]), (1, ips[1])];
-        let mut one = world(vec![facts(1, Some(home(1, &["10.0.0.1", "fd00::1"]))), facts(2, None)]);
+        let mut one = world(vec![facts(1, Some(vtep(1, &["10.0.0.1", "fd00::1"]))), facts(2, None)]);
         assert_eq!(said(&mut announcer, &one, at(0)), both, "new");
         assert_eq!(said(&mut announcer, &one, at(1)), [], "too soon");
         assert_eq!(said(&mut announcer, &one, at(2)), both, "the second time");
         assert_eq!(said(&mut announcer, &one, at(9)), [], "that was enough");
 
-        let moved = world(vec![facts(1, Some(home(7, &["10.0.0.1"]))), facts(2, None)]);
+        let moved = world(vec![facts(1, Some(vtep(7, &["10.0.0.1"]))), facts(2, None)]);
         assert_eq!(said(&mut announcer, &moved, at(10)), [(1, ips[0])], "another MAC address");
         assert_eq!(said(&mut announcer, &one, at(20)), both, "and back");
         assert_eq!(said(&mut announcer, &one, at(30)), both);
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(said(&mut announcer, &one, at(53)), both);
         assert_eq!(said(&mut announcer, &one, at(55)), [both[0]], "it was not sent");
 
-        let mut more = world(vec![facts(1, Some(home(1, &["10.0.0.1"]))), facts(2, None), facts(3, None)]);
+        let mut more = world(vec![facts(1, Some(vtep(1, &["10.0.0.1"]))), facts(2, None), facts(3, None)]);
         assert_eq!(said(&mut announcer, &more, at(60)), [both[0]], "another wire");
         more.ports[2] = None;
         assert_eq!(said(&mut announcer, &more, at(62)), [both[0]]);

@@ -63,11 +63,11 @@ impl Switch {
                     self.event_of(state, kind, PortId(u16::try_from(i).unwrap_or(u16::MAX)))?;
                 }
             }
-            // Whoever owns the interface of a home may give it another address: then packets for tunnels come to that one.
+            // Whoever owns the interface of a VTEP may give it another address: then packets for tunnels come to that one.
             let published = self.publisher.current();
             let moved = |(i, port): (usize, &Option<PortState>)| {
-                let home = published.world.ports.get(i).and_then(Option::as_ref).and_then(|facts| facts.home.as_ref());
-                home.zip(port.as_ref()).is_some_and(|(home, port)| home.mac != port.mac())
+                let vtep = published.world.ports.get(i).and_then(Option::as_ref).and_then(|facts| facts.vtep.as_ref());
+                vtep.zip(port.as_ref()).is_some_and(|(vtep, port)| vtep.mac != port.mac())
             };
             if state.ports.iter().enumerate().any(moved) {
                 self.publisher.publish(state.snapshot());

@@ -14,7 +14,7 @@ use vswitch_dataplane::packet::Mac;
 use vswitch_dataplane::pipeline::state::{FlowRemoved, PipelineState};
 use vswitch_dataplane::pipeline::{Bridge, Changes, Fdb, PacketIns, PortFacts, Stages, World};
 use vswitch_dataplane::port::{FieldError, Link, OpenContext, PortConfig, PortId, PortKind};
-use vswitch_dataplane::tunnel::Home;
+use vswitch_dataplane::tunnel::LocalEndpoint;
 use vswitch_dataplane::worker::{PortShared, PortView, RxqSlot, Snapshot};
 use vswitch_overlay::{Neighbours, Routes};
 
@@ -349,7 +349,7 @@ impl PortState {
                 PortKind::Tunnel(tunnel) => Some(Arc::new(tunnel.clone())),
                 _ => None,
             },
-            home: self.home().map(Arc::new),
+            vtep: self.vtep().map(Arc::new),
         }
     }
 
@@ -359,9 +359,9 @@ impl PortState {
         own.unwrap_or(self.mac)
     }
 
-    fn home(&self) -> Option<Home> {
+    fn vtep(&self) -> Option<LocalEndpoint> {
         let addresses: Vec<_> = self.config.addresses.iter().map(|cidr| cidr.address).collect();
-        (!addresses.is_empty()).then(|| Home { mac: self.mac(), addresses })
+        (!addresses.is_empty()).then(|| LocalEndpoint { mac: self.mac(), addresses })
     }
 
     /// Closes the port. It is unpublished and every worker has adopted the newer snapshot or sleeps.

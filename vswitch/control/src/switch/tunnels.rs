@@ -76,7 +76,7 @@ impl State {
     }
 
     /// A port by its name, in whatever bridge.
-    fn home(&self, name: &str) -> Result<PortId, SwitchError> {
+    fn vtep(&self, name: &str) -> Result<PortId, SwitchError> {
         let found = self.all_ports().find(|(_, port)| port.config.name == name);
         let Some((id, port)) = found else {
             let hint = "name a port that has addresses".to_owned();
@@ -113,7 +113,7 @@ impl Switch {
     /// When the port does not exist or has no addresses, or the route contradicts itself.
     pub fn add_route(&self, route: &RouteConfig) -> Result<(), SwitchError> {
         self.with(|state| {
-            let port = state.home(&route.port)?.0.into();
+            let port = state.vtep(&route.port)?.0.into();
             let RouteConfig { prefix, gateway, source, .. } = *route;
             let mut routes = state.routes.clone();
             // Another way to the same prefix takes the place of the first one.
@@ -206,16 +206,16 @@ impl Switch {
         })
     }
 
-    /// Who a neighbour on the link of a home of this bridge is, as far as it has said; asks it if that is not known, or old. Call it once a second as long as somebody wants to know.
+    /// Who a neighbour on the link of a VTEP of this bridge is, as far as it has said; asks it if that is not known, or old. Call it once a second as long as somebody wants to know.
     ///
     /// # Errors
-    /// When there is no such bridge, or none of its homes has a link with that address.
+    /// When there is no such bridge, or none of its VTEPs has a link with that address.
     pub fn ask_neighbour(&self, bridge: &str, ip: IpAddr) -> Result<Option<Mac>, SwitchError> {
         let (known, question) = self.with(|state| {
             let id = state.bridge(bridge)?.id;
-            let homes = state.all_ports().filter(|(_, port)| port.bridge == bridge);
+            let vteps = state.all_ports().filter(|(_, port)| port.bridge == bridge);
             let on_link = |port: &PortState| port.config.addresses.iter().find(|own| own.contains(ip)).copied();
-            let Some((port, own)) = homes.filter_map(|(_, port)| Some((port, on_link(port)?))).next() else {
+            let Some((port, own)) = vteps.filter_map(|(_, port)| Some((port, on_link(port)?))).next() else {
                 let hint =
                     "give a port of the bridge an address on its link: vsctl mod-port BRIDGE PORT --address CIDR";
                 return Err(SwitchError::NotFound { what: "link with", name: ip.to_string(), hint: hint.to_owned() });

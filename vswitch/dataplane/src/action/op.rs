@@ -303,7 +303,7 @@ impl Eq for EncapOp {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecapOp {
     /// The port that the packet was to leave by.
-    pub home: PortId,
+    pub vtep: PortId,
     /// What it says that it is.
     pub kind: vswitch_overlay::Kind,
     /// Bytes that are left of it before it comes out (`output(port=N,max_len=N)`). What was cut from a header's payload makes it malformed, as in Open vSwitch.
@@ -327,7 +327,7 @@ pub struct AskOp {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The port that the question comes from.
-    pub home: PortId,
+    pub vtep: PortId,
     /// Whose address is asked for.
     pub ip: IpAddr,
     /// An ARP request or a neighbour solicitation, from its Ethernet header.

@@ -22,7 +22,7 @@ pub(super) const K: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
 /// A tunnel that was used so lately keeps its place: whoever finds a set full of such ones goes without a number.
 pub(super) const BUSY_MS: u64 = 100;
 
-/// What the outer headers said: addresses (those of IPv4 in the first word alone), id, TOS and TTL; and where it was said: kind, UDP port, home.
+/// What the outer headers said: addresses (those of IPv4 in the first word alone), id, TOS and TTL; and where it was said: kind, UDP port, VTEP.
 pub(crate) type Outer = [u64; 6];
 
 /// A tunnel, as far as it is known.

@@ -3,7 +3,7 @@
 use super::{Changes, Fdb, PacketIns, Program, Stages};
 use crate::pipeline::FailMode;
 use crate::port::{PortId, TunnelConfig};
-use crate::tunnel::{Home, Tunnels};
+use crate::tunnel::{LocalEndpoint, Tunnels};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -88,7 +88,7 @@ pub struct PortFacts {
     /// It is the end of a tunnel.
     pub tunnel: Option<Arc<TunnelConfig>>,
     /// It has addresses of the switch.
-    pub home: Option<Arc<Home>>,
+    pub vtep: Option<Arc<LocalEndpoint>>,
 }
 
 impl Bridge {

@@ -39,7 +39,7 @@ pub struct PortConfig {
     pub underlay: Option<bool>,
     /// Free key-value pairs of the owner.
     pub external_ids: BTreeMap<String, String>,
-    /// The switch's own addresses behind this port: it is a home of tunnels (internal, tap and dummy ports).
+    /// The switch's own addresses behind this port: it is a VTEP (internal, tap and dummy ports).
     pub addresses: Vec<Cidr>,
 }
 
@@ -271,13 +271,13 @@ impl PortConfig {
     }
 
     fn address_errors(&self, wrong: &mut impl FnMut(&'static str, String, &str)) {
-        let may_be_home = matches!(self.kind, PortKind::Internal { .. } | PortKind::Tap { .. } | PortKind::Dummy);
-        if !may_be_home && !self.addresses.is_empty() {
+        let may_be_vtep = matches!(self.kind, PortKind::Internal { .. } | PortKind::Tap { .. } | PortKind::Dummy);
+        if !may_be_vtep && !self.addresses.is_empty() {
             let problem = format!("a port of type {} has no addresses", self.kind.name());
             wrong("addresses", problem, "give them to an internal or tap port of the underlay's bridge");
         }
-        if self.addresses.len() > limits::HOME_ADDRESSES_MAX {
-            let most = format!("use at most {}", limits::HOME_ADDRESSES_MAX);
+        if self.addresses.len() > limits::VTEP_ADDRESSES_MAX {
+            let most = format!("use at most {}", limits::VTEP_ADDRESSES_MAX);
             wrong("addresses", format!("{} addresses", self.addresses.len()), &most);
         }
         for (i, cidr) in self.addresses.iter().enumerate() {

@@ -200,8 +200,8 @@ impl Step<'_> {
                     self.ask(op, &packet);
                     Ok(())
                 }
-                Op::Snoop(home) => {
-                    self.snoop(*home, &packet);
+                Op::Snoop(vtep) => {
+                    self.snoop(*vtep, &packet);
                     Ok(())
                 }
                 Op::Clone(ops) if last => return self.execute(cache, ops, packet, origin),

@@ -161,7 +161,7 @@ impl Step<'_> {
             cache.use_tunnel(&outer, self.now);
         }
         if let Ok((outside, _)) = read_outside(op.kind, mbuf) {
-            self.hear_of_sender(op.home, mbuf, &outside);
+            self.hear_of_sender(op.vtep, mbuf, &outside);
         }
         cache.sync(&self.snapshot.world.changes);
     }

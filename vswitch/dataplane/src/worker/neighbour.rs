@@ -21,49 +21,49 @@ const OPTIONS_MAX: usize = 8;
 
 impl Step<'_> {
     /// A neighbour that we talk to sends: it is there, and that is its address. (Of one behind a router only the router is a neighbour.)
-    pub(super) fn hear_of_sender(&self, home: PortId, mbuf: &Mbuf, outside: &Outside) {
+    pub(super) fn hear_of_sender(&self, vtep: PortId, mbuf: &Mbuf, outside: &Outside) {
         if let (Some(bridge), Some([_, _, _, _, _, _, source @ ..])) =
-            (self.bridge_of(home), mbuf.head().first_chunk::<12>())
+            (self.bridge_of(vtep), mbuf.head().first_chunk::<12>())
             && source[0] & 1 == 0
         {
             self.snapshot.world.tunnels.neighbours.learn(bridge, outside.ends.src(), *source, self.now.0);
         }
     }
 
-    /// Sends a question through the bridge of its home. Whatever it leads to, no other question.
+    /// Sends a question through the bridge of its VTEP. Whatever it leads to, no other question.
     pub(super) fn send_question(&mut self, op: &Question) {
-        let facts = self.snapshot.world.ports.get(op.home.index()).and_then(Option::as_ref);
+        let facts = self.snapshot.world.ports.get(op.vtep.index()).and_then(Option::as_ref);
         let Some(facts) = facts.filter(|facts| facts.admin_up && !self.asking) else { return };
         let Some(mbuf) = self.pool.mbuf_from(&op.frame) else {
-            return self.count_drop_in(op.home, DropReason::NoMbuf);
+            return self.count_drop_in(op.vtep, DropReason::NoMbuf);
         };
         let mut key = FlowKey::default();
         key.set(Field::InPort, facts.number.into());
         self.outputs.owner.leave();
         self.asking = true;
-        self.once(None, facts.bridge, op.home, key, Start::Table, mbuf);
+        self.once(None, facts.bridge, op.vtep, key, Start::Table, mbuf);
         self.asking = false;
     }
 
-    /// The number of a home's bridge among neighbours.
-    pub(super) fn bridge_of(&self, home: PortId) -> Option<u32> {
+    /// The number of a VTEP's bridge among neighbours.
+    pub(super) fn bridge_of(&self, vtep: PortId) -> Option<u32> {
         let world = &self.snapshot.world;
-        let facts = world.ports.get(home.index())?.as_ref()?;
+        let facts = world.ports.get(vtep.index())?.as_ref()?;
         world.bridges.get(facts.bridge).map(|bridge| bridge.id)
     }
 
     /// Notes what an ARP packet or a neighbour advertisement says, if it is an answer to what was asked.
     #[cold]
     #[inline(never)]
-    pub(super) fn snoop(&self, home: PortId, packet: &Packet) {
+    pub(super) fn snoop(&self, vtep: PortId, packet: &Packet) {
         let head = packet.mbuf.head();
         let world = &self.snapshot.world;
-        let facts = world.ports.get(home.index()).and_then(Option::as_ref);
-        let Some(own) = facts.and_then(|facts| facts.home.as_ref()) else { return };
+        let facts = world.ports.get(vtep.index()).and_then(Option::as_ref);
+        let Some(own) = facts.and_then(|facts| facts.vtep.as_ref()) else { return };
         let own = &own.addresses;
         let said = arp_says(head, packet.layers, own).or_else(|| advertisement_says(head, packet.layers, own));
         let Some((ip, mac)) = said.filter(|(_, mac)| !mac.is_multicast() && !mac.is_zero()) else { return };
-        if let Some(bridge) = self.bridge_of(home) {
+        if let Some(bridge) = self.bridge_of(vtep) {
             // Whoever depends on it hears of it by the epoch.
             self.snapshot.world.tunnels.neighbours.learn(bridge, ip, mac.0, self.now.0);
         }

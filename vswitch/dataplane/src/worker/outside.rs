@@ -34,7 +34,7 @@ pub(super) fn outer_words(op: DecapOp, dst_port: u16, outside: &Outside) -> Opti
     let six = u64::from(matches!(outside.ends, Ends::V6 { .. }));
     let id = outside.id.map_or(0, |id| u64::from(id) << 1 | 1);
     let said = id << 16 | u64::from(outside.tos) << 8 | u64::from(outside.ttl);
-    let place = u64::from(op.home.0) << 32 | six << 24 | (op.kind as u64) << 16 | u64::from(dst_port);
+    let place = u64::from(op.vtep.0) << 32 | six << 24 | (op.kind as u64) << 16 | u64::from(dst_port);
     Some([a, b, c, d, said, place])
 }
 
@@ -84,7 +84,7 @@ pub(super) fn plain_words(op: DecapOp, head: &[u8], len: usize, csum: impl FnOnc
         },
         Kind::Gre => return None,
     };
-    let place = u64::from(op.home.0) << 32 | (op.kind as u64) << 16 | dst_port;
+    let place = u64::from(op.vtep.0) << 32 | (op.kind as u64) << 16 | dst_port;
     Some(([ends, 0, 0, 0, id << 16 | tos << 8 | ttl, place], header))
 }
 
@@ -129,7 +129,7 @@ fn plain_words6(op: DecapOp, head: &[u8], len: usize, csum: Csum) -> Option<(Out
         },
         Kind::Gre => return None,
     };
-    let place = u64::from(op.home.0) << 32 | 1 << 24 | (op.kind as u64) << 16 | dst_port;
+    let place = u64::from(op.vtep.0) << 32 | 1 << 24 | (op.kind as u64) << 16 | dst_port;
     let said = id << 16 | tos << 8 | ttl;
     Some(([double(22), double(30), double(38), double(46), said, place], header))
 }
@@ -303,7 +303,7 @@ mod plain_tests {
                 }
             }
             bytes.truncate(bytes.len() - cut);
-            let op = DecapOp { home: PortId(3), kind, max: None };
+            let op = DecapOp { vtep: PortId(3), kind, max: None };
             let mut mbuf = pool.mbuf_from(&bytes).expect("an mbuf");
             mbuf.set_csum(csum);
             let at_once = plain_words(op, mbuf.head(), mbuf.len(), || csum);
@@ -332,7 +332,7 @@ mod plain_tests {
         proptest!(|(kind in kinds, id: u32, outside: (u8, u8), inner in [26_usize..200, 26..200], changes in changes)| {
             let first = packet((kind, V4), id, outside, inner[0]);
             let mut next = packet((kind, V4), id, outside, inner[1]);
-            let op = DecapOp { home: PortId(3), kind, max: None };
+            let op = DecapOp { vtep: PortId(3), kind, max: None };
             let (words, header) = plain_words(op, &first, first.len(), || Csum::Unknown).expect("plain");
             let alike = Alike::of(&first, header);
             prop_assert_eq!(alike.is_some(), kind != Kind::Gre, "{:?}", kind);

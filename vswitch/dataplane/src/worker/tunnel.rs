@@ -253,7 +253,7 @@ impl Step<'_> {
             return self.drop_in(origin.port, DropReason::SpoofVtep, packet.mbuf);
         }
         if self.tunnels_left >= TUNNEL_DEPTH_MAX {
-            return self.drop_in(op.home, DropReason::TunnelDepth, packet.mbuf);
+            return self.drop_in(op.vtep, DropReason::TunnelDepth, packet.mbuf);
         }
         if packet.mbuf.gso_size() == 0 {
             return self.unwrap_one(cache, op, packet.mbuf, origin);
@@ -261,7 +261,7 @@ impl Step<'_> {
         // A train of UDP datagrams: each is a packet of its own.
         let mut pieces = Vec::new();
         if let Err(reason) = offload::finish(packet.mbuf, TxCaps::default(), self.pool, &mut |one| pieces.push(one)) {
-            self.count_drop_in(op.home, reason);
+            self.count_drop_in(op.vtep, reason);
         }
         for piece in pieces {
             self.unwrap_one(cache.as_deref_mut(), op, piece, origin);
@@ -280,24 +280,24 @@ impl Step<'_> {
     ) {
         match self.copy_within_budget(&packet.mbuf) {
             Ok(mbuf) => self.decapsulate(cache, op, Packet { mbuf, layers: packet.layers }, origin),
-            Err(reason) => self.count_drop_in(op.home, reason),
+            Err(reason) => self.count_drop_in(op.vtep, reason),
         }
     }
 
     fn unwrap_one(&mut self, mut cache: Option<&mut Cache>, op: DecapOp, mbuf: Mbuf, origin: Origin<'_>) {
         let mut mbuf = match self.in_one_piece(mbuf) {
             Some(mbuf) => mbuf,
-            None => return self.count_drop_in(op.home, DropReason::NoMbuf),
+            None => return self.count_drop_in(op.vtep, DropReason::NoMbuf),
         };
         if let Some(max) = op.max.filter(|max| usize::from(*max) < mbuf.len()) {
             match mbuf.copy_front(max.into(), self.pool) {
                 Some(front) => mbuf = front,
-                None => return self.drop_in(op.home, DropReason::NoMbuf, mbuf),
+                None => return self.drop_in(op.vtep, DropReason::NoMbuf, mbuf),
             }
         }
         let (outside, dst_port) = match read_outside(op.kind, &mbuf) {
             Ok(read) => read,
-            Err(reason) => return self.drop_in(op.home, reason, mbuf),
+            Err(reason) => return self.drop_in(op.vtep, reason, mbuf),
         };
         let (outer, world) = (outer_words(op, dst_port, &outside), self.snapshot.world.number);
         let known = match (cache.as_deref_mut(), &outer) {
@@ -308,7 +308,7 @@ impl Step<'_> {
             Some(known) => known,
             None => match self.port_of(&mbuf, &outside, dst_port) {
                 Ok(found) => found,
-                Err((port, reason)) => return self.drop_in(port.unwrap_or(op.home), reason, mbuf),
+                Err((port, reason)) => return self.drop_in(port.unwrap_or(op.vtep), reason, mbuf),
             },
         };
         // As which tunnel, if it is one that is kept.
@@ -318,7 +318,7 @@ impl Step<'_> {
         });
         let facts = self.snapshot.world.ports.get(id.index()).and_then(Option::as_ref);
         let (Some(facts), Some(view)) = (facts, self.snapshot.port(id)) else {
-            return self.drop_in(op.home, DropReason::PortGone, mbuf);
+            return self.drop_in(op.vtep, DropReason::PortGone, mbuf);
         };
         let counters = &view.shared.counters[self.worker];
         counters.rx_packets.add(1);
@@ -327,7 +327,7 @@ impl Step<'_> {
             return self.drop_in(id, DropReason::AdminDown, mbuf);
         }
         if known.is_none_or(|(_, news)| news) {
-            self.hear_of_sender(op.home, &mbuf, &outside);
+            self.hear_of_sender(op.vtep, &mbuf, &outside);
         }
         if outside.payload_end < mbuf.len() {
             match mbuf.copy_front(outside.payload_end, self.pool) {

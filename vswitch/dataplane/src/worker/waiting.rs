@@ -1,7 +1,7 @@
 //! Packets for tunnels that wait until the address of their next hop is known.
 //!
 //! **Where in the walk**: a decision without the address asks ([`crate::action::Op::Ask`]) and leaves the packet here. Once a millisecond, while some wait, it is looked whether there was an answer:
-//! then they go into their tunnels and through the bridge of the home, like packets that come later. (Those may overtake them.)
+//! then they go into their tunnels and through the bridge of the VTEP, like packets that come later. (Those may overtake them.)
 //!
 //! **Limits**: per next hop `[slow_path] waiting` packets, in all [`WAITING_MBUFS_MAX`] mbufs, for [`WAITING_MS`]; the next hop is asked again each second meanwhile. What waits no longer dies as
 //! `no_neighbour` at the tunnel port. Open vSwitch loses them all.
@@ -62,7 +62,7 @@ impl Waiting {
         if self.mbufs + mbufs > WAITING_MBUFS_MAX {
             return false;
         }
-        let same = |held: &&Held| (held.op.question.home, held.op.question.ip) == (op.question.home, op.question.ip);
+        let same = |held: &&Held| (held.op.question.vtep, held.op.question.ip) == (op.question.vtep, op.question.ip);
         let (mut packets, mut own) = (0, mbufs);
         for held in self.held.iter().filter(same) {
             packets += 1;
@@ -85,7 +85,7 @@ impl Step<'_> {
         if self.asking {
             return self.count_drop_out(op.port, DropReason::NoNeighbour);
         }
-        if let Some(bridge) = self.bridge_of(op.question.home)
+        if let Some(bridge) = self.bridge_of(op.question.vtep)
             && self.snapshot.world.tunnels.neighbours.ask(bridge, op.question.ip, self.now.0)
         {
             self.send_question(&op.question);
@@ -111,7 +111,7 @@ impl Step<'_> {
         }
         let question = &op.question;
         let neighbours = &self.snapshot.world.tunnels.neighbours;
-        let bridge = self.bridge_of(question.home);
+        let bridge = self.bridge_of(question.vtep);
         let neighbour = bridge.and_then(|bridge| neighbours.entry(bridge, question.ip));
         let known = neighbour.and_then(|neighbour| Some((neighbour.mac()?, neighbour)));
         if let Some((mac, neighbour)) = known {
@@ -137,16 +137,16 @@ impl Step<'_> {
     /// Whether ports are still what they were when a packet began to wait. (Numbers of ports that are gone are given to others.)
     fn still_holds(&self, op: &AskOp) -> bool {
         let facts = |id: PortId| self.snapshot.world.ports.get(id.index())?.as_ref();
-        let home = facts(op.question.home).and_then(|facts| facts.home.as_ref());
-        let is_home =
-            home.is_some_and(|home| home.mac.0 == op.outer.eth_src && home.addresses.contains(&op.outer.ends.src()));
-        is_home && facts(op.port).is_some_and(|facts| facts.tunnel.is_some() && facts.admin_up)
+        let vtep = facts(op.question.vtep).and_then(|facts| facts.vtep.as_ref());
+        let is_vtep =
+            vtep.is_some_and(|vtep| vtep.mac.0 == op.outer.eth_src && vtep.addresses.contains(&op.outer.ends.src()));
+        is_vtep && facts(op.port).is_some_and(|facts| facts.tunnel.is_some() && facts.admin_up)
     }
 
-    /// A packet is put into its tunnel and goes through the bridge of the home; from there it leads to no question, so that nothing waits twice.
+    /// A packet is put into its tunnel and goes through the bridge of the VTEP; from there it leads to no question, so that nothing waits twice.
     fn enter_underlay(&mut self, op: &EncapOp, packet: Packet) {
-        let home = op.question.home;
-        let facts = self.snapshot.world.ports.get(home.index()).and_then(Option::as_ref);
+        let vtep = op.question.vtep;
+        let facts = self.snapshot.world.ports.get(vtep.index()).and_then(Option::as_ref);
         let Some(facts) = facts.filter(|facts| facts.admin_up && !facts.no_receive) else {
             return self.drop_out(op.port, DropReason::NoRoute, packet.mbuf);
         };
@@ -178,7 +178,7 @@ impl Step<'_> {
             if let Some(wrapped) = self.wrap(op, piece, hash) {
                 // It never came in.
                 let mut origin =
-                    Origin { metadata: Some(&key), came: Some(Front::UNKNOWN), ..Origin::of(home, facts.number) };
+                    Origin { metadata: Some(&key), came: Some(Front::UNKNOWN), ..Origin::of(vtep, facts.number) };
                 self.carry_out_once(None, &translation, wrapped, &mut origin);
             }
         }

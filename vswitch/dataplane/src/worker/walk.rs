@@ -117,7 +117,7 @@ impl Walk {
         let mut ways: Vec<Way> = bridges.iter().map(Way::of).collect();
         // What the learning switch knows nothing of.
         let flagged =
-            |facts: &&PortFacts| facts.no_receive || facts.no_forward || facts.tunnel.is_some() || facts.home.is_some();
+            |facts: &&PortFacts| facts.no_receive || facts.no_forward || facts.tunnel.is_some() || facts.vtep.is_some();
         for facts in snapshot.world.ports.iter().flatten().filter(flagged) {
             ways[facts.bridge] = Way::Tables;
         }

@@ -13,7 +13,7 @@ use crate::predict;
 use crate::record::{Effect, PacketIn, hex};
 use crate::scenario::{Command, PortChange};
 use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, limited, port_name};
-use crate::tunnels::{HOME_MAC, Tunnelling};
+use crate::tunnels::{Tunnelling, VTEP_MAC};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
 use tokio::runtime::Runtime;
@@ -78,7 +78,7 @@ impl Ours {
         // The clock stands: what is used up does not come again. Nothing waits, and nothing is sent unasked, in Open vSwitch.
         config += "[slow_path]\nmisses = 0\npacket_ins = 0\nlearns = 0\nwaiting = 0\n\n[debug]\nannounce = false\n\n";
         config += &format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n\n");
-        config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\nmac = {HOME_MAC:?}\nmtu = 9000\n\n");
+        config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\nmac = {VTEP_MAC:?}\nmtu = 9000\n\n");
         for (name, number) in ports {
             config += &format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\ntype = \"dummy\"\nmtu = 9000\n\n");
         }

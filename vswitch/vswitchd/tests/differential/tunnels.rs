@@ -1,10 +1,10 @@
 //! What scenarios do with tunnels: ports, addresses of LOCAL, routes and neighbours; and what is compared of packets in tunnels.
 //!
-//! **Design**: `br0` is both the bridge of the tunnel ports and the underlay; LOCAL is the home port and has the address [`HOME_MAC`]. A scenario with
+//! **Design**: `br0` is both the bridge of the tunnel ports and the underlay; LOCAL is the VTEP port and has the address [`VTEP_MAC`]. A scenario with
 //! tunnels leaves behind what no command takes away: each switch is started anew after it.
 
 /// Ethernet address of LOCAL.
-pub(crate) const HOME_MAC: &str = "02:00:00:00:00:b0";
+pub(crate) const VTEP_MAC: &str = "02:00:00:00:00:b0";
 
 /// A step about tunnels.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,14 +4,14 @@ use super::{expect, good, report};
 use crate::RouteConfig;
 use vswitch_dataplane::port::{Cidr, PortKind};
 
-/// A home of both families, and the beginning of its bridge.
-const HOME: &str = "[[bridge]]\nname = 'u'\nport = [\n\
+/// A VTEP of both families, and the beginning of its bridge.
+const VTEP: &str = "[[bridge]]\nname = 'u'\nport = [\n\
                     { name = 'u', type = 'internal', addresses = ['192.168.1.1/24', 'fd00::1/64'] },\n";
 
 #[test]
 fn addresses_and_routes_arrive() {
     let config = good(&format!(
-        "{HOME}{{ name = 't', type = 'tap', interface = 't0', addresses = ['10.9.0.1/32'] }},\n]\n\
+        "{VTEP}{{ name = 't', type = 'tap', interface = 't0', addresses = ['10.9.0.1/32'] }},\n]\n\
          [[route]]\nprefix = '10.0.0.0/8'\nport = 'u'\ngateway = '192.168.1.254'\n\
          [[route]]\nprefix = '10.1.2.3'\nport = 'u'\ngateway = '192.168.1.253'\nsource = '192.168.1.1'\n\
          [[route]]\nprefix = '::/0'\nport = 'u'\ngateway = 'fd00::fe'\n"
@@ -99,8 +99,8 @@ fn addresses_that_are_wrong_by_themselves() {
 
 #[test]
 fn routes_that_are_wrong_by_themselves() {
-    let begin = HOME.lines().count() + 1;
-    let route = |keys: &str| report(&format!("{HOME}]\n[[route]]\n{keys}\n"));
+    let begin = VTEP.lines().count() + 1;
+    let route = |keys: &str| report(&format!("{VTEP}]\n[[route]]\n{keys}\n"));
     let line = |n: usize, rest: &str| format!("f:{}:{rest}", begin + n);
     for (keys, expected) in [
         (
@@ -173,7 +173,7 @@ fn routes_that_are_wrong_by_themselves() {
 fn what_clashes_across_ports_is_told_at_once() {
     expect(
         &format!(
-            "{HOME}\
+            "{VTEP}\
              {{ name = 'h', type = 'internal', addresses = ['10.9.0.1/24', '192.168.1.1/16'] }},\n\
              {{ name = 'bare', type = 'internal' }},\n\
              {{ name = 'g0', type = 'geneve', options = {{ remote_ip = 'flow', key = 'flow' }} }},\n\

@@ -10,7 +10,7 @@ use vswitch_flow::text::{NoNames, parse_bundle_line, parse_match};
 use vswitch_overlay::Kind;
 use vswitch_overlay::options::parse;
 
-/// Bridge br0 with a home of 192.168.1.1/24, and a port without addresses.
+/// Bridge br0 with a VTEP of 192.168.1.1/24, and a port without addresses.
 fn switch() -> Arc<Switch> {
     let mut config = SwitchConfig::with_defaults(&[0]);
     config.dpdk.mbufs = Some(64);
@@ -18,8 +18,8 @@ fn switch() -> Arc<Switch> {
     config.enable_dummy = true;
     let switch = Switch::start(&config).expect("starts");
     switch.add_bridge(BridgeConfig::new("br0")).expect("a bridge");
-    let home = PortConfig { addresses: vec![cidr("192.168.1.1/24")], ..PortConfig::new("home", PortKind::Dummy) };
-    for port in [home, PortConfig::new("bare", PortKind::Dummy)] {
+    let vtep = PortConfig { addresses: vec![cidr("192.168.1.1/24")], ..PortConfig::new("vtep", PortKind::Dummy) };
+    for port in [vtep, PortConfig::new("bare", PortKind::Dummy)] {
         switch.add_port("br0", port).expect("a port");
     }
     switch
@@ -47,11 +47,11 @@ fn field<T: std::fmt::Debug>(result: Result<T, SwitchError>) -> (&'static str, S
 fn a_refused_route_names_what_is_wrong_with_it() {
     let switch = switch();
     for (prefix, port, gateway, source, wrong) in [
-        ("10.0.0.1/8", "home", "192.168.1.9", "", "prefix"),
-        ("10.0.0.0/8", "home", "", "", "prefix"),
-        ("10.0.0.0/8", "home", "172.16.0.1", "", "gateway"),
-        ("10.0.0.0/8", "home", "fd00::1", "", "gateway"),
-        ("10.0.0.0/8", "home", "192.168.1.9", "192.168.1.2", "source"),
+        ("10.0.0.1/8", "vtep", "192.168.1.9", "", "prefix"),
+        ("10.0.0.0/8", "vtep", "", "", "prefix"),
+        ("10.0.0.0/8", "vtep", "172.16.0.1", "", "gateway"),
+        ("10.0.0.0/8", "vtep", "fd00::1", "", "gateway"),
+        ("10.0.0.0/8", "vtep", "192.168.1.9", "192.168.1.2", "source"),
         ("10.0.0.0/8", "bare", "192.168.1.9", "", "port"),
     ] {
         let route = route(prefix, port, gateway, source);
@@ -66,14 +66,14 @@ fn a_refused_route_names_what_is_wrong_with_it() {
 #[test]
 fn a_lookup_tells_the_route_and_whose_it_is() {
     let switch = switch();
-    switch.add_route(&route("10.0.0.0/8", "home", "192.168.1.9", "")).expect("a route");
+    switch.add_route(&route("10.0.0.0/8", "vtep", "192.168.1.9", "")).expect("a route");
     for (to, prefix, user, gateway) in
         [("10.1.2.3", "10.0.0.0/8", true, Some("192.168.1.9")), ("192.168.1.77", "192.168.1.0/24", false, None)]
     {
         let found = switch.lookup_route(to.parse().expect("an address")).expect("a way");
         let gateway = gateway.map(|gateway| gateway.parse().expect("an address"));
         let source = Some("192.168.1.1".parse().expect("an address"));
-        let (prefix, port) = (prefix.to_owned(), "home".to_owned());
+        let (prefix, port) = (prefix.to_owned(), "vtep".to_owned());
         assert_eq!(found, RouteInfo { prefix, port, gateway, source, user }, "to {to}");
     }
     let nowhere = switch.lookup_route("11.0.0.1".parse().expect("an address"));
@@ -93,7 +93,7 @@ fn ports_that_clash_are_refused_in_the_words_of_the_file() {
     let problem = "port g0 has UDP port 6081 for another kind of tunnel".to_owned();
     assert_eq!(field(tunnel("v0", Kind::Vxlan, 6081)), ("options", problem));
     let change = PortChange { addresses: Some(vec![cidr("192.168.1.1/32")]), ..PortChange::default() };
-    let problem = "192.168.1.1 is an address of port home".to_owned();
+    let problem = "192.168.1.1 is an address of port vtep".to_owned();
     assert_eq!(field(switch.modify_port("br0", "bare", &change)), ("addresses", problem));
     switch.stop();
 }

@@ -141,8 +141,8 @@ impl<'a> Translator<'a, '_> {
             self.encapsulate((id, facts), tunnel, max_len);
             return;
         }
-        if let Some(home) = &facts.home
-            && self.arrive(id, home, max_len)
+        if let Some(vtep) = &facts.vtep
+            && self.arrive(id, vtep, max_len)
         {
             return;
         }

@@ -1,6 +1,6 @@
 //! Into tunnels, and out of them (`tnl_port_send`, `native_tunnel_output` and `terminate_native_tunnel` of Open vSwitch).
 //!
-//! An output to a tunnel port puts the packet into another one, which goes through the bridge of a *home* port like one that came in there. An output to a home port takes a packet out of a tunnel,
+//! An output to a tunnel port puts the packet into another one, which goes through the bridge of the port of a *VTEP*, the local end of tunnels, like one that came in there. An output to a VTEP port takes a packet out of a tunnel,
 //! if it is for one of ours; which tunnel port that is, each packet says, so the worker finds out.
 
 use super::run::Translator;
@@ -9,7 +9,7 @@ use crate::action::{AskOp, DecapOp, EncapOp, Op, Question};
 use crate::observe::DropReason;
 use crate::pipeline::PortFacts;
 use crate::port::{End, Key, Outer as Inherited, PortId, TunnelConfig};
-use crate::tunnel::{Home, OPTION_FIELDS};
+use crate::tunnel::{LocalEndpoint, OPTION_FIELDS};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, LAST_PACKET_WORD, TUNNEL_WORD};
@@ -35,7 +35,7 @@ struct Way<'a> {
     next_hop: IpAddr,
     port: PortId,
     facts: &'a PortFacts,
-    home: &'a Arc<Home>,
+    vtep: &'a Arc<LocalEndpoint>,
 }
 
 /// The number of the option that a field is, if it is one.
@@ -96,18 +96,18 @@ impl<'a> Translator<'a, '_> {
         }
     }
 
-    /// Route, source and home of a tunnel's packet.
+    /// Route, source and VTEP of a tunnel's packet.
     fn way_to(&mut self, remote: IpAddr, tunnel: &TunnelConfig) -> Option<Way<'a>> {
-        // What routes and homes there are is a fact of the whole world.
+        // What routes and VTEPs there are is a fact of the whole world.
         self.out.deps.all = true;
         let local = self.view.tunnel_end(tunnel.local, Field::TunSrc, Field::TunIpv6Src);
         let world = self.world;
         let way = world.tunnels.routes.lookup(remote).and_then(|route| {
             let port = PortId(u16::try_from(route.port).ok()?);
             let facts = world.ports.get(port.index())?.as_ref()?;
-            let home = facts.home.as_ref()?;
+            let vtep = facts.vtep.as_ref()?;
             let ends = Ends::new(local.unwrap_or(route.source), remote)?;
-            Some(Way { ends, route, next_hop: route.gateway.unwrap_or(remote), port, facts, home })
+            Some(Way { ends, route, next_hop: route.gateway.unwrap_or(remote), port, facts, vtep })
         });
         let Some(way) = way else {
             self.warn(|| "native tunnel routing failed".to_owned());
@@ -152,7 +152,7 @@ impl<'a> Translator<'a, '_> {
                 Body::Gre { key, csum, seq: tunnel.seq }
             }
         };
-        Outer { eth_src: way.home.mac.0, eth_dst: [0; 6], ends: way.ends, tos, ttl, df: tunnel.df, body }
+        Outer { eth_src: way.vtep.mac.0, eth_dst: [0; 6], ends: way.ends, tos, ttl, df: tunnel.df, body }
     }
 
     /// The next hop is to be asked for its address; the packet waits for it, if it may.
@@ -174,11 +174,11 @@ impl<'a> Translator<'a, '_> {
         let tunnels = &self.world.tunnels;
         let own = tunnels.routes.lookup(way.next_hop).filter(|route| route.port == way.route.port);
         let source = own.map_or(way.route.source, |route| route.source);
-        let frame = question(way.home.mac.0, Ends::new(source, way.next_hop)?);
-        Some(Question { home: way.port, ip: way.next_hop, frame: frame.into() })
+        let frame = question(way.vtep.mac.0, Ends::new(source, way.next_hop)?);
+        Some(Question { vtep: way.port, ip: way.next_hop, frame: frame.into() })
     }
 
-    /// The packet, in its outer headers, goes through the bridge of the home. That happens to a copy.
+    /// The packet, in its outer headers, goes through the bridge of the VTEP. That happens to a copy.
     fn enter_underlay(
         &mut self,
         port: PortId,
@@ -205,8 +205,8 @@ impl<'a> Translator<'a, '_> {
         self.longer = longer;
     }
 
-    /// A packet is to leave by a home port. True: it comes out of a tunnel instead.
-    pub(super) fn arrive(&mut self, id: PortId, home: &Home, max: Option<u16>) -> bool {
+    /// A packet is to leave by a VTEP port. True: it comes out of a tunnel instead.
+    pub(super) fn arrive(&mut self, id: PortId, vtep: &LocalEndpoint, max: Option<u16>) -> bool {
         let is_v4 = match self.view.read(Field::EthType) {
             eth_type::IP => true,
             eth_type::IPV6 => false,
@@ -217,7 +217,7 @@ impl<'a> Translator<'a, '_> {
             }
             _ => return false,
         };
-        if let Some(kind) = self.view.tunnel_to(home, is_v4, self.world) {
+        if let Some(kind) = self.view.tunnel_to(vtep, is_v4, self.world) {
             // As far as it is known here by which port the packet came in; the worker looks again.
             if self.out.deps.port.and_then(|id| self.facts(id)).is_some_and(|facts| !facts.underlay) {
                 self.skip(DropReason::SpoofVtep);
@@ -225,7 +225,7 @@ impl<'a> Translator<'a, '_> {
             }
             self.detail(|| "output to native tunnel, decapsulated".to_owned());
             self.commit();
-            self.push(Op::Decap(Box::new(DecapOp { home: id, kind, max })));
+            self.push(Op::Decap(Box::new(DecapOp { vtep: id, kind, max })));
             self.delivered = true;
             return true;
         }
@@ -327,17 +327,17 @@ impl View {
         self.packet.written.0[TUNNEL_WORD] |= bit;
     }
 
-    /// The kind of our tunnel that a packet for a home is in, if it is in one. Fragments are none, nor are tagged packets.
-    fn tunnel_to(&mut self, home: &Home, is_v4: bool, world: &crate::pipeline::World) -> Option<Kind> {
+    /// The kind of our tunnel that a packet for a VTEP is in, if it is in one. Fragments are none, nor are tagged packets.
+    fn tunnel_to(&mut self, vtep: &LocalEndpoint, is_v4: bool, world: &crate::pipeline::World) -> Option<Kind> {
         let tunnels = &world.tunnels;
-        if tunnels.listeners_none() || self.read(Field::EthDst) != u128::from(home.mac.to_u64()) || self.is_tagged() {
+        if tunnels.listeners_none() || self.read(Field::EthDst) != u128::from(vtep.mac.to_u64()) || self.is_tagged() {
             return None;
         }
-        if !home.addresses.iter().any(|own| own.is_ipv4() == is_v4) {
+        if !vtep.addresses.iter().any(|own| own.is_ipv4() == is_v4) {
             return None;
         }
         let to = if is_v4 { address(self.read(Field::NwDst), 0) } else { address(0, self.read(Field::Ipv6Dst)) };
-        if !to.is_some_and(|to| home.addresses.contains(&to)) || self.read_bits(Field::NwFrag, 3) != 0 {
+        if !to.is_some_and(|to| vtep.addresses.contains(&to)) || self.read_bits(Field::NwFrag, 3) != 0 {
             return None;
         }
         match self.read(Field::NwProto) {

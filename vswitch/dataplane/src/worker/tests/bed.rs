@@ -73,7 +73,7 @@ impl Bed {
             peer: None,
             patch: false,
             tunnel: None,
-            home: None,
+            vtep: None,
             strict: false,
             underlay: true,
         };

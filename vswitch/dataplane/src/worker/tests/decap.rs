@@ -1,4 +1,4 @@
-//! Bursts of packets that come out of tunnels: port 1 is the uplink, 2 and 5 are hosts, 3 the home, 4, 6 and 7 tunnel ports.
+//! Bursts of packets that come out of tunnels: port 1 is the uplink, 2 and 5 are hosts, 3 the VTEP, 4, 6 and 7 tunnel ports.
 
 use super::bed::{Bed, tcp, udp};
 use super::ct::answer;

@@ -11,7 +11,6 @@ mod decap;
 mod equal;
 mod first_packet;
 mod forget;
-mod homes;
 mod learning;
 mod packets;
 mod programs;
@@ -27,6 +26,7 @@ mod told;
 mod too_long;
 mod tunnels;
 mod turns;
+mod vteps;
 
 use super::{PortShared, PortView, Snapshot, Walk};
 use crate::conntrack::Conntrack;

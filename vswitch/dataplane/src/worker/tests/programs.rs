@@ -416,7 +416,7 @@ struct World {
     bed: Bed,
     pipeline: usize,
     numbers: [Numbers; 3],
-    /// The server is behind a tunnel: port 2 is Geneve, 5 the uplink, 6 the home.
+    /// The server is behind a tunnel: port 2 is Geneve, 5 the uplink, 6 the VTEP.
     tunnel: bool,
 }
 

@@ -20,7 +20,7 @@ pub(super) type Sent = (usize, Vec<u8>);
 /// What was counted: packets and bytes of flows, by table and priority; of ports, all there is.
 type Counted = (Vec<(u8, u16, u64, u64)>, Vec<crate::observe::PortTotals>);
 
-/// Ports of a bed: 1 is the uplink, 2 sends, 3 is the home, 4 the tunnel.
+/// Ports of a bed: 1 is the uplink, 2 sends, 3 is the VTEP, 4 the tunnel.
 const PORTS: usize = 6;
 
 /// What is done to packets of port 2.
@@ -156,7 +156,7 @@ const CASES: &[Case] = &[
     Case { whole: false, ..case("cut off into a tunnel", 1, &["in_port=2,actions=output(port=4,max_len=90)"]) },
 ];
 
-/// What the cases do not say: packets of the home leave by the uplink, those of the peer come out of the tunnel.
+/// What the cases do not say: packets of the VTEP leave by the uplink, those of the peer come out of the tunnel.
 const UNDERLAY: [&str; 3] = [
     "priority=19,in_port=3,actions=output:1",
     "priority=19,in_port=1,actions=output:3",

@@ -58,7 +58,7 @@ fn strict_world(strict: Strict, tables: bool) -> World {
         peer: None,
         patch: false,
         tunnel: None,
-        home: None,
+        vtep: None,
         strict: strict == Strict::PortZero && port == 0,
         underlay: true,
     };

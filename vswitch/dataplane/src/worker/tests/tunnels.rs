@@ -1,4 +1,4 @@
-//! Packets into tunnels and out of them: port 1 is the uplink, 2 a host, 3 the home, 4 (and 5) tunnel ports, all in one bridge.
+//! Packets into tunnels and out of them: port 1 is the uplink, 2 a host, 3 the VTEP, 4 (and 5) tunnel ports, all in one bridge.
 
 use super::bed::{Bed, tcp, udp};
 use super::id;
@@ -7,7 +7,7 @@ use crate::observe::{DropReason, Software};
 use crate::packet::testing::{Spec, sum_udp6};
 use crate::packet::{L4, Mac};
 use crate::port::{Cidr, TunnelConfig};
-use crate::tunnel::{Home, Tunnels};
+use crate::tunnel::{LocalEndpoint, Tunnels};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use vswitch_conntrack::Filter;
 use vswitch_dpdk::{Burst, Csum};
 use vswitch_overlay::{Body, Ends, Header, Kind, Neighbours, Outer, Routes};
 
-const HOME: [u8; 6] = [2, 0, 0, 0, 0, 0xb0];
+const VTEP: [u8; 6] = [2, 0, 0, 0, 0, 0xb0];
 const PEER: [u8; 6] = [2, 0, 0, 0, 0, 0x92];
 
 const FLOWS: [&str; 5] = [
@@ -42,18 +42,19 @@ impl Bed {
         bed
     }
 
-    /// Makes a port the home, with 1.1.2.88 and fd00::88, and others tunnels; by index.
-    pub(super) fn add_tunnels(&mut self, home: usize, ports: &[(usize, Kind, &str)]) {
+    /// Makes a port the VTEP, with 1.1.2.88 and fd00::88, and others tunnels; by index.
+    pub(super) fn add_tunnels(&mut self, vtep: usize, ports: &[(usize, Kind, &str)]) {
         let bed = self;
         let mut routes = Routes::default();
         let own: [Cidr; 2] = ["1.1.2.88/24", "fd00::88/64"].map(|own| own.parse().expect("an address"));
-        routes.set_addresses(id(home).0.into(), &own).expect("good addresses");
+        routes.set_addresses(id(vtep).0.into(), &own).expect("good addresses");
         let changes = Arc::clone(&bed.changes);
         let neighbours = Neighbours::new(move || {
             changes.advance();
         });
         let mut tunnels = Tunnels::new(routes, Arc::new(neighbours));
-        bed.facts[home].home = Some(Arc::new(Home { mac: Mac(HOME), addresses: own.map(|own| own.address).to_vec() }));
+        bed.facts[vtep].vtep =
+            Some(Arc::new(LocalEndpoint { mac: Mac(VTEP), addresses: own.map(|own| own.address).to_vec() }));
         for (port, kind, options) in ports {
             let tunnel = config(*kind, options);
             tunnels.add(id(*port), &tunnel).expect("no clash");
@@ -102,7 +103,7 @@ pub(super) fn from_peer_by((kind, six): (Kind, bool), inner: &[u8], (vni, tos, t
         Kind::Gre => Body::Gre { key: Some(vni), csum: false, seq: false },
     };
     let header =
-        Header::new(&Outer { eth_src: PEER, eth_dst: HOME, ends, tos, ttl, df: true, body }).expect("a header");
+        Header::new(&Outer { eth_src: PEER, eth_dst: VTEP, ends, tos, ttl, df: true, body }).expect("a header");
     let mut packet = vec![0; header.len()];
     assert!(header.write(&mut packet, inner.len(), 7, 0));
     packet.extend_from_slice(inner);
@@ -143,7 +144,7 @@ fn in_and_out(kind: Kind, options: &str, cached: bool) -> Vec<Vec<u8>> {
         let sent = bed.sent();
         let [(1, outer)] = &sent[..] else { panic!("{what}: {sent:?}") };
         assert!(outer.ends_with(&frame), "{what}: the packet is inside");
-        assert_eq!((&outer[..6], &outer[6..12]), (&PEER[..], &HOME[..]), "{what}");
+        assert_eq!((&outer[..6], &outer[6..12]), (&PEER[..], &VTEP[..]), "{what}");
         bed.receive(1, &returned(outer));
         assert_eq!(bed.sent(), [(2, frame)], "{what}");
         outers.push(outer.clone());
@@ -170,7 +171,7 @@ fn a_neighbour_is_asked_once_a_second_and_the_answer_counts() {
     assert_eq!(bed.died(), [(4, "no_neighbour", 5)]);
     let epoch = bed.changes.epoch();
     let answer = |mac: [u8; 6], to: [u8; 4]| {
-        let arp: &[&[u8]] = &[&HOME, &mac, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &mac, &[1, 1, 2, 92], &HOME, &to];
+        let arp: &[&[u8]] = &[&VTEP, &mac, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &mac, &[1, 1, 2, 92], &VTEP, &to];
         arp.concat()
     };
     bed.receive(1, &answer(PEER, [1, 1, 2, 77]));
@@ -235,7 +236,7 @@ fn what_is_malformed_outside_dies_by_name_and_what_is_not_ours_is_the_hosts() {
 fn tunnels_in_tunnels_end() {
     let mut bed = Bed::with_tunnel(Kind::Vxlan, "remote_ip=1.1.2.92 key=5", true);
     bed.knows_peer();
-    // What comes out goes to the home again.
+    // What comes out goes to the VTEP again.
     bed.program(&["priority=99,in_port=4,actions=output:3"]);
     let (mut packet, mut most) = (udp(1, 2, 53), 0);
     for depth in 1..=4 {
@@ -367,7 +368,7 @@ fn pieces_of_a_long_packet_are_tracked_outside_as_what_they_are() {
 
 /// Port 2 asks the way to the peer with this packet; the answer of the peer.
 fn answer() -> Vec<u8> {
-    let arp: &[&[u8]] = &[&HOME, &PEER, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &PEER, &[1, 1, 2, 92], &HOME, &[1, 1, 2, 88]];
+    let arp: &[&[u8]] = &[&VTEP, &PEER, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &PEER, &[1, 1, 2, 92], &VTEP, &[1, 1, 2, 88]];
     arp.concat()
 }
 

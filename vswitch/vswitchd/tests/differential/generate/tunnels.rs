@@ -9,7 +9,7 @@ use super::rng::Rng;
 use crate::frame::{Frame, Kind, tunnel_payload};
 use crate::record::hex;
 use crate::scenario::{Command, PortChange, Step};
-use crate::tunnels::{HOME_MAC, Tunnelling};
+use crate::tunnels::{Tunnelling, VTEP_MAC};
 
 /// Their numbers.
 const PORTS: [u32; 3] = [11, 12, 13];
@@ -79,7 +79,7 @@ fn setup(rng: &mut Rng) -> Vec<Step> {
     for line in [
         "in_port=LOCAL,ip,nw_src=1.1.2.88 actions=output:1",
         "in_port=LOCAL,ipv6,ipv6_src=2001:cafe::58 actions=output:1",
-        &format!("in_port=1,dl_dst={HOME_MAC} actions=LOCAL"),
+        &format!("in_port=1,dl_dst={VTEP_MAC} actions=LOCAL"),
     ] {
         steps.push(Step::Flow(format!("table=0,priority={UNDERLAY},{line}")));
     }

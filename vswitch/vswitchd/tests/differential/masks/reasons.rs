@@ -110,7 +110,7 @@ pub(super) const REASONS: [Reason; 12] = [
     },
     Reason {
         name: "advertisements-are-noticed",
-        why: "What leaves by a home port of tunnels and is a neighbor advertisement is noted, so the protocol is looked at. Open \
+        why: "What leaves by a VTEP port of tunnels and is a neighbor advertisement is noted, so the protocol is looked at. Open \
               vSwitch looks, too (`terminate_native_tunnel`), and forgets that it did.",
         explains: |d| {
             d.field == Field::NwProto && d.theirs.packet.get(Field::EthType) == 0x86dd && d.program.says(&["tunnel "])

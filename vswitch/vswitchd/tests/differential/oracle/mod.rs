@@ -14,7 +14,7 @@ use crate::masks::{Decision, datapath};
 use crate::record::Effect;
 use crate::scenario::{Command, PortChange};
 use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, limited, port_name};
-use crate::tunnels::{HOME_MAC, Tunnelling};
+use crate::tunnels::{Tunnelling, VTEP_MAC};
 use capture::Capture;
 use openflow::Controller;
 use std::collections::BTreeSet;
@@ -332,7 +332,7 @@ fn make_ports(processes: &OpenVswitch, ports: &[(String, u32)]) {
     let pcap = |name: &str| format!("options:tx_pcap={}", processes.path(&format!("{name}.pcap")).display());
     let mut words = format!(
         "add-br {BRIDGE} -- set bridge {BRIDGE} datapath_type=dummy fail_mode=secure \
-         protocols=OpenFlow10,OpenFlow13,OpenFlow15 other-config:hwaddr={HOME_MAC} -- set interface {BRIDGE} {}",
+         protocols=OpenFlow10,OpenFlow13,OpenFlow15 other-config:hwaddr={VTEP_MAC} -- set interface {BRIDGE} {}",
         pcap(BRIDGE)
     );
     for (name, number) in ports {

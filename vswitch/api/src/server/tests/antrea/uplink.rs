@@ -39,13 +39,13 @@ fn egress() -> v1::Egress {
 }
 
 impl Running {
-    /// As [`Self::with_node`], with a bridge behind an uplink: its home, and the two ends between them.
+    /// As [`Self::with_node`], with a bridge behind an uplink: its VTEP, and the two ends between them.
     async fn with_uplink() -> Self {
         let running = Self::with_node().await;
         running.add_bridge("br-phy").await.expect("a new bridge");
         let addresses = vec!["192.168.77.102/24".to_owned()];
-        let home = PortConfig { mac: mac(2), addresses, ..internal("br-phy") };
-        for (bridge, port) in [("br-int", patch("up0", "down0")), ("br-phy", patch("down0", "up0")), ("br-phy", home)] {
+        let vtep = PortConfig { mac: mac(2), addresses, ..internal("br-phy") };
+        for (bridge, port) in [("br-int", patch("up0", "down0")), ("br-phy", patch("down0", "up0")), ("br-phy", vtep)] {
             running.add_port(bridge, port).await.expect("a new port");
         }
         running
@@ -55,10 +55,10 @@ impl Running {
         self.switch.flows("br-phy", &vswitch_flow::spec::FlowFilter::default()).expect("the bridge").len()
     }
 
-    fn homes(&self) -> Vec<String> {
+    fn vteps(&self) -> Vec<String> {
         let ports = self.switch.ports("br-phy").expect("the bridge");
-        let home = ports.into_iter().find(|port| port.config.name == "br-phy").expect("the home");
-        home.config.addresses.iter().map(|own| own.address.to_string()).collect()
+        let vtep = ports.into_iter().find(|port| port.config.name == "br-phy").expect("the VTEP");
+        vtep.config.addresses.iter().map(|own| own.address.to_string()).collect()
     }
 
     async fn hop(&self) -> Option<Vec<u8>> {
@@ -111,13 +111,13 @@ async fn it_follows_what_objects_need_and_nothing_stays() {
     let request = v1::ApplyEgressesRequest { options: None, egresses: vec![egress()] };
     let result = soon("egresses", egresses.apply_egresses(request)).await.expect("an answer").into_inner().result;
     assert!(result.is_some_and(|result| result.applied));
-    assert_eq!((running.on_wire(), running.homes()), (0, vec!["192.168.77.102".to_owned()]), "the gate is shut");
+    assert_eq!((running.on_wire(), running.vteps()), (0, vec!["192.168.77.102".to_owned()]), "the gate is shut");
     let object = v1::Object { object: Some(v1::object::Object::Egress(egress())) };
     running.sync(round(1), vec![object]).await.expect("a sync");
     let both = ["192.168.77.102".to_owned(), "192.168.77.112".to_owned()];
     let flows = running.on_wire();
     assert!(flows > 3, "{flows}");
-    assert_eq!(running.homes(), both);
+    assert_eq!(running.vteps(), both);
 
     // The next hop answers, and says something else later.
     let mut events = running.events(&[v1::EventKind::ObjectChanged]).await;
@@ -146,7 +146,7 @@ async fn it_follows_what_objects_need_and_nothing_stays() {
         ..vswitch_control::PortChange::default()
     };
     running.switch.modify_port("br-phy", "br-phy", &change).expect("a change");
-    running.until_same(&both.to_vec(), async || running.homes()).await;
+    running.until_same(&both.to_vec(), async || running.vteps()).await;
     let everything = vswitch_flow::spec::Update::DeleteFlows(vswitch_flow::spec::FlowFilter::default());
     running.switch.write_pipeline("br-phy", &[everything]).expect("a transaction");
     let object = v1::Object { object: Some(v1::object::Object::Egress(egress())) };
@@ -155,11 +155,11 @@ async fn it_follows_what_objects_need_and_nothing_stays() {
 
     // The Egress goes, and what is there without it stays.
     running.sync(round(3), Vec::new()).await.expect("a sync");
-    assert_eq!(running.homes(), both[..1]);
+    assert_eq!(running.vteps(), both[..1]);
     assert!((1..flows).contains(&running.on_wire()), "{}", running.on_wire());
     let mut client = NodeServiceClient::new(running.channel.clone());
     client.reset(v1::ResetRequest { round: 0 }).await.expect("a reset");
-    assert_eq!((running.on_wire(), running.homes()), (0, both[..1].to_vec()));
+    assert_eq!((running.on_wire(), running.vteps()), (0, both[..1].to_vec()));
     running.stop().await;
 }
 

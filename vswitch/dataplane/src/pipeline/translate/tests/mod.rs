@@ -76,7 +76,7 @@ impl Setup {
             peer: None,
             patch: false,
             tunnel: None,
-            home: None,
+            vtep: None,
             strict: false,
             underlay: true,
         };

@@ -1,4 +1,4 @@
-//! Flags of homes and of tunnel ports, and packets that are cut before they come out: port 1 is the uplink, 2 a host, 3 the home, 4 a tunnel.
+//! Flags of VTEPs and of tunnel ports, and packets that are cut before they come out: port 1 is the uplink, 2 a host, 3 the VTEP, 4 a tunnel.
 
 use super::bed::{Bed, udp};
 use super::tunnels::{from_peer, from_peer_by};
@@ -24,7 +24,7 @@ fn died(bed: &Bed) -> Vec<&'static str> {
     (1..=4).flat_map(of).collect()
 }
 
-/// What Open vSwitch does, by its userspace datapath: a home that is down or takes nothing still lets packets out of tunnels, one that forwards nothing does not. (It also still sends through a home
+/// What Open vSwitch does, by its userspace datapath: a VTEP that is down or takes nothing still lets packets out of tunnels, one that forwards nothing does not. (It also still sends through a VTEP
 /// that is down, by routes that were added by hand; those of the kernel have gone with the device then. Ours go.)
 #[test]
 fn flags_of_homes_and_tunnels_say_what_goes_through() {
@@ -39,9 +39,9 @@ fn flags_of_homes_and_tunnels_say_what_goes_through() {
     let no_receive: Change = |facts| facts.no_receive = true;
     let no_forward: Change = |facts| facts.no_forward = true;
     for (what, port, change, out, inside) in [
-        ("a home that is down", 3, down, None, Some("admin_down")),
-        ("a home that takes nothing", 3, no_receive, None, Some("no_receive")),
-        ("a home that forwards nothing", 3, no_forward, Some("no_forward"), None),
+        ("a VTEP that is down", 3, down, None, Some("admin_down")),
+        ("a VTEP that takes nothing", 3, no_receive, None, Some("no_receive")),
+        ("a VTEP that forwards nothing", 3, no_forward, Some("no_forward"), None),
         ("a tunnel that takes nothing", 4, no_receive, Some("no_receive"), None),
         ("a tunnel that forwards nothing", 4, no_forward, None, Some("no_forward")),
     ] {
@@ -60,7 +60,7 @@ fn flags_of_homes_and_tunnels_say_what_goes_through() {
     }
 }
 
-/// `output(port=HOME,max_len=N)` cuts the packet first: what is missing of it then makes it malformed, in Open vSwitch, too.
+/// `output(port=VTEP,max_len=N)` cuts the packet first: what is missing of it then makes it malformed, in Open vSwitch, too.
 #[test]
 fn what_is_cut_before_it_comes_out_is_malformed() {
     let packet = from_peer(&udp(1, 2, 53), (5, 0, 64));
